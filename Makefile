@@ -1,0 +1,50 @@
+# Everything runs in .venv, made and filled on first use. `make demo` and `make test` need
+# only Python 3.11+ and make.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
+BENCH := .venv-bench
+
+.PHONY: demo test lint bench clean
+
+demo: $(VENV)/.core
+	$(BIN)/focalibrate demo
+
+test: $(VENV)/.dev
+	$(BIN)/python -m pytest -n 2 --cov --cov-report=term:skip-covered
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: $(BENCH)/.peers
+	$(BENCH)/bin/python -m benchmarks
+
+clean:
+	rm -rf $(VENV) $(BENCH) .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .coverage* dist build
+
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; v = sys.version.split()[0]; sys.exit(None if sys.version_info >= (3, 11) else f"focalibrate needs Python 3.11 or newer, found {v}. Try: make PYTHON=python3.11")'
+	@$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.core: $(VENV)/bin/python pyproject.toml constraints.txt
+	@echo "Installing focalibrate into $(VENV) (once) ..."
+	@$(PIP) -e .
+	@touch $@
+
+# torch goes first and pinned: any other package that asks for it would fetch the CUDA build.
+$(VENV)/.dev: $(VENV)/.core
+	@echo "Installing the test tools into $(VENV) (once, a few minutes) ..."
+	@$(PIP) torch==2.13.0
+	@$(PIP) -e '.[dev]'
+	@touch $@
+
+$(BENCH)/.peers: pyproject.toml constraints.txt benchmarks/peers.txt
+	@echo "Installing the peers into $(BENCH) (once, a few minutes) ..."
+	@$(PYTHON) -m venv $(BENCH)
+	@$(BENCH)/bin/pip install --quiet --disable-pip-version-check torch==2.13.0
+	@$(BENCH)/bin/pip install --quiet --disable-pip-version-check -e . -r benchmarks/peers.txt
+	@touch $@

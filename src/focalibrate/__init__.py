@@ -1,0 +1,25 @@
+"""Make a classifier's probabilities true.
+
+Subpackages, imported on first use so that ``import focalibrate`` stays cheap:
+
+- `focalibrate.theory`: what focal training does to probabilities, and how to undo it.
+- `focalibrate.losses`: one loss per example, on any array library.
+- `focalibrate.metrics`: how honest probabilities are, with confidence intervals.
+- `focalibrate.nn`: the losses as PyTorch modules (needs torch; never imported from here).
+"""
+
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from focalibrate import losses, metrics, theory
+
+__version__ = "0.1.0"
+__all__ = ["__version__", "losses", "metrics", "theory"]
+
+
+def __getattr__(name: str) -> ModuleType:
+    if name in __all__:
+        return import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,92 @@
+"""Which library an array is from, and the few things that differ between libraries."""
+
+from typing import Any, TypeAlias
+
+import numpy as np
+from array_api_compat import (
+    array_namespace,
+    device,
+    is_array_api_obj,
+    is_jax_array,
+    is_numpy_array,
+    is_torch_array,
+)
+from numpy.typing import NDArray
+
+__all__ = [
+    "Array",
+    "device",
+    "is_array_api_obj",
+    "is_concrete",
+    "is_numpy_array",
+    "is_torch_array",
+    "like",
+    "namespace",
+    "stop_gradient",
+    "to_numpy",
+    "working_dtype",
+]
+
+Array: TypeAlias = Any
+"""An array of any library that follows the array API standard."""
+
+
+def namespace(*arrays: object) -> Any:
+    """Return the array API namespace common to `arrays`; Python numbers are passed over."""
+    return array_namespace(*(x for x in arrays if is_array_api_obj(x)))
+
+
+def is_concrete(x: Array) -> bool:
+    """Say whether the values of `x` can be looked at: not while a compiler or `vmap` traces it."""
+    if is_torch_array(x):
+        import torch
+
+        return not (
+            torch.compiler.is_compiling() or torch._C._functorch.is_functorch_wrapped_tensor(x)
+        )
+    if is_jax_array(x):
+        from jax.core import Tracer
+
+        return not isinstance(x, Tracer)
+    return True
+
+
+def working_dtype(x: Array) -> Any:
+    """Return the dtype to compute in: float32 for half-precision floats, else that of `x`.
+
+    Half-precision arithmetic overflows at 65504 and keeps 3 digits, so formulas are
+    evaluated in float32 and the result is rounded once, at the end.
+    """
+    xp = namespace(x)
+    if xp.isdtype(x.dtype, "real floating") and xp.finfo(x.dtype).bits >= 32:
+        return x.dtype
+    # bfloat16 is no array API dtype, so `isdtype` may deny that it is floating at all.
+    return xp.float32 if "float" in str(x.dtype) else xp.float64
+
+
+def stop_gradient(x: Array) -> Array:
+    """Return `x` as a constant: no derivative of any order flows through the result."""
+    if is_torch_array(x):
+        return x.detach()
+    if is_jax_array(x):
+        from jax.lax import stop_gradient as jax_stop_gradient
+
+        return jax_stop_gradient(x)
+    return x
+
+
+def to_numpy(x: object) -> NDArray[Any]:
+    """Return `x` as a NumPy array, from any library and any device, without its graph."""
+    if is_torch_array(x):
+        x = x.detach().cpu()  # type: ignore[attr-defined]
+        if x.dtype == namespace(x).bfloat16:
+            x = x.float()  # NumPy has no bfloat16
+    return np.asarray(x)
+
+
+def like(value: Any, reference: Array, *, dtype: Any = None) -> Array:
+    """Return the number or array `value` as an array beside `reference`: same library, device."""
+    xp = namespace(reference)
+    if is_array_api_obj(value):
+        return xp.astype(value, dtype) if dtype is not None and value.dtype != dtype else value
+    return xp.asarray(value, dtype=dtype or reference.dtype, device=device(reference))

@@ -1,0 +1,213 @@
+"""Every input check, and so every error message, of the toolkit.
+
+A check on values runs only where values can be looked at: under `jax.jit`, `torch.compile`
+or `vmap` the checks on shapes and dtypes remain.
+"""
+
+import math
+from typing import Any
+
+from focalibrate._array import Array, is_array_api_obj, is_concrete, namespace
+
+PROBS_ATOL = 1e-5
+"""How far a row of probabilities may be from summing to 1 (float32 softmax: about 1e-6)."""
+HALF_PROBS_ATOL = 1e-2
+"""The same for float16 and bfloat16, whose entries carry 3 digits."""
+
+
+def _is_floating(x: Array) -> bool:
+    return "float" in str(x.dtype)
+
+
+def _atol(x: Array) -> float:
+    bits = 16 if "bfloat16" in str(x.dtype) else namespace(x).finfo(x.dtype).bits
+    return HALF_PROBS_ATOL if bits < 32 else PROBS_ATOL
+
+
+def _first_row(bad: Array) -> int:
+    """Return the index of the first true entry of a flattened boolean array."""
+    xp = namespace(bad)
+    return int(xp.argmax(xp.astype(xp.reshape(bad, (-1,)), xp.int32)))
+
+
+def check_gamma(gamma: Any, *, minimum: float = 0.0, name: str = "gamma") -> None:
+    """Raise `ValueError` unless `gamma`, a number or an array, is finite and >= `minimum`."""
+    rule = f"`{name}` must be a finite number >= {minimum:g}"
+    if is_array_api_obj(gamma):
+        if not is_concrete(gamma):
+            return
+        xp = namespace(gamma)
+        if not bool(xp.all(xp.isfinite(gamma))) or not bool(xp.all(gamma >= minimum)):
+            low = float(xp.min(gamma))
+            raise ValueError(f"{rule}, but the array has a smallest entry of {low!r}.")
+        return
+    if isinstance(gamma, (str, bool)) or not isinstance(gamma, (int, float)):
+        raise ValueError(f"{rule}, got {gamma!r}.")
+    if not (math.isfinite(gamma) and gamma >= minimum):
+        raise ValueError(f"{rule}, got {gamma!r}.")
+
+
+def _check_matrix(x: Array, *, name: str) -> None:
+    """Raise unless `x` is a non-empty floating array ``[..., K]`` with K >= 2."""
+    if not is_array_api_obj(x):
+        raise ValueError(
+            f"`{name}` must be an array, got {type(x).__name__}. Wrap it: `np.asarray({name})`."
+        )
+    if not _is_floating(x):
+        raise ValueError(
+            f"`{name}` must be floating point, got dtype {x.dtype}. Convert it to float32 first."
+        )
+    if x.ndim == 0:
+        raise ValueError(f"`{name}` must have shape [..., K], got a single number.")
+    if 0 in x.shape:
+        raise ValueError(
+            f"`{name}` must not be empty, got shape {tuple(x.shape)}. Pass at least one example."
+        )
+    if x.shape[-1] < 2:
+        raise ValueError(
+            f"`{name}` must have at least 2 classes on its last axis, got shape "
+            f"{tuple(x.shape)}. For one score per example pass shape [N] and `binary=True`."
+        )
+
+
+def check_logits(logits: Array, *, name: str = "logits") -> None:
+    """Raise `ValueError` unless `logits` are ``[..., K]``, free of nan and +inf.
+
+    -inf marks an impossible class and is allowed, but not for every class of a row.
+    """
+    _check_matrix(logits, name=name)
+    if not is_concrete(logits):
+        return
+    xp = namespace(logits)
+    top = xp.max(logits, axis=-1)  # nan and +inf propagate to the top, -inf only if all are
+    bad = ~xp.isfinite(top)
+    if bool(xp.any(bad)):
+        row = _first_row(bad)
+        value = float(xp.reshape(top, (-1,))[row])
+        if value == -math.inf:
+            raise ValueError(
+                f"`{name}` must leave at least one class possible, but every entry of row {row} "
+                "is -inf. Unmask one class or drop the row."
+            )
+        raise ValueError(
+            f"`{name}` must not contain nan or +inf, but row {row} contains {value}. "
+            "Drop the row or find the step that produced it."
+        )
+
+
+def check_labels(
+    labels: Array, *, shape: tuple[int, ...], n_classes: int, name: str = "labels"
+) -> None:
+    """Raise `ValueError` unless `labels` are class indices below `n_classes`, of `shape`."""
+    if not is_array_api_obj(labels):
+        raise ValueError(
+            f"`{name}` must be an array of class indices, got {type(labels).__name__}. "
+            f"Wrap it: `np.asarray({name})`."
+        )
+    xp = namespace(labels)
+    if not xp.isdtype(labels.dtype, "integral"):
+        raise ValueError(
+            f"`{name}` must be integer class indices, got dtype {labels.dtype}. Convert them "
+            "to int64; soft targets must have the shape of the logits."
+        )
+    if tuple(labels.shape) != tuple(shape):
+        hint = "Pass one label per example."
+        if tuple(labels.shape) == (*shape, n_classes):
+            hint += " For one score per example pass `binary=True`."
+        raise ValueError(f"`{name}` must have shape {shape}, got {tuple(labels.shape)}. {hint}")
+    if not is_concrete(labels):
+        return
+    low, high = int(xp.min(labels)), int(xp.max(labels))
+    if low < 0 or high >= n_classes:
+        bad = (labels < 0) | (labels >= n_classes)
+        raise ValueError(
+            f"`{name}` must lie in [0, {n_classes - 1}] for {n_classes} classes, found "
+            f"[{low}, {high}], first at row {_first_row(bad)}. Number the classes from 0."
+        )
+
+
+def check_targets(logits: Array, labels: Array, *, name: str = "labels") -> bool:
+    """Check `labels` against `logits`; return True for soft targets, False for class indices."""
+    check_logits(logits)
+    if is_array_api_obj(labels) and _is_floating(labels) and labels.shape == logits.shape:
+        if logits.ndim == 1 and is_concrete(labels) and not _rows_on_simplex(labels):
+            # [N] scores with [N] float labels have the shape of one example's soft target.
+            raise ValueError(
+                f"`{name}` of shape {tuple(labels.shape)} must be one soft target that sums to 1. "
+                "For one score per example pass integer labels and `binary=True`."
+            )
+        check_probs(labels, name=name)
+        return True
+    check_labels(labels, shape=tuple(logits.shape[:-1]), n_classes=logits.shape[-1], name=name)
+    return False
+
+
+def _rows_on_simplex(probs: Array) -> bool:
+    xp = namespace(probs)
+    off = xp.abs(xp.sum(probs, axis=-1) - 1.0)
+    return bool(xp.all(off <= _atol(probs))) and bool(xp.all(probs >= 0))
+
+
+def check_probs(probs: Array, *, name: str = "probs") -> None:
+    """Raise `ValueError` unless the rows of `probs`, ``[..., K]``, lie on the simplex."""
+    _check_matrix(probs, name=name)
+    if not is_concrete(probs):
+        return
+    xp = namespace(probs)
+    low = float(xp.min(probs))
+    sums = xp.abs(xp.sum(probs, axis=-1) - 1.0)
+    off = float(xp.max(sums))
+    if not (low >= 0.0 and off <= _atol(probs)):  # written so that nan fails too
+        if math.isnan(low) or math.isnan(off):
+            row = _first_row(xp.any(xp.isnan(probs), axis=-1))
+            raise ValueError(f"`{name}` must not contain nan, but row {row} does. Drop the row.")
+        raise ValueError(
+            f"`{name}` must be probabilities over its last axis, but its smallest "
+            f"entry is {low:.3g} and its worst row sum is off by {off:.3g}. "
+            "If these are logits, apply `softmax` first."
+        )
+
+
+def check_n_bins(n_bins: object, *, name: str = "n_bins") -> None:
+    """Raise `ValueError` unless `n_bins` is a whole number >= 1."""
+    if isinstance(n_bins, bool) or not hasattr(n_bins, "__index__") or n_bins.__index__() < 1:
+        raise ValueError(
+            f"`{name}` must be a whole number >= 1, got {n_bins!r}. The papers use 15."
+        )
+
+
+def check_unit_interval(value: float, *, name: str) -> None:
+    """Raise `ValueError` unless `value` is a number in [0, 1]."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0.0 <= value <= 1.0:
+        raise ValueError(f"`{name}` must be a number in [0, 1], got {value!r}.")
+
+
+def binary_logits(scores: Array, *, name: str = "logits") -> Array:
+    """Return ``[..., 2]`` logits ``(0, s)`` for binary scores `s` (log-odds of class 1)."""
+    _check_scores(scores, name=name)
+    xp = namespace(scores)
+    return xp.stack([xp.zeros_like(scores), scores], axis=-1)
+
+
+def binary_probs(scores: Array, *, name: str = "probs") -> Array:
+    """Return ``[..., 2]`` probabilities ``(1 - p, p)`` for probabilities `p` of class 1."""
+    _check_scores(scores, name=name)
+    xp = namespace(scores)
+    if is_concrete(scores) and not bool(xp.all((scores >= 0) & (scores <= 1))):
+        raise ValueError(
+            f"`{name}` with `binary=True` must be probabilities of class 1 in [0, 1], found "
+            f"[{float(xp.min(scores)):.3g}, {float(xp.max(scores)):.3g}]. "
+            "If these are logits, apply `sigmoid` first."
+        )
+    return xp.stack([1.0 - scores, scores], axis=-1)
+
+
+def _check_scores(scores: Array, *, name: str) -> None:
+    if not is_array_api_obj(scores) or not _is_floating(scores) or scores.ndim != 1:
+        found = tuple(scores.shape) if is_array_api_obj(scores) else type(scores).__name__
+        raise ValueError(
+            f"`{name}` with `binary=True` must be a floating array of shape [N], one score per "
+            f"example, got {found}. For [N, K] leave `binary` out."
+        )
+    if 0 in scores.shape:
+        raise ValueError(f"`{name}` must not be empty, got shape {tuple(scores.shape)}.")
