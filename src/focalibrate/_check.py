@@ -7,7 +7,7 @@ or `vmap` the checks on shapes and dtypes remain.
 import math
 from typing import Any
 
-from focalibrate._array import Array, is_array_api_obj, is_concrete, namespace
+from focalibrate._array import Array, is_array_api_obj, is_concrete, is_numpy_array, namespace
 
 PROBS_ATOL = 1e-5
 """How far a row of probabilities may be from summing to 1 (float32 softmax: about 1e-6)."""
@@ -148,6 +148,13 @@ def _rows_on_simplex(probs: Array) -> bool:
     return bool(xp.all(off <= _atol(probs))) and bool(xp.all(probs >= 0))
 
 
+def _row_sums(x: Array) -> Array:
+    xp = namespace(x)
+    if is_numpy_array(x) and xp.finfo(x.dtype).bits >= 32:
+        return x @ xp.ones(x.shape[-1], dtype=x.dtype)  # 8x faster than `sum` for short rows
+    return xp.sum(x, axis=-1)
+
+
 def check_probs(probs: Array, *, name: str = "probs") -> None:
     """Raise `ValueError` unless the rows of `probs`, ``[..., K]``, lie on the simplex."""
     _check_matrix(probs, name=name)
@@ -155,8 +162,7 @@ def check_probs(probs: Array, *, name: str = "probs") -> None:
         return
     xp = namespace(probs)
     low = float(xp.min(probs))
-    sums = xp.abs(xp.sum(probs, axis=-1) - 1.0)
-    off = float(xp.max(sums))
+    off = float(xp.max(xp.abs(_row_sums(probs) - 1.0)))
     if not (low >= 0.0 and off <= _atol(probs)):  # written so that nan fails too
         if math.isnan(low) or math.isnan(off):
             row = _first_row(xp.any(xp.isnan(probs), axis=-1))
@@ -168,6 +174,23 @@ def check_probs(probs: Array, *, name: str = "probs") -> None:
         )
 
 
+def check_unit_array(p: Array, *, name: str) -> None:
+    """Raise `ValueError` unless `p` is a floating array with entries in [0, 1]."""
+    if not is_array_api_obj(p) or not _is_floating(p):
+        raise ValueError(
+            f"`{name}` must be a floating array, got {getattr(p, 'dtype', type(p).__name__)}. "
+            f"Convert it: `np.asarray({name}, float)`."
+        )
+    if not is_concrete(p) or 0 in p.shape:
+        return
+    xp = namespace(p)
+    if not bool(xp.all((p >= 0) & (p <= 1))):
+        raise ValueError(
+            f"`{name}` must lie in [0, 1], found entries from {float(xp.min(p)):.3g} to "
+            f"{float(xp.max(p)):.3g}. If these are logits, apply `softmax` first."
+        )
+
+
 def check_n_bins(n_bins: object, *, name: str = "n_bins") -> None:
     """Raise `ValueError` unless `n_bins` is a whole number >= 1."""
     if isinstance(n_bins, bool) or not hasattr(n_bins, "__index__") or n_bins.__index__() < 1:
@@ -176,10 +199,26 @@ def check_n_bins(n_bins: object, *, name: str = "n_bins") -> None:
         )
 
 
+def check_n_classes(n_classes: object, *, name: str = "n_classes") -> None:
+    """Raise `ValueError` unless `n_classes` is a whole number >= 2."""
+    if (
+        isinstance(n_classes, bool)
+        or not hasattr(n_classes, "__index__")
+        or n_classes.__index__() < 2
+    ):
+        raise ValueError(f"`{name}` must be a whole number >= 2, got {n_classes!r}.")
+
+
 def check_unit_interval(value: float, *, name: str) -> None:
     """Raise `ValueError` unless `value` is a number in [0, 1]."""
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0.0 <= value <= 1.0:
         raise ValueError(f"`{name}` must be a number in [0, 1], got {value!r}.")
+
+
+def check_open_interval(value: float, *, low: float, high: float, name: str) -> None:
+    """Raise `ValueError` unless `value` is a number strictly between `low` and `high`."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not low < value < high:
+        raise ValueError(f"`{name}` must be a number in ({low:g}, {high:g}), got {value!r}.")
 
 
 def binary_logits(scores: Array, *, name: str = "logits") -> Array:
@@ -211,3 +250,60 @@ def _check_scores(scores: Array, *, name: str) -> None:
         )
     if 0 in scores.shape:
         raise ValueError(f"`{name}` must not be empty, got shape {tuple(scores.shape)}.")
+
+
+def check_rows(probs: Array, *, name: str = "probs") -> None:
+    """Raise `ValueError` for ``[N]`` where ``[..., K]`` is meant: one score, or one example?"""
+    if is_array_api_obj(probs) and probs.ndim == 1:
+        raise ValueError(
+            f"`{name}` must have shape [..., K] with one axis of examples at least, got shape "
+            f"{tuple(probs.shape)}. If these are probabilities of class 1, one per example, pass "
+            f"`binary=True`; if they are one example, pass `{name}[None, :]`."
+        )
+
+
+def check_confidence(confidence: Array, correct: Array) -> None:
+    """Raise `ValueError` unless both are ``[N]``: numbers in [0, 1], and 0, 1 or booleans."""
+    _check_scores(confidence, name="confidence")
+    xp = namespace(confidence)
+    if not bool(xp.all((confidence >= 0) & (confidence <= 1))):
+        raise ValueError(
+            f"`confidence` must lie in [0, 1], found [{float(xp.min(confidence)):.3g}, "
+            f"{float(xp.max(confidence)):.3g}]. Pass probabilities, not logits or percent."
+        )
+    if not is_array_api_obj(correct) or tuple(correct.shape) != tuple(confidence.shape):
+        found = tuple(correct.shape) if is_array_api_obj(correct) else type(correct).__name__
+        raise ValueError(
+            f"`correct` must have shape {tuple(confidence.shape)} like `confidence`, got {found}. "
+            "Pass one value per example."
+        )
+    if not bool(namespace(correct).all((correct == 0) | (correct == 1))):
+        raise ValueError(
+            "`correct` must hold only 0 and 1 (or booleans). Pass `predicted == labels`."
+        )
+
+
+def check_count(value: object, *, name: str, minimum: int = 1) -> None:
+    """Raise `ValueError` unless `value` is a whole number >= `minimum`."""
+    if isinstance(value, bool) or not hasattr(value, "__index__") or value.__index__() < minimum:
+        raise ValueError(f"`{name}` must be a whole number >= {minimum}, got {value!r}.")
+
+
+def check_choice(value: object, choices: tuple[str, ...], *, name: str) -> None:
+    """Raise `ValueError` unless `value` is one of `choices`."""
+    if value not in choices:
+        raise ValueError(f"`{name}` must be one of {', '.join(choices)}; got {value!r}.")
+
+
+def check_edges(edges: Any) -> None:
+    """Raise `ValueError` unless `edges`, a NumPy array, runs from 0 to 1 without falling."""
+    if edges.ndim != 1 or len(edges) < 2:
+        raise ValueError(
+            f"`edges` must be a row of at least two numbers, got shape {tuple(edges.shape)}. "
+            "`n_bins` bins have `n_bins + 1` edges."
+        )
+    if not (edges[0] == 0 and edges[-1] == 1 and bool((edges[1:] >= edges[:-1]).all())):
+        raise ValueError(
+            f"`edges` must rise from 0 to 1 without falling, got {edges.tolist()}. "
+            "Put 0 first and 1 last."
+        )

@@ -1,1 +1,46 @@
-"""To be filled."""
+"""How honest probabilities are: calibration errors, proper scores, and their uncertainty.
+
+Every metric takes ``(probs, labels)`` of any array library and returns a Python float,
+computed in NumPy float64. Probabilities are ``[..., K]``; one probability of class 1 per
+example needs ``binary=True``. `ReliabilityTable` and `ClasswiseTable` are the mergeable
+states behind the binned errors, for data that comes in pieces.
+"""
+
+from focalibrate.metrics._binning import log_odds_edges
+from focalibrate.metrics.adaptive import adaptive_ece, debiased_ece
+from focalibrate.metrics.bootstrap import BootstrapInterval, bootstrap, bootstrap_difference
+from focalibrate.metrics.calibration_error import ece, mce
+from focalibrate.metrics.classwise import ClasswiseTable, classwise_ece
+from focalibrate.metrics.reliability_table import ReliabilityTable
+from focalibrate.metrics.scores import (
+    ConfidentFraction,
+    brier_score,
+    confident_fraction,
+    entropy,
+    error_rate,
+    kl_divergence,
+    nll,
+)
+from focalibrate.metrics.smooth import smooth_ece
+
+__all__ = [
+    "BootstrapInterval",
+    "ClasswiseTable",
+    "ConfidentFraction",
+    "ReliabilityTable",
+    "adaptive_ece",
+    "bootstrap",
+    "bootstrap_difference",
+    "brier_score",
+    "classwise_ece",
+    "confident_fraction",
+    "debiased_ece",
+    "ece",
+    "entropy",
+    "error_rate",
+    "kl_divergence",
+    "log_odds_edges",
+    "mce",
+    "nll",
+    "smooth_ece",
+]

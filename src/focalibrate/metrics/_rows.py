@@ -1,0 +1,91 @@
+"""Rows of probabilities and their labels, as NumPy arrays: the door of every metric."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from focalibrate._array import Array, to_numpy
+from focalibrate._check import binary_probs, check_labels, check_probs, check_rows
+
+CHUNK_ENTRIES = 1 << 16
+"""Entries worked on at once: half a megabyte in float64, which stays in the cache."""
+COLUMN_LOOP_MAX = 32
+"""Up to this many classes, a maximum over columns beats NumPy's reduction of short rows."""
+
+
+def read_probs(probs: Array, *, binary: bool = False, name: str = "probs") -> NDArray[Any]:
+    """Return checked probabilities as ``[N, K]``, float32 or float64; ``[N]`` needs `binary`.
+
+    A float32 matrix stays float32 (nothing is copied) and every entry is used at its exact
+    value. Binary scores become float64 first, so that ``1 - p`` is exact for a float32 `p`
+    of at least 2**-30.
+    """
+    if binary:
+        return read_scores(probs, name=name)
+    check_rows(probs, name=name)
+    check_probs(probs, name=name)
+    return _no_half(to_numpy(probs).reshape(-1, probs.shape[-1]))
+
+
+def read_scores(scores: Array, *, name: str) -> NDArray[np.float64]:
+    """Return ``[N, 2]`` probabilities ``(1 - p, p)`` in float64 for checked scores `p`."""
+    binary_probs(scores, name=name)  # its checks, on the caller's own array
+    p = to_numpy(scores).astype(np.float64)
+    return np.stack([1.0 - p, p], axis=-1)
+
+
+def read(
+    probs: Array, labels: Array, *, binary: bool = False
+) -> tuple[NDArray[Any], NDArray[np.intp]]:
+    """Return checked probabilities ``[N, K]`` and class indices ``[N]``."""
+    rows = read_probs(probs, binary=binary)
+    shape = tuple(probs.shape) if binary else tuple(probs.shape[:-1])
+    check_labels(labels, shape=shape, n_classes=rows.shape[-1])
+    return rows, to_numpy(labels).reshape(-1).astype(np.intp, copy=False)
+
+
+def row_chunks(n_rows: int, n_columns: int) -> Iterator[slice]:
+    """Yield slices that cut `n_rows` into pieces small enough for the cache."""
+    step = max(1, CHUNK_ENTRIES // n_columns)
+    for start in range(0, n_rows, step):
+        yield slice(start, min(start + step, n_rows))
+
+
+def true_class(rows: NDArray[Any], labels: NDArray[np.intp]) -> NDArray[np.float64]:
+    """Return the probability of each row's label, float64 ``[N]``."""
+    return rows[np.arange(len(rows)), labels].astype(np.float64)
+
+
+def top_label(
+    rows: NDArray[Any], labels: NDArray[np.intp]
+) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """Return each row's largest probability (float64) and whether that class is the label.
+
+    Of several classes that share the largest probability the first is predicted.
+    """
+    n, k = rows.shape
+    if k > COLUMN_LOOP_MAX:
+        predicted = rows.argmax(axis=-1)
+        return true_class(rows, predicted), predicted == labels
+    confidence, correct = np.empty(n), np.empty(n, dtype=np.bool_)
+    for part in row_chunks(n, k):
+        confidence[part], correct[part] = _top_label_by_column(rows[part], labels[part])
+    return confidence, correct
+
+
+def _top_label_by_column(
+    rows: NDArray[Any], labels: NDArray[np.intp]
+) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    columns = list(rows.T)
+    top = columns[0].copy()
+    for column in columns[1:]:
+        np.maximum(top, column, out=top)
+    if sum(np.count_nonzero(column == top) for column in columns) > len(top):  # shared tops
+        return top, rows.argmax(axis=-1) == labels
+    return top, rows[np.arange(len(rows)), labels] == top
+
+
+def _no_half(x: NDArray[Any]) -> NDArray[Any]:
+    return x if x.dtype in (np.float32, np.float64) else x.astype(np.float32)

@@ -1,0 +1,102 @@
+"""Smooth calibration error (smECE)."""
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from focalibrate._array import Array
+from focalibrate.metrics._binning import Floats, bin_sums
+from focalibrate.metrics._rows import read, top_label
+
+GRID = 1 << 15
+"""Cells of the grid on [0, 1] that `smooth_ece` computes on."""
+MIN_WIDTHS = 4
+"""The least bandwidth, in grid cells: below it a Gaussian is not resolved."""
+
+
+def smooth_ece(probs: Array, labels: Array, *, binary: bool = False) -> float:
+    r"""Smooth expected calibration error of the top label, free of bins.
+
+    With confidence :math:`f_i`, correctness :math:`y_i` and the Gaussian kernel
+    :math:`K_\sigma` reflected at 0 and 1,
+
+    .. math:: \mathrm{smECE}_\sigma = \int_0^1 \Bigl|\frac1N \sum_i
+              K_\sigma(t, f_i)\,(f_i - y_i)\Bigr|\,dt, \qquad
+              \mathrm{smECE} = \mathrm{smECE}_{\sigma^*}\ \text{with}\
+              \mathrm{smECE}_{\sigma^*} = \sigma^*
+
+    The bandwidth is a fixed point, so there is nothing to choose; the value is continuous
+    in the probabilities and within a constant factor of the distance to calibration.
+
+    Args:
+        probs: probabilities ``[..., K]``, any array library; ``[N]`` with `binary`.
+        labels: class indices ``[...]``.
+        binary: `probs` are probabilities of class 1, the same as ``[1 - p, p]``.
+
+    Returns:
+        A float in ``[0, 1]``.
+
+    Numerics:
+        Residuals are shared out between the neighbours on a grid of step
+        :math:`h = 2^{-15}`; the reflected kernel, all its images included, is diagonal in
+        the cosine basis, so each bandwidth costs one transform. Sharing out widens the
+        kernel to at most :math:`\sqrt{\sigma^2 + h^2/4}`: a relative error below
+        :math:`(h/\sigma)^2/4`, 2e-6 at :math:`\sigma = 0.01`. Bandwidths below
+        :math:`4h \approx 1.2\times10^{-4}` are not resolved: where the fixed point lies
+        lower, the value at :math:`4h`, itself at most :math:`4h`, is returned.
+
+    Example:
+        >>> import numpy as np
+        >>> round(smooth_ece(np.array([[0.9, 0.1], [0.2, 0.8]]), np.array([0, 0])), 3)
+        0.35
+
+    References:
+        Błasiok & Nakkiran (2023), *Smooth ECE: Principled Reliability Diagrams via Kernel
+        Smoothing*, Definition 1 and Section 3.
+    """
+    return smooth_ece_of_rows(*top_label(*read(probs, labels, binary=binary)))
+
+
+def smooth_ece_of_rows(
+    confidence: Floats, correct: NDArray[np.bool_], *, grid: int = GRID
+) -> float:
+    """Return `smooth_ece` for confidences and correctness already known to be good."""
+    residual = (confidence - correct) / len(confidence)
+    return _fixed_point(_share_out(confidence, residual, grid))
+
+
+def _share_out(at: Floats, mass: Floats, grid: int) -> Floats:
+    """Return masses at points of [0, 1] shared linearly between the two nearest grid points."""
+    position = at * grid
+    left = np.minimum(position.astype(np.intp), grid - 1)
+    to_right = (position - left) * mass
+    stays = bin_sums(left, mass - to_right, grid + 1)
+    return stays + bin_sums(left + 1, to_right, grid + 1)
+
+
+def _fixed_point(mass: Floats) -> float:
+    r"""Return :math:`\mathrm{smECE}_{\sigma^*}`: as it falls with the bandwidth, the one root."""
+    from scipy.fft import dct, idct  # both cost more to import than all of the metrics
+    from scipy.optimize import brentq
+
+    grid = len(mass) - 1
+    density = mass * grid
+    density[[0, -1]] *= 2.0  # reflected at the ends, where a grid point owns half a cell
+    spectrum = dct(density, type=1)
+    decay = -0.5 * (np.pi * np.arange(grid + 1)) ** 2
+    trapezoid = np.full(grid + 1, 1.0 / grid)
+    trapezoid[[0, -1]] /= 2.0
+
+    def error(sigma: float) -> float:
+        kept = math.ceil(9.0 / (np.pi * sigma))  # modes beyond are damped by exp(-9**2 / 2)
+        damped = np.zeros(grid + 1)
+        damped[:kept] = spectrum[:kept] * np.exp(decay[:kept] * sigma**2)
+        return float(trapezoid @ np.abs(idct(damped, type=1, overwrite_x=True)))
+
+    low = MIN_WIDTHS / grid
+    if error(low) <= low:
+        return error(low)
+    if error(1.0) >= 1.0:  # every confidence is 1 and every row wrong, to rounding
+        return 1.0
+    return error(brentq(lambda sigma: error(sigma) - sigma, low, 1.0, xtol=1e-12))
