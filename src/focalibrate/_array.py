@@ -78,7 +78,7 @@ def stop_gradient(x: Array) -> Array:
 def to_numpy(x: object) -> NDArray[Any]:
     """Return `x` as a NumPy array, from any library and any device, without its graph."""
     if is_torch_array(x):
-        x = x.detach().cpu()  # type: ignore[attr-defined]
+        x = x.detach().cpu()
         if x.dtype == namespace(x).bfloat16:
             x = x.float()  # NumPy has no bfloat16
     return np.asarray(x)

@@ -1,10 +1,12 @@
 """Primitives that stay accurate at extreme arguments: the only file with native shortcuts."""
 
-from focalibrate._array import Array, is_torch_array, namespace
+from typing import NamedTuple
+
+from focalibrate._array import Array, device, is_torch_array, namespace, stop_gradient
 
 
 def log_sigmoid(x: Array) -> Array:
-    r"""Return :math:`\log\sigma(x)`, exact to rounding for every finite `x`."""
+    r"""Return :math:`\log\sigma(x)`, exact to rounding for every `x`, infinite ones included."""
     if is_torch_array(x):
         # Not for speed: twice-differentiated `logaddexp` overflows to nan in float32.
         from torch.nn.functional import logsigmoid
@@ -15,8 +17,51 @@ def log_sigmoid(x: Array) -> Array:
 
 
 def logsumexp(x: Array) -> Array:
-    r"""Return :math:`\log\sum_k e^{x_k}` over the last axis; `-inf` entries add 0."""
+    r"""Return :math:`\log\sum_k e^{x_k}` over the last axis; `-inf` entries add 0.
+
+    Differentiable also where every entry is `-inf`: there the gradient is 0, not nan.
+    """
     xp = namespace(x)
-    top = xp.max(x, axis=-1, keepdims=True)
+    top = stop_gradient(xp.max(x, axis=-1, keepdims=True))  # a shift: it cancels
     top = xp.where(xp.isfinite(top), top, xp.zeros_like(top))
-    return xp.log(xp.sum(xp.exp(x - top), axis=-1)) + xp.squeeze(top, axis=-1)
+    total = xp.sum(xp.exp(x - top), axis=-1)
+    some = total > 0
+    log_total = xp.log(xp.where(some, total, xp.ones_like(total)))
+    return xp.where(some, log_total + xp.squeeze(top, axis=-1), xp.full_like(total, -xp.inf))
+
+
+class LogSimplex(NamedTuple):
+    r"""A softmax seen from both ends: :math:`\log v` and :math:`\log(1-v)` of each class."""
+
+    log_v: Array
+    """shape ``[..., K]``"""
+    log_rest: Array
+    r""":math:`\log(1 - v)`, shape ``[..., K]``"""
+    is_major: Array
+    """true where :math:`v` exceeds one half: at most once a row, shape ``[..., K]``"""
+
+
+def log_simplex(logits: Array) -> LogSimplex:
+    r"""Return :math:`\log v` and :math:`\log(1-v)` for :math:`v = \operatorname{softmax}(z)`.
+
+    Both are exact to rounding however saturated the row: below one half, :math:`1-v` loses
+    no digits; above it, which only the top class can be, :math:`\log(1-v)` is taken from the
+    log-sum-exp :math:`s` of the other classes less the top logit, as :math:`\log\sigma(s)`.
+    """
+    xp = namespace(logits)
+    classes = xp.arange(logits.shape[-1], device=device(logits))
+    is_top = classes == xp.argmax(logits, axis=-1, keepdims=True)
+    # Not `max`: where several classes tie, its derivative is shared out among them.
+    z_top = xp.sum(xp.where(is_top, logits, xp.zeros_like(logits)), axis=-1, keepdims=True)
+    others = xp.where(is_top, xp.full_like(logits, -xp.inf), logits)
+    s = xp.expand_dims(logsumexp(others), axis=-1) - z_top
+    log_v = (logits - z_top) + log_sigmoid(-s)
+    is_major = is_top & (s < 0)
+    v = xp.where(is_major, xp.zeros_like(log_v), xp.exp(log_v))
+    log_rest = xp.where(is_major, log_sigmoid(s), xp.log1p(-v))
+    return LogSimplex(log_v, log_rest, is_major)
+
+
+def log_softmax(logits: Array) -> Array:
+    r"""Return :math:`\log v`, with full relative accuracy for a top entry close to 1."""
+    return log_simplex(logits).log_v

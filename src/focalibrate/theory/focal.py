@@ -1,0 +1,31 @@
+"""The focal loss of one probability, from its logarithm and that of its complement."""
+
+from typing import Any
+
+from focalibrate._array import Array, namespace
+
+
+def focal_term(log_p: Array, log_rest: Array, gamma: Any) -> Array:
+    r"""Return :math:`-(1-p)^\gamma\log p`, given :math:`\log p` and :math:`\log(1-p)`.
+
+    Value and derivatives stay finite for every finite logit: differentiating
+    ``(1 - p) ** gamma`` instead gives nan at ``p = 1`` for ``0 < gamma < 1``.
+    """
+    xp = namespace(log_p)
+    if isinstance(gamma, (int, float)) and gamma == 0:
+        return -log_p
+    # A certain class has log(1 - p) = -inf; a number far below every logit spares 0 * inf.
+    certain = xp.full_like(log_rest, -1e30)
+    return -xp.exp(gamma * xp.where(xp.isfinite(log_rest), log_rest, certain)) * log_p
+
+
+def focal_sum(log_v: Array, log_rest: Array, targets: Array, gamma: Any) -> Array:
+    r"""Return :math:`-\sum_i y_i (1-v_i)^\gamma \log v_i` over the last axis.
+
+    A class of target 0 adds 0 also where it is impossible, ``log_v = -inf``.
+    """
+    xp = namespace(log_v)
+    counts = targets > 0
+    zero = xp.zeros_like(log_v)
+    terms = focal_term(xp.where(counts, log_v, zero), xp.where(counts, log_rest, zero), gamma)
+    return xp.sum(xp.where(counts, targets * terms, zero), axis=-1)

@@ -1,0 +1,235 @@
+r"""How close posterior recovery is to temperature scaling."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from focalibrate._check import check_gamma, check_n_classes
+from focalibrate._stable import log_sigmoid
+from focalibrate.theory.factor import log_phi
+
+_Float = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class TemperatureBounds:
+    """Two temperatures between whose maps binary posterior recovery lies."""
+
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class NearestTemperature:
+    """The temperature closest to posterior recovery, and how far they still differ."""
+
+    temperature: float
+    largest_difference: float
+
+
+def recover_log_odds(log_odds: _Float, gamma: float) -> _Float:
+    r"""Binary posterior recovery on the log-odds scale.
+
+    .. math:: \operatorname{logit}\Psi(s) = (\gamma+1)s
+              - \log\frac{1+\gamma e^{s}\log(1+e^{-s})}{1+\gamma e^{-s}\log(1+e^{s})}
+
+    Odd in :math:`s`, and close to linear: that is why a temperature comes so near to it.
+
+    Args:
+        log_odds: log-odds of class 1, any shape.
+        gamma: exponent of the training loss, ``>= -1``.
+
+    Returns:
+        Log-odds of the recovered posterior, float64, same shape. The error is absolute, about
+        1e-16, for log-odds below 1, and relative above.
+
+    Example:
+        >>> recover_log_odds(np.array([-2.0, 0.0, 2.0]), 2.0).round(4)
+        array([-5.3984,  0.    ,  5.3984])
+
+    References:
+        Komisarenko & Kull (2024), Prop. 2.
+    """
+    check_gamma(gamma, minimum=-1.0)
+    s = np.asarray(log_odds, dtype=np.float64)
+    g = np.asarray(float(gamma))
+    up, down = log_sigmoid(s), log_sigmoid(-s)
+    result: _Float = s - log_phi(up, down, g) + log_phi(down, up, g)
+    return result
+
+
+def temperature_bounds(gamma: float) -> TemperatureBounds:
+    r"""Proven temperatures that enclose binary posterior recovery at every logit.
+
+    .. math:: \frac1{\gamma+1} \le \frac{s}{\operatorname{logit}\Psi(s)}
+              \le \frac1{\gamma+1-\frac12\log(\gamma+1)}
+
+    Args:
+        gamma: exponent of the training loss, ``>= 0``.
+
+    Returns:
+        The pair. `low` is approached for large logits; `high` is not tight, see
+        `tight_temperature_bounds`.
+
+    Example:
+        >>> b = temperature_bounds(4.0)
+        >>> round(b.low, 4), round(b.high, 4)
+        (0.2, 0.2384)
+
+    References:
+        Komisarenko & Kull (2024), Prop. 3.
+    """
+    check_gamma(gamma)
+    return TemperatureBounds(1.0 / (gamma + 1.0), 1.0 / (gamma + 1.0 - 0.5 * math.log1p(gamma)))
+
+
+def tight_temperature_bounds(gamma: float) -> TemperatureBounds:
+    r"""Infimum and supremum over all logits of the temperature that recovery amounts to.
+
+    .. math:: \inf_{s>0} \frac{s}{\operatorname{logit}\Psi(s)}, \qquad
+              \sup_{s>0} \frac{s}{\operatorname{logit}\Psi(s)}
+
+    Args:
+        gamma: exponent of the training loss, ``>= 0``.
+
+    Returns:
+        The pair. The infimum is the limit :math:`1/(\gamma+1)` for large logits. The supremum is
+        the limit for small ones, :math:`1/(\gamma+1-2\gamma(\ln2-\frac12)/(1+\gamma\ln2))`,
+        unless, as for large `gamma`, it is reached in between.
+
+    Example:
+        >>> b = tight_temperature_bounds(4.0)
+        >>> round(b.low, 4), round(b.high, 4)
+        (0.2, 0.2178)
+    """
+    check_gamma(gamma)
+    if gamma == 0:
+        return TemperatureBounds(1.0, 1.0)
+    ln2 = math.log(2.0)
+    at_zero = 1.0 / (gamma + 1.0 - 2.0 * gamma * (ln2 - 0.5) / (1.0 + gamma * ln2))
+    # Below 1e-3 the ratio is its limit to 1e-6 of the distance between the bounds, and rounds.
+    s = np.geomspace(1e-3, 1e3, 2001)
+    inner = _largest(lambda x: x / recover_log_odds(x, gamma), s)
+    return TemperatureBounds(1.0 / (gamma + 1.0), max(at_zero, inner))
+
+
+def nearest_temperature(gamma: float, n_classes: int) -> NearestTemperature:
+    r"""Temperature whose map differs least, at its worst, from posterior recovery.
+
+    .. math:: \min_T \max_z \bigl\lVert \Psi_\gamma(\operatorname{softmax}(z))
+              - \operatorname{softmax}(z/T) \bigr\rVert_\infty
+
+    Args:
+        gamma: exponent of the training loss, ``>= 0``.
+        n_classes: number of classes, ``>= 2``.
+
+    Returns:
+        The temperature and the largest difference in any class's probability over all logits.
+
+    Numerics:
+        The worst logits take two levels: `a` classes tied on top, `b` tied below, the others
+        impossible (a full grid of logits finds none worse for 3 and 4 classes). All pairs
+        (a, b) are searched up to 24 classes, a geometric selection beyond. A coarse grid of
+        logits misses the worst case for large `gamma` and gives a higher temperature.
+
+    Example:
+        >>> n = nearest_temperature(3.0, 2)
+        >>> round(n.temperature, 3), n.largest_difference < 1e-3
+        (0.276, True)
+
+    References:
+        Komisarenko & Kull (2024), Sec. 3.2 and 3.3, Fig. 2 and 6.
+    """
+    check_gamma(gamma)
+    check_n_classes(n_classes)
+    if gamma == 0:
+        return NearestTemperature(1.0, 0.0)
+    from scipy.optimize import minimize_scalar
+
+    coarse = _TwoLevels.of(gamma, n_classes, np.geomspace(1e-3, 60.0, 400))
+    betas = np.linspace(-0.5, math.log(1.0 + gamma) + 0.5, 51)  # log(1/T)
+    best = int(np.argmin([coarse.worst(beta) for beta in betas]))
+    low, high = betas[max(best - 1, 0)], betas[min(best + 1, len(betas) - 1)]
+    rough = minimize_scalar(coarse.worst, bounds=(low, high), method="bounded")
+    fine = coarse.near_the_worst(float(rough.x))
+    exact = minimize_scalar(
+        fine.worst,
+        bounds=(float(rough.x) - 0.02, float(rough.x) + 0.02),
+        method="bounded",
+        options={"xatol": 1e-9},
+    )
+    return NearestTemperature(math.exp(-float(exact.x)), float(exact.fun))
+
+
+@dataclass(frozen=True)
+class _TwoLevels:
+    """Logits with `a` classes at 0, `b` at -s, the rest impossible, and their recovery."""
+
+    gamma: float
+    a: _Float
+    b: _Float
+    s: _Float
+    top: _Float
+    """recovered probability of a class of the upper level, shape [pairs, len(s)]"""
+
+    @classmethod
+    def of(cls, gamma: float, n_classes: int, s: _Float) -> "_TwoLevels":
+        counts = _counts(n_classes)
+        a, b = (x.ravel().astype(np.float64) for x in np.meshgrid(counts, counts))
+        keep = a + b <= n_classes
+        return cls._with(
+            gamma, a[keep][:, None], b[keep][:, None], np.broadcast_to(s, (1, len(s)))
+        )
+
+    @classmethod
+    def _with(cls, gamma: float, a: _Float, b: _Float, s: _Float) -> "_TwoLevels":
+        g = np.asarray(float(gamma))
+        log_total = np.log(a + b * np.exp(-s))
+        log_h = []
+        for log_v, rest in ((0.0, (a - 1.0) + b * np.exp(-s)), (-s, a + (b - 1.0) * np.exp(-s))):
+            log_h.append(
+                log_v - log_total - log_phi(log_v - log_total, np.log(rest) - log_total, g)
+            )
+        return cls(gamma, a, b, s, 1.0 / (a + b * np.exp(log_h[1] - log_h[0])))
+
+    def worst(self, beta: float) -> float:
+        """Return the largest difference to the map of temperature exp(-beta)."""
+        return float(self._per_pair(beta).max())
+
+    def near_the_worst(self, beta: float) -> "_TwoLevels":
+        """Return the pairs that come within 10 % of the worst around `beta`, with finer s."""
+        around = [self._per_pair(x) for x in (beta - 0.01, beta, beta + 0.01)]
+        keep = np.any([pairs >= 0.9 * pairs.max() for pairs in around], axis=0)
+        s = np.geomspace(1e-3, 60.0, 20_001)[None, :]
+        return self._with(self.gamma, self.a[keep], self.b[keep], s)
+
+    def _per_pair(self, beta: float) -> _Float:
+        scaled = 1.0 / (self.a + self.b * np.exp(-self.s * math.exp(beta)))
+        # A class of the lower level differs by a/b times as much: the sum of all stays 1.
+        difference = np.abs(self.top - scaled) * np.maximum(1.0, self.a / self.b)
+        worst: _Float = difference.max(axis=1)
+        return worst
+
+
+def _counts(n_classes: int) -> NDArray[np.int64]:
+    if n_classes <= 24:
+        return np.arange(1, n_classes)
+    return np.unique(np.geomspace(1, n_classes - 1, 48).round().astype(np.int64))
+
+
+def _largest(f: Callable[[_Float], _Float], grid: _Float) -> float:
+    """Return the maximum of a smooth function, refined around its largest value on `grid`."""
+    from scipy.optimize import minimize_scalar
+
+    i = int(np.argmax(f(grid)))
+    low, high = grid[max(i - 1, 0)], grid[min(i + 1, len(grid) - 1)]
+    found = minimize_scalar(
+        lambda x: -float(f(np.asarray(x))),
+        bounds=(low, high),
+        method="bounded",
+        options={"xatol": 1e-10},
+    )
+    return max(-float(found.fun), float(f(grid[i : i + 1])[0]))

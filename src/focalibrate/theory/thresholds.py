@@ -1,0 +1,141 @@
+r"""Where focal training is over- and where underconfident: :math:`\tau_{oc},\tau_{uc},\gamma^*`."""
+
+import math
+from collections.abc import Callable
+
+from focalibrate._check import check_gamma, check_open_interval
+
+
+def tau_over(gamma: float) -> float:
+    r"""Confidence up to which the focal minimiser is surely overconfident.
+
+    .. math:: \tau_{oc} = \arg\max_p \varphi_\gamma(p), \quad\text{the root of}\quad
+              \frac{2(1-p)}{\log p} + 1 - \gamma p
+
+    Args:
+        gamma: focusing exponent, ``> 0`` (for 0 no confidence is wrong).
+
+    Returns:
+        A number in (0, 1/2), below `tau_under`.
+
+    Example:
+        >>> round(tau_over(1.0), 12) == round(math.exp(-2), 12)
+        True
+
+    References:
+        Charoenphakdee et al. (2021), Thm. 8.
+    """
+    _check_positive(gamma)
+
+    # Multiplied by log p, which is negative: falls from +inf (at p = 0) through the one root.
+    def slope(log_p: float) -> float:
+        p = math.exp(log_p)
+        return -2.0 * math.expm1(log_p) + (1.0 - gamma * p) * log_p
+
+    return math.exp(_root(lambda log_p: -slope(log_p), *_bracket(gamma)))
+
+
+def tau_under(gamma: float) -> float:
+    r"""Confidence from which the focal minimiser is surely underconfident.
+
+    .. math:: \tau_{uc} \in (0, \tfrac12), \qquad \varphi_\gamma(\tau_{uc}) = 1
+
+    Args:
+        gamma: focusing exponent, ``> 0``.
+
+    Returns:
+        A number in (0, 1/2), above `tau_over`. `gamma_star` is its inverse.
+
+    Example:
+        >>> round(tau_under(1.0), 12) == round(math.exp(-1), 12)
+        True
+
+    References:
+        Charoenphakdee et al. (2021), Thm. 8.
+    """
+    _check_positive(gamma)
+    low = math.log(tau_over(gamma))  # beyond its maximum, phi falls through 1 once
+    return math.exp(_root(lambda log_p: -_log_phi_over_gamma(math.exp(log_p), gamma), low, 0.0))
+
+
+def gamma_star(p0: float) -> float:
+    r"""Exponent at which focal loss begins to learn slower than cross-entropy above `p0`.
+
+    .. math:: \gamma^* = \frac ab + \frac{1}{\log a}
+              W_{-1}\!\left(-\frac{a^{1-a/b}}{b}\log a\right),
+              \qquad a = 1 - p_0,\quad b = p_0 \log p_0
+
+    The solution of :math:`\varphi_{\gamma^*}(p_0) = 1` for `p0` below one half; 0 from there on,
+    where :math:`\varphi_\gamma(p_0) \le 1` for every exponent.
+
+    Args:
+        p0: probability of the true class, in (0, 1).
+
+    Returns:
+        The exponent, ``>= 0``.
+
+    Numerics:
+        The closed form loses digits as `p0` nears one half; Newton's method on
+        :math:`\log\varphi_\gamma(p_0)/\gamma` restores them.
+
+    Example:
+        >>> round(gamma_star(0.2), 4), round(gamma_star(0.25), 4), gamma_star(0.5)
+        (4.8506, 3.0702, 0.0)
+
+    References:
+        Mukhoti et al. (2020), Prop. 2.
+    """
+    check_open_interval(p0, low=0.0, high=1.0, name="p0")
+    if p0 >= 0.5:
+        return 0.0
+    from scipy.special import lambertw
+
+    log_a, b = math.log1p(-p0), p0 * math.log(p0)
+    a = math.exp(log_a)
+    w = lambertw(-math.exp((1.0 - a / b) * log_a) / b * log_a, k=-1)
+    gamma = a / b + float(w.real) / log_a
+    # So close to one half that the argument of W fell past its branch point by rounding.
+    is_lost = not gamma > 0.0
+    return _polish(p0, _second_order_guess(p0) if is_lost else gamma)
+
+
+def _log_phi_over_gamma(p: float, gamma: float) -> float:
+    r"""Return :math:`\log\varphi_\gamma(p)/\gamma`, which keeps its sign as gamma goes to 0."""
+    r = -p * math.log(p) / (1.0 - p) if p < 1.0 else 1.0
+    return (math.log1p(-p) if p < 1.0 else -math.inf) + math.log1p(gamma * r) / gamma
+
+
+def _second_order_guess(p: float) -> float:
+    r = -p * math.log(p) / (1.0 - p)
+    return 2.0 * (math.log1p(-p) + r) / r**2
+
+
+def _polish(p: float, gamma: float) -> float:
+    r = -p * math.log(p) / (1.0 - p)
+    for _ in range(4):
+        value = _log_phi_over_gamma(p, gamma)
+        slope = (r / (1.0 + gamma * r) - math.log1p(gamma * r) / gamma) / gamma
+        if value == 0.0 or slope == 0.0:
+            break
+        gamma = max(gamma - value / slope, 0.5 * gamma)
+    return gamma
+
+
+def _bracket(gamma: float) -> tuple[float, float]:
+    """Return log-probabilities that surely enclose both thresholds."""
+    return -math.log1p(gamma) - 50.0, math.log(0.5)
+
+
+def _root(rising: Callable[[float], float], low: float, high: float) -> float:
+    """Return the root of a function that is negative at `low` and positive at `high`."""
+    from scipy.optimize import brentq
+
+    return float(brentq(rising, low, high, xtol=1e-15, rtol=1e-15, maxiter=200))
+
+
+def _check_positive(gamma: float) -> None:
+    check_gamma(gamma)
+    if gamma == 0:
+        raise ValueError(
+            "`gamma` must be > 0, got 0: cross-entropy is neither over- nor underconfident."
+        )
