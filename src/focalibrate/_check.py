@@ -7,7 +7,14 @@ or `vmap` the checks on shapes and dtypes remain.
 import math
 from typing import Any
 
-from focalibrate._array import Array, is_array_api_obj, is_concrete, is_numpy_array, namespace
+from focalibrate._array import (
+    Array,
+    is_array_api_obj,
+    is_concrete,
+    is_numpy_array,
+    namespace,
+    stop_gradient,
+)
 
 PROBS_ATOL = 1e-5
 """How far a row of probabilities may be from summing to 1 (float32 softmax: about 1e-6)."""
@@ -79,7 +86,9 @@ def check_logits(logits: Array, *, name: str = "logits") -> None:
     if not is_concrete(logits):
         return
     xp = namespace(logits)
-    top = xp.max(logits, axis=-1)  # nan and +inf propagate to the top, -inf only if all are
+    top = xp.max(
+        stop_gradient(logits), axis=-1
+    )  # nan and +inf propagate to the top, -inf only if all are
     bad = ~xp.isfinite(top)
     if bool(xp.any(bad)):
         row = _first_row(bad)
@@ -161,6 +170,7 @@ def check_probs(probs: Array, *, name: str = "probs") -> None:
     if not is_concrete(probs):
         return
     xp = namespace(probs)
+    probs = stop_gradient(probs)
     low = float(xp.min(probs))
     off = float(xp.max(xp.abs(_row_sums(probs) - 1.0)))
     if not (low >= 0.0 and off <= _atol(probs)):  # written so that nan fails too
@@ -213,6 +223,39 @@ def check_unit_interval(value: float, *, name: str) -> None:
     """Raise `ValueError` unless `value` is a number in [0, 1]."""
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0.0 <= value <= 1.0:
         raise ValueError(f"`{name}` must be a number in [0, 1], got {value!r}.")
+
+
+def check_positive(value: float, *, name: str) -> None:
+    """Raise `ValueError` unless `value` is a finite number > 0."""
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if not is_number or not 0.0 < value < math.inf:
+        raise ValueError(f"`{name}` must be a finite number > 0, got {value!r}.")
+
+
+def check_multilabel(logits: Array, labels: Array) -> None:
+    """Raise `ValueError` unless `labels` are 0 to 1 and of the shape of finite `logits`."""
+    for x, name in ((logits, "logits"), (labels, "labels")):
+        if not is_array_api_obj(x):
+            raise ValueError(f"`{name}` must be an array, got {type(x).__name__}.")
+    if not _is_floating(logits):
+        raise ValueError(f"`logits` must be floating point, got dtype {logits.dtype}.")
+    if 0 in logits.shape:
+        raise ValueError(f"`logits` must not be empty, got shape {tuple(logits.shape)}.")
+    if tuple(labels.shape) != tuple(logits.shape):
+        raise ValueError(
+            f"`labels` must have the shape of `logits`, {tuple(logits.shape)}, got "
+            f"{tuple(labels.shape)}. Class indices go to `focal_loss`."
+        )
+    if not (is_concrete(logits) and is_concrete(labels)):
+        return
+    xp = namespace(logits)
+    if bool(xp.any(xp.isnan(logits))):
+        raise ValueError("`logits` must not contain nan. Find the step that produced it.")
+    if not _is_floating(labels):
+        labels = xp.astype(labels, xp.int64)
+    low, high = float(xp.min(labels)), float(xp.max(labels))
+    if not (low >= 0.0 and high <= 1.0):
+        raise ValueError(f"`labels` must lie in [0, 1], found [{low:g}, {high:g}].")
 
 
 def check_open_interval(value: float, *, low: float, high: float, name: str) -> None:

@@ -1,0 +1,97 @@
+"""Every metric refuses bad input by one door: argument, rule, value found, next step."""
+
+import numpy as np
+import pytest
+
+from focalibrate.metrics import (
+    ClasswiseTable,
+    ReliabilityTable,
+    adaptive_ece,
+    brier_score,
+    classwise_ece,
+    confident_fraction,
+    debiased_ece,
+    ece,
+    entropy,
+    error_rate,
+    kl_divergence,
+    mce,
+    nll,
+    smooth_ece,
+)
+
+BINNED = [ece, mce, adaptive_ece, classwise_ece, debiased_ece]
+LABELLED = [*BINNED, nll, brier_score, error_rate, confident_fraction, smooth_ece]
+LABELLED += [ReliabilityTable.of, ClasswiseTable.of]
+GOOD = np.array([[0.9, 0.1], [0.2, 0.8]])
+LABELS = np.array([0, 1])
+
+BAD_PROBS = [
+    (np.array([[0.9, 0.3], [0.2, 0.8]]), r"worst row sum is off by 0.2\. If these are logits"),
+    (np.array([[1.1, -0.1], [0.2, 0.8]]), r"`probs` must be probabilities .* entry is -0.1 "),
+    (np.array([[3.0, -1.0], [0.2, 0.8]]), r"smallest entry is -1 .* apply `softmax` first"),
+    (np.array([[3.0, 1.0], [0.2, 0.8]]), r"row sum is off by 3\. .* apply `softmax` first"),
+    (np.array([[np.nan, 0.1], [0.2, 0.8]]), r"`probs` must not contain nan, but row 0 does"),
+    (np.array([[np.inf, 0.1], [0.2, 0.8]]), r"row sum is off by inf"),
+    (np.array([0.9, 0.2]), r"`probs` must have shape \[..., K\] .* \(2,\).* pass `binary=True`"),
+    (np.array([[1.0], [1.0]]), r"at least 2 classes on its last axis, got shape \(2, 1\)"),
+    (np.empty((0, 2)), r"`probs` must not be empty, got shape \(0, 2\)\. Pass at least one"),
+    (np.array([[1, 0], [0, 1]]), r"`probs` must be floating point, got dtype int64"),
+    ([[0.9, 0.1], [0.2, 0.8]], r"`probs` must be an array, got list\. Wrap it: `np.asarray"),
+]
+BAD_LABELS = [
+    (np.array([0, 2]), r"`labels` must lie in \[0, 1\] for 2 classes, found \[0, 2\], .* row 1"),
+    (np.array([-1, 0]), r"`labels` must lie in \[0, 1\] .* found \[-1, 0\], first at row 0"),
+    (np.array([0.0, 1.0]), r"`labels` must be integer class indices, got dtype float64"),
+    (np.array([0, 1, 1]), r"`labels` must have shape \(2,\), got \(3,\)\. Pass one label per"),
+    ([0, 1], r"`labels` must be an array of class indices, got list"),
+]
+
+
+@pytest.mark.parametrize("metric", LABELLED)
+@pytest.mark.parametrize(("probs", "message"), BAD_PROBS)
+def test_bad_probs(metric, probs, message):
+    with pytest.raises(ValueError, match=message):
+        metric(probs, LABELS)
+
+
+@pytest.mark.parametrize(("probs", "message"), BAD_PROBS)
+def test_bad_probs_without_labels(probs, message):
+    with pytest.raises(ValueError, match=message):
+        entropy(probs)
+    with pytest.raises(ValueError, match=message):
+        kl_divergence(GOOD, probs)
+    with pytest.raises(ValueError, match=message.replace("`probs`", "`posterior`")):
+        kl_divergence(probs, GOOD)
+
+
+@pytest.mark.parametrize("metric", LABELLED)
+@pytest.mark.parametrize(("labels", "message"), BAD_LABELS)
+def test_bad_labels(metric, labels, message):
+    with pytest.raises(ValueError, match=message):
+        metric(GOOD, labels)
+
+
+@pytest.mark.parametrize("metric", [*BINNED, ReliabilityTable.of, ClasswiseTable.of])
+@pytest.mark.parametrize("n_bins", [0, -3, 2.5, True, "15"])
+def test_bad_n_bins(metric, n_bins):
+    with pytest.raises(ValueError, match=r"`n_bins` must be a whole number >= 1, got .* use 15"):
+        metric(GOOD, LABELS, n_bins=n_bins)
+
+
+@pytest.mark.parametrize("metric", LABELLED)
+@pytest.mark.parametrize(
+    ("scores", "message"),
+    [
+        (np.array([0.9, 3.0]), r"in \[0, 1\], found \[0.9, 3\]\. .* apply `sigmoid` first"),
+        (np.array([0.9, np.nan]), r"`probs` with `binary=True` must be probabilities of class 1"),
+        (
+            GOOD,
+            r"must be a floating array of shape \[N\], .* got \(2, 2\)\. .* leave `binary` out",
+        ),
+        (np.array([]), r"`probs` must not be empty, got shape \(0,\)"),
+    ],
+)
+def test_bad_binary_scores(metric, scores, message):
+    with pytest.raises(ValueError, match=message):
+        metric(scores, LABELS, binary=True)

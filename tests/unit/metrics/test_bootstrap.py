@@ -1,0 +1,165 @@
+import math
+
+import numpy as np
+import pytest
+
+from focalibrate.metrics import (
+    adaptive_ece,
+    bootstrap,
+    bootstrap_difference,
+    brier_score,
+    confident_fraction,
+    ece,
+    entropy,
+    error_rate,
+    kl_divergence,
+    nll,
+)
+
+
+def draw(n: int = 400, seed: int = 0, sharpness: float = 1.0):
+    rng = np.random.default_rng(seed)
+    z = 2 * rng.normal(size=(n, 4))
+    labels = (z + rng.gumbel(size=z.shape)).argmax(axis=1)
+    e = np.exp(sharpness * z)
+    return e / e.sum(axis=1, keepdims=True), labels
+
+
+def test_same_seed_same_interval():
+    probs, labels = draw()
+    first = bootstrap(ece, probs, labels, n_resamples=50, seed=7)
+    assert first == bootstrap(ece, probs, labels, n_resamples=50, seed=7)
+    assert first != bootstrap(ece, probs, labels, n_resamples=50, seed=8)
+
+
+def test_result_says_what_was_done():
+    probs, labels = draw()
+    got = bootstrap(ece, probs, labels, n_resamples=30, level=0.8, n_bins=10)
+    assert (got.n_resamples, got.level) == (30, 0.8)
+    assert got.estimate == ece(probs, labels, n_bins=10)
+
+
+def test_a_wrapped_metric_gives_the_interval_of_the_prepared_one():
+    probs, labels = draw()
+    fast = bootstrap(adaptive_ece, probs, labels, n_resamples=40)
+    slow = bootstrap(lambda p, y: adaptive_ece(p, y), probs, labels, n_resamples=40)
+    assert slow.low == pytest.approx(fast.low, abs=1e-12)
+    assert slow.high == pytest.approx(fast.high, abs=1e-12)
+
+
+def test_interval_of_a_mean_is_the_normal_one():
+    probs, labels = draw(5000)
+    got = bootstrap(error_rate, probs, labels, n_resamples=2000)
+    half_width = 1.96 * math.sqrt(got.estimate * (1 - got.estimate) / 5000)
+    assert got.low == pytest.approx(got.estimate - half_width, abs=0.1 * half_width)
+    assert got.high == pytest.approx(got.estimate + half_width, abs=0.1 * half_width)
+
+
+def test_percentile_and_basic_mirror_each_other():
+    probs, labels = draw(sharpness=2.0)
+    basic = bootstrap(ece, probs, labels, n_resamples=100)
+    raw = bootstrap(ece, probs, labels, n_resamples=100, interval="percentile")
+    assert basic.low == pytest.approx(2 * basic.estimate - raw.high)
+    assert basic.high == pytest.approx(2 * basic.estimate - raw.low)
+
+
+def test_basic_interval_undoes_the_upward_bias_of_ece():
+    probs, labels = draw(2000)  # the true posterior: any error is noise
+    raw = bootstrap(ece, probs, labels, interval="percentile")
+    basic = bootstrap(ece, probs, labels)
+    assert raw.low + raw.high > 2 * raw.estimate
+    assert basic.low + basic.high < 2 * basic.estimate
+    assert basic.low >= 0
+
+
+def test_coverage_is_near_the_level():
+    truth = 0.3
+    rng = np.random.default_rng(0)
+    probs = np.tile([0.9, 0.1], (200, 1))
+    hits = 0
+    for seed in range(200):
+        labels = (rng.random(200) < truth).astype(int)
+        got = bootstrap(error_rate, probs, labels, n_resamples=200, level=0.9, seed=seed)
+        hits += got.low <= truth <= got.high
+    assert 0.82 <= hits / 200 <= 0.96
+
+
+def test_infinite_nll_has_an_infinite_interval():
+    got = bootstrap(nll, np.array([[1.0, 0.0], [0.5, 0.5]]), np.array([1, 0]), n_resamples=20)
+    assert got.estimate == got.low == got.high == math.inf
+
+
+def test_entropy_needs_no_labels():
+    probs, _ = draw()
+    got = bootstrap(entropy, probs, n_resamples=50)
+    assert got.low < got.estimate == entropy(probs) < got.high
+
+
+@pytest.mark.parametrize("metric", [nll, lambda p, y: nll(p, y)], ids=["prepared", "any"])
+def test_difference_is_paired(metric):
+    probs, labels = draw(1000)
+    near = 0.99 * probs + 0.01 / 4
+    both = bootstrap_difference(metric, probs, near, labels, n_resamples=100)
+    alone = bootstrap(metric, probs, labels, n_resamples=100)
+    assert both.estimate == pytest.approx(nll(probs, labels) - nll(near, labels))
+    assert both.high - both.low < 0.1 * (alone.high - alone.low)
+
+
+def test_difference_of_a_method_from_itself_is_exactly_zero():
+    probs, labels = draw()
+    got = bootstrap_difference(ece, probs, probs, labels, n_resamples=50)
+    assert (got.estimate, got.low, got.high) == (0.0, 0.0, 0.0)
+
+
+def test_difference_tells_methods_apart():
+    (honest, labels), (sharp, _) = draw(3000), draw(3000, sharpness=3.0)
+    got = bootstrap_difference(brier_score, honest, sharp, labels, n_resamples=200)
+    assert got.low < got.high < 0
+
+
+def test_difference_of_a_wrapped_divergence():
+    eta, _ = draw()
+    sharp, _ = draw(sharpness=2.0)
+    got = bootstrap_difference(
+        lambda q, truth: kl_divergence(truth, q), eta, sharp, eta, n_resamples=50
+    )
+    assert got.high < 0
+
+
+def test_every_library_and_leading_axes(xp):
+    probs, labels = draw()
+    want = bootstrap(ece, probs, labels, n_resamples=20)
+    cube = xp.asarray(probs.reshape(20, 20, 4))
+    assert bootstrap(ece, cube, xp.asarray(labels.reshape(20, 20)), n_resamples=20) == want
+
+
+def test_binary_door():
+    rng = np.random.default_rng(0)
+    p, labels = rng.random(100), rng.integers(2, size=100)
+    got = bootstrap(ece, p, labels, n_resamples=20, binary=True)
+    assert got == bootstrap(ece, np.stack([1 - p, p], axis=1), labels, n_resamples=20)
+
+
+def test_a_metric_that_is_not_a_number_is_refused():
+    with pytest.raises(ValueError, match=r"`metric` must return one number, got ConfidentFr"):
+        bootstrap(confident_fraction, *draw())
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"n_resamples": 0}, r"`n_resamples` must be a whole number >= 1, got 0"),
+        ({"level": 95}, r"`level` must be a number in \(0, 1\), got 95"),
+        ({"interval": "bca"}, r"`interval` must be one of basic, percentile; got 'bca'"),
+        ({"n_bins": 0}, r"`n_bins` must be a whole number >= 1, got 0"),
+    ],
+)
+def test_bad_options_are_refused(options, message):
+    with pytest.raises(ValueError, match=message):
+        bootstrap(ece, *draw(), **options)
+
+
+def test_other_examples_are_refused():
+    (a, _), (b, _) = draw(10), draw(12)
+    with pytest.raises(ValueError, match=r"must be of the same examples, got 10 and 12 rows"):
+        bootstrap_difference(entropy, a, b)

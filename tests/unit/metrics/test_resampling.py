@@ -1,0 +1,98 @@
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from focalibrate import metrics
+from focalibrate.metrics import (
+    adaptive_ece,
+    brier_score,
+    classwise_ece,
+    debiased_ece,
+    ece,
+    entropy,
+    error_rate,
+    kl_divergence,
+    mce,
+    nll,
+    smooth_ece,
+)
+from focalibrate.metrics._resampling import is_prepared, resampler
+
+CASES = [
+    (ece, {}),
+    (ece, {"n_bins": 4, "norm": "l2"}),
+    (mce, {"n_bins": 5}),
+    (adaptive_ece, {}),
+    (adaptive_ece, {"n_bins": 7, "norm": "max"}),
+    (debiased_ece, {}),
+    (debiased_ece, {"n_bins": 6, "bins": "equal-width"}),
+    (classwise_ece, {}),
+    (classwise_ece, {"n_bins": 3}),
+    (nll, {}),
+    (brier_score, {}),
+    (error_rate, {}),
+]
+IDS = [f"{metric.__name__}-{options}" for metric, options in CASES]
+
+
+def draw(n: int = 120, k: int = 5):
+    rng = np.random.default_rng(0)
+    probs = np.ceil(rng.dirichlet(np.full(k, 0.4), size=n) * 20)  # with tied confidences
+    return probs / probs.sum(axis=1, keepdims=True), rng.integers(k, size=n)
+
+
+def indices(n: int = 120):
+    return np.random.default_rng(1).integers(n, size=(6, n))
+
+
+@pytest.mark.parametrize(("metric", "options"), CASES, ids=IDS)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_prepared_equals_calling_the_metric(metric, options, dtype):
+    probs, labels = draw()
+    probs = probs.astype(dtype)
+    want = [metric(probs[i], labels[i], **options) for i in indices()]
+    assert_allclose(resampler(metric, probs, labels, options)(indices()), want, atol=1e-12)
+
+
+@pytest.mark.parametrize(("metric", "options"), CASES, ids=IDS)
+def test_prepared_binary_equals_calling_the_metric(metric, options):
+    rng = np.random.default_rng(2)
+    p, labels = rng.random(120), rng.integers(2, size=120)
+    options = {**options, "binary": True}
+    want = [metric(p[i], labels[i], **options) for i in indices()]
+    assert_allclose(resampler(metric, p, labels, options)(indices()), want, atol=1e-12)
+
+
+def test_prepared_smooth_ece_agrees_to_its_coarser_grid():
+    probs, labels = draw()
+    want = [smooth_ece(probs[i], labels[i]) for i in indices()]
+    assert_allclose(resampler(smooth_ece, probs, labels, {})(indices()), want, rtol=1e-4)
+
+
+def test_unlabelled_scores_are_prepared_too():
+    probs, _ = draw()
+    other = probs[::-1] * 0.9 + 0.02
+    want = [entropy(probs[i]) for i in indices()]
+    assert_allclose(resampler(entropy, probs, None, {})(indices()), want)
+    want = [kl_divergence(probs[i], other[i]) for i in indices()]
+    assert_allclose(resampler(kl_divergence, probs, other, {})(indices()), want)
+
+
+def test_every_number_metric_is_prepared():
+    names = [name for name in metrics.__all__ if name.islower()]
+    helpers = {"bootstrap", "bootstrap_difference", "confident_fraction", "log_odds_edges"}
+    assert [n for n in names if not is_prepared(getattr(metrics, n))] == sorted(helpers)
+
+
+def test_any_metric_sees_resampled_rows_of_its_own_library(xp):
+    seen = []
+
+    def metric(probs, labels):
+        seen.append((type(probs), tuple(probs.shape), tuple(labels.shape)))
+        return float(xp.sum(probs[:, 0] * xp.astype(labels, probs.dtype)))
+
+    probs, labels = draw()
+    cube = xp.asarray(probs.reshape(3, 40, 5))
+    got = resampler(metric, cube, xp.asarray(labels.reshape(3, 40)), {})(indices())
+    assert_allclose(got, [(probs[i, 0] * labels[i]).sum() for i in indices()], rtol=1e-12)
+    assert set(seen) == {(type(cube), (120, 5), (120,))}
