@@ -1,1 +1,35 @@
-"""To be filled."""
+"""Losses: ``(logits, labels, *, ...)`` to one loss per example, on any array library (SPEC L)."""
+
+from focalibrate.losses.brier import brier_loss
+from focalibrate.losses.dual import dual_focal_loss
+from focalibrate.losses.focal import cross_entropy, focal_loss
+from focalibrate.losses.mmce import mmce, weighted_mmce
+from focalibrate.losses.policy import (
+    ByEpoch,
+    BySample,
+    GammaPolicy,
+    by_epoch,
+    by_sample,
+    by_sample_star,
+    gamma_policy,
+)
+from focalibrate.losses.sigmoid import sigmoid_focal_loss
+from focalibrate.theory.proper import proper_focal_loss
+
+__all__ = [
+    "ByEpoch",
+    "BySample",
+    "GammaPolicy",
+    "brier_loss",
+    "by_epoch",
+    "by_sample",
+    "by_sample_star",
+    "cross_entropy",
+    "dual_focal_loss",
+    "focal_loss",
+    "gamma_policy",
+    "mmce",
+    "proper_focal_loss",
+    "sigmoid_focal_loss",
+    "weighted_mmce",
+]

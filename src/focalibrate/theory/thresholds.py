@@ -1,4 +1,4 @@
-r"""Where focal training is over- and where underconfident: :math:`\tau_{oc},\tau_{uc},\gamma^*`."""
+r"""Confidences where focal training errs up or down: :math:`\tau_{oc},\tau_{uc},\gamma^*`."""
 
 import math
 from collections.abc import Callable

@@ -1,0 +1,66 @@
+"""What every loss does with its labels before it computes: check, smooth, weigh."""
+
+from typing import Any, NamedTuple
+
+from focalibrate._array import Array, device, is_array_api_obj, namespace, working_dtype
+from focalibrate._check import binary_logits, check_targets, check_unit_interval
+
+
+class Examples(NamedTuple):
+    """Checked input of a loss, in the dtype to compute in."""
+
+    logits: Array
+    """shape ``[..., K]``"""
+    labels: Array
+    """class indices ``[...]``; for soft targets their largest entry"""
+    targets: Array | None
+    """soft targets ``[..., K]``, weighted; None for plain class indices"""
+    weight: Array | None
+    """weight of each example's class ``[...]``, where `targets` is None; None for 1"""
+    dtype: Any
+    """dtype of the answer"""
+
+
+def examples(
+    logits: Array,
+    labels: Array,
+    *,
+    label_smoothing: float = 0.0,
+    weight: Array | None = None,
+    binary: bool = False,
+) -> Examples:
+    """Check `logits` and `labels` and bring smoothing and class weights into the targets."""
+    check_unit_interval(label_smoothing, name="label_smoothing")
+    if binary:
+        logits = binary_logits(logits)
+    is_soft = check_targets(logits, labels)
+    xp = namespace(logits)
+    x = xp.astype(logits, working_dtype(logits))
+    n_classes = x.shape[-1]
+    if weight is not None:
+        weight = _class_weight(weight, x)
+    if not is_soft and label_smoothing == 0.0:
+        row_weight = None if weight is None else xp.take(weight, xp.reshape(labels, (-1,)), axis=0)
+        if row_weight is not None:
+            row_weight = xp.reshape(row_weight, labels.shape)
+        return Examples(x, labels, None, row_weight, logits.dtype)
+    if is_soft:
+        targets = xp.astype(labels, x.dtype)
+        labels = xp.argmax(targets, axis=-1)
+    else:
+        classes = xp.arange(n_classes, device=device(x))
+        targets = xp.astype(classes == xp.expand_dims(labels, axis=-1), x.dtype)
+    targets = (1.0 - label_smoothing) * targets + label_smoothing / n_classes
+    if weight is not None:
+        targets = targets * weight
+    return Examples(x, labels, targets, None, logits.dtype)
+
+
+def _class_weight(weight: Array, x: Array) -> Array:
+    if not is_array_api_obj(weight) or tuple(weight.shape) != (x.shape[-1],):
+        found = tuple(weight.shape) if is_array_api_obj(weight) else type(weight).__name__
+        raise ValueError(
+            f"`weight` must be an array with one entry per class, shape ({x.shape[-1]},), "
+            f"got {found}."
+        )
+    return namespace(x).astype(weight, x.dtype)

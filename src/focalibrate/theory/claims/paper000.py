@@ -1,0 +1,284 @@
+"""Claims of Charoenphakdee et al. (2021) and of its slides."""
+
+import numpy as np
+
+from focalibrate.theory.claims._claim import Claim, Finding, holds_if, refuted_if
+from focalibrate.theory.claims._plain import (
+    as_text,
+    minimize_plain_risk,
+    plain_phi,
+    plain_risk,
+    simplex_samples,
+)
+from focalibrate.theory.minimizer import focal_minimizer
+from focalibrate.theory.posterior import recover_posterior
+from focalibrate.theory.thresholds import gamma_star, tau_over, tau_under
+
+SOURCE = "Charoenphakdee et al. (2021)"
+SLIDES = "Charoenphakdee et al. (2021), slides"
+GAMMAS = (0.03, 0.5, 1.0, 2.0, 5.0)
+SLIDE_POSTERIOR = np.array([0.9, 0.1])
+SLIDE_SCORES = {1.0: 0.78, 3.0: 0.65, 5.0: 0.60}
+
+
+def _order_is_kept() -> Finding:
+    n, worst = 0, 0.0
+    for eta in simplex_samples(3, 40):
+        for gamma in GAMMAS:
+            q = focal_minimizer(eta, gamma)
+            ranked = np.take_along_axis(q, np.argsort(eta, axis=-1), axis=-1)
+            worst = min(worst, float((np.diff(ranked) / ranked[:, 1:]).min()))
+            n += len(eta)
+    direct = np.array([0.3, 0.05, 0.45, 0.2])
+    same = all(
+        np.array_equal(np.argsort(minimize_plain_risk(direct, g)), np.argsort(direct))
+        for g in GAMMAS
+    )
+    return holds_if(
+        worst > -1e-12 and same,
+        f"the classes stand in the same order in all {n} posteriors tried (2 to 100 classes); "
+        f"so they do when {as_text(direct)} is minimised directly",
+        otherwise=f"two classes swap, by a relative {-worst:.2g}",
+    )
+
+
+def _is_not_strictly_proper() -> Finding:
+    eta = SLIDE_POSTERIOR
+    q = focal_minimizer(eta[None], 1.0)[0]
+    gains = []
+    for gamma in GAMMAS:
+        better = focal_minimizer(eta[None], gamma)[0]
+        gains.append(float(plain_risk(eta, eta, gamma) - plain_risk(better, eta, gamma)))
+    return holds_if(
+        min(gains) > 0.0,
+        f"where the truth is {as_text(eta)}, {as_text(q)} has the lower risk at γ=1: "
+        f"{plain_risk(q, eta, 1.0):.4f} against {plain_risk(eta, eta, 1.0):.4f}; the truth "
+        f"loses by at least {min(gains):.2g} at every γ in {GAMMAS}",
+        otherwise="the truth itself has the lowest risk",
+    )
+
+
+def _subset_uniform_is_exact() -> Finding:
+    off, n = 0.0, 0
+    for k in (2, 3, 5, 50):
+        for m in range(1, k + 1):
+            row = np.zeros(k)
+            row[:m] = 1.0 / m
+            for gamma in GAMMAS:
+                off = max(off, float(np.abs(recover_posterior(row, gamma) - row).max()))
+                off = max(off, float(np.abs(focal_minimizer(row, gamma) - row).max()))
+                n += 1
+    direct = minimize_plain_risk(np.full(3, 1.0 / 3.0), 2.0)
+    off_direct = float(np.abs(direct - 1.0 / 3.0).max())
+    return holds_if(
+        off < 1e-12 and off_direct < 1e-6,
+        f"largest difference {off:.1g} over {n} vectors that are uniform on 1 to 50 classes; "
+        f"{off_direct:.1g} by direct minimisation for three equal classes",
+        otherwise=f"such a vector moves by {max(off, off_direct):.2g}",
+    )
+
+
+def _regimes() -> Finding:
+    gammas = np.geomspace(1e-2, 30.0, 40)
+    ordered = all(0.0 < tau_over(g) < tau_under(g) < 0.5 for g in gammas)
+    wrong, n_over, n_under = 0, 0, 0
+    for gamma in GAMMAS:
+        low, high = tau_over(gamma), tau_under(gamma)
+        for q in simplex_samples(8, 300, n_classes=(3, 5, 10, 30, 300)):
+            gap = q.max(axis=-1) - recover_posterior(q, gamma).max(axis=-1)
+            is_over, is_under = q.max(axis=-1) <= low, q.max(axis=-1) >= high
+            wrong += int(np.sum(gap[is_over] <= -1e-15) + np.sum(gap[is_under] >= 1e-15))
+            n_over, n_under = n_over + int(is_over.sum()), n_under + int(is_under.sum())
+    peak = np.linspace(1e-3, 0.6, 60_000)
+    peak_off = abs(float(peak[plain_phi(peak, 2.0).argmax()]) - tau_over(2.0))
+    one_off = abs(float(plain_phi(np.array(tau_under(2.0)), 2.0)) - 1.0)
+    return holds_if(
+        ordered and wrong == 0 and min(n_over, n_under) > 0 and max(peak_off, one_off) < 1e-4,
+        f"0 < τ_oc < τ_uc < 1/2 for {len(gammas)} exponents (γ=1: {tau_over(1.0):.4f}, "
+        f"{tau_under(1.0):.4f}); {n_over} random vectors below τ_oc are all over-, {n_under} "
+        "above τ_uc all underconfident",
+        otherwise=f"{wrong} of {n_over + n_under} random vectors are in the other regime",
+    )
+
+
+def _above_half_is_under() -> Finding:
+    smallest, n = np.inf, 0
+    for gamma in (*GAMMAS, 20.0):
+        for q in simplex_samples(9, 200):
+            top = q.max(axis=-1)
+            keep = (top > 0.5) & (top < 0.999)
+            rise = recover_posterior(q[keep], gamma).max(axis=-1) - top[keep]
+            smallest, n = min(smallest, float(rise.min(initial=np.inf))), n + int(keep.sum())
+    return holds_if(
+        smallest > 0.0,
+        f"the true top probability is higher in all {n} vectors with max q in (0.5, 0.999), "
+        f"by {smallest:.2g} at the least",
+        otherwise=f"a vector with max q > 1/2 falls by {-smallest:.2g}",
+    )
+
+
+def _binary_is_under() -> Finding:
+    top = np.linspace(0.5, 1.0, 2002)[1:-1]
+    q = np.stack([top, 1.0 - top], axis=-1)
+    rises = [
+        (recover_posterior(q, g)[:, 0] - top).min() for g in np.geomspace(1e-2, 20.0, 25)
+    ]
+    smallest = float(min(rises))
+    return holds_if(
+        smallest > 0.0,
+        f"the true top probability is higher at {len(top)} scores for {len(rises)} exponents, "
+        f"by {smallest:.2g} at the least",
+        otherwise=f"a binary score falls by {-smallest:.2g}",
+    )
+
+
+def _recovery_finds_the_posterior() -> Finding:
+    rng = np.random.default_rng(11)
+    off, n = 0.0, 0
+    for k in (2, 3, 5):
+        for gamma in (0.5, 1.0, 2.0, 5.0):
+            eta = 0.9 * rng.dirichlet(np.ones(k)) + 0.1 / k
+            found = recover_posterior(minimize_plain_risk(eta, gamma), gamma)
+            off, n = max(off, float(np.abs(found - eta).max())), n + 1
+    return holds_if(
+        off < 1e-6,
+        f"the risk of {n} posteriors minimised by BFGS over softmax logits, then Ψ: the "
+        f"posterior comes back to {off:.1g}",
+        otherwise=f"Ψ of the minimiser is off by {off:.2g}",
+    )
+
+
+def _argmax_is_kept() -> Finding:
+    n, changed = 0, 0
+    for q in simplex_samples(12, 300):
+        near_tie = q.copy()
+        near_tie[:, 0] = q.max(axis=-1) * (1.0 + 1e-9)
+        near_tie /= near_tie.sum(axis=-1, keepdims=True)
+        for rows in (q, near_tie):
+            for gamma in GAMMAS:
+                after = recover_posterior(rows, gamma).argmax(axis=-1)
+                changed, n = changed + int(np.sum(after != rows.argmax(axis=-1))), n + len(q)
+    return holds_if(
+        changed == 0,
+        f"the predicted class stays in all {n} vectors, near ties (1e-9) included",
+        otherwise=f"the predicted class changes in {changed} of {n} vectors",
+    )
+
+
+def _overconfident_with_few_classes() -> Finding:
+    parts = []
+    for k, gamma in ((4, 1.4), (5, 3.0)):
+        limit = gamma_star(1.0 / (k - 1))
+        top = 1.0 / (k - 1) - 1e-4  # close to where one class becomes impossible
+        q = np.append(np.full(k - 1, top), 1.0 - (k - 1) * top)
+        truth = recover_posterior(q, gamma)
+        if not (gamma < limit and truth.max() < q.max()):
+            return holds_if(True, f"no overconfidence at K={k}, γ={gamma}", otherwise="")
+        parts.append(
+            f"K={k}, γ={gamma} (any γ < γ*(1/{k - 1}) = {limit:.4f} does): q={as_text(q, 5)}, "
+            f"true top {truth.max():.8f} < {q.max():.8f}"
+        )
+    highest, n = -np.inf, 0
+    for gamma in np.geomspace(1e-2, 10.0, 12):
+        for q in simplex_samples(2, 1000, n_classes=(3,)):
+            rise = recover_posterior(q, gamma).max(axis=-1) - q.max(axis=-1)
+            highest, n = max(highest, float(-rise.min())), n + len(q)
+    return refuted_if(
+        True,
+        "; ".join(parts),
+        "overconfidence needs neither five classes nor a tiny γ: K-1 tied classes do. With "
+        f"three classes, none of {n} random vectors is overconfident by more than "
+        f"{max(highest, 0.0):.0e}",
+    )
+
+
+def _slide_numbers() -> Finding:
+    exact = {g: float(minimize_plain_risk(SLIDE_POSTERIOR, g)[0]) for g in SLIDE_SCORES}
+    wrong = [g for g, printed in SLIDE_SCORES.items() if abs(exact[g] - printed) > 0.005]
+    counterexample = "; ".join(
+        f"γ={g:g}: {exact[g]:.4f}, printed {SLIDE_SCORES[g]:.2f}" for g in wrong
+    )
+    evidence = "direct minimisation gives " + ", ".join(
+        f"{q:.4f} (γ={g:g})" for g, q in exact.items()
+    )
+    return refuted_if(bool(wrong), counterexample, evidence)
+
+
+CLAIMS = (
+    Claim(
+        id="000-thm-3",
+        source=SOURCE,
+        statement="Focal loss is classification-calibrated: its minimiser ranks the classes as "
+        "the true posterior does.",
+        expected="holds",
+        check=_order_is_kept,
+    ),
+    Claim(
+        id="000-thm-5",
+        source=SOURCE,
+        statement="For γ > 0 focal loss is not strictly proper: the truth is not its minimiser.",
+        expected="holds",
+        check=_is_not_strictly_proper,
+    ),
+    Claim(
+        id="000-prop-6",
+        source=SOURCE,
+        statement="A minimiser that is uniform on some classes and zero on the others is the "
+        "true posterior.",
+        expected="holds",
+        check=_subset_uniform_is_exact,
+    ),
+    Claim(
+        id="000-thm-8",
+        source=SOURCE,
+        statement="0 < τ_oc < τ_uc < 1/2; the minimiser is overconfident where its top "
+        "probability is at most τ_oc and underconfident where it is at least τ_uc.",
+        expected="holds",
+        check=_regimes,
+    ),
+    Claim(
+        id="000-cor-9",
+        source=SOURCE,
+        statement="A minimiser with a top probability between 1/2 and 1 is underconfident, "
+        "whatever γ > 0.",
+        expected="holds",
+        check=_above_half_is_under,
+    ),
+    Claim(
+        id="000-cor-10",
+        source=SOURCE,
+        statement="With two classes the minimiser is always underconfident, unless it is uniform "
+        "or one-hot.",
+        expected="holds",
+        check=_binary_is_under,
+    ),
+    Claim(
+        id="000-thm-11",
+        source=SOURCE,
+        statement="Ψ turns the minimiser of the focal risk into the true posterior.",
+        expected="holds",
+        check=_recovery_finds_the_posterior,
+    ),
+    Claim(
+        id="000-prop-12",
+        source=SOURCE,
+        statement="Ψ does not change the predicted class.",
+        expected="holds",
+        check=_argmax_is_kept,
+    ),
+    Claim(
+        id="000-footnote-2",
+        source=SOURCE,
+        statement="Overconfidence takes at least five classes, and there γ of at most 0.03.",
+        expected="refuted",
+        check=_overconfident_with_few_classes,
+    ),
+    Claim(
+        id="001-scores",
+        source=SLIDES,
+        statement="Where the truth is (0.9, 0.1), the minimisers for γ = 1, 3, 5 give the first "
+        "class 0.78, 0.65 and 0.60.",
+        expected="refuted",
+        check=_slide_numbers,
+    ),
+)
