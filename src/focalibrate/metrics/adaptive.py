@@ -121,7 +121,7 @@ def debiased_ece(
         0.0
 
     References:
-        Kumar, Liang, Ma (2019), *Verified Uncertainty Calibration*, Definition 5.1.
+        Kumar, Liang, Ma (2019), *Verified Uncertainty Calibration* (the debiased estimator).
     """
     check_choice(bins, ("equal-mass", "equal-width"), name="bins")
     check_n_bins(n_bins)

@@ -82,7 +82,7 @@ def bootstrap(
         (0.2, 0.12, 0.27)
 
     References:
-        Davison & Hinkley (1997), *Bootstrap Methods and their Application*, Section 5.2.
+        Davison & Hinkley (1997), *Bootstrap Methods and their Application*, chapter 5.
     """
     _check(n_resamples, level, interval)
     estimate = _estimate(metric, probs, labels, options)

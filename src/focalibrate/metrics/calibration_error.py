@@ -42,7 +42,7 @@ def ece(
 
     References:
         Naeini, Cooper, Hauskrecht (2015), *Obtaining Well Calibrated Probabilities Using
-        Bayesian Binning*; Guo et al. (2017), *On Calibration of Modern Neural Networks*, Eq 3.
+        Bayesian Binning*; Guo et al. (2017), *On Calibration of Modern Neural Networks*.
     """
     return ReliabilityTable.of(probs, labels, n_bins=n_bins, binary=binary).ece(norm=norm)
 
@@ -69,6 +69,6 @@ def mce(probs: Array, labels: Array, *, n_bins: int = 15, binary: bool = False) 
         0.8
 
     References:
-        Guo et al. (2017), *On Calibration of Modern Neural Networks*, Eq 5.
+        Guo et al. (2017), *On Calibration of Modern Neural Networks*.
     """
     return ReliabilityTable.of(probs, labels, n_bins=n_bins, binary=binary).mce()

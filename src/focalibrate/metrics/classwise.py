@@ -144,6 +144,7 @@ def classwise_ece(probs: Array, labels: Array, *, n_bins: int = 15, binary: bool
         0.45
 
     References:
-        Kull et al. (2019), *Beyond temperature scaling*, Eq 3; Nixon et al. (2019).
+        Kull et al. (2019), *Beyond temperature scaling: Obtaining well-calibrated multiclass
+        probabilities with Dirichlet calibration*.
     """
     return ClasswiseTable.of(probs, labels, n_bins=n_bins, binary=binary).ece()

@@ -53,7 +53,7 @@ def smooth_ece(probs: Array, labels: Array, *, binary: bool = False) -> float:
 
     References:
         Błasiok & Nakkiran (2023), *Smooth ECE: Principled Reliability Diagrams via Kernel
-        Smoothing*, Definition 1 and Section 3.
+        Smoothing*.
     """
     return smooth_ece_of_rows(*top_label(*read(probs, labels, binary=binary)))
 

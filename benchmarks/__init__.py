@@ -1,0 +1,1 @@
+"""Benchmarks: they record ratios to peers in one run, and never assert."""

@@ -1,0 +1,71 @@
+"""`python -m benchmarks [module ...]`: run, print one table, write bench.json."""
+
+import json
+import os
+import platform
+import sys
+from dataclasses import asdict
+from importlib import import_module
+from importlib.metadata import distributions
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks._timing import Row
+
+OUTPUT = Path("bench.json")
+
+
+def find_modules() -> list[str]:
+    """Return the names of the benchmark modules beside this file."""
+    here = Path(__file__).parent
+    return sorted(path.stem for path in here.glob("*.py") if not path.stem.startswith("_"))
+
+
+def as_table(rows: list[Row]) -> Table:
+    """Return the rows as one printable table."""
+    table = Table(title="focalibrate against its peers (smaller is better; ratio = ours / peer)")
+    for heading in ("benchmark", "ours", "peer", "peer's name", "ratio", "bar", "met", "note"):
+        table.add_column(heading, justify="right" if heading in ("ours", "peer") else "left")
+    for row in rows:
+        table.add_row(
+            row.name,
+            f"{row.ours:.3g} {row.unit}",
+            f"{row.peer:.3g} {row.unit}",
+            row.peer_name,
+            f"{row.ratio:.3g}",
+            "" if row.bar is None else f"<= {row.bar:g}",
+            {None: "", True: "yes", False: "NO"}[row.met],
+            row.note,
+        )
+    return table
+
+
+def main(names: list[str]) -> None:
+    """Run the named benchmark modules, or all."""
+    known = find_modules()
+    unknown = sorted(set(names) - set(known))
+    if unknown:
+        sys.exit(f"no benchmark named {', '.join(unknown)}; there are {', '.join(known)}")
+    console = Console(width=None if sys.stdout.isatty() else 160)
+    rows: list[Row] = []
+    for name in names or known:
+        console.print(f"running {name} ...")
+        rows += import_module(f"benchmarks.{name}").run()
+    console.print(as_table(rows))
+    record = {
+        "machine": {
+            "platform": platform.platform(),
+            "python": platform.python_version(),
+            "cpus": os.cpu_count(),
+        },
+        "packages": {d.metadata["Name"]: d.version for d in distributions()},
+        "rows": [{**asdict(row), "met": row.met} for row in rows],
+    }
+    OUTPUT.write_text(json.dumps(record, indent=1) + "\n")
+    console.print(f"written to {OUTPUT.resolve()}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
