@@ -52,9 +52,7 @@ def check_claim(claim: Claim) -> Outcome:
         finding = claim.check()
     except Exception as problem:  # one broken check must not hide the other verdicts
         error = f"{type(problem).__name__}: {problem}"
-    return Outcome(
-        claim=claim, finding=finding, error=error, seconds=time.perf_counter() - start
-    )
+    return Outcome(claim=claim, finding=finding, error=error, seconds=time.perf_counter() - start)
 
 
 def holds_if(is_true: bool, evidence: str, *, otherwise: str) -> Finding:

@@ -1,6 +1,7 @@
 """The papers' formulas written out naively, to judge the toolkit and the claims by."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,7 +41,9 @@ def plain_risk(probs: Floats, posterior: Floats, gamma: float) -> Floats:
 
 def minimize_plain_risk(posterior: Floats, gamma: float) -> Floats:
     """Minimise the focal risk by a general-purpose optimiser, without any of our theory."""
-    from scipy.optimize import minimize
+    from scipy import optimize
+
+    minimize: Any = optimize.minimize  # its stubs, where installed, know no such call
 
     def probs(free: Floats) -> Floats:
         return plain_softmax(np.append(free, 0.0))
@@ -50,7 +53,7 @@ def minimize_plain_risk(posterior: Floats, gamma: float) -> Floats:
         np.zeros(len(posterior) - 1),
         jac="3-point",
         method="BFGS",
-        options={"gtol": 1e-10},
+        tol=1e-10,
     )
     return probs(np.asarray(found.x))
 

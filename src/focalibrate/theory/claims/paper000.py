@@ -12,6 +12,7 @@ from focalibrate.theory.claims._plain import (
 )
 from focalibrate.theory.minimizer import focal_minimizer
 from focalibrate.theory.posterior import recover_posterior
+from focalibrate.theory.regime import confidence_regime
 from focalibrate.theory.thresholds import gamma_star, tau_over, tau_under
 
 SOURCE = "Charoenphakdee et al. (2021)"
@@ -107,8 +108,10 @@ def _above_half_is_under() -> Finding:
         for q in simplex_samples(9, 200):
             top = q.max(axis=-1)
             keep = (top > 0.5) & (top < 0.999)
+            if not keep.any():
+                continue
             rise = recover_posterior(q[keep], gamma).max(axis=-1) - top[keep]
-            smallest, n = min(smallest, float(rise.min(initial=np.inf))), n + int(keep.sum())
+            smallest, n = min(smallest, float(rise.min())), n + int(keep.sum())
     return holds_if(
         smallest > 0.0,
         f"the true top probability is higher in all {n} vectors with max q in (0.5, 0.999), "
@@ -120,9 +123,7 @@ def _above_half_is_under() -> Finding:
 def _binary_is_under() -> Finding:
     top = np.linspace(0.5, 1.0, 2002)[1:-1]
     q = np.stack([top, 1.0 - top], axis=-1)
-    rises = [
-        (recover_posterior(q, g)[:, 0] - top).min() for g in np.geomspace(1e-2, 20.0, 25)
-    ]
+    rises = [(recover_posterior(q, g)[:, 0] - top).min() for g in np.geomspace(1e-2, 20.0, 25)]
     smallest = float(min(rises))
     return holds_if(
         smallest > 0.0,
@@ -166,29 +167,29 @@ def _argmax_is_kept() -> Finding:
 
 
 def _overconfident_with_few_classes() -> Finding:
-    parts = []
-    for k, gamma in ((4, 1.4), (5, 3.0)):
-        limit = gamma_star(1.0 / (k - 1))
-        top = 1.0 / (k - 1) - 1e-4  # close to where one class becomes impossible
-        q = np.append(np.full(k - 1, top), 1.0 - (k - 1) * top)
-        truth = recover_posterior(q, gamma)
-        if not (gamma < limit and truth.max() < q.max()):
-            return holds_if(True, f"no overconfidence at K={k}, γ={gamma}", otherwise="")
+    parts, is_over = [], []
+    for tied, gamma in ((3, 1.0), (4, 2.0)):
+        q = np.append(np.full(tied, 0.999 / tied), 0.001)
+        edge = np.append(np.full(tied, (1.0 - 1e-6) / tied), 1e-6)
+        limit = gamma_star(1.0 / tied)
+        below = confidence_regime(np.tile(edge, (50, 1)), np.linspace(0.001, 0.999, 50) * limit)
+        is_over.append(bool(np.all(below == 1)))
+        top = float(recover_posterior(q, gamma).max())
+        is_over.append(top < float(q.max()))
         parts.append(
-            f"K={k}, γ={gamma} (any γ < γ*(1/{k - 1}) = {limit:.4f} does): q={as_text(q, 5)}, "
-            f"true top {truth.max():.8f} < {q.max():.8f}"
+            f"K={tied + 1}, γ={gamma:g}: q={as_text(q)}, true top {top:.6f} < {q.max():.6f}; "
+            f"at (1/{tied}, …, 1e-6) so for 50 values of γ up to γ*(1/{tied}) = {limit:.4f}"
         )
-    highest, n = -np.inf, 0
+    highest, n = 0.0, 0
     for gamma in np.geomspace(1e-2, 10.0, 12):
         for q in simplex_samples(2, 1000, n_classes=(3,)):
-            rise = recover_posterior(q, gamma).max(axis=-1) - q.max(axis=-1)
-            highest, n = max(highest, float(-rise.min())), n + len(q)
+            fall = q.max(axis=-1) - recover_posterior(q, gamma).max(axis=-1)
+            highest, n = max(highest, float(fall.max())), n + len(q)
     return refuted_if(
-        True,
+        all(is_over),
         "; ".join(parts),
-        "overconfidence needs neither five classes nor a tiny γ: K-1 tied classes do. With "
-        f"three classes, none of {n} random vectors is overconfident by more than "
-        f"{max(highest, 0.0):.0e}",
+        f"tied classes do it; among {n} random vectors of three classes none is overconfident "
+        f"(largest excess {highest:.0e})",
     )
 
 

@@ -1,0 +1,55 @@
+"""All claims, and running them."""
+
+from collections.abc import Iterable, Iterator
+
+from focalibrate.theory.claims import (
+    paper000,
+    paper002,
+    paper003,
+    paper003_temperature,
+    paper004,
+)
+from focalibrate.theory.claims._claim import Claim, Outcome, check_claim
+
+CLAIMS: tuple[Claim, ...] = (
+    *paper000.CLAIMS,
+    *paper002.CLAIMS,
+    *paper003.CLAIMS,
+    *paper003_temperature.CLAIMS,
+    *paper004.CLAIMS,
+)
+
+
+def select_claims(ids: Iterable[str] | None = None) -> tuple[Claim, ...]:
+    """Return the claims of the given ids in the papers' order; all without ids."""
+    wanted = tuple(ids) if ids is not None else ()
+    known = {claim.id for claim in CLAIMS}
+    unknown = [name for name in wanted if name not in known]
+    if unknown:
+        raise ValueError(
+            f"`ids` must name known claims, got {', '.join(unknown)}. Known are: "
+            f"{', '.join(claim.id for claim in CLAIMS)}."
+        )
+    return tuple(claim for claim in CLAIMS if not wanted or claim.id in wanted)
+
+
+def iter_outcomes(claims: Iterable[Claim]) -> Iterator[Outcome]:
+    """Check one claim after the other, so that a caller can show what is done."""
+    return (check_claim(claim) for claim in claims)
+
+
+def check_claims(ids: Iterable[str] | None = None) -> list[Outcome]:
+    """Check the claims of the given ids, or all, now.
+
+    Args:
+        ids: such as ``"003-prop-5"``; None or empty for all.
+
+    Returns:
+        One outcome per claim, in the papers' order.
+
+    Example:
+        >>> (outcome,) = check_claims(["004-fig-1"])
+        >>> outcome.finding.verdict, outcome.is_expected
+        ('refuted', True)
+    """
+    return list(iter_outcomes(select_claims(ids)))
