@@ -1,7 +1,7 @@
 """The claims of the papers, each checked numerically when asked."""
 
 from focalibrate.theory.claims._claim import Claim, Finding, Outcome, Verdict, check_claim
-from focalibrate.theory.claims.registry import CLAIMS, check_claims, iter_outcomes, select_claims
+from focalibrate.theory.claims.registry import CLAIMS, check_claims, select_claims
 
 __all__ = [
     "CLAIMS",
@@ -11,6 +11,5 @@ __all__ = [
     "Verdict",
     "check_claim",
     "check_claims",
-    "iter_outcomes",
     "select_claims",
 ]

@@ -138,10 +138,10 @@ def _limits_at_one() -> Finding:
     as_printed = as_printed and abs(own[0.5][2] - 0.5) < 1e-5
     return refuted_if(
         vanishes and follows and as_printed,
-        f"γ=0.25: the derivative of the loss at 1-p = 1e-4, 1e-8, 1e-12 is {true[0.25][0]:.4f}, "
-        f"{true[0.25][1]:.4f}, {true[0.25][2]:.4f}, on its way to 0 like (1-p)^γ, where the "
-        f"printed expression grows to {own[0.25][0]:.0f}, {own[0.25][1]:.0f}, "
-        f"{own[0.25][2]:.0f}",
+        f"γ=0.25: the derivative of the loss at 1-p = 1e-4, 1e-8, 1e-12 is {true[0.25][0]:.3g}, "
+        f"{true[0.25][1]:.3g}, {true[0.25][2]:.3g}, on its way to 0 like (1-p)^γ, where the "
+        f"printed expression grows to {own[0.25][0]:.3g}, {own[0.25][1]:.3g}, "
+        f"{own[0.25][2]:.3g}",
         "the printed limits are those of the printed expression (0.5 at γ=0.5: "
         f"{own[0.5][2]:.4f}), which is not the derivative (004-eq-30). The derivative falls like "
         f"(1-p)^γ for all of γ = {gammas}; only at γ=0 is its limit not 0 but "

@@ -1,6 +1,6 @@
 """All claims, and running them."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from focalibrate.theory.claims import (
     paper000,
@@ -33,11 +33,6 @@ def select_claims(ids: Iterable[str] | None = None) -> tuple[Claim, ...]:
     return tuple(claim for claim in CLAIMS if not wanted or claim.id in wanted)
 
 
-def iter_outcomes(claims: Iterable[Claim]) -> Iterator[Outcome]:
-    """Check one claim after the other, so that a caller can show what is done."""
-    return (check_claim(claim) for claim in claims)
-
-
 def check_claims(ids: Iterable[str] | None = None) -> list[Outcome]:
     """Check the claims of the given ids, or all, now.
 
@@ -52,4 +47,4 @@ def check_claims(ids: Iterable[str] | None = None) -> list[Outcome]:
         >>> outcome.finding.verdict, outcome.is_expected
         ('refuted', True)
     """
-    return list(iter_outcomes(select_claims(ids)))
+    return [check_claim(claim) for claim in select_claims(ids)]
