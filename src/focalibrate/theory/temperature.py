@@ -57,7 +57,7 @@ def recover_log_odds(log_odds: _Float, gamma: float) -> _Float:
     s = np.asarray(log_odds, dtype=np.float64)
     g = np.asarray(float(gamma))
     up, down = log_sigmoid(s), log_sigmoid(-s)
-    result: _Float = s - log_phi(up, down, g) + log_phi(down, up, g)
+    result: _Float = s - (log_phi(up, down, g) - log_phi(down, up, g))
     return result
 
 

@@ -1,0 +1,141 @@
+"""Losses against 60-digit arithmetic, torch's own cross-entropy and given numbers."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from mpmath import mp, mpf
+from numpy.testing import assert_allclose
+
+from focalibrate.losses import (
+    brier_loss,
+    cross_entropy,
+    dual_focal_loss,
+    focal_loss,
+    mmce,
+    proper_focal_loss,
+    sigmoid_focal_loss,
+    weighted_mmce,
+)
+
+GAMMAS = [0.0, 0.03, 0.5, 1.0, 2.0, 5.0]
+LOGITS = [
+    [0.0, 0.0],
+    [1.0, 0.0],
+    [-700.0, 0.0],
+    [80.0, 0.0],
+    [30.0, -1.0, 2.0],
+    [-1e-3, 0.0, 1e-3],
+    [3.0, 3.0, -8.0, 0.5],
+]
+
+
+def exact_softmax(logits):
+    e = [mp.exp(mpf(float(z))) for z in logits]
+    return [x / mp.fsum(e) for x in e]
+
+
+@pytest.mark.parametrize("gamma", GAMMAS)
+@pytest.mark.parametrize("logits", LOGITS, ids=str)
+@pytest.mark.parametrize("label", [0, 1])
+def test_focal_loss_to_400_digits(logits, label, gamma):
+    with mp.workdps(700):
+        p = exact_softmax(logits)[label]
+        want = -((1 - p) ** mpf(gamma)) * mp.log(p)
+        want = float(want)
+    got = focal_loss(np.array(logits), np.array(label), gamma=gamma)
+    assert_allclose(got, want, rtol=1e-13)
+
+
+@pytest.mark.parametrize("gamma", GAMMAS)
+@pytest.mark.parametrize("logits", LOGITS, ids=str)
+def test_soft_focal_loss(logits, gamma):
+    targets = np.linspace(1, 2, len(logits)) / np.linspace(1, 2, len(logits)).sum()
+    with mp.workdps(700):
+        want = float(
+            mp.fsum(
+                -mpf(t) * (1 - p) ** mpf(gamma) * mp.log(p)
+                for t, p in zip(targets, exact_softmax(logits), strict=True)
+            )
+        )
+    assert_allclose(focal_loss(np.array(logits), targets, gamma=gamma), want, rtol=1e-13)
+
+
+@pytest.mark.parametrize("gamma", GAMMAS)
+@pytest.mark.parametrize("logits", LOGITS, ids=str)
+@pytest.mark.parametrize("label", [0, 1])
+def test_dual_focal_loss(logits, label, gamma):
+    with mp.workdps(700):
+        v = exact_softmax(logits)
+        p = v[label]
+        runner_up = max([x for x in v if x < p], default=mpf(0))
+        want = float(-((1 - p + runner_up) ** mpf(gamma)) * mp.log(p))
+    got = dual_focal_loss(np.array(logits), np.array(label), gamma=gamma)
+    assert_allclose(got, want, rtol=1e-13)
+
+
+@pytest.mark.parametrize("logits", LOGITS, ids=str)
+def test_brier_loss(logits):
+    with mp.workdps(400):
+        v = exact_softmax(logits)
+        want = float(mp.fsum((x - (k == 0)) ** 2 for k, x in enumerate(v)))
+    assert_allclose(brier_loss(np.array(logits), np.array(0)), want, rtol=1e-13)
+
+
+@pytest.mark.parametrize("gamma", GAMMAS)
+@pytest.mark.parametrize("z", [-300.0, -2.0, 0.0, 1e-3, 40.0])
+@pytest.mark.parametrize("label", [0, 1])
+def test_sigmoid_focal_loss(z, label, gamma):
+    with mp.workdps(400):
+        p = 1 / (1 + mp.exp(-mpf(z)))
+        p_true = p if label else 1 - p
+        alpha = mpf("0.25") if label else mpf("0.75")
+        want = float(-alpha * (1 - p_true) ** mpf(gamma) * mp.log(p_true))
+    got = sigmoid_focal_loss(np.array([z]), np.array([label]), gamma=gamma)
+    assert_allclose(got, [want], rtol=1e-13)
+
+
+@pytest.mark.parametrize("gamma", [0.5, 1.0, 3.0])
+def test_proper_focal_loss_by_minimising_the_risk(gamma):
+    """Find the minimiser by 50-digit root finding in the binary case, sharing no code."""
+    with mp.workdps(50):
+        eta = mpf("0.8")
+
+        def risk_slope(q):
+            def d(p):
+                return gamma * (1 - p) ** (gamma - 1) * mp.log(p) - (1 - p) ** gamma / p
+
+            return eta * d(q) - (1 - eta) * d(1 - q)
+
+        q = mp.findroot(risk_slope, (mpf("0.5"), mpf("0.79")), solver="anderson")
+        want = [float(-((1 - x) ** mpf(gamma)) * mp.log(x)) for x in (q, 1 - q)]
+    log_probs = np.log([[0.8, 0.2], [0.8, 0.2]])
+    assert_allclose(proper_focal_loss(log_probs, np.array([0, 1]), gamma), want, rtol=1e-13)
+
+
+def test_given_mmce(shared):
+    given = json.loads((shared / "oracles.json").read_text())["labels2_independent_float64"]
+    logits = np.random.RandomState(0).randn(2000, 10) * 3
+    noise = np.random.RandomState(2).gumbel(size=(2000, 10))
+    labels = (logits / 1.7 + noise).argmax(1)
+    assert_allclose(float(mmce(logits, labels)) ** 2, given["MMCE2_m"], rtol=1e-12)
+    want = given["MMCE2_w_correct_norm"]
+    assert_allclose(float(weighted_mmce(logits, labels)) ** 2, want, rtol=1e-12)
+
+
+@pytest.mark.parametrize("label_smoothing", [0.0, 0.05, 1.0])
+@pytest.mark.parametrize("with_weight", [False, True])
+@pytest.mark.parametrize("soft", [False, True])
+def test_cross_entropy_is_torchs(label_smoothing, with_weight, soft):
+    rng = torch.Generator().manual_seed(0)
+    z = torch.randn(20, 7, generator=rng, dtype=torch.float64) * 4
+    y = torch.randint(7, (20,), generator=rng)
+    if soft:
+        y = torch.softmax(torch.randn(20, 7, generator=rng, dtype=torch.float64), -1)
+    weight = torch.rand(7, generator=rng, dtype=torch.float64) if with_weight else None
+    want = torch.nn.functional.cross_entropy(
+        z, y, weight=weight, label_smoothing=label_smoothing, reduction="none"
+    )
+    got = cross_entropy(z, y, weight=weight, label_smoothing=label_smoothing)
+    assert_allclose(got, want, rtol=1e-13)
