@@ -130,7 +130,7 @@ def _entropy_bound() -> Finding:
     slack = entropy_bound_slack(seed=25, gammas=(1.0, 1.5, 2.0, 5.0, 20.0))
     return holds_if(
         slack.smallest > 0.0,
-        f"least slack {slack.smallest:.2g} of γ·H in {slack.n} random and grid cases (targets one-hot "
+        f"least slack {slack.smallest:.2g} of γ·H in {slack.n} cases (targets one-hot "
         f"and soft, 2 to 100 classes, γ ≥ 1)",
         otherwise=f"violated by {-slack.smallest:.2g} of γ·H",
     )

@@ -31,7 +31,7 @@ def _entropy_bound_below_one() -> Finding:
     room = two_class_slack(x)
     return holds_if(
         slack.smallest > 0.0 and float(room.min()) > 0.0,
-        f"least slack {slack.smallest:.2g} of γ·H in {slack.n} random and grid cases, γ from 0.001 to 3. "
+        f"least slack {slack.smallest:.2g} of γ·H in {slack.n} cases, γ from 0.001 to 3. "
         "It reduces, for every γ ≥ 0, to log x·log(1-x) ≤ h(x), the entropy of two classes, "
         "which follows from -log(1-x) ≤ x/√(1-x); least slack on a grid of x: "
         f"{float(room.min()):.2g}",
