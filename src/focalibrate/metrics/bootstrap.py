@@ -52,7 +52,9 @@ def bootstrap(
     Binned calibration errors are biased upwards, and a resample, noisier than the data,
     adds that bias once more: percentile intervals of a well calibrated model lie wholly
     above the estimate. The basic interval subtracts the bias that resampling shows, which
-    is why it is the default. Neither is exact where the true error is close to 0.
+    is why it is the default: of 95 % intervals of `ece` with ``N = 1000`` about 0.88 hold a
+    true error of 0.034, of percentile intervals 0.64 (both approach 0.95 for larger errors).
+    Near 0 neither can be trusted, and the estimate may lie outside: see `debiased_ece`.
 
     Args:
         metric: a metric of this package, or any ``(probs, labels) -> number``.

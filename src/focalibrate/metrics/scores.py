@@ -165,7 +165,7 @@ def confident_fraction(
 def nll_rows(probs: Array, labels: Array, *, binary: bool = False) -> Floats:
     """Return each row's term of `nll`."""
     with np.errstate(divide="ignore"):
-        return 0.0 - np.log(true_class(*read(probs, labels, binary=binary)))
+        return -np.log(true_class(*read(probs, labels, binary=binary)))
 
 
 def brier_rows(probs: Array, labels: Array, *, binary: bool = False) -> Floats:
@@ -192,7 +192,7 @@ def entropy_rows(probs: Array, *, binary: bool = False) -> Floats:
 
     def term(part: slice) -> Floats:
         v = rows[part].astype(np.float64)
-        return 0.0 - _row_dot(v, np.log(v, out=np.zeros_like(v), where=v > 0))
+        return -_row_dot(v, np.log(v, out=np.zeros_like(v), where=v > 0))
 
     return _by_chunk(rows, term)
 

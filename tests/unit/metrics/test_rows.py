@@ -50,7 +50,7 @@ def test_half_precision_becomes_float32(half):
 
 def test_binary_scores_lose_nothing_to_float32():
     p = np.array([0.1], dtype=np.float32)
-    assert read_probs(p, binary=True)[0, 0] == 1.0 - float(p[0])
+    assert float(read_probs(p, binary=True)[0, 0]) == 1.0 - float(p[0])
 
 
 @pytest.mark.parametrize("n_classes", SIZES)
