@@ -61,6 +61,7 @@ def test_classes_are_columns_even_if_no_label_has_them():
     probs, labels = draw(1, 50, 6)
     table = ClasswiseTable.of(probs, labels % 2)
     assert table.n_classes == 6
+    assert_array_equal(table.edges, np.arange(16) / 15)
     assert classwise_ece(probs, labels % 2) == pytest.approx(table.per_class.sum() / 6)
 
 
