@@ -1,0 +1,5 @@
+"""``python -m focalibrate``."""
+
+from focalibrate.cli import main
+
+main(prog_name="focalibrate")

@@ -1,0 +1,1 @@
+"""The papers' experiments: one file per row of SPEC E."""

@@ -1,0 +1,160 @@
+"""One dimension, three classes, a known posterior: what focal training does, and Ψ undoes."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from focalibrate.metrics import ReliabilityTable, ece, error_rate, kl_divergence
+from focalibrate.theory import phi, recover_log_posterior
+from focalibrate.theory.focal import focal_term
+
+_Float = NDArray[np.float64]
+
+MEANS = np.array([-1.5, 0.0, 1.8])
+SCALES = np.array([1.0, 0.6, 1.2])
+RANGE = (-6.0, 7.0)
+N_KNOTS = 20
+DECAY = 1e-6
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Examples whose class posterior is known."""
+
+    x: _Float
+    """shape ``[N]``"""
+    labels: NDArray[np.int64]
+    """shape ``[N]``"""
+    posterior: _Float
+    """shape ``[N, 3]``"""
+
+
+@dataclass(frozen=True)
+class Judged:
+    """Probabilities held against the truth."""
+
+    name: str
+    error: float
+    kl_divergence: float
+    ece: float
+    table: ReliabilityTable
+
+
+def posterior_at(x: _Float) -> _Float:
+    r"""Return :math:`P(y \mid x)` of three equally likely, overlapping Gaussian classes."""
+    log_density = -0.5 * ((x[:, None] - MEANS) / SCALES) ** 2 - np.log(SCALES)
+    density = np.exp(log_density - log_density.max(axis=-1, keepdims=True))
+    result: _Float = density / density.sum(axis=-1, keepdims=True)
+    return result
+
+
+def sample(n: int, *, seed: int) -> Problem:
+    """Return `n` examples drawn from the three classes."""
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(3, size=n)
+    x = np.clip(rng.normal(MEANS[labels], SCALES[labels]), *RANGE)
+    return Problem(x, labels, posterior_at(x))
+
+
+@dataclass(frozen=True)
+class Position:
+    """Where examples lie between the knots of a piecewise linear curve."""
+
+    knot: NDArray[np.intp]
+    """the knot to the left, shape ``[N]``"""
+    share: _Float
+    """how far on the way to the next, in [0, 1], shape ``[N, 1]``"""
+
+    @classmethod
+    def of(cls, x: _Float) -> "Position":
+        """Return the positions of examples `x`, all within `RANGE`."""
+        scaled = (x - RANGE[0]) / (RANGE[1] - RANGE[0]) * (N_KNOTS - 1)
+        knot = np.minimum(scaled.astype(np.intp), N_KNOTS - 2)
+        return cls(knot, (scaled - knot)[:, None])
+
+    def curve(self, values: _Float) -> _Float:
+        """Return the curve with `values` ``[N_KNOTS, K]`` at the knots, at each example."""
+        left, right = values[self.knot], values[self.knot + 1]
+        result: _Float = left + self.share * (right - left)
+        return result
+
+    def gather(self, slopes: _Float) -> _Float:
+        """Return the derivative for the knots, given that for the curve, ``[N, K]``."""
+        total = np.zeros((N_KNOTS, slopes.shape[1]))
+        for k, column in enumerate(slopes.T):
+            far = column * self.share[:, 0]
+            total[:, k] += np.bincount(self.knot, column - far, N_KNOTS)
+            total[:, k] += np.bincount(self.knot + 1, far, N_KNOTS)
+        return total
+
+
+def train(problem: Problem, *, gamma: float) -> _Float:
+    """Return the logits ``[N_KNOTS, 3]`` at the knots of a model trained with focal loss.
+
+    The logits are piecewise linear in `x`. L-BFGS on the mean loss, by the exact gradient: that
+    of cross-entropy times phi.
+    """
+    from scipy.optimize import minimize
+
+    position = Position.of(problem.x)
+    rows = np.arange(len(problem.x))
+
+    def loss_and_gradient(values: _Float) -> tuple[float, _Float]:
+        logits = position.curve(values.reshape(N_KNOTS, 3))
+        v = np.exp(logits - logits.max(axis=-1, keepdims=True))
+        v /= v.sum(axis=-1, keepdims=True)
+        p = v[rows, problem.labels]
+        v[rows, problem.labels] -= 1.0
+        v *= phi(p, gamma)[:, None] / len(rows)
+        loss = float(focal_term(np.log(p), np.log1p(-p), gamma).mean())
+        # A trace of weight decay holds the knots that have no data.
+        decay = 0.5 * DECAY * float(values @ values)
+        return loss + decay, position.gather(v).ravel() + DECAY * values
+
+    found = minimize(
+        loss_and_gradient,
+        np.zeros(N_KNOTS * 3),
+        jac=True,
+        method="L-BFGS-B",
+        options={"maxiter": 200, "gtol": 1e-6},
+    )
+    values: _Float = found.x.reshape(N_KNOTS, 3)
+    return values
+
+
+def judge(problem: Problem, probs: _Float, *, name: str) -> Judged:
+    """Return how `probs` meet the labels and the truth."""
+    return Judged(
+        name,
+        error_rate(probs, problem.labels),
+        kl_divergence(problem.posterior, probs),
+        ece(probs, problem.labels),
+        ReliabilityTable.of(probs, problem.labels, n_bins=10),
+    )
+
+
+def run(*, gamma: float, n: int, seed: int) -> list[Judged]:
+    """Train by cross-entropy and by focal loss; judge both, and the second after recovery.
+
+    Args:
+        gamma: exponent of the focal loss, ``> 0``.
+        n: number of training examples, and of test examples.
+        seed: of both samples.
+
+    Returns:
+        Cross-entropy, focal loss as it is, focal loss after Ψ, on the same test examples.
+    """
+    training, test = sample(n, seed=seed), sample(n, seed=seed + 1)
+    position = Position.of(test.x)
+    plain = position.curve(train(training, gamma=0.0))
+    focal = position.curve(train(training, gamma=gamma))
+    judged = [
+        (plain, 0.0, "cross-entropy"),
+        (focal, 0.0, f"focal loss, γ={gamma:g}"),
+        (focal, gamma, f"focal loss, γ={gamma:g}, then Ψ"),
+    ]
+    return [
+        judge(test, np.exp(recover_log_posterior(logits, undo)), name=name)
+        for logits, undo, name in judged
+    ]

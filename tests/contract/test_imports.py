@@ -1,0 +1,49 @@
+"""What importing the package may load."""
+
+import subprocess
+import sys
+
+import pytest
+
+FORBIDDEN = ("torch", "sklearn", "matplotlib", "jax", "click", "rich", "pandas")
+
+
+def loaded_by(code: str) -> set[str]:
+    code += "; import sys; print(*(m.split('.')[0] for m in sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return set(done.stdout.split())
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import focalibrate",
+        "import focalibrate as f; f.theory, f.losses, f.metrics",
+        "from focalibrate.losses import focal_loss; import numpy as np; "
+        "focal_loss(np.zeros((1, 2)), np.array([0]))",
+    ],
+)
+def test_the_core_loads_no_framework(code):
+    assert not loaded_by(code) & set(FORBIDDEN)
+
+
+def test_the_bare_import_loads_nothing_but_itself():
+    assert not loaded_by("import focalibrate") & {"numpy", "scipy"}
+
+
+def test_every_public_name_exists_and_is_documented():
+    import importlib
+
+    for package in ("theory", "losses", "metrics", "nn"):
+        module = importlib.import_module(f"focalibrate.{package}")
+        assert module.__all__ == sorted(module.__all__, key=str)
+        for name in module.__all__:
+            value = getattr(module, name)
+            assert value.__doc__ or not callable(value), f"{package}.{name}"
+
+
+def test_an_unknown_name_is_an_attribute_error():
+    import focalibrate
+
+    with pytest.raises(AttributeError, match="has no attribute 'nonsense'"):
+        _ = focalibrate.nonsense
