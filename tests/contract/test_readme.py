@@ -1,0 +1,43 @@
+"""What the README shows is what happens."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from numpy.testing import assert_allclose
+
+from focalibrate.cli import main
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text()
+BLOCKS = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
+
+
+@pytest.mark.parametrize("block", BLOCKS, ids=lambda b: b.splitlines()[0][:40])
+def test_every_python_block_runs(block, tmp_path):
+    script = tmp_path / "block.py"
+    script.write_text(block)
+    subprocess.run(
+        [sys.executable, "-W", "error", str(script)], check=True, cwd=tmp_path, capture_output=True
+    )
+
+
+def test_the_demo_prints_the_table_shown():
+    rows = re.compile(r"│ (\S.*?) +│ +([\d.]+)% │ +([\d.]+) │ +([\d.]+)% │")
+    shown = rows.findall(README)
+    found = rows.findall(CliRunner().invoke(main, ["demo"]).output)
+    assert len(shown) == 3
+    assert [row[0] for row in found] == [row[0] for row in shown]
+    # L-BFGS may end a hair elsewhere on another machine.
+    for got, want in zip(found, shown, strict=True):
+        assert_allclose([float(x) for x in got[1:]], [float(x) for x in want[1:]], atol=0.03)
+
+
+def test_every_command_of_the_readme_exists():
+    for command in re.findall(r"^\$? ?focalibrate (\w+)", README, flags=re.MULTILINE):
+        done = CliRunner().invoke(main, [command, "--help"])
+        assert done.exit_code == 0
+        assert "Example:" in done.output
