@@ -1,0 +1,139 @@
+r"""The temperature that minimises a mean loss, continuous in :math:`\beta = 1/T`."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from focalibrate.calibrate._blocks import thin_rows
+from focalibrate.calibrate._passes import Derivatives, Kernel, LogitPasses
+
+REACH = 1e3
+"""T stays within this factor of the mean gap between a row's top logit and its others."""
+SAMPLE_ROWS = (1024, 8192)
+"""Guesses are made on about so many rows, evenly spaced, before all are looked at."""
+MAX_STEPS = 100
+N_SCAN = 25
+TOLERANCE = {4: 1e-7, 8: 1e-13}
+"""Largest relative error left in T, by the size in bytes of the working precision."""
+
+
+@dataclass(frozen=True)
+class Minimum:
+    """Where a descent ended."""
+
+    temperature: float
+    loss: float
+    converged: bool
+    at_bound: bool
+    n_evaluations: int
+    """Passes over all rows."""
+
+
+def minimise(passes: LogitPasses, kernel: Kernel, *, is_convex: bool) -> Minimum:
+    r"""Return the minimum over :math:`\beta` of the mean loss.
+
+    A guess from a thinned sample is improved on all rows. Every pass yields derivatives, and
+    the root of the slope's Taylor polynomial is the next :math:`\beta`; where the terms left
+    out are below `TOLERANCE` no further pass is made. For large data one or two passes are
+    enough. Signs of the slope seen so far bracket the root: a step never leaves the bracket.
+
+    Args:
+        passes: the logits.
+        kernel: the loss.
+        is_convex: whether the loss is convex in :math:`\beta`; if not, the sample is scanned
+            for its best :math:`\beta` first and the search stays within the scan's step.
+    """
+    n_rows = len(passes.logits)
+    samples = [
+        passes.thinned(thin_rows(n_rows, at_most=n)) for n in SAMPLE_ROWS if 2 * n <= n_rows
+    ]
+    sample = samples[0] if samples else passes
+    scale = sample.mean_gap() or passes.mean_gap()
+    if scale == 0:  # every row is constant: the loss does not depend on T
+        return Minimum(1.0, passes.derivatives(kernel, 1.0).loss, True, False, 1)
+    passes, *samples = (x.in_precision_for(scale) for x in (passes, *samples))
+    bounds = (1.0 / (REACH * scale), REACH / scale)
+    start, bracket = 1.0 / scale, bounds
+    if not is_convex:
+        start, bracket = _scan(samples[0] if samples else passes, kernel, bounds)
+    for sample in samples:
+        start = 1.0 / _descend(sample, kernel, start, bracket).temperature
+    found = _descend(passes, kernel, start, bracket)
+    beta = 1.0 / found.temperature
+    at_bound = bool(np.isclose(beta, bounds, rtol=1e-9).any())
+    return Minimum(found.temperature, found.loss, found.converged, at_bound, found.n_evaluations)
+
+
+def _scan(
+    sample: LogitPasses, kernel: Kernel, bounds: tuple[float, float]
+) -> tuple[float, tuple[float, float]]:
+    grid = np.geomspace(*bounds, N_SCAN)
+    losses = [sample.derivatives(kernel, float(beta)).loss for beta in grid]
+    best = int(np.argmin(losses))
+    low, high = grid[max(best - 1, 0)], grid[min(best + 1, N_SCAN - 1)]
+    return float(grid[best]), (float(low), float(high))
+
+
+def _descend(
+    passes: LogitPasses, kernel: Kernel, beta: float, bracket: tuple[float, float]
+) -> Minimum:
+    low, high = bracket
+    tolerance = TOLERANCE[np.dtype(passes.dtype).itemsize]
+    for step in range(1, MAX_STEPS + 1):
+        at = passes.derivatives(kernel, beta)
+        low, high = (beta, high) if at.first <= 0 else (low, beta)
+        move, error = _taylor_step(at, beta)
+        is_inside = low < beta + move < high
+        if is_inside and abs(move) < 0.5 * beta and error <= tolerance * beta:
+            return Minimum(1.0 / (beta + move), _taylor_loss(at, move), True, False, step)
+        if high <= low * (1.0 + tolerance):
+            return Minimum(1.0 / beta, at.loss, True, False, step)
+        beta = _next_beta(beta, move, low, high, bracket)
+    return Minimum(1.0 / beta, at.loss, False, False, MAX_STEPS)
+
+
+def _next_beta(
+    beta: float, move: float, low: float, high: float, bracket: tuple[float, float]
+) -> float:
+    """Return `beta` moved by at most a factor of 8; halve the bracket where it is left."""
+    proposed = min(max(beta + move, beta / 8.0), 8.0 * beta)
+    if low < proposed < high:
+        return proposed
+    if high == bracket[1] and proposed >= high:
+        return high  # the slope has not changed sign yet: look at the bound itself
+    if low == bracket[0] and proposed <= low:
+        return low
+    return math.sqrt(low * high)
+
+
+def _taylor_step(at: Derivatives, beta: float) -> tuple[float, float]:
+    """Return the step to the root of the slope's Taylor polynomial, and the error to expect."""
+    if not at.second > 0:
+        return math.copysign(math.inf, -at.first), math.inf
+    newton = -at.first / at.second
+    cubic = _root(lambda x: at.first + x * (at.second + x * at.third / 2.0), newton, at)
+    quartic = _root(
+        lambda x: at.first + x * (at.second + x * (at.third / 2.0 + x * at.fourth / 6.0)),
+        newton,
+        at,
+    )
+    ratio = abs(newton) / beta
+    if at.third == 0 and at.fourth == 0:  # plain Newton: the error is that of the quadratic
+        return newton, abs(newton) * ratio
+    return quartic, max(abs(quartic - cubic), abs(newton) * ratio**3) * ratio
+
+
+def _root(slope: Callable[[float], float], start: float, at: Derivatives) -> float:
+    x = start
+    for _ in range(8):  # the polynomial is close to its tangent: a fixed slope is enough
+        x -= slope(x) / at.second
+        if not abs(x) < 4.0 * abs(start):
+            return start
+    return x
+
+
+def _taylor_loss(at: Derivatives, x: float) -> float:
+    terms = (at.first, at.second / 2.0, at.third / 6.0, at.fourth / 24.0)
+    return at.loss + sum(term * x ** (i + 1) for i, term in enumerate(terms))

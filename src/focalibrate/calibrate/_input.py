@@ -1,0 +1,64 @@
+"""The door of every fit: logits and labels as NumPy arrays, looked at once."""
+
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from focalibrate._array import Array, is_array_api_obj, to_numpy
+from focalibrate._check import check_labels, check_logits
+
+FLOAT32_ABOVE = 2**19
+"""Entries above which single-precision logits are worked on in float32, block by block."""
+
+
+def read_logits(logits: Array, labels: Array) -> tuple[NDArray[Any], NDArray[np.intp]]:
+    """Return logits ``[N, K]``, not copied where they are NumPy's, and labels ``[N]``.
+
+    Shapes, dtypes and labels are checked here; the values of the logits are checked by the
+    first pass over them (`check_rows`), as a pass over memory of its own would cost as much
+    as the fit.
+    """
+    if not is_array_api_obj(logits) or logits.ndim != 2 or 0 in logits.shape:
+        if is_array_api_obj(logits) and logits.ndim != 2:
+            raise ValueError(
+                f"`logits` must have shape [N, K], got {tuple(logits.shape)}. "
+                "Flatten leading axes with `logits.reshape(-1, K)` and the labels alike."
+            )
+        check_logits(logits)
+    rows = to_numpy(logits)
+    check_logits(rows[:1])  # dtype and class count, on one row; `check_rows` sees to the rest
+    check_labels(labels, shape=(rows.shape[0],), n_classes=rows.shape[1])
+    return rows, to_numpy(labels).astype(np.intp, copy=False)
+
+
+def check_rows(top: NDArray[Any], true: NDArray[Any], logits: NDArray[Any], part: slice) -> None:
+    """Raise unless each row's largest logit `top` and label's logit `true` are finite.
+
+    nan and +inf reach the largest logit of their row; -inf does so only where it fills it.
+    """
+    if np.isfinite(top).all() and np.isfinite(true).all():
+        return
+    _explain(logits, true, part)
+
+
+def _explain(logits: NDArray[Any], true: NDArray[Any], part: slice) -> NoReturn:
+    if np.isfinite(logits[part].max(axis=-1)).all():
+        row = int(np.arange(part.start, part.stop, part.step)[~np.isfinite(true)][0])
+        raise ValueError(
+            f"`logits` must not rule out the true class, but the logit of row {row}'s label is "
+            "-inf. Unmask it, correct the label or drop the row."
+        )
+    for block in range(0, len(logits), 4096):  # whole, so that the message names the right row
+        try:
+            check_logits(logits[block : block + 4096])
+        except ValueError as error:
+            where = f" (counted from row {block})" if block else ""
+            raise ValueError(f"{error}{where}") from None
+    raise AssertionError("a row failed its check but not the explanation")  # pragma: no cover
+
+
+def working_precision(logits: NDArray[Any]) -> Any:
+    """Return float64, or float32 for large single- and half-precision logits."""
+    is_large = logits.size > FLOAT32_ABOVE and logits.dtype.itemsize <= 4
+    return np.float32 if is_large else np.float64

@@ -1,0 +1,188 @@
+r"""One pass over the logits: a loss and its derivatives in :math:`\beta = 1/T`."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from focalibrate.calibrate._blocks import Workers, Workspace, row_blocks
+from focalibrate.calibrate._input import check_rows, working_precision
+
+Sums = NDArray[np.float64]
+
+FLOAT32_REACH = 1e6
+"""Logits that spread further than this are worked on in float64: fourth powers overflow."""
+VANISHED = 800.0
+"""exp(-800) is 0: a gap of 800 / beta stands for any larger one, infinite ones included."""
+
+
+class Block(NamedTuple):
+    """Gaps to the top logit of some rows."""
+
+    gaps: NDArray[Any]
+    """Shape ``[n, K]``, in the working precision."""
+    labels: NDArray[np.intp]
+    true_gap: Sums
+    """Gap of the label, shape ``[n]``."""
+
+
+Kernel = Callable[[Block, float, Workspace], Sums]
+"""``(block, beta, buffers) -> sums over the block``; not finite where a gap is infinite."""
+
+
+class Derivatives(NamedTuple):
+    r"""Mean loss at :math:`\beta` and its derivatives there; those not computed are 0."""
+
+    loss: float
+    first: float
+    second: float
+    third: float = 0.0
+    fourth: float = 0.0
+
+
+class LogitPasses:
+    """The logits with their labels, passed over in blocks of the working precision.
+
+    Args:
+        logits: ``[N, K]``, any floating dtype; never copied whole.
+        labels: class indices ``[N]``.
+        workers: threads.
+    """
+
+    def __init__(
+        self,
+        logits: NDArray[Any],
+        labels: NDArray[np.intp],
+        workers: Workers,
+        *,
+        dtype: Any = None,
+    ) -> None:
+        self.logits = logits
+        self.labels = labels
+        self.workers = workers
+        self.dtype = working_precision(logits) if dtype is None else dtype
+
+    def thinned(self, rows: slice) -> "LogitPasses":
+        """Return the same for a strided subset of the rows, a view."""
+        return LogitPasses(self.logits[rows], self.labels[rows], self.workers, dtype=self.dtype)
+
+    def in_precision_for(self, scale: float) -> "LogitPasses":
+        """Return the same in float64 if logits of this scale need it."""
+        dtype = np.float64 if scale > FLOAT32_REACH else self.dtype
+        return LogitPasses(self.logits, self.labels, self.workers, dtype=dtype)
+
+    def derivatives(self, kernel: Kernel, beta: float) -> Derivatives:
+        """Return the means of the kernel's sums, added up in the order of the rows."""
+
+        def sums(block: Block, space: Workspace) -> Sums:
+            with np.errstate(invalid="ignore", over="ignore"):
+                total = kernel(block, beta, space)
+            if not np.isfinite(total).all():
+                np.minimum(block.gaps, VANISHED / beta, out=block.gaps)
+                total = kernel(block, beta, space)
+            return total
+
+        return Derivatives(*(self._sum(sums) / len(self.logits)).tolist())
+
+    def mean_gap(self) -> float:
+        """Return the mean gap between a row's top logit and its possible ones."""
+
+        def sums(block: Block, space: Workspace) -> Sums:
+            total, count = block.gaps.sum(dtype=np.float64), block.gaps.size
+            if not np.isfinite(total):
+                is_possible = np.isfinite(block.gaps)
+                total, count = block.gaps[is_possible].sum(dtype=np.float64), is_possible.sum()
+            return np.array([total, count])
+
+        total, count = self._sum(sums)
+        return float(total / count)
+
+    def _sum(self, sums: Callable[[Block, Workspace], Sums]) -> Sums:
+        def work(part: slice, space: Workspace) -> Sums:
+            return sums(self._block(part, space), space)
+
+        blocks = row_blocks(len(self.logits), row_bytes=4 * self.logits.shape[1])
+        total: Sums = np.sum(list(self.workers.map(work, blocks)), axis=0)
+        return total
+
+    def _block(self, part: slice, space: Workspace) -> Block:
+        block, labels = self.logits[part], self.labels[part]
+        top = block.max(axis=-1)
+        true = block[np.arange(len(block)), labels]
+        check_rows(top, true, self.logits, part)
+        gaps = space.array("gaps", block.shape, self.dtype)
+        np.subtract(top[:, None], block, out=gaps, dtype=self.dtype)
+        return Block(gaps, labels, top.astype(np.float64) - true)
+
+
+def log_loss_sums(block: Block, beta: float, space: Workspace) -> Sums:
+    r"""Sums of the log loss and its first four derivatives.
+
+    With :math:`\ell(\beta) = \log\sum_k e^{-\beta d_k} + \beta d_y`, the derivatives are
+    :math:`d_y - \kappa_1, \kappa_2, -\kappa_3, \kappa_4` with the cumulants of :math:`d` under
+    the softmax.
+    """
+    gaps, true_gap = block.gaps, block.true_gap
+    e, square = (space.array(x, gaps.shape, gaps.dtype) for x in ("e", "square"))
+    np.multiply(gaps, -beta, out=e)
+    np.exp(e, out=e)
+    np.multiply(gaps, gaps, out=square)
+    total = (e @ np.ones(e.shape[1], dtype=e.dtype)).astype(np.float64)
+    m1 = np.vecdot(e, gaps) / total
+    m2 = np.vecdot(e, square) / total
+    e *= square
+    m3 = np.vecdot(e, gaps) / total
+    m4 = np.vecdot(e, square) / total
+    variance = m2 - m1 * m1
+    third = m3 - 3.0 * m1 * m2 + 2.0 * m1**3
+    fourth = m4 - 4.0 * m1 * m3 + 6.0 * m1**2 * m2 - 3.0 * m1**4 - 3.0 * variance**2
+    loss = np.log(total) + beta * true_gap
+    return np.array([x.sum() for x in (loss, true_gap - m1, variance, -third, fourth)])
+
+
+def focal_loss_sums(gamma: float) -> Kernel:
+    r"""Return the kernel of the focal loss and its first two derivatives.
+
+    Through the margin :math:`m = \log\frac{p}{1-p}` of the true class, with :math:`f' =
+    -(1-p)^{\gamma+1}(1+\gamma r)` and :math:`f'' = p(1-p)^{\gamma+1}(1 + 2\gamma + \gamma\log p
+    + \gamma^2 r)`; :math:`m' = \kappa_1 - d_y` and :math:`m'' = -\kappa_2` over the other
+    classes.
+    """
+
+    def kernel(block: Block, beta: float, space: Workspace) -> Sums:
+        minus_log_sum, mean, variance = _other_classes(block, beta, space)
+        margin = minus_log_sum - beta * block.true_gap
+        log_p, log_rest = -np.logaddexp(0.0, -margin), -np.logaddexp(0.0, margin)
+        p, rest = np.exp(log_p), np.exp(log_rest)
+        r = np.where(rest > 0, -p * log_p / np.where(rest > 0, rest, 1.0), 1.0)
+        slope = mean - block.true_gap
+        loss = np.exp(gamma * log_rest) * -log_p
+        power = np.exp((gamma + 1.0) * log_rest)
+        first = -power * (1.0 + gamma * r)
+        second = p * power * (1.0 + 2.0 * gamma + gamma * log_p + gamma**2 * r)
+        curvature = second * slope**2 - first * variance
+        return np.array([x.sum() for x in (loss, first * slope, curvature)])
+
+    return kernel
+
+
+def _other_classes(block: Block, beta: float, space: Workspace) -> tuple[Sums, Sums, Sums]:
+    r"""Return :math:`-\log\sum_{k\ne y} e^{-\beta d_k}` and mean and variance of d over them."""
+    shape, dtype = block.gaps.shape, block.gaps.dtype
+    e, others = (space.array(x, shape, dtype) for x in ("e", "square"))
+    at_true = (np.arange(len(block.gaps)), block.labels)
+    others[...] = block.gaps
+    others[at_true] = np.inf
+    least = others.min(axis=-1)
+    others -= least[:, None]
+    others[at_true] = VANISHED / beta
+    np.multiply(others, -beta, out=e)
+    np.exp(e, out=e)
+    e[at_true] = 0.0
+    total = (e @ np.ones(e.shape[1], dtype=e.dtype)).astype(np.float64)
+    m1 = np.vecdot(e, others) / total
+    e *= others
+    m2 = np.vecdot(e, others) / total
+    least = least.astype(np.float64)
+    return beta * least - np.log(total), least + m1, np.maximum(m2 - m1 * m1, 0.0)

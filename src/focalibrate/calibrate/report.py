@@ -1,0 +1,40 @@
+"""What a fit found out besides the calibrator."""
+
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from focalibrate.calibrate._settings import CalibrationWarning
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class FitReport:
+    """Diagnostics of one fit; asked for with ``return_report=True``."""
+
+    method: str
+    """The calibrator's kind."""
+    criterion: str
+    """What was minimised."""
+    value: float
+    """The criterion at the parameters returned, on the rows fitted on."""
+    n_rows: int
+    n_classes: int
+    n_evaluations: int
+    """Times the criterion was evaluated on all rows."""
+    converged: bool = True
+    """False where the iterations ran out before the tolerance was met."""
+    at_bound: bool = False
+    """True where the best parameters lie at the edge of what was tried."""
+    gammas: tuple[float, ...] | None = None
+    temperatures: tuple[float, ...] | None = None
+    grid: NDArray[np.float64] | None = None
+    """The criterion at every gamma and temperature, ``[G, M]``; nan where not evaluated."""
+    n_predictions_changed: int = 0
+    """Rows fitted on whose predicted class the calibrator changes."""
+
+
+def warn(message: str) -> None:
+    """Warn the caller of the public fit (two frames up)."""
+    warnings.warn(message, CalibrationWarning, stacklevel=3)
