@@ -1,16 +1,11 @@
 """Which library an array is from, and the few things that differ between libraries."""
 
+import sys
 from typing import Any, TypeAlias
 
+import array_api_compat as compat
 import numpy as np
-from array_api_compat import (
-    array_namespace,
-    device,
-    is_array_api_obj,
-    is_jax_array,
-    is_numpy_array,
-    is_torch_array,
-)
+from array_api_compat import is_jax_array
 from numpy.typing import NDArray
 
 __all__ = [
@@ -31,9 +26,41 @@ Array: TypeAlias = Any
 """An array of any library that follows the array API standard."""
 
 
+# torch is asked about first and without array-api-compat, whose cached helpers make
+# `torch.compile` warn once each and trace for minutes.
+
+
+def is_torch_array(x: object) -> bool:
+    """Say whether `x` is a torch tensor, without importing torch."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(x, torch.Tensor)
+
+
+def is_numpy_array(x: object) -> bool:
+    """Say whether `x` is a NumPy array."""
+    return not is_torch_array(x) and compat.is_numpy_array(x)
+
+
+def is_array_api_obj(x: object) -> bool:
+    """Say whether `x` is an array of a library that follows the standard."""
+    if isinstance(x, (int, float, str)) and not isinstance(x, np.generic):
+        return False
+    return is_torch_array(x) or compat.is_array_api_obj(x)
+
+
+def device(x: Array) -> Any:
+    """Return the device of `x`."""
+    return x.device if is_torch_array(x) else compat.device(x)
+
+
 def namespace(*arrays: object) -> Any:
     """Return the array API namespace common to `arrays`; Python numbers are passed over."""
-    return array_namespace(*(x for x in arrays if is_array_api_obj(x)))
+    found = [x for x in arrays if is_array_api_obj(x)]
+    if found and all(is_torch_array(x) for x in found):
+        from array_api_compat import torch as torch_namespace
+
+        return torch_namespace
+    return compat.array_namespace(*found)
 
 
 def is_concrete(x: Array) -> bool:
@@ -75,7 +102,7 @@ def stop_gradient(x: Array) -> Array:
     return x
 
 
-def to_numpy(x: object) -> NDArray[Any]:
+def to_numpy(x: Any) -> NDArray[Any]:
     """Return `x` as a NumPy array, from any library and any device, without its graph."""
     if is_torch_array(x):
         x = x.detach().cpu()
