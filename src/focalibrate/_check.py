@@ -104,10 +104,10 @@ def check_logits(logits: Array, *, name: str = "logits") -> None:
         )
 
 
-def check_labels(
+def check_label_form(
     labels: Array, *, shape: tuple[int, ...], n_classes: int, name: str = "labels"
 ) -> None:
-    """Raise `ValueError` unless `labels` are class indices below `n_classes`, of `shape`."""
+    """Raise `ValueError` unless `labels` is an integer array of `shape`; values are not read."""
     if not is_array_api_obj(labels):
         raise ValueError(
             f"`{name}` must be an array of class indices, got {type(labels).__name__}. "
@@ -124,14 +124,42 @@ def check_labels(
         if tuple(labels.shape) == (*shape, n_classes):
             hint += " For one score per example pass `binary=True`."
         raise ValueError(f"`{name}` must have shape {shape}, got {tuple(labels.shape)}. {hint}")
+
+
+def check_labels(
+    labels: Array, *, shape: tuple[int, ...], n_classes: int, name: str = "labels"
+) -> None:
+    """Raise `ValueError` unless `labels` are class indices below `n_classes`, of `shape`."""
+    check_label_form(labels, shape=shape, n_classes=n_classes, name=name)
     if not is_concrete(labels):
         return
+    xp = namespace(labels)
     low, high = int(xp.min(labels)), int(xp.max(labels))
     if low < 0 or high >= n_classes:
         bad = (labels < 0) | (labels >= n_classes)
         raise ValueError(
             f"`{name}` must lie in [0, {n_classes - 1}] for {n_classes} classes, found "
             f"[{low}, {high}], first at row {_first_row(bad)}. Number the classes from 0."
+        )
+
+
+def check_class_axis(logits: Array, *, name: str = "logits") -> None:
+    """Raise `ValueError` unless `logits` are ``[N, K, ...]`` or ``[K]``; values are not read."""
+    if not is_array_api_obj(logits) or not _is_floating(logits) or logits.ndim == 0:
+        found = logits.dtype if is_array_api_obj(logits) else type(logits).__name__
+        raise ValueError(
+            f"`{name}` must be a floating tensor of shape [K] or [N, K, ...], got {found}. "
+            "Pass the raw output of the model."
+        )
+    if 0 in logits.shape:
+        raise ValueError(
+            f"`{name}` must not be empty, got shape {tuple(logits.shape)}. "
+            "Pass at least one example."
+        )
+    if logits.shape[min(1, logits.ndim - 1)] < 2:
+        raise ValueError(
+            f"`{name}` must have at least 2 classes on its class axis, got shape "
+            f"{tuple(logits.shape)}. For one score per example use `SigmoidFocalLoss`."
         )
 
 
