@@ -1,1 +1,17 @@
-"""To be filled."""
+"""The losses of `focalibrate.losses` as PyTorch modules (needs torch)."""
+
+from focalibrate.nn.brier import BrierLoss
+from focalibrate.nn.dual import DualFocalLoss
+from focalibrate.nn.focal import FocalLoss
+from focalibrate.nn.mmce import MMCELoss
+from focalibrate.nn.proper import ProperFocalLoss
+from focalibrate.nn.sigmoid import SigmoidFocalLoss
+
+__all__ = [
+    "BrierLoss",
+    "DualFocalLoss",
+    "FocalLoss",
+    "MMCELoss",
+    "ProperFocalLoss",
+    "SigmoidFocalLoss",
+]

@@ -1,0 +1,139 @@
+"""What every module does around its formula: one example per row before, a reduction after."""
+
+from typing import Literal, NamedTuple
+
+import torch
+from torch import Tensor
+
+from focalibrate._array import is_concrete
+from focalibrate._check import (
+    check_class_axis,
+    check_label_form,
+    check_labels,
+    check_logits,
+    check_probs,
+)
+
+Reduction = Literal["mean", "sum", "none"]
+REDUCTIONS: tuple[Reduction, ...] = ("mean", "sum", "none")
+
+
+class Rows(NamedTuple):
+    """Checked input of a module, one example per row."""
+
+    given: Tensor
+    """logits as they came, class axis 1 or the only one"""
+    target: Tensor
+    """class indices ``[M]``, 0 for ignored rows; or soft targets ``[M, K]``"""
+    ignored: Tensor | None
+    """``[M]``, true for rows that do not count; None where all do"""
+    shape: tuple[int, ...]
+    """of the answer without reduction"""
+    dtype: torch.dtype
+    """of the answer"""
+
+    @property
+    def is_soft(self) -> bool:
+        """Whether `target` holds probabilities."""
+        return self.target.ndim == 2
+
+    @property
+    def logits(self) -> Tensor:
+        """Logits ``[M, K]``, float32 where the input is of half precision."""
+        return _class_last(self.given.to(working_dtype(self.given)))
+
+    @property
+    def quiet_logits(self) -> Tensor:
+        """The same with 0 in ignored rows, so that padding of any kind is harmless there."""
+        if self.ignored is None:
+            return self.logits
+        return self.logits.masked_fill(self.ignored[:, None], 0.0)
+
+
+def as_rows(logits: Tensor, labels: Tensor, *, ignore_index: int = -100) -> Rows:
+    """Check the input of a module, whose class axis is 1 or the only one."""
+    check_class_axis(logits)
+    class_axis = min(1, logits.ndim - 1)
+    shape = (*logits.shape[:class_axis], *logits.shape[class_axis + 1 :])
+    dtype = logits.dtype
+    if torch.is_autocast_enabled(logits.device.type):  # as `cross_entropy` does
+        dtype = working_dtype(logits)
+    if isinstance(labels, Tensor) and labels.is_floating_point() and labels.shape == logits.shape:
+        if ignore_index >= 0:
+            raise ValueError(
+                f"`ignore_index` must be negative for soft targets, which name no class, got "
+                f"{ignore_index}. Leave it out and drop the rows."
+            )
+        target = _class_last(labels.to(working_dtype(logits)))
+        check_probs(target, name="labels")
+        return Rows(logits, target, None, shape, dtype)
+    n_classes = logits.shape[class_axis]
+    check_label_form(labels, shape=shape, n_classes=n_classes)
+    target, ignored = _split_ignored(labels.reshape(-1).long(), ignore_index, n_classes)
+    return Rows(logits, target, ignored, shape, dtype)
+
+
+def working_dtype(x: Tensor) -> torch.dtype:
+    """Return the dtype to compute in: float32 for half precision."""
+    return torch.float32 if x.dtype in (torch.float16, torch.bfloat16) else x.dtype
+
+
+def _class_last(x: Tensor) -> Tensor:
+    if x.ndim == 2:
+        return x
+    class_axis = min(1, x.ndim - 1)
+    return x.movedim(class_axis, -1).reshape(-1, x.shape[class_axis])
+
+
+def can_look(x: Tensor) -> bool:
+    """Say whether reading values of `x` is free: not while traced, nor across a device queue."""
+    return is_concrete(x) and x.device.type == "cpu"
+
+
+def _split_ignored(
+    labels: Tensor, ignore_index: int, n_classes: int
+) -> tuple[Tensor, Tensor | None]:
+    """Return the labels with 0 for ignored ones, and which those are."""
+    if can_look(labels):
+        low, high = (int(x) for x in torch.aminmax(labels))
+        if low >= 0 and high < n_classes and not low <= ignore_index <= high:
+            return labels, None
+    ignored = labels == ignore_index
+    labels = labels.masked_fill(ignored, 0)
+    if can_look(labels):
+        check_labels(labels, shape=tuple(labels.shape), n_classes=n_classes)
+    return labels, ignored
+
+
+def reduce_rows(
+    loss: Tensor, rows: Rows, *, reduction: Reduction, row_weight: Tensor | None = None
+) -> Tensor:
+    r"""Return the sum, the mean or the losses themselves of the rows that count.
+
+    The mean is :math:`\sum_i \ell_i / \sum_i w_i` over the rows that count, as in
+    `torch.nn.CrossEntropyLoss`; nan if there are none. `loss` is weighted already.
+    """
+    if rows.ignored is not None:
+        loss = loss.masked_fill(rows.ignored, 0.0)
+    if reduction == "none":
+        answer = loss.reshape(rows.shape)
+    elif reduction == "sum":
+        answer = loss.sum()
+    elif rows.ignored is None and row_weight is None:
+        answer = loss.mean()
+    else:
+        share = torch.ones_like(loss) if row_weight is None else row_weight
+        if rows.ignored is not None:
+            share = share.masked_fill(rows.ignored, 0.0)
+        answer = loss.sum() / share.sum()
+    return explained(answer, rows).to(rows.dtype)
+
+
+def explained(loss: Tensor, rows: Rows) -> Tensor:
+    """Return `loss`, or raise `ValueError` if it is nan because logits are nan or +inf.
+
+    Logits are looked at only where the loss is nan already, so that a check costs nothing.
+    """
+    if can_look(loss) and bool(loss.isnan().any()):
+        check_logits(rows.logits)
+    return loss

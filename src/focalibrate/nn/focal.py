@@ -1,0 +1,151 @@
+"""Focal loss as a torch module."""
+
+from typing import final
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+
+from focalibrate._check import check_choice, check_unit_interval
+from focalibrate.losses.focal import focal_loss
+from focalibrate.losses.policy import ByEpoch, BySample, GammaPolicy, gamma_policy
+from focalibrate.nn._fused import focal_rows
+from focalibrate.nn._rows import (
+    REDUCTIONS,
+    Reduction,
+    Rows,
+    as_rows,
+    explained,
+    reduce_rows,
+    working_dtype,
+)
+
+
+@final
+class FocalLoss(nn.Module):
+    r"""Focal loss with the arguments of `torch.nn.CrossEntropyLoss`.
+
+    .. math:: \ell_\gamma(z, y) = -\sum_i w_i\, y_i (1-v_i)^\gamma \log v_i,
+              \qquad v = \operatorname{softmax}(z)
+
+    `focalibrate.losses.focal_loss` with a reduction; see there for maths and numerics.
+    ``gamma=0`` calls `torch.nn.functional.cross_entropy`.
+
+    Args:
+        gamma: exponent, ``>= 0``; a policy by sample (``"flsd-53"``, `by_sample`); or a schedule
+            (``"fls-532"``, `by_epoch`), which needs `set_epoch` before every epoch.
+        weight: class weights ``[K]``.
+        ignore_index: label of examples that do not count. Not for soft targets.
+        label_smoothing: share of each target spread evenly over all classes, in [0, 1].
+        reduction: ``"mean"`` divides by the weight of the examples that count; ``"sum"``;
+            ``"none"`` keeps one loss per example.
+
+    Shape:
+        Logits ``[N, K]``, ``[N, K, d1, ...]`` or ``[K]``; labels the same without the class axis
+        (class indices), or with it (probabilities).
+
+    Numerics:
+        For class indices forward and backward keep one array of the size of the logits, in all.
+        Under `torch.compile`, `torch.func` and forward-mode autograd, with soft targets or
+        smoothing, the array-agnostic formula is used. float16 and bfloat16 are computed in
+        float32; the answer has the dtype of the logits, or float32 under autocast.
+        nan or +inf logits raise `ValueError` on CPU and give nan elsewhere and while traced.
+
+    State:
+        `state_dict` holds `weight`, if given, and for a schedule the buffer `progress`: epoch and
+        number of epochs, so that a restored module goes on with the same exponent.
+
+    Example:
+        >>> loss = FocalLoss(2.0)
+        >>> round(loss(torch.zeros(1, 2), torch.tensor([0])).item(), 4)
+        0.1733
+        >>> scheduled = FocalLoss("fls-532")
+        >>> scheduled.set_epoch(0, 350)
+        >>> scheduled.gamma_now
+        5.0
+    """
+
+    weight: Tensor | None
+    progress: Tensor
+
+    def __init__(
+        self,
+        gamma: float | str | GammaPolicy = 2.0,
+        *,
+        weight: Tensor | None = None,
+        ignore_index: int = -100,
+        label_smoothing: float = 0.0,
+        reduction: Reduction = "mean",
+    ) -> None:
+        super().__init__()
+        check_unit_interval(label_smoothing, name="label_smoothing")
+        check_choice(reduction, REDUCTIONS, name="reduction")
+        self.gamma = gamma_policy(gamma)
+        self.register_buffer("weight", weight)
+        self.ignore_index = ignore_index
+        self.label_smoothing = label_smoothing
+        self.reduction: Reduction = reduction
+        self.gamma_now = None if isinstance(self.gamma, ByEpoch) else self.gamma
+        if isinstance(self.gamma, ByEpoch):
+            self.register_buffer("progress", torch.zeros(2, dtype=torch.int64))
+            self.register_load_state_dict_post_hook(_resume)  # type: ignore[no-untyped-call]
+
+    def set_epoch(self, epoch: int, n_epochs: int) -> None:
+        """Move a schedule to `epoch`, counted from 0, of `n_epochs`; other exponents stay."""
+        if isinstance(self.gamma, ByEpoch):
+            self.gamma_now = self.gamma.at(epoch, n_epochs)
+            self.progress.copy_(torch.tensor([epoch, n_epochs]))
+
+    def forward(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """Return the loss of `labels` under `logits`."""
+        gamma = self._exponent()
+        rows = as_rows(logits, labels, ignore_index=self.ignore_index)
+        if gamma == 0.0:
+            return explained(self._cross_entropy(rows, labels), rows)
+        weight = None if self.weight is None else self.weight.to(working_dtype(logits))
+        row_weight = None if weight is None or rows.is_soft else weight[rows.target]
+        if rows.is_soft or self.label_smoothing > 0.0:
+            loss = focal_loss(
+                rows.quiet_logits,
+                rows.target,
+                gamma=gamma,
+                label_smoothing=self.label_smoothing,
+                weight=weight,
+            )
+        else:
+            loss = focal_rows(rows.logits, rows.target, gamma)
+            loss = loss if row_weight is None else loss * row_weight
+        return reduce_rows(loss, rows, reduction=self.reduction, row_weight=row_weight)
+
+    def _cross_entropy(self, rows: Rows, labels: Tensor) -> Tensor:
+        return cross_entropy(
+            rows.given,
+            labels if rows.is_soft else labels.long(),
+            weight=None if self.weight is None else self.weight.to(rows.given.dtype),
+            ignore_index=self.ignore_index,
+            label_smoothing=self.label_smoothing,
+            reduction=self.reduction,
+        )
+
+    def _exponent(self) -> float | BySample:
+        if self.gamma_now is None:
+            raise ValueError(
+                f"`gamma` is a schedule, {self.gamma}, and the epoch is not known. "
+                "Call `loss.set_epoch(epoch, n_epochs)` at the start of every epoch."
+            )
+        return self.gamma_now
+
+    def extra_repr(self) -> str:
+        """Show the arguments."""
+        weight = "" if self.weight is None else f"weight=[{len(self.weight)} classes], "
+        return (
+            f"gamma={self.gamma}, {weight}ignore_index={self.ignore_index}, "
+            f"label_smoothing={self.label_smoothing}, reduction={self.reduction}"
+        )
+
+
+def _resume(loss: FocalLoss, _: object) -> None:
+    """Bring the exponent of a schedule in line with a `progress` just loaded."""
+    epoch, n_epochs = loss.progress.tolist()
+    if n_epochs > 0:
+        loss.set_epoch(epoch, n_epochs)
