@@ -163,6 +163,16 @@ def check_class_axis(logits: Array, *, name: str = "logits") -> None:
         )
 
 
+def check_class_weight(weight: Array, *, n_classes: int, name: str = "weight") -> None:
+    """Raise `ValueError` unless `weight` is an array with one entry per class."""
+    if not is_array_api_obj(weight) or tuple(weight.shape) != (n_classes,):
+        found = tuple(weight.shape) if is_array_api_obj(weight) else type(weight).__name__
+        raise ValueError(
+            f"`{name}` must be an array with one entry per class, shape ({n_classes},), "
+            f"got {found}."
+        )
+
+
 def check_targets(logits: Array, labels: Array, *, name: str = "labels") -> bool:
     """Check `labels` against `logits`; return True for soft targets, False for class indices."""
     check_logits(logits)

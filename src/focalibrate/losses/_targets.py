@@ -2,8 +2,13 @@
 
 from typing import Any, NamedTuple
 
-from focalibrate._array import Array, device, is_array_api_obj, namespace, working_dtype
-from focalibrate._check import binary_logits, check_targets, check_unit_interval
+from focalibrate._array import Array, device, namespace, working_dtype
+from focalibrate._check import (
+    binary_logits,
+    check_class_weight,
+    check_targets,
+    check_unit_interval,
+)
 
 
 class Examples(NamedTuple):
@@ -38,7 +43,8 @@ def examples(
     x = xp.astype(logits, working_dtype(logits))
     n_classes = x.shape[-1]
     if weight is not None:
-        weight = _class_weight(weight, x)
+        check_class_weight(weight, n_classes=n_classes)
+        weight = xp.astype(weight, x.dtype)
     if not is_soft and label_smoothing == 0.0:
         row_weight = None if weight is None else xp.take(weight, xp.reshape(labels, (-1,)), axis=0)
         if row_weight is not None:
@@ -54,13 +60,3 @@ def examples(
     if weight is not None:
         targets = targets * weight
     return Examples(x, labels, targets, None, logits.dtype)
-
-
-def _class_weight(weight: Array, x: Array) -> Array:
-    if not is_array_api_obj(weight) or tuple(weight.shape) != (x.shape[-1],):
-        found = tuple(weight.shape) if is_array_api_obj(weight) else type(weight).__name__
-        raise ValueError(
-            f"`weight` must be an array with one entry per class, shape ({x.shape[-1]},), "
-            f"got {found}."
-        )
-    return namespace(x).astype(weight, x.dtype)
