@@ -56,7 +56,7 @@ def as_rows(logits: Tensor, labels: Tensor, *, ignore_index: int = -100) -> Rows
     class_axis = min(1, logits.ndim - 1)
     shape = (*logits.shape[:class_axis], *logits.shape[class_axis + 1 :])
     dtype = logits.dtype
-    if torch.is_autocast_enabled(logits.device.type):  # as `cross_entropy` does
+    if is_autocast(logits):  # as `cross_entropy` does
         dtype = working_dtype(logits)
     if isinstance(labels, Tensor) and labels.is_floating_point() and labels.shape == logits.shape:
         if ignore_index >= 0:
@@ -71,6 +71,12 @@ def as_rows(logits: Tensor, labels: Tensor, *, ignore_index: int = -100) -> Rows
     check_label_form(labels, shape=shape, n_classes=n_classes)
     target, ignored = _split_ignored(labels.reshape(-1).long(), ignore_index, n_classes)
     return Rows(logits, target, ignored, shape, dtype)
+
+
+def is_autocast(x: Tensor) -> bool:
+    """Say whether `x` lives on a device where autocast is on."""
+    kind = x.device.type
+    return torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind)
 
 
 def working_dtype(x: Tensor) -> torch.dtype:

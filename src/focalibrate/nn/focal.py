@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from focalibrate._check import check_choice, check_unit_interval
+from focalibrate._check import check_choice, check_class_weight, check_unit_interval
 from focalibrate.losses.focal import focal_loss
 from focalibrate.losses.policy import ByEpoch, BySample, GammaPolicy, gamma_policy
 from focalibrate.nn._fused import focal_rows
@@ -100,6 +100,8 @@ class FocalLoss(nn.Module):
         """Return the loss of `labels` under `logits`."""
         gamma = self._exponent()
         rows = as_rows(logits, labels, ignore_index=self.ignore_index)
+        if self.weight is not None:
+            check_class_weight(self.weight, n_classes=logits.shape[min(1, logits.ndim - 1)])
         if gamma == 0.0:
             return explained(self._cross_entropy(rows, labels), rows)
         weight = None if self.weight is None else self.weight.to(working_dtype(logits))

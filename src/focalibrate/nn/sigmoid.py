@@ -2,12 +2,11 @@
 
 from typing import final
 
-import torch
 from torch import Tensor, nn
 
 from focalibrate._check import check_choice, check_gamma, check_unit_interval
 from focalibrate.losses.sigmoid import sigmoid_focal_loss
-from focalibrate.nn._rows import REDUCTIONS, Reduction, working_dtype
+from focalibrate.nn._rows import REDUCTIONS, Reduction, is_autocast, working_dtype
 
 
 @final
@@ -25,6 +24,7 @@ class SigmoidFocalLoss(nn.Module):
         Logits and labels of one shape, any.
 
     Example:
+        >>> import torch
         >>> loss = SigmoidFocalLoss(reduction="none")
         >>> loss(torch.zeros(2), torch.tensor([1.0, 0.0]))
         tensor([0.0433, 0.1300])
@@ -52,8 +52,7 @@ class SigmoidFocalLoss(nn.Module):
         loss: Tensor = sigmoid_focal_loss(x, labels, gamma=self.gamma, alpha=self.alpha)
         if self.reduction != "none":
             loss = loss.mean() if self.reduction == "mean" else loss.sum()
-        is_autocast = torch.is_autocast_enabled(logits.device.type)
-        return loss if is_autocast else loss.to(logits.dtype)
+        return loss if is_autocast(logits) else loss.to(logits.dtype)
 
     def extra_repr(self) -> str:
         """Show the arguments."""
