@@ -5,6 +5,7 @@ Subpackages, imported on first use so that ``import focalibrate`` stays cheap:
 - `focalibrate.theory`: what focal training does to probabilities, and how to undo it.
 - `focalibrate.losses`: one loss per example, on any array library.
 - `focalibrate.metrics`: how honest probabilities are, with confidence intervals.
+- `focalibrate.calibrate`: fit a calibrator on validation logits, compare, choose, save.
 - `focalibrate.nn`: the losses as PyTorch modules (needs torch; never imported from here).
 """
 
@@ -13,10 +14,10 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from focalibrate import losses, metrics, theory
+    from focalibrate import calibrate, losses, metrics, theory
 
 __version__ = "0.1.0"
-__all__ = ["__version__", "losses", "metrics", "theory"]
+__all__ = ["__version__", "calibrate", "losses", "metrics", "theory"]
 
 
 def __getattr__(name: str) -> ModuleType:

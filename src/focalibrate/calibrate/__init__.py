@@ -7,6 +7,8 @@ from focalibrate.calibrate._settings import (
     TEMPERATURES_003,
     CalibrationWarning,
 )
+from focalibrate.calibrate.choose import Choice, choose
+from focalibrate.calibrate.compare import CANDIDATES, Candidate, Compared, Comparison, compare
 from focalibrate.calibrate.compressed import CompressedLogits, compress_logits, exact_logits
 from focalibrate.calibrate.focal_temperature import fit_focal_temperature
 from focalibrate.calibrate.histogram import fit_histogram_binning
@@ -26,12 +28,17 @@ from focalibrate.calibrate.temperature import fit_temperature
 from focalibrate.calibrate.vector import fit_vector_scaling
 
 __all__ = [
+    "CANDIDATES",
     "GAMMAS_003",
     "METHODS",
     "TEMPERATURES_002",
     "TEMPERATURES_003",
     "CalibrationWarning",
     "Calibrator",
+    "Candidate",
+    "Choice",
+    "Compared",
+    "Comparison",
     "CompressedLogits",
     "FitReport",
     "FocalLossTemperature",
@@ -42,6 +49,8 @@ __all__ = [
     "PosteriorRecovery",
     "TemperatureScaling",
     "VectorScaling",
+    "choose",
+    "compare",
     "compress_logits",
     "exact_logits",
     "fit",

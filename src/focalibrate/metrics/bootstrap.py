@@ -90,10 +90,8 @@ def bootstrap(
     estimate = _estimate(metric, probs, labels, options)
     draw = resampler(metric, probs, labels, options)
     values = _replicate(draw, _n_rows(probs, options), n_resamples, seed)
-    low, high = _limits(values, estimate, level, interval)
-    if is_prepared(metric):
-        low, high = max(low, 0.0), max(high, 0.0)
-    return BootstrapInterval(estimate, low, high, level, n_resamples)
+    least = 0.0 if is_prepared(metric) else -math.inf
+    return interval_of(values, estimate, level=level, interval=interval, least=least)
 
 
 def bootstrap_difference(
@@ -153,8 +151,37 @@ def bootstrap_difference(
     draw_a = resampler(metric, probs_a, labels, options)
     draw_b = resampler(metric, probs_b, labels, options)
     values = _replicate(lambda rows: draw_a(rows) - draw_b(rows), n, n_resamples, seed)
+    return interval_of(values, estimate, level=level, interval=interval)
+
+
+def replicates(
+    metric: Callable[..., Any],
+    probs: Array,
+    labels: Array | None,
+    *,
+    n_resamples: int,
+    seed: int,
+    **options: Any,
+) -> Floats:
+    """Return `metric` of each resample ``[n_resamples]``; the same seed draws the same rows.
+
+    So differences of two methods' replicates are paired, whatever else is compared with them.
+    """
+    draw = resampler(metric, probs, labels, options)
+    return _replicate(draw, _n_rows(probs, options), n_resamples, seed)
+
+
+def interval_of(
+    values: Floats,
+    estimate: float,
+    *,
+    level: float = 0.95,
+    interval: Interval = "basic",
+    least: float = -math.inf,
+) -> BootstrapInterval:
+    """Return the interval that replicates `values` give for `estimate`, cut off at `least`."""
     low, high = _limits(values, estimate, level, interval)
-    return BootstrapInterval(estimate, low, high, level, n_resamples)
+    return BootstrapInterval(estimate, max(low, least), max(high, least), level, len(values))
 
 
 def _check(n_resamples: int, level: float, interval: Interval) -> None:

@@ -1,0 +1,342 @@
+"""Calibration methods side by side, none judged on rows that it was fitted on."""
+
+import warnings
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from focalibrate._array import Array
+from focalibrate._check import check_choice, check_count, check_n_bins
+from focalibrate.calibrate._base import Calibrator
+from focalibrate.calibrate._input import read_logits
+from focalibrate.calibrate._settings import CalibrationWarning
+from focalibrate.calibrate.methods import METHODS
+from focalibrate.calibrate.parametric import Identity
+from focalibrate.metrics.adaptive import adaptive_ece
+from focalibrate.metrics.bootstrap import BootstrapInterval, interval_of, replicates
+from focalibrate.metrics.calibration_error import ece, mce
+from focalibrate.metrics.classwise import classwise_ece
+from focalibrate.metrics.scores import brier_score, error_rate, nll
+from focalibrate.metrics.smooth import smooth_ece
+
+_Float = NDArray[np.float64]
+
+MetricName = Literal[
+    "ece", "adaptive_ece", "classwise_ece", "smooth_ece", "mce", "nll", "brier", "error"
+]
+_BINNED: dict[MetricName, Callable[..., float]] = {
+    "ece": ece,
+    "adaptive_ece": adaptive_ece,
+    "classwise_ece": classwise_ece,
+    "mce": mce,
+}
+_PLAIN: dict[MetricName, Callable[..., float]] = {
+    "smooth_ece": smooth_ece,
+    "nll": nll,
+    "brier": brier_score,
+    "error": error_rate,
+}
+METRICS: tuple[MetricName, ...] = MetricName.__args__  # type: ignore[attr-defined]
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A method to compare: which fit, with which options, and how simple it is."""
+
+    fit: str
+    """name in `METHODS`"""
+    label: str
+    """what a person reads"""
+    complexity: int
+    """the simpler of two equals wins"""
+    options: tuple[tuple[str, Any], ...] = ()
+    needs_gamma: bool = False
+
+
+CANDIDATES: dict[str, Candidate] = {
+    "identity": Candidate("identity", "uncalibrated", 0),
+    "posterior": Candidate("posterior", "posterior recovery Ψ", 1, needs_gamma=True),
+    "temperature": Candidate("temperature", "temperature by log loss", 2),
+    "temperature_ece": Candidate(
+        "temperature", "temperature by ECE", 3, (("criterion", "adaptive_ece"),)
+    ),
+    "focal_loss_temperature": Candidate(
+        "focal_loss_temperature", "temperature by focal loss and Ψ", 3, needs_gamma=True
+    ),
+    "focal_temperature_nll": Candidate(
+        "focal_temperature",
+        "focal temperature by log loss",
+        4,
+        (("criterion", "nll"), ("search", "continuous")),
+    ),
+    "focal_temperature": Candidate("focal_temperature", "focal temperature by ECE", 5),
+    "vector": Candidate("vector", "vector scaling", 6),
+    "histogram": Candidate("histogram", "histogram binning", 7),
+    "isotonic": Candidate("isotonic", "isotonic regression", 8),
+}
+"""The methods that `compare` knows, from simple to complex."""
+
+
+@dataclass(frozen=True, eq=False)
+class Compared:
+    """One method: its calibrator, fitted on all validation rows, and how it does elsewhere."""
+
+    method: str
+    label: str
+    complexity: int
+    calibrator: Calibrator
+    scores: dict[MetricName, BootstrapInterval]
+    to_raw: dict[MetricName, BootstrapInterval]
+    """paired difference to the uncalibrated model; negative is better"""
+    to_temperature: dict[MetricName, BootstrapInterval] | None
+    """paired difference to temperature scaling by log loss, where that was compared"""
+    n_predictions_changed: int
+    replicates: dict[MetricName, _Float]
+    """each metric of each resample; the same rows for every method"""
+    notes: tuple[str, ...] = ()
+    """what the fit on all validation rows warned of"""
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """Methods side by side on the same examples."""
+
+    rows: tuple[Compared, ...]
+    skipped: tuple[tuple[str, str], ...]
+    """methods that could not be fitted, and why"""
+    judged_on: Literal["test", "cross-fit"]
+    n_fitted: int
+    n_judged: int
+    n_classes: int
+    n_bins: int
+    n_folds: int
+    n_resamples: int
+    seed: int
+
+    def row(self, method: str) -> Compared:
+        """Return the row of `method`."""
+        for row in self.rows:
+            if row.method == method:
+                return row
+        known = ", ".join(row.method for row in self.rows)
+        raise ValueError(f"`method` must be one of those compared, {known}; got {method!r}.")
+
+
+def compare(
+    val_logits: Array,
+    val_labels: Array,
+    test_logits: Array | None = None,
+    test_labels: Array | None = None,
+    *,
+    methods: Sequence[str] | None = None,
+    trained_gamma: float | None = None,
+    n_bins: int = 15,
+    n_folds: int = 5,
+    n_resamples: int = 500,
+    seed: int = 0,
+    progress: Callable[[str], None] | None = None,
+) -> Comparison:
+    """Fit every method on validation rows and judge it on others, with intervals.
+
+    Args:
+        val_logits: real array ``[N, K]``, any library.
+        val_labels: class indices ``[N]``.
+        test_logits: rows to judge on. Without them the validation rows are cross-fitted: each
+            of `n_folds` parts is judged by calibrators fitted on the others, so that no row is
+            judged by what it was fitted on.
+        test_labels: class indices of `test_logits`.
+        methods: names of `CANDIDATES`. Default: all of them that can be fitted; those that need
+            the training exponent only where `trained_gamma` is given.
+        trained_gamma: exponent of the focal loss the model was trained with.
+        n_bins: bins of the binned metrics.
+        n_folds: parts of the cross-fit.
+        n_resamples: bootstrap resamples behind every interval.
+        seed: of the folds and the resamples.
+        progress: called with the label of each method as it is taken up.
+
+    Returns:
+        `Comparison`, one row a method. Each calibrator is the one fitted on all validation rows,
+        to deploy.
+
+    Example:
+        >>> rng = np.random.default_rng(0)
+        >>> truth = rng.normal(size=(1000, 4)) * 2
+        >>> labels = (truth + rng.gumbel(size=truth.shape)).argmax(axis=1)
+        >>> found = compare(3 * truth, labels, methods=["identity", "temperature"], n_resamples=50)
+        >>> [row.method for row in found.rows]
+        ['identity', 'temperature']
+        >>> found.row("temperature").to_raw["nll"].high < 0
+        True
+    """
+    check_n_bins(n_bins)
+    check_count(n_folds, name="n_folds", minimum=2)
+    check_count(n_resamples, name="n_resamples")
+    names = _selected(methods, trained_gamma)
+    val = _rows(val_logits, val_labels, "val")
+    if (test_logits is None) != (test_labels is None):
+        raise ValueError(
+            "`test_logits` and `test_labels` must be given together. Leave both out to cross-fit."
+        )
+    test = None if test_logits is None else _rows(test_logits, test_labels, "test")
+    if test is not None and test[0].shape[1] != val[0].shape[1]:
+        raise ValueError(
+            f"`test_logits` must have the {val[0].shape[1]} classes of `val_logits`, got "
+            f"{test[0].shape[1]}."
+        )
+    folds = _folds(len(val[0]), n_folds, seed) if test is None else None
+    judged, skipped = [], []
+    for name in names:
+        if progress is not None:
+            progress(CANDIDATES[name].label)
+        try:
+            calibrator, notes, probs = _fit_and_apply(name, val, test, folds, trained_gamma)
+        except ValueError as error:  # such as a fold that lacks a class
+            if methods is not None:
+                raise
+            skipped.append((name, str(error)))
+            continue
+        labels = val[1] if test is None else test[1]
+        found = _judge(probs, labels, n_bins, n_resamples, seed)
+        judged.append((name, calibrator, notes, found))
+    return Comparison(
+        rows=_compared(judged),
+        skipped=tuple(skipped),
+        judged_on="cross-fit" if test is None else "test",
+        n_fitted=len(val[0]),
+        n_judged=len(val[0]) if test is None else len(test[0]),
+        n_classes=val[0].shape[1],
+        n_bins=n_bins,
+        n_folds=n_folds if test is None else 0,
+        n_resamples=n_resamples,
+        seed=seed,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Judged:
+    estimates: dict[MetricName, float]
+    replicates: dict[MetricName, _Float]
+    predictions: NDArray[np.intp]
+
+
+_Rows = tuple[NDArray[Any], NDArray[np.intp]]
+
+
+def _selected(methods: Sequence[str] | None, trained_gamma: float | None) -> list[str]:
+    if methods is None:
+        return [n for n, c in CANDIDATES.items() if not c.needs_gamma or trained_gamma is not None]
+    for name in methods:
+        check_choice(name, tuple(CANDIDATES), name="methods")
+        if CANDIDATES[name].needs_gamma and trained_gamma is None:
+            raise ValueError(
+                f"`trained_gamma` must be given for the method {name!r}, got None. Pass the "
+                "exponent the model was trained with, or leave the method out."
+            )
+    # Every row is compared with the uncalibrated model.
+    return list(dict.fromkeys(["identity", *methods]))
+
+
+def _rows(logits: Array, labels: Array | None, which: str) -> _Rows:
+    try:
+        rows, targets = read_logits(logits, labels)
+    except ValueError as error:
+        raise ValueError(f"{which}: {error}") from error
+    return rows, targets
+
+
+def _folds(n: int, n_folds: int, seed: int) -> list[NDArray[np.intp]]:
+    if n < n_folds:
+        raise ValueError(
+            f"`val_logits` must have at least {n_folds} rows to cross-fit, got {n}. Pass a test "
+            "set, or fewer `n_folds`."
+        )
+    return np.array_split(np.random.default_rng(seed).permutation(n), n_folds)
+
+
+def _fit_and_apply(
+    name: str,
+    val: _Rows,
+    test: _Rows | None,
+    folds: Iterable[NDArray[np.intp]] | None,
+    trained_gamma: float | None,
+) -> tuple[Calibrator, tuple[str, ...], NDArray[Any]]:
+    whole, notes = _fit(name, val, trained_gamma)
+    if test is not None:
+        return whole, notes, whole.probs(test[0])
+    logits, labels = val
+    probs = np.empty(logits.shape, dtype=np.result_type(logits.dtype, np.float32))
+    for held_out in folds or ():
+        is_kept = np.ones(len(labels), dtype=bool)
+        is_kept[held_out] = False
+        part, _ = _fit(name, (logits[is_kept], labels[is_kept]), trained_gamma)
+        probs[held_out] = part.probs(logits[held_out])
+    return whole, notes, probs
+
+
+def _fit(
+    name: str, rows: _Rows, trained_gamma: float | None
+) -> tuple[Calibrator, tuple[str, ...]]:
+    """Return the calibrator and what its fit warned of, which a table shows in its place."""
+    candidate = CANDIDATES[name]
+    options = dict(candidate.options)
+    if candidate.needs_gamma:
+        options["gamma"] = trained_gamma
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", CalibrationWarning)
+        calibrator: Calibrator = METHODS[candidate.fit](*rows, **options)
+    return calibrator, tuple(str(w.message) for w in caught)
+
+
+def _judge(
+    probs: NDArray[Any], labels: NDArray[np.intp], n_bins: int, n_resamples: int, seed: int
+) -> _Judged:
+    jobs = [(name, metric, {"n_bins": n_bins}) for name, metric in _BINNED.items()]
+    jobs += [(name, metric, {}) for name, metric in _PLAIN.items()]
+
+    def one(job: tuple[MetricName, Callable[..., float], dict[str, int]]) -> tuple[float, _Float]:
+        _, metric, options = job
+        draws = replicates(metric, probs, labels, n_resamples=n_resamples, seed=seed, **options)
+        return metric(probs, labels, **options), draws
+
+    with ThreadPoolExecutor(max_workers=2) as pool:
+        found = dict(zip((job[0] for job in jobs), pool.map(one, jobs), strict=True))
+    return _Judged(
+        {name: found[name][0] for name in METRICS},
+        {name: found[name][1] for name in METRICS},
+        probs.argmax(axis=-1),
+    )
+
+
+def _compared(
+    judged: list[tuple[str, Calibrator, tuple[str, ...], _Judged]],
+) -> tuple[Compared, ...]:
+    by_name = {name: found for name, _, _, found in judged}
+    raw, temperature = by_name["identity"], by_name.get("temperature")
+    return tuple(
+        Compared(
+            method=name,
+            label=CANDIDATES[name].label,
+            complexity=CANDIDATES[name].complexity,
+            calibrator=Identity() if name == "identity" else calibrator,
+            scores={
+                m: interval_of(found.replicates[m], found.estimates[m], least=0.0) for m in METRICS
+            },
+            to_raw=_differences(found, raw),
+            to_temperature=None if temperature is None else _differences(found, temperature),
+            n_predictions_changed=int((found.predictions != raw.predictions).sum()),
+            replicates=found.replicates,
+            notes=notes,
+        )
+        for name, calibrator, notes, found in judged
+    )
+
+
+def _differences(a: _Judged, b: _Judged) -> dict[MetricName, BootstrapInterval]:
+    return {
+        m: interval_of(a.replicates[m] - b.replicates[m], a.estimates[m] - b.estimates[m])
+        for m in METRICS
+    }
