@@ -71,7 +71,7 @@ def _scan(
 ) -> tuple[float, tuple[float, float]]:
     grid = np.geomspace(*bounds, N_SCAN)
     losses = [sample.derivatives(kernel, float(beta)).loss for beta in grid]
-    best = int(np.argmin(losses))
+    best = int(np.flatnonzero(losses == np.min(losses))[-1])  # ties: the loss underflowed to 0
     low, high = grid[max(best - 1, 0)], grid[min(best + 1, N_SCAN - 1)]
     return float(grid[best]), (float(low), float(high))
 
@@ -122,15 +122,18 @@ def _taylor_step(at: Derivatives, beta: float) -> tuple[float, float]:
     ratio = abs(newton) / beta
     if at.third == 0 and at.fourth == 0:  # plain Newton: the error is that of the quadratic
         return newton, abs(newton) * ratio
+    if cubic is None or quartic is None:  # the slope dies away: the root is far, or nowhere
+        return math.copysign(math.inf, newton), math.inf
     return quartic, max(abs(quartic - cubic), abs(newton) * ratio**3) * ratio
 
 
-def _root(slope: Callable[[float], float], start: float, at: Derivatives) -> float:
+def _root(slope: Callable[[float], float], start: float, at: Derivatives) -> float | None:
+    """Return the root of `slope` near `start`; None where the polynomial has none."""
     x = start
     for _ in range(8):  # the polynomial is close to its tangent: a fixed slope is enough
         x -= slope(x) / at.second
         if not abs(x) < 4.0 * abs(start):
-            return start
+            return None
     return x
 
 

@@ -1,6 +1,7 @@
 r"""One pass over the logits: a loss and its derivatives in :math:`\beta = 1/T`."""
 
 from collections.abc import Callable
+from functools import reduce
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -103,8 +104,7 @@ class LogitPasses:
             return sums(self._block(part, space), space)
 
         blocks = row_blocks(len(self.logits), row_bytes=4 * self.logits.shape[1])
-        total: Sums = np.sum(list(self.workers.map(work, blocks)), axis=0)
-        return total
+        return reduce(np.add, self.workers.map(work, blocks))
 
     def _block(self, part: slice, space: Workspace) -> Block:
         block, labels = self.logits[part], self.labels[part]

@@ -13,6 +13,9 @@ from focalibrate.calibrate.report import FitReport
 
 Floats = NDArray[np.float64]
 
+TIE_DIGITS = 12
+"""Probabilities that agree to so many decimals count as equal."""
+
 
 @overload
 def fit_isotonic(
@@ -83,7 +86,9 @@ def _curve(probs: Floats, is_label: NDArray[np.bool_]) -> tuple[Floats, Floats, 
     """Return the knots of one class's curve and the sum of its squared errors."""
     from scipy.optimize import isotonic_regression
 
-    distinct, index, count = np.unique(probs, return_inverse=True, return_counts=True)
+    # Equal probabilities of different rows may differ in their last bits: still a tie.
+    rounded = np.round(probs, TIE_DIGITS)
+    distinct, index, count = np.unique(rounded, return_inverse=True, return_counts=True)
     mean = np.bincount(index, is_label) / count
     fitted = isotonic_regression(mean, weights=count)
     y = np.clip(fitted.x, 0.0, 1.0)

@@ -1,6 +1,6 @@
 """Vector scaling."""
 
-from functools import partial
+from functools import partial, reduce
 from typing import Any, Literal, overload
 
 import numpy as np
@@ -72,7 +72,8 @@ def fit_vector_scaling(
     rows, targets = read_logits(logits, labels)
     n_classes = rows.shape[1]
     check_classes_present(targets, n_classes, method="vector scaling")
-    inverse = 1.0 / quiet_temperature(rows, targets)[0]
+    temperature, plain = quiet_temperature(rows, targets)
+    inverse = 1.0 / temperature
     options: Any = {"maxiter": MAX_ITERATIONS, "ftol": 1e-12, "gtol": 1e-7}
     with Workers() as workers:
         objective: Any = partial(_loss_and_gradient, rows, targets, workers, inverse)
@@ -85,7 +86,7 @@ def fit_vector_scaling(
             options=options,
         )
     scale, bias = inverse * result.x[:n_classes], result.x[n_classes:]
-    at_bound = bool((result.x[:n_classes] >= REACH).any() or (np.abs(bias) >= REACH).any())
+    at_bound = plain.at_bound or bool(max(result.x.max(), -bias.min()) >= REACH)
     bias = bias - bias.mean()
     found = VectorScaling(tuple(scale.tolist()), tuple(bias.tolist()))
     if at_bound:
@@ -135,5 +136,5 @@ def _loss_and_gradient(
         return np.concatenate([[loss], unit * np.einsum("nk,nk->k", p, z), p.sum(axis=0)])
 
     blocks = row_blocks(len(rows), row_bytes=8 * n_classes)
-    total: Floats = np.sum(list(workers.map(sums, blocks)), axis=0) / len(rows)
+    total: Floats = reduce(np.add, workers.map(sums, blocks)) / len(rows)
     return float(total[0]), total[1:]

@@ -13,6 +13,6 @@ def make_rows(n, k, *, scale=1.8, seed=0, dtype=np.float32):
     return (scale * logits).astype(dtype), labels
 
 
-@pytest.fixture
-def rows():
+@pytest.fixture(scope="session")
+def rows_of():
     return make_rows

@@ -16,8 +16,8 @@ def confidences(rows, temperature, gammas=GAMMAS_003):
 
 @pytest.mark.parametrize("temperature", [0.01, 0.3, 1.0, 5.0])
 @pytest.mark.parametrize("gamma", [-1.0, -0.95, *GAMMAS_003])
-def test_exact_rows_equal_the_theory(rows, gamma, temperature):
-    logits, labels = rows(60, 7, dtype=np.float64)
+def test_exact_rows_equal_the_theory(rows_of, gamma, temperature):
+    logits, labels = rows_of(60, 7, dtype=np.float64)
     logits[3, 2] = -np.inf if labels[3] != 2 else logits[3, 2]
     log_probs = recover_log_posterior(logits / temperature, gamma)
     got = exact_logits(logits, labels)
@@ -35,8 +35,8 @@ def test_exact_rows_equal_the_theory(rows, gamma, temperature):
 
 
 @pytest.mark.parametrize("scale", [0.3, 1.0, 3.0])
-def test_compressed_confidence_is_within_1e_5_for_1000_classes(rows, scale):
-    logits, labels = rows(300, 1000, scale=scale)
+def test_compressed_confidence_is_within_1e_5_for_1000_classes(rows_of, scale):
+    logits, labels = rows_of(300, 1000, scale=scale)
     exact, small = exact_logits(logits, labels), compress_logits(logits, labels)
     worst = max(np.abs(confidences(exact, t) - confidences(small, t)).max() for t in TEMPERATURES)
     assert worst < 1.5e-5
@@ -59,8 +59,8 @@ def test_compressed_confidence_is_within_2e_4_on_odd_rows(kind):
     assert worst < 2e-4
 
 
-def test_compressed_log_loss_is_close_for_labels_deep_in_the_tail(rows):
-    logits, labels = rows(200, 1000)
+def test_compressed_log_loss_is_close_for_labels_deep_in_the_tail(rows_of):
+    logits, labels = rows_of(200, 1000)
     labels = np.argsort(logits, axis=1)[np.arange(200), np.arange(200) * 5]
     for gamma in (-0.5, 0.0, 2.0):
         a, b = (
@@ -81,8 +81,8 @@ def test_saturated_rows_stay_finite():
         assert_allclose(loss, want, rtol=1e-12, atol=1e-300)
 
 
-def test_streamed_pieces_equal_the_whole(rows):
-    logits, labels = rows(500, 600)
+def test_streamed_pieces_equal_the_whole(rows_of):
+    logits, labels = rows_of(500, 600)
     whole = compress_logits(logits, labels)
     pieces = [
         compress_logits(logits[i : i + 130], labels[i : i + 130]) for i in range(0, 500, 130)
@@ -94,8 +94,8 @@ def test_streamed_pieces_equal_the_whole(rows):
 
 
 @pytest.mark.parametrize("make", [exact_logits, compress_logits])
-def test_take_picks_rows(rows, make):
-    logits, labels = rows(50, 500)
+def test_take_picks_rows(rows_of, make):
+    logits, labels = rows_of(50, 500)
     index = np.array([3, 3, 49, 0])
     part, whole = make(logits, labels).take(index), make(logits, labels)
     for gamma in (0.0, 2.0):
@@ -106,8 +106,8 @@ def test_take_picks_rows(rows, make):
         )
 
 
-def test_exact_rows_copy_nothing(rows):
-    logits, labels = rows(100, 50)
+def test_exact_rows_copy_nothing(rows_of):
+    logits, labels = rows_of(100, 50)
     held = exact_logits(logits, labels)
     assert np.shares_memory(held.atoms, logits)
     assert held.nbytes < 10 * len(logits)
@@ -116,16 +116,16 @@ def test_exact_rows_copy_nothing(rows):
 @pytest.mark.parametrize(
     ("k", "dtype", "is_exact"), [(100, np.float32, True), (1000, np.float32, False)]
 )
-def test_rows_are_compressed_only_where_that_saves_memory(rows, k, dtype, is_exact):
-    logits, labels = rows(40, k, dtype=dtype)
+def test_rows_are_compressed_only_where_that_saves_memory(rows_of, k, dtype, is_exact):
+    logits, labels = rows_of(40, k, dtype=dtype)
     held = read_rows(logits, labels)
     assert (held.weights is None) is is_exact
     if not is_exact:
         assert held.atoms.nbytes + held.weights.nbytes <= MAX_SHARE * logits.nbytes
 
 
-def test_pieces_of_different_kinds_are_refused(rows):
-    logits, labels = rows(20, 500)
+def test_pieces_of_different_kinds_are_refused(rows_of):
+    logits, labels = rows_of(20, 500)
     pieces = [exact_logits(logits, labels), compress_logits(logits, labels)]
     with pytest.raises(ValueError, match="share one class count and one form"):
         CompressedLogits.concatenate(pieces)
@@ -133,15 +133,15 @@ def test_pieces_of_different_kinds_are_refused(rows):
         CompressedLogits.concatenate([])
 
 
-def test_few_classes_cannot_be_compressed(rows):
+def test_few_classes_cannot_be_compressed(rows_of):
     with pytest.raises(ValueError, match="Use `exact_logits`"):
-        compress_logits(*rows(20, 10))
+        compress_logits(*rows_of(20, 10))
 
 
 @pytest.mark.parametrize(
     ("gamma", "temperature", "message"),
     [(-2.0, 1.0, "`gamma` must be"), (0.0, 0.0, "`temperature` must be"), (0.0, np.nan, "> 0")],
 )
-def test_bad_parameters_are_refused(rows, gamma, temperature, message):
+def test_bad_parameters_are_refused(rows_of, gamma, temperature, message):
     with pytest.raises(ValueError, match=message):
-        exact_logits(*rows(5, 3)).confidence(gamma=gamma, temperature=temperature)
+        exact_logits(*rows_of(5, 3)).confidence(gamma=gamma, temperature=temperature)

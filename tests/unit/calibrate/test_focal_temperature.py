@@ -1,0 +1,173 @@
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose
+
+from focalibrate.calibrate import (
+    GAMMAS_003,
+    TEMPERATURES_003,
+    CalibrationWarning,
+    FocalTemperatureScaling,
+    exact_logits,
+    fit_focal_temperature,
+    fit_temperature,
+)
+from focalibrate.metrics import adaptive_ece, ece, nll
+
+CRITERIA = ["adaptive_ece", "ece", "nll"]
+METRICS = {"adaptive_ece": adaptive_ece, "ece": ece, "nll": nll}
+
+
+def fit_quietly(*args, **options):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CalibrationWarning)
+        return fit_focal_temperature(*args, **options)
+
+
+@pytest.mark.parametrize("criterion", CRITERIA)
+def test_the_whole_grid_equals_a_plain_double_loop(rows_of, criterion):
+    logits, labels = rows_of(300, 4)
+    gammas, temperatures = (-0.5, 0.0, 0.37, 5.0), TEMPERATURES_003[9::10]
+    z = logits.astype(np.float64)
+    loop = [
+        [METRICS[criterion](FocalTemperatureScaling(g, t).probs(z), labels) for t in temperatures]
+        for g in gammas
+    ]
+    options = {"criterion": criterion, "gammas": gammas, "temperatures": temperatures}
+    found, report = fit_quietly(logits, labels, **options, return_report=True)
+    # At T = 0.1 saturated confidences tie differently in the last bit: 1e-4 there.
+    assert_allclose(report.grid, loop, rtol=1e-6, atol=1e-9 if criterion == "nll" else 1e-4)
+    assert np.median(np.abs(report.grid - loop)) < 1e-9
+    g, t = np.unravel_index(np.argmin(loop), np.shape(loop))
+    assert (found.gamma, found.temperature) == (gammas[g], temperatures[t])
+    assert report.n_evaluations == len(gammas) * len(temperatures)
+
+
+@pytest.mark.parametrize("criterion", CRITERIA)
+@pytest.mark.parametrize(("n", "k", "scale"), [(30, 3, 1.0), (400, 3, 0.2), (900, 40, 5.0)])
+def test_skipping_grid_points_changes_nothing(rows_of, criterion, n, k, scale):
+    for seed in range(3):
+        logits, labels = rows_of(n, k, scale=scale, seed=seed)
+        options = {"criterion": criterion, "gammas": GAMMAS_003[::3]}
+        whole, report = fit_quietly(logits, labels, **options, return_report=True)
+        assert fit_quietly(logits, labels, **options) == whole
+        assert report.grid.shape == (4, 500)
+
+
+def test_compressed_rows_find_the_minimum_of_exact_ones(rows_of):
+    logits, labels = rows_of(1500, 600)
+    temperatures = TEMPERATURES_003[39:250:10]
+    found = fit_quietly(logits, labels, temperatures=temperatures)
+    held = exact_logits(logits, labels)
+
+    def criterion(g, t):
+        confidence = held.confidence(gamma=g, temperature=t)
+        order = np.argsort(confidence)
+        gap = (confidence - held.correct)[order]
+        return sum(abs(part.sum()) for part in np.array_split(gap, 15)) / len(gap)
+
+    best = min(criterion(g, t) for g in GAMMAS_003 for t in temperatures)
+    assert criterion(found.gamma, found.temperature) < best + 1e-4
+
+
+@pytest.mark.parametrize("criterion", CRITERIA)
+def test_gamma_zero_is_temperature_scaling(rows_of, criterion):
+    logits, labels = rows_of(500, 5)
+    found = fit_quietly(logits, labels, criterion=criterion, gammas=[0.0])
+    plain = fit_temperature(logits, labels, criterion=criterion, temperatures=TEMPERATURES_003)
+    assert found == FocalTemperatureScaling(0.0, plain.temperature)
+    assert_allclose(found.probs(logits), plain.probs(logits), rtol=1e-6)
+
+
+@pytest.mark.parametrize("criterion", CRITERIA)
+@given(seed=st.integers(0, 2**16))
+def test_shifts_and_permutations_change_nothing(rows_of, criterion, seed):
+    logits, labels = rows_of(80, 4, seed=seed, dtype=np.float64)
+    rng = np.random.default_rng(seed)
+    order = rng.permutation(4)
+    other = (logits + rng.integers(-8, 8, (80, 1)))[:, order]
+    options = {"criterion": criterion, "gammas": [0.0, 1.0], "temperatures": np.arange(4, 24) / 4}
+    _, ra = fit_quietly(logits, labels, **options, return_report=True)
+    _, rb = fit_quietly(other, np.argsort(order)[labels], **options, return_report=True)
+    assert_allclose(ra.value, rb.value, atol=1e-9)
+    assert_allclose(ra.grid, rb.grid, atol=1e-9)
+
+
+@pytest.mark.parametrize("criterion", CRITERIA)
+def test_line_search_is_close_to_the_full_one_with_few_evaluations(rows_of, criterion):
+    logits, labels = rows_of(3000, 10)
+    _, full = fit_quietly(logits, labels, criterion=criterion, return_report=True)
+    found, line = fit_quietly(
+        logits, labels, criterion=criterion, search="line", return_report=True
+    )
+    assert line.n_evaluations <= 3 * len(TEMPERATURES_003)
+    assert line.value < full.value + 0.01
+    assert min(GAMMAS_003) <= found.gamma <= max(GAMMAS_003)
+
+
+def test_line_of_one_gamma_is_that_gamma(rows_of):
+    logits, labels = rows_of(200, 4)
+    found = fit_quietly(logits, labels, search="line", gammas=[1.0])
+    assert found == fit_quietly(logits, labels, gammas=[1.0])
+
+
+def test_continuous_search_is_at_least_as_good_as_the_grid(rows_of):
+    logits, labels = rows_of(2000, 8)
+    _, grid = fit_quietly(logits, labels, criterion="nll", return_report=True)
+    found, free = fit_quietly(
+        logits, labels, criterion="nll", search="continuous", return_report=True
+    )
+    assert free.value <= grid.value + 1e-12
+    assert_allclose(free.value, nll(found.probs(logits.astype(np.float64)), labels), rtol=1e-9)
+
+
+def test_continuous_search_recovers_the_parameters_of_its_own_model():
+    rng = np.random.default_rng(0)
+    logits = 3.0 * rng.standard_normal((40_000, 4))
+    probs = FocalTemperatureScaling(1.5, 2.0).probs(logits)
+    labels = (probs.cumsum(axis=1) < rng.random((40_000, 1))).sum(axis=1).clip(max=3)
+    found = fit_focal_temperature(logits, labels, criterion="nll", search="continuous")
+    assert_allclose([found.gamma, found.temperature], [1.5, 2.0], rtol=0.2)
+    assert np.abs(found.probs(logits) - probs).max() < 0.02
+
+
+def test_continuous_search_scales_with_the_logits(rows_of):
+    logits, labels = rows_of(800, 5, dtype=np.float64)
+    a, b = (
+        fit_focal_temperature(z, labels, criterion="nll", search="continuous")
+        for z in (logits, 100 * logits)
+    )
+    assert_allclose([b.gamma, b.temperature / 100], [a.gamma, a.temperature], rtol=1e-4)
+
+
+@pytest.mark.parametrize("search", ["full", "line", "continuous"])
+def test_all_rows_right_stays_finite_and_says_so(search):
+    logits = 5.0 * np.eye(4)[[0, 1, 2, 3, 0]]
+    with pytest.warns(CalibrationWarning, match="at the edge of what was tried"):
+        found, report = fit_focal_temperature(
+            logits, np.array([0, 1, 2, 3, 0]), criterion="nll", search=search, return_report=True
+        )
+    assert report.at_bound
+    assert np.isfinite(found.probs(logits)).all()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"criterion": "focal"}, "`criterion` must be one of"),
+        ({"search": "random"}, "`search` must be one of"),
+        ({"search": "continuous"}, "must be 'nll' for search='continuous'"),
+        (
+            {"search": "continuous", "criterion": "nll", "temperatures": [1.0]},
+            "`temperatures` must be left out",
+        ),
+        ({"gammas": [-1.5]}, "`gammas` must be a finite number >= -1"),
+        ({"gammas": []}, "non-empty sequence"),
+    ],
+)
+def test_bad_options_are_explained(rows_of, options, message):
+    with pytest.raises(ValueError, match=message):
+        fit_focal_temperature(*rows_of(10, 3), **options)

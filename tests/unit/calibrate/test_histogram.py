@@ -1,0 +1,48 @@
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from focalibrate.calibrate import CalibrationWarning, HistogramBinning, fit_histogram_binning
+from focalibrate.calibrate.one_vs_rest import class_probs
+
+
+def test_values_are_the_frequencies_of_a_plain_loop(rows_of):
+    logits, labels = rows_of(600, 4, dtype=np.float64)
+    found = fit_histogram_binning(logits, labels, n_bins=6)
+    probs = class_probs(logits)
+    for k in range(4):
+        for b in range(6):
+            inside = (probs[:, k] > b / 6) & (probs[:, k] <= (b + 1) / 6)
+            want = (labels[inside] == k).mean() if inside.any() else (b + 0.5) / 6
+            assert_allclose(found.values[k][b], want, atol=1e-12)
+
+
+def test_rows_sum_to_one_and_changes_are_counted(rows_of):
+    logits, labels = rows_of(600, 5)
+    found, report = fit_histogram_binning(logits, labels, return_report=True)
+    probs = found.probs(logits.astype(np.float64))
+    assert_allclose(probs.sum(axis=1), 1.0, rtol=1e-12)
+    changed = probs.argmax(axis=1) != logits.argmax(axis=1)
+    assert report.n_predictions_changed == changed.sum()
+    assert found.describe().endswith("5 classes, 15 bins each")
+
+
+def test_one_bin_gives_the_class_frequencies(rows_of):
+    logits, labels = rows_of(500, 3, dtype=np.float64)
+    found = fit_histogram_binning(logits, labels, n_bins=1)
+    assert_allclose(found.probs(logits)[0], np.bincount(labels) / 500)
+
+
+def test_missing_classes_are_named_and_one_class_refused(rows_of):
+    logits, labels = rows_of(100, 4)
+    with pytest.warns(CalibrationWarning, match="1 of 4 classes never occur"):
+        fit_histogram_binning(logits, labels % 3)
+    with pytest.raises(ValueError, match="at least two classes"):
+        fit_histogram_binning(logits, 0 * labels)
+
+
+def test_bad_parameters_are_refused(rows_of):
+    with pytest.raises(ValueError, match="`n_bins` must be"):
+        fit_histogram_binning(*rows_of(10, 3), n_bins=0)
+    with pytest.raises(ValueError, match="must match"):
+        HistogramBinning(((0.0, 1.0),) * 2, ((0.5, 0.5),) * 2)

@@ -1,0 +1,90 @@
+import numpy as np
+import pytest
+import torch
+from numpy.testing import assert_allclose
+from sklearn.isotonic import IsotonicRegression
+
+from focalibrate.calibrate import CalibrationWarning, IsotonicCalibration, fit_isotonic
+from focalibrate.calibrate.one_vs_rest import class_probs
+
+
+@pytest.mark.parametrize("digits", [1, 15])  # one digit: many ties
+def test_each_class_equals_scikit_learn(rows_of, digits):
+    logits, labels = rows_of(400, 4, dtype=np.float64)
+    logits = np.log(np.maximum(np.round(class_probs(logits), digits), 1e-3))
+    found = fit_isotonic(logits, labels)
+    probs = np.round(class_probs(logits), 12)
+    for k in range(4):
+        theirs = IsotonicRegression(out_of_bounds="clip").fit(probs[:, k], labels == k)
+        grid = np.linspace(0, 1, 501)
+        ours = np.interp(grid, found.scores[k], found.values[k])
+        assert_allclose(ours, theirs.predict(grid), atol=1e-9)
+
+
+def test_rows_sum_to_one_and_curves_rise(rows_of):
+    logits, labels = rows_of(500, 5)
+    found, report = fit_isotonic(logits, labels, return_report=True)
+    assert_allclose(found.probs(logits.astype(np.float64)).sum(axis=1), 1.0, rtol=1e-12)
+    assert all((np.diff(v) >= 0).all() for v in found.values)
+    changed = found.probs(logits).argmax(axis=1) != logits.argmax(axis=1)
+    assert report.n_predictions_changed == changed.sum() > 0
+    assert report.value < 1.0
+
+
+def test_a_row_mapped_to_zero_keeps_the_model(rows_of):
+    calibrator = IsotonicCalibration(((0.0, 1.0),) * 2, ((0.0, 0.0),) * 2)
+    logits = np.log([[0.3, 0.7]])
+    assert_allclose(calibrator.probs(logits), [[0.3, 0.7]])
+    assert_allclose(np.exp(calibrator.log_probs(logits)), [[0.3, 0.7]])
+
+
+def test_missing_classes_are_named(rows_of):
+    logits, labels = rows_of(200, 8)
+    with pytest.warns(CalibrationWarning, match=r"4 of 8 classes never occur .*\(4, 5, 6, 7\)"):
+        found = fit_isotonic(logits, labels % 4)
+    assert (found.probs(logits)[:, 4:] == 0).all()
+    assert (found.log_probs(logits)[:, 4:] == -np.inf).all()
+
+
+def test_one_class_is_refused(rows_of):
+    logits, _ = rows_of(20, 3)
+    with pytest.raises(ValueError, match=r"at least two classes .* found only class 1"):
+        fit_isotonic(logits, np.ones(20, dtype=int))
+
+
+def test_library_and_dtype_are_kept(rows_of):
+    logits, labels = rows_of(100, 3)
+    found = fit_isotonic(logits, labels)
+    got = found.probs(torch.tensor(logits))
+    assert isinstance(got, torch.Tensor)
+    assert got.dtype == torch.float32
+    assert_allclose(got.numpy(), found.probs(logits), rtol=1e-6)
+
+
+def test_impossible_classes_stay_impossible(rows_of):
+    logits, labels = rows_of(300, 4)
+    logits[labels != 3, 3] = -np.inf
+    found = fit_isotonic(logits, labels)
+    assert (found.probs(logits)[labels != 3, 3] == 0).all()
+
+
+def test_columns_taken_in_pieces_give_the_same(rows_of, monkeypatch):
+    logits, labels = rows_of(300, 6)
+    whole = fit_isotonic(logits, labels)
+    monkeypatch.setattr("focalibrate.calibrate._columns.COLUMN_FLOOR", 1)
+    assert fit_isotonic(logits, labels) == whole
+
+
+@pytest.mark.parametrize(
+    ("scores", "values", "message"),
+    [
+        (((0.0, 1.0),), ((0.0, 1.0),), "one curve a class"),
+        (((0.0, 1.0),) * 2, ((0.0,),) * 2, "must match"),
+        (((1.0, 0.0),) * 2, ((0.0, 1.0),) * 2, "must not fall"),
+        (((0.0, 1.0),) * 2, ((0.0, 2.0),) * 2, r"must lie in \[0, 1\]"),
+        ((1.0, 2.0), (1.0, 2.0), "tuple of finite numbers"),
+    ],
+)
+def test_bad_curves_are_refused(scores, values, message):
+    with pytest.raises(ValueError, match=message):
+        IsotonicCalibration(scores, values)

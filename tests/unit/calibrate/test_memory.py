@@ -1,0 +1,58 @@
+"""Peak memory of the fits, beyond the logits themselves."""
+
+import tracemalloc
+
+import numpy as np
+import pytest
+
+from focalibrate.calibrate import (
+    fit_focal_temperature,
+    fit_histogram_binning,
+    fit_isotonic,
+    fit_temperature,
+    fit_vector_scaling,
+)
+
+pytestmark = pytest.mark.filterwarnings("ignore::focalibrate.calibrate.CalibrationWarning")
+
+GRID = {"gammas": [-0.5, 0.0, 1.0, 5.0], "temperatures": np.arange(1, 40) / 10}
+FITS = {
+    "nll": lambda z, y: fit_temperature(z, y),
+    "focal": lambda z, y: fit_temperature(z, y, criterion="focal", gamma=2.0),
+    "ece": lambda z, y: fit_temperature(z, y, criterion="ece"),
+    "fts": lambda z, y: fit_focal_temperature(z, y, **GRID),
+    "fts report": lambda z, y: fit_focal_temperature(z, y, **GRID, return_report=True),
+    "fts nll": lambda z, y: fit_focal_temperature(z, y, criterion="nll", **GRID),
+    "histogram": lambda z, y: fit_histogram_binning(z, y),
+    "isotonic": lambda z, y: fit_isotonic(z, y),
+    "vector": lambda z, y: fit_vector_scaling(z, y),
+}
+
+
+def peak_of(call):
+    tracemalloc.start()
+    try:
+        call()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("name", FITS)
+def test_extra_memory_is_at_most_a_quarter_of_the_logits(rows_of, name, monkeypatch):
+    monkeypatch.setattr("focalibrate.calibrate._blocks.available_cores", lambda: 2)
+    monkeypatch.setattr("focalibrate.calibrate.vector.MAX_ITERATIONS", 3)
+    logits, labels = rows_of(8000, 1000)
+    FITS[name](logits[:200], labels[:200])  # imports what it imports
+    assert peak_of(lambda: FITS[name](logits, labels)) <= 0.25 * logits.nbytes
+
+
+@pytest.mark.parametrize("name", ["nll", "ece", "fts"])
+def test_a_memory_map_is_streamed(rows_of, name, tmp_path, monkeypatch):
+    monkeypatch.setattr("focalibrate.calibrate._blocks.available_cores", lambda: 2)
+    logits, labels = rows_of(8000, 1000)
+    np.save(tmp_path / "z.npy", logits)
+    mapped = np.load(tmp_path / "z.npy", mmap_mode="r")
+    found = []
+    assert peak_of(lambda: found.append(FITS[name](mapped, labels))) <= 0.25 * logits.nbytes
+    assert found[0] == FITS[name](logits, labels)

@@ -1,0 +1,99 @@
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from focalibrate._array import to_numpy
+from focalibrate.calibrate import (
+    FocalLossTemperature,
+    FocalTemperatureScaling,
+    Identity,
+    PosteriorRecovery,
+    TemperatureScaling,
+    VectorScaling,
+)
+
+CALIBRATORS = [
+    Identity(),
+    PosteriorRecovery(2.0),
+    TemperatureScaling(1.7),
+    FocalTemperatureScaling(-0.5, 0.6),
+    FocalLossTemperature(3.0, 1.2),
+    VectorScaling((1.0, 2.0, 0.5), (0.0, 0.1, -0.1)),
+]
+LOGITS = np.array([[0.5, 2.0, -1.0], [100.0, -100.0, 0.0], [3.0, -np.inf, 3.0]])
+
+
+@pytest.mark.parametrize("calibrator", CALIBRATORS, ids=lambda c: c.kind)
+def test_every_library_gives_the_same_rows_on_the_simplex(xp, calibrator):
+    want = calibrator.log_probs(LOGITS)
+    logits = xp.asarray(LOGITS)
+    got = calibrator.log_probs(logits)
+    assert type(got) is type(logits)
+    assert got.dtype == logits.dtype
+    assert_allclose(to_numpy(got), want, rtol=1e-12)
+    assert_allclose(to_numpy(calibrator.probs(logits)).sum(axis=-1), 1.0, rtol=1e-12)
+    assert want[2, 1] == -np.inf
+
+
+@pytest.mark.parametrize("calibrator", CALIBRATORS, ids=lambda c: c.kind)
+@pytest.mark.parametrize("dtype", [np.float16, np.float32])
+def test_dtype_is_kept(calibrator, dtype):
+    got = calibrator.probs(LOGITS.astype(dtype))
+    assert got.dtype == dtype
+    assert_allclose(got, calibrator.probs(LOGITS), atol=1e-3 if dtype == np.float16 else 1e-6)
+
+
+def test_half_precision_does_not_overflow_at_low_temperatures():
+    logits = np.array([[900.0, 899.0]], dtype=np.float16)
+    assert np.isfinite(TemperatureScaling(0.01).log_probs(logits)).all()
+
+
+@pytest.mark.parametrize("calibrator", CALIBRATORS[:-1], ids=lambda c: c.kind)
+def test_the_predicted_class_is_kept(rows_of, calibrator):
+    logits, _ = rows_of(500, 7, dtype=np.float64)
+    assert calibrator.keeps_argmax
+    assert (calibrator.probs(logits).argmax(axis=1) == logits.argmax(axis=1)).all()
+
+
+def test_neutral_parameters_are_the_identity():
+    for neutral in (
+        PosteriorRecovery(0.0),
+        TemperatureScaling(1.0),
+        FocalTemperatureScaling(0.0, 1.0),
+        VectorScaling((1.0,) * 3, (0.0,) * 3),
+    ):
+        assert_allclose(neutral.log_probs(LOGITS), Identity().log_probs(LOGITS), rtol=1e-14)
+
+
+def test_leading_axes_are_kept():
+    assert TemperatureScaling(2.0).probs(LOGITS.reshape(3, 1, 3)).shape == (3, 1, 3)
+
+
+def test_descriptions_are_one_line_with_the_parameters():
+    lines = [c.describe() for c in CALIBRATORS]
+    assert all("\n" not in line and len(line) < 90 for line in lines)
+    assert "gamma=-0.5, T=0.6" in lines[3]
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: TemperatureScaling(0.0), "`temperature` must be a finite number > 0, got 0.0"),
+        (lambda: TemperatureScaling(float("nan")), "got nan"),
+        (lambda: TemperatureScaling("1"), "got '1'"),
+        (lambda: PosteriorRecovery(-1.5), "`gamma` must be a finite number >= -1"),
+        (lambda: FocalTemperatureScaling(float("inf"), 1.0), "`gamma` must be"),
+        (lambda: FocalLossTemperature(-0.5, 1.0), ">= 0"),
+        (lambda: VectorScaling((1.0,), (0.0,)), "one entry a class"),
+        (lambda: VectorScaling((1.0, 2.0), (0.0, 1.0, 2.0)), "one entry a class, got 2 and 3"),
+        (lambda: VectorScaling((1.0, float("nan")), (0.0, 1.0)), "`scale` must be a tuple"),
+    ],
+)
+def test_bad_parameters_are_refused(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+def test_another_class_count_is_refused():
+    with pytest.raises(ValueError, match="must have the 3 classes of the fit"):
+        CALIBRATORS[-1].probs(np.zeros((2, 4)))

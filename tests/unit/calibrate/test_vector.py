@@ -1,0 +1,60 @@
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from focalibrate.calibrate import CalibrationWarning, fit_temperature, fit_vector_scaling
+from focalibrate.metrics import nll
+
+
+def test_it_beats_temperature_scaling_where_classes_are_shifted(rows_of):
+    logits, labels = rows_of(3000, 4, dtype=np.float64)
+    shifted = logits * [1.0, 2.0, 0.5, 1.0] + [0.0, 1.0, -1.0, 0.0]
+    found, report = fit_vector_scaling(shifted, labels, return_report=True)
+    assert report.converged
+    assert_allclose(report.value, nll(found.probs(shifted), labels), rtol=1e-9)
+    assert report.value < nll(fit_temperature(shifted, labels).probs(shifted), labels) - 0.01
+    changed = found.probs(shifted).argmax(axis=1) != shifted.argmax(axis=1)
+    assert report.n_predictions_changed == changed.sum() > 0
+
+
+def test_the_gradient_vanishes_at_the_optimum(rows_of):
+    logits, labels = rows_of(2000, 5, dtype=np.float64)
+    found = fit_vector_scaling(logits, labels)
+    residual = found.probs(logits) - np.eye(5)[labels]
+    assert np.abs(residual.mean(axis=0)).max() < 1e-5
+    assert np.abs((residual * logits).mean(axis=0)).max() < 1e-4
+
+
+def test_scaling_logits_scales_back(rows_of):
+    logits, labels = rows_of(1000, 3, dtype=np.float64)
+    a, b = (fit_vector_scaling(z, labels) for z in (logits, 1000 * logits))
+    assert_allclose(a.probs(logits), b.probs(1000 * logits), atol=1e-5)
+
+
+def test_impossible_classes_are_as_if_absent(rows_of):
+    logits, labels = rows_of(800, 4, dtype=np.float64)
+    masked = logits.copy()
+    masked[labels != 3, 3] = -np.inf
+    found = fit_vector_scaling(masked, labels)
+    assert np.isfinite(found.scale).all()
+    assert (found.probs(masked)[labels != 3, 3] == 0).all()
+
+
+def test_separable_rows_stay_finite_and_say_so():
+    logits = 5.0 * np.eye(3)[[0, 1, 2, 0]]
+    with pytest.warns(CalibrationWarning, match="at its bound"):
+        found = fit_vector_scaling(logits, np.array([0, 1, 2, 0]))
+    assert np.isfinite(found.scale + found.bias).all()
+
+
+def test_one_class_is_refused(rows_of):
+    logits, labels = rows_of(20, 3)
+    with pytest.raises(ValueError, match="at least two classes"):
+        fit_vector_scaling(logits, 0 * labels)
+
+
+def test_an_impossible_label_is_refused(rows_of):
+    logits, labels = rows_of(20, 3)
+    logits[4, labels[4]] = -np.inf
+    with pytest.raises(ValueError, match="row 4's label"):
+        fit_vector_scaling(logits, labels)
