@@ -26,6 +26,7 @@ from focalibrate.calibrate.parametric import (
 from focalibrate.calibrate.report import FitReport
 from focalibrate.calibrate.temperature import fit_temperature
 from focalibrate.calibrate.vector import fit_vector_scaling
+from focalibrate.calibrate.verdict import verdict
 
 __all__ = [
     "CANDIDATES",
@@ -59,4 +60,5 @@ __all__ = [
     "fit_isotonic",
     "fit_temperature",
     "fit_vector_scaling",
+    "verdict",
 ]

@@ -55,15 +55,14 @@ class Candidate:
     """the simpler of two equals wins"""
     options: tuple[tuple[str, Any], ...] = ()
     needs_gamma: bool = False
+    is_by_ece: bool = False
 
 
 CANDIDATES: dict[str, Candidate] = {
     "identity": Candidate("identity", "uncalibrated", 0),
     "posterior": Candidate("posterior", "posterior recovery Ψ", 1, needs_gamma=True),
     "temperature": Candidate("temperature", "temperature by log loss", 2),
-    "temperature_ece": Candidate(
-        "temperature", "temperature by ECE", 3, (("criterion", "adaptive_ece"),)
-    ),
+    "temperature_ece": Candidate("temperature", "temperature by ECE", 3, is_by_ece=True),
     "focal_loss_temperature": Candidate(
         "focal_loss_temperature", "temperature by focal loss and Ψ", 3, needs_gamma=True
     ),
@@ -73,7 +72,9 @@ CANDIDATES: dict[str, Candidate] = {
         4,
         (("criterion", "nll"), ("search", "continuous")),
     ),
-    "focal_temperature": Candidate("focal_temperature", "focal temperature by ECE", 5),
+    "focal_temperature": Candidate(
+        "focal_temperature", "focal temperature by ECE", 5, is_by_ece=True
+    ),
     "vector": Candidate("vector", "vector scaling", 6),
     "histogram": Candidate("histogram", "histogram binning", 7),
     "isotonic": Candidate("isotonic", "isotonic regression", 8),
@@ -94,6 +95,8 @@ class Compared:
     """paired difference to the uncalibrated model; negative is better"""
     to_temperature: dict[MetricName, BootstrapInterval] | None
     """paired difference to temperature scaling by log loss, where that was compared"""
+    confidence_gap: float
+    """mean confidence less accuracy; positive is overconfident"""
     n_predictions_changed: int
     replicates: dict[MetricName, _Float]
     """each metric of each resample; the same rows for every method"""
@@ -134,6 +137,7 @@ def compare(
     *,
     methods: Sequence[str] | None = None,
     trained_gamma: float | None = None,
+    criterion: Literal["adaptive_ece", "ece"] = "adaptive_ece",
     n_bins: int = 15,
     n_folds: int = 5,
     n_resamples: int = 500,
@@ -152,7 +156,8 @@ def compare(
         methods: names of `CANDIDATES`. Default: all of them that can be fitted; those that need
             the training exponent only where `trained_gamma` is given.
         trained_gamma: exponent of the focal loss the model was trained with.
-        n_bins: bins of the binned metrics.
+        criterion: which error the methods fitted "by ECE" minimise.
+        n_bins: bins of the binned metrics and of that criterion.
         n_folds: parts of the cross-fit.
         n_resamples: bootstrap resamples behind every interval.
         seed: of the folds and the resamples.
@@ -172,6 +177,7 @@ def compare(
         >>> found.row("temperature").to_raw["nll"].high < 0
         True
     """
+    check_choice(criterion, ("adaptive_ece", "ece"), name="criterion")
     check_n_bins(n_bins)
     check_count(n_folds, name="n_folds", minimum=2)
     check_count(n_resamples, name="n_resamples")
@@ -188,12 +194,13 @@ def compare(
             f"{test[0].shape[1]}."
         )
     folds = _folds(len(val[0]), n_folds, seed) if test is None else None
+    shared = _Shared(trained_gamma, criterion, n_bins)
     judged, skipped = [], []
     for name in names:
         if progress is not None:
             progress(CANDIDATES[name].label)
         try:
-            calibrator, notes, probs = _fit_and_apply(name, val, test, folds, trained_gamma)
+            calibrator, notes, probs = _fit_and_apply(name, val, test, folds, shared)
         except ValueError as error:  # such as a fold that lacks a class
             if methods is not None:
                 raise
@@ -221,6 +228,7 @@ class _Judged:
     estimates: dict[MetricName, float]
     replicates: dict[MetricName, _Float]
     predictions: NDArray[np.intp]
+    confidence_gap: float
 
 
 _Rows = tuple[NDArray[Any], NDArray[np.intp]]
@@ -262,9 +270,9 @@ def _fit_and_apply(
     val: _Rows,
     test: _Rows | None,
     folds: Iterable[NDArray[np.intp]] | None,
-    trained_gamma: float | None,
+    shared: "_Shared",
 ) -> tuple[Calibrator, tuple[str, ...], NDArray[Any]]:
-    whole, notes = _fit(name, val, trained_gamma)
+    whole, notes = _fit(name, val, shared)
     if test is not None:
         return whole, notes, whole.probs(test[0])
     logits, labels = val
@@ -272,22 +280,34 @@ def _fit_and_apply(
     for held_out in folds or ():
         is_kept = np.ones(len(labels), dtype=bool)
         is_kept[held_out] = False
-        part, _ = _fit(name, (logits[is_kept], labels[is_kept]), trained_gamma)
+        part, _ = _fit(name, (logits[is_kept], labels[is_kept]), shared)
         probs[held_out] = part.probs(logits[held_out])
     return whole, notes, probs
 
 
-def _fit(
-    name: str, rows: _Rows, trained_gamma: float | None
-) -> tuple[Calibrator, tuple[str, ...]]:
+@dataclass(frozen=True)
+class _Shared:
+    """Options that every fit may need."""
+
+    trained_gamma: float | None
+    criterion: str
+    n_bins: int
+
+    def options(self, candidate: Candidate) -> dict[str, Any]:
+        options = dict(candidate.options)
+        if candidate.needs_gamma:
+            options["gamma"] = self.trained_gamma
+        if candidate.is_by_ece:
+            options |= {"criterion": self.criterion, "n_bins": self.n_bins}
+        return options
+
+
+def _fit(name: str, rows: _Rows, shared: _Shared) -> tuple[Calibrator, tuple[str, ...]]:
     """Return the calibrator and what its fit warned of, which a table shows in its place."""
     candidate = CANDIDATES[name]
-    options = dict(candidate.options)
-    if candidate.needs_gamma:
-        options["gamma"] = trained_gamma
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", CalibrationWarning)
-        calibrator: Calibrator = METHODS[candidate.fit](*rows, **options)
+        calibrator: Calibrator = METHODS[candidate.fit](*rows, **shared.options(candidate))
     return calibrator, tuple(str(w.message) for w in caught)
 
 
@@ -304,10 +324,12 @@ def _judge(
 
     with ThreadPoolExecutor(max_workers=2) as pool:
         found = dict(zip((job[0] for job in jobs), pool.map(one, jobs), strict=True))
+    confidence = float(probs.max(axis=-1).astype(np.float64).mean())
     return _Judged(
         {name: found[name][0] for name in METRICS},
         {name: found[name][1] for name in METRICS},
         probs.argmax(axis=-1),
+        confidence - (1.0 - found["error"][0]),
     )
 
 
@@ -327,6 +349,7 @@ def _compared(
             },
             to_raw=_differences(found, raw),
             to_temperature=None if temperature is None else _differences(found, temperature),
+            confidence_gap=found.confidence_gap,
             n_predictions_changed=int((found.predictions != raw.predictions).sum()),
             replicates=found.replicates,
             notes=notes,
