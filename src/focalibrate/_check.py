@@ -50,7 +50,7 @@ def check_gamma(gamma: Any, *, minimum: float = 0.0, name: str = "gamma") -> Non
         return
     if isinstance(gamma, (str, bool)) or not isinstance(gamma, (int, float)):
         raise ValueError(f"{rule}, got {gamma!r}.")
-    if not (math.isfinite(gamma) and gamma >= minimum):
+    if not minimum <= gamma < math.inf:  # not `isfinite`, which a compiler cannot trace
         raise ValueError(f"{rule}, got {gamma!r}.")
 
 
