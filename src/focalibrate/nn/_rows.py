@@ -50,7 +50,7 @@ class Rows(NamedTuple):
         return self.logits.masked_fill(self.ignored[:, None], 0.0)
 
 
-def as_rows(logits: Tensor, labels: Tensor, *, ignore_index: int = -100) -> Rows:
+def as_rows(logits: Tensor, labels: Tensor, *, ignore_index: int | None = None) -> Rows:
     """Check the input of a module, whose class axis is 1 or the only one."""
     check_class_axis(logits)
     class_axis = min(1, logits.ndim - 1)
@@ -59,7 +59,7 @@ def as_rows(logits: Tensor, labels: Tensor, *, ignore_index: int = -100) -> Rows
     if is_autocast(logits):  # as `cross_entropy` does
         dtype = working_dtype(logits)
     if isinstance(labels, Tensor) and labels.is_floating_point() and labels.shape == logits.shape:
-        if ignore_index >= 0:
+        if ignore_index is not None and ignore_index >= 0:
             raise ValueError(
                 f"`ignore_index` must be negative for soft targets, which name no class, got "
                 f"{ignore_index}. Leave it out and drop the rows."
@@ -97,15 +97,18 @@ def can_look(x: Tensor) -> bool:
 
 
 def _split_ignored(
-    labels: Tensor, ignore_index: int, n_classes: int
+    labels: Tensor, ignore_index: int | None, n_classes: int
 ) -> tuple[Tensor, Tensor | None]:
     """Return the labels with 0 for ignored ones, and which those are."""
     if can_look(labels):
         low, high = (int(x) for x in torch.aminmax(labels))
-        if low >= 0 and high < n_classes and not low <= ignore_index <= high:
+        is_absent = ignore_index is None or not low <= ignore_index <= high
+        if low >= 0 and high < n_classes and is_absent:
             return labels, None
-    ignored = labels == ignore_index
-    labels = labels.masked_fill(ignored, 0)
+    ignored = None
+    if ignore_index is not None:
+        ignored = labels == ignore_index
+        labels = labels.masked_fill(ignored, 0)
     if can_look(labels):
         check_labels(labels, shape=tuple(labels.shape), n_classes=n_classes)
     return labels, ignored

@@ -34,6 +34,11 @@ def test_nothing_is_ignored_unless_the_label_occurs(labels):
     assert as_rows(torch.randn(3, 4), torch.tensor(labels)).ignored is None
 
 
+def test_nothing_is_ignored_without_leave():
+    with pytest.raises(ValueError, match=r"`labels` must lie in \[0, 3\] .* found \[-100, 1\]"):
+        as_rows(torch.randn(2, 4), torch.tensor([1, -100]))
+
+
 def test_an_ignored_label_between_others_does_no_harm():
     rows = as_rows(torch.randn(3, 4), torch.tensor([0, 3, 2]), ignore_index=1)
     assert not rows.ignored.any()
