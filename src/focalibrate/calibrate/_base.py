@@ -7,9 +7,12 @@ import tempfile
 from abc import ABC, abstractmethod
 from dataclasses import fields
 from pathlib import Path
-from typing import Any, ClassVar, NoReturn, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self
 
 from focalibrate._array import Array, namespace
+
+if TYPE_CHECKING:
+    from focalibrate.nn.calibrator import CalibratorModule
 
 FORMAT = "focalibrate.calibrator"
 VERSION = 1
@@ -67,6 +70,22 @@ class Calibrator(ABC):
         except BaseException:
             Path(name).unlink(missing_ok=True)
             raise
+
+    def to_torch(self) -> "CalibratorModule":
+        """Return a torch module from logits to probabilities (needs torch)."""
+        from focalibrate.nn.calibrator import CalibratorModule
+
+        return CalibratorModule(self)
+
+    def to_onnx(self, path: str | os.PathLike[str]) -> None:
+        """Write an ONNX graph from logits to probabilities (needs onnx).
+
+        See `focalibrate.deploy.calibrator_to_onnx`; `attach_to_onnx` there appends it to a
+        classifier.
+        """
+        from focalibrate.deploy.onnx import calibrator_to_onnx
+
+        calibrator_to_onnx(self, path)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:

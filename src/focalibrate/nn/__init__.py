@@ -1,6 +1,7 @@
-"""The losses of `focalibrate.losses` as PyTorch modules (needs torch)."""
+"""The losses of `focalibrate.losses` and fitted calibrators as PyTorch modules (needs torch)."""
 
 from focalibrate.nn.brier import BrierLoss
+from focalibrate.nn.calibrator import CalibratedModel, CalibratorModule
 from focalibrate.nn.dual import DualFocalLoss
 from focalibrate.nn.focal import FocalLoss
 from focalibrate.nn.mmce import MMCELoss
@@ -9,6 +10,8 @@ from focalibrate.nn.sigmoid import SigmoidFocalLoss
 
 __all__ = [
     "BrierLoss",
+    "CalibratedModel",
+    "CalibratorModule",
     "DualFocalLoss",
     "FocalLoss",
     "MMCELoss",

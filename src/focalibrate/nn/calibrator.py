@@ -57,7 +57,9 @@ class CalibratorModule(nn.Module):
         return log_probs
 
     def _apply(self, fn: Callable[[Tensor], Any], recurse: bool = True) -> Self:
-        return super()._apply(lambda tensor: keep_precision(fn, tensor), recurse)
+        apply: Any = super()._apply
+        apply(lambda tensor: keep_precision(fn, tensor), recurse)
+        return self
 
 
 def _map_of(calibrator: Calibrator) -> nn.Module:
@@ -87,8 +89,9 @@ class CalibratedModel(nn.Module):
     def __init__(self, model: nn.Module, calibrator: Calibrator | CalibratorModule) -> None:
         super().__init__()
         self.model = model
-        is_module = isinstance(calibrator, CalibratorModule)
-        self.calibrator = calibrator if is_module else CalibratorModule(calibrator)
+        if not isinstance(calibrator, CalibratorModule):
+            calibrator = CalibratorModule(calibrator)
+        self.calibrator = calibrator
 
     def forward(self, *args: Any, **kwargs: Any) -> Tensor:
         """Return calibrated probabilities; the arguments are those of the model."""

@@ -1,0 +1,229 @@
+"""Calibrators as ONNX graphs, alone or behind a classifier."""
+
+import os
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+from uuid import uuid4
+
+import numpy as np
+import onnx
+from onnx import GraphProto, ModelProto, TensorProto, ValueInfoProto, helper
+
+from focalibrate.calibrate import Calibrator, VectorScaling
+from focalibrate.calibrate._formula import CurveTables, Recovered, formula_of
+from focalibrate.deploy._graph import Nodes, curves_read, recovered, vector_scaled
+
+OPSET = 17
+IR_VERSION = 8
+"""What `calibrator_to_onnx` writes: old enough for the runtimes of 2022 and later."""
+MIN_OPSET = 13
+"""Softmax and the axes of ReduceSum have their present meaning from here on."""
+FLOATS = (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16, TensorProto.BFLOAT16)
+
+
+def calibrator_to_onnx(calibrator: Calibrator, path: str | os.PathLike[str]) -> None:
+    """Write `calibrator` as an ONNX graph from ``logits`` to ``probs``, both float32 ``[N, K]``.
+
+    `N` is free, and so is `K` for the calibrators with a formula; vector scaling, isotonic
+    curves and histograms have the classes of their fit. -inf marks an impossible class.
+
+    Args:
+        calibrator: any calibrator of `focalibrate.calibrate`.
+        path: file to write, whole or not at all.
+
+    Numerics:
+        Float32, with the same care as `focalibrate.theory`: within 1e-6 of float64 NumPy for
+        rows saturated up to gaps of 1e4. Curves and histograms are read in float64, so that
+        no probability falls on the other side of an edge.
+
+    Example:
+        >>> import tempfile
+        >>> from focalibrate.calibrate import TemperatureScaling
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     TemperatureScaling(temperature=1.5).to_onnx(f"{folder}/calibrator.onnx")
+        ...     [o.name for o in onnx.load(f"{folder}/calibrator.onnx").graph.output]
+        ['probs']
+    """
+    n_classes = _class_count(calibrator) or "K"
+    logits, probs = (
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, ["N", n_classes])
+        for name in ("logits", "probs")
+    )
+    graph = helper.make_graph([], "focalibrate", [logits], [])
+    _append(graph, calibrator, logits, probs, opset=OPSET)
+    model = helper.make_model(
+        graph,
+        opset_imports=[helper.make_opsetid("", OPSET)],
+        ir_version=IR_VERSION,
+        producer_name="focalibrate",
+        doc_string=calibrator.describe(),
+    )
+    _write(model, Path(path))
+
+
+def attach_to_onnx(
+    model_path: str | os.PathLike[str],
+    calibrator: Calibrator,
+    out_path: str | os.PathLike[str],
+    *,
+    output: str | None = None,
+) -> str:
+    """Append `calibrator` to a classifier's logits, as one more output of the graph.
+
+    All outputs of the classifier stay; the new one is called ``probs``, or ``probs_2`` and so
+    on where that name is taken, and has the dtype of the logits.
+
+    Args:
+        model_path: the exported classifier, opset 13 or later.
+        calibrator: any calibrator of `focalibrate.calibrate`.
+        out_path: file to write, whole or not at all; may be `model_path`. A model with its
+            weights in files of their own keeps them there: write into the same folder.
+        output: name of the logits, a float output ``[N, K]``; needed only where the graph has
+            more than one output.
+
+    Returns:
+        The name of the new output.
+
+    Numerics:
+        Computed in float32, for double logits in double; else as `calibrator_to_onnx`.
+    """
+    source, target = Path(model_path), Path(out_path)
+    content = source.read_bytes()
+    try:
+        model = onnx.load_model_from_string(content)  # leaves weights in other files alone
+    except Exception as error:  # protobuf's DecodeError, a class onnx does not re-export
+        raise ValueError(f"{source} must be an ONNX model, but cannot be read: {error}") from None
+    opset = max((o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), default=0)
+    if opset < MIN_OPSET:
+        raise ValueError(
+            f"{source} must have opset {MIN_OPSET} or later, got {opset}. Export it again, or "
+            "convert it with `onnx.version_converter.convert_version`."
+        )
+    _check_weights_stay_reachable(model, source, target)
+    logits = _logits_of(model.graph, output, source)
+    _check_form(logits, calibrator)
+    taken = _names(model.graph)
+    name = next(n for n in _numbered("probs", "") if n not in taken)
+    probs = ValueInfoProto()
+    probs.CopyFrom(logits)
+    probs.name, probs.doc_string = name, calibrator.describe()
+    prefix = next(
+        p for p in _numbered("focalibrate", "/") if not any(n.startswith(p) for n in taken)
+    )
+    _append(model.graph, calibrator, logits, probs, opset=opset, prefix=prefix)
+    _write(model, target)
+    return name
+
+
+def _append(
+    graph: GraphProto,
+    calibrator: Calibrator,
+    logits: ValueInfoProto,
+    probs: ValueInfoProto,
+    *,
+    opset: int,
+    prefix: str = "focalibrate/",
+) -> None:
+    """Append the nodes from `logits` to `probs`, and `probs` as an output."""
+    formula = formula_of(calibrator)
+    given = logits.type.tensor_type.elem_type
+    is_double = given == TensorProto.DOUBLE or isinstance(formula, CurveTables)
+    nodes = Nodes(prefix, opset=opset, dtype=np.float64 if is_double else np.float32)
+    z = nodes("Cast", logits.name, to=TensorProto.DOUBLE if is_double else TensorProto.FLOAT)
+    if isinstance(formula, Recovered):
+        result = recovered(nodes, z, formula)
+    elif isinstance(formula, VectorScaling):
+        result = vector_scaled(nodes, z, formula)
+    else:
+        result = curves_read(nodes, z, formula)
+    nodes.nodes.append(
+        helper.make_node("Cast", [result], [probs.name], name=f"{prefix}probs", to=given)
+    )
+    graph.node.extend(nodes.nodes)
+    graph.initializer.extend(nodes.constants.values())
+    graph.output.append(probs)
+
+
+def _class_count(calibrator: Calibrator) -> int | None:
+    """Return the number of classes of the fit, or None where any will do."""
+    formula = formula_of(calibrator)
+    if isinstance(formula, Recovered):
+        return None
+    return len(formula.scale if isinstance(formula, VectorScaling) else formula.knots)
+
+
+def _logits_of(graph: GraphProto, output: str | None, source: Path) -> ValueInfoProto:
+    outputs: dict[str, ValueInfoProto] = {o.name: o for o in graph.output}
+    names = ", ".join(outputs)
+    if output is None and len(outputs) != 1:
+        raise ValueError(
+            f"`output` must name the logits, as {source} has {len(outputs)} outputs: {names}."
+        )
+    if output is not None and output not in outputs:
+        raise ValueError(f"`output` must be an output of {source}: {names}; got {output!r}.")
+    return outputs[output] if output is not None else next(iter(outputs.values()))
+
+
+def _check_form(logits: ValueInfoProto, calibrator: Calibrator) -> None:
+    """Raise `ValueError` unless `logits` are declared as floats ``[N, K]`` of the right K."""
+    kind = logits.type.tensor_type
+    if not logits.type.HasField("tensor_type") or kind.elem_type not in FLOATS:
+        is_tensor = logits.type.HasField("tensor_type")
+        found = TensorProto.DataType.Name(kind.elem_type) if is_tensor else "no tensor"
+        raise ValueError(
+            f"`output` must be a tensor of floats, but {logits.name!r} is {found}. Name the "
+            "output that holds the logits, not the predicted class."
+        )
+    if not kind.HasField("shape"):
+        return  # rank not declared: nothing to hold against it
+    sizes = [
+        d.dim_value if d.HasField("dim_value") else d.dim_param or "?" for d in kind.shape.dim
+    ]
+    if len(sizes) != 2:
+        raise ValueError(
+            f"`output` must have shape [N, K], but {logits.name!r} has {sizes}. Name the output "
+            "that holds one row of logits an example."
+        )
+    n_classes = _class_count(calibrator)
+    if n_classes is not None and isinstance(sizes[1], int) and sizes[1] != n_classes:
+        raise ValueError(
+            f"`output` must have the {n_classes} classes of the fit, but {logits.name!r} has "
+            f"{sizes[1]}."
+        )
+
+
+def _check_weights_stay_reachable(model: ModelProto, source: Path, target: Path) -> None:
+    is_external = any(t.data_location == TensorProto.EXTERNAL for t in model.graph.initializer)
+    if is_external and target.parent.resolve() != source.parent.resolve():
+        raise ValueError(
+            f"`out_path` must be in the folder of {source}, whose weights are in files of their "
+            f"own beside it, got {target}."
+        )
+
+
+def _names(graph: GraphProto) -> set[str]:
+    """Return every name of a tensor or node, those of subgraphs included."""
+    names = {x.name for x in (*graph.input, *graph.output, *graph.initializer, *graph.value_info)}
+    for node in graph.node:
+        names.update((node.name, *node.input, *node.output))
+        for attribute in node.attribute:
+            for inner in (attribute.g, *attribute.graphs):
+                names |= _names(inner)
+    return names
+
+
+def _numbered(name: str, end: str) -> Iterator[str]:
+    yield name + end
+    yield from (f"{name}_{number}{end}" for number in count(2))
+
+
+def _write(model: ModelProto, target: Path) -> None:
+    """Write `model` beside `target`, let onnx check it, then give it its name."""
+    draft = target.with_name(f".{target.name}.{uuid4().hex}.onnx")
+    try:
+        draft.write_bytes(model.SerializeToString())
+        onnx.checker.check_model(draft)
+        draft.replace(target)
+    finally:
+        draft.unlink(missing_ok=True)
