@@ -6,7 +6,6 @@ from typing import Literal
 
 from focalibrate._check import check_choice
 from focalibrate.calibrate.compare import Compared, Comparison
-from focalibrate.metrics.bootstrap import interval_of
 
 ProperScore = Literal["nll", "brier"]
 _WORDS: dict[ProperScore, str] = {"nll": "log loss", "brier": "Brier score"}
@@ -63,11 +62,7 @@ def _is_equal(row: Compared, best: Compared, score: ProperScore) -> bool:
         return True
     if not math.isfinite(row.scores[score].estimate):
         return False
-    difference = interval_of(
-        row.replicates[score] - best.replicates[score],
-        row.scores[score].estimate - best.scores[score].estimate,
-    )
-    return difference.low <= 0.0
+    return row.card.difference(best.card, score).low <= 0.0
 
 
 def _reason(

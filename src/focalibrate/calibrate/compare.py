@@ -2,7 +2,6 @@
 
 import warnings
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -15,32 +14,7 @@ from focalibrate.calibrate._base import Calibrator
 from focalibrate.calibrate._input import read_logits
 from focalibrate.calibrate._settings import CalibrationWarning
 from focalibrate.calibrate.methods import METHODS
-from focalibrate.calibrate.parametric import Identity
-from focalibrate.metrics.adaptive import adaptive_ece
-from focalibrate.metrics.bootstrap import BootstrapInterval, interval_of, replicates
-from focalibrate.metrics.calibration_error import ece, mce
-from focalibrate.metrics.classwise import classwise_ece
-from focalibrate.metrics.scores import brier_score, error_rate, nll
-from focalibrate.metrics.smooth import smooth_ece
-
-_Float = NDArray[np.float64]
-
-MetricName = Literal[
-    "ece", "adaptive_ece", "classwise_ece", "smooth_ece", "mce", "nll", "brier", "error"
-]
-_BINNED: dict[MetricName, Callable[..., float]] = {
-    "ece": ece,
-    "adaptive_ece": adaptive_ece,
-    "classwise_ece": classwise_ece,
-    "mce": mce,
-}
-_PLAIN: dict[MetricName, Callable[..., float]] = {
-    "smooth_ece": smooth_ece,
-    "nll": nll,
-    "brier": brier_score,
-    "error": error_rate,
-}
-METRICS: tuple[MetricName, ...] = MetricName.__args__  # type: ignore[attr-defined]
+from focalibrate.metrics import METRIC_NAMES, BootstrapInterval, MetricName, Scorecard, scorecard
 
 
 @dataclass(frozen=True)
@@ -95,11 +69,9 @@ class Compared:
     """paired difference to the uncalibrated model; negative is better"""
     to_temperature: dict[MetricName, BootstrapInterval] | None
     """paired difference to temperature scaling by log loss, where that was compared"""
-    confidence_gap: float
-    """mean confidence less accuracy; positive is overconfident"""
     n_predictions_changed: int
-    replicates: dict[MetricName, _Float]
-    """each metric of each resample; the same rows for every method"""
+    card: Scorecard
+    """all metrics of all resamples; the same rows for every method"""
     notes: tuple[str, ...] = ()
     """what the fit on all validation rows warned of"""
 
@@ -207,8 +179,8 @@ def compare(
             skipped.append((name, str(error)))
             continue
         labels = val[1] if test is None else test[1]
-        found = _judge(probs, labels, n_bins, n_resamples, seed)
-        judged.append((name, calibrator, notes, found))
+        card = scorecard(probs, labels, n_bins=n_bins, n_resamples=n_resamples, seed=seed)
+        judged.append((name, calibrator, notes, card))
     return Comparison(
         rows=_compared(judged),
         skipped=tuple(skipped),
@@ -221,14 +193,6 @@ def compare(
         n_resamples=n_resamples,
         seed=seed,
     )
-
-
-@dataclass(frozen=True, eq=False)
-class _Judged:
-    estimates: dict[MetricName, float]
-    replicates: dict[MetricName, _Float]
-    predictions: NDArray[np.intp]
-    confidence_gap: float
 
 
 _Rows = tuple[NDArray[Any], NDArray[np.intp]]
@@ -311,55 +275,25 @@ def _fit(name: str, rows: _Rows, shared: _Shared) -> tuple[Calibrator, tuple[str
     return calibrator, tuple(str(w.message) for w in caught)
 
 
-def _judge(
-    probs: NDArray[Any], labels: NDArray[np.intp], n_bins: int, n_resamples: int, seed: int
-) -> _Judged:
-    jobs = [(name, metric, {"n_bins": n_bins}) for name, metric in _BINNED.items()]
-    jobs += [(name, metric, {}) for name, metric in _PLAIN.items()]
-
-    def one(job: tuple[MetricName, Callable[..., float], dict[str, int]]) -> tuple[float, _Float]:
-        _, metric, options = job
-        draws = replicates(metric, probs, labels, n_resamples=n_resamples, seed=seed, **options)
-        return metric(probs, labels, **options), draws
-
-    with ThreadPoolExecutor(max_workers=2) as pool:
-        found = dict(zip((job[0] for job in jobs), pool.map(one, jobs), strict=True))
-    confidence = float(probs.max(axis=-1).astype(np.float64).mean())
-    return _Judged(
-        {name: found[name][0] for name in METRICS},
-        {name: found[name][1] for name in METRICS},
-        probs.argmax(axis=-1),
-        confidence - (1.0 - found["error"][0]),
-    )
-
-
 def _compared(
-    judged: list[tuple[str, Calibrator, tuple[str, ...], _Judged]],
+    judged: list[tuple[str, Calibrator, tuple[str, ...], Scorecard]],
 ) -> tuple[Compared, ...]:
-    by_name = {name: found for name, _, _, found in judged}
-    raw, temperature = by_name["identity"], by_name.get("temperature")
+    cards = {name: card for name, _, _, card in judged}
+    raw, temperature = cards["identity"], cards.get("temperature")
     return tuple(
         Compared(
             method=name,
             label=CANDIDATES[name].label,
             complexity=CANDIDATES[name].complexity,
-            calibrator=Identity() if name == "identity" else calibrator,
-            scores={
-                m: interval_of(found.replicates[m], found.estimates[m], least=0.0) for m in METRICS
-            },
-            to_raw=_differences(found, raw),
-            to_temperature=None if temperature is None else _differences(found, temperature),
-            confidence_gap=found.confidence_gap,
-            n_predictions_changed=int((found.predictions != raw.predictions).sum()),
-            replicates=found.replicates,
+            calibrator=calibrator,
+            scores={m: card.interval(m) for m in METRIC_NAMES},
+            to_raw={m: card.difference(raw, m) for m in METRIC_NAMES},
+            to_temperature=None
+            if temperature is None
+            else {m: card.difference(temperature, m) for m in METRIC_NAMES},
+            n_predictions_changed=int((card.predictions != raw.predictions).sum()),
+            card=card,
             notes=notes,
         )
-        for name, calibrator, notes, found in judged
+        for name, calibrator, notes, card in judged
     )
-
-
-def _differences(a: _Judged, b: _Judged) -> dict[MetricName, BootstrapInterval]:
-    return {
-        m: interval_of(a.replicates[m] - b.replicates[m], a.estimates[m] - b.estimates[m])
-        for m in METRICS
-    }

@@ -2,7 +2,7 @@
 
 from focalibrate.calibrate.choose import Choice
 from focalibrate.calibrate.compare import Comparison
-from focalibrate.metrics.bootstrap import BootstrapInterval
+from focalibrate.metrics import BootstrapInterval
 
 
 def verdict(comparison: Comparison, choice: Choice) -> str:
@@ -19,7 +19,7 @@ def verdict(comparison: Comparison, choice: Choice) -> str:
         overconfident by 19.9 points; temperature scaling: T=2.9... predictions unchanged
     """
     raw, chosen = comparison.row("identity"), choice.row
-    gap = raw.confidence_gap
+    gap = raw.card.confidence_gap
     side = "overconfident" if gap > 0 else "underconfident"
     opening = f"{side} by {abs(gap) * 100:.1f} points"
     before = raw.scores["adaptive_ece"]

@@ -12,6 +12,7 @@ from focalibrate.metrics.bootstrap import BootstrapInterval, bootstrap, bootstra
 from focalibrate.metrics.calibration_error import ece, mce
 from focalibrate.metrics.classwise import ClasswiseTable, classwise_ece
 from focalibrate.metrics.reliability_table import ReliabilityTable
+from focalibrate.metrics.scorecard import METRIC_NAMES, MetricName, Scorecard, scorecard
 from focalibrate.metrics.scores import (
     ConfidentFraction,
     brier_score,
@@ -24,10 +25,13 @@ from focalibrate.metrics.scores import (
 from focalibrate.metrics.smooth import smooth_ece
 
 __all__ = [
+    "METRIC_NAMES",
     "BootstrapInterval",
     "ClasswiseTable",
     "ConfidentFraction",
+    "MetricName",
     "ReliabilityTable",
+    "Scorecard",
     "adaptive_ece",
     "bootstrap",
     "bootstrap_difference",
@@ -42,5 +46,6 @@ __all__ = [
     "log_odds_edges",
     "mce",
     "nll",
+    "scorecard",
     "smooth_ece",
 ]

@@ -4,8 +4,7 @@ import torch
 from numpy.testing import assert_allclose, assert_array_equal
 
 from focalibrate.calibrate import CANDIDATES, TemperatureScaling, compare, fit_temperature
-from focalibrate.calibrate.compare import METRICS
-from focalibrate.metrics import bootstrap, bootstrap_difference, ece, nll
+from focalibrate.metrics import METRIC_NAMES, bootstrap, bootstrap_difference, ece, nll
 
 QUICK = {"n_resamples": 40}
 
@@ -70,8 +69,8 @@ def test_every_method_appears_and_all_intervals_hold_numbers(overconfident):
     assert found.skipped == ()
     assert [row.method for row in found.rows] == list(CANDIDATES)
     for row in found.rows:
-        assert set(row.scores) == set(METRICS)
-        for m in METRICS:
+        assert set(row.scores) == set(METRIC_NAMES)
+        for m in METRIC_NAMES:
             assert not np.isnan([row.scores[m].low, row.scores[m].high]).any()
         if row.calibrator.keeps_argmax:
             assert row.n_predictions_changed == 0
@@ -92,8 +91,8 @@ def test_deterministic_and_any_library(overconfident):
     z, y = overconfident
     once = compare(z, y, methods=["temperature"], **QUICK)
     again = compare(torch.tensor(z), torch.tensor(y), methods=["temperature"], **QUICK)
-    for m in METRICS:
-        assert_array_equal(once.rows[1].replicates[m], again.rows[1].replicates[m])
+    for m in METRIC_NAMES:
+        assert_array_equal(once.rows[1].card.replicates[m], again.rows[1].card.replicates[m])
     assert isinstance(again.rows[1].calibrator, TemperatureScaling)
 
 
