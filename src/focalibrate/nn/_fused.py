@@ -1,5 +1,6 @@
 """Focal loss with a gradient that costs less than that of cross-entropy."""
 
+import math
 from typing import Any, NamedTuple, TypeAlias
 
 import torch
@@ -108,7 +109,9 @@ def _split(logits: Tensor, at_true: Tensor) -> Split:
     if plain is not None:
         return plain
     top = logits.amax(dim=-1, keepdim=True)
-    e = torch.sub(logits, top).exp_()
+    # Exponentials below the smallest normal number are set to 0: each costs a hundred others.
+    floor = math.log(torch.finfo(logits.dtype).tiny)
+    e = torch.threshold_(torch.sub(logits, top), floor, -math.inf).exp_()
     total, p, rest = _take_true(e, at_true)
     return Split(e, total, p, rest, logits.gather(1, at_true) - top - total.log())
 
@@ -118,10 +121,12 @@ def _split_unshifted(logits: Tensor, at_true: Tensor) -> Split | None:
     e = logits.exp()
     total, p, rest = _take_true(e, at_true)
     low, high = torch.aminmax(total)
-    is_moderate = float(low) >= LEAST_TOTAL and float(high) <= GREATEST_TOTAL
-    if not is_moderate or float(p.amin()) < LEAST_P:
+    if not (low >= LEAST_TOTAL and high <= GREATEST_TOTAL):
         return None
-    return Split(e, total, p, rest, p.log())
+    log_p = p.log()
+    if p.amin() < LEAST_P:  # an underflow, so far down that the difference has its digits
+        log_p = torch.where(p < LEAST_P, logits.gather(1, at_true) - total.log(), log_p)
+    return Split(e, total, p, rest, log_p)
 
 
 def _take_true(e: Tensor, at_true: Tensor) -> tuple[Tensor, Tensor, Tensor]:
