@@ -1,0 +1,30 @@
+"""What a comparison found as one HTML page: self-contained, interactive, offline for ever.
+
+`page_data` gathers everything the page shows, `write_report` writes the file::
+
+    data = page_data(
+        comparison, choice, judged_logits, judged_labels,
+        provenance=Provenance(command="focalibrate calibrate val.npz", version=__version__,
+                              seed=0, made_at="2026-11-15", files=(SourceFile(...),)),
+        class_names=("cat", "dog"),
+        criterion=criterion_grid(val_logits, val_labels),
+    )
+    write_report("report.html", data)
+"""
+
+from focalibrate.report.criterion import CriterionGrid, criterion_grid
+from focalibrate.report.data import SCHEMA_VERSION, PageData, page_data
+from focalibrate.report.page import render_report, write_report
+from focalibrate.report.provenance import Provenance, SourceFile
+
+__all__ = [
+    "SCHEMA_VERSION",
+    "CriterionGrid",
+    "PageData",
+    "Provenance",
+    "SourceFile",
+    "criterion_grid",
+    "page_data",
+    "render_report",
+    "write_report",
+]

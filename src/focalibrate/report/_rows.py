@@ -1,0 +1,78 @@
+"""The rows that the page computes from: few numbers each, enough for any gamma and temperature."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from focalibrate.calibrate._atoms import ROW_FLOATS
+from focalibrate.calibrate._recovery import IMPOSSIBLE
+from focalibrate.calibrate.compressed import CompressedLogits, compress_logits, exact_logits
+from focalibrate.report._packed import IMPOSSIBLE_CODE, companded, pack
+
+MAX_ROWS = 20_000
+MAX_ATOMS = 500_000
+"""Atoms of all rows: what a page sums up between two frames."""
+MAX_TEXT = 1_900_000
+"""Characters of all rows, so that the page stays below 3 MB."""
+FLOAT32_BYTES = 480_000
+"""Below it gaps are kept in float32; above, in 16 bits (see `companded`)."""
+WEIGHT_CODES = 4096
+
+
+def sample_rows(n: int, n_classes: int, *, seed: int) -> NDArray[np.intp]:
+    """Return the rows to show, in order: all of them where the page can hold them."""
+    most = min(MAX_ROWS, MAX_ATOMS // _n_atoms(n_classes))
+    if n <= most:
+        return np.arange(n)
+    return np.sort(np.random.default_rng(seed).choice(n, most, replace=False))
+
+
+def _n_atoms(n_classes: int) -> int:
+    return 48 if n_classes > ROW_FLOATS else n_classes
+
+
+def pack_rows(logits: NDArray[Any], labels: NDArray[np.intp]) -> dict[str, Any]:
+    """Return the rows as JSON; see `frontend/src/rows.ts` for the reader."""
+    # float32 first: a row of float64 is as long as one of twice the classes, and no better here.
+    narrow = logits.astype(np.float32, copy=False)
+    is_compressed = logits.shape[1] > ROW_FLOATS
+    rows = compress_logits(narrow, labels) if is_compressed else exact_logits(logits, labels)
+    gaps = _gaps(rows)
+    correct = np.packbits(rows.correct, bitorder="little")
+    packed: dict[str, Any] = {
+        "n": rows.n_rows,
+        "top": None if is_compressed else pack(rows.top.astype(np.uint8)),
+        "correct": pack(correct),
+        "true_gap": pack(rows.true_gap.astype(np.float32)),
+        "gaps": None,
+        "weights": None,
+        "max_gap": 0.0,
+        "max_weight": 0.0,
+        "weight_codes": WEIGHT_CODES,
+    }
+    if not is_compressed and 4 * gaps.size <= FLOAT32_BYTES:
+        packed["gaps"] = pack(np.minimum(gaps, IMPOSSIBLE).astype(np.float32))
+        return packed
+    is_possible = gaps < 0.5 * IMPOSSIBLE
+    top = float(np.float32(gaps[is_possible].max()))
+    codes = companded(gaps, top=top, n_codes=IMPOSSIBLE_CODE)
+    codes[~is_possible] = IMPOSSIBLE_CODE
+    packed |= {"gaps": pack(codes, delta=is_compressed), "max_gap": top}
+    if rows.weights is not None:
+        most = float(rows.weights.max())
+        weights = companded(rows.weights, top=most, n_codes=WEIGHT_CODES)
+        packed |= {"weights": pack(weights), "max_weight": most}
+    return packed
+
+
+def text_length(packed: dict[str, Any]) -> int:
+    """Return the characters that the rows take on the page."""
+    return sum(len(part["data"]) for part in packed.values() if isinstance(part, dict))
+
+
+def _gaps(rows: CompressedLogits) -> NDArray[np.float64]:
+    at = np.arange(rows.n_rows)
+    atoms = rows.atoms.astype(np.float64)
+    gaps: NDArray[np.float64] = np.minimum(atoms[at, rows.top][:, None] - atoms, IMPOSSIBLE)
+    return gaps

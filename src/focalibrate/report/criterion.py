@@ -1,0 +1,107 @@
+"""The criterion over gamma and temperature, as the page's heat map shows it."""
+
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from focalibrate._array import Array
+from focalibrate.calibrate import CalibrationWarning, FitReport, fit_focal_temperature
+from focalibrate.calibrate._input import read_logits
+from focalibrate.calibrate.focal_temperature import FocalTemperatureCriterion
+from focalibrate.calibrate.temperature import quiet_temperature
+
+N_GAMMAS = 23
+N_TEMPERATURES = 60
+MAX_TEMPERATURES = 125
+"""Columns of a heat map; finer grids are thinned out."""
+MAX_ROWS = 5000
+"""Rows that the map is computed from; a picture needs no more."""
+
+
+@dataclass(frozen=True, eq=False)
+class CriterionGrid:
+    """A criterion at every gamma and temperature of a grid."""
+
+    criterion: str
+    gammas: tuple[float, ...]
+    """rising, shape ``[G]``"""
+    temperatures: tuple[float, ...]
+    """rising, shape ``[M]``"""
+    values: NDArray[np.float64]
+    """shape ``[G, M]``; nan where not evaluated"""
+    n_rows: int
+    n_rows_given: int
+
+    @classmethod
+    def of_report(cls, report: FitReport) -> "CriterionGrid":
+        """Return the grid of ``fit_focal_temperature(..., return_report=True)``."""
+        if report.grid is None or report.gammas is None or report.temperatures is None:
+            raise ValueError(
+                f"`report` must hold a grid, but that of {report.method!r} by "
+                f"{report.criterion!r} has none. Fit with search='full', return_report=True."
+            )
+        step = -(-len(report.temperatures) // MAX_TEMPERATURES)
+        keep = slice(step - 1, None, step)
+        return cls(
+            report.criterion,
+            report.gammas,
+            report.temperatures[keep],
+            report.grid[:, keep],
+            report.n_rows,
+            report.n_rows,
+        )
+
+
+def criterion_grid(
+    logits: Array,
+    labels: Array,
+    *,
+    criterion: FocalTemperatureCriterion = "adaptive_ece",
+    n_bins: int = 15,
+    seed: int = 0,
+) -> CriterionGrid:
+    r"""Evaluate the criterion of focal temperature scaling on an even grid around its ridge.
+
+    gamma runs from -0.5 to 5. The best temperature at gamma is close to :math:`T_0(1+0.9\gamma)`
+    with :math:`T_0` that of temperature scaling by log loss, so T runs up to :math:`6.5\,T_0`.
+
+    Args:
+        logits: real array ``[N, K]``, the rows fitted on.
+        labels: class indices ``[N]``.
+        criterion: ``"adaptive_ece"``, ``"ece"`` or ``"nll"``.
+        n_bins: bins of the binned criteria.
+        seed: of the sample that is taken of more than `MAX_ROWS` rows.
+
+    Example:
+        >>> rng = np.random.default_rng(0)
+        >>> truth = 2 * rng.normal(size=(500, 3))
+        >>> labels = (truth + rng.gumbel(size=truth.shape)).argmax(axis=1)
+        >>> criterion_grid(2 * truth, labels).values.shape
+        (23, 60)
+    """
+    rows, targets = read_logits(logits, labels)
+    n = len(rows)
+    if n > MAX_ROWS:
+        kept = np.sort(np.random.default_rng(seed).choice(n, MAX_ROWS, replace=False))
+        rows, targets = rows[kept], targets[kept]
+    start, _ = quiet_temperature(rows, targets)
+    gammas = np.linspace(-0.5, 5.0, N_GAMMAS)
+    temperatures = float(f"{6.5 * start:.2g}") * np.arange(1, N_TEMPERATURES + 1) / N_TEMPERATURES
+    with warnings.catch_warnings():
+        # That the minimum lies at the edge is what the map itself shows.
+        warnings.simplefilter("ignore", CalibrationWarning)
+        _, report = fit_focal_temperature(
+            rows,
+            targets,
+            criterion=criterion,
+            n_bins=n_bins,
+            gammas=gammas.tolist(),
+            temperatures=temperatures.tolist(),
+            return_report=True,
+        )
+    grid = CriterionGrid.of_report(report)
+    return CriterionGrid(
+        grid.criterion, grid.gammas, grid.temperatures, grid.values, grid.n_rows, n
+    )

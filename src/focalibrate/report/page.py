@@ -1,0 +1,88 @@
+"""One HTML file from the data of a page."""
+
+import base64
+import hashlib
+import html
+import os
+import tempfile
+from importlib.resources import files
+from pathlib import Path
+
+from focalibrate.report.data import PageData
+
+_ESCAPES = {ord(c): f"\\u{ord(c):04x}" for c in "<>&\u2028\u2029"}
+
+_PAGE = """\
+<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="{policy}">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<meta name="generator" content="focalibrate {version}">
+<title>{title}</title>
+<style>{style}</style>
+</head>
+<body>
+<div id="app"><noscript><p>{verdict}</p><p>This page draws its charts with JavaScript, which is \
+switched off here.</p></noscript></div>
+<script type="application/json" id="focalibrate-data">{data}</script>
+<script>{script}</script>
+</body>
+</html>
+"""
+
+
+def escape_json(text: str) -> str:
+    r"""Return JSON that is safe inside a script element: no ``<``, no ``&``, no line breaks."""
+    return text.translate(_ESCAPES)
+
+
+def render_report(data: PageData) -> str:
+    """Return the page as text: template, bundle and data, with a policy that allows no request."""
+    static = files("focalibrate.report") / "static"
+    script = (static / "report.js").read_text(encoding="utf-8")
+    style = (static / "report.css").read_text(encoding="utf-8")
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    policy = (
+        f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'; "
+        "img-src data:; base-uri 'none'; form-action 'none'"
+    )
+    document = data.document
+    return _PAGE.format(
+        policy=policy,
+        version=html.escape(document["provenance"]["version"]),
+        title=html.escape(document["title"]),
+        verdict=html.escape(document["verdict"]),
+        style=style,
+        script=script,
+        data=escape_json(data.to_json()),
+    )
+
+
+def write_report(path: str | os.PathLike[str], data: PageData) -> None:
+    """Write the page to `path`, whole or not at all.
+
+    Args:
+        path: file to write; one that exists is replaced.
+        data: what `page_data` returned.
+    """
+    target = Path(path)
+    text = render_report(data)
+    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
+            file.write(text)
+        Path(name).chmod(0o666 & ~_umask())
+        Path(name).replace(target)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def _umask() -> int:
+    """Return the process's mask, which can only be read by setting it."""
+    mask = os.umask(0o022)
+    os.umask(mask)
+    return mask
