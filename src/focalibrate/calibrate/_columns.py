@@ -45,7 +45,7 @@ def class_columns(
     for part in row_blocks(n, row_bytes=8 * k):
         block = logits[part].astype(np.float64)
         top = block.max(axis=-1)
-        check_rows(top, block[np.arange(len(block)), labels[part]], logits, part)
+        check_rows(top, block[np.arange(len(block)), labels[part]], logits, labels)
         log_total[part] = top + np.log(np.exp(block - top[:, None]).sum(axis=-1))
     width = int(max(COLUMN_FLOOR, COLUMN_SHARE * n * k * logits.itemsize) / (8 * n))
     for start in range(0, k, max(1, width)):

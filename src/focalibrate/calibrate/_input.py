@@ -32,30 +32,34 @@ def read_logits(logits: Array, labels: Array) -> tuple[NDArray[Any], NDArray[np.
     return rows, to_numpy(labels).astype(np.intp, copy=False)
 
 
-def check_rows(top: NDArray[Any], true: NDArray[Any], logits: NDArray[Any], part: slice) -> None:
-    """Raise unless each row's largest logit `top` and label's logit `true` are finite.
+def check_rows(
+    top: NDArray[Any], true: NDArray[Any], logits: NDArray[Any], labels: NDArray[np.intp]
+) -> None:
+    """Raise unless some rows' largest logits `top` and labels' logits `true` are finite.
 
     nan and +inf reach the largest logit of their row; -inf does so only where it fills it.
+    `logits` and `labels` are all there are, to name the first bad row by its own number.
     """
-    if np.isfinite(top).all() and np.isfinite(true).all():
-        return
-    _explain(logits, true, part)
+    if not (np.isfinite(top).all() and np.isfinite(true).all()):
+        _explain(logits, labels)
 
 
-def _explain(logits: NDArray[Any], true: NDArray[Any], part: slice) -> NoReturn:
-    if np.isfinite(logits[part].max(axis=-1)).all():
-        row = int(np.arange(part.start, part.stop, part.step)[~np.isfinite(true)][0])
-        raise ValueError(
-            f"`logits` must not rule out the true class, but the logit of row {row}'s label is "
-            "-inf. Unmask it, correct the label or drop the row."
-        )
-    for block in range(0, len(logits), 4096):  # whole, so that the message names the right row
-        try:
-            check_logits(logits[block : block + 4096])
-        except ValueError as error:
-            where = f" (counted from row {block})" if block else ""
-            raise ValueError(f"{error}{where}") from None
-    raise AssertionError("a row failed its check but not the explanation")  # pragma: no cover
+def _explain(logits: NDArray[Any], labels: NDArray[np.intp]) -> NoReturn:
+    for start in range(0, len(logits), 4096):
+        block = logits[start : start + 4096]
+        true = block[np.arange(len(block)), labels[start : start + 4096]]
+        is_bad = ~np.isfinite(block.max(axis=-1)) | ~np.isfinite(true)
+        if is_bad.any():
+            row = start + int(is_bad.argmax())
+            break
+    try:
+        check_logits(logits[row : row + 1])
+    except ValueError as error:
+        raise ValueError(str(error).replace("row 0 ", f"row {row} ")) from None
+    raise ValueError(
+        f"`logits` must not rule out the true class, but the logit of row {row}'s label is "
+        "-inf. Unmask it, correct the label or drop the row."
+    )
 
 
 def working_precision(logits: NDArray[Any]) -> Any:

@@ -58,7 +58,9 @@ class LogitPasses:
         workers: Workers,
         *,
         dtype: Any = None,
+        whole: tuple[NDArray[Any], NDArray[np.intp]] | None = None,
     ) -> None:
+        self.whole = whole or (logits, labels)  # a bad row is named by its number there
         self.logits = logits
         self.labels = labels
         self.workers = workers
@@ -66,12 +68,18 @@ class LogitPasses:
 
     def thinned(self, rows: slice) -> "LogitPasses":
         """Return the same for a strided subset of the rows, a view."""
-        return LogitPasses(self.logits[rows], self.labels[rows], self.workers, dtype=self.dtype)
+        return LogitPasses(
+            self.logits[rows],
+            self.labels[rows],
+            self.workers,
+            dtype=self.dtype,
+            whole=self.whole,
+        )
 
     def in_precision_for(self, scale: float) -> "LogitPasses":
         """Return the same in float64 if logits of this scale need it."""
         dtype = np.float64 if scale > FLOAT32_REACH else self.dtype
-        return LogitPasses(self.logits, self.labels, self.workers, dtype=dtype)
+        return LogitPasses(self.logits, self.labels, self.workers, dtype=dtype, whole=self.whole)
 
     def derivatives(self, kernel: Kernel, beta: float) -> Derivatives:
         """Return the means of the kernel's sums, added up in the order of the rows."""
@@ -110,7 +118,7 @@ class LogitPasses:
         block, labels = self.logits[part], self.labels[part]
         top = block.max(axis=-1)
         true = block[np.arange(len(block)), labels]
-        check_rows(top, true, self.logits, part)
+        check_rows(top, true, *self.whole)
         gaps = space.array("gaps", block.shape, self.dtype)
         np.subtract(top[:, None], block, out=gaps, dtype=self.dtype)
         return Block(gaps, labels, top.astype(np.float64) - true)

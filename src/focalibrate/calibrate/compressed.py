@@ -188,12 +188,9 @@ def compress_logits(logits: Array, labels: Array) -> CompressedLogits:
 
 def read_rows(logits: Array, labels: Array) -> CompressedLogits:
     """Return the rows compressed where that saves most of the memory, else exact."""
-    small = logits.ndim == 2 and MAX_SHARE * logits.shape[1] * _itemsize(logits) < 4 * ROW_FLOATS
-    return exact_logits(logits, labels) if small else compress_logits(logits, labels)
-
-
-def _itemsize(logits: Array) -> int:
-    return int(np.dtype(str(logits.dtype).rpartition(".")[2].replace("bfloat", "float")).itemsize)
+    rows, targets = read_logits(logits, labels)
+    saves = MAX_SHARE * rows.shape[1] * rows.itemsize >= 4 * ROW_FLOATS
+    return compress_logits(rows, targets) if saves else exact_logits(rows, targets)
 
 
 class _Columns:
@@ -209,6 +206,6 @@ class _Columns:
         at = np.arange(len(block))
         predicted = block.argmax(axis=-1)
         top, true = (block[at, k].astype(np.float64) for k in (predicted, target))
-        check_rows(top, true, rows, part)
+        check_rows(top, true, rows, labels)
         self.top[part], self.correct[part] = predicted, predicted == target
         self.true_gap[part] = top - true

@@ -120,7 +120,7 @@ def _loss_and_gradient(
         z, p = (space.array(name, rows[part].shape) for name in ("z", "p"))
         z[...] = rows[part]
         at_label = (np.arange(len(z)), labels[part])
-        check_rows(z.max(axis=-1), z[at_label], rows, part)
+        check_rows(z.max(axis=-1), z[at_label], rows, labels)
         is_possible = np.isfinite(z)
         z[~is_possible] = 0.0  # a finite stand-in; its probability is set to 0 below
         np.multiply(z, scale, out=p)
