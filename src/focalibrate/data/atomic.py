@@ -1,0 +1,110 @@
+"""Writing a file whole or not at all."""
+
+import errno
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""Errors of a full disk, which the system raises without naming a file."""
+
+
+@contextmanager
+def atomic_path(target: str | Path, *, force: bool = False) -> Iterator[Path]:
+    """Give a temporary path beside `target` that becomes `target` when the block succeeds.
+
+    The temporary file has the suffix of `target`, stands in the same directory and exists
+    from the start, so that a directory that cannot be written to is found before any work.
+    On any exception, Ctrl-C included, it is removed and `target` is as it was. Another
+    program never sees half a file. A symbolic link is followed, not replaced.
+
+    Args:
+        target: the file to make.
+        force: replace `target` where it exists.
+
+    Raises:
+        FileExistsError: where `target` exists and `force` is not given, also where it came
+            to exist while the block ran.
+        OSError: where the file cannot be made; a full disk's error names `target`.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     out = Path(folder, "result.json")
+        ...     with atomic_path(out) as temporary:
+        ...         _ = temporary.write_text("{}")
+        ...     out.read_text(), len(list(Path(folder).iterdir()))
+        ('{}', 1)
+    """
+    given = Path(target)
+    final = Path(os.path.realpath(given))
+    _check_target(given, final, force=force)
+    name = f".{final.stem[:80]}.{secrets.token_hex(6)}{final.suffix}"
+    temporary = final.with_name(name)
+    _create(temporary, given)
+    try:
+        yield temporary
+        _flush(temporary)
+        _move(temporary, final, given, force=force)
+    except OSError as error:
+        if error.errno in NO_ROOM and error.filename in (None, str(temporary)):
+            raise OSError(error.errno, os.strerror(error.errno), str(given)) from error
+        raise
+    finally:
+        with suppress(FileNotFoundError):
+            temporary.unlink()
+
+
+def _check_target(given: Path, final: Path, *, force: bool) -> None:
+    if final.is_dir():
+        raise IsADirectoryError(f"{given}: is a directory. Give the name of a file.")
+    if final.exists() and not final.is_file():
+        raise OSError(f"{given}: is not a regular file, so it cannot be replaced whole.")
+    if final.exists() and not force:
+        raise _exists(given)
+
+
+def _exists(given: Path) -> FileExistsError:
+    return FileExistsError(
+        f"{given}: already exists and is not overwritten. Choose another name, or pass "
+        "`force=True` (command line: --force)."
+    )
+
+
+def _create(temporary: Path, given: Path) -> None:
+    try:
+        # Not `tempfile`: its files are for the owner only, results are for whom umask says.
+        os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
+    except FileNotFoundError as error:
+        raise FileNotFoundError(
+            f"{given}: the directory {given.parent} does not exist. Make it first."
+        ) from error
+    except OSError as error:
+        raise OSError(error.errno, os.strerror(error.errno or 0), str(given)) from error
+
+
+def _flush(temporary: Path) -> None:
+    """Wait until the bytes are on disk, lest a power cut leave a name without a content."""
+    descriptor = os.open(temporary, os.O_RDWR)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _move(temporary: Path, final: Path, given: Path, *, force: bool) -> None:
+    if force:
+        if final.exists():
+            temporary.chmod(final.stat().st_mode & 0o777)
+        os.replace(temporary, final)
+        return
+    try:
+        os.link(temporary, final)  # unlike a rename, fails where the name is taken by now
+    except FileExistsError:
+        raise _exists(given) from None
+    except OSError:  # a file system without hard links
+        if final.exists():
+            raise _exists(given) from None
+        os.replace(temporary, final)
