@@ -15,7 +15,8 @@ N_EXACT = 8
 N_CELLS = 20
 """Cells of the tail; each becomes two atoms."""
 FINEST_CELL = 1.0 / 200.0
-"""The first cell is at least about this share of the tail's range times the log ratio."""
+"""Cells grow in proportion to the gap, which counts as at least this share of the tail's range:
+otherwise near-ties with the top would use up all of them."""
 N_ATOMS = N_EXACT + 2 * N_CELLS
 ROW_FLOATS = N_ATOMS + 2 * N_CELLS
 """float32 numbers stored for one row: the atoms' places, and the weights of the tail's."""

@@ -2,7 +2,7 @@ r"""The temperature that minimises a mean loss, continuous in :math:`\beta = 1/T
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -11,6 +11,8 @@ from focalibrate.calibrate._passes import Derivatives, Kernel, LogitPasses
 
 REACH = 1e3
 """T stays within this factor of the mean gap between a row's top logit and its others."""
+PLAIN_SCALE = 1e6
+"""Logits of a larger scale, or a smaller than its inverse, are divided by it first."""
 SAMPLE_ROWS = (1024, 8192)
 """Guesses are made on about so many rows, evenly spaced, before all are looked at."""
 MAX_STEPS = 100
@@ -53,9 +55,10 @@ def minimise(passes: LogitPasses, kernel: Kernel, *, is_convex: bool) -> Minimum
     scale = sample.mean_gap() or passes.mean_gap()
     if scale == 0:  # every row is constant: the loss does not depend on T
         return Minimum(1.0, passes.derivatives(kernel, 1.0).loss, True, False, 1)
-    passes, *samples = (x.in_precision_for(scale) for x in (passes, *samples))
-    bounds = (1.0 / (REACH * scale), REACH / scale)
-    start, bracket = 1.0 / scale, bounds
+    unit = 1.0 if 1.0 / PLAIN_SCALE < scale < PLAIN_SCALE else scale
+    passes, *samples = (x.in_units_of(unit) for x in (passes, *samples))
+    start = unit / scale
+    bracket = bounds = (start / REACH, start * REACH)
     if not is_convex:
         start, bracket = _scan(samples[0] if samples else passes, kernel, bounds)
     for sample in samples:
@@ -63,7 +66,7 @@ def minimise(passes: LogitPasses, kernel: Kernel, *, is_convex: bool) -> Minimum
     found = _descend(passes, kernel, start, bracket)
     beta = 1.0 / found.temperature
     at_bound = bool(np.isclose(beta, bounds, rtol=1e-9).any())
-    return Minimum(found.temperature, found.loss, found.converged, at_bound, found.n_evaluations)
+    return replace(found, temperature=unit * found.temperature, at_bound=at_bound)
 
 
 def _scan(

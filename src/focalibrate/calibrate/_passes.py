@@ -12,8 +12,6 @@ from focalibrate.calibrate._input import check_rows, working_precision
 
 Sums = NDArray[np.float64]
 
-FLOAT32_REACH = 1e6
-"""Logits that spread further than this are worked on in float64: fourth powers overflow."""
 VANISHED = 800.0
 """exp(-800) is 0: a gap of 800 / beta stands for any larger one, infinite ones included."""
 
@@ -49,6 +47,8 @@ class LogitPasses:
         logits: ``[N, K]``, any floating dtype; never copied whole.
         labels: class indices ``[N]``.
         workers: threads.
+        unit: what gaps are counted in; beta counts in its inverse.
+        whole: logits and labels these rows were taken from, if they are a part.
     """
 
     def __init__(
@@ -57,14 +57,15 @@ class LogitPasses:
         labels: NDArray[np.intp],
         workers: Workers,
         *,
-        dtype: Any = None,
+        unit: float = 1.0,
         whole: tuple[NDArray[Any], NDArray[np.intp]] | None = None,
     ) -> None:
         self.whole = whole or (logits, labels)  # a bad row is named by its number there
         self.logits = logits
         self.labels = labels
         self.workers = workers
-        self.dtype = working_precision(logits) if dtype is None else dtype
+        self.unit = unit
+        self.dtype = working_precision(self.whole[0])
 
     def thinned(self, rows: slice) -> "LogitPasses":
         """Return the same for a strided subset of the rows, a view."""
@@ -72,14 +73,13 @@ class LogitPasses:
             self.logits[rows],
             self.labels[rows],
             self.workers,
-            dtype=self.dtype,
+            unit=self.unit,
             whole=self.whole,
         )
 
-    def in_precision_for(self, scale: float) -> "LogitPasses":
-        """Return the same in float64 if logits of this scale need it."""
-        dtype = np.float64 if scale > FLOAT32_REACH else self.dtype
-        return LogitPasses(self.logits, self.labels, self.workers, dtype=dtype, whole=self.whole)
+    def in_units_of(self, unit: float) -> "LogitPasses":
+        """Return the same with gaps counted in `unit`: fourth powers of large ones overflow."""
+        return LogitPasses(self.logits, self.labels, self.workers, unit=unit, whole=self.whole)
 
     def derivatives(self, kernel: Kernel, beta: float) -> Derivatives:
         """Return the means of the kernel's sums, added up in the order of the rows."""
@@ -121,7 +121,11 @@ class LogitPasses:
         check_rows(top, true, *self.whole)
         gaps = space.array("gaps", block.shape, self.dtype)
         np.subtract(top[:, None], block, out=gaps, dtype=self.dtype)
-        return Block(gaps, labels, top.astype(np.float64) - true)
+        true_gap = top.astype(np.float64) - true
+        if self.unit != 1.0:
+            gaps /= self.unit
+            true_gap /= self.unit
+        return Block(gaps, labels, true_gap)
 
 
 def log_loss_sums(block: Block, beta: float, space: Workspace) -> Sums:

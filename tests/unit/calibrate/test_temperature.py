@@ -47,7 +47,7 @@ def test_permuting_classes_changes_nothing(rows_of, criterion, seed):
 
 
 @pytest.mark.parametrize("criterion", ["nll", "focal"])
-@given(seed=st.integers(0, 2**32 - 1), log_c=st.floats(-20, 20))
+@given(seed=st.integers(0, 2**32 - 1), log_c=st.floats(-400, 400))
 def test_scaling_logits_scales_the_temperature(rows_of, criterion, seed, log_c):
     logits, labels = rows_of(80, 4, seed=seed, dtype=np.float64)
     c = float(np.exp(log_c))
@@ -289,3 +289,11 @@ def test_large_single_precision_matches_double(rows_of):
     logits, labels = rows_of(20_000, 50)
     a, b = (fit_temperature(z, labels).temperature for z in (logits, logits.astype(np.float64)))
     assert_allclose(a, b, rtol=1e-6)
+
+
+def test_large_single_precision_may_have_any_scale(rows_of):
+    logits, labels = rows_of(20_000, 50)
+    want = fit_temperature(logits, labels).temperature
+    for c in (1e-30, 1e30):
+        found = fit_temperature(logits * np.float32(c), labels)
+        assert_allclose(found.temperature / c, want, rtol=1e-6)
