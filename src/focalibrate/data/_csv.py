@@ -16,7 +16,7 @@ from focalibrate.data._columns import (
     choose_positions,
     label_position,
 )
-from focalibrate.data._error import PredictionFileError, fault, listing
+from focalibrate.data._error import SHOWN, PredictionFileError, fault, listing, rows_text
 from focalibrate.data._labels import is_number
 from focalibrate.data._table import Progress, Request, Table
 from focalibrate.data.predictions import Layout
@@ -33,6 +33,8 @@ class Lines:
     first: int
     end: int
     """Bytes of the file read so far."""
+    quoted: bool
+    """Some cell is in quotes, so that commas do not tell the cells apart."""
 
 
 def read_csv(request: Request, progress: Progress) -> Table:
@@ -45,10 +47,11 @@ def read_csv(request: Request, progress: Progress) -> Table:
     header, columns, width = _read_top(request)
     scores: list[NDArray[np.float64]] = []
     labels: list[NDArray[np.str_]] = []
+    in_header = header is not None
     for lines in _blocks_of_lines(path):
+        if in_header:
+            in_header = not _blank_first(lines)
         kept = [line for line in lines.text if line and not line.isspace()]
-        if lines.first == 1 and header is not None:
-            kept = kept[1:]
         if kept:
             block, block_labels = _parse(kept, columns, width, lines, request)
             scores.append(block)
@@ -60,7 +63,7 @@ def read_csv(request: Request, progress: Progress) -> Table:
         scores=np.concatenate(scores),
         kind=columns.kind,
         scores_name=columns.kind,
-        labels=None if columns.label is None else _label_array(labels, columns),
+        labels=None if columns.label is None else _label_array(labels, columns, request),
         class_names=columns.class_names,
         names_are_labels=True,
         layout=Layout(
@@ -71,9 +74,27 @@ def read_csv(request: Request, progress: Progress) -> Table:
     )
 
 
-def _label_array(blocks: list[NDArray[np.str_]], columns: Columns) -> NDArray[Any]:
+def _blank_first(lines: Lines) -> bool:
+    """Blank the header, so that later lines keep their numbers; say whether it was there."""
+    for at, line in enumerate(lines.text):
+        if line.strip():
+            lines.text[at] = ""
+            return True
+    return False
+
+
+def _label_array(
+    blocks: list[NDArray[np.str_]], columns: Columns, request: Request
+) -> NDArray[Any]:
     """Return labels as float64 where every cell is a number and no class is, else as text."""
     cells = np.concatenate(blocks)
+    missing = np.flatnonzero(cells == "")
+    if len(missing):
+        rows = rows_text(missing[:SHOWN].tolist(), len(missing))
+        raise fault(
+            request.path,
+            f"labels must not be missing, but they are in {rows}, counted from 0. Drop them.",
+        )
     if any(is_number(name) for name in columns.class_names or ()):
         return cells
     distinct, where = np.unique(cells, return_inverse=True)
@@ -130,10 +151,12 @@ def _blocks_of_lines(path: Path) -> Iterator[Lines]:
             rest = whole[cut:]
             if cut:
                 text = _decode(whole[:cut], path, first=number == 1)
-                lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+                if "\r" in text:
+                    text = text.replace("\r\n", "\n").replace("\r", "\n")
+                lines = text.split("\n")
                 if not lines[-1]:
                     lines.pop()
-                yield Lines(lines, number, end)
+                yield Lines(lines, number, end, '"' in text)
                 number += len(lines)
             if not piece:
                 return
@@ -157,12 +180,11 @@ def _parse(
     kept: list[str], columns: Columns, width: int, lines: Lines, request: Request
 ) -> tuple[NDArray[np.float64], NDArray[np.str_]]:
     """Return scores and labels of the lines, or say which line is wrong and why."""
-    quoted = any('"' in line for line in kept)
-    if not quoted and any(line.count(",") != width - 1 for line in kept):
+    if not lines.quoted and {line.count(",") for line in kept} != {width - 1}:
         raise _bad_line(columns, width, lines, request)
     at = columns.label
     try:
-        if quoted:
+        if lines.quoted:
             rows = list(csv.reader(kept, strict=True))
             if any(len(row) != width for row in rows):
                 raise _bad_line(columns, width, lines, request)
@@ -202,7 +224,7 @@ def _bad_line(columns: Columns, width: int, lines: Lines, request: Request) -> P
                 f"line {number} has {len(cells)} cells, the first line has {width}. "
                 "Give every line the same number of cells.",
             )
-        if number > 1 and not all(is_number(cells[i]) for i in columns.scores):
+        if not all(is_number(cells[i]) for i in columns.scores):
             at = next(i for i in columns.scores if not is_number(cells[i]))
             return fault(
                 request.path,

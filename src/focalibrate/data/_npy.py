@@ -91,7 +91,7 @@ def read_npy_array(path: Path, *, name: str) -> NDArray[Any]:
             f"is truncated: its header promises {header.data_bytes:,} bytes of numbers, "
             f"{size - header.n_bytes:,} are there. Copy or write it again.",
         )
-    return np.memmap(
+    array: NDArray[Any] = np.memmap(
         path,
         dtype=header.dtype,
         mode="r",
@@ -99,6 +99,8 @@ def read_npy_array(path: Path, *, name: str) -> NDArray[Any]:
         shape=header.shape,
         order="F" if header.fortran else "C",
     )
+    _check_text(array, path=path, name=name)
+    return array
 
 
 def read_array(
@@ -122,7 +124,19 @@ def read_array(
         done += len(piece)
         progress(done, len(raw))
     file.read(1)  # reaching the end makes zipfile compare the checksum
-    return raw.view(header.dtype).reshape(header.shape, order="F" if header.fortran else "C")
+    array = raw.view(header.dtype).reshape(header.shape, order="F" if header.fortran else "C")
+    _check_text(array, path=path, name=name)
+    return array
+
+
+def _check_text(array: NDArray[Any], *, path: Path, name: str) -> None:
+    """Raise where an array of text holds what is no character."""
+    if array.dtype.kind != "U":
+        return
+    try:
+        array.tolist()
+    except (ValueError, SystemError) as error:  # CPython's own, for code points beyond Unicode
+        raise fault(path, f"`{name}` is damaged: {error}. Write the file again.") from error
 
 
 def read_npy(request: Request, progress: Progress) -> Table:

@@ -41,7 +41,7 @@ def read_parquet(request: Request, progress: Progress) -> Table:
     try:
         with parquet.ParquetFile(request.path) as file:
             return _read_file(file, pa, request, progress)
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise fault(
             request.path,
             f"is not a readable .parquet file ({str(error).splitlines()[0]}). "
@@ -114,7 +114,7 @@ def _read_batches(
     file: Any, pa: Any, chosen: _Chosen, *, request: Request, progress: Progress
 ) -> tuple[NDArray[Any], NDArray[Any] | None]:
     n_rows = file.metadata.num_rows
-    if n_rows == 0:
+    if n_rows <= 0:  # a damaged file may say -1
         raise fault(request.path, "holds no rows. Write at least one example.")
     dtype = score_dtype(file.schema_arrow, chosen.scores, pa, request)
     wanted = [*chosen.scores, *([chosen.label] if chosen.label is not None else [])]

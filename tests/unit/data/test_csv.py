@@ -68,6 +68,10 @@ def test_layouts(table, text, options, labels, names):
     assert found.n_classes == 2
 
 
+def test_a_header_in_quotes_only(table):
+    assert read_predictions(table('"label","logit_a","logit_b"\n1,1,2\n')).n_rows == 1
+
+
 def test_both_kinds_by_prefix(table):
     path = table("label,logit_a,logit_b,prob_a,prob_b\n1,1,2,0.5,0.5\n")
     assert read_predictions(path).kind == "logits"
@@ -120,6 +124,8 @@ def test_both_kinds_by_prefix(table):
             r"must be names of classes, but those in 3 rows \(0, 1, 2\) are not",
         ),
         ("label,logit_a\n0,1\n", {}, r"at least 2 classes, got shape \(1, 1\)"),
+        ("\n\n" + GOOD + "1,0.5,x\n", {}, r"line 6, column 3 must be a number, got 'x'"),
+        (GOOD + ",0.5,0.5\n", {}, r"labels must not be missing, but they are in row 2, counted"),
         ("label,prob_a,prob_b\n", {}, r"holds a header and no rows"),
         ("\n \n", {}, r"is empty\. Write a header and at least one example"),
         ("label;prob_a;prob_b\n", {}, r"separated by commas, but this file seems to use ';'"),
@@ -149,6 +155,8 @@ def test_blocks_do_not_matter(table, monkeypatch, chunk):
     found = read_predictions(path)
     assert_array_equal(found.scores, rows)
     assert found.labels.tolist() == [i % 3 for i in range(50)]
+    path.write_text("\n\n" + text, encoding="utf-8")
+    assert_array_equal(read_predictions(path).scores, rows)
     path.write_text(text + "ox,1,2\n", encoding="utf-8")
     with pytest.raises(PredictionFileError, match="line 52 has 3 cells"):
         read_predictions(path)

@@ -67,12 +67,25 @@ def test_errors_about_labels_name_their_file(pair):
         read_predictions(pair[0], labels_path=pair[0].with_name("gone.npy"))
 
 
+def test_labels_of_another_file_come_before_those_inside(npz, pair):
+    np.save(pair[1], np.full(30, 2))
+    found = read_predictions(npz(), labels_path=pair[1], need_labels=True)
+    assert found.labels.tolist() == [2] * 30
+
+
 def test_truncated(pair):
     pair[0].write_bytes(pair[0].read_bytes()[:-10])
     with pytest.raises(
         PredictionFileError, match=r"truncated: its header promises 360 .* 350 are"
     ):
         read_predictions(pair[0])
+
+
+def test_damaged_text(pair):
+    np.save(pair[1], np.full(30, "a"))
+    pair[1].write_bytes(pair[1].read_bytes()[:-1] + b"\xff")
+    with pytest.raises(PredictionFileError, match=r"`labels` is damaged: .*Write the file again"):
+        read_predictions(pair[0], labels_path=pair[1])
 
 
 def test_object_array(tmp_path):

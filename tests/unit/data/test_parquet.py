@@ -1,7 +1,10 @@
 import sys
+from contextlib import suppress
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
 from focalibrate.data import PredictionFileError, read_predictions
@@ -108,6 +111,12 @@ def test_bad_tables(table, columns, options, text):
     assert str(caught.value).startswith(f"{path}: ")
 
 
+def test_lists_that_change_their_length_after_a_batch(table):
+    path = table({"logits": [[1.0, 2.0]] * 65536 + [[1.0, 2.0, 3.0]] * 9})
+    with pytest.raises(PredictionFileError, match=r"but row 65536 has 3 and those before it 2\."):
+        read_predictions(path)
+
+
 def test_no_columns(table):
     with pytest.raises(PredictionFileError, match="has no columns"):
         read_predictions(table({"__index_level_0__": [1]}))
@@ -126,6 +135,19 @@ def test_truncated(table, keep):
     raw = path.read_bytes()
     path.write_bytes(raw[: int(keep if keep > 1 else len(raw) * keep)])
     with pytest.raises(PredictionFileError, match=r"is not a readable \.parquet file \(.*copy it"):
+        read_predictions(path)
+
+
+@given(flips=st.lists(st.tuples(st.integers(4, 1500), st.integers(1, 255)), max_size=4))
+def test_damage_is_never_another_error(tmp_path_factory, flips):
+    path = tmp_path_factory.mktemp("fuzz") / "val.parquet"
+    half = np.full(40, 0.5)
+    pq.write_table(pa.table({"label": ["a", "b"] * 20, "prob_a": half, "prob_b": half}), path)
+    raw = bytearray(path.read_bytes())
+    for at, bits in flips:
+        raw[at % len(raw)] ^= bits
+    path.write_bytes(raw)
+    with suppress(PredictionFileError):
         read_predictions(path)
 
 

@@ -21,6 +21,7 @@ def test_blocks_must_have_rows(val):
 
 def test_logits_are_given_as_they_are(val):
     assert as_logits(val) is val.scores
+    assert_array_equal(np.concatenate(list(logit_blocks(val, n_rows=8))), val.scores)
 
 
 def test_probabilities_become_logs_and_zero_minus_infinity(val, monkeypatch):
