@@ -148,7 +148,8 @@ class _Pair:
 
     def after(self, index: Any) -> NDArray[Any]:
         if self.given is not None:
-            return self.given[index]
+            given: NDArray[Any] = self.given[index]
+            return given
         probs: NDArray[Any] = self.chosen.calibrator.probs(self.logits[index])
         return probs
 

@@ -1,0 +1,17 @@
+// node browser/screenshot.mjs PAGE.html OUT.png [--dark] [--phone] [--print] [--clip HEIGHT]
+
+import { resolve } from 'node:path';
+import { open, withBrowser } from './chromium.mjs';
+
+const [page, out, ...flags] = process.argv.slice(2);
+const clip = flags.includes('--clip') ? Number(flags[flags.indexOf('--clip') + 1]) : null;
+const viewport = flags.includes('--phone') ? { width: 390, height: 844 } : { width: 1200, height: clip ?? 900 };
+const options = { viewport, colorScheme: flags.includes('--dark') ? 'dark' : 'light', deviceScaleFactor: flags.includes('--sharp') ? 2 : 1 };
+
+await withBrowser(options, async (context) => {
+  const tab = await open(context, resolve(page));
+  tab.on('console', (message) => console.log(message.text()));
+  await tab.waitForTimeout(300);
+  if (flags.includes('--print')) await tab.pdf({ path: out, format: 'A4', margin: { top: '12mm', bottom: '12mm', left: '12mm', right: '12mm' } });
+  else await tab.screenshot({ path: out, fullPage: clip === null });
+});

@@ -1,0 +1,258 @@
+// The charts, drawn with Observable Plot. Colours are CSS variables, so that a change of theme
+// needs no drawing.
+
+import * as Plot from '@observablehq/plot';
+import type { BinTable } from './document';
+import { percent, whole } from './format';
+import { bootstrapBand } from './metrics';
+
+export const BEFORE = 'var(--before)';
+export const AFTER = 'var(--after)';
+export const LIVE = 'var(--live)';
+
+const MARGINS = { marginLeft: 46, marginRight: 14 };
+const ticks = [0, 0.2, 0.4, 0.6, 0.8, 1];
+const asPercent = (x: number): string => `${Math.round(x * 100)}`;
+
+function labelled(plot: Element, label: string): Element {
+  const svg = plot.tagName === 'svg' ? plot : plot.querySelector('svg');
+  svg?.setAttribute('role', 'img');
+  svg?.setAttribute('aria-label', label);
+  return plot;
+}
+
+interface Bin {
+  conf: number;
+  acc: number;
+  count: number;
+  low: number;
+  high: number;
+  calibratedLow: number;
+  calibratedHigh: number;
+  tip: string;
+}
+
+function binsOf(table: BinTable): Bin[] {
+  return table.count.map((count, b) => {
+    const [conf, acc] = [table.confidence[b], table.accuracy[b]];
+    const [low, high] = bootstrapBand(count, acc);
+    const [calibratedLow, calibratedHigh] = bootstrapBand(count, conf);
+    const tip =
+      `confidence ${percent(conf)}\naccuracy ${percent(acc)} [${(low * 100).toFixed(1)}, ` +
+      `${(high * 100).toFixed(1)}]\n${whole(count)} rows`;
+    return { conf, acc, count, low, high, calibratedLow, calibratedHigh, tip };
+  });
+}
+
+export interface DiagramWords {
+  name: string;
+  x: string;
+  y: string;
+}
+
+/** Reliability diagram: accuracy against confidence of each bin, with bands. */
+export function reliability(table: BinTable, colour: string, width: number, words: DiagramWords): Element {
+  const bins = binsOf(table);
+  const most = Math.max(...bins.map((b) => b.count), 1);
+  const side = Math.min(width, 460);
+  const plot = Plot.plot({
+    ...MARGINS,
+    width,
+    height: Math.round(side * 0.86),
+    marginTop: 22,
+    marginBottom: 36,
+    x: { domain: [0, 1], ticks, tickFormat: asPercent, label: `${words.x} (%)`, labelAnchor: 'right' },
+    y: { domain: [0, 1], ticks, tickFormat: asPercent, label: `${words.y} (%)`, grid: true },
+    r: { domain: [0, most], range: [1.5, 7] },
+    marks: [
+      Plot.areaY(bins, { x: 'conf', y1: 'calibratedLow', y2: 'calibratedHigh', fill: 'var(--band)', curve: 'linear' }),
+      Plot.line([[0, 0], [1, 1]], { stroke: 'var(--muted)', strokeDasharray: '4 3' }),
+      Plot.ruleX(bins, { x: 'conf', y1: 'conf', y2: 'acc', stroke: colour, strokeWidth: 5, strokeOpacity: 0.22 }),
+      Plot.line(bins, { x: 'conf', y: 'acc', stroke: colour, strokeWidth: 1.5, strokeOpacity: 0.75 }),
+      Plot.ruleX(bins, { x: 'conf', y1: 'low', y2: 'high', stroke: colour, strokeWidth: 1.5 }),
+      Plot.dot(bins, { x: 'conf', y: 'acc', r: 'count', fill: colour, stroke: 'var(--surface)', strokeWidth: 1 }),
+      Plot.tip(bins, Plot.pointer({ x: 'conf', y: 'acc', title: 'tip', fill: 'var(--surface)', stroke: 'var(--line)' })),
+    ],
+  });
+  const worst = bins.reduce((a, b) => (Math.abs(b.acc - b.conf) * b.count > Math.abs(a.acc - a.conf) * a.count ? b : a), bins[0]);
+  const detail = worst
+    ? ` The bin that adds most to the error holds ${whole(worst.count)} rows: confidence ${percent(worst.conf)}, accuracy ${percent(worst.acc)}.`
+    : '';
+  return labelled(plot, `Reliability diagram, ${words.name}: calibration error ${percent(table.ece, 2)}.${detail}`);
+}
+
+/** Rows of each bin, under the diagram. */
+export function binCounts(table: BinTable, colour: string, width: number, name: string): Element {
+  const bins = binsOf(table);
+  const plot = Plot.plot({
+    ...MARGINS,
+    width,
+    height: 74,
+    marginTop: 16,
+    marginBottom: 8,
+    x: { domain: [0, 1], axis: null },
+    y: { label: 'rows', ticks: 2, tickFormat: 's', nice: true },
+    marks: [
+      Plot.ruleX(bins, { x: 'conf', y1: 0, y2: 'count', stroke: colour, strokeWidth: Math.max(3, (width - 60) / 60), strokeOpacity: 0.7 }),
+      Plot.ruleY([0], { stroke: 'var(--muted)' }),
+    ],
+  });
+  const counts = table.count.map((n) => whole(n)).join(', ');
+  return labelled(plot, `Rows in each bin, ${name}, from low to high confidence: ${counts}.`);
+}
+
+/** Histogram of confidence, with another as an outline behind. */
+export function confidenceHistogram(bars: number[], ghost: number[], width: number): Element {
+  const step = 1 / bars.length;
+  const data = bars.map((count, i) => ({ x1: i * step, x2: (i + 1) * step, count, ghost: ghost[i] }));
+  const plot = Plot.plot({
+    ...MARGINS,
+    width,
+    height: 130,
+    marginTop: 20,
+    marginBottom: 34,
+    x: { domain: [0, 1], ticks, tickFormat: asPercent, label: 'confidence (%)', labelAnchor: 'right' },
+    y: { label: 'rows', ticks: 3, tickFormat: 's', nice: true },
+    marks: [
+      Plot.rectY(data, { x1: 'x1', x2: 'x2', y: 'count', fill: LIVE, fillOpacity: 0.75, insetLeft: 0.5, insetRight: 0.5 }),
+      Plot.line(data.flatMap((d) => [[d.x1, d.ghost], [d.x2, d.ghost]]), { stroke: BEFORE, strokeWidth: 1.2 }),
+      Plot.ruleY([0], { stroke: 'var(--muted)' }),
+    ],
+  });
+  return labelled(plot, 'Histogram of confidence at the sliders, with the uncalibrated model as a line.');
+}
+
+export interface HeatMapData {
+  cells: { g1: number; g2: number; t1: number; t2: number; value: number }[];
+  best: { gamma: number; temperature: number; value: number };
+  ridge: { gamma: number; temperature: number }[];
+  line: { gamma: number; temperature: number }[];
+  title: string;
+}
+
+export interface HeatMap {
+  element: Element;
+  toPixels(gamma: number, temperature: number): [number, number];
+  fromPixels(x: number, y: number): [number, number];
+}
+
+/** The criterion over gamma and temperature. */
+export function heatMap(data: HeatMapData, width: number): HeatMap {
+  const values = data.cells.map((c) => c.value).sort((a, b) => a - b);
+  // The worst corner would otherwise take all the colours.
+  const high = values[Math.floor(values.length * 0.9)];
+  const gammas = data.cells.flatMap((c) => [c.g1, c.g2]);
+  const temperatures = data.cells.flatMap((c) => [c.t1, c.t2]);
+  const plot = Plot.plot({
+    ...MARGINS,
+    width,
+    height: Math.round(Math.min(width, 460) * 0.86),
+    marginTop: 22,
+    marginBottom: 36,
+    x: { domain: [Math.min(...gammas), Math.max(...gammas)], label: 'γ', labelAnchor: 'right', ticks: 6 },
+    y: { domain: [Math.min(...temperatures), Math.max(...temperatures)], label: 'T', ticks: 6 },
+    color: { scheme: 'viridis', reverse: true, type: 'sqrt', domain: [values[0], high], clamp: true },
+    marks: [
+      Plot.rect(data.cells, { x1: 'g1', x2: 'g2', y1: 't1', y2: 't2', fill: 'value', inset: -0.3 }),
+      Plot.line(data.line, { x: 'gamma', y: 'temperature', stroke: 'white', strokeWidth: 4, strokeOpacity: 0.6, clip: true }),
+      Plot.line(data.line, { x: 'gamma', y: 'temperature', stroke: 'black', strokeWidth: 1.5, strokeDasharray: '5 4', clip: true }),
+      Plot.dot(data.ridge, { x: 'gamma', y: 'temperature', r: 2.6, fill: 'white', stroke: 'black', strokeWidth: 1 }),
+      Plot.dot([data.best], { x: 'gamma', y: 'temperature', r: 9, symbol: 'star', fill: '#E69F00', stroke: 'black', strokeWidth: 1 }),
+    ],
+  });
+  const x = plot.scale('x')!;
+  const y = plot.scale('y')!;
+  labelled(plot, data.title);
+  return {
+    element: plot,
+    toPixels: (gamma, temperature) => [x.apply(gamma), y.apply(temperature)],
+    fromPixels: (px, py) => [x.invert!(px), y.invert!(py)],
+  };
+}
+
+/** Colour key of the heat map. */
+export function heatKey(low: number, high: number, title: string, tickFormat: (x: number) => string): Element {
+  const key = Plot.legend({
+    color: { scheme: 'viridis', reverse: true, type: 'sqrt', domain: [low, high], label: title, tickFormat, ticks: 4 },
+    width: 240,
+  } as Parameters<typeof Plot.legend>[0]) as Element;
+  return labelled(key, `Colours from ${tickFormat(low)} (dark is worse, light is better) to ${tickFormat(high)} or more.`);
+}
+
+export interface MapData {
+  n: number;
+  curve: { q: number; even: number; concentrated: number }[];
+  dots: { q: number; psi: number }[];
+  over: number | null;
+  under: number | null;
+}
+
+/** max q against max Psi. */
+export function confidenceMap(data: MapData, width: number): Element {
+  const marks: Plot.Markish[] = [
+    Plot.areaY(data.curve, { x: 'q', y1: 'even', y2: 'concentrated', fill: LIVE, fillOpacity: 0.13 }),
+    Plot.line([[0, 0], [1, 1]], { stroke: 'var(--muted)', strokeDasharray: '4 3' }),
+    Plot.dot(data.dots, { x: 'q', y: 'psi', r: 1.6, fill: LIVE, fillOpacity: 0.45 }),
+    Plot.line(data.curve, { x: 'q', y: 'even', stroke: LIVE, strokeWidth: 1.8 }),
+    Plot.line(data.curve, { x: 'q', y: 'concentrated', stroke: LIVE, strokeWidth: 1.2, strokeDasharray: '6 3' }),
+  ];
+  const limits = [
+    { x: data.over, text: 'τ_oc', anchor: 'end', dx: -4 },
+    { x: data.under, text: 'τ_uc', anchor: 'start', dx: 4 },
+  ] as const;
+  for (const limit of limits) {
+    if (limit.x === null) continue;
+    marks.push(
+      Plot.ruleX([limit.x], { stroke: 'var(--ink)', strokeWidth: 1 }),
+      Plot.text([limit.text], { x: limit.x, y: 1, dy: 8, dx: limit.dx, textAnchor: limit.anchor, fill: 'var(--ink)', stroke: 'var(--surface)', strokeWidth: 4, fontWeight: 600 }),
+    );
+  }
+  const plot = Plot.plot({
+    ...MARGINS,
+    width,
+    height: Math.round(Math.min(width, 460) * 0.86),
+    marginTop: 22,
+    marginBottom: 36,
+    x: { domain: [0, 1], ticks, tickFormat: asPercent, label: 'max q = max softmax(z/T) (%)', labelAnchor: 'right' },
+    y: { domain: [0, 1], ticks, tickFormat: asPercent, label: 'max Ψ (%)', grid: true },
+    marks,
+  });
+  return labelled(plot, 'Largest probability after Ψ against the largest before it, for the gamma of the slider.');
+}
+
+export interface SimplexArrow {
+  x1: number;
+  y1: number;
+  x2: number;
+  y2: number;
+}
+
+/** Three classes: arrows from raw to calibrated probabilities. */
+export function simplex(
+  arrows: SimplexArrow[],
+  dots: { x: number; y: number }[],
+  corners: string[],
+  width: number,
+): Element {
+  const h = Math.sqrt(3) / 2;
+  const size = Math.min(width, 460);
+  const plot = Plot.plot({
+    width,
+    height: Math.round(size * 0.9),
+    margin: 30,
+    aspectRatio: 1,
+    x: { domain: [0, 1], axis: null },
+    y: { domain: [0, h], axis: null },
+    marks: [
+      Plot.line([[0, 0], [1, 0], [0.5, h], [0, 0]], { stroke: 'var(--muted)' }),
+      Plot.dot(dots, { x: 'x', y: 'y', r: 1.4, fill: BEFORE, fillOpacity: 0.5 }),
+      Plot.arrow(arrows, { x1: 'x1', y1: 'y1', x2: 'x2', y2: 'y2', stroke: LIVE, strokeWidth: 1.4, headLength: 5, insetEnd: 0 }),
+      Plot.text(
+        [{ x: 0, y: 0, t: corners[0] }, { x: 1, y: 0, t: corners[1] }],
+        { x: 'x', y: 'y', text: 't', dy: 16, textAnchor: 'middle', fill: 'var(--ink)', fontSize: 12 },
+      ),
+      Plot.text([{ x: 0.5, y: h, t: corners[2] }], { x: 'x', y: 'y', text: 't', dy: -12, fill: 'var(--ink)', fontSize: 12 }),
+    ],
+  });
+  return labelled(plot, 'Simplex of three classes: arrows from the raw probabilities to those at the sliders.');
+}

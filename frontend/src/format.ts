@@ -1,0 +1,64 @@
+// Numbers as people read them.
+
+import type { Interval } from './document';
+
+export const MINUS = '\u2212';
+
+const signed = (text: string): string => text.replace('-', MINUS);
+
+export function fixed(value: number | null, digits: number): string {
+  return value === null ? '∞' : signed(value.toFixed(digits));
+}
+
+export function percent(value: number | null, digits = 1): string {
+  return value === null ? '∞' : `${signed((value * 100).toFixed(digits))}\u202f%`;
+}
+
+export function whole(value: number): string {
+  return Math.round(value).toLocaleString('en').replace(/,/g, '\u202f');
+}
+
+export interface MetricStyle {
+  title: string;
+  hint: string;
+  percent: boolean;
+  digits: number;
+}
+
+const STYLES: Record<string, MetricStyle> = {
+  adaptive_ece: { title: 'AdaECE', hint: 'calibration error, bins of equal mass', percent: true, digits: 2 },
+  ece: { title: 'ECE', hint: 'calibration error, bins of equal width', percent: true, digits: 2 },
+  classwise_ece: { title: 'Classwise ECE', hint: 'calibration error of each class, averaged', percent: true, digits: 2 },
+  smooth_ece: { title: 'Smooth ECE', hint: 'calibration error without bins', percent: true, digits: 2 },
+  mce: { title: 'MCE', hint: 'largest gap of any bin', percent: true, digits: 1 },
+  nll: { title: 'Log loss', hint: 'mean negative log likelihood, nats', percent: false, digits: 4 },
+  brier: { title: 'Brier', hint: 'mean squared distance to the label', percent: false, digits: 4 },
+  error: { title: 'Error', hint: 'share of wrong predictions', percent: true, digits: 2 },
+};
+
+/** The order of columns; metrics of a later release follow. */
+export const METRIC_ORDER = ['adaptive_ece', 'ece', 'nll', 'brier', 'classwise_ece', 'smooth_ece', 'mce', 'error'];
+
+export function metricStyle(name: string): MetricStyle {
+  return STYLES[name] ?? { title: name, hint: name, percent: false, digits: 4 };
+}
+
+export function metricValue(name: string, value: number | null): string {
+  const style = metricStyle(name);
+  return style.percent ? percent(value, style.digits) : fixed(value, style.digits);
+}
+
+export function metricRange(name: string, interval: Interval): string {
+  const style = metricStyle(name);
+  const [low, high] = [interval[1], interval[2]].map((x) =>
+    x === null ? '∞' : signed((style.percent ? x * 100 : x).toFixed(style.digits)));
+  return `[${low}, ${high}]`;
+}
+
+export function capitalised(text: string): string {
+  return text.charAt(0).toUpperCase() + text.slice(1);
+}
+
+export function clipped(text: string, length: number): string {
+  return text.length > length ? `${text.slice(0, length - 1)}…` : text;
+}

@@ -1,0 +1,38 @@
+// What the controls say, and who wants to know.
+
+import type { Binning } from './document';
+
+export interface Parameters {
+  gamma: number;
+  temperature: number;
+}
+
+export interface View {
+  binning: Binning;
+  bins: number;
+  /** class shown, or null for the top label */
+  klass: number | null;
+}
+
+/** A value that tells its listeners of every change, once a frame. */
+export class Watched<T extends object> {
+  #listeners: ((value: T) => void)[] = [];
+  #waiting = false;
+
+  constructor(public value: T) {}
+
+  set(change: Partial<T>): void {
+    this.value = { ...this.value, ...change };
+    if (this.#waiting) return;
+    this.#waiting = true;
+    requestAnimationFrame(() => {
+      this.#waiting = false;
+      for (const listener of this.#listeners) listener(this.value);
+    });
+  }
+
+  listen(listener: (value: T) => void): void {
+    this.#listeners.push(listener);
+    listener(this.value);
+  }
+}
