@@ -1,0 +1,249 @@
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy.special import softmax
+from sklearn.base import clone
+from sklearn.datasets import make_blobs
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression, RidgeClassifier
+from sklearn.metrics import log_loss
+from sklearn.model_selection import GridSearchCV, ShuffleSplit, cross_val_predict
+from sklearn.naive_bayes import GaussianNB
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from focalibrate.calibrate import fit_temperature
+from focalibrate.estimators import FocalCalibratedClassifierCV
+
+# Separable toy data has no best temperature, and says so.
+pytestmark = pytest.mark.filterwarnings("ignore::focalibrate.calibrate.CalibrationWarning")
+
+
+@pytest.fixture(scope="module")
+def blobs():
+    return make_blobs(600, centers=4, cluster_std=4.0, random_state=0)
+
+
+# Naive Bayes takes the log of a prior that zero weights brought to 0.
+@pytest.mark.filterwarnings("ignore:divide by zero encountered in log:RuntimeWarning")
+@parametrize_with_checks(
+    [
+        FocalCalibratedClassifierCV(GaussianNB(), criterion="nll", cv=2),
+        FocalCalibratedClassifierCV(RidgeClassifier(), method="temperature"),
+        FocalCalibratedClassifierCV(RidgeClassifier(), method="temperature", ensemble=False),
+        FocalCalibratedClassifierCV(GaussianNB(), method="histogram", cv=3),
+        FocalCalibratedClassifierCV(RidgeClassifier(), method="isotonic", cv=3),
+    ]
+)
+def test_scikit_learn_contract(estimator, check):
+    check(estimator)
+
+
+def test_the_defaults_fit_and_predict(blobs):
+    X, y = blobs
+    model = FocalCalibratedClassifierCV().fit(X[:200], y[:200])
+    probs = model.predict_proba(X)
+    assert [m.calibrator.kind for m in model.calibrated_classifiers_] == [
+        "focal_temperature_scaling"
+    ] * 5
+    assert_allclose(probs.sum(axis=1), 1.0, rtol=1e-12)
+    assert model.score(X, y) > 1.4 / model.classes_.size
+
+
+def test_one_calibrator_is_fitted_on_held_out_logits(blobs):
+    X, y = blobs
+    model = FocalCalibratedClassifierCV(LogisticRegression(), method="temperature", ensemble=False)
+    model.fit(X, y)
+    logits = cross_val_predict(LogisticRegression(), X, y, method="decision_function")
+    temperature = fit_temperature(logits, y).temperature
+    (member,) = model.calibrated_classifiers_
+    assert_allclose(member.calibrator.temperature, temperature, rtol=1e-6)
+    full = LogisticRegression().fit(X, y).decision_function(X)
+    assert_allclose(model.predict_proba(X), softmax(full / temperature, axis=1), rtol=1e-5)
+
+
+def test_an_ensemble_averages_its_members(blobs):
+    X, y = blobs
+    model = FocalCalibratedClassifierCV(GaussianNB(), method="temperature", cv=3).fit(X, y)
+    members = [
+        m.calibrator.probs(np.log(np.maximum(m.estimator.predict_proba(X), 2.3e-16)))
+        for m in model.calibrated_classifiers_
+    ]
+    assert_allclose(model.predict_proba(X), np.mean(members, axis=0), rtol=1e-10)
+
+
+@pytest.mark.parametrize("wrap", [FrozenEstimator, lambda m: m], ids=["frozen", "prefit"])
+def test_a_fitted_classifier_is_not_trained_again(blobs, wrap):
+    X, y = blobs
+    base = GaussianNB().fit(X[:300], y[:300])
+    theta = base.theta_.copy()
+    cv = 5 if wrap is FrozenEstimator else "prefit"
+    model = FocalCalibratedClassifierCV(wrap(base), method="temperature", cv=cv)
+    model.fit(X[300:], y[300:])
+    logits = np.log(base.predict_proba(X[300:]))
+    assert_allclose(
+        model.calibrated_classifiers_[0].calibrator.temperature,
+        fit_temperature(logits, y[300:]).temperature,
+        rtol=1e-6,
+    )
+    assert (base.theta_ == theta).all()
+    assert model.n_features_in_ == 2
+
+
+def test_a_fitted_classifier_keeps_classes_the_rows_lack(blobs):
+    X, y = blobs
+    base = GaussianNB().fit(X, y)
+    model = FocalCalibratedClassifierCV(base, method="temperature", cv="prefit")
+    model.fit(X[y > 0], y[y > 0])
+    assert model.classes_.tolist() == [0, 1, 2, 3]
+    assert model.predict_proba(X).shape == (600, 4)
+
+
+def test_calibration_lowers_the_log_loss_of_an_overconfident_classifier():
+    X, y = make_blobs(2000, n_features=2, centers=2, cluster_std=6.0, random_state=1)
+    X = np.repeat(X, 10, axis=1)  # naive Bayes counts every copy as new evidence
+    raw = GaussianNB().fit(X[:1000], y[:1000]).predict_proba(X[1000:])
+    for method in ("temperature", "focal_temperature", "isotonic"):
+        model = FocalCalibratedClassifierCV(GaussianNB(), method=method, cv=3)
+        model.fit(X[:1000], y[:1000])
+        assert log_loss(y[1000:], model.predict_proba(X[1000:])) < 0.8 * log_loss(y[1000:], raw)
+
+
+@pytest.mark.parametrize(
+    "base",
+    [
+        SVC(),
+        RandomForestClassifier(10, random_state=0),
+        KNeighborsClassifier(),
+        make_pipeline(StandardScaler(), RidgeClassifier()),
+    ],
+    ids=lambda b: type(b).__name__,
+)
+@pytest.mark.parametrize("n_classes", [2, 4])
+def test_any_classifier_and_string_labels(blobs, base, n_classes):
+    X, y = blobs
+    X, y = X[y < n_classes], np.array(["d", "a", "c", "b"])[y[y < n_classes]]
+    model = FocalCalibratedClassifierCV(base, method="temperature", cv=3).fit(X, y)
+    assert model.classes_.tolist() == sorted(set(y))
+    agreement = np.mean(model.predict(X) == clone(base).fit(X, y).predict(X))
+    assert agreement > 0.75
+    assert model.score(X, y) > 1.4 / model.classes_.size
+
+
+def test_grid_search_over_pipeline_and_method(blobs):
+    X, y = blobs
+    model = make_pipeline(
+        StandardScaler(), FocalCalibratedClassifierCV(GaussianNB(), method="temperature", cv=2)
+    )
+    grid = {
+        "focalcalibratedclassifiercv__method": ["identity", "temperature"],
+        "focalcalibratedclassifiercv__estimator__var_smoothing": [1e-9, 1e-3],
+    }
+    search = GridSearchCV(model, grid, scoring="neg_log_loss", cv=2).fit(X, y)
+    assert len(search.cv_results_["params"]) == 4
+    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+
+
+@pytest.mark.parametrize("ensemble", [True, False])
+@pytest.mark.parametrize("method", ["temperature", "isotonic", "vector"])
+@pytest.mark.filterwarnings("ignore:The least populated class:UserWarning")
+def test_a_class_missing_from_folds(blobs, method, ensemble):
+    X, y = blobs
+    keep = np.flatnonzero(y < 3)
+    rare = np.flatnonzero(y == 3)[:1]
+    X, y = X[np.r_[keep, rare]], y[np.r_[keep, rare]]
+    model = FocalCalibratedClassifierCV(GaussianNB(), method=method, cv=3, ensemble=ensemble)
+    model.fit(X, y)
+    probs = model.predict_proba(X)
+    assert probs.shape == (len(y), 4)
+    assert_allclose(probs.sum(axis=1), 1.0, rtol=1e-10)
+    if ensemble:  # of three classifiers one has never seen the class
+        sizes = sorted(len(m.estimator.classes_) for m in model.calibrated_classifiers_)
+        assert sizes == [3, 4, 4]
+
+
+def test_splits_need_not_cover_every_row(blobs):
+    X, y = blobs
+    split = ShuffleSplit(2, test_size=0.3, random_state=0)
+    model = FocalCalibratedClassifierCV(
+        GaussianNB(), method="temperature", cv=split, ensemble=False
+    ).fit(X, y)
+    assert len(model.calibrated_classifiers_) == 1
+
+
+def test_whole_weights_are_repeated_rows(blobs):
+    X, y = blobs[0][:300], blobs[1][:300]
+    weights = np.random.default_rng(0).integers(0, 4, 300)
+    base = GaussianNB().fit(*blobs)
+    model = FocalCalibratedClassifierCV(FrozenEstimator(base), method="temperature")
+    weighted = clone(model).fit(X, y, sample_weight=weights).predict_proba(X)
+    repeated = clone(model).fit(X.repeat(weights, axis=0), y.repeat(weights)).predict_proba(X)
+    assert_allclose(weighted, repeated, rtol=1e-12)
+
+
+def test_weights_do_not_reach_a_classifier_that_takes_none(blobs):
+    X, y = blobs
+    model = FocalCalibratedClassifierCV(KNeighborsClassifier(), method="temperature", cv=2)
+    even = model.fit(X, y).predict_proba(X)
+    skewed = model.fit(X, y, sample_weight=1.0 + 9.0 * (y == 0)).predict_proba(X)
+    assert (np.argsort(even, axis=1)[:, -1] == np.argsort(skewed, axis=1)[:, -1]).mean() > 0.95
+    assert np.abs(even - skewed).max() > 1e-3
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"method": "platt"}, r"`method` must be one of identity, .*; got 'platt'"),
+        ({"method": "posterior"}, r"`gamma` must be given for method='posterior', got None"),
+        (
+            {"method": "vector", "criterion": "nll"},
+            r"`criterion` must be None for method='vector', got 'nll'",
+        ),
+        ({"gamma": 2.0}, r"`gamma` must be None for method='focal_temperature', got 2.0"),
+        ({"cv": "prefit", "estimator": None}, r"`estimator` must be a fitted classifier"),
+    ],
+)
+def test_options_that_do_not_fit_together(blobs, options, message):
+    model = FocalCalibratedClassifierCV(GaussianNB(), cv=2).set_params(**options)
+    with pytest.raises(ValueError, match=message):
+        model.fit(*blobs)
+
+
+@pytest.mark.parametrize(
+    ("weights", "message"),
+    [
+        (np.ones(3), r"`sample_weight` must have shape \(600,\), one a row, got \(3,\)"),
+        (-np.ones(600), r"`sample_weight` must be finite numbers >= 0 .* from -1 to -1"),
+        (np.full(600, np.nan), r"`sample_weight` must be finite"),
+    ],
+)
+def test_bad_weights(blobs, weights, message):
+    with pytest.raises(ValueError, match=message):
+        FocalCalibratedClassifierCV(GaussianNB()).fit(*blobs, sample_weight=weights)
+
+
+def test_one_class_and_unknown_classes_are_refused(blobs):
+    X, y = blobs
+    with pytest.raises(ValueError, match="at least two classes, found only one class"):
+        FocalCalibratedClassifierCV(GaussianNB()).fit(X, np.zeros(600, dtype=int))
+    base = GaussianNB().fit(X[y < 3], y[y < 3])
+    with pytest.raises(ValueError, match=r"classes the estimator knows, found \[3\]"):
+        FocalCalibratedClassifierCV(base, cv="prefit").fit(X, y)
+
+
+def test_scores_of_pairs_of_classes_are_refused(blobs):
+    model = FocalCalibratedClassifierCV(SVC(decision_function_shape="ovo"), cv=2)
+    with pytest.raises(ValueError, match=r"shape \[N, 4\], but SVC gives \(300, 6\)"):
+        model.fit(*blobs)
+
+
+def test_a_fold_without_a_row_to_calibrate_on_is_refused(blobs):
+    X, y = blobs
+    split = [(np.flatnonzero(y < 3), np.flatnonzero(y == 3))]
+    model = FocalCalibratedClassifierCV(GaussianNB(), method="temperature", cv=split)
+    with pytest.raises(ValueError, match="`y` must leave rows to calibrate on"):
+        model.fit(X, y)
