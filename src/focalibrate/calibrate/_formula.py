@@ -31,8 +31,8 @@ class Recovered:
 class CurveTables:
     """Curves of `K` classes, padded on the right to one length.
 
-    Isotonic: ``count`` knots are ``<= p``; the curve is linear from knot ``count - 1`` to the
-    next, and the knots end with one at infinity. Histogram: ``count`` inner edges are ``< p``,
+    Isotonic: ``count >= 1`` knots are ``<= p``; the curve is linear from knot ``count - 1`` to
+    the next, as the knots begin below 0 and end at infinity. Histogram: ``count`` inner edges are ``< p``,
     and ``values[count]`` is the frequency.
     """
 
@@ -60,8 +60,11 @@ def formula_of(calibrator: Calibrator) -> Recovered | VectorScaling | CurveTable
         case VectorScaling():
             return calibrator
         case IsotonicCalibration(scores, values):
-            length = max(map(len, scores)) + 1
-            return CurveTables(_padded(scores, length, np.inf), _padded(values, length), True)
+            # Flat from a knot below every probability, so that each lies between two knots.
+            x = tuple((-1.0, *row) for row in scores)
+            y = tuple((row[0], *row) for row in values)
+            length = max(map(len, x)) + 1
+            return CurveTables(_padded(x, length, np.inf), _padded(y, length), True)
         case HistogramBinning(edges, values):
             inner = tuple(x[1:-1] for x in edges)
             length = max(1, *map(len, inner))

@@ -146,7 +146,6 @@ def _binned(nodes: Nodes, p: str, tables: CurveTables) -> str:
 
 
 def _interpolated(nodes: Nodes, p: str, tables: CurveTables) -> str:
-    p = nodes("Max", p, nodes.constant(tables.knots[:, 0]))
     after = _count(nodes, p, tables.knots, op="LessOrEqual")
     before = nodes("Sub", after, nodes.constant(1, np.int64))
     x0, x1 = (_entries(nodes, tables.knots, i) for i in (before, after))

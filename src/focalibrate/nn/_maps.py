@@ -137,9 +137,9 @@ class Curves(nn.Module):
         return log_probs.to(z.dtype)
 
     def _interpolated(self, p: Tensor) -> Tensor:
-        p = torch.maximum(p, self.knots[:, :1])
-        count = torch.searchsorted(self.knots, p.detach(), right=True)
-        after = count.clamp(max=self.knots.size(1) - 1)
+        # The last knot is at infinity; only nan, sorted behind it, would be beyond the table.
+        after = torch.searchsorted(self.knots, p.detach(), right=True)
+        after = after.clamp(max=self.knots.size(1) - 1)
         before = after - 1
         x0, x1 = self.knots.gather(1, before), self.knots.gather(1, after)
         y0, y1 = self.values.gather(1, before), self.values.gather(1, after)
