@@ -11,7 +11,7 @@ import onnx
 from onnx import GraphProto, ModelProto, TensorProto, ValueInfoProto, helper
 
 from focalibrate.calibrate import Calibrator, VectorScaling
-from focalibrate.calibrate._formula import CurveTables, Recovered, formula_of
+from focalibrate.calibrate._formula import Recovered, formula_of
 from focalibrate.deploy._graph import Nodes, curves_read, recovered, vector_scaled
 
 OPSET = 17
@@ -34,8 +34,9 @@ def calibrator_to_onnx(calibrator: Calibrator, path: str | os.PathLike[str]) -> 
 
     Numerics:
         Float32, with the same care as `focalibrate.theory`: within 1e-6 of float64 NumPy for
-        rows saturated up to gaps of 1e4. Curves and histograms are read in float64, so that
-        no probability falls on the other side of an edge.
+        rows saturated up to gaps of 1e4. Kinds with parameters of each class are computed in
+        float64: a scaled logit of 100 would be off by 1e-5 in float32, and a probability
+        could fall on the other side of a bin's edge.
 
     Example:
         >>> import tempfile
@@ -86,7 +87,7 @@ def attach_to_onnx(
         The name of the new output.
 
     Numerics:
-        Computed in float32, for double logits in double; else as `calibrator_to_onnx`.
+        As `calibrator_to_onnx`; double logits are computed in double.
     """
     source, target = Path(model_path), Path(out_path)
     content = source.read_bytes()
@@ -128,7 +129,7 @@ def _append(
     """Append the nodes from `logits` to `probs`, and `probs` as an output."""
     formula = formula_of(calibrator)
     given = logits.type.tensor_type.elem_type
-    is_double = given == TensorProto.DOUBLE or isinstance(formula, CurveTables)
+    is_double = given == TensorProto.DOUBLE or not isinstance(formula, Recovered)
     nodes = Nodes(prefix, opset=opset, dtype=np.float64 if is_double else np.float32)
     z = nodes("Cast", logits.name, to=TensorProto.DOUBLE if is_double else TensorProto.FLOAT)
     if isinstance(formula, Recovered):
