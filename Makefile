@@ -9,7 +9,7 @@ BENCH := .venv-bench
 .PHONY: demo test lint bench clean
 
 demo: $(VENV)/.core
-	$(BIN)/focalibrate demo
+	$(BIN)/focalibrate demo --force
 
 test: $(VENV)/.dev
 	$(BIN)/python -m pytest -n 2 --cov --cov-report=term:skip-covered

@@ -53,9 +53,10 @@ def log_simplex(logits: Array) -> LogSimplex:
     is_top = classes == xp.argmax(logits, axis=-1, keepdims=True)
     # Not `max`: where several classes tie, its derivative is shared out among them.
     z_top = xp.sum(xp.where(is_top, logits, xp.zeros_like(logits)), axis=-1, keepdims=True)
-    others = xp.where(is_top, xp.full_like(logits, -xp.inf), logits)
-    s = xp.expand_dims(logsumexp(others), axis=-1) - z_top
-    log_v = (logits - z_top) + log_sigmoid(-s)
+    # Before the sum, not after it: a constant added to a row must cost no digits.
+    gaps = logits - z_top
+    s = xp.expand_dims(logsumexp(xp.where(is_top, xp.full_like(gaps, -xp.inf), gaps)), axis=-1)
+    log_v = gaps + log_sigmoid(-s)
     is_major = is_top & (s < 0)
     v = xp.where(is_major, xp.zeros_like(log_v), xp.exp(log_v))
     log_rest = xp.where(is_major, log_sigmoid(s), xp.log1p(-v))

@@ -25,15 +25,16 @@ def test_every_python_block_runs(block, tmp_path):
     )
 
 
-def test_the_demo_prints_the_table_shown():
+def test_the_demo_prints_the_table_shown(tmp_path):
     rows = re.compile(r"│ (\S.*?) +│ +([\d.]+)% │ +([\d.]+) │ +([\d.]+)% │")
     shown = rows.findall(README)
-    found = rows.findall(CliRunner().invoke(main, ["demo"]).output)
-    assert len(shown) == 3
+    done = CliRunner().invoke(main, ["demo", "-o", str(tmp_path / "demo")])
+    found = rows.findall(done.output)
+    assert len(shown) > 3
     assert [row[0] for row in found] == [row[0] for row in shown]
     # L-BFGS may end a hair elsewhere on another machine.
     for got, want in zip(found, shown, strict=True):
-        assert_allclose([float(x) for x in got[1:]], [float(x) for x in want[1:]], atol=0.03)
+        assert_allclose([float(x) for x in got[1:]], [float(x) for x in want[1:]], atol=0.05)
 
 
 def test_every_command_of_the_readme_exists():

@@ -3,7 +3,7 @@
 import json
 import math
 import os
-import tempfile
+import secrets
 from abc import ABC, abstractmethod
 from dataclasses import fields
 from pathlib import Path
@@ -62,13 +62,14 @@ class Calibrator(ABC):
         """
         target = Path(path)
         text = json.dumps(self.to_dict(), indent=1, allow_nan=False) + "\n"
-        handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+        # Not `mkstemp`: its files can be read by nobody else, whatever the umask says.
+        beside = target.with_name(f".{target.name}.{os.getpid()}.{secrets.token_hex(4)}")
         try:
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
+            with beside.open("x", encoding="utf-8") as file:
                 file.write(text)
-            Path(name).replace(target)
+            beside.replace(target)
         except BaseException:
-            Path(name).unlink(missing_ok=True)
+            beside.unlink(missing_ok=True)
             raise
 
     def to_torch(self) -> "CalibratorModule":

@@ -34,20 +34,20 @@ class Candidate:
 
 CANDIDATES: dict[str, Candidate] = {
     "identity": Candidate("identity", "uncalibrated", 0),
-    "posterior": Candidate("posterior", "posterior recovery Ψ", 1, needs_gamma=True),
-    "temperature": Candidate("temperature", "temperature by log loss", 2),
-    "temperature_ece": Candidate("temperature", "temperature by ECE", 3, is_by_ece=True),
+    "posterior": Candidate("posterior", "posterior recovery", 1, needs_gamma=True),
+    "temperature": Candidate("temperature", "temperature (NLL)", 2),
+    "temperature_ece": Candidate("temperature", "temperature (ECE)", 3, is_by_ece=True),
     "focal_loss_temperature": Candidate(
-        "focal_loss_temperature", "temperature by focal loss and Ψ", 3, needs_gamma=True
+        "focal_loss_temperature", "focal-loss temperature", 3, needs_gamma=True
     ),
     "focal_temperature_nll": Candidate(
         "focal_temperature",
-        "focal temperature by log loss",
+        "focal temperature (NLL)",
         4,
         (("criterion", "nll"), ("search", "continuous")),
     ),
     "focal_temperature": Candidate(
-        "focal_temperature", "focal temperature by ECE", 5, is_by_ece=True
+        "focal_temperature", "focal temperature (ECE)", 5, is_by_ece=True
     ),
     "vector": Candidate("vector", "vector scaling", 6),
     "histogram": Candidate("histogram", "histogram binning", 7),
@@ -112,7 +112,7 @@ def compare(
     criterion: Literal["adaptive_ece", "ece"] = "adaptive_ece",
     n_bins: int = 15,
     n_folds: int = 5,
-    n_resamples: int = 500,
+    n_resamples: int = 300,
     seed: int = 0,
     progress: Callable[[str], None] | None = None,
 ) -> Comparison:
@@ -128,7 +128,7 @@ def compare(
         methods: names of `CANDIDATES`. Default: all of them that can be fitted; those that need
             the training exponent only where `trained_gamma` is given.
         trained_gamma: exponent of the focal loss the model was trained with.
-        criterion: which error the methods fitted "by ECE" minimise.
+        criterion: which error the methods marked (ECE) minimise.
         n_bins: bins of the binned metrics and of that criterion.
         n_folds: parts of the cross-fit.
         n_resamples: bootstrap resamples behind every interval.

@@ -8,9 +8,25 @@ from focalibrate.cli._group import LazyCommand, LazyGroup
 __all__ = ["main"]
 
 COMMANDS = {
+    "apply": LazyCommand(
+        "focalibrate.cli.apply:apply_command",
+        "Write calibrated probabilities for a file of predictions.",
+    ),
+    "calibrate": LazyCommand(
+        "focalibrate.cli.calibrate:calibrate_command",
+        "Judge predictions, find the best calibrator, write it and a report.",
+    ),
+    "compare": LazyCommand(
+        "focalibrate.cli.compare:compare_command",
+        "Compare two models or two calibrators on the same labels.",
+    ),
     "demo": LazyCommand(
         "focalibrate.cli.demo:demo_command",
         "Show on simulated data what focal training does, and undo it.",
+    ),
+    "evaluate": LazyCommand(
+        "focalibrate.cli.evaluate:evaluate_command",
+        "Print how honest a file of predictions is.",
     ),
     "theory": LazyCommand(
         "focalibrate.cli.theory:theory_command",
@@ -26,6 +42,7 @@ def main() -> None:
 
     \b
     Example:
-        focalibrate theory
-        focalibrate theory 003-prop-5 --json
+        focalibrate demo
+        focalibrate calibrate val.npz --test test.npz -o report
+        focalibrate apply report/calibrator.json new.npz -o calibrated.npz
     """

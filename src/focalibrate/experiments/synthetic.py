@@ -5,8 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from focalibrate.metrics import ReliabilityTable, ece, error_rate, kl_divergence
-from focalibrate.theory import phi, recover_log_posterior
+from focalibrate.theory import phi
 from focalibrate.theory.focal import focal_term
 
 _Float = NDArray[np.float64]
@@ -30,17 +29,6 @@ class Problem:
     """shape ``[N, 3]``"""
 
 
-@dataclass(frozen=True)
-class Judged:
-    """Probabilities held against the truth."""
-
-    name: str
-    error: float
-    kl_divergence: float
-    ece: float
-    table: ReliabilityTable
-
-
 def posterior_at(x: _Float) -> _Float:
     r"""Return :math:`P(y \mid x)` of three equally likely, overlapping Gaussian classes."""
     log_density = -0.5 * ((x[:, None] - MEANS) / SCALES) ** 2 - np.log(SCALES)
@@ -49,7 +37,7 @@ def posterior_at(x: _Float) -> _Float:
     return result
 
 
-def sample(n: int, *, seed: int) -> Problem:
+def sample(n: int, *, seed: int | list[int]) -> Problem:
     """Return `n` examples drawn from the three classes."""
     rng = np.random.default_rng(seed)
     labels = rng.integers(3, size=n)
@@ -123,38 +111,34 @@ def train(problem: Problem, *, gamma: float) -> _Float:
     return values
 
 
-def judge(problem: Problem, probs: _Float, *, name: str) -> Judged:
-    """Return how `probs` meet the labels and the truth."""
-    return Judged(
-        name,
-        error_rate(probs, problem.labels),
-        kl_divergence(problem.posterior, probs),
-        ece(probs, problem.labels),
-        ReliabilityTable.of(probs, problem.labels, n_bins=10),
-    )
+@dataclass(frozen=True)
+class Simulated:
+    """Models trained where the truth is known, and what they say of examples they never saw."""
+
+    validation: Problem
+    test: Problem
+    validation_logits: _Float
+    """of the model trained with focal loss, ``[N, 3]``"""
+    test_logits: _Float
+    plain_test_logits: _Float
+    """of the model trained with cross-entropy"""
 
 
-def run(*, gamma: float, n: int, seed: int) -> list[Judged]:
-    """Train by cross-entropy and by focal loss; judge both, and the second after recovery.
+def simulate(*, gamma: float, n: int, seed: int) -> Simulated:
+    """Train by focal loss and by cross-entropy on `n` examples; score `n` others, twice.
 
     Args:
         gamma: exponent of the focal loss, ``> 0``.
-        n: number of training examples, and of test examples.
-        seed: of both samples.
-
-    Returns:
-        Cross-entropy, focal loss as it is, focal loss after Ψ, on the same test examples.
+        n: number of training, of validation and of test examples.
+        seed: of the three samples.
     """
-    training, test = sample(n, seed=seed), sample(n, seed=seed + 1)
-    position = Position.of(test.x)
-    plain = position.curve(train(training, gamma=0.0))
-    focal = position.curve(train(training, gamma=gamma))
-    judged = [
-        (plain, 0.0, "cross-entropy"),
-        (focal, 0.0, f"focal loss, γ={gamma:g}"),
-        (focal, gamma, f"focal loss, γ={gamma:g}, then Ψ"),
-    ]
-    return [
-        judge(test, np.exp(recover_log_posterior(logits, undo)), name=name)
-        for logits, undo, name in judged
-    ]
+    training, validation, test = (sample(n, seed=[seed, part]) for part in range(3))
+    focal, plain = train(training, gamma=gamma), train(training, gamma=0.0)
+    at_test = Position.of(test.x)
+    return Simulated(
+        validation,
+        test,
+        Position.of(validation.x).curve(focal),
+        at_test.curve(focal),
+        at_test.curve(plain),
+    )

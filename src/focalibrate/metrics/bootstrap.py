@@ -223,4 +223,8 @@ def _limits(
         return estimate, estimate
     tail = (1.0 - level) / 2.0
     low, high = (float(q) for q in np.quantile(values, [tail, 1.0 - tail]))
-    return (low, high) if interval == "percentile" else (2 * estimate - high, 2 * estimate - low)
+    if interval == "basic":
+        low, high = 2 * estimate - high, 2 * estimate - low
+    # A small error is biased upwards so much that its interval can lie wholly below it: stretched
+    # to hold the estimate it covers no less, and does not look like a mistake.
+    return min(low, estimate), max(high, estimate)

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Literal, get_args
 
 import numpy as np
@@ -70,7 +71,7 @@ class Scorecard:
 
 
 def scorecard(
-    probs: Array, labels: Array, *, n_bins: int = 15, n_resamples: int = 500, seed: int = 0
+    probs: Array, labels: Array, *, n_bins: int = 15, n_resamples: int = 300, seed: int = 0
 ) -> Scorecard:
     """Return every metric of `probs`, resampled so that cards can be compared in pairs.
 
@@ -100,6 +101,8 @@ def scorecard(
         draws = replicates(metric, probs, labels, n_resamples=n_resamples, seed=seed, **options)
         return metric(probs, labels, **options), draws
 
+    for name in ("scipy.fft", "scipy.optimize", "scipy.sparse"):
+        import_module(name)  # once, here: two threads that import SciPy at a time can see half
     rows, targets = read(probs, labels)
     confidence, _ = top_label(rows, targets)
     with ThreadPoolExecutor(max_workers=2) as pool:

@@ -13,7 +13,7 @@ def problem(n, *, scale, seed=0):
 def test_a_calibrated_model_is_left_alone():
     choice = choose(compare(*problem(1500, scale=1.0), n_resamples=200))
     assert choice.row.method == "identity"
-    assert "not simpler: temperature by log loss" in choice.reason
+    assert "not simpler: temperature (NLL)" in choice.reason
 
 
 def test_an_overconfident_model_gets_the_simplest_cure():

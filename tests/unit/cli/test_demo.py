@@ -1,43 +1,43 @@
 import json
-import subprocess
-import sys
-
-from click.testing import CliRunner
-
-from focalibrate.cli import main
 
 
-def test_figures_fall_as_promised():
-    done = CliRunner().invoke(main, ["demo", "--examples", "2000", "--json"])
-    assert done.exit_code == 0
-    plain, raw, recovered = json.loads(done.output)
+def test_the_truth_is_met_and_files_are_written(cli, tmp_path):
+    done = cli("demo", "--examples", "1000", "--json")
+    plain, raw, recovered, *_ = json.loads(done.stdout)
     assert recovered["error"] == raw["error"]
     assert recovered["kl_divergence"] < 0.2 * raw["kl_divergence"]
-    assert plain["name"] == "cross-entropy"
+    assert plain["method"] == "cross-entropy"
+    assert sorted(p.name for p in (tmp_path / "focalibrate-demo").iterdir()) == [
+        "calibrator.json",
+        "report.html",
+        "results.json",
+        "test.npz",
+        "val.npz",
+    ]
 
 
-def test_table_and_two_charts(tmp_path):
-    done = subprocess.run(
-        [sys.executable, "-m", "focalibrate", "demo", "--examples", "2000"],
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-        check=True,
-    )
-    assert "\x1b[" not in done.stdout  # no colours when piped
+def test_it_ends_with_three_commands_that_work(cli, tmp_path):
+    done = cli("demo", "--examples", "500")
+    assert "\x1b[" not in done.stdout
     assert done.stdout.count("accuracy █ where the model said |") == 2
-    assert "It changes no prediction" in done.stdout
-    assert list(tmp_path.iterdir()) == []
+    lines = [line.strip() for line in done.stdout.splitlines()]
+    commands = [line.split()[1:] for line in lines if line.startswith("focalibrate ")]
+    assert [command[0] for command in commands] == ["evaluate", "calibrate", "apply"]
+    for command in commands:
+        cli(*command)
+    refused = cli("demo", ok=False)
+    assert refused.returncode == 1
+    assert "--force" in refused.stderr
 
 
-def test_same_seed_same_figures():
+def test_same_seed_same_figures(cli):
     once, again = (
-        CliRunner().invoke(main, ["demo", "--examples", "500", "--json"]).output for _ in range(2)
+        cli("demo", "--examples", "200", "--json", "-o", out).stdout for out in ("a", "b")
     )
     assert once == again
 
 
-def test_bad_options_are_refused():
-    done = CliRunner().invoke(main, ["demo", "--gamma", "0"])
-    assert done.exit_code == 2
-    assert "--gamma" in done.output
+def test_bad_options_are_refused(cli):
+    done = cli("demo", "--gamma", "0", ok=False)
+    assert done.returncode == 2
+    assert "--gamma" in done.stderr

@@ -57,6 +57,17 @@ def test_the_focal_minimiser_minimises_its_expectation(gamma):
         assert focal_loss(z, eta, gamma=gamma) > best
 
 
+@pytest.mark.parametrize("shift", [-1e4, 1e4])
+@pytest.mark.parametrize("gamma", [0.0, 0.5, 5.0])
+def test_a_constant_added_to_a_row_costs_no_digits(shift, gamma):
+    rng = np.random.default_rng(0)
+    z = np.round(rng.normal(size=(50, 5)) * 8 * 2**20) / 2**20  # exact after the shift
+    y = rng.integers(5, size=50)
+    for labels in (y, np.eye(5)[y]):
+        got, want = (focal_loss(x, labels, gamma=gamma) for x in (z + shift, z))
+        assert_allclose(got, want, rtol=1e-13)
+
+
 def test_one_hot_targets_equal_class_indices():
     rng = np.random.default_rng(0)
     z, y = rng.normal(size=(6, 5)) * 30, rng.integers(5, size=6)

@@ -1,0 +1,142 @@
+import json
+import os
+
+import numpy as np
+import pytest
+
+from focalibrate.calibrate import Calibrator, fit_temperature
+
+QUICK = ("--methods", "temperature", "--resamples", "20")
+
+
+def test_the_main_job(cli, val, examples, tmp_path):
+    done = cli("calibrate", "val.npz", "--resamples", "20", "-o", "out")
+    assert sorted(p.name for p in (tmp_path / "out").iterdir()) == [
+        "calibrator.json",
+        "report.html",
+        "results.json",
+    ]
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["out", "val.npz"]
+    record = json.loads((tmp_path / "out/results.json").read_text())
+    assert record["comparison"]["judged_on"] == "cross-fit"
+    assert "judged by cross-fit" in done.stdout
+    assert record["verdict"] in " ".join(done.stdout.split())
+    assert record["verdict"].startswith("overconfident by")
+    chosen = Calibrator.load(tmp_path / "out/calibrator.json")
+    assert chosen.to_dict() == record["calibrator"]
+    assert "\x1b[" not in done.stdout
+    assert record["made_with"]["command"].startswith("focalibrate calibrate val.npz")
+    assert len(record["made_with"]["files"][0]["sha256"]) == 64
+
+
+def test_a_test_file_is_judged_on(cli, val, examples, tmp_path):
+    np.savez(tmp_path / "test.npz", logits=examples.logits[:150], labels=examples.labels[:150])
+    done = cli("calibrate", "val.npz", "--test", "test.npz", *QUICK, "--json")
+    record = json.loads(done.stdout)
+    assert (record["comparison"]["judged_on"], record["comparison"]["n_judged"]) == ("test", 150)
+    want = fit_temperature(examples.logits, examples.labels)
+    assert record["calibrator"] == want.to_dict()
+
+
+def test_nothing_is_overwritten_without_force(cli, val, tmp_path):
+    cli("calibrate", "val.npz", *QUICK, "-o", "out")
+    before = (tmp_path / "out/calibrator.json").stat().st_mtime_ns
+    done = cli("calibrate", "val.npz", *QUICK, "-o", "out", ok=False)
+    assert done.returncode == 1
+    assert "Pass --force to replace them" in done.stderr
+    assert (tmp_path / "out/calibrator.json").stat().st_mtime_ns == before
+    cli("calibrate", "val.npz", *QUICK, "-o", "out", "--force")
+
+
+def test_a_failing_write_leaves_nothing(cli, val, tmp_path):
+    (tmp_path / "out").write_text("a file")
+    done = cli("calibrate", "val.npz", *QUICK, "-o", "out", ok=False)
+    assert done.returncode == 1
+    assert "exists and is no folder" in done.stderr
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["out", "val.npz"]
+
+
+def test_onnx_comes_on_request(cli, val, tmp_path):
+    pytest.importorskip("onnx")
+    cli("calibrate", "val.npz", *QUICK, "--onnx", "-o", "out")
+    assert (tmp_path / "out/calibrator.onnx").stat().st_size > 100
+
+
+def test_files_follow_the_umask(cli, val, tmp_path):
+    old = os.umask(0o022)
+    try:
+        cli("calibrate", "val.npz", *QUICK, "-o", "out")
+    finally:
+        os.umask(old)
+    modes = {p.name: oct(p.stat().st_mode & 0o777) for p in (tmp_path / "out").iterdir()}
+    assert set(modes.values()) == {"0o644"}, modes
+
+
+def test_every_format_gives_the_same_calibrator(cli, examples, tmp_path):
+    logits, labels = examples.logits, examples.labels
+    np.save(tmp_path / "val.npy", logits)
+    np.save(tmp_path / "y.npy", labels)
+    header = "label,logit_a,logit_b,logit_c\n"
+    rows = [
+        f"{y}," + ",".join(map(repr, map(float, z))) for z, y in zip(logits, labels, strict=True)
+    ]
+    (tmp_path / "val.csv").write_text(header + "\n".join(rows) + "\n")
+    pa = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    columns = {f"logit_{k}": logits[:, k] for k in range(3)} | {"label": labels}
+    parquet.write_table(pa.table(columns), tmp_path / "val.parquet")
+    for name, extra in (
+        ("val.npy", ("--labels", "y.npy", "--input", "logits")),
+        ("val.csv", ()),
+        ("val.parquet", ()),
+    ):
+        record = json.loads(
+            cli("calibrate", name, *extra, *QUICK, "-o", name[4:], "--json").stdout
+        )
+        want = fit_temperature(logits, labels).temperature
+        assert record["calibrator"]["parameters"]["temperature"] == pytest.approx(want, rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["calibrate", "absent.npz"], 1, "absent.npz"),
+        (["calibrate", "val.npz", "--methods", "magic"], 1, "got 'magic'"),
+        (["calibrate", "val.npz", "--methods", "posterior"], 1, "`trained_gamma` must be given"),
+        (["calibrate", "val.npz", "--bins", "0"], 2, "--bins"),
+        (["calibrate"], 2, "Missing argument 'VAL'"),
+        (["calibrate", "."], 1, "directory"),
+        (["calibrate", "val.npz", "--logits-key", "z"], 1, "z"),
+        (["nonsense"], 2, "No such command 'nonsense'"),
+    ],
+)
+def test_exit_codes_and_messages(cli, val, arguments, code, message):
+    done = cli(*arguments, ok=False)
+    assert done.returncode == code
+    assert message in done.stderr
+
+
+def test_bad_files_are_named_with_their_rows(cli, examples, tmp_path):
+    bad = examples.logits.copy()
+    bad[[7, 11]] = np.nan
+    np.savez(tmp_path / "nan.npz", logits=bad, labels=examples.labels)
+    np.savez(tmp_path / "more.npz", logits=bad[:5], labels=examples.labels)
+    np.savez(tmp_path / "text.npz", logits=examples.logits, labels=np.array(["a"] * 400))
+    (tmp_path / "cut.npz").write_bytes((tmp_path / "nan.npz").read_bytes()[:100])
+    for name, message in (
+        ("nan.npz", "7"),
+        ("more.npz", "400"),
+        ("text.npz", "label"),
+        ("cut.npz", "cut.npz"),
+    ):
+        done = cli("calibrate", name, ok=False)
+        assert done.returncode == 1
+        assert message in done.stderr
+    assert not (tmp_path / "focalibrate-report").exists()
+
+
+def test_probabilities_with_zeros_are_read(cli, examples, tmp_path):
+    probs = np.eye(3)[(examples.labels + (np.arange(400) % 5 == 0)) % 3]
+    np.savez(tmp_path / "p.npz", probs=probs, labels=examples.labels)
+    record = json.loads(cli("calibrate", "p.npz", *QUICK, "--json").stdout)
+    assert record["verdict"].startswith("overconfident by 20.0 points")

@@ -1,0 +1,40 @@
+import json
+
+import numpy as np
+import pytest
+
+from focalibrate.calibrate import Identity, TemperatureScaling
+from focalibrate.metrics import ece
+
+
+def test_metrics_and_diagram(cli, val, examples):
+    done = cli("evaluate", "val.npz", "--resamples", "20")
+    assert "overconfident by" in done.stdout
+    assert "accuracy █ where the model said |" in done.stdout
+    record = json.loads(cli("evaluate", "val.npz", "--resamples", "20", "--json").stdout)
+    want = ece(Identity().probs(examples.logits), examples.labels)
+    assert record["scores"]["ece"]["estimate"] == pytest.approx(want, rel=1e-6)
+    assert sum(record["bins"]["count"]) == 400
+
+
+def test_a_calibrator_can_be_applied_first(cli, val, tmp_path):
+    TemperatureScaling(3.0).save(tmp_path / "t.json")
+    raw, cured = (
+        json.loads(cli("evaluate", "val.npz", "--resamples", "20", "--json", *extra).stdout)
+        for extra in ((), ("--calibrator", "t.json"))
+    )
+    assert cured["scores"]["ece"]["estimate"] < raw["scores"]["ece"]["estimate"]
+
+
+def test_missing_labels_are_asked_for(cli, examples, tmp_path):
+    np.savez(tmp_path / "z.npz", logits=examples.logits)
+    done = cli("evaluate", "z.npz", ok=False)
+    assert done.returncode == 1
+    assert "label" in done.stderr
+
+
+def test_a_broken_calibrator_is_refused(cli, val, tmp_path):
+    (tmp_path / "t.json").write_text("{}")
+    done = cli("evaluate", "val.npz", "--calibrator", "t.json", ok=False)
+    assert done.returncode == 1
+    assert "t.json" in done.stderr
