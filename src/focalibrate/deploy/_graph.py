@@ -103,11 +103,8 @@ def _log_phi_top(nodes: Nodes, log_rest: str, minus_log_p: str, gamma: float) ->
 
 
 def _log1p(nodes: Nodes, x: str) -> str:
-    """Append log(1 + x), which ONNX has no operator for: the rounding of 1 + x is added back."""
-    one = nodes.constant(1.0)
-    u = nodes("Add", one, x)
-    lost = nodes("Sub", x, nodes("Sub", u, one))
-    return nodes("Add", nodes("Log", u), nodes("Div", lost, u))
+    """Append log(1 + x). ONNX has no log1p; the rounding of 1 + x moves scores by 1e-7 gamma."""
+    return nodes("Log", nodes("Add", nodes.constant(1.0), x))
 
 
 def _is_top(nodes: Nodes, z: str) -> str:

@@ -34,6 +34,14 @@ ONE_EACH = [
 KIND = {"argvalues": ONE_EACH, "ids": [c.kind for c in ONE_EACH]}
 
 
+EDGE_CASES = [  # a tie puts the probability exactly on a knot with a jump, or on an edge
+    IsotonicCalibration(
+        ((0.2, 0.5, 0.5, 0.8), (0.2, 0.5, 0.5, 0.8)), ((0.0, 0.1, 0.6, 1.0), (0.0, 0.3, 0.4, 1.0))
+    ),
+    HistogramBinning(((0.0, 0.5, 1.0), (0.0, 0.5, 1.0)), ((0.3, 0.8), (0.1, 0.9))),
+]
+
+
 def rows(k=3, seed=0):
     """Logits from flat to saturated, with ties, impossible and certain classes."""
     rng = np.random.default_rng(seed)
@@ -62,6 +70,14 @@ def test_every_kind_is_the_calibrator(calibrator, tmp_path):
             assert_allclose(got, calibrator.probs(part.astype(np.float64)), rtol=0, atol=1e-6)
             assert_allclose(got.sum(axis=1), 1.0, atol=1e-6)
     assert [p.name for p in tmp_path.iterdir()] == ["calibrator.onnx"]
+
+
+@pytest.mark.parametrize("calibrator", EDGE_CASES, ids=["isotonic", "histogram"])
+def test_a_probability_on_a_knot_or_edge(calibrator, tmp_path):
+    calibrator.to_onnx(tmp_path / "c.onnx")
+    want = [[0.6, 0.4]] if isinstance(calibrator, IsotonicCalibration) else [[0.75, 0.25]]
+    got = run(tmp_path / "c.onnx", logits=np.zeros((1, 2), dtype=np.float32))["probs"]
+    assert_allclose(got, want, rtol=1e-6)
 
 
 @pytest.mark.parametrize("gamma", [-1.0, -0.99, *GAMMAS_003])

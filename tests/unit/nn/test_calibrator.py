@@ -35,6 +35,14 @@ ONE_EACH = [
 KIND = {"argvalues": ONE_EACH, "ids": [c.kind for c in ONE_EACH]}
 
 
+EDGE_CASES = [  # a tie puts the probability exactly on a knot with a jump, or on an edge
+    IsotonicCalibration(
+        ((0.2, 0.5, 0.5, 0.8), (0.2, 0.5, 0.5, 0.8)), ((0.0, 0.1, 0.6, 1.0), (0.0, 0.3, 0.4, 1.0))
+    ),
+    HistogramBinning(((0.0, 0.5, 1.0), (0.0, 0.5, 1.0)), ((0.3, 0.8), (0.1, 0.9))),
+]
+
+
 def rows(k=3, seed=0):
     """Logits from flat to saturated, with ties, impossible and certain classes."""
     rng = np.random.default_rng(seed)
@@ -52,6 +60,14 @@ def test_every_kind_is_the_calibrator(calibrator):
     assert_allclose(got, calibrator.probs(z), rtol=1e-9, atol=1e-300)
     want = calibrator.log_probs(z)
     assert_allclose(module.log_probs(torch.tensor(z)), want, rtol=1e-9, atol=1e-300)
+
+
+@pytest.mark.parametrize("calibrator", EDGE_CASES, ids=["isotonic", "histogram"])
+def test_a_probability_on_a_knot_or_edge(calibrator):
+    z = np.zeros((1, 2))
+    want = [[0.6, 0.4]] if isinstance(calibrator, IsotonicCalibration) else [[0.75, 0.25]]
+    assert_allclose(calibrator.probs(z), want, rtol=1e-12)
+    assert_allclose(calibrator.to_torch()(torch.tensor(z)), want, rtol=1e-12)
 
 
 @pytest.mark.parametrize("k", [2, 3, 1000])
