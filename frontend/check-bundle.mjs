@@ -18,11 +18,11 @@ try {
     env: { ...process.env, FOCALIBRATE_BUNDLE_DIR: fresh },
     stdio: ['ignore', 'inherit', 'inherit'],
   });
-  for (const name of ['report.js', 'report.css']) {
+  for (const name of ['report.js', 'report.css', 'LICENSES.md']) {
     const [a, b] = [fresh, committed].map((folder) => readFileSync(join(folder, name), 'utf8'));
     if (a !== b) problems.push(`${name} differs from a fresh build. Run \`npm run build\` and commit the result.`);
     // What would end the script element, or ask a network for something.
-    if (/<\/script|<!--/i.test(b)) problems.push(`${name} holds </script or <!--, which would end it inside a page.`);
+    if (name.endsWith('.js') && /<\/script|<!--/i.test(b)) problems.push(`${name} holds </script or <!--, which would end it inside a page.`);
   }
   const lock = JSON.parse(readFileSync(join(here, 'package-lock.json'), 'utf8'));
   const named = Object.entries(lock.packages).filter(([, entry]) => 'resolved' in entry);

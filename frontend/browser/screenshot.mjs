@@ -1,4 +1,4 @@
-// node browser/screenshot.mjs PAGE.html OUT.png [--dark] [--phone] [--print] [--clip HEIGHT]
+// node browser/screenshot.mjs PAGE.html OUT.png [--dark] [--phone] [--print] [--clip HEIGHT] [--section ID] [--sharp]
 
 import { resolve } from 'node:path';
 import { open, withBrowser } from './chromium.mjs';
@@ -13,5 +13,6 @@ await withBrowser(options, async (context) => {
   tab.on('console', (message) => console.log(message.text()));
   await tab.waitForTimeout(300);
   if (flags.includes('--print')) await tab.pdf({ path: out, format: 'A4', margin: { top: '12mm', bottom: '12mm', left: '12mm', right: '12mm' } });
+  else if (flags.includes('--section')) await tab.locator(`#${flags[flags.indexOf('--section') + 1]}`).screenshot({ path: out });
   else await tab.screenshot({ path: out, fullPage: clip === null });
 });

@@ -11,6 +11,7 @@ export const AFTER = 'var(--after)';
 export const LIVE = 'var(--live)';
 
 const MARGINS = { marginLeft: 46, marginRight: 14 };
+const compact = (n: number): string => (n < 1000 ? String(Math.round(n)) : `${Number((n / 1000).toFixed(n < 10000 ? 1 : 0))}k`);
 const ticks = [0, 0.2, 0.4, 0.6, 0.8, 1];
 const asPercent = (x: number): string => `${Math.round(x * 100)}`;
 
@@ -18,6 +19,8 @@ function labelled(plot: Element, label: string): Element {
   const svg = plot.tagName === 'svg' ? plot : plot.querySelector('svg');
   svg?.setAttribute('role', 'img');
   svg?.setAttribute('aria-label', label);
+  // Plot names its groups; inside a picture with a label those names are noise.
+  for (const group of svg?.querySelectorAll('[aria-label]') ?? []) group.removeAttribute('aria-label');
   return plot;
 }
 
@@ -87,13 +90,17 @@ export function binCounts(table: BinTable, colour: string, width: number, name: 
   const plot = Plot.plot({
     ...MARGINS,
     width,
-    height: 74,
-    marginTop: 16,
-    marginBottom: 8,
+    height: 84,
+    marginTop: 26,
+    marginBottom: 6,
     x: { domain: [0, 1], axis: null },
-    y: { label: 'rows', ticks: 2, tickFormat: 's', nice: true },
+    // Square roots, so that bins of ten rows can be seen beside one of thousands.
+    y: { type: 'sqrt', domain: [0, Math.max(...table.count, 1)], label: 'rows (square-root scale)', ticks: [], tickSize: 0 },
     marks: [
       Plot.ruleX(bins, { x: 'conf', y1: 0, y2: 'count', stroke: colour, strokeWidth: Math.max(3, (width - 60) / 60), strokeOpacity: 0.7 }),
+      Plot.text(bins.filter((b, i) => i === bins.length - 1 || bins[i + 1].conf - b.conf > 24 / width), {
+        x: 'conf', y: 'count', dy: -6, fontSize: 10, fill: 'var(--muted)', text: (b: Bin) => compact(b.count),
+      }),
       Plot.ruleY([0], { stroke: 'var(--muted)' }),
     ],
   });
@@ -248,9 +255,10 @@ export function simplex(
       Plot.dot(dots, { x: 'x', y: 'y', r: 1.4, fill: BEFORE, fillOpacity: 0.5 }),
       Plot.arrow(arrows, { x1: 'x1', y1: 'y1', x2: 'x2', y2: 'y2', stroke: LIVE, strokeWidth: 1.4, headLength: 5, insetEnd: 0 }),
       Plot.text(
-        [{ x: 0, y: 0, t: corners[0] }, { x: 1, y: 0, t: corners[1] }],
-        { x: 'x', y: 'y', text: 't', dy: 16, textAnchor: 'middle', fill: 'var(--ink)', fontSize: 12 },
+        [{ x: 0, y: 0, t: corners[0] }],
+        { x: 'x', y: 'y', text: 't', dy: 16, dx: -16, textAnchor: 'start', fill: 'var(--ink)', fontSize: 12 },
       ),
+      Plot.text([{ x: 1, y: 0, t: corners[1] }], { x: 'x', y: 'y', text: 't', dy: 16, dx: 16, textAnchor: 'end', fill: 'var(--ink)', fontSize: 12 }),
       Plot.text([{ x: 0.5, y: h, t: corners[2] }], { x: 'x', y: 'y', text: 't', dy: -12, fill: 'var(--ink)', fontSize: 12 }),
     ],
   });

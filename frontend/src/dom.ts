@@ -25,6 +25,16 @@ export function append(element: Element, children: (Child | Child[])[]): void {
   }
 }
 
+/** Text whose _x and ^x, or _{xy} and ^{xy}, stand below and above the line. */
+export function formula(text: string): HTMLElement {
+  const parts = [...text.matchAll(/([_^])(?:\{([^}]*)\}|(.))|[^_^]+/gu)];
+  return h(
+    'span',
+    { class: 'formula' },
+    parts.map(([whole, mark, long, short]) => (mark === undefined ? whole : h(mark === '_' ? 'sub' : 'sup', {}, long ?? short))),
+  );
+}
+
 /** A section with a heading that the contents can link to. */
 export function section(id: string, title: string, ...children: (Child | Child[])[]): HTMLElement {
   return h('section', { id, 'aria-labelledby': `${id}-title` }, h('h2', { id: `${id}-title` }, title), ...children);
@@ -68,17 +78,35 @@ export function segmented<T extends string | number>(
   );
 }
 
-/** Draw into `element` now and whenever its width changes. */
+/**
+ * Draw into `element` whenever its width changes, and when the function returned is called: then
+ * at once if the element can be seen, else when it comes into view or is printed.
+ */
 export function responsive(element: HTMLElement, draw: (width: number) => void): () => void {
   let width = 0;
-  const redraw = () => {
+  let isVisible = true;
+  let isStale = false;
+  const now = () => {
+    isStale = false;
     if (width > 0) draw(width);
   };
+  const redraw = () => {
+    if (isVisible || element.childElementCount === 0) now();
+    else isStale = true;
+  };
+  new IntersectionObserver(
+    (entries) => {
+      isVisible = entries[entries.length - 1].isIntersecting;
+      if (isVisible && isStale) now();
+    },
+    { rootMargin: '200px' },
+  ).observe(element);
+  addEventListener('beforeprint', () => isStale && now());
   new ResizeObserver((entries) => {
     const next = Math.floor(entries[entries.length - 1].contentRect.width);
     if (next > 0 && next !== width) {
       width = next;
-      redraw();
+      now();
     }
   }).observe(element);
   return redraw;

@@ -2,7 +2,7 @@
 
 import { confidenceHistogram, heatKey, heatMap, LIVE, reliability, type HeatMap, type HeatMapData } from '../charts';
 import type { Binning, Criterion, Method, ReportDocument } from '../document';
-import { h, responsive, section, segmented } from '../dom';
+import { formula, h, responsive, section, segmented } from '../dom';
 import { fixed, metricStyle, percent, whole } from '../format';
 import { binTable, histogram, s99 } from '../metrics';
 import { evaluate, type Rows } from '../recovery';
@@ -33,6 +33,7 @@ export function exploreSection(doc: ReportDocument, rows: Rows, parameters: Watc
   const figures = Object.fromEntries(
     ['ece', 'adaptive_ece', 'nll', 's99'].map((name) => [name, h('output', { 'data-figure': `live-${name}`, for: 'gamma temperature' })]),
   );
+  const right = h('output', { 'data-figure': 'live-s99-accuracy', for: 'gamma temperature' });
   const chart = h('div', { class: 'chart' });
   const bars = h('div', { class: 'chart' });
   let found = evaluate(rows, parameters.value.gamma, parameters.value.temperature, buffer);
@@ -47,7 +48,8 @@ export function exploreSection(doc: ReportDocument, rows: Rows, parameters: Watc
     figures.adaptive_ece.textContent = percent(binTable(found.confidence, rows.correct, 'equal-mass', bins).ece, 2);
     figures.nll.textContent = fixed(found.nll, 4);
     const sure = s99(found.confidence, rows.correct);
-    figures.s99.textContent = percent(sure.fraction) + (sure.accuracy === null ? '' : ` (${percent(sure.accuracy)} right)`);
+    figures.s99.textContent = percent(sure.fraction);
+    right.textContent = sure.accuracy === null ? 'none' : `${percent(sure.accuracy)} of them right`;
     draw();
   });
   const sample =
@@ -57,7 +59,7 @@ export function exploreSection(doc: ReportDocument, rows: Rows, parameters: Watc
   return section(
     'explore',
     'Try γ and T yourself',
-    h('p', { class: 'muted' }, `Ψ_γ(softmax(z/T)): T > 1 makes the model less sure, T < 1 more; γ > 0 undoes focal training. ${sample}`),
+    h('p', { class: 'muted' }, formula('Ψ_γ(softmax(z/T))'), `: T > 1 makes the model less sure, T < 1 more; γ > 0 undoes focal training. ${sample}`),
     h(
       'div',
       { class: 'console card' },
@@ -72,7 +74,7 @@ export function exploreSection(doc: ReportDocument, rows: Rows, parameters: Watc
         'dl',
         { class: 'readout', 'aria-live': 'polite' },
         ['ece', 'adaptive_ece', 'nll'].map((name) => h('div', {}, h('dt', { title: metricStyle(name).hint }, metricStyle(name).title), h('dd', {}, figures[name]))),
-        h('div', {}, h('dt', { title: 'share of rows with a confidence of at least 99 %' }, 'S99'), h('dd', {}, figures.s99)),
+        h('div', {}, h('dt', { title: 'share of rows with a confidence of at least 99 %' }, 'S99'), h('dd', {}, figures.s99, h('span', { class: 'small muted' }, right))),
       ),
     ),
     h(

@@ -1,24 +1,24 @@
 // How the page was made, and what its words mean.
 
 import type { ReportDocument } from '../document';
-import { h, section } from '../dom';
+import { formula, h, section } from '../dom';
 import { whole } from '../format';
 
 const DEFINITIONS: [string, string, string][] = [
   ['Confidence', 'v = softmax(z),  conf = max_k v_k', 'the largest probability of a row'],
   ['ECE', 'Σ_b (n_b/N) |acc_b − conf_b|', 'mean gap of confidence and accuracy over bins ((b−1)/B, b/B] of equal width'],
   ['AdaECE', 'the same, n_b ∈ {⌊N/B⌋, ⌈N/B⌉}', 'over bins of equal mass; rows of equal confidence share their outcomes'],
-  ['Classwise ECE', '(1/K) Σ_k Σ_b (n_b/N) |freq_kb − v̄_kb|', 'the same for the probability of each class, averaged over the classes'],
+  ['Classwise ECE', '(1/K) Σ_k Σ_b (n_b/N) |freq_{kb} − v̄_{kb}|', 'the same for the probability of each class, averaged over the classes'],
   ['MCE', 'max_b |acc_b − conf_b|', 'largest gap of a bin that holds rows'],
   ['Smooth ECE', '∫ |E[(y − v) K_σ(v, t)]| dt,  σ = smECE', 'calibration error smoothed by a kernel whose width it sets itself'],
-  ['Log loss', '−(1/N) Σ_i log v_{i,y_i}', 'negative log likelihood in nats; lowest for the true probabilities'],
-  ['Brier', '(1/N) Σ_i Σ_k (v_ik − 1[y_i = k])²', 'squared distance to the label; lowest for the true probabilities'],
+  ['Log loss', '−(1/N) Σ_i log v_{i,yᵢ}', 'negative log likelihood in nats; lowest for the true probabilities'],
+  ['Brier', '(1/N) Σ_i Σ_k (v_{ik} − 1[y_i = k])²', 'squared distance to the label; lowest for the true probabilities'],
   ['S99', '(1/N) #{i : conf_i ≥ .99}', 'share of rows the model is all but certain of'],
   ['Temperature', 'softmax(z / T)', 'T > 1 makes every row less sure; the order of classes stays'],
   ['Ψ_γ', 'Ψ_k ∝ v_k / φ_γ(v_k),  φ_γ(p) = (1−p)^γ − γ (1−p)^{γ−1} p log p', 'turns scores of a model trained with focal loss into probabilities'],
   ['Focal temperature', 'Ψ_γ(softmax(z / T))', 'both: γ and T fitted on validation rows'],
-  ['τ_oc, τ_uc', 'argmax φ_γ;  the root of φ_γ = 1 in (0, ½)', 'below the first, focal scores are overconfident; above the second, underconfident'],
-  ['Intervals', '[2θ̂ − q_.975, 2θ̂ − q_.025]', 'basic bootstrap over rows; methods share resamples, so their differences are paired'],
+  ['τ_{oc}, τ_{uc}', 'argmax φ_γ;  the root of φ_γ = 1 in (0, ½)', 'below the first, focal scores are overconfident; above the second, underconfident'],
+  ['Intervals', '[2θ̂ − q_{.975}, 2θ̂ − q_{.025}]', 'basic bootstrap over rows. Binned errors are biased upwards; the interval takes the bias off, so an estimate may lie above its interval'],
 ];
 
 export function madeSection(doc: ReportDocument): HTMLElement {
@@ -43,7 +43,7 @@ export function madeSection(doc: ReportDocument): HTMLElement {
     h(
       'dl',
       { class: 'definitions' },
-      DEFINITIONS.map(([term, formula, words]) => h('div', {}, h('dt', {}, term), h('dd', {}, h('span', { class: 'formula' }, formula), h('span', { class: 'muted' }, words)))),
+      DEFINITIONS.map(([term, maths, words]) => h('div', {}, h('dt', {}, formula(term)), h('dd', {}, formula(maths), h('span', { class: 'muted' }, words)))),
     ),
   );
 }

@@ -68,8 +68,11 @@ export function mapSection(doc: ReportDocument, rows: Rows, parameters: Watched<
   const few = subset(rows, N_DOTS);
   const chart = h('div', { class: 'chart' });
   const words = h('p', { class: 'small muted' });
+  // At gamma = 0 there is nothing to see: an example stands in.
+  const example = doc.methods.find((m) => m.method === 'posterior')?.gamma || 2;
   const draw = responsive(chart, (width) => {
-    const { gamma, temperature } = parameters.value;
+    const { temperature } = parameters.value;
+    const gamma = parameters.value.gamma === 0 ? example : parameters.value.gamma;
     const q = evaluate(few, 0, temperature).confidence;
     const psi = evaluate(few, gamma, temperature).confidence;
     const dots = Array.from(q, (x, i) => ({ q: x, psi: psi[i] }));
@@ -77,14 +80,14 @@ export function mapSection(doc: ReportDocument, rows: Rows, parameters: Watched<
     const under = gamma > 0 ? tauUnder(gamma) : null;
     chart.replaceChildren(confidenceMap({ n: doc.n_classes, curve: mapCurve(doc.n_classes, gamma), dots, over, under }, width));
   });
-  parameters.listen(({ gamma }) => {
+  parameters.listen((now) => {
+    const gamma = now.gamma === 0 ? example : now.gamma;
+    const opening = now.gamma === 0 ? `At γ = 0 Ψ changes nothing; drawn for γ = ${example} as an example. ` : '';
     words.textContent =
       gamma > 0
-        ? `Solid: the rest spread evenly over the other classes; broken: held by as few as possible. Up to τ_oc = ${percent(tauOver(gamma))} focal scores are overconfident, from τ_uc = ${percent(tauUnder(gamma))} on underconfident, whatever the other classes are` +
+        ? `${opening}Solid: the rest spread evenly over the other classes; broken: held by as few as possible. Up to τ_oc = ${percent(tauOver(gamma))} focal scores are overconfident, from τ_uc = ${percent(tauUnder(gamma))} on underconfident, whatever the other classes are` +
           (doc.n_classes === 2 ? '; with two classes, always under.' : '.')
-        : gamma === 0
-          ? 'At γ = 0 Ψ changes nothing: the map is the diagonal, and there are no thresholds. Move the γ slider.'
-          : `At γ = ${fixed(gamma, 2)} Ψ lowers large probabilities; the thresholds τ_oc and τ_uc exist for γ > 0 only.`;
+        : `At γ = ${fixed(gamma, 2)} Ψ lowers large probabilities; the thresholds τ_oc and τ_uc exist for γ > 0 only.`;
     draw();
   });
   return section(

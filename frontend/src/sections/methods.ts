@@ -17,7 +17,7 @@ export function methodsSection(doc: ReportDocument, show: (method: Method) => vo
       key: (row) => row.complexity,
       isHeader: true,
       cell: (row) => [
-        h('span', { class: 'method-name' }, row.label, row.method === doc.chosen && h('span', { class: 'chip' }, 'chosen')),
+        h('span', { class: 'method-name' }, row.label, row.method === doc.chosen && ' ', row.method === doc.chosen && h('span', { class: 'chip' }, 'chosen')),
         h('span', { class: 'small muted' }, parameters(row)),
       ],
     },
@@ -37,7 +37,7 @@ export function methodsSection(doc: ReportDocument, show: (method: Method) => vo
       cell: (row) =>
         row.gamma === null
           ? ''
-          : h('button', { type: 'button', class: 'plain', 'aria-label': `Set the sliders to ${row.label}`, onclick: () => show(row) }, 'try'),
+          : h('button', { type: 'button', class: 'plain', onclick: () => show(row) }, 'try', h('span', { class: 'sr' }, ` ${row.label} at the sliders`)),
     },
   ];
   const notes = doc.methods.flatMap((row) => row.notes.map((note) => `${row.label}: ${note}`));
@@ -71,5 +71,9 @@ function judgedWords(doc: ReportDocument): string {
     doc.judged_on === 'test'
       ? `Fitted on ${whole(doc.n_fitted)} rows, judged on ${whole(doc.n_judged)} others.`
       : `No test set was given: each of ${doc.n_folds} parts of the ${whole(doc.n_judged)} rows was judged by calibrators fitted on the others.`;
-  return `${how} In brackets: 95 % bootstrap intervals (${doc.n_resamples} resamples, ${doc.n_bins} bins). Lower is better; the best of a column is bold.`;
+  return `${how} In brackets: 95 % bootstrap intervals (${doc.n_resamples} resamples, ${doc.n_bins} bins). Lower is better; the best of a column is bold.${outside(doc) ? ' Where an estimate lies above its interval, the interval has taken off the bias that bins add.' : ''}`;
+}
+
+function outside(doc: ReportDocument): boolean {
+  return doc.methods.some((row) => Object.values(row.scores).some(([x, , high]) => x !== null && high !== null && x > high));
 }

@@ -72,7 +72,7 @@ export function sortableTable<T>(options: TableOptions<T>): HTMLElement {
     { class: 'table-block' },
     h(
       'div',
-      { class: 'scroller', tabindex: 0, role: 'region', 'aria-label': options.caption },
+      { class: 'scroller', tabindex: 0, role: 'region', 'aria-label': `Table: ${options.caption}` },
       h('table', {}, h('caption', { class: 'sr' }, options.caption), h('thead', {}, h('tr', {}, headers)), body),
     ),
     more,

@@ -1,7 +1,7 @@
 """The criterion over gamma and temperature, as the page's heat map shows it."""
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,8 +64,8 @@ def criterion_grid(
 ) -> CriterionGrid:
     r"""Evaluate the criterion of focal temperature scaling on an even grid around its ridge.
 
-    gamma runs from -0.5 to 5. The best temperature at gamma is close to :math:`T_0(1+0.9\gamma)`
-    with :math:`T_0` that of temperature scaling by log loss, so T runs up to :math:`6.5\,T_0`.
+    gamma runs from -0.5 to 5. The best temperature is close to linear in gamma, so that those at
+    both ends, found on a coarse grid first, tell how far T has to reach.
 
     Args:
         logits: real array ``[N, K]``, the rows fitted on.
@@ -86,22 +86,25 @@ def criterion_grid(
     if n > MAX_ROWS:
         kept = np.sort(np.random.default_rng(seed).choice(n, MAX_ROWS, replace=False))
         rows, targets = rows[kept], targets[kept]
-    start, _ = quiet_temperature(rows, targets)
     gammas = np.linspace(-0.5, 5.0, N_GAMMAS)
-    temperatures = float(f"{6.5 * start:.2g}") * np.arange(1, N_TEMPERATURES + 1) / N_TEMPERATURES
-    with warnings.catch_warnings():
-        # That the minimum lies at the edge is what the map itself shows.
-        warnings.simplefilter("ignore", CalibrationWarning)
-        _, report = fit_focal_temperature(
-            rows,
-            targets,
-            criterion=criterion,
-            n_bins=n_bins,
-            gammas=gammas.tolist(),
-            temperatures=temperatures.tolist(),
-            return_report=True,
-        )
-    grid = CriterionGrid.of_report(report)
-    return CriterionGrid(
-        grid.criterion, grid.gammas, grid.temperatures, grid.values, grid.n_rows, n
-    )
+    start, _ = quiet_temperature(rows, targets)
+    coarse = start * np.geomspace(0.25, 16.0, 25)
+
+    def evaluate(gammas: NDArray[np.float64], temperatures: NDArray[np.float64]) -> FitReport:
+        with warnings.catch_warnings():
+            # That the minimum lies at the edge is what the map itself shows.
+            warnings.simplefilter("ignore", CalibrationWarning)
+            return fit_focal_temperature(
+                rows,
+                targets,
+                criterion=criterion,
+                n_bins=n_bins,
+                gammas=gammas.tolist(),
+                temperatures=temperatures.tolist(),
+                return_report=True,
+            )[1]
+
+    ends = CriterionGrid.of_report(evaluate(gammas[[0, -1]], coarse))
+    reach = float(coarse[ends.values.argmin(axis=1)].max())
+    temperatures = float(f"{1.7 * reach:.2g}") * np.arange(1, N_TEMPERATURES + 1) / N_TEMPERATURES
+    return replace(CriterionGrid.of_report(evaluate(gammas, temperatures)), n_rows_given=n)

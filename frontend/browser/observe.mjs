@@ -1,0 +1,170 @@
+// node browser/observe.mjs PAGE.html < script.json > observations.json
+//
+// Opens a page in Chromium, uses it as a person would and prints what was seen. The judging is
+// done in Python (tests/browser), which knows the right numbers.
+
+import { readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { resolve } from 'node:path';
+import { open, withBrowser } from './chromium.mjs';
+
+const axePath = createRequire(import.meta.url).resolve('axe-core/axe.min.js');
+const path = resolve(process.argv[2]);
+const script = JSON.parse(readFileSync(0, 'utf8'));
+const seen = { console: [], requests: [], live: [], diagrams: [], overflow: {}, axe: {} };
+
+const figure = (page, name) => page.locator(`[data-figure="${name}"]`).innerText();
+const frames = (page, n = 2) =>
+  page.evaluate(async (count) => {
+    for (let i = 0; i < count; i++) await new Promise((done) => requestAnimationFrame(done));
+  }, n);
+const parameters = async (page) => [
+  Number(await page.inputValue('#gamma-number')),
+  Number(await page.inputValue('#temperature-number')),
+];
+const live = async (page) => ({
+  ece: await figure(page, 'live-ece'),
+  adaptive_ece: await figure(page, 'live-adaptive_ece'),
+  nll: await figure(page, 'live-nll'),
+  s99: await figure(page, 'live-s99'),
+});
+
+async function type(page, id, value) {
+  await page.fill(`#${id}-number`, String(value));
+  await page.press(`#${id}-number`, 'Tab');
+}
+
+/** Elements that stick out of the window, other than inside a box that scrolls. */
+const overflow = (page) =>
+  page.evaluate(() => {
+    const width = document.documentElement.clientWidth;
+    const out = [...document.querySelectorAll('body *')]
+      .filter((e) => !e.closest('.scroller') && !e.closest('svg') && !e.classList.contains('sr') && !e.classList.contains('skip'))
+      .filter((e) => e.getBoundingClientRect().right > width + 1)
+      .map((e) => `${e.tagName}.${e.className}`);
+    return { scroll: document.documentElement.scrollWidth, width, out: out.slice(0, 5) };
+  });
+
+async function axe(page) {
+  // Run through the debugger, which the page's policy does not bind.
+  await page.evaluate(readFileSync(axePath, 'utf8') + ';undefined');
+  return page.evaluate(async () => {
+    const { violations } = await globalThis.axe.run(document, { resultTypes: ['violations'] });
+    return violations.map((v) => ({ id: v.id, impact: v.impact, nodes: v.nodes.slice(0, 3).map((n) => n.html.slice(0, 160)) }));
+  });
+}
+
+await withBrowser({ viewport: { width: 1200, height: 900 }, colorScheme: 'light' }, async (context) => {
+  context.on('request', (request) => seen.requests.push(request.url()));
+  context.on('console', (message) => {
+    if (message.type() !== 'log') seen.console.push(`${message.type()}: ${message.text()}`);
+  });
+  context.on('weberror', (error) => seen.console.push(`error: ${error.error().message}`));
+  const page = await open(context, path);
+  await frames(page);
+  seen.title = await page.title();
+  seen.headline = await page.locator('#verdict-title').innerText();
+  seen.start = { parameters: await parameters(page), ...(await live(page)) };
+  seen.names = await page.locator('#classes .class-name').allTextContents();
+  seen.scripts = await page.evaluate(() => document.querySelectorAll('script').length);
+  seen.charts = await page.locator('svg[role="img"]').count();
+  seen.rows = await page.locator('#methods tbody tr').count();
+
+  for (const [gamma, temperature] of script.points) {
+    await type(page, 'gamma', gamma);
+    await type(page, 'temperature', temperature);
+    await frames(page);
+    seen.live.push(await live(page));
+  }
+
+  seen.frame_ms = await page.evaluate(async () => {
+    const slider = document.getElementById('gamma');
+    const times = [];
+    for (let i = 0; i < 12; i++) {
+      const start = performance.now();
+      slider.value = String(0.5 + 0.2 * i);
+      slider.dispatchEvent(new Event('input'));
+      await new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
+      times.push(performance.now() - start);
+    }
+    return times.sort((a, b) => a - b)[6];
+  });
+
+  await page.click('[data-preset="reset"]');
+  await frames(page);
+  seen.reset = await parameters(page);
+  seen.presets = {};
+  for (const name of script.presets) {
+    await page.click(`[data-preset="${name}"]`);
+    await frames(page);
+    seen.presets[name] = await parameters(page);
+  }
+
+  await page.click('[data-preset="reset"]');
+  await page.focus('#gamma');
+  await page.keyboard.press('ArrowRight');
+  await page.focus('#temperature');
+  await page.keyboard.press('ArrowRight');
+  await frames(page);
+  seen.keys = await parameters(page);
+
+  const map = page.locator('#heat-map');
+  await map.scrollIntoViewIfNeeded();
+  const box = await map.boundingBox();
+  await page.mouse.click(box.x + 0.6 * box.width, box.y + 0.4 * box.height);
+  await frames(page);
+  seen.clicked = { parameters: await parameters(page), ...(await live(page)) };
+  seen.marker = await page.evaluate(() => {
+    const frame = document.getElementById('heat-map').getBoundingClientRect();
+    const circle = document.querySelector('#heat-map svg > circle').getBoundingClientRect();
+    return [(circle.x + circle.width / 2 - frame.x) / frame.width, (circle.y + circle.height / 2 - frame.y) / frame.height];
+  });
+  await page.focus('#heat-map');
+  await page.keyboard.press('ArrowRight');
+  await page.keyboard.press('ArrowUp');
+  await frames(page);
+  seen.moved = await parameters(page);
+  await page.keyboard.press('Enter');
+  await frames(page);
+  seen.optimum = await parameters(page);
+
+  for (const view of script.views) {
+    await page.locator(`input[name="choice-bins-of"][value="${view.binning}"]`).check();
+    await page.locator(`input[name="choice-number-of-bins"][value="${view.bins}"]`).check();
+    await page.selectOption('#class-picker', view.klass === null ? '' : String(view.klass));
+    await frames(page);
+    seen.diagrams.push({ before: await figure(page, 'ece-before'), after: await figure(page, 'ece-after') });
+  }
+
+  const column = page.locator('#methods thead button', { hasText: 'Log loss' });
+  const names = () => page.locator('#methods tbody th .method-name').allInnerTexts();
+  await column.click();
+  seen.sorted = await names();
+  await column.click();
+  seen.sorted_down = await names();
+
+  seen.axe.light = await axe(page);
+  seen.overflow.light = await overflow(page);
+  const background = () => page.evaluate(() => getComputedStyle(document.body).backgroundColor);
+  seen.background = { light: await background() };
+  await page.emulateMedia({ colorScheme: 'dark' });
+  seen.background.dark = await background();
+  seen.axe.dark = await axe(page);
+  await page.click('button.theme');
+  seen.background.forced_light = await background();
+  await page.click('button.theme');
+  await page.emulateMedia({ colorScheme: 'light' });
+  seen.background.forced_dark = await background();
+  for (const [name, width] of [['phone', 390], ['small', 320]]) {
+    await page.setViewportSize({ width, height: 844 });
+    await frames(page, 4);
+    seen.overflow[name] = await overflow(page);
+  }
+  seen.axe.phone = await axe(page);
+  await page.setViewportSize({ width: 720, height: 1000 });
+  await page.emulateMedia({ media: 'print' });
+  await frames(page, 4);
+  seen.overflow.print = await overflow(page);
+});
+
+console.log(JSON.stringify(seen));

@@ -1,0 +1,130 @@
+"""Numbers from focalibrate for the page's maths to be held against.
+
+``python frontend/test/make_fixture.py`` writes ``fixture.json`` beside this file; a test of the
+Python side fails where that is out of date.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import binom
+
+from focalibrate.metrics import (
+    ReliabilityTable,
+    adaptive_ece,
+    confident_fraction,
+    ece,
+    nll,
+)
+from focalibrate.metrics.adaptive import distinct_table
+from focalibrate.report._classes import class_entries
+from focalibrate.report._rows import pack_rows
+from focalibrate.theory import recover_log_posterior, recover_posterior, tau_over, tau_under
+
+BIN_COUNTS = (10, 15, 25)
+
+
+def case(
+    n: int, n_classes: int, *, spread: float, seed: int, ties: bool = False
+) -> dict[str, Any]:
+    """Return rows as the page gets them, and what full float64 logits give."""
+    rng = np.random.default_rng(seed)
+    logits = spread * rng.normal(size=(n, n_classes))
+    logits[np.arange(n), rng.integers(n_classes, size=n)] += rng.gamma(2.0, spread, n)
+    logits = logits.astype(np.float32).astype(np.float64)
+    if ties:
+        logits = np.round(logits)
+        logits[0] = 0.0
+        logits[1, 1:] = -np.inf
+    labels = (logits / spread + rng.gumbel(size=logits.shape)).argmax(axis=1)
+    points = [(0.0, 1.0), (2.0, 1.0), (-0.5, 0.7), (-0.95, 1.5), (5.0, 3.0), (0.37, 0.05)]
+    points += [(float(g), float(t)) for g, t in rng.uniform((-0.5, 0.1), (5.0, 5.0), size=(6, 2))]
+    found = []
+    for gamma, temperature in points:
+        probs = np.exp(recover_log_posterior(logits / temperature, gamma=gamma))
+        found.append(
+            {
+                "gamma": gamma,
+                "temperature": temperature,
+                "confidence": probs.max(axis=1)[:20].tolist(),
+                "nll": nll(probs, labels),
+                "ece": [ece(probs, labels, n_bins=b) for b in BIN_COUNTS],
+                "adaptive_ece": [adaptive_ece(probs, labels, n_bins=b) for b in BIN_COUNTS],
+                "s99": confident_fraction(probs, labels).fraction,
+            }
+        )
+    before = np.exp(recover_log_posterior(logits, gamma=0.0))
+    after = np.exp(recover_log_posterior(logits / 1.7, gamma=0.4))
+    return {
+        "n_classes": n_classes,
+        "has_ties": ties,
+        "rows": pack_rows(logits, labels) | {"seed": 0},
+        "points": found,
+        "entries": class_entries(before, after, labels),
+        "classes": [_one_class(k, before, after, labels) for k in (0, n_classes - 1)],
+    }
+
+
+def _one_class(
+    k: int, before: NDArray[Any], after: NDArray[Any], labels: NDArray[Any]
+) -> dict[str, Any]:
+    is_class = labels == k
+    return {
+        "klass": k,
+        "equal_width": [
+            [
+                ReliabilityTable.of_confidence(p[:, k], is_class, n_bins=b).ece()
+                for p in (before, after)
+            ]
+            for b in BIN_COUNTS
+        ],
+        "equal_mass": [
+            [distinct_table(p[:, k], is_class).equal_mass(b).ece() for p in (before, after)]
+            for b in BIN_COUNTS
+        ],
+    }
+
+
+def fixture() -> dict[str, Any]:
+    """Return all cases."""
+    bands = [(n, p) for n in (1, 7, 40, 333, 5000) for p in (0.02, 0.3, 0.5, 0.97)]
+    return {
+        "cases": [
+            case(300, 2, spread=1.5, seed=1),
+            case(300, 3, spread=2.0, seed=2),
+            case(300, 4, spread=2.0, seed=5, ties=True),
+            case(400, 10, spread=2.0, seed=3),
+            case(120, 1000, spread=2.0, seed=4),
+        ],
+        "bands": [
+            [n, p, *(float(binom.ppf(q, n, p)) / n for q in (0.025, 0.975))] for n, p in bands
+        ],
+        "thresholds": [[g, tau_over(g), tau_under(g)] for g in (0.05, 0.5, 1.0, 2.0, 3.0, 5.0)],
+        "posteriors": [
+            [v, g, recover_posterior(np.array(v), gamma=g).tolist()]
+            for v in ([0.7, 0.2, 0.1], [0.34, 0.33, 0.33], [0.98, 0.015, 0.005])
+            for g in (-0.5, 0.0, 1.0, 4.0)
+        ],
+    }
+
+
+def rounded(value: Any) -> Any:
+    """Return the fixture with ten digits, which last digits of other machines do not change."""
+    if isinstance(value, float):
+        return float(f"{value:.10g}")
+    if isinstance(value, dict):
+        return {k: rounded(v) for k, v in value.items()}
+    return [rounded(v) for v in value] if isinstance(value, (list, tuple)) else value
+
+
+def main() -> None:
+    """Write the file."""
+    path = Path(__file__).with_name("fixture.json")
+    path.write_text(json.dumps(rounded(fixture()), separators=(",", ":")) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
