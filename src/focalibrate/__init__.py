@@ -6,7 +6,13 @@ Subpackages, imported on first use so that ``import focalibrate`` stays cheap:
 - `focalibrate.losses`: one loss per example, on any array library.
 - `focalibrate.metrics`: how honest probabilities are, with confidence intervals.
 - `focalibrate.calibrate`: fit a calibrator on validation logits, compare, choose, save.
-- `focalibrate.nn`: the losses as PyTorch modules (needs torch; never imported from here).
+- `focalibrate.data`: files of predictions. `focalibrate.report`: the findings as one page.
+
+With an extra, never imported from here:
+
+- `focalibrate.nn`: losses and calibrators as PyTorch modules.
+- `focalibrate.estimators`: calibrators as scikit-learn estimators.
+- `focalibrate.deploy`: calibrators as ONNX graphs.
 """
 
 from importlib import import_module
@@ -14,10 +20,10 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from focalibrate import calibrate, losses, metrics, theory
+    from focalibrate import calibrate, data, losses, metrics, report, theory
 
 __version__ = "0.1.0"
-__all__ = ["__version__", "calibrate", "losses", "metrics", "theory"]
+__all__ = ["__version__", "calibrate", "data", "losses", "metrics", "report", "theory"]
 
 
 def __getattr__(name: str) -> ModuleType:

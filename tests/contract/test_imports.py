@@ -35,7 +35,17 @@ def test_every_public_name_exists_and_is_documented():
     import importlib
     import inspect
 
-    for package in ("theory", "losses", "metrics", "calibrate", "nn"):
+    for package in (
+        "theory",
+        "losses",
+        "metrics",
+        "calibrate",
+        "nn",
+        "data",
+        "deploy",
+        "estimators",
+        "report",
+    ):
         module = importlib.import_module(f"focalibrate.{package}")
         assert len(set(module.__all__)) == len(module.__all__)
         for name in module.__all__:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar, final
 
-from focalibrate._array import Array, device, namespace, working_dtype
+from focalibrate._array import Array, device, namespace, stop_gradient, working_dtype
 from focalibrate._check import check_gamma, check_logits
 from focalibrate._stable import log_softmax
 from focalibrate.calibrate._base import Calibrator
@@ -216,6 +216,7 @@ def _recovered(logits: Array, *, gamma: float, temperature: float) -> Array:
     xp = namespace(logits)
     x = xp.astype(logits, working_dtype(logits))  # a half-precision z / T may overflow
     if temperature != 1.0:
-        x = x / temperature
+        # Gaps first: a large quotient would round them away.
+        x = (x - stop_gradient(xp.max(x, axis=-1, keepdims=True))) / temperature
     scores = log_softmax(x) if gamma == 0 else recover_log_posterior(x, gamma)
     return xp.astype(scores, logits.dtype)

@@ -97,3 +97,11 @@ def test_bad_parameters_are_refused(make, message):
 def test_another_class_count_is_refused():
     with pytest.raises(ValueError, match="must have the 3 classes of the fit"):
         CALIBRATORS[-1].probs(np.zeros((2, 4)))
+
+
+def test_a_low_temperature_costs_no_digits_in_float32():
+    rng = np.random.default_rng(0)
+    z = (rng.normal(size=(200, 5)) * 0.02 + 500).astype(np.float32)
+    for calibrator in (TemperatureScaling(0.01), FocalTemperatureScaling(1.0, 0.01)):
+        want = calibrator.probs(z.astype(np.float64))
+        assert_allclose(calibrator.probs(z), want, atol=3e-7)
