@@ -1,0 +1,257 @@
+"""Pictures for notebooks (needs matplotlib): reliability, criterion grid, simplex map.
+
+Each function draws on the Axes given, or on a new figure, and returns the Axes. Colours are
+those of Okabe and Ito and of cividis, which people who confuse red and green can tell apart.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from focalibrate._array import to_numpy
+from focalibrate.calibrate import Calibrator, FitReport
+from focalibrate.metrics import ReliabilityTable
+from focalibrate.report.criterion import CriterionGrid
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+Floats = NDArray[np.float64]
+
+BLUE, ORANGE, GREY = "#0072B2", "#D55E00", "#6e6e6e"
+CRITERION_NAMES = {"nll": "NLL", "ece": "ECE", "adaptive_ece": "AdaECE", "focal": "focal loss"}
+Z_95 = 1.959964
+CORNERS = np.array([[0.0, 0.0], [1.0, 0.0], [0.5, np.sqrt(0.75)]])
+"""Where the classes of a three-class simplex stand."""
+SIMPLEX_STEPS = 15
+"""Arrows start at multiples of 1/15: none lies on an edge, and one at the centre."""
+
+
+def reliability_diagram(table: ReliabilityTable, ax: "Axes | None" = None) -> "Axes":
+    r"""Draw accuracy against confidence, bin by bin, with the number of examples above.
+
+    A bar is the fraction correct of a bin, a point stands at the bin's mean confidence, with
+    the 95 % Wilson interval of its accuracy. On the diagonal confidence is honest; below it the
+    model is overconfident.
+
+    Args:
+        table: of top labels (`ReliabilityTable.of`), or of one class
+            (`ReliabilityTable.of_confidence`); equal-mass bins by its `equal_mass`.
+        ax: where to draw; a new figure when left out. The counts get an inset above it.
+
+    Returns:
+        The Axes of the diagram.
+
+    Example:
+        >>> import matplotlib
+        >>> matplotlib.use("Agg")
+        >>> rng = np.random.default_rng(0)
+        >>> probs = rng.dirichlet(np.ones(3), size=500)
+        >>> table = ReliabilityTable.of(probs, rng.integers(3, size=500), n_bins=10)
+        >>> reliability_diagram(table).get_xlabel()
+        'confidence'
+    """
+    if table.n == 0:
+        raise ValueError("`table` must hold at least one example, got an empty one.")
+    ax = _axes(ax)
+    filled = table.count > 0
+    left, width = table.edges[:-1][filled], np.diff(table.edges)[filled]
+    confidence, accuracy, count = (
+        x[filled] for x in (table.confidence, table.accuracy, table.count)
+    )
+    low, high = wilson_interval(accuracy, count)
+    ax.bar(
+        left,
+        accuracy,
+        width,
+        align="edge",
+        color=BLUE,
+        alpha=0.35,
+        edgecolor=BLUE,
+        label="accuracy",
+    )
+    ax.plot([0, 1], [0, 1], color=GREY, linestyle="--", linewidth=1, label="honest")
+    ax.errorbar(
+        confidence,
+        accuracy,
+        yerr=np.clip([accuracy - low, high - accuracy], 0, None),
+        fmt="o",
+        color=ORANGE,
+        markersize=4,
+        linewidth=1,
+        label="mean confidence, 95 % interval",
+    )
+    ax.set(xlim=(0, 1), ylim=(0, 1), xlabel="confidence", ylabel="accuracy", aspect="equal")
+    ax.legend(loc="upper left", frameon=False, fontsize="small")
+    note = f"ECE {100 * table.ece():.2f} %\nN = {table.n:,}"
+    box = {"facecolor": "white", "alpha": 0.8, "edgecolor": "none"}
+    ax.text(0.97, 0.03, note, transform=ax.transAxes, ha="right", bbox=box)
+    top = ax.inset_axes((0.0, 1.03, 1.0, 0.18))
+    top.bar(left, count, width, align="edge", color=GREY, alpha=0.6)
+    top.set(xlim=(0, 1), xticks=[], yticks=[count.max()], ylabel="count")
+    top.spines[["top", "right"]].set_visible(False)
+    return ax
+
+
+def wilson_interval(share: Floats, n: Floats) -> tuple[Floats, Floats]:
+    r"""Return the 95 % Wilson interval of a share of `n` examples.
+
+    .. math:: \frac{p + z^2/2n \pm z\sqrt{p(1-p)/n + z^2/4n^2}}{1 + z^2/n}, \qquad z = 1.96
+    """
+    z = Z_95**2 / n
+    middle = (share + z / 2) / (1 + z)
+    half = np.sqrt(z * share * (1 - share) + z**2 / 4) / (1 + z)
+    return middle - half, middle + half
+
+
+def temperature_grid(report: FitReport | CriterionGrid, ax: "Axes | None" = None) -> "Axes":
+    r"""Draw a fit's criterion at every :math:`\gamma` and T tried, with the best of each row.
+
+    The rows are the exponents in order, evenly spaced whatever their values. The line joins the
+    best temperature of each row, the star is the best of all. A fit over temperatures alone is
+    drawn as a curve.
+
+    Args:
+        report: of ``fit_focal_temperature(..., return_report=True)`` or of ``fit_temperature``
+            by a binned criterion; or a `focalibrate.report.criterion_grid`.
+        ax: where to draw; a new figure when left out.
+
+    Returns:
+        The Axes.
+
+    Example:
+        >>> import matplotlib
+        >>> matplotlib.use("Agg")
+        >>> from focalibrate.calibrate import fit_focal_temperature
+        >>> rng = np.random.default_rng(0)
+        >>> truth = 2 * rng.normal(size=(500, 3))
+        >>> labels = (truth + rng.gumbel(size=truth.shape)).argmax(axis=1)
+        >>> _, report = fit_focal_temperature(2 * truth, labels, return_report=True)
+        >>> temperature_grid(report).get_xlabel()
+        'temperature T'
+    """
+    temperatures, gammas, values = _grid_of(report)
+    name = CRITERION_NAMES.get(report.criterion, report.criterion)
+    ax = _axes(ax)
+    ax.set_xlabel("temperature T")
+    if gammas is None:
+        best = int(np.nanargmin(values[0]))
+        ax.plot(temperatures, values[0], color=BLUE)
+        ax.plot(temperatures[best], values[0, best], marker="*", markersize=12, color=ORANGE)
+        ax.set_ylabel(name)
+        return ax
+    from matplotlib.colors import LogNorm
+
+    positive = values[values > 0]  # nan is not; a perfect 0 takes the darkest colour
+    norm = LogNorm(positive.min(), positive.max(), clip=True) if positive.size else None
+    rows = np.arange(len(gammas))
+    mesh = ax.pcolormesh(
+        temperatures, rows, values, shading="nearest", cmap="cividis", norm=norm, rasterized=True
+    )
+    tried = rows[~np.isnan(values).all(axis=1)]
+    ridge = np.nanargmin(values[tried], axis=1)
+    ax.plot(temperatures[ridge], tried, "o-", color="white", markersize=3, linewidth=1)
+    best_row = int(np.argmin(values[tried, ridge]))
+    star = (temperatures[ridge[best_row]], tried[best_row])
+    ax.plot(*star, marker="*", markersize=14, color=ORANGE, markeredgecolor="white")
+    every = -(-len(rows) // 12)
+    ax.set_yticks(rows[::every], [f"{g:g}" for g in gammas[::every]])
+    ax.set_ylabel("exponent γ")
+    ax.figure.colorbar(mesh, ax=ax, label=name)
+    return ax
+
+
+def _grid_of(report: FitReport | CriterionGrid) -> tuple[Floats, Floats | None, Floats]:
+    if isinstance(report, CriterionGrid):
+        return np.array(report.temperatures), np.array(report.gammas), report.values
+    if report.grid is None or report.temperatures is None:
+        raise ValueError(
+            f"`report` must hold a grid, but that of {report.method!r} by {report.criterion!r} "
+            "has none. Fit with a binned criterion, or with search='full'."
+        )
+    gammas = None if report.gammas is None else np.array(report.gammas)
+    return np.array(report.temperatures), gammas, report.grid
+
+
+def simplex_map(calibrator: Calibrator, ax: "Axes | None" = None) -> "Axes":
+    """Draw where a calibrator moves the probabilities of three classes, as arrows.
+
+    Args:
+        calibrator: any that takes three classes.
+        ax: where to draw; a new figure when left out.
+
+    Returns:
+        The Axes, with the classes at the corners of an equilateral triangle.
+
+    Example:
+        >>> import matplotlib
+        >>> matplotlib.use("Agg")
+        >>> from focalibrate.calibrate import PosteriorRecovery
+        >>> simplex_map(PosteriorRecovery(gamma=2.0)).get_title()
+        'posterior recovery: focal scores of gamma=2 undone'
+    """
+    raw = simplex_points(SIMPLEX_STEPS)
+    calibrated = to_numpy(calibrator.probs(np.log(raw)))
+    rise = calibrated.max(axis=1) - raw.max(axis=1)
+    start, move = raw @ CORNERS, (calibrated - raw) @ CORNERS
+    ax = _axes(ax)
+    ax.plot(*CORNERS[[0, 1, 2, 0]].T, color="black", linewidth=1)
+    for middle in (CORNERS + np.roll(CORNERS, 1, axis=0)) / 2:  # where two classes tie
+        ax.plot(*np.stack([CORNERS.mean(axis=0), middle]).T, color=GREY, linewidth=0.7, alpha=0.6)
+    for label, color, chosen in (
+        ("more confident", BLUE, rise > 1e-9),
+        ("less confident", ORANGE, rise < -1e-9),
+    ):
+        if chosen.any():
+            _arrows(ax, start[chosen], move[chosen], color=color, label=label)
+    ax.plot(*start[np.abs(rise) <= 1e-9].T, ".", color=GREY, markersize=3)
+    for k, (x, y) in enumerate(CORNERS):
+        below = k < 2
+        ax.annotate(
+            f"class {k}",
+            (x, y),
+            xytext=(0, -4 if below else 4),
+            textcoords="offset points",
+            ha="center",
+            va="top" if below else "bottom",
+        )
+    ax.set(aspect="equal", xlim=(-0.08, 1.08), ylim=(-0.1, 0.98), title=calibrator.describe())
+    ax.legend(loc="upper left", frameon=False, fontsize="small")
+    ax.set_axis_off()
+    return ax
+
+
+def simplex_points(steps: int) -> Floats:
+    """Return the points inside the three-class simplex whose entries are multiples of 1/steps."""
+    i, j = np.meshgrid(np.arange(1, steps), np.arange(1, steps), indexing="ij")
+    inside = i + j < steps
+    counts = np.stack([i[inside], j[inside], steps - i[inside] - j[inside]], axis=1)
+    points: Floats = counts / steps
+    return points
+
+
+def _arrows(ax: "Axes", start: Floats, move: Floats, *, color: str, label: str) -> None:
+    ax.quiver(
+        *start.T,
+        *move.T,
+        angles="xy",
+        scale_units="xy",
+        scale=1,
+        width=0.0035,
+        headwidth=5,
+        headlength=5,
+        color=color,
+        label=label,
+    )
+
+
+def _axes(ax: Any) -> "Axes":
+    """Return `ax`, or the Axes of a new figure."""
+    try:
+        import matplotlib.pyplot as plt
+    except ImportError as error:
+        raise ImportError(
+            "Pictures need matplotlib. Install it: `pip install 'focalibrate[plot]'`."
+        ) from error
+    return plt.subplots(layout="constrained")[1] if ax is None else ax

@@ -1,0 +1,172 @@
+import builtins
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+from matplotlib import pyplot as plt
+from numpy.testing import assert_allclose
+from scipy.stats import binomtest
+
+from focalibrate.calibrate import (
+    GAMMAS_003,
+    FocalTemperatureScaling,
+    Identity,
+    PosteriorRecovery,
+    VectorScaling,
+    fit_focal_temperature,
+    fit_temperature,
+)
+from focalibrate.metrics import ReliabilityTable
+from focalibrate.report import criterion_grid
+from focalibrate.report.plot import (
+    CORNERS,
+    reliability_diagram,
+    simplex_map,
+    simplex_points,
+    temperature_grid,
+    wilson_interval,
+)
+
+mpl.use("Agg")
+
+
+@pytest.fixture(autouse=True)
+def _closed():
+    yield
+    plt.close("all")
+
+
+@pytest.fixture(scope="module")
+def problem():
+    rng = np.random.default_rng(0)
+    truth = 2 * rng.normal(size=(1500, 3))
+    return 2 * truth, (truth + rng.gumbel(size=truth.shape)).argmax(axis=1)
+
+
+@pytest.fixture(scope="module")
+def table(problem):
+    logits, labels = problem
+    return ReliabilityTable.of(Identity().probs(logits), labels, n_bins=10)
+
+
+def drawn(ax):
+    ax.figure.canvas.draw()  # warnings of the layout are errors too
+    return ax
+
+
+def test_bars_points_and_counts_are_the_tables(table):
+    ax = drawn(reliability_diagram(table))
+    filled = table.count > 0
+    bars, errors = ax.containers
+    assert_allclose([b.get_height() for b in bars], table.accuracy[filled])
+    assert_allclose([b.get_x() for b in bars], table.edges[:-1][filled])
+    points, _, (lines,) = errors.lines
+    assert_allclose(points.get_xdata(), table.confidence[filled])
+    low, high = wilson_interval(table.accuracy[filled], table.count[filled])
+    assert_allclose([s[0, 1] for s in lines.get_segments()], low, atol=1e-12)
+    assert_allclose([s[1, 1] for s in lines.get_segments()], high, atol=1e-12)
+    (top,) = ax.child_axes
+    assert_allclose([b.get_height() for b in top.containers[0]], table.count[filled])
+    assert f"ECE {100 * table.ece():.2f} %" in ax.texts[0].get_text()
+
+
+@pytest.mark.parametrize(("k", "n"), [(0, 1), (1, 1), (3, 10), (99, 100)])
+def test_intervals_are_scipys(k, n):
+    want = binomtest(k, n).proportion_ci(0.95, method="wilson")
+    got = wilson_interval(np.array([k / n]), np.array([float(n)]))
+    assert_allclose(np.ravel(got), want, rtol=1e-6, atol=1e-12)
+
+
+def test_equal_mass_bins_and_a_given_axes(table):
+    _, axes = plt.subplots(1, 2)
+    assert reliability_diagram(table.equal_mass(5), axes[1]) is axes[1]
+    assert not axes[0].containers
+
+
+def test_an_empty_table_is_refused():
+    empty = ReliabilityTable.of_confidence(np.array([0.5]), np.array([1]))
+    empty = ReliabilityTable(0 * empty.count, empty.count * 0, empty.count * 0, empty.edges)
+    with pytest.raises(ValueError, match="`table` must hold at least one example"):
+        reliability_diagram(empty)
+
+
+def test_the_grid_its_ridge_and_its_best_point(problem):
+    found, report = fit_focal_temperature(*problem, return_report=True)
+    ax = drawn(temperature_grid(report))
+    (mesh,) = ax.collections
+    assert_allclose(mesh.get_array().reshape(report.grid.shape), report.grid)
+    ridge, star = ax.lines
+    assert_allclose(ridge.get_xdata(), np.array(report.temperatures)[report.grid.argmin(axis=1)])
+    assert (star.get_xdata()[0], star.get_ydata()[0]) == (
+        found.temperature,
+        GAMMAS_003.index(found.gamma),
+    )
+    assert [t.get_text() for t in ax.get_yticklabels()] == [f"{g:g}" for g in GAMMAS_003]
+
+
+@pytest.mark.filterwarnings("ignore::focalibrate.calibrate.CalibrationWarning")
+def test_a_grid_with_holes(problem):
+    _, report = fit_focal_temperature(*problem, search="line", return_report=True)
+    assert np.isnan(report.grid).any()
+    drawn(temperature_grid(report))
+
+
+def test_the_grid_of_a_page(problem):
+    grid = criterion_grid(*problem)
+    ax = drawn(temperature_grid(grid))
+    star = ax.lines[1]
+    assert star.get_xdata()[0] == grid.temperatures[grid.values.min(axis=0).argmin()]
+
+
+def test_a_fit_of_the_temperature_alone_is_a_curve(problem):
+    found, report = fit_temperature(*problem, criterion="ece", return_report=True)
+    curve, star = drawn(temperature_grid(report)).lines
+    assert_allclose(curve.get_ydata(), report.grid[0])
+    assert star.get_xdata()[0] == found.temperature
+
+
+def test_a_fit_without_a_grid_is_refused(problem):
+    _, report = fit_temperature(*problem, return_report=True)
+    with pytest.raises(ValueError, match=r"`report` must hold a grid.*Fit with a binned"):
+        temperature_grid(report)
+
+
+def test_simplex_points_lie_inside():
+    points = simplex_points(6)
+    assert len(points) == 10
+    assert_allclose(points.sum(axis=1), 1)
+    assert points.min() > 0.1
+
+
+def test_arrows_lead_from_raw_to_calibrated():
+    calibrator = FocalTemperatureScaling(gamma=1.0, temperature=2.5)
+    (arrows,) = drawn(simplex_map(calibrator)).collections
+    ends = np.column_stack([arrows.X + arrows.U, arrows.Y + arrows.V])
+    raw = simplex_points(15)
+    raw = raw[np.ptp(raw, axis=1) > 0]  # the centre does not move
+    assert_allclose(ends, calibrator.probs(np.log(raw)) @ CORNERS, atol=1e-12)
+    assert arrows.get_label() == "less confident"
+
+
+def test_recovery_raises_the_confidence_of_three_classes():
+    (arrows,) = drawn(simplex_map(PosteriorRecovery(gamma=3.0))).collections
+    assert arrows.get_label() == "more confident"
+
+
+def test_vector_scaling_has_arrows_of_both_kinds():
+    skewed = VectorScaling(scale=(1.0, 1.0, 1.0), bias=(1.0, 0.0, 0.0))
+    labels = [a.get_label() for a in drawn(simplex_map(skewed)).collections]
+    assert labels == ["more confident", "less confident"]
+
+
+def test_without_matplotlib_the_error_says_what_to_install(monkeypatch, table):
+    real = builtins.__import__
+
+    def missing(name, *args, **kwargs):
+        if name.startswith("matplotlib"):
+            raise ImportError(name)
+        return real(name, *args, **kwargs)
+
+    monkeypatch.setattr(builtins, "__import__", missing)
+    with pytest.raises(ImportError, match=r"pip install 'focalibrate\[plot\]'"):
+        reliability_diagram(table)
