@@ -14,15 +14,17 @@ export interface View {
   klass: number | null;
 }
 
-/** A value that tells its listeners of every change, once a frame. */
+/** A value that tells its listeners of every change: controls at once, charts once a frame. */
 export class Watched<T extends object> {
   #listeners: ((value: T) => void)[] = [];
+  #controls: ((value: T) => void)[] = [];
   #waiting = false;
 
   constructor(public value: T) {}
 
   set(change: Partial<T>): void {
     this.value = { ...this.value, ...change };
+    for (const listener of this.#controls) listener(this.value);
     if (this.#waiting) return;
     this.#waiting = true;
     requestAnimationFrame(() => {
@@ -33,6 +35,12 @@ export class Watched<T extends object> {
 
   listen(listener: (value: T) => void): void {
     this.#listeners.push(listener);
+    listener(this.value);
+  }
+
+  /** For controls: they must be up to date before the next key is pressed. */
+  listenAtOnce(listener: (value: T) => void): void {
+    this.#controls.push(listener);
     listener(this.value);
   }
 }

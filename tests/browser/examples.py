@@ -1,106 +1,199 @@
 """Pages of simulated models, for the browser tests and for work on the page.
 
-``python -m tests.browser.examples FOLDER`` writes all of them.
+``python -m tests.browser.examples FOLDER [NAME ...]`` writes them.
 """
 
+import json
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from focalibrate.calibrate import Comparison, choose, compare
+from focalibrate.calibrate import Choice, Comparison, choose, compare
+from focalibrate.metrics import ReliabilityTable, adaptive_ece, confident_fraction, ece, nll
+from focalibrate.metrics.adaptive import distinct_table
 from focalibrate.report import (
-    PageData,
+    CriterionGrid,
     Provenance,
     SourceFile,
     criterion_grid,
     page_data,
     write_report,
 )
+from focalibrate.theory import recover_log_posterior
 
 HOSTILE = "<script>document.title='hacked'</script>"
 """A class name that must be shown, not run."""
+POINTS = ((0.0, 1.0), (2.0, 1.0), (1.25, 2.5), (-0.4, 0.6), (4.5, 3.3))
+"""Gammas and temperatures to try."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Model:
+    """A classifier whose logits are `scale` times too large."""
+
+    n: int
+    n_classes: int
+    sharpness: float
+    scale: float
+    cross_fit: bool = False
+    methods: tuple[str, ...] | None = None
+    class_names: tuple[str, ...] | None = None
+
+
+CIFAR = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
+MODELS = {
+    "k3": Model(
+        n=1500,
+        n_classes=3,
+        sharpness=2.5,
+        scale=2.0,
+        cross_fit=True,
+        class_names=(
+            "setosa",
+            HOSTILE,
+            "a name so long that it has to be cut & wrapped somewhere",
+        ),
+    ),
+    "k10": Model(n=5000, n_classes=10, sharpness=6.0, scale=1.8, class_names=CIFAR),
+    "k1000": Model(
+        n=1500, n_classes=1000, sharpness=11.0, scale=1.5, methods=("temperature", "posterior")
+    ),
+    "large": Model(
+        n=10_000, n_classes=1000, sharpness=11.0, scale=1.5, methods=("temperature", "posterior")
+    ),
+}
 
 
 @dataclass(frozen=True, eq=False)
 class Example:
-    """A simulated model, judged, and its page."""
+    """A simulated model, judged."""
 
     logits: NDArray[np.float64]
     labels: NDArray[np.int64]
     comparison: Comparison
-    data: PageData
+    choice: Choice
+    grid: CriterionGrid
 
 
-def simulate(
-    n: int, n_classes: int, *, sharpness: float, scale: float, seed: int
-) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Return logits `scale` times too large, and labels drawn from the true posterior."""
+def simulate(model: Model, *, seed: int) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Return logits, and labels drawn from the true posterior."""
     rng = np.random.default_rng(seed)
-    truth = rng.normal(size=(n, n_classes))
-    truth[np.arange(n), rng.integers(n_classes, size=n)] += sharpness * rng.gamma(4.0, 0.25, n)
+    truth = rng.normal(size=(model.n, model.n_classes))
+    hinted = rng.integers(model.n_classes, size=model.n)
+    truth[np.arange(model.n), hinted] += model.sharpness * rng.gamma(4.0, 0.25, model.n)
     labels = (truth + rng.gumbel(size=truth.shape)).argmax(axis=1)
-    return scale * truth, labels
+    return model.scale * truth, labels
 
 
-def example(
-    n: int, n_classes: int, *, sharpness: float, scale: float, seed: int = 0, cross_fit: bool = False
-) -> Example:
-    """Return a page's data with `n` validation and as many test rows."""
-    val = simulate(n, n_classes, sharpness=sharpness, scale=scale, seed=seed)
-    test = val if cross_fit else simulate(n, n_classes, sharpness=sharpness, scale=scale, seed=seed + 1)
-    methods = None if n_classes <= 100 else ["temperature", "temperature_ece", "focal_temperature"]
+def judge(model: Model) -> Example:
+    """Fit and compare on as many validation rows as there are test rows."""
+    val = simulate(model, seed=0)
+    test = val if model.cross_fit else simulate(model, seed=1)
     comparison = compare(
         *val,
-        *(() if cross_fit else test),
-        methods=methods,
-        trained_gamma=2.0 if methods is None else None,
-        n_resamples=200,
+        *(() if model.cross_fit else test),
+        methods=model.methods,
+        trained_gamma=2.0,
+        n_resamples=100,
+    )
+    grid = criterion_grid(*val)
+    return Example(*test, comparison, choose(comparison), grid)
+
+
+def write(path: Path, model: Model, example: Example) -> None:
+    """Write the page."""
+    provenance = Provenance(
+        command="focalibrate calibrate val.npz --test test.npz --trained-gamma 2 -o report",
+        version="0.1.0",
+        seed=0,
+        made_at="2026-11-15",
+        files=(
+            SourceFile(name="val.npz", sha256="0f" * 32, role="fitted on"),
+            SourceFile(name="test.npz", sha256="a1" * 32, role="judged on"),
+        ),
     )
     data = page_data(
-        comparison,
-        choose(comparison),
-        *test,
-        provenance=Provenance(
-            command="focalibrate calibrate val.npz --test test.npz --trained-gamma 2 -o report",
-            version="0.1.0",
-            seed=0,
-            made_at="2026-11-15",
-            files=(
-                SourceFile(name="val.npz", sha256="0f" * 32, role="fitted on"),
-                SourceFile(name="test.npz", sha256="a1" * 32, role="judged on"),
-            ),
-        ),
-        class_names=_names(n_classes),
-        criterion=criterion_grid(*val),
+        example.comparison,
+        example.choice,
+        example.logits,
+        example.labels,
+        provenance=provenance,
+        class_names=model.class_names,
+        criterion=example.grid,
     )
-    return Example(*test, comparison, data)
+    write_report(path, data)
 
 
-def _names(n_classes: int) -> list[str] | None:
-    if n_classes == 3:
-        return ["setosa", HOSTILE, "a name so long that it has to be cut somewhere & wrapped"]
-    if n_classes == 10:
-        return "airplane automobile bird cat deer dog frog horse ship truck".split()
-    return None
+def expected(example: Example) -> dict[str, Any]:
+    """Return what the page should show, from the full logits in float64."""
+    logits, labels = example.logits, example.labels
+    live = []
+    for gamma, temperature in POINTS:
+        probs = np.exp(recover_log_posterior(logits / temperature, gamma=gamma))
+        live.append(
+            {
+                "ece": ece(probs, labels),
+                "adaptive_ece": adaptive_ece(probs, labels),
+                "nll": nll(probs, labels),
+                "s99": confident_fraction(probs, labels).fraction,
+            }
+        )
+    before = np.exp(recover_log_posterior(logits, gamma=0.0))
+    after = example.choice.row.calibrator.probs(logits)
+    views, diagrams = [], []
+    for bins, binning, klass in (
+        (10, "equal-width", None),
+        (25, "equal-mass", None),
+        (15, "equal-width", 0),
+        (25, "equal-width", 1),
+    ):
+        views.append({"bins": bins, "binning": binning, "klass": klass})
+        diagrams.append({"before": _ece(before, labels, **views[-1])})
+        diagrams[-1]["after"] = _ece(after, labels, **views[-1])
+    g, t = np.unravel_index(np.argmin(example.grid.values), example.grid.values.shape)
+    return {
+        "script": {"points": POINTS, "presets": ["temperature", "posterior"], "views": views},
+        "live": live,
+        "diagrams": diagrams,
+        "temperature": example.comparison.row("temperature").calibrator.temperature,
+        "optimum": [example.grid.gammas[g], example.grid.temperatures[t]],
+        "grid": [example.grid.gammas[:2], example.grid.temperatures[:2]],
+        "labels": [row.label for row in example.comparison.rows],
+        "by_nll": [
+            row.label
+            for row in sorted(example.comparison.rows, key=lambda r: r.scores["nll"].estimate)
+        ],
+    }
 
 
-EXAMPLES = {
-    "k3": {"n": 2000, "n_classes": 3, "sharpness": 2.5, "scale": 2.0, "cross_fit": True},
-    "k10": {"n": 5000, "n_classes": 10, "sharpness": 6.0, "scale": 1.8},
-    "k1000": {"n": 10_000, "n_classes": 1000, "sharpness": 11.0, "scale": 1.5},
-}
+def _ece(
+    probs: NDArray[Any], labels: NDArray[Any], *, bins: int, binning: str, klass: int | None
+) -> float:
+    confidence = probs.max(axis=1) if klass is None else probs[:, klass]
+    correct = (probs.argmax(axis=1) if klass is None else klass) == labels
+    if binning == "equal-width":
+        return ReliabilityTable.of_confidence(confidence, correct, n_bins=bins).ece()
+    return distinct_table(confidence.astype(np.float64), correct).equal_mass(bins).ece()
+
+
+def make(name: str, folder: Path) -> None:
+    """Write a page, and beside it what the page should show."""
+    example = judge(MODELS[name])
+    write(folder / f"{name}.html", MODELS[name], example)
+    (folder / f"{name}.json").write_text(json.dumps(expected(example)), encoding="utf-8")
 
 
 def main() -> None:
-    """Write every example into the folder named on the command line."""
+    """Write the examples named on the command line, or all."""
     folder = Path(sys.argv[1])
     folder.mkdir(parents=True, exist_ok=True)
-    for name in sys.argv[2:] or EXAMPLES:
-        write_report(folder / f"{name}.html", example(**EXAMPLES[name]).data)  # type: ignore[arg-type]
-        print(name, (folder / f"{name}.html").stat().st_size)
+    for name in sys.argv[2:] or MODELS:
+        make(name, folder)
+        print(f"{folder / name}.html: {(folder / f'{name}.html').stat().st_size:,} bytes")
 
 
 if __name__ == "__main__":

@@ -142,7 +142,7 @@ function slider(id: 'gamma' | 'temperature', label: string, [low, high]: [number
     'aria-label': `${label}, as a number`,
     onchange: () => set(Number(number.value)),
   });
-  parameters.listen((now) => {
+  parameters.listenAtOnce((now) => {
     range.value = String(toSlider(now[id]));
     range.setAttribute('aria-valuetext', shown(now[id]));
     if (document.activeElement !== number) number.value = shown(now[id]);
@@ -164,7 +164,7 @@ function presets(doc: ReportDocument, parameters: Watched<Parameters>): HTMLElem
       },
       method.label,
     );
-    parameters.listen((now) => {
+    parameters.listenAtOnce((now) => {
       element.setAttribute('aria-pressed', String(now.gamma === method.gamma && now.temperature === method.temperature));
     });
     return element;

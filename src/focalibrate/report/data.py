@@ -128,7 +128,7 @@ def page_data(
         "mistakes": _mistakes(judged, targets),
         "rows": packed | {"seed": seed},
         "criterion": None if criterion is None else _criterion(criterion),
-        "provenance": asdict(provenance),
+        "provenance": asdict(provenance) | {"files": [asdict(f) for f in provenance.files]},
     }
     return PageData(document)
 

@@ -1,0 +1,247 @@
+import json
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from focalibrate.calibrate import (
+    GAMMAS_003,
+    TEMPERATURES_003,
+    FitReport,
+    Identity,
+    choose,
+    compare,
+    fit_focal_temperature,
+)
+from focalibrate.metrics import adaptive_ece, classwise_ece, confident_fraction, ece
+from focalibrate.report import (
+    SCHEMA_VERSION,
+    CriterionGrid,
+    Provenance,
+    SourceFile,
+    criterion_grid,
+    page_data,
+    render_report,
+    write_report,
+)
+from focalibrate.report.page import escape_json
+
+MADE = Provenance(
+    command="focalibrate calibrate val.npz",
+    version="1.2.3",
+    seed=7,
+    made_at="2026-11-15",
+    files=(SourceFile(name="val.npz", sha256="ab" * 32, role="fitted on"),),
+)
+
+
+def simulate(n, k, *, scale=2.0, seed=0):
+    rng = np.random.default_rng(seed)
+    truth = 1.5 * rng.normal(size=(n, k))
+    return scale * truth, (truth + rng.gumbel(size=truth.shape)).argmax(axis=1)
+
+
+@pytest.fixture(scope="module")
+def judged():
+    val, test = simulate(400, 4), simulate(500, 4, seed=1)
+    methods = ["temperature", "histogram"]
+    comparison = compare(*val, *test, methods=methods, n_resamples=20)
+    return comparison, choose(comparison), test
+
+
+@pytest.fixture(scope="module")
+def document(judged):
+    comparison, choice, test = judged
+    return page_data(comparison, choice, *test, provenance=MADE).document
+
+
+def test_the_document_is_strict_json_and_the_same_every_time(judged, document):
+    comparison, choice, test = judged
+    again = page_data(comparison, choice, *test, provenance=MADE)
+    assert json.loads(again.to_json()) == document
+    assert document["schema"] == SCHEMA_VERSION
+    assert document["provenance"]["files"][0]["sha256"] == "ab" * 32
+
+
+def test_diagrams_are_those_of_the_metrics(judged, document):
+    _, choice, (logits, labels) = judged
+    for which, calibrator in (("before", Identity()), ("after", choice.row.calibrator)):
+        probs = calibrator.probs(logits)
+        for bins in (10, 15, 25):
+            tables = document[which]["tables"]
+            width, mass = (tables[kind][str(bins)] for kind in ("equal-width", "equal-mass"))
+            assert width["ece"] == pytest.approx(ece(probs, labels, n_bins=bins), rel=1e-5)
+            assert mass["ece"] == pytest.approx(adaptive_ece(probs, labels, n_bins=bins), rel=1e-5)
+            assert sum(width["count"]) == sum(mass["count"]) == len(labels)
+        sure = confident_fraction(probs, labels)
+        assert document[which]["s99"] == pytest.approx(sure.fraction, rel=1e-5)
+
+
+def test_the_class_table_averages_to_the_classwise_error(judged, document):
+    _, _, (logits, labels) = judged
+    found = np.mean(document["classes"]["ece_before"])
+    assert found == pytest.approx(classwise_ece(Identity().probs(logits), labels), rel=1e-3)
+    assert sum(document["classes"]["count"]) == len(labels)
+
+
+def test_mistakes_are_wrong_and_fall_in_confidence(judged, document):
+    _, _, (logits, labels) = judged
+    confidence = [m["before"] for m in document["mistakes"]]
+    assert confidence == sorted(confidence, reverse=True)
+    for m in document["mistakes"]:
+        assert labels[m["row"]] == m["label"] != m["predicted"] == logits[m["row"]].argmax()
+
+
+def test_methods_carry_parameters_only_where_they_are_gamma_and_temperature(document):
+    by_name = {m["method"]: m for m in document["methods"]}
+    assert (by_name["identity"]["gamma"], by_name["identity"]["temperature"]) == (0.0, 1.0)
+    assert by_name["temperature"]["gamma"] == 0.0
+    assert by_name["temperature"]["temperature"] > 1.5
+    assert by_name["histogram"]["gamma"] is by_name["histogram"]["temperature"] is None
+
+
+def test_probabilities_given_are_those_shown_after(judged):
+    comparison, choice, (logits, labels) = judged
+    raw = Identity().probs(logits)
+    data = page_data(comparison, choice, logits, labels, provenance=MADE, after_probs=raw)
+    assert data.document["after"] == data.document["before"]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"class_names": ["a"]}, r"`class_names` must name each of the 4 classes, got 1"),
+        ({"after_probs": np.ones((2, 4))}, r"`after_probs` must have the shape \(500, 4\)"),
+    ],
+)
+def test_what_does_not_fit_is_refused(judged, change, message):
+    comparison, choice, test = judged
+    with pytest.raises(ValueError, match=message):
+        page_data(comparison, choice, *test, provenance=MADE, **change)
+
+
+def test_other_rows_than_those_judged_are_refused(judged):
+    comparison, choice, (logits, labels) = judged
+    with pytest.raises(ValueError, match=r"must be the rows judged, 500 of 4 classes, got 9 of 4"):
+        page_data(comparison, choice, logits[:9], labels[:9], provenance=MADE)
+
+
+def test_a_page_of_ten_thousand_rows_of_a_thousand_classes_can_be_mailed(tmp_path):
+    logits, labels = simulate(10_000, 1000, scale=1.5)
+    logits = logits.astype(np.float32)
+    comparison = compare(
+        logits[:500], labels[:500], logits, labels, methods=["temperature"], n_resamples=10
+    )
+    grid = criterion_grid(logits[:500], labels[:500], criterion="nll")
+    data = page_data(
+        comparison, choose(comparison), logits, labels, provenance=MADE, criterion=grid
+    )
+    write_report(tmp_path / "report.html", data)
+    assert (tmp_path / "report.html").stat().st_size <= 3_000_000
+    assert data.document["rows"]["n"] == 10_000
+
+
+def test_more_rows_than_a_page_can_hold_are_sampled():
+    logits, labels = simulate(30_000, 5)
+    comparison = compare(
+        logits[:300], labels[:300], logits, labels, methods=["temperature"], n_resamples=2
+    )
+    choice = choose(comparison)
+    shown = page_data(comparison, choice, logits, labels, provenance=MADE).document
+    other = page_data(comparison, choice, logits, labels, provenance=MADE, seed=1).document
+    assert shown["rows"]["n"] == 20_000 < shown["n_judged"] == 30_000
+    assert shown["entries"]["n"] <= 20_000
+    assert sum(shown["before"]["tables"]["equal-width"]["10"]["count"]) == 30_000
+    assert shown["rows"]["gaps"] != other["rows"]["gaps"]
+
+
+def test_class_names_cannot_leave_the_data():
+    hostile = "</script><script>alert(1)</script><!-- & \u2028"
+    escaped = escape_json(json.dumps([hostile], ensure_ascii=False))
+    assert not re.search("[<>&\u2028\u2029]", escaped)
+    assert json.loads(escaped) == [hostile]
+
+
+def test_the_page_is_one_file_that_may_ask_for_nothing(judged, tmp_path):
+    comparison, choice, test = judged
+    names = ["<script>", "</script>", "&amp;", "d"]
+    data = page_data(
+        comparison, choice, *test, provenance=MADE, class_names=names, title="<b>My & model</b>"
+    )
+    text = render_report(data)
+    assert "default-src 'none'" in text
+    assert "<title>&lt;b&gt;My &amp; model&lt;/b&gt;</title>" in text
+    assert text.count("</script>") == 2
+    # No address but the names of XML's own vocabularies, which nobody fetches.
+    assert set(re.findall(r"https?://[\w.]+", text)) == {"http://www.w3.org"}
+    assert not re.search(r"<(link|img|iframe|object|embed)\b", text)
+    path = tmp_path / "report.html"
+    write_report(path, data)
+    assert path.read_text(encoding="utf-8") == text
+    assert [p.name for p in tmp_path.iterdir()] == ["report.html"]
+
+
+def test_a_page_that_cannot_be_written_leaves_the_old_one(judged, tmp_path, monkeypatch):
+    comparison, choice, test = judged
+    data = page_data(comparison, choice, *test, provenance=MADE)
+    path = tmp_path / "report.html"
+    path.write_text("old")
+
+    def full(*_args, **_options):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("pathlib.Path.replace", full)
+    with pytest.raises(OSError, match="No space left"):
+        write_report(path, data)
+    assert path.read_text() == "old"
+    assert [p.name for p in tmp_path.iterdir()] == ["report.html"]
+
+
+def test_infinite_scores_become_null(judged):
+    comparison, choice, test = judged
+    row = comparison.rows[0]
+    infinite = replace(row.scores["nll"], estimate=np.inf, low=np.inf, high=np.inf)
+    changed = replace(row, scores=row.scores | {"nll": infinite})
+    data = page_data(
+        replace(comparison, rows=(changed, *comparison.rows[1:])), choice, *test, provenance=MADE
+    )
+    assert data.document["methods"][0]["scores"]["nll"] == [None, None, None]
+
+
+def test_the_grid_reaches_around_its_ridge():
+    logits, labels = simulate(800, 3)
+    grid = criterion_grid(logits, labels, criterion="nll")
+    best = grid.values.argmin(axis=1)
+    assert (best > 0).all()
+    assert (best < len(grid.temperatures) - 1).all()
+    ridge = np.array(grid.temperatures)[best]
+    slope, start = np.polyfit(grid.gammas, ridge, 1)
+    assert slope > 0
+    assert np.abs(start + slope * np.array(grid.gammas) - ridge).max() < 0.1 * ridge.max()
+
+
+def test_a_report_without_a_grid_is_refused():
+    logits, labels = simulate(200, 3)
+    fitted = fit_focal_temperature(
+        logits, labels, criterion="nll", search="continuous", return_report=True
+    )
+    with pytest.raises(ValueError, match="`report` must hold a grid"):
+        CriterionGrid.of_report(fitted[1])
+
+
+def test_grids_finer_than_the_picture_are_thinned_out():
+    report = FitReport(
+        method="focal_temperature_scaling",
+        criterion="nll",
+        value=0.0,
+        n_rows=9,
+        n_classes=3,
+        n_evaluations=1,
+        gammas=GAMMAS_003,
+        temperatures=TEMPERATURES_003,
+        grid=np.zeros((10, 500)),
+    )
+    grid = CriterionGrid.of_report(report)
+    assert grid.values.shape == (10, 125)
+    assert grid.temperatures[:2] == (0.04, 0.08)
