@@ -81,6 +81,7 @@ def test_unlabelled_scores_are_prepared_too():
 def test_every_number_metric_is_prepared():
     names = [name for name in metrics.__all__ if name.islower()]
     helpers = {"bootstrap", "bootstrap_difference", "confident_fraction", "log_odds_edges"}
+    helpers |= {"scorecard"}
     assert [n for n in names if not is_prepared(getattr(metrics, n))] == sorted(helpers)
 
 
