@@ -1,10 +1,10 @@
-"""Options and errors that all commands share which read a file of predictions."""
+"""Reading files of predictions for a command: progress, errors, logits."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 import numpy as np
@@ -14,8 +14,6 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 
 from focalibrate._check import PROBS_ATOL
 from focalibrate.data import Predictions, as_logits, read_predictions
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 LEAST_LOG_PROB = float(np.log(np.finfo(np.float32).smallest_normal))
 """What a probability of exactly 0 is read as: one that float32 rounds to 0, about 1e-38."""
@@ -34,31 +32,6 @@ class Examples:
     predictions: Predictions
     logits: NDArray[Any]
     labels: NDArray[np.int64]
-
-
-def prediction_options(command: F) -> F:
-    """Add the options that say what a file holds."""
-    for option in reversed(
-        [
-            click.option(
-                "--input",
-                "kind",
-                type=click.Choice(["logits", "probs"]),
-                help="What the scores are, where the file does not say.",
-            ),
-            click.option("--logits-key", help="Name of the logits in an .npz or .safetensors."),
-            click.option("--probs-key", help="Name of the probabilities there."),
-            click.option("--labels-key", help="Name of the labels there."),
-            click.option("--label-column", help="Column of the labels in a .csv or .parquet."),
-            click.option(
-                "--probs-atol",
-                type=click.FloatRange(min=0.0),
-                help="How far probabilities may be from summing to 1.  [default: 1e-05]",
-            ),
-        ]
-    ):
-        command = option(command)
-    return command
 
 
 def read_file(

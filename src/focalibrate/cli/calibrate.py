@@ -9,8 +9,9 @@ import click
 
 from focalibrate.calibrate import CANDIDATES
 from focalibrate.cli._job import FILES, Settings, find, show, write
+from focalibrate.cli._options import judging_options, prediction_options
 from focalibrate.cli._output import claim_folder
-from focalibrate.cli._read import prediction_options, read_examples, reported
+from focalibrate.cli._read import read_examples, reported
 
 
 @click.command("calibrate")
@@ -30,9 +31,7 @@ from focalibrate.cli._read import prediction_options, read_examples, reported
     show_default=True,
     help="What the methods marked (ECE) minimise.",
 )
-@click.option("--bins", default=15, show_default=True, type=click.IntRange(min=1))
-@click.option("--resamples", default=300, show_default=True, type=click.IntRange(min=10))
-@click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0))
+@judging_options
 @click.option(
     "-o",
     "--out",

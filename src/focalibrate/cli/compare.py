@@ -11,14 +11,8 @@ from rich.console import Console
 from rich.table import Table
 
 from focalibrate.calibrate import Calibrator, Identity
-from focalibrate.cli._read import (
-    Examples,
-    Job,
-    prediction_options,
-    read_examples,
-    reported,
-    steps,
-)
+from focalibrate.cli._options import judging_options, prediction_options
+from focalibrate.cli._read import Examples, Job, read_examples, reported, steps
 from focalibrate.cli._record import interval_record
 from focalibrate.cli._tables import HEADINGS, number, with_interval
 from focalibrate.metrics import METRIC_NAMES, Scorecard, scorecard
@@ -29,9 +23,7 @@ from focalibrate.metrics import METRIC_NAMES, Scorecard, scorecard
 @click.argument("b", type=click.Path(path_type=Path))
 @click.option("--on", type=click.Path(path_type=Path), help="File that two calibrators share.")
 @click.option("--labels", type=click.Path(path_type=Path), help="Labels of .npy files.")
-@click.option("--bins", default=15, show_default=True, type=click.IntRange(min=1))
-@click.option("--resamples", default=300, show_default=True, type=click.IntRange(min=10))
-@click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0))
+@judging_options
 @click.option("--json", "as_json", is_flag=True, help="Print the differences as JSON.")
 @prediction_options
 def compare_command(

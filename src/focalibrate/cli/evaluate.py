@@ -10,7 +10,8 @@ from rich.table import Table
 
 from focalibrate.calibrate import Calibrator, Identity
 from focalibrate.cli._charts import reliability_chart
-from focalibrate.cli._read import prediction_options, read_examples, reported, steps
+from focalibrate.cli._options import judging_options, prediction_options
+from focalibrate.cli._read import read_examples, reported, steps
 from focalibrate.cli._record import file_record, interval_record
 from focalibrate.cli._tables import HEADINGS, with_interval
 from focalibrate.metrics import (
@@ -26,9 +27,7 @@ from focalibrate.metrics import (
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--labels", type=click.Path(path_type=Path), help="Labels of a .npy file.")
 @click.option("--calibrator", type=click.Path(path_type=Path), help="Apply this one first.")
-@click.option("--bins", default=15, show_default=True, type=click.IntRange(min=1))
-@click.option("--resamples", default=300, show_default=True, type=click.IntRange(min=10))
-@click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0))
+@judging_options
 @click.option("--json", "as_json", is_flag=True, help="Print the metrics as JSON.")
 @prediction_options
 def evaluate_command(
