@@ -129,6 +129,41 @@ export function confidenceHistogram(bars: number[], ghost: number[], width: numb
   return labelled(plot, 'Histogram of confidence at the sliders, with the uncalibrated model as a line.');
 }
 
+export interface Forest {
+  label: string;
+  estimate: number;
+  low: number;
+  high: number;
+  colour: string;
+  tip: string;
+}
+
+/** Methods as dots with intervals, one below the other. */
+export function forest(rows: Forest[], width: number, title: string, isPercent: boolean): Element {
+  const scale = isPercent ? 100 : 1;
+  const data = rows.map((row) => ({ ...row, estimate: row.estimate * scale, low: row.low * scale, high: row.high * scale }));
+  const room = Math.min(Math.max(...rows.map((row) => row.label.length)) * 6.6 + 14, width * 0.45);
+  const reference = data[0];
+  const plot = Plot.plot({
+    width,
+    height: 26 * rows.length + 48,
+    marginLeft: room,
+    marginRight: 18,
+    marginTop: 6,
+    marginBottom: 38,
+    x: { label: isPercent ? `${title} (%)` : title, labelAnchor: 'right', grid: true, nice: true, ticks: Math.max(3, Math.round(width / 110)) },
+    y: { domain: rows.map((row) => row.label), label: null, tickSize: 0 },
+    marks: [
+      Plot.ruleX([reference.estimate], { stroke: 'var(--muted)', strokeDasharray: '4 3' }),
+      Plot.ruleY(data, { x1: 'low', x2: 'high', y: 'label', stroke: 'colour', strokeWidth: 2 }),
+      Plot.dot(data, { x: 'estimate', y: 'label', r: 4.5, fill: 'colour', stroke: 'var(--surface)' }),
+      Plot.tip(data, Plot.pointer({ x: 'estimate', y: 'label', title: 'tip', fill: 'var(--surface)', stroke: 'var(--line)' })),
+    ],
+  });
+  const words = rows.map((row) => row.tip).join('; ');
+  return labelled(plot, `${title} of each method with its interval: ${words}.`);
+}
+
 export interface HeatMapData {
   cells: { g1: number; g2: number; t1: number; t2: number; value: number }[];
   best: { gamma: number; temperature: number; value: number };

@@ -90,8 +90,6 @@ export function binTable(
 }
 
 function sorted(values: ArrayLike<number>): Uint32Array {
-  // Typed arrays sort numbers without a comparison function several times faster; the position
-  // rides along in the low bits of a float64 that would lose digits, so sort pairs by value.
   const order = Uint32Array.from({ length: values.length }, (_, i) => i);
   return order.sort((a, b) => values[a] - values[b]);
 }

@@ -18,7 +18,7 @@ const DEFINITIONS: [string, string, string][] = [
   ['Ψ_γ', 'Ψ_k ∝ v_k / φ_γ(v_k),  φ_γ(p) = (1−p)^γ − γ (1−p)^{γ−1} p log p', 'turns scores of a model trained with focal loss into probabilities'],
   ['Focal temperature', 'Ψ_γ(softmax(z / T))', 'both: γ and T fitted on validation rows'],
   ['τ_{oc}, τ_{uc}', 'argmax φ_γ;  the root of φ_γ = 1 in (0, ½)', 'below the first, focal scores are overconfident; above the second, underconfident'],
-  ['Intervals', '[2θ̂ − q_{.975}, 2θ̂ − q_{.025}]', 'basic bootstrap over rows. Binned errors are biased upwards; the interval takes the bias off, so an estimate may lie above its interval'],
+  ['Intervals', '[2θ̂ − q_{.975}, 2θ̂ − q_{.025}]', 'basic bootstrap over rows. Binned errors are biased upwards, and the interval takes that bias off'],
 ];
 
 export function madeSection(doc: ReportDocument): HTMLElement {

@@ -1,15 +1,17 @@
 // The methods side by side.
 
+import { AFTER, BEFORE, forest } from '../charts';
 import type { Method, ReportDocument } from '../document';
-import { h, section } from '../dom';
-import { METRIC_ORDER, metricRange, metricStyle, metricValue, whole } from '../format';
+import { h, responsive, section, segmented } from '../dom';
+import { METRIC_ORDER, MINUS, metricRange, metricStyle, metricValue, whole } from '../format';
 import { sortableTable, type Column } from './table';
 
 export function methodsSection(doc: ReportDocument, show: (method: Method) => void): HTMLElement {
   const raw = doc.methods.find((m) => m.method === 'identity') ?? doc.methods[0];
   const known = Object.keys(raw.scores);
   const metrics = [...METRIC_ORDER.filter((m) => known.includes(m)), ...known.filter((m) => !METRIC_ORDER.includes(m))];
-  const best = new Map(metrics.map((m) => [m, Math.min(...doc.methods.map((row) => row.scores[m][0] ?? Infinity))]));
+  // What reads the same is as good.
+  const best = new Map(metrics.map((m) => [m, metricValue(m, Math.min(...doc.methods.map((row) => row.scores[m][0] ?? Infinity)))]));
   const columns: Column<Method>[] = [
     {
       title: 'Method',
@@ -27,7 +29,7 @@ export function methodsSection(doc: ReportDocument, show: (method: Method) => vo
       numeric: true,
       key: (row) => row.scores[metric][0],
       cell: (row) => [
-        h('span', { class: row.scores[metric][0] === best.get(metric) ? 'best' : '' }, metricValue(metric, row.scores[metric][0])),
+        h('span', { class: metricValue(metric, row.scores[metric][0]) === best.get(metric) ? 'best' : '' }, metricValue(metric, row.scores[metric][0])),
         h('span', { class: 'small muted' }, metricRange(metric, row.scores[metric])),
       ],
     })),
@@ -51,6 +53,7 @@ export function methodsSection(doc: ReportDocument, show: (method: Method) => vo
       rows: doc.methods,
       rowClass: (row) => (row.method === doc.chosen ? 'chosen' : null),
     }),
+    forestFigure(doc, metrics),
     doc.skipped.length + notes.length > 0 &&
       h(
         'ul',
@@ -63,7 +66,7 @@ export function methodsSection(doc: ReportDocument, show: (method: Method) => vo
 
 function parameters(row: Method): string {
   const [, ...rest] = row.describe.split(': ');
-  return rest.join(': ').replace('gamma', 'γ');
+  return rest.join(': ').replace('gamma', 'γ').replace('=-', `=${MINUS}`);
 }
 
 function judgedWords(doc: ReportDocument): string {
@@ -76,4 +79,36 @@ function judgedWords(doc: ReportDocument): string {
 
 function outside(doc: ReportDocument): boolean {
   return doc.methods.some((row) => Object.values(row.scores).some(([x, , high]) => x !== null && high !== null && x > high));
+}
+
+/** One metric of all methods, as a picture. */
+function forestFigure(doc: ReportDocument, metrics: string[]): HTMLElement {
+  const offered = metrics.filter((m) => ['adaptive_ece', 'ece', 'nll', 'brier'].includes(m));
+  let metric = offered[0];
+  const chart = h('div', { class: 'chart' });
+  const colour = (row: Method) => (row.method === 'identity' ? BEFORE : row.method === doc.chosen ? AFTER : 'var(--muted)');
+  const draw = responsive(chart, (width) => {
+    const rows = doc.methods.flatMap((row) => {
+      const [estimate, low, high] = row.scores[metric];
+      if (estimate === null || low === null || high === null) return [];
+      const tip = `${row.label} ${metricValue(metric, estimate)} ${metricRange(metric, row.scores[metric])}`;
+      return [{ label: row.label, estimate, low, high, colour: colour(row), tip }];
+    });
+    const style = metricStyle(metric);
+    if (rows.length > 0) chart.replaceChildren(forest(rows, width, style.title, style.percent));
+  });
+  return h(
+    'figure',
+    { class: 'card forest' },
+    h(
+      'figcaption',
+      {},
+      h('h3', {}, 'With their intervals'),
+      segmented<string>('Metric shown', offered.map((m) => ({ value: m, text: metricStyle(m).title })), metric, (value) => {
+        metric = value;
+        draw();
+      }),
+    ),
+    chart,
+  );
 }

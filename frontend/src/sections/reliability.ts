@@ -56,7 +56,9 @@ export function reliabilitySection(doc: ReportDocument, entries: Entries, names:
       now.klass === null
         ? doc.after_is_in_sample
           ? 'After: the calibrator fitted on all validation rows, shown on the same rows. The table above is cross-fitted, and so a little more sober.'
-          : ''
+          : doc.judged_on === 'cross-fit'
+            ? 'After: each row by a calibrator fitted on the other parts, as in the table above.'
+            : ''
         : `All rows, by their probability of the class “${names(now.klass)}”.${pooled}${sample}`;
   });
 

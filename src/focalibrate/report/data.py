@@ -15,6 +15,7 @@ from focalibrate.calibrate.parametric import Identity
 from focalibrate.metrics import ClasswiseTable
 from focalibrate.report._classes import class_entries
 from focalibrate.report._diagrams import BIN_COUNTS, diagrams
+from focalibrate.report._held_out import held_out_probs
 from focalibrate.report._numbers import short, shorts
 from focalibrate.report._rows import MAX_TEXT, pack_rows, sample_rows, text_length
 from focalibrate.report.criterion import CriterionGrid
@@ -66,8 +67,8 @@ def page_data(
             give the same page.
         class_names: one for each class; any text. Default: the class indices.
         criterion: map over gamma and temperature, see `criterion_grid`. Default: none shown.
-        after_probs: calibrated probabilities ``[N, K]`` to show as "after", such as those of a
-            cross-fit. Default: those of the chosen calibrator, fitted on all validation rows.
+        after_probs: calibrated probabilities ``[N, K]`` to show as "after". Default: those of
+            the chosen calibrator; of a cross-fit, those that its folds held out.
         title: of the page.
         seed: of the sample of rows, which is taken where the page cannot hold all.
 
@@ -93,6 +94,8 @@ def page_data(
         raise ValueError(
             f"`after_probs` must have the shape {rows.shape} of `logits`, got {given.shape}."
         )
+    if given is None and comparison.judged_on == "cross-fit":
+        given = held_out_probs(comparison, choice.row, rows, targets)
     pair = _Pair(rows, targets, choice.row, given)
     judged = _judge(pair)
     shown = sample_rows(len(rows), n_classes, seed=seed)

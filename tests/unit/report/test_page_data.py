@@ -109,6 +109,35 @@ def test_probabilities_given_are_those_shown_after(judged):
 
 
 @pytest.mark.parametrize(
+    ("method", "options"),
+    [
+        ("temperature", {}),
+        ("posterior", {"trained_gamma": 2.0}),
+        ("histogram", {}),
+        ("temperature_ece", {"criterion": "ece", "n_bins": 10}),
+    ],
+)
+def test_a_cross_fit_is_shown_by_the_folds_that_held_out_each_row(method, options):
+    logits, labels = simulate(600, 4)
+    comparison = compare(logits, labels, methods=[method], n_resamples=5, seed=3, **options)
+    choice = replace(choose(comparison), row=comparison.row(method))
+    document = page_data(comparison, choice, logits, labels, provenance=MADE).document
+    shown = document["after"]["tables"]["equal-width"][str(comparison.n_bins)]["ece"]
+    assert shown == pytest.approx(comparison.row(method).scores["ece"].estimate, rel=1e-5)
+    assert not document["after_is_in_sample"]
+
+
+def test_a_cross_fit_of_other_rows_is_shown_in_sample_and_says_so():
+    logits, labels = simulate(600, 4)
+    comparison = compare(logits, labels, methods=["temperature"], n_resamples=5)
+    other = np.roll(labels, 1)
+    row = comparison.row("temperature")
+    choice = replace(choose(comparison), row=row)
+    document = page_data(comparison, choice, logits, other, provenance=MADE).document
+    assert document["after_is_in_sample"]
+
+
+@pytest.mark.parametrize(
     ("change", "message"),
     [
         ({"class_names": ["a"]}, r"`class_names` must name each of the 4 classes, got 1"),
