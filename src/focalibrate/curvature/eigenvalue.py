@@ -1,0 +1,138 @@
+"""Largest and smallest eigenvalue of a symmetric matrix."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from focalibrate._check import check_count, check_positive
+from focalibrate.curvature._products import Block, Matvec, Products, check_symmetric
+
+BASIS_SIZE = 96
+"""Vectors kept; when they are full, the best third is carried over (thick restart)."""
+KEPT = 32
+
+
+@dataclass(frozen=True)
+class Eigenvalue:
+    """An eigenvalue and how well it is known."""
+
+    value: float
+    """the estimate"""
+    residual: float
+    """norm of ``A y - value * y``: an eigenvalue lies within it"""
+    converged: bool
+    """whether `residual` is within the tolerance"""
+    n_products: int
+    """products with the matrix that it took"""
+
+
+def lambda_max(
+    matvec: Matvec,
+    size: int,
+    *,
+    seed: int = 0,
+    tolerance: float = 1e-6,
+    max_products: int = 500,
+) -> Eigenvalue:
+    r"""Largest eigenvalue by Lanczos' method with full reorthogonalisation.
+
+    .. math:: \lambda_{\max}(A) = \max_{\|v\|=1} v^\top A v
+
+    The largest one, not the largest in size: a negative eigenvalue further from 0 does not
+    hide it, as it does from power iteration.
+
+    Args:
+        matvec: symmetric matrix, ``[D] -> [D]``.
+        size: D.
+        seed: of the first vector.
+        tolerance: largest residual, as a share of the largest size of an eigenvalue seen.
+        max_products: most products to spend.
+
+    Returns:
+        Value, residual, whether it converged, and products. Some eigenvalue lies within
+        `residual` of the value; the error is about ``residual**2 / gap`` where the next
+        eigenvalue is `gap` away.
+
+    Numerics:
+        The projected matrix is formed from all inner products, twice orthogonalised, in
+        float64. Memory: D x 96 float64; then the 32 best vectors are kept and it goes on.
+
+    Example:
+        >>> A = np.diag([-5.0, 1.0, 2.0])
+        >>> round(lambda_max(lambda v: A @ v, 3).value, 9)
+        2.0
+
+    References:
+        Wu, Simon (2000), *Thick-restart Lanczos method for large symmetric eigenvalue problems*.
+    """
+    check_positive(tolerance, name="tolerance")
+    check_count(max_products, name="max_products")
+    A, rng = Products(matvec, size), np.random.default_rng(seed)
+    capacity = min(BASIS_SIZE, size)
+    Q, H = np.empty((size, capacity)), np.zeros((capacity, capacity))
+    q, k, scale = rng.standard_normal(size), 0, 0.0
+    q /= np.linalg.norm(q)
+    while True:
+        Q[:, k] = q
+        product = A(q[:, None])[:, 0]
+        scale = max(scale, float(np.linalg.norm(product)))
+        k += 1
+        overlap, rest = _split(Q[:, :k], product)
+        check_symmetric(overlap[:-1], H[: k - 1, k - 1], scale=scale)
+        H[:k, k - 1] = H[k - 1, :k] = overlap
+        beta = float(np.linalg.norm(rest))
+        ritz, U = np.linalg.eigh(H[:k, :k])
+        residual = beta * abs(float(U[-1, -1]))
+        size_seen = max(abs(float(ritz[0])), abs(float(ritz[-1])))
+        found = residual <= tolerance * size_seen or beta <= 1e-14 * scale or k == size
+        if found or A.count >= max_products:
+            residual = 0.0 if k == size else residual
+            return Eigenvalue(float(ritz[-1]), residual, found, A.count)
+        q = rest / beta
+        if k < capacity:
+            H[k - 1, k] = H[k, k - 1] = beta
+        else:
+            k = _restart(Q, H, ritz, U, beta)
+
+
+def lambda_min(
+    matvec: Matvec,
+    size: int,
+    *,
+    seed: int = 0,
+    tolerance: float = 1e-6,
+    max_products: int = 500,
+) -> Eigenvalue:
+    """Smallest eigenvalue, the most negative one: minus `lambda_max` of minus the matrix.
+
+    Example:
+        >>> A = np.diag([-5.0, 1.0, 2.0])
+        >>> round(lambda_min(lambda v: A @ v, 3).value, 9)
+        -5.0
+    """
+    largest = lambda_max(
+        lambda v: -np.asarray(matvec(v)),
+        size,
+        seed=seed,
+        tolerance=tolerance,
+        max_products=max_products,
+    )
+    return replace(largest, value=-largest.value)
+
+
+def _split(Q: Block, product: Block) -> tuple[Block, Block]:
+    """Return the coordinates of `product` in the basis `Q`, and what is left of it."""
+    overlap = Q.T @ product
+    rest = product - Q @ overlap
+    again = Q.T @ rest  # once is not enough: what is left may be small beside what was taken
+    return overlap + again, rest - Q @ again
+
+
+def _restart(Q: Block, H: Block, ritz: Block, U: Block, beta: float) -> int:
+    """Keep the Ritz vectors of the largest values in `Q` and `H`; return how many."""
+    kept = U[:, -KEPT:]
+    Q[:, :KEPT] = Q @ kept
+    H[:] = 0.0
+    H[range(KEPT), range(KEPT)] = ritz[-KEPT:]
+    H[:KEPT, KEPT] = H[KEPT, :KEPT] = beta * kept[-1]
+    return KEPT

@@ -1,0 +1,86 @@
+"""Trace, extreme eigenvalues and spectrum of one operator together."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from focalibrate.curvature.density import SpectralDensity, spectral_density
+from focalibrate.curvature.eigenvalue import Eigenvalue, lambda_max, lambda_min
+from focalibrate.curvature.trace import TraceEstimate, hessian_trace
+
+
+class SymmetricOperator(Protocol):
+    """A symmetric matrix known by its products, such as `focalibrate.nn.HessianOperator`."""
+
+    @property
+    def size(self) -> int:
+        """Rows of the matrix."""
+
+    def matvec(self, vector: NDArray[np.floating], /) -> NDArray[np.floating]:
+        """Return the product with a vector ``[D]``."""
+
+    def block_matvec(self, vectors: NDArray[np.floating], /) -> NDArray[np.floating]:
+        """Return the product with each column of ``[D, B]``."""
+
+
+@dataclass(frozen=True)
+class CurvatureReport:
+    """What `focalibrate curvature` shows of one loss."""
+
+    size: int
+    """parameters"""
+    trace: TraceEstimate
+    """C1"""
+    lambda_max: Eigenvalue
+    """C2"""
+    lambda_min: Eigenvalue
+    """how far the loss is from convex"""
+    density: SpectralDensity
+    """C3"""
+
+
+def curvature_report(
+    operator: SymmetricOperator,
+    *,
+    n_vectors: int = 100,
+    n_density_vectors: int = 4,
+    n_steps: int = 40,
+    tolerance: float = 1e-4,
+    seed: int = 0,
+) -> CurvatureReport:
+    """Measure the curvature of `operator`.
+
+    Args:
+        operator: has `size`, `matvec` and `block_matvec`.
+        n_vectors: random vectors of the trace (`hessian_trace`).
+        n_density_vectors: random vectors of the spectrum (`spectral_density`).
+        n_steps: products for each of them.
+        tolerance: relative residual of the eigenvalues (`lambda_max`, `lambda_min`).
+        seed: of every random vector.
+
+    Returns:
+        The four results, each with its error.
+
+    Example:
+        >>> class Diagonal:
+        ...     size = 3
+        ...     def matvec(self, v):
+        ...         return np.array([1.0, 2.0, -4.0]) * v
+        ...     def block_matvec(self, V):
+        ...         return np.array([[1.0], [2.0], [-4.0]]) * V
+        >>> report = curvature_report(Diagonal())
+        >>> report.trace.value, round(report.lambda_max.value, 6)
+        (-1.0, 2.0)
+    """
+    A, D, block = operator.matvec, operator.size, operator.block_matvec
+    return CurvatureReport(
+        size=D,
+        trace=hessian_trace(A, D, n_vectors=n_vectors, seed=seed, block_matvec=block),
+        lambda_max=lambda_max(A, D, seed=seed, tolerance=tolerance),
+        lambda_min=lambda_min(A, D, seed=seed, tolerance=tolerance),
+        density=spectral_density(
+            A, D, n_vectors=n_density_vectors, n_steps=n_steps, seed=seed, block_matvec=block
+        ),
+    )
