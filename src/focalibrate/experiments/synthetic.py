@@ -5,44 +5,24 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from focalibrate.data.sets.synthetic import RANGE, Problem, posterior_at, sample
 from focalibrate.theory import phi
 from focalibrate.theory.focal import focal_term
 
+__all__ = [
+    "Position",
+    "Problem",
+    "Simulated",
+    "posterior_at",
+    "sample",
+    "simulate",
+    "train",
+]
+
 _Float = NDArray[np.float64]
 
-MEANS = np.array([-1.5, 0.0, 1.8])
-SCALES = np.array([1.0, 0.6, 1.2])
-RANGE = (-6.0, 7.0)
 N_KNOTS = 20
 DECAY = 1e-6
-
-
-@dataclass(frozen=True)
-class Problem:
-    """Examples whose class posterior is known."""
-
-    x: _Float
-    """shape ``[N]``"""
-    labels: NDArray[np.int64]
-    """shape ``[N]``"""
-    posterior: _Float
-    """shape ``[N, 3]``"""
-
-
-def posterior_at(x: _Float) -> _Float:
-    r"""Return :math:`P(y \mid x)` of three equally likely, overlapping Gaussian classes."""
-    log_density = -0.5 * ((x[:, None] - MEANS) / SCALES) ** 2 - np.log(SCALES)
-    density = np.exp(log_density - log_density.max(axis=-1, keepdims=True))
-    result: _Float = density / density.sum(axis=-1, keepdims=True)
-    return result
-
-
-def sample(n: int, *, seed: int | list[int]) -> Problem:
-    """Return `n` examples drawn from the three classes."""
-    rng = np.random.default_rng(seed)
-    labels = rng.integers(3, size=n)
-    x = np.clip(rng.normal(MEANS[labels], SCALES[labels]), *RANGE)
-    return Problem(x, labels, posterior_at(x))
 
 
 @dataclass(frozen=True)
