@@ -1,5 +1,6 @@
 """Losses: ``(logits, labels, *, ...)`` to one loss per example, on any array library (SPEC L)."""
 
+from focalibrate.losses.adafocal import AdaFocal
 from focalibrate.losses.brier import brier_loss
 from focalibrate.losses.dual import dual_focal_loss
 from focalibrate.losses.focal import cross_entropy, focal_loss
@@ -17,6 +18,7 @@ from focalibrate.losses.sigmoid import sigmoid_focal_loss
 from focalibrate.theory.proper import proper_focal_loss
 
 __all__ = [
+    "AdaFocal",
     "ByEpoch",
     "BySample",
     "GammaPolicy",

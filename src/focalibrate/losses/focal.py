@@ -1,8 +1,11 @@
 """Focal loss, and cross-entropy as its case of exponent 0."""
 
+from collections.abc import Callable
+
 from focalibrate._array import Array, namespace
 from focalibrate._stable import log_sigmoid, log_simplex
 from focalibrate.losses._targets import Examples, examples
+from focalibrate.losses.adafocal import AdaFocal, SignedSteps, signed_focal_term
 from focalibrate.losses.policy import Gamma, resolve_gamma
 from focalibrate.theory.focal import focal_sum, focal_term
 from focalibrate.theory.margin import true_class_margin
@@ -62,8 +65,9 @@ def focal_loss(
         logits: real array, ``[..., K]``; ``-inf`` marks an impossible class.
         labels: class indices ``[...]``, or soft targets ``[..., K]``.
         gamma: focusing exponent, ``>= 0``: a number, one per example ``[...]``, a sample-wise
-            policy or its name (``"flsd-53"``). For soft targets such a policy looks at the
-            probability of the class with the largest target.
+            policy or its name (``"flsd-53"``), or an `AdaFocal`, whose exponents may be
+            negative. For soft targets such a policy looks at the probability of the class with
+            the largest target.
         label_smoothing: share of each target spread evenly over all classes, in [0, 1].
         weight: class weights ``[K]``.
         binary: take `logits` as ``[N]`` log-odds of class 1.
@@ -94,7 +98,7 @@ def _class_index_loss(given: Examples, gamma: Gamma) -> Array:
     margin = true_class_margin(given.logits, given.labels)
     log_p = log_sigmoid(margin)
     exponent = resolve_gamma(gamma, namespace(margin).exp(log_p))
-    loss = focal_term(log_p, log_sigmoid(-margin), exponent)
+    loss = _term(gamma)(log_p, log_sigmoid(-margin), exponent)
     return loss if given.weight is None else loss * given.weight
 
 
@@ -105,4 +109,10 @@ def _soft_loss(given: Examples, gamma: Gamma) -> Array:
     if not isinstance(exponent, float) and exponent.ndim > 0:
         exponent = xp.expand_dims(exponent, axis=-1)
     simplex = log_simplex(given.logits)
-    return focal_sum(simplex.log_v, simplex.log_rest, given.targets, exponent)
+    return focal_sum(simplex.log_v, simplex.log_rest, given.targets, exponent, term=_term(gamma))
+
+
+def _term(gamma: Gamma) -> Callable[[Array, Array, Gamma], Array]:
+    """Return the loss of one probability: a formula of its own where exponents have signs."""
+    is_signed = isinstance(gamma, (AdaFocal, SignedSteps))
+    return signed_focal_term if is_signed else focal_term

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 from focalibrate._array import Array, is_array_api_obj, namespace, stop_gradient
 from focalibrate._check import check_gamma
+from focalibrate.losses.adafocal import AdaFocal, SignedSteps
 from focalibrate.theory.thresholds import gamma_star
 
 
@@ -94,9 +95,9 @@ class ByEpoch:
 
 
 Gamma: TypeAlias = Any
-"""A number, one number per example (array), or a `BySample` policy."""
+"""A number, one number per example (array), or a policy by sample: `BySample`, `AdaFocal`."""
 
-GammaPolicy: TypeAlias = float | BySample | ByEpoch
+GammaPolicy: TypeAlias = float | BySample | ByEpoch | AdaFocal
 
 
 def by_sample(
@@ -124,13 +125,14 @@ def by_epoch(gammas: tuple[float, ...], until: tuple[Fraction | float, ...]) -> 
 
 
 _PUBLISHED_SHARES = (Fraction(100, 350), Fraction(250, 350))
-_NAMED: dict[str, BySample | ByEpoch] = {
+_NAMED: dict[str, BySample | ByEpoch | AdaFocal] = {
     "flsd-53": by_sample((0.2,), (5.0, 3.0)),
     "flsd-532": by_sample((0.2, 0.5), (5.0, 3.0, 2.0)),
     "flsd-53-paper": by_sample((0.19,), (5.0, 3.0), right_closed=True),
     "flsd-532-paper": by_sample((0.19, 0.5), (5.0, 3.0, 2.0), right_closed=True),
     "fls-531": by_epoch((5.0, 3.0, 1.0), _PUBLISHED_SHARES),
     "fls-532": by_epoch((5.0, 3.0, 2.0), _PUBLISHED_SHARES),
+    "adafocal": AdaFocal(),
 }
 
 
@@ -139,7 +141,8 @@ def gamma_policy(spec: str | GammaPolicy) -> GammaPolicy:
 
     Names: ``flsd-53`` and ``flsd-532`` (sample-wise, cut at 0.2 as in the widely used code),
     ``flsd-53-paper`` and ``flsd-532-paper`` (cut at 0.19, right-closed, as printed),
-    ``fls-531`` and ``fls-532`` (scheduled), or a number such as ``"2"``.
+    ``fls-531`` and ``fls-532`` (scheduled), ``adafocal`` (by the gaps of validation bins), or a
+    number such as ``"2"``.
 
     Example:
         >>> gamma_policy("flsd-53").gammas
@@ -147,7 +150,7 @@ def gamma_policy(spec: str | GammaPolicy) -> GammaPolicy:
         >>> gamma_policy("2")
         2.0
     """
-    if isinstance(spec, (BySample, ByEpoch)):
+    if isinstance(spec, (BySample, ByEpoch, AdaFocal)):
         return spec
     if isinstance(spec, str):
         if spec in _NAMED:
@@ -174,7 +177,7 @@ def resolve_gamma(gamma: Gamma, p: Array) -> Any:
             "`gamma` must not be a schedule here, as the loss does not know the epoch. "
             "Pass `policy.at(epoch, n_epochs)`."
         )
-    if isinstance(gamma, BySample):
+    if isinstance(gamma, (BySample, AdaFocal, SignedSteps)):
         return gamma(p)
     check_gamma(gamma)
     if is_array_api_obj(gamma):

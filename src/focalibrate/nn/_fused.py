@@ -7,11 +7,12 @@ import torch
 from torch import Tensor, nn
 from torch.autograd import forward_ad
 
+from focalibrate.losses.adafocal import SignedSteps
 from focalibrate.losses.focal import focal_loss
 from focalibrate.losses.policy import BySample
 from focalibrate.nn._rows import can_look
 
-RowGamma: TypeAlias = float | BySample
+RowGamma: TypeAlias = float | BySample | SignedSteps
 
 LEAST_TOTAL, GREATEST_TOTAL = 0.5, 1e30
 """Sums of exponentials between which plain logits need no shift: nothing overflows float32, and
@@ -63,10 +64,9 @@ class FusedFocal(torch.autograd.Function):
         split = _split(logits, labels[:, None])
         p, rest = split.p, split.rest
         log_p = torch.where(rest < 0.5, torch.log1p(-rest), split.log_p)
-        exponent = gamma(p) if isinstance(gamma, BySample) else gamma
-        power = rest.pow(exponent)
+        power, slope = _power_and_slope(p, rest, log_p, gamma)
         if ctx.needs_input_grad[0]:
-            phi = power * (1.0 + exponent * _r(p, rest, log_p))
+            phi = power * (1.0 + slope)
             ctx.save_for_backward(logits, labels, phi / split.total, phi * rest)
             ctx.gamma = gamma
             # Not among the saved tensors: backward turns it into the gradient, in place.
@@ -142,6 +142,26 @@ def _r(p: Tensor, rest: Tensor, log_p: Tensor) -> Tensor:
     r"""Return :math:`r = -p\log p/(1-p)` (SPEC F2), finite where a factor is 0 or infinite."""
     info = torch.finfo(p.dtype)
     return -p * log_p.clamp_min(info.min) / rest.clamp_min(info.tiny)
+
+
+def _power_and_slope(
+    p: Tensor, rest: Tensor, log_p: Tensor, gamma: RowGamma
+) -> tuple[Tensor, Tensor]:
+    r"""Return the factor of :math:`-\log p` in the loss, and :math:`\varphi` over it less 1.
+
+    They are :math:`(1-p)^\gamma` and :math:`\gamma r`. For the negative exponents of AdaFocal,
+    :math:`(1+p)^{|\gamma|}` and :math:`|\gamma|\,p\log p/(1+p)`: the same with the complement
+    :math:`1-p` replaced by :math:`-(1+p)`.
+    """
+    if isinstance(gamma, float):
+        return rest.pow(gamma), gamma * _r(p, rest, log_p)
+    exponent = gamma(p)
+    if isinstance(gamma, BySample):
+        return rest.pow(exponent), exponent * _r(p, rest, log_p)
+    is_negative, size = exponent < 0, exponent.abs()
+    power = torch.where(is_negative, 1.0 + p, rest).pow(size)
+    opposite = -_r(p, 1.0 + p, log_p)
+    return power, size * torch.where(is_negative, opposite, _r(p, rest, log_p))
 
 
 def _differentiable_gradient(

@@ -114,6 +114,32 @@ def _split_ignored(
     return labels, ignored
 
 
+def counted_rows(
+    logits: Tensor, labels: Tensor, *, ignore_index: int | None
+) -> tuple[Tensor, Tensor]:
+    """Return validation logits ``[M, K]``, without their graph, and class indices that count."""
+    rows = as_rows(logits.detach(), labels, ignore_index=ignore_index)
+    if rows.is_soft:
+        raise ValueError(
+            f"`labels` must be class indices, got soft targets of shape {tuple(labels.shape)}. "
+            "Pass `labels.argmax(1)`, or the labels before mixing."
+        )
+    z, y = rows.logits, rows.target
+    if rows.ignored is not None:
+        z, y = z[~rows.ignored], y[~rows.ignored]
+    if len(z):
+        check_logits(z)
+        check_labels(y, shape=tuple(y.shape), n_classes=z.shape[1])
+    return z, y
+
+
+def top_label(logits: Tensor, labels: Tensor, ignore_index: int | None) -> tuple[Tensor, Tensor]:
+    """Return each counting example's confidence, float64 on the CPU, and whether it is right."""
+    z, y = counted_rows(logits, labels, ignore_index=ignore_index)
+    z, y = z.cpu().double(), y.cpu()
+    return z.softmax(-1).amax(-1), z.argmax(-1) == y
+
+
 def reduce_rows(
     loss: Tensor, rows: Rows, *, reduction: Reduction, row_weight: Tensor | None = None
 ) -> Tensor:

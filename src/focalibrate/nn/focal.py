@@ -1,5 +1,6 @@
 """Focal loss as a torch module."""
 
+from dataclasses import replace
 from typing import final
 
 import torch
@@ -7,8 +8,10 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from focalibrate._check import check_choice, check_class_weight, check_unit_interval
+from focalibrate.losses.adafocal import AdaFocal, SignedSteps
 from focalibrate.losses.focal import focal_loss
 from focalibrate.losses.policy import ByEpoch, BySample, GammaPolicy, gamma_policy
+from focalibrate.metrics import ReliabilityTable
 from focalibrate.nn._fused import focal_rows
 from focalibrate.nn._rows import (
     REDUCTIONS,
@@ -17,6 +20,7 @@ from focalibrate.nn._rows import (
     as_rows,
     explained,
     reduce_rows,
+    top_label,
     working_dtype,
 )
 
@@ -33,7 +37,8 @@ class FocalLoss(nn.Module):
 
     Args:
         gamma: exponent, ``>= 0``; a policy by sample (``"flsd-53"``, `by_sample`); or a schedule
-            (``"fls-532"``, `by_epoch`), which needs `set_epoch` before every epoch.
+            (``"fls-532"``, `by_epoch`), which needs `set_epoch` before every epoch; or
+            ``"adafocal"`` (`AdaFocal`), which needs `update` after every epoch.
         weight: class weights ``[K]``.
         ignore_index: label of examples that do not count. Not for soft targets.
         label_smoothing: share of each target spread evenly over all classes, in [0, 1].
@@ -53,7 +58,8 @@ class FocalLoss(nn.Module):
 
     State:
         `state_dict` holds `weight`, if given, and for a schedule the buffer `progress`: epoch and
-        number of epochs, so that a restored module goes on with the same exponent.
+        number of epochs, so that a restored module goes on with the same exponent; for AdaFocal
+        the buffers `cuts` and `gammas`.
 
     Example:
         >>> loss = FocalLoss(2.0)
@@ -63,10 +69,16 @@ class FocalLoss(nn.Module):
         >>> scheduled.set_epoch(0, 350)
         >>> scheduled.gamma_now
         5.0
+        >>> adaptive = FocalLoss("adafocal")
+        >>> adaptive.update(torch.zeros(30, 2), torch.zeros(30, dtype=torch.int64))
+        >>> round(adaptive.gamma.gammas[0], 4)  # less: a confidence of 0.5 that is always right
+        0.6065
     """
 
     weight: Tensor | None
     progress: Tensor
+    cuts: Tensor
+    gammas: Tensor
 
     def __init__(
         self,
@@ -89,12 +101,37 @@ class FocalLoss(nn.Module):
         if isinstance(self.gamma, ByEpoch):
             self.register_buffer("progress", torch.zeros(2, dtype=torch.int64))
             self.register_load_state_dict_post_hook(_resume)  # type: ignore[no-untyped-call]
+        if isinstance(self.gamma, AdaFocal):
+            for name in ("cuts", "gammas"):
+                value = torch.tensor(getattr(self.gamma, name), dtype=torch.float64)
+                self.register_buffer(name, value)
+            self.register_load_state_dict_post_hook(_readapt)  # type: ignore[no-untyped-call]
 
     def set_epoch(self, epoch: int, n_epochs: int) -> None:
         """Move a schedule to `epoch`, counted from 0, of `n_epochs`; other exponents stay."""
         if isinstance(self.gamma, ByEpoch):
             self.gamma_now = self.gamma.at(epoch, n_epochs)
             self.progress.copy_(torch.tensor([epoch, n_epochs]))
+
+    def update(self, logits: Tensor, labels: Tensor) -> None:
+        """Adapt AdaFocal's exponents to validation logits after an epoch; others stay.
+
+        Args:
+            logits: of all validation examples, in the shapes of `forward`.
+            labels: class indices; those of `ignore_index` do not count.
+        """
+        if isinstance(self.gamma, AdaFocal):
+            self._adopt(self.gamma.updated(*top_label(logits, labels, self.ignore_index)))
+
+    def update_from(self, cells: ReliabilityTable) -> None:
+        """Do the same from a table of fine cells: `CalibrationMonitor.cells`."""
+        if isinstance(self.gamma, AdaFocal):
+            self._adopt(self.gamma.updated_from(cells))
+
+    def _adopt(self, policy: AdaFocal) -> None:
+        self.gamma = self.gamma_now = policy
+        for buffer, values in ((self.cuts, policy.cuts), (self.gammas, policy.gammas)):
+            buffer.copy_(torch.tensor(values, dtype=torch.float64))
 
     def forward(self, logits: Tensor, labels: Tensor) -> Tensor:
         """Return the loss of `labels` under `logits`."""
@@ -129,7 +166,9 @@ class FocalLoss(nn.Module):
             reduction=self.reduction,
         )
 
-    def _exponent(self) -> float | BySample:
+    def _exponent(self) -> float | BySample | SignedSteps:
+        if isinstance(self.gamma_now, AdaFocal):
+            return SignedSteps(self.cuts, self.gammas)  # tensors: a compiler need not start again
         if self.gamma_now is None:
             raise ValueError(
                 f"`gamma` is a schedule, {self.gamma}, and the epoch is not known. "
@@ -144,6 +183,13 @@ class FocalLoss(nn.Module):
             f"gamma={self.gamma}, {weight}ignore_index={self.ignore_index}, "
             f"label_smoothing={self.label_smoothing}, reduction={self.reduction}"
         )
+
+
+def _readapt(loss: FocalLoss, _: object) -> None:
+    """Bring the policy in line with `cuts` and `gammas` just loaded."""
+    if isinstance(loss.gamma, AdaFocal):
+        cuts, gammas = loss.cuts.tolist(), loss.gammas.tolist()
+        loss.gamma_now = loss.gamma = replace(loss.gamma, cuts=tuple(cuts), gammas=tuple(gammas))
 
 
 def _resume(loss: FocalLoss, _: object) -> None:

@@ -1,5 +1,6 @@
 """The focal loss of one probability, from its logarithm and that of its complement."""
 
+from collections.abc import Callable
 from typing import Any
 
 from focalibrate._array import Array, namespace
@@ -19,13 +20,21 @@ def focal_term(log_p: Array, log_rest: Array, gamma: Any) -> Array:
     return -xp.exp(gamma * xp.where(xp.isfinite(log_rest), log_rest, certain)) * log_p
 
 
-def focal_sum(log_v: Array, log_rest: Array, targets: Array, gamma: Any) -> Array:
+def focal_sum(
+    log_v: Array,
+    log_rest: Array,
+    targets: Array,
+    gamma: Any,
+    *,
+    term: Callable[[Array, Array, Any], Array] = focal_term,
+) -> Array:
     r"""Return :math:`-\sum_i y_i (1-v_i)^\gamma \log v_i` over the last axis.
 
-    A class of target 0 adds 0 also where it is impossible, ``log_v = -inf``.
+    A class of target 0 adds 0 also where it is impossible, ``log_v = -inf``. `term` gives each
+    class's loss.
     """
     xp = namespace(log_v)
     counts = targets > 0
     zero = xp.zeros_like(log_v)
-    terms = focal_term(xp.where(counts, log_v, zero), xp.where(counts, log_rest, zero), gamma)
+    terms = term(xp.where(counts, log_v, zero), xp.where(counts, log_rest, zero), gamma)
     return xp.sum(xp.where(counts, targets * terms, zero), axis=-1)
