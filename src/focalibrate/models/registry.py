@@ -8,11 +8,27 @@ from typing import Any
 import torch
 from torch import nn
 
+from focalibrate.models.densenet import DenseNet
 from focalibrate.models.mlp import MLP, Linear
+from focalibrate.models.mobilenet import MobileNetV2
+from focalibrate.models.resnet import RESNETS
+from focalibrate.models.text_cnn import TextCNN
+from focalibrate.models.tree_lstm import TreeLSTM
+from focalibrate.models.vgg import VGG
+from focalibrate.models.vit import ViT
+from focalibrate.models.wide_resnet import WideResNet
 
 MODELS: dict[str, Callable[..., nn.Module]] = {
     "linear": Linear,
     "mlp": MLP,
+    **RESNETS,
+    "wrn26_10": WideResNet,
+    "densenet121": DenseNet,
+    "vgg19": VGG,
+    "mobilenet_v2": MobileNetV2,
+    "vit_small": ViT,
+    "text_cnn": TextCNN,
+    "tree_lstm": TreeLSTM,
 }
 """The networks by name; call through `build`."""
 
