@@ -5,16 +5,19 @@ from focalibrate.nn.calibrator import CalibratedModel, CalibratorModule
 from focalibrate.nn.dual import DualFocalLoss
 from focalibrate.nn.focal import FocalLoss
 from focalibrate.nn.mmce import MMCELoss
+from focalibrate.nn.monitor import CalibrationMonitor, MonitorMetrics
 from focalibrate.nn.proper import ProperFocalLoss
 from focalibrate.nn.sigmoid import SigmoidFocalLoss
 
 __all__ = [
     "BrierLoss",
     "CalibratedModel",
+    "CalibrationMonitor",
     "CalibratorModule",
     "DualFocalLoss",
     "FocalLoss",
     "MMCELoss",
+    "MonitorMetrics",
     "ProperFocalLoss",
     "SigmoidFocalLoss",
 ]

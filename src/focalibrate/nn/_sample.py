@@ -1,0 +1,84 @@
+"""A sample of rows of bounded size that does not depend on the order they came in."""
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+_MIX = tuple(np.uint64(x) for x in (0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
+
+
+@dataclass(frozen=True, eq=False)
+class RowSample:
+    r"""The rows of least priority, where a row's priority is a hash of its numbers and a seed.
+
+    Every row has the same chance to be among them, and which rows are is decided by what was
+    seen, not by batches, their order, or how many workers saw them: merging equals
+    concatenating. Equal rows stand or fall together. As long as no more than `capacity` rows
+    were seen, all are kept.
+    """
+
+    capacity: int
+    seed: int
+    logits: NDArray[Any]
+    """shape ``[M, K]``, ``M <= capacity``, by rising priority"""
+    labels: NDArray[np.int64]
+    """class indices ``[M]``"""
+    priority: NDArray[np.int64]
+    """shape ``[M]``, >= 0"""
+
+    @classmethod
+    def empty(cls, capacity: int, seed: int, n_classes: int) -> Self:
+        """Return the sample of no rows."""
+        none = np.zeros(0, dtype=np.int64)
+        return cls(capacity, seed, np.zeros((0, n_classes), dtype=np.float32), none, none)
+
+    def with_rows(self, logits: NDArray[Any], labels: NDArray[np.int64]) -> Self:
+        """Return the sample after these rows, float32 or float64 ``[N, K]``, have been seen."""
+        if self.capacity == 0:
+            return self
+        priority = row_priority(logits, labels, seed=self.seed)
+        if len(self.priority) == self.capacity:
+            enters = priority < self.priority[-1]
+            if not enters.any():
+                return self
+            logits, labels, priority = logits[enters], labels[enters], priority[enters]
+        return self._with(logits, labels, priority)
+
+    def __add__(self, other: Self) -> Self:
+        return self._with(other.logits, other.labels, other.priority)
+
+    def _with(
+        self, logits: NDArray[Any], labels: NDArray[np.int64], priority: NDArray[np.int64]
+    ) -> Self:
+        every = np.concatenate([self.priority, priority])
+        kept = np.argsort(every, kind="stable")[: self.capacity]
+        return type(self)(
+            self.capacity,
+            self.seed,
+            np.concatenate([self.logits, logits])[kept],
+            np.concatenate([self.labels, labels])[kept],
+            every[kept],
+        )
+
+
+def row_priority(
+    logits: NDArray[Any], labels: NDArray[np.int64], *, seed: int
+) -> NDArray[np.int64]:
+    """Return a number in [0, 2**63) for each row: a hash of its logits, label and `seed`.
+
+    The logits count as float32, so that a row has one priority however precisely it is held.
+    """
+    with np.errstate(over="ignore"):  # a float64 beyond float32 counts as infinite
+        words = np.ascontiguousarray(logits, dtype=np.float32).view(np.uint32)
+    rng = np.random.default_rng(seed)
+    # Odd factors, so that no bit of a word is lost: sums modulo 2**64 of random multiples.
+    factors = rng.integers(2**63, size=words.shape[1] + 1, dtype=np.uint64) * 2 + 1
+    x: NDArray[np.uint64] = labels.astype(np.uint64) * factors[-1]
+    x += np.einsum("nk,k->n", words, factors[:-1], dtype=np.uint64, casting="safe")
+    for factor, shift in zip(_MIX, (30, 27), strict=True):
+        x ^= x >> np.uint64(shift)
+        x *= factor
+    x ^= x >> np.uint64(31)
+    return (x >> np.uint64(1)).astype(np.int64)

@@ -1,0 +1,312 @@
+import itertools
+import json
+import os
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+
+from focalibrate import metrics as m
+from focalibrate.calibrate import Calibrator, fit_temperature
+from focalibrate.nn import CalibrationMonitor
+from focalibrate.nn._sample import RowSample, row_priority
+
+
+def example(n=500, k=6, *, seed=0, dtype=torch.float32):
+    rng = torch.Generator().manual_seed(seed)
+    truth = 2 * torch.randn(n, k, generator=rng, dtype=dtype)
+    noise = -torch.empty(n, k, dtype=dtype).exponential_(generator=rng).log()
+    return 2 * truth, (truth + noise).argmax(-1)
+
+
+def seen(logits, labels, *, cuts=(), **options):
+    monitor = CalibrationMonitor(**options)
+    for a, b in itertools.pairwise([0, *cuts, len(labels)]):
+        monitor.update(logits[a:b], labels[a:b])
+    return monitor
+
+
+def assert_same(one, other):
+    for name, value in one.metrics().as_dict().items():
+        assert_allclose(other.metrics().as_dict()[name], value, rtol=1e-10, err_msg=name)
+    assert one.n == other.n
+    for a, b in zip(one.rows(), other.rows(), strict=True):
+        assert_array_equal(a, b)
+
+
+def test_metrics_are_those_of_all_rows_at_once():
+    logits, labels = example(3000)
+    logits[:400] *= 5  # some confident ones
+    probs = logits.double().softmax(-1)
+    got = seen(logits, labels, cuts=range(70, 3000, 70), classwise=True).metrics()
+    assert got.n == 3000
+    assert_allclose(got.error, m.error_rate(probs, labels), rtol=1e-12)
+    assert_allclose(got.nll, m.nll(probs, labels), rtol=1e-12)
+    assert_allclose(got.brier, m.brier_score(probs, labels), rtol=1e-12)
+    assert_allclose(got.ece, m.ece(probs, labels), rtol=1e-12)
+    assert_allclose(got.mce, m.mce(probs, labels), rtol=1e-12)
+    assert_allclose(got.classwise_ece, m.classwise_ece(probs, labels), rtol=1e-12)
+    assert_allclose(got.adaptive_ece, m.adaptive_ece(probs, labels), atol=2e-4)
+    s99 = m.confident_fraction(probs, labels)
+    assert_allclose([got.s99.fraction, got.s99.accuracy], [s99.fraction, s99.accuracy])
+
+
+def test_a_calibrator_is_fitted_on_all_rows_while_they_fit():
+    logits, labels = example(2000)
+    monitor = seen(logits, labels, cuts=(300, 900))
+    assert_allclose(
+        monitor.fit("temperature").temperature,
+        fit_temperature(logits.numpy(), labels.numpy()).temperature,
+        rtol=1e-6,
+    )
+    assert isinstance(monitor.fit("vector"), Calibrator)
+    assert isinstance(monitor.fit("temperature", return_report=True), Calibrator)
+
+
+def test_a_calibrator_from_a_bounded_sample_is_close():
+    logits, labels = example(30_000)
+    monitor = seen(logits, labels, cuts=range(1000, 30_000, 1000), max_rows=3000)
+    rows, _ = monitor.rows()
+    assert rows.shape == (3000, 6)
+    assert monitor.fit("temperature").temperature == pytest.approx(2.0, rel=0.1)
+
+
+@settings(max_examples=25)
+@given(
+    n=st.integers(4, 80),
+    max_rows=st.integers(0, 40),
+    at=st.tuples(st.floats(0, 1), st.floats(0, 1)),
+    seed=st.integers(0, 2**16),
+)
+def test_streaming_merging_and_order_make_no_difference(n, max_rows, at, seed):
+    logits, labels = example(n, 4, seed=seed)
+    options = {"n_bins": 5, "n_cells": 64, "max_rows": max_rows, "classwise": True}
+    whole = seen(logits, labels, **options)
+    a, b = sorted(1 + int(x * (n - 3)) for x in at)
+    assert_same(whole, seen(logits, labels, cuts=sorted({a, b}), **options))
+    assert_same(
+        whole, seen(logits[a:], labels[a:], **options) + seen(logits[:a], labels[:a], **options)
+    )
+    order = torch.randperm(n, generator=torch.Generator().manual_seed(seed))
+    assert_same(whole, seen(logits[order], labels[order], cuts=(a,), **options))
+
+
+def test_merging_leaves_both_as_they_were_and_an_empty_one_adds_nothing():
+    one, other = seen(*example(50)), seen(*example(30, seed=1))
+    merged = one + other
+    assert (one.n, other.n, merged.n) == (50, 30, 80)
+    assert_same(one, one + CalibrationMonitor())
+    assert_same(one, CalibrationMonitor() + one)
+    assert_same(one, one.synchronize())
+
+
+def test_memory_does_not_grow_with_the_data():
+    monitor = CalibrationMonitor(max_rows=100)
+    sizes = []
+    for seed in range(6):
+        monitor.update(*example(500, seed=seed))
+        sizes.append(sum(x.nbytes for x in monitor.state_dict().values()))
+    assert len(set(sizes)) == 1
+
+
+def test_every_row_has_the_same_chance_to_be_kept():
+    logits, labels = example(2000)
+    kept = torch.zeros(2000)
+    for seed in range(60):
+        priority = row_priority(logits.numpy(), labels.numpy(), seed=seed)
+        kept[np.argsort(priority)[:500]] += 1
+    # Binomial(60, 1/4): mean 15, deviation 3.35
+    assert kept.mean() == 15
+    assert 3.0 < float(kept.std()) < 3.7
+    assert float(kept.max()) < 32
+    halves = kept[logits[:, 0] > 0].mean(), kept[logits[:, 0] <= 0].mean()
+    assert abs(halves[0] - halves[1]) < 0.6
+
+
+def test_the_priority_depends_on_every_logit_the_label_and_the_seed():
+    rows, labels = np.zeros((1, 4), dtype=np.float32), np.array([1])
+    base = row_priority(rows, labels, seed=0)
+    for k in range(4):
+        other = rows.copy()
+        other[0, k] = 1e-30
+        assert row_priority(other, labels, seed=0) != base
+    assert row_priority(rows, labels + 1, seed=0) != base
+    assert row_priority(rows, labels, seed=1) != base
+    assert row_priority(rows.astype(np.float64), labels, seed=0) == base
+
+
+def test_a_sample_of_doubles_keeps_them():
+    logits, labels = example(20, dtype=torch.float64)
+    sample = RowSample.empty(50, 0, 6).with_rows(logits.numpy(), labels.numpy())
+    assert sample.logits.dtype == np.float64
+
+
+def test_a_state_is_saved_without_pickle_and_restored(tmp_path):
+    monitor = seen(*example(50), classwise=True)
+    np.savez(tmp_path / "state.npz", **monitor.state_dict())
+    other = seen(*example(9), classwise=True)
+    with np.load(tmp_path / "state.npz", allow_pickle=False) as file:
+        other.load_state_dict(dict(file))
+    assert_same(monitor, other)
+    monitor.update(*example(9, seed=3))
+    other.update(*example(9, seed=3))
+    assert_same(monitor, other)
+    other.reset()
+    assert other.n == 0
+
+
+def test_a_loader_is_collected_in_evaluation_mode():
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(6, 3), torch.nn.Dropout(0.5))
+    x, y = torch.randn(40, 6), torch.randint(3, (40,))
+    data = torch.utils.data.TensorDataset(x, y)
+    loader = torch.utils.data.DataLoader(data, batch_size=7)
+    monitor = CalibrationMonitor().collect(model, loader)
+    assert model.training
+    logits = torch.cat([model[0](part) for part in x.split(7)])
+    assert_same(monitor, seen(logits, y))
+
+
+def test_ignored_labels_images_and_half_precision_are_taken():
+    logits, labels = example(48)
+    labels[::3] = -100
+    whole = seen(logits, labels)
+    assert whole.n == 32
+    images = logits.reshape(4, 12, 6).movedim(-1, 1)
+    assert_same(whole, seen(images, labels.reshape(4, 12)))
+    half = seen(logits.bfloat16(), labels)
+    assert_allclose(half.metrics().nll, whole.metrics().nll, rtol=0.02)
+    whole.update(logits, torch.full_like(labels, -100))
+    assert whole.n == 32
+
+
+def test_impossible_classes_and_extreme_logits():
+    logits = torch.tensor([[0.0, -torch.inf, 1.0], [1e4, -1e4, 0.0], [-1e4, 0.0, 1e4]])
+    got = seen(logits, torch.tensor([0, 1, 2])).metrics()
+    assert got.nll == pytest.approx((np.log(1 + np.e) + 2e4) / 3)
+    assert got.error == pytest.approx(2 / 3)
+
+
+def test_a_monitor_feeds_adafocal():
+    from focalibrate.nn import FocalLoss
+
+    logits, labels = example(3000)
+    one, other = FocalLoss("adafocal"), FocalLoss("adafocal")
+    one.update(logits, labels)
+    other.update_from(seen(logits, labels, cuts=(1000,)).cells)
+    assert_allclose(one.gammas, other.gammas, atol=1e-2)
+
+
+RANK = """
+    import json, sys
+    import torch, torch.distributed as dist
+    from focalibrate.nn import CalibrationMonitor
+
+    rank, mode, file = int(sys.argv[1]), sys.argv[2], sys.argv[3]
+    dist.init_process_group("gloo", init_method="file://" + file, rank=rank, world_size=2)
+    data = torch.load(file + ".pt", weights_only=True)
+    n_bins = 10 + rank if mode == "differ" else 15
+    monitor = CalibrationMonitor(max_rows=200, classwise=True, n_bins=n_bins)
+    if mode != "one" or rank == 0:
+        mine = slice(rank, None, 2) if mode != "one" else slice(None)
+        for z, y in zip(data["logits"][mine].split(64), data["labels"][mine].split(64)):
+            monitor.update(z, y)
+    try:
+        merged = monitor.synchronize()
+        out = {**merged.metrics().as_dict(), "n": merged.n, "own": monitor.n,
+               "T": merged.fit("temperature").temperature}
+    except ValueError as error:
+        out = {"error": str(error)}
+    print(json.dumps(out))
+    dist.destroy_process_group()
+"""
+
+
+def on_two_ranks(mode, tmp_path, logits, labels):
+    file = tmp_path / "meet"
+    torch.save({"logits": logits, "labels": labels}, f"{file}.pt")
+    environment = {**os.environ, "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1"}
+    ranks = [
+        subprocess.Popen(
+            [sys.executable, "-c", textwrap.dedent(RANK), str(rank), mode, str(file)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=environment,
+        )
+        for rank in range(2)
+    ]
+    answers = [rank.communicate(timeout=300) for rank in ranks]
+    assert [rank.returncode for rank in ranks] == [0, 0], answers
+    return [json.loads(out) for out, _ in answers]
+
+
+@pytest.mark.parametrize("mode", ["halves", "one"])
+def test_two_ranks_give_the_numbers_of_one_process(tmp_path, mode):
+    logits, labels = example(501)
+    whole = seen(logits, labels, max_rows=200, classwise=True)
+    want = {
+        **whole.metrics().as_dict(),
+        "n": 501,
+        "T": whole.fit("temperature").temperature,
+    }
+    own = [251, 250] if mode == "halves" else [501, 0]
+    for got, n in zip(on_two_ranks(mode, tmp_path, logits, labels), own, strict=True):
+        assert got.pop("own") == n
+        assert got == pytest.approx(want, rel=1e-10)
+
+
+def test_ranks_that_differ_in_settings_both_say_so(tmp_path):
+    for got in on_two_ranks("differ", tmp_path, *example(100)):
+        assert "must have the same settings to be merged" in got["error"]
+
+
+ZERO = torch.zeros(4, dtype=torch.int64)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: CalibrationMonitor().metrics(), r"seen no examples\. Call `update\(logits"),
+        (lambda: CalibrationMonitor().fit(), r"seen no examples"),
+        (lambda: CalibrationMonitor().cells, r"seen no examples"),
+        (
+            lambda: CalibrationMonitor().collect(torch.nn.Identity(), []),
+            r"`loader` must yield at least one batch .* Check the data set, `drop_last`",
+        ),
+        (lambda: seen(torch.zeros(4, 1), ZERO), r"at least 2 classes on its class axis"),
+        (lambda: seen(torch.zeros(4, 3), ZERO + 3), r"must lie in \[0, 2\] for 3 classes"),
+        (
+            lambda: seen(torch.zeros(3, 4, 3), ZERO[:3, None]),
+            r"must have shape \(3, 3\), got \(3, 1\)",
+        ),
+        (lambda: seen(torch.zeros(0, 3), ZERO[:0]), r"must not be empty"),
+        (lambda: seen(torch.full((4, 3), torch.nan), ZERO), r"nan or \+inf, but row 0"),
+        (lambda: seen(torch.zeros(4, 3), torch.full((4, 3), 1 / 3)), r"got soft targets"),
+        (lambda: seen(torch.zeros(4, 3).long(), ZERO), r"must be a floating tensor"),
+        (lambda: seen(torch.zeros(4, 3), ZERO, max_rows=0).fit(), r"`max_rows` must be at least"),
+        (lambda: CalibrationMonitor(n_cells=2), r"`n_cells` must be a whole number >= 3"),
+        (lambda: seen(torch.zeros(4, 3), ZERO).fit("magic"), r"`method` must be one of"),
+        (
+            lambda: seen(torch.zeros(4, 3), ZERO).update(torch.zeros(4, 2), ZERO),
+            r"must have the 3 classes of the batches before, got 2",
+        ),
+        (
+            lambda: seen(torch.zeros(4, 3), ZERO) + seen(torch.zeros(4, 2), ZERO),
+            r"must have the 3 classes",
+        ),
+        (
+            lambda: CalibrationMonitor(n_bins=5) + CalibrationMonitor(),
+            r"same settings to be merged, got \{'n_bins': 5,.*'n_bins': 15",
+        ),
+    ],
+)
+def test_bad_input_is_named(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
