@@ -165,6 +165,14 @@ await withBrowser({ viewport: { width: 1200, height: 900 }, colorScheme: 'light'
   await page.emulateMedia({ media: 'print' });
   await frames(page, 4);
   seen.overflow.print = await overflow(page);
+
+  const complaints = seen.console.length;
+  seen.fetch = await page.evaluate(async () => {
+    const blocked = new Promise((done) => document.addEventListener('securitypolicyviolation', (e) => done(e.effectiveDirective)));
+    await fetch('https://example.invalid/').catch(() => null);
+    return Promise.race([blocked, new Promise((done) => setTimeout(() => done('went out'), 1000))]);
+  });
+  seen.console.length = complaints; // what came since is the browser's word on the fetch
 });
 
 console.log(JSON.stringify(seen));

@@ -1,4 +1,4 @@
-// node browser/screenshot.mjs PAGE.html OUT.png [--dark] [--phone] [--print] [--clip HEIGHT] [--section ID] [--sharp]
+// node browser/screenshot.mjs PAGE.html OUT.png [--dark] [--phone] [--print] [--clip HEIGHT] [--section ID] [--until ID] [--sharp]
 
 import { resolve } from 'node:path';
 import { open, withBrowser } from './chromium.mjs';
@@ -14,5 +14,8 @@ await withBrowser(options, async (context) => {
   await tab.waitForTimeout(300);
   if (flags.includes('--print')) await tab.pdf({ path: out, format: 'A4', margin: { top: '12mm', bottom: '12mm', left: '12mm', right: '12mm' } });
   else if (flags.includes('--section')) await tab.locator(`#${flags[flags.indexOf('--section') + 1]}`).screenshot({ path: out });
-  else await tab.screenshot({ path: out, fullPage: clip === null });
+  else if (flags.includes('--until')) {
+    const last = await tab.locator(`#${flags[flags.indexOf('--until') + 1]}`).boundingBox();
+    await tab.screenshot({ path: out, fullPage: true, clip: { x: 0, y: 0, width: viewport.width, height: last.y + last.height + 24 } });
+  } else await tab.screenshot({ path: out, fullPage: clip === null });
 });

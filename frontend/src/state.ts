@@ -7,6 +7,12 @@ export interface Parameters {
   temperature: number;
 }
 
+/** What the sliders reach. */
+export interface Range {
+  gamma: [number, number];
+  temperature: [number, number];
+}
+
 export interface View {
   binning: Binning;
   bins: number;

@@ -7,7 +7,7 @@ import { binTable, bootstrapBand, histogram, mean, s99, widthBin } from '../src/
 import { expansion } from '../src/packed';
 import { evaluate, recover, unpackRows } from '../src/recovery';
 import { mapCurve } from '../src/sections/map';
-import { heatMapData, straightLine } from '../src/sections/explore';
+import { heatMapData, straightLine } from '../src/sections/heat';
 import { phi, tauOver, tauUnder } from '../src/thresholds';
 import fixture from './fixture.json';
 

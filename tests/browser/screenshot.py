@@ -1,7 +1,7 @@
 """The pictures of the report in the documentation.
 
-``python -m tests.browser.screenshot [PAGE.html]`` writes ``docs/images/report.png`` (the top of
-the page), ``report-explore.png`` (the sliders) and ``report-phone.png``. Without a page, one of a
+``python -m tests.browser.screenshot [PAGE.html]`` writes ``docs/images/report.png`` (the verdict
+and the methods), ``report-explore.png`` (the sliders) and ``report-phone.png``. Without a page, one of a
 simulated model is made. Needs node, the packages of ``frontend/`` (``npm ci``) and Chromium.
 """
 
@@ -16,7 +16,7 @@ from tests.browser.examples import make
 
 ROOT = Path(__file__).parents[2]
 PICTURES = {
-    "report.png": ("--clip", "1120"),
+    "report.png": ("--until", "methods"),
     "report-explore.png": ("--section", "explore"),
     "report-phone.png": ("--phone", "--clip", "844"),
 }

@@ -30,6 +30,11 @@ def test_it_asks_for_nothing_but_itself(page):
     assert seen["requests"][0].startswith("file:")
 
 
+def test_its_policy_forbids_what_it_does_not_do(page):
+    _, seen = page
+    assert seen["fetch"] == "connect-src"
+
+
 def test_the_sliders_move_the_numbers_to_what_python_gives(page):
     want, seen = page
     for point, shown in zip(want["live"], seen["live"], strict=True):

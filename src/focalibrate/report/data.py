@@ -74,36 +74,27 @@ def page_data(
 
     Returns:
         `PageData`, for `write_report`.
+
+    Example:
+        >>> from focalibrate.calibrate import choose, compare
+        >>> rng = np.random.default_rng(0)
+        >>> truth = 2 * rng.normal(size=(500, 3))
+        >>> labels = (truth + rng.gumbel(size=truth.shape)).argmax(axis=1)
+        >>> found = compare(3 * truth, labels, methods=["temperature"], n_resamples=20)
+        >>> made = Provenance(command="none", version="0.1.0", seed=0)
+        >>> data = page_data(found, choose(found), 3 * truth, labels, provenance=made)
+        >>> data.document["chosen"], len(data.document["mistakes"])
+        ('temperature', 25)
     """
     rows, targets = read_logits(logits, labels)
     n_classes = rows.shape[1]
-    names = None if class_names is None else [str(name) for name in class_names]
-    if names is not None and len(names) != n_classes:
-        raise ValueError(
-            f"`class_names` must name each of the {n_classes} classes, got {len(names)}. "
-            "Leave them out to number the classes."
-        )
-    if len(rows) != comparison.n_judged or n_classes != comparison.n_classes:
-        raise ValueError(
-            f"`logits` must be the rows judged, {comparison.n_judged} of {comparison.n_classes} "
-            f"classes, got {len(rows)} of {n_classes}. Pass the test set, or the validation set "
-            "where the methods were cross-fitted."
-        )
     given = None if after_probs is None else to_numpy(after_probs)
-    if given is not None and given.shape != rows.shape:
-        raise ValueError(
-            f"`after_probs` must have the shape {rows.shape} of `logits`, got {given.shape}."
-        )
+    _check(comparison, rows, class_names, given)
     if given is None and comparison.judged_on == "cross-fit":
         given = held_out_probs(comparison, choice.row, rows, targets)
     pair = _Pair(rows, targets, choice.row, given)
     judged = _judge(pair)
-    shown = sample_rows(len(rows), n_classes, seed=seed)
-    packed = pack_rows(rows[shown], targets[shown])
-    if text_length(packed) > MAX_TEXT:
-        n = int(len(shown) * 0.98 * MAX_TEXT / text_length(packed))
-        shown = np.sort(np.random.default_rng(seed).choice(len(rows), n, replace=False))
-        packed = pack_rows(rows[shown], targets[shown])
+    shown, packed = _shown(rows, targets, seed)
     mixed = np.random.default_rng(seed).permutation(shown)  # where only the first can be shown
     document = {
         "schema": SCHEMA_VERSION,
@@ -120,7 +111,7 @@ def page_data(
         "n_bins": comparison.n_bins,
         "n_resamples": comparison.n_resamples,
         "bin_counts": list(BIN_COUNTS),
-        "class_names": names,
+        "class_names": None if class_names is None else [str(name) for name in class_names],
         "accuracy": short(float(judged.correct[0].mean())),
         "methods": [_method(row) for row in comparison.rows],
         "skipped": [list(pair) for pair in comparison.skipped],
@@ -134,6 +125,44 @@ def page_data(
         "provenance": asdict(provenance) | {"files": [asdict(f) for f in provenance.files]},
     }
     return PageData(document)
+
+
+def _check(
+    comparison: Comparison,
+    rows: NDArray[Any],
+    class_names: Sequence[str] | None,
+    after_probs: NDArray[Any] | None,
+) -> None:
+    n, k = rows.shape
+    if (n, k) != (comparison.n_judged, comparison.n_classes):
+        raise ValueError(
+            f"`logits` must be the rows judged, {comparison.n_judged} of {comparison.n_classes} "
+            f"classes, got {n} of {k}. Pass the test set, or the validation set where the "
+            "methods were cross-fitted."
+        )
+    if class_names is not None and len(class_names) != k:
+        raise ValueError(
+            f"`class_names` must name each of the {k} classes, got {len(class_names)}. "
+            "Leave them out to number the classes."
+        )
+    if after_probs is not None and after_probs.shape != rows.shape:
+        raise ValueError(
+            f"`after_probs` must have the shape {rows.shape} of `logits`, got "
+            f"{after_probs.shape}. Pass the calibrated probabilities of the same rows."
+        )
+
+
+def _shown(
+    rows: NDArray[Any], labels: NDArray[np.intp], seed: int
+) -> tuple[NDArray[np.intp], dict[str, Any]]:
+    """Return which rows the page computes from, as many as it can hold, and their JSON."""
+    shown = sample_rows(*rows.shape, seed=seed)
+    packed = pack_rows(rows[shown], labels[shown])
+    if text_length(packed) > MAX_TEXT:
+        n = int(len(shown) * 0.98 * MAX_TEXT / text_length(packed))
+        shown = np.sort(np.random.default_rng(seed).choice(len(rows), n, replace=False))
+        packed = pack_rows(rows[shown], labels[shown])
+    return shown, packed
 
 
 @dataclass(frozen=True, eq=False)
