@@ -1,8 +1,9 @@
 """The pictures of the report in the documentation.
 
-``python -m tests.browser.screenshot [PAGE.html]`` writes ``docs/images/report.png`` (the verdict
-and the methods), ``report-explore.png`` (the sliders) and ``report-phone.png``. Without a page, one of a
-simulated model is made. Needs node, the packages of ``frontend/`` (``npm ci``) and Chromium.
+``python -m tests.browser.screenshot [PAGE.html]`` writes into ``docs/images/`` the verdict and the
+methods (``report.png``), the sliders (``report-explore.png``) and the top of the page on a phone
+(``report-phone.png``). Without a page, one of a simulated model is made. Needs node, the packages
+of ``frontend/`` (``npm ci``) and Chromium.
 """
 
 import os
