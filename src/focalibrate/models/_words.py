@@ -27,6 +27,6 @@ def word_vectors(
     if n_words is not None and n_words != len(table):
         raise ValueError(f"`n_words` is {n_words}, but `vectors` has {len(table)} rows.")
     table[0] = 0.0
-    layer = nn.Embedding(*table.shape, padding_idx=0, _weight=table)
+    layer = nn.Embedding(len(table), table.shape[1], padding_idx=0, _weight=table)
     layer.weight.requires_grad_(tuned)
     return layer

@@ -1,6 +1,6 @@
 """Trees side by side, sorted by level, so that a network takes one step a level."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,16 +20,16 @@ class TreeBatch:
 
     Attributes:
         words: of the leaves, int64 ``[n_leaves]``.
-        left: index of the left child of each inner node, int64 ``[n_inner]``.
-        right: index of the right child, int64 ``[n_inner]``.
+        orders: of each level above the leaves, int64: where its nodes' children, left and right
+            in turn, then the other nodes that still wait for their parent, stand among the nodes
+            that waited before. Each node waits from its own level to its parent's.
         widths: number of nodes of each level above the leaves.
         roots: index of the root of each tree, int64 ``[N]``.
         labels: of all nodes, int64 ``[n_leaves + n_inner]``; -1 where there is none.
     """
 
     words: Tensor
-    left: Tensor
-    right: Tensor
+    orders: tuple[Tensor, ...]
     widths: tuple[int, ...]
     roots: Tensor
     labels: Tensor
@@ -57,11 +57,12 @@ class TreeBatch:
         place[order] = np.arange(len(order))
         n_leaves = int(is_leaf.sum())
         inner = order[n_leaves:]
+        children = np.stack([place[left[inner]], place[right[inner]]], axis=1)
+        widths = np.bincount(level)[1:]
         return cls(
             _long(words[order[:n_leaves]]),
-            _long(place[left[inner]]),
-            _long(place[right[inner]]),
-            tuple(int(n) for n in np.bincount(level)[1:]),
+            tuple(_long(rows) for rows in _orders(children, widths, n_leaves=n_leaves)),
+            tuple(int(n) for n in widths),
             _long(place[starts + sizes - 1]),
             _long(labels[order]),
         )
@@ -70,8 +71,7 @@ class TreeBatch:
         """Return the batch on another device."""
         return TreeBatch(
             self.words.to(device),
-            self.left.to(device),
-            self.right.to(device),
+            tuple(order.to(device) for order in self.orders),
             self.widths,
             self.roots.to(device),
             self.labels.to(device),
@@ -91,6 +91,25 @@ def _levels(
         level[ready] = 1 + np.maximum(level[left[ready]], level[right[ready]])
         waiting = waiting[below < 0]
     return level
+
+
+def _orders(
+    children: NDArray[np.int64], widths: NDArray[np.int64], *, n_leaves: int
+) -> Iterator[NDArray[np.int64]]:
+    """Yield where the children of each level and the other waiting nodes stand."""
+    n_nodes = n_leaves + len(children)
+    needed_at = np.full(n_nodes, -1)  # a root waits for nothing
+    needed_at[children] = np.repeat(np.arange(len(widths)), widths)[:, None]
+    waiting = np.arange(n_leaves)
+    start = 0
+    for level, width in enumerate(widths):
+        position = np.empty(n_nodes, dtype=np.int64)
+        position[waiting] = np.arange(len(waiting))
+        taken = children[start : start + width].ravel()
+        rest = waiting[needed_at[waiting] > level]
+        yield position[np.concatenate([taken, rest])]
+        waiting = np.concatenate([np.arange(n_leaves + start, n_leaves + start + width), rest])
+        start += int(width)
 
 
 def _long(values: NDArray[np.integer]) -> Tensor:

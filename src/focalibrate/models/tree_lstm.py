@@ -4,6 +4,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
+from torch.nn.functional import linear
 
 from focalibrate.models._words import word_vectors
 from focalibrate.models.tree_batch import TreeBatch
@@ -53,15 +54,27 @@ class TreeLSTM(nn.Module):
         self.drop = nn.Dropout(drop)
         self.last = nn.Linear(width, n_classes)
 
-    def compose(
-        self, c_left: Tensor, h_left: Tensor, c_right: Tensor, h_right: Tensor
-    ) -> tuple[Tensor, Tensor]:
-        """Return c and h of nodes, each ``[n, width]``, from those of their children."""
-        gates = self.left(h_left) + self.right(h_right)
-        width = c_left.shape[1]
-        i, f_left, f_right, o = gates[:, : 4 * width].sigmoid().chunk(4, dim=1)
-        c = i * gates[:, 4 * width :].tanh() + f_left * c_left + f_right * c_right
-        return c, o * c.tanh()
+    def compose(self, c: Tensor, h: Tensor, weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
+        """Return c and h of nodes, each ``[n, width]``.
+
+        Args:
+            c: of their children, left and right in turn, ``[2n, width]``.
+            h: likewise.
+            weight: of both children's h, from `joined`.
+            bias: likewise.
+        """
+        n, width = len(c) // 2, c.shape[1]
+        gates = linear(h.reshape(n, 2 * width), weight, bias)
+        opened, update = gates.split_with_sizes([4 * width, width], dim=1)
+        i, o, f = opened.sigmoid().split_with_sizes([width, width, 2 * width], dim=1)
+        kept = (f * c.reshape(n, 2 * width)).view(n, 2, width).sum(dim=1)
+        new_c = torch.addcmul(kept, i, update.tanh())
+        return new_c, o * new_c.tanh()
+
+    def joined(self) -> tuple[Tensor, Tensor]:
+        """Return weight and bias of the gates over both children: one product for the two."""
+        weight = torch.cat([self.left.weight, self.right.weight], dim=1)
+        return weight, self.left.bias + self.right.bias
 
     def at_leaves(self, words: Tensor) -> tuple[Tensor, Tensor]:
         """Return c and h of leaves."""
@@ -70,17 +83,19 @@ class TreeLSTM(nn.Module):
 
     def states(self, batch: TreeBatch) -> Tensor:
         """Return h of all nodes ``[n_nodes, width]``, in the order of the batch."""
-        state = torch.cat(self.at_leaves(batch.words), dim=1)
-        start = 0
-        for width in batch.widths:
-            rows = slice(start, start + width)
-            children = torch.cat([batch.left[rows], batch.right[rows]])
-            # One gather a level: its gradient is as large as all states so far.
-            c, h = state.index_select(0, children).chunk(2, dim=1)
-            new = self.compose(c[:width], h[:width], c[width:], h[width:])
-            state = torch.cat([state, torch.cat(new, dim=1)])
-            start += width
-        return state.chunk(2, dim=1)[1]
+        c, h = self.at_leaves(batch.words)
+        levels = [h]
+        weight, bias = self.joined()
+        for order, width in zip(batch.orders, batch.widths, strict=True):
+            # Only nodes that wait for their parent are carried on: the gradient of a gather is as
+            # large as what it gathers from.
+            sizes = [2 * width, len(order) - 2 * width]
+            c_below, c_rest = c.index_select(0, order).split_with_sizes(sizes)
+            h_below, h_rest = h.index_select(0, order).split_with_sizes(sizes)
+            c_new, h_new = self.compose(c_below, h_below, weight, bias)
+            levels.append(h_new)
+            c, h = torch.cat([c_new, c_rest]), torch.cat([h_new, h_rest])
+        return torch.cat(levels)
 
     def node_logits(self, batch: TreeBatch) -> Tensor:
         """Return the logits of all nodes ``[n_nodes, K]``; `batch.labels` has their labels."""
