@@ -1,0 +1,133 @@
+"""What the site shows is what happens: its Python runs, its commands exist, its pages build."""
+
+import importlib
+import json
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from focalibrate.cli import main
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+PAGES = sorted(p for p in DOCS.rglob("*.md") if "reference" not in p.parts)
+NAMES = [str(p.relative_to(DOCS)) for p in PAGES]
+SLOW = {"demo", "theory"}  # run whole by tests of their own; here only their options are read
+
+
+def blocks(page, language):
+    return re.findall(rf"^```{language}\n(.*?)^```", page.read_text(), flags=re.DOTALL | re.M)
+
+
+def commands(page):
+    for block in blocks(page, "console"):
+        yield from re.findall(r"^\$ (.+)$", block, flags=re.MULTILINE)
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if blocks(p, "python")], ids=lambda p: p.stem)
+def test_the_python_of_a_page_runs_from_top_to_bottom(page, tmp_path):
+    script = tmp_path / "page.py"
+    script.write_text("\n".join(blocks(page, "python")))
+    done = subprocess.run(
+        [sys.executable, "-W", "error", str(script)], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def command_of(name):
+    return main.get_command(click.Context(main), name)
+
+
+@pytest.fixture
+def files(tmp_path, monkeypatch):
+    """A folder with the files that the pages speak of."""
+    rng = np.random.default_rng(0)
+    for name in ("val", "test", "new", "model_a", "model_b"):
+        truth = 2 * np.random.default_rng(1).normal(size=(300, 3))
+        labels = (truth + rng.gumbel(size=truth.shape)).argmax(axis=1)
+        if name.startswith("model"):
+            labels = truth.argmax(axis=1)  # the same examples for both
+        logits = truth * rng.uniform(1, 3)
+        np.savez(tmp_path / f"{name}.npz", logits=logits, labels=labels)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if any(commands(p))], ids=lambda p: p.stem)
+def test_the_commands_of_a_page_work(page, files):
+    for line in commands(page):
+        program, *arguments = shlex.split(line)
+        if program == "python":
+            assert arguments[0] == "-m"
+            importlib.import_module(arguments[1])
+        elif program == "focalibrate" and arguments[0] in SLOW:
+            command_of(arguments[0]).make_context(arguments[0], arguments[1:])
+        elif program == "focalibrate":
+            if "--resamples" in {o for p in command_of(arguments[0]).params for o in p.opts}:
+                arguments += ["--resamples", "10"]
+            done = CliRunner().invoke(main, arguments)
+            assert done.exit_code == 0, f"{line}\n{done.output}"
+        else:
+            assert program in ("pip", "make")
+
+
+@pytest.fixture(scope="module")
+def site():
+    """The modules that mkdocs calls, which lie beside the pages."""
+    pytest.importorskip("latex2mathml")
+    sys.path.insert(0, str(DOCS))
+    try:
+        yield {name: importlib.import_module(name) for name in ("generated", "formulas")}
+    finally:
+        sys.path.remove(str(DOCS))
+
+
+def test_the_command_page_names_every_option(site):
+    page = site["generated"].commands_page()
+    context = click.Context(main)
+    for name in main.list_commands(context):
+        assert f"## focalibrate {name}\n" in page
+        for parameter in command_of(name).params:
+            for option in parameter.opts if isinstance(parameter, click.Option) else ():
+                assert option in page
+
+
+def test_the_page_of_claims_leads_with_what_is_wrong(site):
+    done = CliRunner().invoke(main, ["theory", "--json", "003-prop-5", "000-prop-6"])
+    page = site["generated"].papers_page(json.loads(done.stdout))
+    assert "**1 of 2 are refuted**" in page
+    assert page.index("003-prop-5") < page.index("000-prop-6")
+    assert "$ focalibrate theory 003-prop-5" in page
+
+
+def test_every_formula_of_the_docstrings_and_pages_is_understood(site):
+    formulas, n = site["formulas"], 0
+    for path in [*(ROOT / "src").rglob("*.py"), *PAGES]:
+        text = path.read_text()
+        for pattern, group in ((formulas.DISPLAY, 2), (formulas.INLINE, 1)):
+            for found in pattern.finditer(text):
+                assert "<math" in formulas.mathml(found[group], display=group == 2)
+                n += 1
+    assert n > 200
+
+
+def test_formulas_survive_markdown(site):
+    markdown = pytest.importorskip("markdown")
+    text = "A :math:`a_i*b_i*c`.\n\n.. math:: x_1\n          + y\n\nEnd `x`.\n"
+    html = markdown.markdown(text, extensions=[site["formulas"].FormulaExtension()])
+    assert "<em>" not in html
+    assert '<math xmlns="http://www.w3.org/1998/Math/MathML" display="block">' in html
+    assert "<p>End <code>x</code>.</p>" in html
+
+
+def test_every_page_stands_in_the_navigation():
+    navigation = (ROOT / "mkdocs.yml").read_text()
+    for name in [*NAMES, *(f"reference/{p.name}" for p in (DOCS / "reference").iterdir())]:
+        assert f": {name}\n" in navigation
