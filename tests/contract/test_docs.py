@@ -78,6 +78,24 @@ def test_the_commands_of_a_page_work(page, files):
             assert program in ("pip", "make")
 
 
+@pytest.mark.parametrize(
+    "counted",
+    [
+        "TS_NLL | raw | NLL | 16 | 0 | 0",
+        "TS_NLL | raw | AdaECE | 15 | 1 | 0",
+        "FTS | raw | NLL | 14 | 0 | 2",
+        "FTS | TS_NLL | AdaECE | 8 | 8 | 0",
+        "FTS | TS_NLL | NLL | 1 | 6 | 9",
+        "FTS_NLL | TS_NLL | NLL | 6 | 9 | 1",
+        "FTS_NLL | TS_NLL | AdaECE | 6 | 7 | 3",
+        "FTS | TS_ECE | AdaECE | 8 | 7 | 1",
+    ],
+)
+def test_the_counts_that_the_page_on_real_logits_puts_in_words(counted):
+    """A new table needs new words: change both."""
+    assert f"| {counted} |" in (ROOT / "results/published-logits/table.md").read_text()
+
+
 @pytest.fixture(scope="module")
 def site():
     """The modules that mkdocs calls, which lie beside the pages."""
