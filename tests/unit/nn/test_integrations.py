@@ -1,0 +1,366 @@
+"""The callbacks in the real trainers; skipped where those are not installed.
+
+pip install lightning transformers accelerate
+"""
+
+import json
+import subprocess
+import sys
+
+import pytest
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+
+from focalibrate.losses import AdaFocal, focal_loss
+from focalibrate.nn import CalibrationMonitor, FocalLoss
+from focalibrate.nn.integrations._losses import begin_epoch, end_epoch, focal_losses
+
+N_CLASSES = 3
+
+
+def examples(n=96, seed=0):
+    rng = torch.Generator().manual_seed(seed)
+    x = torch.randn(n, 5, generator=rng)
+    labels = (x[:, :N_CLASSES] + torch.randn(n, N_CLASSES, generator=rng)).argmax(-1)
+    return x, labels
+
+
+@pytest.mark.parametrize("name", ["lightning", "transformers"])
+def test_an_absent_library_is_named_with_the_way_to_install_it(name):
+    code = f"import sys; sys.modules[{name!r}] = None; import focalibrate.nn.integrations.{name}"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode != 0
+    assert f"`focalibrate.nn.integrations.{name}` needs " in done.stderr
+    assert f"pip install {name}" in done.stderr
+
+
+def test_the_package_imports_neither():
+    code = "import focalibrate.nn.integrations, sys; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert not {"lightning", "transformers"} & set(done.stdout.split())
+
+
+def test_every_focal_loss_of_a_model_is_run_by_its_policy():
+    model = torch.nn.ModuleList([FocalLoss("fls-532"), FocalLoss("adafocal"), FocalLoss(2.0)])
+    losses = list(focal_losses(model))
+    begin_epoch(losses, 20, 35)
+    assert losses[0].gamma_now == 3.0
+    monitor = CalibrationMonitor()
+    monitor.update(torch.randn(60, 3), torch.zeros(60, dtype=torch.int64))
+    end_epoch(losses, monitor.cells)
+    assert losses[1].gamma == AdaFocal().updated_from(monitor.cells)
+    assert losses[2].gamma == 2.0
+
+
+def test_a_schedule_needs_an_end():
+    with pytest.raises(ValueError, match=r"needs the number of epochs, got -1\. Set it"):
+        begin_epoch([FocalLoss("fls-532")], 0, -1)
+    begin_epoch([FocalLoss(2.0)], 0, None)
+
+
+class TestLightning:
+    """Against lightning.pytorch."""
+
+    @pytest.fixture(autouse=True)
+    def _library(self):
+        pytest.importorskip("lightning")
+
+    def model(self, gamma):
+        from lightning.pytorch import LightningModule
+
+        class Model(LightningModule):
+            def __init__(self):
+                super().__init__()
+                torch.manual_seed(0)
+                self.net = torch.nn.Linear(5, N_CLASSES)
+                self.criterion = FocalLoss(gamma)
+                self.used = []
+
+            def training_step(self, batch, batch_idx):
+                self.used.append(self.criterion.gamma_now)
+                return self.criterion(self.net(batch[0]), batch[1])
+
+            def validation_step(self, batch, batch_idx):
+                return {"logits": self.net(batch[0]), "labels": batch[1]}
+
+            def configure_optimizers(self):
+                return torch.optim.SGD(self.parameters(), lr=0.1)
+
+        return Model()
+
+    def trainer(self, callback, tmp_path, **options):
+        from lightning.pytorch import Trainer
+
+        quiet = {
+            "enable_progress_bar": False,
+            "enable_model_summary": False,
+            "logger": False,
+            "accelerator": "cpu",
+            "log_every_n_steps": 1,
+            "default_root_dir": tmp_path,
+        }
+        return Trainer(callbacks=[callback], **quiet, **options)
+
+    def loaders(self):
+        return (
+            DataLoader(TensorDataset(*examples()), batch_size=32),
+            DataLoader(TensorDataset(*examples(80, seed=1)), batch_size=32),
+        )
+
+    @pytest.mark.filterwarnings("ignore")
+    def test_metrics_are_logged_and_exponents_adapted_once_an_epoch(self, tmp_path):
+        from focalibrate.nn.integrations.lightning import CalibrationCallback
+
+        model, callback = self.model("adafocal"), CalibrationCallback()
+        trainer = self.trainer(callback, tmp_path, max_epochs=3)
+        trainer.fit(model, *self.loaders())
+        x, y = examples(80, seed=1)
+        monitor = CalibrationMonitor()
+        monitor.update(model.net(x), y)
+        for name, value in monitor.metrics().as_dict("val_").items():
+            assert float(trainer.callback_metrics[name]) == pytest.approx(value, rel=1e-4)
+        policies = list(dict.fromkeys(model.used))
+        assert len(policies) == 3  # one an epoch; the sanity check moves nothing
+        assert policies[0] == AdaFocal()
+        assert model.criterion.gamma == policies[-1].updated_from(callback.latest.cells)
+        assert callback.latest.fit("temperature").temperature > 0
+        before = model.criterion.gamma
+        trainer.validate(model, self.loaders()[1], verbose=False)
+        assert model.criterion.gamma == before
+
+    @pytest.mark.filterwarnings("ignore")
+    def test_a_schedule_is_told_the_epoch(self, tmp_path):
+        from focalibrate.nn.integrations.lightning import CalibrationCallback
+
+        model = self.model("fls-532")
+        self.trainer(CalibrationCallback(), tmp_path, max_epochs=7).fit(model, *self.loaders())
+        assert model.used[::3] == [5, 5, 3, 3, 3, 2, 2]
+
+    @pytest.mark.filterwarnings("ignore")
+    def test_a_resumed_run_ends_like_an_uninterrupted_one(self, tmp_path):
+        from focalibrate.nn.integrations.lightning import CalibrationCallback
+
+        whole = self.model("adafocal")
+        self.trainer(CalibrationCallback(), tmp_path / "a", max_epochs=4).fit(
+            whole, *self.loaders()
+        )
+        first, then = self.model("adafocal"), self.model("adafocal")
+        trainer = self.trainer(CalibrationCallback(), tmp_path / "b", max_epochs=2)
+        trainer.fit(first, *self.loaders())
+        trainer.save_checkpoint(tmp_path / "b.ckpt")
+        self.trainer(CalibrationCallback(), tmp_path / "b", max_epochs=4).fit(
+            then, *self.loaders(), ckpt_path=tmp_path / "b.ckpt", weights_only=False
+        )
+        assert then.criterion.gamma == whole.criterion.gamma
+        assert torch.equal(then.net.weight, whole.net.weight)
+
+    @pytest.mark.filterwarnings("ignore")
+    def test_a_step_that_returns_no_logits_is_named(self, tmp_path):
+        from focalibrate.nn.integrations.lightning import CalibrationCallback
+
+        callback = CalibrationCallback(logits="scores")
+        trainer = self.trainer(callback, tmp_path, max_epochs=1)
+        with pytest.raises(ValueError, match=r"with 'scores' and 'labels', got \['labels', 'lo"):
+            trainer.fit(self.model(2.0), *self.loaders())
+
+    @pytest.mark.filterwarnings("ignore")
+    def test_two_ranks_see_what_one_sees(self, tmp_path):
+        script = tmp_path / "run.py"
+        script.write_text(TWO_RANKS)
+        answers = {}
+        for devices in (1, 2):
+            done = subprocess.run(
+                [sys.executable, script, str(devices), str(tmp_path)],
+                capture_output=True,
+                text=True,
+                timeout=300,
+            )
+            assert done.returncode == 0, done.stderr
+            lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
+            answers[devices] = [json.loads(line) for line in lines]
+        assert len(answers[2]) == 2
+        for answer in answers[2]:
+            assert answer == pytest.approx(answers[1][0], rel=1e-4, abs=1e-7)
+
+
+TWO_RANKS = """
+import json, sys, warnings
+warnings.filterwarnings("ignore")
+import torch
+from lightning.pytorch import LightningModule, Trainer
+from torch.utils.data import DataLoader, TensorDataset
+from focalibrate.nn.integrations.lightning import CalibrationCallback
+
+class Model(LightningModule):
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.net = torch.nn.Linear(5, 3)
+    def validation_step(self, batch, batch_idx):
+        return {"logits": self.net(batch[0]), "labels": batch[1]}
+
+torch.manual_seed(1)
+data = TensorDataset(torch.randn(80, 5), torch.randint(3, (80,)))
+trainer = Trainer(
+    accelerator="cpu", devices=int(sys.argv[1]), strategy="ddp" if sys.argv[1] == "2" else "auto",
+    callbacks=[CalibrationCallback()], logger=False, enable_progress_bar=False,
+    default_root_dir=sys.argv[2],
+)
+trainer.validate(Model(), DataLoader(data, batch_size=8), verbose=False)
+print(json.dumps({k: float(v) for k, v in trainer.callback_metrics.items()}))
+"""
+
+
+class TestTransformers:
+    """Against transformers.Trainer."""
+
+    @pytest.fixture(autouse=True)
+    def _library(self):
+        pytest.importorskip("transformers")
+        pytest.importorskip("accelerate")
+
+    def model(self):
+        torch.manual_seed(0)
+
+        class Model(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.net = torch.nn.Linear(5, N_CLASSES)
+
+            def forward(self, x, labels=None):
+                return {"logits": self.net(x)}
+
+        return Model()
+
+    def rows(self, *arguments, **options):
+        x, y = examples(*arguments, **options)
+        return [{"x": a, "labels": b} for a, b in zip(x, y, strict=True)]
+
+    def trainer(self, calibration, tmp_path, **options):
+        from transformers import Trainer, TrainingArguments
+
+        arguments = {
+            "num_train_epochs": 3,
+            "per_device_train_batch_size": 32,
+            "per_device_eval_batch_size": 32,
+            "eval_strategy": "epoch",
+            "save_strategy": "epoch",
+            "batch_eval_metrics": True,
+            "remove_unused_columns": False,
+            "use_cpu": True,
+            "report_to": [],
+            "disable_tqdm": True,
+            "learning_rate": 0.05,
+        }
+        return Trainer(
+            self.model(),
+            TrainingArguments(str(tmp_path), **{**arguments, **options}),
+            train_dataset=self.rows(),
+            eval_dataset=self.rows(80, seed=1),
+            callbacks=[calibration],
+            compute_loss_func=calibration.compute_loss,
+            compute_metrics=calibration.compute_metrics,
+        )
+
+    @pytest.mark.filterwarnings("ignore")
+    @pytest.mark.parametrize("by_batch", [False, True])
+    def test_metrics_are_logged_and_exponents_adapted(self, tmp_path, by_batch):
+        from focalibrate.nn.integrations.transformers import CalibrationCallback
+
+        calibration = CalibrationCallback(FocalLoss("adafocal"))
+        trainer = self.trainer(calibration, tmp_path, batch_eval_metrics=by_batch)
+        trainer.train()
+        x, y = examples(80, seed=1)
+        monitor = CalibrationMonitor()
+        monitor.update(trainer.model.net(x), y)
+        logged = [row for row in trainer.state.log_history if "eval_ece" in row]
+        assert len(logged) == 3
+        for name, value in monitor.metrics().as_dict("eval_").items():
+            assert logged[-1][name] == pytest.approx(value, rel=1e-4)
+        loss = focal_loss(
+            trainer.model.net(x), y, gamma=AdaFocal(gammas=calibration.criterion.gamma.gammas)
+        )
+        assert torch.isfinite(loss).all()
+        assert calibration.criterion.gamma != AdaFocal()
+        before = calibration.criterion.gamma
+        trainer.evaluate()
+        assert calibration.criterion.gamma == before
+        assert calibration.latest.n == 80
+        assert calibration.latest.fit("temperature").temperature > 0
+
+    @pytest.mark.filterwarnings("ignore")
+    @pytest.mark.parametrize("gamma", ["adafocal", "fls-532"])
+    def test_a_resumed_run_ends_like_an_uninterrupted_one(self, tmp_path, gamma):
+        from focalibrate.nn.integrations.transformers import CalibrationCallback
+
+        whole = CalibrationCallback(FocalLoss(gamma))
+        trainer = self.trainer(whole, tmp_path)
+        trainer.train()
+        again = CalibrationCallback(FocalLoss(gamma))
+        other = self.trainer(again, tmp_path)
+        other.train(resume_from_checkpoint=str(tmp_path / "checkpoint-6"))
+        for name, value in whole.criterion.state_dict().items():
+            assert torch.equal(again.criterion.state_dict()[name], value)
+        assert again.criterion.gamma_now == whole.criterion.gamma_now
+        assert torch.equal(other.model.net.weight, trainer.model.net.weight)
+
+    @pytest.mark.filterwarnings("ignore")
+    def test_accumulated_batches_weigh_as_one(self, tmp_path):
+        from focalibrate.nn.integrations.transformers import CalibrationCallback
+
+        weights = []
+        for size, accumulated in ((32, 1), (8, 4)):
+            calibration = CalibrationCallback(FocalLoss(2.0))
+            trainer = self.trainer(
+                calibration,
+                tmp_path,
+                per_device_train_batch_size=size,
+                gradient_accumulation_steps=accumulated,
+                num_train_epochs=1,
+                optim="sgd",
+                save_strategy="no",
+            )
+            trainer.get_train_dataloader = lambda size=size: DataLoader(
+                self.rows(), batch_size=size
+            )
+            trainer.train()
+            weights.append(trainer.model.net.weight.detach().clone())
+        torch.testing.assert_close(weights[1], weights[0], rtol=1e-5, atol=1e-6)
+
+    @pytest.mark.filterwarnings("ignore")
+    def test_a_schedule_is_told_the_epoch(self, tmp_path):
+        from focalibrate.nn.integrations.transformers import CalibrationCallback
+
+        calibration = CalibrationCallback(FocalLoss("fls-532"))
+        used = []
+
+        def compute_loss(outputs, labels, num_items_in_batch=None):
+            used.append(calibration.criterion.gamma_now)
+            return calibration.compute_loss(outputs, labels, num_items_in_batch)
+
+        trainer = self.trainer(calibration, tmp_path, num_train_epochs=7, eval_strategy="no")
+        trainer.compute_loss_func = compute_loss
+        trainer.train()
+        assert used[::3] == [5, 5, 3, 3, 3, 2, 2]
+
+    def test_tokens_have_their_classes_last(self):
+        from transformers import EvalPrediction
+
+        from focalibrate.nn.integrations.transformers import CalibrationCallback
+
+        logits, labels = torch.randn(4, 7, N_CLASSES), torch.randint(N_CLASSES, (4, 7))
+        labels[:, 5:] = -100
+        calibration = CalibrationCallback(FocalLoss(2.0))
+        got = calibration.compute_loss({"logits": logits}, labels)
+        want = FocalLoss(2.0)(logits.reshape(-1, N_CLASSES), labels.reshape(-1))
+        torch.testing.assert_close(got, want)
+        calibration.compute_metrics(EvalPrediction(logits.numpy(), labels.numpy()))
+        assert calibration.latest.n == 20
+
+    def test_bad_input_is_named(self):
+        from focalibrate.nn.integrations.transformers import CalibrationCallback
+
+        with pytest.raises(ValueError, match=r"reduction='mean', got 'sum'"):
+            CalibrationCallback(FocalLoss(2.0, reduction="sum"))
+        with pytest.raises(ValueError, match=r"must have `labels` for the loss"):
+            CalibrationCallback(FocalLoss(2.0)).compute_loss({"logits": torch.zeros(2, 3)}, None)
