@@ -1,0 +1,29 @@
+"""Training by recipe: what, how, what was seen, and going on after a kill (needs torch)."""
+
+from focalibrate.train.checkpoint import CheckpointError
+from focalibrate.train.dynamics import Dynamics, Evaluated
+from focalibrate.train.loop import NanLossError, Run, Tick, train
+from focalibrate.train.many import Copy, train_many
+from focalibrate.train.named import NAMED, named_recipe, scaled
+from focalibrate.train.recipe import Recipe
+from focalibrate.train.toml import read_recipe, recipe_toml, with_settings, write_recipe
+
+__all__ = [
+    "NAMED",
+    "CheckpointError",
+    "Copy",
+    "Dynamics",
+    "Evaluated",
+    "NanLossError",
+    "Recipe",
+    "Run",
+    "Tick",
+    "named_recipe",
+    "read_recipe",
+    "recipe_toml",
+    "scaled",
+    "train",
+    "train_many",
+    "with_settings",
+    "write_recipe",
+]

@@ -1,0 +1,29 @@
+"""The network of a recipe, sized for its data."""
+
+from typing import Any
+
+import numpy as np
+from torch import nn
+
+from focalibrate.data.sets import Dataset
+from focalibrate.models import build
+from focalibrate.train.recipe import Recipe
+
+
+def build_model(recipe: Recipe, dataset: Dataset) -> nn.Module:
+    """Return the network, newly initialised from torch's global generator.
+
+    What the data decide (classes, channels, features, words) is filled in; the rest is the
+    recipe's `size`.
+    """
+    return build(recipe.model, **(_facts(dataset) | dict(recipe.size)))
+
+
+def _facts(dataset: Dataset) -> dict[str, Any]:
+    facts: dict[str, Any] = {"n_classes": dataset.n_classes}
+    if dataset.kind == "image":
+        shape = np.asarray(dataset.train.inputs).shape
+        return facts | {"in_channels": shape[3], "image_size": shape[1]}
+    if dataset.kind == "tabular":
+        return facts | {"n_features": np.asarray(dataset.train.inputs).shape[1]}
+    return facts | {"n_words": len(dataset.words), "vectors": dataset.vectors}

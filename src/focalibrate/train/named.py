@@ -1,0 +1,190 @@
+"""The runs of the papers by name, full size as printed, and shorter ones made from them."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from difflib import get_close_matches
+
+from focalibrate.train.recipe import Recipe
+
+IMAGE_LOSSES: dict[str, dict[str, float | str]] = {
+    "ce": {},
+    "ls": {"label_smoothing": 0.05},
+    "brier": {"loss": "brier"},
+    "mmce": {"loss": "mmce", "mmce_weight": 2.0},
+    "fl1": {"gamma": 1.0},
+    "fl2": {"gamma": 2.0},
+    "fl3": {"gamma": 3.0},
+    "fls531": {"gamma": "fls-531"},
+    "fls532": {"gamma": "fls-532"},
+    "flsd532": {"gamma": "flsd-532"},
+    "flsd53": {"gamma": "flsd-53"},
+}
+"""Losses of paper 002 by short name."""
+TEXT_LOSSES = IMAGE_LOSSES | {"mmce": {"loss": "mmce", "mmce_weight": 8.0}}
+CIFAR = Recipe(
+    dataset="cifar10",
+    model="resnet50",
+    optimiser="sgd",
+    lr=0.1,
+    milestones=(150, 250),
+    momentum=0.9,
+    weight_decay=5e-4,
+    epochs=350,
+    batch=128,
+    augmentation="crop-flip",
+)
+"""The protocol of paper 002 for images, which 003 follows."""
+SHORT_CIFAR = replace(CIFAR, epochs=200, milestones=(80, 150))
+"""The protocol of paper 000."""
+SVHN = replace(CIFAR, dataset="svhn", epochs=50, milestones=(25, 40), augmentation="none")
+TINY = replace(CIFAR, dataset="tiny_imagenet", epochs=100, milestones=(40, 60), batch=64)
+NEWSGROUPS = Recipe(
+    dataset="20newsgroups", model="text_cnn", optimiser="adam", lr=1e-3, epochs=50, batch=128
+)
+TREES = Recipe(
+    dataset="sst_binary",
+    model="tree_lstm",
+    optimiser="adagrad",
+    lr=0.05,
+    weight_decay=1e-4,
+    epochs=25,
+    batch=25,
+)
+LINE = Recipe(
+    dataset="overlap_1d",
+    model="mlp",
+    size=(("hidden", (64, 64)),),
+    optimiser="adam",
+    lr=1e-3,
+    epochs=100,
+    batch=128,
+)
+"""Three layers on a line; the paper prints no more than that."""
+TABLE = Recipe(
+    dataset="sk_digits",
+    model="mlp",
+    size=(("hidden", (64, 64)),),
+    lr=0.05,
+    momentum=0.9,
+    weight_decay=5e-4,
+    epochs=100,
+    milestones=(0.5, 0.75),
+    batch=64,
+)
+"""Tables; set `dataset` to another table for the others of the row."""
+SQUARE = Recipe(
+    dataset="square_2d", model="linear", size=(("bias", False),), lr=0.1, epochs=100, batch=128
+)
+PENALISED = Recipe(
+    dataset="cifar10", model="mlp", size=(("hidden", (100,)),), lr=0.01, epochs=100, batch=128
+)
+"""Two layers of paper 004, with the trace of the Hessian added."""
+
+
+def _all() -> Iterator[tuple[str, Recipe]]:
+    for name, gamma in (("ce", 0.0), ("fl1", 1.0), ("fl5", 5.0)):
+        yield f"e2-{name}", replace(LINE, gamma=gamma)
+    yield from _e3()
+    for name, gamma in (("ce", 0.0), ("fl1", 1.0), ("fl2", 2.0), ("fl3", 3.0)):
+        yield f"e4-{name}", replace(TABLE, gamma=gamma)
+    yield from _e5()
+    for name, gamma in (("ce", 0.0), ("fl1", 1.0)):
+        yield f"e7-{name}", replace(SQUARE, gamma=gamma)
+    yield from _e10()
+    yield from _e11()
+    for trace in (0.0, 1e-4, 1e-3, 1e-2):
+        for lr in (0.001, 0.01, 0.1):
+            yield f"e12-lr{lr:g}-tau{trace:g}", replace(PENALISED, lr=lr, trace_weight=trace)
+
+
+def _e3() -> Iterator[tuple[str, Recipe]]:
+    sets = {"svhn": SVHN, "cifar10": SHORT_CIFAR, "cifar10s": SHORT_CIFAR}
+    losses: dict[str, dict[str, float]] = {"ls": {"label_smoothing": 0.1}, "ce": {}}
+    losses |= {f"fl{g}": {"gamma": float(g)} for g in (1, 2, 3)}
+    for data, base in sets.items():
+        dataset = "cifar10_s" if data == "cifar10s" else base.dataset
+        for depth in (8, 20, 44, 110):
+            for name, loss in losses.items():
+                recipe = replace(base, dataset=dataset, model=f"resnet{depth}")
+                yield f"e3-{data}-resnet{depth}-{name}", replace(recipe, **loss)  # type: ignore[arg-type]
+
+
+def _e5() -> Iterator[tuple[str, Recipe]]:
+    for data in ("cifar10", "cifar100"):
+        for model in ("resnet50", "resnet110", "wrn26_10", "densenet121"):
+            for name, loss in IMAGE_LOSSES.items():
+                recipe = replace(CIFAR, dataset=data, model=model)
+                yield f"e5-{data}-{model}-{name}", replace(recipe, **loss)  # type: ignore[arg-type]
+    for name, loss in TEXT_LOSSES.items():
+        yield f"e5-20newsgroups-{name}", replace(NEWSGROUPS, **loss)  # type: ignore[arg-type]
+        yield f"e5-sst-{name}", replace(TREES, **loss)  # type: ignore[arg-type]
+
+
+def _e10() -> Iterator[tuple[str, Recipe]]:
+    gammas: dict[str, float | str] = {"ce": 0.0, "flsd53": "flsd-53", "adafocal": "adafocal"}
+    gammas |= {f"fl{g}": float(g) for g in (1, 2, 3, 5, 7)}
+    bases = (CIFAR, replace(CIFAR, dataset="cifar100"), TINY)
+    for base in bases:
+        for name, gamma in gammas.items():
+            yield f"e10-{base.dataset.replace('_', '')}-{name}", replace(base, gamma=gamma)
+
+
+def _e11() -> Iterator[tuple[str, Recipe]]:
+    base = replace(CIFAR, dataset="cifar100", epochs=200, milestones=(0.5, 0.75))
+    models = {
+        "resnet18": replace(base, model="resnet18"),
+        "resnet18x2": replace(base, model="resnet18_2w"),
+        "mobilenetv2": replace(base, model="mobilenet_v2"),
+        "vit": replace(base, model="vit_small", optimiser="adam", lr=1e-3, momentum=0.0),
+        "vgg19": replace(base, model="vgg19"),
+    }
+    for name, recipe in models.items():
+        for gamma in (0, 1, 2, 3, 5):
+            yield f"e11-{name}-fl{gamma}", replace(recipe, gamma=float(gamma))
+
+
+NAMED: dict[str, Recipe] = dict(_all())
+"""Every run of SPEC E that trains. E6 and E8 look at those of E5; E1 and E9 train nothing."""
+
+
+def named_recipe(name: str) -> Recipe:
+    """Return the recipe called `name`.
+
+    Example:
+        >>> named_recipe("e3-cifar10-resnet110-fl2").milestones
+        (80.0, 150.0)
+    """
+    if name not in NAMED:
+        near = get_close_matches(name, NAMED, n=1, cutoff=0.4)
+        hint = f" Did you mean {near[0]!r}?" if near else ""
+        raise ValueError(
+            f"there is no recipe {name!r}.{hint} `focalibrate train --list` shows all "
+            f"{len(NAMED)}; a file must end in .toml."
+        )
+    return NAMED[name]
+
+
+def scaled(recipe: Recipe, scale: float) -> Recipe:
+    """Return a shorter run: `scale` of the epochs on `scale` of the training examples.
+
+    Milestones stay at their share of the run. The recipe records the scale, so that nobody
+    takes its numbers for the published run's.
+
+    Example:
+        >>> small = scaled(named_recipe("e3-cifar10-resnet110-fl2"), 0.1)
+        >>> small.epochs, small.milestone_epochs, small.fraction, small.scale
+        (20, (8, 15), 0.1, 0.1)
+    """
+    if not 0 < scale <= 1:
+        raise ValueError(f"`scale` must be a number in (0, 1], got {scale!r}.")
+    if scale == 1:
+        return recipe
+    epochs = max(1, round(recipe.epochs * scale))
+    shares = {m if m < 1 else m / recipe.epochs for m in recipe.milestones}
+    return replace(
+        recipe,
+        epochs=epochs,
+        milestones=tuple(m for m in sorted(shares) if round(m * epochs) < epochs),
+        fraction=recipe.fraction * scale,
+        scale=recipe.scale * scale,
+    )
