@@ -32,6 +32,10 @@ COMMANDS = {
         "focalibrate.cli.theory:theory_command",
         "Check every claim of the papers, now, by numbers.",
     ),
+    "train": LazyCommand(
+        "focalibrate.cli.train:train_command",
+        "Train a model by a recipe; go on after an interruption.",
+    ),
 }
 
 
