@@ -2,8 +2,10 @@
 
 from focalibrate.nn.brier import BrierLoss
 from focalibrate.nn.calibrator import CalibratedModel, CalibratorModule
+from focalibrate.nn.curvature_loss import CurvatureRegularisedLoss
 from focalibrate.nn.dual import DualFocalLoss
 from focalibrate.nn.focal import FocalLoss
+from focalibrate.nn.hessian import GGNOperator, HessianOperator
 from focalibrate.nn.mmce import MMCELoss
 from focalibrate.nn.monitor import CalibrationMonitor, MonitorMetrics
 from focalibrate.nn.proper import ProperFocalLoss
@@ -14,8 +16,11 @@ __all__ = [
     "CalibratedModel",
     "CalibrationMonitor",
     "CalibratorModule",
+    "CurvatureRegularisedLoss",
     "DualFocalLoss",
     "FocalLoss",
+    "GGNOperator",
+    "HessianOperator",
     "MMCELoss",
     "MonitorMetrics",
     "ProperFocalLoss",

@@ -1,0 +1,65 @@
+"""Mean loss over batches of unequal size, as weights of the batches."""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+
+Loss = Callable[[Any, Tensor], Tensor]
+Batches = Iterable[tuple[Any, Tensor]]
+
+
+def check_batches(batches: Batches) -> None:
+    """Raise `ValueError` if `batches` can be walked through only once."""
+    if iter(batches) is batches:
+        raise ValueError(
+            "`batches` must be a list or a loader, which can be read for every product, got the "
+            f"iterator {type(batches).__name__}. Pass `list(batches)`."
+        )
+
+
+def on_device(batches: Batches, device: torch.device) -> Iterator[tuple[Any, Tensor]]:
+    """Yield the batches with every tensor on `device`."""
+    for inputs, labels in batches:
+        yield _moved(inputs, device), labels.to(device)
+
+
+def _moved(inputs: Any, device: torch.device) -> Any:
+    if isinstance(inputs, Tensor):
+        return inputs.to(device)
+    if isinstance(inputs, dict):
+        return {key: _moved(value, device) for key, value in inputs.items()}
+    if isinstance(inputs, (tuple, list)):
+        return type(inputs)(_moved(value, device) for value in inputs)
+    return inputs
+
+
+def batch_total(loss: Loss, logits: Any, labels: Tensor) -> Tensor:
+    r"""Return the sum of the losses of a batch, whatever the reduction of `loss`.
+
+    A loss that says it is a ``"sum"``, or one per example, is summed; any other number is taken
+    for a mean and multiplied by `batch_count`.
+    """
+    value = loss(logits, labels)
+    if value.ndim > 0 or getattr(loss, "reduction", "mean") == "sum":
+        return value.sum()
+    return value * batch_count(loss, labels)
+
+
+def batch_count(loss: Loss, labels: Tensor) -> float:
+    """Return what a mean over the batch divides by.
+
+    Class indices count by the `weight` of their class and not at all if they are the
+    `ignore_index` of the loss; soft and multi-label targets count by the row.
+    """
+    if labels.is_floating_point():
+        return float(labels.shape[0])
+    counted = labels
+    ignore_index = getattr(loss, "ignore_index", None)
+    if ignore_index is not None:
+        counted = labels[labels != ignore_index]
+    weight = getattr(loss, "weight", None)
+    if isinstance(weight, Tensor):
+        return float(weight.to(labels.device)[counted.long()].double().sum())
+    return float(counted.numel())
