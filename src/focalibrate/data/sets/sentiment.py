@@ -27,7 +27,8 @@ ADVICE = (
     "glove.6B.100d.txt from https://nlp.stanford.edu/projects/glove, optional."
 )
 
-_PIECE = re.compile(r"[()]|[^\s()]+")
+# Only plain spaces divide: some words of the treebank hold a no-break space.
+_PIECE = re.compile(r"[()]|[^ \t\r()]+")
 
 Parsed = tuple[list[str], Tree]
 """the words of the leaves in order, and the tree with word i of that list at a leaf"""
@@ -49,9 +50,10 @@ def parse_tree(line: str) -> Parsed:
     right: list[int] = []
     at: list[int] = []
     labels: list[int] = []
-    # Each open bracket: its label, its children so far; -1 in a slot is empty.
+    # Of each open bracket: its label and its children so far.
     open_labels: list[int] = []
     open_children: list[list[int]] = [[]]
+    bare: set[int] = set()  # leaves whose own bracket is still open
     pieces = iter(_PIECE.findall(line))
     for piece in pieces:
         if piece == "(":
@@ -67,9 +69,12 @@ def parse_tree(line: str) -> Parsed:
             if len(children) == 1:
                 labels[children[0]] = label_of
                 open_children[-1].append(children[0])
+                bare.discard(children[0])
                 continue
-            if len(children) != 2:
-                raise ValueError(f"a node must have a word or two children, found {len(children)}")
+            if len(children) != 2 or bare.intersection(children):
+                raise ValueError(
+                    f"a node must have one word or two children, found {len(children)} of them"
+                )
             left.append(children[0])
             right.append(children[1])
             at.append(NO_WORD)
@@ -83,6 +88,7 @@ def parse_tree(line: str) -> Parsed:
             at.append(len(words))
             labels.append(open_labels[-1])
             words.append(plain_word(piece))
+            bare.add(len(labels) - 1)
             open_children[-1].append(len(labels) - 1)
     if open_labels or len(open_children[0]) != 1:
         raise ValueError("a line must be one closed tree")
