@@ -6,12 +6,12 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
 BENCH := .venv-bench
 
-.PHONY: demo test lint bench clean
+.PHONY: demo test lint bench docs browser screenshot clean
 
 demo: $(VENV)/.core
 	$(BIN)/focalibrate demo --force
 
-test: $(VENV)/.dev
+test: $(VENV)/.dev browser
 	$(BIN)/python -m pytest -n 2 --cov --cov-report=term:skip-covered
 
 lint: $(VENV)/.dev
@@ -19,6 +19,19 @@ lint: $(VENV)/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# The page is tested in a real browser, where there is one or root can install it.
+browser:
+	@command -v chromium >/dev/null \
+	  || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null \
+	       && apt-get update -qq && apt-get install -y -qq chromium >/dev/null; } \
+	  || echo "No Chromium and no way to install it: the browser tests will be skipped."
+
+# The pictures of the report in the README, from the demo's own page.
+screenshot: $(VENV)/.dev browser
+	cd frontend && npm ci --no-progress --silent
+	$(BIN)/focalibrate demo --force
+	$(BIN)/python -m tests.browser.screenshot focalibrate-demo/report.html
 
 bench: $(BENCH)/.peers
 	$(BENCH)/bin/python -m benchmarks

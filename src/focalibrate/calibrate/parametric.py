@@ -55,7 +55,7 @@ class PosteriorRecovery(Calibrator):
 
     def describe(self) -> str:
         """Return one line for a person to read."""
-        return f"posterior recovery: focal scores of gamma={self.gamma:g} undone"
+        return f"posterior recovery: gamma={self.gamma:g}"
 
 
 @final

@@ -16,7 +16,7 @@ def verdict(comparison: Comparison, choice: Choice) -> str:
         >>> labels = (truth + rng.gumbel(size=truth.shape)).argmax(axis=1)
         >>> found = compare(3 * truth, labels, methods=["temperature"], n_resamples=100)
         >>> print(verdict(found, choose(found)))  # doctest: +ELLIPSIS
-        overconfident by 19.9 points; temperature scaling: T=2.9... predictions unchanged
+        overconfident by 19.9 points; temperature scaling, T=2.9... predictions unchanged
     """
     raw, chosen = comparison.row("identity"), choice.row
     gap = raw.card.confidence_gap
@@ -34,8 +34,9 @@ def verdict(comparison: Comparison, choice: Choice) -> str:
         "predictions unchanged" if n == 0 else f"{n} of {comparison.n_judged} predictions change"
     )
     turn = "brings" if after.estimate < before.estimate else "takes"
+    cure = chosen.calibrator.describe().replace(": ", ", ", 1).replace("gamma=", "γ=")
     return (
-        f"{opening}; {chosen.calibrator.describe()} {turn} AdaECE from "
+        f"{opening}; {cure}, {turn} AdaECE from "
         f"{before.estimate * 100:.1f} % to {percent(after)}; {price}"
     )
 

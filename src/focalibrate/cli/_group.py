@@ -1,5 +1,6 @@
 """A command group that imports a command only when it is run."""
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import import_module
@@ -30,6 +31,9 @@ class LazyGroup(click.Group):
         """Import and return the command, or None if there is none of that name."""
         if cmd_name not in self._lazy:
             return super().get_command(ctx, cmd_name)
+        # Before NumPy is loaded: the fits have threads of their own, and those of BLAS, spinning
+        # while they wait, take the cores from them. Several times the time on a busy machine.
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
         module, attribute = self._lazy[cmd_name].target.split(":")
         command: click.Command = getattr(import_module(module), attribute)
         return command

@@ -5,7 +5,7 @@ import shlex
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from rich.console import Console
 
@@ -29,7 +29,7 @@ class Settings:
 
     methods: tuple[str, ...] | None = None
     trained_gamma: float | None = None
-    criterion: str = "adaptive_ece"
+    criterion: Literal["adaptive_ece", "ece"] = "adaptive_ece"
     bins: int = 15
     resamples: int = 300
     seed: int = 0
@@ -57,7 +57,7 @@ def find(fitted: Examples, test: Examples | None, settings: Settings) -> Result:
             None if test is None else test.labels,
             methods=settings.methods,
             trained_gamma=settings.trained_gamma,
-            criterion=settings.criterion,  # type: ignore[arg-type]
+            criterion=settings.criterion,
             n_bins=settings.bins,
             n_resamples=settings.resamples,
             seed=settings.seed,
@@ -86,7 +86,15 @@ def command_line() -> str:
     return shlex.join(["focalibrate", *sys.argv[1:]])
 
 
-def write(result: Result, fitted: Examples, out: Path, *, onnx: bool, made_at: str) -> None:
+def write(
+    result: Result,
+    fitted: Examples,
+    out: Path,
+    *,
+    settings: Settings,
+    onnx: bool,
+    made_at: str,
+) -> None:
     """Write the files of a job into the folder `out`, all of them or none."""
     with steps() as bar, reported(), finish_folder(out) as folder:
         bar.add_task("writing the report", total=None)
@@ -103,7 +111,13 @@ def write(result: Result, fitted: Examples, out: Path, *, onnx: bool, made_at: s
             result.judged.labels,
             provenance=_provenance(result, made_at),
             class_names=fitted.predictions.class_names,
-            criterion=criterion_grid(fitted.logits, fitted.labels),
+            criterion=criterion_grid(
+                fitted.logits,
+                fitted.labels,
+                criterion=settings.criterion,
+                n_bins=settings.bins,
+                seed=settings.seed,
+            ),
         )
         write_report(folder / "report.html", data)
 

@@ -3,7 +3,7 @@
 import json
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import click
 
@@ -51,7 +51,7 @@ def calibrate_command(
     test_labels: Path | None,
     methods: str | None,
     trained_gamma: float | None,
-    criterion: str,
+    criterion: Literal["adaptive_ece", "ece"],
     bins: int,
     resamples: int,
     seed: int,
@@ -86,7 +86,8 @@ def calibrate_command(
         claim_folder(out, FILES, force=force)
     fitted = read_examples(val, labels, **options)
     result = find(fitted, read_examples(test, test_labels, **options) if test else None, settings)
-    write(result, fitted, out, onnx=onnx, made_at=datetime.now(UTC).date().isoformat())
+    today = datetime.now(UTC).date().isoformat()
+    write(result, fitted, out, settings=settings, onnx=onnx, made_at=today)
     if as_json:
         click.echo(json.dumps(result.record, indent=1, ensure_ascii=False))
     else:

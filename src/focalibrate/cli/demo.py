@@ -59,8 +59,10 @@ def demo_command(
         _save(folder / "val.npz", made.validation_logits, made.validation)
         _save(folder / "test.npz", made.test_logits, made.test)
     fitted, test = (read_examples(out / name, None) for name in ("val.npz", "test.npz"))
-    result = find(fitted, test, Settings(trained_gamma=gamma, seed=seed))
-    write(result, fitted, out, onnx=False, made_at=datetime.now(UTC).date().isoformat())
+    settings = Settings(trained_gamma=gamma, seed=seed)
+    result = find(fitted, test, settings)
+    today = datetime.now(UTC).date().isoformat()
+    write(result, fitted, out, settings=settings, onnx=False, made_at=today)
     figures = against_the_truth(made, result, gamma)
     if as_json:
         # JSON knows no infinity: null where a method gives 0 to a class that occurs.

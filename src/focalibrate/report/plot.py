@@ -189,7 +189,7 @@ def simplex_map(calibrator: Calibrator, ax: "Axes | None" = None) -> "Axes":
         >>> matplotlib.use("Agg")
         >>> from focalibrate.calibrate import PosteriorRecovery
         >>> simplex_map(PosteriorRecovery(gamma=2.0)).get_title()
-        'posterior recovery: focal scores of gamma=2 undone'
+        'posterior recovery: gamma=2'
     """
     raw = simplex_points(SIMPLEX_STEPS)
     calibrated = to_numpy(calibrator.probs(np.log(raw)))

@@ -15,7 +15,7 @@ def test_side_cure_and_price(scale, word):
     found = compare(*problem(800, scale=scale), methods=["temperature"], n_resamples=50)
     text = verdict(found, choose(found))
     gap = abs(found.row("identity").card.confidence_gap) * 100
-    assert text.startswith(f"{word} by {gap:.1f} points; temperature scaling: T=")
+    assert text.startswith(f"{word} by {gap:.1f} points; temperature scaling, T=")
     assert text.endswith("predictions unchanged")
     assert "brings AdaECE from" in text
 
