@@ -1,7 +1,8 @@
 """A sample of rows of bounded size that does not depend on the order they came in."""
 
-from dataclasses import dataclass
-from typing import Any, Self
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Self, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,33 +35,64 @@ class RowSample:
         none = np.zeros(0, dtype=np.int64)
         return cls(capacity, seed, np.zeros((0, n_classes), dtype=np.float32), none, none)
 
-    def with_rows(self, logits: NDArray[Any], labels: NDArray[np.int64]) -> Self:
-        """Return the sample after these rows, float32 or float64 ``[N, K]``, have been seen."""
+    def candidates(self, logits: NDArray[Any], labels: NDArray[np.int64]) -> Self:
+        """Return those of new rows, float32 or float64 ``[N, K]``, that may belong in here."""
         if self.capacity == 0:
             return self
         priority = row_priority(logits, labels, seed=self.seed)
-        if len(self.priority) == self.capacity:
-            enters = priority < self.priority[-1]
-            if not enters.any():
-                return self
-            logits, labels, priority = logits[enters], labels[enters], priority[enters]
-        return self._with(logits, labels, priority)
-
-    def __add__(self, other: Self) -> Self:
-        return self._with(other.logits, other.labels, other.priority)
-
-    def _with(
-        self, logits: NDArray[Any], labels: NDArray[np.int64], priority: NDArray[np.int64]
-    ) -> Self:
-        every = np.concatenate([self.priority, priority])
-        kept = np.argsort(every, kind="stable")[: self.capacity]
-        return type(self)(
-            self.capacity,
-            self.seed,
-            np.concatenate([self.logits, logits])[kept],
-            np.concatenate([self.labels, labels])[kept],
-            every[kept],
+        is_full = len(self.priority) == self.capacity
+        enters = (
+            priority < self.priority[-1] if is_full else np.ones(len(priority), dtype=np.bool_)
         )
+        return replace(
+            self, logits=logits[enters], labels=labels[enters], priority=priority[enters]
+        )
+
+    def merged(self, others: Sequence[Self]) -> Self:
+        """Return the sample of the rows of this and `others`."""
+        parts = (self, *others)
+        every = np.concatenate([part.priority for part in parts])
+        kept = np.argsort(every, kind="stable")[: self.capacity]
+        return replace(
+            self,
+            logits=np.concatenate([part.logits for part in parts])[kept],
+            labels=np.concatenate([part.labels for part in parts])[kept],
+            priority=every[kept],
+        )
+
+
+@final
+class RowKeeper:
+    """A sample that grows: candidates wait, at most `capacity` of them, and are merged at once.
+
+    Merging at every batch would copy the whole sample every time.
+    """
+
+    def __init__(self, sample: RowSample) -> None:
+        self._sample = sample
+        self._waiting: list[RowSample] = []
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes of every row."""
+        return int(self._sample.logits.shape[1])
+
+    @property
+    def sample(self) -> RowSample:
+        """The sample of all rows so far."""
+        if self._waiting:
+            self._sample, self._waiting = self._sample.merged(self._waiting), []
+        return self._sample
+
+    def add(self, logits: NDArray[Any], labels: NDArray[np.int64]) -> None:
+        """Take in rows, float32 or float64 ``[N, K]``; they are copied."""
+        self.merge(self._sample.candidates(logits, labels))
+
+    def merge(self, other: RowSample) -> None:
+        """Take in the rows of another sample."""
+        self._waiting.append(other)
+        if sum(len(part.labels) for part in self._waiting) > self._sample.capacity:
+            _ = self.sample
 
 
 def row_priority(

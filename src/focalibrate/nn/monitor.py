@@ -12,7 +12,7 @@ from focalibrate.calibrate import Calibrator, fit
 from focalibrate.metrics import ClasswiseTable, ReliabilityTable, log_odds_edges
 from focalibrate.nn._ranks import Arrays, gather_arrays, is_distributed
 from focalibrate.nn._rows import counted_rows
-from focalibrate.nn._sample import RowSample
+from focalibrate.nn._sample import RowKeeper, RowSample
 from focalibrate.nn._totals import MonitorMetrics, Totals
 
 __all__ = ["CalibrationMonitor", "MonitorMetrics"]
@@ -73,7 +73,7 @@ class CalibrationMonitor:
     def reset(self) -> None:
         """Forget all examples."""
         self._totals: Totals | None = None
-        self._sample: RowSample | None = None
+        self._rows: RowKeeper | None = None
 
     def update(self, logits: Tensor, labels: Tensor) -> None:
         """Take in a batch.
@@ -95,9 +95,9 @@ class CalibrationMonitor:
             classwise=self.classwise,
         )
         self._totals = totals if self._totals is None else self._totals + totals
-        if self._sample is None:
-            self._sample = RowSample.empty(self.max_rows, self.seed, z.shape[1])
-        self._sample = self._sample.with_rows(z.numpy(), targets)
+        if self._rows is None:
+            self._rows = RowKeeper(RowSample.empty(self.max_rows, self.seed, z.shape[1]))
+        self._rows.add(z.numpy(), targets)
 
     @torch.no_grad()
     def collect(self, model: nn.Module, loader: Iterable[Any]) -> Self:
@@ -147,8 +147,9 @@ class CalibrationMonitor:
     def rows(self) -> tuple[Tensor, Tensor]:
         """Return the logits ``[M, K]`` and labels ``[M]`` that were kept."""
         self._seen()
-        assert self._sample is not None  # noqa: S101  (kept beside the totals)
-        return torch.from_numpy(self._sample.logits), torch.from_numpy(self._sample.labels)
+        assert self._rows is not None  # noqa: S101  (kept beside the totals)
+        kept = self._rows.sample
+        return torch.from_numpy(kept.logits), torch.from_numpy(kept.labels)
 
     def fit(self, method: str = "temperature", **options: Any) -> Calibrator:
         """Return a calibrator fitted on the rows kept; `focalibrate.calibrate.fit`."""
@@ -175,7 +176,7 @@ class CalibrationMonitor:
     def state_dict(self) -> Arrays:
         """Return all that was seen as named arrays, for `np.savez` or a checkpoint."""
         state: Arrays = {"settings": np.array([int(getattr(self, name)) for name in _SETTINGS])}
-        if self._totals is None or self._sample is None:
+        if self._totals is None or self._rows is None:
             return state
         tables = {"bins": self._totals.bins, "cells": self._totals.cells}
         for name, table in tables.items():
@@ -184,7 +185,7 @@ class CalibrationMonitor:
             state["classes"] = np.stack([classes.count, classes.prob_sum, classes.label_sum])
         state["sums"] = self._totals.sums
         for name in ("logits", "labels", "priority"):
-            state[name] = getattr(self._sample, name)
+            state[name] = getattr(self._rows.sample, name)
         return state
 
     def load_state_dict(self, state: Arrays) -> None:
@@ -214,17 +215,20 @@ class CalibrationMonitor:
         parts = (state[name] for name in ("logits", "labels", "priority"))
         sample = RowSample(self.max_rows, self.seed, *parts)
         self._totals = totals if self._totals is None else self._totals + totals
-        self._sample = sample if self._sample is None else self._sample + sample
+        if self._rows is None:
+            self._rows = RowKeeper(sample)
+        else:
+            self._rows.merge(sample)
 
     def _like(self) -> "CalibrationMonitor":
         settings: dict[str, Any] = {name: getattr(self, name) for name in _SETTINGS}
         return CalibrationMonitor(**settings, ignore_index=self.ignore_index)
 
     def _check_classes(self, n_classes: int) -> None:
-        if self._sample is not None and self._sample.logits.shape[1] != n_classes:
+        if self._rows is not None and self._rows.n_classes != n_classes:
             raise ValueError(
-                f"`logits` must have the {self._sample.logits.shape[1]} classes of the batches "
-                f"before, got {n_classes}. Use one monitor for each model."
+                f"`logits` must have the {self._rows.n_classes} classes of the batches before, "
+                f"got {n_classes}. Use one monitor for each model."
             )
 
     def _seen(self) -> Totals:

@@ -15,7 +15,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from focalibrate import metrics as m
 from focalibrate.calibrate import Calibrator, fit_temperature
 from focalibrate.nn import CalibrationMonitor
-from focalibrate.nn._sample import RowSample, row_priority
+from focalibrate.nn._sample import row_priority
 
 
 def example(n=500, k=6, *, seed=0, dtype=torch.float32):
@@ -143,8 +143,16 @@ def test_the_priority_depends_on_every_logit_the_label_and_the_seed():
 
 def test_a_sample_of_doubles_keeps_them():
     logits, labels = example(20, dtype=torch.float64)
-    sample = RowSample.empty(50, 0, 6).with_rows(logits.numpy(), labels.numpy())
-    assert sample.logits.dtype == np.float64
+    monitor = seen(logits, labels)
+    assert monitor.rows()[0].dtype == torch.float64
+
+
+def test_a_batch_may_be_overwritten_once_it_was_seen():
+    logits, labels = example(20)
+    want = seen(logits.clone(), labels)
+    monitor = seen(logits, labels)
+    logits.zero_()
+    assert_same(monitor, want)
 
 
 def test_a_state_is_saved_without_pickle_and_restored(tmp_path):
