@@ -2,13 +2,15 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from focalibrate.data.sets.tree import NO_CHILD, Tree
+if TYPE_CHECKING:
+    from focalibrate.data.sets.tree import Tree
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,7 @@ class TreeBatch:
         return len(self.roots)
 
     @classmethod
-    def of(cls, trees: Sequence[Tree]) -> "TreeBatch":
+    def of(cls, trees: "Sequence[Tree]") -> "TreeBatch":
         """Return the trees as one batch."""
         if not len(trees):
             raise ValueError("`trees` must hold at least one tree, got none.")
@@ -49,7 +51,7 @@ class TreeBatch:
             np.concatenate([getattr(tree, name) for tree in trees])
             for name in ("left", "right", "words", "labels")
         )
-        is_leaf = left == NO_CHILD
+        is_leaf = left < 0
         left, right = left + offset, right + offset
         level = _levels(left, right, is_leaf)
         order = np.argsort(level, kind="stable")

@@ -76,6 +76,14 @@ def read_bytes(path: Path) -> bytes:
         raise DataSetError(f"{path}: is truncated or damaged ({error}). Copy it again.") from error
 
 
+def read_text(path: Path, encoding: str = "utf-8") -> str:
+    """Return the content of a text file, unpacked where its name ends in .gz or .xz."""
+    try:
+        return read_bytes(path).decode(encoding)
+    except UnicodeDecodeError as error:
+        raise DataSetError(f"{path}: is not {encoding} text ({error}).") from error
+
+
 def read_arrays(path: Path, keys: Sequence[str]) -> tuple[NDArray[Any], ...]:
     """Return the named arrays of an .npz file."""
     try:
@@ -100,6 +108,17 @@ def check_count(path: Path, what: str, found: int, wanted: int | Sequence[int]) 
         raise DataSetError(
             f"{path}: must hold {counts} {what}, found {found}. The copy is incomplete or of "
             "another version: get it again."
+        )
+
+
+def check_balanced(path: Path, labels: NDArray[np.int64], n_classes: int) -> None:
+    """Raise unless all classes have as many examples: the sum check of such a data set."""
+    counts = np.bincount(labels, minlength=n_classes)
+    odd = np.flatnonzero(counts * n_classes != len(labels))
+    if odd.size:
+        raise DataSetError(
+            f"{path}: must hold {len(labels) / n_classes:g} images of each class, found "
+            f"{counts[odd[0]]} of class {odd[0]}. The copy is damaged: get it again."
         )
 
 

@@ -4,14 +4,14 @@ import json
 from pathlib import Path
 
 from focalibrate.data.sets._error import DataSetError
-from focalibrate.data.sets._files import read_bytes
+from focalibrate.data.sets._files import read_text
 
 
 def read_json_lines(path: Path) -> tuple[list[str], list[int | str]]:
     """Return the texts and the labels of a file of objects with ``text`` and ``label``."""
     texts: list[str] = []
     labels: list[int | str] = []
-    for i, line in enumerate(read_bytes(path).decode("utf-8").split("\n"), start=1):
+    for i, line in enumerate(read_text(path).split("\n"), start=1):
         if not line.strip():
             continue
         try:

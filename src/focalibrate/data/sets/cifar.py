@@ -8,12 +8,14 @@ from numpy.typing import NDArray
 
 from focalibrate.data.sets._error import DataSetError
 from focalibrate.data.sets._files import (
+    check_balanced,
     check_count,
     check_labels,
     find,
     need,
     read_arrays,
     read_bytes,
+    read_text,
 )
 from focalibrate.data.sets._images import Pair, image_set
 from focalibrate.data.sets._source import Source
@@ -94,6 +96,8 @@ def _read_cifar10(name: str, share: float, root: Path | None, seed: int) -> Data
     train, test = _read_batches(folder) if folder.is_dir() else _read_delta(folder)
     check_count(folder, "training images", len(train[1]), N_TRAIN)
     check_count(folder, "test images", len(test[1]), N_TEST)
+    for _, labels in (train, test):
+        check_balanced(folder, labels, len(CLASSES_10))
     if share < 1:
         kept = thinned(train[1], fraction=share, seed=[seed, 3])
         train = (train[0][kept], train[1][kept])
@@ -117,9 +121,10 @@ def _read_cifar100(root: Path | None, seed: int) -> Dataset:
         path = need(folder, [f"{stem}.bin"], advice=ADVICE_100)
         pair = read_binary(path, label_bytes=2, n_classes=100)
         check_count(path, "images", len(pair[1]), n)
+        check_balanced(path, pair[1], 100)
         pairs.append(pair)
     listed = find(folder, ["fine_label_names.txt"])
-    names = tuple(read_bytes(listed).decode().split()) if listed else _numbered(100)
+    names = tuple(read_text(listed).split()) if listed else _numbered(100)
     return image_set("cifar100", pairs[0], pairs[1], names, held_out=HELD_OUT, seed=seed)
 
 

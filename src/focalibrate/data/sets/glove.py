@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from focalibrate.data.sets._error import DataSetError
-from focalibrate.data.sets._files import find, read_arrays, read_bytes
+from focalibrate.data.sets._files import find, read_arrays, read_text
 from focalibrate.data.sets.vocabulary import PADDING
 
 FILES = ("glove.6B.100d.txt", "glove.6B/glove.6B.100d.txt", "glove/glove.6B.100d.txt",
@@ -30,7 +30,7 @@ def read_glove(path: Path, wanted: set[str] | None = None) -> Vectors:
         }
     found: Vectors = {}
     width = 0
-    for i, line in enumerate(read_bytes(path).decode("utf-8").split("\n"), start=1):
+    for i, line in enumerate(read_text(path).split("\n"), start=1):
         if not line:
             continue
         word, _, rest = line.partition(" ")

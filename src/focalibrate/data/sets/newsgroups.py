@@ -7,7 +7,7 @@ import numpy as np
 
 from focalibrate.data.sets._documents import Documents, chosen, document_set
 from focalibrate.data.sets._error import DataSetError
-from focalibrate.data.sets._files import check_count, find, need, read_bytes
+from focalibrate.data.sets._files import check_count, find, need, read_text
 from focalibrate.data.sets._json_lines import read_json_lines
 from focalibrate.data.sets._source import Source
 from focalibrate.data.sets._split import split_sizes
@@ -70,7 +70,7 @@ def _read_by_date(root: Path | None) -> tuple[Documents, Documents, tuple[str, .
     if not names:
         listed = find(root, ["20news_groups.json"])
         names = (
-            tuple(json.loads(read_bytes(listed)))
+            tuple(json.loads(read_text(listed)))
             if listed
             else tuple(str(k) for k in range(N_CLASSES))
         )

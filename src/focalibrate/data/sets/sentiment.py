@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from focalibrate.data.sets._error import DataSetError
-from focalibrate.data.sets._files import check_count, need, read_bytes
+from focalibrate.data.sets._files import check_count, need, read_text
 from focalibrate.data.sets._source import Source
 from focalibrate.data.sets.dataset import Dataset, Split
 from focalibrate.data.sets.glove import Vectors, as_matrix, find_vectors
@@ -98,7 +98,7 @@ def parse_tree(line: str) -> Parsed:
 def read_trees(path: Path) -> list[Parsed]:
     """Return the trees of a file, one a line."""
     parsed = []
-    for i, line in enumerate(read_bytes(path).decode("utf-8").split("\n"), start=1):
+    for i, line in enumerate(read_text(path).split("\n"), start=1):
         if not line.strip():
             continue
         try:

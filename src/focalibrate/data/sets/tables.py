@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from focalibrate.data.sets._error import DataSetError
-from focalibrate.data.sets._files import need, read_arrays, read_bytes
+from focalibrate.data.sets._files import need, read_arrays, read_text
 from focalibrate.data.sets._split import split_sizes
 from focalibrate.data.sets.dataset import Dataset, Split
 
@@ -62,6 +62,11 @@ def read_npz_table(path: Path) -> Table:
             if "is_categorical" in archive.files
             else np.zeros(X.shape[1], dtype=bool)
         )
+    if categorical.shape != X.shape[1:]:
+        raise DataSetError(
+            f"{path}: is_categorical must have one entry for each of the {X.shape[1]} columns, "
+            f"found {categorical.size}."
+        )
     kinds, labels = np.unique(y, return_inverse=True)
     names = _manifest_names(path) or tuple(str(kind) for kind in kinds)
     if len(names) != len(kinds):
@@ -73,8 +78,11 @@ def _manifest_names(path: Path) -> tuple[str, ...]:
     manifest = path.with_name("manifest.json")
     if not manifest.exists():
         return ()
-    entries = [entry for entry in json.loads(manifest.read_text()) if entry["name"] == path.stem]
-    return tuple(str(name) for name in entries[0]["class_names"]) if entries else ()
+    try:
+        listed = {entry["name"]: entry["class_names"] for entry in json.loads(read_text(manifest))}
+    except (ValueError, TypeError, KeyError):
+        return ()  # some other file of that name
+    return tuple(str(name) for name in listed.get(path.stem, ()))
 
 
 def read_csv_table(path: Path) -> Table:
@@ -82,7 +90,7 @@ def read_csv_table(path: Path) -> Table:
 
     A column is one of categories where a value is no number. Empty cells and ``?`` are missing.
     """
-    lines = list(csv.reader(io.StringIO(read_bytes(path).decode("utf-8-sig"), newline="")))
+    lines = list(csv.reader(io.StringIO(read_text(path, "utf-8-sig"), newline="")))
     rows = [line for line in lines if line]
     if len(rows) < 2:
         raise DataSetError(f"{path}: must hold a line of names and lines of values.")

@@ -6,7 +6,7 @@ import numpy as np
 
 from focalibrate.data.sets._documents import Documents, chosen, document_set
 from focalibrate.data.sets._error import DataSetError
-from focalibrate.data.sets._files import check_count, need, read_bytes
+from focalibrate.data.sets._files import check_count, need, read_text
 from focalibrate.data.sets._json_lines import read_json_lines
 from focalibrate.data.sets._source import Source
 from focalibrate.data.sets._split import split_sizes
@@ -32,7 +32,7 @@ def read_questions(path: Path) -> Documents:
     if ".jsonl" in path.name:
         texts, found = read_json_lines(path)
     else:
-        lines = [line for line in read_bytes(path).decode("latin-1").split("\n") if line]
+        lines = [line for line in read_text(path, "latin-1").split("\n") if line]
         texts = [line.partition(" ")[2] for line in lines]
         found = [line.partition(":")[0] for line in lines]
     for i, label in enumerate(found, start=1):

@@ -67,13 +67,13 @@ def test_the_variable_names_the_directory(cifar10_files, monkeypatch):
 
 def test_cifar100_takes_the_fine_label(tmp_path, monkeypatch):
     monkeypatch.setattr(cifar, "N_TRAIN", 100)
-    monkeypatch.setattr(cifar, "N_TEST", 4)
+    monkeypatch.setattr(cifar, "N_TEST", 100)
     folder = tmp_path / "cifar-100-binary"
     cifar_file(folder / "train.bin", range(100), pictures(100), coarse=True)
-    cifar_file(folder / "test.bin", [99, 0, 5, 6], pictures(4), coarse=True)
+    cifar_file(folder / "test.bin", range(100)[::-1], pictures(100), coarse=True)
     (folder / "fine_label_names.txt").write_text("\n".join(f"c{k}" for k in range(100)) + "\n")
     data = load("cifar100", directory=tmp_path)
-    assert data.test.labels.tolist() == [99, 0, 5, 6]
+    assert data.test.labels.tolist() == list(range(100))[::-1]
     assert data.class_names[99] == "c99"
 
 
@@ -95,6 +95,11 @@ def test_bad_cifar_files(tmp_path, cifar10_files, monkeypatch):
         load("cifar10", directory=tmp_path)
     cifar_file(path, [1], pictures(1))
     with pytest.raises(DataSetError, match=r"must hold 20 test images, found 1\. The copy is"):
+        load("cifar10", directory=tmp_path)
+    cifar_file(path, [0] * 20, pictures(20))
+    with pytest.raises(
+        DataSetError, match=r"must hold 2 images of each class, found 20 of class 0"
+    ):
         load("cifar10", directory=tmp_path)
     path.unlink()
     with pytest.raises(DataSetError, match=r"there is no test_batch\.bin .*cifar-10-binary\.tar"):

@@ -89,9 +89,21 @@ def test_bad_npz_tables(tmp_path):
     np.savez(tmp_path / "bad.npz", X=np.zeros((3, 2)), y=np.zeros(4))
     with pytest.raises(DataSetError, match=r"found \[3, 2\] and \[4\]"):
         load("bad", directory=tmp_path)
+    np.savez(tmp_path / "bad.npz", X=np.zeros((3, 2)), y=np.zeros(3), is_categorical=[True])
+    with pytest.raises(DataSetError, match=r"one entry for each of the 2 columns, found 1"):
+        load("bad", directory=tmp_path)
     (tmp_path / "bad.npz").write_bytes(b"PK nonsense")
     with pytest.raises(DataSetError, match=r"is truncated or damaged"):
         load("bad", directory=tmp_path)
+
+
+def test_a_foreign_manifest_and_foreign_text(tmp_path):
+    np.savez(tmp_path / "few.npz", X=np.zeros((5, 1)), y=[0, 1, 0, 1, 1])
+    (tmp_path / "manifest.json").write_text('{"name": 3}')
+    assert load("few", directory=tmp_path).class_names == ("0", "1")
+    (tmp_path / "latin.csv").write_bytes("a,class\n1,\xe9\n".encode("latin-1"))
+    with pytest.raises(DataSetError, match=r"latin\.csv: is not utf-8-sig text"):
+        load("latin", directory=tmp_path)
 
 
 def test_the_real_tables(shared):
