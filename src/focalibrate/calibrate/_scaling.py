@@ -1,0 +1,189 @@
+r"""The scale and bias of every class that minimise the mean log loss."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial, reduce
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from focalibrate.calibrate._blocks import Workers, Workspace, row_blocks
+from focalibrate.calibrate._input import check_rows
+
+Floats = NDArray[np.float64]
+
+TOLERANCE = 1e-12
+"""Newton ends where the loss has no more than this to fall."""
+MAX_HALVINGS = 30
+HESSIAN_SHARE = 0.1
+HESSIAN_FLOOR = 2**24
+"""Second derivatives may take this share of the logits' memory, or this many bytes."""
+
+
+@dataclass(frozen=True, eq=False)
+class ScalingMinimum:
+    """Where the search ended."""
+
+    x: Floats
+    """Scales, in units, then biases, shape ``[2K]``."""
+    loss: float
+    converged: bool
+    n_evaluations: int
+
+
+def minimise_scaling(
+    rows: NDArray[Any],
+    labels: NDArray[np.intp],
+    unit: float,
+    *,
+    reach: float,
+    max_iterations: int,
+) -> ScalingMinimum:
+    r"""Return the minimum of the log loss of ``softmax(unit * x[:K] * z + x[K:])``.
+
+    Args:
+        rows: logits ``[N, K]``; -inf allowed, never at a label.
+        labels: class indices ``[N]``.
+        unit: what scales are counted in.
+        reach: scales stay in ``[0, reach]``, biases in ``[-reach, reach]``.
+        max_iterations: of either method. Newton's takes a handful, but holds ``[2K, 2K]``
+            numbers; where these are too many for the data it is L-BFGS-B.
+    """
+    n_classes = rows.shape[1]
+    low = np.concatenate([np.zeros(n_classes), np.full(n_classes, -reach)])
+    high = np.full(2 * n_classes, reach)
+    # A sum, one block's part of it, and what the solver copies.
+    held = 4 * 8 * (2 * n_classes) ** 2
+    is_small = held <= max(HESSIAN_FLOOR, HESSIAN_SHARE * rows.nbytes)
+    # Newton's time goes into matrix products, for which BLAS has threads of its own: from
+    # within ours they would wait for each other.
+    with Workers(1 if is_small else None) as workers:
+        objective = partial(_derivatives, rows, labels, workers, unit)
+        return (_newton if is_small else _lbfgs)(objective, (low, high), max_iterations)
+
+
+_Objective = Callable[..., tuple[float, Floats, Floats]]
+_Bounds = tuple[Floats, Floats]
+
+
+def _start(bounds: _Bounds) -> Floats:
+    """Return the start: temperature scaling, all scales one unit."""
+    x = np.zeros(len(bounds[0]))
+    x[: len(x) // 2] = 1.0
+    return x
+
+
+def _lbfgs(objective: _Objective, bounds: _Bounds, max_iterations: int) -> ScalingMinimum:
+    from scipy.optimize import minimize
+
+    options: Any = {"maxiter": max_iterations, "ftol": 1e-12, "gtol": 1e-7}
+    result = minimize(
+        lambda x: objective(x)[:2],
+        _start(bounds),
+        jac=True,
+        method="L-BFGS-B",
+        bounds=list(zip(*bounds, strict=True)),
+        options=options,
+    )
+    return ScalingMinimum(result.x, float(result.fun), bool(result.success), int(result.nfev))
+
+
+def _newton(objective: _Objective, bounds: _Bounds, max_iterations: int) -> ScalingMinimum:
+    """Newton's method on the parameters that are not held by a bound, with halved steps."""
+    x = _start(bounds)
+    loss, gradient, hessian = objective(x, curved=True)
+    n_evaluations = 1
+    for _ in range(max_iterations):
+        is_held = ((x <= bounds[0]) & (gradient > 0)) | ((x >= bounds[1]) & (gradient < 0))
+        step = _newton_step(gradient, hessian, ~is_held)
+        if -0.5 * float(gradient @ step) <= TOLERANCE:
+            return ScalingMinimum(x, loss, True, n_evaluations)
+        for halving in range(MAX_HALVINGS):
+            moved = np.clip(x + 0.5**halving * step, *bounds)
+            found = objective(moved, curved=True)
+            n_evaluations += 1
+            if found[0] <= loss + 1e-4 * float(gradient @ (moved - x)):
+                break
+        else:  # rounding hides what is left to gain
+            return ScalingMinimum(x, loss, True, n_evaluations)
+        x, (loss, gradient, hessian) = moved, found
+    return ScalingMinimum(x, loss, False, n_evaluations)
+
+
+def _newton_step(gradient: Floats, hessian: Floats, is_free: NDArray[np.bool_]) -> Floats:
+    n_classes = len(gradient) // 2
+    curved = hessian.copy()
+    # Adding one number to all biases changes nothing: here that is given a curvature.
+    curved[n_classes:, n_classes:] += np.trace(hessian) / (2 * n_classes) ** 2
+    # A class of next to no mass has next to no curvature; 1e-9 of it keeps the matrix regular.
+    diagonal = np.diagonal(curved)
+    curved[np.diag_indices_from(curved)] += 1e-9 * diagonal + 1e-14
+    step = np.zeros_like(gradient)
+    step[is_free] = np.linalg.solve(curved[np.ix_(is_free, is_free)], -gradient[is_free])
+    return step
+
+
+def _derivatives(
+    rows: NDArray[Any],
+    labels: NDArray[np.intp],
+    workers: Workers,
+    unit: float,
+    x: Floats,
+    *,
+    curved: bool = False,
+) -> tuple[float, Floats, Floats]:
+    """Return the mean log loss, its gradient and, where `curved`, its second derivatives.
+
+    Otherwise these are empty.
+    """
+    k = rows.shape[1]
+    scale, bias = unit * x[:k], x[k:]
+
+    def sums(part: slice, space: Workspace) -> Floats:
+        n = len(rows[part])
+        z, both = space.array("z", (n, k)), space.array("both", (n, 2 * k))
+        p = both[:, k:]
+        z[...] = rows[part]
+        at_label = (np.arange(n), labels[part])
+        check_rows(z.max(axis=-1), z[at_label], rows, labels)
+        is_possible = np.isfinite(z)
+        z[~is_possible] = 0.0  # a finite stand-in; its probability is set to 0 below
+        np.multiply(z, scale, out=p)
+        p += bias
+        p[~is_possible] = -np.inf
+        p -= p.max(axis=-1, keepdims=True)
+        true = p[at_label]
+        np.exp(p, out=p)
+        total = p.sum(axis=-1)
+        p /= total[:, None]
+        z *= unit
+        out = np.zeros((2 * k + 1 if curved else 1, 2 * k + 1))
+        if curved:
+            _add_curvature(out[1:, 1:], z, both)
+        p[at_label] -= 1.0
+        out[0, 0] = np.log(total).sum() - true.sum()
+        out[0, 1 : k + 1] = np.einsum("nk,nk->k", p, z)
+        out[0, k + 1 :] = p.sum(axis=0)
+        return out
+
+    blocks = row_blocks(len(rows), row_bytes=(2 if curved else 8) * k)
+    total: Floats = reduce(np.add, workers.map(sums, blocks)) / len(rows)
+    return float(total[0, 0]), total[0, 1:], total[1:, 1:]
+
+
+def _add_curvature(out: Floats, z: Floats, both: Floats) -> None:
+    r"""Add :math:`\sum_i \operatorname{diag}(p_i) - p_i p_i^\top` in scales and biases.
+
+    `both` holds the probabilities in its right half, and room for them times `z` in its left.
+    """
+    k = z.shape[1]
+    left, p = both[:, :k], both[:, k:]
+    np.multiply(p, z, out=left)
+    out -= both.T @ both
+    at = np.arange(k)
+    mixed = left.sum(axis=0)
+    out[at, at] += np.einsum("nk,nk->k", left, z)
+    out[at, at + k] += mixed
+    out[at + k, at] += mixed
+    out[at + k, at + k] += p.sum(axis=0)
