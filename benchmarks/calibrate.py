@@ -192,7 +192,7 @@ def _excess(logits: Logits, labels: Labels) -> float:
     """
     with Workers() as workers:
         evaluate = GridEvaluator(read_rows(logits, labels), "adaptive_ece", 15, workers)
-        grid = minimum_of_grid(evaluate, GAMMAS_003, TEMPERATURES_003)
+        (grid,) = minimum_of_grid(evaluate, GAMMAS_003, TEMPERATURES_003)
     best = np.argsort(np.where(np.isnan(grid.values), np.inf, grid.values), axis=None)[:12]
     exact = [
         plain_point(logits, labels, GAMMAS_003[g], TEMPERATURES_003[t])

@@ -1,5 +1,6 @@
 """Row blocks that fit in cache, worked on by a few threads with buffers of their own."""
 
+import math
 import os
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -49,7 +50,7 @@ class Workspace:
 
     def array(self, name: str, shape: tuple[int, ...], dtype: Any = np.float64) -> NDArray[Any]:
         """Return an array with arbitrary content; the same memory for the same `name`."""
-        size = int(np.prod(shape))
+        size = math.prod(shape)
         buffer = self._buffers.get(name)
         if buffer is None or buffer.size < size or buffer.dtype != dtype:
             buffer = self._buffers[name] = np.empty(size, dtype=dtype)

@@ -2,7 +2,7 @@ r"""Criteria on a grid of gammas and temperatures: all of it, or only where the 
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,15 +13,23 @@ from focalibrate.calibrate._recovery import TemperedRows
 from focalibrate.calibrate.compressed import CompressedLogits
 
 Floats = NDArray[np.float64]
+Part = NDArray[np.intp] | slice
+"""Rows that one fit may see."""
 GridCriterion = Literal["nll", "focal", "ece", "adaptive_ece"]
 
-COARSE_STEP = 32
+COARSE_STEP = 64
 """Every so many temperatures are looked at before the search narrows."""
 SLACK = 0.25
 """How far, in shares of its change over an interval, the mean confidence may leave it."""
 BUFFER_SHARE = 0.1
 BUFFER_FLOOR = 2**20
 """Vectors of all rows may take this share of the logits' memory, or this many bytes."""
+SCREEN_ABOVE = 2**17
+"""Entries above which single-precision rows are looked at in float32 first."""
+SCREEN_LEAST_GAMMA = -0.5
+"""For lower gammas sums that float32 cannot hold matter still."""
+SCREEN_ERROR, SCREEN_SWAPS = 2e-6, 4.0
+"""What float32 may be off by: rounding, and this many rows on the wrong side of a bin's edge."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,12 +65,16 @@ class GridValues:
 class GridEvaluator:
     """Evaluates one criterion at grid points; temperatures are shared out to threads.
 
+    Several fits to parts of the same rows, such as those of a cross-fit, share what each row
+    has at a grid point; their criteria are their own.
+
     Args:
         rows: the validation rows.
         criterion: mean log loss or focal loss, ECE on bins of equal width or of equal mass.
         n_bins: number of bins.
         workers: threads.
         focal_gamma: exponent of the focal loss; 0, and it is the log loss.
+        parts: the rows of each fit, P of them. Default: one fit to all rows.
     """
 
     def __init__(
@@ -73,13 +85,16 @@ class GridEvaluator:
         workers: Workers,
         *,
         focal_gamma: float = 0.0,
+        parts: Sequence[Part] = (slice(None),),
     ) -> None:
         self.rows = rows
         self.criterion = criterion
         self.n_bins = n_bins
         self.focal_gamma = focal_gamma
         self.workers = workers
-        self.accuracy = float(rows.correct.mean())
+        self.parts = parts
+        self.correct = [rows.correct[part] for part in parts]
+        self.accuracies = [float(correct.mean()) for correct in self.correct]
         logit_bytes = rows.n_rows * rows.n_classes * 4
         budget = max(BUFFER_FLOOR, BUFFER_SHARE * logit_bytes)
         self.batch = max(1, int(budget / (8 * rows.n_rows * workers.n_threads)) - 3)
@@ -89,62 +104,85 @@ class GridEvaluator:
         """Whether the criterion is a mean of losses, not a binned error."""
         return self.criterion in ("nll", "focal")
 
-    def __call__(self, points: Sequence[tuple[float, Sequence[float]]]) -> list[Floats]:
-        """Return, for each ``(temperature, gammas)``, criterion and mean confidence ``[2, G]``.
+    def can_screen(self, gammas: Sequence[float]) -> bool:
+        """Say whether a first look in float32 saves time and finds the minimum's neighbours."""
+        atoms = self.rows.atoms
+        is_large = atoms.size > SCREEN_ABOVE and atoms.dtype.itemsize <= 4
+        return is_large and not self.is_loss and min(gammas) >= SCREEN_LEAST_GAMMA
+
+    @property
+    def screen_error(self) -> float:
+        """How far a binned error in float32 may be from that in float64."""
+        return SCREEN_ERROR + SCREEN_SWAPS / min(len(correct) for correct in self.correct)
+
+    def __call__(
+        self, points: Sequence[tuple[float, Sequence[float]]], *, dtype: Any = np.float64
+    ) -> list[Floats]:
+        """Return, for each ``(temperature, gammas)``, criterion and mean confidence ``[P, 2, G]``.
 
         The mean confidence is nan for a loss, which does not need it.
         """
         tasks = [
-            (temperature, gammas[i : i + self.batch])
+            (temperature, gammas[i : i + self.batch], dtype)
             for temperature, gammas in points
             for i in range(0, len(gammas), self.batch)
         ]
-        parts = list(self.workers.map(self._evaluate, tasks))
+        found = list(self.workers.map(self._evaluate, tasks))
         out, at = [], 0
         for _, gammas in points:
-            n_parts = -(-len(gammas) // self.batch)
-            out.append(np.concatenate(parts[at : at + n_parts], axis=1))
-            at += n_parts
+            n_tasks = -(-len(gammas) // self.batch)
+            out.append(np.concatenate(found[at : at + n_tasks], axis=2))
+            at += n_tasks
         return out
 
-    def _evaluate(self, task: tuple[float, Sequence[float]], space: Workspace) -> Floats:
-        temperature, gammas = task
-        tempered = self.rows.at(temperature, gammas, space)
-        measure = self._loss if self.is_loss else self._binned
-        return np.array(
-            [measure(tempered, i, gamma, temperature) for i, gamma in enumerate(gammas)]
-        ).T
+    def _evaluate(self, task: tuple[float, Sequence[float], Any], space: Workspace) -> Floats:
+        temperature, gammas, dtype = task
+        tempered = self.rows.at(temperature, gammas, space, dtype=dtype)
+        measure = self._losses if self.is_loss else self._binned
+        return np.stack(
+            [measure(tempered, i, gamma, temperature) for i, gamma in enumerate(gammas)], axis=-1
+        )
 
-    def _loss(
+    def _losses(
         self, tempered: TemperedRows, index: int, gamma: float, temperature: float
-    ) -> tuple[float, float]:
+    ) -> Floats:
         loss = tempered.log_loss(index, gamma, self.rows.log_odds_true(temperature))
         if self.focal_gamma:
             loss *= (-np.expm1(-loss)) ** self.focal_gamma
-        return float(loss.mean()), np.nan
+        return np.array([(loss[part].mean(), np.nan) for part in self.parts])
 
     def _binned(
         self, tempered: TemperedRows, index: int, gamma: float, temperature: float
-    ) -> tuple[float, float]:
+    ) -> Floats:
         error = equal_width_error if self.criterion == "ece" else equal_mass_error
         confidence = tempered.confidence(index, gamma)
-        mean = float(confidence.mean())
-        return error(confidence, self.rows.correct, self.n_bins), mean
+        return np.array(
+            [
+                (error(confidence[part], correct, self.n_bins), confidence[part].mean())
+                for part, correct in zip(self.parts, self.correct, strict=True)
+            ]
+        )
 
 
 def whole_grid(
     evaluate: GridEvaluator, gammas: Sequence[float], temperatures: Sequence[float]
-) -> GridValues:
-    """Evaluate every point."""
-    columns = evaluate([(t, gammas) for t in temperatures])
-    values = np.stack([column[0] for column in columns], axis=1)
-    return GridValues(tuple(gammas), tuple(temperatures), values)
+) -> list[GridValues]:
+    """Evaluate every point, for each part.
+
+    Where float32 is enough for all but the minimum, points near it are evaluated again.
+    """
+    dtype = np.float32 if evaluate.can_screen(gammas) else np.float64
+    columns = evaluate([(t, gammas) for t in temperatures], dtype=dtype)
+    values = np.stack([column[:, 0] for column in columns], axis=2)
+    if dtype == np.float32:
+        _look_again(evaluate, values, gammas, temperatures)
+    return [GridValues(tuple(gammas), tuple(temperatures), part) for part in values]
 
 
 def minimum_of_grid(
     evaluate: GridEvaluator, gammas: Sequence[float], temperatures: Sequence[float]
-) -> GridValues:
-    r"""Evaluate only points that can be the minimum; the first minimum is among them.
+) -> list[GridValues]:
+    r"""Evaluate only points that can be the minimum of a part; its first minimum is among them.
 
     Starting from every `COARSE_STEP`-th temperature, intervals are halved where they may hold
     the minimum.
@@ -160,31 +198,64 @@ def minimum_of_grid(
     """
     order = np.argsort(np.asarray(temperatures), kind="stable")
     ordered = [temperatures[i] for i in order]
-    known = np.full((2, len(gammas), len(ordered)), np.nan)
-    is_wanted = np.zeros(known.shape[1:], dtype=bool)
+    known = np.full((len(evaluate.parts), 2, len(gammas), len(ordered)), np.nan)
+    is_wanted = np.zeros(known.shape[2:], dtype=bool)
     is_wanted[:, ::COARSE_STEP] = is_wanted[:, -1] = True
-    select = _near_minima if evaluate.is_loss else _within_reach(evaluate.accuracy)
+    screens = evaluate.can_screen(gammas)
+    spare = evaluate.screen_error if screens else 1e-12
     while is_wanted.any():
-        at = np.flatnonzero(is_wanted.any(axis=0)).tolist()
-        picks = [np.flatnonzero(is_wanted[:, t]).tolist() for t in at]
-        points = [(ordered[t], [gammas[g] for g in p]) for t, p in zip(at, picks, strict=True)]
-        for t, p, result in zip(at, picks, evaluate(points), strict=True):
-            known[:, p, t] = result
+        _look(evaluate, known, is_wanted, gammas, ordered, np.float32 if screens else np.float64)
         is_wanted[:] = False
-        for g in range(len(gammas)):
-            nodes = np.flatnonzero(np.isfinite(known[0, g]))
-            is_open = select(known[:, g, nodes], float(np.nanmin(known[0])))
-            middle = (nodes[:-1] + nodes[1:]) // 2
-            is_wanted[g, middle[is_open & (np.diff(nodes) > 1)]] = True
-    values = np.empty_like(known[0])
-    values[:, order] = known[0]
-    return GridValues(tuple(gammas), tuple(temperatures), values)
+        for part, accuracy in zip(known, evaluate.accuracies, strict=True):
+            select = _near_minima if evaluate.is_loss else _within_reach(accuracy)
+            best = float(np.nanmin(part[0])) + spare
+            for g in range(len(gammas)):
+                nodes = np.flatnonzero(np.isfinite(part[0, g]))
+                is_open = select(part[:, g, nodes], best)
+                middle = (nodes[:-1] + nodes[1:]) // 2
+                is_wanted[g, middle[is_open & (np.diff(nodes) > 1)]] = True
+        is_wanted &= np.isnan(known[0, 0])
+    if screens:
+        _look_again(evaluate, known[:, 0], gammas, ordered)
+    values = np.empty_like(known[:, 0])
+    values[:, :, order] = known[:, 0]
+    return [GridValues(tuple(gammas), tuple(temperatures), part) for part in values]
+
+
+def _look(
+    evaluate: GridEvaluator,
+    known: Floats,
+    is_wanted: NDArray[np.bool_],
+    gammas: Sequence[float],
+    temperatures: Sequence[float],
+    dtype: Any,
+) -> None:
+    """Fill in what is wanted, for all parts: `known` is ``[P, 2, G, M]``."""
+    at = np.flatnonzero(is_wanted.any(axis=0)).tolist()
+    picks = [np.flatnonzero(is_wanted[:, t]).tolist() for t in at]
+    points = [(temperatures[t], [gammas[g] for g in p]) for t, p in zip(at, picks, strict=True)]
+    for t, p, result in zip(at, picks, evaluate(points, dtype=dtype), strict=True):
+        known[:, :, p, t] = result
+
+
+def _look_again(
+    evaluate: GridEvaluator,
+    values: Floats,
+    gammas: Sequence[float],
+    temperatures: Sequence[float],
+) -> None:
+    """Replace float32 values ``[P, G, M]`` by exact ones wherever one may be its part's least."""
+    least = np.nanmin(values, axis=(1, 2), keepdims=True)
+    is_near = (values <= least + 2.0 * evaluate.screen_error).any(axis=0)
+    exact = np.full((len(values), 2, *is_near.shape), np.nan)
+    _look(evaluate, exact, is_near, gammas, temperatures, np.float64)
+    np.copyto(values, exact[:, 0], where=is_near)
 
 
 def _within_reach(accuracy: float) -> Callable[[Floats, float], NDArray[np.bool_]]:
     def select(known: Floats, best: float) -> NDArray[np.bool_]:
         ends = np.sort(np.stack([known[1, :-1], known[1, 1:]]), axis=0)
-        slack = SLACK * (ends[1] - ends[0]) + best + 1e-12
+        slack = SLACK * (ends[1] - ends[0]) + best
         is_open: NDArray[np.bool_] = (ends[0] - slack <= accuracy) & (accuracy <= ends[1] + slack)
         return is_open
 

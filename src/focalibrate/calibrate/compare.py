@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 from focalibrate._array import Array
 from focalibrate._check import check_choice, check_count, check_n_bins
 from focalibrate.calibrate._base import Calibrator
+from focalibrate.calibrate._grid import Part
 from focalibrate.calibrate._input import read_logits
 from focalibrate.calibrate._settings import CalibrationWarning
-from focalibrate.calibrate.methods import METHODS
+from focalibrate.calibrate.methods import fit_parts
 from focalibrate.metrics import METRIC_NAMES, BootstrapInterval, MetricName, Scorecard, scorecard
 
 
@@ -236,16 +237,17 @@ def _fit_and_apply(
     folds: Iterable[NDArray[np.intp]] | None,
     shared: "_Shared",
 ) -> tuple[Calibrator, tuple[str, ...], NDArray[Any]]:
-    whole, notes = _fit(name, val, shared)
+    logits, labels = val
+    held_out = [] if folds is None else list(folds)
+    rows = np.arange(len(labels))
+    parts: list[Part] = [slice(None)]
+    parts += [np.setdiff1d(rows, fold, assume_unique=True) for fold in held_out]
+    (whole, *cross), notes = _fit(name, val, parts, shared)
     if test is not None:
         return whole, notes, whole.probs(test[0])
-    logits, labels = val
     probs = np.empty(logits.shape, dtype=np.result_type(logits.dtype, np.float32))
-    for held_out in folds or ():
-        is_kept = np.ones(len(labels), dtype=bool)
-        is_kept[held_out] = False
-        part, _ = _fit(name, (logits[is_kept], labels[is_kept]), shared)
-        probs[held_out] = part.probs(logits[held_out])
+    for fold, calibrator in zip(held_out, cross, strict=True):
+        probs[fold] = calibrator.probs(logits[fold])
     return whole, notes, probs
 
 
@@ -266,13 +268,15 @@ class _Shared:
         return options
 
 
-def _fit(name: str, rows: _Rows, shared: _Shared) -> tuple[Calibrator, tuple[str, ...]]:
-    """Return the calibrator and what its fit warned of, which a table shows in its place."""
+def _fit(
+    name: str, rows: _Rows, parts: Sequence[Part], shared: _Shared
+) -> tuple[list[Calibrator], tuple[str, ...]]:
+    """Return a calibrator a part, and what the first one's fit warned of, for a table to show."""
     candidate = CANDIDATES[name]
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", CalibrationWarning)
-        calibrator: Calibrator = METHODS[candidate.fit](*rows, **shared.options(candidate))
-    return calibrator, tuple(str(w.message) for w in caught)
+        found = fit_parts(candidate.fit, *rows, parts, **shared.options(candidate))
+    return found, tuple(str(w.message) for w in caught)
 
 
 def _compared(

@@ -8,7 +8,13 @@ import numpy as np
 from focalibrate._array import Array
 from focalibrate._check import check_choice, check_n_bins
 from focalibrate.calibrate._blocks import Workers
-from focalibrate.calibrate._grid import GridEvaluator, GridValues, minimum_of_grid, whole_grid
+from focalibrate.calibrate._grid import (
+    GridEvaluator,
+    GridValues,
+    Part,
+    minimum_of_grid,
+    whole_grid,
+)
 from focalibrate.calibrate._joint import JointMinimum, minimise_jointly
 from focalibrate.calibrate._settings import (
     GAMMAS_003,
@@ -95,9 +101,12 @@ def fit_focal_temperature(
 
     Numerics:
         With more classes than about 440 (in float32) rows are compressed once into 48 atoms
-        (`CompressedLogits`), which keeps confidences to about 1e-5; otherwise exact. Grid
-        points are skipped by the bound ``|mean confidence - accuracy| <= ECE``, never by
-        guess, so the result is that of the whole grid. Deterministic.
+        (`CompressedLogits`), which keeps confidences to about 1e-5; otherwise exact. On large
+        single-precision data binned criteria are looked at in float32 first, and again in
+        float64 wherever one may be the least: values far from the minimum are within 1e-6, or
+        a row in another bin, of exact. Grid points are skipped by the bound
+        ``|mean confidence - accuracy| <= ECE``, never by guess, so the result is that of the
+        whole grid. Deterministic.
 
     Example:
         >>> import numpy as np
@@ -127,14 +136,49 @@ def fit_focal_temperature(
                 found, report = _fit_on_line(evaluate, *grid)
             else:
                 find = whole_grid if return_report else minimum_of_grid
-                found, report = _first_minimum(rows, criterion, find(evaluate, *grid))
+                (values,) = find(evaluate, *grid)
+                found, report = _first_minimum(rows, criterion, values)
     if report.at_bound:
-        warn(
-            f"The best parameters, {found.describe()}, are at the edge of what was tried: the "
-            "criterion still falls there. If every row is right, fit on harder data; otherwise "
-            "pass `gammas` or `temperatures` that reach further."
-        )
+        _warn_of_edge(found)
     return (found, report) if return_report else found
+
+
+def cross_fit_focal_temperature(
+    logits: Array,
+    labels: Array,
+    parts: Sequence[Part],
+    *,
+    criterion: Literal["adaptive_ece", "ece"] = "adaptive_ece",
+    n_bins: int = 15,
+) -> list[FocalTemperatureScaling]:
+    """Return what `fit_focal_temperature` with these options finds on each of several parts.
+
+    What a row has at a grid point is computed once, whichever parts it is in; which points are
+    looked at and what is best there, each part decides by its own rows.
+
+    Args:
+        logits: real array ``[N, K]``.
+        labels: class indices ``[N]``.
+        parts: indices of rows, or a slice, for each fit. Warnings are those of the first.
+        criterion: see `fit_focal_temperature`.
+        n_bins: number of bins.
+    """
+    rows = read_rows(logits, labels)
+    with Workers() as workers:
+        evaluate = GridEvaluator(rows, criterion, n_bins, workers, parts=parts)
+        grids = minimum_of_grid(evaluate, GAMMAS_003, TEMPERATURES_003)
+    found = [_first_minimum(rows, criterion, grid) for grid in grids]
+    if found[0][1].at_bound:
+        _warn_of_edge(found[0][0])
+    return [calibrator for calibrator, _ in found]
+
+
+def _warn_of_edge(found: FocalTemperatureScaling) -> None:
+    warn(
+        f"The best parameters, {found.describe()}, are at the edge of what was tried: the "
+        "criterion still falls there. If every row is right, fit on harder data; otherwise "
+        "pass `gammas` or `temperatures` that reach further."
+    )
 
 
 def _report(rows: CompressedLogits, **parts: Any) -> FitReport:
@@ -164,13 +208,13 @@ def _fit_on_line(
     evaluate: GridEvaluator, gammas: tuple[float, ...], temperatures: tuple[float, ...]
 ) -> tuple[FocalTemperatureScaling, FitReport]:
     ends = tuple(sorted({min(gammas), max(gammas)}))
-    anchors = minimum_of_grid(evaluate, ends, temperatures)
+    (anchors,) = minimum_of_grid(evaluate, ends, temperatures)
     best = [temperatures[int(np.nanargmin(row))] for row in anchors.values]
     n_points = min(LINE_POINTS, len(temperatures))
     line = np.linspace(ends[0], ends[-1], n_points)
     along = np.interp(line, ends, best)
     points = [(float(t), (float(g),)) for g, t in zip(line, along, strict=True)]
-    values = np.array([result[0, 0] for result in evaluate(points)])
+    values = np.array([result[0, 0, 0] for result in evaluate(points)])
     i = int(np.argmin(values))
     found = FocalTemperatureScaling(float(line[i]), float(along[i]))
     return found, _report(

@@ -1,14 +1,23 @@
 """Fits by name, for the command line and for comparisons."""
 
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Sequence
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from focalibrate._array import Array
 from focalibrate._check import check_choice
 from focalibrate.calibrate._base import Calibrator
+from focalibrate.calibrate._grid import Part
 from focalibrate.calibrate._input import read_logits
+from focalibrate.calibrate._settings import CalibrationWarning
 from focalibrate.calibrate.compressed import exact_logits
-from focalibrate.calibrate.focal_temperature import fit_focal_temperature
+from focalibrate.calibrate.focal_temperature import (
+    cross_fit_focal_temperature,
+    fit_focal_temperature,
+)
 from focalibrate.calibrate.histogram import fit_histogram_binning
 from focalibrate.calibrate.isotonic import fit_isotonic
 from focalibrate.calibrate.parametric import Identity, PosteriorRecovery
@@ -90,3 +99,25 @@ METHODS: dict[str, Callable[..., Any]] = {
     "histogram": fit_histogram_binning,
 }
 """The fits by name."""
+
+
+def fit_parts(
+    method: str,
+    logits: NDArray[Any],
+    labels: NDArray[np.intp],
+    parts: Sequence[Part],
+    **options: Any,
+) -> list[Calibrator]:
+    """Fit the calibrator called `method` to each of several parts of the same rows.
+
+    Each is what `fit` returns for the part alone; a grid search shares what the rows have in
+    common. `parts` are indices or slices; warnings are those of the first.
+    """
+    is_grid = options.get("search", "full") == "full" and options.get("criterion") != "nll"
+    if method == "focal_temperature" and is_grid:
+        return list(cross_fit_focal_temperature(logits, labels, parts, **options))
+    found = [METHODS[method](logits[parts[0]], labels[parts[0]], **options)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CalibrationWarning)
+        found += [METHODS[method](logits[p], labels[p], **options) for p in parts[1:]]
+    return found

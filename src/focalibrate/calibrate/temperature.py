@@ -176,7 +176,7 @@ def _fit_on_grid(
     with Workers() as workers:
         evaluate = GridEvaluator(rows, criterion, n_bins, workers, focal_gamma=gamma or 0.0)
         search = whole_grid if whole else minimum_of_grid
-        grid = search(evaluate, (0.0,), temperatures)
+        (grid,) = search(evaluate, (0.0,), temperatures)
     g, t = grid.argmin()
     found = _calibrator(temperatures[t], gamma)
     return found, FitReport(
