@@ -33,6 +33,10 @@ screenshot: $(VENV)/.dev browser
 	$(BIN)/focalibrate demo --force
 	$(BIN)/python -m tests.browser.screenshot focalibrate-demo/report.html
 
+docs: $(VENV)/.dev
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@echo "The site is in build/docs; see it with: python3 -m http.server -d build/docs"
+
 bench: $(BENCH)/.peers
 	$(BENCH)/bin/python -m benchmarks
 

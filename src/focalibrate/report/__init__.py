@@ -15,6 +15,7 @@
 from focalibrate.report.criterion import CriterionGrid, criterion_grid
 from focalibrate.report.data import SCHEMA_VERSION, PageData, page_data
 from focalibrate.report.page import render_report, write_report
+from focalibrate.report.plot import reliability_diagram, simplex_map, temperature_grid
 from focalibrate.report.provenance import Provenance, SourceFile
 
 __all__ = [
@@ -25,6 +26,9 @@ __all__ = [
     "SourceFile",
     "criterion_grid",
     "page_data",
+    "reliability_diagram",
     "render_report",
+    "simplex_map",
+    "temperature_grid",
     "write_report",
 ]
