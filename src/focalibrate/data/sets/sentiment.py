@@ -40,59 +40,73 @@ def plain_word(word: str) -> str:
     return ESCAPES.get(word, word)
 
 
+class _Builder:
+    """Nodes of one tree, added as its brackets close: children before their parent."""
+
+    def __init__(self) -> None:
+        self.words: list[str] = []
+        self.at: list[int] = []
+        self.left: list[int] = []
+        self.right: list[int] = []
+        self.labels: list[int] = []
+        self.bare: set[int] = set()
+        """leaves whose own bracket is still open"""
+
+    def add(self, word: int, left: int, right: int, label: int) -> int:
+        self.at.append(word)
+        self.left.append(left)
+        self.right.append(right)
+        self.labels.append(label)
+        return len(self.labels) - 1
+
+    def add_leaf(self, word: str, label: int) -> int:
+        self.words.append(plain_word(word))
+        node = self.add(len(self.words) - 1, NO_CHILD, NO_CHILD, label)
+        self.bare.add(node)
+        return node
+
+    def close(self, children: list[int], label: int) -> int:
+        """Return the node of a bracket; one with one child is that child, with its own label."""
+        if len(children) == 1:
+            self.labels[children[0]] = label
+            self.bare.discard(children[0])
+            return children[0]
+        if len(children) != 2 or self.bare.intersection(children):
+            raise ValueError(
+                f"a node must have one word or two children, found {len(children)} of them"
+            )
+        return self.add(NO_WORD, children[0], children[1], label)
+
+
 def parse_tree(line: str) -> Parsed:
     """Return the tree of a line such as ``(3 (2 It) (4 works))``.
 
     A node with one child is that child with the label of the node.
     """
-    words: list[str] = []
-    left: list[int] = []
-    right: list[int] = []
-    at: list[int] = []
-    labels: list[int] = []
+    nodes = _Builder()
     # Of each open bracket: its label and its children so far.
-    open_labels: list[int] = []
-    open_children: list[list[int]] = [[]]
-    bare: set[int] = set()  # leaves whose own bracket is still open
+    labels: list[int] = []
+    children: list[list[int]] = [[]]
     pieces = iter(_PIECE.findall(line))
     for piece in pieces:
         if piece == "(":
             label = next(pieces, "")
             if len(label) != 1 or label not in "01234":
                 raise ValueError(f"a label must be 0 to 4, found {label!r}")
-            open_labels.append(int(label))
-            open_children.append([])
+            labels.append(int(label))
+            children.append([])
+        elif not labels:
+            what = "a bracket closes" if piece == ")" else f"the word {piece!r} is"
+            raise ValueError(f"{what} outside every bracket")
         elif piece == ")":
-            if not open_labels:
-                raise ValueError("a bracket closes that was not opened")
-            label_of, children = open_labels.pop(), open_children.pop()
-            if len(children) == 1:
-                labels[children[0]] = label_of
-                open_children[-1].append(children[0])
-                bare.discard(children[0])
-                continue
-            if len(children) != 2 or bare.intersection(children):
-                raise ValueError(
-                    f"a node must have one word or two children, found {len(children)} of them"
-                )
-            left.append(children[0])
-            right.append(children[1])
-            at.append(NO_WORD)
-            labels.append(label_of)
-            open_children[-1].append(len(labels) - 1)
+            node = nodes.close(children.pop(), labels.pop())
+            children[-1].append(node)
         else:
-            if not open_labels:
-                raise ValueError(f"the word {piece!r} is outside every bracket")
-            left.append(NO_CHILD)
-            right.append(NO_CHILD)
-            at.append(len(words))
-            labels.append(open_labels[-1])
-            words.append(plain_word(piece))
-            bare.add(len(labels) - 1)
-            open_children[-1].append(len(labels) - 1)
-    if open_labels or len(open_children[0]) != 1:
+            children[-1].append(nodes.add_leaf(piece, labels[-1]))
+    if labels or len(children[0]) != 1:
         raise ValueError("a line must be one closed tree")
-    return words, Tree(*(np.array(a, dtype=np.int32) for a in (at, left, right, labels)))
+    parts = (nodes.at, nodes.left, nodes.right, nodes.labels)
+    return nodes.words, Tree(*(np.array(part, dtype=np.int32) for part in parts))
 
 
 def read_trees(path: Path) -> list[Parsed]:

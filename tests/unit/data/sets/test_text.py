@@ -158,7 +158,7 @@ def test_a_tree_is_parsed_children_first():
     ("line", "message"),
     [
         ("(3 (2 a) (2 b)", "one closed tree"),
-        ("(3 a))", "closes that was not opened"),
+        ("(3 a))", "a bracket closes outside every bracket"),
         ("(3 (2 a) (2 b) (2 c))", "one word or two children, found 3"),
         ("(3 )", "one word or two children, found 0"),
         ("(3 a b)", "one word or two children, found 2"),
