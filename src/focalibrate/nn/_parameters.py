@@ -55,10 +55,15 @@ def _is_within(parameter: str, name: str) -> bool:
 
 def call_model(model: nn.Module, parameters: Mapping[str, Tensor], inputs: Any) -> Any:
     """Return ``model(inputs)`` with `parameters` for its own; a tuple or dict is spread."""
+    spread: tuple[Any, ...] = ()
+    named: dict[str, Any] = {}
     if isinstance(inputs, Mapping):
-        return functional_call(model, dict(parameters), (), dict(inputs))
-    arguments = tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,)
-    return functional_call(model, dict(parameters), arguments)
+        named = dict(inputs)
+    else:
+        spread = tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,)
+    if not parameters:
+        return model(*spread, **named)
+    return functional_call(model, dict(parameters), spread, named)
 
 
 @contextmanager
