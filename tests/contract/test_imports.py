@@ -45,6 +45,8 @@ def test_every_public_name_exists_and_is_documented():
         "deploy",
         "estimators",
         "report",
+        "data.sets",
+        "models",
     ):
         module = importlib.import_module(f"focalibrate.{package}")
         assert len(set(module.__all__)) == len(module.__all__)
