@@ -149,6 +149,7 @@ class _Loop:
         self.optimiser = build_optimiser(recipe, self.model.parameters())
         self.at = Progress()
         self.dynamics = Dynamics()
+        self.seen: dict[str, Evaluated] = {}
         if ranks.is_first:
             claim_run(out, recipe)
         if self.path.exists():
@@ -164,10 +165,10 @@ class _Loop:
         """Train to the end and write the results."""
         while self.at.epoch < self.recipe.epochs:
             self._epoch(self.at.epoch)
-        validation, test = (
-            evaluate(self.model, self.feed, split)
-            for split in (self.dataset.validation, self.dataset.test)
-        )
+        if not self.seen:  # taken up after the last epoch
+            for name in ("validation", "test"):
+                self.seen[name] = evaluate(self.model, self.feed, getattr(self.dataset, name))
+        validation, test = self.seen["validation"], self.seen["test"]
         if self.ranks.is_first:
             self._save()
             write_results(self.out, self.dataset, self.model, self.dynamics, validation, test)
@@ -190,7 +191,7 @@ class _Loop:
             if time.monotonic() - self.saved_at >= self.checkpoint_seconds:
                 self._save()
             self._tick()
-        self._look(epoch)
+        self._look(epoch, order[-(self.n % recipe.batch or recipe.batch) :])
         self.at.epoch, self.at.step, self.at.loss_sum = epoch + 1, 0, 0.0
         if time.monotonic() - self.saved_at >= self.checkpoint_seconds:
             self._save()
@@ -254,11 +255,10 @@ class _Loop:
             "at these examples, or lower `lr` or set `clip`, in another folder."
         )
 
-    def _look(self, epoch: int) -> None:
-        """Add the figures of `epoch` to the dynamics."""
-        part = Split(
-            self.dataset.train.inputs[:SEEN_OF_TRAIN], self.dataset.train.labels[:SEEN_OF_TRAIN]
-        )
+    def _look(self, epoch: int, last_rows: NDArray[np.int64]) -> None:
+        """Add the figures of `epoch`, whose last batch was `last_rows`, to the dynamics."""
+        whole = self.dataset.train
+        part = Split(whole.inputs[:SEEN_OF_TRAIN], whole.labels[:SEEN_OF_TRAIN])
         splits = {"train": part, "validation": self.dataset.validation, "test": self.dataset.test}
         figures: dict[str, Any] = {
             "loss": self.at.loss_sum / self.n,
@@ -266,13 +266,12 @@ class _Loop:
             "weight_norm": weight_norm(self.model),
         }
         for name, split in splits.items():
-            seen = evaluate(self.model, self.feed, split, self.objective)
+            seen = self.seen[name] = evaluate(self.model, self.feed, split, self.objective)
             if not np.isfinite(seen.logits).all():
-                raise self._nan(epoch, np.arange(0), f"the output on the {name} examples")
+                raise self._nan(epoch, last_rows, f"the output on the {name} examples")
             figures |= split_figures(name, seen)
-            if name == "validation":
-                logits, labels = torch.from_numpy(seen.logits), torch.from_numpy(seen.labels)
-        self.objective.end_epoch(logits, labels)
+        judged = self.seen["validation"]
+        self.objective.end_epoch(torch.from_numpy(judged.logits), torch.from_numpy(judged.labels))
         self.dynamics = self.dynamics.extended(figures)
 
     def _save(self) -> None:
