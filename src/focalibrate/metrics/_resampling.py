@@ -1,6 +1,7 @@
 """A metric of resampled rows: what each row contributes is computed once, not per resample."""
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -8,9 +9,14 @@ from numpy.typing import NDArray
 
 from focalibrate._array import Array, device, namespace
 from focalibrate._check import check_n_bins
-from focalibrate.metrics._binning import Floats, edges_index, equal_width_edges, equal_width_index
+from focalibrate.metrics._binning import (
+    Floats,
+    equal_width_edges,
+    equal_width_index,
+    split_equal_mass,
+)
 from focalibrate.metrics._rows import read, row_chunks, top_label
-from focalibrate.metrics.adaptive import Bins, adaptive_ece, debiased_ece, distinct_table
+from focalibrate.metrics.adaptive import Bins, adaptive_ece, debiased_ece
 from focalibrate.metrics.calibration_error import ece, mce
 from focalibrate.metrics.classwise import above_first_bin, classwise_ece
 from focalibrate.metrics.reliability_table import Norm, ReliabilityTable
@@ -26,11 +32,26 @@ from focalibrate.metrics.scores import (
     nll,
     nll_rows,
 )
-from focalibrate.metrics.smooth import smooth_ece, smooth_ece_of_rows
+from focalibrate.metrics.smooth import smooth_ece, smooth_ece_of_residuals
 
 Indices: TypeAlias = NDArray[np.intp]
-Resampler: TypeAlias = Callable[[Indices], Floats]
-"""Row indices ``[C, N]`` of C resamples to the metric of each ``[C]``."""
+
+
+class Draws:
+    """Some resamples of N rows: which rows, and how often each."""
+
+    def __init__(self, indices: Indices) -> None:
+        self.indices = indices
+        """shape ``[C, N]``"""
+
+    @cached_property
+    def times(self) -> Floats:
+        """How often each row was drawn, ``[C, N]``."""
+        return _times(self.indices, self.indices.shape[1])
+
+
+Resampler: TypeAlias = Callable[[Draws], Floats]
+"""C resamples to the metric of each ``[C]``."""
 
 SMOOTH_GRID = 4096
 """The grid of resampled `smooth_ece`: 8 times as coarse as its own, see there for the error."""
@@ -51,10 +72,6 @@ def is_prepared(metric: Callable[..., Any]) -> bool:
     return metric in _PREPARED
 
 
-def _each(one: Callable[[Indices], float]) -> Resampler:
-    return lambda indices: np.array([one(index) for index in indices])
-
-
 def _of_any(
     metric: Callable[..., Any], probs: Array, labels: Array | None, options: dict[str, Any]
 ) -> Resampler:
@@ -66,7 +83,7 @@ def _of_any(
     def one(index: Indices) -> float:
         return float(metric(*(_take(x, index) for x in data), **options))
 
-    return _each(one)
+    return lambda draws: np.array([one(index) for index in draws.indices])
 
 
 def _take(x: Array, index: Indices) -> Array:
@@ -75,21 +92,9 @@ def _take(x: Array, index: Indices) -> Array:
 
 
 def _of_means(values: Floats) -> Resampler:
-    return lambda indices: values[indices].mean(axis=1)
-
-
-def _of_tables(
-    confidence: Floats,
-    correct: NDArray[np.bool_],
-    index: Indices,
-    edges: Floats,
-    value: Callable[[ReliabilityTable], float],
-) -> Resampler:
-    return _each(
-        lambda rows: value(
-            ReliabilityTable.of_index(index[rows], confidence[rows], correct[rows], edges)
-        )
-    )
+    if not np.isfinite(values).all():  # such as an infinite loss, which 0 times must not touch
+        return lambda draws: values[draws.indices].mean(axis=1)
+    return lambda draws: draws.times @ values / len(values)
 
 
 def _equal_width(
@@ -101,7 +106,19 @@ def _equal_width(
 ) -> Resampler:
     confidence, correct = top_label(*read(probs, labels, binary=binary))
     index, edges = equal_width_index(confidence, n_bins), equal_width_edges(n_bins)
-    return _of_tables(confidence, correct, index, edges, value)
+    rows = np.arange(len(index))
+    parts = np.zeros((len(index), 3, n_bins))
+    parts[rows, 0, index] = 1.0
+    parts[rows, 1, index] = confidence
+    parts[rows, 2, index] = correct
+
+    def all_of(draws: Draws) -> Floats:
+        sums = (draws.times @ parts.reshape(len(rows), -1)).reshape(-1, 3, n_bins)
+        return np.array(
+            [value(ReliabilityTable(n, conf, right, edges)) for n, conf, right in sums]
+        )
+
+    return all_of
 
 
 def _equal_mass(
@@ -113,9 +130,20 @@ def _equal_mass(
 ) -> Resampler:
     check_n_bins(n_bins)
     confidence, correct = top_label(*read(probs, labels, binary=binary))
-    edges = distinct_table(confidence, correct).edges
-    index = edges_index(confidence, edges)
-    return _of_tables(confidence, correct, index, edges, lambda t: value(t.equal_mass(n_bins)))
+    order = np.argsort(confidence)
+    distinct, first = np.unique(confidence[order], return_index=True)
+    hits = correct[order].astype(np.float64)
+    edges = equal_width_edges(n_bins)  # no value depends on them
+
+    def one(times: Floats) -> float:
+        count = times[order]
+        right = count * hits
+        if len(first) < len(count):
+            count, right = np.add.reduceat(count, first), np.add.reduceat(right, first)
+        size, (conf, right), _ = split_equal_mass(count, (count * distinct, right), n_bins)
+        return value(ReliabilityTable(size, conf, right, edges))
+
+    return lambda draws: np.array([one(times) for times in draws.times])
 
 
 def _ece(
@@ -148,9 +176,20 @@ def _debiased_ece(
 
 def _smooth_ece(probs: Array, labels: Array, *, binary: bool = False) -> Resampler:
     confidence, correct = top_label(*read(probs, labels, binary=binary))
-    return _each(
-        lambda rows: smooth_ece_of_rows(confidence[rows], correct[rows], grid=SMOOTH_GRID)
-    )
+    residual = confidence - correct
+    start = smooth_ece_of_residuals(confidence, residual, grid=SMOOTH_GRID)
+
+    def all_of(draws: Draws) -> Floats:
+        return np.array(
+            [
+                smooth_ece_of_residuals(
+                    confidence, times * residual, grid=SMOOTH_GRID, start=start
+                )
+                for times in draws.times
+            ]
+        )
+
+    return all_of
 
 
 def _classwise_ece(
@@ -171,9 +210,9 @@ def _classwise_ece(
     residual = np.concatenate([p for _, _, _, p in parts]) - (cell // n_bins == y[row])
     above = csr_array((residual, (cell, row)), shape=(k * n_bins, n))
 
-    def all_of(indices: Indices) -> Floats:
-        times = _times(indices, n)
-        total = -_times(y[indices], k)
+    def all_of(draws: Draws) -> Floats:
+        times = draws.times
+        total = -_times(y[draws.indices], k)
         for part in row_chunks(n, k):
             total += times[:, part] @ rows[part].astype(np.float64)
         binned = (above @ times.T).T.reshape(-1, k, n_bins)

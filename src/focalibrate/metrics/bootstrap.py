@@ -1,7 +1,7 @@
 """Bootstrap confidence intervals of a metric, and of the difference of two methods."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -10,7 +10,7 @@ import numpy as np
 from focalibrate._array import Array
 from focalibrate._check import check_choice, check_count, check_open_interval
 from focalibrate.metrics._binning import Floats
-from focalibrate.metrics._resampling import Resampler, is_prepared, resampler
+from focalibrate.metrics._resampling import Draws, Resampler, is_prepared, resampler
 
 Interval = Literal["basic", "percentile"]
 
@@ -154,21 +154,15 @@ def bootstrap_difference(
     return interval_of(values, estimate, level=level, interval=interval)
 
 
-def replicates(
-    metric: Callable[..., Any],
-    probs: Array,
-    labels: Array | None,
-    *,
-    n_resamples: int,
-    seed: int,
-    **options: Any,
-) -> Floats:
-    """Return `metric` of each resample ``[n_resamples]``; the same seed draws the same rows.
+def draw_rows(n: int, n_resamples: int, seed: int | np.random.Generator) -> Iterator[Draws]:
+    """Yield `n_resamples` resamples of `n` rows, some at a time; a seed draws the same rows.
 
     So differences of two methods' replicates are paired, whatever else is compared with them.
     """
-    draw = resampler(metric, probs, labels, options)
-    return _replicate(draw, _n_rows(probs, options), n_resamples, seed)
+    rng = np.random.default_rng(seed)
+    step = max(1, CHUNK_INDICES // n)
+    for start in range(0, n_resamples, step):
+        yield Draws(rng.integers(n, size=(min(step, n_resamples - start), n)))
 
 
 def interval_of(
@@ -210,10 +204,7 @@ def _n_rows(probs: Array, options: dict[str, Any]) -> int:
 def _replicate(
     draw: Resampler, n: int, n_resamples: int, seed: int | np.random.Generator
 ) -> Floats:
-    rng = np.random.default_rng(seed)
-    step = max(1, CHUNK_INDICES // n)
-    sizes = [min(step, n_resamples - start) for start in range(0, n_resamples, step)]
-    return np.concatenate([draw(rng.integers(n, size=(size, n))) for size in sizes])
+    return np.concatenate([draw(draws) for draws in draw_rows(n, n_resamples, seed)])
 
 
 def _limits(

@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 from focalibrate._array import Array
 from focalibrate._check import check_count, check_n_bins
 from focalibrate.metrics._binning import Floats
+from focalibrate.metrics._resampling import Resampler, resampler
 from focalibrate.metrics._rows import read, top_label
 from focalibrate.metrics.adaptive import adaptive_ece
-from focalibrate.metrics.bootstrap import BootstrapInterval, interval_of, replicates
+from focalibrate.metrics.bootstrap import BootstrapInterval, draw_rows, interval_of
 from focalibrate.metrics.calibration_error import ece, mce
 from focalibrate.metrics.classwise import classwise_ece
 from focalibrate.metrics.scores import brier_score, error_rate, nll
@@ -95,21 +96,26 @@ def scorecard(
     check_n_bins(n_bins)
     check_count(n_resamples, name="n_resamples")
 
-    def one(name: MetricName) -> tuple[float, Floats]:
+    def prepare(name: MetricName) -> tuple[float, Resampler]:
         metric = _FUNCTIONS[name]
         options = {"n_bins": n_bins} if name in _BINNED else {}
-        draws = replicates(metric, probs, labels, n_resamples=n_resamples, seed=seed, **options)
-        return metric(probs, labels, **options), draws
+        return metric(rows, targets, **options), resampler(metric, rows, targets, options)
 
-    for name in ("scipy.fft", "scipy.optimize", "scipy.sparse"):
-        import_module(name)  # once, here: two threads that import SciPy at a time can see half
+    for module in ("scipy.fft", "scipy.optimize", "scipy.sparse"):
+        import_module(module)  # once, here: two threads that import SciPy at a time can see half
     rows, targets = read(probs, labels)
     confidence, _ = top_label(rows, targets)
+    parts: dict[MetricName, list[Floats]] = {name: [] for name in METRIC_NAMES}
     with ThreadPoolExecutor(max_workers=2) as pool:
-        found = dict(zip(METRIC_NAMES, pool.map(one, METRIC_NAMES), strict=True))
+        prepared = dict(zip(METRIC_NAMES, pool.map(prepare, METRIC_NAMES), strict=True))
+        for draws in draw_rows(len(rows), n_resamples, seed):
+            _ = draws.times  # before threads ask for it at a time
+            found = pool.map(lambda name, draws=draws: prepared[name][1](draws), METRIC_NAMES)
+            for name, values in zip(METRIC_NAMES, found, strict=True):
+                parts[name].append(values)
     return Scorecard(
-        {name: found[name][0] for name in METRIC_NAMES},
-        {name: found[name][1] for name in METRIC_NAMES},
+        {name: prepared[name][0] for name in METRIC_NAMES},
+        {name: np.concatenate(parts[name]) for name in METRIC_NAMES},
         rows.argmax(axis=-1),
-        float(np.mean(confidence, dtype=np.float64)) - (1.0 - found["error"][0]),
+        float(np.mean(confidence, dtype=np.float64)) - (1.0 - prepared["error"][0]),
     )

@@ -1,6 +1,7 @@
 """Smooth calibration error (smECE)."""
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +14,7 @@ GRID = 1 << 15
 """Cells of the grid on [0, 1] that `smooth_ece` computes on."""
 MIN_WIDTHS = 4
 """The least bandwidth, in grid cells: below it a Gaussian is not resolved."""
+MAX_SECANTS = 10
 
 
 def smooth_ece(probs: Array, labels: Array, *, binary: bool = False) -> float:
@@ -62,8 +64,17 @@ def smooth_ece_of_rows(
     confidence: Floats, correct: NDArray[np.bool_], *, grid: int = GRID
 ) -> float:
     """Return `smooth_ece` for confidences and correctness already known to be good."""
-    residual = (confidence - correct) / len(confidence)
-    return _fixed_point(_share_out(confidence, residual, grid))
+    return smooth_ece_of_residuals(confidence, confidence - correct, grid=grid)
+
+
+def smooth_ece_of_residuals(
+    confidence: Floats, residual: Floats, *, grid: int, start: float | None = None
+) -> float:
+    """Return the same from confidence less correctness, times how often each row counts.
+
+    With a `start` close to the result, a few evaluations find it to 1e-9.
+    """
+    return _fixed_point(_share_out(confidence, residual / len(confidence), grid), start)
 
 
 def _share_out(at: Floats, mass: Floats, grid: int) -> Floats:
@@ -75,7 +86,7 @@ def _share_out(at: Floats, mass: Floats, grid: int) -> Floats:
     return stays + bin_sums(left + 1, to_right, grid + 1)
 
 
-def _fixed_point(mass: Floats) -> float:
+def _fixed_point(mass: Floats, start: float | None) -> float:
     r"""Return :math:`\mathrm{smECE}_{\sigma^*}`: as it falls with the bandwidth, the one root."""
     from scipy.fft import dct, idct  # both cost more to import than all of the metrics
     from scipy.optimize import brentq
@@ -95,8 +106,31 @@ def _fixed_point(mass: Floats) -> float:
         return float(trapezoid @ np.abs(idct(damped, type=1, overwrite_x=True)))
 
     low = MIN_WIDTHS / grid
+    near = None if start is None else _secant(error, max(start, low), low)
+    if near is not None:
+        return near
     if error(low) <= low:
         return error(low)
     if error(1.0) >= 1.0:  # every confidence is 1 and every row wrong, to rounding
         return 1.0
     return error(brentq(lambda sigma: error(sigma) - sigma, low, 1.0, xtol=1e-12))
+
+
+def _secant(error: Callable[[float], float], start: float, low: float) -> float | None:
+    """Return the fixed point of `error` near `start`, None where it is not found soon.
+
+    As `error` falls with the bandwidth there is only one.
+    """
+    before, sigma = start, error(start)
+    gap_before = sigma - before
+    for _ in range(MAX_SECANTS):
+        if not low < sigma < 1.0:
+            return None
+        value = error(sigma)
+        gap = value - sigma
+        if abs(gap) <= 1e-9:
+            return value
+        if gap == gap_before:
+            return None
+        before, sigma, gap_before = sigma, sigma - gap * (sigma - before) / (gap - gap_before), gap
+    return None

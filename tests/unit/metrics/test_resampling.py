@@ -16,7 +16,7 @@ from focalibrate.metrics import (
     nll,
     smooth_ece,
 )
-from focalibrate.metrics._resampling import is_prepared, resampler
+from focalibrate.metrics._resampling import Draws, is_prepared, resampler
 
 CASES = [
     (ece, {}),
@@ -51,7 +51,7 @@ def test_prepared_equals_calling_the_metric(metric, options, dtype):
     probs, labels = draw()
     probs = probs.astype(dtype)
     want = [metric(probs[i], labels[i], **options) for i in indices()]
-    assert_allclose(resampler(metric, probs, labels, options)(indices()), want, atol=1e-12)
+    assert_allclose(resampler(metric, probs, labels, options)(Draws(indices())), want, atol=1e-12)
 
 
 @pytest.mark.parametrize(("metric", "options"), CASES, ids=IDS)
@@ -60,22 +60,22 @@ def test_prepared_binary_equals_calling_the_metric(metric, options):
     p, labels = rng.random(120), rng.integers(2, size=120)
     options = {**options, "binary": True}
     want = [metric(p[i], labels[i], **options) for i in indices()]
-    assert_allclose(resampler(metric, p, labels, options)(indices()), want, atol=1e-12)
+    assert_allclose(resampler(metric, p, labels, options)(Draws(indices())), want, atol=1e-12)
 
 
 def test_prepared_smooth_ece_agrees_to_its_coarser_grid():
     probs, labels = draw()
     want = [smooth_ece(probs[i], labels[i]) for i in indices()]
-    assert_allclose(resampler(smooth_ece, probs, labels, {})(indices()), want, rtol=1e-4)
+    assert_allclose(resampler(smooth_ece, probs, labels, {})(Draws(indices())), want, rtol=1e-4)
 
 
 def test_unlabelled_scores_are_prepared_too():
     probs, _ = draw()
     other = probs[::-1] * 0.9 + 0.02
     want = [entropy(probs[i]) for i in indices()]
-    assert_allclose(resampler(entropy, probs, None, {})(indices()), want)
+    assert_allclose(resampler(entropy, probs, None, {})(Draws(indices())), want)
     want = [kl_divergence(probs[i], other[i]) for i in indices()]
-    assert_allclose(resampler(kl_divergence, probs, other, {})(indices()), want)
+    assert_allclose(resampler(kl_divergence, probs, other, {})(Draws(indices())), want)
 
 
 def test_every_number_metric_is_prepared():
@@ -94,6 +94,6 @@ def test_any_metric_sees_resampled_rows_of_its_own_library(xp):
 
     probs, labels = draw()
     cube = xp.asarray(probs.reshape(3, 40, 5))
-    got = resampler(metric, cube, xp.asarray(labels.reshape(3, 40)), {})(indices())
+    got = resampler(metric, cube, xp.asarray(labels.reshape(3, 40)), {})(Draws(indices()))
     assert_allclose(got, [(probs[i, 0] * labels[i]).sum() for i in indices()], rtol=1e-12)
     assert set(seen) == {(type(cube), (120, 5), (120,))}
