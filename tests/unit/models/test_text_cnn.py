@@ -54,3 +54,23 @@ def test_gradients_reach_every_layer():
     model = build("text_cnn", n_classes=3, n_words=20)
     model(torch.randint(1, 20, (4, 30)), torch.full((4,), 30)).square().sum().backward()
     assert all(p.grad is not None and p.grad.abs().sum() > 0 for p in model.parameters())
+
+
+@pytest.mark.parametrize("pool_stride", [1, 5])
+def test_texts_by_length_give_the_same_logits_and_gradients(pool_stride):
+    torch.manual_seed(0)
+    model = build("text_cnn", n_classes=3, n_words=20, n_dimensions=4, width=5, drop=0.0)
+    model.pool_stride = pool_stride
+    model.double()
+    lengths = torch.tensor([0, 1, 30, 200, 57, 199, 3, 111, 200, 24, 90])
+    ids = torch.randint(1, 20, (len(lengths), 200))
+    ids[torch.arange(200) >= lengths[:, None]] = 0
+    plain, quick = model(ids), model(ids, lengths)
+    torch.testing.assert_close(quick, plain)
+    parameters = list(model.parameters())
+    for got, want in zip(
+        torch.autograd.grad(quick.square().sum(), parameters),
+        torch.autograd.grad(plain.square().sum(), parameters),
+        strict=True,
+    ):
+        torch.testing.assert_close(got, want)
