@@ -199,6 +199,8 @@ def test_impossible_classes_and_extreme_logits():
     got = seen(logits, torch.tensor([0, 1, 2])).metrics()
     assert got.nll == pytest.approx((np.log(1 + np.e) + 2e4) / 3)
     assert got.error == pytest.approx(2 / 3)
+    huge = torch.tensor([[1e300, 0.0], [0.0, 1.0]], dtype=torch.float64)  # beyond float32
+    assert seen(huge, torch.tensor([0, 1])).n == 2
 
 
 def test_a_monitor_feeds_adafocal():
