@@ -6,11 +6,14 @@ Subpackages, imported on first use so that ``import focalibrate`` stays cheap:
 - `focalibrate.losses`: one loss per example, on any array library.
 - `focalibrate.metrics`: how honest probabilities are, with confidence intervals.
 - `focalibrate.calibrate`: fit a calibrator on validation logits, compare, choose, save.
+- `focalibrate.curvature`: trace, extreme eigenvalues and spectrum of a Hessian.
 - `focalibrate.data`: files of predictions. `focalibrate.report`: the findings as one page.
 
 With an extra, never imported from here:
 
 - `focalibrate.nn`: losses and calibrators as PyTorch modules.
+- `focalibrate.models`, `focalibrate.train`: the papers' networks, and training by recipe.
+- `focalibrate.curvature`: trace, eigenvalues and spectrum of a Hessian from products alone.
 - `focalibrate.estimators`: calibrators as scikit-learn estimators.
 - `focalibrate.deploy`: calibrators as ONNX graphs.
 """
@@ -20,10 +23,19 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from focalibrate import calibrate, data, losses, metrics, report, theory
+    from focalibrate import calibrate, curvature, data, losses, metrics, report, theory
 
 __version__ = "0.1.0"
-__all__ = ["__version__", "calibrate", "data", "losses", "metrics", "report", "theory"]
+__all__ = [
+    "__version__",
+    "calibrate",
+    "curvature",
+    "data",
+    "losses",
+    "metrics",
+    "report",
+    "theory",
+]
 
 
 def __getattr__(name: str) -> ModuleType:
