@@ -18,7 +18,7 @@ def loaded_by(code: str) -> set[str]:
     "code",
     [
         "import focalibrate",
-        "import focalibrate as f; f.theory, f.losses, f.metrics",
+        "import focalibrate as f; f.theory, f.losses, f.metrics, f.curvature",
         "from focalibrate.losses import focal_loss; import numpy as np; "
         "focal_loss(np.zeros((1, 2)), np.array([0]))",
     ],
@@ -40,6 +40,7 @@ def test_every_public_name_exists_and_is_documented():
         "losses",
         "metrics",
         "calibrate",
+        "curvature",
         "nn",
         "data",
         "deploy",
