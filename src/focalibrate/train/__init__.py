@@ -1,6 +1,7 @@
 """Training by recipe: what, how, what was seen, and going on after a kill (needs torch)."""
 
 from focalibrate.train.checkpoint import CheckpointError
+from focalibrate.train.curvature import run_curvature
 from focalibrate.train.dynamics import Dynamics, Evaluated
 from focalibrate.train.loop import NanLossError, Run, Tick, train
 from focalibrate.train.many import Copy, train_many
@@ -21,6 +22,7 @@ __all__ = [
     "named_recipe",
     "read_recipe",
     "recipe_toml",
+    "run_curvature",
     "scaled",
     "train",
     "train_many",

@@ -39,6 +39,8 @@ class Progress:
     objective: dict[str, Any] = field(default_factory=dict)
     """state of the loss, such as AdaFocal's exponents"""
     dynamics: dict[str, Tensor] = field(default_factory=dict)
+    best: dict[str, Tensor] = field(default_factory=dict)
+    """weights of the best epoch so far, where the recipe keeps those"""
 
 
 def save_checkpoint(path: Path, progress: Progress, *, recipe: Recipe, data: str) -> None:

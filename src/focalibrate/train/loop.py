@@ -165,12 +165,15 @@ class _Loop:
         """Train to the end and write the results."""
         while self.at.epoch < self.recipe.epochs:
             self._epoch(self.at.epoch)
-        if not self.seen:  # taken up after the last epoch
+        if self.ranks.is_first:
+            self._save()
+        if self.recipe.keep == "best":
+            self.model.load_state_dict(self.at.best)
+        if not self.seen or self.recipe.keep == "best":  # else seen after the last epoch
             for name in ("validation", "test"):
                 self.seen[name] = evaluate(self.model, self.feed, getattr(self.dataset, name))
         validation, test = self.seen["validation"], self.seen["test"]
         if self.ranks.is_first:
-            self._save()
             write_results(self.out, self.dataset, self.model, self.dynamics, validation, test)
         return Run(self.recipe, self.out, self.model, self.dynamics, validation, test)
 
@@ -273,6 +276,10 @@ class _Loop:
         judged = self.seen["validation"]
         self.objective.end_epoch(torch.from_numpy(judged.logits), torch.from_numpy(judged.labels))
         self.dynamics = self.dynamics.extended(figures)
+        errors = self.dynamics.arrays["validation_error"]
+        if self.recipe.keep == "best" and np.argmin(errors) == epoch:
+            state = self.model.state_dict()
+            self.at.best = {name: weight.detach().clone() for name, weight in state.items()}
 
     def _save(self) -> None:
         self.saved_at = time.monotonic()

@@ -253,10 +253,11 @@ def _check_kind(recipe: Recipe, recipes: Sequence[Recipe]) -> None:
             f"`loss` must be 'focal' (not adafocal) or 'brier' for many copies at once, got "
             f"{recipe.loss!r}. Call `train` for each seed."
         )
-    if recipe.trace_weight > 0 or recipe.precision != "float32":
+    if recipe.trace_weight > 0 or recipe.precision != "float32" or recipe.keep != "last":
         raise ValueError(
-            "`trace_weight` must be 0 and `precision` float32 for many copies at once, got "
-            f"{recipe.trace_weight:g} and {recipe.precision}. Call `train` for each seed."
+            "`trace_weight` must be 0, `precision` float32 and `keep` last for many copies at "
+            f"once, got {recipe.trace_weight:g}, {recipe.precision} and {recipe.keep}. Call "
+            "`train` for each seed."
         )
 
 

@@ -15,6 +15,7 @@ Optimiser = Literal["sgd", "adam", "adagrad"]
 Augmentation = Literal["none", "flip", "crop", "crop-flip"]
 Reduction = Literal["mean", "sum"]
 Precision = Literal["float32", "bfloat16"]
+Keep = Literal["last", "best"]
 Size: TypeAlias = tuple[tuple[str, Any], ...]
 
 _CHOICES: dict[str, tuple[str, ...]] = {
@@ -23,6 +24,7 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "augmentation": get_args(Augmentation),
     "reduction": get_args(Reduction),
     "precision": get_args(Precision),
+    "keep": get_args(Keep),
 }
 _POSITIVE = ("lr", "lr_factor", "fraction", "scale")
 _NOT_NEGATIVE = ("momentum", "weight_decay", "clip", "mmce_weight", "trace_weight")
@@ -72,6 +74,8 @@ class Recipe:
     """examples a step, over all processes"""
     augmentation: Augmentation = "none"
     precision: Precision = "float32"
+    keep: Keep = "last"
+    """weights of the run: of its last epoch, or of the first with the least validation error"""
     seed: int = 0
     fraction: float = 1.0
     """share of the training examples"""
@@ -79,11 +83,7 @@ class Recipe:
     """how much shorter than the published run this is made by `scaled`"""
 
     def __post_init__(self) -> None:
-        settings = dict(self.size)
-        if not all(isinstance(key, str) for key in settings):
-            raise ValueError(f"`size` must be settings by name, got {self.size!r}.")
-        frozen = tuple((key, _frozen(settings[key])) for key in sorted(settings))
-        object.__setattr__(self, "size", frozen)
+        object.__setattr__(self, "size", _size(self.size))
         object.__setattr__(self, "milestones", _milestones(self.milestones))
         for name in ("dataset", "model"):
             value = getattr(self, name)
@@ -187,8 +187,22 @@ class Recipe:
         return self.lr * self.lr_factor**passed
 
 
-def _frozen(value: Any) -> Any:
-    return tuple(map(_frozen, value)) if isinstance(value, (list, tuple)) else value
+def _size(given: Any) -> Size:
+    try:
+        settings = dict(given)
+    except (TypeError, ValueError):
+        settings = {None: given}
+    if not all(isinstance(key, str) for key in settings):
+        raise ValueError(f"`size` must be settings by name, such as width = 2, got {given!r}.")
+    return tuple((key, _frozen(key, settings[key])) for key in sorted(settings))
+
+
+def _frozen(key: str, value: Any) -> Any:
+    if isinstance(value, (list, tuple)):
+        return tuple(_frozen(key, item) for item in value)
+    if not isinstance(value, (bool, int, float, str)):
+        raise ValueError(f"`size.{key}` must be a number, a text or a row of them, got {value!r}.")
+    return value
 
 
 def _milestones(given: Any) -> tuple[float, ...]:

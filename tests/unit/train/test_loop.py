@@ -35,6 +35,7 @@ RUNS = {
             epochs=8,
             batch=50,
             gamma="flsd-53",
+            keep="best",
         ),
     ),
     "trees": (
@@ -182,6 +183,17 @@ def test_every_kind_of_run_learns(tmp_path, table, fields):
 def test_a_small_cnn_learns(tmp_path, images):
     run = train(replace(CNN, gamma=2.0), out=tmp_path, dataset=images)
     assert run.dynamics.arrays["test_error"][-1] < 0.2
+
+
+def test_the_best_epoch_is_kept_where_the_recipe_says_so(tmp_path, table):
+    wild = replace(MLP, lr=0.9, epochs=6, keep="best")  # so fast that errors rise and fall
+    run = train(wild, out=tmp_path, dataset=table)
+    errors = run.dynamics.arrays["validation_error"]
+    kept = (run.validation.logits.argmax(1) != run.validation.labels).mean()
+    assert kept == pytest.approx(errors.min())
+    assert errors.min() < errors[-1]
+    again = train(wild, out=tmp_path, dataset=table)
+    assert weights(again) == weights(run)
 
 
 def test_sum_and_mean_differ_by_the_batch(tmp_path, table):

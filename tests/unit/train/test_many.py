@@ -90,7 +90,8 @@ def test_a_copy_that_diverges_leaves_the_others_alone(table, monkeypatch):
     [
         ({"loss": "mmce", "mmce_weight": 2.0}, r"`loss` must be 'focal' .* Call `train`"),
         ({"gamma": "adafocal"}, r"`loss` must be 'focal' \(not adafocal\)"),
-        ({"precision": "bfloat16"}, r"`precision` float32 for many copies"),
+        ({"precision": "bfloat16"}, r"`precision` float32 and `keep` last for many copies"),
+        ({"keep": "best"}, r"got 0, float32 and best"),
         ({"model": "resnet8", "size": ()}, r"without batch-norm and dropout"),
     ],
 )

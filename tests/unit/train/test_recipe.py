@@ -59,6 +59,8 @@ def test_the_key_is_that_of_the_values_not_of_their_spelling():
         ({"milestones": [20]}, r"before the end of the run, epoch 10, got 20"),
         ({"milestones": [1.5]}, r"whole epochs, 1 or more, or shares"),
         ({"dataset": ""}, r"`dataset` must be a name"),
+        ({"size": 5}, r"`size` must be settings by name, such as width = 2, got 5"),
+        ({"size": {"hidden": {}}}, r"`size.hidden` must be a number, a text or a row of them"),
     ],
 )
 def test_bad_fields_are_named(tmp_path, fields, text):

@@ -1,0 +1,68 @@
+"""The curvature of a trained run's loss."""
+
+from pathlib import Path
+from typing import Literal
+
+import torch
+
+from focalibrate.curvature import CurvatureReport, curvature_report
+from focalibrate.data.sets import Dataset, Split, load
+from focalibrate.nn import HessianOperator
+from focalibrate.train._inputs import Feed
+from focalibrate.train._models import build_model
+from focalibrate.train._objective import Objective
+from focalibrate.train.loop import DATA_SEED
+from focalibrate.train.toml import read_recipe
+
+CHUNK = 256
+"""Examples a product looks at together."""
+
+
+def run_curvature(
+    run: str | Path,
+    *,
+    split: Literal["train", "validation"] = "validation",
+    dataset: Dataset | None = None,
+    directory: str | Path | None = None,
+    n_vectors: int = 30,
+    max_examples: int | None = None,
+    seed: int = 0,
+) -> CurvatureReport:
+    """Measure trace, extreme eigenvalues and spectrum of the Hessian of a run's mean loss.
+
+    Args:
+        run: folder that `train` filled.
+        split: the examples the loss is taken over.
+        dataset: examples; those of the run's recipe when None.
+        directory: where the data sets are looked for.
+        n_vectors: random vectors of the trace.
+        max_examples: take only the first so many, for a large split.
+        seed: of every random vector.
+
+    Raises:
+        ValueError: if the folder holds no finished run, or its data cannot be found.
+    """
+    run = Path(run)
+    for name in ("recipe.toml", "model.pt"):
+        if not (run / name).is_file():
+            raise ValueError(
+                f"{run}: holds no {name}, so that it is no finished run. Train it to the end with "
+                f"`focalibrate train … -o {run}`."
+            )
+    recipe = read_recipe(run / "recipe.toml")
+    if dataset is None:
+        where = None if directory is None else Path(directory)
+        dataset = load(recipe.dataset, directory=where, seed=DATA_SEED, fraction=recipe.fraction)
+    with torch.random.fork_rng():
+        model = build_model(recipe, dataset)
+    model.load_state_dict(torch.load(run / "model.pt", weights_only=True))
+    objective = Objective(recipe)
+    objective.start_epoch(recipe.epochs - 1)
+    chosen: Split = dataset.train if split == "train" else dataset.validation
+    batches = []
+    for inputs, labels in Feed(dataset).chunks(chosen, CHUNK):
+        batches.append((inputs, labels))
+        if max_examples is not None and len(batches) * CHUNK >= max_examples:
+            break
+    operator = HessianOperator(model, objective.module, batches)
+    return curvature_report(operator, n_vectors=n_vectors, seed=seed)
