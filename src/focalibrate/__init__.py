@@ -6,7 +6,6 @@ Subpackages, imported on first use so that ``import focalibrate`` stays cheap:
 - `focalibrate.losses`: one loss per example, on any array library.
 - `focalibrate.metrics`: how honest probabilities are, with confidence intervals.
 - `focalibrate.calibrate`: fit a calibrator on validation logits, compare, choose, save.
-- `focalibrate.curvature`: trace, extreme eigenvalues and spectrum of a Hessian.
 - `focalibrate.data`: files of predictions. `focalibrate.report`: the findings as one page.
 
 With an extra, never imported from here:
