@@ -6,13 +6,13 @@ Subpackages, imported on first use so that ``import focalibrate`` stays cheap:
 - `focalibrate.losses`: one loss per example, on any array library.
 - `focalibrate.metrics`: how honest probabilities are, with confidence intervals.
 - `focalibrate.calibrate`: fit a calibrator on validation logits, compare, choose, save.
+- `focalibrate.curvature`: trace, eigenvalues and spectrum of a Hessian from products alone.
 - `focalibrate.data`: files of predictions. `focalibrate.report`: the findings as one page.
 
 With an extra, never imported from here:
 
 - `focalibrate.nn`: losses and calibrators as PyTorch modules.
 - `focalibrate.models`, `focalibrate.train`: the papers' networks, and training by recipe.
-- `focalibrate.curvature`: trace, eigenvalues and spectrum of a Hessian from products alone.
 - `focalibrate.estimators`: calibrators as scikit-learn estimators.
 - `focalibrate.deploy`: calibrators as ONNX graphs.
 """
