@@ -18,7 +18,7 @@ SAMPLE_ROWS = 1024
 """The first look is at about so many rows, evenly spaced, of at least twice as many."""
 DIFFERENCE = 1e-3
 """Step of the differences that stand for derivatives: off by about 1e-7 of the third."""
-TOLERANCE = 1e-13
+TOLERANCE = 1e-10
 """Newton ends with a last step where the loss has no more than this to fall."""
 MAX_NEWTON = 15
 MAX_STEP = 1.0
