@@ -58,3 +58,26 @@ def test_an_impossible_label_is_refused(rows_of):
     logits[4, labels[4]] = -np.inf
     with pytest.raises(ValueError, match="row 4's label"):
         fit_vector_scaling(logits, labels)
+
+
+@pytest.mark.parametrize(("n", "k"), [(400, 3), (1500, 20)])
+def test_newton_and_lbfgs_find_the_same_minimum(rows_of, n, k, monkeypatch):
+    logits, labels = rows_of(n, k, dtype=np.float64)
+    _, newton = fit_vector_scaling(logits, labels, return_report=True)
+    monkeypatch.setattr("focalibrate.calibrate._scaling.HESSIAN_FLOOR", 0)
+    monkeypatch.setattr("focalibrate.calibrate._scaling.HESSIAN_SHARE", 0.0)
+    _, lbfgs = fit_vector_scaling(logits, labels, return_report=True)
+    assert newton.converged
+    assert newton.n_evaluations < 20
+    assert newton.value <= lbfgs.value + 1e-11
+    assert_allclose(newton.value, lbfgs.value, atol=1e-7)
+
+
+def test_a_class_that_never_occurs_leaves_the_loss_at_its_infimum(rows_of):
+    logits, labels = rows_of(600, 4, dtype=np.float64)
+    is_seen = labels != 3
+    with pytest.warns(CalibrationWarning):
+        _, report = fit_vector_scaling(logits[is_seen], labels[is_seen], return_report=True)
+    _, without = fit_vector_scaling(logits[is_seen, :3], labels[is_seen], return_report=True)
+    assert report.converged
+    assert_allclose(report.value, without.value, atol=1e-7)

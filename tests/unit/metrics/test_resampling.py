@@ -97,3 +97,14 @@ def test_any_metric_sees_resampled_rows_of_its_own_library(xp):
     got = resampler(metric, cube, xp.asarray(labels.reshape(3, 40)), {})(Draws(indices()))
     assert_allclose(got, [(probs[i, 0] * labels[i]).sum() for i in indices()], rtol=1e-12)
     assert set(seen) == {(type(cube), (120, 5), (120,))}
+
+
+def test_times_count_the_rows_drawn():
+    draws = Draws(np.array([[0, 2, 2], [1, 1, 1]]))
+    assert draws.times.tolist() == [[1, 0, 2], [0, 3, 0]]
+
+
+def test_a_row_of_infinite_loss_counts_only_where_it_is_drawn():
+    probs, labels = np.array([[1.0, 0.0], [0.5, 0.5], [0.5, 0.5]]), np.array([1, 0, 1])
+    got = resampler(nll, probs, labels, {})(Draws(np.array([[1, 2, 2], [0, 1, 2]])))
+    assert_allclose(got, [np.log(2), np.inf])

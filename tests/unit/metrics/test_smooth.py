@@ -6,7 +6,12 @@ import pytest
 from numpy.testing import assert_allclose
 
 from focalibrate.metrics import smooth_ece
-from focalibrate.metrics.smooth import GRID, MIN_WIDTHS, smooth_ece_of_rows
+from focalibrate.metrics.smooth import (
+    GRID,
+    MIN_WIDTHS,
+    smooth_ece_of_residuals,
+    smooth_ece_of_rows,
+)
 
 
 def rows(n: int, seed: int = 0):
@@ -64,3 +69,11 @@ def test_importing_the_metrics_does_not_import_scipy():
     code = "import sys, focalibrate.metrics; print([m for m in sys.modules if m == 'scipy'])"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("start", [0.0, 1e-5, 0.01, 0.3, 1.0])
+def test_a_start_changes_nothing_but_the_time(start):
+    for n in (20, 3000):
+        f, y = rows(n)
+        want = smooth_ece_of_rows(f, y, grid=4096)
+        assert_allclose(smooth_ece_of_residuals(f, f - y, grid=4096, start=start), want, atol=1e-8)
