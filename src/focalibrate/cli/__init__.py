@@ -20,6 +20,10 @@ COMMANDS = {
         "focalibrate.cli.compare:compare_command",
         "Compare two models or two calibrators on the same labels.",
     ),
+    "curvature": LazyCommand(
+        "focalibrate.cli.curvature:curvature_command",
+        "Print the curvature of a trained run's loss.",
+    ),
     "demo": LazyCommand(
         "focalibrate.cli.demo:demo_command",
         "Show on simulated data what focal training does, and undo it.",

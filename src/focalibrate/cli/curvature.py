@@ -1,0 +1,117 @@
+"""`focalibrate curvature`."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import click
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from focalibrate.cli._read import reported, steps
+
+if TYPE_CHECKING:
+    from focalibrate.curvature import CurvatureReport
+
+
+@click.command("curvature")
+@click.argument("run", type=click.Path(path_type=Path))
+@click.option(
+    "--on",
+    "split",
+    type=click.Choice(["validation", "train"]),
+    default="validation",
+    show_default=True,
+    help="Examples of the loss.",
+)
+@click.option("--data", type=click.Path(path_type=Path), help="Folder of data sets.")
+@click.option("--vectors", default=30, show_default=True, type=click.IntRange(min=2))
+@click.option("--max-examples", type=click.IntRange(min=1), help="Use only the first so many.")
+@click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0))
+@click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
+def curvature_command(
+    run: Path,
+    split: Literal["validation", "train"],
+    data: Path | None,
+    vectors: int,
+    max_examples: int | None,
+    seed: int,
+    as_json: bool,
+) -> None:
+    """Print trace, largest and smallest eigenvalue and spectrum of a trained RUN's Hessian.
+
+    RUN is a folder that `focalibrate train` filled. Every figure comes with its error. Needs
+    torch.
+
+    \b
+    Example:
+        focalibrate train e2-fl1 -o run
+        focalibrate curvature run --on train
+    """
+    with steps() as bar, reported():
+        from focalibrate.train import run_curvature
+
+        bar.add_task("multiplying by the Hessian", total=None)
+        found = run_curvature(
+            run,
+            split=split,
+            directory=data,
+            n_vectors=vectors,
+            max_examples=max_examples,
+            seed=seed,
+        )
+    if as_json:
+        click.echo(json.dumps(_record(found), indent=1))
+        return
+    console = Console(highlight=False)
+    console.print(
+        _table(found, title=f"{run}: Hessian of the {split} loss, {found.size} parameters")
+    )
+    console.print("\nspectrum: share of the eigenvalues in each range")
+    for line in _spectrum(found):
+        console.print(line, style="cyan", no_wrap=True, crop=False)
+
+
+def _record(found: "CurvatureReport") -> dict[str, Any]:
+    return {
+        "size": found.size,
+        "trace": {"value": found.trace.value, "standard_error": found.trace.standard_error},
+        "lambda_max": _eigenvalue(found.lambda_max),
+        "lambda_min": _eigenvalue(found.lambda_min),
+        "density": {
+            "nodes": np.asarray(found.density.nodes).ravel().tolist(),
+            "weights": np.asarray(found.density.weights).ravel().tolist(),
+        },
+    }
+
+
+def _eigenvalue(found: Any) -> dict[str, Any]:
+    return {
+        "value": found.value,
+        "residual": found.residual,
+        "converged": bool(found.converged),
+    }
+
+
+def _table(found: "CurvatureReport", *, title: str) -> Table:
+    table = Table(title=title)
+    table.add_column("figure")
+    for heading in ("value", "error"):
+        table.add_column(heading, justify="right")
+    trace = found.trace
+    table.add_row("trace", f"{trace.value:.6g}", f"± {trace.standard_error:.2g} (standard error)")
+    for name, value in (("largest eigenvalue", found.lambda_max), ("smallest", found.lambda_min)):
+        word = "" if value.converged else ", not converged"
+        table.add_row(name, f"{value.value:.6g}", f"{value.residual:.1e} (residual{word})")
+    return table
+
+
+def _spectrum(found: "CurvatureReport", n_bins: int = 10, width: int = 40) -> list[str]:
+    nodes = np.asarray(found.density.nodes).ravel()
+    weights = np.asarray(found.density.weights).ravel()
+    share, edges = np.histogram(nodes, n_bins, weights=weights / weights.sum())
+    return [
+        f"{low:>11.3g} to {high:<11.3g} {'█' * round(part * width):<{width}} {part:.1%}"
+        for part, low, high in zip(share, edges[:-1], edges[1:], strict=True)
+    ]

@@ -1,0 +1,38 @@
+import numpy as np
+import pytest
+import torch
+from numpy.testing import assert_allclose
+
+from focalibrate.data.sets import load
+from focalibrate.train import named_recipe, run_curvature, scaled, train, with_settings
+from focalibrate.train._inputs import Feed
+from focalibrate.train.loop import DATA_SEED
+
+
+def test_a_linear_run_has_the_curvature_of_its_dense_hessian(tmp_path):
+    recipe = with_settings(scaled(named_recipe("e7-fl1"), 0.02), ["epochs=2"])
+    made = train(recipe, out=tmp_path / "run")
+    dataset = load(recipe.dataset, seed=DATA_SEED, fraction=recipe.fraction)
+    inputs, labels = next(Feed(dataset).chunks(dataset.validation, 10_000))
+    weights = dict(made.model.named_parameters())
+    (name,) = weights
+    w = weights[name].detach().double()
+
+    def loss(flat):
+        logits = torch.func.functional_call(
+            made.model.double(), {name: flat.reshape(w.shape)}, inputs.double()
+        )
+        p = torch.log_softmax(logits, -1).gather(1, labels[:, None])[:, 0].exp()
+        return (-(1 - p) * p.log()).mean()
+
+    dense = torch.autograd.functional.hessian(loss, w.reshape(-1)).numpy()
+    found = run_curvature(tmp_path / "run", n_vectors=200)
+    assert found.size == dense.shape[0]
+    assert_allclose(found.lambda_max.value, np.linalg.eigvalsh(dense)[-1], rtol=1e-3)
+    error = abs(found.trace.value - np.trace(dense))
+    assert error <= 4 * found.trace.standard_error + 1e-4
+
+
+def test_a_folder_without_a_model_is_named(tmp_path):
+    with pytest.raises(ValueError, match=r"holds no recipe\.toml, so that it is no finished run"):
+        run_curvature(tmp_path)
