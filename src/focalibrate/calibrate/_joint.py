@@ -21,7 +21,8 @@ DIFFERENCE = 1e-3
 TOLERANCE = 1e-10
 """Newton ends with a last step where the loss has no more than this to fall."""
 MAX_NEWTON = 15
-MAX_STEP = 1.0
+LEAST_CURVATURE = 1e-9
+"""Flatter is rounding: a step divided by it is cut to length."""
 MAX_LOG_RATIO = math.log(1e3)
 """T stays within this factor, in logarithms, of that of plain scaling."""
 MAX_EVALUATIONS = 600
@@ -46,7 +47,7 @@ def minimise_jointly(
 
     A coarse look around the ray :math:`T = (1+\gamma)\,T_0`, along which the confidence of a
     binary classifier hardly changes, then Newton's method in :math:`\gamma` and
-    :math:`\log T`, both on a sample first; where that fails, as at a bound, Nelder-Mead. T is
+    :math:`\log T`, both on a sample first; where that fails Nelder-Mead. T is
     relative to the temperature :math:`T_0` of plain scaling, so that scaling the logits scales
     T and nothing else.
 
@@ -65,10 +66,15 @@ def minimise_jointly(
     near = _newton(_Loss(sample, temperature), start, gammas) if sample is not evaluate else start
     x = None if near is None else _newton(loss, near, gammas)
     if x is not None:
-        value = float(loss.at(x[0], [x[1]])[0, 0])
-        gamma, log_t = x.tolist()
+        gamma, log_t = min(max(float(x[0]), gammas[0]), gammas[1]), float(x[1])
+        value = float(loss.at(gamma, [log_t])[0, 0])
         return JointMinimum(
-            gamma, temperature * math.exp(log_t), value, True, False, loss.n_evaluations
+            gamma,
+            temperature * math.exp(log_t),
+            value,
+            True,
+            _is_end(gamma, gammas),
+            loss.n_evaluations,
         )
     return _nelder_mead(loss, start, gammas)
 
@@ -89,6 +95,11 @@ class _Loss:
         return np.stack([result[0, 0] for result in self.evaluate(points)], axis=1)
 
 
+def _is_end(gamma: float, gammas: tuple[float, float]) -> bool:
+    low, high = gammas
+    return low < high and (gamma - low < 1e-6 or high - gamma < 1e-6)
+
+
 def _coarse_minimum(loss: _Loss, gammas: tuple[float, float]) -> Floats:
     starts = sorted({min(max(g, gammas[0]), gammas[1]) for g in START_GAMMAS})
     shifts = np.log(START_FACTORS)
@@ -101,39 +112,64 @@ def _coarse_minimum(loss: _Loss, gammas: tuple[float, float]) -> Floats:
 
 
 def _newton(loss: _Loss, start: Floats, gammas: tuple[float, float]) -> Floats | None:
-    """Return the minimum near `start`, None where it is not found well within bounds."""
-    x, move, least = start, np.zeros(2), math.inf
-    offsets = DIFFERENCE * np.array([-1.0, 0.0, 1.0])
+    """Return the minimum near `start`, a gamma at its bound included; None where none is found."""
+    low, high = gammas[0] + DIFFERENCE, gammas[1] - DIFFERENCE
+    if not low < high:
+        return None
+    x, move, least = np.array([min(max(start[0], low), high), start[1]]), np.zeros(2), math.inf
     for _ in range(MAX_NEWTON):
-        is_inside = gammas[0] + DIFFERENCE < x[0] < gammas[1] - DIFFERENCE
-        if not is_inside or abs(x[1]) > MAX_LOG_RATIO:
+        if abs(x[1]) > MAX_LOG_RATIO:
             return None
-        f = loss.at(x[0] + offsets, x[1] + offsets)
-        if f[1, 1] > least + TOLERANCE:
+        value, gradient, second = _differences(loss, x)
+        if value > least + TOLERANCE:
             move = 0.5 * move
             x = x - move
             continue
-        least = float(f[1, 1])
-        gradient = np.array([f[2, 1] - f[0, 1], f[1, 2] - f[1, 0]]) / (2.0 * DIFFERENCE)
-        mixed = (f[2, 2] - f[2, 0] - f[0, 2] + f[0, 0]) / 4.0
-        second = [
-            [f[2, 1] - 2.0 * least + f[0, 1], mixed],
-            [mixed, f[1, 2] - 2.0 * least + f[1, 0]],
-        ]
-        curvature, axes = np.linalg.eigh(np.array(second) / DIFFERENCE**2)
-        # Where the loss bends down, a step along the slope as long as the bend suggests.
-        move = -axes @ (axes.T @ gradient / np.maximum(np.abs(curvature), 1e-9))
-        if curvature[0] > 0 and -0.5 * gradient @ move <= TOLERANCE:
-            return np.asarray(x + move)
-        move *= min(1.0, MAX_STEP / float(np.abs(move).max()))
+        least = value
+        bend = max(abs(second[1, 1]), LEAST_CURVATURE)
+        is_held = bool((x[0] <= low and gradient[0] > 0) or (x[0] >= high and gradient[0] < 0))
+        if is_held:
+            move, is_bowl = np.array([0.0, -gradient[1] / bend]), second[1, 1] > 0
+        else:
+            move, is_bowl = _free_step(gradient, second)
+        if is_bowl and -0.5 * gradient @ move <= TOLERANCE:
+            # Held, gamma goes on to its bound, and T with it.
+            rest = gammas[int(x[0] >= high)] - x[0] if is_held else 0.0
+            return np.array([x[0] + move[0] + rest, x[1] + move[1] - second[0, 1] / bend * rest])
+        # Gamma at most doubles, counted from -1: along the ridge T does so too.
+        reach = np.array([1.0 + max(x[0], 0.0), 1.0])
+        move *= min(1.0, float(np.min(reach / np.maximum(np.abs(move), 1e-300))))
+        if not low <= x[0] + move[0] <= high:  # stop there, at the best T for it
+            inside = (low if move[0] < 0 else high) - x[0]
+            move = np.array([inside, -(gradient[1] + second[0, 1] * inside) / bend])
         x = x + move
     return None
+
+
+def _free_step(gradient: Floats, second: Floats) -> tuple[Floats, bool]:
+    """Return Newton's step, and whether it leads down a bowl.
+
+    Where the loss bends down, it goes along the slope as far as the bend suggests.
+    """
+    curvature, axes = np.linalg.eigh(second)
+    move = -axes @ (axes.T @ gradient / np.maximum(np.abs(curvature), LEAST_CURVATURE))
+    return move, bool(curvature[0] > 0)
+
+
+def _differences(loss: _Loss, x: Floats) -> tuple[float, Floats, Floats]:
+    """Return the loss at `x`, its gradient and its second derivatives, by central differences."""
+    offsets = DIFFERENCE * np.array([-1.0, 0.0, 1.0])
+    f = loss.at(x[0] + offsets, x[1] + offsets)
+    gradient = np.array([f[2, 1] - f[0, 1], f[1, 2] - f[1, 0]]) / (2.0 * DIFFERENCE)
+    mixed = (f[2, 2] - f[2, 0] - f[0, 2] + f[0, 0]) / 4.0
+    twice = 2.0 * f[1, 1]
+    second = np.array([[f[2, 1] - twice + f[0, 1], mixed], [mixed, f[1, 2] - twice + f[1, 0]]])
+    return float(f[1, 1]), gradient, second / DIFFERENCE**2
 
 
 def _nelder_mead(loss: _Loss, start: Floats, gammas: tuple[float, float]) -> JointMinimum:
     from scipy.optimize import minimize
 
-    low, high = gammas
     result = minimize(
         lambda x: float(loss.at(x[0], [x[1]])[0, 0]),
         start,
@@ -142,12 +178,11 @@ def _nelder_mead(loss: _Loss, start: Floats, gammas: tuple[float, float]) -> Joi
         options={"xatol": 1e-7, "fatol": 1e-13, "maxfev": MAX_EVALUATIONS},
     )
     gamma = float(result.x[0])
-    at_bound = low < high and (gamma - low < 1e-6 or high - gamma < 1e-6)
     return JointMinimum(
         gamma,
         loss.temperature * math.exp(float(result.x[1])),
         float(result.fun),
         bool(result.success),
-        at_bound or abs(abs(float(result.x[1])) - MAX_LOG_RATIO) < 1e-6,
+        _is_end(gamma, gammas) or abs(abs(float(result.x[1])) - MAX_LOG_RATIO) < 1e-6,
         loss.n_evaluations,
     )
