@@ -32,8 +32,8 @@ class CurveTables:
     """Curves of `K` classes, padded on the right to one length.
 
     Isotonic: ``count >= 1`` knots are ``<= p``; the curve is linear from knot ``count - 1`` to
-    the next, as the knots begin below 0 and end at infinity. Histogram: ``count`` inner edges are ``< p``,
-    and ``values[count]`` is the frequency.
+    the next, as the knots begin below 0 and end at infinity. Histogram: ``count`` inner edges
+    are ``< p``, and ``values[count]`` is the frequency.
     """
 
     knots: Floats
