@@ -20,9 +20,14 @@ BLOCKS = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
 def test_every_python_block_runs(block, tmp_path):
     script = tmp_path / "block.py"
     script.write_text(block)
-    subprocess.run(
-        [sys.executable, "-W", "error", str(script)], check=True, cwd=tmp_path, capture_output=True
+    done = subprocess.run(
+        [sys.executable, "-W", "error", str(script)],
+        check=False,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
     )
+    assert done.returncode == 0, done.stderr
 
 
 def test_the_demo_prints_the_table_shown(tmp_path):
