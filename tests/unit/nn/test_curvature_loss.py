@@ -72,7 +72,9 @@ def drawn_signs(criterion, model, seed):
 
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize(
-    "loss", [cross_entropy, FocalLoss(2.0), BrierLoss(), DualFocalLoss(1.0)], ids=str
+    "loss",
+    [cross_entropy, FocalLoss(2.0), BrierLoss(), DualFocalLoss(1.0)],
+    ids=["cross-entropy", "focal", "brier", "dual"],
 )
 def test_value_and_gradient_for_given_signs(name, loss):
     model, x, y = problem(name)
