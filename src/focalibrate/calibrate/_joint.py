@@ -1,7 +1,7 @@
 r"""The gamma and temperature that minimise the mean log loss together."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,8 @@ from focalibrate.calibrate._grid import GridEvaluator
 Floats = NDArray[np.float64]
 
 START_GAMMAS = (-0.5, 0.0, 0.5, 1.0, 2.0, 5.0, 10.0)
-START_FACTORS = (0.6, 0.8, 1.0, 1.25, 1.6)
+START_TEMPERATURES = 9
+START_MARGIN = math.log(1.6)
 SAMPLE_ROWS = 1024
 """The first look is at about so many rows, evenly spaced, of at least twice as many."""
 DIFFERENCE = 1e-3
@@ -26,6 +27,8 @@ LEAST_CURVATURE = 1e-9
 MAX_LOG_RATIO = math.log(1e3)
 """T stays within this factor, in logarithms, of that of plain scaling."""
 MAX_EVALUATIONS = 600
+SAME = 0.05
+"""Minima whose gammas differ by less, relative to 1 + gamma, are one."""
 
 
 @dataclass(frozen=True)
@@ -45,9 +48,10 @@ def minimise_jointly(
 ) -> JointMinimum:
     r"""Return the minimum over gamma, within `gammas`, and every T.
 
-    A coarse look around the ray :math:`T = (1+\gamma)\,T_0`, along which the confidence of a
-    binary classifier hardly changes, then Newton's method in :math:`\gamma` and
-    :math:`\log T`, both on a sample first; where that fails Nelder-Mead. T is
+    A coarse look from :math:`T = T_0` to the ray :math:`T = (1+\gamma)\,T_0`, along which the
+    confidence of a binary classifier hardly changes, then Newton's method in :math:`\gamma` and
+    :math:`\log T`, both on a sample first; where that fails Nelder-Mead. The loss may have a
+    second valley, at negative gamma: each that the look shows is followed to its bottom. T is
     relative to the temperature :math:`T_0` of plain scaling, so that scaling the logits scales
     T and nothing else.
 
@@ -61,22 +65,38 @@ def minimise_jointly(
     if rows.n_rows >= 2 * SAMPLE_ROWS:
         thinned = rows.take(thin_rows(rows.n_rows, at_most=SAMPLE_ROWS))
         sample = GridEvaluator(thinned, "nll", 1, evaluate.workers)
-    start = _coarse_minimum(_Loss(sample, temperature), gammas)
-    loss = _Loss(evaluate, temperature)
-    near = _newton(_Loss(sample, temperature), start, gammas) if sample is not evaluate else start
-    x = None if near is None else _newton(loss, near, gammas)
-    if x is not None:
-        gamma, log_t = min(max(float(x[0]), gammas[0]), gammas[1]), float(x[1])
-        value = float(loss.at(gamma, [log_t])[0, 0])
-        return JointMinimum(
-            gamma,
-            temperature * math.exp(log_t),
-            value,
-            True,
-            _is_end(gamma, gammas),
-            loss.n_evaluations,
-        )
-    return _nelder_mead(loss, start, gammas)
+    loss, first_look = _Loss(evaluate, temperature), _Loss(sample, temperature)
+    starts = _coarse_minima(first_look, loss, gammas)
+    minima: list[JointMinimum] = []
+    seen: list[Floats] = []
+    for start in starts:
+        near = start if sample is evaluate else _newton(first_look, start, gammas)
+        near = start if near is None else near
+        if any(_is_same(near, other) for other in seen):
+            continue  # two starts in one valley
+        seen.append(near)
+        x = _newton(loss, near, gammas)
+        if x is not None:
+            minima.append(_minimum(loss, x, gammas))
+    if not minima:
+        return _nelder_mead(loss, starts[0], gammas)
+    return replace(min(minima, key=lambda m: m.loss), n_evaluations=loss.n_evaluations)
+
+
+def _minimum(loss: "_Loss", x: Floats, gammas: tuple[float, float]) -> JointMinimum:
+    gamma, log_t = min(max(float(x[0]), gammas[0]), gammas[1]), float(x[1])
+    return JointMinimum(
+        gamma,
+        loss.temperature * math.exp(log_t),
+        float(loss.at(gamma, [log_t])[0, 0]),
+        True,
+        _is_end(gamma, gammas),
+        loss.n_evaluations,
+    )
+
+
+def _is_same(a: Floats, b: Floats) -> bool:
+    return bool(abs(a[0] - b[0]) <= SAME * (1.0 + abs(b[0])))
 
 
 class _Loss:
@@ -100,15 +120,27 @@ def _is_end(gamma: float, gammas: tuple[float, float]) -> bool:
     return low < high and (gamma - low < 1e-6 or high - gamma < 1e-6)
 
 
-def _coarse_minimum(loss: _Loss, gammas: tuple[float, float]) -> Floats:
+def _coarse_minima(first_look: _Loss, loss: _Loss, gammas: tuple[float, float]) -> list[Floats]:
+    """Return the best point of every valley that a coarse look shows, the lowest first.
+
+    The sample finds a temperature for each gamma; the valleys are those of all rows, as a sample
+    may well miss the deeper of two.
+    """
     starts = sorted({min(max(g, gammas[0]), gammas[1]) for g in START_GAMMAS})
-    shifts = np.log(START_FACTORS)
-    best = []
+    points = []
     for gamma in starts:
-        log_ts = math.log(max(1.0 + gamma, 0.5)) + shifts
-        losses = loss.at(gamma, log_ts)[0]
-        best.append((float(losses.min()), gamma, float(log_ts[losses.argmin()])))
-    return np.array(min(best)[1:])
+        # From no change of T, as where confidence is low, to that of a binary classifier.
+        ends = sorted([0.0, math.log(max(1.0 + gamma, 0.5))])
+        log_ts = np.linspace(ends[0] - START_MARGIN, ends[1] + START_MARGIN, START_TEMPERATURES)
+        log_t = float(log_ts[first_look.at(gamma, log_ts)[0].argmin()])
+        points.append((float(loss.at(gamma, [log_t])[0, 0]), gamma, log_t))
+    profile = [math.inf, *(value for value, _, _ in points), math.inf]
+    valleys = [
+        point
+        for point, before, after in zip(points, profile[:-2], profile[2:], strict=True)
+        if before >= point[0] < after
+    ]
+    return [np.array(point[1:]) for point in sorted(valleys)]
 
 
 def _newton(loss: _Loss, start: Floats, gammas: tuple[float, float]) -> Floats | None:
