@@ -32,7 +32,7 @@ class LazyGroup(click.Group):
         if cmd_name not in self._lazy:
             return super().get_command(ctx, cmd_name)
         # Before NumPy is loaded: the fits have threads of their own, and those of BLAS, spinning
-        # while they wait, take the cores from them. Several times the time on a busy machine.
+        # while they wait, take the cores from them.
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
         module, attribute = self._lazy[cmd_name].target.split(":")
         command: click.Command = getattr(import_module(module), attribute)

@@ -151,8 +151,7 @@ class HessianOperator(LossMatrix):
 
     Numerics:
         The gradient is differentiated by a second backward pass, one for all vectors of a block
-        (`vmap`). Forward-over-reverse gives the same numbers; on a small MLP it took
-        twice the time for 16 vectors and five times for one. Products in the dtype of the
+        (`vmap`). Forward-over-reverse gives the same numbers. Products in the dtype of the
         parameters, float32 or float64; sums over batches in float64. The model is in eval mode
         meanwhile: batch-norm uses its running statistics and dropout is off, without which a
         batch's Hessian would depend on the others in it, or on chance.
