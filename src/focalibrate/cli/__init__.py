@@ -32,6 +32,10 @@ COMMANDS = {
         "focalibrate.cli.evaluate:evaluate_command",
         "Print how honest a file of predictions is.",
     ),
+    "reproduce": LazyCommand(
+        "focalibrate.cli.reproduce:reproduce_command",
+        "Run an experiment of the papers and judge its claims.",
+    ),
     "theory": LazyCommand(
         "focalibrate.cli.theory:theory_command",
         "Check every claim of the papers, now, by numbers.",

@@ -3,6 +3,7 @@
 from typing import Any
 
 import numpy as np
+import torch
 from torch import nn
 
 from focalibrate.data.sets import Dataset
@@ -16,7 +17,10 @@ def build_model(recipe: Recipe, dataset: Dataset) -> nn.Module:
     What the data decide (classes, channels, features, words) is filled in; the rest is the
     recipe's `size`.
     """
-    return build(recipe.model, **(_facts(dataset) | dict(recipe.size)))
+    model = build(recipe.model, **(_facts(dataset) | dict(recipe.size)))
+    if dataset.kind == "image":  # a sixth faster on a CPU, with inputs that lie the same way
+        model = model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    return model
 
 
 def _facts(dataset: Dataset) -> dict[str, Any]:

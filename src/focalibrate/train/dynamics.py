@@ -37,7 +37,8 @@ class Dynamics:
             nll, entropy, p_true (each also ``_correct`` and ``_incorrect``; nan where there are
             none), error, ece, adaptive_ece, reliability ``[E, 3, 15]`` (count, sum of confidence,
             number correct) and gradient_histogram ``[E, 62]`` over `GRADIENT_EDGES` (norms of the
-            last layer's gradient of each example); and loss, lr, weight_norm.
+            last layer's gradient of each example); and loss, lr, weight_norm. Nan where a split
+            was not looked at.
     """
 
     arrays: Mapping[str, NDArray[Any]] = field(default_factory=dict)
@@ -130,6 +131,15 @@ def split_figures(name: str, seen: Evaluated) -> dict[str, Any]:
     figures["reliability"] = np.stack([table.count, table.confidence_sum, table.correct_sum])
     figures["gradient_histogram"] = np.histogram(seen.gradient_norms, GRADIENT_EDGES)[0]
     return {f"{name}_{figure}": value for figure, value in figures.items()}
+
+
+def unseen_figures(name: str, *, like: Mapping[str, Any]) -> dict[str, Any]:
+    """Return nan for the figures of a split not looked at, shaped as those of validation."""
+    return {
+        name + key.removeprefix("validation"): np.full_like(value, math.nan, dtype=np.float64)
+        for key, value in like.items()
+        if key.startswith("validation_")
+    }
 
 
 def weight_norm(model: nn.Module) -> float:

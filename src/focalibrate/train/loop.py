@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
+from focalibrate._check import check_count
 from focalibrate.data.sets import Dataset, Split, load
 from focalibrate.models import TreeBatch, TreeLSTM
 from focalibrate.nn import CurvatureRegularisedLoss
@@ -37,6 +38,7 @@ from focalibrate.train.dynamics import (
     Evaluated,
     evaluate,
     split_figures,
+    unseen_figures,
     weight_norm,
 )
 from focalibrate.train.recipe import Recipe
@@ -87,6 +89,7 @@ def train(
     dataset: Dataset | None = None,
     directory: str | Path | None = None,
     device: str = "cpu",
+    look_every: int = 1,
     checkpoint_seconds: float = CHECKPOINT_SECONDS,
     progress: Callable[[Tick], None] | None = None,
 ) -> Run:
@@ -104,6 +107,9 @@ def train(
         dataset: examples; `focalibrate.data.sets.load` of the recipe's name when None.
         directory: where that looks for files.
         device: of torch.
+        look_every: epochs between two looks at the training and test examples, whose figures are
+            nan between; the validation examples are seen after every epoch, all after the last.
+            The weights do not depend on it.
         checkpoint_seconds: least time between two checkpoints.
         progress: called after every step and every epoch.
 
@@ -112,6 +118,7 @@ def train(
         OSError: where a file cannot be written; the checkpoint before is whole.
     """
     out = Path(out)
+    check_count(look_every, name="look_every")
     if dataset is None:
         dataset = load(
             recipe.dataset,
@@ -122,6 +129,7 @@ def train(
     check_dataset(dataset)
     with joined_ranks(recipe) as ranks, torch.random.fork_rng():
         loop = _Loop(recipe, dataset, ranks=ranks, out=out, device=device)
+        loop.look_every = look_every
         loop.checkpoint_seconds = checkpoint_seconds
         loop.report = progress
         return loop.run()
@@ -130,6 +138,7 @@ def train(
 class _Loop:
     """A run in progress."""
 
+    look_every: int
     checkpoint_seconds: float
     report: Callable[[Tick], None] | None
 
@@ -268,11 +277,16 @@ class _Loop:
             "lr": self.recipe.lr_at(epoch),
             "weight_norm": weight_norm(self.model),
         }
+        is_due = (epoch + 1) % self.look_every == 0 or epoch + 1 == self.recipe.epochs
         for name, split in splits.items():
+            if name != "validation" and not is_due:
+                continue
             seen = self.seen[name] = evaluate(self.model, self.feed, split, self.objective)
             if not np.isfinite(seen.logits).all():
                 raise self._nan(epoch, last_rows, f"the output on the {name} examples")
             figures |= split_figures(name, seen)
+        for name in splits:
+            figures = unseen_figures(name, like=figures) | figures
         judged = self.seen["validation"]
         self.objective.end_epoch(torch.from_numpy(judged.logits), torch.from_numpy(judged.labels))
         self.dynamics = self.dynamics.extended(figures)

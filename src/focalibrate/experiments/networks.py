@@ -1,0 +1,113 @@
+"""The networks the experiments on real data train, at each scale."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Literal
+
+from focalibrate.experiments.experiment import Scale
+
+if TYPE_CHECKING:
+    from focalibrate.train import Recipe
+
+Problem = Literal["cifar10", "fashion_mnist", "20newsgroups", "sst_binary"]
+PROBLEMS: tuple[Problem, ...] = ("cifar10", "fashion_mnist", "20newsgroups", "sst_binary")
+LOSSES: Mapping[str, Mapping[str, Any]] = {
+    "ce": {},
+    "ls": {"label_smoothing": 0.1},
+    "brier": {"loss": "brier"},
+    "mmce": {"loss": "mmce"},
+    "fl1": {"gamma": 1.0},
+    "fl2": {"gamma": 2.0},
+    "fl3": {"gamma": 3.0},
+    "fl5": {"gamma": 5.0},
+    "fl7": {"gamma": 7.0},
+    "flsd53": {"gamma": "flsd-53"},
+    "adafocal": {"gamma": "adafocal"},
+}
+"""Fields of a recipe by the papers' short names; the weight of MMCE is the problem's."""
+SHOWN = {
+    "ce": "CE",
+    "ls": "LS-0.1",
+    "brier": "Brier",
+    "mmce": "MMCE",
+    "fl1": "FL-1",
+    "fl2": "FL-2",
+    "fl3": "FL-3",
+    "fl5": "FL-5",
+    "fl7": "FL-7",
+    "flsd53": "FLSD-53",
+    "adafocal": "AdaFocal",
+}
+GAMMA = {"ce": 0.0, "fl1": 1.0, "fl2": 2.0, "fl3": 3.0, "fl5": 5.0, "fl7": 7.0}
+"""The losses that are the focal loss with one exponent."""
+MMCE_WEIGHT: Mapping[Problem, float] = {
+    "cifar10": 2.0,
+    "fashion_mnist": 2.0,
+    "20newsgroups": 8.0,
+    "sst_binary": 8.0,
+}
+
+
+def network_recipe(problem: Problem, loss: str, *, seed: int, scale: Scale) -> "Recipe":
+    """Return the recipe of one network of the pool.
+
+    Full size is paper 002's protocol; reduced is what two cores train in minutes. The reduced
+    image nets see 10,000 images without augmentation and, as those are few, in batches of 64
+    with one step of the learning rate: what makes them fit their training examples, and so
+    overconfident, within the epochs there are.
+    """
+    base = _BASES[scale](problem)
+    fields = dict(LOSSES[loss])
+    if fields.get("loss") == "mmce":
+        fields["mmce_weight"] = MMCE_WEIGHT[problem]
+    return replace(base, seed=seed, **fields)
+
+
+def _full(problem: Problem) -> "Recipe":
+    from focalibrate.train.named import CIFAR, NEWSGROUPS, TREES
+
+    fashion = replace(CIFAR, dataset="fashion_mnist", model="resnet20", augmentation="none")
+    return {
+        "cifar10": CIFAR,
+        "fashion_mnist": fashion,
+        "20newsgroups": NEWSGROUPS,
+        "sst_binary": TREES,
+    }[problem]
+
+
+def _reduced(problem: Problem) -> "Recipe":
+    full = _full(problem)
+    few: dict[Problem, dict[str, Any]] = {
+        "cifar10": {
+            "model": "resnet8",
+            "augmentation": "none",
+            "fraction": 10 / 45,
+            "epochs": 24,
+            "batch": 64,
+            "milestones": (0.36,),
+        },
+        "fashion_mnist": {
+            "model": "mlp",
+            "size": (("hidden", (100, 100)),),
+            "fraction": 1 / 6,
+            "epochs": 40,
+            "batch": 64,
+            "lr": 0.05,
+            "milestones": (0.5,),
+        },
+        "20newsgroups": {"epochs": 8},
+        "sst_binary": {"epochs": 8},
+    }
+    short = replace(full, **few[problem])
+    return replace(short, scale=round(short.epochs / full.epochs, 4))
+
+
+def _smallest(problem: Problem) -> "Recipe":
+    """Return a run of a second on generated examples, whatever the problem."""
+    from focalibrate.train.named import LINE
+
+    del problem
+    return replace(LINE, size=(("hidden", (16,)),), epochs=4, fraction=0.1, scale=0.01)
+
+
+_BASES = {"full": _full, "reduced": _reduced, "smallest": _smallest}
