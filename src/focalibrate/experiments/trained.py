@@ -1,7 +1,7 @@
 """Trained networks that experiments share: trained once, found again by their recipe."""
 
 import json
-import time
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from focalibrate.data import atomic_path
 from focalibrate.experiments.experiment import Places
 
 if TYPE_CHECKING:
@@ -17,6 +16,9 @@ if TYPE_CHECKING:
 
 LOOK_EVERY = 4
 """Epochs between two looks at all of the test examples."""
+CLOCKS = ("time.json", "seconds.json")
+"""Files that tell how long training took; the second, of folders made before there was a first,
+only of its last uninterrupted stretch."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +34,7 @@ class Trained:
     dynamics: dict[str, NDArray[np.float64]]
     """as `focalibrate.train.Dynamics.arrays`"""
     seconds: float
-    """of the last uninterrupted stretch of training"""
+    """of training, as time.json of the folder says; nan where nothing does"""
 
 
 def trained(recipe: "Recipe", places: Places) -> Trained:
@@ -41,20 +43,23 @@ def trained(recipe: "Recipe", places: Places) -> Trained:
     Interrupted, it goes on at its checkpoint. Needs torch to train, not to look up.
     """
     folder = places.trained / recipe.key
-    clock = folder / "seconds.json"
-    if not (folder / "model.pt").exists() or not clock.exists():
+    if not (folder / "model.pt").exists() or not any((folder / name).exists() for name in CLOCKS):
         from focalibrate.train import train
 
-        started = time.perf_counter()
         train(recipe, out=folder, directory=places.data, look_every=LOOK_EVERY)
-        spent = time.perf_counter() - started
-        with atomic_path(clock, force=True) as path:
-            path.write_text(json.dumps({"seconds": round(spent, 1)}) + "\n")
     parts = {}
     for part in ("val", "test"):
         with np.load(folder / f"{part}.npz") as found:
             parts[part] = (found["logits"], found["labels"])
     with np.load(folder / "dynamics.npz") as found:
         dynamics = {name: found[name] for name in found.files}
-    seconds = float(json.loads(clock.read_text())["seconds"])
-    return Trained(folder, *parts["val"], *parts["test"], dynamics, seconds)
+    return Trained(folder, *parts["val"], *parts["test"], dynamics, _seconds(folder))
+
+
+def _seconds(folder: Path) -> float:
+    for name in CLOCKS:
+        if (folder / name).exists():
+            spent = json.loads((folder / name).read_text())["seconds"]
+            if spent is not None:
+                return float(spent)
+    return math.nan

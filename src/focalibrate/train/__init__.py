@@ -1,12 +1,13 @@
 """Training by recipe: what, how, what was seen, and going on after a kill (needs torch)."""
 
 from focalibrate.train.checkpoint import CheckpointError
-from focalibrate.train.curvature import run_curvature
+from focalibrate.train.curvature import run_curvature, run_hessian
 from focalibrate.train.dynamics import Dynamics, Evaluated
-from focalibrate.train.loop import NanLossError, Run, Tick, train
+from focalibrate.train.loop import train
 from focalibrate.train.many import Copy, train_many
 from focalibrate.train.named import NAMED, named_recipe, scaled
 from focalibrate.train.recipe import Recipe
+from focalibrate.train.run import NanLossError, Run, Tick
 from focalibrate.train.toml import read_recipe, recipe_toml, with_settings, write_recipe
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "read_recipe",
     "recipe_toml",
     "run_curvature",
+    "run_hessian",
     "scaled",
     "train",
     "train_many",

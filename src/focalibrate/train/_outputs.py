@@ -1,24 +1,25 @@
 """The folder of a run."""
 
 import json
+import math
 import platform
+from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
 import torch
-from torch import nn
 
 from focalibrate.data.atomic import atomic_path
-from focalibrate.data.sets import Dataset
 from focalibrate.train.checkpoint import CheckpointError, clear_leftovers, write_tensors
-from focalibrate.train.dynamics import Dynamics, Evaluated
 from focalibrate.train.recipe import Recipe
+from focalibrate.train.run import Run
 from focalibrate.train.toml import read_recipe, write_recipe
 
 RECIPE = "recipe.toml"
 FILES = (RECIPE, "versions.json", "checkpoint.pt", "dynamics.npz", "dynamics.json")
-FINISHED = ("val.npz", "test.npz", "model.pt")
+TIME = "time.json"
+FINISHED = ("val.npz", "test.npz", TIME, "model.pt")
 
 
 def claim_run(out: Path, recipe: Recipe) -> None:
@@ -67,18 +68,14 @@ def versions() -> dict[str, str | int]:
     }
 
 
-def write_results(
-    out: Path,
-    dataset: Dataset,
-    model: nn.Module,
-    dynamics: Dynamics,
-    validation: Evaluated,
-    test: Evaluated,
-) -> None:
-    """Write dynamics, logits and weights, each file whole or not at all."""
-    dynamics.save(out)
-    names = np.array(dataset.class_names)
-    for name, seen in (("val.npz", validation), ("test.npz", test)):
-        with atomic_path(out / name, force=True) as path:
+def write_results(run: Run, class_names: Sequence[str]) -> None:
+    """Write dynamics, logits, time and weights, each file whole or not at all."""
+    run.dynamics.save(run.folder)
+    names = np.array(class_names)
+    for name, seen in (("val.npz", run.validation), ("test.npz", run.test)):
+        with atomic_path(run.folder / name, force=True) as path:
             np.savez(path, logits=seen.logits, labels=seen.labels, class_names=names)
-    write_tensors(out / "model.pt", model.state_dict())
+    seconds = round(run.seconds, 1) if math.isfinite(run.seconds) else None
+    with atomic_path(run.folder / TIME, force=True) as path:
+        path.write_text(json.dumps({"seconds": seconds}) + "\n")
+    write_tensors(run.folder / "model.pt", run.model.state_dict())

@@ -1,6 +1,7 @@
 """The state of a run on disk: whole or not at all, and never of another run."""
 
 import io
+import math
 import pickle
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -41,6 +42,8 @@ class Progress:
     dynamics: dict[str, Tensor] = field(default_factory=dict)
     best: dict[str, Tensor] = field(default_factory=dict)
     """weights of the best epoch so far, where the recipe keeps those"""
+    seconds: float = 0.0
+    """spent so far; work that an interruption undid is not in it"""
 
 
 def save_checkpoint(path: Path, progress: Progress, *, recipe: Recipe, data: str) -> None:
@@ -97,6 +100,7 @@ def load_checkpoint(path: Path, *, recipe: Recipe, data: str) -> Progress:
             f"{path}: was made with other training examples ({record['data']}, now {data}). Name "
             "the same --data as before, or another folder with -o."
         )
+    record = {"seconds": math.nan, **record}  # which older checkpoints do not tell
     return Progress(**{name: record[name] for name in vars(Progress())})
 
 
