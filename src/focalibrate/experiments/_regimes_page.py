@@ -92,9 +92,9 @@ def figure_1(rows: Rows) -> Chart:
     at, tau_over = rows.curve("thresholds", "tau_over")
     _, tau_under = rows.curve("thresholds", "tau_under")
     moving = [
+        Series(at, tau_under, "ambiguous", low=tau_over, high=tau_under, color=4),
         Series(at, tau_over, "τ_oc", color=1),
         Series(at, tau_under, "τ_uc", color=0),
-        Series(at, tau_under, low=tau_over, high=tau_under, color=4, style="dashed"),
     ]
     return Chart(
         "figure-1",
@@ -138,16 +138,18 @@ def figure_2(rows: Rows) -> Chart:
 
 def few_classes(rows: Rows) -> Chart:
     """Return overconfidence with few classes, over the exponents."""
+    curves = {k: rows.curve(f"footnote K={k}", "fall") for k in FOOTNOTE_CLASSES}
+    floor = -max(float(y.max()) for _, y in curves.values())  # what lies deeper is no matter
     lines = [
-        Series(*rows.curve(f"footnote K={k}", "fall"), label=f"K={k}", color=i)
-        for i, k in enumerate(FOOTNOTE_CLASSES)
+        Series(x[y >= floor], y[y >= floor], f"K={k}", color=i)
+        for i, (k, (x, y)) in enumerate(curves.items())
     ]
     zero = Series([1e-3, 10.0], [0.0, 0.0], style="dashed", color=6)
     return Chart(
         "few-classes",
         "Overconfidence with few classes: K - 1 tied classes above one of probability 0.01. Above "
-        "the dashed line Ψ lowers the top probability: for four classes up to about γ*(1/3), for "
-        "five up to γ*(1/4), where footnote 2 of paper 000 names 0.03.",
+        "the dashed line Ψ lowers the top probability. The rarer the last class, the nearer the "
+        "crossing comes to γ*(1/(K - 1)); footnote 2 of paper 000 names 0.03 for five classes.",
         (Panel("K - 1 tied classes", "γ", "max q - max Ψ(q)", [*lines, zero], log_x=True),),
         columns=1,
     )
