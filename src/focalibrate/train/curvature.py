@@ -4,14 +4,16 @@ from pathlib import Path
 from typing import Literal
 
 import torch
+from torch import nn
 
 from focalibrate.curvature import CurvatureReport, curvature_report
 from focalibrate.data.sets import Dataset, Split, load
-from focalibrate.nn import HessianOperator
+from focalibrate.nn import FocalLoss, HessianOperator
 from focalibrate.train._inputs import Feed
 from focalibrate.train._models import build_model
 from focalibrate.train._objective import Objective
 from focalibrate.train.loop import DATA_SEED
+from focalibrate.train.recipe import Recipe
 from focalibrate.train.toml import read_recipe
 
 CHUNK = 256
@@ -42,6 +44,35 @@ def run_curvature(
     Raises:
         ValueError: if the folder holds no finished run, or its data cannot be found.
     """
+    operator = run_hessian(
+        run, split=split, dataset=dataset, directory=directory, max_examples=max_examples
+    )
+    return curvature_report(operator, n_vectors=n_vectors, seed=seed)
+
+
+def run_hessian(
+    run: str | Path,
+    *,
+    split: Literal["train", "validation"] = "validation",
+    dataset: Dataset | None = None,
+    directory: str | Path | None = None,
+    max_examples: int | None = None,
+    gamma: float | None = None,
+) -> HessianOperator:
+    """Return the Hessian of a run's mean loss, by its products.
+
+    Args:
+        run: folder that `train` filled.
+        split: the examples the loss is taken over.
+        dataset: examples; those of the run's recipe when None.
+        directory: where the data sets are looked for.
+        max_examples: take only the first so many, for a large split.
+        gamma: take the focal loss of this exponent, 0 for cross-entropy, instead of the loss
+            the run was trained by.
+
+    Raises:
+        ValueError: if the folder holds no finished run, or its data cannot be found.
+    """
     run = Path(run)
     for name in ("recipe.toml", "model.pt"):
         if not (run / name).is_file():
@@ -56,13 +87,18 @@ def run_curvature(
     with torch.random.fork_rng():
         model = build_model(recipe, dataset)
     model.load_state_dict(torch.load(run / "model.pt", weights_only=True))
-    objective = Objective(recipe)
-    objective.start_epoch(recipe.epochs - 1)
     chosen: Split = dataset.train if split == "train" else dataset.validation
     batches = []
     for inputs, labels in Feed(dataset).chunks(chosen, CHUNK):
         batches.append((inputs, labels))
         if max_examples is not None and len(batches) * CHUNK >= max_examples:
             break
-    operator = HessianOperator(model, objective.module, batches)
-    return curvature_report(operator, n_vectors=n_vectors, seed=seed)
+    return HessianOperator(model, _loss(recipe, gamma), batches)
+
+
+def _loss(recipe: Recipe, gamma: float | None) -> nn.Module:
+    if gamma is not None:
+        return FocalLoss(gamma, reduction="sum")
+    objective = Objective(recipe)
+    objective.start_epoch(recipe.epochs - 1)
+    return objective.module

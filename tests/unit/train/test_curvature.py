@@ -4,7 +4,14 @@ import torch
 from numpy.testing import assert_allclose
 
 from focalibrate.data.sets import load
-from focalibrate.train import named_recipe, run_curvature, scaled, train, with_settings
+from focalibrate.train import (
+    named_recipe,
+    run_curvature,
+    run_hessian,
+    scaled,
+    train,
+    with_settings,
+)
 from focalibrate.train._inputs import Feed
 from focalibrate.train.loop import DATA_SEED
 
@@ -36,3 +43,27 @@ def test_a_linear_run_has_the_curvature_of_its_dense_hessian(tmp_path):
 def test_a_folder_without_a_model_is_named(tmp_path):
     with pytest.raises(ValueError, match=r"holds no recipe\.toml, so that it is no finished run"):
         run_curvature(tmp_path)
+
+
+def test_the_hessian_of_another_loss_is_that_of_a_run_trained_by_it(tmp_path):
+    recipe = with_settings(scaled(named_recipe("e7-fl1"), 0.02), ["epochs=2"])
+    train(recipe, out=tmp_path / "run")
+    own = run_hessian(tmp_path / "run")
+    vector = np.arange(own.size, dtype=np.float64)
+    same = run_hessian(tmp_path / "run", gamma=1.0).matvec(vector)
+    plain = run_hessian(tmp_path / "run", gamma=0.0)
+    assert_allclose(same, own.matvec(vector), rtol=1e-6)
+    assert_allclose(plain.loss_value(), _cross_entropy(plain), rtol=1e-5)
+    assert not np.allclose(plain.matvec(vector), same, rtol=1e-2)
+
+
+def _cross_entropy(hessian):
+    with torch.no_grad():
+        return float(
+            np.mean(
+                [
+                    torch.nn.functional.cross_entropy(hessian.model(x), y)
+                    for x, y in hessian.batches
+                ]
+            )
+        )
