@@ -86,31 +86,40 @@ class CurvatureRegularisedLoss(nn.Module):
         parameters = select_parameters(model, self.parameter_names)
         losses, traces = [], []
         for _ in range(self.n_vectors):
-            directions = {id(p): self._signs(p) for p in parameters.values()}
+            directions = {id(p): random_signs(p, self.generator) for p in parameters.values()}
             step = next(iter(parameters.values())).new_zeros((), requires_grad=True)
             with AlongRay(directions, step):
                 logits = call_model(model, {}, inputs)
             loss = self.base_loss(logits, labels)
-            (slope,) = torch.autograd.grad(loss, step, create_graph=True)
-            traces.append(_derivative(slope, step))
+            traces.append(curvature_along(loss, step))
             losses.append(loss)
         return torch.stack(losses).mean() + self.tau * torch.stack(traces).mean()
-
-    def _signs(self, parameter: Tensor) -> Tensor:
-        """Return random signs like `parameter`, eight from each random byte."""
-        n_bytes = -(-parameter.numel() // 8)
-        drawn = torch.randint(0, 256, (n_bytes,), generator=self.generator)
-        signs = SIGNS_OF_BYTE.index_select(0, drawn).flatten()[: parameter.numel()]
-        return signs.view(parameter.shape).to(parameter)
 
     def extra_repr(self) -> str:
         """Show the arguments."""
         return f"tau={self.tau}, n_vectors={self.n_vectors}, parameters={self.parameter_names}"
 
 
-def _derivative(slope: Tensor, step: Tensor) -> Tensor:
-    """Return the derivative of `slope` in `step`, 0 where it does not depend on it."""
+def random_signs(parameter: Tensor, generator: torch.Generator | None = None) -> Tensor:
+    """Return random signs like `parameter`, eight from each random byte."""
+    n_bytes = -(-parameter.numel() // 8)
+    drawn = torch.randint(0, 256, (n_bytes,), generator=generator)
+    signs = SIGNS_OF_BYTE.index_select(0, drawn).flatten()[: parameter.numel()]
+    return signs.view(parameter.shape).to(parameter)
+
+
+def curvature_along(losses: Tensor, step: Tensor) -> Tensor:
+    r"""Return :math:`v^\top Hv` of each loss: its second derivative in its own `step`.
+
+    Args:
+        losses: one number, or ``[R]`` of R models that share nothing.
+        step: :math:`\epsilon` of each, of the same shape, as `AlongRay` was given it.
+
+    Returns:
+        Like `step`, differentiable; 0 where a loss does not depend on its step twice.
+    """
+    (slope,) = torch.autograd.grad(losses.sum(), step, create_graph=True)
     if not slope.requires_grad:
         return torch.zeros_like(slope)
-    answer = torch.autograd.grad(slope, step, create_graph=True, allow_unused=True)[0]
+    answer = torch.autograd.grad(slope.sum(), step, create_graph=True, allow_unused=True)[0]
     return torch.zeros_like(slope) if answer is None else answer

@@ -6,9 +6,10 @@ import torch
 from numpy.testing import assert_allclose
 from torch.testing import assert_close
 
+from focalibrate.data.sets import Dataset, Split
 from focalibrate.losses import by_sample, focal_loss
 from focalibrate.train import Recipe, train, train_many
-from focalibrate.train.many import _Stack, focal_and_gradient
+from focalibrate.train._stack import Stack, focal_and_gradient
 
 MLP = Recipe(
     dataset="made", model="mlp", size={"hidden": [16]}, epochs=3, batch=64, lr=0.05, momentum=0.9
@@ -50,6 +51,66 @@ def test_brier_copies_end_where_separate_runs_end(tmp_path, table):
     assert_allclose(copies[1].validation_logits, alone.validation.logits, atol=1e-4)
 
 
+PENALISED = {
+    "cross-entropy": ("table", MLP),
+    "images": ("images", MLP),
+    "cnn": ("images", replace(MLP, model="tiny_cnn", size=())),
+    "focal": ("table", replace(MLP, gamma=2.0, weight_decay=5e-4)),
+    "by sample": ("table", replace(MLP, gamma="flsd-53")),
+    "brier": ("table", replace(MLP, loss="brier")),
+    "sum": ("table", replace(MLP, reduction="sum", lr=0.0005)),
+    "clipped": ("table", replace(MLP, clip=0.5, label_smoothing=0.1)),
+}
+
+
+@pytest.mark.parametrize("name", PENALISED)
+def test_penalised_copies_end_where_separate_runs_end(tmp_path, request, name):
+    kind, recipe = PENALISED[name]
+    dataset = request.getfixturevalue(kind)
+    traces = (0.0, 1e-4, 1e-2)
+    copies = train_many(recipe, seeds=(0, 7), trace_weights=traces, dataset=dataset)
+    assert [(c.recipe.seed, c.recipe.trace_weight) for c in copies[:4]] == [
+        *((0, trace) for trace in traces),
+        (7, 0.0),
+    ]
+    for i in (0, 2, 4):
+        alone = train(copies[i].recipe, out=tmp_path / str(i), dataset=dataset)
+        state = alone.model.state_dict()
+        for key, weight in copies[i].weights.items():
+            assert_close(weight, state[key], rtol=1e-3, atol=5e-5)
+        assert_allclose(copies[i].loss, alone.dynamics.arrays["loss"], rtol=1e-4)
+    assert not torch.allclose(copies[4].weights["last.weight"], copies[5].weights["last.weight"])
+
+
+def test_each_seed_may_have_its_own_split(tmp_path, table):
+    turned = Dataset(
+        "made",
+        Split(table.train.inputs[::-1].copy(), table.train.labels[::-1].copy()),
+        table.test,
+        Split(table.validation.inputs[:50], table.validation.labels[:50]),
+        table.n_classes,
+        table.class_names,
+        table.kind,
+    )
+    own = {3: table, 5: turned}
+    short = replace(MLP, epochs=1)  # rounding grows with the steps, as rectifiers switch
+    copies = train_many(short, seeds=(3, 5), gammas=(0.0, 2.0), dataset=own)
+    for copy in copies:
+        data = own[copy.recipe.seed]
+        alone = train(copy.recipe, out=tmp_path / copy.recipe.key, dataset=data)
+        assert_allclose(copy.loss, alone.dynamics.arrays["loss"], rtol=1e-4)
+        assert_allclose(copy.validation_logits, alone.validation.logits, atol=1e-3)
+        assert_allclose(copy.test_logits, alone.test.logits, atol=1e-3)
+
+
+def test_splits_of_seeds_must_be_there_and_of_one_shape(table):
+    with pytest.raises(ValueError, match=r"one of every seed, has none of 2"):
+        train_many(MLP, seeds=(1, 2), dataset={1: table})
+    fewer = replace(table, train=Split(table.train.inputs[:, :60], table.train.labels))
+    with pytest.raises(ValueError, match=r"\(900, 64\) of 10 classes and \(900, 60\)"):
+        train_many(MLP, seeds=(1, 2), dataset={1: table, 2: fewer})
+
+
 @pytest.mark.parametrize("gamma", [0.0, 0.5, 2.0, 5.0])
 @pytest.mark.parametrize("scale", [1.0, 30.0, 1e3])
 def test_the_closed_gradient_is_that_of_autograd(gamma, scale):
@@ -72,14 +133,14 @@ def test_policies_by_sample_are_looked_up():
 
 def test_a_copy_that_diverges_leaves_the_others_alone(table, monkeypatch):
     calm = train_many(MLP, seeds=(0, 1), dataset=table)
-    step = _Stack._step
+    step = Stack._plain
 
     def spoiled(self, *arguments):
         with torch.no_grad():
             self.weights["last.weight"][1] = torch.nan
         return step(self, *arguments)
 
-    monkeypatch.setattr(_Stack, "_step", spoiled)
+    monkeypatch.setattr(Stack, "_plain", spoiled)
     copies = train_many(MLP, seeds=(0, 1), dataset=table)
     assert_allclose(copies[0].test_logits, calm[0].test_logits, atol=1e-5)
     assert np.isnan(copies[1].loss).all()
@@ -90,8 +151,11 @@ def test_a_copy_that_diverges_leaves_the_others_alone(table, monkeypatch):
     [
         ({"loss": "mmce", "mmce_weight": 2.0}, r"`loss` must be 'focal' .* Call `train`"),
         ({"gamma": "adafocal"}, r"`loss` must be 'focal' \(not adafocal\)"),
-        ({"precision": "bfloat16"}, r"`precision` float32 and `keep` last for many copies"),
-        ({"keep": "best"}, r"got 0, float32 and best"),
+        (
+            {"precision": "bfloat16"},
+            r"must be float32 and `keep` last for many copies",
+        ),
+        ({"keep": "best"}, r"got float32 and best"),
         ({"model": "resnet8", "size": ()}, r"without batch-norm and dropout"),
     ],
 )
