@@ -1,6 +1,5 @@
-"""Published outputs of real models: every set beside the checkout, and the table of the docs."""
+"""Published outputs of real models: every set beside the checkout, and the committed rows."""
 
-import csv
 import re
 import warnings
 from pathlib import Path
@@ -17,47 +16,27 @@ from focalibrate.calibrate import (
     fit_focal_temperature,
     fit_temperature,
 )
-from focalibrate.experiments.published_logits import TRAINED_GAMMA, halves, main, read_sets
+from focalibrate.experiments.experiment import Places
+from focalibrate.experiments.logit_sets import SETS, halves, read_set
+from focalibrate.experiments.published_logits import TRAINED_GAMMA, run, tasks
+from focalibrate.experiments.reproduce import read_rows
 from focalibrate.metrics import adaptive_ece, ece, error_rate, nll
 
-NAMES = [
-    "agnews_gpt2",
-    "cifar100_densenetbc100_netcal",
-    "cifar100_lenet5_netcal",
-    "cifar100_resnet20",
-    "cifar100_vgg19_bn",
-    "cifar10_crossval_cleanlab",
-    "cifar10_lenet5_netcal",
-    "cifar10_repvgg_a2",
-    "cifar10_resnet20",
-    "cifar10_resnet20_akamaster",
-    "cifar10_resnet32_akamaster",
-    "cifar10_resnet50_focalrepo_aigen",
-    "cifar10_resnet50_psrcal",
-    "cifar10_wrn16-4_netcal",
-    "iemocap_emotion_final_psrcal",
-    "imdb_crossval_cleanlab",
-]
-TABLE = Path(__file__).parents[2] / "results" / "published-logits" / "table.csv"
+NAMES = list(SETS)
+ROWS = Path(__file__).parents[2] / "results" / "published-logits" / "rows.csv"
 
 
 @pytest.fixture(scope="module")
 def folder(shared):
-    found = shared / "data" / "logits"
-    if not found.is_dir():
-        pytest.skip(f"no published logits at {found}")
+    found = shared / "data"
+    if not (found / "logits").is_dir():
+        pytest.skip(f"no published logits in {found}")
     return found
 
 
 @pytest.fixture(scope="module")
-def sets(folder):
-    return {one.name: one for one in read_sets(folder)}
-
-
-@pytest.fixture(scope="module")
-def table():
-    with TABLE.open(encoding="utf-8", newline="") as file:
-        return {(row["set"], row["method"]): row for row in csv.DictReader(file)}
+def committed():
+    return {(row.recipe, row.metric): row.value for row in read_rows(ROWS)}
 
 
 @pytest.fixture(scope="module")
@@ -69,13 +48,13 @@ def stated(shared):
     return {name: tuple(map(float, rest)) for name, *rest in re.findall(line, text)}
 
 
-def test_every_set_that_has_scores_is_read(sets):
-    assert sorted(sets) == sorted(NAMES)
-    assert {one.split for one in sets.values()} == {
-        "val and test",
-        "halves of all",
-        "halves of test",
-    }
+def test_every_set_that_has_scores_is_named(folder):
+    usable = set()
+    for path in (folder / "logits").glob("*.npz"):
+        with np.load(path) as arrays:
+            if any(key.endswith(("_logits", "_probs")) for key in arrays.files):
+                usable.add(path.stem)
+    assert set(NAMES) == usable
 
 
 def test_the_halves_are_disjoint_and_complete():
@@ -84,17 +63,17 @@ def test_the_halves_are_disjoint_and_complete():
     assert_array_equal(first, halves(7)[0])
 
 
-def exponents(one, table):
-    """The whole grid for small sets; for large ones cross-entropy's and the one of the table."""
+def exponents(one, committed):
+    """The whole grid for small sets; for large ones cross-entropy's and the committed one."""
     if one.fit_logits.size < 30_000:
         return GAMMAS_003
-    found = re.search(r"gamma=(\S+),", table[one.name, "FTS"]["calibrator"])
-    return tuple(sorted({0.0, 1.0, float(found[1])}))
+    return tuple(sorted({0.0, 1.0, committed[one.name, "FTS γ"]}))
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_method_on(name, sets, table, stated):
-    one = sets[name]
+def test_every_method_on(name, folder, committed, stated):
+    one = read_set(name, folder)
+    assert one.checksum == SETS[name]
     fit_rows = one.fit_logits, one.fit_labels
     raw = Identity().probs(one.fit_logits)
     by_nll, nll_report = fit_temperature(*fit_rows, return_report=True)
@@ -104,7 +83,7 @@ def test_every_method_on(name, sets, table, stated):
             *fit_rows, criterion="adaptive_ece", return_report=True
         )
         focal, focal_report = fit_focal_temperature(
-            *fit_rows, gammas=exponents(one, table), return_report=True
+            *fit_rows, gammas=exponents(one, committed), return_report=True
         )
         focal_nll, focal_nll_report = fit_focal_temperature(
             *fit_rows, criterion="nll", search="continuous", return_report=True
@@ -128,41 +107,29 @@ def test_every_method_on(name, sets, table, stated):
     for method, calibrator in found.items():
         probs = calibrator.probs(one.test_logits)
         assert_array_equal(probs.argmax(axis=1), predicted)
-        row = table[name, method]
         for metric, column in ((ece, "ece"), (adaptive_ece, "adaptive_ece"), (nll, "nll")):
-            assert_allclose(metric(probs, one.test_labels), float(row[column]), atol=2e-5)
-        assert_allclose(error_rate(probs, one.test_labels), float(row["error"]), atol=1e-6)
+            want = committed[name, f"{method} {column}"]
+            assert_allclose(metric(probs, one.test_labels), want, atol=2e-5)
+        want = committed[name, f"{method} error"]
+        assert_allclose(error_rate(probs, one.test_labels), want, atol=1e-6)
 
     if name in stated:
         temperature, before, after = stated[name]
         assert round(by_nll.temperature, 3) == temperature
-        assert_allclose(100 * float(table[name, "raw"]["ece"]), before, atol=0.006)
-        assert_allclose(100 * float(table[name, "TS_NLL"]["ece"]), after, atol=0.006)
+        assert_allclose(100 * committed[name, "raw ece"], before, atol=0.006)
+        assert_allclose(100 * committed[name, "TS_NLL ece"], after, atol=0.006)
 
 
 def test_the_notes_state_most_sets(stated):
     assert len(stated) >= 14
 
 
-def test_the_command_writes_its_three_files(tmp_path):
+def test_a_file_of_other_bytes_is_refused(tmp_path):
+    (tmp_path / "logits").mkdir()
     rng = np.random.default_rng(0)
-    truth = 2 * rng.normal(size=(400, 3))
-    labels = (truth + rng.gumbel(size=truth.shape)).argmax(axis=1)
-    np.savez(tmp_path / "one.npz", all_logits=2 * truth, all_labels=labels)
-    np.savez(tmp_path / "other.npz", confidence=np.ones(3))
-    main(["--data", str(tmp_path), "-o", str(tmp_path / "out"), "--resamples", "20"])
-    assert sorted(p.name for p in (tmp_path / "out").iterdir()) == [
-        "meta.json",
-        "table.csv",
-        "table.md",
-    ]
-    lines = (tmp_path / "out" / "table.csv").read_text().splitlines()
-    assert len(lines) == 1 + 5
-    assert "| `one` | raw |" in (tmp_path / "out" / "table.md").read_text()
-
-
-def test_a_folder_without_sets_is_refused(tmp_path, capsys):
-    with pytest.raises(SystemExit) as stop:
-        main(["--data", str(tmp_path), "-o", str(tmp_path / "out")])
-    assert stop.value.code == 2
-    assert "--data must be a folder of .npz files with logits" in capsys.readouterr().err
+    name = NAMES[0]
+    arrays = {"all_logits": rng.normal(size=(40, 3)), "all_labels": rng.integers(3, size=40)}
+    np.savez(tmp_path / "logits" / f"{name}.npz", **arrays)
+    task = next(task for task in tasks("full") if task["set"] == name)
+    with pytest.raises(ValueError, match=rf"{name}.npz: its SHA-256 must be {SETS[name]}"):
+        run(task, Places(tmp_path, tmp_path))

@@ -14,12 +14,13 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedCo
 from rich.table import Table
 from rich.text import Text
 
-from focalibrate.cli._read import reported
+from focalibrate.cli._read import Job, reported
 
 if TYPE_CHECKING:
     from focalibrate.experiments.reproduce import Reproduced
     from focalibrate.experiments.sweep import Backend
 
+AGAIN = "run the same command again to make only those that are missing."
 STYLES = {
     "reproduced": "green",
     "same direction": "cyan",
@@ -71,8 +72,9 @@ def reproduce_command(
 
     Each run has a file of its own: interrupted in any way and started again by the same command,
     finished runs are not repeated. Writes page.html (the paper's figure, its numbers beside ours,
-    a verdict for every claim), rows.csv, verdicts.json, meta.json and figures/. Exit status: 0
-    done, whatever the verdicts; 1 runs failed or data are absent; 2 bad options.
+    a verdict for every claim), rows.csv, verdicts.json, meta.json, tables.md and figures/. Exit
+    status: 0 done, whatever the verdicts; 1 runs failed or were interrupted, or data are absent;
+    2 bad options.
 
     \b
     Example:
@@ -86,20 +88,26 @@ def reproduce_command(
             _print_list()
             return
         from focalibrate.experiments.reproduce import reproduce
+        from focalibrate.experiments.sweep import SweepError
 
         where = _backend(backend, scheduler, workers)
         folder = out or Path("reproduced", name)
-        with _bar(name) as progress:
-            found = reproduce(
-                name,
-                out=folder,
-                scale=scale,  # type: ignore[arg-type]
-                data=data,
-                trained=trained,
-                backend=where,
-                command=shlex.join(["focalibrate", *sys.argv[1:]]),
-                progress=progress,
-            )
+        try:
+            with _bar(name) as progress:
+                found = reproduce(
+                    name,
+                    out=folder,
+                    scale=scale,  # type: ignore[arg-type]
+                    data=data,
+                    trained=trained,
+                    backend=where,
+                    command=shlex.join(["focalibrate", *sys.argv[1:]]),
+                    progress=progress,
+                )
+        except SweepError as error:
+            raise Job(str(error)) from error
+        except KeyboardInterrupt:
+            raise Job(f"interrupted. Finished runs are in {folder}/runs: {AGAIN}") from None
     _show(found)
 
 

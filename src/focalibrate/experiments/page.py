@@ -24,7 +24,7 @@ body { margin: 0 auto; padding: 1.5rem; max-width: 70rem; color: var(--ink);
   background: var(--paper); font: 1rem/1.5 system-ui, sans-serif; }
 h1 { margin: 0; line-height: 1.2; } h2 { margin-top: 2.5rem; }
 p { max-width: 48rem; } .source, figcaption, .note, dt { color: var(--faint); }
-.wide { overflow-x: auto; }
+.wide { overflow-x: auto; } .wide + .wide, p + .wide { margin-top: 2rem; }
 table { border-collapse: collapse; font-size: .9rem; }
 th, td { padding: .35rem .6rem; border-bottom: 1px solid var(--rule); text-align: left;
   vertical-align: top; }

@@ -89,14 +89,17 @@ def chart(rows: Rows) -> Chart:
         "fitted by AdaECE (both on paper 003's grid) and by log loss. Intervals: 95 % bootstrap, "
         "paired for the differences; below 0 the second parameter helps.",
         (
-            _panel(rows, "AdaECE (%)", methods, factor=100),
-            _panel(rows, "AdaECE (%), FTS less TS", fits, factor=100),
-            _panel(rows, "log loss, FTS less TS", log_loss, factor=1),
+            _panel(rows, "calibration error", "AdaECE (%)", methods, factor=100),
+            _panel(rows, "FTS less TS, by AdaECE", "AdaECE (%)", fits, factor=100),
+            _panel(rows, "FTS less TS, by log loss", "log loss", log_loss, factor=1),
         ),
+        size=(3.6, 4.2),
     )
 
 
-def _panel(rows: Rows, title: str, drawn: Sequence[tuple[str, str]], *, factor: float) -> Panel:
+def _panel(
+    rows: Rows, title: str, unit: str, drawn: Sequence[tuple[str, str]], *, factor: float
+) -> Panel:
     names, series = rows.recipes(), []
     for metric, label in drawn:
         found = [interval(rows, name, metric) for name in names]
@@ -104,4 +107,4 @@ def _panel(rows: Rows, title: str, drawn: Sequence[tuple[str, str]], *, factor: 
             [factor * getattr(x, end) for x in found] for end in ("estimate", "low", "high")
         )
         series.append(Series(names, y, label, "points", low, high))
-    return Panel(title, "", title, series)
+    return Panel(title, "", unit, series)

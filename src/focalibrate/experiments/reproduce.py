@@ -14,7 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from focalibrate.data import atomic_path
-from focalibrate.experiments.experiment import Conclusion, Experiment, Places, Rows, Scale
+from focalibrate.data.sets import VARIABLE
+from focalibrate.experiments.experiment import Conclusion, Experiment, Places, Row, Rows, Scale
+from focalibrate.experiments.markdown import tables_markdown
 from focalibrate.experiments.page import render_page
 from focalibrate.experiments.registry import find_experiment
 from focalibrate.experiments.sweep import Backend, Here, Result, run_sweep, versions
@@ -52,7 +54,8 @@ def reproduce(
 
     The folder gets ``runs/`` (a file for each run, so that an interrupted sweep goes on where it
     was), ``rows.csv`` (run, recipe, seed, metric, at, value), ``verdicts.json``, ``meta.json``
-    (command, scale, versions, durations, settings of every run), ``figures/`` and ``page.html``.
+    (command, scale, versions, durations, settings of every run), ``figures/``, ``page.html`` and,
+    for pages that include it, ``tables.md``.
 
     Args:
         name: one of `EXPERIMENTS`.
@@ -69,9 +72,10 @@ def reproduce(
         SweepError: where runs failed; the others are kept.
     """
     experiment, out = find_experiment(name), Path(out)
+    data = data or os.environ.get(VARIABLE)  # which workers elsewhere do not have
     places = Places(
-        None if data is None else Path(data),
-        Path(trained) if trained is not None else out.parent / "trained",
+        Path(data).absolute() if data else None,
+        Path(trained or out.parent / "trained").absolute(),
     )
     started = time.perf_counter()
     results = run_sweep(
@@ -98,7 +102,7 @@ def _meta(
         "command": command,
         "scale": scale,
         "smaller_than_the_paper": experiment.smaller[scale],
-        "seconds": round(spent, 1),
+        "seconds_of_last_call": round(spent, 1),
         "seconds_of_all_runs": round(sum(result.seconds for result in results), 1),
         "machine": f"{os.cpu_count()} cores, {platform.machine()}",
         "versions": versions(experiment.packages),
@@ -123,6 +127,7 @@ def _write_folder(
         "rows.csv": rows_csv(rows),
         "verdicts.json": json.dumps(lines, indent=1, ensure_ascii=False) + "\n",
         "meta.json": json.dumps(meta, indent=1, ensure_ascii=False) + "\n",
+        "tables.md": tables_markdown(found.tables),
         "page.html": render_page(experiment, scale, found, figures, meta),
     }
     for name, text in texts.items():
@@ -151,3 +156,24 @@ def rows_csv(rows: Rows) -> str:
         at = "" if row.at != row.at else repr(row.at)
         writer.writerow([row.run, row.recipe, row.seed, row.metric, at, repr(row.value)])
     return out.getvalue()
+
+
+def read_rows(path: str | Path) -> Rows:
+    """Read what `rows_csv` wrote.
+
+    Raises:
+        ValueError: the file holds something else, with its path.
+    """
+    with Path(path).open(encoding="utf-8", newline="") as file:
+        reader = csv.reader(file)
+        if tuple(next(reader, ())) != COLUMNS:
+            raise ValueError(f"{path}: must begin with the columns {', '.join(COLUMNS)}.")
+        try:
+            return Rows(
+                tuple(
+                    Row(run, recipe, int(seed), metric, float(value), float(at or "nan"))
+                    for run, recipe, seed, metric, at, value in reader
+                )
+            )
+        except ValueError as error:
+            raise ValueError(f"{path}: line {reader.line_num}: {error}") from error

@@ -3,11 +3,12 @@
 import json
 import os
 import platform
+import signal
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib.metadata import version
 from multiprocessing import get_context
@@ -79,7 +80,8 @@ def run_sweep(
     Raises:
         SweepError: runs failed; all others were finished and kept first.
     """
-    tasks = list(tasks)
+    tasks = list({task.key: task for task in tasks}.values())
+    folder = folder.absolute()  # as workers elsewhere need it
     folder.mkdir(parents=True, exist_ok=True)
     missing = [task for task in tasks if not result_path(folder, task).exists()]
     done = len(tasks) - len(missing)
@@ -88,7 +90,7 @@ def run_sweep(
     calls = [(task, folder, places) for task in missing]
     for place, outcome in backend.map(run_task, calls):
         if isinstance(outcome, BaseException):
-            failed.append(f"{dict(missing[place].settings)}: {outcome}")
+            failed.append(f"{dict(missing[place].settings)}: {_reason(outcome)}")
             continue
         path = result_path(folder, missing[place])
         if not path.exists():  # a worker without this folder on its disk sent the text only
@@ -97,14 +99,17 @@ def run_sweep(
         _report(progress, done, len(tasks))
     if failed:
         raise SweepError(
-            f"{len(failed)} of {len(tasks)} runs failed; the first: {failed[0]}. The others are "
-            f"in {folder}: run the same command again to repeat only those that failed."
+            f"{len(failed)} of {len(tasks)} runs failed; the first: {failed[0].rstrip('.')}. The "
+            f"others are in {folder}: run the same command again to repeat only those that failed."
         )
     return [read_result(result_path(folder, task)) for task in tasks]
 
 
 def run_task(task: Task, folder: Path, places: Places) -> str:
-    """Run one task, write its file, and return the file's text; one that is there is kept."""
+    """Run one task, write its file, and return the file's text; one that is there is kept.
+
+    Where the folder cannot be written to, as on another machine, the text alone is the result.
+    """
     path = result_path(folder, task)
     if path.exists():
         return path.read_text(encoding="utf-8")
@@ -125,8 +130,9 @@ def run_task(task: Task, folder: Path, places: Places) -> str:
         "numbers": numbers,
     }
     text = json.dumps(record, ensure_ascii=False) + "\n"
-    folder.mkdir(parents=True, exist_ok=True)
-    _write(path, text)
+    with suppress(OSError):
+        folder.mkdir(parents=True, exist_ok=True)
+        _write(path, text)
     return text
 
 
@@ -144,11 +150,13 @@ def read_result(path: Path) -> Result:
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
         task = Task.of(record["experiment"], **record["settings"])
+        if task.key != path.stem:
+            raise ValueError(f"its settings are those of {task.key}")
         rows = tuple(
-            Row(task.key, record["recipe"], record["seed"], metric, value, at)
+            Row(task.key, record["recipe"], int(record["seed"]), metric, float(value), float(at))
             for at, metric, value in record["numbers"]
         )
-        return Result(task, rows, record["seconds"], record["versions"])
+        return Result(task, rows, float(record["seconds"]), dict(record["versions"]))
     except (ValueError, KeyError, TypeError) as error:
         raise ValueError(
             f"{path}: is no result of a run ({error}). Delete it to have the run repeated."
@@ -171,6 +179,12 @@ def _report(progress: Callable[[int, int], None] | None, done: int, total: int) 
         progress(done, total)
 
 
+def _reason(error: BaseException) -> str:
+    """Return what went wrong; with the kind of error where its message was not made for users."""
+    is_for_users = isinstance(error, (ValueError, OSError, ImportError, SweepError))
+    return str(error) if is_for_users and str(error) else repr(error)
+
+
 def _outcome(future: "Future[Any]") -> Any:
     error = future.exception()
     if isinstance(error, BrokenProcessPool):
@@ -184,7 +198,9 @@ def _outcome(future: "Future[Any]") -> Any:
 @contextmanager
 def _pool(workers: int) -> Iterator[ProcessPoolExecutor]:
     """Give worker processes; interrupted, drop the runs not begun and stop those that are."""
-    pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"))
+    pool = ProcessPoolExecutor(
+        workers, mp_context=get_context("spawn"), initializer=_leave_interrupts
+    )
     try:
         yield pool
     except BaseException:
@@ -194,6 +210,11 @@ def _pool(workers: int) -> Iterator[ProcessPoolExecutor]:
             process.terminate()
         raise
     pool.shutdown()
+
+
+def _leave_interrupts() -> None:
+    """Let Ctrl-C, which reaches every process of a terminal, be handled by the one that waits."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 @contextmanager

@@ -85,6 +85,8 @@ class Chart:
     caption: str
     panels: Sequence[Panel | ArrowPanel | SimplexPanel]
     columns: int = 3
+    size: tuple[float, float] = (3.6, 3.0)
+    """width and height of a panel, in inches"""
 
 
 def chart_svg(chart: Chart) -> str:
@@ -103,7 +105,8 @@ def chart_svg(chart: Chart) -> str:
     columns = min(chart.columns, len(chart.panels))
     n_rows = -(-len(chart.panels) // columns)
     with mpl.rc_context(_STYLE):  # type: ignore[arg-type]
-        figure = Figure(figsize=(3.6 * columns, 3.0 * n_rows), layout="constrained")
+        width, height = chart.size
+        figure = Figure(figsize=(width * columns, height * n_rows), layout="constrained")
         for i, panel in enumerate(chart.panels):
             _draw(figure.add_subplot(n_rows, columns, i + 1), panel)
         out = io.StringIO()
@@ -143,6 +146,8 @@ def _draw_panel(ax: "Axes", panel: Panel) -> None:
         ax.set_xscale("log")
     if panel.log_y:
         ax.set_yscale("log")
+    if any(len(str(x)) > 6 for series in panel.series for x in series.x if isinstance(x, str)):
+        ax.tick_params(axis="x", rotation=90, labelsize=6.5)
     if panel.is_square:
         ax.set_aspect("equal")
     if any(series.label for series in panel.series):
