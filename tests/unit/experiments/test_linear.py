@@ -21,11 +21,11 @@ def rows():
 
 
 def test_looks_end_at_the_last_step_and_never_repeat():
-    for steps in (2, 120, 50_000):
+    for steps in (2, 120, 5_000):
         looks = _looks(steps)
         assert looks[-1] == steps
         assert looks == sorted(set(looks))
-    assert len(_looks(50_000)) == 10
+    assert len(_looks(5_000)) == 8
 
 
 def test_the_last_look_is_also_the_number_of_the_run(rows):
