@@ -1,7 +1,7 @@
 """Training by recipe: what, how, what was seen, and going on after a kill (needs torch)."""
 
 from focalibrate.train.checkpoint import CheckpointError
-from focalibrate.train.curvature import run_curvature, run_hessian
+from focalibrate.train.curvature import copy_hessian, run_curvature, run_hessian
 from focalibrate.train.dynamics import Dynamics, Evaluated
 from focalibrate.train.loop import train
 from focalibrate.train.many import Copy, train_many
@@ -20,6 +20,7 @@ __all__ = [
     "Recipe",
     "Run",
     "Tick",
+    "copy_hessian",
     "named_recipe",
     "read_recipe",
     "recipe_toml",

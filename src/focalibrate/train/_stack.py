@@ -130,14 +130,17 @@ class Stack:
 
     def _losses(self, logits: Tensor, labels: Tensor, gammas: Gammas) -> Tensor:
         """Return the loss of every example of every copy, ``[R * B]``, for autograd."""
+        # A copy that diverged gets nan, where the losses would refuse the rows of all.
+        is_finite = logits.detach().isfinite().all(dim=-1)
+        z = torch.where(is_finite[:, None], logits, 0.0)
         smoothing = self.recipe.label_smoothing
         if self.recipe.loss == "brier":
-            brier: Tensor = brier_loss(logits, labels, label_smoothing=smoothing)
-            return brier
-        p = logits.detach().softmax(-1).gather(1, labels[:, None])
-        exponents = _exponents(p, gammas=gammas)[:, 0]
-        focal: Tensor = focal_loss(logits, labels, gamma=exponents, label_smoothing=smoothing)
-        return focal
+            loss: Tensor = brier_loss(z, labels, label_smoothing=smoothing)
+        else:
+            p = z.detach().softmax(-1).gather(1, labels[:, None])
+            exponents = _exponents(p, gammas=gammas)[:, 0]
+            loss = focal_loss(z, labels, gamma=exponents, label_smoothing=smoothing)
+        return torch.where(is_finite, loss, torch.nan)
 
     def _penalised(
         self, inputs: Tensor, labels: Tensor, gammas: Gammas, signs: dict[str, Tensor]

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Literal
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from focalibrate.curvature import CurvatureReport, curvature_report
 from focalibrate.data.sets import Dataset, Split, load
@@ -13,6 +13,7 @@ from focalibrate.train._inputs import Feed
 from focalibrate.train._models import build_model
 from focalibrate.train._objective import Objective
 from focalibrate.train.loop import DATA_SEED
+from focalibrate.train.many import Copy
 from focalibrate.train.recipe import Recipe
 from focalibrate.train.toml import read_recipe
 
@@ -84,9 +85,36 @@ def run_hessian(
     if dataset is None:
         where = None if directory is None else Path(directory)
         dataset = load(recipe.dataset, directory=where, seed=DATA_SEED, fraction=recipe.fraction)
+    weights = torch.load(run / "model.pt", weights_only=True)
+    return _hessian(recipe, weights, dataset, split, max_examples, gamma)
+
+
+def copy_hessian(
+    copy: Copy,
+    dataset: Dataset,
+    *,
+    split: Literal["train", "validation"] = "validation",
+    max_examples: int | None = None,
+    gamma: float | None = None,
+) -> HessianOperator:
+    """Return the Hessian of the mean loss of a copy that `train_many` trained on `dataset`.
+
+    The loss is that of its recipe without the penalty; the rest is as for `run_hessian`.
+    """
+    return _hessian(copy.recipe, copy.weights, dataset, split, max_examples, gamma)
+
+
+def _hessian(
+    recipe: Recipe,
+    weights: dict[str, Tensor],
+    dataset: Dataset,
+    split: Literal["train", "validation"],
+    max_examples: int | None,
+    gamma: float | None,
+) -> HessianOperator:
     with torch.random.fork_rng():
         model = build_model(recipe, dataset)
-    model.load_state_dict(torch.load(run / "model.pt", weights_only=True))
+    model.load_state_dict(weights)
     chosen: Split = dataset.train if split == "train" else dataset.validation
     batches = []
     for inputs, labels in Feed(dataset).chunks(chosen, CHUNK):

@@ -4,11 +4,13 @@ import numpy as np
 import pytest
 import torch
 from numpy.testing import assert_allclose
+from scipy.special import softmax
 from torch.testing import assert_close
 
 from focalibrate.data.sets import Dataset, Split
 from focalibrate.losses import by_sample, focal_loss
-from focalibrate.train import Recipe, train, train_many
+from focalibrate.metrics import nll
+from focalibrate.train import Recipe, copy_hessian, run_hessian, train, train_many
 from focalibrate.train._stack import Stack, focal_and_gradient
 
 MLP = Recipe(
@@ -82,6 +84,20 @@ def test_penalised_copies_end_where_separate_runs_end(tmp_path, request, name):
     assert not torch.allclose(copies[4].weights["last.weight"], copies[5].weights["last.weight"])
 
 
+def test_the_hessian_of_a_copy_is_that_of_the_separate_run(tmp_path, table):
+    recipe = replace(MLP, trace_weight=1e-3, epochs=1)
+    (copy,) = train_many(recipe, dataset=table)
+    alone = train(recipe, out=tmp_path, dataset=table)
+    found, want = copy_hessian(copy, table), run_hessian(tmp_path, dataset=table)
+    assert_allclose(
+        found.loss_value(),
+        nll(softmax(alone.validation.logits, axis=1), alone.validation.labels),
+        rtol=1e-4,
+    )
+    vector = np.sin(np.arange(found.size))
+    assert_allclose(found.matvec(vector), want.matvec(vector), atol=1e-3)
+
+
 def test_each_seed_may_have_its_own_split(tmp_path, table):
     turned = Dataset(
         "made",
@@ -131,17 +147,26 @@ def test_policies_by_sample_are_looked_up():
     assert_close(loss, focal_loss(logits, labels, gamma=policy))
 
 
-def test_a_copy_that_diverges_leaves_the_others_alone(table, monkeypatch):
-    calm = train_many(MLP, seeds=(0, 1), dataset=table)
-    step = Stack._plain
+@pytest.mark.parametrize(
+    ("recipe", "name"),
+    [
+        (MLP, "_plain"),
+        (replace(MLP, label_smoothing=0.1), "_plain"),
+        (replace(MLP, trace_weight=1e-3), "_penalised"),
+    ],
+    ids=["plain", "smoothed", "penalised"],
+)
+def test_a_copy_that_diverges_leaves_the_others_alone(table, monkeypatch, recipe, name):
+    calm = train_many(recipe, seeds=(0, 1), dataset=table)
+    step = getattr(Stack, name)
 
     def spoiled(self, *arguments):
         with torch.no_grad():
             self.weights["last.weight"][1] = torch.nan
         return step(self, *arguments)
 
-    monkeypatch.setattr(Stack, "_plain", spoiled)
-    copies = train_many(MLP, seeds=(0, 1), dataset=table)
+    monkeypatch.setattr(Stack, name, spoiled)
+    copies = train_many(recipe, seeds=(0, 1), dataset=table)
     assert_allclose(copies[0].test_logits, calm[0].test_logits, atol=1e-5)
     assert np.isnan(copies[1].loss).all()
 
