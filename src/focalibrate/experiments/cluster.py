@@ -95,7 +95,7 @@ class Cluster:
             # First by hand: a client that did not reach its scheduler cannot be closed quietly.
             with ThreadPoolExecutor(1) as pool:  # whose thread has no event loop, as notebooks do
                 pool.submit(asyncio.run, self._knock()).result()
-            client = dask.Client(self.address, timeout=self.connect_seconds, set_as_default=False)
+            client = dask.Client(self.address, timeout=self.connect_seconds)
         except ValueError as error:
             raise ValueError(
                 f"--scheduler must be the address of a Dask scheduler, such as "

@@ -7,7 +7,7 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import t as student_t
+from scipy.special import stdtrit
 
 Standing = Literal["reproduced", "same direction", "not reproduced", "not run at full size"]
 STANDINGS: tuple[Standing, ...] = (
@@ -62,7 +62,7 @@ def mean_interval(values: Sequence[float] | NDArray[np.float64]) -> Interval:
     mean = float(x.mean())
     if x.size == 1:
         return Interval(mean, -math.inf, math.inf)
-    half = float(student_t.ppf(0.975, x.size - 1) * x.std(ddof=1) / math.sqrt(x.size))
+    half = float(stdtrit(x.size - 1, 0.975) * x.std(ddof=1) / math.sqrt(x.size))
     return Interval(mean, mean - half, mean + half)
 
 
