@@ -16,8 +16,8 @@ from focalibrate.calibrate import (
     fit_focal_temperature,
     fit_temperature,
 )
+from focalibrate.experiments._published_sets import SETS, halves, read_set
 from focalibrate.experiments.experiment import Places
-from focalibrate.experiments.logit_sets import SETS, halves, read_set
 from focalibrate.experiments.published_logits import TRAINED_GAMMA, run, tasks
 from focalibrate.experiments.reproduce import read_rows
 from focalibrate.metrics import adaptive_ece, ece, error_rate, nll

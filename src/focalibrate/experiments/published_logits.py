@@ -2,6 +2,16 @@
 
 from collections.abc import Iterator
 
+from focalibrate.experiments._published_methods import FINE, measure
+from focalibrate.experiments._published_page import (
+    chart,
+    counts,
+    every_method,
+    interval,
+    number,
+    percent,
+)
+from focalibrate.experiments._published_sets import SEED, SETS, generated_set, read_set
 from focalibrate.experiments.experiment import (
     Conclusion,
     Experiment,
@@ -10,16 +20,6 @@ from focalibrate.experiments.experiment import (
     Rows,
     Scale,
     Task,
-)
-from focalibrate.experiments.logit_methods import FINE, measure
-from focalibrate.experiments.logit_sets import SEED, SETS, generated_set, read_set
-from focalibrate.experiments.published_logits_page import (
-    chart,
-    counts,
-    every_method,
-    interval,
-    number,
-    percent,
 )
 from focalibrate.experiments.verdict import (
     Interval,

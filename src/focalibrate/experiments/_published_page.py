@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
+from focalibrate.experiments._published_methods import COUNTED, FINE, PAIRS
 from focalibrate.experiments.experiment import Rows, Table
-from focalibrate.experiments.logit_methods import COUNTED, FINE, PAIRS
 from focalibrate.experiments.verdict import Interval
 from focalibrate.report.charts import Chart, Panel, Series
 

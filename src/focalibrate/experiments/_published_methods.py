@@ -12,7 +12,7 @@ from focalibrate.calibrate import (
     compare,
     fit_temperature,
 )
-from focalibrate.experiments.logit_sets import SEED, LogitSet
+from focalibrate.experiments._published_sets import SEED, LogitSet
 from focalibrate.metrics import METRIC_NAMES, MetricName, Scorecard, scorecard
 
 METHODS = {
