@@ -74,6 +74,8 @@ class SimplexPanel:
     values: NDArray[np.floating]
     """``[N]``"""
     label: str
+    levels: int | Sequence[float] = 12
+    """how many lines of equal height, or at which values"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,7 +129,7 @@ def _draw(ax: "Axes", panel: Panel | ArrowPanel | SimplexPanel) -> None:
         drawn = ax.tripcolor(
             x, y, panel.values, shading="gouraud", cmap="cividis", rasterized=True
         )
-        ax.tricontour(x, y, panel.values, levels=12, colors="white", linewidths=0.5)
+        ax.tricontour(x, y, panel.values, levels=panel.levels, colors="white", linewidths=0.5)
         ax.figure.colorbar(drawn, ax=ax, label=panel.label, shrink=0.8)
         ax.set_aspect("equal")
         ax.set_axis_off()
