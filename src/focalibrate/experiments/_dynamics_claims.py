@@ -33,7 +33,8 @@ def claims(rows: Rows, *, is_full: bool) -> Iterator[Line]:
             *_gradients(rows, problem, is_full=full),
             *_order(rows, problem, is_full=full),
         ):
-            yield replace(line, claim=f"{SET_NAMES[problem]}: {line.claim}")
+            paper = f"{line.paper}, of CIFAR-10" if problem in UNPUBLISHED else line.paper
+            yield replace(line, claim=f"{SET_NAMES[problem]}: {line.claim}", paper=paper)
 
 
 def _overfitting(rows: Rows, problem: Problem, *, is_full: bool) -> Iterator[Line]:

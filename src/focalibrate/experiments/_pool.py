@@ -103,7 +103,7 @@ def judged(
     side = "below" if below else "above"
     judge = judge_below if below else judge_above
     if ours.low <= bound <= ours.high:
-        unsure = f"The interval holds {bound:g}: these runs do not settle the sign."
+        unsure = f"The interval holds {bound:g}: these runs do not settle it."
         note = f"{note} {unsure}".strip()
     return Line(
         claim=claim,

@@ -39,8 +39,6 @@ from focalibrate.report.charts import Chart, Panel, Series
 
 NAME = "focal-calibration"
 LOSSES = ("ce", "ls", "brier", "mmce", "fl1", "fl2", "fl3", "flsd53")
-SHORT = {"ls": "LS\n-0.1", "flsd53": "FLSD\n-53"}
-"""Labels under an axis, where long ones would meet."""
 
 
 def tasks(scale: Scale) -> list[Task]:
@@ -164,7 +162,7 @@ def _charts(rows: Rows) -> Iterator[Chart]:
 
 def _panel(rows: Rows, problem: Problem, metrics: Sequence[str], y_label: str) -> Panel:
     losses = losses_in(rows, problem)
-    names = [SHORT.get(loss, SHOWN[loss]) for loss in losses]
+    names = [SHOWN[loss] for loss in losses]
     series = []
     for metric in metrics:
         found = [mean_interval(rows.values(network_name(problem, x), metric)) for x in losses]
