@@ -52,9 +52,12 @@ class Stack:
         self.weights, _ = stack_module_state(models)
         self.base = models[0].to("meta")
         self.optimiser = build_optimiser(self.recipe, list(self.weights.values()))
-        # One forward of all copies; vmap makes stacked products of every layer.
-        self.forward = vmap(partial(_call, self.base), randomness="error")
-        self.forward_along = vmap(partial(_call_along, self.base), randomness="error")
+        # One forward of all copies; vmap makes stacked products of every layer. Copies of a
+        # single seed share batch and random signs, which are then neither copied nor multiplied
+        # more than once.
+        own = 0 if len(self.seeds) > 1 else None
+        self.forward = vmap(partial(_call, self.base), in_dims=(0, own))
+        self.forward_along = vmap(partial(_call_along, self.base), in_dims=(0, own, 0, own))
 
     def epoch(self, epoch: int) -> NDArray[np.float64]:
         """Train for an epoch; return the mean loss of each copy, ``[R]``."""
@@ -95,7 +98,7 @@ class Stack:
     def _batch(
         self, rows: NDArray[np.int64], changes: NDArray[np.int64] | None
     ) -> tuple[Tensor, Tensor]:
-        """Return the inputs ``[R, B, ...]`` and labels ``[R, B]`` of rows ``[seeds, B]``."""
+        """Return the inputs, as `_given`, and the labels ``[R, B]`` of rows ``[seeds, B]``."""
         moved = None if changes is None else np.take_along_axis(changes, rows[..., None], 1)
         if len(set(map(id, self.feeds))) == 1:  # one gather, not one a seed
             flat = None if moved is None else moved.reshape(-1, 3)
@@ -108,7 +111,11 @@ class Stack:
                 [f.batch(r, m) for f, r, m in zip(self.feeds, rows, own, strict=True)]
             )
             labels = torch.stack([f.labels(r) for f, r in zip(self.feeds, rows, strict=True)])
-        return inputs.index_select(0, self.place), labels.index_select(0, self.place)
+        return self._given(inputs), labels.index_select(0, self.place)
+
+    def _given(self, by_seed: Tensor) -> Tensor:
+        """Return ``[seeds, ...]`` as `forward` takes it: a part for each copy, or the only one."""
+        return by_seed[0] if len(self.seeds) == 1 else by_seed.index_select(0, self.place)
 
     def _plain(self, inputs: Tensor, labels: Tensor, gammas: Gammas) -> Tensor:
         """Set the gradients of one batch each; return the sums of the losses, ``[R]``."""
@@ -157,14 +164,12 @@ class Stack:
         return total * size if self.recipe.reduction == "mean" else total
 
     def _signs(self, epoch: int, step: int) -> dict[str, Tensor]:
-        """Return the random signs that `train` draws at this step, for each copy."""
+        """Return the random signs that `train` draws at this step, as `_given`."""
         by_seed = []
         for seed in self.seeds:
             rng = torch.Generator().manual_seed(torch_seed(seed, STEP, epoch, step, 0))
             by_seed.append([random_signs(w[0], rng) for w in self.weights.values()])
-        stacked = [
-            torch.stack(signs).index_select(0, self.place) for signs in zip(*by_seed, strict=True)
-        ]
+        stacked = [self._given(torch.stack(signs)) for signs in zip(*by_seed, strict=True)]
         return dict(zip(self.weights, stacked, strict=True))
 
 

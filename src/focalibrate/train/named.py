@@ -91,7 +91,7 @@ PENALISED = Recipe(
     size=(("hidden", (100,)),),
     lr=0.01,
     momentum=0.9,
-    epochs=12,
+    epochs=8,
     batch=128,
 )
 """Two layers of paper 004, to which a multiple of the trace is added; the paper shows multiples
