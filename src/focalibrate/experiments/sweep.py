@@ -11,8 +11,9 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib.metadata import version
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
 from pathlib import Path
+from threading import Thread
 from typing import Any, Protocol
 
 from focalibrate.data import atomic_path
@@ -199,7 +200,7 @@ def _outcome(future: "Future[Any]") -> Any:
 def _pool(workers: int) -> Iterator[ProcessPoolExecutor]:
     """Give worker processes; interrupted, drop the runs not begun and stop those that are."""
     pool = ProcessPoolExecutor(
-        workers, mp_context=get_context("spawn"), initializer=_leave_interrupts
+        workers, mp_context=get_context("spawn"), initializer=_begin_worker
     )
     try:
         yield pool
@@ -212,9 +213,21 @@ def _pool(workers: int) -> Iterator[ProcessPoolExecutor]:
     pool.shutdown()
 
 
-def _leave_interrupts() -> None:
-    """Let Ctrl-C, which reaches every process of a terminal, be handled by the one that waits."""
+def _begin_worker() -> None:
+    """Tie a worker to the process that started it, in its end and in nothing else.
+
+    Ctrl-C reaches every process of a terminal, and is for the one that waits to handle. A worker
+    whose parent is killed would wait for its next run forever.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    parent = parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 @contextmanager

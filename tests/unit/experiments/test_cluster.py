@@ -4,69 +4,30 @@ import json
 import subprocess
 import sys
 import threading
-import time
 from collections import Counter
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 
 import pytest
 
 from focalibrate.experiments.cluster import Cluster, _outcome
-from focalibrate.experiments.experiment import Places, Task
+from focalibrate.experiments.experiment import Places
 from focalibrate.experiments.sweep import SweepError, run_sweep
 
 distributed = pytest.importorskip("distributed")
 
-PRELOAD = '''
-"""Registers an experiment whose runs log their beginning and end, for workers to load."""
-import os, signal, sys, time, types
-from focalibrate.experiments import registry
-from focalibrate.experiments.experiment import Experiment
-
-def log(folder, what, number):
-    with open(folder / "log", "ab", buffering=0) as file:
-        file.write(f"{what} {number} {os.getpid()}\\n".encode())
-
-def run(task, places):
-    number, folder = task["number"], places.trained
-    log(folder, "begin", number)
-    if task["kind"] == "hangs once":
-        try:
-            (folder / "hanging").touch(exist_ok=False)
-        except FileExistsError:
-            pass
-        else:
-            time.sleep(600)
-    elif task["kind"] == "raises":
-        raise ValueError("it was asked to")
-    elif task["kind"] == "kills":
-        os.kill(os.getpid(), signal.SIGKILL)
-    elif task["kind"] == "waits":
-        while not (folder / "go").exists():
-            time.sleep(0.02)
-    time.sleep(0.05)
-    log(folder, "end", number)
-    return [("square", number**2)]
-
-module = types.ModuleType("focalibrate.experiments.of_a_test")
-module.EXPERIMENT = Experiment(
-    name="of-a-test", spec="", source="", title="", protocol="", smaller={}, tasks=None, run=run,
-    describe=lambda task: ("squares", task["number"]), conclude=None,
-)
-sys.modules[module.__name__] = module
-registry.EXPERIMENTS += ("of-a-test",)
-'''
+PRELOAD = Path(__file__).parent / "logged_runs.py"
 
 
 @pytest.fixture(scope="module")
-def workers(tmp_path_factory):
+def workers(tmp_path_factory, logged_runs):
     """A function that returns a scheduler's address and the processes of `n` or more workers."""
     folder = tmp_path_factory.mktemp("dask")
-    (folder / "preload.py").write_text(PRELOAD)
-    options = ("--no-nanny", "--nthreads", "1", "--preload", folder / "preload.py")
+    options = ("--no-nanny", "--nthreads", "1", "--preload", PRELOAD)
     with ExitStack() as stack:
         words = ("scheduler", "--port", "0", "--scheduler-file", folder / "scheduler")
         stack.enter_context(started(folder, *words))
-        address, processes = address_in(folder / "scheduler"), []
+        address, processes = address_in(folder / "scheduler", logged_runs), []
 
         def at_least(n):
             processes[:] = [process for process in processes if process.poll() is None]
@@ -94,28 +55,9 @@ def started(folder, *command):
         process.wait()
 
 
-def address_in(path):
-    until(lambda: path.exists() and path.read_text().endswith("}"), 60)
+def address_in(path, logged_runs):
+    logged_runs.until(lambda: path.exists() and path.read_text().endswith("}"))
     return json.loads(path.read_text())["address"]
-
-
-def until(is_so, seconds):
-    deadline = time.monotonic() + seconds
-    while not is_so():
-        assert time.monotonic() < deadline, "waited in vain"
-        time.sleep(0.02)
-
-
-def tasks_of(*kinds):
-    return [Task.of("of-a-test", number=i, kind=kind) for i, kind in enumerate(kinds)]
-
-
-def logged(folder, what):
-    """How often each run did `what`."""
-    if not (folder / "log").exists():
-        return Counter()
-    lines = (line.split() for line in (folder / "log").read_text().splitlines())
-    return Counter(int(number) for word, number, _ in lines if word == what)
 
 
 def sweep(tasks, folder, backend, progress=None):
@@ -129,15 +71,16 @@ def result_files(folder):
     return sorted(path.name for path in (folder / "runs").iterdir())
 
 
-def test_of_two_workers_one_is_killed_and_nothing_is_lost_or_made_twice(workers, tmp_path):
+def test_of_two_workers_one_is_killed_and_nothing_is_lost_or_made_twice(
+    workers, logged_runs, tmp_path
+):
     address, processes = workers(2)
-    tasks = tasks_of("", "", "hangs once", *[""] * 7)
+    tasks = logged_runs.tasks_of("", "", "hangs once", *[""] * 7)
 
     def kill_half_way():
-        until((tmp_path / "hanging").exists, 60)
-        until(lambda: logged(tmp_path, "end").total() > 3, 60)
-        lines = (line.split() for line in (tmp_path / "log").read_text().splitlines())
-        (pid,) = {int(pid) for word, number, pid in lines if (word, number) == ("begin", "2")}
+        logged_runs.until((tmp_path / "hanging").exists)
+        logged_runs.until(lambda: logged_runs.logged(tmp_path, "end")[0].total() > 3)
+        pid = logged_runs.logged(tmp_path, "begin")[1][2]
         next(process for process in processes if process.pid == pid).kill()
 
     killer = threading.Thread(target=kill_half_way)
@@ -145,45 +88,45 @@ def test_of_two_workers_one_is_killed_and_nothing_is_lost_or_made_twice(workers,
     results = sweep(tasks, tmp_path, Cluster(address))
     killer.join()
     assert [result.rows[0].value for result in results] == [i**2 for i in range(10)]
-    assert logged(tmp_path, "end") == Counter(range(10))
-    assert logged(tmp_path, "begin") == Counter([*range(10), 2])
+    assert logged_runs.logged(tmp_path, "end")[0] == Counter(range(10))
+    assert logged_runs.logged(tmp_path, "begin")[0] == Counter([*range(10), 2])
     assert result_files(tmp_path) == sorted(f"{task.key}.json" for task in tasks)
 
 
-def test_a_run_that_raises_is_reported_and_the_others_are_kept(workers, tmp_path):
+def test_a_run_that_raises_is_reported_and_the_others_are_kept(workers, logged_runs, tmp_path):
     address, _ = workers(1)
-    tasks = tasks_of("", "raises", "")
+    tasks = logged_runs.tasks_of("", "raises", "")
     with pytest.raises(SweepError, match=r"1 of 3 runs failed.*'number': 1.*asked to"):
         sweep(tasks, tmp_path, Cluster(address))
     assert len(result_files(tmp_path)) == 2
 
 
-def test_interrupted_it_takes_back_the_runs_not_begun(workers, tmp_path):
+def test_interrupted_it_takes_back_the_runs_not_begun(workers, logged_runs, tmp_path):
     address, processes = workers(1)
 
     def interrupt(done, _):
         if done:
             raise KeyboardInterrupt
 
-    tasks = tasks_of("", *["waits"] * 19)
+    tasks = logged_runs.tasks_of("", *["waits"] * 19)
     with pytest.raises(KeyboardInterrupt):
         sweep(tasks, tmp_path, Cluster(address), interrupt)
     (tmp_path / "go").touch()
     few = 1 + len(processes)
     assert len(sweep(tasks[:few], tmp_path, Cluster(address))) == few
-    assert len(logged(tmp_path, "begin")) < 10
+    assert len(logged_runs.logged(tmp_path, "begin")[0]) < 10
 
 
-def test_a_run_that_kills_its_workers_ends_in_an_error(workers, tmp_path):
+def test_a_run_that_kills_its_workers_ends_in_an_error(workers, logged_runs, tmp_path):
     address, processes = workers(1)
-    tasks = tasks_of("kills")
+    tasks = logged_runs.tasks_of("kills")
     with pytest.raises(SweepError, match=r"no worker for 1 s. Start workers with"):
         sweep(tasks, tmp_path, Cluster(address, patience_seconds=1))
-    assert logged(tmp_path, "begin")[0] == len(processes)
+    assert logged_runs.logged(tmp_path, "begin")[0][0] == len(processes)
     assert result_files(tmp_path) == []
 
 
-def test_a_lost_scheduler_is_named(tmp_path):
+def test_a_lost_scheduler_is_named(logged_runs, tmp_path):
     words = ("scheduler", "--port", "0", "--scheduler-file", tmp_path / "scheduler")
     with started(tmp_path, *words) as process:
 
@@ -193,9 +136,9 @@ def test_a_lost_scheduler_is_named(tmp_path):
                 process.wait()
                 return super()._count_workers(client)
 
-        address = address_in(tmp_path / "scheduler")
+        address = address_in(tmp_path / "scheduler", logged_runs)
         with pytest.raises(SweepError, match=rf"lost the Dask scheduler at {address}.*are kept"):
-            sweep(tasks_of(""), tmp_path, Losing(address, connect_seconds=2))
+            sweep(logged_runs.tasks_of(""), tmp_path, Losing(address, connect_seconds=2))
 
 
 def test_where_nobody_answers_the_option_and_the_next_step_are_named():
