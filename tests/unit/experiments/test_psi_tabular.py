@@ -1,0 +1,133 @@
+from itertools import product
+
+import numpy as np
+import pytest
+
+from focalibrate.data.sets import load
+from focalibrate.experiments._tabular import (
+    CE,
+    ERROR,
+    GAMMAS,
+    METHODS,
+    METRICS,
+    Found,
+    counts_table,
+    focal,
+    mapped,
+    ranks_table,
+    share_of_sets,
+    standings,
+)
+from focalibrate.experiments.experiment import Places, Row, Rows, Task
+from focalibrate.experiments.psi_tabular import EXPERIMENT, NAME, conclude, run, tasks
+
+SETS = [f"table{i}" for i in range(30)]
+TRIALS = 4
+
+
+def made_rows(level):
+    """Numbers about the level of each method, with a little noise."""
+    rng = np.random.default_rng(0)
+    return Rows(
+        tuple(
+            Row("run", name, 0, f"{method} {metric}", at=float(trial), value=value)
+            for name, method, metric, trial in product(
+                SETS, METHODS, (*METRICS, ERROR), range(TRIALS)
+            )
+            for value in [0.3 if metric == ERROR else level(method) + 1e-4 * rng.random()]
+        )
+    )
+
+
+def as_the_paper_says(method):
+    return 0.03 if method == CE or "Ψ" in method else 0.1
+
+
+def test_full_size_has_the_tables_and_trials_of_the_issue():
+    full = tasks("full")
+    assert len({task["dataset"] for task in full}) == len(full) >= 30
+    assert {task["trials"] for task in full} == {10}
+    assert GAMMAS == (0.0, 1.0, 2.0, 3.0)
+    assert EXPERIMENT.is_full("full")
+    assert not EXPERIMENT.is_full("reduced")
+
+
+def test_what_the_paper_says_is_reproduced_where_it_holds():
+    found = conclude(made_rows(as_the_paper_says), "full")
+    assert len(found.lines) == 3 * 3 + 3 + 1
+    assert {line.standing for line in found.lines} == {"reproduced"}
+    assert all("FL" in line.claim or "Ψ" in line.claim for line in found.lines)
+
+
+def test_at_reduced_size_nothing_is_reproduced():
+    found = conclude(made_rows(as_the_paper_says), "reduced")
+    assert {line.standing for line in found.lines} == {"same direction", "not run at full size"}
+
+
+def test_the_opposite_is_not_reproduced():
+    found = conclude(made_rows(lambda method: 0.2 - as_the_paper_says(method)), "full")
+    standing = {line.claim: line.standing for line in found.lines}
+    for gamma in GAMMAS[1:]:
+        assert standing[f"Ψ lowers the ECE of {focal(gamma)}"] == "not reproduced"
+    assert standing["Ψ lowers the NLL of focal loss"] == "not reproduced"
+    assert standing["Ψ changes no prediction"] == "reproduced"
+
+
+def test_more_than_a_point_above_cross_entropy_is_not_comparable():
+    levels = {CE: 0.03, mapped(1.0): 0.035, mapped(2.0): 0.045}
+    found = conclude(made_rows(lambda method: levels.get(method, 0.1)), "full")
+    standing = {line.claim: line.standing for line in found.lines}
+    assert standing["FL-1+Ψ is comparable with cross-entropy in ECE"] == "reproduced"
+    assert standing["FL-2+Ψ is comparable with cross-entropy in ECE"] == "not reproduced"
+
+
+def test_numbers_are_by_table_and_trial():
+    found = Found.of(made_rows(as_the_paper_says))
+    assert found.values["FL-2+Ψ ECE"].shape == (30, TRIALS)
+    assert not any(np.isnan(values).any() for values in found.values.values())
+    assert (found.less(focal(2.0), CE, "ECE") > 0.06).all()
+
+
+def test_tables_count_and_rank():
+    found = Found.of(made_rows(as_the_paper_says))
+    counts = {(row[0], row[1]): row[2:] for row in counts_table(found).body}
+    assert counts["NLL", "FL-3+Ψ less FL-3"][:3] == ("30", "0", "30 / 0 / 0")
+    assert counts["NLL", "FL-3 less CE"][:3] == ("0", "30", "0 / 0 / 30")
+    ranks = {row[0]: float(row[1]) for row in ranks_table(found).body}
+    assert sum(ranks.values()) == pytest.approx(28.0, abs=0.04)
+    assert (
+        max(ranks[m] for m in METHODS if m == CE or "Ψ" in m)
+        < 4
+        < min(ranks[focal(g)] for g in GAMMAS[1:])
+    )
+
+
+def test_shares_and_paired_intervals():
+    share = share_of_sets(np.array([True] * 24 + [False] * 6))
+    assert share.estimate == 0.8
+    assert 0.6 < share.low < 0.65
+    assert 0.9 < share.high < 0.92
+    gaps = np.array([[-1.0, -1.1, -0.9], [-1.0, 1.0, 0.1], [1.0, 1.1, 0.9], [0.0, 0.0, 0.0]])
+    assert standings(gaps) == (1, 2, 1)
+
+
+def test_splits_of_unequal_width_are_all_trained(tmp_path):
+    rng = np.random.default_rng(1)
+    kinds = np.where(np.arange(60) < 2, "rare", np.where(rng.random(60) < 0.5, "a", "b"))
+    lines = [
+        f"{x:.3f},{kind},{int(x > 0)}" for x, kind in zip(rng.normal(size=60), kinds, strict=True)
+    ]
+    (tmp_path / "made.csv").write_text("x,kind,label\n" + "\n".join(lines) + "\n")
+    widths = {load("made", directory=tmp_path, seed=t).train.inputs.shape[1] for t in range(8)}
+    assert len(widths) == 2
+    task = Task.of(NAME, dataset="made", trials=8, epochs=4, fraction=1.0)
+    numbers = list(run(task, Places(tmp_path, tmp_path)))
+    assert sorted({at for _, _, at in numbers}) == list(range(8))
+    assert len(numbers) == 8 * len(METHODS) * (len(METRICS) + 1)
+    assert {name for name, _, _ in numbers} == {
+        f"{method} {metric}" for method in METHODS for metric in (*METRICS, ERROR)
+    }
+    found = {(name, at): value for name, value, at in numbers}
+    for gamma, at in product(GAMMAS[1:], range(8)):
+        assert found[f"{focal(gamma)} {ERROR}", at] == found[f"{mapped(gamma)} {ERROR}", at]
+        assert found[f"{focal(gamma)} NLL", at] != found[f"{mapped(gamma)} NLL", at]
