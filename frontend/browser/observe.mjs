@@ -4,20 +4,15 @@
 // done in Python (tests/browser), which knows the right numbers.
 
 import { readFileSync } from 'node:fs';
-import { createRequire } from 'node:module';
 import { resolve } from 'node:path';
+import { axe, frames, listen, overflow } from './checks.mjs';
 import { open, withBrowser } from './chromium.mjs';
 
-const axePath = createRequire(import.meta.url).resolve('axe-core/axe.min.js');
 const path = resolve(process.argv[2]);
 const script = JSON.parse(readFileSync(0, 'utf8'));
 const seen = { console: [], requests: [], live: [], diagrams: [], overflow: {}, axe: {} };
 
 const figure = (page, name) => page.locator(`[data-figure="${name}"]`).innerText();
-const frames = (page, n = 2) =>
-  page.evaluate(async (count) => {
-    for (let i = 0; i < count; i++) await new Promise((done) => requestAnimationFrame(done));
-  }, n);
 const parameters = async (page) => [
   Number(await page.inputValue('#gamma-number')),
   Number(await page.inputValue('#temperature-number')),
@@ -34,32 +29,8 @@ async function type(page, id, value) {
   await page.press(`#${id}-number`, 'Tab');
 }
 
-/** Elements that stick out of the window, other than inside a box that scrolls. */
-const overflow = (page) =>
-  page.evaluate(() => {
-    const width = document.documentElement.clientWidth;
-    const out = [...document.querySelectorAll('body *')]
-      .filter((e) => !e.closest('.scroller') && !e.closest('svg') && !e.classList.contains('sr') && !e.classList.contains('skip'))
-      .filter((e) => e.getBoundingClientRect().right > width + 1)
-      .map((e) => `${e.tagName}.${e.className}`);
-    return { scroll: document.documentElement.scrollWidth, width, out: out.slice(0, 5) };
-  });
-
-async function axe(page) {
-  // Run through the debugger, which the page's policy does not bind.
-  await page.evaluate(readFileSync(axePath, 'utf8') + ';undefined');
-  return page.evaluate(async () => {
-    const { violations } = await globalThis.axe.run(document, { resultTypes: ['violations'] });
-    return violations.map((v) => ({ id: v.id, impact: v.impact, nodes: v.nodes.slice(0, 3).map((n) => n.html.slice(0, 160)) }));
-  });
-}
-
 await withBrowser({ viewport: { width: 1200, height: 900 }, colorScheme: 'light' }, async (context) => {
-  context.on('request', (request) => seen.requests.push(request.url()));
-  context.on('console', (message) => {
-    if (message.type() !== 'log') seen.console.push(`${message.type()}: ${message.text()}`);
-  });
-  context.on('weberror', (error) => seen.console.push(`error: ${error.error().message}`));
+  listen(context, seen);
   const page = await open(context, path);
   await frames(page);
   seen.title = await page.title();

@@ -10,12 +10,12 @@ export const BEFORE = 'var(--before)';
 export const AFTER = 'var(--after)';
 export const LIVE = 'var(--live)';
 
-const MARGINS = { marginLeft: 46, marginRight: 14 };
+export const MARGINS = { marginLeft: 46, marginRight: 14 };
 const compact = (n: number): string => (n < 1000 ? String(Math.round(n)) : `${Number((n / 1000).toFixed(n < 10000 ? 1 : 0))}k`);
 const ticks = [0, 0.2, 0.4, 0.6, 0.8, 1];
 const asPercent = (x: number): string => `${Math.round(x * 100)}`;
 
-function labelled(plot: Element, label: string): Element {
+export function labelled(plot: Element, label: string): Element {
   const svg = plot.tagName === 'svg' ? plot : plot.querySelector('svg');
   svg?.setAttribute('role', 'img');
   svg?.setAttribute('aria-label', label);

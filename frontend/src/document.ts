@@ -1,4 +1,4 @@
-// The JSON inside the page, as src/focalibrate/report/data.py writes it (schema 1).
+// The JSON inside a page, as src/focalibrate/report/data.py and dynamics.py write it (schema 1).
 
 export const SCHEMA = 1;
 
@@ -130,4 +130,52 @@ export interface ReportDocument {
     made_at: string;
     files: { name: string; sha256: string; role: string }[];
   };
+}
+
+/** One number an epoch; epochs count from 1, and those not looked at are left out. */
+export interface Curve {
+  epoch: number[];
+  value: number[];
+}
+
+/** What was seen after one epoch. */
+export interface Picture {
+  epoch: number;
+  table: BinTable;
+  /** examples by the norm of their gradient: below the first edge, between edges, above the last */
+  gradients: number[];
+}
+
+export type Split = 'train' | 'validation' | 'test';
+
+/** Of the network that was kept. */
+export interface Kept {
+  n: number;
+  error: number;
+  ece: number;
+  adaptive_ece: number;
+  nll: number | null;
+  /** mean confidence less accuracy */
+  gap: number;
+}
+
+export interface DynamicsDocument {
+  schema: number;
+  kind: 'dynamics';
+  title: string;
+  verdict: string;
+  epochs: number;
+  kept_epoch: number;
+  kept_best: boolean;
+  kept: Record<'validation' | 'test', Kept>;
+  curves: Record<string, Curve>;
+  pictures: Record<Split, Picture[]>;
+  /** log10 */
+  gradient_edges: number[];
+  recipe: Record<string, string>;
+  scale: number;
+  versions: Record<string, string | number>;
+  seconds: number | null;
+  next: string[];
+  provenance: ReportDocument['provenance'];
 }

@@ -1,8 +1,11 @@
 """`focalibrate train`."""
 
 import os
+import shlex
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +28,14 @@ if TYPE_CHECKING:
 @click.option(
     "-o", "--out", type=click.Path(path_type=Path), help="Folder of the run.  [default: runs/NAME]"
 )
+@click.option(
+    "--look-every",
+    default=1,
+    show_default=True,
+    type=click.IntRange(min=1),
+    metavar="EPOCHS",
+    help="Look at the training and test examples only so often; changes no weight.",
+)
 @click.option("--list", "lists", is_flag=True, help="List the named recipes.")
 def train_command(
     recipe: str | None,
@@ -32,6 +43,7 @@ def train_command(
     scale: float,
     data: Path | None,
     out: Path | None,
+    look_every: int,
     lists: bool,
 ) -> None:
     """Train as RECIPE says: a name of --list, or a .toml file.
@@ -39,8 +51,8 @@ def train_command(
     Interrupted in any way and started again by the same command, it goes on where it was and
     ends with the same weights. Under `torchrun` the processes share every batch. Writes
     recipe.toml, versions.json, checkpoint.pt, dynamics.npz and .json, val.npz and test.npz for
-    `focalibrate calibrate`, and model.pt. Needs torch. Exit status: 0 done, 1 bad file, data or
-    run, 2 bad options.
+    `focalibrate calibrate`, time.json, model.pt, and dynamics.html, a page of what was seen after
+    each epoch. Needs torch. Exit status: 0 done, 1 bad file, data or run, 2 bad options.
 
     \b
     Example:
@@ -59,9 +71,25 @@ def train_command(
         wanted = _find(recipe, settings, scale)
         folder = out or Path("runs", Path(recipe).stem)
         with _bar() as progress:
-            run = train(wanted, out=folder, directory=data, progress=progress)
-    if os.environ.get("RANK", "0") == "0":  # the first of torchrun's processes speaks for all
-        _show(run, folder)
+            run = train(
+                wanted, out=folder, directory=data, look_every=look_every, progress=progress
+            )
+        if os.environ.get("RANK", "0") == "0":  # the first of torchrun's processes speaks for all
+            _show(run, _write_page(run))
+
+
+def _write_page(run: "Run") -> Path:
+    from focalibrate import __version__
+    from focalibrate.report import Provenance, write_dynamics
+
+    today = datetime.now(UTC).date().isoformat()
+    made = Provenance(
+        command=shlex.join(["focalibrate", *sys.argv[1:]]),
+        version=__version__,
+        seed=run.recipe.seed,
+        made_at=today,
+    )
+    return write_dynamics(run.folder, provenance=made)
 
 
 def _find(name: str, settings: tuple[str, ...], scale: float) -> "Recipe":
@@ -104,7 +132,9 @@ def _print_list(named: dict[str, "Recipe"]) -> None:
         click.echo(f"{name:34} {recipe.dataset:14} {recipe.model:12} {loss}")
 
 
-def _show(run: "Run", folder: Path) -> None:
+def _show(run: "Run", page: Path) -> None:
+    from focalibrate.report import next_commands
+
     table = Table(title=f"{run.recipe.model} on {run.recipe.dataset}, {run.recipe.epochs} epochs")
     table.add_column("")
     columns = ("error", "nll", "ece", "adaptive_ece")
@@ -120,7 +150,5 @@ def _show(run: "Run", folder: Path) -> None:
         console.print(
             f"Scaled: {run.recipe.scale:g} of the published data and epochs; not its numbers."
         )
-    console.print(
-        f"\nNext:\n  focalibrate calibrate {folder}/val.npz --test {folder}/test.npz",
-        soft_wrap=True,
-    )
+    first, _ = next_commands(run.folder, vars(run.recipe))
+    console.print(f"\nEpoch by epoch: {page}\n\nNext:\n  {first}", soft_wrap=True, markup=False)

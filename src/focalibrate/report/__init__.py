@@ -10,10 +10,13 @@
         criterion=criterion_grid(val_logits, val_labels),
     )
     write_report("report.html", data)
+
+`write_dynamics` writes the page of a training run into its folder.
 """
 
 from focalibrate.report.criterion import CriterionGrid, criterion_grid
 from focalibrate.report.data import SCHEMA_VERSION, PageData, page_data
+from focalibrate.report.dynamics import dynamics_data, next_commands, write_dynamics
 from focalibrate.report.page import render_report, write_report
 from focalibrate.report.plot import reliability_diagram, simplex_map, temperature_grid
 from focalibrate.report.provenance import Provenance, SourceFile
@@ -25,10 +28,13 @@ __all__ = [
     "Provenance",
     "SourceFile",
     "criterion_grid",
+    "dynamics_data",
+    "next_commands",
     "page_data",
     "reliability_diagram",
     "render_report",
     "simplex_map",
     "temperature_grid",
+    "write_dynamics",
     "write_report",
 ]

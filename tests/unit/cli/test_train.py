@@ -26,8 +26,14 @@ def test_a_named_recipe_is_trained_scaled_and_ready_to_calibrate(tmp_path):
     assert f"focalibrate calibrate {out}/val.npz --test {out}/test.npz" in done.output
     assert "scale = 0.05\n" in (out / "recipe.toml").read_text()
     assert json.loads((out / "dynamics.json").read_text())["epochs"] == 5
+    assert "--trained-gamma 1" in done.output
+    page = out / "dynamics.html"
+    assert f"Epoch by epoch: {page}" in done.output
+    assert "mlp on overlap_1d" in page.read_text()
+    page.unlink()
     again = run("e2-fl1", *SMALL, "-o", out)
     assert again.exit_code == 0, again.output
+    assert page.exists()
     judged = CliRunner().invoke(main, ["evaluate", str(out / "test.npz")])
     assert judged.exit_code == 0, judged.output
     other = run("e2-fl1", *SMALL, "--set", "seed=3", "-o", out)
@@ -41,6 +47,14 @@ def test_a_file_is_trained(tmp_path):
     done = run(file, "-o", tmp_path / "run")
     assert done.exit_code == 0, done.output
     assert "linear on square_2d, 1 epochs" in done.output
+
+
+def test_it_looks_as_often_as_it_is_told(tmp_path):
+    done = run("e2-fl1", *SMALL, "--look-every", 3, "-o", tmp_path)
+    assert done.exit_code == 0, done.output
+    figures = json.loads((tmp_path / "dynamics.json").read_text())["figures"]
+    assert [value is None for value in figures["test_error"]] == [True, True, False, True, False]
+    assert run("e2-fl1", "--look-every", 0, "-o", tmp_path).exit_code == 2
 
 
 @pytest.mark.parametrize(

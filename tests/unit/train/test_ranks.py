@@ -45,6 +45,8 @@ def test_two_processes_end_where_one_does(tmp_path):
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("Next:") == 1
+    assert done.stdout.count("dynamics.html") == 1
+    assert (tmp_path / "two" / "dynamics.html").exists()
     one = train(RECIPE, out=tmp_path / "one")
     two = torch.load(tmp_path / "two" / "model.pt", weights_only=True)
     for name, weight in one.model.state_dict().items():

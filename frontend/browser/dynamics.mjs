@@ -1,0 +1,51 @@
+// node browser/dynamics.mjs PAGE.html [--thorough]: uses the page of a training run as a person would
+// and prints, as JSON, what was seen. The judging is done in tests/browser/test_dynamics.py.
+
+import { resolve } from 'node:path';
+import { axe, frames, listen, overflow } from './checks.mjs';
+import { open, withBrowser } from './chromium.mjs';
+
+const [path, ...flags] = process.argv.slice(2);
+const isThorough = flags.includes('--thorough');
+const seen = { console: [], requests: [], overflow: {}, axe: {}, moved: [] };
+const figure = (page, name) => page.locator(`[data-figure="${name}"]`).innerText();
+
+await withBrowser({ viewport: { width: 1200, height: 900 }, colorScheme: 'light' }, async (context) => {
+  listen(context, seen);
+  const page = await open(context, resolve(path));
+  await frames(page);
+  seen.title = await page.title();
+  seen.text = await page.innerText('#app');
+  seen.charts = await page.locator('svg[role="img"]').count();
+  seen.labels = await page.locator('svg[role="img"]').evaluateAll((all) => all.map((e) => e.getAttribute('aria-label')));
+  seen.scripts = await page.evaluate(() => document.querySelectorAll('script').length);
+  for (const split of ['train', 'validation', 'test']) {
+    await page.locator(`input[name="choice-examples"][value="${split}"]`).check();
+    await page.focus('#epoch');
+    for (const key of ['Home', 'ArrowRight', 'End']) {
+      await page.keyboard.press(key);
+      await frames(page);
+      seen.moved.push({ split, key, epoch: await figure(page, 'epoch'), ece: await figure(page, 'epoch-ece') });
+    }
+    await page.locator(`input[name="choice-predictions-for"][value="${split}"]`).check();
+    await frames(page);
+  }
+  if (!isThorough) return;
+  seen.axe.light = await axe(page);
+  seen.overflow.light = await overflow(page);
+  await page.emulateMedia({ colorScheme: 'dark' });
+  seen.axe.dark = await axe(page);
+  await page.emulateMedia({ colorScheme: 'light' });
+  for (const [name, width] of [['phone', 390], ['small', 320]]) {
+    await page.setViewportSize({ width, height: 844 });
+    await frames(page, 4);
+    seen.overflow[name] = await overflow(page);
+  }
+  seen.axe.phone = await axe(page);
+  await page.setViewportSize({ width: 720, height: 1000 });
+  await page.emulateMedia({ media: 'print' });
+  await frames(page, 4);
+  seen.overflow.print = await overflow(page);
+});
+
+console.log(JSON.stringify(seen));
