@@ -228,49 +228,39 @@ def _times(interval: Interval, factor: float) -> Interval:
 
 
 def _figure(rows: Rows, taus: list[float]) -> Chart:
-    smallest = taus[1] / 3  # where no penalty stands on a logarithmic axis
-    places = [max(tau, smallest) for tau in taus]
-    cloud, curves, traces, errors = [], [], [], []
-    for color, recipe in enumerate(rows.recipes()):
-        values = {m: by_seed(rows, recipe, m) for m in (ECE, TRACE, "error")}
-        kind = {"label": recipe, "color": color}
-        cloud.append(
-            Series(
-                values[TRACE].mean(axis=0),
-                100 * values[ECE].mean(axis=0),
-                style="line and points",
-                **kind,
-            )
+    cloud = [
+        Series(
+            by_seed(rows, recipe, TRACE).mean(axis=0),
+            100 * by_seed(rows, recipe, ECE).mean(axis=0),
+            recipe,
+            "line and points",
         )
-        for found, factor, into in (
-            (values[ECE], 100.0, curves),
-            (values[TRACE], 1.0, traces),
-            (values["error"], 100.0, errors),
-        ):
-            scaled = factor * found
-            into.append(
-                Series(
-                    places,
-                    scaled.mean(axis=0),
-                    style="line and points",
-                    low=scaled.min(axis=0),
-                    high=scaled.max(axis=0),
-                    **kind,
-                )
-            )
+        for recipe in rows.recipes()
+    ]
     return Chart(
         "figure-4",
-        "Left above as in the paper: a point for each learning rate and τ, means over seeds, τ "
-        "growing from right to left. The others: against τ, bands from the lowest to the highest "
-        "seed; the leftmost point is without the penalty.",
+        "First as in the paper: a point for each learning rate and τ, means over seeds, joined in "
+        "the order of τ. The others against τ, with bands from the lowest to the highest seed; "
+        "the leftmost point is without the penalty.",
         [
             Panel("ECE against curvature", "Tr(H_val)", "ECE, %", cloud),
-            Panel("ECE", "τ", "ECE, %", curves, log_x=True),
-            Panel("Curvature", "τ", "Tr(H_val)", traces, log_x=True),
-            Panel("Error", "τ", "error, %", errors, log_x=True),
+            Panel("ECE", "τ", "ECE, %", _curves(rows, ECE, 100.0, taus), log_x=True),
+            Panel("Curvature", "τ", "Tr(H_val)", _curves(rows, TRACE, 1.0, taus), log_x=True),
+            Panel("Error", "τ", "error, %", _curves(rows, "error", 100.0, taus), log_x=True),
         ],
         columns=2,
     )
+
+
+def _curves(rows: Rows, metric: str, factor: float, taus: list[float]) -> list[Series]:
+    """Return a metric against τ for each learning rate, from the lowest seed to the highest."""
+    places = [max(tau, taus[1] / 3) for tau in taus]  # no penalty, on a logarithmic axis
+    series = []
+    for recipe in rows.recipes():
+        found = factor * by_seed(rows, recipe, metric)
+        mean, low, high = found.mean(axis=0), found.min(axis=0), found.max(axis=0)
+        series.append(Series(places, mean, recipe, "line and points", low, high))
+    return series
 
 
 EXPERIMENT = Experiment(
