@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#6e6e6e", "#000000")
 """Of Okabe and Ito, told apart by the colour-blind too."""
 MARKERS = "os^Dv<>P"
+LETTERS = 40
+"""How many stand beside each other below a panel; more names are turned upright."""
 Style = Literal["line", "points", "line and points", "dashed", "bars"]
 _STYLE = {
     "svg.hashsalt": "focalibrate",
@@ -148,7 +150,8 @@ def _draw_panel(ax: "Axes", panel: Panel) -> None:
         ax.set_xscale("log")
     if panel.log_y:
         ax.set_yscale("log")
-    if any(len(str(x)) > 6 for series in panel.series for x in series.x if isinstance(x, str)):
+    names = {x for series in panel.series for x in series.x if isinstance(x, str)}
+    if sum(len(name) + 2 for name in names) > LETTERS:
         ax.tick_params(axis="x", rotation=90, labelsize=6.5)
     if panel.is_square:
         ax.set_aspect("equal")
