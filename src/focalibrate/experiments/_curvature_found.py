@@ -56,23 +56,29 @@ class Cubic:
 
     trace: NDArray[np.float64]
     """``[N]``, in rising order"""
-    height: NDArray[np.float64]
-    """of the curve at each of them"""
+    weights: NDArray[np.float64]
+    """of the powers 3 to 0 of the trace, as a share of its range, from its mean"""
     r2: float
+
+    def at(self, trace: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the height of the curve."""
+        heights: NDArray[np.float64] = _powers(trace, self.trace) @ self.weights
+        return heights
 
     @property
     def depth(self) -> float:
-        """How far the least height lies below the lower of the two ends; 0 at an end."""
-        return float(min(self.height[0], self.height[-1]) - self.height.min())
+        """How far the least height where there are points lies below the lower end's."""
+        height = self.at(self.trace)
+        return float(min(height[0], height[-1]) - height.min())
 
     @property
     def best(self) -> float:
         """The trace, of those seen, where the curve is lowest."""
-        return float(self.trace[self.height.argmin()])
+        return float(self.trace[self.at(self.trace).argmin()])
 
 
 def fit_cubic(trace: NDArray[np.float64], ece: NDArray[np.float64]) -> Cubic:
-    """Return the least-squares cubic, looked at where there are points.
+    """Return the least-squares cubic, whose depth is looked at where there are points.
 
     Between two clusters of points a cubic may swing far from both: a minimum there would be of
     the curve's making.
@@ -85,13 +91,14 @@ def fit_cubic(trace: NDArray[np.float64], ece: NDArray[np.float64]) -> Cubic:
     """
     order = np.argsort(trace, kind="stable")
     x, y = trace[order], ece[order]
-    span = float(np.ptp(x)) or 1.0
-    powers = np.vander((x - x.mean()) / span, 4)
-    weights = np.linalg.lstsq(powers, y, rcond=None)[0]
-    height = powers @ weights
-    total = float(((y - y.mean()) ** 2).sum())
-    r2 = 1.0 - float(((y - height) ** 2).sum()) / total if total > 0 else 1.0
-    return Cubic(x, height, r2)
+    powers = _powers(x, x)
+    weights = np.linalg.lstsq(powers, y, rcond=None)[0].astype(np.float64)
+    rest, total = float(((y - powers @ weights) ** 2).sum()), float(((y - y.mean()) ** 2).sum())
+    return Cubic(x, weights, 1.0 - rest / total if total > 0 else 1.0)
+
+
+def _powers(x: NDArray[np.float64], seen: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.vander((x - seen.mean()) / (float(np.ptp(seen)) or 1.0), 4)
 
 
 def resampled(

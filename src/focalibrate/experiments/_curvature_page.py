@@ -84,5 +84,6 @@ def _against_trace(found: Found, problem: Problem) -> Panel:
         for i, gamma in enumerate(found.gammas(problem))
     ]
     curve = fit_cubic(trace.ravel(), ece.ravel())
-    series.append(Series(curve.trace, curve.height, "cubic", color=7))
+    x = np.linspace(trace.min(), trace.max(), 101)
+    series.append(Series(x, curve.at(x), "cubic", color=7))
     return Panel(SET_NAMES[problem], "Tr(H_val) of the training loss", "ECE, %", series)

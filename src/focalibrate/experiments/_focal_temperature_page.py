@@ -117,15 +117,13 @@ def charts(found: Found) -> Iterator[Chart]:
 
 def _errors(found: Found, problem: Problem) -> Panel:
     losses = found.losses[problem]
+    names = [SHOWN[loss] for loss in losses]
     series = []
-    for place, method in enumerate(METHODS[:3]):
+    for method, label in (("raw", "raw"), ("TS_ECE", "TS"), ("FTS_ECE", "FTS")):
         y = np.array([100 * found.values(f"adaece, {method}", problem, loss) for loss in losses])
-        x = np.arange(len(losses)) + 0.2 * (place - 1)
-        label = {"raw": "raw", "TS_ECE": "TS", "FTS_ECE": "FTS"}[method]
         band = y.min(axis=1), y.max(axis=1)
-        series.append(Series(x, y.mean(axis=1), label, "points", *band))
-    names = ", ".join(f"{i} {SHOWN[loss]}" for i, loss in enumerate(losses))
-    return Panel(SET_NAMES[problem], names, "AdaECE, %", series, log_y=True)
+        series.append(Series(names, y.mean(axis=1), label, "points", *band))
+    return Panel(SET_NAMES[problem], "training loss", "AdaECE, %", series, log_y=True)
 
 
 def _best_temperatures(found: Found, problem: Problem) -> Panel:

@@ -68,7 +68,7 @@ def test_a_cubic_goes_through_a_cubic():
     x = np.array([3.0, -1.0, 0.0, 2.0, 1.0])
     found = fit_cubic(1e4 * x, x**3 - 2 * x)
     assert_allclose(found.trace, 1e4 * np.sort(x))
-    assert_allclose(found.height, np.sort(x) ** 3 - 2 * np.sort(x), atol=1e-9)
+    assert_allclose(found.at(found.trace), np.sort(x) ** 3 - 2 * np.sort(x), atol=1e-9)
     assert_allclose(found.r2, 1.0)
 
 
