@@ -88,7 +88,7 @@ def logged(folder, what):
     return counts, {int(number): int(pid) for word, number, pid in found if word == what}
 
 
-def until(is_so, seconds=60):
+def until(is_so, seconds=120):
     deadline = time.monotonic() + seconds
     while not is_so():
         assert time.monotonic() < deadline, "waited in vain"

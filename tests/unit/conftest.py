@@ -7,7 +7,7 @@ import pytest
 
 from focalibrate.experiments import registry
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).parent / "experiments"
 
 
 class Serial:
