@@ -128,7 +128,7 @@ def _isolines(task: Task) -> Numbers:
     risk = RISKS[task["loss"]]
     values = risk(simplex_grid(task["steps"]))
     rank = values.argsort().argsort() / (len(values) - 1)
-    yield from (("percentile", 100.0 * float(r), float(i)) for i, r in enumerate(rank))
+    yield from (("percentile", round(100.0 * float(r), 3), float(i)) for i, r in enumerate(rank))
     yield "third harmonic", third_harmonic(isoline(risk, float(np.percentile(values, LEVELS[1]))))
     least = simplex_grid(task["steps"])[values.argmin()]
     yield "least at distance", float(np.abs(least - TRUTH).max())
@@ -176,7 +176,7 @@ def _difference(task: Task) -> Numbers:
     scaled = q ** (1.0 / temperature)
     scaled /= scaled.sum(axis=-1, keepdims=True)
     gap = np.abs(recover_posterior(q, task["gamma"]) - scaled).max(axis=-1)
-    yield from (("difference", float(d), float(i)) for i, d in enumerate(gap))
+    yield from (("difference", round(float(d), 7), float(i)) for i, d in enumerate(gap))
     worst = q[gap.argmax()]
     yield "to the corner", float(np.linalg.norm(worst - np.eye(3), axis=-1).min())
     yield "to the centre", float(np.linalg.norm(worst - 1.0 / 3.0))

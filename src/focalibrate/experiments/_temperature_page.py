@@ -18,6 +18,8 @@ PRINTED_LINES = {2: (0.95, 0.85), 3: (0.64, 0.91), 4: (0.47, 0.85)}
 """Slope and intercept of 1/T against γ, by the number of classes."""
 PRINTED_TEMPERATURES = {2: {0.5: 0.76, 3.0: 0.36}, 3: {1.0: 0.81, 3.0: 0.46}}
 """Nearest temperatures by classes and exponent, in the captions of Figures 2 and 5."""
+SIMPLEX_SIZE = (2.7, 2.1)
+"""Of a panel that is drawn in colour, in inches: its pixels are what makes a page large."""
 
 
 def one(rows: Rows, recipe: str, metric: str) -> float:
@@ -189,7 +191,8 @@ def _figure_4(rows: Rows) -> Chart:
             )
             for loss in RISKS
         ),
-        columns=2,
+        columns=4,
+        size=SIMPLEX_SIZE,
     )
 
 
@@ -233,8 +236,9 @@ def _figure_7(rows: Rows) -> Chart:
         "focal map and the nearest temperature.",
         tuple(
             SimplexPanel(
-                f"γ = {g:g}", *_points(rows, f"difference γ={g:g}", "difference"), "difference"
+                f"γ = {g:g}", *_points(rows, f"difference γ={g:g}", "difference"), "difference", 5
             )
             for g in LOSS_GAMMAS
         ),
+        size=SIMPLEX_SIZE,
     )
