@@ -1,7 +1,7 @@
 """Trace, extreme eigenvalues and spectrum of one operator together."""
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,14 @@ class SymmetricOperator(Protocol):
 
     def block_matvec(self, vectors: NDArray[np.floating], /) -> NDArray[np.floating]:
         """Return the product with each column of ``[D, B]``."""
+
+
+@runtime_checkable
+class TracedOperator(Protocol):
+    """A matrix that knows a better way to its trace than products with random vectors."""
+
+    def trace(self, *, n_vectors: int, seed: int) -> TraceEstimate:
+        """Return the trace with its standard error."""
 
 
 @dataclass(frozen=True)
@@ -53,8 +61,9 @@ def curvature_report(
     """Measure the curvature of `operator`.
 
     Args:
-        operator: has `size`, `matvec` and `block_matvec`.
-        n_vectors: random vectors of the trace (`hessian_trace`).
+        operator: has `size`, `matvec` and `block_matvec`; its own `trace` is asked, if it has one
+            as `focalibrate.nn.HessianOperator` has.
+        n_vectors: random vectors of the trace (`hessian_trace` without one).
         n_density_vectors: random vectors of the spectrum (`spectral_density`).
         n_steps: products for each of them.
         tolerance: relative residual of the eigenvalues (`lambda_max`, `lambda_min`).
@@ -75,9 +84,13 @@ def curvature_report(
         (-1.0, 2.0)
     """
     A, D, block = operator.matvec, operator.size, operator.block_matvec
+    if isinstance(operator, TracedOperator):
+        trace = operator.trace(n_vectors=n_vectors, seed=seed)
+    else:
+        trace = hessian_trace(A, D, n_vectors=n_vectors, seed=seed, block_matvec=block)
     return CurvatureReport(
         size=D,
-        trace=hessian_trace(A, D, n_vectors=n_vectors, seed=seed, block_matvec=block),
+        trace=trace,
         lambda_max=lambda_max(A, D, seed=seed, tolerance=tolerance),
         lambda_min=lambda_min(A, D, seed=seed, tolerance=tolerance),
         density=spectral_density(

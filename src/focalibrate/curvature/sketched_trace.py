@@ -66,7 +66,8 @@ def hutchpp_trace(
     G = signs(rng, size, m)
     G -= Q @ (Q.T @ G)
     terms = np.sum(G * A(G), axis=0)
-    return TraceEstimate(exact + float(terms.mean()), standard_error(terms), A.count)
+    value = exact + float(terms.mean())
+    return TraceEstimate(value, standard_error(terms), A.count, "Hutch++")
 
 
 def xtrace_trace(
@@ -121,13 +122,13 @@ def xtrace_trace(
     m = n_products // 2
     if m >= size:
         basis = np.eye(size)
-        return TraceEstimate(float(np.trace(A(basis))), 0.0, A.count)
+        return TraceEstimate(float(np.trace(A(basis))), 0.0, A.count, "XTrace")
     omega = rng.standard_normal((size, m))  # not signs, of which two may be equal
     Y = A(omega)
     check_symmetric_on(omega, Y)
     Q, R = np.linalg.qr(Y)
     terms = _left_out(omega, np.sum(omega * Y, axis=0), R, H=Q.T @ A(Q), W=Q.T @ omega)
-    return TraceEstimate(float(terms.mean()), standard_error(terms), A.count)
+    return TraceEstimate(float(terms.mean()), standard_error(terms), A.count, "XTrace")
 
 
 def _left_out(omega: Block, quadratic: Vector, R: Block, *, H: Block, W: Block) -> Vector:

@@ -28,6 +28,8 @@ class TraceEstimate:
     """estimated standard deviation of `value`"""
     n_products: int
     """products with the matrix that it took"""
+    method: str = "Hutchinson"
+    """how it was found"""
 
 
 def hessian_trace(

@@ -2,7 +2,8 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, final
+from dataclasses import replace
+from typing import Any, ClassVar, final
 
 import numpy as np
 import torch
@@ -10,6 +11,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.func import grad, jvp, vjp, vmap
 
+from focalibrate._check import check_count
+from focalibrate.curvature import TraceEstimate, hessian_trace
 from focalibrate.nn._batches import (
     Batches,
     Loss,
@@ -18,6 +21,8 @@ from focalibrate.nn._batches import (
     check_batches,
     on_device,
 )
+from focalibrate.nn._by_example import NotByExampleError
+from focalibrate.nn._by_layer import second_products
 from focalibrate.nn._parameters import (
     Parameters,
     call_model,
@@ -25,6 +30,9 @@ from focalibrate.nn._parameters import (
     load_forward_mode,
     select_parameters,
 )
+from focalibrate.nn._split_trace import SplitTrace
+
+NONE_COUNTS = "`batches` must hold an example that counts, found none."
 
 
 class LossMatrix(ABC):
@@ -34,6 +42,9 @@ class LossMatrix(ABC):
 
     See `HessianOperator` for the arguments.
     """
+
+    _has_model_curvature: ClassVar[bool]
+    """whether second derivatives of the logits in the parameters are part of the matrix"""
 
     def __init__(
         self,
@@ -88,6 +99,70 @@ class LossMatrix(ABC):
         """Return the gradient ``[D]`` of the mean loss over the batches."""
         return self._mean_over_batches(lambda p, x, y: grad(self._total)(p, x, y), 0)
 
+    def trace(self, *, n_vectors: int = 20, seed: int = 0) -> TraceEstimate:
+        r"""Return the trace, by what is known of a matrix that is the curvature of a model.
+
+        .. math:: \operatorname{Tr} H = \frac1N\sum_n\operatorname{Tr}
+                  J_n^\top \nabla^2_z\ell_n\, J_n + \frac1N\sum_l
+                  \operatorname{Tr}\nabla^2_{\theta_l}\sum_n \langle g_n, z_n\rangle,
+                  \qquad g_n = \nabla_z\ell_n \text{ held fixed}
+
+        The first sum, Gauss-Newton's, goes by example: over the eigenvectors of
+        :math:`\nabla^2_z\ell_n` where the vectors are enough for them (K - 1 for a softmax loss),
+        and is then exact, else over random mixtures of them. The second, of the Hessian only, is
+        Hutchinson's estimate with vectors for each layer :math:`l` alone; layers in which the
+        logits are linear in pieces, as all are in a ReLU network that uses each parameter once,
+        have no part in it. Both are unbiased. `focalibrate.curvature.hessian_trace` needs more
+        passes, as its vectors meet all blocks between layers and all examples at once.
+
+        Args:
+            n_vectors: passes over the batches, ``>= 4``. A third is for the examples, the rest for
+                the layers; all for the examples where no layer is curved.
+            seed: of the random vectors.
+
+        Returns:
+            Trace; standard error, from the spread of independent terms (0 where there are none:
+            exact to rounding); passes used. Where batches cannot be taken apart it is that of
+            `hessian_trace`, and ``method`` gives the reason: a loss of the batch as a whole,
+            inputs that are not tensors of one row per example, logits that are not ``[N, K]``
+            with K <= 256, a model that `torch.func.vmap` cannot run.
+
+        Numerics:
+            Which layers are curved is seen on the first 64 examples: elsewhere a second derivative
+            along a random direction is 0 in every bit. Parts in the dtype of the parameters, sums
+            in float64. Memory: gradients of 4 million numbers at a time, or of one example.
+        """
+        check_count(n_vectors, name="n_vectors", minimum=4)
+        try:
+            return self._split_trace(n_vectors, seed)
+        except NotByExampleError as reason:
+            estimate = hessian_trace(
+                self.matvec,
+                self.size,
+                n_vectors=n_vectors,
+                seed=seed,
+                block_matvec=self.block_matvec,
+            )
+            return replace(estimate, method=f"Hutchinson, as {reason}")
+
+    def _split_trace(self, n_vectors: int, seed: int) -> TraceEstimate:
+        rng = torch.Generator().manual_seed(seed)
+        parameters = self._parameters
+        split = SplitTrace(self.model, self.loss, parameters, n_vectors=n_vectors, rng=rng)
+        device = next(iter(parameters.values())).device
+        count = 0.0
+        with evaluating(self.model):
+            for inputs, labels in on_device(self.batches, device):
+                weight = batch_count(self.loss, labels)
+                if weight == 0.0:  # all ignored
+                    continue
+                count += weight
+                split.add(inputs, labels, with_model=self._has_model_curvature)
+        if count == 0.0:
+            raise ValueError(NONE_COUNTS)
+        estimate = split.estimate(count)
+        return replace(estimate, value=estimate.value + self.damping * self.size)
+
     @abstractmethod
     def _product(
         self, parameters: Parameters, inputs: Any, labels: Tensor, tangents: Parameters
@@ -122,7 +197,7 @@ class LossMatrix(ABC):
                 flat = torch.cat([part.flatten(start_dim=n_block) for part in parts], dim=-1)
                 total = total + flat.detach().double()
         if not isinstance(total, Tensor):
-            raise ValueError("`batches` must hold an example that counts, found none.")
+            raise ValueError(NONE_COUNTS)
         mean: NDArray[np.float64] = (total / count).cpu().numpy()
         return mean
 
@@ -164,10 +239,14 @@ class HessianOperator(LossMatrix):
         >>> hessian = HessianOperator(model, FocalLoss(1.0), batches, parameters=["weight"])
         >>> hessian.size, lambda_max(hessian.matvec, hessian.size).converged
         (6, True)
+        >>> hessian.trace().standard_error
+        0.0
 
     References:
         Pearlmutter (1994), *Fast exact multiplication by the Hessian*.
     """
+
+    _has_model_curvature = True
 
     def _product(
         self, parameters: Parameters, inputs: Any, labels: Tensor, tangents: Parameters
@@ -179,20 +258,8 @@ class HessianOperator(LossMatrix):
             leaves = list(self._parameters.values())
             total = self._total({}, inputs, labels)
             slopes = torch.autograd.grad(total, leaves, create_graph=True, allow_unused=True)
-            ends = [
-                (slope, v if is_block else v[0])
-                for slope, v in zip(slopes, tangents.values(), strict=True)
-                if slope is not None and slope.requires_grad
-            ]
-            if not ends:  # linear in the parameters
-                return {name: torch.zeros_like(v) for name, v in tangents.items()}
-            products = torch.autograd.grad(
-                [slope for slope, _ in ends],
-                leaves,
-                [v for _, v in ends],
-                is_grads_batched=is_block,
-                allow_unused=True,
-            )
+            vectors = [v if is_block else v[0] for v in tangents.values()]
+            products = second_products(slopes, leaves, vectors, is_block=is_block)
         return {
             name: torch.zeros_like(v) if x is None else x.reshape(v.shape)
             for (name, v), x in zip(tangents.items(), products, strict=True)
@@ -220,6 +287,8 @@ class GGNOperator(LossMatrix):
     References:
         Schraudolph (2002), *Fast curvature matrix-vector products*.
     """
+
+    _has_model_curvature = False
 
     def _product(
         self, parameters: Parameters, inputs: Any, labels: Tensor, tangents: Parameters
