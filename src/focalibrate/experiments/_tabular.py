@@ -176,8 +176,9 @@ def ranks_chart(found: Found) -> Chart:
             ("focal", [1, 3, 5], 0),
             ("focal + Ψ", [2, 4, 6], 1),
         )
+        is_first = metric == METRICS[0]  # one legend is enough, and covers no bar there
         series = [
-            Series([short[i] for i in at], ranks[at], label, "bars", color=color)
+            Series([short[i] for i in at], ranks[at], label * is_first, "bars", color=color)
             for label, at, color in kinds
         ]
         return Panel(metric, "exponent", "average rank", series)

@@ -143,7 +143,8 @@ def conclude(rows: Rows, scale: Scale) -> Conclusion:
 def _ece_lines(found: Found, gamma: float, is_full: bool) -> Iterator[Line]:
     n = len(found.sets)
     raw, fixed = focal(gamma), mapped(gamma)
-    higher = share_of_sets(found.mean(raw, "ECE") > found.mean(CE, "ECE"))
+    is_higher = found.mean(raw, "ECE") > found.mean(CE, "ECE")
+    higher = share_of_sets(is_higher)
     yield Line(
         f"{raw} has a higher ECE than cross-entropy on most tables",
         "the share of tables, by the mean over trials, is above one half; reproduced if its "
@@ -153,8 +154,10 @@ def _ece_lines(found: Found, gamma: float, is_full: bool) -> Iterator[Line]:
         higher,
         f"of {n} tables",
         judge_above(higher, 0.5, is_full=is_full),
+        _by_size(found, is_higher),
     )
-    lower = share_of_sets(found.mean(fixed, "ECE") < found.mean(raw, "ECE"))
+    is_lower = found.mean(fixed, "ECE") < found.mean(raw, "ECE")
+    lower = share_of_sets(is_lower)
     yield Line(
         f"Ψ lowers the ECE of {raw}",
         "the share of tables, by the mean over trials, is above one half; reproduced if its "
@@ -163,6 +166,7 @@ def _ece_lines(found: Found, gamma: float, is_full: bool) -> Iterator[Line]:
         lower,
         f"of {n} tables",
         judge_above(lower, 0.5, is_full=is_full),
+        _by_size(found, is_lower),
     )
     gap = found.less(fixed, CE, "ECE")
     ours = mean_interval(gap.mean(axis=1))
@@ -183,7 +187,8 @@ def _ece_lines(found: Found, gamma: float, is_full: bool) -> Iterator[Line]:
 def _metric_line(found: Found, metric: str, is_full: bool) -> Line:
     """Judge what Ψ does to another metric, with the exponents taken together."""
     gaps = [found.less(mapped(g), focal(g), metric).mean(axis=1) for g in GAMMAS[1:]]
-    lower = share_of_sets(np.mean(gaps, axis=0) < 0)
+    is_lower = np.mean(gaps, axis=0) < 0
+    lower = share_of_sets(is_lower)
     return Line(
         f"Ψ lowers the {metric} of focal loss",
         "the share of tables, by the mean over trials and exponents, is above one half; "
@@ -192,6 +197,18 @@ def _metric_line(found: Found, metric: str, is_full: bool) -> Line:
         lower,
         f"of {len(found.sets)} tables",
         judge_above(lower, 0.5, is_full=is_full),
+        _by_size(found, is_lower),
+    )
+
+
+def _by_size(found: Found, holds: NDArray[np.bool_]) -> str:
+    """Say on how many small and large tables something holds, if there are both."""
+    is_large = np.array([name in LARGE for name in found.sets])
+    if not is_large.any():
+        return ""
+    return (
+        f"{int(holds[~is_large].sum())} of the {int((~is_large).sum())} tables of fewer than "
+        f"2,000 rows, {int(holds[is_large].sum())} of the {int(is_large.sum())} larger ones."
     )
 
 
@@ -225,8 +242,8 @@ EXPERIMENT = Experiment(
     smaller={
         "smallest": "Two generated sets of 200 examples, 2 trials of 3 epochs: shows that it "
         "runs, says nothing about the claims.",
-        "reduced": f"The {len(SMALL)} tables of fewer than 2,000 rows, 5 trials instead of 10: nothing can "
-        "be said of larger tables.",
+        "reduced": f"The {len(SMALL)} tables of fewer than 2,000 rows, 5 trials instead of 10: "
+        "nothing can be said of larger tables.",
         "full": "",
     },
     tasks=tasks,
