@@ -285,8 +285,8 @@ def _figure_6(rows: Rows) -> Chart:
     return Chart(
         "figure-6",
         "As Figure 6 of paper 002: how confident mistakes on test points are, in steps of 0.05, "
-        f"mean over seeds; and the decision boundary of the first seed among {N_SHOWN} points drawn "
-        "as its training points are, coloured by their label.",
+        f"mean over seeds; and the decision boundary of the first seed among {N_SHOWN} points "
+        "drawn as its training points are, coloured by their label.",
         panels,
     )
 
