@@ -1,6 +1,7 @@
 """20 Newsgroups."""
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -16,10 +17,6 @@ from focalibrate.data.sets.dataset import Dataset
 N_CLASSES = 20
 N_WORDS, LONGEST = 20_000, 1_000
 """The vocabulary and the words kept of a document in the network paper 002 adapts."""
-N_VALIDATION, N_TEST = 900, 3_999
-"""Paper 002, appendix C: 15,098 / 900 / 3,999 of the undivided 19,997 documents. Where the files
-come divided by date, 900 of the training documents validate and the test stays as it is."""
-COUNTS = {"train": (11_314,), "test": (7_532,), "all": (19_997, 18_828)}
 WHOLE = ("20_newsgroups", "20_newsgroup", "20news-18828")
 ADVICE = (
     "Download 20news-19997.tar.gz (folder 20_newsgroups, as paper 002 splits it) or "
@@ -27,6 +24,26 @@ ADVICE = (
     "http://qwone.com/~jason/20Newsgroups and unpack it there. Vectors of words: "
     "glove.6B.100d.txt from https://nlp.stanford.edu/projects/glove, optional."
 )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sizes:
+    """How many documents the files must hold and how many of them validate and test.
+
+    As distributed, and as in paper 002, appendix C: 15,098 / 900 / 3,999 of the undivided 19,997
+    documents. Where the files come divided by date, 900 of the training documents validate and
+    the test stays as it is.
+    """
+
+    whole: tuple[int, ...] = (19_997, 18_828)
+    train: int = 11_314
+    """of the files divided by date"""
+    test: int = 7_532
+    n_validation: int = 900
+    n_test: int = 3_999
+
+
+PUBLISHED = Sizes()
 
 
 def without_header(text: str) -> str:
@@ -56,16 +73,16 @@ def read_file(path: Path) -> Documents:
     return texts, [int(label) for label in labels]
 
 
-def _read_by_date(root: Path | None) -> tuple[Documents, Documents, tuple[str, ...]]:
+def _read_by_date(root: Path | None, sizes: Sizes) -> tuple[Documents, Documents, tuple[str, ...]]:
     parts: list[Documents] = []
     names: tuple[str, ...] = ()
-    for stem in ("train", "test"):
+    for stem, count in (("train", sizes.train), ("test", sizes.test)):
         path = need(root, [f"20news-bydate-{stem}", f"20news_bydate_{stem}.jsonl"], advice=ADVICE)
         if path.is_dir():
             documents, names = read_folders(path)
         else:
             documents = read_file(path)
-        check_count(path, "documents", len(documents[0]), COUNTS[stem])
+        check_count(path, "documents", len(documents[0]), count)
         parts.append(documents)
     if not names:
         listed = find(root, ["20news_groups.json"])
@@ -77,22 +94,31 @@ def _read_by_date(root: Path | None) -> tuple[Documents, Documents, tuple[str, .
     return parts[0], parts[1], names
 
 
-def _read(root: Path | None, seed: int) -> Dataset:
+def read_newsgroups(root: Path | None, seed: int, *, sizes: Sizes = PUBLISHED) -> Dataset:
+    """Return 20 Newsgroups from the folders or the lines in `root`.
+
+    Args:
+        root: directory of data sets.
+        seed: of the split.
+        sizes: what the files must hold; other numbers than the published ones are for files of
+            one's own in the same form, such as a slice, which `load` refuses.
+    """
     whole = find(root, WHOLE)
     if whole is not None:
         documents, names = read_folders(whole)
         n = len(documents[0])
-        check_count(whole, "documents", n, COUNTS["all"])
+        check_count(whole, "documents", n, sizes.whole)
+        n_train = n - sizes.n_validation - sizes.n_test
         rows = split_sizes(
             np.array(documents[1]),
-            [n - N_VALIDATION - N_TEST, N_VALIDATION, N_TEST],
+            [n_train, sizes.n_validation, sizes.n_test],
             seed=[seed, 0],
         )
         parts = [chosen(documents, [int(row) for row in part]) for part in rows]
     else:
-        train, test, names = _read_by_date(root)
-        sizes = [len(train[0]) - N_VALIDATION, N_VALIDATION]
-        rows = split_sizes(np.array(train[1]), sizes, seed=[seed, 0])
+        train, test, names = _read_by_date(root, sizes)
+        cut = [len(train[0]) - sizes.n_validation, sizes.n_validation]
+        rows = split_sizes(np.array(train[1]), cut, seed=[seed, 0])
         parts = [*(chosen(train, [int(row) for row in part]) for part in rows), test]
     bodies = [([without_header(text) for text in texts], labels) for texts, labels in parts]
     return document_set(
@@ -100,4 +126,4 @@ def _read(root: Path | None, seed: int) -> Dataset:
     )
 
 
-NEWSGROUPS: dict[str, Source] = {"20newsgroups": Source("text", _read, ADVICE)}
+NEWSGROUPS: dict[str, Source] = {"20newsgroups": Source("text", read_newsgroups, ADVICE)}

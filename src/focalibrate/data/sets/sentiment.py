@@ -1,9 +1,10 @@
 """Stanford Sentiment Treebank."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from focalibrate.data.sets.glove import Vectors, as_matrix, find_vectors
 from focalibrate.data.sets.tree import NO_CHILD, NO_LABEL, NO_WORD, Tree
 from focalibrate.data.sets.vocabulary import RESERVED, UNKNOWN, numbers
 
-COUNTS = {"train": 8_544, "dev": 1_101, "test": 2_210}
+PUBLISHED = {"train": 8_544, "dev": 1_101, "test": 2_210}
 FINE = ("very negative", "negative", "neutral", "positive", "very positive")
 BINARY = ("negative", "positive")
 NEUTRAL = 2
@@ -136,9 +137,26 @@ def _numbered(parsed: Parsed, number: dict[str, int], labels: Callable[[Tree], o
     return Tree(at.astype(np.int32), tree.left, tree.right, np.asarray(labels(tree), np.int32))
 
 
-def _read(name: str, fine: bool, root: Path | None, seed: int) -> Dataset:
+def read_sentiment(
+    name: Literal["sst_binary", "sst_fine"],
+    root: Path | None,
+    seed: int,
+    *,
+    counts: Mapping[str, int] = PUBLISHED,
+) -> Dataset:
+    """Return the treebank from the trees in `root`.
+
+    Args:
+        name: with two classes or with five.
+        root: directory of data sets.
+        seed: of the vectors of words that have none.
+        counts: sentences that the files train, dev and test must hold; other numbers than the
+            published ones are for files of one's own in the same form, such as a slice, which
+            `load` refuses.
+    """
+    fine = name == "sst_fine"
     parts = []
-    for stem, count in COUNTS.items():
+    for stem, count in counts.items():
         path = need(root, [f"trees/{stem}.txt", f"sst/{stem}.txt", f"sst_{stem}.txt"],
                     advice=ADVICE)  # fmt: skip
         part = read_trees(path)
@@ -173,8 +191,8 @@ def _read(name: str, fine: bool, root: Path | None, seed: int) -> Dataset:
 
 
 SENTIMENT: dict[str, Source] = {
-    "sst_binary": Source("trees", partial(_read, "sst_binary", False), ADVICE),
-    "sst_fine": Source("trees", partial(_read, "sst_fine", True), ADVICE),
+    "sst_binary": Source("trees", partial(read_sentiment, "sst_binary"), ADVICE),
+    "sst_fine": Source("trees", partial(read_sentiment, "sst_fine"), ADVICE),
 }
 """Binary: 6,920 / 872 / 1,821 sentences; neutral nodes inside them have no label. (Tai et al. and
 paper 002 give those a third class while training, which no test sentence has.)"""

@@ -8,6 +8,7 @@ from numpy.testing import assert_allclose
 
 from focalibrate.data.sets import DataSetError, load, newsgroups, sentiment, trec
 from focalibrate.data.sets.glove import as_matrix, read_glove
+from focalibrate.data.sets.newsgroups import Sizes, read_newsgroups
 from focalibrate.data.sets.vocabulary import encode, most_frequent, numbers, tokenise
 
 
@@ -51,11 +52,7 @@ def news(k, i):
     return f"From: someone\nNewsgroups: {GROUPS[k]}\n\nbody of topic{k} number {i}\n"
 
 
-@pytest.fixture
-def small_counts(monkeypatch):
-    counts = {"train": (60,), "test": (20,), "all": (80,)}
-    for name, value in (("COUNTS", counts), ("N_VALIDATION", 20), ("N_TEST", 20)):
-        monkeypatch.setattr(newsgroups, name, value)
+SMALL = Sizes(whole=(80,), train=60, test=20, n_validation=20, n_test=20)
 
 
 def write_folders(folder, per_class):
@@ -80,21 +77,21 @@ def check_news(data):
     assert first == ["body", "of", f"topic{data.train.labels[0]}"]
 
 
-def test_newsgroups_undivided_are_split_as_in_the_paper(tmp_path, small_counts):
+def test_newsgroups_undivided_are_split_as_in_the_paper(tmp_path):
     write_folders(tmp_path / "20_newsgroups", 4)
-    check_news(load("20newsgroups", directory=tmp_path))
+    check_news(read_newsgroups(tmp_path, 0, sizes=SMALL))
 
 
-def test_newsgroups_by_date_keep_their_test(tmp_path, small_counts):
+def test_newsgroups_by_date_keep_their_test(tmp_path):
     write_folders(tmp_path / "20news-bydate-train", 3)
     write_folders(tmp_path / "20news-bydate-test", 1)
-    data = load("20newsgroups", directory=tmp_path)
+    data = read_newsgroups(tmp_path, 0, sizes=SMALL)
     check_news(data)
     assert data.vectors is None
 
 
 @pytest.mark.parametrize("pack", [None, gzip.compress, lzma.compress])
-def test_newsgroups_in_lines(tmp_path, small_counts, pack):
+def test_newsgroups_in_lines(tmp_path, pack):
     for stem, n in (("train", 3), ("test", 1)):
         lines = [json.dumps({"label": k, "text": news(k, i)}) for k in range(20) for i in range(n)]
         content = ("\n".join(lines) + "\n").encode()
@@ -103,24 +100,30 @@ def test_newsgroups_in_lines(tmp_path, small_counts, pack):
         path.write_bytes(pack(content) if pack else content)
     (tmp_path / "20news_groups.json").write_text(json.dumps(GROUPS))
     (tmp_path / "glove.6B.100d.txt").write_text("body 1 2 3\n")
-    data = load("20newsgroups", directory=tmp_path)
+    data = read_newsgroups(tmp_path, 0, sizes=SMALL)
     check_news(data)
     assert data.vectors[data.words.index("body")].tolist() == [1, 2, 3]
 
 
-def test_bad_newsgroups(tmp_path, small_counts):
+def test_bad_newsgroups(tmp_path):
     path = tmp_path / "20news_bydate_train.jsonl"
     path.write_text('{"label": 3, "text": "a"}\n{"label": 3}\n')
     with pytest.raises(DataSetError, match=r"line 2 must be a JSON object with text and label"):
-        load("20newsgroups", directory=tmp_path)
+        read_newsgroups(tmp_path, 0, sizes=SMALL)
     path.write_text('{"label": 20, "text": "a"}\n')
     with pytest.raises(DataSetError, match=r"label must be in 0\.\.19, found 20 in document 0"):
-        load("20newsgroups", directory=tmp_path)
+        read_newsgroups(tmp_path, 0, sizes=SMALL)
     path.write_text('{"label": 2, "text": "a"}\n')
     with pytest.raises(DataSetError, match=r"must hold 60 documents, found 1"):
-        load("20newsgroups", directory=tmp_path)
+        read_newsgroups(tmp_path, 0, sizes=SMALL)
     (tmp_path / "20_newsgroups" / "alt.atheism").mkdir(parents=True)
     with pytest.raises(DataSetError, match=r"must hold 20 folders of newsgroups, found 1"):
+        read_newsgroups(tmp_path, 0, sizes=SMALL)
+
+
+def test_a_slice_is_no_20_newsgroups(tmp_path):
+    write_folders(tmp_path / "20_newsgroups", 4)
+    with pytest.raises(DataSetError, match=r"must hold 19997 or 18828 documents, found 80"):
         load("20newsgroups", directory=tmp_path)
 
 
@@ -178,8 +181,8 @@ def test_bad_trees_name_their_line(tmp_path, line, message):
 
 
 @pytest.mark.parametrize("packed", [True, False])
-def test_the_treebank(tmp_path, monkeypatch, packed):
-    monkeypatch.setattr(sentiment, "COUNTS", {"train": 3, "dev": 1, "test": 1})
+def test_the_treebank(tmp_path, packed):
+    counts = {"train": 3, "dev": 1, "test": 1}
     (tmp_path / "trees").mkdir()
     content = {
         "train": "(4 (2 Good) (2 film))\n(2 (2 A) (2 film))\n(0 (1 Bad) (2 film))\n",
@@ -193,10 +196,12 @@ def test_the_treebank(tmp_path, monkeypatch, packed):
         else:
             path.write_text(text)
     (tmp_path / "glove.6B.100d.txt").write_text("nice 1 2\nbad 3 4\n")
-    fine = load("sst_fine", directory=tmp_path)
+    with pytest.raises(DataSetError, match=r"must hold 8544 sentences, found 3"):
+        load("sst_fine", directory=tmp_path)
+    fine = sentiment.read_sentiment("sst_fine", tmp_path, 0, counts=counts)
     assert (fine.n_classes, len(fine.train), fine.kind) == (5, 3, "trees")
     assert fine.train.labels.tolist() == [4, 2, 0]
-    data = load("sst_binary", directory=tmp_path)
+    data = sentiment.read_sentiment("sst_binary", tmp_path, 0, counts=counts)
     assert data.train.labels.tolist() == [1, 0]
     assert data.class_names == ("negative", "positive")
     assert data.train.inputs[1].labels.tolist() == [0, -1, 0]
