@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
-from focalibrate.experiments.sweep import SweepError
+from focalibrate.experiments.sweep import Outcomes, SweepError
 
 POLL = 0.5
 """Seconds between two looks at the workers."""
@@ -29,9 +29,7 @@ class Cluster:
     patience_seconds: float = 60.0
     """how long there may be no worker at all"""
 
-    def map(
-        self, function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]
-    ) -> Iterator[tuple[int, Any]]:
+    def map(self, function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]) -> Outcomes:
         """Yield results as they come; interrupted, take back the runs not begun.
 
         Raises:
@@ -54,7 +52,7 @@ class Cluster:
                 with suppress(Exception):  # a scheduler that is gone has forgotten them anyway
                     client.cancel(list(pending), force=True)
 
-    def _results(self, client: Any, pending: dict[Any, int]) -> Iterator[tuple[int, Any]]:
+    def _results(self, client: Any, pending: dict[Any, int]) -> Outcomes:
         """Yield the place and outcome of each future, taking it out of `pending`."""
         seen = time.monotonic()
         while pending:

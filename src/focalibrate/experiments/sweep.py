@@ -5,16 +5,16 @@ import os
 import platform
 import signal
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from importlib.metadata import version
 from multiprocessing import get_context, parent_process
 from pathlib import Path
 from threading import Thread
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 from focalibrate.data import atomic_path
 from focalibrate.experiments.experiment import Places, Row, Task
@@ -35,13 +35,17 @@ class SweepError(RuntimeError):
     """Some runs failed; the others are kept."""
 
 
+Outcomes: TypeAlias = Generator[tuple[int, Any], None, None]
+
+
 class Backend(Protocol):
     """Somewhere runs are made: calls a function for every argument, in any order."""
 
-    def map(
-        self, function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]
-    ) -> Iterator[tuple[int, Any]]:
-        """Yield the place of each call and what it returned, or the exception it raised."""
+    def map(self, function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]) -> Outcomes:
+        """Yield the place of each call and what it returned, or the exception it raised.
+
+        Closed before its end, it drops the calls not begun.
+        """
         ...
 
 
@@ -51,9 +55,7 @@ class Here:
 
     workers: int
 
-    def map(
-        self, function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]
-    ) -> Iterator[tuple[int, Any]]:
+    def map(self, function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]) -> Outcomes:
         """Yield results as they come; a killed worker ends the sweep, and says so."""
         with _one_thread_each(), _pool(self.workers) as pool:
             futures = {pool.submit(function, *args): i for i, args in enumerate(arguments)}
@@ -89,15 +91,16 @@ def run_sweep(
     failed: list[str] = []
     _report(progress, done, len(tasks))
     calls = [(task, folder, places) for task in missing]
-    for place, outcome in backend.map(run_task, calls):
-        if isinstance(outcome, BaseException):
-            failed.append(f"{dict(missing[place].settings)}: {_reason(outcome)}")
-            continue
-        path = result_path(folder, missing[place])
-        if not path.exists():  # a worker without this folder on its disk sent the text only
-            _write(path, outcome)
-        done += 1
-        _report(progress, done, len(tasks))
+    with closing(backend.map(run_task, calls)) as outcomes:
+        for place, outcome in outcomes:
+            if isinstance(outcome, BaseException):
+                failed.append(f"{dict(missing[place].settings)}: {_reason(outcome)}")
+                continue
+            path = result_path(folder, missing[place])
+            if not path.exists():  # a worker without this folder on its disk sent the text only
+                _write(path, outcome)
+            done += 1
+            _report(progress, done, len(tasks))
     if failed:
         raise SweepError(
             f"{len(failed)} of {len(tasks)} runs failed; the first: {failed[0].rstrip('.')}. The "
@@ -199,9 +202,7 @@ def _outcome(future: "Future[Any]") -> Any:
 @contextmanager
 def _pool(workers: int) -> Iterator[ProcessPoolExecutor]:
     """Give worker processes; interrupted, drop the runs not begun and stop those that are."""
-    pool = ProcessPoolExecutor(
-        workers, mp_context=get_context("spawn"), initializer=_begin_worker
-    )
+    pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_begin_worker)
     try:
         yield pool
     except BaseException:

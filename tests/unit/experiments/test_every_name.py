@@ -80,7 +80,6 @@ def test_what_an_experiment_says_of_itself(name):
     assert experiment.name == name
     assert re.fullmatch(r"E\d+|X", experiment.spec)
     assert set(experiment.smaller) == set(SCALES)
-    assert experiment.smaller["full"] == ""
     assert all((experiment.source, experiment.title, experiment.protocol))
     for scale in SCALES:
         tasks = experiment.tasks(scale)

@@ -148,6 +148,28 @@ def test_a_worker_without_the_folder_sends_the_text(registered, tmp_path):
     assert files(tmp_path) == [f"{task.key}.json"]
 
 
+def test_interrupted_it_closes_the_backend_at_once(registered, tmp_path):
+    closed = []
+
+    class Closing:
+        def map(self, function, arguments):
+            try:
+                for place, given in enumerate(arguments):
+                    yield place, function(*given)
+            finally:
+                closed.append(True)
+
+    def interrupt(done, _):
+        if done:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt) as caught:
+        sweep(registered.tasks_of("", ""), tmp_path, Closing(), interrupt)
+    assert closed  # while the traceback still holds the generator
+    assert caught.tb is not None
+    assert len(files(tmp_path)) == 1
+
+
 def test_processes_have_one_thread_each_and_the_setting_is_put_back(
     registered, environment, tmp_path, monkeypatch
 ):
