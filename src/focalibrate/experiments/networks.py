@@ -109,9 +109,9 @@ def _reduced(problem: Problem) -> "Recipe":
         },
         "20newsgroups": {
             "size": (("pool_stride", 5),),
-            "fraction": 0.5,
-            "epochs": 6,
-            "batch": 64,
+            "fraction": 0.25,
+            "epochs": 20,
+            "batch": 32,
         },
         "sst_binary": {"epochs": 10},
     }
