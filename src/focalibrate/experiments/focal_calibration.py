@@ -201,7 +201,7 @@ EXPERIMENT = Experiment(
             "CIFAR-10: ResNet-8 on 10,000 images without augmentation for 24 epochs, in place of "
             "ResNet-50 and -110, Wide-ResNet and DenseNet on 45,000 for 350; CIFAR-100 is left "
             "out. Fashion-MNIST (not in the paper): an MLP of two hidden layers on 9,000 images. "
-            "20 Newsgroups: a quarter of the documents, 20 of 50 epochs, maxima at every fifth place. "
+            "20 Newsgroups: a quarter of the texts, 20 of 50 epochs, maxima at every fifth place. "
             "SST: 10 of 25 epochs. Three seeds. Scheduled γ and FLSD-532 are not trained; Brier, "
             "MMCE and label smoothing (ours, the paper has none) only on Fashion-MNIST, FL-1 and "
             "FL-2 not on text. So the paper's numbers cannot be checked, only in which direction "
