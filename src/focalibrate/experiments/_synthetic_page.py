@@ -71,7 +71,7 @@ def figure_3(rows: Rows, recipe: str, losses: Iterable[str]) -> Chart:
 def kld_chart(rows: Rows, recipes: Sequence[str], losses: Iterable[str]) -> Chart:
     """Return the KLD of every size, loss and method."""
     cases = _cases(losses)
-    names = [f"{loss}\n{SHOWN[method]}" for loss, method in cases]
+    names = [f"{loss} {SHOWN[method]}" for loss, method in cases]
     series = []
     for recipe in recipes:
         found = [mean_interval(rows.values(recipe, f"{lo} {m} KLD")) for lo, m in cases]
@@ -91,4 +91,5 @@ def kld_chart(rows: Rows, recipes: Sequence[str], losses: Iterable[str]) -> Char
         "CE, and of focal loss after Ψ, is the posterior itself: its 0 is not drawn.",
         (Panel("KLD to the posterior", "", "KLD", series, log_y=True),),
         columns=1,
+        size=(6.0, 3.4),
     )
