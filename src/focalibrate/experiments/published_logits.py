@@ -164,7 +164,7 @@ def _psi(rows: Rows, is_full: bool) -> Line:
 
 EXPERIMENT = Experiment(
     name=NAME,
-    spec="X",
+    spec="P",
     source="Outputs published by others; papers 000 (Fig 4), 002 (Tables 1–3, 10–13), 003 "
     "(Table 1)",
     title="TS, FTS and Ψ on real, published logits",

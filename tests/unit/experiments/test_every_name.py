@@ -78,7 +78,7 @@ def test_an_experiment_from_its_name_to_its_page(name, trained, tmp_path, monkey
 def test_what_an_experiment_says_of_itself(name):
     experiment = find_experiment(name)
     assert experiment.name == name
-    assert re.fullmatch(r"E\d+|X", experiment.spec)
+    assert re.fullmatch(r"E\d+|P", experiment.spec)
     assert set(experiment.smaller) == set(SCALES)
     assert all((experiment.source, experiment.title, experiment.protocol))
     for scale in SCALES:
