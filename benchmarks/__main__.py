@@ -59,6 +59,7 @@ def main(names: list[str]) -> None:
             "platform": platform.platform(),
             "python": platform.python_version(),
             "cpus": os.cpu_count(),
+            "load": os.getloadavg(),  # processes that wanted a CPU in the last 1, 5, 15 minutes
         },
         "packages": {d.metadata["Name"]: d.version for d in distributions()},
         "rows": [{**asdict(row), "met": row.met} for row in rows],

@@ -88,9 +88,9 @@ def factor(hessian: Tensor, n_vectors: int, rng: torch.Generator) -> Factors:
     order = values.abs().argsort(dim=1, descending=True)
     values = values.gather(1, order)
     U = U.gather(2, order[:, None, :].expand_as(U))
-    size = values.abs().amax(dim=0)
-    least = hessian.shape[1] * torch.finfo(hessian.dtype).eps * size.max()
-    rank = int((size > least).sum())  # softmax losses leave one out
+    mass = values.abs().sum(dim=0)
+    least = 4 * hessian.shape[1] * torch.finfo(hessian.dtype).eps * mass.sum()  # rounding
+    rank = int((mass > least).sum())  # softmax losses leave one out
     values, U = values[:, :rank], U[:, :, :rank]
     roots = (U * values.abs().sqrt()[:, None, :]).transpose(1, 2)  # [N, R, K]
     if n_vectors >= rank:
@@ -98,8 +98,8 @@ def factor(hessian: Tensor, n_vectors: int, rng: torch.Generator) -> Factors:
     signs = random_signs((len(values), n_vectors, rank), values, rng)
     parts, weights = [], []
     for sign in (1.0, -1.0):
-        of_sign = values * sign > (least if sign < 0 else 0.0)
-        if of_sign.any():
+        of_sign = values * sign > 0
+        if (values * of_sign).abs().sum() > least:
             parts.append((signs * of_sign[:, None, :]) @ roots)
             weights.append(torch.full_like(signs[:, :, 0], sign))
     return Factors(torch.cat(parts, 1).to(hessian), torch.cat(weights, 1).to(hessian), n_vectors)

@@ -36,7 +36,7 @@ class SplitTrace:
         model: in eval mode.
         loss: as of `HessianOperator`.
         parameters: by name.
-        n_vectors: M, for each example, and for all layers together.
+        n_vectors: M, passes for examples and layers together.
         rng: of the random signs.
     """
 
@@ -58,15 +58,17 @@ class SplitTrace:
     def add(self, inputs: Any, labels: Tensor, *, with_model: bool) -> None:
         """Take in a batch, with or without the model's own second derivatives."""
         check_rows(inputs, labels)
-        if self._curved is None:
-            self._curved = self._find_curved(inputs) if with_model else []
-        with torch.set_grad_enabled(bool(self._curved)):
+        with torch.set_grad_enabled(with_model and self._curved != []):
             logits = call_model(self._model, {}, inputs)
         slope, hessian = logit_curvature(self._loss, logits, labels, self._rng)
+        if self._curved is None:
+            self._curved = self._find_curved(inputs) if with_model else []
         n_examples = max(2, self._n_vectors // 3) if self._curved else self._n_vectors
         self._add_examples(inputs, logits.detach(), hessian, n_vectors=n_examples)
         if self._curved:
-            self._add_layers((logits * slope).sum(), n_vectors=self._n_vectors - n_examples)
+            n_layers = max(2, self._n_vectors - n_examples)
+            with torch.enable_grad():
+                self._add_layers((logits * slope).sum(), n_vectors=n_layers)
 
     def estimate(self, count: float) -> TraceEstimate:
         """Return the trace of the mean over `count` examples."""

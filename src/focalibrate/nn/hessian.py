@@ -116,8 +116,8 @@ class LossMatrix(ABC):
         passes, as its vectors meet all blocks between layers and all examples at once.
 
         Args:
-            n_vectors: passes over the batches, ``>= 4``. A third is for the examples, the rest for
-                the layers; all for the examples where no layer is curved.
+            n_vectors: passes over the batches, ``>= 2``. A third is for the examples, the rest for
+                the layers, at least 2 each; all for the examples where no layer is curved.
             seed: of the random vectors.
 
         Returns:
@@ -132,7 +132,7 @@ class LossMatrix(ABC):
             along a random direction is 0 in every bit. Parts in the dtype of the parameters, sums
             in float64. Memory: gradients of 4 million numbers at a time, or of one example.
         """
-        check_count(n_vectors, name="n_vectors", minimum=4)
+        check_count(n_vectors, name="n_vectors", minimum=2)
         try:
             return self._split_trace(n_vectors, seed)
         except NotByExampleError as reason:
@@ -226,10 +226,11 @@ class HessianOperator(LossMatrix):
 
     Numerics:
         The gradient is differentiated by a second backward pass, one for all vectors of a block
-        (`vmap`). Forward-over-reverse gives the same numbers. Products in the dtype of the
-        parameters, float32 or float64; sums over batches in float64. The model is in eval mode
-        meanwhile: batch-norm uses its running statistics and dropout is off, without which a
-        batch's Hessian would depend on the others in it, or on chance.
+        (`vmap`). Forward-over-reverse gives the same numbers, and takes longer on a CPU (`make
+        bench`). Products in the dtype of the parameters, float32 or float64; sums over batches in
+        float64. The model is in eval mode meanwhile: batch-norm uses its running statistics and
+        dropout is off, without which a batch's Hessian would depend on the others in it, or on
+        chance.
 
     Example:
         >>> from focalibrate.curvature import lambda_max

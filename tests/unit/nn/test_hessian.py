@@ -107,6 +107,19 @@ def test_matvec_is_a_column_of_the_block():
         assert_allclose(operator.matvec(V[:, i]), block[:, i], atol=1e-13)
 
 
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-10), (torch.float32, 1e-6)])
+@pytest.mark.parametrize("loss", [cross_entropy, FocalLoss(2.0)], ids=["ce", "focal"])
+def test_forward_over_reverse_gives_the_same_numbers(loss, dtype, tolerance):
+    model, (x, y) = mlp(dtype), data(dtype=dtype)
+    operator = HessianOperator(model, loss, [(x, y)])
+    own = {name: p.detach() for name, p in model.named_parameters()}
+    slope = torch.func.grad(lambda p: loss(functional_call(model, p, (x,)), y))
+    v = {name: torch.ones_like(p) for name, p in own.items()}
+    product = torch.func.jvp(slope, (own,), (v,))[1]
+    want = torch.cat([part.flatten() for part in product.values()]).numpy()
+    assert_allclose(operator.matvec(np.ones(operator.size)), want, atol=tolerance)
+
+
 @pytest.mark.parametrize("names", [["2"], ["0.weight"], ["0.bias", "2.weight"]])
 def test_one_layer_is_a_block_of_the_whole(names):
     model, (x, y) = mlp(), data()
