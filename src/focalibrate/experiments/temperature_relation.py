@@ -138,8 +138,12 @@ def _fit_lines(rows: Rows, is_full: bool) -> Iterator[Line]:
         line = minimax_line(gammas, inverse)
         slope, intercept, r2 = fit(gammas, inverse)
         grid = [one(rows, f"grid K={k}", name) for name in ("slope", "intercept")]
+        squares = {"slope": slope, "intercept": intercept}
         for name, theirs in zip(("slope", "intercept"), printed, strict=True):
             value = Interval.exact(getattr(line, name))
+            first = judge_number(
+                Interval.exact(squares[name]), theirs, tolerance=COEFFICIENT, is_full=is_full
+            )
             yield Line(
                 f"K = {k}: 1/T of the nearest temperature is about {printed[0]}γ + {printed[1]}: "
                 f"{name}",
@@ -149,8 +153,10 @@ def _fit_lines(rows: Rows, is_full: bool) -> Iterator[Line]:
                 value,
                 name,
                 judge_number(value, theirs, tolerance=COEFFICIENT, is_full=is_full),
-                f"By least squares {slope:.3f}γ + {intercept:.3f}; with logits in [-5, 5] on a "
-                f"grid only, {grid[0]:.3f}γ + {grid[1]:.3f}. At γ → 0, 1/T is 1.",
+                f"By least squares {slope:.3f}γ + {intercept:.3f}, and so: {first}. That was the "
+                "first rule; it gave way to the line of SPEC F9 after a run on coarse grids had "
+                f"been seen. With logits in [-5, 5] on a grid only, {grid[0]:.3f}γ + "
+                f"{grid[1]:.3f}. At γ → 0, 1/T is 1.",
             )
         value = Interval.exact(r2)
         yield Line(
