@@ -38,10 +38,11 @@ class Cluster:
             SweepError: the scheduler was lost, there are no workers, or they have many threads.
         """
         with self._client() as client:
-            pending = {
-                client.submit(function, *args, pure=False): i for i, args in enumerate(arguments)
-            }
+            pending: dict[Any, int] = {}
             try:
+                self._count_workers(client)  # before any of them begins a run
+                for i, args in enumerate(arguments):
+                    pending[client.submit(function, *args, pure=False)] = i
                 yield from self._results(client, pending)
             except (CancelledError, OSError) as error:
                 raise SweepError(
@@ -73,7 +74,7 @@ class Cluster:
             raise SweepError(
                 f"the Dask worker {busy[0]} has {threads[busy[0]]} threads, but runs share the "
                 f"state of their process. Start workers with `dask worker {self.address} "
-                "--nworkers auto --nthreads 1`."
+                "--nworkers N --nthreads 1`."
             )
         return len(threads)
 
@@ -81,7 +82,7 @@ class Cluster:
         return (
             f"the Dask scheduler at {self.address} has had no worker for "
             f"{self.patience_seconds:g} s. Start workers with `dask worker {self.address} "
-            "--nworkers auto --nthreads 1`. If there were some, look at what they last wrote: a "
+            "--nworkers N --nthreads 1`. If there were some, look at what they last wrote: a "
             "run may need more memory than they have. Finished runs are kept."
         )
 
