@@ -76,7 +76,11 @@ def curvature_command(
 def _record(found: "CurvatureReport") -> dict[str, Any]:
     return {
         "size": found.size,
-        "trace": {"value": found.trace.value, "standard_error": found.trace.standard_error},
+        "trace": {
+            "value": found.trace.value,
+            "standard_error": found.trace.standard_error,
+            "method": found.trace.method,
+        },
         "lambda_max": _eigenvalue(found.lambda_max),
         "lambda_min": _eigenvalue(found.lambda_min),
         "density": {
@@ -100,7 +104,8 @@ def _table(found: "CurvatureReport", *, title: str) -> Table:
     for heading in ("value", "error"):
         table.add_column(heading, justify="right")
     trace = found.trace
-    table.add_row("trace", f"{trace.value:.6g}", f"± {trace.standard_error:.2g} (standard error)")
+    error = f"± {trace.standard_error:.2g} (standard error)" if trace.standard_error else "exact"
+    table.add_row("trace", f"{trace.value:.6g}", error)
     for name, value in (("largest eigenvalue", found.lambda_max), ("smallest", found.lambda_min)):
         word = "" if value.converged else ", not converged"
         table.add_row(name, f"{value.value:.6g}", f"{value.residual:.1e} (residual{word})")

@@ -13,6 +13,7 @@ def test_figures_come_with_their_errors(cli, run):
     assert record["lambda_min"]["value"] < record["lambda_max"]["value"]
     assert record["lambda_max"]["converged"]
     assert record["trace"]["standard_error"] >= 0.0  # 0 where the trace is exact
+    assert record["trace"]["method"]
     again = json.loads(cli("curvature", "run", "--vectors", "4", "--json").stdout)
     assert again == record
 
