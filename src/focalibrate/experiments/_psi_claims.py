@@ -38,7 +38,7 @@ def _name(setting: Setting) -> str:
 
 def _psi_lowers(found: Found, *, is_full: bool) -> Iterator[Line]:
     for setting in found.settings:
-        for gamma in found.gammas[1:]:
+        for gamma in found.gammas(setting)[1:]:
             gap = found.values("gap", setting, gamma, is_after=False).mean()
             side = "over" if gap > 0 else "under"
             yield judged(
@@ -53,7 +53,7 @@ def _psi_lowers(found: Found, *, is_full: bool) -> Iterator[Line]:
 
 
 def _most_settings(found: Found, *, is_full: bool) -> Line:
-    changes = [found.change(s, g).mean() for s in found.settings for g in found.gammas[1:]]
+    changes = [found.change(s, g).mean() for s in found.settings for g in found.gammas(s)[1:]]
     ours = Interval.exact(float(np.mean(np.array(changes) < 0)))
     return Line(
         "Ψ lowers the ECE of focal networks in most settings",
@@ -69,9 +69,9 @@ def _same_error(found: Found, *, is_full: bool) -> Line:
     changes = [
         found.values("error", s, g, is_after=True) - found.values("error", s, g, is_after=False)
         for s in found.settings
-        for g in found.gammas
+        for g in found.gammas(s)
     ]
-    ours = Interval.exact(float(np.abs(changes).max()))
+    ours = Interval.exact(float(max(np.abs(change).max() for change in changes)))
     return Line(
         "Ψ leaves the error as it is",
         "the largest change over all networks is 0 (below 1e-9 points)",
@@ -110,7 +110,7 @@ def _temperature_lines(found: Found, problem: Problem, *, is_full: bool) -> Iter
 
 
 def _rises_with_gamma(found: Found, setting: Setting, *, is_full: bool) -> Line:
-    last = found.gammas[-1]
+    last = found.gammas(setting)[-1]
     most, none = (found.values("ece", setting, g, is_after=False) for g in (last, 0))
     return judged(
         mean_interval(most - none),
@@ -129,7 +129,10 @@ def _smoothing_lines(found: Found, *, is_full: bool) -> Iterator[Line]:
             continue
         yield _rises_with_gamma(found, setting, is_full=is_full)
         without, after = (
-            np.ptp([found.values("ece", setting, g, is_after=x) for g in found.gammas], axis=0)
+            np.ptp(
+                [found.values("ece", setting, g, is_after=x) for g in found.gammas(setting)],
+                axis=0,
+            )
             for x in (False, True)
         )
         yield judged(
@@ -158,9 +161,10 @@ def _against_cross_entropy(found: Found, problem: Problem, *, is_full: bool) -> 
 
 def _overconfident_ones(found: Found, *, is_full: bool) -> Line:
     networks = [
-        (Setting(problem, "Standard"), gamma)
-        for problem in PROBLEMS[found.scale]
-        for gamma in found.gammas[1:]
+        (setting, gamma)
+        for setting in found.settings
+        if setting.paradigm == "Standard"
+        for gamma in found.gammas(setting)[1:]
     ]
     gaps = np.concatenate([found.values("gap", *network, is_after=False) for network in networks])
     changes = np.concatenate([found.change(*network) for network in networks])

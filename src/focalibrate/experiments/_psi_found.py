@@ -18,11 +18,13 @@ PROBLEMS: Mapping[Scale, tuple[Problem, ...]] = {
     "reduced": ("cifar10", "fashion_mnist"),
     "full": ("cifar10", "fashion_mnist"),
 }
-GAMMAS: Mapping[Scale, tuple[int, ...]] = {
+GAMMAS: dict[Scale, tuple[int, ...]] = {
     "smallest": (0, 1, 3),
     "reduced": (0, 1, 2, 3),
     "full": (0, 1, 2, 3),
 }
+SMOOTHED_GAMMAS: Mapping[Scale, tuple[int, ...]] = GAMMAS | {"reduced": (0, 1, 2)}
+"""Of the networks trained with smoothed labels, which only this experiment trains."""
 PARADIGMS = ("Standard", "TS_FL", "LS")
 WITHOUT = {"Standard": "raw", "TS_FL": "TS_FL", "LS": "raw"}
 """How rows name the probabilities of a paradigm without Ψ."""
@@ -54,10 +56,9 @@ class Found:
     rows: Rows
     scale: Scale
 
-    @property
-    def gammas(self) -> tuple[int, ...]:
-        """Exponents, 0 first."""
-        return GAMMAS[self.scale]
+    def gammas(self, setting: Setting) -> tuple[int, ...]:
+        """Return the exponents of a setting, 0 first."""
+        return (SMOOTHED_GAMMAS if setting.paradigm == "LS" else GAMMAS)[self.scale]
 
     @property
     def settings(self) -> list[Setting]:
@@ -87,5 +88,7 @@ class Found:
 
     def focal_ece(self, setting: Setting, *, is_after: bool) -> NDArray[np.float64]:
         """Return the ECE for each seed, the mean over the exponents above 0."""
-        each = [self.values("ece", setting, g, is_after=is_after) for g in self.gammas[1:]]
+        each = [
+            self.values("ece", setting, g, is_after=is_after) for g in self.gammas(setting)[1:]
+        ]
         return np.asarray(np.mean(each, axis=0), dtype=np.float64)

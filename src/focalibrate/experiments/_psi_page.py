@@ -6,13 +6,13 @@ import numpy as np
 
 from focalibrate.experiments._pool import SET_NAMES
 from focalibrate.experiments._psi_found import (
+    GAMMAS,
     PROBLEMS,
     SEEDS,
     WITH,
     WITHOUT,
     Found,
     Setting,
-    paradigms,
 )
 from focalibrate.experiments.experiment import Table
 from focalibrate.report.charts import Chart, Panel, Series
@@ -26,7 +26,7 @@ def score_table(found: Found) -> Table:
     """Return every setting with its scores without and with Ψ."""
     body = []
     for setting in found.settings:
-        for gamma in found.gammas:
+        for gamma in found.gammas(setting):
             cells = [SET_NAMES[setting.problem], setting.paradigm, str(gamma)]
             for metric, digits in (("ece", 2), ("gap", 2), ("nll", 4)):
                 for is_after in (False, True):
@@ -63,11 +63,12 @@ def charts(found: Found) -> Iterator[Chart]:
             "together. Above the diagonal: underconfident. Bins of fewer than "
             f"{FEWEST_ROWS} rows are left out.",
             [
-                _reliability(found, Setting(problem, paradigm), gamma)
-                for paradigm in paradigms(problem, found.scale)
-                for gamma in found.gammas[1:]
+                _reliability(found, setting, gamma)
+                for setting in found.settings
+                if setting.problem == problem
+                for gamma in found.gammas(setting)[1:]
             ],
-            columns=len(found.gammas) - 1,
+            columns=len(GAMMAS[found.scale]) - 1,
         )
     yield Chart(
         "ece",
@@ -98,10 +99,12 @@ def _reliability(found: Found, setting: Setting, gamma: int) -> Panel:
 def _ece_panel(found: Found, setting: Setting) -> Panel:
     series = []
     for is_after, label, color in _LOOKS:
-        y = np.array([found.values("ece", setting, g, is_after=is_after) for g in found.gammas])
+        y = np.array(
+            [found.values("ece", setting, g, is_after=is_after) for g in found.gammas(setting)]
+        )
         series.append(
             Series(
-                [float(gamma) for gamma in found.gammas],
+                [float(gamma) for gamma in found.gammas(setting)],
                 y.mean(axis=1),
                 label,
                 "line and points",
