@@ -14,7 +14,7 @@ from focalibrate.experiments.verdict import Interval
 LOSSES: Mapping[Scale, Mapping[Problem, tuple[str, ...]]] = {
     "smallest": {"cifar10": ("ce", "fl1", "fl3")},
     "reduced": {
-        "cifar10": ("ce", "fl1", "fl2", "fl3", "fl5"),
+        "cifar10": ("ce", "fl1", "fl2", "fl3"),
         "fashion_mnist": ("ce", "fl1", "fl2", "fl3", "fl5", "fl7"),
     },
     "full": {

@@ -15,7 +15,7 @@ PAPER_LOSSES = ("ce", "fl1", "fl2", "fl3", "fl5", "fl7", "flsd53", "adafocal")
 LOSSES: Mapping[Scale, Mapping[Problem, tuple[str, ...]]] = {
     "smallest": {"cifar10": ("ce", "fl1", "fl3")},
     "reduced": {
-        "cifar10": ("ce", "fl1", "fl2", "fl3", "fl5", "flsd53"),
+        "cifar10": ("ce", "fl1", "fl2", "fl3", "flsd53"),
         "fashion_mnist": PAPER_LOSSES,
         "20newsgroups": ("ce", "fl3", "flsd53"),
     },

@@ -41,7 +41,7 @@ SHOWN = {
 GAMMA = {"ce": 0.0, "fl1": 1.0, "fl2": 2.0, "fl3": 3.0, "fl5": 5.0, "fl7": 7.0}
 """The losses that are the focal loss with one exponent."""
 REDUCED_LOSSES: Mapping[Problem, tuple[str, ...]] = {
-    "cifar10": ("ce", "fl1", "fl2", "fl3", "fl5", "flsd53"),
+    "cifar10": ("ce", "fl1", "fl2", "fl3", "flsd53"),
     "fashion_mnist": tuple(LOSSES),
     "20newsgroups": ("ce", "fl3", "flsd53"),
     "sst_binary": ("ce", "fl3", "flsd53"),
