@@ -119,7 +119,7 @@ EXPERIMENT = Experiment(
     smaller={
         "smallest": SMALLEST,
         "reduced": (
-            "ResNet-8 on 10,000 images of CIFAR-10 with γ up to 5 and an MLP on a sixth of "
+            "ResNet-8 on 10,000 images of CIFAR-10 with γ up to 3 and an MLP on a sixth of "
             "Fashion-MNIST with γ up to 7, instead of ResNet-18, MobileNet-v2, ViT and VGG-19 on "
             "CIFAR-100; the Hessian over 256 and 1,024 validation examples with 10 and 30 random "
             "vectors for the trace; 3 seeds. Whether curvature falls with γ in the paper's "

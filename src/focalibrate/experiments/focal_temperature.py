@@ -164,8 +164,8 @@ EXPERIMENT = Experiment(
             "ResNet-8 on 10,000 images of CIFAR-10 for 24 epochs, an MLP on a sixth of "
             "Fashion-MNIST and the global-pooling CNN on 20 Newsgroups, instead of ResNet-50 on "
             "all of CIFAR-10, CIFAR-100 and TinyImageNet; 3 seeds instead of 5; CIFAR-10 without "
-            "γ = 7 and AdaFocal, 20 Newsgroups with CE, γ = 3 and FLSD-53 only; fitted on half of "
-            "the test rows, not on validation rows. Table 1's numbers stand beside ours for "
+            "γ = 5, 7 and AdaFocal, 20 Newsgroups with CE, γ = 3 and FLSD-53 only; fitted on half "
+            "of the test rows, not on validation rows. Table 1's numbers stand beside ours for "
             "orientation: none can be confirmed or refuted."
         ),
         "full": (
