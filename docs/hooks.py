@@ -1,10 +1,17 @@
 """What mkdocs does besides rendering: formulas, pictures and the pages the package writes."""
 
+from functools import cache
+from typing import Any
+
+from errata import ERRATA
+from evidence import evidence_files, filled
 from formulas import FormulaExtension
 from generated import claims, commands_page, papers_page
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from pictures import PICTURES, svg_of
+
+checked_claims = cache(claims)
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
@@ -15,8 +22,15 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the files that are made anew by every build."""
-    made = {"papers.md": papers_page(claims()), "commands.md": commands_page()}
-    made |= {f"pictures/{name}.svg": svg_of(draw) for name, draw in PICTURES.items()}
+    made = {"papers.md": papers_page(checked_claims()), "commands.md": commands_page()}
+    drawn = PICTURES | ERRATA
+    made |= {f"pictures/{name}.svg": svg_of(draw) for name, draw in drawn.items()}
+    made |= evidence_files()
     for name, content in made.items():
         files.append(File.generated(config, name, content=content))
     return files
+
+
+def on_page_markdown(markdown: str, **_: Any) -> str:
+    """Put evidence and errata where a page asks for them."""
+    return filled(markdown, checked_claims())
