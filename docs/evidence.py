@@ -1,11 +1,12 @@
 """What the experiments gave, from results/, for the pages that speak of them."""
 
 import json
-import math
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+
+from focalibrate.experiments.page import show_interval
+from focalibrate.experiments.verdict import Interval
 
 RESULTS = Path(__file__).parents[1] / "results"
 MARKS = {
@@ -65,7 +66,7 @@ def _evidence(name: str) -> Iterator[str]:
     yield "| claim | paper | here | verdict |"
     yield "|-|-|-|-|"
     for line in lines:
-        here = _plain(f"{_interval(line['ours'])} {line['unit']}".strip())
+        here = _plain(f"{show_interval(Interval(**line['ours']))} {line['unit']}".strip())
         note = f"<br>*{_plain(line['note'])}*" if line["note"] else ""
         cells = (_plain(line["claim"]), _plain(line["paper"]), here + note)
         yield f"| {' | '.join(cells)} | {MARKS[line['standing']]} |"
@@ -79,12 +80,6 @@ def _evidence(name: str) -> Iterator[str]:
         f"`results/{name}/rows.csv`; {runs} run{'s' if runs > 1 else ''}, "
         f"{minutes:.1f} min of one core."
     )
-
-
-def _interval(ours: dict[str, Any]) -> str:
-    estimate, low, high = ours["estimate"], ours["low"], ours["high"]
-    text = f"{estimate:.4g}"
-    return text if low == high or not math.isfinite(low) else f"{text} [{low:.4g}, {high:.4g}]"
 
 
 def _errata(paper: str, claims: list[dict[str, str | None]]) -> Iterator[str]:
