@@ -5,6 +5,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from generated import escaped
+
 from focalibrate.experiments.page import show_interval
 from focalibrate.experiments.verdict import Interval
 
@@ -61,14 +63,14 @@ def _evidence(name: str) -> Iterator[str]:
     yield ""
     if meta["smaller_than_the_paper"]:
         yield '!!! note "Smaller than the paper"'
-        yield f"    {_plain(meta['smaller_than_the_paper'])}"
+        yield f"    {escaped(meta['smaller_than_the_paper'])}"
         yield ""
     yield "| claim | paper | here | verdict |"
     yield "|-|-|-|-|"
     for line in lines:
-        here = _plain(f"{show_interval(Interval(**line['ours']))} {line['unit']}".strip())
-        note = f"<br>*{_plain(line['note'])}*" if line["note"] else ""
-        cells = (_plain(line["claim"]), _plain(line["paper"]), here + note)
+        here = escaped(f"{show_interval(Interval(**line['ours']))} {line['unit']}".strip())
+        note = f"<br>*{escaped(line['note'])}*" if line["note"] else ""
+        cells = (escaped(line["claim"]), escaped(line["paper"]), here + note)
         yield f"| {' | '.join(cells)} | {MARKS[line['standing']]} |"
     yield ""
     for path in sorted((folder / "figures").glob("*.svg")):
@@ -89,11 +91,4 @@ def _errata(paper: str, claims: list[dict[str, str | None]]) -> Iterator[str]:
     for claim in sorted(mine, key=lambda c: c["verdict"] != "refuted"):
         by = claim["counterexample"] or claim["where"] or ""
         link = f"[{claim['verdict']}](../papers.md#{claim['id']})"
-        yield f"| {_plain(str(claim['statement']))} | {link} | {_plain(by)} |"
-
-
-def _plain(text: str) -> str:
-    """Return plain text as Markdown of a table's cell that shows it."""
-    for mark in ("\\", "*", "_", "`", "|"):
-        text = text.replace(mark, f"\\{mark}")
-    return text.replace("<", "&lt;")
+        yield f"| {escaped(str(claim['statement']))} | {link} | {escaped(by)} |"

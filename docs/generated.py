@@ -56,7 +56,7 @@ def _papers(found: list[dict[str, str | None]]) -> dict[str, str]:
 def _claim(claim: dict[str, str | None], kind: str) -> Iterator[str]:
     yield f"### {claim['id']}"
     yield ""
-    yield f'!!! {kind} "{_escaped(claim["statement"] or "").replace(chr(34), chr(39))}"'
+    yield f'!!! {kind} "{escaped(claim["statement"] or "").replace(chr(34), chr(39))}"'
     is_refuted = claim["verdict"] == "refuted"
     parts = (
         ("Refuted by", claim["counterexample"]),
@@ -65,7 +65,7 @@ def _claim(claim: dict[str, str | None], kind: str) -> Iterator[str]:
     )
     for label, text in parts:
         if text:
-            yield f"    **{label}:** {_escaped(text)}"
+            yield f"    **{label}:** {escaped(text)}"
             yield ""
     yield "    ```console"
     yield f"    $ focalibrate theory {claim['id']}"
@@ -73,7 +73,7 @@ def _claim(claim: dict[str, str | None], kind: str) -> Iterator[str]:
     yield ""
 
 
-def _escaped(text: str) -> str:
+def escaped(text: str) -> str:
     """Return plain text as Markdown that shows it."""
     for mark in ("\\", "*", "_", "`", "|"):
         text = text.replace(mark, f"\\{mark}")

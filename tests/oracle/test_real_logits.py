@@ -16,7 +16,8 @@ from focalibrate.calibrate import (
     fit_focal_temperature,
     fit_temperature,
 )
-from focalibrate.experiments._published_sets import SETS, halves, read_set
+from focalibrate.experiments._folds import halves
+from focalibrate.experiments._published_sets import SETS, read_set
 from focalibrate.experiments.experiment import Places
 from focalibrate.experiments.published_logits import TRAINED_GAMMA, run, tasks
 from focalibrate.experiments.reproduce import read_rows

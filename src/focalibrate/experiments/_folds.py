@@ -9,6 +9,12 @@ SPLIT_SEED = 0
 """Decides which rows are in which half, the same for all networks of a problem."""
 
 
+def halves(n: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return the row numbers of two random halves of `n` rows, each in rising order."""
+    order = np.random.default_rng(SPLIT_SEED).permutation(n)
+    return np.sort(order[: n // 2]), np.sort(order[n // 2 :])
+
+
 @dataclass(frozen=True, eq=False)
 class Fold:
     """Rows to fit on and rows to judge on."""
@@ -27,7 +33,5 @@ def folds(logits: NDArray[np.floating], labels: NDArray[np.int64]) -> tuple[Fold
     over all rows would let the two cancel.
     """
     z = np.asarray(logits, dtype=np.float64)
-    order = np.random.default_rng(SPLIT_SEED).permutation(len(labels))
-    parts = np.sort(order[: len(labels) // 2]), np.sort(order[len(labels) // 2 :])
-    first, second = ((z[part], labels[part]) for part in parts)
+    first, second = ((z[part], labels[part]) for part in halves(len(labels)))
     return Fold(*first, *second), Fold(*second, *first)

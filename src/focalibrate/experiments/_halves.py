@@ -8,9 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from focalibrate.calibrate import CalibrationWarning, TemperatureScaling, fit_temperature
+from focalibrate.experiments._folds import halves
 
-SPLIT_SEED = 0
-"""Of the halves: the same rows for every network of a set."""
 HALVES_NOTE = (
     "The validation part is small, so the temperature is fitted on a random half of the test rows "
     "(always the same) and judged on the other half, then the other way round; numbers after T "
@@ -42,8 +41,7 @@ def cross_fitted(
 
     The grid is paper 002's, 0.1 to 10 by 0.1, with 15 bins.
     """
-    order = np.random.default_rng(SPLIT_SEED).permutation(len(labels))
-    first, second = np.sort(order[: len(labels) // 2]), np.sort(order[len(labels) // 2 :])
+    first, second = halves(len(labels))
 
     def half(judge: NDArray[np.intp], fit: NDArray[np.intp]) -> Half:
         with warnings.catch_warnings():  # of an edge of the grid: the rows show that T

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from focalibrate.data import as_logits, read_predictions
 from focalibrate.data.sets import VARIABLE
+from focalibrate.experiments._folds import halves
 from focalibrate.theory import focal_minimizer
 
 SETS: Mapping[str, str] = {
@@ -45,7 +46,7 @@ SETS: Mapping[str, str] = {
 }
 """The sets a calibrator can be fitted on, with the SHA-256 of their files."""
 SEED = 0
-"""Of the random halves and of the bootstrap."""
+"""Of the bootstrap and of generated sets."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +69,7 @@ def read_set(name: str, data: Path | None) -> LogitSet:
 
     The file holds ``<part>_logits`` or ``<part>_probs`` with ``<part>_labels``. Where it has the
     parts ``val`` and ``test``, these are used; else ``all`` or ``test`` is cut into two halves
-    at random by `SEED`. Rows a model was trained on (``train``) are left alone.
+    at random by a fixed seed. Rows a model was trained on (``train``) are left alone.
 
     Args:
         name: of the file.
@@ -111,12 +112,6 @@ def _folder(data: Path | None) -> Path:
             f"or in {VARIABLE}, or use --scale smallest, which needs no data."
         )
     return Path(named, "logits")
-
-
-def halves(n: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Return the row numbers of two random halves of `n` rows, each in rising order."""
-    order = np.random.default_rng(SEED).permutation(n)
-    return np.sort(order[: n // 2]), np.sort(order[n // 2 :])
 
 
 def _part(path: Path, part: str, keys: set[str]) -> tuple[NDArray[Any], NDArray[np.int64], str]:

@@ -5,8 +5,9 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from focalibrate.data.sets import VARIABLE
+from focalibrate.experiments._folds import halves
 from focalibrate.experiments._published_methods import COUNTED, FINE, PAIRS
-from focalibrate.experiments._published_sets import SETS, generated_set, halves, read_set
+from focalibrate.experiments._published_sets import SETS, generated_set, read_set
 from focalibrate.experiments.experiment import Places, Row, Rows
 from focalibrate.experiments.published_logits import PRINTED, conclude, run, tasks
 
