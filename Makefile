@@ -6,13 +6,17 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
 BENCH := .venv-bench
 
-.PHONY: demo test lint bench docs browser screenshot clean
+.PHONY: demo test test-fast lint bench docs browser screenshot clean
 
 demo: $(VENV)/.core
 	$(BIN)/focalibrate demo --force
 
 test: $(VENV)/.dev browser
 	$(BIN)/python -m pytest -n 2 --cov --cov-report=term:skip-covered
+
+# For the edit loop: what is not marked slow, without coverage and browser.
+test-fast: $(VENV)/.dev
+	$(BIN)/python -m pytest -n 2 -m 'not slow' --ignore=tests/browser
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

@@ -6,7 +6,7 @@ from time import process_time
 import numpy as np
 
 from benchmarks._timing import Row
-from focalibrate.calibrate import compare
+from focalibrate.comparison import compare
 from focalibrate.report import criterion_grid
 
 A_FEW_SECONDS = 10.0

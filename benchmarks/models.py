@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from benchmarks._timing import Row, compare, interleave
-from focalibrate.data.sets import VARIABLE, Tree, load
+from focalibrate.datasets import VARIABLE, Tree, load
 from focalibrate.models import TreeBatch, TreeLSTM, build
 
 BATCH = 25

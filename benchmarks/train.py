@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from benchmarks._timing import Row, compare, interleave
-from focalibrate.data.sets import Dataset, Split
+from focalibrate.datasets import Dataset, Split
 from focalibrate.models import build
 from focalibrate.nn import FocalLoss
 from focalibrate.train import Recipe, train_many

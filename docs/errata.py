@@ -7,7 +7,7 @@ from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 from scipy.special import log_softmax
 
-from focalibrate.experiments.synthetic import simulate
+from focalibrate.datasets.simulated import simulate
 from focalibrate.theory import (
     focal_minimizer,
     gamma_star,

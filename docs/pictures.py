@@ -24,7 +24,7 @@ from focalibrate.calibrate import (
     TemperatureScaling,
     fit_temperature,
 )
-from focalibrate.experiments.synthetic import Simulated, simulate
+from focalibrate.datasets.simulated import Simulated, simulate
 from focalibrate.losses import cross_entropy, focal_loss, proper_focal_loss
 from focalibrate.metrics import ReliabilityTable, ece
 from focalibrate.report import criterion_grid

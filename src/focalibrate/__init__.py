@@ -5,9 +5,10 @@ Subpackages, imported on first use so that ``import focalibrate`` stays cheap:
 - `focalibrate.theory`: what focal training does to probabilities, and how to undo it.
 - `focalibrate.losses`: one loss per example, on any array library.
 - `focalibrate.metrics`: how honest probabilities are, with confidence intervals.
-- `focalibrate.calibrate`: fit a calibrator on validation logits, compare, choose, save.
+- `focalibrate.calibrate`: fit a calibrator on validation logits, save it.
+- `focalibrate.comparison`: calibration methods side by side, and the choice.
 - `focalibrate.curvature`: trace, eigenvalues and spectrum of a Hessian from products alone.
-- `focalibrate.data`: files of predictions. `focalibrate.report`: the findings as one page.
+- `focalibrate.io`: files of predictions. `focalibrate.report`: the findings as one page.
 
 With an extra, never imported from here:
 
@@ -22,14 +23,26 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from focalibrate import calibrate, curvature, data, losses, metrics, report, theory
+    from focalibrate import (
+        calibrate,
+        comparison,
+        curvature,
+        datasets,
+        io,
+        losses,
+        metrics,
+        report,
+        theory,
+    )
 
 __version__ = "0.1.0"
 __all__ = [
     "__version__",
     "calibrate",
+    "comparison",
     "curvature",
-    "data",
+    "datasets",
+    "io",
     "losses",
     "metrics",
     "report",

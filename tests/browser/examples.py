@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from focalibrate.calibrate import Choice, Comparison, choose, compare
+from focalibrate.comparison import Choice, Comparison, choose, compare
 from focalibrate.metrics import ReliabilityTable, adaptive_ece, confident_fraction, ece, nll
 from focalibrate.metrics.adaptive import distinct_table
 from focalibrate.report import (

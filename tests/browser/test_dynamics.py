@@ -7,7 +7,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from focalibrate.data.sets import load
+from focalibrate.datasets import load
 from focalibrate.report import Provenance, write_dynamics
 from focalibrate.train import Recipe, train
 

@@ -6,7 +6,7 @@ import warnings
 import numpy as np
 import pytest
 
-from focalibrate.calibrate import choose, compare
+from focalibrate.comparison import choose, compare
 from focalibrate.report import Provenance, criterion_grid, page_data, write_report
 
 

@@ -42,11 +42,12 @@ def test_every_public_name_exists_and_is_documented():
         "calibrate",
         "curvature",
         "nn",
-        "data",
+        "comparison",
+        "datasets",
+        "io",
         "deploy",
         "estimators",
         "report",
-        "data.sets",
         "models",
     ):
         module = importlib.import_module(f"focalibrate.{package}")

@@ -7,9 +7,8 @@ from focalibrate.calibrate._settings import (
     TEMPERATURES_003,
     CalibrationWarning,
 )
-from focalibrate.calibrate.choose import Choice, choose
-from focalibrate.calibrate.compare import CANDIDATES, Candidate, Compared, Comparison, compare
 from focalibrate.calibrate.compressed import CompressedLogits, compress_logits, exact_logits
+from focalibrate.calibrate.fit_report import FitReport
 from focalibrate.calibrate.focal_temperature import fit_focal_temperature
 from focalibrate.calibrate.histogram import fit_histogram_binning
 from focalibrate.calibrate.isotonic import fit_isotonic
@@ -23,23 +22,16 @@ from focalibrate.calibrate.parametric import (
     TemperatureScaling,
     VectorScaling,
 )
-from focalibrate.calibrate.report import FitReport
 from focalibrate.calibrate.temperature import fit_temperature
 from focalibrate.calibrate.vector import fit_vector_scaling
-from focalibrate.calibrate.verdict import verdict
 
 __all__ = [
-    "CANDIDATES",
     "GAMMAS_003",
     "METHODS",
     "TEMPERATURES_002",
     "TEMPERATURES_003",
     "CalibrationWarning",
     "Calibrator",
-    "Candidate",
-    "Choice",
-    "Compared",
-    "Comparison",
     "CompressedLogits",
     "FitReport",
     "FocalLossTemperature",
@@ -50,8 +42,6 @@ __all__ = [
     "PosteriorRecovery",
     "TemperatureScaling",
     "VectorScaling",
-    "choose",
-    "compare",
     "compress_logits",
     "exact_logits",
     "fit",
@@ -60,5 +50,4 @@ __all__ = [
     "fit_isotonic",
     "fit_temperature",
     "fit_vector_scaling",
-    "verdict",
 ]

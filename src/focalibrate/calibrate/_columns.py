@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from focalibrate.calibrate._base import Calibrator
 from focalibrate.calibrate._blocks import row_blocks
 from focalibrate.calibrate._input import check_rows
-from focalibrate.calibrate.report import warn
+from focalibrate.calibrate.fit_report import warn
 
 Floats = NDArray[np.float64]
 

@@ -23,8 +23,8 @@ from focalibrate.calibrate._settings import (
     read_temperatures,
 )
 from focalibrate.calibrate.compressed import CompressedLogits, read_rows
+from focalibrate.calibrate.fit_report import FitReport, warn
 from focalibrate.calibrate.parametric import FocalTemperatureScaling
-from focalibrate.calibrate.report import FitReport, warn
 from focalibrate.calibrate.temperature import quiet_temperature
 
 FocalTemperatureCriterion = Literal["adaptive_ece", "ece", "nll"]

@@ -8,8 +8,8 @@ from focalibrate._array import Array
 from focalibrate._check import check_n_bins
 from focalibrate.calibrate._columns import check_classes_present, class_columns, count_changed
 from focalibrate.calibrate._input import read_logits
+from focalibrate.calibrate.fit_report import FitReport
 from focalibrate.calibrate.one_vs_rest import HistogramBinning
-from focalibrate.calibrate.report import FitReport
 from focalibrate.metrics._binning import equal_width_edges, equal_width_index
 
 

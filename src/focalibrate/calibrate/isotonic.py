@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 from focalibrate._array import Array
 from focalibrate.calibrate._columns import check_classes_present, class_columns, count_changed
 from focalibrate.calibrate._input import read_logits
+from focalibrate.calibrate.fit_report import FitReport
 from focalibrate.calibrate.one_vs_rest import IsotonicCalibration
-from focalibrate.calibrate.report import FitReport
 
 Floats = NDArray[np.float64]
 

@@ -14,6 +14,7 @@ from focalibrate.calibrate._grid import Part
 from focalibrate.calibrate._input import read_logits
 from focalibrate.calibrate._settings import CalibrationWarning
 from focalibrate.calibrate.compressed import exact_logits
+from focalibrate.calibrate.fit_report import FitReport
 from focalibrate.calibrate.focal_temperature import (
     cross_fit_focal_temperature,
     fit_focal_temperature,
@@ -21,7 +22,6 @@ from focalibrate.calibrate.focal_temperature import (
 from focalibrate.calibrate.histogram import fit_histogram_binning
 from focalibrate.calibrate.isotonic import fit_isotonic
 from focalibrate.calibrate.parametric import Identity, PosteriorRecovery
-from focalibrate.calibrate.report import FitReport
 from focalibrate.calibrate.temperature import fit_temperature
 from focalibrate.calibrate.vector import fit_vector_scaling
 

@@ -12,8 +12,8 @@ from focalibrate.calibrate._input import read_logits
 from focalibrate.calibrate._passes import LogitPasses, focal_loss_sums, log_loss_sums
 from focalibrate.calibrate._settings import TEMPERATURES_002, read_temperatures
 from focalibrate.calibrate.compressed import read_rows
+from focalibrate.calibrate.fit_report import FitReport, warn
 from focalibrate.calibrate.parametric import FocalLossTemperature, TemperatureScaling
-from focalibrate.calibrate.report import FitReport, warn
 
 TemperatureCriterion = Literal["nll", "ece", "adaptive_ece", "focal"]
 TemperatureCalibrator = TemperatureScaling | FocalLossTemperature

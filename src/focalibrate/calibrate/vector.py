@@ -6,8 +6,8 @@ from focalibrate._array import Array
 from focalibrate.calibrate._columns import check_classes_present, count_changed
 from focalibrate.calibrate._input import read_logits
 from focalibrate.calibrate._scaling import minimise_scaling
+from focalibrate.calibrate.fit_report import FitReport, warn
 from focalibrate.calibrate.parametric import VectorScaling
-from focalibrate.calibrate.report import FitReport, warn
 from focalibrate.calibrate.temperature import quiet_temperature
 
 MAX_ITERATIONS = 300

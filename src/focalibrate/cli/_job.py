@@ -10,12 +10,12 @@ from typing import Any, Literal
 from rich.console import Console
 
 from focalibrate import __version__
-from focalibrate.calibrate import Choice, Comparison, choose, compare, verdict
 from focalibrate.cli._charts import reliability_chart
 from focalibrate.cli._output import finish_folder
 from focalibrate.cli._read import Examples, reported, steps
 from focalibrate.cli._record import comparison_record, file_record
 from focalibrate.cli._tables import comparison_table
+from focalibrate.comparison import Choice, Comparison, choose, compare, verdict
 from focalibrate.metrics import ReliabilityTable
 from focalibrate.report import Provenance, SourceFile, criterion_grid, page_data, write_report
 

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
 from focalibrate._check import PROBS_ATOL
-from focalibrate.data import Predictions, as_logits, read_predictions
+from focalibrate.io import Predictions, as_logits, read_predictions
 
 LEAST_LOG_PROB = float(np.log(np.finfo(np.float32).smallest_normal))
 """What a probability of exactly 0 is read as: one that float32 rounds to 0, about 1e-38."""

@@ -3,8 +3,8 @@
 import math
 from typing import Any
 
-from focalibrate.calibrate import Compared, Comparison
-from focalibrate.data import Predictions
+from focalibrate.comparison import Comparison, MethodResult
+from focalibrate.io import Predictions
 from focalibrate.metrics import BootstrapInterval
 
 
@@ -23,7 +23,7 @@ def comparison_record(comparison: Comparison) -> dict[str, Any]:
     }
 
 
-def _method(row: Compared) -> dict[str, Any]:
+def _method(row: MethodResult) -> dict[str, Any]:
     to_temperature = row.to_temperature
     return {
         "method": row.method,

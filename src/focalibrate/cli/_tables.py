@@ -4,7 +4,7 @@ import math
 
 from rich.table import Table
 
-from focalibrate.calibrate import Choice, Comparison
+from focalibrate.comparison import Choice, Comparison
 from focalibrate.metrics import BootstrapInterval, MetricName
 
 PERCENT: tuple[MetricName, ...] = (

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from focalibrate.calibrate import Calibrator
 from focalibrate.cli._options import prediction_options
 from focalibrate.cli._read import LEAST_LOG_PROB, read_file, reported, steps
-from focalibrate.data import logit_blocks, write_probs
+from focalibrate.io import logit_blocks, write_probs
 
 
 @click.command("apply")

@@ -7,11 +7,11 @@ from typing import Any, Literal
 
 import click
 
-from focalibrate.calibrate import CANDIDATES
 from focalibrate.cli._job import FILES, Settings, find, show, write
 from focalibrate.cli._options import judging_options, prediction_options
 from focalibrate.cli._output import claim_folder
 from focalibrate.cli._read import read_examples, reported
+from focalibrate.comparison import CANDIDATES
 
 
 @click.command("calibrate")

@@ -16,7 +16,7 @@ from focalibrate.calibrate import Calibrator, Identity
 from focalibrate.cli._job import FILES, Result, Settings, find, show, write
 from focalibrate.cli._output import claim_folder, finish_folder
 from focalibrate.cli._read import read_examples, reported, steps
-from focalibrate.experiments.synthetic import Problem, Simulated, simulate
+from focalibrate.datasets.simulated import Problem, Simulated, simulate
 from focalibrate.metrics import adaptive_ece, error_rate, kl_divergence
 
 CLASS_NAMES = ("left", "middle", "right")

@@ -9,9 +9,9 @@ from focalibrate.calibrate import (
     CalibrationWarning,
     Calibrator,
     TemperatureScaling,
-    compare,
     fit_temperature,
 )
+from focalibrate.comparison import compare
 from focalibrate.experiments._published_sets import SEED, LogitSet
 from focalibrate.metrics import METRIC_NAMES, MetricName, Scorecard, scorecard
 

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from focalibrate.data import as_logits, read_predictions
-from focalibrate.data.sets import VARIABLE
+from focalibrate.datasets import VARIABLE
 from focalibrate.experiments._folds import halves
+from focalibrate.io import as_logits, read_predictions
 from focalibrate.theory import focal_minimizer
 
 SETS: Mapping[str, str] = {

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from focalibrate.data.sets.synthetic import MEANS, RANGE, SCALES, posterior_at
+from focalibrate.datasets.synthetic import MEANS, RANGE, SCALES, posterior_at
 from focalibrate.experiments.experiment import Rows, Table
 from focalibrate.experiments.verdict import mean_interval
 from focalibrate.report.charts import Chart, Panel, Series

@@ -59,7 +59,7 @@ def tasks(scale: Scale) -> list[Task]:
 
 def run(task: Task, places: Places) -> Numbers:
     """Measure one network: the Hessian of its own loss and of cross-entropy, and calibration."""
-    from focalibrate.data.sets import load
+    from focalibrate.datasets import load
     from focalibrate.train import run_hessian
     from focalibrate.train.loop import DATA_SEED
 

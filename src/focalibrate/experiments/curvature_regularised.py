@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from focalibrate.curvature import hessian_trace
-from focalibrate.data.sets import load
+from focalibrate.datasets import load
 from focalibrate.experiments.experiment import (
     Conclusion,
     Experiment,

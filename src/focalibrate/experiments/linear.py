@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from focalibrate.data.sets import Dataset
-from focalibrate.data.sets.synthetic import square
+from focalibrate.datasets import Dataset
+from focalibrate.datasets.synthetic import square
 from focalibrate.experiments.experiment import (
     Conclusion,
     Experiment,

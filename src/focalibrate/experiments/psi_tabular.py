@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from focalibrate.data.sets import Dataset, load
+from focalibrate.datasets import Dataset, load
 from focalibrate.experiments._tabular import (
     CE,
     ERROR,

@@ -13,13 +13,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from focalibrate.data import atomic_path
-from focalibrate.data.sets import VARIABLE
+from focalibrate.datasets import VARIABLE
 from focalibrate.experiments.experiment import Conclusion, Experiment, Places, Row, Rows, Scale
 from focalibrate.experiments.markdown import tables_markdown
 from focalibrate.experiments.page import render_page
 from focalibrate.experiments.registry import find_experiment
 from focalibrate.experiments.sweep import Backend, Here, Result, run_sweep, versions
+from focalibrate.io import atomic_path
 from focalibrate.report.charts import chart_svg
 
 RUNS = "runs"

@@ -16,9 +16,9 @@ from pathlib import Path
 from threading import Thread
 from typing import Any, Protocol, TypeAlias
 
-from focalibrate.data import atomic_path
 from focalibrate.experiments.experiment import Places, Row, Task
 from focalibrate.experiments.registry import find_experiment
+from focalibrate.io import atomic_path
 
 
 @dataclass(frozen=True)

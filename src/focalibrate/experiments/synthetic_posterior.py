@@ -12,8 +12,8 @@ from focalibrate.calibrate import (
     TemperatureScaling,
     fit_temperature,
 )
-from focalibrate.data.sets import Dataset, Split
-from focalibrate.data.sets.synthetic import RANGE, Problem, posterior_at, sample
+from focalibrate.datasets import Dataset, Split
+from focalibrate.datasets.synthetic import RANGE, Problem, posterior_at, sample
 from focalibrate.experiments._synthetic_page import figure_3, kld_chart, table
 from focalibrate.experiments.experiment import (
     Conclusion,

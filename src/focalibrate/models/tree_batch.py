@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 if TYPE_CHECKING:
-    from focalibrate.data.sets.tree import Tree
+    from focalibrate.datasets.tree import Tree
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from focalibrate.calibrate import CANDIDATES, METHODS, CalibrationWarning, Compared, Comparison
+from focalibrate.calibrate import METHODS, CalibrationWarning
+from focalibrate.comparison import CANDIDATES, Comparison, MethodResult
 from focalibrate.metrics import ece
 
 CRITERIA = ("adaptive_ece", "ece")
@@ -15,7 +16,7 @@ CRITERIA = ("adaptive_ece", "ece")
 
 
 def held_out_probs(
-    comparison: Comparison, row: Compared, logits: NDArray[Any], labels: NDArray[np.intp]
+    comparison: Comparison, row: MethodResult, logits: NDArray[Any], labels: NDArray[np.intp]
 ) -> NDArray[Any] | None:
     """Return each row's probabilities by a calibrator fitted on the other folds.
 

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from focalibrate._array import Array, to_numpy
-from focalibrate.calibrate import Choice, Compared, Comparison, verdict
 from focalibrate.calibrate._input import read_logits
 from focalibrate.calibrate.parametric import Identity
+from focalibrate.comparison import Choice, Comparison, MethodResult, verdict
 from focalibrate.metrics import ClasswiseTable
 from focalibrate.report._classes import class_entries
 from focalibrate.report._diagrams import BIN_COUNTS, diagrams
@@ -76,7 +76,7 @@ def page_data(
         `PageData`, for `write_report`.
 
     Example:
-        >>> from focalibrate.calibrate import choose, compare
+        >>> from focalibrate.comparison import choose, compare
         >>> rng = np.random.default_rng(0)
         >>> truth = 2 * rng.normal(size=(500, 3))
         >>> labels = (truth + rng.gumbel(size=truth.shape)).argmax(axis=1)
@@ -171,7 +171,7 @@ class _Pair:
 
     logits: NDArray[Any]
     labels: NDArray[np.intp]
-    chosen: Compared
+    chosen: MethodResult
     given: NDArray[Any] | None
 
     def before(self, index: Any) -> NDArray[Any]:
@@ -230,7 +230,7 @@ def _judge(pair: _Pair) -> _Judged:
     )
 
 
-def _method(row: Compared) -> dict[str, Any]:
+def _method(row: MethodResult) -> dict[str, Any]:
     calibrator: Any = row.calibrator
     kind = calibrator.kind
     gamma = getattr(calibrator, "gamma", None)

@@ -4,7 +4,7 @@ import numpy as np
 from torch import nn
 
 from focalibrate._check import check_labels
-from focalibrate.data.sets import Dataset
+from focalibrate.datasets import Dataset
 from focalibrate.train.recipe import Recipe
 
 BATCH_NORM = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)

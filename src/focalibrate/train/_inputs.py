@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from focalibrate.data.sets import Dataset, Split, Tokens
+from focalibrate.datasets import Dataset, Split, Tokens
 from focalibrate.models import TreeBatch
 from focalibrate.train.recipe import Augmentation
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from focalibrate.data.sets import Dataset
+from focalibrate.datasets import Dataset
 from focalibrate.models import TreeBatch, TreeLSTM
 from focalibrate.nn import CurvatureRegularisedLoss
 from focalibrate.train._checks import check_batches

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from focalibrate.data.sets import Dataset
+from focalibrate.datasets import Dataset
 from focalibrate.models import build
 from focalibrate.train.recipe import Recipe
 

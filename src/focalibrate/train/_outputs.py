@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from focalibrate.data.atomic import atomic_path
+from focalibrate._atomic import atomic_path
 from focalibrate.train.checkpoint import CheckpointError, clear_leftovers, write_tensors
 from focalibrate.train.recipe import Recipe
 from focalibrate.train.run import Run

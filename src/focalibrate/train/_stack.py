@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.func import functional_call, stack_module_state, vmap
 
-from focalibrate.data.sets import Dataset
+from focalibrate.datasets import Dataset
 from focalibrate.losses import ByEpoch, BySample, brier_loss, focal_loss, gamma_policy
 from focalibrate.nn._ray import AlongRay
 from focalibrate.nn.curvature_loss import curvature_along, random_signs

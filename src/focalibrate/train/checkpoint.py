@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from focalibrate.data.atomic import atomic_path
+from focalibrate._atomic import atomic_path
 from focalibrate.train.recipe import Recipe
 from focalibrate.train.toml import recipe_toml
 

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from focalibrate.curvature import CurvatureReport, curvature_report
-from focalibrate.data.sets import Dataset, Split, load
+from focalibrate.datasets import Dataset, Split, load
 from focalibrate.nn import FocalLoss, HessianOperator
 from focalibrate.train._inputs import Feed
 from focalibrate.train._models import build_model

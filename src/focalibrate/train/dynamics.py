@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from scipy.special import log_softmax
 from torch import Tensor, nn
 
-from focalibrate.data.atomic import atomic_path
-from focalibrate.data.sets import Split
+from focalibrate._atomic import atomic_path
+from focalibrate.datasets import Split
 from focalibrate.metrics import ReliabilityTable, adaptive_ece
 from focalibrate.train._inputs import Feed
 from focalibrate.train._objective import Objective, logit_gradients

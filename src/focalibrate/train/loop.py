@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from focalibrate._check import check_count
-from focalibrate.data.sets import Dataset, Split, load
+from focalibrate.datasets import Dataset, Split, load
 from focalibrate.train._checks import check_dataset
 from focalibrate.train._inputs import epoch_changes, epoch_order, fingerprint
 from focalibrate.train._learner import Learner
@@ -59,7 +59,7 @@ def train(
     Args:
         recipe: what to train.
         out: folder of the run; made if absent.
-        dataset: examples; `focalibrate.data.sets.load` of the recipe's name when None.
+        dataset: examples; `focalibrate.datasets.load` of the recipe's name when None.
         directory: where that looks for files.
         device: of torch.
         look_every: epochs between two looks at the training and test examples, whose figures are

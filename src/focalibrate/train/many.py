@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from focalibrate.data.sets import Dataset, load
+from focalibrate.datasets import Dataset, load
 from focalibrate.train._checks import check_dataset
 from focalibrate.train._stack import Stack
 from focalibrate.train.loop import DATA_SEED
@@ -52,7 +52,7 @@ def train_many(
         trace_weights: weights of the trace of the Hessian in the loss; that of the recipe when
             None.
         dataset: examples; those of each seed, in a mapping, where each has its own split of one
-            set; `focalibrate.data.sets.load` of the recipe's name when None.
+            set; `focalibrate.datasets.load` of the recipe's name when None.
         directory: where that looks for files.
 
     Returns:

@@ -45,7 +45,7 @@ class Recipe:
     """
 
     dataset: str
-    """name of a set that `focalibrate.data.sets.load` knows"""
+    """name of a set that `focalibrate.datasets.load` knows"""
     model: str
     """name of a network that `focalibrate.models.build` knows"""
     size: Size = ()

@@ -6,7 +6,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from focalibrate.data.atomic import atomic_path
+from focalibrate._atomic import atomic_path
 from focalibrate.train.recipe import Recipe
 
 

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from focalibrate.data.sets import VARIABLE
+from focalibrate.datasets import VARIABLE
 from focalibrate.experiments.registry import EXPERIMENTS, find_experiment
 from focalibrate.experiments.reproduce import read_rows, reproduce
 from focalibrate.experiments.verdict import STANDINGS

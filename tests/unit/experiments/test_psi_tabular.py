@@ -3,7 +3,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from focalibrate.data.sets import load
+from focalibrate.datasets import load
 from focalibrate.experiments._tabular import (
     CE,
     ERROR,

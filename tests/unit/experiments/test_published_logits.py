@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from focalibrate.data.sets import VARIABLE
+from focalibrate.datasets import VARIABLE
 from focalibrate.experiments._folds import halves
 from focalibrate.experiments._published_methods import COUNTED, FINE, PAIRS
 from focalibrate.experiments._published_sets import SETS, generated_set, read_set

@@ -4,8 +4,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from focalibrate.data.sets import Tree
-from focalibrate.data.sets.sentiment import parse_tree
+from focalibrate.datasets import Tree
+from focalibrate.datasets.sentiment import parse_tree
 from focalibrate.models import TreeBatch, build
 
 

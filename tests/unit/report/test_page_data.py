@@ -10,10 +10,9 @@ from focalibrate.calibrate import (
     TEMPERATURES_003,
     FitReport,
     Identity,
-    choose,
-    compare,
     fit_focal_temperature,
 )
+from focalibrate.comparison import choose, compare
 from focalibrate.metrics import adaptive_ece, classwise_ece, confident_fraction, ece
 from focalibrate.report import (
     SCHEMA_VERSION,

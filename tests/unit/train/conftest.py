@@ -6,7 +6,7 @@ import torch
 from sklearn.datasets import load_digits
 from torch import nn
 
-from focalibrate.data.sets import Dataset, Split, Tokens, Tree
+from focalibrate.datasets import Dataset, Split, Tokens, Tree
 from focalibrate.models import MODELS
 
 

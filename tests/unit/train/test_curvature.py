@@ -3,7 +3,7 @@ import pytest
 import torch
 from numpy.testing import assert_allclose
 
-from focalibrate.data.sets import load
+from focalibrate.datasets import load
 from focalibrate.train import (
     named_recipe,
     run_curvature,

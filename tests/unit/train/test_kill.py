@@ -13,7 +13,7 @@ DRIVER = textwrap.dedent(
     import torch
     torch.set_num_threads(1)
     from focalibrate.train import Recipe, train
-    from focalibrate.data.sets import load
+    from focalibrate.datasets import load
 
     folder = Path(sys.argv[1])
     data = load("overlap_1d", fraction=0.1)

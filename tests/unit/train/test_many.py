@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose
 from scipy.special import softmax
 from torch.testing import assert_close
 
-from focalibrate.data.sets import Dataset, Split
+from focalibrate.datasets import Dataset, Split
 from focalibrate.losses import by_sample, focal_loss
 from focalibrate.metrics import nll
 from focalibrate.train import Recipe, copy_hessian, run_hessian, train, train_many

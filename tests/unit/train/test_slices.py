@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from focalibrate.data.sets.newsgroups import Sizes, read_newsgroups
-from focalibrate.data.sets.sentiment import read_sentiment
+from focalibrate.datasets.newsgroups import Sizes, read_newsgroups
+from focalibrate.datasets.sentiment import read_sentiment
 from focalibrate.train import Recipe, train
 
 COMMON = [f"word{i}" for i in range(30)]

@@ -1,0 +1,24 @@
+"""Data sets of the papers, read from the files they are distributed in."""
+
+from focalibrate.datasets._error import DataSetError
+from focalibrate.datasets._files import VARIABLE
+from focalibrate.datasets._source import Source
+from focalibrate.datasets.dataset import Dataset, Inputs, Kind, Split, Tokens
+from focalibrate.datasets.registry import DATASETS, load
+from focalibrate.datasets.tables import find_tables
+from focalibrate.datasets.tree import Tree
+
+__all__ = [
+    "DATASETS",
+    "VARIABLE",
+    "DataSetError",
+    "Dataset",
+    "Inputs",
+    "Kind",
+    "Source",
+    "Split",
+    "Tokens",
+    "Tree",
+    "find_tables",
+    "load",
+]

@@ -1,0 +1,92 @@
+"""A data set by its name."""
+
+from difflib import get_close_matches
+from pathlib import Path
+
+from focalibrate.datasets._error import DataSetError
+from focalibrate.datasets._files import root_of
+from focalibrate.datasets._source import Source
+from focalibrate.datasets._split import check_fraction, take, thinned
+from focalibrate.datasets.cifar import CIFAR
+from focalibrate.datasets.dataset import Dataset
+from focalibrate.datasets.idx import MNIST_FAMILY
+from focalibrate.datasets.newsgroups import NEWSGROUPS
+from focalibrate.datasets.sentiment import SENTIMENT
+from focalibrate.datasets.svhn import SVHN
+from focalibrate.datasets.synthetic import SYNTHETIC
+from focalibrate.datasets.tables import find_tables, read_table
+from focalibrate.datasets.tiny_imagenet import TINY_IMAGENET
+from focalibrate.datasets.trec import TREC
+
+DATASETS: dict[str, Source] = {
+    **CIFAR,
+    **MNIST_FAMILY,
+    **SVHN,
+    **TINY_IMAGENET,
+    **NEWSGROUPS,
+    **TREC,
+    **SENTIMENT,
+    **SYNTHETIC,
+}
+"""The data sets with a name of their own: how each is read, and what to download.
+
+Any other name is that of a table, ``name.npz`` or ``name.csv``, in the directory."""
+
+
+def load(
+    name: str, *, directory: Path | None = None, seed: int = 0, fraction: float = 1.0
+) -> Dataset:
+    """Return a data set, split as in the papers.
+
+    Args:
+        name: a key of `DATASETS`, or the name of a table in the directory.
+        directory: where the files are, as they are distributed; the environment variable
+            FOCALIBRATE_DATA when None. Generated sets need none.
+        seed: of the split into training and validation examples, of generated examples and of
+            `fraction`.
+        fraction: of the training and of the validation examples that is kept, with the shares of
+            the classes; all test examples are. Smaller fractions are parts of larger ones.
+
+    Raises:
+        DataSetError: files are absent, with what to download and where to put it, or are not
+            what they should be.
+
+    Example:
+        >>> data = load("overlap_1d", seed=1, fraction=0.1)
+        >>> data.n_classes, data.train.inputs.shape
+        (3, (500, 1))
+    """
+    check_fraction(fraction)
+    root = root_of(directory)
+    source = DATASETS.get(name)
+    try:
+        if source is not None:
+            data = source.read(root, seed)
+        elif name in find_tables(root):
+            data = read_table(root, name, seed=seed)
+        else:
+            raise DataSetError(_unknown(name, root))
+    except DataSetError as error:
+        raise DataSetError(f"data set {name!r}: {error}") from error
+    return Dataset(
+        name,
+        take(data.train, thinned(data.train.labels, fraction=fraction, seed=[seed, 1])),
+        take(data.validation, thinned(data.validation.labels, fraction=fraction, seed=[seed, 2])),
+        data.test,
+        data.n_classes,
+        data.class_names,
+        data.kind,
+        data.words,
+        data.vectors,
+    )
+
+
+def _unknown(name: str, root: Path | None) -> str:
+    tables = find_tables(root)
+    near = get_close_matches(name, [*DATASETS, *tables], n=1)
+    hint = f" Did you mean {near[0]!r}?" if near else ""
+    where = f"{root} has no {name}.npz or {name}.csv" if root else "no directory is named"
+    return (
+        f"is none of {', '.join(DATASETS)}, and {where}.{hint} A table needs its directory as "
+        "`directory` (command line: --data) or in FOCALIBRATE_DATA."
+    )

@@ -1,0 +1,124 @@
+"""One dimension, three classes, a known posterior: what focal training does, and Ψ undoes."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from focalibrate.datasets.synthetic import RANGE, Problem, posterior_at, sample
+from focalibrate.theory import phi
+from focalibrate.theory.focal import focal_term
+
+__all__ = [
+    "Position",
+    "Problem",
+    "Simulated",
+    "posterior_at",
+    "sample",
+    "simulate",
+    "train",
+]
+
+_Float = NDArray[np.float64]
+
+N_KNOTS = 20
+DECAY = 1e-6
+
+
+@dataclass(frozen=True)
+class Position:
+    """Where examples lie between the knots of a piecewise linear curve."""
+
+    knot: NDArray[np.intp]
+    """the knot to the left, shape ``[N]``"""
+    share: _Float
+    """how far on the way to the next, in [0, 1], shape ``[N, 1]``"""
+
+    @classmethod
+    def of(cls, x: _Float) -> "Position":
+        """Return the positions of examples `x`, all within `RANGE`."""
+        scaled = (x - RANGE[0]) / (RANGE[1] - RANGE[0]) * (N_KNOTS - 1)
+        knot = np.minimum(scaled.astype(np.intp), N_KNOTS - 2)
+        return cls(knot, (scaled - knot)[:, None])
+
+    def curve(self, values: _Float) -> _Float:
+        """Return the curve with `values` ``[N_KNOTS, K]`` at the knots, at each example."""
+        left, right = values[self.knot], values[self.knot + 1]
+        result: _Float = left + self.share * (right - left)
+        return result
+
+    def gather(self, slopes: _Float) -> _Float:
+        """Return the derivative for the knots, given that for the curve, ``[N, K]``."""
+        total = np.zeros((N_KNOTS, slopes.shape[1]))
+        for k, column in enumerate(slopes.T):
+            far = column * self.share[:, 0]
+            total[:, k] += np.bincount(self.knot, column - far, N_KNOTS)
+            total[:, k] += np.bincount(self.knot + 1, far, N_KNOTS)
+        return total
+
+
+def train(problem: Problem, *, gamma: float) -> _Float:
+    """Return the logits ``[N_KNOTS, 3]`` at the knots of a model trained with focal loss.
+
+    The logits are piecewise linear in `x`. L-BFGS on the mean loss, by the exact gradient: that
+    of cross-entropy times phi.
+    """
+    from scipy.optimize import minimize
+
+    position = Position.of(problem.x)
+    rows = np.arange(len(problem.x))
+
+    def loss_and_gradient(values: _Float) -> tuple[float, _Float]:
+        logits = position.curve(values.reshape(N_KNOTS, 3))
+        v = np.exp(logits - logits.max(axis=-1, keepdims=True))
+        v /= v.sum(axis=-1, keepdims=True)
+        p = v[rows, problem.labels]
+        v[rows, problem.labels] -= 1.0
+        v *= phi(p, gamma)[:, None] / len(rows)
+        loss = float(focal_term(np.log(p), np.log1p(-p), gamma).mean())
+        # A trace of weight decay holds the knots that have no data.
+        decay = 0.5 * DECAY * float(values @ values)
+        return loss + decay, position.gather(v).ravel() + DECAY * values
+
+    found = minimize(
+        loss_and_gradient,
+        np.zeros(N_KNOTS * 3),
+        jac=True,
+        method="L-BFGS-B",
+        options={"maxiter": 200, "gtol": 1e-6},
+    )
+    values: _Float = found.x.reshape(N_KNOTS, 3)
+    return values
+
+
+@dataclass(frozen=True)
+class Simulated:
+    """Models trained where the truth is known, and what they say of examples they never saw."""
+
+    validation: Problem
+    test: Problem
+    validation_logits: _Float
+    """of the model trained with focal loss, ``[N, 3]``"""
+    test_logits: _Float
+    plain_test_logits: _Float
+    """of the model trained with cross-entropy"""
+
+
+def simulate(*, gamma: float, n: int, seed: int) -> Simulated:
+    """Train by focal loss and by cross-entropy on `n` examples; score `n` others, twice.
+
+    Args:
+        gamma: exponent of the focal loss, ``> 0``.
+        n: number of training, of validation and of test examples.
+        seed: of the three samples.
+    """
+    training, validation, test = (sample(n, seed=[seed, part]) for part in range(3))
+    focal, plain = train(training, gamma=gamma), train(training, gamma=0.0)
+    at_test = Position.of(test.x)
+    return Simulated(
+        validation,
+        test,
+        Position.of(validation.x).curve(focal),
+        at_test.curve(focal),
+        at_test.curve(plain),
+    )

@@ -1,0 +1,28 @@
+"""Files of predictions: reading with checks, writing whole or not at all."""
+
+from focalibrate._atomic import atomic_path
+from focalibrate.io._error import PredictionFileError
+from focalibrate.io.predictions import (
+    Kind,
+    Layout,
+    Predictions,
+    as_logits,
+    blocks,
+    logit_blocks,
+)
+from focalibrate.io.read import FORMATS, read_predictions
+from focalibrate.io.write import write_probs
+
+__all__ = [
+    "FORMATS",
+    "Kind",
+    "Layout",
+    "PredictionFileError",
+    "Predictions",
+    "as_logits",
+    "atomic_path",
+    "blocks",
+    "logit_blocks",
+    "read_predictions",
+    "write_probs",
+]

@@ -1,0 +1,110 @@
+"""Writing calibrated probabilities, block by block, in the format of the input."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from focalibrate._atomic import atomic_path
+from focalibrate.io._error import fault
+from focalibrate.io._write_arrays import write_npy, write_npz, write_safetensors
+from focalibrate.io._write_tables import write_csv, write_parquet
+from focalibrate.io.predictions import Predictions
+
+Writer: TypeAlias = Callable[[Path, Iterator[NDArray[Any]], Predictions], None]
+
+WRITERS: Mapping[str, Writer] = {
+    ".npz": write_npz,
+    ".npy": write_npy,
+    ".csv": write_csv,
+    ".parquet": write_parquet,
+    ".safetensors": write_safetensors,
+}
+
+
+def write_probs(
+    path: str | Path,
+    blocks: Iterable[NDArray[Any]],
+    *,
+    like: Predictions,
+    force: bool = False,
+    progress: Callable[[int, int | None], None] | None = None,
+) -> None:
+    """Write probabilities as ``probs``, with the labels and class names of `like`.
+
+    Blocks are written as they come, and only one is held in memory. The file appears whole
+    when the last one is written; after an error or Ctrl-C there is none. An ``.npy`` file
+    holds the probabilities only: its labels stay in their own file. Tables get a header,
+    ``label,prob_cat,prob_dog``; other columns of an input table are not copied.
+
+    Args:
+        path: the file to make; its suffix says the format, usually that of `like.source`.
+        blocks: arrays ``[n, K]`` that make up the N rows of `like`, in order.
+        like: the predictions that were calibrated; float32 stays float32.
+        force: overwrite `path` where it exists.
+        progress: called with rows written and rows in all.
+
+    Raises:
+        FileExistsError: where `path` exists and `force` is not given.
+        PredictionFileError: where the blocks do not fit `like`, or the disk is full.
+
+    Example:
+        >>> import tempfile
+        >>> from focalibrate.io import read_predictions
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     file = Path(folder, "val.npz")
+        ...     np.savez(file, logits=np.zeros((3, 2)), labels=np.array([0, 1, 1]))
+        ...     val = read_predictions(file)
+        ...     write_probs(Path(folder, "out.csv"), [np.full((3, 2), 0.5)], like=val)
+        ...     print(Path(folder, "out.csv").read_text())
+        label,prob_0,prob_1
+        0,0.5,0.5
+        1,0.5,0.5
+        1,0.5,0.5
+    """
+    path = Path(path)
+    suffix = path.suffix.lower()
+    if suffix not in WRITERS:
+        raise fault(path, f"has an unknown suffix {suffix!r}. Give one of {', '.join(WRITERS)}.")
+    checked = _checked(blocks, like, path, progress)
+    try:
+        with atomic_path(path, force=force) as temporary:
+            WRITERS[suffix](temporary, checked, like)
+    except FileExistsError:
+        raise
+    except OSError as error:
+        if error.strerror is None:  # our own words, with the name already in front
+            raise
+        raise fault(
+            path,
+            f"could not be written: {error.strerror}. Nothing is left behind; free some room or "
+            "write elsewhere.",
+        ) from error
+
+
+def _checked(
+    blocks: Iterable[NDArray[Any]],
+    like: Predictions,
+    path: Path,
+    progress: Callable[[int, int | None], None] | None,
+) -> Iterator[NDArray[Any]]:
+    """Yield the blocks in the dtype of `like`; raise where they are not its N rows of K."""
+    done = 0
+    for block in blocks:
+        block = np.asarray(block)
+        if block.ndim != 2 or block.shape[1] != like.n_classes or not len(block):
+            raise fault(
+                path,
+                f"each of `blocks` must have shape [n, {like.n_classes}], got {block.shape}.",
+            )
+        done += len(block)
+        if done > like.n_rows:
+            break
+        yield np.ascontiguousarray(block, dtype=like.scores.dtype)
+        if progress is not None:
+            progress(done, like.n_rows)
+    if done != like.n_rows:
+        more = "more than " if done > like.n_rows else f"{done} of "
+        raise fault(path, f"`blocks` must make up {like.n_rows} rows, got {more}these.")

@@ -1,0 +1,141 @@
+import numpy as np
+import pytest
+import torch
+from numpy.testing import assert_allclose, assert_array_equal
+
+from focalibrate.calibrate import TemperatureScaling, fit_temperature
+from focalibrate.comparison import CANDIDATES, compare
+from focalibrate.metrics import METRIC_NAMES, bootstrap, bootstrap_difference, ece, nll
+
+QUICK = {"n_resamples": 40}
+
+
+@pytest.fixture(scope="module")
+def overconfident():
+    rng = np.random.default_rng(0)
+    truth = rng.normal(size=(1200, 4)) * 2
+    return 2.5 * truth, (truth + rng.gumbel(size=truth.shape)).argmax(axis=1)
+
+
+def softmax(z):
+    e = np.exp(z - z.max(-1, keepdims=True))
+    return e / e.sum(-1, keepdims=True)
+
+
+def test_on_a_test_set_the_numbers_are_those_of_the_metrics(overconfident):
+    z, y = overconfident
+    found = compare(z[:600], y[:600], z[600:], y[600:], methods=["temperature"], **QUICK)
+    row = found.row("temperature")
+    fitted = fit_temperature(z[:600], y[:600])
+    assert row.calibrator == fitted
+    probs, raw = fitted.probs(z[600:]), softmax(z[600:])
+    want = bootstrap(ece, probs, y[600:], n_resamples=40, seed=0)
+    assert_allclose(
+        [row.scores["ece"].estimate, row.scores["ece"].low, row.scores["ece"].high],
+        [want.estimate, want.low, want.high],
+        rtol=1e-9,
+    )
+    want = bootstrap_difference(nll, probs, raw, y[600:], n_resamples=40, seed=0)
+    got = row.to_raw["nll"]
+    assert_allclose([got.estimate, got.low, got.high], [want.estimate, want.low, want.high])
+    assert (found.judged_on, found.n_fitted, found.n_judged) == ("test", 600, 600)
+
+
+def test_no_row_is_judged_by_what_it_was_fitted_on(overconfident, monkeypatch):
+    z, y = overconfident
+    seen = []
+
+    class Spy:
+        def __init__(self, rows):
+            self.rows = rows
+
+        def probs(self, logits):
+            seen.append((self.rows, {tuple(row) for row in logits}))
+            return softmax(logits)
+
+    def fit(logits, labels):
+        return Spy({tuple(row) for row in logits})
+
+    monkeypatch.setitem(__import__("focalibrate").calibrate.methods.METHODS, "identity", fit)
+    found = compare(z, y, methods=["identity"], **QUICK)
+    assert found.judged_on == "cross-fit"
+    assert len(seen) == 5
+    assert all(not fitted & judged for fitted, judged in seen)
+    assert len(set().union(*(judged for _, judged in seen))) == len(y)
+
+
+def test_every_method_appears_and_all_intervals_hold_numbers(overconfident):
+    z, y = overconfident
+    found = compare(z, y, trained_gamma=2.0, **QUICK)
+    assert found.skipped == ()
+    assert [row.method for row in found.rows] == list(CANDIDATES)
+    for row in found.rows:
+        assert set(row.scores) == set(METRIC_NAMES)
+        for m in METRIC_NAMES:
+            assert not np.isnan([row.scores[m].low, row.scores[m].high]).any()
+        if row.calibrator.keeps_argmax:
+            assert row.n_predictions_changed == 0
+            assert row.to_raw["error"].estimate == 0
+    assert found.row("temperature").to_raw["nll"].high < 0
+    assert found.row("temperature").to_temperature["nll"].estimate == 0
+
+
+def test_methods_that_need_gamma_wait_for_it(overconfident):
+    z, y = overconfident
+    methods = [row.method for row in compare(z[:200], y[:200], **QUICK).rows]
+    assert "posterior" not in methods
+    with pytest.raises(ValueError, match=r"`trained_gamma` must be given for the method"):
+        compare(z, y, methods=["posterior"])
+
+
+def test_deterministic_and_any_library(overconfident):
+    z, y = overconfident
+    once = compare(z, y, methods=["temperature"], **QUICK)
+    again = compare(torch.tensor(z), torch.tensor(y), methods=["temperature"], **QUICK)
+    for m in METRIC_NAMES:
+        assert_array_equal(once.rows[1].card.replicates[m], again.rows[1].card.replicates[m])
+    assert isinstance(again.rows[1].calibrator, TemperatureScaling)
+
+
+def test_what_cannot_be_fitted_is_skipped_with_the_reason_unless_asked_for(
+    overconfident, monkeypatch
+):
+    z, y = overconfident
+
+    def fail(logits, labels):
+        raise ValueError("no way")
+
+    monkeypatch.setitem(__import__("focalibrate").calibrate.methods.METHODS, "isotonic", fail)
+    found = compare(z[:100], y[:100], **QUICK)
+    assert found.skipped == (("isotonic", "no way"),)
+    with pytest.raises(ValueError, match="no way"):
+        compare(z[:100], y[:100], methods=["isotonic"], **QUICK)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"methods": ["magic"]}, r"`methods` must be one of .* got 'magic'"),
+        ({"test_logits": np.zeros((5, 4))}, r"must be given together"),
+        (
+            {"test_logits": np.zeros((5, 3)), "test_labels": np.zeros(5, int)},
+            r"`test_logits` must have the 4 classes of `val_logits`, got 3",
+        ),
+        (
+            {"test_logits": np.full((5, 4), np.nan), "test_labels": np.zeros(5, int)},
+            r"test: `logits` must not contain nan",
+        ),
+        ({"n_bins": 0}, r"`n_bins` must be a whole number >= 1, got 0"),
+        ({"n_folds": 1}, r"`n_folds` must be"),
+        ({"n_folds": 5000}, r"at least 5000 rows to cross-fit, got 1200"),
+    ],
+)
+def test_bad_input_is_named(overconfident, change, message):
+    with pytest.raises(ValueError, match=message):
+        compare(*overconfident, **change)
+
+
+def test_unknown_row(overconfident):
+    found = compare(*overconfident, methods=["identity"], **QUICK)
+    with pytest.raises(ValueError, match=r"one of those compared, identity; got 'vector'"):
+        found.row("vector")

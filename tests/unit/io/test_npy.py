@@ -1,0 +1,104 @@
+from contextlib import suppress
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_array_equal
+
+from focalibrate.io import PredictionFileError, read_predictions
+from focalibrate.io.checksum import sha256_of
+
+
+@pytest.fixture
+def pair(tmp_path, logits, labels):
+    np.save(tmp_path / "val_logits.npy", logits)
+    np.save(tmp_path / "val_labels.npy", labels)
+    return tmp_path / "val_logits.npy", tmp_path / "val_labels.npy"
+
+
+def test_pair_stays_a_memory_map(pair, logits, labels):
+    found = read_predictions(pair[0], labels_path=pair[1], need_labels=True)
+    assert isinstance(found.scores, np.memmap)
+    assert not found.scores.flags.writeable
+    assert_array_equal(found.scores, logits)
+    assert_array_equal(found.labels, labels)
+    assert found.kind == "logits"
+    assert (found.labels_source, found.labels_checksum) == (pair[1], sha256_of(pair[1]))
+
+
+def test_fortran_order(tmp_path, logits):
+    path = tmp_path / "logits.npy"
+    np.save(path, np.asfortranarray(logits))
+    assert_array_equal(read_predictions(path).scores, logits)
+
+
+def test_kind_is_said_by_input_or_the_name(tmp_path, probs):
+    path = tmp_path / "val.npy"
+    np.save(path, probs)
+    with pytest.raises(
+        PredictionFileError, match=r"never guessed\. Pass `input='logits'` .*--inp"
+    ):
+        read_predictions(path)
+    assert read_predictions(path, input="probs").kind == "probs"
+    named = path.rename(tmp_path / "test-probs.npy")
+    assert read_predictions(named).kind == "probs"
+
+
+def test_labels_are_needed_from_another_file(pair):
+    with pytest.raises(
+        PredictionFileError, match=r"an \.npy file holds one array, .*--labels lab"
+    ):
+        read_predictions(pair[0], need_labels=True)
+
+
+def test_labels_file_must_be_npy(pair, tmp_path):
+    with pytest.raises(
+        PredictionFileError, match=r"y\.txt: labels in a file of their own must be"
+    ):
+        read_predictions(pair[0], labels_path=tmp_path / "y.txt")
+
+
+def test_errors_about_labels_name_their_file(pair):
+    np.save(pair[1], np.zeros(31, int))
+    with pytest.raises(PredictionFileError, match=r"val_labels\.npy: .*more labels than rows: 31"):
+        read_predictions(pair[0], labels_path=pair[1])
+    with pytest.raises(PredictionFileError, match=r"gone\.npy: does not exist"):
+        read_predictions(pair[0], labels_path=pair[0].with_name("gone.npy"))
+
+
+def test_labels_of_another_file_come_before_those_inside(npz, pair):
+    np.save(pair[1], np.full(30, 2))
+    found = read_predictions(npz(), labels_path=pair[1], need_labels=True)
+    assert found.labels.tolist() == [2] * 30
+
+
+def test_truncated(pair):
+    pair[0].write_bytes(pair[0].read_bytes()[:-10])
+    with pytest.raises(
+        PredictionFileError, match=r"truncated: its header promises 360 .* 350 are"
+    ):
+        read_predictions(pair[0])
+
+
+def test_damaged_text(pair):
+    np.save(pair[1], np.full(30, "a"))
+    pair[1].write_bytes(pair[1].read_bytes()[:-1] + b"\xff")
+    with pytest.raises(PredictionFileError, match=r"`labels` is damaged: .*Write the file again"):
+        read_predictions(pair[0], labels_path=pair[1])
+
+
+def test_object_array(tmp_path):
+    path = tmp_path / "logits.npy"
+    np.save(path, np.array([{"a": 1}], dtype=object), allow_pickle=True)
+    with pytest.raises(PredictionFileError, match=r"object array, which only unpickling can read"):
+        read_predictions(path)
+
+
+@given(raw=st.binary(max_size=200))
+def test_random_bytes_are_never_another_error(tmp_path_factory, raw):
+    path = tmp_path_factory.mktemp("fuzz") / "logits.npy"
+    for start in (b"", b"\x93NUMPY\x01\x00", b"\x93NUMPY\x01\x00\x40\x00{'descr': "):
+        path.write_bytes(start + raw)
+        with suppress(PredictionFileError):
+            read_predictions(path)

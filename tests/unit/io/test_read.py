@@ -1,0 +1,152 @@
+import hashlib
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+from focalibrate.io import PredictionFileError, read, read_predictions
+
+REAL = {
+    "agnews_gpt2": (7600, 4),
+    "cifar100_densenetbc100_netcal": (10000, 100),
+    "cifar100_resnet20": (10000, 100),
+    "cifar10_crossval_cleanlab": (10000, 10),
+    "cifar10_lenet5_netcal": (10000, 10),
+    "cifar10_resnet20": (10000, 10),
+    "cifar10_resnet50_focalrepo_aigen": (10000, 10),
+    "cifar10_resnet50_psrcal": (10000, 10),
+    "iemocap_emotion_final_psrcal": (5473, 4),
+    "imdb_crossval_cleanlab": (25000, 2),
+}
+
+
+@pytest.mark.parametrize("name", REAL)
+def test_real_files(shared, name):
+    path = shared / "data" / "logits" / f"{name}.npz"
+    with np.load(path) as stored:
+        key = next(k for k in stored if k in ("all_logits", "all_probs", "test_logits"))
+        kind = key.split("_")[1]
+        labels_key = key.replace(kind, "labels")
+        found = read_predictions(path, **{f"{kind}_key": key}, labels_key=labels_key)
+        assert_array_equal(found.scores, stored[key])
+        assert_array_equal(found.labels, stored[labels_key])
+    assert found.scores.shape == REAL[name]
+    assert (found.kind, found.scores.dtype) == (kind, np.float32)
+
+
+def test_a_real_file_shows_its_keys(shared):
+    path = shared / "data" / "logits" / "cifar10_resnet50_psrcal.npz"
+    with pytest.raises(
+        PredictionFileError,
+        match=r"`logits_key='train_logits'` .* or `logits_key="
+        r"'val_logits'` .* or `logits_key='test_logits'` \(command line: --logits-k",
+    ):
+        read_predictions(path)
+
+
+def test_checksum_and_source(npz):
+    path = npz()
+    found = read_predictions(str(path))
+    assert found.checksum == hashlib.sha256(path.read_bytes()).hexdigest()
+    assert found.source == path
+
+
+def test_a_directory(tmp_path, npz):
+    with pytest.raises(
+        PredictionFileError, match=r"is a directory\. Give a file of predictions\."
+    ):
+        read_predictions(tmp_path)
+    path = npz()
+    with pytest.raises(PredictionFileError, match=rf"a file of predictions, such as {path}\."):
+        read_predictions(tmp_path)
+
+
+@pytest.mark.parametrize("suffix", [".pkl", ".pt", ".joblib"])
+def test_pickles_are_not_opened(tmp_path, suffix):
+    with pytest.raises(
+        PredictionFileError, match=r"is a pickle, and a pickle can run any code: it"
+    ):
+        read_predictions(tmp_path / f"val{suffix}")
+
+
+def test_unknown_suffix(tmp_path):
+    with pytest.raises(
+        PredictionFileError, match=r"unknown suffix '\.xlsx'\. Give one of \.npz, \."
+    ):
+        read_predictions(tmp_path / "val.xlsx")
+
+
+def test_missing_and_empty(tmp_path):
+    path = tmp_path / "val.npz"
+    with pytest.raises(PredictionFileError, match=r"val\.npz: does not exist\. Check the name"):
+        read_predictions(path)
+    path.touch()
+    with pytest.raises(PredictionFileError, match=r"val\.npz: is empty \(0 bytes\)"):
+        read_predictions(path)
+
+
+def test_no_permission(npz, monkeypatch):
+    path = npz()
+
+    def refuse(*args, **kwargs):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "open", refuse)  # the tests may run as root, who may read all
+    with pytest.raises(
+        PredictionFileError, match=r"may not be read: permission denied\. Check who"
+    ):
+        read_predictions(path)
+
+
+def test_other_system_errors(npz, monkeypatch):
+    path = npz()
+
+    def refuse(*args, **kwargs):
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(Path, "open", refuse)
+    with pytest.raises(PredictionFileError, match=r"could not be opened: Input/output error\."):
+        read_predictions(path)
+
+
+def test_a_pipe_does_not_hang(tmp_path):
+    path = tmp_path / "val.npz"
+    os.mkfifo(path)
+    with pytest.raises(
+        PredictionFileError, match=r"is not a regular file\. Save it to disk first"
+    ):
+        read_predictions(path)
+
+
+def test_too_large_for_memory(npz, monkeypatch):
+    def greedy(request, progress):
+        raise MemoryError
+
+    path = npz()
+    monkeypatch.setitem(read.READERS, ".npz", greedy)
+    with pytest.raises(
+        PredictionFileError, match=r"does not fit into memory\. Save .* as \.npy or"
+    ):
+        read_predictions(path)
+
+
+def test_input_must_be_a_kind(npz):
+    with pytest.raises(ValueError, match=r"`input` must be 'logits' or 'probs', got 'scores'"):
+        read_predictions(npz(), input="scores")
+
+
+def test_progress_rises_to_the_total(npz):
+    path = npz()
+    seen = []
+    read_predictions(path, progress=lambda done, total: seen.append((done, total)))
+    total = 3 * path.stat().st_size
+    assert seen[-1] == (total, total)
+    assert [done for done, _ in seen] == sorted(done for done, _ in seen)
+    assert {t for _, t in seen} == {total}
+
+
+def test_the_suffix_may_be_in_capitals(npz):
+    path = npz()
+    assert read_predictions(path.rename(path.with_suffix(".NPZ"))).kind == "logits"

@@ -1,0 +1,94 @@
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from focalibrate.io import PredictionFileError, predictions, read_predictions
+
+
+def broken(logits, value, rows):
+    bad = logits.copy()
+    bad[rows, 1] = value
+    return bad
+
+
+@pytest.mark.parametrize(
+    ("value", "rows", "text"),
+    [
+        (np.nan, [4], r"`logits` must be numbers, but nan stands in row 4, counted from 0\. Drop"),
+        (np.nan, [0, 29], r"nan stands in 2 rows \(0, 29\), counted from 0"),
+        (np.nan, range(3, 13), r"nan stands in 10 rows \(3, 4, 5, 6, 7, \.\.\.\), counted"),
+        (np.inf, [7], r"must be numbers below infinity, but \+inf stands in row 7"),
+    ],
+)
+@pytest.mark.parametrize("block_bytes", [1, 1 << 22])
+def test_rows_of_logits_that_are_no_numbers(
+    npz, logits, monkeypatch, value, rows, text, block_bytes
+):
+    monkeypatch.setattr(predictions, "BLOCK_BYTES", block_bytes)
+    with pytest.raises(PredictionFileError, match=text):
+        read_predictions(npz(logits=broken(logits, value, list(rows))))
+
+
+def test_a_masked_class_is_fine_a_masked_row_is_not(npz, logits):
+    masked = broken(logits, -np.inf, [3])
+    assert_array_equal(read_predictions(npz(logits=masked)).scores, masked)
+    masked[3] = -np.inf
+    with pytest.raises(PredictionFileError, match=r"but nothing but -inf stands in row 3, count"):
+        read_predictions(npz(logits=masked))
+
+
+def test_rows_that_are_no_probabilities(npz, probs):
+    def read(p, **options):
+        return read_predictions(npz(logits=None, probs=p), **options)
+
+    with pytest.raises(
+        PredictionFileError, match=r"`probs` must be numbers, but nan stands in ro"
+    ):
+        read(broken(probs, np.nan, [2]))
+    with pytest.raises(PredictionFileError, match=r"numbers below 0 stand in row 2, .*logits_key"):
+        read(broken(probs, -1.0, [2]))
+    with pytest.raises(
+        PredictionFileError, match=r"sum to 1 .* not in 2 rows \(5, 9\), .* off by"
+    ):
+        read(broken(probs, 1.5, [5, 9]))
+    with pytest.raises(PredictionFileError, match=r"the worst is off by inf"):
+        read(broken(probs, np.inf, [5]))
+
+
+def test_rounded_probabilities_are_normalised_on_request(npz, probs):
+    rounded = probs.round(3)
+    path = npz(logits=None, probs=rounded)
+    with pytest.raises(PredictionFileError, match=r"pass `probs_atol=0\.01` .*divided by its sum"):
+        read_predictions(path)
+    found = read_predictions(path, probs_atol=0.01).scores
+    assert found.dtype == np.float32
+    assert_allclose(found.sum(axis=1), 1, atol=1e-6)
+    assert_allclose(found, rounded, rtol=2e-3)
+
+
+def test_half_precision_probabilities_are_normalised(npz, probs):
+    found = read_predictions(npz(logits=None, probs=probs.astype(np.float16))).scores
+    assert found.dtype == np.float32
+    assert_allclose(found.sum(axis=1), 1, atol=1e-6)
+
+
+def test_good_probabilities_are_not_touched(npz, probs):
+    assert_array_equal(read_predictions(npz(logits=None, probs=probs)).scores, probs)
+
+
+@pytest.mark.parametrize(
+    ("shape", "text"),
+    [
+        ((30,), r"must have shape \[N, K\], got \(30,\)\. For two classes and one score"),
+        ((30, 1), r"must have at least 2 classes, got shape \(30, 1\)"),
+        ((30, 2, 2), r"must have shape \[N, K\], got \(30, 2, 2\)\. Save one row an example"),
+    ],
+)
+def test_shapes(npz, shape, text):
+    with pytest.raises(PredictionFileError, match=text):
+        read_predictions(npz(logits=np.zeros(shape)))
+
+
+def test_booleans_are_no_scores(npz):
+    with pytest.raises(PredictionFileError, match=r"must hold numbers, got dtype bool"):
+        read_predictions(npz(logits=np.zeros((30, 3), bool)))
