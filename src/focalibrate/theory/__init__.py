@@ -1,4 +1,4 @@
-"""What focal training does to probabilities, and how to undo it (SPEC F)."""
+"""What focal training does to probabilities, and how to undo it."""
 
 from focalibrate.theory.factor import phi
 from focalibrate.theory.minimizer import focal_minimizer
@@ -14,21 +14,33 @@ from focalibrate.theory.temperature import (
     tight_temperature_bounds,
 )
 from focalibrate.theory.thresholds import gamma_star, tau_over, tau_under
+from focalibrate.theory.training_conditions import (
+    estimate_prior,
+    is_outside_smoothing,
+    shift_prior,
+    undo_class_weight,
+    undo_label_smoothing,
+)
 
 __all__ = [
     "NearestTemperature",
     "TemperatureBounds",
     "confidence_regime",
+    "estimate_prior",
     "focal_minimizer",
     "gamma_star",
+    "is_outside_smoothing",
     "nearest_temperature",
     "phi",
     "proper_focal_loss",
     "recover_log_odds",
     "recover_log_posterior",
     "recover_posterior",
+    "shift_prior",
     "tau_over",
     "tau_under",
     "temperature_bounds",
     "tight_temperature_bounds",
+    "undo_class_weight",
+    "undo_label_smoothing",
 ]

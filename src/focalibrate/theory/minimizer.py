@@ -10,24 +10,35 @@ from focalibrate._check import check_gamma, check_probs
 from focalibrate._stable import log_simplex, log_softmax
 from focalibrate.theory.factor import one_minus_r
 from focalibrate.theory.posterior import recovery_scores
+from focalibrate.theory.training_conditions import trained_on
 
 MAX_STEPS = 24
 """Newton steps; 15 are the most ever seen to be needed (gamma to 1000, 2 to 1000 classes)."""
 BLOCK_ENTRIES = 250_000
 
 
-def focal_minimizer(posterior: NDArray[np.floating[Any]], gamma: float) -> NDArray[np.float64]:
+def focal_minimizer(
+    posterior: NDArray[np.floating[Any]],
+    gamma: float,
+    *,
+    class_weight: Any = None,
+    label_smoothing: float = 0.0,
+) -> NDArray[np.float64]:
     r"""Probabilities that minimise the focal risk under a class posterior.
 
     .. math:: q = \arg\min_q \sum_y \eta_y \,\bigl(-(1-q_y)^\gamma \log q_y\bigr)
               = \Psi_\gamma^{-1}(\eta)
 
     This is what a model trained to the optimum with focal loss reports where the truth is
-    :math:`\eta`: for two classes and ``gamma=1``, 0.7744 where the truth is 0.9.
+    :math:`\eta`: for two classes and ``gamma=1``, 0.7744 where the truth is 0.9. With class
+    weights :math:`w` and targets smoothed by :math:`\varepsilon` it is the minimiser under
+    :math:`\eta'_i \propto w_i\,((1-\varepsilon)\eta_i + \varepsilon/K)`.
 
     Args:
         posterior: rows on the simplex, shape ``[..., K]``; zeros are welcome and stay zero.
         gamma: focusing exponent, ``>= 0``.
+        class_weight: weights of the training loss, one per class.
+        label_smoothing: share of each target spread over all classes, in [0, 1).
 
     Returns:
         float64 array of the same shape.
@@ -46,6 +57,7 @@ def focal_minimizer(posterior: NDArray[np.floating[Any]], gamma: float) -> NDArr
     check_gamma(gamma)
     eta = np.asarray(posterior, dtype=np.float64)
     check_probs(eta, name="posterior")
+    eta = trained_on(eta, class_weight=class_weight, label_smoothing=label_smoothing)
     rows = eta.reshape(-1, eta.shape[-1])
     out = np.empty_like(rows)
     step = max(1, BLOCK_ENTRIES // rows.shape[-1])
@@ -54,7 +66,8 @@ def focal_minimizer(posterior: NDArray[np.floating[Any]], gamma: float) -> NDArr
         with np.errstate(divide="ignore"):
             log_eta = np.log(block)
         out[start : start + step] = np.exp(log_focal_minimizer(log_eta, np.asarray(gamma)))
-    return out.reshape(eta.shape)
+    result: NDArray[np.float64] = out.reshape(eta.shape)
+    return result
 
 
 def log_focal_minimizer(log_posterior: Array, gamma: Array) -> Array:

@@ -9,22 +9,28 @@ from focalibrate.theory.factor import row_gamma
 from focalibrate.theory.focal import focal_sum, focal_term
 from focalibrate.theory.margin import true_class_margin
 from focalibrate.theory.minimizer import log_focal_minimizer
+from focalibrate.theory.training_conditions import per_class
 
 
-def proper_focal_loss(log_probs: Array, labels: Array, gamma: Any) -> Array:
+def proper_focal_loss(
+    log_probs: Array, labels: Array, gamma: Any, *, class_weight: Any = None
+) -> Array:
     r"""Focal loss made proper: it is least, on average, where the probabilities are true.
 
     .. math:: L^*(q, y) = \mathrm{FL}_\gamma\bigl(\Psi_\gamma^{-1}(q), y\bigr)
 
     Training with it equals training with focal loss and applying :math:`\Psi_\gamma` to the
     outcome; it differs from cross-entropy in how it weighs mistakes. ``gamma=0`` is
-    cross-entropy.
+    cross-entropy. With class weights it is
+    :math:`w_y\,\mathrm{FL}_\gamma(\Psi_\gamma^{-1}(q'), y)`, :math:`q'_i \propto w_i q_i`: still
+    proper, and classes of a large weight count for more.
 
     Args:
         log_probs: log-probabilities of the model, ``[..., K]``. Rows are normalised here, so
             that logits serve as well and the gradient is that through the softmax.
         labels: class indices ``[...]``, or soft targets ``[..., K]``.
         gamma: focusing exponent, ``>= 0``: a number, or one per row.
+        class_weight: positive weights, one per class.
 
     Returns:
         One loss per example, shape ``[...]``, dtype of `log_probs`.
@@ -49,13 +55,21 @@ def proper_focal_loss(log_probs: Array, labels: Array, gamma: Any) -> Array:
     xp = namespace(log_probs)
     x = xp.astype(log_probs, working_dtype(log_probs))
     g = row_gamma(gamma, x)
+    weight = None
+    if class_weight is not None:
+        weight = per_class(class_weight, x, name="class_weight")
+        x = x + xp.log(weight)
     log_q = log_focal_minimizer(log_softmax(x), g)
     if is_soft:
         simplex = log_simplex(log_q)
         targets = xp.astype(labels, x.dtype)
+        targets = targets if weight is None else targets * weight
         loss = focal_sum(simplex.log_v, simplex.log_rest, targets, g)
     else:
         margin = true_class_margin(log_q, labels)
         g = g if g.ndim == 0 else xp.squeeze(g, axis=-1)
         loss = focal_term(log_sigmoid(margin), log_sigmoid(-margin), g)
+        if weight is not None:
+            picked = xp.take(weight, xp.reshape(labels, (-1,)), axis=0)
+            loss = loss * xp.reshape(picked, labels.shape)
     return xp.astype(loss, log_probs.dtype)

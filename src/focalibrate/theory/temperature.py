@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from focalibrate._check import check_gamma, check_n_classes
+from focalibrate._check import check_gamma, check_n_classes, check_open_interval
 from focalibrate._stable import log_sigmoid
 from focalibrate.theory.factor import log_phi
 
@@ -30,17 +30,22 @@ class NearestTemperature:
     largest_difference: float
 
 
-def recover_log_odds(log_odds: _Float, gamma: float) -> _Float:
+def recover_log_odds(log_odds: _Float, gamma: float, *, alpha: float | None = None) -> _Float:
     r"""Binary posterior recovery on the log-odds scale.
 
     .. math:: \operatorname{logit}\Psi(s) = (\gamma+1)s
               - \log\frac{1+\gamma e^{s}\log(1+e^{-s})}{1+\gamma e^{-s}\log(1+e^{s})}
 
-    Odd in :math:`s`, and close to linear: that is why a temperature comes so near to it.
+    minus :math:`\log\frac{\alpha}{1-\alpha}` where the loss of a sigmoid head gave weight
+    :math:`\alpha` to the positive and :math:`1-\alpha` to the negative labels, as
+    `sigmoid_focal_loss` does. Without weights odd in :math:`s`, and close to linear: that is why
+    a temperature comes so near to it.
 
     Args:
         log_odds: log-odds of class 1, any shape.
         gamma: exponent of the training loss, ``>= -1``.
+        alpha: weight of the positive labels in the training loss, between 0 and 1; None where
+            it had no weights.
 
     Returns:
         Log-odds of the recovered posterior, float64, same shape. The error is absolute, about
@@ -49,16 +54,20 @@ def recover_log_odds(log_odds: _Float, gamma: float) -> _Float:
     Example:
         >>> recover_log_odds(np.array([-2.0, 0.0, 2.0]), 2.0).round(4)
         array([-5.3984,  0.    ,  5.3984])
+        >>> recover_log_odds(np.array([-2.0, 0.0, 2.0]), 2.0, alpha=0.25).round(4)
+        array([-4.2998,  1.0986,  6.497 ])
 
     References:
         Komisarenko & Kull (2024), Prop. 2.
     """
     check_gamma(gamma, minimum=-1.0)
+    if alpha is not None:
+        check_open_interval(alpha, low=0.0, high=1.0, name="alpha")
     s = np.asarray(log_odds, dtype=np.float64)
     g = np.asarray(float(gamma))
     up, down = log_sigmoid(s), log_sigmoid(-s)
     result: _Float = s - (log_phi(up, down, g) - log_phi(down, up, g))
-    return result
+    return result if alpha is None else result - math.log(alpha / (1.0 - alpha))
 
 
 def temperature_bounds(gamma: float) -> TemperatureBounds:
