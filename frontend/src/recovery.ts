@@ -36,10 +36,11 @@ export function topLogPhi(logRivals: number, gamma: number): number {
   if (gamma === 0) return 0;
   const s = Math.exp(logRivals);
   const logTotal = logRivals > 30 ? logRivals : Math.log1p(s);
-  // 1 - r, r = log(1+S)/S, by its series where the difference would cancel
-  const lack = s < 1e-4 ? s * (0.5 - s / 3) : 1 - logTotal / s;
-  const gain = Math.max(1 + gamma - gamma * lack, 1e-300);
-  return gamma * (logRivals - logTotal) + Math.log(gain);
+  // (1 - r) / S, r = log(1+S)/S, by its series where the difference would cancel
+  const lack = s < 1e-4 ? 0.5 - s / 3 : (1 - logTotal / s) / s;
+  // At gamma = -1 the pole of (1-v)^gamma meets the root of 1 + gamma r.
+  if (gamma === -1) return Math.log(lack) + logTotal;
+  return gamma * (logRivals - logTotal) + Math.log(1 + gamma - gamma * lack * s);
 }
 
 /** log phi of a class with log-probability logV <= log(1/2). */
@@ -107,13 +108,14 @@ export function evaluate(rows: Rows, gamma: number, temperature: number, out?: F
 
 /** Psi_gamma(softmax(-gaps/T)) of one row in order of class. */
 export function recover(gaps: ArrayLike<number>, gamma: number, temperature: number): number[] {
-  const e = Array.from(gaps, (d) => Math.exp(-d / temperature));
-  const top = e.reduce((best, x, k) => (x > e[best] ? k : best), 0);
-  const rivals = e.reduce((s, x, k) => (k === top ? s : s + x), 0);
-  const logTotal = Math.log1p(rivals);
-  const logRest = Array.from(gaps, (d, k) =>
-    k === top ? topLogPhi(Math.log(rivals), gamma) : minorLogPhi(-d / temperature - logTotal, gamma));
-  const scores = Array.from(gaps, (d, k) => -d / temperature - logRest[k]);
+  const logs = Array.from(gaps, (d) => -d / temperature);
+  const top = logs.reduce((best, x, k) => (x > logs[best] ? k : best), 0);
+  const nearest = logs.reduce((most, x, k) => (k === top ? most : Math.max(most, x)), -IMPOSSIBLE);
+  const sum = logs.reduce((s, x, k) => (k === top ? s : s + Math.exp(x - nearest)), 0);
+  const logRivals = nearest + Math.log(sum); // exp of it may be 0
+  const logTotal = logRivals > 30 ? logRivals : Math.log1p(Math.exp(logRivals));
+  const scores = logs.map((x, k) =>
+    x - (k === top ? topLogPhi(logRivals, gamma) : minorLogPhi(x - logTotal, gamma)));
   const most = Math.max(...scores);
   const parts = scores.map((x) => Math.exp(x - most));
   const total = parts.reduce((a, b) => a + b, 0);
