@@ -14,7 +14,8 @@ from functools import partial
 
 import numpy as np
 import torch
-from curvlinops import HessianLinearOperator, hutchinson_trace
+from curvlinops import HessianLinearOperator
+from curvlinops import hutchinson_trace as curvlinops_hutchinson
 from curvlinops import hutchpp_trace as curvlinops_hutchpp
 from curvlinops import xtrace as curvlinops_xtrace
 from pyhessian import hessian as pyhessian_hessian
@@ -23,7 +24,7 @@ from torch.func import functional_call, grad, jvp, vmap
 from torch.nn.functional import cross_entropy
 
 from benchmarks._timing import Row, compare, interleave
-from focalibrate.curvature import hessian_trace, lambda_max
+from focalibrate.curvature import hutchinson_trace, lambda_max
 from focalibrate.models import build
 from focalibrate.nn import CurvatureRegularisedLoss, FocalLoss, HessianOperator
 
@@ -92,7 +93,7 @@ def trace_rows() -> list[Row]:
     dense = H.block_matvec(np.eye(H.size))
     dense = (dense + dense.T) / 2
     hutchinson, true = hutchinson_needs(dense), float(np.trace(dense))
-    n = dict.fromkeys(["hessian_trace", "curvlinops hutchinson_trace", "PyHessian"], hutchinson)
+    n = dict.fromkeys(["hutchinson_trace", "curvlinops hutchinson_trace", "PyHessian"], hutchinson)
     n |= {name: products_needed(f, true) for name, f in estimators(dense).items()}
     n["HessianOperator.trace"] = products_needed(
         lambda n, seed: H.trace(n_vectors=n, seed=seed).value, true
@@ -100,10 +101,10 @@ def trace_rows() -> list[Row]:
     pyhessian = pyhessian_hessian(model, loss, dataloader=batches, cuda=False)
     functions = {
         "HessianOperator.trace": partial(H.trace, n_vectors=n["HessianOperator.trace"]),
-        "hessian_trace": partial(
-            hessian_trace, H.matvec, H.size, n_vectors=hutchinson, block_matvec=H.block_matvec
+        "hutchinson_trace": partial(
+            hutchinson_trace, H.matvec, H.size, n_vectors=hutchinson, block_matvec=H.block_matvec
         ),
-        "curvlinops hutchinson_trace": partial(hutchinson_trace, theirs, hutchinson),
+        "curvlinops hutchinson_trace": partial(curvlinops_hutchinson, theirs, hutchinson),
         "curvlinops hutchpp_trace": partial(
             curvlinops_hutchpp, theirs, n["curvlinops hutchpp_trace"]
         ),
@@ -118,7 +119,7 @@ def trace_rows() -> list[Row]:
     for name in functions:
         if name.startswith(("curv", "PyH")):
             rows.append(row(seconds, n, ours, name))
-    rows.append(row(seconds, n, "hessian_trace", "curvlinops hutchinson_trace"))
+    rows.append(row(seconds, n, "hutchinson_trace", "curvlinops hutchinson_trace"))
     return rows
 
 
@@ -142,7 +143,7 @@ def network_rows() -> list[Row]:
     seconds = interleave(
         {
             "HessianOperator.trace": H.trace,
-            "curvlinops hutchinson_trace": partial(hutchinson_trace, theirs, 8),
+            "curvlinops hutchinson_trace": partial(curvlinops_hutchinson, theirs, 8),
             "PyHessian": partial(pyhessian.trace, maxIter=8, tol=-1.0),
         },
         rounds=3,

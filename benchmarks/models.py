@@ -39,7 +39,7 @@ def trees_of_benchmark() -> tuple[Sequence[Tree], int, str]:
     """Return the sentences of SST where they are, else random trees of their sizes."""
     directory = Path(os.environ.get(VARIABLE, SHARED))
     if directory.is_dir():
-        data = load("sst_binary", directory=directory)
+        data = load("sst_binary", data=directory)
         trees = cast("Sequence[Tree]", data.train.inputs)
         return trees[: BATCH * N_BATCHES], len(data.words), "SST"
     rng = np.random.default_rng(0)

@@ -22,6 +22,7 @@ from focalibrate._check.numbers import (
     check_open_interval,
     check_positive,
     check_unit_interval,
+    did_you_mean,
 )
 from focalibrate._check.scores import (
     HALF_PROBS_ATOL,
@@ -60,4 +61,5 @@ __all__ = [
     "check_targets",
     "check_unit_array",
     "check_unit_interval",
+    "did_you_mean",
 ]

@@ -1,6 +1,8 @@
 """Checks of numbers: exponents, counts, shares, choices."""
 
 import math
+from collections.abc import Iterable
+from difflib import get_close_matches
 from typing import Any
 
 from focalibrate._array import is_array_api_obj, is_concrete, namespace
@@ -62,6 +64,17 @@ def check_choice(value: object, choices: tuple[str, ...], *, name: str) -> None:
     """Raise `ValueError` unless `value` is one of `choices`."""
     if value not in choices:
         raise ValueError(f"`{name}` must be one of {', '.join(choices)}; got {value!r}.")
+
+
+def did_you_mean(name: object, known: Iterable[str]) -> str:
+    """Return ``" Did you mean 'x'?"`` with the nearest of the `known` names, "" if none is near.
+
+    Example:
+        >>> did_you_mean("temprature", ["temperature", "vector"])
+        " Did you mean 'temperature'?"
+    """
+    near = get_close_matches(str(name), list(known), n=1, cutoff=0.5)
+    return f" Did you mean {near[0]!r}?" if near else ""
 
 
 def check_edges(edges: Any) -> None:

@@ -56,7 +56,7 @@ def curvature_command(
         found = run_curvature(
             run,
             split=split,
-            directory=data,
+            data=data,
             n_vectors=vectors,
             max_examples=max_examples,
             seed=seed,

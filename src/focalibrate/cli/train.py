@@ -71,9 +71,7 @@ def train_command(
         wanted = _find(recipe, settings, scale)
         folder = out or Path("runs", Path(recipe).stem)
         with _bar() as progress:
-            run = train(
-                wanted, out=folder, directory=data, look_every=look_every, progress=progress
-            )
+            run = train(wanted, out=folder, data=data, look_every=look_every, progress=progress)
         if os.environ.get("RANK", "0") == "0":  # the first of torchrun's processes speaks for all
             _show(run, _write_page(run))
 

@@ -14,8 +14,8 @@ from focalibrate.curvature.report import (
     TracedOperator,
     curvature_report,
 )
-from focalibrate.curvature.sketched_trace import hutchpp_trace, xtrace_trace
-from focalibrate.curvature.trace import TraceEstimate, hessian_trace
+from focalibrate.curvature.sketched_trace import hutchpp_trace, xtrace
+from focalibrate.curvature.trace import TraceEstimate, hutchinson_trace
 
 __all__ = [
     "CurvatureReport",
@@ -25,10 +25,10 @@ __all__ = [
     "TraceEstimate",
     "TracedOperator",
     "curvature_report",
-    "hessian_trace",
+    "hutchinson_trace",
     "hutchpp_trace",
     "lambda_max",
     "lambda_min",
     "spectral_density",
-    "xtrace_trace",
+    "xtrace",
 ]

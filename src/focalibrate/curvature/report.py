@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from focalibrate.curvature.density import SpectralDensity, spectral_density
 from focalibrate.curvature.eigenvalue import Eigenvalue, lambda_max, lambda_min
-from focalibrate.curvature.trace import TraceEstimate, hessian_trace
+from focalibrate.curvature.trace import TraceEstimate, hutchinson_trace
 
 
 class SymmetricOperator(Protocol):
@@ -63,7 +63,7 @@ def curvature_report(
     Args:
         operator: has `size`, `matvec` and `block_matvec`; its own `trace` is asked, if it has one
             as `focalibrate.nn.HessianOperator` has.
-        n_vectors: random vectors of the trace (`hessian_trace` without one).
+        n_vectors: random vectors of the trace (`hutchinson_trace` without one).
         n_density_vectors: random vectors of the spectrum (`spectral_density`).
         n_steps: products for each of them.
         tolerance: relative residual of the eigenvalues (`lambda_max`, `lambda_min`).
@@ -87,7 +87,7 @@ def curvature_report(
     if isinstance(operator, TracedOperator):
         trace = operator.trace(n_vectors=n_vectors, seed=seed)
     else:
-        trace = hessian_trace(A, D, n_vectors=n_vectors, seed=seed, block_matvec=block)
+        trace = hutchinson_trace(A, D, n_vectors=n_vectors, seed=seed, block_matvec=block)
     return CurvatureReport(
         size=D,
         trace=trace,

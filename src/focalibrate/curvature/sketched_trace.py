@@ -70,7 +70,7 @@ def hutchpp_trace(
     return TraceEstimate(value, standard_error(terms), A.count, "Hutch++")
 
 
-def xtrace_trace(
+def xtrace(
     matvec: Matvec,
     size: int,
     *,
@@ -109,7 +109,7 @@ def xtrace_trace(
 
     Example:
         >>> A = np.diag([100.0, 50.0, *np.zeros(98)])
-        >>> estimate = xtrace_trace(lambda v: A @ v, 100, n_products=12)
+        >>> estimate = xtrace(lambda v: A @ v, 100, n_products=12)
         >>> round(estimate.value, 9), estimate.n_products
         (150.0, 12)
 

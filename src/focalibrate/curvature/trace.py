@@ -32,7 +32,7 @@ class TraceEstimate:
     """how it was found"""
 
 
-def hessian_trace(
+def hutchinson_trace(
     matvec: Matvec,
     size: int,
     *,
@@ -48,7 +48,7 @@ def hessian_trace(
 
     Unbiased. One term has the variance :math:`2\sum_{i\ne j} A_{ij}^2`, so that the diagonal of
     the matrix costs nothing and the standard error falls as :math:`1/\sqrt M`; where a few
-    eigenvalues stand out, `xtrace_trace` and `hutchpp_trace` need fewer products.
+    eigenvalues stand out, `xtrace` and `hutchpp_trace` need fewer products.
 
     Args:
         matvec: symmetric matrix, ``[D] -> [D]``.
@@ -69,7 +69,7 @@ def hessian_trace(
 
     Example:
         >>> A = np.array([[2.0, 1.0], [1.0, 3.0]])
-        >>> estimate = hessian_trace(lambda v: A @ v, 2, n_vectors=400)
+        >>> estimate = hutchinson_trace(lambda v: A @ v, 2, n_vectors=400)
         >>> abs(estimate.value - 5.0) < 3 * estimate.standard_error
         True
 

@@ -15,24 +15,25 @@ from numpy.typing import NDArray
 from focalibrate.datasets._error import DataSetError
 
 VARIABLE = "FOCALIBRATE_DATA"
-"""Environment variable that names the directory of data sets."""
+"""Environment variable that names the folder of data sets."""
 
 FOLDERS = ("", "images", "text", "tabular")
 PACKED = ("", ".gz", ".xz")
 DAMAGE = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, gzip.BadGzipFile)
 
 
-def root_of(directory: Path | None) -> Path | None:
-    """Return the directory of data sets: the argument, else the variable's, else None."""
-    if directory is None:
-        named = os.environ.get(VARIABLE)
-        directory = Path(named) if named else None
-    if directory is not None and not directory.is_dir():
+def root_of(data: str | Path | None) -> Path | None:
+    """Return the folder of data sets: the argument, else the variable's, else None."""
+    named = data or os.environ.get(VARIABLE)
+    if not named:
+        return None
+    root = Path(named)
+    if not root.is_dir():
         raise DataSetError(
-            f"{directory}: is not a directory. Give the directory that holds the data sets as "
-            f"`directory` (command line: --data) or in {VARIABLE}."
+            f"{root}: is not a folder. Name the folder that holds the data sets by `data` "
+            f"(command line: --data) or by {VARIABLE}."
         )
-    return directory
+    return root
 
 
 def find(root: Path | None, names: Sequence[str]) -> Path | None:
@@ -56,10 +57,10 @@ def need(root: Path | None, names: Sequence[str], *, advice: str) -> Path:
     where = (
         f"there is no {' or '.join(names)} in {root}."
         if root is not None
-        else "no directory of data sets is named."
+        else "no folder of data sets is named."
     )
     raise DataSetError(
-        f"{where} {advice} Name the directory by `directory` (command line: --data) or by "
+        f"{where} {advice} Name the folder by `data` (command line: --data) or by "
         f"{VARIABLE}. Nothing is downloaded for you."
     )
 

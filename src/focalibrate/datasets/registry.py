@@ -1,8 +1,8 @@
 """A data set by its name."""
 
-from difflib import get_close_matches
 from pathlib import Path
 
+from focalibrate._check import did_you_mean
 from focalibrate.datasets._error import DataSetError
 from focalibrate.datasets._files import root_of
 from focalibrate.datasets._source import Source
@@ -30,18 +30,18 @@ DATASETS: dict[str, Source] = {
 }
 """The data sets with a name of their own: how each is read, and what to download.
 
-Any other name is that of a table, ``name.npz`` or ``name.csv``, in the directory."""
+Any other name is that of a table, ``name.npz`` or ``name.csv``, in the folder of data sets."""
 
 
 def load(
-    name: str, *, directory: Path | None = None, seed: int = 0, fraction: float = 1.0
+    name: str, *, data: str | Path | None = None, seed: int = 0, fraction: float = 1.0
 ) -> Dataset:
     """Return a data set, split as in the papers.
 
     Args:
-        name: a key of `DATASETS`, or the name of a table in the directory.
-        directory: where the files are, as they are distributed; the environment variable
-            FOCALIBRATE_DATA when None. Generated sets need none.
+        name: a key of `DATASETS`, or the name of a table in the folder `data`.
+        data: folder of data sets, with the files as their authors distribute them; the
+            environment variable FOCALIBRATE_DATA names it when None. Generated sets need none.
         seed: of the split into training and validation examples, of generated examples and of
             `fraction`.
         fraction: of the training and of the validation examples that is kept, with the shares of
@@ -57,36 +57,37 @@ def load(
         (3, (500, 1))
     """
     check_fraction(fraction)
-    root = root_of(directory)
+    root = root_of(data)
     source = DATASETS.get(name)
     try:
         if source is not None:
-            data = source.read(root, seed)
+            whole = source.read(root, seed)
         elif name in find_tables(root):
-            data = read_table(root, name, seed=seed)
+            whole = read_table(root, name, seed=seed)
         else:
             raise DataSetError(_unknown(name, root))
     except DataSetError as error:
         raise DataSetError(f"data set {name!r}: {error}") from error
     return Dataset(
         name,
-        take(data.train, thinned(data.train.labels, fraction=fraction, seed=[seed, 1])),
-        take(data.validation, thinned(data.validation.labels, fraction=fraction, seed=[seed, 2])),
-        data.test,
-        data.n_classes,
-        data.class_names,
-        data.kind,
-        data.words,
-        data.vectors,
+        take(whole.train, thinned(whole.train.labels, fraction=fraction, seed=[seed, 1])),
+        take(
+            whole.validation, thinned(whole.validation.labels, fraction=fraction, seed=[seed, 2])
+        ),
+        whole.test,
+        whole.n_classes,
+        whole.class_names,
+        whole.kind,
+        whole.words,
+        whole.vectors,
     )
 
 
 def _unknown(name: str, root: Path | None) -> str:
     tables = find_tables(root)
-    near = get_close_matches(name, [*DATASETS, *tables], n=1)
-    hint = f" Did you mean {near[0]!r}?" if near else ""
-    where = f"{root} has no {name}.npz or {name}.csv" if root else "no directory is named"
+    hint = did_you_mean(name, [*DATASETS, *tables])
+    where = f"{root} has no {name}.npz or {name}.csv" if root else "no `data` is named"
     return (
-        f"is none of {', '.join(DATASETS)}, and {where}.{hint} A table needs its directory as "
-        "`directory` (command line: --data) or in FOCALIBRATE_DATA."
+        f"is none of {', '.join(DATASETS)}, and {where}.{hint} For a table, name its "
+        "folder by `data` (command line: --data) or by FOCALIBRATE_DATA."
     )

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from focalibrate.calibrate import Identity
-from focalibrate.curvature import hessian_trace, lambda_max
+from focalibrate.curvature import hutchinson_trace, lambda_max
 from focalibrate.experiments._curvature_claims import claims
 from focalibrate.experiments._curvature_found import LOSSES, SEEDS, Found
 from focalibrate.experiments._curvature_page import charts, score_table
@@ -59,13 +59,11 @@ def tasks(scale: Scale) -> list[Task]:
 
 def run(task: Task, places: Places) -> Numbers:
     """Measure one network: the Hessian of its own loss and of cross-entropy, and calibration."""
-    from focalibrate.datasets import load
-    from focalibrate.train import run_hessian
-    from focalibrate.train.loop import DATA_SEED
+    from focalibrate.train import load_dataset, run_hessian
 
     recipe = pool_recipe(task)
     found = trained(recipe, places)
-    dataset = load(recipe.dataset, directory=places.data, seed=DATA_SEED, fraction=recipe.fraction)
+    dataset = load_dataset(recipe, data=places.data)
     is_plain = GAMMA[task["loss"]] == 0
     for of, gamma in (("own", None), ("ce", 0.0)):
         if of == "own" or not is_plain:
@@ -86,7 +84,7 @@ def run(task: Task, places: Places) -> Numbers:
 
 def _curvature(hessian: "HessianOperator", *, n_vectors: int) -> dict[str, float]:
     """Return trace and largest eigenvalue; the same random vectors for every network."""
-    trace = hessian_trace(hessian.matvec, hessian.size, n_vectors=n_vectors)
+    trace = hutchinson_trace(hessian.matvec, hessian.size, n_vectors=n_vectors)
     top = lambda_max(hessian.matvec, hessian.size, tolerance=TOLERANCE)
     return {
         "trace": trace.value,

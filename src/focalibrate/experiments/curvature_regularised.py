@@ -7,8 +7,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from focalibrate.curvature import hessian_trace
-from focalibrate.datasets import load
+from focalibrate.curvature import hutchinson_trace
 from focalibrate.experiments.experiment import (
     Conclusion,
     Experiment,
@@ -65,20 +64,19 @@ def tasks(scale: Scale) -> list[Task]:
 
 def run(task: Task, places: Places) -> Numbers:
     """Train a copy for every weight of the trace, which is the `at` of its numbers."""
-    from focalibrate.train import copy_hessian, train_many
-    from focalibrate.train.loop import DATA_SEED
+    from focalibrate.train import load_dataset, member_hessian, train_many
     from focalibrate.train.named import PENALISED
 
     settings = {name: task[name] for name in ("dataset", "lr", "seed", "epochs", "fraction")}
     recipe = replace(PENALISED, **settings)
-    data = load(recipe.dataset, directory=places.data, seed=DATA_SEED, fraction=recipe.fraction)
+    data = load_dataset(recipe, data=places.data)
     for copy in train_many(recipe, trace_weights=task["taus"], dataset=data):
         tau = copy.recipe.trace_weight
         yield "training loss", float(copy.loss[-1]), tau
         if not np.isfinite(copy.test_logits).all():
             continue  # diverged, as the training loss says
-        hessian = copy_hessian(copy, data)
-        trace = hessian_trace(
+        hessian = member_hessian(copy, data)
+        trace = hutchinson_trace(
             hessian.matvec,
             hessian.size,
             n_vectors=TRACE_VECTORS,

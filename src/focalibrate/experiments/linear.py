@@ -23,7 +23,7 @@ from focalibrate.metrics import ece
 from focalibrate.report.charts import Chart, Panel, Series
 
 if TYPE_CHECKING:
-    from focalibrate.train.many import Copy
+    from focalibrate.train import TrainedMember
 
 _Float = NDArray[np.float64]
 
@@ -88,7 +88,7 @@ def _draw(seed: int, n: int) -> Dataset:
     return Dataset("square_2d", splits[0], splits[1], splits[2], 2, ("left", "right"), "tabular")
 
 
-def _train(dataset: Dataset, seed: int, steps: int) -> "list[Copy]":
+def _train(dataset: Dataset, seed: int, steps: int) -> "list[TrainedMember]":
     from dataclasses import replace
 
     from focalibrate.train import train_many
@@ -115,7 +115,7 @@ def _confidence(z: _Float) -> _Float:
 
 
 def _last_look(
-    copies: "Sequence[Copy]", weights: dict[str, _Float], labels: NDArray[np.int64]
+    copies: "Sequence[TrainedMember]", weights: dict[str, _Float], labels: NDArray[np.int64]
 ) -> Numbers:
     sides = []
     for loss, copy in zip(LOSSES, copies, strict=True):

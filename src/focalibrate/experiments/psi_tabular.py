@@ -46,7 +46,7 @@ from focalibrate.metrics import brier_score, classwise_ece, ece, error_rate
 from focalibrate.theory import recover_log_posterior
 
 if TYPE_CHECKING:
-    from focalibrate.train import Copy
+    from focalibrate.train import TrainedMember
 
 NAME = "psi-tabular"
 SMALL = (
@@ -89,7 +89,7 @@ def run(task: Task, places: Places) -> Numbers:
         TABLE, dataset=task["dataset"], epochs=task["epochs"], fraction=task["fraction"]
     )
     data = {
-        trial: load(task["dataset"], directory=places.data, seed=trial, fraction=task["fraction"])
+        trial: load(task["dataset"], data=places.data, seed=trial, fraction=task["fraction"])
         for trial in range(task["trials"])
     }
     # A category that some split has not in training gives that split a column less.
@@ -104,7 +104,9 @@ def _width(dataset: Dataset) -> int:
     return int(np.asarray(dataset.train.inputs).shape[1])
 
 
-def _measured(copy: "Copy", labels: NDArray[np.int64]) -> Iterator[tuple[str, float, float]]:
+def _measured(
+    copy: "TrainedMember", labels: NDArray[np.int64]
+) -> Iterator[tuple[str, float, float]]:
     gamma, trial = float(copy.recipe.gamma), float(copy.recipe.seed)
     logits = copy.test_logits.astype(np.float64)
     names = {focal(gamma): 0.0} | ({mapped(gamma): gamma} if gamma else {})

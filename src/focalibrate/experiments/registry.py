@@ -1,8 +1,8 @@
 """The experiments by name."""
 
-from difflib import get_close_matches
 from importlib import import_module
 
+from focalibrate._check import did_you_mean
 from focalibrate.experiments.experiment import Experiment
 
 EXPERIMENTS: tuple[str, ...] = (
@@ -30,8 +30,7 @@ def find_experiment(name: str) -> Experiment:
         ValueError: there is none, with the nearest name.
     """
     if name not in EXPERIMENTS:
-        near = get_close_matches(name, EXPERIMENTS, n=1, cutoff=0.4)
-        hint = f" Did you mean {near[0]!r}?" if near else ""
+        hint = did_you_mean(name, EXPERIMENTS)
         raise ValueError(
             f"there is no experiment {name!r}.{hint} There are {', '.join(EXPERIMENTS)}."
         )

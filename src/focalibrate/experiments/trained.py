@@ -46,7 +46,7 @@ def trained(recipe: "Recipe", places: Places) -> Trained:
     if not (folder / "model.pt").exists() or not any((folder / name).exists() for name in CLOCKS):
         from focalibrate.train import train
 
-        train(recipe, out=folder, directory=places.data, look_every=LOOK_EVERY)
+        train(recipe, out=folder, data=places.data, look_every=LOOK_EVERY)
     parts = {}
     for part in ("val", "test"):
         with np.load(folder / f"{part}.npz") as found:

@@ -2,12 +2,12 @@
 
 import inspect
 from collections.abc import Callable
-from difflib import get_close_matches
 from typing import Any
 
 import torch
 from torch import nn
 
+from focalibrate._check import did_you_mean
 from focalibrate.models.densenet import DenseNet
 from focalibrate.models.mlp import MLP, Linear
 from focalibrate.models.mobilenet import MobileNetV2
@@ -63,9 +63,9 @@ def build(
     """
     factory = MODELS.get(name)
     if factory is None:
-        near = get_close_matches(name, MODELS, n=1)
-        hint = f" Did you mean {near[0]!r}?" if near else ""
-        raise ValueError(f"`name` must be one of {', '.join(MODELS)}, got {name!r}.{hint}")
+        raise ValueError(
+            f"`name` must be one of {', '.join(MODELS)}, got {name!r}.{did_you_mean(name, MODELS)}"
+        )
     if n_classes < 1:
         raise ValueError(f"`n_classes` must be >= 1, got {n_classes}.")
     fixed = {"n_classes", "in_channels", "image_size"}

@@ -2,10 +2,9 @@
 
 from focalibrate.nn.brier import BrierLoss
 from focalibrate.nn.calibrator import CalibratedModel, CalibratorModule
-from focalibrate.nn.curvature_loss import CurvatureRegularisedLoss
+from focalibrate.nn.curvature import CurvatureRegularisedLoss, GGNOperator, HessianOperator
 from focalibrate.nn.dual import DualFocalLoss
 from focalibrate.nn.focal import FocalLoss
-from focalibrate.nn.hessian import GGNOperator, HessianOperator
 from focalibrate.nn.mmce import MMCELoss
 from focalibrate.nn.monitor import CalibrationMonitor, MonitorMetrics
 from focalibrate.nn.proper import ProperFocalLoss

@@ -1,10 +1,11 @@
 """Training by recipe: what, how, what was seen, and going on after a kill (needs torch)."""
 
+from focalibrate.train._data import load_dataset
 from focalibrate.train.checkpoint import CheckpointError
-from focalibrate.train.curvature import copy_hessian, run_curvature, run_hessian
+from focalibrate.train.curvature import member_hessian, run_curvature, run_hessian
 from focalibrate.train.dynamics import Dynamics, Evaluated
 from focalibrate.train.loop import train
-from focalibrate.train.many import Copy, train_many
+from focalibrate.train.many import TrainedMember, train_many
 from focalibrate.train.named import NAMED, named_recipe, scaled
 from focalibrate.train.recipe import Recipe
 from focalibrate.train.run import NanLossError, Run, Tick
@@ -13,14 +14,15 @@ from focalibrate.train.toml import read_recipe, recipe_toml, with_settings, writ
 __all__ = [
     "NAMED",
     "CheckpointError",
-    "Copy",
     "Dynamics",
     "Evaluated",
     "NanLossError",
     "Recipe",
     "Run",
     "Tick",
-    "copy_hessian",
+    "TrainedMember",
+    "load_dataset",
+    "member_hessian",
     "named_recipe",
     "read_recipe",
     "recipe_toml",

@@ -38,7 +38,7 @@ def claim_run(out: Path, recipe: Recipe) -> None:
             raise ValueError(
                 f"{out}: holds {', '.join(taken)} of something else. Name another folder with -o."
             )
-        write_recipe(recipe, written)
+        write_recipe(written, recipe)
     if not (out / "versions.json").exists():
         with atomic_path(out / "versions.json") as path:
             path.write_text(json.dumps(versions(), indent=1) + "\n")

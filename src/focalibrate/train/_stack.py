@@ -11,8 +11,7 @@ from torch.func import functional_call, stack_module_state, vmap
 
 from focalibrate.datasets import Dataset
 from focalibrate.losses import ByEpoch, BySample, brier_loss, focal_loss, gamma_policy
-from focalibrate.nn._ray import AlongRay
-from focalibrate.nn.curvature_loss import curvature_along, random_signs
+from focalibrate.nn.curvature import AlongRay, curvature_along, random_signs
 from focalibrate.train._inputs import (
     START,
     STEP,
@@ -168,7 +167,7 @@ class Stack:
         by_seed = []
         for seed in self.seeds:
             rng = torch.Generator().manual_seed(torch_seed(seed, STEP, epoch, step, 0))
-            by_seed.append([random_signs(w[0], rng) for w in self.weights.values()])
+            by_seed.append([random_signs(w[0].shape, w[0], rng) for w in self.weights.values()])
         stacked = [self._given(torch.stack(signs)) for signs in zip(*by_seed, strict=True)]
         return dict(zip(self.weights, stacked, strict=True))
 

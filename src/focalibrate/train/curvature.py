@@ -7,13 +7,13 @@ import torch
 from torch import Tensor, nn
 
 from focalibrate.curvature import CurvatureReport, curvature_report
-from focalibrate.datasets import Dataset, Split, load
+from focalibrate.datasets import Dataset, Split
 from focalibrate.nn import FocalLoss, HessianOperator
+from focalibrate.train._data import load_dataset
 from focalibrate.train._inputs import Feed
 from focalibrate.train._models import build_model
 from focalibrate.train._objective import Objective
-from focalibrate.train.loop import DATA_SEED
-from focalibrate.train.many import Copy
+from focalibrate.train.many import TrainedMember
 from focalibrate.train.recipe import Recipe
 from focalibrate.train.toml import read_recipe
 
@@ -26,7 +26,7 @@ def run_curvature(
     *,
     split: Literal["train", "validation"] = "validation",
     dataset: Dataset | None = None,
-    directory: str | Path | None = None,
+    data: str | Path | None = None,
     n_vectors: int = 30,
     max_examples: int | None = None,
     seed: int = 0,
@@ -37,7 +37,7 @@ def run_curvature(
         run: folder that `train` filled.
         split: the examples the loss is taken over.
         dataset: examples; those of the run's recipe when None.
-        directory: where the data sets are looked for.
+        data: folder of data sets; the environment variable FOCALIBRATE_DATA names it when None.
         n_vectors: random vectors of the trace.
         max_examples: take only the first so many, for a large split.
         seed: of every random vector.
@@ -45,9 +45,7 @@ def run_curvature(
     Raises:
         ValueError: if the folder holds no finished run, or its data cannot be found.
     """
-    operator = run_hessian(
-        run, split=split, dataset=dataset, directory=directory, max_examples=max_examples
-    )
+    operator = run_hessian(run, split=split, dataset=dataset, data=data, max_examples=max_examples)
     return curvature_report(operator, n_vectors=n_vectors, seed=seed)
 
 
@@ -56,7 +54,7 @@ def run_hessian(
     *,
     split: Literal["train", "validation"] = "validation",
     dataset: Dataset | None = None,
-    directory: str | Path | None = None,
+    data: str | Path | None = None,
     max_examples: int | None = None,
     gamma: float | None = None,
 ) -> HessianOperator:
@@ -66,7 +64,7 @@ def run_hessian(
         run: folder that `train` filled.
         split: the examples the loss is taken over.
         dataset: examples; those of the run's recipe when None.
-        directory: where the data sets are looked for.
+        data: folder of data sets; the environment variable FOCALIBRATE_DATA names it when None.
         max_examples: take only the first so many, for a large split.
         gamma: take the focal loss of this exponent, 0 for cross-entropy, instead of the loss
             the run was trained by.
@@ -83,25 +81,24 @@ def run_hessian(
             )
     recipe = read_recipe(run / "recipe.toml")
     if dataset is None:
-        where = None if directory is None else Path(directory)
-        dataset = load(recipe.dataset, directory=where, seed=DATA_SEED, fraction=recipe.fraction)
+        dataset = load_dataset(recipe, data=data)
     weights = torch.load(run / "model.pt", weights_only=True)
     return _hessian(recipe, weights, dataset, split, max_examples, gamma)
 
 
-def copy_hessian(
-    copy: Copy,
+def member_hessian(
+    member: TrainedMember,
     dataset: Dataset,
     *,
     split: Literal["train", "validation"] = "validation",
     max_examples: int | None = None,
     gamma: float | None = None,
 ) -> HessianOperator:
-    """Return the Hessian of the mean loss of a copy that `train_many` trained on `dataset`.
+    """Return the Hessian of the mean loss of a member that `train_many` trained on `dataset`.
 
     The loss is that of its recipe without the penalty; the rest is as for `run_hessian`.
     """
-    return _hessian(copy.recipe, copy.weights, dataset, split, max_examples, gamma)
+    return _hessian(member.recipe, member.weights, dataset, split, max_examples, gamma)
 
 
 def _hessian(

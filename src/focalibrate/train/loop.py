@@ -10,8 +10,9 @@ import torch
 from numpy.typing import NDArray
 
 from focalibrate._check import check_count
-from focalibrate.datasets import Dataset, Split, load
+from focalibrate.datasets import Dataset, Split
 from focalibrate.train._checks import check_dataset
+from focalibrate.train._data import load_dataset
 from focalibrate.train._inputs import epoch_changes, epoch_order, fingerprint
 from focalibrate.train._learner import Learner
 from focalibrate.train._outputs import claim_run, write_results
@@ -32,8 +33,6 @@ from focalibrate.train.run import Run, Tick
 
 CHECKPOINT = "checkpoint.pt"
 CHECKPOINT_SECONDS = 30.0
-DATA_SEED = 0
-"""Splits are the same for every seed of a recipe, which is for weights and order only."""
 
 
 def train(
@@ -41,7 +40,7 @@ def train(
     *,
     out: str | Path,
     dataset: Dataset | None = None,
-    directory: str | Path | None = None,
+    data: str | Path | None = None,
     device: str = "cpu",
     look_every: int = 1,
     checkpoint_seconds: float = CHECKPOINT_SECONDS,
@@ -59,8 +58,8 @@ def train(
     Args:
         recipe: what to train.
         out: folder of the run; made if absent.
-        dataset: examples; `focalibrate.datasets.load` of the recipe's name when None.
-        directory: where that looks for files.
+        dataset: examples; those that the recipe names when None.
+        data: folder of data sets; the environment variable FOCALIBRATE_DATA names it when None.
         device: of torch.
         look_every: epochs between two looks at the training and test examples, whose figures are
             nan between; the validation examples are seen after every epoch, all after the last.
@@ -75,12 +74,7 @@ def train(
     out = Path(out)
     check_count(look_every, name="look_every")
     if dataset is None:
-        dataset = load(
-            recipe.dataset,
-            directory=None if directory is None else Path(directory),
-            seed=DATA_SEED,
-            fraction=recipe.fraction,
-        )
+        dataset = load_dataset(recipe, data=data)
     check_dataset(dataset)
     with joined_ranks(recipe) as ranks, torch.random.fork_rng():
         loop = _Loop(recipe, dataset, ranks=ranks, out=out, device=device)

@@ -9,15 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from focalibrate.datasets import Dataset, load
+from focalibrate.datasets import Dataset
 from focalibrate.train._checks import check_dataset
+from focalibrate.train._data import load_dataset
 from focalibrate.train._stack import Stack
-from focalibrate.train.loop import DATA_SEED
 from focalibrate.train.recipe import Recipe
 
 
 @dataclass(frozen=True, eq=False)
-class Copy:
+class TrainedMember:
     """One of the runs."""
 
     recipe: Recipe
@@ -37,8 +37,8 @@ def train_many(
     gammas: Iterable[float | str] | None = None,
     trace_weights: Iterable[float] | None = None,
     dataset: Dataset | Mapping[int, Dataset] | None = None,
-    directory: str | Path | None = None,
-) -> list[Copy]:
+    data: str | Path | None = None,
+) -> list[TrainedMember]:
     """Train one copy for every seed, exponent and weight of the trace, at once, in memory.
 
     Each copy has its own initial weights, order and loss, and ends where `train` of its recipe
@@ -52,8 +52,8 @@ def train_many(
         trace_weights: weights of the trace of the Hessian in the loss; that of the recipe when
             None.
         dataset: examples; those of each seed, in a mapping, where each has its own split of one
-            set; `focalibrate.datasets.load` of the recipe's name when None.
-        directory: where that looks for files.
+            set; those that the recipe names when None.
+        data: folder of data sets; the environment variable FOCALIBRATE_DATA names it when None.
 
     Returns:
         Copies in the order of the seeds, of the exponents within a seed, and of the weights of
@@ -75,21 +75,16 @@ def train_many(
         raise ValueError("`seeds`, `gammas` and `trace_weights` must not be empty.")
     _check_kind(recipe, recipes)
     if dataset is None:
-        dataset = load(
-            recipe.dataset,
-            directory=None if directory is None else Path(directory),
-            seed=DATA_SEED,
-            fraction=recipe.fraction,
-        )
+        dataset = load_dataset(recipe, data=data)
     return _run(recipes, _by_seed(dataset, seeds))
 
 
-def _run(recipes: Sequence[Recipe], datasets: Mapping[int, Dataset]) -> list[Copy]:
+def _run(recipes: Sequence[Recipe], datasets: Mapping[int, Dataset]) -> list[TrainedMember]:
     stack = Stack(recipes, datasets)
     losses = np.stack([stack.epoch(epoch) for epoch in range(recipes[0].epochs)])
     validation, test = stack.logits("validation"), stack.logits("test")
     return [
-        Copy(
+        TrainedMember(
             recipe,
             {name: stacked[i].detach().clone() for name, stacked in stack.weights.items()},
             losses[:, i].copy(),

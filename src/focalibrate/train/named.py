@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
-from difflib import get_close_matches
 
+from focalibrate._check import did_you_mean
 from focalibrate.train.recipe import Recipe
 
 IMAGE_LOSSES: dict[str, dict[str, float | str]] = {
@@ -177,11 +177,9 @@ def named_recipe(name: str) -> Recipe:
         (80.0, 150.0)
     """
     if name not in NAMED:
-        near = get_close_matches(name, NAMED, n=1, cutoff=0.4)
-        hint = f" Did you mean {near[0]!r}?" if near else ""
         raise ValueError(
-            f"there is no recipe {name!r}.{hint} `focalibrate train --list` shows all "
-            f"{len(NAMED)}; a file must end in .toml."
+            f"there is no recipe {name!r}.{did_you_mean(name, NAMED)} `focalibrate train --list` "
+            f"shows all {len(NAMED)}; a file must end in .toml."
         )
     return NAMED[name]
 

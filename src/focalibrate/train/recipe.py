@@ -5,9 +5,9 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
-from difflib import get_close_matches
 from typing import Any, Literal, Self, TypeAlias, get_args
 
+from focalibrate._check import did_you_mean
 from focalibrate.losses.policy import gamma_policy
 
 LossName = Literal["focal", "brier", "mmce", "weighted-mmce", "dual-focal", "proper-focal"]
@@ -93,7 +93,7 @@ class Recipe:
             if getattr(self, name) not in choices:
                 raise ValueError(
                     f"`{name}` must be one of {', '.join(choices)}; got {getattr(self, name)!r}."
-                    f"{_nearest(getattr(self, name), choices)}"
+                    f"{did_you_mean(getattr(self, name), choices)}"
                 )
         self._check_numbers()
         self._check_loss()
@@ -157,7 +157,7 @@ class Recipe:
         for name in table:
             if name not in known:
                 raise ValueError(
-                    f"{source}: `{name}` is no field of a recipe.{_nearest(name, known)} "
+                    f"{source}: `{name}` is no field of a recipe.{did_you_mean(name, known)} "
                     f"There are {', '.join(known)}."
                 )
         missing = [name for name in ("dataset", "model", "epochs") if name not in table]
@@ -217,8 +217,3 @@ def _milestones(given: Any) -> tuple[float, ...]:
                 f"and 1, got {m!r}."
             )
     return tuple(float(m) for m in given)
-
-
-def _nearest(name: object, known: Any) -> str:
-    near = get_close_matches(str(name), known, n=1, cutoff=0.5)
-    return f" Did you mean `{near[0]}`?" if near else ""

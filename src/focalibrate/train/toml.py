@@ -45,7 +45,7 @@ def recipe_toml(recipe: Recipe) -> str:
     return "".join(f"{name} = {_value(value)}\n" for name, value in table.items())
 
 
-def write_recipe(recipe: Recipe, path: str | Path, *, force: bool = False) -> None:
+def write_recipe(path: str | Path, recipe: Recipe, *, force: bool = False) -> None:
     """Write `recipe_toml` to `path`, whole or not at all."""
     with atomic_path(path, force=force) as temporary:
         temporary.write_text(recipe_toml(recipe), encoding="utf-8")

@@ -43,7 +43,7 @@ def test_a_named_recipe_is_trained_scaled_and_ready_to_calibrate(tmp_path):
 
 def test_a_file_is_trained(tmp_path):
     file = tmp_path / "mine.toml"
-    write_recipe(Recipe(dataset="square_2d", model="linear", epochs=1, fraction=0.1), file)
+    write_recipe(file, Recipe(dataset="square_2d", model="linear", epochs=1, fraction=0.1))
     done = run(file, "-o", tmp_path / "run")
     assert done.exit_code == 0, done.output
     assert "linear on square_2d, 1 epochs" in done.output
@@ -66,7 +66,7 @@ def test_it_looks_as_often_as_it_is_told(tmp_path):
         (["e2-ce", "--set", "gama=2"], 1, "Did you mean `gamma`?"),
         (["e2-ce", "--set", "model=mpl", "--scale", "0.01"], 1, "mlp"),
         (["e2-ce", "--scale", "3"], 1, "`scale` must be a number in (0, 1]"),
-        (["e5-cifar10-resnet50-ce", "--data", "/nowhere"], 1, "/nowhere: is not a directory"),
+        (["e5-cifar10-resnet50-ce", "--data", "/nowhere"], 1, "/nowhere: is not a folder"),
         (["e5-cifar10-resnet50-ce", "--data", "."], 1, "data set 'cifar10'"),
     ],
 )

@@ -39,7 +39,7 @@ def cifar10_files(tmp_path, monkeypatch):
 
 def test_cifar10_as_distributed(cifar10_files):
     directory, train, test = cifar10_files
-    data = load("cifar10", directory=directory, seed=4)
+    data = load("cifar10", data=directory, seed=4)
     assert (data.kind, data.n_classes, data.class_names[3]) == ("image", 10, "cat")
     assert (len(data.train), len(data.validation), len(data.test)) == (90, 10, 20)
     assert_array_equal(data.test.inputs, test)
@@ -51,12 +51,12 @@ def test_cifar10_as_distributed(cifar10_files):
 
 
 def test_a_tenth_of_cifar10(cifar10_files):
-    data = load("cifar10_s", directory=cifar10_files[0])
+    data = load("cifar10_s", data=cifar10_files[0])
     assert (len(data.train), len(data.validation), len(data.test)) == (9, 1, 20)
 
 
 def test_a_fraction_thins_training_and_validation_only(cifar10_files):
-    data = load("cifar10", directory=cifar10_files[0], fraction=0.5)
+    data = load("cifar10", data=cifar10_files[0], fraction=0.5)
     assert (len(data.train), len(data.validation), len(data.test)) == (45, 5, 20)
 
 
@@ -72,7 +72,7 @@ def test_cifar100_takes_the_fine_label(tmp_path, monkeypatch):
     cifar_file(folder / "train.bin", range(100), pictures(100), coarse=True)
     cifar_file(folder / "test.bin", range(100)[::-1], pictures(100), coarse=True)
     (folder / "fine_label_names.txt").write_text("\n".join(f"c{k}" for k in range(100)) + "\n")
-    data = load("cifar100", directory=tmp_path)
+    data = load("cifar100", data=tmp_path)
     assert data.test.labels.tolist() == list(range(100))[::-1]
     assert data.class_names[99] == "c99"
 
@@ -89,21 +89,21 @@ def test_bad_cifar_files(tmp_path, cifar10_files, monkeypatch):
     path = cifar10_files[0] / "cifar-10-batches-bin" / "test_batch.bin"
     cifar_file(path, [10], pictures(1))
     with pytest.raises(DataSetError, match=r"labels must be in 0\.\.9, found 10 in record 0"):
-        load("cifar10", directory=tmp_path)
+        load("cifar10", data=tmp_path)
     path.write_bytes(b"123")
     with pytest.raises(DataSetError, match=r"records of 3073 bytes, found 3 bytes"):
-        load("cifar10", directory=tmp_path)
+        load("cifar10", data=tmp_path)
     cifar_file(path, [1], pictures(1))
     with pytest.raises(DataSetError, match=r"must hold 20 test images, found 1\. The copy is"):
-        load("cifar10", directory=tmp_path)
+        load("cifar10", data=tmp_path)
     cifar_file(path, [0] * 20, pictures(20))
     with pytest.raises(
         DataSetError, match=r"must hold 2 images of each class, found 20 of class 0"
     ):
-        load("cifar10", directory=tmp_path)
+        load("cifar10", data=tmp_path)
     path.unlink()
     with pytest.raises(DataSetError, match=r"there is no test_batch\.bin .*cifar-10-binary\.tar"):
-        load("cifar10", directory=tmp_path)
+        load("cifar10", data=tmp_path)
 
 
 def idx_bytes(array):
@@ -128,7 +128,7 @@ def test_idx_files(tmp_path, monkeypatch, packed, name, folder):
                 path.with_name(path.name + ".gz").write_bytes(gzip.compress(content))
             else:
                 path.write_bytes(content)
-    data = load(name, directory=tmp_path)
+    data = load(name, data=tmp_path)
     assert data.train.inputs.shape == (50, 28, 28, 1)
     assert (len(data.validation), len(data.test)) == (10, 10)
     assert_array_equal(data.test.inputs[..., 0], images[:10])
@@ -158,7 +158,7 @@ def test_svhn_mat_files(tmp_path, monkeypatch):
         labels = 1 + np.arange(n) % 10
         content = {"X": images[:n].transpose(1, 2, 3, 0), "y": labels[:, None].astype(np.uint8)}
         savemat(tmp_path / "svhn" / f"{stem}_32x32.mat", content)
-    data = load("svhn", directory=tmp_path)
+    data = load("svhn", data=tmp_path)
     assert_array_equal(data.test.inputs, images[:4])
     assert data.test.labels.tolist() == [1, 2, 3, 4]
     assert set(data.train.labels.tolist()) | set(data.validation.labels.tolist()) == set(range(10))
@@ -193,13 +193,13 @@ def test_tiny_imagenet_folders(tmp_path, monkeypatch):
         image.new("RGB", (64, 64)).save(folder / "val" / "images" / f"val_{i}.JPEG")
     rows = "".join(f"val_{i}.JPEG\tn01\t0\t0\t9\t9\n" for i in range(3))
     (folder / "val" / "val_annotations.txt").write_text(rows)
-    data = load("tiny_imagenet", directory=tmp_path)
+    data = load("tiny_imagenet", data=tmp_path)
     assert data.train.inputs.shape == (18, 64, 64, 3)
     assert data.test.labels.tolist() == [1, 1, 1]
     assert data.class_names == ("n02", "n01")
     (folder / "val" / "images" / "val_1.JPEG").write_bytes(b"no image")
     with pytest.raises(DataSetError, match=r"val_1\.JPEG: is no readable image"):
-        load("tiny_imagenet", directory=tmp_path)
+        load("tiny_imagenet", data=tmp_path)
 
 
 def test_without_pillow_the_error_says_so(tmp_path, monkeypatch):
@@ -218,11 +218,11 @@ def test_without_pillow_the_error_says_so(tmp_path, monkeypatch):
     ],
 )
 def test_the_real_files(shared, name, shape, sizes):
-    data = load(name, directory=shared / "data")
+    data = load(name, data=shared / "data")
     assert data.train.inputs.shape[1:] == shape
     assert (len(data.train), len(data.validation), len(data.test)) == sizes
 
 
 def test_the_real_test_images_are_in_the_official_order(shared):
-    data = load("cifar10_subset", directory=shared / "data")
+    data = load("cifar10_subset", data=shared / "data")
     assert np.bincount(data.test.labels).tolist() == [100] * 10

@@ -14,27 +14,27 @@ from focalibrate.datasets.synthetic import CORNERS, square
 def test_an_absent_set_says_what_to_download_and_where_to_put_it(tmp_path, name, monkeypatch):
     monkeypatch.delenv("FOCALIBRATE_DATA", raising=False)
     with pytest.raises(DataSetError) as absent:
-        load(name, directory=tmp_path)
+        load(name, data=tmp_path)
     text = str(absent.value)
     assert text.startswith(f"data set {name!r}: there is no ")
     assert str(tmp_path) in text
     assert DATASETS[name].advice in text
     assert "Nothing is downloaded for you." in text
-    with pytest.raises(DataSetError, match=r"no directory of data sets is named\. .*--data"):
+    with pytest.raises(DataSetError, match=r"no folder of data sets is named\. .*--data"):
         load(name)
 
 
 def test_unknown_names(tmp_path, monkeypatch):
     monkeypatch.delenv("FOCALIBRATE_DATA", raising=False)
     with pytest.raises(DataSetError, match=r"is none of cifar10, .* Did you mean 'cifar10'\?"):
-        load("cifar11", directory=tmp_path)
-    with pytest.raises(DataSetError, match=r"no directory is named.*A table needs its directory"):
+        load("cifar11", data=tmp_path)
+    with pytest.raises(DataSetError, match=r"no `data` is named.*For a table, name its folder"):
         load("iris")
 
 
 def test_a_directory_must_exist(tmp_path):
-    with pytest.raises(DataSetError, match=r"nowhere: is not a directory\. Give the directory"):
-        load("cifar10", directory=tmp_path / "nowhere")
+    with pytest.raises(DataSetError, match=r"nowhere: is not a folder\. Name the folder"):
+        load("cifar10", data=tmp_path / "nowhere")
 
 
 def test_a_bad_fraction_is_refused_before_reading():

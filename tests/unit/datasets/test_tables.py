@@ -56,13 +56,13 @@ def test_an_npz_table_is_split_with_the_shares_of_the_classes(tmp_path):
     (tmp_path / "manifest.json").write_text(
         json.dumps([{"name": "few", "class_names": ["no", "yes"]}])
     )
-    data = load("few", directory=tmp_path, seed=2)
+    data = load("few", data=tmp_path, seed=2)
     assert [len(s) for s in (data.train, data.validation, data.test)] == [60, 20, 20]
     assert np.bincount(data.test.labels).tolist() == [16, 4]
     assert (data.kind, data.class_names) == ("tabular", ("no", "yes"))
     assert_allclose(data.train.inputs.mean(axis=0), 0, atol=1e-5)
     assert_allclose(data.train.inputs.std(axis=0), 1, atol=1e-5)
-    again, other = load("few", directory=tmp_path, seed=2), load("few", directory=tmp_path, seed=3)
+    again, other = load("few", data=tmp_path, seed=2), load("few", data=tmp_path, seed=3)
     assert np.array_equal(data.train.inputs, again.train.inputs)
     assert not np.array_equal(data.train.inputs, other.train.inputs)
 
@@ -79,39 +79,39 @@ def test_an_npz_table_is_split_with_the_shares_of_the_classes(tmp_path):
 def test_bad_csv_tables(tmp_path, content, message):
     write(tmp_path / "bad.csv", content)
     with pytest.raises(DataSetError, match=rf"data set 'bad': .*bad\.csv: .*{message}"):
-        load("bad", directory=tmp_path)
+        load("bad", data=tmp_path)
 
 
 def test_bad_npz_tables(tmp_path):
     np.savez(tmp_path / "bad.npz", X=np.zeros((3, 2)))
     with pytest.raises(DataSetError, match=r"has no array 'y'; it has X"):
-        load("bad", directory=tmp_path)
+        load("bad", data=tmp_path)
     np.savez(tmp_path / "bad.npz", X=np.zeros((3, 2)), y=np.zeros(4))
     with pytest.raises(DataSetError, match=r"found \[3, 2\] and \[4\]"):
-        load("bad", directory=tmp_path)
+        load("bad", data=tmp_path)
     np.savez(tmp_path / "bad.npz", X=np.zeros((3, 2)), y=np.zeros(3), is_categorical=[True])
     with pytest.raises(DataSetError, match=r"one entry for each of the 2 columns, found 1"):
-        load("bad", directory=tmp_path)
+        load("bad", data=tmp_path)
     (tmp_path / "bad.npz").write_bytes(b"PK nonsense")
     with pytest.raises(DataSetError, match=r"is truncated or damaged"):
-        load("bad", directory=tmp_path)
+        load("bad", data=tmp_path)
 
 
 def test_a_foreign_manifest_and_foreign_text(tmp_path):
     np.savez(tmp_path / "few.npz", X=np.zeros((5, 1)), y=[0, 1, 0, 1, 1])
     (tmp_path / "manifest.json").write_text('{"name": 3}')
-    assert load("few", directory=tmp_path).class_names == ("0", "1")
+    assert load("few", data=tmp_path).class_names == ("0", "1")
     (tmp_path / "latin.csv").write_bytes("a,class\n1,\xe9\n".encode("latin-1"))
     with pytest.raises(DataSetError, match=r"latin\.csv: is not utf-8-sig text"):
-        load("latin", directory=tmp_path)
+        load("latin", data=tmp_path)
 
 
 def test_the_real_tables(shared):
     names = find_tables(shared / "data")
     assert len(names) == 60
     for name in ("autos", "primary_tumor", "sk_iris", "tae"):
-        data = load(name, directory=shared / "data")
+        data = load(name, data=shared / "data")
         assert np.isfinite(data.train.inputs).all()
         assert np.isfinite(data.test.inputs).all()
         assert data.n_classes == len(data.class_names)
-    assert load("car", directory=shared / "data").train.inputs.shape == (1036, 21)
+    assert load("car", data=shared / "data").train.inputs.shape == (1036, 21)

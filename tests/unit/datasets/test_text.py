@@ -124,7 +124,7 @@ def test_bad_newsgroups(tmp_path):
 def test_a_slice_is_no_20_newsgroups(tmp_path):
     write_folders(tmp_path / "20_newsgroups", 4)
     with pytest.raises(DataSetError, match=r"must hold 19997 or 18828 documents, found 80"):
-        load("20newsgroups", directory=tmp_path)
+        load("20newsgroups", data=tmp_path)
 
 
 def test_a_text_without_header_is_kept_whole():
@@ -137,12 +137,12 @@ def test_trec_as_distributed(tmp_path, monkeypatch):
     monkeypatch.setattr(trec, "COUNTS", {"train": 20, "test": 2})
     (tmp_path / "train_5500.label").write_text("NUM:date When was it ?\nLOC:city Where ?\n" * 10)
     (tmp_path / "TREC_10.label").write_text("HUM:ind Who ?\nABBR:exp What is AIDS ?\n")
-    data = load("trec6", directory=tmp_path)
+    data = load("trec6", data=tmp_path)
     assert (len(data.train), len(data.validation)) == (18, 2)
     assert data.test.labels.tolist() == [3, 0]
     (tmp_path / "TREC_10.label").write_text("WHO:ind Who ?\n")
     with pytest.raises(DataSetError, match=r"one of ABBR, .*, found 'WHO' in question 1"):
-        load("trec6", directory=tmp_path)
+        load("trec6", data=tmp_path)
 
 
 def test_a_tree_is_parsed_children_first():
@@ -197,7 +197,7 @@ def test_the_treebank(tmp_path, packed):
             path.write_text(text)
     (tmp_path / "glove.6B.100d.txt").write_text("nice 1 2\nbad 3 4\n")
     with pytest.raises(DataSetError, match=r"must hold 8544 sentences, found 3"):
-        load("sst_fine", directory=tmp_path)
+        load("sst_fine", data=tmp_path)
     fine = sentiment.read_sentiment("sst_fine", tmp_path, 0, counts=counts)
     assert (fine.n_classes, len(fine.train), fine.kind) == (5, 3, "trees")
     assert fine.train.labels.tolist() == [4, 2, 0]
@@ -212,17 +212,17 @@ def test_the_treebank(tmp_path, packed):
 
 
 def test_the_real_treebank(shared):
-    data = load("sst_binary", directory=shared / "data")
+    data = load("sst_binary", data=shared / "data")
     assert (len(data.train), len(data.validation), len(data.test)) == (6920, 872, 1821)
     the = data.vectors[data.words.index("the")]
     assert_allclose(the[:3], [-0.038194, -0.24487, 0.72812], atol=3e-4)
-    fine = load("sst_fine", directory=shared / "data")
+    fine = load("sst_fine", data=shared / "data")
     assert np.bincount(fine.train.labels).tolist() == [1092, 2218, 1624, 2322, 1288]
     assert sum(len(tree) for tree in fine.train.inputs) == 318_582
 
 
 def test_the_real_newsgroups(shared):
-    data = load("20newsgroups", directory=shared / "data", fraction=0.1)
+    data = load("20newsgroups", data=shared / "data", fraction=0.1)
     assert (len(data.train), len(data.validation), len(data.test)) == (1041, 90, 7532)
     assert data.vectors.shape == (20_002, 100)
     assert data.class_names[0] == "alt.atheism"
@@ -230,5 +230,5 @@ def test_the_real_newsgroups(shared):
 
 
 def test_the_real_questions(shared):
-    data = load("trec6", directory=shared / "data")
+    data = load("trec6", data=shared / "data")
     assert (len(data.train), len(data.validation), len(data.test)) == (4907, 545, 500)

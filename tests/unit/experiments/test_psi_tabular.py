@@ -118,7 +118,7 @@ def test_splits_of_unequal_width_are_all_trained(tmp_path):
         f"{x:.3f},{kind},{int(x > 0)}" for x, kind in zip(rng.normal(size=60), kinds, strict=True)
     ]
     (tmp_path / "made.csv").write_text("x,kind,label\n" + "\n".join(lines) + "\n")
-    widths = {load("made", directory=tmp_path, seed=t).train.inputs.shape[1] for t in range(8)}
+    widths = {load("made", data=tmp_path, seed=t).train.inputs.shape[1] for t in range(8)}
     assert len(widths) == 2
     task = Task.of(NAME, dataset="made", trials=8, epochs=4, fraction=1.0)
     numbers = list(run(task, Places(tmp_path, tmp_path)))

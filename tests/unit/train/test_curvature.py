@@ -3,8 +3,8 @@ import pytest
 import torch
 from numpy.testing import assert_allclose
 
-from focalibrate.datasets import load
 from focalibrate.train import (
+    load_dataset,
     named_recipe,
     run_curvature,
     run_hessian,
@@ -13,13 +13,12 @@ from focalibrate.train import (
     with_settings,
 )
 from focalibrate.train._inputs import Feed
-from focalibrate.train.loop import DATA_SEED
 
 
 def test_a_linear_run_has_the_curvature_of_its_dense_hessian(tmp_path):
     recipe = with_settings(scaled(named_recipe("e7-fl1"), 0.02), ["epochs=2"])
     made = train(recipe, out=tmp_path / "run")
-    dataset = load(recipe.dataset, seed=DATA_SEED, fraction=recipe.fraction)
+    dataset = load_dataset(recipe)
     inputs, labels = next(Feed(dataset).chunks(dataset.validation, 10_000))
     weights = dict(made.model.named_parameters())
     (name,) = weights

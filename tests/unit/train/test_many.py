@@ -10,7 +10,7 @@ from torch.testing import assert_close
 from focalibrate.datasets import Dataset, Split
 from focalibrate.losses import by_sample, focal_loss
 from focalibrate.metrics import nll
-from focalibrate.train import Recipe, copy_hessian, run_hessian, train, train_many
+from focalibrate.train import Recipe, member_hessian, run_hessian, train, train_many
 from focalibrate.train._stack import Stack, focal_and_gradient
 
 MLP = Recipe(
@@ -88,7 +88,7 @@ def test_the_hessian_of_a_copy_is_that_of_the_separate_run(tmp_path, table):
     recipe = replace(MLP, trace_weight=1e-3, epochs=1)
     (copy,) = train_many(recipe, dataset=table)
     alone = train(recipe, out=tmp_path, dataset=table)
-    found, want = copy_hessian(copy, table), run_hessian(tmp_path, dataset=table)
+    found, want = member_hessian(copy, table), run_hessian(tmp_path, dataset=table)
     assert_allclose(
         found.loss_value(),
         nll(softmax(alone.validation.logits, axis=1), alone.validation.labels),

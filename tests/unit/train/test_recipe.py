@@ -18,7 +18,7 @@ BASE = {"dataset": "digits", "model": "mlp", "epochs": 10}
 @pytest.mark.parametrize("name", list(NAMED)[::7])
 def test_a_recipe_survives_toml(tmp_path, name):
     path = tmp_path / "recipe.toml"
-    write_recipe(NAMED[name], path)
+    write_recipe(path, NAMED[name])
     assert read_recipe(path) == NAMED[name]
     assert read_recipe(path).key == NAMED[name].key
 
@@ -39,7 +39,7 @@ def test_the_key_is_that_of_the_values_not_of_their_spelling():
 @pytest.mark.parametrize(
     ("fields", "text"),
     [
-        ({"optimizer": "sgd"}, r"`optimizer` is no field of a recipe. Did you mean `optimiser`\?"),
+        ({"optimizer": "sgd"}, r"`optimizer` is no field of a recipe. Did you mean 'optimiser'\?"),
         ({"epochs": "ten"}, r"`epochs` must be a whole number >= 1, got 'ten'"),
         ({"epochs": True}, r"`epochs` must be a whole number >= 1, got True"),
         ({"batch": 1.5}, r"`batch` must be a whole number >= 1, got 1.5"),
@@ -48,7 +48,7 @@ def test_the_key_is_that_of_the_values_not_of_their_spelling():
         ({"fraction": 2.0}, r"`fraction` must be at most 1"),
         (
             {"optimiser": "sdg"},
-            r"must be one of sgd, adam, adagrad; got 'sdg'. Did you mean `sgd`",
+            r"must be one of sgd, adam, adagrad; got 'sdg'. Did you mean 'sgd'",
         ),
         ({"gamma": "flsd-35"}, r"`gamma` must be a number or one of flsd-53"),
         ({"gamma": -1.0}, r"`gamma` must be"),

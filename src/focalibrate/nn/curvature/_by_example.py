@@ -9,9 +9,9 @@ from torch import Tensor, nn
 from torch.func import grad, vmap
 from torch.utils._pytree import tree_leaves, tree_map
 
-from focalibrate.nn._batches import Loss, batch_total
-from focalibrate.nn._parameters import Parameters, call_model
-from focalibrate.nn._signs import random_signs
+from focalibrate.nn.curvature._batches import Loss, batch_total
+from focalibrate.nn.curvature._parameters import Parameters, call_model
+from focalibrate.nn.curvature._signs import random_signs
 
 MOST_CLASSES = 256
 """Classes up to which the loss's own Hessian, ``[N, K, K]``, is formed and factored."""

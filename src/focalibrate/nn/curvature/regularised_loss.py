@@ -7,12 +7,10 @@ import torch
 from torch import Tensor, nn
 
 from focalibrate._check import check_count, check_gamma
-from focalibrate.nn._batches import Loss
-from focalibrate.nn._parameters import call_model, select_parameters
-from focalibrate.nn._ray import AlongRay
-
-SIGNS_OF_BYTE = 2.0 * ((torch.arange(256)[:, None] >> torch.arange(8)) & 1) - 1.0
-"""``[256, 8]``: the bits of each byte as -1 and 1."""
+from focalibrate.nn.curvature._batches import Loss
+from focalibrate.nn.curvature._parameters import call_model, select_parameters
+from focalibrate.nn.curvature._signs import random_signs
+from focalibrate.nn.curvature.ray import AlongRay
 
 
 @final
@@ -58,7 +56,7 @@ class CurvatureRegularisedLoss(nn.Module):
         torch.Size([3, 2])
 
     References:
-        SPEC C4 and L10: CE + τ·Tr(H) of paper 004, Figure 4.
+        Paper 004, Figure 4: cross-entropy + τ·Tr(H).
     """
 
     def __init__(
@@ -86,7 +84,9 @@ class CurvatureRegularisedLoss(nn.Module):
         parameters = select_parameters(model, self.parameter_names)
         losses, traces = [], []
         for _ in range(self.n_vectors):
-            directions = {id(p): random_signs(p, self.generator) for p in parameters.values()}
+            directions = {
+                id(p): random_signs(p.shape, p, self.generator) for p in parameters.values()
+            }
             step = next(iter(parameters.values())).new_zeros((), requires_grad=True)
             with AlongRay(directions, step):
                 logits = call_model(model, {}, inputs)
@@ -98,14 +98,6 @@ class CurvatureRegularisedLoss(nn.Module):
     def extra_repr(self) -> str:
         """Show the arguments."""
         return f"tau={self.tau}, n_vectors={self.n_vectors}, parameters={self.parameter_names}"
-
-
-def random_signs(parameter: Tensor, generator: torch.Generator | None = None) -> Tensor:
-    """Return random signs like `parameter`, eight from each random byte."""
-    n_bytes = -(-parameter.numel() // 8)
-    drawn = torch.randint(0, 256, (n_bytes,), generator=generator)
-    signs = SIGNS_OF_BYTE.index_select(0, drawn).flatten()[: parameter.numel()]
-    return signs.view(parameter.shape).to(parameter)
 
 
 def curvature_along(losses: Tensor, step: Tensor) -> Tensor:

@@ -6,16 +6,22 @@ import torch
 from torch import Tensor, nn
 
 from focalibrate.curvature import TraceEstimate
-from focalibrate.nn._batches import Loss
-from focalibrate.nn._by_example import (
+from focalibrate.nn.curvature._batches import Loss
+from focalibrate.nn.curvature._by_example import (
     check_rows,
     factor,
     first_rows,
     logit_curvature,
     squared_gradients,
 )
-from focalibrate.nn._by_layer import Layer, curved_layers, layer_terms, layers_of, share_out
-from focalibrate.nn._parameters import Parameters, call_model
+from focalibrate.nn.curvature._by_layer import (
+    Layer,
+    curved_layers,
+    layer_terms,
+    layers_of,
+    share_out,
+)
+from focalibrate.nn.curvature._parameters import Parameters, call_model
 
 PILOT = 64
 """Examples on which layers are looked at for curvature."""

@@ -9,8 +9,7 @@ from torch.func import functional_call, hessian
 from torch.nn.functional import cross_entropy
 
 from focalibrate.nn import BrierLoss, CurvatureRegularisedLoss, DualFocalLoss, FocalLoss
-from focalibrate.nn._ray import AlongRay
-from focalibrate.nn.curvature_loss import random_signs
+from focalibrate.nn.curvature import AlongRay, random_signs
 
 pytestmark = pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
 
@@ -66,7 +65,9 @@ def gradient(model):
 
 def drawn_signs(criterion, model, seed):
     criterion.generator.manual_seed(seed)
-    signs = torch.cat([random_signs(p, criterion.generator).flatten() for p in model.parameters()])
+    signs = torch.cat(
+        [random_signs(p.shape, p, criterion.generator).flatten() for p in model.parameters()]
+    )
     criterion.generator.manual_seed(seed)
     return signs
 
@@ -132,7 +133,7 @@ def test_a_loss_linear_in_the_parameters_has_no_curvature():
 
 
 def test_signs_are_even_and_seeded():
-    signs = random_signs(torch.empty(333, 301), torch.Generator().manual_seed(1))
+    signs = random_signs((333, 301), torch.empty(0), torch.Generator().manual_seed(1))
     assert signs.shape == (333, 301)
     assert set(signs.unique().tolist()) == {-1.0, 1.0}
     assert abs(signs.mean()) < 4 / (333 * 301) ** 0.5

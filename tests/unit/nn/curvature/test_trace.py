@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose
 from torch import nn
 from torch.nn.functional import cross_entropy
 
-from focalibrate.curvature import curvature_report, hessian_trace
+from focalibrate.curvature import curvature_report, hutchinson_trace
 from focalibrate.models.resnet import ResNet
 from focalibrate.nn import DualFocalLoss, FocalLoss, GGNOperator, HessianOperator, MMCELoss
 
@@ -127,7 +127,7 @@ def test_it_needs_fewer_passes_than_products():
     want, D, block = dense_trace(operator), operator.size, operator.block_matvec
     split = error(lambda s: operator.trace(n_vectors=12, seed=s).value)
     plain = error(
-        lambda s: hessian_trace(block, D, n_vectors=12, seed=s, block_matvec=block).value
+        lambda s: hutchinson_trace(block, D, n_vectors=12, seed=s, block_matvec=block).value
     )
     assert split < plain / 2
 
@@ -224,7 +224,7 @@ def test_products_take_over_with_a_reason(name):
     got = operator.trace(n_vectors=6, seed=5)
     assert got.method.startswith("Hutchinson, as ")
     assert reason in got.method
-    want = hessian_trace(
+    want = hutchinson_trace(
         operator.matvec, operator.size, n_vectors=6, seed=5, block_matvec=operator.block_matvec
     )
     assert (got.value, got.standard_error) == (want.value, want.standard_error)

@@ -6,8 +6,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from focalibrate.nn._parameters import Parameters, call_model
-from focalibrate.nn._signs import random_signs
+from focalibrate.nn.curvature._parameters import Parameters, call_model
+from focalibrate.nn.curvature._signs import random_signs
 
 Layer = list[Tensor]
 """The parameters that one module owns."""

@@ -1,0 +1,17 @@
+"""Curvature of a torch model's loss: Hessian and Gauss-Newton products, traces, a penalty."""
+
+from focalibrate.nn.curvature._signs import random_signs
+from focalibrate.nn.curvature.matrix import LossMatrix
+from focalibrate.nn.curvature.operators import GGNOperator, HessianOperator
+from focalibrate.nn.curvature.ray import AlongRay
+from focalibrate.nn.curvature.regularised_loss import CurvatureRegularisedLoss, curvature_along
+
+__all__ = [
+    "AlongRay",
+    "CurvatureRegularisedLoss",
+    "GGNOperator",
+    "HessianOperator",
+    "LossMatrix",
+    "curvature_along",
+    "random_signs",
+]
