@@ -63,7 +63,7 @@ def test_it_looks_as_often_as_it_is_told(tmp_path):
         ([], 2, "Name a RECIPE: one of --list, or a .toml file."),
         (["e2-lf1"], 1, "Did you mean 'e2-fl1'?"),
         (["none.toml"], 1, "there is no such file"),
-        (["e2-ce", "--set", "gama=2"], 1, "Did you mean `gamma`?"),
+        (["e2-ce", "--set", "gama=2"], 1, "Did you mean 'gamma'?"),
         (["e2-ce", "--set", "model=mpl", "--scale", "0.01"], 1, "mlp"),
         (["e2-ce", "--scale", "3"], 1, "`scale` must be a number in (0, 1]"),
         (["e5-cifar10-resnet50-ce", "--data", "/nowhere"], 1, "/nowhere: is not a folder"),

@@ -86,7 +86,7 @@ def test_settings_change_fields_and_refuse_nonsense():
     assert recipe.size == (("hidden", (8, 8)),)
     with pytest.raises(ValueError, match=r"--set must be key=value, got 'epochs'"):
         with_settings(recipe, ["epochs"])
-    with pytest.raises(ValueError, match=r"--set: `epoch` is no field .* `epochs`\?"):
+    with pytest.raises(ValueError, match=r"--set: `epoch` is no field .* 'epochs'\?"):
         with_settings(recipe, ["epoch=3"])
 
 
