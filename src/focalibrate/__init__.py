@@ -9,6 +9,10 @@ Subpackages, imported on first use so that ``import focalibrate`` stays cheap:
 - `focalibrate.comparison`: calibration methods side by side, and the choice.
 - `focalibrate.curvature`: trace, eigenvalues and spectrum of a Hessian from products alone.
 - `focalibrate.io`: files of predictions. `focalibrate.report`: the findings as one page.
+- `focalibrate.pipeline`: the main job, `calibrate_predictions`.
+
+The names people reach for most are here too: `ece`, `fit_temperature`, `calibrate_predictions`
+and others, see ``dir(focalibrate)``.
 
 With an extra, never imported from here:
 
@@ -19,8 +23,7 @@ With an extra, never imported from here:
 """
 
 from importlib import import_module
-from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from focalibrate import (
@@ -31,26 +34,92 @@ if TYPE_CHECKING:
         io,
         losses,
         metrics,
+        pipeline,
         report,
         theory,
     )
+    from focalibrate.calibrate import (
+        Calibrator,
+        PosteriorRecovery,
+        TemperatureScaling,
+        fit_focal_temperature,
+        fit_temperature,
+    )
+    from focalibrate.comparison import choose, compare
+    from focalibrate.io import read_predictions
+    from focalibrate.losses import focal_loss
+    from focalibrate.metrics import (
+        ReliabilityTable,
+        adaptive_ece,
+        bootstrap,
+        brier_score,
+        ece,
+        nll,
+    )
+    from focalibrate.pipeline import calibrate_predictions
+    from focalibrate.theory import recover_posterior
 
 __version__ = "0.1.0"
 __all__ = [
+    "Calibrator",
+    "PosteriorRecovery",
+    "ReliabilityTable",
+    "TemperatureScaling",
     "__version__",
+    "adaptive_ece",
+    "bootstrap",
+    "brier_score",
     "calibrate",
+    "calibrate_predictions",
+    "choose",
+    "compare",
     "comparison",
     "curvature",
     "datasets",
+    "ece",
+    "fit_focal_temperature",
+    "fit_temperature",
+    "focal_loss",
     "io",
     "losses",
     "metrics",
+    "nll",
+    "pipeline",
+    "read_predictions",
+    "recover_posterior",
     "report",
     "theory",
 ]
 
+_HOME = {
+    "Calibrator": "calibrate",
+    "PosteriorRecovery": "calibrate",
+    "ReliabilityTable": "metrics",
+    "TemperatureScaling": "calibrate",
+    "adaptive_ece": "metrics",
+    "bootstrap": "metrics",
+    "brier_score": "metrics",
+    "calibrate_predictions": "pipeline",
+    "choose": "comparison",
+    "compare": "comparison",
+    "ece": "metrics",
+    "fit_focal_temperature": "calibrate",
+    "fit_temperature": "calibrate",
+    "focal_loss": "losses",
+    "nll": "metrics",
+    "read_predictions": "io",
+    "recover_posterior": "theory",
+}
+"""The subpackage that each function and class comes from."""
 
-def __getattr__(name: str) -> ModuleType:
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME:
+        return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
     if name in __all__:
         return import_module(f"{__name__}.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -23,7 +23,6 @@ from focalibrate.report import (
     page_data,
     write_report,
 )
-from focalibrate.report._held_out import held_out_probs
 from focalibrate.theory import recover_log_posterior
 
 HOSTILE = "<script>document.title='hacked'</script>"
@@ -144,11 +143,7 @@ def expected(example: Example) -> dict[str, Any]:
             }
         )
     before = np.exp(recover_log_posterior(logits, gamma=0.0))
-    after = example.choice.row.calibrator.probs(logits)
-    if example.comparison.judged_on == "cross-fit":
-        held_out = held_out_probs(example.comparison, example.choice.row, logits, labels)
-        assert held_out is not None
-        after = held_out
+    after = example.comparison.held_out_probs(example.choice.row.method, logits)
     views, diagrams = [], []
     for bins, binning, klass in (
         (10, "equal-width", None),

@@ -49,6 +49,7 @@ def test_every_public_name_exists_and_is_documented():
         "estimators",
         "report",
         "models",
+        "pipeline",
     ):
         module = importlib.import_module(f"focalibrate.{package}")
         assert len(set(module.__all__)) == len(module.__all__)

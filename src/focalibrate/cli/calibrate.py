@@ -1,17 +1,17 @@
 """`focalibrate calibrate`."""
 
 import json
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
 import click
 
-from focalibrate.cli._job import FILES, Settings, find, show, write
+from focalibrate._atomic import claim_folder
 from focalibrate.cli._options import judging_options, prediction_options
-from focalibrate.cli._output import claim_folder
-from focalibrate.cli._read import read_examples, reported
+from focalibrate.cli._read import read_file, reported, steps
+from focalibrate.cli._summary import command_line, show
 from focalibrate.comparison import CANDIDATES
+from focalibrate.pipeline import FILES, calibrate_predictions
 
 
 @click.command("calibrate")
@@ -74,21 +74,27 @@ def calibrate_command(
         focalibrate calibrate val.npz --test test.npz -o report
         focalibrate calibrate val.csv --input logits --trained-gamma 2
     """
-    settings = Settings(
-        methods=None if methods is None else tuple(m.strip() for m in methods.split(",")),
-        trained_gamma=trained_gamma,
-        criterion=criterion,
-        bins=bins,
-        resamples=resamples,
-        seed=seed,
-    )
     with reported():
         claim_folder(out, FILES, force=force)
-    fitted = read_examples(val, labels, **options)
-    result = find(fitted, read_examples(test, test_labels, **options) if test else None, settings)
-    today = datetime.now(UTC).date().isoformat()
-    write(result, fitted, out, settings=settings, onnx=onnx, made_at=today)
+    given = read_file(val, labels_path=labels, **options)
+    judged = None if test is None else read_file(test, labels_path=test_labels, **options)
+    with steps() as bar, reported():
+        task = bar.add_task("fitting", total=None)
+        result = calibrate_predictions(
+            given,
+            test=judged,
+            methods=None if methods is None else [m.strip() for m in methods.split(",")],
+            trained_gamma=trained_gamma,
+            criterion=criterion,
+            n_bins=bins,
+            n_resamples=resamples,
+            seed=seed,
+            progress=lambda label: bar.update(task, description=f"fitting: {label}"),
+            command=command_line(),
+        )
+        bar.update(task, description="writing the report")
+        result.save(out, force=force, onnx=onnx)
     if as_json:
-        click.echo(json.dumps(result.record, indent=1, ensure_ascii=False))
+        click.echo(json.dumps(result.to_dict(), indent=1, ensure_ascii=False))
     else:
         show(result, out)

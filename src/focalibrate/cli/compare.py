@@ -13,9 +13,9 @@ from rich.table import Table
 from focalibrate.calibrate import Calibrator, Identity
 from focalibrate.cli._options import judging_options, prediction_options
 from focalibrate.cli._read import Examples, Job, read_examples, reported, steps
-from focalibrate.cli._record import interval_record
 from focalibrate.cli._tables import HEADINGS, number, with_interval
 from focalibrate.metrics import METRIC_NAMES, Scorecard, scorecard
+from focalibrate.pipeline import interval_record
 
 
 @click.command("compare")

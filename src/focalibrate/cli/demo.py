@@ -2,7 +2,6 @@
 
 import json
 import math
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +11,13 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 
+from focalibrate._atomic import claim_folder, finish_folder
 from focalibrate.calibrate import Calibrator, Identity
-from focalibrate.cli._job import FILES, Result, Settings, find, show, write
-from focalibrate.cli._output import claim_folder, finish_folder
-from focalibrate.cli._read import read_examples, reported, steps
+from focalibrate.cli._read import reported, steps
+from focalibrate.cli._summary import command_line, show
 from focalibrate.datasets.simulated import Problem, Simulated, simulate
 from focalibrate.metrics import adaptive_ece, error_rate, kl_divergence
+from focalibrate.pipeline import FILES, CalibrationResult, calibrate_predictions
 
 CLASS_NAMES = ("left", "middle", "right")
 
@@ -58,11 +58,16 @@ def demo_command(
     with reported(), finish_folder(out) as folder:
         _save(folder / "val.npz", made.validation_logits, made.validation)
         _save(folder / "test.npz", made.test_logits, made.test)
-    fitted, test = (read_examples(out / name, None) for name in ("val.npz", "test.npz"))
-    settings = Settings(trained_gamma=gamma, seed=seed)
-    result = find(fitted, test, settings)
-    today = datetime.now(UTC).date().isoformat()
-    write(result, fitted, out, settings=settings, onnx=False, made_at=today)
+    with steps() as bar, reported():
+        bar.add_task("comparing calibration methods", total=None)
+        result = calibrate_predictions(
+            out / "val.npz",
+            test=out / "test.npz",
+            trained_gamma=gamma,
+            seed=seed,
+            command=command_line(),
+        )
+        result.save(out, force=force)
     figures = against_the_truth(made, result, gamma)
     if as_json:
         # JSON knows no infinity: null where a method gives 0 to a class that occurs.
@@ -91,7 +96,7 @@ def _save(path: Path, logits: NDArray[Any], problem: Problem) -> None:
 
 
 def against_the_truth(
-    made: Simulated, result: Result, gamma: float
+    made: Simulated, result: CalibrationResult, gamma: float
 ) -> list[dict[str, str | float]]:
     """Return how each method's probabilities meet the true ones on the test examples."""
     plain: tuple[str, Calibrator, NDArray[Any]]

@@ -12,7 +12,6 @@ from focalibrate.calibrate import Calibrator, Identity
 from focalibrate.cli._charts import reliability_chart
 from focalibrate.cli._options import judging_options, prediction_options
 from focalibrate.cli._read import read_examples, reported, steps
-from focalibrate.cli._record import file_record, interval_record
 from focalibrate.cli._tables import HEADINGS, with_interval
 from focalibrate.metrics import (
     METRIC_NAMES,
@@ -21,6 +20,7 @@ from focalibrate.metrics import (
     confident_fraction,
     scorecard,
 )
+from focalibrate.pipeline import file_record, interval_record
 
 
 @click.command("evaluate")

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from focalibrate._check import check_choice
-from focalibrate.comparison.compare import Comparison, MethodResult
+from focalibrate.comparison.result import Comparison, MethodResult
 
 ProperScore = Literal["nll", "brier"]
 _WORDS: dict[ProperScore, str] = {"nll": "log loss", "brier": "Brier score"}

@@ -1,7 +1,7 @@
 """Calibration methods side by side, none judged on rows that it was fitted on."""
 
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -15,7 +15,8 @@ from focalibrate.calibrate._grid import Part
 from focalibrate.calibrate._input import read_logits
 from focalibrate.calibrate._settings import CalibrationWarning
 from focalibrate.calibrate.methods import fit_parts
-from focalibrate.metrics import METRIC_NAMES, BootstrapInterval, MetricName, Scorecard, scorecard
+from focalibrate.comparison.result import Comparison, MethodResult
+from focalibrate.metrics import METRIC_NAMES, Scorecard, scorecard
 
 
 @dataclass(frozen=True)
@@ -55,51 +56,6 @@ CANDIDATES: dict[str, Candidate] = {
     "isotonic": Candidate("isotonic", "isotonic regression", 8),
 }
 """The methods that `compare` knows, from simple to complex."""
-
-
-@dataclass(frozen=True, eq=False)
-class MethodResult:
-    """One method: its calibrator, fitted on all validation rows, and how it does elsewhere."""
-
-    method: str
-    label: str
-    complexity: int
-    calibrator: Calibrator
-    scores: dict[MetricName, BootstrapInterval]
-    to_raw: dict[MetricName, BootstrapInterval]
-    """paired difference to the uncalibrated model; negative is better"""
-    to_temperature: dict[MetricName, BootstrapInterval] | None
-    """paired difference to temperature scaling by log loss, where that was compared"""
-    n_predictions_changed: int
-    card: Scorecard
-    """all metrics of all resamples; the same rows for every method"""
-    notes: tuple[str, ...] = ()
-    """what the fit on all validation rows warned of"""
-
-
-@dataclass(frozen=True, eq=False)
-class Comparison:
-    """Methods side by side on the same examples."""
-
-    rows: tuple[MethodResult, ...]
-    skipped: tuple[tuple[str, str], ...]
-    """methods that could not be fitted, and why"""
-    judged_on: Literal["test", "cross-fit"]
-    n_fitted: int
-    n_judged: int
-    n_classes: int
-    n_bins: int
-    n_folds: int
-    n_resamples: int
-    seed: int
-
-    def row(self, method: str) -> MethodResult:
-        """Return the row of `method`."""
-        for row in self.rows:
-            if row.method == method:
-                return row
-        known = ", ".join(row.method for row in self.rows)
-        raise ValueError(f"`method` must be one of those compared, {known}; got {method!r}.")
 
 
 def compare(
@@ -166,33 +122,36 @@ def compare(
             f"`test_logits` must have the {val[0].shape[1]} classes of `val_logits`, got "
             f"{test[0].shape[1]}."
         )
-    folds = _folds(len(val[0]), n_folds, seed) if test is None else None
+    folds = _folds(len(val[0]), n_folds, seed) if test is None else ()
     shared = _Shared(trained_gamma, criterion, n_bins)
     judged, skipped = [], []
     for name in names:
         if progress is not None:
             progress(CANDIDATES[name].label)
         try:
-            calibrator, notes, probs = _fit_and_apply(name, val, test, folds, shared)
+            fitted = _fit(name, val, folds, shared)
         except ValueError as error:  # such as a fold that lacks a class
             if methods is not None:
                 raise
             skipped.append((name, str(error)))
             continue
+        probs = fitted.probs(val[0], folds) if test is None else fitted.whole.probs(test[0])
         labels = val[1] if test is None else test[1]
         card = scorecard(probs, labels, n_bins=n_bins, n_resamples=n_resamples, seed=seed)
-        judged.append((name, calibrator, notes, card))
+        judged.append((name, fitted, card))
     return Comparison(
         rows=_compared(judged),
         skipped=tuple(skipped),
         judged_on="cross-fit" if test is None else "test",
+        criterion=criterion,
+        trained_gamma=trained_gamma,
         n_fitted=len(val[0]),
         n_judged=len(val[0]) if test is None else len(test[0]),
         n_classes=val[0].shape[1],
         n_bins=n_bins,
-        n_folds=n_folds if test is None else 0,
         n_resamples=n_resamples,
         seed=seed,
+        folds=folds,
     )
 
 
@@ -221,34 +180,13 @@ def _rows(logits: Array, labels: Array | None, which: str) -> _Rows:
     return rows, targets
 
 
-def _folds(n: int, n_folds: int, seed: int) -> list[NDArray[np.intp]]:
+def _folds(n: int, n_folds: int, seed: int) -> tuple[NDArray[np.intp], ...]:
     if n < n_folds:
         raise ValueError(
             f"`val_logits` must have at least {n_folds} rows to cross-fit, got {n}. Pass a test "
             "set, or fewer `n_folds`."
         )
-    return np.array_split(np.random.default_rng(seed).permutation(n), n_folds)
-
-
-def _fit_and_apply(
-    name: str,
-    val: _Rows,
-    test: _Rows | None,
-    folds: Iterable[NDArray[np.intp]] | None,
-    shared: "_Shared",
-) -> tuple[Calibrator, tuple[str, ...], NDArray[Any]]:
-    logits, labels = val
-    held_out = [] if folds is None else list(folds)
-    rows = np.arange(len(labels))
-    parts: list[Part] = [slice(None)]
-    parts += [np.setdiff1d(rows, fold, assume_unique=True) for fold in held_out]
-    (whole, *cross), notes = _fit(name, val, parts, shared)
-    if test is not None:
-        return whole, notes, whole.probs(test[0])
-    probs = np.empty(logits.shape, dtype=np.result_type(logits.dtype, np.float32))
-    for fold, calibrator in zip(held_out, cross, strict=True):
-        probs[fold] = calibrator.probs(logits[fold])
-    return whole, notes, probs
+    return tuple(np.array_split(np.random.default_rng(seed).permutation(n), n_folds))
 
 
 @dataclass(frozen=True)
@@ -268,28 +206,44 @@ class _Shared:
         return options
 
 
-def _fit(
-    name: str, rows: _Rows, parts: Sequence[Part], shared: _Shared
-) -> tuple[list[Calibrator], tuple[str, ...]]:
-    """Return a calibrator a part, and what the first one's fit warned of, for a table to show."""
+@dataclass(frozen=True)
+class _Fitted:
+    """One method fitted on all rows, and without each fold."""
+
+    whole: Calibrator
+    without_fold: tuple[Calibrator, ...]
+    notes: tuple[str, ...]
+    """what the fit on all rows warned of"""
+
+    def probs(self, logits: NDArray[Any], folds: Sequence[NDArray[np.intp]]) -> NDArray[Any]:
+        """Return the held-out probabilities of every row."""
+        probs = np.empty(logits.shape, dtype=np.result_type(logits.dtype, np.float32))
+        for fold, calibrator in zip(folds, self.without_fold, strict=True):
+            probs[fold] = calibrator.probs(logits[fold])
+        return probs
+
+
+def _fit(name: str, rows: _Rows, folds: Sequence[NDArray[np.intp]], shared: _Shared) -> _Fitted:
     candidate = CANDIDATES[name]
+    every = np.arange(len(rows[1]))
+    parts: list[Part] = [slice(None)]
+    parts += [np.setdiff1d(every, fold, assume_unique=True) for fold in folds]
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", CalibrationWarning)
-        found = fit_parts(candidate.fit, *rows, parts, **shared.options(candidate))
-    return found, tuple(str(w.message) for w in caught)
+        whole, *others = fit_parts(candidate.fit, *rows, parts, **shared.options(candidate))
+    return _Fitted(whole, tuple(others), tuple(str(w.message) for w in caught))
 
 
-def _compared(
-    judged: list[tuple[str, Calibrator, tuple[str, ...], Scorecard]],
-) -> tuple[MethodResult, ...]:
-    cards = {name: card for name, _, _, card in judged}
+def _compared(judged: list[tuple[str, _Fitted, Scorecard]]) -> tuple[MethodResult, ...]:
+    cards = {name: card for name, _, card in judged}
     raw, temperature = cards["identity"], cards.get("temperature")
     return tuple(
         MethodResult(
             method=name,
             label=CANDIDATES[name].label,
             complexity=CANDIDATES[name].complexity,
-            calibrator=calibrator,
+            calibrator=fitted.whole,
+            fold_calibrators=fitted.without_fold,
             scores={m: card.interval(m) for m in METRIC_NAMES},
             to_raw={m: card.difference(raw, m) for m in METRIC_NAMES},
             to_temperature=None
@@ -297,7 +251,7 @@ def _compared(
             else {m: card.difference(temperature, m) for m in METRIC_NAMES},
             n_predictions_changed=int((card.predictions != raw.predictions).sum()),
             card=card,
-            notes=notes,
+            notes=fitted.notes,
         )
-        for name, calibrator, notes, card in judged
+        for name, fitted, card in judged
     )

@@ -1,7 +1,7 @@
 """What a comparison says, in plain words."""
 
 from focalibrate.comparison.choose import Choice
-from focalibrate.comparison.compare import Comparison
+from focalibrate.comparison.result import Comparison
 from focalibrate.metrics import BootstrapInterval
 
 

@@ -8,14 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from focalibrate._array import Array, to_numpy
+from focalibrate._array import Array
 from focalibrate.calibrate._input import read_logits
 from focalibrate.calibrate.parametric import Identity
 from focalibrate.comparison import Choice, Comparison, MethodResult, verdict
 from focalibrate.metrics import ClasswiseTable
 from focalibrate.report._classes import class_entries
 from focalibrate.report._diagrams import BIN_COUNTS, diagrams
-from focalibrate.report._held_out import held_out_probs
 from focalibrate.report._numbers import short, shorts
 from focalibrate.report._rows import MAX_TEXT, pack_rows, sample_rows, text_length
 from focalibrate.report.criterion import CriterionGrid
@@ -51,7 +50,6 @@ def page_data(
     provenance: Provenance,
     class_names: Sequence[str] | None = None,
     criterion: CriterionGrid | None = None,
-    after_probs: Array | None = None,
     title: str = "Calibration report",
     seed: int = 0,
 ) -> PageData:
@@ -67,8 +65,6 @@ def page_data(
             give the same page.
         class_names: one for each class; any text. Default: the class indices.
         criterion: map over gamma and temperature, see `criterion_grid`. Default: none shown.
-        after_probs: calibrated probabilities ``[N, K]`` to show as "after". Default: those of
-            the chosen calibrator; of a cross-fit, those that its folds held out.
         title: of the page.
         seed: of the sample of rows, which is taken where the page cannot hold all.
 
@@ -88,11 +84,8 @@ def page_data(
     """
     rows, targets = read_logits(logits, labels)
     n_classes = rows.shape[1]
-    given = None if after_probs is None else to_numpy(after_probs)
-    _check(comparison, rows, class_names, given)
-    if given is None and comparison.judged_on == "cross-fit":
-        given = held_out_probs(comparison, choice.row, rows, targets)
-    pair = _Pair(rows, targets, choice.row, given)
+    _check(comparison, rows, class_names)
+    pair = _Pair(rows, targets, comparison, choice.row.method)
     judged = _judge(pair)
     shown, packed = _shown(rows, targets, seed)
     mixed = np.random.default_rng(seed).permutation(shown)  # where only the first can be shown
@@ -103,7 +96,6 @@ def page_data(
         "reason": choice.reason,
         "chosen": choice.row.method,
         "judged_on": comparison.judged_on,
-        "after_is_in_sample": comparison.judged_on == "cross-fit" and given is None,
         "n_judged": comparison.n_judged,
         "n_fitted": comparison.n_fitted,
         "n_classes": n_classes,
@@ -131,7 +123,6 @@ def _check(
     comparison: Comparison,
     rows: NDArray[Any],
     class_names: Sequence[str] | None,
-    after_probs: NDArray[Any] | None,
 ) -> None:
     n, k = rows.shape
     if (n, k) != (comparison.n_judged, comparison.n_classes):
@@ -144,11 +135,6 @@ def _check(
         raise ValueError(
             f"`class_names` must name each of the {k} classes, got {len(class_names)}. "
             "Leave them out to number the classes."
-        )
-    if after_probs is not None and after_probs.shape != rows.shape:
-        raise ValueError(
-            f"`after_probs` must have the shape {rows.shape} of `logits`, got "
-            f"{after_probs.shape}. Pass the calibrated probabilities of the same rows."
         )
 
 
@@ -171,19 +157,15 @@ class _Pair:
 
     logits: NDArray[Any]
     labels: NDArray[np.intp]
-    chosen: MethodResult
-    given: NDArray[Any] | None
+    comparison: Comparison
+    chosen: str
 
     def before(self, index: Any) -> NDArray[Any]:
         probs: NDArray[Any] = Identity().probs(self.logits[index])
         return probs
 
     def after(self, index: Any) -> NDArray[Any]:
-        if self.given is not None:
-            given: NDArray[Any] = self.given[index]
-            return given
-        probs: NDArray[Any] = self.chosen.calibrator.probs(self.logits[index])
-        return probs
+        return self.comparison.held_out_probs(self.chosen, self.logits, index)
 
     def blocks(self) -> Iterator[slice]:
         n, k = self.logits.shape

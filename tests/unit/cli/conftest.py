@@ -4,21 +4,36 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
+
+from focalibrate.cli import main
 
 
 @pytest.fixture
-def cli(tmp_path):
-    """Run the installed command in an empty directory."""
+def cli(tmp_path, monkeypatch):
+    """Run the command in an empty directory: in this process, or with `env` in one of its own."""
 
-    def run(*arguments, ok=True, env=None):
-        done = subprocess.run(
-            [sys.executable, "-m", "focalibrate", *map(str, arguments)],
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            check=False,
-            env=env,
-        )
+    def run(*arguments, ok=True, env=None, stdin=None):
+        words = [str(a) for a in arguments]
+        if env is None:
+            monkeypatch.chdir(tmp_path)
+            monkeypatch.setattr(sys, "argv", ["focalibrate", *words])
+            found = CliRunner().invoke(main, words, prog_name="focalibrate", input=stdin)
+            if found.exception is not None and not isinstance(found.exception, SystemExit):
+                raise found.exception
+            done = SimpleNamespace(
+                returncode=found.exit_code, stdout=found.stdout, stderr=found.stderr
+            )
+        else:
+            done = subprocess.run(
+                [sys.executable, "-m", "focalibrate", *words],
+                cwd=tmp_path,
+                capture_output=True,
+                text=True,
+                check=False,
+                env=env,
+                input=stdin,
+            )
         if ok:
             assert done.returncode == 0, done.stderr
         assert "Traceback" not in done.stderr

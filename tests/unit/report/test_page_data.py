@@ -100,13 +100,6 @@ def test_methods_carry_parameters_only_where_they_are_gamma_and_temperature(docu
     assert by_name["histogram"]["gamma"] is by_name["histogram"]["temperature"] is None
 
 
-def test_probabilities_given_are_those_shown_after(judged):
-    comparison, choice, (logits, labels) = judged
-    raw = Identity().probs(logits)
-    data = page_data(comparison, choice, logits, labels, provenance=MADE, after_probs=raw)
-    assert data.document["after"] == data.document["before"]
-
-
 @pytest.mark.parametrize(
     ("method", "options"),
     [
@@ -123,24 +116,12 @@ def test_a_cross_fit_is_shown_by_the_folds_that_held_out_each_row(method, option
     document = page_data(comparison, choice, logits, labels, provenance=MADE).document
     shown = document["after"]["tables"]["equal-width"][str(comparison.n_bins)]["ece"]
     assert shown == pytest.approx(comparison.row(method).scores["ece"].estimate, rel=1e-5)
-    assert not document["after_is_in_sample"]
-
-
-def test_a_cross_fit_of_other_rows_is_shown_in_sample_and_says_so():
-    logits, labels = simulate(600, 4)
-    comparison = compare(logits, labels, methods=["temperature"], n_resamples=5)
-    other = np.roll(labels, 1)
-    row = comparison.row("temperature")
-    choice = replace(choose(comparison), row=row)
-    document = page_data(comparison, choice, logits, other, provenance=MADE).document
-    assert document["after_is_in_sample"]
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
         ({"class_names": ["a"]}, r"`class_names` must name each of the 4 classes, got 1"),
-        ({"after_probs": np.ones((2, 4))}, r"`after_probs` must have the shape \(500, 4\)"),
     ],
 )
 def test_what_does_not_fit_is_refused(judged, change, message):

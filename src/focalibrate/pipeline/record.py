@@ -3,7 +3,7 @@
 import math
 from typing import Any
 
-from focalibrate.comparison import Comparison, MethodResult
+from focalibrate.comparison import Choice, Comparison, MethodResult
 from focalibrate.io import Predictions
 from focalibrate.metrics import BootstrapInterval
 
@@ -38,6 +38,20 @@ def _method(row: MethodResult) -> dict[str, Any]:
         else {m: interval_record(v) for m, v in to_temperature.items()},
         "notes": list(row.notes),
     }
+
+
+def method_row(row: MethodResult, choice: Choice) -> dict[str, Any]:
+    """Return one method as a flat dictionary, a row of a data frame."""
+    cells: dict[str, Any] = {
+        "method": row.method,
+        "label": row.label,
+        "is_chosen": row.method == choice.row.method,
+        "calibrator": row.calibrator.describe(),
+        "predictions_changed": row.n_predictions_changed,
+    }
+    for name, value in row.scores.items():
+        cells |= {name: value.estimate, f"{name}_low": value.low, f"{name}_high": value.high}
+    return cells
 
 
 def interval_record(value: BootstrapInterval) -> dict[str, float | None]:

@@ -1,0 +1,100 @@
+"""What a comparison of calibration methods found."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from focalibrate.calibrate import Calibrator
+from focalibrate.metrics import BootstrapInterval, MetricName, Scorecard
+
+
+@dataclass(frozen=True, eq=False)
+class MethodResult:
+    """One method: its calibrator, fitted on all validation rows, and how it does elsewhere."""
+
+    method: str
+    label: str
+    complexity: int
+    calibrator: Calibrator
+    scores: dict[MetricName, BootstrapInterval]
+    to_raw: dict[MetricName, BootstrapInterval]
+    """paired difference to the uncalibrated model; negative is better"""
+    to_temperature: dict[MetricName, BootstrapInterval] | None
+    """paired difference to temperature scaling by log loss, where that was compared"""
+    n_predictions_changed: int
+    card: Scorecard
+    """all metrics of all resamples; the same rows for every method"""
+    fold_calibrators: tuple[Calibrator, ...] = ()
+    """one per fold, fitted on the other folds; empty where there is a test set"""
+    notes: tuple[str, ...] = ()
+    """what the fit on all validation rows warned of"""
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """Methods side by side on the same examples."""
+
+    rows: tuple[MethodResult, ...]
+    skipped: tuple[tuple[str, str], ...]
+    """methods that could not be fitted, and why"""
+    judged_on: Literal["test", "cross-fit"]
+    criterion: Literal["adaptive_ece", "ece"]
+    """what the methods marked (ECE) minimise"""
+    trained_gamma: float | None
+    n_fitted: int
+    n_judged: int
+    n_classes: int
+    n_bins: int
+    n_resamples: int
+    seed: int
+    folds: tuple[NDArray[np.intp], ...] = ()
+    """the rows that each fold holds out; empty where there is a test set"""
+
+    @property
+    def n_folds(self) -> int:
+        """Number of folds, 0 where there is a test set."""
+        return len(self.folds)
+
+    def row(self, method: str) -> MethodResult:
+        """Return the row of `method`."""
+        for row in self.rows:
+            if row.method == method:
+                return row
+        known = ", ".join(row.method for row in self.rows)
+        raise ValueError(f"`method` must be one of those compared, {known}; got {method!r}.")
+
+    @cached_property
+    def fold_of_row(self) -> NDArray[np.intp]:
+        """The fold that holds out each row ``[N]``; all 0 where there is a test set."""
+        found = np.zeros(self.n_judged, dtype=np.intp)
+        for number, rows in enumerate(self.folds):
+            found[rows] = number
+        return found
+
+    def held_out_probs(
+        self, method: str, logits: NDArray[Any], index: Any = slice(None)
+    ) -> NDArray[Any]:
+        """Return the probabilities that `method` was judged by, from its kept calibrators.
+
+        No row is shown by a calibrator that was fitted on it.
+
+        Args:
+            method: a method of this comparison.
+            logits: all the rows judged, ``[N, K]``.
+            index: which of them to return; default: all.
+        """
+        row = self.row(method)
+        rows = logits[index]
+        if not self.folds:
+            probs: NDArray[Any] = row.calibrator.probs(rows)
+            return probs
+        fold = self.fold_of_row[index]
+        probs = np.empty(rows.shape, dtype=np.result_type(rows.dtype, np.float32))
+        for number, calibrator in enumerate(row.fold_calibrators):
+            is_held_out = fold == number
+            if is_held_out.any():
+                probs[is_held_out] = calibrator.probs(rows[is_held_out])
+        return probs

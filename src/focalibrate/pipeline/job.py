@@ -1,0 +1,144 @@
+"""The main job in one call."""
+
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from typing import Literal
+
+from focalibrate import __version__
+from focalibrate._array import Array
+from focalibrate.comparison import choose, compare, verdict
+from focalibrate.pipeline.examples import Examples, Source, read_source
+from focalibrate.pipeline.result import CalibrationResult
+from focalibrate.report import Provenance, SourceFile
+
+COMMAND = "focalibrate.calibrate_predictions(…)"
+"""What the page shows as the command of a job that was started in Python."""
+
+
+def calibrate_predictions(
+    source: Source | None = None,
+    *,
+    logits: Array | None = None,
+    probs: Array | None = None,
+    labels: Array | None = None,
+    test: Source | tuple[Array, Array] | None = None,
+    class_names: Sequence[str] | None = None,
+    methods: Sequence[str] | None = None,
+    trained_gamma: float | None = None,
+    criterion: Literal["adaptive_ece", "ece"] = "adaptive_ece",
+    n_bins: int = 15,
+    n_folds: int = 5,
+    n_resamples: int = 300,
+    seed: int = 0,
+    progress: Callable[[str], None] | None = None,
+    command: str = COMMAND,
+) -> CalibrationResult:
+    """Evaluate predictions, compare calibration methods and choose one.
+
+    The predictions come from a file, ``calibrate_predictions("val.npz")``, or from arrays,
+    ``calibrate_predictions(logits=z, labels=y)`` or ``(probs=p, labels=y)``.
+
+    Args:
+        source: file of predictions with labels, or what `focalibrate.io.read_predictions`
+            returned.
+        logits: scores before the softmax, ``[N, K]``.
+        probs: probabilities, ``[N, K]``.
+        labels: class positions ``[N]``.
+        test: examples to evaluate on: a file, or a pair ``(scores, labels)`` whose scores are
+            of the same kind as those given. Default: five-fold cross-validation, so that no
+            example is used both to fit and to evaluate.
+        class_names: one per class, in the order of the columns. Default: those of the file.
+        methods: names of methods to compare. Default: all that apply.
+        trained_gamma: exponent of the focal loss that the model was trained with.
+        criterion: what the methods marked (ECE) minimise.
+        n_bins: bins of the binned errors.
+        n_folds: folds of the cross-validation.
+        n_resamples: bootstrap resamples behind every interval.
+        seed: random seed.
+        progress: called with the label of each method as its fit begins.
+        command: how the job was started, shown on the page.
+
+    Returns:
+        `CalibrationResult`: `comparison`, `choice`, `verdict`, `calibrator`, `provenance`, and
+        `save(folder)`, which writes what ``focalibrate calibrate`` writes.
+
+    Example:
+        >>> import numpy as np
+        >>> rng = np.random.default_rng(0)
+        >>> truth = rng.normal(size=(1000, 4)) * 2
+        >>> labels = (truth + rng.gumbel(size=truth.shape)).argmax(axis=1)
+        >>> result = calibrate_predictions(
+        ...     logits=3 * truth, labels=labels, methods=["temperature"], n_resamples=50)
+        >>> result.calibrator.kind
+        'temperature_scaling'
+        >>> result.calibrator.probs(3 * truth).shape
+        (1000, 4)
+    """
+    fitted = _fitted(source, logits, probs, labels)
+    judged = None if test is None else _test(test, is_probs=probs is not None)
+    comparison = compare(
+        fitted.logits,
+        fitted.labels,
+        None if judged is None else judged.logits,
+        None if judged is None else judged.labels,
+        methods=methods,
+        trained_gamma=trained_gamma,
+        criterion=criterion,
+        n_bins=n_bins,
+        n_folds=n_folds,
+        n_resamples=n_resamples,
+        seed=seed,
+        progress=progress,
+    )
+    choice = choose(comparison)
+    names = fitted.class_names if class_names is None else tuple(str(n) for n in class_names)
+    return CalibrationResult(
+        comparison=comparison,
+        choice=choice,
+        verdict=verdict(comparison, choice),
+        calibrator=choice.row.calibrator,
+        provenance=Provenance(
+            command=command,
+            version=__version__,
+            seed=seed,
+            made_at=datetime.now(UTC).date().isoformat(),
+            files=_files(fitted, judged),
+        ),
+        class_names=names,
+        fitted=fitted,
+        judged=fitted if judged is None else judged,
+    )
+
+
+def _fitted(
+    source: Source | None, logits: Array | None, probs: Array | None, labels: Array | None
+) -> Examples:
+    if source is None:
+        return Examples.of_arrays(logits=logits, probs=probs, labels=labels)
+    if logits is not None or probs is not None or labels is not None:
+        raise ValueError(
+            "Pass either a file or the arrays `logits` (or `probs`) and `labels`, not both."
+        )
+    return read_source(source)
+
+
+def _test(test: Source | tuple[Array, Array], *, is_probs: bool) -> Examples:
+    if not isinstance(test, tuple):
+        return read_source(test)
+    scores, labels = test
+    if is_probs:
+        return Examples.of_arrays(probs=scores, labels=labels)
+    return Examples.of_arrays(logits=scores, labels=labels)
+
+
+def _files(fitted: Examples, judged: Examples | None) -> tuple[SourceFile, ...]:
+    files = []
+    for examples, role in ((fitted, "fitted on"), (judged, "evaluated on")):
+        found = None if examples is None else examples.predictions
+        if found is None:
+            continue
+        files.append(SourceFile(name=found.source.name, sha256=found.checksum, role=role))
+        if found.labels_source is not None and found.labels_checksum is not None:
+            name, checksum = found.labels_source.name, found.labels_checksum
+            files.append(SourceFile(name=name, sha256=checksum, role="labels"))
+    return tuple(files)

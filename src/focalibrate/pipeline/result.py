@@ -1,0 +1,121 @@
+"""What the main job found, and how to keep it."""
+
+import json
+import os
+from dataclasses import asdict, dataclass, field
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from focalibrate._atomic import claim_folder, finish_folder
+from focalibrate.calibrate import Calibrator
+from focalibrate.comparison import Choice, Comparison
+from focalibrate.pipeline._notebook import result_html
+from focalibrate.pipeline.examples import Examples
+from focalibrate.pipeline.record import comparison_record, file_record, method_row
+from focalibrate.report import (
+    PageData,
+    Provenance,
+    criterion_grid,
+    page_data,
+    write_report,
+)
+
+FILES = ("report.html", "calibrator.json", "results.json", "calibrator.onnx")
+"""What `CalibrationResult.save` may write."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class CalibrationResult:
+    """Methods compared, the one chosen, and why; made by `calibrate_predictions`."""
+
+    comparison: Comparison
+    choice: Choice
+    verdict: str
+    """one sentence"""
+    calibrator: Calibrator
+    """the chosen one, fitted on all examples, to deploy"""
+    provenance: Provenance
+    class_names: tuple[str, ...] | None = None
+    fitted: Examples = field(repr=False)
+    """the examples that the methods were fitted on"""
+    judged: Examples = field(repr=False)
+    """those they were evaluated on: the test examples, or the same, cross-validated"""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the content of results.json."""
+        sources = dict.fromkeys((self.fitted, self.judged))
+        files = [file_record(e.predictions) for e in sources if e.predictions is not None]
+        return {
+            "verdict": self.verdict,
+            "reason": self.choice.reason,
+            "chosen": self.choice.row.method,
+            "calibrator": self.calibrator.to_dict(),
+            "comparison": comparison_record(self.comparison),
+            "made_with": asdict(self.provenance) | {"files": files},
+        }
+
+    def to_records(self) -> list[dict[str, Any]]:
+        """Return one flat dictionary per method: scores, interval ends, what was chosen."""
+        return [method_row(row, self.choice) for row in self.comparison.rows]
+
+    def to_frame(self) -> Any:
+        """Return `to_records` as a pandas data frame (needs pandas)."""
+        return import_module("pandas").DataFrame.from_records(self.to_records())
+
+    def page_data(self, *, show_gamma_map: bool | None = None) -> PageData:
+        """Return what the page shows.
+
+        Args:
+            show_gamma_map: draw the criterion over γ and T. Default: where the model is known
+                to be trained with focal loss.
+        """
+        comparison = self.comparison
+        is_focal = comparison.trained_gamma is not None
+        grid = None
+        if is_focal if show_gamma_map is None else show_gamma_map:
+            grid = criterion_grid(
+                self.fitted.logits,
+                self.fitted.labels,
+                criterion=comparison.criterion,
+                n_bins=comparison.n_bins,
+                seed=comparison.seed,
+            )
+        return page_data(
+            comparison,
+            self.choice,
+            self.judged.logits,
+            self.judged.labels,
+            provenance=self.provenance,
+            class_names=self.class_names,
+            criterion=grid,
+        )
+
+    def save(
+        self,
+        folder: str | os.PathLike[str],
+        *,
+        force: bool = False,
+        onnx: bool = False,
+        show_gamma_map: bool | None = None,
+    ) -> None:
+        """Write report.html, calibrator.json and results.json, all of them or none.
+
+        Args:
+            folder: where to; made if it does not exist.
+            force: replace the files of an earlier run.
+            onnx: write calibrator.onnx too (needs onnx).
+            show_gamma_map: see `page_data`.
+        """
+        out = Path(folder)
+        claim_folder(out, FILES, force=force)
+        with finish_folder(out) as made:
+            text = json.dumps(self.to_dict(), indent=1, ensure_ascii=False, allow_nan=False)
+            (made / "results.json").write_text(text + "\n", encoding="utf-8")
+            self.calibrator.save(made / "calibrator.json")
+            if onnx:
+                self.calibrator.to_onnx(made / "calibrator.onnx")
+            write_report(made / "report.html", self.page_data(show_gamma_map=show_gamma_map))
+
+    def _repr_html_(self) -> str:
+        return result_html(self.verdict, self.choice, self.comparison)
