@@ -35,6 +35,7 @@ from focalibrate._check.scores import (
     check_rows,
     check_unit_array,
 )
+from focalibrate._check.weights import check_sample_weight, is_whole
 
 __all__ = [
     "HALF_PROBS_ATOL",
@@ -58,8 +59,10 @@ __all__ = [
     "check_positive",
     "check_probs",
     "check_rows",
+    "check_sample_weight",
     "check_targets",
     "check_unit_array",
     "check_unit_interval",
     "did_you_mean",
+    "is_whole",
 ]

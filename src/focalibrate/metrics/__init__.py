@@ -8,9 +8,11 @@ states behind the binned errors, for data that comes in pieces.
 
 from focalibrate.metrics._binning import log_odds_edges
 from focalibrate.metrics.adaptive import adaptive_ece, debiased_ece
+from focalibrate.metrics.assessment import Assessment, PositiveAssessment, assess
 from focalibrate.metrics.bootstrap import BootstrapInterval, bootstrap, bootstrap_difference
 from focalibrate.metrics.calibration_error import ece, mce
 from focalibrate.metrics.classwise import ClasswiseTable, classwise_ece
+from focalibrate.metrics.interval import ConfidenceInterval, NoiseFloor
 from focalibrate.metrics.reliability_table import ReliabilityTable
 from focalibrate.metrics.scorecard import METRIC_NAMES, MetricName, Scorecard, scorecard
 from focalibrate.metrics.scores import (
@@ -26,13 +28,18 @@ from focalibrate.metrics.smooth import smooth_ece
 
 __all__ = [
     "METRIC_NAMES",
+    "Assessment",
     "BootstrapInterval",
     "ClasswiseTable",
+    "ConfidenceInterval",
     "ConfidentFraction",
     "MetricName",
+    "NoiseFloor",
+    "PositiveAssessment",
     "ReliabilityTable",
     "Scorecard",
     "adaptive_ece",
+    "assess",
     "bootstrap",
     "bootstrap_difference",
     "brier_score",
