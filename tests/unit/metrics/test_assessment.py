@@ -119,9 +119,9 @@ def test_noise_floor_is_that_of_outcomes_drawn_from_the_predictions(k):
             found[name].append(metric(probs, drawn))
     floor = assess(probs, labels).noise_floor
     for name, values in found.items():
-        median, high = np.quantile(values, [0.5, 0.95])
-        assert_allclose(floor[name].median, median, rtol=0.15, err_msg=name)
-        assert_allclose(floor[name].q95, high, rtol=0.25, err_msg=name)
+        assert 0.3 <= np.mean(np.array(values) > floor[name].median) <= 0.7, name
+        assert np.mean(np.array(values) > floor[name].q95) <= 0.14, name
+        assert np.max(values) >= 0.8 * floor[name].q95, name
 
 
 def test_floors_and_weights_share_out_ties_as_the_metric_does():
