@@ -12,6 +12,7 @@ from focalibrate.metrics.assessment import Assessment, PositiveAssessment, asses
 from focalibrate.metrics.bootstrap import BootstrapInterval, bootstrap, bootstrap_difference
 from focalibrate.metrics.calibration_error import ece, mce
 from focalibrate.metrics.classwise import ClasswiseTable, classwise_ece
+from focalibrate.metrics.difference import rms_difference
 from focalibrate.metrics.interval import ConfidenceInterval, NoiseFloor
 from focalibrate.metrics.reliability_table import ReliabilityTable
 from focalibrate.metrics.scorecard import METRIC_NAMES, MetricName, Scorecard, scorecard
@@ -53,6 +54,7 @@ __all__ = [
     "log_odds_edges",
     "mce",
     "nll",
+    "rms_difference",
     "scorecard",
     "smooth_ece",
 ]

@@ -1,6 +1,7 @@
 """Cells of neighbouring examples: all that inference about calibration needs of the rows."""
 
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,6 +67,22 @@ class Cells:
     variance: Floats
     """sum of u c (1 - c), the variance of the residual sum if c is the truth"""
 
+    @classmethod
+    def of_rows(cls, value: Floats, event: Floats, weights: Floats | None) -> Self:
+        """Return one cell per row."""
+        square, variance = (value - event) ** 2, value * (1.0 - value)
+        if weights is None:
+            one = np.ones(len(value))
+            return cls(one, one, one, value, event, square, variance)
+        if is_whole(weights):
+            rows, spread = weights, weights
+        else:
+            rows, spread = np.ones(len(value)), weights**2
+        return cls(
+            rows, weights, spread, weights * value, weights * event,
+            spread * square, spread * variance,
+        )  # fmt: skip
+
     @property
     def residual(self) -> Floats:
         """Sum of w r."""
@@ -78,11 +95,14 @@ class Cells:
 
     def binned(self, index: Ints, n_bins: int) -> "Cells":
         """Return the sums over `n_bins` bins that `index` sorts the cells into."""
-        arrays = (
+        return Cells(*(bin_sums(index, x, n_bins) for x in self.arrays()))
+
+    def arrays(self) -> tuple[Floats, ...]:
+        """Return the seven sums in the order of the fields."""
+        return (
             self.rows, self.weight, self.spread, self.probability,
             self.outcome, self.square, self.variance,
         )  # fmt: skip
-        return Cells(*(bin_sums(index, x, n_bins) for x in arrays))
 
     @property
     def effective_rows(self) -> float:
@@ -145,6 +165,15 @@ def _sorted(
     return (packed & ~1).view(np.float64), (packed & 1).astype(np.float64), None
 
 
+def equal_mass_ranks(value: Floats, weights: Floats | None, n_bins: int) -> Ints:
+    """Return which of `n_bins` bins of equal mass each row falls in; ties stay together."""
+    order = np.argsort(value)
+    rank = np.empty(len(value), dtype=np.intp)
+    at = positions(value[order], None if weights is None else weights[order])
+    rank[order] = _ranks(at, n_bins)
+    return rank
+
+
 def positions(value: Floats, weights: Floats | None) -> Floats:
     """Return for sorted `value` which share of the mass lies below, half of its ties included.
 
@@ -176,21 +205,9 @@ def _starts(*keys: Ints) -> Ints:
 
 
 def _sums(value: Floats, event: Floats, weights: Floats | None, first: Ints) -> Cells:
-    def per_cell(x: Floats) -> Floats:
-        return np.add.reduceat(x, first)
-
-    n = len(value)
-    square, variance = (value - event) ** 2, value * (1.0 - value)
-    if weights is None:
-        rows = np.diff(first, append=n).astype(np.float64)
-        return Cells(
-            rows, rows, rows,
-            per_cell(value), per_cell(event), per_cell(square), per_cell(variance),
-        )  # fmt: skip
-    spread = weights if is_whole(weights) else weights**2
-    rows = weights if is_whole(weights) else np.ones(n)
-    return Cells(
-        per_cell(rows), per_cell(weights), per_cell(spread),
-        per_cell(weights * value), per_cell(weights * event),
-        per_cell(spread * square), per_cell(spread * variance),
-    )  # fmt: skip
+    each = Cells.of_rows(value, event, weights)
+    if weights is not None:
+        return Cells(*(np.add.reduceat(x, first) for x in each.arrays()))
+    rows = np.diff(first, append=len(value)).astype(np.float64)
+    four = (each.probability, each.outcome, each.square, each.variance)
+    return Cells(rows, rows, rows, *(np.add.reduceat(x, first) for x in four))

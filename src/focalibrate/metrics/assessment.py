@@ -191,7 +191,7 @@ def assess(
     floors = binned_floors(cells, top, drawn)
     floors["classwise_ece"] = classwise_floor(rows, weights)
     floors["smooth_ece"] = smooth_floor(cells, top, drawn)
-    seen = _turned(cells, top)
+    seen = seen_by(cells, top)
     return Assessment(
         n=round(float(cells.rows.sum())),
         effective_n=cells.effective_rows,
@@ -270,7 +270,7 @@ def _positive(cells: Cells, view: View, p_value: float) -> PositiveAssessment:
     )
 
 
-def _turned(cells: Cells, view: View) -> Cells:
+def seen_by(cells: Cells, view: View) -> Cells:
     """Return the cells with the outcomes of `view`, so that residuals add up."""
     is_same = view.sign > 0
     return Cells(
