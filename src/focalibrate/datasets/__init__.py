@@ -5,11 +5,13 @@ from focalibrate.datasets._files import VARIABLE
 from focalibrate.datasets._source import Source
 from focalibrate.datasets.dataset import Dataset, Inputs, Kind, Split, Tokens
 from focalibrate.datasets.registry import DATASETS, load
+from focalibrate.datasets.table_sources import TABLES, TableSource, table_checksum
 from focalibrate.datasets.tables import find_tables
 from focalibrate.datasets.tree import Tree
 
 __all__ = [
     "DATASETS",
+    "TABLES",
     "VARIABLE",
     "DataSetError",
     "Dataset",
@@ -17,8 +19,10 @@ __all__ = [
     "Kind",
     "Source",
     "Split",
+    "TableSource",
     "Tokens",
     "Tree",
     "find_tables",
     "load",
+    "table_checksum",
 ]

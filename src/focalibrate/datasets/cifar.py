@@ -4,7 +4,6 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from focalibrate.datasets._error import DataSetError
 from focalibrate.datasets._files import (
@@ -13,7 +12,6 @@ from focalibrate.datasets._files import (
     check_labels,
     find,
     need,
-    read_arrays,
     read_bytes,
     read_text,
 )
@@ -32,18 +30,15 @@ HELD_OUT = 0.1
 SMALL = 0.1
 """CIFAR-10-s of paper 000: a tenth of the training images."""
 
-_SITE = "from https://www.cs.toronto.edu/~kriz/cifar.html"
+URL = "https://www.cs.toronto.edu/~kriz/cifar.html"
+LICENCE = "none stated; the authors ask to cite Krizhevsky (2009)"
 ADVICE_10 = (
-    f"Download cifar-10-binary.tar.gz {_SITE} and unpack it there: the folder "
+    f"Download cifar-10-binary.tar.gz from {URL} and unpack it there: the folder "
     "cifar-10-batches-bin holds data_batch_1.bin to data_batch_5.bin and test_batch.bin."
 )
 ADVICE_100 = (
-    f"Download cifar-100-binary.tar.gz {_SITE} and unpack it there: the folder "
+    f"Download cifar-100-binary.tar.gz from {URL} and unpack it there: the folder "
     "cifar-100-binary holds train.bin, test.bin and fine_label_names.txt."
-)
-ADVICE_SUBSET = (
-    "It is the first 200 and 100 images of each class, as cifar10_subset_2k_1k.npz with uint8 "
-    "arrays x_train, y_train, x_test and y_test."
 )
 
 
@@ -61,26 +56,6 @@ def read_binary(path: Path, *, label_bytes: int, n_classes: int) -> Pair:
     return np.ascontiguousarray(planes.transpose(0, 2, 3, 1)), labels
 
 
-def undo_delta(residuals: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Return RGB images ``[N, 32, 32, 3]`` of differences of green, red-green and blue-green.
-
-    Each plane ``[N, 3, 32, 32]`` holds differences along rows, then columns, modulo 256.
-    """
-    planes = np.cumsum(residuals, axis=2, dtype=np.uint8)
-    np.cumsum(planes, axis=3, dtype=np.uint8, out=planes)
-    green = planes[:, 0]
-    return np.stack([planes[:, 1] + green, green, planes[:, 2] + green], axis=-1)
-
-
-def _read_delta(path: Path) -> tuple[Pair, Pair]:
-    keys = ("x_train_delta", "y_train", "x_test_delta", "y_test")
-    x_train, y_train, x_test, y_test = read_arrays(path, keys)
-    return (
-        (undo_delta(x_train), check_labels(path, y_train, 10)),
-        (undo_delta(x_test), check_labels(path, y_test, 10)),
-    )
-
-
 def _read_batches(folder: Path) -> tuple[Pair, Pair]:
     parts = []
     for i in range(1, 6):
@@ -92,8 +67,8 @@ def _read_batches(folder: Path) -> tuple[Pair, Pair]:
 
 
 def _read_cifar10(name: str, share: float, root: Path | None, seed: int) -> Dataset:
-    folder = need(root, ["cifar-10-batches-bin", "cifar10_full_delta.npz"], advice=ADVICE_10)
-    train, test = _read_batches(folder) if folder.is_dir() else _read_delta(folder)
+    folder = need(root, ["cifar-10-batches-bin"], advice=ADVICE_10)
+    train, test = _read_batches(folder)
     check_count(folder, "training images", len(train[1]), N_TRAIN)
     check_count(folder, "test images", len(test[1]), N_TEST)
     for _, labels in (train, test):
@@ -102,16 +77,6 @@ def _read_cifar10(name: str, share: float, root: Path | None, seed: int) -> Data
         kept = thinned(train[1], fraction=share, seed=[seed, 3])
         train = (train[0][kept], train[1][kept])
     return image_set(name, train, test, CLASSES_10, held_out=HELD_OUT, seed=seed)
-
-
-def _read_subset(root: Path | None, seed: int) -> Dataset:
-    path = need(root, ["cifar10_subset_2k_1k.npz"], advice=ADVICE_SUBSET)
-    x_train, y_train, x_test, y_test = read_arrays(
-        path, ("x_train", "y_train", "x_test", "y_test")
-    )
-    train = (x_train, check_labels(path, y_train, 10))
-    test = (x_test, check_labels(path, y_test, 10))
-    return image_set("cifar10_subset", train, test, CLASSES_10, held_out=HELD_OUT, seed=seed)
 
 
 def _read_cifar100(root: Path | None, seed: int) -> Dataset:
@@ -132,9 +97,15 @@ def _numbered(n_classes: int) -> tuple[str, ...]:
     return tuple(str(k) for k in range(n_classes))
 
 
+# As printed on the authors' page.
+CHECKSUM_10 = {"cifar-10-binary.tar.gz": "md5:c32a1d4ab5d03f1284b67883e8d87530"}
+CHECKSUM_100 = {"cifar-100-binary.tar.gz": "md5:03b5dce01913d631647c71ecec9e9cb8"}
+
 CIFAR: dict[str, Source] = {
-    "cifar10": Source("image", partial(_read_cifar10, "cifar10", 1.0), ADVICE_10),
-    "cifar10_s": Source("image", partial(_read_cifar10, "cifar10_s", SMALL), ADVICE_10),
-    "cifar10_subset": Source("image", _read_subset, ADVICE_SUBSET),
-    "cifar100": Source("image", _read_cifar100, ADVICE_100),
+    name: Source("image", read, advice, URL, LICENCE, checksums)
+    for name, read, advice, checksums in (
+        ("cifar10", partial(_read_cifar10, "cifar10", 1.0), ADVICE_10, CHECKSUM_10),
+        ("cifar10_s", partial(_read_cifar10, "cifar10_s", SMALL), ADVICE_10, CHECKSUM_10),
+        ("cifar100", _read_cifar100, ADVICE_100, CHECKSUM_100),
+    )
 }

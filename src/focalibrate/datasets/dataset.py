@@ -64,7 +64,7 @@ class Dataset:
         kind: what the inputs are.
         words: of text and trees: the word of each number; 0 is padding, 1 any other word.
         vectors: of text and trees: GloVe's vector of each word, float32 ``[len(words), d]``, or
-            None where the directory has no GloVe file.
+            None where the folder has no GloVe file.
     """
 
     name: str
@@ -76,3 +76,22 @@ class Dataset:
     kind: Kind
     words: tuple[str, ...] = ()
     vectors: NDArray[np.float32] | None = None
+
+    def describe(self) -> str:
+        """Return what was read, in one line.
+
+        Example:
+            >>> from focalibrate.datasets import load
+            >>> load("square_2d").describe()
+            'square_2d: 2,000 training, 2,000 validation and 2,000 test examples of 2 classes'
+        """
+        sizes = [f"{len(split):,}" for split in (self.train, self.validation, self.test)]
+        line = (
+            f"{self.name}: {sizes[0]} training, {sizes[1]} validation and {sizes[2]} test "
+            f"examples of {self.n_classes} classes"
+        )
+        if not self.words:
+            return line
+        if self.vectors is None:
+            return f"{line}; no GloVe file found, so word vectors start at random"
+        return f"{line}; word vectors of GloVe"

@@ -1,4 +1,8 @@
-"""GloVe's vectors of words."""
+"""GloVe's vectors of words.
+
+From https://nlp.stanford.edu/projects/glove (glove.6B.zip), public domain (PDDL 1.0); the authors
+publish no checksum, so that every line is checked instead.
+"""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -7,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from focalibrate.datasets._error import DataSetError
-from focalibrate.datasets._files import find, read_arrays, read_text
+from focalibrate.datasets._files import find, read_text
 from focalibrate.datasets.vocabulary import PADDING
 
 FILES = ("glove.6B.100d.txt", "glove.6B/glove.6B.100d.txt", "glove/glove.6B.100d.txt",
-         "glove100d_subset.npz", "glove.6B.300d.txt", "glove.840B.300d.txt",
+         "glove.6B.300d.txt", "glove.840B.300d.txt",
          "glove/glove.840B.300d.txt")  # fmt: skip
 SPREAD = 0.05
 """Words without a vector get uniform numbers within this, as Tai et al. (2015) do."""
@@ -20,14 +24,7 @@ Vectors = dict[str, NDArray[np.float32]]
 
 
 def read_glove(path: Path, wanted: set[str] | None = None) -> Vectors:
-    """Return the vectors of the `wanted` words (of all when None) of a text or .npz file."""
-    if path.suffix == ".npz":
-        words, vectors = read_arrays(path, ("words", "vectors"))
-        return {
-            str(word): vector.astype(np.float32)
-            for word, vector in zip(words, vectors, strict=True)
-            if wanted is None or str(word) in wanted
-        }
+    """Return the vectors of the `wanted` words (of all when None) of a text file."""
     found: Vectors = {}
     width = 0
     for i, line in enumerate(read_text(path).split("\n"), start=1):
@@ -53,7 +50,7 @@ def read_glove(path: Path, wanted: set[str] | None = None) -> Vectors:
 
 
 def find_vectors(root: Path | None, wanted: set[str] | None = None) -> Vectors | None:
-    """Return the vectors of the first GloVe file in the directory, None where there is none."""
+    """Return the vectors of the first GloVe file in the folder, None where there is none."""
     path = find(root, FILES)
     return None if path is None else read_glove(path, wanted)
 

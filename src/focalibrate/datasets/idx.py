@@ -2,7 +2,6 @@
 
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,9 +10,7 @@ from focalibrate.datasets._error import DataSetError
 from focalibrate.datasets._files import (
     check_count,
     check_labels,
-    find,
     need,
-    read_arrays,
     read_bytes,
 )
 from focalibrate.datasets._images import Pair, image_set
@@ -69,46 +66,64 @@ def _read(
     name: str, folders: tuple[str, ...], classes: tuple[str, ...], advice: str,
     root: Path | None, seed: int,
 ) -> Dataset:  # fmt: skip
-    found = find(root, [*folders, f"{name}.npz"])
-    if found is not None and found.suffix == ".npz":
-        x, y, x_test, y_test = read_arrays(found, ("x_train", "y_train", "x_test", "y_test"))
-        train, test = _checked(found, x, y, "train"), _checked(found, x_test, y_test, "t10k")
-    else:
-        folder = found if found is not None else need(root, [folders[0]], advice=advice)
-        train = _read_pair(folder, "train", advice=advice)
-        test = _read_pair(folder, "t10k", advice=advice)
+    folder = need(root, folders, advice=advice)
+    train = _read_pair(folder, "train", advice=advice)
+    test = _read_pair(folder, "t10k", advice=advice)
     return image_set(name, train, test, classes, held_out=HELD_OUT, seed=seed)
 
 
-def _checked(path: Path, images: NDArray[Any], labels: NDArray[Any], stem: str) -> Pair:
-    check_count(path, "images", len(images), COUNTS[stem])
-    return images, check_labels(path, labels.astype(np.int64), 10)
+FILES = (
+    "train-images-idx3-ubyte.gz",
+    "train-labels-idx1-ubyte.gz",
+    "t10k-images-idx3-ubyte.gz",
+    "t10k-labels-idx1-ubyte.gz",
+)
 
 
-def _advice(site: str, folder: str) -> str:
-    return (
-        f"Download train-images-idx3-ubyte.gz, train-labels-idx1-ubyte.gz, "
-        f"t10k-images-idx3-ubyte.gz and t10k-labels-idx1-ubyte.gz from {site} into the folder "
-        f"{folder} there, packed or not."
+def _source(
+    name: str,
+    folders: tuple[str, ...],
+    classes: tuple[str, ...],
+    *,
+    url: str,
+    licence: str,
+    md5: tuple[str, ...],
+) -> Source:
+    advice = (
+        f"Download {', '.join(FILES[:-1])} and {FILES[-1]} from {url} into the folder "
+        f"{folders[0]} there, packed or not."
     )
+    checksums = {file: f"md5:{digest}" for file, digest in zip(FILES, md5, strict=True)}
+    read = partial(_read, name, folders, classes, advice)
+    return Source("image", read, advice, url, licence, checksums)
 
-
-_MNIST = _advice("http://yann.lecun.com/exdb/mnist (or a mirror)", "mnist")
-_FASHION = _advice("https://github.com/zalandoresearch/fashion-mnist", "fashion-mnist")
 
 MNIST_FAMILY: dict[str, Source] = {
-    "mnist": Source(
-        "image", partial(_read, "mnist", ("mnist", "MNIST/raw"), DIGITS, _MNIST), _MNIST
-    ),
-    "fashion_mnist": Source(
-        "image",
-        partial(
-            _read,
-            "fashion_mnist",
-            ("fashion-mnist", "fashion_mnist", "FashionMNIST/raw"),
-            CLOTHES,
-            _FASHION,
+    "mnist": _source(
+        "mnist",
+        ("mnist", "MNIST/raw"),
+        DIGITS,
+        url="http://yann.lecun.com/exdb/mnist (mirror: "
+        "https://ossci-datasets.s3.amazonaws.com/mnist)",
+        licence="none stated by the authors; mirrors say CC BY-SA 3.0",
+        md5=(  # as torchvision checks them
+            "f68b3c2dcbeaaa9fbdd348bbdeb94873",
+            "d53e105ee54ea40749a09fcbcd1e9432",
+            "9fb629c4189551a2d022fa330f9573f3",
+            "ec29112dd5afa0611ce80d1b7f02629c",
         ),
-        _FASHION,
+    ),
+    "fashion_mnist": _source(
+        "fashion_mnist",
+        ("fashion-mnist", "fashion_mnist", "FashionMNIST/raw"),
+        CLOTHES,
+        url="https://github.com/zalandoresearch/fashion-mnist",
+        licence="MIT",
+        md5=(  # as printed on the authors' page
+            "8d4fb7e6c68d591d4c3dfef9ec88bf0d",
+            "25c81989df183df01b3e8a0aad5dffbe",
+            "bef4ecab320f06d8554ea6380940ec79",
+            "bb300cfdad3c16e7a12a480ee83cd310",
+        ),
     ),
 }

@@ -18,10 +18,17 @@ N_CLASSES = 20
 N_WORDS, LONGEST = 20_000, 1_000
 """The vocabulary and the words kept of a document in the network paper 002 adapts."""
 WHOLE = ("20_newsgroups", "20_newsgroup", "20news-18828")
+URL = "http://qwone.com/~jason/20Newsgroups"
+LICENCE = "none stated; UCI gives the same posts under CC BY 4.0"
+CHECKSUMS = {  # as scikit-learn checks it
+    "20news-bydate.tar.gz": (
+        "sha256:8f1b2514ca22a5ade8fbb9cfa5727df95fa587f4c87b786e15c759fa66d95610"
+    )
+}
 ADVICE = (
     "Download 20news-19997.tar.gz (folder 20_newsgroups, as paper 002 splits it) or "
     "20news-bydate.tar.gz (folders 20news-bydate-train and 20news-bydate-test) from "
-    "http://qwone.com/~jason/20Newsgroups and unpack it there. Vectors of words: "
+    f"{URL} and unpack it there. Vectors of words: "
     "glove.6B.100d.txt from https://nlp.stanford.edu/projects/glove, optional."
 )
 
@@ -98,7 +105,7 @@ def read_newsgroups(root: Path | None, seed: int, *, sizes: Sizes = PUBLISHED) -
     """Return 20 Newsgroups from the folders or the lines in `root`.
 
     Args:
-        root: directory of data sets.
+        root: folder of data sets.
         seed: of the split.
         sizes: what the files must hold; other numbers than the published ones are for files of
             one's own in the same form, such as a slice, which `load` refuses.
@@ -126,4 +133,6 @@ def read_newsgroups(root: Path | None, seed: int, *, sizes: Sizes = PUBLISHED) -
     )
 
 
-NEWSGROUPS: dict[str, Source] = {"20newsgroups": Source("text", read_newsgroups, ADVICE)}
+NEWSGROUPS: dict[str, Source] = {
+    "20newsgroups": Source("text", read_newsgroups, ADVICE, URL, LICENCE, CHECKSUMS)
+}

@@ -14,6 +14,7 @@ from focalibrate.datasets.newsgroups import NEWSGROUPS
 from focalibrate.datasets.sentiment import SENTIMENT
 from focalibrate.datasets.svhn import SVHN
 from focalibrate.datasets.synthetic import SYNTHETIC
+from focalibrate.datasets.table_sources import TABLES
 from focalibrate.datasets.tables import find_tables, read_table
 from focalibrate.datasets.tiny_imagenet import TINY_IMAGENET
 from focalibrate.datasets.trec import TREC
@@ -84,8 +85,15 @@ def load(
 
 
 def _unknown(name: str, root: Path | None) -> str:
-    tables = find_tables(root)
-    hint = did_you_mean(name, [*DATASETS, *tables])
+    known = TABLES.get(name)
+    if known is not None:
+        return (
+            f"there is no {name}.npz or {name}.csv in {root or 'a folder of data sets'}. It is "
+            f"made from {known.url} (licence: {known.licence}). Save it as {name}.csv with a "
+            "header and the class in the last column, and name its folder by `data` (command "
+            "line: --data) or by FOCALIBRATE_DATA. Nothing is downloaded for you."
+        )
+    hint = did_you_mean(name, [*DATASETS, *TABLES, *find_tables(root)])
     where = f"{root} has no {name}.npz or {name}.csv" if root else "no `data` is named"
     return (
         f"is none of {', '.join(DATASETS)}, and {where}.{hint} For a table, name its "

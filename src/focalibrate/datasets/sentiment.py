@@ -22,8 +22,10 @@ BINARY = ("negative", "positive")
 NEUTRAL = 2
 SIGNS = np.array([0, 0, NO_LABEL, 1, 1], dtype=np.int32)
 ESCAPES = {"-lrb-": "(", "-rrb-": ")", "-lsb-": "[", "-rsb-": "]", "-lcb-": "{", "-rcb-": "}"}
+URL = "https://nlp.stanford.edu/sentiment"
+LICENCE = "none stated; cite Socher et al. (2013)"
 ADVICE = (
-    "Download trainDevTestTrees_PTB.zip from https://nlp.stanford.edu/sentiment and unpack it "
+    f"Download trainDevTestTrees_PTB.zip from {URL} and unpack it "
     "there: the folder trees holds train.txt, dev.txt and test.txt. Vectors of words: "
     "glove.6B.100d.txt from https://nlp.stanford.edu/projects/glove, optional."
 )
@@ -148,7 +150,7 @@ def read_sentiment(
 
     Args:
         name: with two classes or with five.
-        root: directory of data sets.
+        root: folder of data sets.
         seed: of the vectors of words that have none.
         counts: sentences that the files train, dev and test must hold; other numbers than the
             published ones are for files of one's own in the same form, such as a slice, which
@@ -191,8 +193,8 @@ def read_sentiment(
 
 
 SENTIMENT: dict[str, Source] = {
-    "sst_binary": Source("trees", partial(read_sentiment, "sst_binary"), ADVICE),
-    "sst_fine": Source("trees", partial(read_sentiment, "sst_fine"), ADVICE),
+    "sst_binary": Source("trees", partial(read_sentiment, "sst_binary"), ADVICE, URL, LICENCE),
+    "sst_fine": Source("trees", partial(read_sentiment, "sst_fine"), ADVICE, URL, LICENCE),
 }
 """Binary: 6,920 / 872 / 1,821 sentences; neutral nodes inside them have no label. (Tai et al. and
 paper 002 give those a third class while training, which no test sentence has.)"""

@@ -13,9 +13,11 @@ from focalibrate.datasets.dataset import Dataset
 DIGITS = tuple("0123456789")
 COUNTS = {"train": 73_257, "test": 26_032}
 HELD_OUT = 0.1
+URL = "http://ufldl.stanford.edu/housenumbers"
+LICENCE = "non-commercial use only"
 ADVICE = (
     "Download train_32x32.mat and test_32x32.mat (format 2, cropped digits) from "
-    "http://ufldl.stanford.edu/housenumbers into the folder svhn there."
+    f"{URL} into the folder svhn there."
 )
 
 
@@ -52,4 +54,8 @@ def _read(root: Path | None, seed: int) -> Dataset:
     return image_set("svhn", pairs[0], pairs[1], DIGITS, held_out=HELD_OUT, seed=seed)
 
 
-SVHN: dict[str, Source] = {"svhn": Source("image", _read, ADVICE)}
+CHECKSUMS = {  # as torchvision checks them
+    "train_32x32.mat": "md5:e26dedcc434d2e4c54c9b2d4a06d8373",
+    "test_32x32.mat": "md5:eb5a983be6a315427106f1b164d9cef3",
+}
+SVHN: dict[str, Source] = {"svhn": Source("image", _read, ADVICE, URL, LICENCE, CHECKSUMS)}

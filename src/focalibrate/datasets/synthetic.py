@@ -78,6 +78,6 @@ def _square(root: Path | None, seed: int) -> Dataset:
 
 
 SYNTHETIC: dict[str, Source] = {
-    "overlap_1d": Source("tabular", _overlap, "Generated: nothing to download."),
-    "square_2d": Source("tabular", _square, "Generated: nothing to download."),
+    "overlap_1d": Source("tabular", _overlap),
+    "square_2d": Source("tabular", _square),
 }

@@ -40,7 +40,7 @@ class Table:
 
 
 def find_tables(root: Path | None) -> list[str]:
-    """Return the names of the tables in the directory and in its folder ``tabular``."""
+    """Return the names of the tables in the folder of data sets and in its folder ``tabular``."""
     if root is None:
         return []
     folders = [root / folder for folder in ("", "tabular")]

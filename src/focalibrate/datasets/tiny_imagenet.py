@@ -14,8 +14,10 @@ from focalibrate.datasets.dataset import Dataset
 N_CLASSES, N_TRAIN, N_TEST = 200, 100_000, 10_000
 HELD_OUT = 0.1
 SIZE = 64
+URL = "http://cs231n.stanford.edu/tiny-imagenet-200.zip"
+LICENCE = "ImageNet's terms of access: non-commercial research and education"
 ADVICE = (
-    "Download tiny-imagenet-200.zip from http://cs231n.stanford.edu/tiny-imagenet-200.zip and "
+    f"Download tiny-imagenet-200.zip from {URL} and "
     "unpack it there: the folder tiny-imagenet-200 holds wnids.txt, train and val."
 )
 
@@ -66,4 +68,7 @@ def _read(root: Path | None, seed: int) -> Dataset:
     )
 
 
-TINY_IMAGENET: dict[str, Source] = {"tiny_imagenet": Source("image", _read, ADVICE)}
+CHECKSUMS = {"tiny-imagenet-200.zip": "md5:90528d7ca1a48142e341f4ef8d21d0de"}
+TINY_IMAGENET: dict[str, Source] = {
+    "tiny_imagenet": Source("image", _read, ADVICE, URL, LICENCE, CHECKSUMS)
+}

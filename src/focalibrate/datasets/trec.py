@@ -16,10 +16,11 @@ CLASSES = ("ABBR", "DESC", "ENTY", "HUM", "LOC", "NUM")
 COUNTS = {"train": 5_452, "test": 500}
 HELD_OUT = 0.1
 N_WORDS, LONGEST = 20_000, 50
+URL = "https://cogcomp.seas.upenn.edu/Data/QA/QC"
+LICENCE = "none stated; cite Li and Roth (2002)"
 ADVICE = (
-    "Download train_5500.label and TREC_10.label from "
-    "https://cogcomp.seas.upenn.edu/Data/QA/QC and put them there (or trec6_train.jsonl and "
-    "trec6_test.jsonl with text and label)."
+    f"Download train_5500.label and TREC_10.label from {URL} and put them there "
+    "(or trec6_train.jsonl and trec6_test.jsonl with text and label)."
 )
 FILES = {
     "train": ("trec6_train.jsonl", "train_5500.label"),
@@ -59,4 +60,4 @@ def _read(root: Path | None, seed: int) -> Dataset:
     )
 
 
-TREC: dict[str, Source] = {"trec6": Source("text", _read, ADVICE)}
+TREC: dict[str, Source] = {"trec6": Source("text", _read, ADVICE, URL, LICENCE)}

@@ -8,9 +8,7 @@ from focalibrate.datasets import DATASETS, DataSetError, load
 from focalibrate.datasets.synthetic import CORNERS, square
 
 
-@pytest.mark.parametrize(
-    "name", [n for n, s in DATASETS.items() if not s.advice.startswith("Generated")]
-)
+@pytest.mark.parametrize("name", [n for n, s in DATASETS.items() if not s.is_generated])
 def test_an_absent_set_says_what_to_download_and_where_to_put_it(tmp_path, name, monkeypatch):
     monkeypatch.delenv("FOCALIBRATE_DATA", raising=False)
     with pytest.raises(DataSetError) as absent:
@@ -69,3 +67,22 @@ def test_loaders_load_no_framework():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert not set(done.stdout.split()) & {"torch", "sklearn", "PIL", "jax"}
+
+
+def test_every_set_says_where_it_comes_from():
+    for name, source in DATASETS.items():
+        if source.is_generated:
+            assert name in ("overlap_1d", "square_2d")
+            continue
+        assert source.url.startswith("http")
+        assert source.url in source.advice
+        assert source.licence
+        for file, digest in source.checksums.items():
+            kind, _, digits = digest.partition(":")
+            assert len(digits) == {"md5": 32, "sha256": 64}[kind]
+            assert file in source.advice
+
+
+def test_a_known_table_says_where_it_comes_from(tmp_path):
+    with pytest.raises(DataSetError, match=r"made from https://github.com/renatopp/.*anneal.arff"):
+        load("anneal", data=tmp_path)

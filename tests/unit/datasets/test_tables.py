@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from focalibrate.datasets import DataSetError, find_tables, load
+from focalibrate.datasets import TABLES, DataSetError, find_tables, load, table_checksum
 from focalibrate.datasets.tables import Table, read_csv_table, scaled
 
 
@@ -107,8 +107,10 @@ def test_a_foreign_manifest_and_foreign_text(tmp_path):
 
 
 def test_the_real_tables(shared):
-    names = find_tables(shared / "data")
-    assert len(names) == 60
+    assert find_tables(shared / "data") == sorted(TABLES)
+    for name, source in TABLES.items():
+        with np.load(shared / "data" / "tabular" / f"{name}.npz") as table:
+            assert table_checksum(table["X"], table["y"]) == source.checksum, name
     for name in ("autos", "primary_tumor", "sk_iris", "tae"):
         data = load(name, data=shared / "data")
         assert np.isfinite(data.train.inputs).all()
