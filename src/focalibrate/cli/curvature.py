@@ -23,13 +23,23 @@ if TYPE_CHECKING:
     type=click.Choice(["validation", "train"]),
     default="validation",
     show_default=True,
-    help="Examples of the loss.",
+    help="Examples over which the loss is averaged.",
 )
 @click.option("--data", type=click.Path(path_type=Path), help="Folder of data sets.")
-@click.option("--vectors", default=30, show_default=True, type=click.IntRange(min=2))
-@click.option("--max-examples", type=click.IntRange(min=1), help="Use only the first so many.")
-@click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0))
-@click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
+@click.option(
+    "--vectors",
+    default=30,
+    show_default=True,
+    type=click.IntRange(min=2),
+    help="Random vectors for the trace.",
+)
+@click.option(
+    "--max-examples", type=click.IntRange(min=1), help="Use only the first so many examples."
+)
+@click.option(
+    "--seed", default=0, show_default=True, type=click.IntRange(min=0), help="Random seed."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def curvature_command(
     run: Path,
     split: Literal["validation", "train"],
@@ -41,8 +51,7 @@ def curvature_command(
 ) -> None:
     """Print trace, largest and smallest eigenvalue and spectrum of a trained RUN's Hessian.
 
-    RUN is a folder that `focalibrate train` filled. Every figure comes with its error. Needs
-    torch.
+    RUN is an output folder of `focalibrate train`. Each number comes with its error. Needs torch.
 
     \b
     Example:
@@ -68,7 +77,7 @@ def curvature_command(
     console.print(
         _table(found, title=f"{run}: Hessian of the {split} loss, {found.size} parameters")
     )
-    console.print("\nspectrum: share of the eigenvalues in each range")
+    console.print("\nSpectrum: share of the eigenvalues in each interval")
     for line in _spectrum(found):
         console.print(line, style="cyan", no_wrap=True, crop=False)
 
@@ -100,15 +109,18 @@ def _eigenvalue(found: Any) -> dict[str, Any]:
 
 def _table(found: "CurvatureReport", *, title: str) -> Table:
     table = Table(title=title)
-    table.add_column("figure")
+    table.add_column("quantity")
     for heading in ("value", "error"):
         table.add_column(heading, justify="right")
     trace = found.trace
     error = f"± {trace.standard_error:.2g} (standard error)" if trace.standard_error else "exact"
     table.add_row("trace", f"{trace.value:.6g}", error)
-    for name, value in (("largest eigenvalue", found.lambda_max), ("smallest", found.lambda_min)):
+    for name, value in (
+        ("largest eigenvalue", found.lambda_max),
+        ("smallest eigenvalue", found.lambda_min),
+    ):
         word = "" if value.converged else ", not converged"
-        table.add_row(name, f"{value.value:.6g}", f"{value.residual:.1e} (residual{word})")
+        table.add_row(name, f"{value.value:.6g}", f"± {value.residual:.1e} (residual{word})")
     return table
 
 

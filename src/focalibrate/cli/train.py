@@ -1,8 +1,6 @@
 """`focalibrate train`."""
 
 import os
-import shlex
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -15,6 +13,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 from rich.table import Table
 
 from focalibrate.cli._read import reported
+from focalibrate.cli._summary import command_line
 
 if TYPE_CHECKING:
     from focalibrate.train import Recipe, Run, Tick
@@ -22,11 +21,22 @@ if TYPE_CHECKING:
 
 @click.command("train")
 @click.argument("recipe", required=False)
-@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Change a field.")
-@click.option("--scale", default=1.0, show_default=True, help="Share of the data and epochs.")
+@click.option(
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Change a field of the recipe; may be given several times.",
+)
+@click.option(
+    "--scale",
+    default=1.0,
+    show_default=True,
+    help="Fraction of the training examples and of the epochs.",
+)
 @click.option("--data", type=click.Path(path_type=Path), help="Folder of data sets.")
 @click.option(
-    "-o", "--out", type=click.Path(path_type=Path), help="Folder of the run.  [default: runs/NAME]"
+    "-o", "--out", type=click.Path(path_type=Path), help="Output folder.  [default: runs/NAME]"
 )
 @click.option(
     "--look-every",
@@ -34,9 +44,9 @@ if TYPE_CHECKING:
     show_default=True,
     type=click.IntRange(min=1),
     metavar="EPOCHS",
-    help="Look at the training and test examples only so often; changes no weight.",
+    help="Evaluate on the training and test examples every so many epochs.",
 )
-@click.option("--list", "lists", is_flag=True, help="List the named recipes.")
+@click.option("--list", "lists", is_flag=True, help="List the recipes of the papers.")
 def train_command(
     recipe: str | None,
     settings: tuple[str, ...],
@@ -46,13 +56,14 @@ def train_command(
     look_every: int,
     lists: bool,
 ) -> None:
-    """Train as RECIPE says: a name of --list, or a .toml file.
+    """Train the network that RECIPE describes: a name from --list, or a .toml file.
 
-    Interrupted in any way and started again by the same command, it goes on where it was and
-    ends with the same weights. Under `torchrun` the processes share every batch. Writes
-    recipe.toml, versions.json, checkpoint.pt, dynamics.npz and .json, val.npz and test.npz for
-    `focalibrate calibrate`, time.json, model.pt, and dynamics.html, a page of what was seen after
-    each epoch. Needs torch. Exit status: 0 done, 1 bad file, data or run, 2 bad options.
+    If it is interrupted, run the same command again: it resumes and ends with the same weights.
+    Works under torchrun. The output folder gets val.npz and test.npz (logits and labels for
+    `focalibrate calibrate`), recovery.json (the calibrator that undoes the focal loss, for
+    `focalibrate apply`), model.pt, dynamics.html (a page of metrics per epoch; also .npz and
+    .json), recipe.toml, versions.json, time.json and checkpoint.pt. Needs torch. Exit status: 0
+    success, 1 a problem with data, files or training, 2 wrong options.
 
     \b
     Example:
@@ -61,18 +72,24 @@ def train_command(
         focalibrate calibrate run/val.npz --test run/test.npz --trained-gamma 1
     """
     with reported():
-        from focalibrate.train import NAMED, train
+        from focalibrate.train import load_dataset, train
 
         if lists:
-            _print_list(NAMED)
+            _print_list()
             return
         if recipe is None:
             raise click.UsageError("Name a RECIPE: one of --list, or a .toml file.")
         wanted = _find(recipe, settings, scale)
         folder = out or Path("runs", Path(recipe).stem)
+        is_first = os.environ.get("RANK", "0") == "0"  # torchrun's first process prints for all
+        dataset = load_dataset(wanted, data=data)
+        if is_first:
+            click.echo(dataset.describe())
         with _bar() as progress:
-            run = train(wanted, out=folder, data=data, look_every=look_every, progress=progress)
-        if os.environ.get("RANK", "0") == "0":  # the first of torchrun's processes speaks for all
+            run = train(
+                wanted, out=folder, dataset=dataset, look_every=look_every, progress=progress
+            )
+        if is_first:
             _show(run, _write_page(run))
 
 
@@ -82,7 +99,7 @@ def _write_page(run: "Run") -> Path:
 
     today = datetime.now(UTC).date().isoformat()
     made = Provenance(
-        command=shlex.join(["focalibrate", *sys.argv[1:]]),
+        command=command_line(),
         version=__version__,
         seed=run.recipe.seed,
         made_at=today,
@@ -99,7 +116,7 @@ def _find(name: str, settings: tuple[str, ...], scale: float) -> "Recipe":
 
 @contextmanager
 def _bar() -> Iterator[Any]:
-    """Show epochs, loss, error and ECE on stderr, if that is a terminal."""
+    """Show epoch, loss, error and ECE on stderr if it is a terminal."""
     console = Console(stderr=True)
     text = "epoch {task.fields[epoch]}  loss {task.fields[loss]}  {task.fields[seen]}"
     columns = (BarColumn(), TextColumn(text), TimeElapsedColumn(), TimeRemainingColumn())
@@ -124,10 +141,22 @@ def _bar() -> Iterator[Any]:
         yield update
 
 
-def _print_list(named: dict[str, "Recipe"]) -> None:
-    for name, recipe in named.items():
-        loss = recipe.loss if recipe.loss != "focal" else f"gamma={recipe.gamma}"
-        click.echo(f"{name:34} {recipe.dataset:14} {recipe.model:12} {loss}")
+def _print_list() -> None:
+    from focalibrate.datasets import DATASETS
+    from focalibrate.train import EXPERIMENTS, NAMED
+
+    line = "{:3}{:33} {:14} {:12} {}"
+    click.echo(line.format("", "RECIPE", "DATA", "NETWORK", "LOSS"))
+    click.echo("* needs no data files")
+    for prefix, title in EXPERIMENTS.items():
+        click.echo(f"\n{title}")
+        for name, recipe in NAMED.items():
+            if name.split("-")[0] != prefix:
+                continue
+            source = DATASETS.get(recipe.dataset)
+            mark = " *" if source is not None and source.is_generated else ""
+            loss = recipe.describe_loss()
+            click.echo(line.format(mark, name, recipe.dataset, recipe.model, loss))
 
 
 def _show(run: "Run", page: Path) -> None:
@@ -146,7 +175,8 @@ def _show(run: "Run", page: Path) -> None:
     console.print(table)
     if run.recipe.scale < 1:
         console.print(
-            f"Scaled: {run.recipe.scale:g} of the published data and epochs; not its numbers."
+            f"Trained on {run.recipe.scale:g} of the paper's data and epochs: do not compare "
+            "with its numbers."
         )
     first, _ = next_commands(run.folder, vars(run.recipe))
-    console.print(f"\nEpoch by epoch: {page}\n\nNext:\n  {first}", soft_wrap=True, markup=False)
+    console.print(f"\nMetrics per epoch: {page}\n\nNext:\n  {first}", soft_wrap=True, markup=False)

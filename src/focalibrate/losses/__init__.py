@@ -1,10 +1,18 @@
-"""Losses: ``(logits, labels, *, ...)`` to one loss per example, on any array library (SPEC L)."""
+"""Losses: ``(logits, labels, *, ...)`` to one loss per example, on any array library."""
 
 from focalibrate.losses.adafocal import AdaFocal
 from focalibrate.losses.brier import brier_loss
 from focalibrate.losses.dual import dual_focal_loss
 from focalibrate.losses.focal import cross_entropy, focal_loss
 from focalibrate.losses.mmce import mmce, weighted_mmce
+from focalibrate.losses.named import (
+    LOSSES,
+    MMCE_WEIGHT_IMAGES,
+    MMCE_WEIGHT_TEXT,
+    SMOOTHING_ELSEWHERE,
+    SMOOTHING_OF_000,
+    loss_settings,
+)
 from focalibrate.losses.policy import (
     ByEpoch,
     BySample,
@@ -18,6 +26,11 @@ from focalibrate.losses.sigmoid import sigmoid_focal_loss
 from focalibrate.theory.proper import proper_focal_loss
 
 __all__ = [
+    "LOSSES",
+    "MMCE_WEIGHT_IMAGES",
+    "MMCE_WEIGHT_TEXT",
+    "SMOOTHING_ELSEWHERE",
+    "SMOOTHING_OF_000",
     "AdaFocal",
     "ByEpoch",
     "BySample",
@@ -30,6 +43,7 @@ __all__ = [
     "dual_focal_loss",
     "focal_loss",
     "gamma_policy",
+    "loss_settings",
     "mmce",
     "proper_focal_loss",
     "sigmoid_focal_loss",

@@ -1,13 +1,14 @@
 """Focal loss as a torch module."""
 
 from dataclasses import replace
-from typing import final
+from typing import Any, final
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from focalibrate._check import check_choice, check_class_weight, check_unit_interval
+from focalibrate.calibrate import PosteriorRecovery
 from focalibrate.losses.adafocal import AdaFocal, SignedSteps
 from focalibrate.losses.focal import focal_loss
 from focalibrate.losses.policy import ByEpoch, BySample, GammaPolicy, gamma_policy
@@ -155,6 +156,35 @@ class FocalLoss(nn.Module):
             loss = focal_rows(rows.logits, rows.target, gamma)
             loss = loss if row_weight is None else loss * row_weight
         return reduce_rows(loss, rows, reduction=self.reduction, row_weight=row_weight)
+
+    def recovery(self) -> PosteriorRecovery:
+        r"""Return the calibrator that turns the scores of a model trained so into probabilities.
+
+        Posterior recovery :math:`\Psi_\gamma` with the exponent, the class weights and the label
+        smoothing of this loss, so that nobody types them twice.
+
+        Raises:
+            ValueError: where the exponent differs from example to example (``"flsd-53"``,
+                ``"adafocal"``), for which no such map is known. Fit a calibrator on validation
+                logits instead: `CalibrationMonitor.fit`.
+
+        Example:
+            >>> FocalLoss(2.0).recovery().describe()
+            'posterior recovery: gamma=2'
+        """
+        gamma = self._exponent()
+        if not isinstance(gamma, float):
+            raise ValueError(
+                f"`gamma` must be one number for posterior recovery, got {self.gamma}. Fit a "
+                "calibrator on validation logits instead, for instance by "
+                "`CalibrationMonitor.fit`."
+            )
+        settings: dict[str, Any] = {"gamma": gamma}
+        if self.weight is not None:
+            settings["class_weight"] = tuple(self.weight.double().tolist())
+        if self.label_smoothing > 0.0:
+            settings["label_smoothing"] = self.label_smoothing
+        return PosteriorRecovery(**settings)
 
     def _cross_entropy(self, rows: Rows, labels: Tensor) -> Tensor:
         return cross_entropy(

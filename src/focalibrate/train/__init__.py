@@ -6,12 +6,13 @@ from focalibrate.train.curvature import member_hessian, run_curvature, run_hessi
 from focalibrate.train.dynamics import Dynamics, Evaluated
 from focalibrate.train.loop import train
 from focalibrate.train.many import TrainedMember, train_many
-from focalibrate.train.named import NAMED, named_recipe, scaled
+from focalibrate.train.named import EXPERIMENTS, NAMED, named_recipe, scaled
 from focalibrate.train.recipe import Recipe
 from focalibrate.train.run import NanLossError, Run, Tick
 from focalibrate.train.toml import read_recipe, recipe_toml, with_settings, write_recipe
 
 __all__ = [
+    "EXPERIMENTS",
     "NAMED",
     "CheckpointError",
     "Dynamics",

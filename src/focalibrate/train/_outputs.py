@@ -1,7 +1,6 @@
 """The folder of a run."""
 
 import json
-import math
 import platform
 from collections.abc import Sequence
 from importlib.metadata import version
@@ -11,6 +10,8 @@ import numpy as np
 import torch
 
 from focalibrate._atomic import atomic_path
+from focalibrate.calibrate import PosteriorRecovery
+from focalibrate.nn import FocalLoss
 from focalibrate.train.checkpoint import CheckpointError, clear_leftovers, write_tensors
 from focalibrate.train.recipe import Recipe
 from focalibrate.train.run import Run
@@ -19,7 +20,8 @@ from focalibrate.train.toml import read_recipe, write_recipe
 RECIPE = "recipe.toml"
 FILES = (RECIPE, "versions.json", "checkpoint.pt", "dynamics.npz", "dynamics.json")
 TIME = "time.json"
-FINISHED = ("val.npz", "test.npz", TIME, "model.pt")
+RECOVERY = "recovery.json"
+FINISHED = ("val.npz", "test.npz", TIME, RECOVERY, "model.pt")
 
 
 def claim_run(out: Path, recipe: Recipe) -> None:
@@ -68,6 +70,19 @@ def versions() -> dict[str, str | int]:
     }
 
 
+def run_recovery(recipe: Recipe) -> PosteriorRecovery | None:
+    """Return the calibrator that undoes the loss of `recipe`, None where there is none.
+
+    There is one for the focal loss of one exponent, also of a schedule (its last), without a
+    penalty.
+    """
+    if recipe.loss != "focal" or recipe.trace_weight > 0:
+        return None
+    loss = FocalLoss(recipe.gamma, label_smoothing=recipe.label_smoothing)
+    loss.set_epoch(recipe.epochs - 1, recipe.epochs)
+    return loss.recovery() if isinstance(loss.gamma_now, float) else None
+
+
 def write_results(run: Run, class_names: Sequence[str]) -> None:
     """Write dynamics, logits, time and weights, each file whole or not at all."""
     run.dynamics.save(run.folder)
@@ -75,7 +90,9 @@ def write_results(run: Run, class_names: Sequence[str]) -> None:
     for name, seen in (("val.npz", run.validation), ("test.npz", run.test)):
         with atomic_path(run.folder / name, force=True) as path:
             np.savez(path, logits=seen.logits, labels=seen.labels, class_names=names)
-    seconds = round(run.seconds, 1) if math.isfinite(run.seconds) else None
     with atomic_path(run.folder / TIME, force=True) as path:
-        path.write_text(json.dumps({"seconds": seconds}) + "\n")
+        path.write_text(json.dumps({"seconds": round(run.seconds, 1)}) + "\n")
+    recovery = run_recovery(run.recipe)
+    if recovery is not None:
+        recovery.save(run.folder / RECOVERY)
     write_tensors(run.folder / "model.pt", run.model.state_dict())

@@ -1,7 +1,6 @@
 """The state of a run on disk: whole or not at all, and never of another run."""
 
 import io
-import math
 import pickle
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -16,6 +15,8 @@ from focalibrate.train.recipe import Recipe
 from focalibrate.train.toml import recipe_toml
 
 FORMAT = 1
+CHECKPOINT = "checkpoint.pt"
+"""Its name in the folder of a run."""
 
 
 class CheckpointError(ValueError):
@@ -77,6 +78,27 @@ def load_checkpoint(path: Path, *, recipe: Recipe, data: str) -> Progress:
     Raises:
         CheckpointError: where the file is damaged or of another run.
     """
+    record = read_checkpoint(path)
+    if record["key"] != recipe.key:
+        raise CheckpointError(
+            f"{path}: is of another recipe; it differs in "
+            f"{_difference(record['recipe'], recipe_toml(recipe))}. Name another folder with -o, "
+            "or take the recipe back to go on."
+        )
+    if record["data"] != data:
+        raise CheckpointError(
+            f"{path}: was made with other training examples ({record['data']}, now {data}). Name "
+            "the same --data as before, or another folder with -o."
+        )
+    return Progress(**{name: record[name] for name in vars(Progress())})
+
+
+def read_checkpoint(path: Path) -> Mapping[str, Any]:
+    """Return the record that `save_checkpoint` wrote, of whatever recipe.
+
+    Raises:
+        CheckpointError: where the file is damaged or of another version.
+    """
     try:
         record = torch.load(path, map_location="cpu", weights_only=True)
     except (RuntimeError, EOFError, pickle.UnpicklingError, OSError, ValueError) as error:
@@ -89,19 +111,7 @@ def load_checkpoint(path: Path, *, recipe: Recipe, data: str) -> Progress:
             f"{path}: is no checkpoint of this version of focalibrate. Name another folder "
             "with -o."
         )
-    if record["key"] != recipe.key:
-        raise CheckpointError(
-            f"{path}: is of another recipe; it differs in "
-            f"{_difference(record['recipe'], recipe_toml(recipe))}. Name another folder with -o, "
-            "or take the recipe back to go on."
-        )
-    if record["data"] != data:
-        raise CheckpointError(
-            f"{path}: was made with other training examples ({record['data']}, now {data}). Name "
-            "the same --data as before, or another folder with -o."
-        )
-    record = {"seconds": math.nan, **record}  # which older checkpoints do not tell
-    return Progress(**{name: record[name] for name in vars(Progress())})
+    return record
 
 
 def write_tensors(path: Path, record: Mapping[str, Any]) -> None:

@@ -13,12 +13,13 @@ from focalibrate.train._data import load_dataset
 from focalibrate.train._inputs import Feed
 from focalibrate.train._models import build_model
 from focalibrate.train._objective import Objective
+from focalibrate.train.checkpoint import CHECKPOINT, read_checkpoint
 from focalibrate.train.many import TrainedMember
 from focalibrate.train.recipe import Recipe
 from focalibrate.train.toml import read_recipe
 
 CHUNK = 256
-"""Examples a product looks at together."""
+"""Examples in a batch of a Hessian-vector product."""
 
 
 def run_curvature(
@@ -39,7 +40,7 @@ def run_curvature(
         dataset: examples; those of the run's recipe when None.
         data: folder of data sets; the environment variable FOCALIBRATE_DATA names it when None.
         n_vectors: random vectors of the trace.
-        max_examples: take only the first so many, for a large split.
+        max_examples: use only the first so many examples.
         seed: of every random vector.
 
     Raises:
@@ -65,7 +66,7 @@ def run_hessian(
         split: the examples the loss is taken over.
         dataset: examples; those of the run's recipe when None.
         data: folder of data sets; the environment variable FOCALIBRATE_DATA names it when None.
-        max_examples: take only the first so many, for a large split.
+        max_examples: use only the first so many examples.
         gamma: take the focal loss of this exponent, 0 for cross-entropy, instead of the loss
             the run was trained by.
 
@@ -83,7 +84,7 @@ def run_hessian(
     if dataset is None:
         dataset = load_dataset(recipe, data=data)
     weights = torch.load(run / "model.pt", weights_only=True)
-    return _hessian(recipe, weights, dataset, split, max_examples, gamma)
+    return _hessian(recipe, weights, dataset, split, max_examples, _loss(recipe, gamma, run))
 
 
 def member_hessian(
@@ -98,7 +99,9 @@ def member_hessian(
 
     The loss is that of its recipe without the penalty; the rest is as for `run_hessian`.
     """
-    return _hessian(member.recipe, member.weights, dataset, split, max_examples, gamma)
+    return _hessian(
+        member.recipe, member.weights, dataset, split, max_examples, _loss(member.recipe, gamma)
+    )
 
 
 def _hessian(
@@ -107,23 +110,31 @@ def _hessian(
     dataset: Dataset,
     split: Literal["train", "validation"],
     max_examples: int | None,
-    gamma: float | None,
+    loss: nn.Module,
 ) -> HessianOperator:
     with torch.random.fork_rng():
         model = build_model(recipe, dataset)
     model.load_state_dict(weights)
     chosen: Split = dataset.train if split == "train" else dataset.validation
-    batches = []
-    for inputs, labels in Feed(dataset).chunks(chosen, CHUNK):
-        batches.append((inputs, labels))
-        if max_examples is not None and len(batches) * CHUNK >= max_examples:
-            break
-    return HessianOperator(model, _loss(recipe, gamma), batches)
+    few = Split(chosen.inputs[:max_examples], chosen.labels[:max_examples])
+    return HessianOperator(model, loss, list(Feed(dataset).chunks(few, CHUNK)))
 
 
-def _loss(recipe: Recipe, gamma: float | None) -> nn.Module:
+def _loss(recipe: Recipe, gamma: float | None, run: Path | None = None) -> nn.Module:
+    """Return the focal loss of `gamma`, or the loss of the recipe at its last epoch.
+
+    AdaFocal's exponents are those that followed from the last validation, as the checkpoint of
+    the run has them.
+    """
     if gamma is not None:
         return FocalLoss(gamma, reduction="sum")
     objective = Objective(recipe)
+    if recipe.gamma == "adafocal":
+        if run is None or not (run / CHECKPOINT).is_file():
+            raise ValueError(
+                f"{run or 'the member'}: has no {CHECKPOINT}, in which AdaFocal's exponents are. "
+                "Give `gamma`, for instance 0 for the curvature of cross-entropy."
+            )
+        objective.load_state_dict(read_checkpoint(run / CHECKPOINT)["objective"])
     objective.start_epoch(recipe.epochs - 1)
     return objective.module

@@ -1,4 +1,4 @@
-"""What was seen after each epoch (SPEC E6)."""
+"""Metrics after each epoch."""
 
 import json
 import math

@@ -18,7 +18,7 @@ from focalibrate.train._learner import Learner
 from focalibrate.train._outputs import claim_run, write_results
 from focalibrate.train._ranks import Ranks, joined_ranks
 from focalibrate.train._step import set_lr
-from focalibrate.train.checkpoint import Progress, load_checkpoint, save_checkpoint
+from focalibrate.train.checkpoint import CHECKPOINT, Progress, load_checkpoint, save_checkpoint
 from focalibrate.train.dynamics import (
     SEEN_OF_TRAIN,
     Dynamics,
@@ -31,7 +31,6 @@ from focalibrate.train.dynamics import (
 from focalibrate.train.recipe import Recipe
 from focalibrate.train.run import Run, Tick
 
-CHECKPOINT = "checkpoint.pt"
 CHECKPOINT_SECONDS = 30.0
 
 

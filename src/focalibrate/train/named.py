@@ -4,23 +4,14 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from focalibrate._check import did_you_mean
+from focalibrate.losses import MMCE_WEIGHT_TEXT, SMOOTHING_OF_000, loss_settings
 from focalibrate.train.recipe import Recipe
 
-IMAGE_LOSSES: dict[str, dict[str, float | str]] = {
-    "ce": {},
-    "ls": {"label_smoothing": 0.05},
-    "brier": {"loss": "brier"},
-    "mmce": {"loss": "mmce", "mmce_weight": 2.0},
-    "fl1": {"gamma": 1.0},
-    "fl2": {"gamma": 2.0},
-    "fl3": {"gamma": 3.0},
-    "fls531": {"gamma": "fls-531"},
-    "fls532": {"gamma": "fls-532"},
-    "flsd532": {"gamma": "flsd-532"},
-    "flsd53": {"gamma": "flsd-53"},
-}
-"""Losses of paper 002 by short name."""
-TEXT_LOSSES = IMAGE_LOSSES | {"mmce": {"loss": "mmce", "mmce_weight": 8.0}}
+LOSSES_OF_002 = (
+    "ce", "ls", "brier", "mmce", "fl1", "fl2", "fl3", "fls531", "fls532", "flsd532", "flsd53",
+)  # fmt: skip
+LOSSES_OF_003 = ("ce", "flsd53", "adafocal", "fl1", "fl2", "fl3", "fl5", "fl7")
+LOSSES_OF_000 = ("ls", "ce", "fl1", "fl2", "fl3")
 CIFAR = Recipe(
     dataset="cifar10",
     model="resnet50",
@@ -102,15 +93,19 @@ TRACE_WEIGHTS = (0.0, 1e-4, 3e-4, 1e-3)
 """Ten times the largest leaves nothing learnt: a loss above that of a constant."""
 
 
+def _with_loss(recipe: Recipe, name: str, **values: float) -> Recipe:
+    return replace(recipe, **loss_settings(name, **values))  # type: ignore[arg-type]
+
+
 def _all() -> Iterator[tuple[str, Recipe]]:
-    for name, gamma in (("ce", 0.0), ("fl1", 1.0), ("fl5", 5.0)):
-        yield f"e2-{name}", replace(LINE, gamma=gamma)
+    for loss in ("ce", "fl1", "fl5"):
+        yield f"e2-{loss}", _with_loss(LINE, loss)
     yield from _e3()
-    for name, gamma in (("ce", 0.0), ("fl1", 1.0), ("fl2", 2.0), ("fl3", 3.0)):
-        yield f"e4-{name}", replace(TABLE, gamma=gamma)
+    for loss in ("ce", "fl1", "fl2", "fl3"):
+        yield f"e4-{loss}", _with_loss(TABLE, loss)
     yield from _e5()
-    for name, gamma in (("ce", 0.0), ("fl1", 1.0)):
-        yield f"e7-{name}", replace(SQUARE, gamma=gamma)
+    for loss in ("ce", "fl1"):
+        yield f"e7-{loss}", _with_loss(SQUARE, loss)
     yield from _e10()
     yield from _e11()
     for trace in TRACE_WEIGHTS:
@@ -120,34 +115,30 @@ def _all() -> Iterator[tuple[str, Recipe]]:
 
 def _e3() -> Iterator[tuple[str, Recipe]]:
     sets = {"svhn": SVHN, "cifar10": SHORT_CIFAR, "cifar10s": SHORT_CIFAR}
-    losses: dict[str, dict[str, float]] = {"ls": {"label_smoothing": 0.1}, "ce": {}}
-    losses |= {f"fl{g}": {"gamma": float(g)} for g in (1, 2, 3)}
     for data, base in sets.items():
         dataset = "cifar10_s" if data == "cifar10s" else base.dataset
         for depth in (8, 20, 44, 110):
-            for name, loss in losses.items():
-                recipe = replace(base, dataset=dataset, model=f"resnet{depth}")
-                yield f"e3-{data}-resnet{depth}-{name}", replace(recipe, **loss)  # type: ignore[arg-type]
+            recipe = replace(base, dataset=dataset, model=f"resnet{depth}")
+            for loss in LOSSES_OF_000:
+                name = f"e3-{data}-resnet{depth}-{loss}"
+                yield name, _with_loss(recipe, loss, label_smoothing=SMOOTHING_OF_000)
 
 
 def _e5() -> Iterator[tuple[str, Recipe]]:
     for data in ("cifar10", "cifar100"):
         for model in ("resnet50", "resnet110", "wrn26_10", "densenet121"):
-            for name, loss in IMAGE_LOSSES.items():
-                recipe = replace(CIFAR, dataset=data, model=model)
-                yield f"e5-{data}-{model}-{name}", replace(recipe, **loss)  # type: ignore[arg-type]
-    for name, loss in TEXT_LOSSES.items():
-        yield f"e5-20newsgroups-{name}", replace(NEWSGROUPS, **loss)  # type: ignore[arg-type]
-        yield f"e5-sst-{name}", replace(TREES, **loss)  # type: ignore[arg-type]
+            recipe = replace(CIFAR, dataset=data, model=model)
+            for loss in LOSSES_OF_002:
+                yield f"e5-{data}-{model}-{loss}", _with_loss(recipe, loss)
+    for loss in LOSSES_OF_002:
+        for name, recipe in (("20newsgroups", NEWSGROUPS), ("sst", TREES)):
+            yield f"e5-{name}-{loss}", _with_loss(recipe, loss, mmce_weight=MMCE_WEIGHT_TEXT)
 
 
 def _e10() -> Iterator[tuple[str, Recipe]]:
-    gammas: dict[str, float | str] = {"ce": 0.0, "flsd53": "flsd-53", "adafocal": "adafocal"}
-    gammas |= {f"fl{g}": float(g) for g in (1, 2, 3, 5, 7)}
-    bases = (CIFAR, replace(CIFAR, dataset="cifar100"), TINY)
-    for base in bases:
-        for name, gamma in gammas.items():
-            yield f"e10-{base.dataset.replace('_', '')}-{name}", replace(base, gamma=gamma)
+    for base in (CIFAR, replace(CIFAR, dataset="cifar100"), TINY):
+        for loss in LOSSES_OF_003:
+            yield f"e10-{base.dataset.replace('_', '')}-{loss}", _with_loss(base, loss)
 
 
 def _e11() -> Iterator[tuple[str, Recipe]]:
@@ -166,7 +157,19 @@ def _e11() -> Iterator[tuple[str, Recipe]]:
 
 
 NAMED: dict[str, Recipe] = dict(_all())
-"""Every run of SPEC E that trains. E6 and E8 look at those of E5; E1 and E9 train nothing."""
+"""Recipes by name: the number of the experiment, data, network, loss."""
+
+EXPERIMENTS: dict[str, str] = {
+    "e2": "paper 000, Figure 3: three overlapping classes on a line, posterior known",
+    "e3": "paper 000, Figures 4 to 6: ResNets on SVHN and CIFAR-10",
+    "e4": "paper 000, Appendix C: tables (--set dataset=NAME for another)",
+    "e5": "paper 002, Tables 1 to 13: images and text",
+    "e7": "paper 002, Appendix G: a linear model in two dimensions",
+    "e10": "paper 003, Table 1: temperature and focal temperature scaling",
+    "e11": "paper 004, Figures 2 and 3: curvature of networks on CIFAR-100",
+    "e12": "paper 004, Figure 4: the trace of the Hessian as a penalty",
+}
+"""What the recipes of each prefix are for."""
 
 
 def named_recipe(name: str) -> Recipe:

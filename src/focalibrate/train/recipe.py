@@ -57,7 +57,7 @@ class Recipe:
     mmce_weight: float = 0.0
     """weight of the penalty of ``mmce``"""
     trace_weight: float = 0.0
-    """weight of the trace of the Hessian that is added to the loss (SPEC L10)"""
+    """weight of the trace of the Hessian that is added to the loss"""
     reduction: Reduction = "mean"
     optimiser: Optimiser = "sgd"
     lr: float = 0.1
@@ -180,6 +180,26 @@ class Recipe:
     def milestone_epochs(self) -> tuple[int, ...]:
         """The epochs, counted from 0, at whose start the learning rate falls."""
         return tuple(round(m * self.epochs) if m < 1 else int(m) for m in self.milestones)
+
+    def describe_loss(self) -> str:
+        """Return the loss in words.
+
+        Example:
+            >>> Recipe(dataset="d", model="mlp", epochs=1, gamma=2).describe_loss()
+            'focal, gamma=2'
+        """
+        if self.loss == "focal" and self.gamma == 0:
+            text = "cross-entropy"
+        elif self.loss in _PENALISED:
+            text = f"cross-entropy + {self.mmce_weight:g} {self.loss.replace('mmce', 'MMCE')}"
+        elif self.loss == "brier":
+            text = "Brier"
+        else:
+            gamma = self.gamma if isinstance(self.gamma, str) else f"gamma={self.gamma:g}"
+            text = f"{self.loss.replace('-', ' ')}, {gamma}"
+        if self.label_smoothing:
+            text += f", label smoothing {self.label_smoothing:g}"
+        return f"{text} + {self.trace_weight:g} Tr(H)" if self.trace_weight else text
 
     def lr_at(self, epoch: int) -> float:
         """Return the learning rate of `epoch`, counted from 0."""

@@ -41,5 +41,4 @@ class Run:
     validation: Evaluated
     test: Evaluated
     seconds: float
-    """that the steps, looks and checkpoints took, without work that an interruption undid; nan
-    where a checkpoint of an older focalibrate does not tell"""
+    """time spent on steps, evaluation and checkpoints, without work lost to an interruption"""

@@ -22,7 +22,7 @@ def test_a_table_and_a_spectrum_for_people(cli, run):
     done = cli("curvature", "run", "--vectors", "4", "--on", "train", "--max-examples", "100")
     assert "Hessian of the train loss" in done.stdout
     assert "largest eigenvalue" in done.stdout
-    assert "spectrum" in done.stdout
+    assert "Spectrum" in done.stdout
 
 
 def test_an_unfinished_run_is_refused(cli, tmp_path):

@@ -15,20 +15,26 @@ def run(*arguments):
 
 def test_the_recipes_are_listed():
     listed = run("--list").output
-    assert all(name in listed for name in NAMED)
+    lines = listed.splitlines()
+    assert lines[0].split() == ["RECIPE", "DATA", "NETWORK", "LOSS"]
+    rows = {line.removeprefix(" *").split()[0]: line for line in lines if " " in line.strip()}
+    assert set(NAMED) <= set(rows)
+    without_data = {name for name, line in rows.items() if line.startswith(" *")}
+    assert without_data == {"e2-ce", "e2-fl1", "e2-fl5", "e7-ce", "e7-fl1"}
+    assert "focal, gamma=2" in rows["e3-svhn-resnet8-fl2"]
 
 
 def test_a_named_recipe_is_trained_scaled_and_ready_to_calibrate(tmp_path):
     out = tmp_path / "run"
     done = run("e2-fl1", *SMALL, "-o", out)
     assert done.exit_code == 0, done.output
-    assert "Scaled: 0.05 of the published data and epochs" in done.output
+    assert "Trained on 0.05 of the paper's data and epochs" in done.output
     assert f"focalibrate calibrate {out}/val.npz --test {out}/test.npz" in done.output
     assert "scale = 0.05\n" in (out / "recipe.toml").read_text()
     assert json.loads((out / "dynamics.json").read_text())["epochs"] == 5
     assert "--trained-gamma 1" in done.output
     page = out / "dynamics.html"
-    assert f"Epoch by epoch: {page}" in done.output
+    assert f"Metrics per epoch: {page}" in done.output
     assert "mlp on overlap_1d" in page.read_text()
     page.unlink()
     again = run("e2-fl1", *SMALL, "-o", out)

@@ -7,6 +7,7 @@ import torch
 from torch import nn
 from torch.testing import assert_close
 
+from focalibrate.calibrate import PosteriorRecovery
 from focalibrate.losses import by_epoch, by_sample, focal_loss
 from focalibrate.nn import FocalLoss
 
@@ -260,3 +261,13 @@ def test_weight_of_another_length_is_refused():
 def test_soft_targets_cannot_be_ignored():
     with pytest.raises(ValueError, match="`ignore_index` must be negative for soft targets"):
         FocalLoss(2.0, ignore_index=1)(torch.zeros(1, 2), torch.tensor([[0.5, 0.5]]))
+
+
+def test_the_recovery_has_the_exponent_of_the_loss():
+    assert FocalLoss(2.5).recovery() == PosteriorRecovery(gamma=2.5)
+    scheduled = FocalLoss("fls-532")
+    scheduled.set_epoch(349, 350)
+    assert scheduled.recovery() == PosteriorRecovery(gamma=2.0)
+    for policy in ("flsd-53", "adafocal"):
+        with pytest.raises(ValueError, match=r"`gamma` must be one number .* Fit a calibrator on"):
+            FocalLoss(policy).recovery()

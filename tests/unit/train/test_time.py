@@ -1,10 +1,8 @@
 """How long a run took."""
 
 import json
-import math
 
 import pytest
-import torch
 
 from focalibrate.train import Recipe, loop, train
 
@@ -58,13 +56,3 @@ def test_stretches_add_up_and_work_undone_is_not_counted(tmp_path, table, clock)
     run = train(RECIPE, out=tmp_path, dataset=table, progress=clock.tick)
     # The last checkpoint was written before the clock's tick of the step it holds.
     assert 10.0 * (3 * 10 - 1) <= run.seconds <= 10.0 * 3 * 10
-
-
-def test_a_checkpoint_of_before_is_taken_and_its_time_unknown(tmp_path, table):
-    train(RECIPE, out=tmp_path, dataset=table)
-    old = torch.load(tmp_path / "checkpoint.pt", weights_only=True)
-    del old["seconds"]
-    torch.save(old, tmp_path / "checkpoint.pt")
-    run = train(RECIPE, out=tmp_path, dataset=table)
-    assert math.isnan(run.seconds)
-    assert json.loads((tmp_path / "time.json").read_text()) == {"seconds": None}

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from focalibrate.calibrate import PosteriorRecovery
 from focalibrate.nn.focal import FocalLoss
 from focalibrate.nn.integrations._losses import begin_epoch, end_epoch
 from focalibrate.nn.monitor import CalibrationMonitor
@@ -99,6 +100,10 @@ class CalibrationCallback(TrainerCallback):  # type: ignore[misc]  # Any where n
         self.latest = copy(self.monitor)
         self.monitor.reset()
         return self.latest.metrics().as_dict()
+
+    def recovery(self) -> PosteriorRecovery:
+        """Return the calibrator that undoes the loss; see `FocalLoss.recovery`."""
+        return self.criterion.recovery()
 
     def on_train_begin(
         self,
