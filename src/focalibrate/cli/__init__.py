@@ -14,35 +14,35 @@ COMMANDS = {
     ),
     "calibrate": LazyCommand(
         "focalibrate.cli.calibrate:calibrate_command",
-        "Judge predictions, find the best calibrator, write it and a report.",
+        "Evaluate predictions, find the best calibrator, write it and a report.",
     ),
     "compare": LazyCommand(
         "focalibrate.cli.compare:compare_command",
-        "Compare two models or two calibrators on the same labels.",
+        "Compare models or calibrators on the same examples.",
     ),
     "curvature": LazyCommand(
         "focalibrate.cli.curvature:curvature_command",
-        "Print the curvature of a trained run's loss.",
+        "Print the curvature of a trained model's loss.",
     ),
     "demo": LazyCommand(
         "focalibrate.cli.demo:demo_command",
-        "Show on simulated data what focal training does, and undo it.",
+        "See on simulated data what focal loss does, and undo it.",
     ),
     "evaluate": LazyCommand(
         "focalibrate.cli.evaluate:evaluate_command",
-        "Print how honest a file of predictions is.",
+        "Say whether probabilities are calibrated, and print their scores.",
     ),
     "reproduce": LazyCommand(
         "focalibrate.cli.reproduce:reproduce_command",
-        "Run an experiment of the papers and judge its claims.",
+        "Run an experiment from the papers and check its claims.",
     ),
     "theory": LazyCommand(
         "focalibrate.cli.theory:theory_command",
-        "Check every claim of the papers, now, by numbers.",
+        "Check the papers' claims numerically.",
     ),
     "train": LazyCommand(
         "focalibrate.cli.train:train_command",
-        "Train a model by a recipe; go on after an interruption.",
+        "Train a model from a recipe; resume after an interruption.",
     ),
 }
 

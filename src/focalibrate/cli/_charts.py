@@ -13,7 +13,7 @@ def reliability_chart(table: ReliabilityTable, *, width: int = 40) -> list[str]:
         >>> table = ReliabilityTable.of_confidence(
         ...     np.array([0.75, 0.75, 0.75, 0.75]), np.array([1, 1, 0, 0]), n_bins=2)
         >>> print(*reliability_chart(table, width=8), sep="\\n")
-        0.50-1.00 ████  |   said 0.75, right 0.50, 4 examples
+        0.50-1.00 ████  |   confidence 0.75, accuracy 0.50, 4 examples
     """
     lines = []
     for b in range(len(table.count)):
@@ -22,8 +22,10 @@ def reliability_chart(table: ReliabilityTable, *, width: int = 40) -> list[str]:
         said, right = table.confidence[b], table.accuracy[b]
         bar = list("█" * round(right * width) + " " * (width - round(right * width)))
         bar[min(round(said * width), width - 1)] = "|"
+        count = round(float(table.count[b]))
+        word = "example" if count == 1 else "examples"
         lines.append(
             f"{table.edges[b]:.2f}-{table.edges[b + 1]:.2f} {''.join(bar)} "
-            f"said {said:.2f}, right {right:.2f}, {int(table.count[b])} examples"
+            f"confidence {said:.2f}, accuracy {right:.2f}, {count:,} {word}"
         )
     return lines

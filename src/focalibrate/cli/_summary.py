@@ -1,13 +1,16 @@
-"""What `calibrate` and `demo` print: table, diagrams, verdict."""
+"""What commands print besides tables: what was read, diagrams, the verdict, what to do next."""
 
 import shlex
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from rich.console import Console
 
 from focalibrate.cli._charts import reliability_chart
 from focalibrate.cli._tables import comparison_table
+from focalibrate.comparison import RowScores
+from focalibrate.io import Predictions
 from focalibrate.metrics import ReliabilityTable
 from focalibrate.pipeline import CalibrationResult
 
@@ -17,23 +20,57 @@ def command_line() -> str:
     return shlex.join(["focalibrate", *sys.argv[1:]])
 
 
-def show(result: CalibrationResult, out: Path) -> None:
-    """Print the table, the diagrams and the verdict."""
+def say_what_was_read(files: Sequence[Predictions], *, to_stderr: bool = False) -> None:
+    """Print one line per file, and what its reader noticed."""
+    console = Console(highlight=False, stderr=to_stderr)
+    for found in files:
+        kind = "probabilities" if found.kind == "probs" else "logits"
+        line = f"{found.source.name}: {found.n_rows:,} rows × {found.n_classes:,} classes, {kind}"
+        console.print(line, markup=False, soft_wrap=True)
+
+
+def show_diagram(console: Console, title: str, rows: RowScores, *, n_bins: int) -> None:
+    """Print a reliability diagram."""
+    console.print(f"\n{title} (bar: accuracy, |: mean confidence)", markup=False)
+    table = ReliabilityTable.of_confidence(rows.confidence, rows.correct, n_bins=n_bins)
+    for line in reliability_chart(table, width=max(20, min(40, console.width - 58))):
+        console.print(line, style="cyan", no_wrap=True, crop=False, markup=False)
+
+
+def show_result(result: CalibrationResult, out: Path) -> None:
+    """Print the table, the diagrams, the verdict, and what was written."""
     console = Console(highlight=False)
     comparison, choice = result.comparison, result.choice
-    console.print(comparison_table(comparison, choice, width=console.width))
+    console.print(comparison_table(comparison, choice, result.assessment, width=console.width))
     for method, reason in comparison.skipped:
-        console.print(f"skipped {method}: {reason}", style="dim", markup=False)
+        console.print(f"Not fitted: {method}: {reason}", style="yellow", markup=False)
+    for _, reason in choice.excluded:
+        console.print(f"Cannot be chosen: {reason}.", style="yellow", markup=False)
     for row in comparison.rows:
         for note in row.notes:
             console.print(f"{row.label}: {note}", style="dim", markup=False)
-    for title, method in (("before", "identity"), ("after", choice.row.method)):
-        console.print(f"\n{title} (bar: accuracy, |: mean confidence)")
-        probs = comparison.held_out_probs(method, result.judged.logits)
-        table = ReliabilityTable.of(probs, result.judged.labels, n_bins=comparison.n_bins)
-        for line in reliability_chart(table, width=max(20, min(40, console.width - 50))):
-            console.print(line, style="cyan", no_wrap=True, crop=False)
-    console.print(f"\n{result.verdict}.", style="bold", markup=False)
+    n_bins = comparison.n_bins
+    show_diagram(console, "Before", comparison.row("identity").row_scores, n_bins=n_bins)
+    if choice.row.method != "identity":
+        show_diagram(console, f"After {choice.row.label}", choice.row.row_scores, n_bins=n_bins)
+    console.print(f"\n{result.verdict}", style="bold", markup=False)
+    if choice.row.method != "identity":
+        console.print(f"After calibration: {result.assessment_after.summary}.", markup=False)
     console.print(choice.reason, markup=False)
+    if not choice.is_forced:
+        part = "fold" if comparison.folds else "fifth of the test set"
+        console.print(
+            f"Held out: each {part} is scored by the method chosen without it, so that the "
+            "choice does not flatter its own score.",
+            style="dim",
+        )
     written = ", ".join(sorted(p.name for p in out.iterdir()))
-    console.print(f"\nWritten to {out}: {written}", markup=False)
+    console.print(f"\nWritten to {out}: {written}", markup=False, soft_wrap=True)
+
+
+def show_next(commands: Sequence[str]) -> None:
+    """Print commands to go on with."""
+    console = Console(highlight=False)
+    console.print("\nNext:", markup=False)
+    for command in commands:
+        console.print(f"  {command}", markup=False, soft_wrap=True)

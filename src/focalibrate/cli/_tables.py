@@ -1,70 +1,168 @@
-"""Comparisons and metrics as terminal tables."""
+"""Comparisons and scores as terminal tables."""
 
 import math
 
+from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from focalibrate.comparison import Choice, Comparison
-from focalibrate.metrics import BootstrapInterval, MetricName
+from focalibrate.comparison import Choice, Comparison, Score
+from focalibrate.metrics import Assessment, MetricName
+from focalibrate.pipeline import Evaluation, ModelComparison
 
 PERCENT: tuple[MetricName, ...] = (
     "ece", "adaptive_ece", "classwise_ece", "smooth_ece", "mce", "error",
 )  # fmt: skip
 HEADINGS: dict[MetricName, str] = {
     "ece": "ECE %",
-    "adaptive_ece": "AdaECE %",
+    "adaptive_ece": "adaptive ECE %",
     "classwise_ece": "classwise ECE %",
     "smooth_ece": "smooth ECE %",
     "mce": "MCE %",
     "nll": "log loss",
-    "brier": "Brier",
+    "brier": "Brier score",
     "error": "error %",
 }
+CALIBRATION: tuple[MetricName, ...] = (
+    "ece", "adaptive_ece", "classwise_ece", "smooth_ece", "mce",
+)  # fmt: skip
 
 
 def number(name: MetricName, value: float) -> str:
     """Return a metric without its interval."""
+    if math.isnan(value):
+        return "–"
     if not math.isfinite(value):
-        return "∞" if value > 0 else str(value)
+        return "∞" if value > 0 else "-∞"
     return f"{100 * value:.2f}" if name in PERCENT else f"{value:.4f}"
 
 
-def with_interval(name: MetricName, value: BootstrapInterval) -> str:
-    """Return a metric with its interval, as a cell of a table."""
-    if not math.isfinite(value.estimate):
-        return number(name, value.estimate)
-    return "{} [{}, {}]".format(
-        *(number(name, x) for x in (value.estimate, value.low, value.high))
+def interval(name: MetricName, value: Score) -> str:
+    """Return the interval of a score, empty where it has none."""
+    if value.low is None or value.high is None or not math.isfinite(value.estimate):
+        return ""
+    return f"[{number(name, value.low)}, {number(name, value.high)}]"
+
+
+def with_interval(name: MetricName, value: Score) -> str:
+    """Return a score with its interval, as a cell of a table."""
+    return f"{number(name, value.estimate)} {interval(name, value)}".rstrip()
+
+
+def comparison_table(
+    comparison: Comparison, choice: Choice, assessment: Assessment, *, width: int = 80
+) -> Table:
+    """Return one row per method, the chosen one marked; more columns where `width` allows."""
+    where = (
+        f"{comparison.n_folds}-fold cross-validation"
+        if comparison.judged_on == "cross-fit"
+        else "test set"
     )
-
-
-def comparison_table(comparison: Comparison, choice: Choice, *, width: int = 80) -> Table:
-    """Return one row a method, the chosen one marked; more intervals where `width` allows."""
-    where = "by cross-fit" if comparison.judged_on == "cross-fit" else "on the test set"
+    floor = assessment.noise_floor["ece"]
     table = Table(
-        title=f"{comparison.n_judged} examples, {comparison.n_classes} classes, judged {where}",
-        caption=f"95 % bootstrap intervals, {comparison.n_resamples} resamples",
+        title=f"Held-out scores ({where}): {comparison.n_judged:,} examples, "
+        f"{comparison.n_classes:,} classes",
+        caption=f"Log loss: 95 % interval. ECE: noise alone gives about "
+        f"{100 * floor.median:.2f} %, rarely more than {100 * floor.q95:.2f} %. changed: "
+        "predictions that differ from the model's.",
+        box=SIMPLE_HEAD,
     )
-    is_wide = width >= 120
-    table.add_column("method", no_wrap=True)
-    table.add_column(HEADINGS["adaptive_ece"], justify="right", no_wrap=True)
-    if is_wide:
-        table.add_column(HEADINGS["ece"], justify="right", no_wrap=True)
-    for heading in ("log loss" if is_wide else "NLL", "err %", "changed"):
+    is_wide = width >= 110
+    columns: tuple[MetricName, ...] = ("brier", "ece", "adaptive_ece", "error")
+    if not is_wide:
+        columns = ("ece", "error")
+    table.add_column("method")
+    for heading in (HEADINGS["nll"], *(HEADINGS[m] for m in columns), "changed"):
         table.add_column(heading, justify="right", no_wrap=True)
     for row in comparison.rows:
         is_chosen = row.method == choice.row.method
-        cells = [with_interval("adaptive_ece", row.scores["adaptive_ece"])]
-        if is_wide:
-            cells += [with_interval("ece", row.scores["ece"])]
-            cells += [with_interval("nll", row.scores["nll"])]
-        else:
-            cells += [number("nll", row.scores["nll"].estimate)]
         table.add_row(
             f"► {row.label}" if is_chosen else f"  {row.label}",
-            *cells,
-            number("error", row.scores["error"].estimate),
-            str(row.n_predictions_changed),
+            with_interval("nll", row.scores["nll"]) if is_wide else _plus_minus(row.scores["nll"]),
+            *(number(m, row.scores[m].estimate) for m in columns),
+            f"{row.n_predictions_changed:,}",
             style="bold" if is_chosen else "",
+        )
+    return table
+
+
+def _plus_minus(value: Score) -> str:
+    """Return a score with half the width of its interval, where space is short."""
+    text = number("nll", value.estimate)
+    if value.low is None or value.high is None or not math.isfinite(value.estimate):
+        return text
+    return f"{text} ± {number('nll', 0.5 * (value.high - value.low))}"
+
+
+def evaluation_table(found: Evaluation) -> Table:
+    """Return one row per measure: value, interval, and what a calibrated model would show."""
+    table = Table(
+        title=f"{found.name}: {found.calibrator.describe()}",
+        caption=caption_of_brier(found.n_classes),
+        box=SIMPLE_HEAD,
+    )
+    table.add_column("measure", no_wrap=True)
+    table.add_column("value", justify="right", no_wrap=True)
+    table.add_column("95 % interval", justify="right", no_wrap=True)
+    table.add_column("a calibrated model: median, 95 % below", justify="right")
+    assessment = found.assessment
+    for heading, value in (
+        ("confidence − accuracy %", assessment.gap),
+        ("RMS calibration error %", assessment.rms),
+    ):
+        low, high = 100 * value.low, 100 * value.high
+        table.add_row(heading, f"{100 * value.estimate:.2f}", f"[{low:.2f}, {high:.2f}]", "")
+    for name in CALIBRATION:
+        floor = assessment.noise_floor[name]
+        table.add_row(
+            HEADINGS[name],
+            number(name, found.scores[name].estimate),
+            "",
+            f"{number(name, floor.median)}, {number(name, floor.q95)}",
+        )
+    for name in ("nll", "brier", "error"):
+        score = found.scores[name]
+        table.add_row(HEADINGS[name], number(name, score.estimate), interval(name, score), "")
+    return table
+
+
+def caption_of_brier(n_classes: int) -> str:
+    """Say which Brier score it is."""
+    if n_classes == 2:
+        return "Brier score: summed over both classes, twice scikit-learn's brier_score_loss."
+    return "Brier score: summed over classes."
+
+
+def models_table(found: ModelComparison) -> Table:
+    """Return one row per model, and its difference to the best."""
+    table = Table(
+        title=f"{found.best.n_rows:,} examples, {found.best.n_classes:,} classes",
+        caption="95 % intervals. Differences are paired by example; positive: worse than the "
+        f"best. {caption_of_brier(found.best.n_classes)}",
+        box=SIMPLE_HEAD,
+    )
+    table.add_column("model", overflow="fold")
+    for heading in (
+        "log loss",
+        "difference to the best",
+        "Brier",
+        "RMS calib. error %",
+        "error %",
+    ):
+        table.add_column(heading, justify="right", overflow="fold")
+    differences = {d.name: d for d in found.differences}
+    for model in found.models:
+        other = differences.get(model.name)
+        gap = "best" if other is None else with_interval("nll", other.scores["nll"])
+        if other is not None:
+            gap += "\nsignificant" if other.is_clear else "\nno clear difference"
+        rms = model.assessment.rms
+        table.add_row(
+            model.name,
+            number("nll", model.scores["nll"].estimate),
+            gap,
+            number("brier", model.scores["brier"].estimate),
+            f"{100 * rms.estimate:.1f} [{100 * rms.low:.1f}, {100 * rms.high:.1f}]",
+            number("error", model.scores["error"].estimate),
+            style="bold" if other is None else "",
         )
     return table

@@ -1,6 +1,7 @@
 """`focalibrate calibrate`."""
 
 import json
+import shlex
 from pathlib import Path
 from typing import Any, Literal
 
@@ -9,7 +10,7 @@ import click
 from focalibrate._atomic import claim_folder
 from focalibrate.cli._options import judging_options, prediction_options
 from focalibrate.cli._read import read_file, reported, steps
-from focalibrate.cli._summary import command_line, show
+from focalibrate.cli._summary import command_line, say_what_was_read, show_next, show_result
 from focalibrate.comparison import CANDIDATES
 from focalibrate.pipeline import FILES, calibrate_predictions
 
@@ -17,13 +18,20 @@ from focalibrate.pipeline import FILES, calibrate_predictions
 @click.command("calibrate")
 @click.argument("val", type=click.Path(path_type=Path))
 @click.option("--labels", type=click.Path(path_type=Path), help="Labels of a .npy file.")
-@click.option("--test", type=click.Path(path_type=Path), help="File to judge on.")
+@click.option("--test", type=click.Path(path_type=Path), help="File to evaluate on.")
 @click.option("--test-labels", type=click.Path(path_type=Path), help="Labels of a .npy test file.")
 @click.option(
     "--methods",
-    help=f"Comma-separated, of: {', '.join(CANDIDATES)}. Default: all that apply.",
+    help=f"Methods to compare, separated by commas: {', '.join(CANDIDATES)}. Default: all that "
+    "apply. If you name one, that one is written.",
 )
-@click.option("--trained-gamma", type=float, help="Exponent of the focal loss in training.")
+@click.option("--choose", metavar="METHOD", help="Write this method, whatever its score.")
+@click.option("--simple", is_flag=True, help="Choose a single method, never a pool of several.")
+@click.option(
+    "--trained-gamma",
+    type=float,
+    help="Exponent of the focal loss that the model was trained with.",
+)
 @click.option(
     "--criterion",
     type=click.Choice(["adaptive_ece", "ece"]),
@@ -50,6 +58,8 @@ def calibrate_command(
     test: Path | None,
     test_labels: Path | None,
     methods: str | None,
+    choose: str | None,
+    simple: bool,
     trained_gamma: float | None,
     criterion: Literal["adaptive_ece", "ece"],
     bins: int,
@@ -61,13 +71,13 @@ def calibrate_command(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Judge the predictions in VAL, find the best calibrator and write it.
+    """Evaluate the predictions in VAL, find the best calibrator and write it.
 
-    VAL is an .npz with `logits` (or `probs`) and `labels`, a .npy with --labels, a .csv, a
-    .parquet or a .safetensors. Methods are fitted on VAL and judged on --test; without it VAL is
-    cross-fitted, so that no row is judged by what it was fitted on. Writes report.html,
-    calibrator.json and results.json into the folder of -o. Exit status: 0 done, 1 bad file, 2
-    bad options.
+    VAL is a file of logits or probabilities with labels. Methods are fitted on VAL and evaluated
+    on --test; without --test VAL is cross-validated, so that no example is used both to fit and
+    to evaluate. The simplest method within one standard error of the lowest log loss is chosen.
+    Writes report.html, calibrator.json and results.json into the folder of -o. Exit status: 0
+    done, 1 bad file, 2 bad options.
 
     \b
     Example:
@@ -78,12 +88,15 @@ def calibrate_command(
         claim_folder(out, FILES, force=force)
     given = read_file(val, labels_path=labels, **options)
     judged = None if test is None else read_file(test, labels_path=test_labels, **options)
+    say_what_was_read([given] if judged is None else [given, judged], to_stderr=as_json)
     with steps() as bar, reported():
         task = bar.add_task("fitting", total=None)
         result = calibrate_predictions(
             given,
             test=judged,
             methods=None if methods is None else [m.strip() for m in methods.split(",")],
+            choose=choose,
+            simple=simple,
             trained_gamma=trained_gamma,
             criterion=criterion,
             n_bins=bins,
@@ -97,4 +110,13 @@ def calibrate_command(
     if as_json:
         click.echo(json.dumps(result.to_dict(), indent=1, ensure_ascii=False))
     else:
-        show(result, out)
+        show_result(result, out)
+        show_next(
+            [
+                shlex.join(
+                    ["focalibrate", "apply", str(out / "calibrator.json"), str(test or val)]
+                )
+                + f" -o calibrated{(test or val).suffix}",
+                f"open {out / 'report.html'} in a browser",
+            ]
+        )

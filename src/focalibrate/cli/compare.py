@@ -6,114 +6,127 @@ from typing import Any
 
 import click
 import numpy as np
-from numpy.typing import NDArray
 from rich.console import Console
-from rich.table import Table
 
+from focalibrate._atomic import atomic_path
 from focalibrate.calibrate import Calibrator, Identity
 from focalibrate.cli._options import judging_options, prediction_options
-from focalibrate.cli._read import Examples, Job, read_examples, reported, steps
-from focalibrate.cli._tables import HEADINGS, number, with_interval
-from focalibrate.metrics import METRIC_NAMES, Scorecard, scorecard
-from focalibrate.pipeline import interval_record
+from focalibrate.cli._read import read_file, reported, steps
+from focalibrate.cli._summary import command_line, say_what_was_read
+from focalibrate.cli._tables import models_table
+from focalibrate.io import Predictions
+from focalibrate.pipeline import (
+    Evaluation,
+    Examples,
+    compare_models,
+    evaluate_examples,
+    models_page,
+)
+
+UNCALIBRATED = "raw"
+"""The word that stands for no calibrator."""
 
 
 @click.command("compare")
-@click.argument("a", type=click.Path(path_type=Path))
-@click.argument("b", type=click.Path(path_type=Path))
-@click.option("--on", type=click.Path(path_type=Path), help="File that two calibrators share.")
+@click.argument("models", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--on", type=click.Path(path_type=Path), help="Predictions to apply calibrators to.")
 @click.option("--labels", type=click.Path(path_type=Path), help="Labels of .npy files.")
 @judging_options
-@click.option("--json", "as_json", is_flag=True, help="Print the differences as JSON.")
+@click.option("-o", "--out", type=click.Path(path_type=Path), help="Also write a page, HTML.")
+@click.option("--force", is_flag=True, help="Replace the page if it exists.")
+@click.option("--json", "as_json", is_flag=True, help="Print the scores and differences as JSON.")
 @prediction_options
 def compare_command(
-    a: Path,
-    b: Path,
+    models: tuple[Path, ...],
     on: Path | None,
     labels: Path | None,
     bins: int,
     resamples: int,
     seed: int,
+    out: Path | None,
+    force: bool,
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Compare two models, or two calibrators, on the same labels: differences in pairs.
+    """Compare two or more models, or calibrators, on the same examples.
 
-    A and B are two files of predictions for the same examples, in the same order; or, with
-    --on FILE, two calibrators (calibrator.json) or a calibrator and the word `raw`.
+    MODELS are files of predictions for the same examples in the same order; or, with --on FILE,
+    calibrators (calibrator.json) and the word `raw` for the uncalibrated model. Differences in
+    log loss are paired by example and corrected for the number of models.
 
     \b
     Example:
-        focalibrate compare model_a.npz model_b.npz
+        focalibrate compare model_a.npz model_b.npz model_c.npz -o models.html
         focalibrate compare a/calibrator.json raw --on test.npz
     """
-    sides = (
-        _two_files(a, b, labels, options) if on is None else _two_maps(a, b, on, labels, options)
-    )
-    with reported(), steps() as bar:
-        bar.add_task("resampling", total=None)
-        first, second = (
-            scorecard(probs, y, n_bins=bins, n_resamples=resamples, seed=seed)
-            for probs, y in sides
-        )
+    if len(models) < 2:
+        raise click.UsageError("Name at least two models to compare.")
+    names = _distinct([p.name for p in models], [str(p) for p in models])
+    settings: dict[str, Any] = {"n_bins": bins, "n_resamples": resamples, "seed": seed}
+    if on is None:
+        files = [read_file(path, labels_path=labels, **options) for path in models]
+        say_what_was_read(files, to_stderr=as_json)
+        with reported(), steps() as bar:
+            bar.add_task("evaluating", total=None)
+            _check_same_examples(files)
+            found = [
+                evaluate_examples(Examples.of_predictions(file), name=name, **settings)
+                for name, file in zip(names, files, strict=True)
+            ]
+    else:
+        given = read_file(on, labels_path=labels, **options)
+        say_what_was_read([given], to_stderr=as_json)
+        with reported(), steps() as bar:
+            bar.add_task("evaluating", total=None)
+            found = _calibrated(models, names, Examples.of_predictions(given), settings)
+    compared = compare_models(found, n_resamples=resamples, seed=seed)
+    if out is not None:
+        with reported(), atomic_path(out, force=force) as temporary:
+            temporary.write_text(models_page(compared, command=command_line()), encoding="utf-8")
     if as_json:
-        click.echo(json.dumps(_record(first, second), indent=1))
+        click.echo(json.dumps(compared.to_dict(), indent=1, ensure_ascii=False))
         return
-    Console(highlight=False).print(_table(a, b, first, second))
+    console = Console(highlight=False)
+    console.print(models_table(compared))
+    console.print(f"\n{compared.verdict}", style="bold", markup=False)
+    for model in compared.models:
+        console.print(f"{model.name}: {model.assessment.summary}.", markup=False)
+    if out is not None:
+        console.print(f"\nWritten to {out}", markup=False)
 
 
-_Side = tuple[NDArray[Any], NDArray[np.int64]]
+def _distinct(names: list[str], paths: list[str]) -> list[str]:
+    """Return short names where they tell the models apart, else whole paths."""
+    return names if len(set(names)) == len(names) else paths
 
 
-def _two_files(a: Path, b: Path, labels: Path | None, options: dict[str, Any]) -> list[_Side]:
-    first, second = (read_examples(path, labels, **options) for path in (a, b))
-    if first.logits.shape != second.logits.shape:
-        raise Job(
-            f"{a} and {b} must be of the same examples and classes, got shapes "
-            f"{first.logits.shape} and {second.logits.shape}."
+def _calibrated(
+    paths: tuple[Path, ...], names: list[str], given: Examples, settings: dict[str, Any]
+) -> list[Evaluation]:
+    return [
+        evaluate_examples(
+            given,
+            name="uncalibrated" if str(path) == UNCALIBRATED else name,
+            calibrator=Identity() if str(path) == UNCALIBRATED else Calibrator.load(path),
+            **settings,
         )
-    differ = np.flatnonzero(first.labels != second.labels)
-    if len(differ):
-        raise Job(
-            f"{a} and {b} must have the same labels, but {len(differ)} rows differ, first row "
-            f"{differ[0]}. Write both in the same order."
-        )
-    return [(Identity().probs(e.logits), e.labels) for e in (first, second)]
+        for path, name in zip(paths, names, strict=True)
+    ]
 
 
-def _two_maps(
-    a: Path, b: Path, on: Path, labels: Path | None, options: dict[str, Any]
-) -> list[_Side]:
-    given: Examples = read_examples(on, labels, **options)
-    with reported():
-        maps = [Identity() if str(p) == "raw" else Calibrator.load(p) for p in (a, b)]
-        return [(m.probs(given.logits), given.labels) for m in maps]
-
-
-def _record(first: Scorecard, second: Scorecard) -> dict[str, Any]:
-    return {
-        m: {
-            "a": interval_record(first.interval(m)),
-            "b": interval_record(second.interval(m)),
-            "a_less_b": interval_record(first.difference(second, m)),
-        }
-        for m in METRIC_NAMES
-    }
-
-
-def _table(a: Path, b: Path, first: Scorecard, second: Scorecard) -> Table:
-    table = Table(
-        title=f"{len(first.predictions)} examples",
-        caption="A less B, paired; an interval that leaves out 0 tells them apart",
-    )
-    table.add_column("metric")
-    for heading in (f"A: {a.name}", f"B: {b.name}"):
-        table.add_column(heading, justify="right", overflow="fold")
-    for heading in ("A less B", ""):
-        table.add_column(heading, justify="right", no_wrap=True)
-    for m in METRIC_NAMES:
-        gap = first.difference(second, m)
-        word = "A better" if gap.high < 0 else "B better" if gap.low > 0 else "no telling"
-        sides = (number(m, card.estimates[m]) for card in (first, second))
-        table.add_row(HEADINGS[m], *sides, with_interval(m, gap), word)
-    return table
+def _check_same_examples(files: list[Predictions]) -> None:
+    first = files[0]
+    for other in files[1:]:
+        if other.scores.shape != first.scores.shape:
+            raise ValueError(
+                f"{first.source} and {other.source} must have the same examples and classes, got "
+                f"shapes {first.scores.shape} and {other.scores.shape}."
+            )
+        if first.labels is None or other.labels is None:
+            continue
+        differ = np.flatnonzero(first.labels != other.labels)
+        if len(differ):
+            raise ValueError(
+                f"{first.source} and {other.source} must have the same labels, but {len(differ)} "
+                f"rows differ, first row {differ[0]}. Write both in the same order."
+            )

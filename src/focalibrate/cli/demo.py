@@ -14,7 +14,7 @@ from rich.table import Table
 from focalibrate._atomic import claim_folder, finish_folder
 from focalibrate.calibrate import Calibrator, Identity
 from focalibrate.cli._read import reported, steps
-from focalibrate.cli._summary import command_line, show
+from focalibrate.cli._summary import command_line, show_next, show_result
 from focalibrate.datasets.simulated import Problem, Simulated, simulate
 from focalibrate.metrics import adaptive_ece, error_rate, kl_divergence
 from focalibrate.pipeline import FILES, CalibrationResult, calibrate_predictions
@@ -23,9 +23,23 @@ CLASS_NAMES = ("left", "middle", "right")
 
 
 @click.command("demo")
-@click.option("--gamma", default=3.0, show_default=True, type=click.FloatRange(0, min_open=True))
-@click.option("--examples", default=10_000, show_default=True, type=click.IntRange(min=100))
-@click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0))
+@click.option(
+    "--gamma",
+    default=3.0,
+    show_default=True,
+    type=click.FloatRange(0, min_open=True),
+    help="Exponent of the focal loss.",
+)
+@click.option(
+    "--examples",
+    default=10_000,
+    show_default=True,
+    type=click.IntRange(min=100),
+    help="Number of examples in each of the training, validation and test sets.",
+)
+@click.option(
+    "--seed", default=0, show_default=True, type=click.IntRange(min=0), help="Random seed."
+)
 @click.option(
     "-o",
     "--out",
@@ -39,7 +53,7 @@ CLASS_NAMES = ("left", "middle", "right")
 def demo_command(
     gamma: float, examples: int, seed: int, out: Path, force: bool, as_json: bool
 ) -> None:
-    """Train a model with focal loss where the truth is known, and make it honest.
+    """Train a model with focal loss where the truth is known, and calibrate it.
 
     Three overlapping classes on a line, so that the true class probabilities are known. Writes
     the predictions as val.npz and test.npz, then does what `focalibrate calibrate` does with
@@ -77,17 +91,17 @@ def demo_command(
         ]
         click.echo(json.dumps(finite, ensure_ascii=False, indent=1))
         return
-    show(result, out)
+    show_result(result, out)
     console = Console(highlight=False)
     console.print()
     console.print(_table(figures))
-    console.print(
-        f"\nNext:\n"
-        f"  focalibrate evaluate {out}/test.npz\n"
-        f"  focalibrate calibrate {out}/val.npz --test {out}/test.npz -o my-report\n"
-        f"  focalibrate apply {out}/calibrator.json {out}/test.npz -o calibrated.npz\n"
-        f"and open {out}/report.html in a browser.",
-        soft_wrap=True,
+    show_next(
+        [
+            f"focalibrate evaluate {out}/test.npz",
+            f"focalibrate calibrate {out}/val.npz --test {out}/test.npz -o my-report",
+            f"focalibrate apply {out}/calibrator.json {out}/test.npz -o calibrated.npz",
+            f"open {out}/report.html in a browser",
+        ]
     )
 
 
@@ -120,9 +134,9 @@ def against_the_truth(
 
 
 def _table(figures: list[dict[str, str | float]]) -> Table:
-    table = Table(title="Against the true probabilities, on the test examples")
+    table = Table(title="Compared with the true probabilities, on the test examples")
     table.add_column("method")
-    for column in ("error", "KL to the truth", "AdaECE"):
+    for column in ("error", "KL divergence to the truth", "adaptive ECE"):
         table.add_column(column, justify="right")
     for row in figures:
         table.add_row(

@@ -6,21 +6,14 @@ from typing import Any
 
 import click
 from rich.console import Console
-from rich.table import Table
 
-from focalibrate.calibrate import Calibrator, Identity
-from focalibrate.cli._charts import reliability_chart
+from focalibrate.calibrate import Calibrator
 from focalibrate.cli._options import judging_options, prediction_options
-from focalibrate.cli._read import read_examples, reported, steps
-from focalibrate.cli._tables import HEADINGS, with_interval
-from focalibrate.metrics import (
-    METRIC_NAMES,
-    ReliabilityTable,
-    Scorecard,
-    confident_fraction,
-    scorecard,
-)
-from focalibrate.pipeline import file_record, interval_record
+from focalibrate.cli._read import read_file, reported, steps
+from focalibrate.cli._summary import say_what_was_read, show_diagram
+from focalibrate.cli._tables import evaluation_table
+from focalibrate.metrics import ReliabilityTable
+from focalibrate.pipeline import Evaluation, Examples, evaluate_examples, file_record
 
 
 @click.command("evaluate")
@@ -28,7 +21,7 @@ from focalibrate.pipeline import file_record, interval_record
 @click.option("--labels", type=click.Path(path_type=Path), help="Labels of a .npy file.")
 @click.option("--calibrator", type=click.Path(path_type=Path), help="Apply this one first.")
 @judging_options
-@click.option("--json", "as_json", is_flag=True, help="Print the metrics as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print the scores as JSON.")
 @prediction_options
 def evaluate_command(
     file: Path,
@@ -40,54 +33,65 @@ def evaluate_command(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Print how honest the predictions in FILE are; nothing is fitted or written.
+    """Say whether the probabilities in FILE are calibrated, and print their scores.
+
+    Nothing is fitted or written. Calibration errors are shown beside what a calibrated model
+    with the same predictions would show by chance; log loss, Brier score and error have 95 %
+    bootstrap intervals.
 
     \b
     Example:
         focalibrate evaluate test.npz
         focalibrate evaluate test.npz --calibrator report/calibrator.json
     """
-    given = read_examples(file, labels, **options)
+    given = read_file(file, labels_path=labels, **options)
+    say_what_was_read([given], to_stderr=as_json)
     with reported(), steps() as bar:
-        bar.add_task("resampling", total=None)
-        applied: Calibrator = Identity() if calibrator is None else Calibrator.load(calibrator)
-        probs = applied.probs(given.logits)
-        card = scorecard(probs, given.labels, n_bins=bins, n_resamples=resamples, seed=seed)
-    table = ReliabilityTable.of(probs, given.labels, n_bins=bins)
-    sure = confident_fraction(probs, given.labels)
+        bar.add_task("evaluating", total=None)
+        found = evaluate_examples(
+            Examples.of_predictions(given),
+            name=file.name,
+            calibrator=None if calibrator is None else Calibrator.load(calibrator),
+            n_bins=bins,
+            n_resamples=resamples,
+            seed=seed,
+        )
     if as_json:
-        record = {
-            "scores": {m: interval_record(card.interval(m)) for m in METRIC_NAMES},
-            "confidence_gap": card.confidence_gap,
-            "confident": {"threshold": 0.99, "fraction": sure.fraction, "accuracy": sure.accuracy},
-            "bins": {
-                "edges": table.edges.tolist(),
-                "count": table.count.tolist(),
-                "confidence_sum": table.confidence_sum.tolist(),
-                "correct_sum": table.correct_sum.tolist(),
-            },
-            "calibrator": applied.describe(),
-            "file": file_record(given.predictions),
-        }
+        record = found.to_dict() | {"bins": _bins(found, bins), "file": file_record(given)}
         click.echo(json.dumps(record, indent=1, ensure_ascii=False))
         return
     console = Console(highlight=False)
-    console.print(_metrics_table(card, title=f"{file.name}: {applied.describe()}"))
-    console.print("\naccuracy █ where the model said |")
-    for line in reliability_chart(table, width=max(20, min(40, console.width - 50))):
-        console.print(line, style="cyan", no_wrap=True, crop=False)
-    side = "overconfident" if card.confidence_gap > 0 else "underconfident"
-    console.print(
-        f"\n[bold]{side} by {abs(card.confidence_gap) * 100:.1f} points[/]; "
-        f"{sure.fraction:.1%} of the examples have a confidence of 99 % or more"
-        + (f", {sure.accuracy:.1%} of those are right." if sure.fraction else ".")
+    console.print(evaluation_table(found))
+    zeros = found.row_scores.n_zeros
+    if zeros:
+        rows = "1 example has" if zeros == 1 else f"{zeros:,} examples have"
+        console.print(
+            f"The log loss is infinite (∞): {rows} probability 0 at the true class.",
+            style="yellow",
+        )
+    show_diagram(console, "Reliability", found.row_scores, n_bins=bins)
+    console.print(f"\n{_sentence(found)}", style="bold", markup=False)
+
+
+def _sentence(found: Evaluation) -> str:
+    rows = found.row_scores
+    text = found.assessment.summary
+    is_sure = rows.confidence >= 0.99
+    sentence = f"{text[:1].upper()}{text[1:]}. {is_sure.mean():.1%} of the examples have a "
+    sentence += "confidence of at least 99 %"
+    return (
+        f"{sentence}; {rows.correct[is_sure].mean():.1%} of those are right."
+        if is_sure.any()
+        else f"{sentence}."
     )
 
 
-def _metrics_table(card: Scorecard, *, title: str) -> Table:
-    table = Table(title=title)
-    table.add_column("metric")
-    table.add_column("value [95 % interval]", justify="right")
-    for name in METRIC_NAMES:
-        table.add_row(HEADINGS[name], with_interval(name, card.interval(name)))
-    return table
+def _bins(found: Evaluation, n_bins: int) -> dict[str, Any]:
+    rows = found.row_scores
+    table = ReliabilityTable.of_confidence(rows.confidence, rows.correct, n_bins=n_bins)
+    return {
+        "edges": table.edges.tolist(),
+        "count": table.count.tolist(),
+        "confidence_sum": table.confidence_sum.tolist(),
+        "correct_sum": table.correct_sum.tolist(),
+    }

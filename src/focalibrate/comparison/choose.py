@@ -1,14 +1,27 @@
 """The method to deploy, by a rule stated in words."""
 
-import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
+from numpy.typing import NDArray
+
 from focalibrate._check import check_choice
+from focalibrate.comparison.paired import PairedMeans, Score, standard_error, weighted_mean
 from focalibrate.comparison.result import Comparison, MethodResult
+from focalibrate.comparison.row_scores import MEANS
+from focalibrate.metrics import MetricName
 
 ProperScore = Literal["nll", "brier"]
-_WORDS: dict[ProperScore, str] = {"nll": "log loss", "brier": "Brier score"}
+WORDS: dict[ProperScore, str] = {"nll": "log loss", "brier": "Brier score"}
+POOL = "pool"
+"""The method that mixes others: the one that `simple` leaves out."""
+N_SELECTION_FOLDS = 5
+"""Parts of a test set in which the choice is repeated."""
+NORMAL_95 = 1.959963984540054
+
+Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -17,28 +30,52 @@ class Choice:
 
     row: MethodResult
     best: MethodResult
-    """the method of the lowest score; another than `row` where a simpler one is as good"""
+    """the method of the lowest score; another than `row` where a simpler one does as well"""
     equals: tuple[MethodResult, ...]
-    """methods that the data cannot tell from the best"""
+    """methods within one standard error of the best, the best among them"""
+    excluded: tuple[tuple[str, str], ...]
+    """methods that could not be chosen, and why"""
     score: ProperScore
+    held_out: dict[MetricName, Score]
+    """scores of the chosen method, without the optimism of having chosen it on the same rows"""
+    is_forced: bool
+    """whether the method was asked for by name"""
     reason: str
     """in words"""
 
 
-def choose(comparison: Comparison, *, score: ProperScore = "nll") -> Choice:
-    """Return the simplest method that the data cannot tell from the best.
+def choose(
+    comparison: Comparison,
+    *,
+    score: ProperScore = "nll",
+    method: str | None = None,
+    simple: bool = False,
+) -> Choice:
+    """Return the simplest method within one standard error of the best.
 
-    The best is the method of the lowest mean proper score, log loss or Brier: unlike a
-    calibration error, such a score cannot be improved by giving up what the model knows. Methods
-    whose paired difference to the best has an interval that reaches 0 are its equals; of those
-    the simplest is chosen.
+    The best is the method with the lowest mean proper score (log loss or Brier score) on
+    held-out rows: unlike a calibration error, such a score cannot be improved by giving up what
+    the model knows. A method is within one standard error if its mean difference to the best,
+    paired by row, is at most the standard error of that difference. The simplest of those is
+    chosen, unless it is significantly worse than the uncalibrated model. A method that gives
+    probability 0 to a true class has an infinite log loss and is excluded by name; where that is
+    true of every method, the Brier score decides.
+
+    The choice looks at the scores it then reports. So that `Choice.held_out` does not flatter it,
+    the choice is repeated without each fold, and each fold is scored by the method chosen
+    without it.
 
     Args:
         comparison: what `compare` returned.
         score: ``"nll"`` or ``"brier"``.
+        method: take this method, whatever its score.
+        simple: choose a single method, never the pool of several.
 
     Returns:
         `Choice`, with the reason in words.
+
+    Raises:
+        ValueError: where no method could be fitted, so that there is nothing to choose from.
 
     Example:
         >>> import numpy as np
@@ -46,40 +83,151 @@ def choose(comparison: Comparison, *, score: ProperScore = "nll") -> Choice:
         >>> rng = np.random.default_rng(0)
         >>> truth = rng.normal(size=(1000, 4)) * 2
         >>> labels = (truth + rng.gumbel(size=truth.shape)).argmax(axis=1)
-        >>> methods = ["temperature", "focal_temperature_nll"]
+        >>> methods = ["temperature", "vector"]
         >>> choose(compare(3 * truth, labels, methods=methods, n_resamples=100)).row.method
         'temperature'
     """
-    check_choice(score, tuple(_WORDS), name="score")
-    best = min(comparison.rows, key=lambda row: (row.scores[score].estimate, row.complexity))
-    equals = tuple(row for row in comparison.rows if _is_equal(row, best, score))
-    chosen = min(equals, key=lambda row: (row.complexity, row.scores[score].estimate))
-    return Choice(chosen, best, equals, score, _reason(chosen, best, equals, score))
+    check_choice(score, tuple(WORDS), name="score")
+    _check_any_fit(comparison)
+    candidates, excluded, score = _candidates(comparison, score, simple=simple)
+    values = np.stack([_values(row, score) for row in candidates], axis=1)
+    weights = comparison.weights
+    if method is not None:
+        row = comparison.row(method)
+        return Choice(
+            row=row,
+            best=candidates[int(np.argmin(weighted_mean(values, weights)))],
+            equals=(row,),
+            excluded=excluded,
+            score=score,
+            held_out={name: row.scores[name] for name in MEANS},
+            is_forced=True,
+            reason=f"{_capital(row.label)} was asked for.",
+        )
+    picked, best, equals = _pick(candidates, values, weights)
+    chosen = candidates[picked]
+    return Choice(
+        row=chosen,
+        best=candidates[best],
+        equals=tuple(candidates[i] for i in equals),
+        excluded=excluded,
+        score=score,
+        held_out=_held_out(comparison, candidates, values),
+        is_forced=False,
+        reason=_reason(comparison, candidates, picked, best, equals, score),
+    )
 
 
-def _is_equal(row: MethodResult, best: MethodResult, score: ProperScore) -> bool:
-    if row is best:
-        return True
-    if not math.isfinite(row.scores[score].estimate):
-        return False
-    return row.card.difference(best.card, score).low <= 0.0
+def _check_any_fit(comparison: Comparison) -> None:
+    if comparison.skipped and all(row.method == "identity" for row in comparison.rows):
+        reasons = "; ".join(f"{name}: {reason}" for name, reason in comparison.skipped)
+        raise ValueError(
+            f"No calibration method could be fitted, so there is no verdict. {reasons}"
+        )
+
+
+def _candidates(
+    comparison: Comparison, score: ProperScore, *, simple: bool
+) -> tuple[list[MethodResult], tuple[tuple[str, str], ...], ProperScore]:
+    rows = [row for row in comparison.rows if not (simple and row.method == POOL)]
+    if score == "nll" and all(row.row_scores.n_zeros for row in rows):
+        return rows, (), "brier"
+    kept, excluded = [], []
+    for row in rows:
+        zeros = row.row_scores.n_zeros
+        if score == "nll" and zeros:
+            examples = "1 example" if zeros == 1 else f"{zeros} examples"
+            excluded.append(
+                (
+                    row.method,
+                    f"{row.label} gives probability 0 to the true class of {examples}, so its "
+                    "log loss is infinite",
+                )
+            )
+        else:
+            kept.append(row)
+    return kept, tuple(excluded), score
+
+
+def _values(row: MethodResult, score: ProperScore) -> Floats:
+    return row.row_scores.nll if score == "nll" else row.row_scores.brier
+
+
+def _pick(
+    rows: Sequence[MethodResult], values: Floats, weights: Floats | None
+) -> tuple[int, int, list[int]]:
+    """Return the method chosen, the best, and those within one standard error of the best."""
+    means = weighted_mean(values, weights)
+    order = [row.complexity for row in rows]
+    best = min(range(len(rows)), key=lambda i: (means[i], order[i]))
+    gap = values - values[:, [best]]
+    near = weighted_mean(gap, weights) <= standard_error(gap, weights)
+    equals = [i for i in range(len(rows)) if i == best or near[i]]
+    raw = next((i for i, row in enumerate(rows) if row.method == "identity"), None)
+    allowed = equals
+    if raw is not None and raw not in equals:
+        harm = values - values[:, [raw]]
+        noise = NORMAL_95 * standard_error(harm, weights)
+        is_harmless = weighted_mean(harm, weights) <= noise
+        allowed = [i for i in equals if is_harmless[i]] or [best]
+    picked = min(allowed, key=lambda i: (order[i], means[i]))
+    return picked, best, equals
+
+
+def _held_out(
+    comparison: Comparison, rows: Sequence[MethodResult], values: Floats
+) -> dict[MetricName, Score]:
+    """Return scores of the whole procedure: each fold by the method chosen without it."""
+    n = comparison.n_judged
+    folds: Sequence[NDArray[np.intp]] = comparison.folds
+    if not folds:
+        order = np.random.default_rng(comparison.seed).permutation(n)
+        folds = np.array_split(order, min(N_SELECTION_FOLDS, n))
+    means = np.stack([row.row_scores.means() for row in rows])  # [M, N, 3]
+    found = np.empty((n, len(MEANS)))
+    weights = comparison.weights
+    for fold in folds:
+        is_kept = np.ones(n, dtype=bool)
+        is_kept[fold] = False
+        kept = None if weights is None else weights[is_kept]
+        picked = 0 if n < 2 else _pick(rows, values[is_kept], kept)[0]
+        found[fold] = means[picked, fold]
+    paired = PairedMeans.of(
+        found, weights=weights, n_resamples=comparison.n_resamples, seed=comparison.seed
+    )
+    return {name: paired.interval(i).clipped(name) for i, name in enumerate(MEANS)}
 
 
 def _reason(
-    chosen: MethodResult, best: MethodResult, equals: tuple[MethodResult, ...], score: ProperScore
+    comparison: Comparison,
+    rows: Sequence[MethodResult],
+    picked: int,
+    best: int,
+    equals: Sequence[int],
+    score: ProperScore,
 ) -> str:
-    word = _WORDS[score]
-    interval = best.scores[score]
-    lowest = (
-        f"{best.label} has the lowest {word}, {interval.estimate:.4f} "
-        f"[{interval.low:.4f}, {interval.high:.4f}]"
-    )
-    others = [row.label for row in equals if row is not best]
-    if not others:
-        return f"{lowest}, and the data tell every other method from it."
-    if chosen is best:
-        return f"{lowest}. As good within the interval, but not simpler: {', '.join(others)}."
-    return (
-        f"{lowest}, but the data cannot tell it from {chosen.label} "
-        f"({chosen.scores[score].estimate:.4f}), the simplest of its equals."
-    )
+    word = WORDS[score]
+    chosen, lowest = rows[picked], rows[best]
+    how = "cross-validated" if comparison.judged_on == "cross-fit" else "test"
+    text = f"{_capital(lowest.label)} has the lowest {how} {word}"
+    text += f", {lowest.scores[score].estimate:.4f}"
+    if score == "brier" and all(row.row_scores.n_zeros for row in rows):
+        text = (
+            "Every method gives probability 0 to some true class, which makes the log loss "
+            f"infinite, so the Brier score decides. {text}"
+        )
+    if picked != best:
+        return (
+            f"{text}. {_capital(chosen.label)} ({chosen.scores[score].estimate:.4f}) is simpler "
+            "and within one standard error of it."
+        )
+    others = [rows[i].label for i in equals if i != best]
+    if others:
+        return f"{text}. Within one standard error of it but more complex: {', '.join(others)}."
+    if len(rows) == 1:
+        return f"{text}; no other method could be compared."
+    return f"{text}, more than one standard error below every other method."
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]

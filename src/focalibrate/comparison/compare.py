@@ -1,7 +1,7 @@
-"""Calibration methods side by side, none judged on rows that it was fitted on."""
+"""Calibration methods side by side, evaluated on rows that none was fitted on."""
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -15,8 +15,10 @@ from focalibrate.calibrate._grid import Part
 from focalibrate.calibrate._input import read_logits
 from focalibrate.calibrate._settings import CalibrationWarning
 from focalibrate.calibrate.methods import fit_parts
+from focalibrate.comparison.paired import PairedMeans, Score
 from focalibrate.comparison.result import Comparison, MethodResult
-from focalibrate.metrics import METRIC_NAMES, Scorecard, scorecard
+from focalibrate.comparison.row_scores import BLOCK_ENTRIES, MEANS, RowScores, score_rows
+from focalibrate.metrics import MetricName
 
 
 @dataclass(frozen=True)
@@ -73,28 +75,32 @@ def compare(
     seed: int = 0,
     progress: Callable[[str], None] | None = None,
 ) -> Comparison:
-    """Fit every method on validation rows and judge it on others, with intervals.
+    """Fit every method on validation rows and evaluate it on held-out ones.
 
     Args:
         val_logits: real array ``[N, K]``, any library.
         val_labels: class indices ``[N]``.
-        test_logits: rows to judge on. Without them the validation rows are cross-fitted: each
-            of `n_folds` parts is judged by calibrators fitted on the others, so that no row is
-            judged by what it was fitted on.
+        test_logits: rows to evaluate on. Without them the validation rows are cross-validated:
+            each of `n_folds` parts is evaluated by calibrators fitted on the others, so that no
+            example is used both to fit and to evaluate.
         test_labels: class indices of `test_logits`.
         methods: names of `CANDIDATES`. Default: all of them that can be fitted; those that need
             the training exponent only where `trained_gamma` is given.
         trained_gamma: exponent of the focal loss the model was trained with.
         criterion: which error the methods marked (ECE) minimise.
         n_bins: bins of the binned metrics and of that criterion.
-        n_folds: parts of the cross-fit.
-        n_resamples: bootstrap resamples behind every interval.
-        seed: of the folds and the resamples.
-        progress: called with the label of each method as it is taken up.
+        n_folds: folds of the cross-validation.
+        n_resamples: bootstrap resamples behind the intervals of log loss, Brier score and error.
+        seed: random seed of the folds and the resamples.
+        progress: called with the label of each method as its fit begins.
 
     Returns:
-        `Comparison`, one row a method. Each calibrator is the one fitted on all validation rows,
-        to deploy.
+        `Comparison`, one row per method. Each calibrator is the one fitted on all validation
+        rows, to deploy.
+
+    Numerics:
+        Probabilities are computed in blocks and reduced to a few numbers per row, so that memory
+        stays small for many classes.
 
     Example:
         >>> rng = np.random.default_rng(0)
@@ -114,7 +120,8 @@ def compare(
     val = _rows(val_logits, val_labels, "val")
     if (test_logits is None) != (test_labels is None):
         raise ValueError(
-            "`test_logits` and `test_labels` must be given together. Leave both out to cross-fit."
+            "`test_logits` and `test_labels` must be given together. Leave both out to "
+            "cross-validate."
         )
     test = None if test_logits is None else _rows(test_logits, test_labels, "test")
     if test is not None and test[0].shape[1] != val[0].shape[1]:
@@ -135,12 +142,12 @@ def compare(
                 raise
             skipped.append((name, str(error)))
             continue
-        probs = fitted.probs(val[0], folds) if test is None else fitted.whole.probs(test[0])
-        labels = val[1] if test is None else test[1]
-        card = scorecard(probs, labels, n_bins=n_bins, n_resamples=n_resamples, seed=seed)
-        judged.append((name, fitted, card))
+        rows = val if test is None else test
+        judged.append(
+            (name, fitted, score_rows(fitted.parts(rows[0], folds), rows[1], n_bins=n_bins))
+        )
     return Comparison(
-        rows=_compared(judged),
+        rows=_results(judged, None, n_resamples=n_resamples, seed=seed),
         skipped=tuple(skipped),
         judged_on="cross-fit" if test is None else "test",
         criterion=criterion,
@@ -183,10 +190,11 @@ def _rows(logits: Array, labels: Array | None, which: str) -> _Rows:
 def _folds(n: int, n_folds: int, seed: int) -> tuple[NDArray[np.intp], ...]:
     if n < n_folds:
         raise ValueError(
-            f"`val_logits` must have at least {n_folds} rows to cross-fit, got {n}. Pass a test "
-            "set, or fewer `n_folds`."
+            f"`val_logits` must have at least {n_folds} rows to cross-validate, got {n}. Pass "
+            "a test set, or fewer `n_folds`."
         )
-    return tuple(np.array_split(np.random.default_rng(seed).permutation(n), n_folds))
+    order = np.random.default_rng(seed).permutation(n)
+    return tuple(np.sort(part) for part in np.array_split(order, n_folds))
 
 
 @dataclass(frozen=True)
@@ -215,12 +223,20 @@ class _Fitted:
     notes: tuple[str, ...]
     """what the fit on all rows warned of"""
 
-    def probs(self, logits: NDArray[Any], folds: Sequence[NDArray[np.intp]]) -> NDArray[Any]:
-        """Return the held-out probabilities of every row."""
-        probs = np.empty(logits.shape, dtype=np.result_type(logits.dtype, np.float32))
+    def parts(
+        self, logits: NDArray[Any], folds: Sequence[NDArray[np.intp]]
+    ) -> Iterator[tuple[Any, NDArray[Any]]]:
+        """Yield held-out log-probabilities of some rows at a time, and which rows those are."""
+        n, k = logits.shape
+        step = max(1, BLOCK_ENTRIES // k)
+        if not folds:
+            for start in range(0, n, step):
+                block = slice(start, start + step)
+                yield block, self.whole.log_probs(logits[block])
         for fold, calibrator in zip(folds, self.without_fold, strict=True):
-            probs[fold] = calibrator.probs(logits[fold])
-        return probs
+            for start in range(0, len(fold), step):
+                block_rows = fold[start : start + step]
+                yield block_rows, calibrator.log_probs(logits[block_rows])
 
 
 def _fit(name: str, rows: _Rows, folds: Sequence[NDArray[np.intp]], shared: _Shared) -> _Fitted:
@@ -234,9 +250,22 @@ def _fit(name: str, rows: _Rows, folds: Sequence[NDArray[np.intp]], shared: _Sha
     return _Fitted(whole, tuple(others), tuple(str(w.message) for w in caught))
 
 
-def _compared(judged: list[tuple[str, _Fitted, Scorecard]]) -> tuple[MethodResult, ...]:
-    cards = {name: card for name, _, card in judged}
-    raw, temperature = cards["identity"], cards.get("temperature")
+def _results(
+    judged: Sequence[tuple[str, _Fitted, RowScores]],
+    weights: NDArray[np.float64] | None,
+    *,
+    n_resamples: int,
+    seed: int,
+) -> tuple[MethodResult, ...]:
+    values = np.concatenate([scores.means() for _, _, scores in judged], axis=1)
+    paired = PairedMeans.of(values, weights=weights, n_resamples=n_resamples, seed=seed)
+    place = {name: len(MEANS) * i for i, (name, _, _) in enumerate(judged)}
+    raw = judged[0][2]
+
+    def differences(name: str, other: str) -> dict[MetricName, Score]:
+        a, b = place[name], place[other]
+        return {m: paired.difference(a + i, b + i) for i, m in enumerate(MEANS)}
+
     return tuple(
         MethodResult(
             method=name,
@@ -244,14 +273,13 @@ def _compared(judged: list[tuple[str, _Fitted, Scorecard]]) -> tuple[MethodResul
             complexity=CANDIDATES[name].complexity,
             calibrator=fitted.whole,
             fold_calibrators=fitted.without_fold,
-            scores={m: card.interval(m) for m in METRIC_NAMES},
-            to_raw={m: card.difference(raw, m) for m in METRIC_NAMES},
-            to_temperature=None
-            if temperature is None
-            else {m: card.difference(temperature, m) for m in METRIC_NAMES},
-            n_predictions_changed=int((card.predictions != raw.predictions).sum()),
-            card=card,
+            scores={m: Score(v) for m, v in scores.calibration.items()}
+            | {m: paired.interval(place[name] + i).clipped(m) for i, m in enumerate(MEANS)},
+            to_raw=differences(name, "identity"),
+            to_temperature=differences(name, "temperature") if "temperature" in place else None,
+            n_predictions_changed=int((scores.predictions != raw.predictions).sum()),
+            row_scores=scores,
             notes=fitted.notes,
         )
-        for name, fitted, card in judged
+        for name, fitted, scores in judged
     )

@@ -8,25 +8,29 @@ import numpy as np
 from numpy.typing import NDArray
 
 from focalibrate.calibrate import Calibrator
-from focalibrate.metrics import BootstrapInterval, MetricName, Scorecard
+from focalibrate.comparison.paired import Score
+from focalibrate.comparison.row_scores import RowScores
+from focalibrate.metrics import MetricName
 
 
 @dataclass(frozen=True, eq=False)
 class MethodResult:
-    """One method: its calibrator, fitted on all validation rows, and how it does elsewhere."""
+    """One method: its calibrator, fitted on all rows, and its scores on held-out rows."""
 
     method: str
     label: str
     complexity: int
     calibrator: Calibrator
-    scores: dict[MetricName, BootstrapInterval]
-    to_raw: dict[MetricName, BootstrapInterval]
-    """paired difference to the uncalibrated model; negative is better"""
-    to_temperature: dict[MetricName, BootstrapInterval] | None
-    """paired difference to temperature scaling by log loss, where that was compared"""
+    """fitted on all validation rows, to deploy"""
+    scores: dict[MetricName, Score]
+    """log loss, Brier score and error with 95 % intervals; calibration errors without"""
+    to_raw: dict[MetricName, Score]
+    """difference to the uncalibrated model, paired by row; negative is better"""
+    to_temperature: dict[MetricName, Score] | None
+    """the same to temperature scaling by log loss, where that was compared"""
     n_predictions_changed: int
-    card: Scorecard
-    """all metrics of all resamples; the same rows for every method"""
+    row_scores: RowScores
+    """per row, on held-out rows"""
     fold_calibrators: tuple[Calibrator, ...] = ()
     """one per fold, fitted on the other folds; empty where there is a test set"""
     notes: tuple[str, ...] = ()
@@ -52,6 +56,8 @@ class Comparison:
     seed: int
     folds: tuple[NDArray[np.intp], ...] = ()
     """the rows that each fold holds out; empty where there is a test set"""
+    weights: NDArray[np.float64] | None = None
+    """of the rows evaluated ``[N]``"""
 
     @property
     def n_folds(self) -> int:

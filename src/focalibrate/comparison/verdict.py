@@ -1,12 +1,19 @@
 """What a comparison says, in plain words."""
 
-from focalibrate.comparison.choose import Choice
+from focalibrate.comparison.choose import WORDS, Choice
+from focalibrate.comparison.paired import Score, standard_error, weighted_mean
 from focalibrate.comparison.result import Comparison
-from focalibrate.metrics import BootstrapInterval
+from focalibrate.metrics import Assessment
 
 
-def verdict(comparison: Comparison, choice: Choice) -> str:
-    """Return one sentence: how the model errs, what cures it, how well, at what price.
+def verdict(comparison: Comparison, choice: Choice, assessment: Assessment | None = None) -> str:
+    """Return in one or two sentences what is wrong, what to do about it, and what that gains.
+
+    Args:
+        comparison: what `compare` returned.
+        choice: what `choose` returned.
+        assessment: `focalibrate.metrics.assess` of the uncalibrated rows. Default: only the
+            direction is stated.
 
     Example:
         >>> import numpy as np
@@ -16,37 +23,66 @@ def verdict(comparison: Comparison, choice: Choice) -> str:
         >>> labels = (truth + rng.gumbel(size=truth.shape)).argmax(axis=1)
         >>> found = compare(3 * truth, labels, methods=["temperature"], n_resamples=100)
         >>> print(verdict(found, choose(found)))  # doctest: +ELLIPSIS
-        overconfident by 19.9 points; temperature scaling, T=2.9... predictions unchanged
+        Overconfident by 19.9 points. Temperature scaling, T=2.9... predictions unchanged.
     """
-    raw, chosen = comparison.row("identity"), choice.row
-    gap = raw.card.confidence_gap
+    opening = _direction(comparison) if assessment is None else assessment.summary
+    opening = opening[:1].upper() + opening[1:]
+    if choice.row.method == "identity":
+        return f"{opening}. {_keep(choice, assessment)}"
+    return f"{opening}. {_cure(comparison, choice)}"
+
+
+def _direction(comparison: Comparison) -> str:
+    rows = comparison.row("identity").row_scores
+    residual = rows.confidence - rows.correct
+    gap = float(weighted_mean(residual, comparison.weights))
+    noise = 1.96 * float(standard_error(residual, comparison.weights))
+    if abs(gap) <= noise:
+        return "confidence and accuracy agree on average"
     side = "overconfident" if gap > 0 else "underconfident"
-    opening = f"{side} by {abs(gap) * 100:.1f} points"
-    before = raw.scores["adaptive_ece"]
-    if chosen.method == "identity":
+    return f"{side} by {abs(gap) * 100:.1f} points"
+
+
+def _keep(choice: Choice, assessment: Assessment | None) -> str:
+    if choice.is_forced:
+        return "The model is left uncalibrated, as asked."
+    word = WORDS[choice.score]
+    if assessment is not None and assessment.verdict == "miscalibrated":
         return (
-            f"{opening}; AdaECE {percent(before)}; no method makes the probabilities "
-            "provably better: keep the model as it is"
+            f"No method compared lowers the {word} by more than noise, so the model is left as "
+            "it is; more rows may show which method helps."
         )
-    after = chosen.scores["adaptive_ece"]
-    n = chosen.n_predictions_changed
+    return f"No method compared lowers the {word} by more than noise: keep the model as it is."
+
+
+def _cure(comparison: Comparison, choice: Choice) -> str:
+    score = choice.score
+    word = WORDS[score]
+    before = comparison.row("identity").scores[score]
+    after = choice.held_out[score]
+    cure = choice.row.calibrator.describe().replace(": ", ", ", 1).replace("gamma=", "γ=")
+    cure = cure[:1].upper() + cure[1:]
+    n = choice.row.n_predictions_changed
     price = (
-        "predictions unchanged" if n == 0 else f"{n} of {comparison.n_judged} predictions change"
+        "predictions unchanged"
+        if n == 0
+        else f"{n:,} of {comparison.n_judged:,} predictions change"
     )
-    turn = "brings" if after.estimate < before.estimate else "takes"
-    cure = chosen.calibrator.describe().replace(": ", ", ", 1).replace("gamma=", "γ=")
+    if before.estimate == float("inf"):
+        return f"{cure}, brings the {word} from infinity to {_interval(after)}, held out; {price}."
+    gain = choice.row.to_raw[score]
+    is_clear = gain.high is not None and gain.high < 0
+    is_worse = gain.low is not None and gain.low > 0
+    verb = "raises" if after.estimate > before.estimate else "lowers"
+    doubt = "" if is_clear or is_worse else " (a difference within noise)"
+    advice = " It was asked for, but does harm." if is_worse and choice.is_forced else ""
     return (
-        f"{opening}; {cure}, {turn} AdaECE from "
-        f"{before.estimate * 100:.1f} % to {percent(after)}; {price}"
+        f"{cure}, {verb} the {word} from {before.estimate:.4f} to {_interval(after)}, "
+        f"held out{doubt}; {price}.{advice}"
     )
 
 
-def percent(value: BootstrapInterval, digits: int = 1) -> str:
-    """Return a fraction with its interval, in percent.
-
-    Example:
-        >>> percent(BootstrapInterval(0.009, 0.006, 0.014, 0.95, 500))
-        '0.9 % [0.6, 1.4]'
-    """
-    low, high = value.low * 100, value.high * 100
-    return f"{value.estimate * 100:.{digits}f} % [{low:.{digits}f}, {high:.{digits}f}]"
+def _interval(value: Score) -> str:
+    if value.low is None or value.high is None:
+        return f"{value.estimate:.4f}"
+    return f"{value.estimate:.4f} [{value.low:.4f}, {value.high:.4f}]"

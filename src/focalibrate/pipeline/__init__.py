@@ -1,16 +1,30 @@
 """The main job: from predictions with labels to a calibrator, a verdict and a report."""
 
+from focalibrate.pipeline.evaluation import (
+    Difference,
+    Evaluation,
+    ModelComparison,
+    compare_models,
+    evaluate_examples,
+)
 from focalibrate.pipeline.examples import Examples
 from focalibrate.pipeline.job import calibrate_predictions
-from focalibrate.pipeline.record import comparison_record, file_record, interval_record
+from focalibrate.pipeline.models_page import models_page
+from focalibrate.pipeline.record import comparison_record, file_record, score_record
 from focalibrate.pipeline.result import FILES, CalibrationResult
 
 __all__ = [
     "FILES",
     "CalibrationResult",
+    "Difference",
+    "Evaluation",
     "Examples",
+    "ModelComparison",
     "calibrate_predictions",
+    "compare_models",
     "comparison_record",
+    "evaluate_examples",
     "file_record",
-    "interval_record",
+    "models_page",
+    "score_record",
 ]

@@ -1,10 +1,15 @@
 """A result as a small table, for notebooks."""
 
+import math
 from html import escape
+from typing import TYPE_CHECKING
 
-from focalibrate.comparison import Choice, Comparison
+from focalibrate.metrics import MetricName
 
-COLUMNS = (
+if TYPE_CHECKING:
+    from focalibrate.pipeline.result import CalibrationResult
+
+COLUMNS: tuple[tuple[str, MetricName, str], ...] = (
     ("log loss", "nll", "{:.4f}"),
     ("Brier score", "brier", "{:.4f}"),
     ("ECE", "ece", "{:.2%}"),
@@ -12,20 +17,20 @@ COLUMNS = (
 )
 
 
-def result_html(verdict: str, choice: Choice, comparison: Comparison) -> str:
+def result_html(result: "CalibrationResult") -> str:
     """Return the verdict and one row per method, the chosen one in bold."""
     head = "".join(f"<th>{heading}</th>" for heading, _, _ in COLUMNS)
     rows = []
-    for row in comparison.rows:
+    for row in result.comparison.rows:
+        values = ((row.scores[name].estimate, text) for _, name, text in COLUMNS)
         cells = "".join(
-            f"<td>{text.format(row.scores[name].estimate)}</td>"  # type: ignore[index]
-            for _, name, text in COLUMNS
+            f"<td>{text.format(v) if math.isfinite(v) else '∞'}</td>" for v, text in values
         )
         label = escape(row.label)
-        is_chosen = row.method == choice.row.method
+        is_chosen = row.method == result.choice.row.method
         rows.append(f"<tr><th>{f'<b>► {label}</b>' if is_chosen else label}</th>{cells}</tr>")
     return (
-        f"<p><b>{escape(verdict)}</b></p><p>{escape(choice.reason)}</p>"
+        f"<p><b>{escape(result.verdict)}</b></p><p>{escape(result.choice.reason)}</p>"
         f"<table><thead><tr><th>method</th>{head}</tr></thead>"
         f"<tbody>{''.join(rows)}</tbody></table>"
     )

@@ -6,7 +6,9 @@ from typing import Literal
 
 from focalibrate import __version__
 from focalibrate._array import Array
-from focalibrate.comparison import choose, compare, verdict
+from focalibrate.comparison import choose as choose_method
+from focalibrate.comparison import compare, verdict
+from focalibrate.metrics import assess
 from focalibrate.pipeline.examples import Examples, Source, read_source
 from focalibrate.pipeline.result import CalibrationResult
 from focalibrate.report import Provenance, SourceFile
@@ -24,6 +26,8 @@ def calibrate_predictions(
     test: Source | tuple[Array, Array] | None = None,
     class_names: Sequence[str] | None = None,
     methods: Sequence[str] | None = None,
+    choose: str | None = None,
+    simple: bool = False,
     trained_gamma: float | None = None,
     criterion: Literal["adaptive_ece", "ece"] = "adaptive_ece",
     n_bins: int = 15,
@@ -48,7 +52,11 @@ def calibrate_predictions(
             of the same kind as those given. Default: five-fold cross-validation, so that no
             example is used both to fit and to evaluate.
         class_names: one per class, in the order of the columns. Default: those of the file.
-        methods: names of methods to compare. Default: all that apply.
+        methods: names of methods to compare. Default: all that apply. Where one is named, that
+            one is chosen.
+        choose: the method to take, whatever its score. Default: the simplest within one standard
+            error of the best, see `focalibrate.comparison.choose`.
+        simple: choose a single method, never the pool of several.
         trained_gamma: exponent of the focal loss that the model was trained with.
         criterion: what the methods marked (ECE) minimise.
         n_bins: bins of the binned errors.
@@ -59,8 +67,8 @@ def calibrate_predictions(
         command: how the job was started, shown on the page.
 
     Returns:
-        `CalibrationResult`: `comparison`, `choice`, `verdict`, `calibrator`, `provenance`, and
-        `save(folder)`, which writes what ``focalibrate calibrate`` writes.
+        `CalibrationResult`: `comparison`, `choice`, `verdict`, `assessment`, `calibrator`,
+        `provenance`, and `save(folder)`, which writes what ``focalibrate calibrate`` writes.
 
     Example:
         >>> import numpy as np
@@ -76,12 +84,13 @@ def calibrate_predictions(
     """
     fitted = _fitted(source, logits, probs, labels)
     judged = None if test is None else _test(test, is_probs=probs is not None)
+    wanted = methods if methods is None or choose is None else [*methods, choose]
     comparison = compare(
         fitted.logits,
         fitted.labels,
         None if judged is None else judged.logits,
         None if judged is None else judged.labels,
-        methods=methods,
+        methods=wanted,
         trained_gamma=trained_gamma,
         criterion=criterion,
         n_bins=n_bins,
@@ -90,12 +99,19 @@ def calibrate_predictions(
         seed=seed,
         progress=progress,
     )
-    choice = choose(comparison)
+    choice = choose_method(comparison, method=_asked_for(choose, methods), simple=simple)
+    evaluated = fitted if judged is None else judged
+    before, after = (
+        assess(comparison.held_out_probs(method, evaluated.logits), evaluated.labels, seed=seed)
+        for method in ("identity", choice.row.method)
+    )
     names = fitted.class_names if class_names is None else tuple(str(n) for n in class_names)
     return CalibrationResult(
         comparison=comparison,
         choice=choice,
-        verdict=verdict(comparison, choice),
+        verdict=verdict(comparison, choice, before),
+        assessment=before,
+        assessment_after=after,
         calibrator=choice.row.calibrator,
         provenance=Provenance(
             command=command,
@@ -106,8 +122,16 @@ def calibrate_predictions(
         ),
         class_names=names,
         fitted=fitted,
-        judged=fitted if judged is None else judged,
+        judged=evaluated,
     )
+
+
+def _asked_for(choose: str | None, methods: Sequence[str] | None) -> str | None:
+    """Return the method to take whatever its score: the one named, or the only one."""
+    if choose is not None:
+        return choose
+    others = [] if methods is None else [m for m in dict.fromkeys(methods) if m != "identity"]
+    return others[0] if len(others) == 1 else None
 
 
 def _fitted(

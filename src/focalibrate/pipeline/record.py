@@ -3,9 +3,8 @@
 import math
 from typing import Any
 
-from focalibrate.comparison import Choice, Comparison, MethodResult
+from focalibrate.comparison import Choice, Comparison, MethodResult, Score
 from focalibrate.io import Predictions
-from focalibrate.metrics import BootstrapInterval
 
 
 def comparison_record(comparison: Comparison) -> dict[str, Any]:
@@ -30,12 +29,11 @@ def _method(row: MethodResult) -> dict[str, Any]:
         "label": row.label,
         "calibrator": row.calibrator.describe(),
         "predictions_changed": row.n_predictions_changed,
-        "confidence_gap": row.card.confidence_gap,
-        "scores": {m: interval_record(v) for m, v in row.scores.items()},
-        "difference_to_uncalibrated": {m: interval_record(v) for m, v in row.to_raw.items()},
+        "scores": {m: score_record(v) for m, v in row.scores.items()},
+        "difference_to_uncalibrated": {m: score_record(v) for m, v in row.to_raw.items()},
         "difference_to_temperature": None
         if to_temperature is None
-        else {m: interval_record(v) for m, v in to_temperature.items()},
+        else {m: score_record(v) for m, v in to_temperature.items()},
         "notes": list(row.notes),
     }
 
@@ -50,13 +48,20 @@ def method_row(row: MethodResult, choice: Choice) -> dict[str, Any]:
         "predictions_changed": row.n_predictions_changed,
     }
     for name, value in row.scores.items():
-        cells |= {name: value.estimate, f"{name}_low": value.low, f"{name}_high": value.high}
+        cells[name] = value.estimate
+        if value.low is not None:
+            cells |= {f"{name}_low": value.low, f"{name}_high": value.high}
     return cells
 
 
-def interval_record(value: BootstrapInterval) -> dict[str, float | None]:
-    """Return an interval; JSON knows no infinity, so that an infinite number is null."""
-    numbers = {"estimate": value.estimate, "low": value.low, "high": value.high}
+def score_record(value: Score) -> dict[str, float | None]:
+    """Return a score, with its interval where it has one.
+
+    JSON knows no infinity, so that an infinite number is null.
+    """
+    numbers = {"estimate": value.estimate}
+    if value.low is not None and value.high is not None:
+        numbers |= {"low": value.low, "high": value.high}
     return {k: v if math.isfinite(v) else None for k, v in numbers.items()}
 
 

@@ -10,9 +10,10 @@ from typing import Any
 from focalibrate._atomic import claim_folder, finish_folder
 from focalibrate.calibrate import Calibrator
 from focalibrate.comparison import Choice, Comparison
+from focalibrate.metrics import Assessment
 from focalibrate.pipeline._notebook import result_html
 from focalibrate.pipeline.examples import Examples
-from focalibrate.pipeline.record import comparison_record, file_record, method_row
+from focalibrate.pipeline.record import comparison_record, file_record, method_row, score_record
 from focalibrate.report import (
     PageData,
     Provenance,
@@ -32,7 +33,11 @@ class CalibrationResult:
     comparison: Comparison
     choice: Choice
     verdict: str
-    """one sentence"""
+    """what is wrong, what to do and what it gains, in one or two sentences"""
+    assessment: Assessment
+    """is the uncalibrated model miscalibrated, by how much, or is it noise?"""
+    assessment_after: Assessment
+    """the same of the chosen method, on held-out examples"""
     calibrator: Calibrator
     """the chosen one, fitted on all examples, to deploy"""
     provenance: Provenance
@@ -50,6 +55,10 @@ class CalibrationResult:
             "verdict": self.verdict,
             "reason": self.choice.reason,
             "chosen": self.choice.row.method,
+            "held_out": {m: score_record(v) for m, v in self.choice.held_out.items()},
+            "excluded": [{"method": m, "reason": r} for m, r in self.choice.excluded],
+            "assessment": self.assessment.to_dict(),
+            "assessment_after": self.assessment_after.to_dict(),
             "calibrator": self.calibrator.to_dict(),
             "comparison": comparison_record(self.comparison),
             "made_with": asdict(self.provenance) | {"files": files},
@@ -118,4 +127,4 @@ class CalibrationResult:
             write_report(made / "report.html", self.page_data(show_gamma_map=show_gamma_map))
 
     def _repr_html_(self) -> str:
-        return result_html(self.verdict, self.choice, self.comparison)
+        return result_html(self)

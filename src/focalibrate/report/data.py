@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from focalibrate._array import Array
 from focalibrate.calibrate._input import read_logits
 from focalibrate.calibrate.parametric import Identity
-from focalibrate.comparison import Choice, Comparison, MethodResult, verdict
+from focalibrate.comparison import Choice, Comparison, MethodResult, Score, verdict
 from focalibrate.metrics import ClasswiseTable
 from focalibrate.report._classes import class_entries
 from focalibrate.report._diagrams import BIN_COUNTS, diagrams
@@ -228,11 +228,17 @@ def _method(row: MethodResult) -> dict[str, Any]:
         "describe": calibrator.describe(),
         "gamma": gamma if temperature is not None else None,
         "temperature": temperature if gamma is not None else None,
-        "scores": {m: shorts((i.estimate, i.low, i.high)) for m, i in row.scores.items()},
-        "to_raw": {m: shorts((i.estimate, i.low, i.high)) for m, i in row.to_raw.items()},
+        "scores": {m: _score(i) for m, i in row.scores.items()},
+        "to_raw": {m: _score(i) for m, i in row.to_raw.items()},
         "changed": row.n_predictions_changed,
         "notes": list(row.notes),
     }
+
+
+def _score(value: Score) -> list[float | None]:
+    low = value.estimate if value.low is None else value.low
+    high = value.estimate if value.high is None else value.high
+    return shorts((value.estimate, low, high))
 
 
 def _class_table(judged: _Judged, labels: NDArray[np.intp], k: int) -> dict[str, Any]:

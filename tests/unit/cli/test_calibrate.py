@@ -7,10 +7,11 @@ import pytest
 from focalibrate.calibrate import Calibrator, fit_temperature
 
 QUICK = ("--methods", "temperature", "--resamples", "20")
+FAST = ("--methods", "temperature,vector", "--resamples", "20")
 
 
 def test_the_main_job(cli, val, examples, tmp_path):
-    done = cli("calibrate", "val.npz", "--resamples", "20", "-o", "out")
+    done = cli("calibrate", "val.npz", *FAST, "-o", "out")
     assert sorted(p.name for p in (tmp_path / "out").iterdir()) == [
         "calibrator.json",
         "report.html",
@@ -19,9 +20,13 @@ def test_the_main_job(cli, val, examples, tmp_path):
     assert sorted(p.name for p in tmp_path.iterdir()) == ["out", "val.npz"]
     record = json.loads((tmp_path / "out/results.json").read_text())
     assert record["comparison"]["judged_on"] == "cross-fit"
-    assert "judged by cross-fit" in done.stdout
+    assert "Held-out scores (5-fold cross-validation): 400 examples, 3 classes" in done.stdout
+    assert "val.npz: 400 rows × 3 classes, logits" in done.stdout
     assert record["verdict"] in " ".join(done.stdout.split())
-    assert record["verdict"].startswith("overconfident by")
+    assert record["verdict"].startswith("Miscalibrated (p ≤ .001), overconfident by")
+    assert (
+        "Next:\n  focalibrate apply out/calibrator.json val.npz -o calibrated.npz" in done.stdout
+    )
     chosen = Calibrator.load(tmp_path / "out/calibrator.json")
     assert chosen.to_dict() == record["calibrator"]
     assert "\x1b[" not in done.stdout
@@ -36,6 +41,28 @@ def test_a_test_file_is_judged_on(cli, val, examples, tmp_path):
     assert (record["comparison"]["judged_on"], record["comparison"]["n_judged"]) == ("test", 150)
     want = fit_temperature(examples.logits, examples.labels)
     assert record["calibrator"] == want.to_dict()
+
+
+def test_one_method_named_is_the_one_written(cli, examples, tmp_path):
+    np.savez(tmp_path / "fine.npz", logits=examples.logits / 3, labels=examples.labels)
+    record = json.loads(
+        cli("calibrate", "fine.npz", "--methods", "vector", "--resamples", "20", "--json").stdout
+    )
+    assert record["chosen"] == "vector"
+    words = ("calibrate", "fine.npz", *FAST, "--choose", "temperature", "--json", "-o", "t")
+    record = json.loads(cli(*words).stdout)
+    assert record["chosen"] == "temperature"
+    assert "within noise" in record["verdict"]
+
+
+def test_no_verdict_where_nothing_could_be_fitted(cli, examples, tmp_path):
+    logits = examples.logits.copy()
+    logits[5, examples.labels[5]] = -np.inf
+    np.savez(tmp_path / "masked.npz", logits=logits, labels=examples.labels)
+    done = cli("calibrate", "masked.npz", "--resamples", "20", ok=False)
+    assert done.returncode == 1
+    assert "row 5" in done.stderr
+    assert not (tmp_path / "focalibrate-report").exists()
 
 
 def test_nothing_is_overwritten_without_force(cli, val, tmp_path):
@@ -139,7 +166,7 @@ def test_probabilities_with_zeros_are_read(cli, examples, tmp_path):
     probs = np.eye(3)[(examples.labels + (np.arange(400) % 5 == 0)) % 3]
     np.savez(tmp_path / "p.npz", probs=probs, labels=examples.labels)
     record = json.loads(cli("calibrate", "p.npz", *QUICK, "--json").stdout)
-    assert record["verdict"].startswith("overconfident by 20.0 points")
+    assert "overconfident by 20.0 points" in record["verdict"]
 
 
 def test_an_interrupted_run_leaves_nothing(cli, val, tmp_path, monkeypatch):

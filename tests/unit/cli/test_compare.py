@@ -7,21 +7,35 @@ from focalibrate.calibrate import TemperatureScaling
 QUICK = ("--resamples", "40")
 
 
-def test_two_models(cli, val, examples, tmp_path):
+def test_any_number_of_models(cli, val, examples, tmp_path):
     np.savez(tmp_path / "cool.npz", logits=examples.logits / 3, labels=examples.labels)
+    np.savez(tmp_path / "same.npz", logits=examples.logits / 3, labels=examples.labels)
     done = cli("compare", "val.npz", "cool.npz", *QUICK)
-    assert "B better" in done.stdout
-    record = json.loads(cli("compare", "val.npz", "cool.npz", *QUICK, "--json").stdout)
-    assert record["nll"]["a_less_b"]["low"] > 0
-    assert record["error"]["a_less_b"]["estimate"] == 0
+    assert "cool.npz has the lowest log loss, significantly lower than val.npz." in done.stdout
+    words = ("compare", "val.npz", "cool.npz", "same.npz", *QUICK)
+    record = json.loads(cli(*words, "--json", "-o", "models.html").stdout)
+    assert record["best"] == "cool.npz"
+    assert record["verdict"].endswith("but no clear difference to same.npz.")
+    worse, same = record["differences_to_best"]
+    assert worse["scores"]["nll"]["low"] > 0
+    assert worse["scores"]["error"]["estimate"] == 0
+    assert same["p_value"] == 1
+    page = (tmp_path / "models.html").read_text()
+    assert page.count("<svg") == 3
+    assert cli(*words, "-o", "models.html", ok=False).returncode == 1
 
 
-def test_two_calibrators_on_one_file(cli, val, tmp_path):
+def test_one_model_is_too_few(cli, val):
+    done = cli("compare", "val.npz", ok=False)
+    assert (done.returncode, "at least two" in done.stderr) == (2, True)
+
+
+def test_calibrators_on_one_file(cli, val, tmp_path):
     TemperatureScaling(3.0).save(tmp_path / "t.json")
-    record = json.loads(
-        cli("compare", "t.json", "raw", "--on", "val.npz", *QUICK, "--json").stdout
-    )
-    assert record["nll"]["a_less_b"]["high"] < 0
+    words = ("compare", "t.json", "raw", "--on", "val.npz", *QUICK)
+    record = json.loads(cli(*words, "--json").stdout)
+    assert [m["name"] for m in record["models"]] == ["t.json", "uncalibrated"]
+    assert record["differences_to_best"][0]["scores"]["nll"]["low"] > 0
 
 
 def test_other_examples_are_refused(cli, val, examples, tmp_path):

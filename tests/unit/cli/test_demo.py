@@ -30,13 +30,6 @@ def test_it_ends_with_three_commands_that_work(cli, tmp_path):
     assert "--force" in refused.stderr
 
 
-def test_same_seed_same_figures(cli):
-    once, again = (
-        cli("demo", "--examples", "200", "--json", "-o", out).stdout for out in ("a", "b")
-    )
-    assert once == again
-
-
 def test_bad_options_are_refused(cli):
     done = cli("demo", "--gamma", "0", ok=False)
     assert done.returncode == 2

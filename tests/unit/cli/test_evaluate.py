@@ -10,11 +10,16 @@ from focalibrate.metrics import ece
 def test_metrics_and_diagram(cli, val, examples):
     done = cli("evaluate", "val.npz", "--resamples", "20")
     assert "overconfident by" in done.stdout
-    assert "accuracy █ where the model said |" in done.stdout
+    assert "val.npz: 400 rows × 3 classes, logits" in done.stdout
+    assert "bar: accuracy, |: mean confidence" in done.stdout
+    assert "Brier score: summed over classes." in done.stdout
     record = json.loads(cli("evaluate", "val.npz", "--resamples", "20", "--json").stdout)
     want = ece(Identity().probs(examples.logits), examples.labels)
     assert record["scores"]["ece"]["estimate"] == pytest.approx(want, rel=1e-6)
     assert sum(record["bins"]["count"]) == 400
+    assert set(record["scores"]["ece"]) == {"estimate"}
+    assert record["scores"]["nll"]["low"] < record["scores"]["nll"]["estimate"]
+    assert record["assessment"]["verdict"] == "miscalibrated"
 
 
 def test_a_calibrator_can_be_applied_first(cli, val, tmp_path):
@@ -38,3 +43,10 @@ def test_a_broken_calibrator_is_refused(cli, val, tmp_path):
     done = cli("evaluate", "val.npz", "--calibrator", "t.json", ok=False)
     assert done.returncode == 1
     assert "t.json" in done.stderr
+
+
+def test_binary_brier_says_how_it_relates_to_scikit_learn(cli, tmp_path):
+    probs = np.array([[0.2, 0.8], [0.7, 0.3]] * 20)
+    np.savez(tmp_path / "b.npz", probs=probs, labels=np.array([1, 0] * 20))
+    done = cli("evaluate", "b.npz", "--resamples", "20")
+    assert "twice scikit-learn's brier_score_loss" in done.stdout

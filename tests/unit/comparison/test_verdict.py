@@ -4,31 +4,33 @@ import pytest
 from focalibrate.comparison import choose, compare, verdict
 
 
-def problem(n, *, scale, seed=0):
-    rng = np.random.default_rng(seed)
-    truth = rng.normal(size=(n, 4)) * 2
-    return scale * truth, (truth + rng.gumbel(size=truth.shape)).argmax(axis=1)
-
-
-@pytest.mark.parametrize(("scale", "word"), [(3.0, "overconfident"), (0.3, "underconfident")])
-def test_side_cure_and_price(scale, word):
-    found = compare(*problem(800, scale=scale), methods=["temperature"], n_resamples=50)
+@pytest.mark.parametrize(("scale", "word"), [(3.0, "Overconfident"), (0.3, "Underconfident")])
+def test_side_cure_and_price(make_problem, scale, word):
+    found = compare(*make_problem(600, scale=scale), methods=["temperature"], n_resamples=50)
     text = verdict(found, choose(found))
-    gap = abs(found.row("identity").card.confidence_gap) * 100
-    assert text.startswith(f"{word} by {gap:.1f} points; temperature scaling, T=")
-    assert text.endswith("predictions unchanged")
-    assert "brings AdaECE from" in text
+    rows = found.row("identity").row_scores
+    gap = abs(rows.confidence.mean() - rows.correct.mean()) * 100
+    assert text.startswith(f"{word} by {gap:.1f} points. Temperature scaling, T=")
+    assert text.endswith("held out; predictions unchanged.")
+    assert "lowers the log loss from" in text
 
 
-def test_a_calibrated_model_is_kept():
-    found = compare(*problem(800, scale=1.0), methods=["temperature"], n_resamples=50)
-    assert verdict(found, choose(found)).endswith("keep the model as it is")
+def test_a_calibrated_model_is_kept(calibrated):
+    text = verdict(calibrated, choose(calibrated))
+    assert text.startswith("Confidence and accuracy agree on average.")
+    assert text.endswith("keep the model as it is.")
+    forced = verdict(calibrated, choose(calibrated, method="identity"))
+    assert forced.endswith("left uncalibrated, as asked.")
 
 
-def test_changed_predictions_are_counted():
-    z, y = problem(1500, scale=1.0)
+def test_a_forced_method_that_does_not_help_says_so(calibrated):
+    assert "within noise" in verdict(calibrated, choose(calibrated, method="temperature"))
+
+
+def test_changed_predictions_are_counted(make_problem):
+    z, y = make_problem(1500, scale=1.0)
     z = z + np.array([2.0, 0, 0, 0])  # a shift that only vector scaling can undo
     found = compare(z, y, methods=["vector"], n_resamples=50)
     n = found.row("vector").n_predictions_changed
     assert n > 0
-    assert verdict(found, choose(found)).endswith(f"{n} of 1500 predictions change")
+    assert verdict(found, choose(found)).endswith(f"{n} of 1,500 predictions change.")

@@ -81,7 +81,7 @@ def test_records_are_plain_and_a_notebook_sees_a_table(result):
     assert [r["is_chosen"] for r in records] == [False, True]
     json.dumps(records)
     assert "<table>" in result._repr_html_()
-    assert result.verdict.split(";")[0] in result._repr_html_()
+    assert result.choice.reason in result._repr_html_()
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,141 @@
+"""Means of per-example values, and differences between them, paired by example."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from focalibrate.metrics import MetricName
+
+Floats = NDArray[np.float64]
+
+MAX_GROUPS = 20_000
+"""More examples than this are resampled in random groups of equal size."""
+CHUNK = 1 << 21
+"""Indices drawn at once: 16 MB."""
+
+
+@dataclass(frozen=True)
+class Score:
+    """A score, with the ends of its 95 % interval where it has one."""
+
+    estimate: float
+    low: float | None = None
+    high: float | None = None
+
+    def clipped(self, metric: MetricName) -> "Score":
+        """Return the interval cut to what `metric` can be: at least 0, an error at most 1."""
+        if self.low is None or self.high is None:
+            return self
+        most = {"error": 1.0, "brier": 2.0}.get(metric, math.inf)
+        return Score(self.estimate, max(self.low, 0.0), min(self.high, most))
+
+
+def weighted_mean(values: Floats, weights: Floats | None) -> Floats:
+    """Return the mean over examples, the first axis."""
+    return np.average(values, axis=0, weights=weights)
+
+
+def standard_error(values: Floats, weights: Floats | None) -> Floats:
+    r"""Return the standard error of `weighted_mean` over the first axis.
+
+    :math:`\sqrt{\sum w_i^2 (x_i - \bar x)^2} / \sum w_i`; without weights
+    :math:`s / \sqrt{N}`.
+    """
+    n = len(values)
+    if n < 2:
+        return np.full(values.shape[1:], np.inf)
+    w = np.ones(n) if weights is None else weights
+    residual = (values - weighted_mean(values, weights)).reshape(n, -1)
+    spread = np.sqrt((w[:, None] ** 2 * residual**2).sum(axis=0)) / w.sum()
+    return np.asarray(spread * math.sqrt(n / (n - 1))).reshape(values.shape[1:])
+
+
+@dataclass(frozen=True, eq=False)
+class PairedMeans:
+    """Means of several columns of values, resampled on the same examples."""
+
+    estimates: Floats
+    """``[M]``"""
+    replicates: Floats
+    """``[n_resamples, M]``"""
+
+    @classmethod
+    def of(
+        cls,
+        values: Floats,
+        *,
+        weights: Floats | None = None,
+        n_resamples: int = 300,
+        seed: int | np.random.Generator = 0,
+    ) -> "PairedMeans":
+        """Resample the rows of `values` ``[N, M]``.
+
+        Args:
+            values: one column per mean; infinite values make a mean infinite.
+            weights: one number per row, ``[N]``.
+            n_resamples: bootstrap resamples.
+            seed: random seed, or a generator.
+        """
+        rng = np.random.default_rng(seed)
+        is_finite = np.isfinite(values).all(axis=0)
+        finite = np.where(is_finite, values, 0.0)
+        sums = finite if weights is None else finite * weights[:, None]
+        mass = np.ones(len(values)) if weights is None else weights
+        table = _grouped(np.column_stack([sums, mass]), rng)
+        drawn = _resample_sums(table, n_resamples, rng)
+        # All weight may be left out of a resample of few rows.
+        with np.errstate(divide="ignore", invalid="ignore"):
+            replicates = drawn[:, :-1] / drawn[:, -1:]
+        return cls(
+            np.where(is_finite, weighted_mean(finite, weights), np.inf),
+            np.where(is_finite, replicates, np.inf),
+        )
+
+    def interval(self, column: int) -> Score:
+        """Return a mean with its 95 % bootstrap interval."""
+        return _basic_interval(float(self.estimates[column]), self.replicates[:, column])
+
+    def difference(self, first: int, second: int) -> Score:
+        """Return the first mean minus the second, paired, with its 95 % interval."""
+        a, b = float(self.estimates[first]), float(self.estimates[second])
+        if first == second:
+            return Score(0.0, 0.0, 0.0)
+        if math.isinf(a) or math.isinf(b):
+            gap = math.nan if math.isinf(a) and math.isinf(b) else a - b
+            return Score(gap, gap, gap)
+        return _basic_interval(a - b, self.replicates[:, first] - self.replicates[:, second])
+
+
+def _basic_interval(estimate: float, replicates: Floats) -> Score:
+    if not math.isfinite(estimate):
+        return Score(estimate, estimate, estimate)
+    low, high = np.nanquantile(replicates, [0.025, 0.975])
+    return Score(estimate, float(2 * estimate - high), float(2 * estimate - low))
+
+
+def _grouped(table: Floats, rng: np.random.Generator) -> Floats:
+    """Return sums over random groups of rows, at most `MAX_GROUPS` of them.
+
+    Sums of groups drawn at random are as independent as rows are, and their resampled mean
+    has the same variance.
+    """
+    n = len(table)
+    if n <= MAX_GROUPS:
+        return table
+    group = rng.permutation(n) % MAX_GROUPS
+    columns = [np.bincount(group, column, minlength=MAX_GROUPS) for column in table.T]
+    return np.stack(columns, axis=1)
+
+
+def _resample_sums(table: Floats, n_resamples: int, rng: np.random.Generator) -> Floats:
+    n = len(table)
+    step = max(1, CHUNK // n)
+    found = []
+    for start in range(0, n_resamples, step):
+        size = min(step, n_resamples - start)
+        at = rng.integers(n, size=(size, n)) + n * np.arange(size)[:, None]
+        times = np.bincount(at.reshape(-1), minlength=size * n).reshape(size, n)
+        found.append(times.astype(np.float64) @ table)
+    return np.concatenate(found)

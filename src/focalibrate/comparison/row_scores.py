@@ -1,0 +1,94 @@
+"""What each held-out example contributes to the scores of one method."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from focalibrate.metrics import ClasswiseTable, MetricName, ReliabilityTable
+from focalibrate.metrics.adaptive import distinct_table
+from focalibrate.metrics.smooth import smooth_ece_of_rows
+
+Floats = NDArray[np.float64]
+
+BLOCK_ENTRIES = 1 << 18
+"""Probabilities held at once, 1 or 2 MB: a comparison of many classes needs little memory."""
+MEANS: tuple[MetricName, ...] = ("nll", "brier", "error")
+"""Scores that are means over examples: they have intervals and paired differences."""
+
+
+@dataclass(frozen=True, eq=False)
+class RowScores:
+    """Per-example scores of one method, and the calibration errors of all of them."""
+
+    nll: Floats
+    """minus log-probability of the true class ``[N]``"""
+    brier: Floats
+    """squared distance to the true class, summed over classes ``[N]``"""
+    predictions: NDArray[np.intp]
+    """most probable class ``[N]``"""
+    confidence: Floats
+    """its probability ``[N]``"""
+    correct: NDArray[np.bool_]
+    """whether it is the true class ``[N]``"""
+    calibration: dict[MetricName, float]
+    """ECE and its relatives"""
+
+    def means(self) -> Floats:
+        """Return what `MEANS` average, ``[N, 3]``."""
+        return np.stack([self.nll, self.brier, ~self.correct], axis=1).astype(np.float64)
+
+    @property
+    def n_zeros(self) -> int:
+        """How many examples have probability 0 at their true class."""
+        return int(np.isinf(self.nll).sum())
+
+
+def score_rows(
+    parts: Iterable[tuple[Any, NDArray[Any]]],
+    labels: NDArray[np.intp],
+    *,
+    n_bins: int,
+) -> RowScores:
+    """Return the scores of all rows from log-probabilities that come in parts.
+
+    Args:
+        parts: pairs of which rows (indices or a slice) and their log-probabilities ``[n, K]``.
+        labels: class indices of all rows ``[N]``.
+        n_bins: bins of the binned errors.
+    """
+    n = len(labels)
+    nll, brier, confidence = np.empty(n), np.empty(n), np.empty(n)
+    predictions = np.empty(n, dtype=np.intp)
+    classwise: ClasswiseTable | None = None
+    for index, log_probs in parts:
+        true = labels[index]
+        at = np.arange(len(true))
+        probs = np.exp(log_probs)
+        p_true = probs[at, true].astype(np.float64)
+        squares = np.einsum("nk,nk->n", probs, probs, dtype=np.float64)
+        top = probs.argmax(axis=1)
+        nll[index] = -log_probs[at, true]
+        brier[index] = squares - 2.0 * p_true + 1.0
+        predictions[index] = top
+        confidence[index] = np.minimum(probs[at, top], 1.0)
+        table = ClasswiseTable.of(probs, true, n_bins=n_bins)
+        classwise = table if classwise is None else classwise + table
+    correct = predictions == labels
+    bins = ReliabilityTable.of_confidence(confidence, correct, n_bins=n_bins)
+    return RowScores(
+        nll=nll,
+        brier=np.maximum(brier, 0.0),
+        predictions=predictions,
+        confidence=confidence,
+        correct=correct,
+        calibration={
+            "ece": bins.ece(),
+            "adaptive_ece": distinct_table(confidence, correct).equal_mass(n_bins).ece(),
+            "classwise_ece": 0.0 if classwise is None else classwise.ece(),
+            "smooth_ece": smooth_ece_of_rows(confidence, correct),
+            "mce": bins.mce(),
+        },
+    )

@@ -1,0 +1,213 @@
+"""How good the probabilities of one model are, and which of several is best."""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from focalibrate.calibrate import Calibrator, Identity
+from focalibrate.comparison import PairedMeans, RowScores, Score, score_rows
+from focalibrate.comparison.paired import standard_error, weighted_mean
+from focalibrate.comparison.row_scores import BLOCK_ENTRIES, MEANS
+from focalibrate.metrics import Assessment, MetricName, assess
+from focalibrate.pipeline.examples import Examples
+from focalibrate.pipeline.record import score_record
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """The scores of one model's probabilities, and whether they are calibrated."""
+
+    name: str
+    calibrator: Calibrator
+    """applied first; the identity where none was given"""
+    scores: dict[MetricName, Score]
+    """log loss, Brier score and error with 95 % intervals; calibration errors without"""
+    assessment: Assessment
+    row_scores: RowScores = field(repr=False)
+    n_classes: int
+
+    @property
+    def n_rows(self) -> int:
+        """Number of examples."""
+        return len(self.row_scores.nll)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything by name, for JSON."""
+        return {
+            "name": self.name,
+            "calibrator": self.calibrator.describe(),
+            "rows": self.n_rows,
+            "classes": self.n_classes,
+            "scores": {m: score_record(v) for m, v in self.scores.items()},
+            "assessment": self.assessment.to_dict(),
+        }
+
+
+def evaluate_examples(
+    examples: Examples,
+    *,
+    name: str = "",
+    calibrator: Calibrator | None = None,
+    n_bins: int = 15,
+    n_resamples: int = 300,
+    seed: int = 0,
+) -> Evaluation:
+    """Return the scores of predictions with labels; nothing is fitted.
+
+    Args:
+        examples: logits and labels.
+        name: what to call the model.
+        calibrator: applied to the logits first.
+        n_bins: bins of the binned errors.
+        n_resamples: bootstrap resamples behind the intervals of log loss, Brier score and error.
+        seed: random seed.
+
+    Example:
+        >>> rng = np.random.default_rng(0)
+        >>> z = rng.normal(size=(500, 3))
+        >>> y = (z + rng.gumbel(size=z.shape)).argmax(axis=1)
+        >>> evaluate_examples(Examples.of_arrays(logits=z, labels=y)).assessment.verdict
+        'no evidence of miscalibration'
+    """
+    applied = Identity() if calibrator is None else calibrator
+    logits, labels = examples.logits, examples.labels
+
+    def parts() -> Iterator[tuple[slice, NDArray[Any]]]:
+        step = max(1, BLOCK_ENTRIES // logits.shape[1])
+        for start in range(0, len(logits), step):
+            block = slice(start, start + step)
+            yield block, applied.log_probs(logits[block])
+
+    rows = score_rows(parts(), labels, n_bins=n_bins)
+    paired = PairedMeans.of(rows.means(), n_resamples=n_resamples, seed=seed)
+    scores = {m: Score(v) for m, v in rows.calibration.items()}
+    scores |= {m: paired.interval(i).clipped(m) for i, m in enumerate(MEANS)}
+    return Evaluation(
+        name=name,
+        calibrator=applied,
+        scores=scores,
+        assessment=assess(applied.probs(logits), labels, seed=seed),
+        row_scores=rows,
+        n_classes=logits.shape[1],
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Difference:
+    """One model against the best, paired by example."""
+
+    name: str
+    scores: dict[MetricName, Score]
+    """this model minus the best; negative is better"""
+    p_value: float
+    """of the difference in log loss, corrected for the number of models (Holm)"""
+
+    @property
+    def is_clear(self) -> bool:
+        """Whether the log losses differ by more than noise."""
+        return self.p_value < 0.05
+
+
+@dataclass(frozen=True, eq=False)
+class ModelComparison:
+    """Several models on the same examples."""
+
+    models: tuple[Evaluation, ...]
+    best: Evaluation
+    """the lowest log loss, or the lowest Brier score where every log loss is infinite"""
+    differences: tuple[Difference, ...]
+    """of every other model, in the order given"""
+
+    @property
+    def verdict(self) -> str:
+        """Which model is best, and which are not clearly worse, in words."""
+        close = [d.name for d in self.differences if not d.is_clear]
+        text = f"{self.best.name} has the lowest log loss"
+        if not close:
+            others = "every other model" if len(self.models) > 2 else self.differences[0].name
+            return f"{text}, significantly lower than {others}."
+        return f"{text}, but no clear difference to {', '.join(close)}."
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything by name, for JSON."""
+        return {
+            "verdict": self.verdict,
+            "best": self.best.name,
+            "models": [model.to_dict() for model in self.models],
+            "differences_to_best": [
+                {
+                    "name": d.name,
+                    "scores": {m: score_record(v) for m, v in d.scores.items()},
+                    "p_value": d.p_value,
+                }
+                for d in self.differences
+            ],
+        }
+
+
+def compare_models(
+    models: Sequence[Evaluation], *, n_resamples: int = 300, seed: int = 0
+) -> ModelComparison:
+    """Compare models evaluated on the same examples by proper scores, paired by example.
+
+    Calibration errors are not subtracted from each other: their noise does not cancel, and two
+    calibrated models would often seem to differ.
+
+    Args:
+        models: two or more, of the same examples in the same order.
+        n_resamples: bootstrap resamples behind the intervals.
+        seed: random seed.
+    """
+    if len(models) < 2:
+        raise ValueError(f"`models` must be at least two to compare, got {len(models)}.")
+    score: MetricName = "nll"
+    if all(m.row_scores.n_zeros for m in models):
+        score = "brier"
+    best = min(range(len(models)), key=lambda i: models[i].scores[score].estimate)
+    values = np.concatenate([m.row_scores.means() for m in models], axis=1)
+    paired = PairedMeans.of(values, n_resamples=n_resamples, seed=seed)
+    width = len(MEANS)
+    others = [i for i in range(len(models)) if i != best]
+    p_values = _holm(
+        [paired_p_value(models[i].row_scores.nll, models[best].row_scores.nll) for i in others]
+    )
+    return ModelComparison(
+        models=tuple(models),
+        best=models[best],
+        differences=tuple(
+            Difference(
+                models[i].name,
+                {
+                    m: paired.difference(width * i + j, width * best + j)
+                    for j, m in enumerate(MEANS)
+                },
+                p,
+            )
+            for i, p in zip(others, p_values, strict=True)
+        ),
+    )
+
+
+def paired_p_value(first: NDArray[np.float64], second: NDArray[np.float64]) -> float:
+    """Return the two-sided p-value of a mean difference, by the normal law."""
+    if not (np.isfinite(first).all() and np.isfinite(second).all()):
+        return 0.0 if np.isfinite(first).all() != np.isfinite(second).all() else 1.0
+    gap = first - second
+    error = float(standard_error(gap, None))
+    if error == 0.0:
+        return 1.0
+    return math.erfc(abs(float(weighted_mean(gap, None))) / error / math.sqrt(2))
+
+
+def _holm(p_values: Sequence[float]) -> list[float]:
+    """Return p-values corrected for their number by Holm's method."""
+    found = [1.0] * len(p_values)
+    largest = 0.0
+    for rank, i in enumerate(sorted(range(len(p_values)), key=lambda i: p_values[i])):
+        largest = max(largest, min(1.0, (len(p_values) - rank) * p_values[i]))
+        found[i] = largest
+    return found

@@ -1,0 +1,45 @@
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from focalibrate.comparison import PairedMeans
+from focalibrate.comparison.paired import MAX_GROUPS, standard_error, weighted_mean
+
+
+def test_whole_number_weights_are_repeated_rows():
+    rng = np.random.default_rng(0)
+    x, w = rng.normal(size=(50, 2)), rng.integers(1, 4, size=50)
+    repeated = np.repeat(x, w, axis=0)
+    assert_allclose(weighted_mean(x, w.astype(float)), repeated.mean(axis=0), rtol=1e-12)
+    got = PairedMeans.of(x, weights=w.astype(float), n_resamples=10)
+    assert_allclose(got.estimates, repeated.mean(axis=0), rtol=1e-12)
+
+
+def test_the_standard_error_of_a_mean():
+    x = np.random.default_rng(0).normal(size=(200, 3))
+    assert_allclose(standard_error(x, None), x.std(axis=0, ddof=1) / np.sqrt(200), rtol=1e-12)
+    assert np.isinf(standard_error(x[:1], None)).all()
+
+
+def test_intervals_of_many_rows_are_those_of_the_normal_law():
+    """More rows than groups: sums of random groups have the variance of the rows."""
+    x = np.random.default_rng(0).exponential(size=(3 * MAX_GROUPS, 1))
+    found = PairedMeans.of(x, n_resamples=200).interval(0)
+    half = 1.96 * x.std() / np.sqrt(len(x))
+    assert (found.high - found.low) / 2 == pytest.approx(half, rel=0.2)
+
+
+def test_infinite_values_make_a_mean_infinite_and_no_other():
+    x = np.ones((20, 2))
+    x[3, 0] = np.inf
+    found = PairedMeans.of(x, n_resamples=5)
+    assert found.interval(0).estimate == np.inf
+    assert found.interval(1).estimate == 1
+    assert found.difference(0, 1).estimate == np.inf
+    assert found.difference(1, 0).estimate == -np.inf
+
+
+def test_intervals_stay_in_range():
+    x = np.array([[0.0], [1.0], [1.0]])
+    found = PairedMeans.of(x, n_resamples=50).interval(0).clipped("error")
+    assert 0 <= found.low <= found.estimate <= found.high <= 1

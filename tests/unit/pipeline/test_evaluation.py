@@ -1,0 +1,57 @@
+import numpy as np
+import pytest
+from scipy.special import log_softmax
+
+from focalibrate.pipeline import Examples, compare_models, evaluate_examples, models_page
+from focalibrate.pipeline.evaluation import paired_p_value
+
+QUICK = {"n_resamples": 20}
+
+
+def draw(n, rng, k=3):
+    truth = rng.normal(size=(n, k)) * 2
+    return truth, (truth + rng.gumbel(size=truth.shape)).argmax(axis=1)
+
+
+def evaluated(logits, labels, name):
+    return evaluate_examples(Examples.of_arrays(logits=logits, labels=labels), name=name, **QUICK)
+
+
+def test_two_calibrated_models_are_told_apart_at_most_five_percent_of_the_time():
+    """Both models know the truth up to an exchangeable error of their own."""
+    rng = np.random.default_rng(0)
+    told = 0
+    for _ in range(400):
+        z, y = draw(300, rng)
+        losses = []
+        for _ in range(2):
+            logits = z + 0.3 * rng.normal(size=z.shape)
+            losses.append(-log_softmax(logits, axis=1)[np.arange(300), y])
+        told += paired_p_value(*losses) < 0.05
+    assert told <= 400 * 0.05 + 2 * np.sqrt(400 * 0.05 * 0.95)
+
+
+def test_the_best_model_is_named_and_equals_are_not_told_apart():
+    rng = np.random.default_rng(0)
+    z, y = draw(500, rng)
+    models = [
+        evaluated(s * z, y, name) for s, name in ((3.0, "hot"), (1.0, "fine"), (1.01, "near"))
+    ]
+    found = compare_models(models, **QUICK)
+    assert found.best.name == "fine"
+    assert [d.is_clear for d in found.differences] == [True, False]
+    assert found.verdict == "fine has the lowest log loss, but no clear difference to near."
+
+
+def test_names_on_the_page_are_escaped():
+    z, y = draw(60, np.random.default_rng(0))
+    found = compare_models([evaluated(z, y, "<script>"), evaluated(2 * z, y, "b")], **QUICK)
+    page = models_page(found, command="focalibrate compare '<script>' b")
+    assert "<script>" not in page
+    assert "&lt;script&gt;" in page
+
+
+def test_one_model_is_not_enough():
+    z, y = draw(60, np.random.default_rng(0))
+    with pytest.raises(ValueError, match="at least two"):
+        compare_models([evaluated(z, y, "a")])
