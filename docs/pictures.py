@@ -26,7 +26,7 @@ from focalibrate.calibrate import (
 )
 from focalibrate.datasets.simulated import Simulated, simulate
 from focalibrate.losses import cross_entropy, focal_loss, proper_focal_loss
-from focalibrate.metrics import ReliabilityTable, ece
+from focalibrate.metrics import ece
 from focalibrate.report import criterion_grid
 from focalibrate.report.plot import (
     CORNERS,
@@ -152,7 +152,7 @@ def reliability() -> Figure:
         (axes[2], "Ψ with γ=3, nothing fitted", PosteriorRecovery(3.0)),
     ):
         probs = calibrator.probs(found.test_logits)
-        reliability_diagram(ReliabilityTable.of(probs, found.test.labels), ax)
+        reliability_diagram(probs, found.test.labels, ax)
         ax.set_title(title, y=1.23, fontsize="medium")
         if ax is not axes[0]:
             ax.get_legend().remove()

@@ -6,12 +6,12 @@ import { createRequire } from 'node:module';
 const axePath = createRequire(import.meta.url).resolve('axe-core/axe.min.js');
 
 /** Keep what the browser asks for and complains of in `seen.requests` and `seen.console`. */
-export function listen(context, seen) {
-  context.on('request', (request) => seen.requests.push(request.url()));
-  context.on('console', (message) => {
+export function listen(page, seen) {
+  page.on('request', (request) => seen.requests.push(request.url()));
+  page.on('console', (message) => {
     if (message.type() !== 'log') seen.console.push(`${message.type()}: ${message.text()}`);
   });
-  context.on('weberror', (error) => seen.console.push(`error: ${error.error().message}`));
+  page.on('pageerror', (error) => seen.console.push(`error: ${error.message}`));
 }
 
 export const frames = (page, n = 2) =>

@@ -34,9 +34,12 @@ export async function withBrowser(options, use) {
 }
 
 /** Open a file and wait until it is drawn. */
-export async function open(context, path) {
+export async function open(context, path, prepare = () => {}) {
   const page = await context.newPage();
+  prepare(page);
   await page.goto(`file://${path}`);
-  await page.waitForSelector('html[data-ready="true"]', { timeout: 20000 });
+  await page.waitForSelector('html[data-ready="true"], [role="alert"]', { timeout: 30000 });
+  const alert = page.locator('[role="alert"]');
+  if ((await alert.count()) > 0) throw new Error(`${path}: ${await alert.first().innerText()}`);
   return page;
 }

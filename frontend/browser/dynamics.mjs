@@ -1,19 +1,12 @@
-// node browser/dynamics.mjs PAGE.html [--thorough]: uses the page of a training run as a person would
-// and prints, as JSON, what was seen. The judging is done in tests/browser/test_dynamics.py.
+// Uses the page of a training run as a person would and returns what was seen. The judging is done in
+// tests/browser/test_dynamics.py.
 
-import { resolve } from 'node:path';
-import { axe, frames, listen, overflow } from './checks.mjs';
-import { open, withBrowser } from './chromium.mjs';
+import { axe, frames, overflow } from './checks.mjs';
 
-const [path, ...flags] = process.argv.slice(2);
-const isThorough = flags.includes('--thorough');
-const seen = { console: [], requests: [], overflow: {}, axe: {}, moved: [] };
 const figure = (page, name) => page.locator(`[data-figure="${name}"]`).innerText();
 
-await withBrowser({ viewport: { width: 1200, height: 900 }, colorScheme: 'light' }, async (context) => {
-  listen(context, seen);
-  const page = await open(context, resolve(path));
-  await frames(page);
+export async function dynamics(page, { isThorough }, seen) {
+  Object.assign(seen, { overflow: {}, axe: {}, moved: [] });
   seen.title = await page.title();
   seen.text = await page.innerText('#app');
   seen.charts = await page.locator('svg[role="img"]').count();
@@ -46,6 +39,4 @@ await withBrowser({ viewport: { width: 1200, height: 900 }, colorScheme: 'light'
   await page.emulateMedia({ media: 'print' });
   await frames(page, 4);
   seen.overflow.print = await overflow(page);
-});
-
-console.log(JSON.stringify(seen));
+}

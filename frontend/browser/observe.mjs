@@ -1,16 +1,8 @@
-// node browser/observe.mjs PAGE.html < script.json > observations.json
-//
-// Opens a page in Chromium, uses it as a person would and prints what was seen. The judging is
-// done in Python (tests/browser), which knows the right numbers.
+// Uses the page of a comparison as a person would and returns what was seen. The judging is done in
+// Python (tests/browser), which knows the right numbers.
 
 import { readFileSync } from 'node:fs';
-import { resolve } from 'node:path';
-import { axe, frames, listen, overflow } from './checks.mjs';
-import { open, withBrowser } from './chromium.mjs';
-
-const path = resolve(process.argv[2]);
-const script = JSON.parse(readFileSync(0, 'utf8'));
-const seen = { console: [], requests: [], live: [], diagrams: [], overflow: {}, axe: {} };
+import { axe, frames, overflow } from './checks.mjs';
 
 const figure = (page, name) => page.locator(`[data-figure="${name}"]`).innerText();
 const parameters = async (page) => [
@@ -29,18 +21,7 @@ async function type(page, id, value) {
   await page.press(`#${id}-number`, 'Tab');
 }
 
-await withBrowser({ viewport: { width: 1200, height: 900 }, colorScheme: 'light' }, async (context) => {
-  listen(context, seen);
-  const page = await open(context, path);
-  await frames(page);
-  seen.title = await page.title();
-  seen.headline = await page.locator('#verdict-title').innerText();
-  seen.start = { parameters: await parameters(page), ...(await live(page)) };
-  seen.names = await page.locator('#classes .class-name').allTextContents();
-  seen.scripts = await page.evaluate(() => document.querySelectorAll('script').length);
-  seen.charts = await page.locator('svg[role="img"]').count();
-  seen.rows = await page.locator('#methods tbody tr').count();
-
+async function explore(page, script, seen) {
   for (const [gamma, temperature] of script.points) {
     await type(page, 'gamma', gamma);
     await type(page, 'temperature', temperature);
@@ -98,14 +79,55 @@ await withBrowser({ viewport: { width: 1200, height: 900 }, colorScheme: 'light'
   await page.keyboard.press('Enter');
   await frames(page);
   seen.optimum = await parameters(page);
+}
+
+/** Costs to a threshold. */
+async function decide(page, script, seen) {
+  seen.costs = [];
+  for (const { klass, falsePositive, falseNegative } of script.costs) {
+    await page.selectOption('#positive-class', String(klass));
+    await page.fill('#cost-false-positive', String(falsePositive));
+    await page.fill('#cost-false-negative', String(falseNegative));
+    await frames(page);
+    seen.costs.push({ threshold: await figure(page, 'threshold'), before: await figure(page, 'cost-before'), after: await figure(page, 'cost-after') });
+  }
+}
+
+/** The first figure of the page as files. */
+async function downloads(page) {
+  const found = {};
+  for (const kind of ['svg', 'png']) {
+    const [file] = await Promise.all([page.waitForEvent('download'), page.locator(`#reliability [data-download="${kind}"]`).first().click()]);
+    const bytes = readFileSync(await file.path());
+    found[kind] = { name: file.suggestedFilename(), size: bytes.length, head: [...bytes.subarray(0, 8)], text: kind === 'svg' ? bytes.toString('utf8') : null };
+  }
+  return found;
+}
+
+export async function observe(page, script, seen) {
+  Object.assign(seen, { live: [], diagrams: [], overflow: {}, axe: {} });
+  seen.title = await page.title();
+  seen.headline = await page.locator('#verdict-title').innerText();
+  seen.start = { klass: await page.inputValue('#class-picker'), x: await page.locator('#reliability svg text', { hasText: '(%)' }).last().textContent() };
+  seen.names = await page.locator('#classes .class-name').allTextContents();
+  seen.scripts = await page.evaluate(() => document.querySelectorAll('script').length);
+  seen.charts = await page.locator('svg[role="img"]').count();
+  seen.rows = await page.locator('#methods tbody tr').count();
+
+  if (script.points !== undefined) await explore(page, script, seen);
 
   for (const view of script.views) {
+    await page.locator('input[name="choice-diagram"][value="bins"]').check();
     await page.locator(`input[name="choice-bins-of"][value="${view.binning}"]`).check();
     await page.locator(`input[name="choice-number-of-bins"][value="${view.bins}"]`).check();
     await page.selectOption('#class-picker', view.klass === null ? '' : String(view.klass));
     await frames(page);
     seen.diagrams.push({ before: await figure(page, 'ece-before'), after: await figure(page, 'ece-after') });
   }
+
+  await page.locator('input[name="choice-diagram"][value="curve"]').check();
+  await decide(page, script, seen);
+  seen.downloads = await downloads(page);
 
   const column = page.locator('#methods thead button', { hasText: 'Log loss' });
   const names = () => page.locator('#methods tbody th .method-name').allInnerTexts();
@@ -126,6 +148,7 @@ await withBrowser({ viewport: { width: 1200, height: 900 }, colorScheme: 'light'
   await page.click('button.theme');
   await page.emulateMedia({ colorScheme: 'light' });
   seen.background.forced_dark = await background();
+  await page.click('button.theme');
   for (const [name, width] of [['phone', 390], ['small', 320]]) {
     await page.setViewportSize({ width, height: 844 });
     await frames(page, 4);
@@ -144,6 +167,4 @@ await withBrowser({ viewport: { width: 1200, height: 900 }, colorScheme: 'light'
     return Promise.race([blocked, new Promise((done) => setTimeout(() => done('went out'), 1000))]);
   });
   seen.console.length = complaints; // what came since is the browser's word on the fetch
-});
-
-console.log(JSON.stringify(seen));
+}

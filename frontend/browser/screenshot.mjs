@@ -5,7 +5,7 @@ import { open, withBrowser } from './chromium.mjs';
 
 const [page, out, ...flags] = process.argv.slice(2);
 const clip = flags.includes('--clip') ? Number(flags[flags.indexOf('--clip') + 1]) : null;
-const viewport = flags.includes('--phone') ? { width: 390, height: clip ?? 844 } : { width: 1200, height: clip ?? 900 };
+const viewport = flags.includes('--phone') ? { width: 390, height: clip ?? 844 } : { width: flags.includes("--width") ? Number(flags[flags.indexOf("--width") + 1]) : 1280, height: clip ?? 900 };
 const options = { viewport, colorScheme: flags.includes('--dark') ? 'dark' : 'light', deviceScaleFactor: flags.includes('--sharp') ? 2 : 1 };
 
 await withBrowser(options, async (context) => {

@@ -2,8 +2,8 @@
 // needs no drawing.
 
 import * as Plot from '@observablehq/plot';
-import type { BinTable } from './document';
-import { percent, whole } from './format';
+import type { BinTable, Curve, Risk } from './document';
+import { fixed, percent, whole } from './format';
 import { bootstrapBand } from './metrics';
 
 export const BEFORE = 'var(--before)';
@@ -84,6 +84,103 @@ export function reliability(table: BinTable, colour: string, width: number, word
   return labelled(plot, `Reliability diagram, ${words.name}: calibration error ${percent(table.ece, 2)}.${detail}`);
 }
 
+/** Reliability diagram without bins: isotonic regression, and the band of a calibrated model. */
+export function curveDiagram(curve: Curve, colour: string, width: number, words: DiagramWords): Element {
+  const band = curve.band_at.map((x, i) => ({ x, low: curve.band_low[i], high: curve.band_high[i] }));
+  const corners = curve.rate.flatMap((y, b) => [{ x: curve.low[b], y }, { x: curve.high[b], y }]);
+  const blocks = curve.rate.map((y, b) => ({
+    x: 0.5 * (curve.low[b] + curve.high[b]),
+    y,
+    tip: `${words.x} ${percent(curve.low[b])} to ${percent(curve.high[b])}\n${words.y} ${percent(y)}\n${rows(curve.count[b])}`,
+  }));
+  const plot = Plot.plot({
+    ...MARGINS,
+    width,
+    height: Math.round(Math.min(width, 460) * 0.86),
+    marginTop: 22,
+    marginBottom: 36,
+    x: { domain: [0, 1], ticks, tickFormat: asPercent, label: `${words.x} (%)`, labelAnchor: 'right' },
+    y: { domain: [0, 1], ticks, tickFormat: asPercent, label: `${words.y} (%)`, grid: true },
+    marks: [
+      Plot.areaY(band, { x: 'x', y1: 'low', y2: 'high', fill: 'var(--band)', curve: 'linear' }),
+      Plot.line([[0, 0], [1, 1]], { stroke: 'var(--muted)', strokeDasharray: '4 3' }),
+      Plot.line(corners, { x: 'x', y: 'y', stroke: colour, strokeWidth: 2.2, strokeLinejoin: 'round' }),
+      Plot.dot(corners.length === 2 ? corners : [], { x: 'x', y: 'y', r: 3, fill: colour }),
+      Plot.tip(blocks, Plot.pointer({ x: 'x', y: 'y', title: 'tip', fill: 'var(--surface)', stroke: 'var(--line)' })),
+    ],
+  });
+  const last = blocks[blocks.length - 1];
+  return labelled(
+    plot,
+    `Reliability curve, ${words.name}: ${words.y} rises from ${percent(curve.rate[0])} at ${words.x} ${percent(curve.low[0])} to ${percent(last.y)} at ${percent(curve.high[curve.high.length - 1])}.`,
+  );
+}
+
+const rows = (n: number): string => `${whole(n)} ${Math.round(n) === 1 ? 'row' : 'rows'}`;
+
+/** Error among the most confident rows against their share, observed and stated. */
+export function riskChart(lines: { name: string; colour: string; risk: Risk }[], width: number): Element {
+  const points = lines.flatMap(({ name, colour, risk }) =>
+    risk.coverage.map((x, i) => ({
+      x, y: 100 * risk.risk[i], stated: 100 * risk.stated[i], colour, name,
+      tip: `${name}\nmost confident ${percent(x, 0)} of the rows\nerror ${percent(risk.risk[i], 2)}\nstated ${percent(risk.stated[i], 2)}`,
+    })),
+  );
+  const plot = Plot.plot({
+    ...MARGINS,
+    width,
+    height: Math.round(Math.min(width * 0.6, 320)),
+    marginTop: 24,
+    marginBottom: 36,
+    x: { domain: [0, 1], ticks, tickFormat: asPercent, label: 'share of rows kept, most confident first (%)', labelAnchor: 'right' },
+    y: { label: 'error among them (%)', grid: true, zero: true, nice: true, ticks: 5 },
+    marks: [
+      Plot.line(points, { x: 'x', y: 'stated', z: 'name', stroke: 'colour', strokeWidth: 1.4, strokeDasharray: '5 4' }),
+      Plot.line(points, { x: 'x', y: 'y', z: 'name', stroke: 'colour', strokeWidth: 2 }),
+      Plot.ruleY([0], { stroke: 'var(--muted)' }),
+      Plot.tip(points, Plot.pointer({ x: 'x', y: 'y', title: 'tip', fill: 'var(--surface)', stroke: 'var(--line)' })),
+    ],
+  });
+  const words = lines.map(({ name, risk }) => `${name}: error ${percent(at(risk, 0.5))} on the most confident half, ${percent(at(risk, 1))} on all rows`);
+  return labelled(plot, `Error against the share of rows kept. ${words.join('; ')}.`);
+}
+
+/** Risk where `coverage` of the rows are kept. */
+export function at(risk: Risk, coverage: number, values: number[] = risk.risk): number {
+  const i = risk.coverage.findIndex((x) => x >= coverage - 1e-9);
+  return values[i < 0 ? values.length - 1 : i];
+}
+
+export interface CostLine {
+  name: string;
+  colour: string;
+  thresholds: number[];
+  costs: number[];
+}
+
+/** Cost against the threshold, with the one that the costs ask for. */
+export function costChart(lines: CostLine[], threshold: number, width: number): Element {
+  const points = lines.flatMap((line) =>
+    line.thresholds.map((x, i) => ({ x, y: line.costs[i], name: line.name, colour: line.colour, tip: `${line.name}\nthreshold ${percent(x)}\ncost ${fixed(line.costs[i], 3)} per row` })),
+  );
+  const plot = Plot.plot({
+    ...MARGINS,
+    width,
+    height: Math.round(Math.min(width * 0.6, 300)),
+    marginTop: 24,
+    marginBottom: 36,
+    x: { domain: [0, 1], ticks, tickFormat: asPercent, label: 'threshold (%)', labelAnchor: 'right' },
+    y: { label: 'cost per row', grid: true, zero: true, nice: true, ticks: 5 },
+    marks: [
+      Plot.line(points, { x: 'x', y: 'y', z: 'name', stroke: 'colour', strokeWidth: 2 }),
+      Plot.ruleX([threshold], { stroke: 'var(--ink)', strokeDasharray: '3 3' }),
+      Plot.ruleY([0], { stroke: 'var(--muted)' }),
+      Plot.tip(points, Plot.pointer({ x: 'x', y: 'y', title: 'tip', fill: 'var(--surface)', stroke: 'var(--line)' })),
+    ],
+  });
+  return labelled(plot, `Cost per row against the threshold, before and after calibration; the costs ask for a threshold of ${percent(threshold)}.`);
+}
+
 /** Rows of each bin, under the diagram. */
 export function binCounts(table: BinTable, colour: string, width: number, name: string): Element {
   const bins = binsOf(table);
@@ -138,12 +235,11 @@ export interface Forest {
   tip: string;
 }
 
-/** Methods as dots with intervals, one below the other. */
-export function forest(rows: Forest[], width: number, title: string, isPercent: boolean): Element {
+/** Estimates as dots with intervals, one below the other, and a line at the reference. */
+export function forest(rows: Forest[], width: number, title: string, isPercent: boolean, reference: number): Element {
   const scale = isPercent ? 100 : 1;
   const data = rows.map((row) => ({ ...row, estimate: row.estimate * scale, low: row.low * scale, high: row.high * scale }));
   const room = Math.min(Math.max(...rows.map((row) => row.label.length)) * 6.6 + 14, width * 0.45);
-  const reference = data[0];
   const plot = Plot.plot({
     width,
     height: 26 * rows.length + 48,
@@ -154,14 +250,14 @@ export function forest(rows: Forest[], width: number, title: string, isPercent: 
     x: { label: isPercent ? `${title} (%)` : title, labelAnchor: 'right', grid: true, nice: true, ticks: Math.max(3, Math.round(width / 110)) },
     y: { domain: rows.map((row) => row.label), label: null, tickSize: 0 },
     marks: [
-      Plot.ruleX([reference.estimate], { stroke: 'var(--muted)', strokeDasharray: '4 3' }),
+      Plot.ruleX([reference * scale], { stroke: 'var(--muted)', strokeDasharray: '4 3' }),
       Plot.ruleY(data, { x1: 'low', x2: 'high', y: 'label', stroke: 'colour', strokeWidth: 2 }),
       Plot.dot(data, { x: 'estimate', y: 'label', r: 4.5, fill: 'colour', stroke: 'var(--surface)' }),
       Plot.tip(data, Plot.pointer({ x: 'estimate', y: 'label', title: 'tip', fill: 'var(--surface)', stroke: 'var(--line)' })),
     ],
   });
   const words = rows.map((row) => row.tip).join('; ');
-  return labelled(plot, `${title} of each method with its interval: ${words}.`);
+  return labelled(plot, `${title} with 95 % intervals: ${words}.`);
 }
 
 export interface HeatMapData {

@@ -1,6 +1,6 @@
-// The JSON inside a page, as src/focalibrate/report/data.py and dynamics.py write it (schema 1).
+// The JSON inside a page, as src/focalibrate/report/data.py and dynamics.py write it (schema 2).
 
-export const SCHEMA = 1;
+export const SCHEMA = 2;
 
 export interface Packed {
   dtype: 'uint8' | 'uint16' | 'uint32' | 'float32';
@@ -9,8 +9,11 @@ export interface Packed {
   data: string;
 }
 
-/** estimate, low, high; null stands for infinity */
-export type Interval = [number | null, number | null, number | null];
+/** estimate, low, high, or an estimate alone; null stands for infinity */
+export type Interval = [number | null, number | null, number | null] | [number | null];
+
+/** estimate, low, high, all finite */
+export type Known = [number, number, number];
 
 export interface Method {
   method: string;
@@ -35,12 +38,35 @@ export interface BinTable {
 
 export type Binning = 'equal-width' | 'equal-mass';
 
+/** Isotonic regression of outcomes on probabilities: blocks, and the band of a calibrated model. */
+export interface Curve {
+  low: number[];
+  high: number[];
+  rate: number[];
+  count: number[];
+  band_at: number[];
+  band_low: number[];
+  band_high: number[];
+}
+
 export interface Diagrams {
+  curve: Curve;
   tables: Record<Binning, Record<string, BinTable>>;
-  histogram: number[];
+}
+
+/** Error among the most confident rows, and what their confidence says it is. */
+export interface Risk {
+  coverage: number[];
+  risk: number[];
+  stated: number[];
+  area: number;
+}
+
+export interface TopLabel extends Diagrams {
   confidence: number;
-  s99: number;
-  s99_accuracy: number | null;
+  sure: number;
+  sure_accuracy: number | null;
+  risk: Risk;
 }
 
 export interface PackedRows {
@@ -56,7 +82,17 @@ export interface PackedRows {
   seed: number;
 }
 
-export interface PackedEntries {
+/** Whole rows (of two classes, the probability of the second). */
+export interface DenseEntries {
+  n: number;
+  pooled_below: 0;
+  labels: Packed;
+  before: Packed;
+  after: Packed;
+}
+
+/** By class, those whose label is the class first; small probabilities only as sums. */
+export interface SparseEntries {
   n: number;
   pooled_below: number;
   counts: Packed;
@@ -67,6 +103,8 @@ export interface PackedEntries {
   rest_before: Packed;
   rest_after: Packed;
 }
+
+export type PackedEntries = DenseEntries | SparseEntries;
 
 export interface ClassTable {
   count: number[];
@@ -97,6 +135,21 @@ export interface Criterion {
   n_rows_given: number;
 }
 
+/** What `focalibrate.metrics.assess` found. */
+export interface Assessment {
+  n: number;
+  effective_n: number;
+  /** mean confidence − accuracy */
+  gap: Known;
+  rms: Known;
+  p_value: number;
+  noise_floor: Record<string, { median: number; q95: number }>;
+  detectable: number | null;
+  direction: 'overconfident' | 'underconfident' | null;
+  verdict: string;
+  summary: string;
+}
+
 export interface ReportDocument {
   schema: number;
   title: string;
@@ -104,7 +157,6 @@ export interface ReportDocument {
   reason: string;
   chosen: string;
   judged_on: 'test' | 'cross-fit';
-  after_is_in_sample: boolean;
   n_judged: number;
   n_fitted: number;
   n_classes: number;
@@ -114,14 +166,18 @@ export interface ReportDocument {
   bin_counts: number[];
   class_names: string[] | null;
   accuracy: number;
+  assessment: { before: Assessment; after: Assessment | null } | null;
   methods: Method[];
   skipped: [string, string][];
-  before: Diagrams;
-  after: Diagrams;
+  before: TopLabel;
+  after: TopLabel;
+  /** for two classes: the probability of the second */
+  positive: { before: Diagrams; after: Diagrams } | null;
   classes: ClassTable;
   entries: PackedEntries;
   mistakes: Mistake[];
-  rows: PackedRows;
+  /** both only where gammas and temperatures can be tried */
+  rows: PackedRows | null;
   criterion: Criterion | null;
   provenance: {
     command: string;
@@ -132,8 +188,8 @@ export interface ReportDocument {
   };
 }
 
-/** One number an epoch; epochs count from 1, and those not looked at are left out. */
-export interface Curve {
+/** One number per epoch; epochs count from 1, and those not looked at are left out. */
+export interface EpochCurve {
   epoch: number[];
   value: number[];
 }
@@ -155,7 +211,7 @@ export interface Kept {
   ece: number;
   adaptive_ece: number;
   nll: number | null;
-  /** mean confidence less accuracy */
+  /** mean confidence − accuracy */
   gap: number;
 }
 
@@ -168,7 +224,7 @@ export interface DynamicsDocument {
   kept_epoch: number;
   kept_best: boolean;
   kept: Record<'validation' | 'test', Kept>;
-  curves: Record<string, Curve>;
+  curves: Record<string, EpochCurve>;
   pictures: Record<Split, Picture[]>;
   /** log10 */
   gradient_edges: number[];

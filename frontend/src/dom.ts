@@ -40,11 +40,6 @@ export function section(id: string, title: string, ...children: (Child | Child[]
   return h('section', { id, 'aria-labelledby': `${id}-title` }, h('h2', { id: `${id}-title` }, title), ...children);
 }
 
-export interface Choice<T extends string | number> {
-  element: HTMLElement;
-  value(): T;
-}
-
 /** A group of radio buttons that looks like one switch. */
 export function segmented<T extends string | number>(
   label: string,
@@ -113,3 +108,34 @@ export function responsive(element: HTMLElement, draw: (width: number) => void):
 }
 
 export const prefersLessMotion = (): boolean => matchMedia('(prefers-reduced-motion: reduce)').matches;
+
+/** Select one class by its name. */
+export function classPicker(id: string, label: string, count: number, names: (k: number) => string, initial: number | null, change: (klass: number | null) => void, none?: string): HTMLElement {
+  const select = h(
+    'select',
+    { id, onchange: () => change(select.value === '' ? null : Number(select.value)) },
+    none === undefined ? null : h('option', { value: '', selected: initial === null }, none),
+    Array.from({ length: count }, (_, k) => h('option', { value: k, selected: k === initial }, names(k))),
+  );
+  return h('div', { class: 'field' }, h('label', { for: id }, label), select);
+}
+
+/** A box for a number of at least `min`; anything else is put back. */
+export function numberBox(id: string, label: string, initial: number, min: number, change: (value: number) => void): HTMLElement {
+  let last = initial;
+  const input = h('input', {
+    id,
+    type: 'number',
+    min,
+    step: 'any',
+    value: initial,
+    oninput: () => {
+      const value = Number(input.value);
+      if (input.value === '' || !Number.isFinite(value) || value < min) return;
+      last = value;
+      change(value);
+    },
+    onchange: () => (input.value = String(last)),
+  });
+  return h('div', { class: 'field' }, h('label', { for: id }, label), input);
+}

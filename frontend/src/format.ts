@@ -14,6 +14,12 @@ export function percent(value: number | null, digits = 1): string {
   return value === null ? '∞' : `${signed((value * 100).toFixed(digits))}\u202f%`;
 }
 
+/** Percentage points with a sign. */
+export function points(value: number, digits = 1): string {
+  const text = (value * 100).toFixed(digits);
+  return Number(text) === 0 ? (0).toFixed(digits) : value > 0 ? `+${text}` : signed(text);
+}
+
 export function whole(value: number): string {
   return Math.round(value).toLocaleString('en').replace(/,/g, '\u202f');
 }
@@ -32,7 +38,7 @@ const STYLES: Record<string, MetricStyle> = {
   smooth_ece: { title: 'Smooth ECE', hint: 'calibration error without bins', percent: true, digits: 2 },
   mce: { title: 'MCE', hint: 'largest gap of any bin', percent: true, digits: 1 },
   nll: { title: 'Log loss', hint: 'mean negative log likelihood, nats', percent: false, digits: 4 },
-  brier: { title: 'Brier', hint: 'mean squared distance to the label', percent: false, digits: 4 },
+  brier: { title: 'Brier', hint: 'mean squared distance to the label, summed over the classes: for two classes twice scikit-learn’s brier_score_loss', percent: false, digits: 4 },
   error: { title: 'Error', hint: 'share of wrong predictions', percent: true, digits: 2 },
 };
 
@@ -48,7 +54,9 @@ export function metricValue(name: string, value: number | null): string {
   return style.percent ? percent(value, style.digits) : fixed(value, style.digits);
 }
 
+/** The interval in brackets; nothing where there is none. */
 export function metricRange(name: string, interval: Interval): string {
+  if (interval.length === 1) return '';
   const style = metricStyle(name);
   const [low, high] = [interval[1], interval[2]].map((x) =>
     x === null ? '∞' : signed((style.percent ? x * 100 : x).toFixed(style.digits)));

@@ -6,28 +6,19 @@ import { unpackEntries } from './entries';
 import { whole } from './format';
 import { framed } from './frame';
 import { unpackRows } from './recovery';
+import { coverageSection } from './sections/coverage';
 import { exploreSection } from './sections/explore';
 import { classesSection, mistakesSection } from './sections/lists';
 import { madeSection } from './sections/made';
 import { mapSection } from './sections/map';
 import { methodsSection } from './sections/methods';
 import { reliabilitySection } from './sections/reliability';
+import { thresholdSection } from './sections/threshold';
 import { verdictSection } from './sections/verdict';
 import { Watched, type Parameters } from './state';
 
-const CONTENTS: [string, string][] = [
-  ['verdict', 'Verdict'],
-  ['methods', 'Methods'],
-  ['reliability', 'Reliability'],
-  ['explore', 'Try γ and T'],
-  ['map', 'Ψ'],
-  ['mistakes', 'Mistakes'],
-  ['classes', 'Classes'],
-  ['made', 'How it was made'],
-];
-
 export async function reportPage(doc: ReportDocument): Promise<HTMLElement[]> {
-  const [rows, entries] = await Promise.all([unpackRows(doc.rows), unpackEntries(doc.entries)]);
+  const [rows, entries] = await Promise.all([doc.rows === null ? null : unpackRows(doc.rows), unpackEntries(doc.entries, doc.n_classes)]);
   const names = (k: number): string => (doc.class_names === null ? String(k) : doc.class_names[k]);
   const chosen = doc.methods.find((m) => m.method === doc.chosen);
   const parameters = new Watched<Parameters>({ gamma: chosen?.gamma ?? 0, temperature: chosen?.temperature ?? 1 });
@@ -35,15 +26,22 @@ export async function reportPage(doc: ReportDocument): Promise<HTMLElement[]> {
     parameters.set({ gamma: method.gamma!, temperature: method.temperature! });
     document.getElementById('explore')!.scrollIntoView({ behavior: prefersLessMotion() ? 'auto' : 'smooth' });
   };
-  const size = `${whole(doc.n_judged)} rows, ${whole(doc.n_classes)} classes, ${doc.judged_on === 'test' ? 'judged on a test set' : 'cross-fitted'}`;
-  return framed(doc, size, CONTENTS, [
-    verdictSection(doc),
-    methodsSection(doc, show),
-    reliabilitySection(doc, entries, names),
-    exploreSection(doc, rows, parameters),
-    mapSection(doc, rows, parameters, names),
-    mistakesSection(doc, names),
-    classesSection(doc, names),
-    madeSection(doc),
-  ]);
+  const how = doc.judged_on === 'test' ? 'evaluated on a test set' : 'cross-validated';
+  const parts: [string, HTMLElement][] = [
+    ['Verdict', verdictSection(doc)],
+    ['Methods', methodsSection(doc, rows === null ? null : show)],
+    ['Reliability', reliabilitySection(doc, entries, names)],
+    ['Threshold', thresholdSection(doc, entries, names)],
+    ['Coverage', coverageSection(doc)],
+    ...(rows === null
+      ? []
+      : ([
+          ['Try γ and T', exploreSection(doc, rows, parameters)],
+          ['Ψ', mapSection(doc, rows, parameters, names)],
+        ] as [string, HTMLElement][])),
+    ['Mistakes', mistakesSection(doc, names)],
+    ['Classes', classesSection(doc, names)],
+    ['How it was made', madeSection(doc)],
+  ];
+  return framed(doc, `${whole(doc.n_judged)} rows, ${whole(doc.n_classes)} classes, ${how}`, parts);
 }

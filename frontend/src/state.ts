@@ -14,6 +14,8 @@ export interface Range {
 }
 
 export interface View {
+  /** a curve without bins, or bins */
+  form: 'curve' | 'bins';
   binning: Binning;
   bins: number;
   /** class shown, or null for the top label */

@@ -1,4 +1,4 @@
-// Where the top probability is over- or underconfident (SPEC F7): tau_oc and tau_uc of gamma.
+// Where the top probability is over- or underconfident: tau_oc and tau_uc of gamma.
 
 export function phi(p: number, gamma: number): number {
   if (p <= 0) return 1;

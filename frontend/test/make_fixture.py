@@ -20,7 +20,7 @@ from focalibrate.metrics import (
     nll,
 )
 from focalibrate.metrics.adaptive import distinct_table
-from focalibrate.report._classes import class_entries
+from focalibrate.report._entries import class_entries
 from focalibrate.report._rows import pack_rows
 from focalibrate.theory import recover_log_posterior, recover_posterior, tau_over, tau_under
 

@@ -35,7 +35,7 @@ describe.each(fixture.cases.map((c) => [c.n_classes, c] as const))('%i classes',
   });
 
   test('one class at a time', async () => {
-    const entries = await unpackEntries(found.entries as unknown as PackedEntries);
+    const entries = await unpackEntries(found.entries as unknown as PackedEntries, k);
     for (const one of found.classes) {
       BINS.forEach((bins, i) => {
         (['before', 'after'] as const).forEach((which, w) => {
@@ -84,7 +84,7 @@ test.each(fixture.posteriors)('posterior of %j at gamma %f', (v, gamma, want) =>
 
 test('the map holds the posteriors of its two extremes', () => {
   const at = (k: number, gamma: number, q: number) => mapCurve(k, gamma).reduce((a, b) => (Math.abs(b.q - q) < Math.abs(a.q - q) ? b : a));
-  // SPEC X1: 1000 classes, top .05, the rest equal, gamma 1
+  // A counterexample to "Ψ never lowers the top probability": 1000 classes, top .05, the rest equal, gamma 1
   const curve = mapCurve(1000, 1);
   const below = curve.filter((c) => c.q <= 0.05).at(-1)!;
   expect(below.even).toBeLessThan(below.q);

@@ -5,7 +5,6 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -85,7 +84,7 @@ def node(frontend: Path, chromium: str):
             env=os.environ | {"FOCALIBRATE_CHROMIUM": chromium},
             capture_output=True,
             text=True,
-            timeout=180,
+            timeout=400,
             check=False,
         )
         assert done.returncode == 0, done.stdout + done.stderr
@@ -95,19 +94,26 @@ def node(frontend: Path, chromium: str):
 
 
 @pytest.fixture(scope="session")
-def look(node, shared_folder: Path):
-    """Return what a page should show and what was seen of it; each page is opened once a run."""
+def seen(node, shared_folder: Path) -> dict[str, dict[str, Any]]:
+    """What was seen of every page: all are opened in one browser, once per run."""
+    path = shared_folder / "seen.json"
+    with _one_at_a_time(shared_folder, "browser"):
+        if not path.exists():
+            # Imported late: pages of training runs need torch.
+            from tests.browser.jobs import make_jobs
+
+            jobs = make_jobs(shared_folder)
+            found = json.loads(node("browser/run.mjs", given=list(jobs.values())))
+            path.write_text(json.dumps(dict(zip(jobs, found, strict=True))))
+    result: dict[str, dict[str, Any]] = json.loads(path.read_text())
+    return result
+
+
+@pytest.fixture(scope="session")
+def look(seen, shared_folder: Path):
+    """Return what a page should show and what was seen of it."""
 
     def look(name: str) -> tuple[dict[str, Any], dict[str, Any]]:
-        seen = shared_folder / f"{name}.seen.json"
-        with _one_at_a_time(shared_folder, name):
-            if not seen.exists():
-                command = [sys.executable, "-m", "tests.browser.examples", str(shared_folder)]
-                subprocess.run([*command, name], cwd=ROOT, check=True, capture_output=True)
-                want = json.loads((shared_folder / f"{name}.json").read_text())
-                page = str(shared_folder / f"{name}.html")
-                seen.write_text(node("browser/observe.mjs", page, given=want["script"]))
-        want = json.loads((shared_folder / f"{name}.json").read_text())
-        return want, json.loads(seen.read_text())
+        return json.loads((shared_folder / f"{name}.json").read_text()), seen[name]
 
     return look

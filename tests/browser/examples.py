@@ -31,6 +31,13 @@ POINTS = ((0.0, 1.0), (2.0, 1.0), (1.25, 2.5), (-0.4, 0.6), (4.5, 3.3))
 """Gammas and temperatures to try."""
 
 
+COSTS: tuple[dict[str, Any], ...] = (
+    {"klass": 1, "falsePositive": 1, "falseNegative": 1},
+    {"klass": 0, "falsePositive": 1, "falseNegative": 9},
+    {"klass": 1, "falsePositive": 2.5, "falseNegative": 0.5},
+)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Model:
     """A classifier whose logits are `scale` times too large."""
@@ -42,10 +49,21 @@ class Model:
     cross_fit: bool = False
     methods: tuple[str, ...] | None = None
     class_names: tuple[str, ...] | None = None
+    is_focal: bool = True
+    """trained with focal loss: gammas and temperatures can be tried on the page"""
 
 
 CIFAR = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 MODELS = {
+    "k2": Model(
+        n=1200,
+        n_classes=2,
+        sharpness=2.0,
+        scale=2.0,
+        cross_fit=True,
+        class_names=("benign", "malignant"),
+        is_focal=False,
+    ),
     "k3": Model(
         n=1500,
         n_classes=3,
@@ -76,7 +94,7 @@ class Example:
     labels: NDArray[np.int64]
     comparison: Comparison
     choice: Choice
-    grid: CriterionGrid
+    grid: CriterionGrid | None
 
 
 def simulate(model: Model, *, seed: int) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
@@ -97,10 +115,10 @@ def judge(model: Model) -> Example:
         *val,
         *(() if model.cross_fit else test),
         methods=model.methods,
-        trained_gamma=2.0,
+        trained_gamma=2.0 if model.is_focal else None,
         n_resamples=100,
     )
-    grid = criterion_grid(*val)
+    grid = criterion_grid(*val) if model.is_focal else None
     return Example(*test, comparison, choose(comparison), grid)
 
 
@@ -132,7 +150,7 @@ def expected(example: Example) -> dict[str, Any]:
     """Return what the page should show, from the full logits in float64."""
     logits, labels = example.logits, example.labels
     live = []
-    for gamma, temperature in POINTS:
+    for gamma, temperature in POINTS if example.grid is not None else ():
         probs = np.exp(recover_log_posterior(logits / temperature, gamma=gamma))
         live.append(
             {
@@ -154,20 +172,43 @@ def expected(example: Example) -> dict[str, Any]:
         views.append({"bins": bins, "binning": binning, "klass": klass})
         diagrams.append({"before": _ece(before, labels, **views[-1])})
         diagrams[-1]["after"] = _ece(after, labels, **views[-1])
-    g, t = np.unravel_index(np.argmin(example.grid.values), example.grid.values.shape)
-    return {
-        "script": {"points": POINTS, "presets": ["temperature", "posterior"], "views": views},
+    script: dict[str, Any] = {"views": views, "costs": COSTS}
+    want = {
         "live": live,
         "diagrams": diagrams,
-        "temperature": example.comparison.row("temperature").calibrator.temperature,
-        "optimum": [example.grid.gammas[g], example.grid.temperatures[t]],
-        "grid": [example.grid.gammas[:2], example.grid.temperatures[:2]],
+        "costs": [
+            {"before": _cost(before, labels, **costs), "after": _cost(after, labels, **costs)}
+            for costs in COSTS
+        ],
         "labels": [row.label for row in example.comparison.rows],
         "by_nll": [
             row.label
             for row in sorted(example.comparison.rows, key=lambda r: r.scores["nll"].estimate)
         ],
     }
+    if example.grid is not None:
+        script |= {"points": POINTS, "presets": ["temperature", "posterior"]}
+        g, t = np.unravel_index(np.argmin(example.grid.values), example.grid.values.shape)
+        want |= {
+            "temperature": example.comparison.row("temperature").calibrator.temperature,
+            "optimum": [example.grid.gammas[g], example.grid.temperatures[t]],
+            "grid": [example.grid.gammas[:2], example.grid.temperatures[:2]],
+        }
+    return want | {"script": script}
+
+
+def _cost(
+    probs: NDArray[Any],
+    labels: NDArray[Any],
+    *,
+    klass: int,
+    falsePositive: float,
+    falseNegative: float,
+) -> float:
+    threshold = falsePositive / (falsePositive + falseNegative)
+    is_decided, is_class = probs[:, klass] >= threshold, labels == klass
+    wrong = falsePositive * (is_decided & ~is_class) + falseNegative * (~is_decided & is_class)
+    return float(wrong.mean())
 
 
 def _ece(

@@ -2,7 +2,7 @@
 
 import * as Plot from '@observablehq/plot';
 import { AFTER, BEFORE, labelled, LIVE, MARGINS } from '../charts';
-import type { Curve, Picture } from '../document';
+import type { EpochCurve, Picture } from '../document';
 import { h } from '../dom';
 import { fixed, percent, whole } from '../format';
 import { bins, epochEdges, median } from './histograms';
@@ -11,7 +11,7 @@ export interface Line {
   name: string;
   colour: string;
   dash: string;
-  curve: Curve;
+  curve: EpochCurve;
 }
 
 export const STYLE = {

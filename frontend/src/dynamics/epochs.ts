@@ -39,7 +39,7 @@ export function epochsSection(doc: DynamicsDocument): HTMLElement {
     h(
       'p',
       { class: 'muted' },
-      'Move the slider to see confidence and the gradients of the last layer change. Dots belong on the dashed line; below it the network is too sure.',
+      'Move the slider to see confidence and the gradients of the last layer change. Of a calibrated network the dots lie on the dashed line; below it the network is overconfident.',
     ),
     h(
       'div',

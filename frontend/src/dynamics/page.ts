@@ -1,6 +1,6 @@
 // The page of a training run: what was seen after every epoch.
 
-import type { Curve, DynamicsDocument, Split } from '../document';
+import type { EpochCurve, DynamicsDocument, Split } from '../document';
 import { h, responsive, section, segmented } from '../dom';
 import { whole } from '../format';
 import { framed } from '../frame';
@@ -9,28 +9,19 @@ import { key, lines, STYLE, type Line, type LineWords } from './charts';
 import { epochsSection } from './epochs';
 import { madeSection, numbersSection, summarySection } from './summary';
 
-const CONTENTS: [string, string][] = [
-  ['summary', 'Summary'],
-  ['learning', 'Loss and error'],
-  ['calibration', 'Calibration'],
-  ['sides', 'Right and wrong'],
-  ['epochs', 'Epoch by epoch'],
-  ['numbers', 'Numbers'],
-  ['made', 'How it was made'],
-];
 const SPLITS: Split[] = ['train', 'validation', 'test'];
-const NONE: Curve = { epoch: [], value: [] };
+const NONE: EpochCurve = { epoch: [], value: [] };
 
 export function dynamicsPage(doc: DynamicsDocument): HTMLElement[] {
   const subtitle = `Training dynamics, ${whole(doc.epochs)} ${doc.epochs === 1 ? 'epoch' : 'epochs'}`;
-  return framed(doc, subtitle, CONTENTS, [
-    summarySection(doc),
-    learningSection(doc),
-    calibrationSection(doc),
-    sidesSection(doc),
-    epochsSection(doc),
-    numbersSection(doc),
-    madeSection(doc),
+  return framed(doc, subtitle, [
+    ['Summary', summarySection(doc)],
+    ['Loss and error', learningSection(doc)],
+    ['Calibration', calibrationSection(doc)],
+    ['Right and wrong', sidesSection(doc)],
+    ['Epoch by epoch', epochsSection(doc)],
+    ['Numbers', numbersSection(doc)],
+    ['How it was made', madeSection(doc)],
   ]);
 }
 
@@ -52,7 +43,7 @@ function panel(title: string, note: string, words: LineWords, drawn: () => Line[
   const chart = h('div', { class: 'chart' });
   const draw = responsive(chart, (width) => {
     const found = drawn().filter((line) => line.curve.epoch.length > 0);
-    chart.replaceChildren(found.length > 0 ? lines(found, width, words) : h('p', {}, 'There is none to be seen.'));
+    chart.replaceChildren(found.length > 0 ? lines(found, width, words) : h('p', {}, 'No values were recorded.'));
   });
   watched?.listen(draw);
   return h('figure', { class: 'card' }, h('figcaption', {}, h('h3', {}, title), h('span', { class: 'small muted' }, note)), chart);
@@ -112,7 +103,7 @@ function sidesSection(doc: DynamicsDocument): HTMLElement {
     h(
       'p',
       { class: 'muted' },
-      'A network that learns by heart grows sure of its mistakes: the log loss of wrong predictions rises and their entropy falls, while the error no longer moves.',
+      'A network that memorises its training data grows overconfident in its mistakes: the log loss of wrong predictions rises and their entropy falls, while the error no longer changes.',
     ),
     h(
       'div',

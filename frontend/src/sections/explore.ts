@@ -50,12 +50,12 @@ export function exploreSection(doc: ReportDocument, rows: Rows, parameters: Watc
   });
   const sample =
     rows.n < doc.n_judged
-      ? `Computed in this page from a random sample of ${whole(rows.n)} of the ${whole(doc.n_judged)} rows (seed ${doc.rows.seed}).`
+      ? `Computed in this page from a random sample of ${whole(rows.n)} of the ${whole(doc.n_judged)} rows (seed ${doc.rows!.seed}).`
       : `Computed in this page from all ${whole(rows.n)} rows.`;
   return section(
     'explore',
     'Try γ and T yourself',
-    h('p', { class: 'muted' }, formula('Ψ_γ(softmax(z/T))'), `: T > 1 makes the model less sure, T < 1 more; γ > 0 undoes focal training. ${sample}`),
+    h('p', { class: 'muted' }, formula('Ψ_γ(softmax(z/T))'), `: T > 1 makes the model less confident, T < 1 more; γ > 0 undoes focal training. ${sample}`),
     h(
       'div',
       { class: 'console card' },
@@ -70,7 +70,7 @@ export function exploreSection(doc: ReportDocument, rows: Rows, parameters: Watc
         'dl',
         { class: 'readout', 'aria-live': 'polite' },
         ['ece', 'adaptive_ece', 'nll'].map((name) => h('div', {}, h('dt', { title: metricStyle(name).hint }, metricStyle(name).title), h('dd', {}, figures[name]))),
-        h('div', {}, h('dt', { title: 'share of rows with a confidence of at least 99 %' }, 'S99'), h('dd', {}, figures.s99, h('span', { class: 'small muted' }, right))),
+        h('div', {}, h('dt', { title: 'share of predictions made with a confidence of at least 99 %' }, 'Confidence ≥ 99 %'), h('dd', {}, figures.s99, h('span', { class: 'small muted' }, right))),
       ),
     ),
     h(

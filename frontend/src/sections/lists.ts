@@ -9,8 +9,8 @@ export function mistakesSection(doc: ReportDocument, names: (k: number) => strin
   const name = (k: number) => h('span', { class: 'class-name' }, names(k));
   return section(
     'mistakes',
-    'Most confident mistakes',
-    h('p', { class: 'muted' }, 'Rows that the model gets wrong and is most sure of: mislabelled, ambiguous, or truly hard. Rows are counted from 0.'),
+    'Confident mistakes',
+    h('p', { class: 'muted' }, 'Wrong predictions of the highest confidence: mislabelled, ambiguous, or hard rows. Row numbers start at 0.'),
     doc.mistakes.length === 0
       ? h('p', {}, 'The model makes no mistake on these rows.')
       : sortableTable<Mistake>({
@@ -41,7 +41,7 @@ export function classesSection(doc: ReportDocument, names: (k: number) => string
   return section(
     'classes',
     'Class by class',
-    h('p', { class: 'muted' }, 'Errors of a class: its probability against how often it is the label, over all rows.'),
+    h('p', { class: 'muted' }, 'ECE of a class: its probability against how often it is the label, over all rows.'),
     sortableTable<number>({
       caption: 'Classes',
       rows,

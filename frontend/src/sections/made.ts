@@ -12,13 +12,19 @@ const DEFINITIONS: [string, string, string][] = [
   ['MCE', 'max_b |acc_b − conf_b|', 'largest gap of a bin that holds rows'],
   ['Smooth ECE', '∫ |E[(y − v) K_σ(v, t)]| dt,  σ = smECE', 'calibration error smoothed by a kernel whose width it sets itself'],
   ['Log loss', '−(1/N) Σ_i log v_{i,yᵢ}', 'negative log likelihood in nats; lowest for the true probabilities'],
-  ['Brier', '(1/N) Σ_i Σ_k (v_{ik} − 1[y_i = k])²', 'squared distance to the label; lowest for the true probabilities'],
-  ['S99', '(1/N) #{i : conf_i ≥ .99}', 'share of rows the model is all but certain of'],
+  ['Brier', '(1/N) Σ_i Σ_k (v_{ik} − 1[y_i = k])²', 'squared distance to the label, summed over the classes (for two classes twice scikit-learn’s brier_score_loss); lowest for the true probabilities'],
+  ['Confidence of 99 % or more', '(1/N) #{i : conf_i ≥ .99}', 'share of predictions that the model is all but certain of'],
+  ['Reliability curve', 'min_m Σ_i (m(v_i) − y_i)²,  m rising', 'isotonic regression of outcomes on probabilities; the band comes from outcomes drawn with the stated probabilities'],
+  ['RMS calibration error', '√ Σ_b (n_b/N) (acc_b − conf_b)²', 'typical size of the error over 15 bins of equal mass, with the bias of noise subtracted'],
+  ['Intervals', '[2θ̂ − q_{.975}, 2θ̂ − q_{.025}]', 'basic bootstrap over rows, for log loss, Brier and error. Calibration errors are shown beside what a calibrated model would show instead'],
+];
+
+/** For models trained with focal loss. */
+const FOCAL: [string, string, string][] = [
   ['Temperature', 'softmax(z / T)', 'T > 1 makes every row less sure; the order of classes stays'],
   ['Ψ_γ', 'Ψ_k ∝ v_k / φ_γ(v_k),  φ_γ(p) = (1−p)^γ − γ (1−p)^{γ−1} p log p', 'turns scores of a model trained with focal loss into probabilities'],
   ['Focal temperature', 'Ψ_γ(softmax(z / T))', 'both: γ and T fitted on validation rows'],
   ['τ_{oc}, τ_{uc}', 'argmax φ_γ;  the root of φ_γ = 1 in (0, ½)', 'below the first, focal scores are overconfident; above the second, underconfident'],
-  ['Intervals', '[2θ̂ − q_{.975}, 2θ̂ − q_{.025}]', 'basic bootstrap over rows. Binned errors are biased upwards, and the interval takes that bias off'],
 ];
 
 export function madeSection(doc: ReportDocument): HTMLElement {
@@ -34,7 +40,7 @@ export function madeSection(doc: ReportDocument): HTMLElement {
       fact('Version', `focalibrate ${p.version}`),
       fact('Seed', String(p.seed)),
       p.made_at !== '' ? fact('Date', p.made_at) : h('div', { hidden: true }),
-      fact('Data', `${whole(doc.n_judged)} rows judged, ${whole(doc.n_fitted)} fitted on, ${whole(doc.n_classes)} classes`),
+      fact('Data', `${whole(doc.n_judged)} rows evaluated, ${whole(doc.n_fitted)} fitted on, ${whole(doc.n_classes)} classes`),
       ...p.files.map((file) =>
         fact(file.role === '' ? 'File' : `File ${file.role}`, h('span', { class: 'file' }, file.name), h('br'), h('code', { class: 'small' }, `sha256 ${file.sha256}`)),
       ),
@@ -43,7 +49,7 @@ export function madeSection(doc: ReportDocument): HTMLElement {
     h(
       'dl',
       { class: 'definitions' },
-      DEFINITIONS.map(([term, maths, words]) => h('div', {}, h('dt', {}, formula(term)), h('dd', {}, formula(maths), h('span', { class: 'muted' }, words)))),
+      [...DEFINITIONS, ...(doc.criterion === null ? [] : FOCAL)].map(([term, maths, words]) => h('div', {}, h('dt', {}, formula(term)), h('dd', {}, formula(maths), h('span', { class: 'muted' }, words)))),
     ),
   );
 }

@@ -69,7 +69,7 @@ export function mapSection(doc: ReportDocument, rows: Rows, parameters: Watched<
   const chart = h('div', { class: 'chart' });
   const words = h('p', { class: 'small muted' });
   // At gamma = 0 there is nothing to see: an example stands in.
-  const example = doc.methods.find((m) => m.method === 'posterior')?.gamma || 2;
+  const example = doc.methods.find((m) => m.method.startsWith('posterior'))?.gamma || 2;
   const draw = responsive(chart, (width) => {
     const { temperature } = parameters.value;
     const gamma = parameters.value.gamma === 0 ? example : parameters.value.gamma;

@@ -6,7 +6,7 @@ import { h, responsive, section, segmented } from '../dom';
 import { METRIC_ORDER, MINUS, metricRange, metricStyle, metricValue, whole } from '../format';
 import { sortableTable, type Column } from './table';
 
-export function methodsSection(doc: ReportDocument, show: (method: Method) => void): HTMLElement {
+export function methodsSection(doc: ReportDocument, show: ((method: Method) => void) | null): HTMLElement {
   const raw = doc.methods.find((m) => m.method === 'identity') ?? doc.methods[0];
   const known = Object.keys(raw.scores);
   const metrics = [...METRIC_ORDER.filter((m) => known.includes(m)), ...known.filter((m) => !METRIC_ORDER.includes(m))];
@@ -30,17 +30,21 @@ export function methodsSection(doc: ReportDocument, show: (method: Method) => vo
       key: (row) => row.scores[metric][0],
       cell: (row) => [
         h('span', { class: metricValue(metric, row.scores[metric][0]) === best.get(metric) ? 'best' : '' }, metricValue(metric, row.scores[metric][0])),
-        h('span', { class: 'small muted' }, metricRange(metric, row.scores[metric])),
+        h('span', { class: 'small muted' }, metricRange(metric, row.scores[metric]) || floor(doc, row, metric)),
       ],
     })),
     { title: 'Changed', hint: 'predictions that the method changes', numeric: true, key: (row) => row.changed, cell: (row) => whole(row.changed) },
-    {
-      title: 'Sliders',
-      cell: (row) =>
-        row.gamma === null
-          ? ''
-          : h('button', { type: 'button', class: 'plain', onclick: () => show(row) }, 'try', h('span', { class: 'sr' }, ` ${row.label} at the sliders`)),
-    },
+    ...(show === null
+      ? []
+      : [
+          {
+            title: 'Sliders',
+            cell: (row: Method) =>
+              row.gamma === null
+                ? ''
+                : h('button', { type: 'button', class: 'plain', onclick: () => show(row) }, 'try', h('span', { class: 'sr' }, ` ${row.label} at the sliders`)),
+          },
+        ]),
   ];
   const notes = doc.methods.flatMap((row) => row.notes.map((note) => `${row.label}: ${note}`));
   return section(
@@ -48,7 +52,7 @@ export function methodsSection(doc: ReportDocument, show: (method: Method) => vo
     'Methods compared',
     h('p', { class: 'muted' }, judgedWords(doc)),
     sortableTable({
-      caption: 'Methods with 95 % intervals',
+      caption: 'Methods compared',
       columns,
       rows: doc.methods,
       rowClass: (row) => (row.method === doc.chosen ? 'chosen' : null),
@@ -59,7 +63,7 @@ export function methodsSection(doc: ReportDocument, show: (method: Method) => vo
         'ul',
         { class: 'small muted notes' },
         notes.map((note) => h('li', {}, note)),
-        doc.skipped.map(([method, why]) => h('li', {}, `${method} was left out: ${why}`)),
+        doc.skipped.map(([method, why]) => h('li', {}, `${method} was skipped: ${why}`)),
       ),
   );
 }
@@ -69,33 +73,38 @@ function parameters(row: Method): string {
   return rest.join(': ').replace('gamma', 'γ').replace('=-', `=${MINUS}`);
 }
 
+/** What chance alone would give, where that was computed. */
+function floor(doc: ReportDocument, row: Method, metric: string): string {
+  const found = row.method === 'identity' ? doc.assessment?.before : row.method === doc.chosen ? doc.assessment?.after : undefined;
+  const noise = found?.noise_floor[metric];
+  return noise === undefined ? '' : `noise ${(100 * noise.median).toFixed(1)}–${(100 * noise.q95).toFixed(1)}`;
+}
+
 function judgedWords(doc: ReportDocument): string {
   const how =
     doc.judged_on === 'test'
-      ? `Fitted on ${whole(doc.n_fitted)} rows, judged on ${whole(doc.n_judged)} others.`
-      : `No test set was given: each of ${doc.n_folds} parts of the ${whole(doc.n_judged)} rows was judged by calibrators fitted on the others.`;
-  return `${how} In brackets: 95 % bootstrap intervals (${doc.n_resamples} resamples, ${doc.n_bins} bins). Lower is better; the best of a column is bold.${outside(doc) ? ' Where an estimate lies above its interval, the interval has taken off the bias that bins add.' : ''}`;
-}
-
-function outside(doc: ReportDocument): boolean {
-  return doc.methods.some((row) => Object.values(row.scores).some(([x, , high]) => x !== null && high !== null && x > high));
+      ? `Fitted on ${whole(doc.n_fitted)} rows, evaluated on ${whole(doc.n_judged)} others.`
+      : `Cross-validated on ${whole(doc.n_judged)} rows in ${doc.n_folds} folds: no row is used both to fit and to evaluate.`;
+  const noise = doc.assessment === null ? '' : ' “Noise” is what a calibrated model with these predictions shows: median and 95 % quantile.';
+  return `${how} Lower is better; the best of a column is bold. In brackets: 95 % bootstrap intervals (${doc.n_resamples} resamples).${noise}`;
 }
 
 /** One metric of all methods, as a picture. */
 function forestFigure(doc: ReportDocument, metrics: string[]): HTMLElement {
-  const offered = metrics.filter((m) => ['adaptive_ece', 'ece', 'nll', 'brier'].includes(m));
+  const raw = doc.methods.find((m) => m.method === 'identity') ?? doc.methods[0];
+  const offered = metrics.filter((m) => raw.scores[m].length === 3);
   let metric = offered[0];
   const chart = h('div', { class: 'chart' });
   const colour = (row: Method) => (row.method === 'identity' ? BEFORE : row.method === doc.chosen ? AFTER : 'var(--muted)');
   const draw = responsive(chart, (width) => {
     const rows = doc.methods.flatMap((row) => {
-      const [estimate, low, high] = row.scores[metric];
+      const [estimate, low = null, high = null] = row.scores[metric];
       if (estimate === null || low === null || high === null) return [];
       const tip = `${row.label} ${metricValue(metric, estimate)} ${metricRange(metric, row.scores[metric])}`;
       return [{ label: row.label, estimate, low, high, colour: colour(row), tip }];
     });
     const style = metricStyle(metric);
-    if (rows.length > 0) chart.replaceChildren(forest(rows, width, style.title, style.percent));
+    if (rows.length > 0) chart.replaceChildren(forest(rows, width, style.title, style.percent, raw.scores[metric][0] ?? rows[0].estimate));
   });
   return h(
     'figure',
@@ -103,7 +112,7 @@ function forestFigure(doc: ReportDocument, metrics: string[]): HTMLElement {
     h(
       'figcaption',
       {},
-      h('h3', {}, 'With their intervals'),
+      h('h3', {}, 'Proper scores with their intervals'),
       segmented<string>('Metric shown', offered.map((m) => ({ value: m, text: metricStyle(m).title })), metric, (value) => {
         metric = value;
         draw();

@@ -1,41 +1,46 @@
 // Reliability diagrams, before and after.
 
-import { AFTER, BEFORE, binCounts, reliability, type DiagramWords } from '../charts';
-import type { Binning, BinTable, ReportDocument } from '../document';
-import { h, responsive, section, segmented } from '../dom';
-import type { Entries } from '../entries';
+import { AFTER, BEFORE, binCounts, curveDiagram, reliability, type DiagramWords } from '../charts';
+import type { Binning, BinTable, Curve, ReportDocument } from '../document';
+import { classPicker, h, responsive, section, segmented } from '../dom';
+import type { Entries, Which } from '../entries';
 import { percent, whole } from '../format';
 import { Watched, type View } from '../state';
 
 export function reliabilitySection(doc: ReportDocument, entries: Entries, names: (k: number) => string): HTMLElement {
   const start = doc.bin_counts.includes(doc.n_bins) ? doc.n_bins : 15;
-  const view = new Watched<View>({ binning: 'equal-width', bins: start, klass: null });
+  // Of two classes the probability of the second tells everything; confidence only its half.
+  const klass = doc.positive === null ? null : 1;
+  const view = new Watched<View>({ form: 'curve', binning: 'equal-width', bins: start, klass });
   const note = h('p', { class: 'small muted', role: 'status' });
+  const guide = h('p', { class: 'muted' });
+
+  /** Diagrams of all rows, or null where the class is drawn from the rows of the page. */
+  const all = (which: Which, k: number | null) => (k === null ? doc[which] : k === 1 && doc.positive !== null ? doc.positive[which] : null);
+  const table = (which: Which, { binning, bins, klass: k }: View): BinTable => all(which, k)?.tables[binning][String(bins)] ?? entries.table(k!, which, binning, bins);
+  const curve = (which: Which, k: number | null): Curve => all(which, k)?.curve ?? entries.curve(k!, which);
+
   const panels = (['before', 'after'] as const).map((which) => panel(which, which === 'before' ? BEFORE : AFTER));
 
-  function table(which: 'before' | 'after', { binning, bins, klass }: View): BinTable {
-    return klass === null ? doc[which].tables[binning][String(bins)] : entries.table(klass, which, binning, bins);
-  }
-
-  function panel(which: 'before' | 'after', colour: string): HTMLElement {
+  function panel(which: Which, colour: string): HTMLElement {
     const chart = h('div', { class: 'chart' });
     const counts = h('div', { class: 'chart' });
     const figures = h('span', { class: 'figure-number', 'data-figure': `ece-${which}` });
     let words: DiagramWords = { name: which, x: 'confidence', y: 'accuracy' };
     const draw = responsive(chart, (width) => {
-      const shown = table(which, view.value);
-      chart.replaceChildren(reliability(shown, colour, width, words));
-      counts.replaceChildren(binCounts(shown, colour, width, words.name));
+      const now = view.value;
+      const isCurve = now.form === 'curve';
+      chart.replaceChildren(isCurve ? curveDiagram(curve(which, now.klass), colour, width, words) : reliability(table(which, now), colour, width, words));
+      const counted = isCurve ? table(which, { ...now, binning: 'equal-width', bins: Math.max(...doc.bin_counts) }) : table(which, now);
+      counts.replaceChildren(binCounts(counted, colour, width, words.name));
     });
     view.listen((now) => {
-      const shown = table(which, now);
-      const subject = now.klass === null ? '' : `, class ${names(now.klass)}`;
       words = {
-        name: `${which} calibration${subject}`,
-        x: now.klass === null ? 'confidence' : 'probability of the class',
-        y: now.klass === null ? 'accuracy' : 'share of the class',
+        name: `${which} calibration${now.klass === null ? '' : `, class ${names(now.klass)}`}`,
+        x: now.klass === null ? 'confidence' : 'probability',
+        y: now.klass === null ? 'accuracy' : 'frequency',
       };
-      figures.textContent = `${errorName(now)} ${percent(shown.ece, 2)}`;
+      figures.textContent = `${errorName(now)} ${percent(table(which, now).ece, 2)}`;
       draw();
     });
     const title = which === 'before' ? 'Before' : 'After';
@@ -50,66 +55,77 @@ export function reliabilitySection(doc: ReportDocument, entries: Entries, names:
   }
 
   view.listen((now) => {
-    const sample = entries.n < doc.n_judged ? ` Drawn from a sample of ${whole(entries.n)} rows.` : '';
-    const pooled = now.binning === 'equal-mass' ? ' Rows below 4 % are pooled.' : '';
-    note.textContent =
-      now.klass === null
-        ? doc.after_is_in_sample
-          ? 'After: the calibrator fitted on all validation rows, shown on the same rows. The table above is cross-fitted, and so a little more sober.'
-          : doc.judged_on === 'cross-fit'
-            ? 'After: each row by a calibrator fitted on the other parts, as in the table above.'
-            : ''
-        : `All rows, by their probability of the class “${names(now.klass)}”.${pooled}${sample}`;
+    guide.textContent = guideWords(now, names);
+    note.textContent = [afterWords(doc), now.klass === null ? '' : sampleWords(doc, entries, now, all('before', now.klass) !== null)].filter((x) => x !== '').join(' ');
   });
 
+  const binControls = [
+    segmented<Binning>(
+      'Bins of',
+      [
+        { value: 'equal-width', text: 'equal width' },
+        { value: 'equal-mass', text: 'equal mass' },
+      ],
+      'equal-width',
+      (binning) => view.set({ binning }),
+    ),
+    segmented<number>('Number of bins', doc.bin_counts.map((value) => ({ value, text: String(value) })), start, (bins) => view.set({ bins })),
+  ];
+  view.listenAtOnce((now) => binControls.forEach((control) => (control.hidden = now.form === 'curve')));
   return section(
     'reliability',
     'Reliability',
-    h(
-      'p',
-      { class: 'muted' },
-      'Of the rows given a confidence of 80 %, 80 % should be right: dots belong on the dashed line. Below it the model is too sure. ',
-      'Bars on the dots are 95 % bootstrap bands; the grey band is where the dots of a calibrated model with as many rows would lie.',
-    ),
+    guide,
     h(
       'div',
       { class: 'controls' },
-      segmented<Binning>(
-        'Bins of',
+      classPicker('class-picker', 'Probability of', doc.n_classes, names, klass, (k) => view.set({ klass: k }), 'the predicted class'),
+      segmented<View['form']>(
+        'Diagram',
         [
-          { value: 'equal-width', text: 'equal width' },
-          { value: 'equal-mass', text: 'equal mass' },
+          { value: 'curve', text: 'curve' },
+          { value: 'bins', text: 'bins' },
         ],
-        'equal-width',
-        (binning) => view.set({ binning }),
+        'curve',
+        (form) => view.set({ form }),
       ),
-      segmented<number>('Number of bins', doc.bin_counts.map((value) => ({ value, text: String(value) })), start, (bins) => view.set({ bins })),
-      classPicker(doc, names, (klass) => view.set({ klass })),
+      binControls,
     ),
     h('div', { class: 'pair' }, panels),
     note,
   );
 }
 
-function errorName({ binning, klass }: View): string {
-  const name = binning === 'equal-width' ? 'ECE' : 'AdaECE';
+function guideWords({ form, klass }: View, names: (k: number) => string): string {
+  const meaning =
+    klass === null
+      ? 'Of the predictions made with 80 % confidence, 80 % should be right: the closer to the dashed line, the better. Below the line the model is overconfident.'
+      : `Of the rows given a probability of 80 % for “${names(klass)}”, 80 % should belong to it: the closer to the dashed line, the better. Below the line the probability is too high.`;
+  const drawn =
+    form === 'curve'
+      ? 'The line is fitted without bins (isotonic regression); the grey band holds the line of a calibrated model with these predictions in 95 % of cases.'
+      : 'Bars on the dots are 95 % bootstrap intervals; the grey band holds the dots of a calibrated model in 95 % of cases.';
+  return `${meaning} ${drawn}`;
+}
+
+function afterWords(doc: ReportDocument): string {
+  if (doc.judged_on !== 'cross-fit' || doc.chosen === 'identity') return '';
+  return 'After: cross-validated, each row by a calibrator fitted on the other folds, as in the table above.';
+}
+
+function sampleWords(doc: ReportDocument, entries: Entries, { form, binning }: View, isAll: boolean): string {
+  if (isAll) return '';
+  const sample = entries.n < doc.n_judged ? `Drawn from a random sample of ${whole(entries.n)} of ${whole(doc.n_judged)} rows.` : '';
+  const isPooled = entries.pooledBelow > 0 && (form === 'curve' || binning === 'equal-mass');
+  return `${sample}${isPooled ? ` Probabilities below ${percent(entries.pooledBelow)} are pooled.` : ''}`;
+}
+
+function errorName({ binning, klass, form }: View): string {
+  const name = form === 'curve' || binning === 'equal-width' ? 'ECE' : 'AdaECE';
   return klass === null ? name : `${name} of the class`;
 }
 
 function methodWords(doc: ReportDocument): string {
   const method = doc.methods.find((m) => m.method === doc.chosen);
-  return method === undefined ? doc.chosen : method.method === 'identity' ? 'nothing to change' : method.label;
-}
-
-function classPicker(doc: ReportDocument, names: (k: number) => string, change: (klass: number | null) => void): HTMLElement {
-  const select = h(
-    'select',
-    {
-      id: 'class-picker',
-      onchange: () => change(select.value === '' ? null : Number(select.value)),
-    },
-    h('option', { value: '' }, 'top label'),
-    Array.from({ length: doc.n_classes }, (_, k) => h('option', { value: k }, names(k))),
-  );
-  return h('div', { class: 'field' }, h('label', { for: 'class-picker' }, 'What is judged'), select);
+  return method === undefined ? doc.chosen : method.method === 'identity' ? 'unchanged' : method.label;
 }

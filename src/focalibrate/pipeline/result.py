@@ -98,6 +98,8 @@ class CalibrationResult:
             provenance=self.provenance,
             class_names=self.class_names,
             criterion=grid,
+            assessment=self.assessment,
+            assessment_after=self.assessment_after,
         )
 
     def save(

@@ -1,4 +1,4 @@
-"""What a comparison found as one HTML page: self-contained, interactive, offline for ever.
+"""What a comparison found as one HTML page: self-contained, interactive, offline.
 
 `page_data` gathers everything the page shows, `write_report` writes the file::
 
@@ -7,7 +7,6 @@
         provenance=Provenance(command="focalibrate calibrate val.npz", version=__version__,
                               seed=0, made_at="2026-11-15", files=(SourceFile(...),)),
         class_names=("cat", "dog"),
-        criterion=criterion_grid(val_logits, val_labels),
     )
     write_report("report.html", data)
 
@@ -15,10 +14,16 @@
 """
 
 from focalibrate.report.criterion import CriterionGrid, criterion_grid
+from focalibrate.report.curve import ReliabilityCurve, reliability_curve
 from focalibrate.report.data import SCHEMA_VERSION, PageData, page_data
 from focalibrate.report.dynamics import dynamics_data, next_commands, write_dynamics
 from focalibrate.report.page import render_report, write_report
-from focalibrate.report.plot import reliability_diagram, simplex_map, temperature_grid
+from focalibrate.report.plot import (
+    binned_diagram,
+    reliability_diagram,
+    simplex_map,
+    temperature_grid,
+)
 from focalibrate.report.provenance import Provenance, SourceFile
 
 __all__ = [
@@ -26,11 +31,14 @@ __all__ = [
     "CriterionGrid",
     "PageData",
     "Provenance",
+    "ReliabilityCurve",
     "SourceFile",
+    "binned_diagram",
     "criterion_grid",
     "dynamics_data",
     "next_commands",
     "page_data",
+    "reliability_curve",
     "reliability_diagram",
     "render_report",
     "simplex_map",

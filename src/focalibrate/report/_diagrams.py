@@ -1,4 +1,4 @@
-"""Reliability diagrams as tables, for every binning that the page offers."""
+"""Reliability diagrams: the curve without bins, and tables for every binning of the page."""
 
 from typing import Any
 
@@ -8,15 +8,16 @@ from numpy.typing import NDArray
 from focalibrate.metrics import ReliabilityTable
 from focalibrate.metrics.adaptive import distinct_table
 from focalibrate.report._numbers import short, shorts
+from focalibrate.report._selection import risk_coverage
+from focalibrate.report.curve import curve_record, reliability_curve
 
 BIN_COUNTS = (10, 15, 25)
-S99 = 0.99
-N_BARS = 50
-"""Bars of the histogram of confidence."""
+SURE = 0.99
+"""From this confidence on a row counts as all but certain."""
 
 
 def diagrams(confidence: NDArray[np.float64], correct: NDArray[np.bool_]) -> dict[str, Any]:
-    """Return the tables of all rows: count, mean confidence and accuracy of each bin."""
+    """Return curve and tables (count, mean confidence and accuracy per bin) of all rows."""
     cells = distinct_table(confidence, correct)
     tables = {
         "equal-width": [
@@ -24,16 +25,25 @@ def diagrams(confidence: NDArray[np.float64], correct: NDArray[np.bool_]) -> dic
         ],
         "equal-mass": [cells.equal_mass(b) for b in BIN_COUNTS],
     }
-    is_sure = confidence >= S99
     return {
+        "curve": curve_record(reliability_curve(confidence, correct)),
         "tables": {
             kind: {str(b): _columns(t) for b, t in zip(BIN_COUNTS, found, strict=True)}
             for kind, found in tables.items()
         },
-        "histogram": np.histogram(confidence, bins=N_BARS, range=(0.0, 1.0))[0].tolist(),
+    }
+
+
+def top_label_figures(
+    confidence: NDArray[np.float64], correct: NDArray[np.bool_]
+) -> dict[str, Any]:
+    """Return `diagrams` of the predicted class, how often it is all but certain, and risk."""
+    is_sure = confidence >= SURE
+    return diagrams(confidence, correct) | {
         "confidence": short(float(confidence.mean())),
-        "s99": short(float(is_sure.mean())),
-        "s99_accuracy": short(float(correct[is_sure].mean())) if is_sure.any() else None,
+        "sure": short(float(is_sure.mean())),
+        "sure_accuracy": short(float(correct[is_sure].mean())) if is_sure.any() else None,
+        "risk": risk_coverage(confidence, correct),
     }
 
 

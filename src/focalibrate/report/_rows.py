@@ -5,16 +5,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from focalibrate.calibrate._atoms import ROW_FLOATS
-from focalibrate.calibrate._recovery import IMPOSSIBLE
-from focalibrate.calibrate.compressed import CompressedLogits, compress_logits, exact_logits
+from focalibrate.calibrate import CompressedLogits, compress_logits, exact_logits
 from focalibrate.report._packed import IMPOSSIBLE_CODE, companded, pack
 
+IMPOSSIBLE = 1e30
+"""The gap of a class at -inf, as large as any that matters."""
+WIDEST = 88
+"""Classes up to which `compress_logits` would not make rows of float32 shorter."""
+MOST_ATOMS = 48
+"""Gaps that stand for those of a row of more classes."""
 MAX_ROWS = 20_000
 MAX_ATOMS = 500_000
 """Atoms of all rows: what a page sums up between two frames."""
-MAX_TEXT = 1_900_000
-"""Characters of all rows, so that the page stays below 3 MB."""
+MAX_TEXT = 900_000
+"""Characters of all rows, so that the page stays below 2 MB."""
 FLOAT32_BYTES = 480_000
 """Below it gaps are kept in float32; above, in 16 bits (see `companded`)."""
 WEIGHT_CODES = 4096
@@ -22,21 +26,17 @@ WEIGHT_CODES = 4096
 
 def sample_rows(n: int, n_classes: int, *, seed: int) -> NDArray[np.intp]:
     """Return the rows to show, in order: all of them where the page can hold them."""
-    most = min(MAX_ROWS, MAX_ATOMS // _n_atoms(n_classes))
+    most = min(MAX_ROWS, MAX_ATOMS // (n_classes if n_classes <= WIDEST else MOST_ATOMS))
     if n <= most:
         return np.arange(n)
     return np.sort(np.random.default_rng(seed).choice(n, most, replace=False))
 
 
-def _n_atoms(n_classes: int) -> int:
-    return 48 if n_classes > ROW_FLOATS else n_classes
-
-
 def pack_rows(logits: NDArray[Any], labels: NDArray[np.intp]) -> dict[str, Any]:
-    """Return the rows as JSON; see `frontend/src/rows.ts` for the reader."""
+    """Return the rows as JSON; `frontend/src/recovery.ts` reads them."""
     # float32 first: a row of float64 is as long as one of twice the classes, and no better here.
     narrow = logits.astype(np.float32, copy=False)
-    is_compressed = logits.shape[1] > ROW_FLOATS
+    is_compressed = logits.shape[1] > WIDEST
     rows = compress_logits(narrow, labels) if is_compressed else exact_logits(logits, labels)
     gaps = _gaps(rows)
     correct = np.packbits(rows.correct, bitorder="little")

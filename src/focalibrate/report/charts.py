@@ -9,12 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from focalibrate.calibrate import Calibrator
+from focalibrate.report.colors import COLORS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#6e6e6e", "#000000")
-"""Of Okabe and Ito, told apart by the colour-blind too."""
 MARKERS = "os^Dv<>P"
 LETTERS = 40
 """How many stand beside each other below a panel; more names are turned upright."""

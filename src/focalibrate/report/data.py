@@ -3,27 +3,28 @@
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from focalibrate._array import Array
+from focalibrate.calibrate import Identity
 from focalibrate.calibrate._input import read_logits
-from focalibrate.calibrate.parametric import Identity
 from focalibrate.comparison import Choice, Comparison, MethodResult, Score, verdict
-from focalibrate.metrics import ClasswiseTable
-from focalibrate.report._classes import class_entries
-from focalibrate.report._diagrams import BIN_COUNTS, diagrams
+from focalibrate.metrics import Assessment, ClasswiseTable
+from focalibrate.report._diagrams import BIN_COUNTS, diagrams, top_label_figures
+from focalibrate.report._entries import PILOT, Entries, plan_entries
 from focalibrate.report._numbers import short, shorts
 from focalibrate.report._rows import MAX_TEXT, pack_rows, sample_rows, text_length
 from focalibrate.report.criterion import CriterionGrid
 from focalibrate.report.provenance import Provenance
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 """Of the JSON inside the page."""
 N_MISTAKES = 25
-BLOCK_ENTRIES = 1 << 23
+BLOCK_ENTRIES = 1 << 21
 """Probabilities held at once."""
 
 
@@ -50,7 +51,9 @@ def page_data(
     provenance: Provenance,
     class_names: Sequence[str] | None = None,
     criterion: CriterionGrid | None = None,
-    title: str = "Calibration report",
+    assessment: Assessment | None = None,
+    assessment_after: Assessment | None = None,
+    title: str | None = None,
     seed: int = 0,
 ) -> PageData:
     """Gather what a page shows.
@@ -58,18 +61,24 @@ def page_data(
     Args:
         comparison: what `compare` returned.
         choice: what `choose` returned.
-        logits: real array ``[N, K]``, the rows judged: the test set, or the validation set
-            where the methods were cross-fitted.
+        logits: real array ``[N, K]``, the rows evaluated: the test set, or the validation set
+            where the methods were cross-validated.
         labels: class indices ``[N]``.
-        provenance: how the page was made; nothing else tells it, so that the same arguments
-            give the same page.
+        provenance: how the page was made. The same arguments give the same page.
         class_names: one for each class; any text. Default: the class indices.
-        criterion: map over gamma and temperature, see `criterion_grid`. Default: none shown.
-        title: of the page.
-        seed: of the sample of rows, which is taken where the page cannot hold all.
+        criterion: map over gamma and temperature, see `criterion_grid`. With it the page lets
+            its reader try gammas and temperatures and explains posterior recovery, which means
+            something for models trained with focal loss. Default: neither is shown.
+        assessment: `focalibrate.metrics.assess` of the uncalibrated rows. Default: none shown.
+        assessment_after: the same of the calibrated rows, held out.
+        title: of the page. Default: the name of the first file in `provenance`.
+        seed: of the sample of rows that is shown where the page cannot hold all.
 
     Returns:
         `PageData`, for `write_report`.
+
+    Numerics:
+        Probabilities are computed once, in blocks; `logits` is not copied.
 
     Example:
         >>> from focalibrate.comparison import choose, compare
@@ -86,13 +95,13 @@ def page_data(
     n_classes = rows.shape[1]
     _check(comparison, rows, class_names)
     pair = _Pair(rows, targets, comparison, choice.row.method)
-    judged = _judge(pair)
-    shown, packed = _shown(rows, targets, seed)
-    mixed = np.random.default_rng(seed).permutation(shown)  # where only the first can be shown
+    rng = np.random.default_rng(seed)
+    entries = _planned(pair, rng)
+    judged = _judge(pair, entries)
     document = {
         "schema": SCHEMA_VERSION,
-        "title": title,
-        "verdict": verdict(comparison, choice),
+        "title": title if title is not None else _title(provenance),
+        "verdict": verdict(comparison, choice, assessment),
         "reason": choice.reason,
         "chosen": choice.row.method,
         "judged_on": comparison.judged_on,
@@ -105,31 +114,47 @@ def page_data(
         "bin_counts": list(BIN_COUNTS),
         "class_names": None if class_names is None else [str(name) for name in class_names],
         "accuracy": short(float(judged.correct[0].mean())),
+        "assessment": None
+        if assessment is None
+        else {
+            "before": _assessment(assessment),
+            "after": None
+            if assessment_after is None or choice.row.method == "identity"
+            else _assessment(assessment_after),
+        },
         "methods": [_method(row) for row in comparison.rows],
         "skipped": [list(pair) for pair in comparison.skipped],
-        "before": diagrams(judged.confidence[0], judged.correct[0]),
-        "after": diagrams(judged.confidence[1], judged.correct[1]),
+        "before": top_label_figures(judged.confidence[0], judged.correct[0]),
+        "after": top_label_figures(judged.confidence[1], judged.correct[1]),
+        "positive": None
+        if n_classes != 2
+        else {
+            which: diagrams(judged.positive[i], targets == 1)
+            for i, which in enumerate(("before", "after"))
+        },
         "classes": _class_table(judged, targets, n_classes),
-        "entries": class_entries(pair.before(mixed), pair.after(mixed), targets[mixed]),
+        "entries": entries.record(),
         "mistakes": _mistakes(judged, targets),
-        "rows": packed | {"seed": seed},
+        "rows": None if criterion is None else _rows(rows, targets, seed),
         "criterion": None if criterion is None else _criterion(criterion),
         "provenance": asdict(provenance) | {"files": [asdict(f) for f in provenance.files]},
     }
     return PageData(document)
 
 
-def _check(
-    comparison: Comparison,
-    rows: NDArray[Any],
-    class_names: Sequence[str] | None,
-) -> None:
+def _title(provenance: Provenance) -> str:
+    if not provenance.files:
+        return "Calibration report"
+    return f"{Path(provenance.files[0].name).name}: calibration report"
+
+
+def _check(comparison: Comparison, rows: NDArray[Any], class_names: Sequence[str] | None) -> None:
     n, k = rows.shape
     if (n, k) != (comparison.n_judged, comparison.n_classes):
         raise ValueError(
             f"`logits` must be the rows judged, {comparison.n_judged} of {comparison.n_classes} "
             f"classes, got {n} of {k}. Pass the test set, or the validation set where the "
-            "methods were cross-fitted."
+            "methods were cross-validated."
         )
     if class_names is not None and len(class_names) != k:
         raise ValueError(
@@ -138,17 +163,24 @@ def _check(
         )
 
 
-def _shown(
-    rows: NDArray[Any], labels: NDArray[np.intp], seed: int
-) -> tuple[NDArray[np.intp], dict[str, Any]]:
-    """Return which rows the page computes from, as many as it can hold, and their JSON."""
+def _planned(pair: "_Pair", rng: np.random.Generator) -> Entries:
+    """Return the collector of the rows shown, a random sample where not all can be."""
+    n, k = pair.logits.shape
+    mixed = rng.permutation(n)
+    pilot = np.sort(mixed[:PILOT])
+    n_shown, floor = plan_entries(pair.before(pilot), pair.after(pilot), n=n)
+    return Entries(np.sort(mixed[:n_shown]), k, floor)
+
+
+def _rows(rows: NDArray[Any], labels: NDArray[np.intp], seed: int) -> dict[str, Any]:
+    """Return the rows that the page computes any gamma and temperature from, as JSON."""
     shown = sample_rows(*rows.shape, seed=seed)
     packed = pack_rows(rows[shown], labels[shown])
     if text_length(packed) > MAX_TEXT:
         n = int(len(shown) * 0.98 * MAX_TEXT / text_length(packed))
         shown = np.sort(np.random.default_rng(seed).choice(len(rows), n, replace=False))
         packed = pack_rows(rows[shown], labels[shown])
-    return shown, packed
+    return packed | {"seed": seed}
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,14 +214,18 @@ class _Judged:
     correct: tuple[NDArray[np.bool_], NDArray[np.bool_]]
     of_predicted: NDArray[np.float64]
     """probability, after, of the class predicted before"""
+    positive: tuple[NDArray[np.float64], NDArray[np.float64]]
+    """probability of the last class"""
     classwise: tuple[ClasswiseTable, ClasswiseTable]
 
 
-def _judge(pair: _Pair) -> _Judged:
+def _judge(pair: _Pair, entries: Entries) -> _Judged:
+    """Look at all rows once, block by block, and give `entries` those that are shown."""
     found: list[tuple[Any, ...]] = []
     for part in pair.blocks():
         labels = pair.labels[part]
         probs = pair.before(part), pair.after(part)
+        entries.add(part.start, *probs, labels)
         predicted = tuple(p.argmax(axis=1) for p in probs)
         confidence = tuple(np.minimum(p.max(axis=1).astype(np.float64), 1.0) for p in probs)
         at = np.arange(len(labels))
@@ -198,16 +234,18 @@ def _judge(pair: _Pair) -> _Judged:
                 *confidence,
                 *predicted,
                 probs[1][at, predicted[0]].astype(np.float64),
+                *(np.minimum(p[:, -1].astype(np.float64), 1.0) for p in probs),
                 *(ClasswiseTable.of(p, labels) for p in probs),
             )
         )
     *columns, raw, after = zip(*found, strict=True)
-    c0, c1, p0, p1, of_predicted = (np.concatenate(column) for column in columns)
+    c0, c1, p0, p1, of_predicted, last0, last1 = (np.concatenate(column) for column in columns)
     return _Judged(
         (c0, c1),
         (p0, p1),
         (p0 == pair.labels, p1 == pair.labels),
         of_predicted,
+        (last0, last1),
         (sum(raw[1:], raw[0]), sum(after[1:], after[0])),
     )
 
@@ -229,16 +267,29 @@ def _method(row: MethodResult) -> dict[str, Any]:
         "gamma": gamma if temperature is not None else None,
         "temperature": temperature if gamma is not None else None,
         "scores": {m: _score(i) for m, i in row.scores.items()},
-        "to_raw": {m: _score(i) for m, i in row.to_raw.items()},
         "changed": row.n_predictions_changed,
         "notes": list(row.notes),
     }
 
 
+def _assessment(found: Assessment) -> dict[str, Any]:
+    record = found.to_dict()
+    return record | {
+        "gap": shorts(record["gap"][end] for end in ("estimate", "low", "high")),
+        "rms": shorts(record["rms"][end] for end in ("estimate", "low", "high")),
+        "noise_floor": {
+            metric: {name: short(value) for name, value in floor.items()}
+            for metric, floor in record["noise_floor"].items()
+        },
+        "positive": None,
+    }
+
+
 def _score(value: Score) -> list[float | None]:
-    low = value.estimate if value.low is None else value.low
-    high = value.estimate if value.high is None else value.high
-    return shorts((value.estimate, low, high))
+    """Return the estimate, with its interval where it has one."""
+    if value.low is None or value.high is None:
+        return [short(value.estimate)]
+    return shorts((value.estimate, value.low, value.high))
 
 
 def _class_table(judged: _Judged, labels: NDArray[np.intp], k: int) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What was seen while a network learnt, as one page (SPEC E6)."""
+"""What was seen while a network learnt, as one page."""
 
 import json
 import shlex
@@ -14,13 +14,11 @@ from scipy.special import log_softmax
 
 from focalibrate.metrics import adaptive_ece, ece
 from focalibrate.report._numbers import short, shorts
-from focalibrate.report.data import PageData
+from focalibrate.report.data import SCHEMA_VERSION, PageData
 from focalibrate.report.page import write_report
 from focalibrate.report.provenance import Provenance
 
 DYNAMICS_PAGE = "dynamics.html"
-DYNAMICS_SCHEMA = 1
-"""Of the JSON inside the page."""
 N_POINTS = 600
 """Most epochs that a curve is drawn through."""
 N_PICTURES = 80
@@ -67,7 +65,7 @@ def dynamics_data(folder: str | Path, *, provenance: Provenance) -> PageData:
     }
     return PageData(
         {
-            "schema": DYNAMICS_SCHEMA,
+            "schema": SCHEMA_VERSION,
             "kind": "dynamics",
             "title": f"{recipe['model']} on {recipe['dataset']}",
             "verdict": _headline(kept["test"], kept_epoch),
@@ -132,7 +130,7 @@ def _headline(test: Mapping[str, Any], epoch: int) -> str:
 
 
 def _curves(arrays: _Arrays, epochs: int) -> dict[str, Any]:
-    """Return every figure of one number an epoch, where it was looked at."""
+    """Return every figure of one number per epoch, where it was recorded."""
     found = {}
     for name, values in arrays.items():
         if values.ndim == 1 and len(values) == epochs and name != "gradient_edges":

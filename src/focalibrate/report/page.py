@@ -4,10 +4,10 @@ import base64
 import hashlib
 import html
 import os
-import tempfile
 from importlib.resources import files
 from pathlib import Path
 
+from focalibrate._atomic import atomic_path
 from focalibrate.report.data import PageData
 
 _ESCAPES = {ord(c): f"\\u{ord(c):04x}" for c in "<>&\u2028\u2029"}
@@ -68,21 +68,6 @@ def write_report(path: str | os.PathLike[str], data: PageData) -> None:
         path: file to write; one that exists is replaced.
         data: what `page_data` returned.
     """
-    target = Path(path)
     text = render_report(data)
-    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
-            file.write(text)
-        Path(name).chmod(0o666 & ~_umask())
-        Path(name).replace(target)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
-
-
-def _umask() -> int:
-    """Return the process's mask, which can only be read by setting it."""
-    mask = os.umask(0o022)
-    os.umask(mask)
-    return mask
+    with atomic_path(Path(path), force=True) as temporary:
+        temporary.write_text(text, encoding="utf-8", newline="\n")

@@ -9,18 +9,22 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from focalibrate._array import to_numpy
+from focalibrate._array import Array, to_numpy
+from focalibrate._check import check_labels, check_probs
 from focalibrate.calibrate import Calibrator, FitReport
 from focalibrate.metrics import ReliabilityTable
+from focalibrate.report.colors import BLUE, GREY, ORANGE
 from focalibrate.report.criterion import CriterionGrid
+from focalibrate.report.curve import ReliabilityCurve, reliability_curve
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 Floats = NDArray[np.float64]
 
-BLUE, ORANGE, GREY = "#0072B2", "#D55E00", "#6e6e6e"
 CRITERION_NAMES = {"nll": "NLL", "ece": "ECE", "adaptive_ece": "AdaECE", "focal": "focal loss"}
+N_BARS = 20
+"""Bars of the histogram above a curve."""
 Z_95 = 1.959964
 CORNERS = np.array([[0.0, 0.0], [1.0, 0.0], [0.5, np.sqrt(0.75)]])
 """Where the classes of a three-class simplex stand."""
@@ -28,12 +32,85 @@ SIMPLEX_STEPS = 15
 """Arrows start at multiples of 1/15: none lies on an edge, and one at the centre."""
 
 
-def reliability_diagram(table: ReliabilityTable, ax: "Axes | None" = None) -> "Axes":
+def reliability_diagram(
+    probs: Array, labels: Array, ax: "Axes | None" = None, *, klass: int | None = None
+) -> "Axes":
+    """Draw how often what is given a probability occurs, as a curve without bins (CORP).
+
+    Isotonic regression of the outcomes on the probabilities, as the page draws it. On the
+    diagonal the probabilities are calibrated; below it they are too high. The grey band holds
+    the curve of a calibrated model with these predictions in 95 % of cases. The number of
+    examples is drawn above.
+
+    Args:
+        probs: probabilities ``[N, K]``, or ``[N]`` of class 1.
+        labels: class indices ``[N]``.
+        ax: where to draw; a new figure when left out. The counts get an inset above it.
+        klass: the class whose probability is drawn. Default: class 1 of two classes, the
+            predicted class of more.
+
+    Returns:
+        The Axes of the diagram.
+
+    Example:
+        >>> import matplotlib
+        >>> matplotlib.use("Agg")
+        >>> rng = np.random.default_rng(0)
+        >>> probs = rng.dirichlet(np.ones(3), size=500)
+        >>> reliability_diagram(probs, rng.integers(3, size=500)).get_xlabel()
+        'confidence'
+    """
+    confidence, correct, is_top = _one_probability(probs, labels, klass)
+    table = ReliabilityTable.of_confidence(confidence, correct, n_bins=N_BARS)
+    curve = reliability_curve(confidence, correct)
+    ax = _axes(ax)
+    _draw_curve(ax, curve)
+    names = ("confidence", "accuracy") if is_top else ("probability", "frequency")
+    ax.set(xlim=(0, 1), ylim=(0, 1), xlabel=names[0], ylabel=names[1], aspect="equal")
+    ax.legend(loc="upper left", frameon=False, fontsize="small")
+    _note(ax, f"N = {table.n:,}")
+    _counts(ax, table)
+    return ax
+
+
+def _one_probability(
+    probs: Array, labels: Array, klass: int | None
+) -> tuple[Floats, NDArray[np.bool_], bool]:
+    """Return probabilities, whether they came true, and whether they are of the top label."""
+    p, y = to_numpy(probs).astype(np.float64), to_numpy(labels)
+    check_labels(y, n_classes=2 if p.ndim == 1 else p.shape[-1], shape=p.shape[:1])
+    if p.ndim == 1:
+        p = np.stack([1.0 - p, p], axis=1)
+    check_probs(p)
+    if klass is None and p.shape[1] == 2:
+        klass = 1
+    if klass is None:
+        return np.minimum(p.max(axis=1), 1.0), p.argmax(axis=1) == y, True
+    if not 0 <= klass < p.shape[1]:
+        raise ValueError(f"`klass` must lie in [0, {p.shape[1] - 1}], got {klass!r}.")
+    return np.clip(p[:, klass], 0.0, 1.0), y == klass, False
+
+
+def _draw_curve(ax: "Axes", curve: ReliabilityCurve) -> None:
+    ax.fill_between(
+        curve.band_at,
+        curve.band_low,
+        curve.band_high,
+        color=GREY,
+        alpha=0.25,
+        linewidth=0,
+        label="calibrated model, 95 % band",
+    )
+    ax.plot([0, 1], [0, 1], color=GREY, linestyle="--", linewidth=1)
+    ax.plot(curve.x, curve.y, color=BLUE, linewidth=1.8, label="observed")
+
+
+def binned_diagram(table: ReliabilityTable, ax: "Axes | None" = None) -> "Axes":
     r"""Draw accuracy against confidence, bin by bin, with the number of examples above.
 
-    A bar is the fraction correct of a bin, a point stands at the bin's mean confidence, with
-    the 95 % Wilson interval of its accuracy. On the diagonal confidence is honest; below it the
-    model is overconfident.
+    A bar is the fraction correct of a bin, a point lies at the bin's mean confidence, with
+    the 95 % Wilson interval of its accuracy. On the diagonal the model is calibrated; below it,
+    overconfident.
 
     Args:
         table: of top labels (`ReliabilityTable.of`), or of one class
@@ -49,7 +126,7 @@ def reliability_diagram(table: ReliabilityTable, ax: "Axes | None" = None) -> "A
         >>> rng = np.random.default_rng(0)
         >>> probs = rng.dirichlet(np.ones(3), size=500)
         >>> table = ReliabilityTable.of(probs, rng.integers(3, size=500), n_bins=10)
-        >>> reliability_diagram(table).get_xlabel()
+        >>> binned_diagram(table).get_xlabel()
         'confidence'
     """
     if table.n == 0:
@@ -57,10 +134,8 @@ def reliability_diagram(table: ReliabilityTable, ax: "Axes | None" = None) -> "A
     ax = _axes(ax)
     filled = table.count > 0
     left, width = table.edges[:-1][filled], np.diff(table.edges)[filled]
-    confidence, accuracy, count = (
-        x[filled] for x in (table.confidence, table.accuracy, table.count)
-    )
-    low, high = wilson_interval(accuracy, count)
+    confidence, accuracy = table.confidence[filled], table.accuracy[filled]
+    low, high = wilson_interval(accuracy, table.count[filled])
     ax.bar(
         left,
         accuracy,
@@ -71,7 +146,7 @@ def reliability_diagram(table: ReliabilityTable, ax: "Axes | None" = None) -> "A
         edgecolor=BLUE,
         label="accuracy",
     )
-    ax.plot([0, 1], [0, 1], color=GREY, linestyle="--", linewidth=1, label="honest")
+    ax.plot([0, 1], [0, 1], color=GREY, linestyle="--", linewidth=1, label="calibrated")
     ax.errorbar(
         confidence,
         accuracy,
@@ -84,14 +159,28 @@ def reliability_diagram(table: ReliabilityTable, ax: "Axes | None" = None) -> "A
     )
     ax.set(xlim=(0, 1), ylim=(0, 1), xlabel="confidence", ylabel="accuracy", aspect="equal")
     ax.legend(loc="upper left", frameon=False, fontsize="small")
-    note = f"ECE {100 * table.ece():.2f} %\nN = {table.n:,}"
+    _note(ax, f"ECE {100 * table.ece():.2f} %\nN = {table.n:,}")
+    _counts(ax, table)
+    return ax
+
+
+def _note(ax: "Axes", text: str) -> None:
     box = {"facecolor": "white", "alpha": 0.8, "edgecolor": "none"}
-    ax.text(0.97, 0.03, note, transform=ax.transAxes, ha="right", bbox=box)
+    ax.text(0.97, 0.03, text, transform=ax.transAxes, ha="right", bbox=box)
+
+
+def _counts(ax: "Axes", table: ReliabilityTable) -> None:
+    """Draw the number of examples per bin above the diagram."""
+    filled = table.count > 0
+    left, width, count = (
+        table.edges[:-1][filled],
+        np.diff(table.edges)[filled],
+        table.count[filled],
+    )
     top = ax.inset_axes((0.0, 1.03, 1.0, 0.18))
     top.bar(left, count, width, align="edge", color=GREY, alpha=0.6)
     top.set(xlim=(0, 1), xticks=[], yticks=[count.max()], ylabel="count")
     top.spines[["top", "right"]].set_visible(False)
-    return ax
 
 
 def wilson_interval(share: Floats, n: Floats) -> tuple[Floats, Floats]:

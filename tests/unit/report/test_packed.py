@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from focalibrate.calibrate import exact_logits
-from focalibrate.report._classes import MAX_ENTRIES, class_entries
+from focalibrate.report._entries import MAX_ENTRIES, Entries, class_entries, plan_entries
 from focalibrate.report._packed import IMPOSSIBLE_CODE, companded, pack
 from focalibrate.report._rows import pack_rows
 
@@ -86,8 +86,44 @@ def test_classes_keep_every_row_in_entries_or_rest():
     np.testing.assert_allclose(total, before.sum(axis=0), atol=300 / 65535)
 
 
-def test_more_entries_than_a_page_can_hold_are_cut_by_rows():
-    before = np.full((MAX_ENTRIES // 10 + 50, 20), 0.05)
-    found = class_entries(before, before, np.zeros(len(before), dtype=np.intp))
-    assert found["n"] == MAX_ENTRIES // 20
-    assert found["before"]["shape"][0] == MAX_ENTRIES
+@pytest.mark.parametrize("k", [2, 5])
+def test_few_classes_keep_whole_rows(k):
+    rng = np.random.default_rng(0)
+    before, after = (rng.dirichlet(np.ones(k), size=50) for _ in range(2))
+    labels = rng.integers(k, size=50)
+    found = class_entries(before, after, labels)
+    assert (unpack(found["labels"])[:, 0] == labels).all()
+    want = after[:, 1:] if k == 2 else after
+    np.testing.assert_allclose(unpack(found["after"]) / 65535, want, atol=1e-5)
+
+
+def test_blocks_give_what_all_rows_give():
+    rng = np.random.default_rng(0)
+    before, after = (rng.dirichlet(np.full(30, 0.1), size=300) for _ in range(2))
+    labels = rng.integers(30, size=300)
+    rows = np.sort(rng.permutation(300)[:200])
+    blocks = Entries(rows, 30, 0.01)
+    for start in range(0, 300, 70):
+        part = slice(start, start + 70)
+        blocks.add(start, before[part], after[part], labels[part])
+    whole = Entries(rows, 30, 0.01)
+    whole.add(0, before, after, labels)
+    assert blocks.record() == whole.record()
+
+
+@pytest.mark.parametrize(
+    ("sharpness", "n", "want"), [(0.01, 9000, (9000, 0.002)), (50.0, 50_000, (20_000, 0.04))]
+)
+def test_as_many_entries_as_a_page_can_hold(sharpness, n, want):
+    rng = np.random.default_rng(0)
+    probs = rng.dirichlet(np.full(1000, sharpness / 1000), size=200)
+    rows, floor = plan_entries(probs, probs, n=n)
+    per_row = (probs > floor).sum() / 200
+    assert rows * per_row <= MAX_ENTRIES
+    assert floor <= want[1]
+    assert rows <= want[0]
+
+
+def test_a_flat_model_is_cut_by_rows():
+    probs = np.full((400, 20), 0.05)
+    assert plan_entries(probs, probs, n=20_000) == (MAX_ENTRIES // 20, 0.04)

@@ -17,9 +17,10 @@ from focalibrate.calibrate import (
     fit_temperature,
 )
 from focalibrate.metrics import ReliabilityTable
-from focalibrate.report import criterion_grid
+from focalibrate.report import criterion_grid, reliability_curve
 from focalibrate.report.plot import (
     CORNERS,
+    binned_diagram,
     reliability_diagram,
     simplex_map,
     simplex_points,
@@ -54,8 +55,31 @@ def drawn(ax):
     return ax
 
 
+def test_the_curve_is_that_of_the_page(problem):
+    logits, labels = problem
+    probs = Identity().probs(logits)
+    ax = drawn(reliability_diagram(probs, labels))
+    curve = reliability_curve(probs.max(axis=1), probs.argmax(axis=1) == labels)
+    assert_allclose(ax.lines[1].get_xdata(), curve.x)
+    assert_allclose(ax.lines[1].get_ydata(), curve.y)
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("confidence", "accuracy")
+
+
+@pytest.mark.parametrize("shape", ["one column", "two columns"])
+def test_two_classes_are_drawn_by_the_probability_of_the_second(shape):
+    rng = np.random.default_rng(0)
+    p = rng.random(200)
+    labels = (rng.random(200) < p).astype(int)
+    probs = p if shape == "one column" else np.stack([1 - p, p], axis=1)
+    ax = drawn(reliability_diagram(probs, labels))
+    assert_allclose(ax.lines[1].get_xdata(), reliability_curve(p, labels).x)
+    assert ax.get_xlabel() == "probability"
+    with pytest.raises(ValueError, match=r"`klass` must lie in \[0, 1\], got 2"):
+        reliability_diagram(probs, labels, klass=2)
+
+
 def test_bars_points_and_counts_are_the_tables(table):
-    ax = drawn(reliability_diagram(table))
+    ax = drawn(binned_diagram(table))
     filled = table.count > 0
     bars, errors = ax.containers
     assert_allclose([b.get_height() for b in bars], table.accuracy[filled])
@@ -79,7 +103,7 @@ def test_intervals_are_scipys(k, n):
 
 def test_equal_mass_bins_and_a_given_axes(table):
     _, axes = plt.subplots(1, 2)
-    assert reliability_diagram(table.equal_mass(5), axes[1]) is axes[1]
+    assert binned_diagram(table.equal_mass(5), axes[1]) is axes[1]
     assert not axes[0].containers
 
 
@@ -87,7 +111,7 @@ def test_an_empty_table_is_refused():
     empty = ReliabilityTable.of_confidence(np.array([0.5]), np.array([1]))
     empty = ReliabilityTable(0 * empty.count, empty.count * 0, empty.count * 0, empty.edges)
     with pytest.raises(ValueError, match="`table` must hold at least one example"):
-        reliability_diagram(empty)
+        binned_diagram(empty)
 
 
 def test_the_grid_its_ridge_and_its_best_point(problem):
@@ -169,4 +193,4 @@ def test_without_matplotlib_the_error_says_what_to_install(monkeypatch, table):
 
     monkeypatch.setattr(builtins, "__import__", missing)
     with pytest.raises(ImportError, match=r"pip install 'focalibrate\[plot\]'"):
-        reliability_diagram(table)
+        binned_diagram(table)

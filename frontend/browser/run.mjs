@@ -1,0 +1,34 @@
+// node browser/run.mjs < jobs.json > seen.json: opens the page of every job in one browser, uses it,
+// and prints what was seen. A job is {kind, path, script}.
+
+import { readFileSync } from 'node:fs';
+import { frames, listen } from './checks.mjs';
+import { open, withBrowser } from './chromium.mjs';
+import { dynamics } from './dynamics.mjs';
+import { observe } from './observe.mjs';
+
+/** Words only: enough to see that unusual data is drawn. */
+async function read(page, script, seen) {
+  if (script.gamma !== undefined) {
+    await page.fill('#gamma-number', String(script.gamma));
+    await page.press('#gamma-number', 'Tab');
+    await frames(page);
+    seen.live = await page.innerText('.readout');
+  }
+  seen.text = await page.innerText('#app');
+}
+
+const KINDS = { observe, dynamics, read };
+const jobs = JSON.parse(readFileSync(0, 'utf8'));
+const all = [];
+await withBrowser({ viewport: { width: 1280, height: 900 }, colorScheme: 'light', acceptDownloads: true }, async (context) => {
+  for (const { kind, path, script } of jobs) {
+    const seen = { console: [], requests: [] };
+    const page = await open(context, path, (tab) => listen(tab, seen));
+    await frames(page);
+    await KINDS[kind](page, script, seen);
+    await page.close();
+    all.push(seen);
+  }
+});
+console.log(JSON.stringify(all));
