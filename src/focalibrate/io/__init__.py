@@ -1,11 +1,12 @@
 """Files of predictions: reading with checks, writing whole or not at all."""
 
 from focalibrate._atomic import atomic_path
-from focalibrate.io._error import PredictionFileError
+from focalibrate.io._error import PredictionFileError, flags, printable
 from focalibrate.io.predictions import (
     Kind,
     Layout,
     Predictions,
+    align,
     as_logits,
     blocks,
     logit_blocks,
@@ -19,10 +20,13 @@ __all__ = [
     "Layout",
     "PredictionFileError",
     "Predictions",
+    "align",
     "as_logits",
     "atomic_path",
     "blocks",
+    "flags",
     "logit_blocks",
+    "printable",
     "read_predictions",
     "write_probs",
 ]

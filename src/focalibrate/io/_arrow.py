@@ -1,14 +1,20 @@
-"""Arrow columns as NumPy arrays: lists, one column a class, labels. The one use of pyarrow."""
+"""Arrow tables: `.parquet`, `.feather`, `.arrow`. The one use of pyarrow."""
 
 import importlib
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from focalibrate.io._error import PredictionFileError, fault, rows_text
-from focalibrate.io._table import Request
+from focalibrate.io._error import PredictionFileError, file_error, rows_text, short
+from focalibrate.io._frame import Column, ColumnKind, Frame, Progress
+from focalibrate.io._limit import check_fits
+from focalibrate.io._safetensors import names_from_json
 
 
 def import_arrow(module: str, *, path: Path) -> Any:
@@ -16,96 +22,283 @@ def import_arrow(module: str, *, path: Path) -> Any:
     try:
         return importlib.import_module(module)
     except ImportError as error:
-        raise fault(
+        raise file_error(
             path,
-            "reading and writing .parquet needs pyarrow. "
+            f"reading and writing {path.suffix or '.parquet'} needs pyarrow. "
             "Install it: `pip install 'focalibrate[parquet]'`.",
         ) from error
 
 
-def is_list(column_type: Any, pa: Any) -> bool:
-    """Say whether a column of `column_type` holds a list, or a tensor stored as one, a row."""
-    storage = getattr(column_type, "storage_type", column_type)
-    types = pa.types
-    return bool(
-        types.is_list(storage) or types.is_large_list(storage) or types.is_fixed_size_list(storage)
+def open_parquet(path: Path, *, limit: int) -> Frame:
+    """Return the columns of a parquet file, read batch by batch when asked for."""
+    parquet = import_arrow("pyarrow.parquet", path=path)
+    with _damage_named(path, ".parquet"), parquet.ParquetFile(path) as file:
+        schema, n_rows = file.schema_arrow, file.metadata.num_rows
+
+    @contextmanager
+    def batches(names: list[str]) -> Iterator[Iterator[Any]]:
+        with parquet.ParquetFile(path) as file:
+            yield file.iter_batches(columns=names)
+
+    return _frame(path, schema, n_rows, batches, limit=limit, suffix=".parquet")
+
+
+def open_ipc(path: Path, *, limit: int) -> Frame:
+    """Return the columns of a feather file, or of an Arrow file or stream."""
+    pa = import_arrow("pyarrow", path=path)
+    ipc = import_arrow("pyarrow.ipc", path=path)
+    feather = import_arrow("pyarrow.feather", path=path)
+    check_fits(path, path.stat().st_size, limit)
+    with _damage_named(path, path.suffix), path.open("rb") as raw:
+        magic = raw.read(6)
+        raw.seek(0)
+        if magic == b"ARROW1":
+            table = ipc.open_file(raw).read_all()
+        elif magic.startswith(b"FEA1"):
+            table = feather.read_table(raw)
+        else:
+            table = ipc.open_stream(raw).read_all()
+        table.validate(full=True)  # buffers of a damaged file may point anywhere
+
+    @contextmanager
+    def batches(names: list[str]) -> Iterator[Iterator[Any]]:
+        places = [table.schema.get_field_index(name) for name in names]
+        yield iter(table.select(places).to_batches() if names else ())
+
+    _ = pa
+    return _frame(path, table.schema, table.num_rows, batches, limit=limit, suffix=path.suffix)
+
+
+@contextmanager
+def _damage_named(path: Path, suffix: str) -> Iterator[None]:
+    pa = import_arrow("pyarrow", path=path)
+    try:
+        yield
+    except PredictionFileError:
+        raise
+    except pa.ArrowMemoryError as error:
+        raise MemoryError(str(error)) from error
+    except (pa.ArrowException, OSError, UnicodeDecodeError, OverflowError, ValueError) as error:
+        lines = str(error).splitlines() or [type(error).__name__]
+        raise file_error(
+            path,
+            f"is not a readable {suffix} file ({short(lines[0])}). If it was copied, copy it "
+            "again.",
+        ) from error
+
+
+def _frame(
+    path: Path,
+    schema: Any,
+    n_rows: int,
+    batches: Callable[[list[str]], Any],
+    *,
+    limit: int,
+    suffix: str,
+) -> Frame:
+    pa = import_arrow("pyarrow", path=path)
+    if n_rows <= 0:  # a damaged file may say -1
+        raise file_error(path, "holds no rows. Write at least one example.")
+    with _damage_named(path, suffix):
+        metadata = schema.metadata or {}
+        fields = list(_flat(schema, pa))
+    index = _index_names(metadata)
+    counts = Counter(name for name, _, _ in fields)
+    columns = tuple(
+        _column(name, kind, n_rows, pa, is_index=name in index, count=counts[name], path=path)
+        for name, kind, _ in fields
+    )
+
+    def load(wanted: Sequence[int], progress: Progress) -> list[NDArray[Any]]:
+        for i in wanted:
+            problem = columns[i].problem
+            if problem is not None:
+                raise problem
+        width = sum(
+            max(1, columns[i].shape[-1]) if columns[i].kind == "matrix" else 1 for i in wanted
+        )
+        check_fits(path, n_rows * width * 8, limit)
+        parts: list[list[NDArray[Any]]] = [[] for _ in wanted]
+        start = 0
+        with _damage_named(path, suffix), batches(_tops(fields, wanted)) as found:
+            for batch in found:
+                for part, i in zip(parts, wanted, strict=True):
+                    cells = _cells(batch, fields[i][2])
+                    part.append(_array(cells, columns[i], pa, start, path))
+                start += batch.num_rows
+                progress(start, n_rows)
+        if start != n_rows and wanted:
+            raise file_error(path, f"promises {n_rows} rows and holds {start}. Write it again.")
+        return [_joined(part, columns[i], path) for part, i in zip(parts, wanted, strict=True)]
+
+    def table(wanted: Sequence[int]) -> Any:
+        for i in wanted:
+            problem = columns[i].problem
+            if problem is not None:
+                raise problem
+        names = [columns[i].name for i in wanted]
+        parts: list[list[Any]] = [[] for _ in wanted]
+        with _damage_named(path, suffix), batches(_tops(fields, wanted)) as found:
+            for batch in found:
+                for part, i in zip(parts, wanted, strict=True):
+                    part.append(_cells(batch, fields[i][2]))
+        arrays = [
+            pa.chunked_array(part, type=fields[i][1])
+            for part, i in zip(parts, wanted, strict=True)
+        ]
+        return pa.table(arrays, names=names)
+
+    return Frame(
+        path=path,
+        columns=columns,
+        load=load,
+        class_names=names_from_json(metadata.get(b"class_names"), path),
+        extra={"arrow": table, "pandas": metadata.get(b"pandas")},
     )
 
 
-def score_dtype(schema: Any, names: tuple[str, ...], pa: Any, request: Request) -> np.dtype[Any]:
-    """Return the dtype for the scores: that of the floats, float64 where there are integers."""
-    found = []
-    for name in names:
-        column_type = schema.field(name).type
-        if is_list(column_type, pa):
-            column_type = getattr(column_type, "storage_type", column_type).value_type
-        if not (pa.types.is_floating(column_type) or pa.types.is_integer(column_type)):
-            raise fault(
-                request.path,
-                f"column `{name}` must hold numbers, got {column_type}. If it is no class, drop "
-                "it, or name the class columns `logit_<class>` or `prob_<class>`.",
-            )
-        found.append(np.dtype(column_type.to_pandas_dtype()))
-    common = np.result_type(*found)
-    return common if common.kind == "f" else np.dtype(np.float64)
+def _flat(schema: Any, pa: Any) -> Iterator[tuple[str, Any, tuple[str, ...]]]:
+    """Yield name, type and path of every column; the fields of a struct are columns."""
+    for field in schema:
+        if pa.types.is_struct(field.type):
+            for inner in field.type:
+                yield f"{field.name}.{inner.name}", inner.type, (field.name, inner.name)
+        else:
+            yield field.name, field.type, (field.name,)
 
 
-def column_block(columns: list[Any]) -> NDArray[Any]:
-    """Return one column a class as ``[n, K]``; a missing value becomes nan."""
-    return np.stack([column.to_numpy(zero_copy_only=False) for column in columns], axis=1)
+def _tops(fields: list[tuple[str, Any, tuple[str, ...]]], wanted: Sequence[int]) -> list[str]:
+    return list(dict.fromkeys(fields[i][2][0] for i in wanted))
 
 
-def list_block(column: Any, start: int, request: Request) -> NDArray[Any]:
+def _cells(batch: Any, place: tuple[str, ...]) -> Any:
+    cells = batch.column(batch.schema.get_field_index(place[0]))
+    if len(place) > 1:
+        import pyarrow.compute as pc
+
+        cells = pc.struct_field(cells, [place[1]])
+    return cells
+
+
+def _index_names(metadata: dict[bytes, bytes]) -> set[str]:
+    """Return the columns that pandas stored as the index of its data frame."""
+    try:
+        stored = json.loads(metadata.get(b"pandas", b"{}"))
+        found = stored.get("index_columns", [])
+        return {name for name in found if isinstance(name, str)}
+    except (ValueError, RecursionError, AttributeError, TypeError):
+        return set()
+
+
+def _column(
+    name: str, kind: Any, n_rows: int, pa: Any, *, is_index: bool, count: int, path: Path
+) -> Column:
+    problem = None
+    if count > 1:
+        problem = file_error(
+            path, f"names must differ between columns, but {name!r} is there {count} times."
+        )
+    is_index = is_index or name.startswith("__index_level_")
+    found, width = _kind(kind, pa)
+    return Column(
+        name=name,
+        kind=found,
+        shape=(n_rows, width) if found == "matrix" else (n_rows,),
+        is_index=is_index,
+        is_half=_is_half(kind, pa),
+        problem=problem,
+    )
+
+
+def _kind(column_type: Any, pa: Any) -> tuple[ColumnKind, int]:
+    types = pa.types
+    storage = getattr(column_type, "storage_type", column_type)
+    if types.is_dictionary(storage):
+        return _kind(storage.value_type, pa)
+    if types.is_integer(storage) or types.is_floating(storage) or types.is_decimal(storage):
+        return "number", 1
+    if types.is_boolean(storage):
+        return "bool", 1
+    if types.is_string(storage) or types.is_large_string(storage) or types.is_string_view(storage):
+        return "text", 1
+    if types.is_null(storage):
+        return "empty", 1
+    if types.is_fixed_size_list(storage) and _is_number(storage.value_type, pa):
+        return "matrix", int(storage.list_size)
+    if (types.is_list(storage) or types.is_large_list(storage)) and _is_number(
+        storage.value_type, pa
+    ):
+        return "matrix", -1
+    return "other", 1
+
+
+def _is_number(column_type: Any, pa: Any) -> bool:
+    return bool(pa.types.is_integer(column_type) or pa.types.is_floating(column_type))
+
+
+def _is_half(column_type: Any, pa: Any) -> bool:
+    storage = getattr(column_type, "storage_type", column_type)
+    storage = getattr(storage, "value_type", storage)
+    return bool(pa.types.is_float16(storage))
+
+
+def _array(cells: Any, column: Column, pa: Any, start: int, path: Path) -> NDArray[Any]:
+    """Return one batch of a column; a missing number becomes nan, missing text ""."""
+    cells = getattr(cells, "storage", cells)
+    if column.kind == "matrix":
+        return _matrix(cells, start, path)
+    if pa.types.is_dictionary(cells.type):
+        cells = cells.dictionary_decode()
+    if column.kind == "number":
+        if pa.types.is_decimal(cells.type):
+            cells = cells.cast(pa.float64())
+        numbers: NDArray[Any] = cells.to_numpy(zero_copy_only=False)
+        return numbers if numbers.dtype.kind in "fiu" else numbers.astype(np.float64)
+    if column.kind == "text":
+        codes = cells.dictionary_encode()
+        distinct = np.array([*codes.dictionary.to_pylist(), ""], dtype=object)
+        places = codes.indices.fill_null(len(distinct) - 1).to_numpy(zero_copy_only=False)
+        return distinct[places]
+    if column.kind == "bool" and not cells.null_count:
+        flags: NDArray[Any] = cells.to_numpy(zero_copy_only=False)
+        return flags
+    return np.array(["" if v is None else str(v) for v in cells.to_pylist()], dtype=object)
+
+
+def _matrix(column: Any, start: int, path: Path) -> NDArray[Any]:
     """Return a list column as ``[n, K]``; `start` is the number of its first row."""
-    column = getattr(column, "storage", column)
     if column.null_count:
         missing = np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))
         rows = rows_text((missing[:5] + start).tolist(), len(missing))
-        raise fault(
-            request.path, f"scores must not be missing, but they are in {rows}. Drop them."
+        raise file_error(
+            path, f"scores must not be missing, but they are in {rows} (0-based). Drop them."
         )
-    lengths = _lengths(column)
+    if hasattr(column.type, "list_size"):
+        lengths = np.full(len(column), column.type.list_size)
+    else:
+        lengths = np.diff(column.offsets.to_numpy())
     if len(lengths) and lengths.min() != lengths.max():
         at = int(np.argmax(lengths != lengths[0]))
-        raise uneven(request, start + at, int(lengths[at]), int(lengths[0]))
+        raise uneven(path, start + at, int(lengths[at]), int(lengths[0]))
     values: NDArray[Any] = column.flatten().to_numpy(zero_copy_only=False)
     return values.reshape(len(column), int(lengths[0]) if len(lengths) else 0)
 
 
-def _lengths(column: Any) -> NDArray[np.int64]:
-    if hasattr(column.type, "list_size"):
-        return np.full(len(column), column.type.list_size)
-    lengths: NDArray[np.int64] = np.diff(column.offsets.to_numpy())
-    return lengths
-
-
-def uneven(request: Request, row: int, found: int, expected: int) -> PredictionFileError:
+def uneven(path: Path, row: int, found: int, expected: int) -> PredictionFileError:
     """Return the error for a row with another number of classes than those before."""
-    return fault(
-        request.path,
-        f"every row must have the same number of scores, but row {row} has {found} and those "
-        f"before it {expected}.",
+    return file_error(
+        path,
+        f"every row must have the same number of scores, but row {row} (0-based) has {found} and "
+        f"those before it {expected}.",
     )
 
 
-def label_block(column: Any, pa: Any, start: int, request: Request) -> NDArray[Any]:
-    """Return labels as numbers or text; `start` is the number of the first row."""
-    if column.null_count:
-        missing = np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))
-        rows = rows_text((missing[:5] + start).tolist(), len(missing))
-        raise fault(
-            request.path, f"labels must not be missing, but they are in {rows}. Drop them."
-        )
-    types = pa.types
-    if types.is_dictionary(column.type):
-        column = column.dictionary_decode()
-    if types.is_string(column.type) or types.is_large_string(column.type):
-        return np.array(column.to_pylist(), dtype=np.str_)
-    numeric = types.is_integer(column.type) or types.is_floating(column.type)
-    if numeric or types.is_boolean(column.type):
-        values: NDArray[Any] = column.to_numpy(zero_copy_only=False)
-        return values
-    raise fault(
-        request.path,
-        f"labels must be whole numbers or text, got {column.type}. Convert and write again.",
-    )
+def _joined(parts: list[NDArray[Any]], column: Column, path: Path) -> NDArray[Any]:
+    filled = [part for part in parts if len(part)] or parts[:1]
+    if column.kind == "matrix":
+        start = 0
+        for part in filled:
+            if part.shape[1] != filled[0].shape[1]:
+                raise uneven(path, start, part.shape[1], filled[0].shape[1])
+            start += len(part)
+    return np.concatenate(filled) if len(filled) > 1 else filled[0]

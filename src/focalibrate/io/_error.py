@@ -1,24 +1,65 @@
-"""What is wrong with a file: the file's name first, then the rule, the finding, the next step."""
+"""What is wrong with a file: its name first, then the rule, the finding and the next step."""
 
-from collections.abc import Sequence
+import re
+import shlex
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 SHOWN = 5
 """How many row numbers or names a message lists before it only counts."""
 
+MAX_NAME = 60
+"""Longest name or cell that a message repeats whole."""
+
+MAX_MESSAGE = 2000
+"""Longest message: a file can hold names of any length."""
+
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+
 
 class PredictionFileError(ValueError):
-    """A file of predictions cannot be read or written; the message begins with its name."""
+    """A file of predictions cannot be read or written; the message begins with its name.
+
+    Attributes:
+        fixes: options that make the file readable, one mapping per way, in the names of
+            `read_predictions`; the command line prints them as commands to paste.
+    """
+
+    def __init__(self, message: str, *, fixes: Sequence[Mapping[str, object]] = ()) -> None:
+        super().__init__(message)
+        self.fixes = tuple(dict(fix) for fix in fixes)
 
 
-def fault(path: Path, text: str) -> PredictionFileError:
-    """Return the error that says `text` about `path`."""
-    return PredictionFileError(f"{path}: {text}")
+def file_error(
+    path: Path | str, text: str, *, fixes: Sequence[Mapping[str, object]] = ()
+) -> PredictionFileError:
+    """Return the error that says `text` about `path`, and after it how to pass each fix."""
+    if fixes:
+        text = f"{text} Pass {' or '.join(hint(fix) for fix in fixes)}."
+    if len(text) > MAX_MESSAGE:
+        text = f"{text[:MAX_MESSAGE]} ..."
+    return PredictionFileError(printable(f"{path}: {text}"), fixes=fixes)
+
+
+def printable(text: str) -> str:
+    r"""Return `text` with control characters escaped, so that a name cannot move the cursor.
+
+    Example:
+        >>> printable("a\x1b[2Jb")
+        'a\\x1b[2Jb'
+    """
+    return _CONTROL.sub(lambda found: found.group().encode("unicode_escape").decode(), text)
+
+
+def short(text: object) -> str:
+    """Return `text`, cut where it is too long to repeat."""
+    whole = str(text)
+    return whole if len(whole) <= MAX_NAME else f"{whole[:MAX_NAME]}..."
 
 
 def listing(items: Sequence[object]) -> str:
     """Return "a, b, c", or the first few and how many more."""
-    shown = ", ".join(str(item) for item in items[:SHOWN])
+    shown = ", ".join(short(item) for item in items[:SHOWN])
     return shown if len(items) <= SHOWN else f"{shown} and {len(items) - SHOWN} more"
 
 
@@ -43,4 +84,38 @@ def how(option: str, value: object) -> str:
         >>> how("logits_key", "all_logits")
         "`logits_key='all_logits'` (command line: --logits-key all_logits)"
     """
-    return f"`{option}={value!r}` (command line: --{option.replace('_', '-')} {value})"
+    return hint({option: value})
+
+
+def hint(fix: Mapping[str, object]) -> str:
+    """Return how to pass several options together: in Python and on the command line."""
+    python = ", ".join(f"{name}={short(repr(value))}" for name, value in fix.items())
+    return f"`{python}` (command line: {' '.join(short(f) for f in flags(fix))})"
+
+
+def flags(fix: Mapping[str, object]) -> list[str]:
+    """Return the command line's words for the options of one fix.
+
+    Example:
+        >>> flags({"label_column": "my y", "drop_missing": True})
+        ['--label-column', "'my y'", '--drop-missing']
+    """
+    words = []
+    for name, value in fix.items():
+        flag = {"labels_path": "labels"}.get(name, name).replace("_", "-")
+        if isinstance(value, bool):
+            words.append(f"--{flag}" if value else f"--no-{flag}")
+            continue
+        items = value if isinstance(value, (list, tuple)) else [value]
+        if name in ("score_columns", "by"):
+            items = [",".join(_quoted(str(item)) for item in items)]
+        for item in items:
+            text = shlex.quote(str(item))
+            words += [f"--{flag}={text}"] if str(item).startswith("-") else [f"--{flag}", text]
+    return words
+
+
+def _quoted(name: str) -> str:
+    """Return a column's name for a comma-separated list: in double quotes where it has a comma."""
+    plain = "," not in name and '"' not in name and name == name.strip() and name
+    return name if plain else '"' + name.replace('"', '""') + '"'

@@ -10,15 +10,13 @@ import numpy as np
 from numpy.lib import format as npy_format
 from numpy.typing import NDArray
 
-from focalibrate.io._error import fault, how
-from focalibrate.io._table import Progress, Request, Table
-from focalibrate.io.predictions import Kind
+from focalibrate.io._error import PredictionFileError, file_error, short
+from focalibrate.io._frame import Column, ColumnKind, Frame
 
-CHUNK = 1 << 22
 NUMBER_KINDS = "fiub"
 TEXT_KINDS = "US"
 MAX_AXES = 32
-
+MAX_EXTENT = 1 << 48
 
 HEADER_DAMAGE = (
     ValueError,
@@ -27,6 +25,8 @@ HEADER_DAMAGE = (
     SyntaxError,
     MemoryError,
     RecursionError,
+    OverflowError,
+    AttributeError,
     tokenize.TokenError,
 )
 """What NumPy raises on a damaged header, which it reads as a Python literal."""
@@ -37,7 +37,6 @@ class NpyHeader:
     """What stands before the numbers of an `.npy` file or member."""
 
     shape: tuple[int, ...]
-    fortran: bool
     dtype: np.dtype[Any]
     n_bytes: int
     """Bytes of the header itself."""
@@ -50,117 +49,105 @@ class NpyHeader:
 
 def read_header(file: IO[bytes], *, path: Path, name: str) -> NpyHeader:
     """Read the header at the start of `file`; refuse arrays that are not plain numbers or text."""
+    name = short(name)
     try:
         version = npy_format.read_magic(file)
         read = {
             (1, 0): npy_format.read_array_header_1_0,
             (2, 0): npy_format.read_array_header_2_0,
         }[version]
-        shape, fortran, dtype = read(file)
-        header = NpyHeader(shape, fortran, dtype, file.tell())
+        shape, _, dtype = read(file)
+        header = NpyHeader(shape, dtype, file.tell())
+        if any(type(n) is not int or abs(n) > MAX_EXTENT for n in shape):
+            raise ValueError("shape must be whole numbers")
     except HEADER_DAMAGE as error:
-        raise fault(
+        raise file_error(
             path,
             f"`{name}` is not a readable .npy array (its header is damaged or of an unknown "
             "version). Write it again with np.save or np.savez.",
         ) from error
     if dtype.hasobject:
-        raise fault(
+        raise file_error(
             path,
             f"`{name}` is an object array, which only unpickling can read, and a pickle can run "
-            f"any code. Save numbers: `np.asarray({name}, float)` for scores, "
-            "int for labels, str for names.",
+            f"any code. Save numbers or text: `{name}.astype(float)` for scores, "
+            f"`{name}.astype(str)` for names.",
         )
     if dtype.kind not in NUMBER_KINDS + TEXT_KINDS:
-        raise fault(
-            path, f"`{name}` must hold numbers, got dtype {dtype}. Convert and save again."
+        raise file_error(
+            path,
+            f"`{name}` must hold numbers, got dtype {short(dtype)}. Convert and save again.",
         )
     if min(shape, default=1) <= 0 or dtype.itemsize == 0 or len(shape) > MAX_AXES:
-        raise fault(path, f"`{name}` is empty or damaged: shape {shape}. Save some examples.")
+        raise file_error(path, f"`{name}` is empty or damaged: shape {shape}. Save some examples.")
     return header
 
 
-def read_npy_array(path: Path, *, name: str) -> NDArray[Any]:
-    """Return the array of `path` as a read-only memory map."""
+def open_npy(path: Path) -> Frame:
+    """Return the array of `path` as a read-only memory map, named after the file."""
+    name = path.stem
     with path.open("rb") as file:
         header = read_header(file, path=path, name=name)
     size = path.stat().st_size
     if size < header.n_bytes + header.data_bytes:
-        raise fault(
+        raise file_error(
             path,
             f"is truncated: its header promises {header.data_bytes:,} bytes of numbers, "
             f"{size - header.n_bytes:,} are there. Copy or write it again.",
         )
-    array: NDArray[Any] = np.memmap(
-        path,
-        dtype=header.dtype,
-        mode="r",
-        offset=header.n_bytes,
-        shape=header.shape,
-        order="F" if header.fortran else "C",
+
+    def load(_: object, __: object) -> list[NDArray[Any]]:
+        try:
+            array = np.load(path, mmap_mode="r", allow_pickle=False)
+        except (ValueError, OSError) as error:
+            raise file_error(
+                path, f"could not be read ({short(error)}). Write it again."
+            ) from error
+        return [as_text(array, path=path, name=name)]
+
+    return Frame(
+        path=path,
+        columns=(described(name, header.shape, header.dtype),),
+        load=load,
+        is_table=False,
     )
-    _check_text(array, path=path, name=name)
+
+
+def described(name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Column:
+    """Return what an array's shape and dtype say; ``[N, 1]`` counts as one column."""
+    while len(shape) > 1 and shape[-1] == 1:
+        shape = shape[:-1]
+    kind: ColumnKind = "other"
+    if dtype.kind in "fiu":
+        kind = "number" if len(shape) == 1 else "matrix" if len(shape) > 1 else "other"
+    elif len(shape) == 1 and dtype.kind in "bUSO":  # objects: text that a reader made itself
+        kind = "bool" if dtype.kind == "b" else "text"
+    return Column(name=name, kind=kind, shape=shape, is_half=dtype == np.float16)
+
+
+def unreadable(name: str, problem: PredictionFileError) -> Column:
+    """Return the column of an array that cannot be read."""
+    return Column(name=name, kind="other", shape=(), problem=problem)
+
+
+def squeezed(array: NDArray[Any]) -> NDArray[Any]:
+    """Return ``[N, 1]`` as ``[N]``."""
+    while array.ndim > 1 and array.shape[-1] == 1:
+        array = array[..., 0]
     return array
 
 
-def read_array(
-    file: IO[bytes], size: int, *, path: Path, name: str, progress: Progress
-) -> NDArray[Any]:
-    """Read one array of `size` bytes with its header from a stream, in pieces."""
-    header = read_header(file, path=path, name=name)
-    if header.n_bytes + header.data_bytes != size:
-        raise fault(
-            path,
-            f"`{name}` is damaged: its header promises {header.data_bytes:,} bytes of numbers, "
-            f"{size - header.n_bytes:,} are there. Write the file again.",
-        )
-    raw = np.empty(header.data_bytes, np.uint8)
-    done = 0
-    while done < len(raw):
-        piece = file.read(min(CHUNK, len(raw) - done))
-        if not piece:
-            raise EOFError(f"{len(raw) - done} bytes missing")
-        raw[done : done + len(piece)] = np.frombuffer(piece, np.uint8)
-        done += len(piece)
-        progress(done, len(raw))
-    file.read(1)  # reaching the end makes zipfile compare the checksum
-    array = raw.view(header.dtype).reshape(header.shape, order="F" if header.fortran else "C")
-    _check_text(array, path=path, name=name)
-    return array
-
-
-def _check_text(array: NDArray[Any], *, path: Path, name: str) -> None:
-    """Raise where an array of text holds what is no character."""
-    if array.dtype.kind != "U":
-        return
+def as_text(array: NDArray[Any], *, path: Path, name: str) -> NDArray[Any]:
+    """Return the array; bytes become text, and what is no character is refused."""
+    array = squeezed(array)
+    if array.dtype.kind not in TEXT_KINDS:
+        return array
     try:
+        if array.dtype.kind == "S":
+            array = np.char.decode(np.asarray(array), "utf-8")
         array.tolist()
     except (ValueError, SystemError) as error:  # CPython's own, for code points beyond Unicode
-        raise fault(path, f"`{name}` is damaged: {error}. Write the file again.") from error
-
-
-def read_npy(request: Request, progress: Progress) -> Table:
-    """Read the scores of an `.npy` file; its labels stand in a file of their own.
-
-    The kind is said by `input` or by the name of the file: ``logits.npy``, ``val_probs.npy``.
-    """
-    kind = _kind_of(request)
-    scores = read_npy_array(request.path, name=kind)
-    progress(1, 1)
-    return Table(scores=scores, kind=kind, scores_name=kind)
-
-
-def _kind_of(request: Request) -> Kind:
-    if request.input is not None:
-        return request.input
-    last_word = request.path.stem.lower().replace("-", "_").replace(".", "_").split("_")[-1]
-    if last_word == "logits":
-        return "logits"
-    if last_word == "probs":
-        return "probs"
-    raise fault(
-        request.path,
-        "does not say whether it holds logits or probabilities, and that is never guessed. Pass "
-        f"{how('input', 'logits')} or {how('input', 'probs')}, or name the file "
-        f"`{request.path.stem}_logits.npy`.",
-    )
+        raise file_error(
+            path, f"`{short(name)}` is damaged: {short(error)}. Write the file again."
+        ) from error
+    return np.array(array)

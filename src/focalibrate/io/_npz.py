@@ -3,15 +3,19 @@
 import lzma
 import zipfile
 import zlib
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
-import numpy as np
+from numpy.lib import format as npy_format
 from numpy.typing import NDArray
 
-from focalibrate.io._error import fault
-from focalibrate.io._keys import choose_labels, choose_scores
-from focalibrate.io._npy import read_array
-from focalibrate.io._table import Progress, Request, Table
+from focalibrate.io._error import PredictionFileError, file_error, listing, short
+from focalibrate.io._frame import Column, Frame, Progress
+from focalibrate.io._limit import check_fits
+from focalibrate.io._npy import HEADER_DAMAGE, as_text, described, read_header, unreadable
 
 DAMAGE = (
     zipfile.BadZipFile,
@@ -22,65 +26,82 @@ DAMAGE = (
     RuntimeError,  # encrypted members, and NotImplementedError for unknown compression
     OverflowError,
     UnicodeDecodeError,
+    *HEADER_DAMAGE,
 )
-"""What `zipfile` raises on a damaged archive."""
+"""What `zipfile` and NumPy raise on a damaged archive."""
 
 
-def read_npz(request: Request, progress: Progress) -> Table:
-    """Read scores, labels and ``class_names`` by their keys, each decompressed once."""
-    path = request.path
+def open_npz(path: Path, *, limit: int) -> Frame:
+    """Return the arrays by their keys; each is decompressed when it is asked for."""
     with path.open("rb") as file:
         magic = file.read(4)
     if not magic.startswith(b"PK"):
-        raise fault(
+        raise file_error(
             path,
             f"is not an .npz file: it begins with {magic!r}, not with the mark of a zip archive. "
             "If it was copied, copy it again; else write it with np.savez.",
         )
+    with _damage_named(path), zipfile.ZipFile(path) as archive:
+        members = [info for info in archive.infolist() if not info.is_dir()]
+        names = [info.filename.removesuffix(".npy") for info in members]
+        twice = [name for name, count in Counter(names).items() if count > 1]
+        if twice:
+            raise file_error(
+                path, f"holds {listing([f'`{n}`' for n in twice])} more than once. Write it again."
+            )
+        columns = tuple(
+            _column(archive, info, name, path) for info, name in zip(members, names, strict=True)
+        )
+    stored = [info.filename for info in members]
+
+    def load(wanted: Sequence[int], progress: Progress) -> list[NDArray[Any]]:
+        with _damage_named(path), zipfile.ZipFile(path) as archive:
+            found = []
+            for done, i in enumerate(wanted, start=1):
+                found.append(_array(archive, stored[i], columns[i], path, limit=limit))
+                progress(done, len(wanted))
+            return found
+
+    return Frame(path=path, columns=columns, load=load, is_table=False)
+
+
+@contextmanager
+def _damage_named(path: Path) -> Iterator[None]:
     try:
-        with zipfile.ZipFile(path) as archive:
-            return _read_members(archive, request, progress)
+        yield
+    except (PredictionFileError, MemoryError):
+        raise
     except DAMAGE as error:
-        raise fault(
+        raise file_error(
             path,
-            f"is truncated or damaged ({error}). Copy it again, or write it again with np.savez.",
+            f"is truncated or damaged ({short(error)}). Copy it again, or write it again with "
+            "np.savez.",
         ) from error
 
 
-def _read_members(archive: zipfile.ZipFile, request: Request, progress: Progress) -> Table:
-    names = [info.filename.removesuffix(".npy") for info in archive.infolist()]
-    scores_key, kind = choose_scores(names, request)
-    labels_key = choose_labels(names, request)
-
-    def member(key: str, progress: Progress) -> NDArray[Any]:
-        stored = key if key in archive.namelist() else f"{key}.npy"
-        info = archive.getinfo(stored)
+def _column(archive: zipfile.ZipFile, info: zipfile.ZipInfo, name: str, path: Path) -> Column:
+    try:
         with archive.open(info) as file:
-            return read_array(file, info.file_size, path=request.path, name=key, progress=progress)
-
-    return Table(
-        scores=member(scores_key, progress),
-        kind=kind,
-        scores_name=scores_key,
-        labels=None if labels_key is None else member(labels_key, _silent),
-        labels_name=labels_key or "labels",
-        class_names=_names(member("class_names", _silent), request)
-        if "class_names" in names
-        else None,
-    )
-
-
-def _silent(done: int, total: int) -> None:
-    """Report nothing: labels and names are small beside the scores."""
+            header = read_header(file, path=path, name=name)
+            if header.n_bytes + header.data_bytes != info.file_size:
+                raise file_error(
+                    path,
+                    f"`{short(name)}` is damaged: its header promises {header.data_bytes:,} bytes "
+                    f"of numbers, {info.file_size - header.n_bytes:,} are there. Write the file "
+                    "again.",
+                )
+    except PredictionFileError as problem:
+        return unreadable(name, problem)
+    return described(name, header.shape, header.dtype)
 
 
-def _names(array: NDArray[Any], request: Request) -> tuple[str, ...]:
-    if array.dtype.kind == "S":
-        array = np.char.decode(array, "utf-8")
-    if array.ndim != 1 or array.dtype.kind != "U":
-        raise fault(
-            request.path,
-            f"`class_names` must be a row of text, got dtype {array.dtype} and shape "
-            f"{array.shape}. Save it as `np.array(['cat', 'dog'])`.",
-        )
-    return tuple(array.tolist())
+def _array(
+    archive: zipfile.ZipFile, stored: str, column: Column, path: Path, *, limit: int
+) -> NDArray[Any]:
+    if column.problem is not None:
+        raise column.problem
+    check_fits(path, archive.getinfo(stored).file_size, limit)
+    with archive.open(stored) as file:
+        array = npy_format.read_array(file, allow_pickle=False)
+        file.read(1)  # reaching the end makes zipfile compare the checksum
+    return as_text(array, path=path, name=column.name)

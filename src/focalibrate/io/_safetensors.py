@@ -1,7 +1,7 @@
 """The `.safetensors` format: 8 bytes of header length, a JSON header, raw tensors."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from focalibrate.io._error import PredictionFileError, fault
-from focalibrate.io._keys import choose_labels, choose_scores
-from focalibrate.io._npy import MAX_AXES
-from focalibrate.io._table import Progress, Request, Table
+from focalibrate.io._error import PredictionFileError, file_error, short
+from focalibrate.io._frame import Column, Frame
+from focalibrate.io._npy import MAX_AXES, MAX_EXTENT, described, squeezed, unreadable
 
 MAX_HEADER = 100_000_000
 """Largest header the format allows, in bytes."""
@@ -42,33 +41,31 @@ class TensorInfo:
     dtype: str
     shape: tuple[int, ...]
     start: int
+    stop: int
 
 
-def read_safetensors(request: Request, progress: Progress) -> Table:
-    """Read scores and labels by their keys; float32 and float64 scores stay memory-mapped.
+def open_safetensors(path: Path) -> Frame:
+    """Return the tensors as memory maps; ``class_names`` in the metadata is a JSON list."""
+    tensors, metadata = read_safetensors_header(path)
+    names = list(tensors)
 
-    ``class_names`` in the metadata is a JSON list of text.
-    """
-    tensors, metadata = read_safetensors_header(request.path)
-    scores_key, kind = choose_scores(tensors, request)
-    labels_key = choose_labels(tensors, request)
-    scores = _tensor(request.path, scores_key, tensors[scores_key])
-    progress(1, 1)
-    return Table(
-        scores=scores,
-        kind=kind,
-        scores_name=scores_key,
-        labels=None
-        if labels_key is None
-        else np.array(_tensor(request.path, labels_key, tensors[labels_key])),
-        labels_name=labels_key or "labels",
-        class_names=_names(metadata, request.path),
-        was_half=tensors[scores_key].dtype in ("F16", "BF16"),
+    def load(wanted: Sequence[int], _: object) -> list[NDArray[Any]]:
+        return [_tensor(path, names[i], tensors[names[i]]) for i in wanted]
+
+    return Frame(
+        path=path,
+        columns=tuple(_column(path, name, info) for name, info in tensors.items()),
+        load=load,
+        is_table=False,
+        class_names=names_from_json(metadata.get("class_names"), path),
     )
 
 
-def read_safetensors_header(path: Path) -> tuple[dict[str, TensorInfo], dict[str, str]]:
-    """Return the tensors of `path` and its metadata; nothing points outside the file."""
+def read_safetensors_header(path: Path) -> tuple[dict[str, TensorInfo], dict[str, Any]]:
+    """Return the tensors of `path` and its metadata.
+
+    The tensors must cover the data without gaps or overlaps, as the format demands.
+    """
     size = path.stat().st_size
     with path.open("rb") as file:
         length = int.from_bytes(file.read(8), "little")
@@ -78,19 +75,36 @@ def read_safetensors_header(path: Path) -> tuple[dict[str, TensorInfo], dict[str
             )
         raw = file.read(length)
     try:
-        header = json.loads(raw)
+        header = json.loads(raw, object_pairs_hook=_unique)
     except (ValueError, RecursionError) as error:
-        raise _damaged(path, "its header is not JSON") from error
+        raise _damaged(path, f"its header is not valid JSON ({short(error)})") from error
     if not isinstance(header, dict):
         raise _damaged(path, "its header is not a JSON object")
     metadata = header.pop("__metadata__", {})
     if not isinstance(metadata, dict):
         raise _damaged(path, "its `__metadata__` is not a JSON object")
     data = 8 + length
-    return {k: _info(k, v, path, data=data, size=size) for k, v in header.items()}, metadata
+    tensors = {k: _info(k, v, path, data=data, size=size) for k, v in header.items()}
+    reached = data
+    for name, info in sorted(tensors.items(), key=lambda item: (item[1].start, item[1].stop)):
+        if info.start != reached:
+            gap = "overlaps another tensor" if info.start < reached else "comes after a gap"
+            raise _damaged(path, f"`{short(name)}` {gap}")
+        reached = info.stop
+    if reached != size:
+        raise _damaged(path, f"{size - reached:,} bytes at its end belong to no tensor")
+    return tensors, metadata
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    document = dict(pairs)
+    if len(document) < len(pairs):
+        raise ValueError("a name is repeated")
+    return document
 
 
 def _info(name: str, entry: object, path: Path, *, data: int, size: int) -> TensorInfo:
+    name = short(name)
     if not isinstance(entry, dict):
         raise _damaged(path, f"the entry of `{name}` is not a JSON object")
     dtype: Any = entry.get("dtype")
@@ -111,51 +125,74 @@ def _info(name: str, entry: object, path: Path, *, data: int, size: int) -> Tens
             expected *= n
         if expected != stop - start:
             raise _damaged(
-                path, f"`{name}` of shape {shape} needs {expected:,} bytes, has {stop - start:,}"
+                path,
+                f"`{name}` of shape {short(shape)} needs {short(expected)} bytes, has "
+                f"{stop - start:,}",
             )
-    return TensorInfo(dtype, tuple(shape), data + start)
+    return TensorInfo(dtype, tuple(shape), data + start, data + stop)
 
 
 def _are_counts(value: Any) -> bool:
-    return isinstance(value, list) and all(type(n) is int and n >= 0 for n in value)
+    return (
+        isinstance(value, list)
+        and len(value) <= MAX_AXES
+        and all(type(n) is int and 0 <= n <= MAX_EXTENT for n in value)
+    )
+
+
+def _column(path: Path, name: str, info: TensorInfo) -> Column:
+    if info.dtype not in DTYPES:
+        problem = file_error(
+            path,
+            f"`{short(name)}` must hold numbers of dtype {', '.join(DTYPES)}; got "
+            f"{short(info.dtype)}. Convert it and save again.",
+        )
+        return unreadable(name, problem)
+    if 0 in info.shape:
+        return unreadable(
+            name,
+            file_error(path, f"`{short(name)}` is empty: shape {info.shape}. Save some examples."),
+        )
+    if info.dtype == "BF16":
+        found = described(name, info.shape, np.dtype(np.float32))
+        return Column(name=name, kind=found.kind, shape=found.shape, is_half=True)
+    return described(name, info.shape, np.dtype(DTYPES[info.dtype]))
 
 
 def _tensor(path: Path, name: str, info: TensorInfo) -> NDArray[Any]:
-    if info.dtype not in DTYPES:
-        raise fault(
-            path,
-            f"`{name}` must hold numbers of dtype {', '.join(DTYPES)}; got {info.dtype}. "
-            "Convert it and save again.",
+    column = _column(path, name, info)
+    if column.problem is not None:
+        raise column.problem
+    try:
+        array: NDArray[Any] = np.memmap(
+            path, dtype=np.dtype(DTYPES[info.dtype]), mode="r", offset=info.start, shape=info.shape
         )
-    dtype = np.dtype(DTYPES[info.dtype])
-    if 0 in info.shape or len(info.shape) > MAX_AXES:
-        raise fault(path, f"`{name}` is empty: shape {info.shape}. Save some examples.")
-    array: NDArray[Any] = np.memmap(
-        path, dtype=dtype, mode="r", offset=info.start, shape=info.shape
-    )
+    except (ValueError, OSError) as error:
+        raise _damaged(path, f"`{short(name)}` could not be mapped ({short(error)})") from error
     if info.dtype == "BF16":
-        return (np.asarray(array).astype(np.uint32) << 16).view(np.float32)
-    return array
+        array = (np.asarray(array).astype(np.uint32) << 16).view(np.float32)
+    return squeezed(array)
 
 
-def _names(metadata: Mapping[str, object], path: Path) -> tuple[str, ...] | None:
-    if "class_names" not in metadata:
+def names_from_json(raw: object, path: Path) -> tuple[str, ...] | None:
+    """Return class names stored as a JSON list of text, or None where there are none."""
+    if raw is None:
         return None
     try:
-        names = json.loads(str(metadata["class_names"]))
+        names = json.loads(raw if isinstance(raw, bytes) else str(raw))
     except (ValueError, RecursionError):
         names = None
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise fault(
+        raise file_error(
             path,
-            "`class_names` in the metadata must be a JSON list of text, got "
-            f"{metadata['class_names']!r}. Write `json.dumps(['cat', 'dog'])`.",
+            f"`class_names` in the metadata must be a JSON list of text, got {short(repr(raw))}. "
+            "Write `json.dumps(['cat', 'dog'])`.",
         )
     return tuple(names)
 
 
 def _damaged(path: Path, finding: str) -> PredictionFileError:
-    return fault(
+    return file_error(
         path,
         f"is not a valid .safetensors file: {finding}. If it was copied, copy it again; else "
         "write it with the safetensors library.",

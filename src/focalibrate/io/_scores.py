@@ -7,9 +7,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from focalibrate._check import HALF_PROBS_ATOL, PROBS_ATOL
-from focalibrate.io._error import SHOWN, fault, how, rows_text
-from focalibrate.io._table import Progress, Table
-from focalibrate.io.predictions import rows_per_block
+from focalibrate.io._error import SHOWN, PredictionFileError, file_error, rows_text, short
+from focalibrate.io._frame import Progress
+from focalibrate.io.predictions import Kind, rows_per_block
+
+MAX_ROUNDING = 0.05
+"""Rows that are off by more than this are no rounded probabilities."""
 
 
 class _Bad:
@@ -29,54 +32,71 @@ class _Bad:
 
 
 def checked_scores(
-    table: Table, *, path: Path, probs_atol: float, progress: Progress
+    stored: NDArray[Any],
+    *,
+    kind: Kind,
+    name: str,
+    names: tuple[str, ...] = (),
+    was_half: bool = False,
+    path: Path,
+    probs_atol: float,
+    progress: Progress,
 ) -> NDArray[Any]:
     """Return scores ``[N, K]`` in float32 or float64, every row checked.
 
     Memory maps of either dtype are returned as they are. Probabilities whose sums are off
     by more than rounding of float32, but within the tolerance, are divided by their sum.
+
+    Args:
+        stored: as the file has them.
+        kind: what they are.
+        name: what messages call them.
+        names: names of the columns, to say which of them may be no class.
+        was_half: they carry only the digits of float16 or bfloat16.
+        path: the file.
+        probs_atol: how far a row of probabilities may be from summing to 1.
+        progress: called with rows done and rows in all.
     """
-    name = table.scores_name
-    _check_form(table.scores, path=path, name=name)
-    was_half = table.was_half or table.scores.dtype == np.float16
-    scores = _native_float(table.scores)
-    if table.kind == "logits":
+    name = short(name)
+    _check_form(stored, path=path, name=name)
+    was_half = was_half or stored.dtype == np.float16
+    scores = native_float(stored)
+    if kind == "logits":
         _check_logits(scores, path=path, name=name, progress=progress)
         return scores
     atol = max(probs_atol, HALF_PROBS_ATOL) if was_half else max(probs_atol, PROBS_ATOL)
-    worst = _check_probs(scores, path=path, name=name, atol=atol, progress=progress)
+    worst = _check_probs(scores, names, path=path, name=name, atol=atol, progress=progress)
     return scores if worst <= PROBS_ATOL else _normalised(scores)
 
 
 def _check_form(scores: NDArray[Any], *, path: Path, name: str) -> None:
     if scores.dtype.kind not in "fiu":
-        raise fault(
+        raise file_error(
             path, f"`{name}` must hold numbers, got dtype {scores.dtype}. Save them as float32."
         )
     if scores.ndim != 2:
-        step = "Save one row an example and one column a class."
-        if scores.ndim == 1:
-            step = (
-                "For two classes and one score an example, save "
-                "`np.stack([np.zeros_like(s), s], axis=1)` for logits s, "
-                "`np.stack([1 - p, p], axis=1)` for probabilities p."
-            )
-        raise fault(path, f"`{name}` must have shape [N, K], got {scores.shape}. {step}")
-    if scores.shape[1] < 2:
-        raise fault(
+        raise file_error(
             path,
-            f"`{name}` must have at least 2 classes, got shape {scores.shape}. For one score an "
-            "example, save the scores of both classes.",
+            f"`{name}` must have shape [N, K], got {scores.shape}. Save one row per example and "
+            "one column per class.",
         )
+    if 0 in scores.shape:
+        raise file_error(path, f"`{name}` is empty: shape {scores.shape}. Save some examples.")
+    if scores.shape[1] < 2:
+        raise file_error(path, f"`{name}` must have at least 2 classes, got shape {scores.shape}.")
 
 
-def _native_float(scores: NDArray[Any]) -> NDArray[Any]:
+def native_float(scores: NDArray[Any]) -> NDArray[Any]:
     """Return `scores` in this machine's float32 or float64; itself where it already is."""
     if scores.dtype in (np.dtype(np.float32), np.dtype(np.float64)):
         return scores
     return np.asarray(scores).astype(  # a copy in memory must not pass for a memory map
         np.float32 if scores.dtype.kind == "f" and scores.dtype.itemsize <= 4 else np.float64
     )
+
+
+_DROP = "Find the step that made them, or leave these rows out."
+_DROP_FIX = ({"drop_missing": True},)
 
 
 def _check_logits(scores: NDArray[Any], *, path: Path, name: str, progress: Progress) -> None:
@@ -92,22 +112,21 @@ def _check_logits(scores: NDArray[Any], *, path: Path, name: str, progress: Prog
         progress(min(start + step, len(scores)), len(scores))
     rule = f"`{name}` must be numbers"
     if nan.count:
-        raise fault(path, f"{rule}, but nan stands in {nan}, counted from 0. {_DROP}")
+        raise file_error(path, f"{rule}, but nan is in {nan} (0-based). {_DROP}", fixes=_DROP_FIX)
     if high.count:
-        raise fault(
-            path, f"{rule} below infinity, but +inf stands in {high}, counted from 0. {_DROP}"
-        )
+        raise file_error(path, f"{rule} below infinity, but +inf is in {high} (0-based).")
     if none.count:
-        raise fault(
-            path, f"{rule}, but nothing but -inf stands in {none}, counted from 0. {_DROP}"
-        )
-
-
-_DROP = "Drop these rows, or find the step that made them."
+        raise file_error(path, f"{rule}, but every logit is -inf in {none} (0-based).")
 
 
 def _check_probs(
-    scores: NDArray[Any], *, path: Path, name: str, atol: float, progress: Progress
+    scores: NDArray[Any],
+    names: tuple[str, ...],
+    *,
+    path: Path,
+    name: str,
+    atol: float,
+    progress: Progress,
 ) -> float:
     """Return how far the worst row's sum is from 1; raise where it is beyond `atol`."""
     nan, negative, off = _Bad(), _Bad(), _Bad()
@@ -124,34 +143,74 @@ def _check_probs(
         worst = max(worst, float(np.nanmax(gap, initial=0.0)))
         progress(min(start + step, len(scores)), len(scores))
     if nan.count:
-        raise fault(
-            path, f"`{name}` must be numbers, but nan stands in {nan}, counted from 0. {_DROP}"
+        raise file_error(
+            path,
+            f"`{name}` must be numbers, but nan is in {nan} (0-based). {_DROP}",
+            fixes=_DROP_FIX,
         )
     if negative.count:
-        raise fault(
+        raise file_error(
             path,
-            f"`{name}` must be probabilities, but numbers below 0 stand in {negative}, counted "
-            f"from 0. If these are logits, say so: {how('logits_key', name)} for a named array, "
-            f"{how('input', 'logits')} otherwise.",
+            f"`{name}` must be probabilities, but numbers below 0 are in {negative} (0-based). "
+            "If these are logits, say so.",
+            fixes=[{"input": "logits"}],
         )
     if off.count:
-        raise fault(
-            path,
-            f"`{name}` must sum to 1 in every row, but not in {off}, counted from 0; the worst "
-            f"is off by {worst:.3g}. If they were rounded when written, pass "
-            f"{how('probs_atol', _round_up(worst))} to have each row divided by its sum.",
-        )
+        raise _off(scores, names, off, worst, path=path, name=name)
     return worst
 
 
+def _off(
+    scores: NDArray[Any], names: tuple[str, ...], off: _Bad, worst: float, *, path: Path, name: str
+) -> PredictionFileError:
+    """Return the error for rows that do not sum to 1, with what is probably the reason."""
+    rule = (
+        f"`{name}` must sum to 1 in every row, but not in {off} (0-based); the worst is off by "
+        f"{worst:.3g}."
+    )
+    if worst < MAX_ROUNDING:
+        return file_error(
+            path,
+            f"{rule} If they were rounded when written, have each row divided by its sum.",
+            fixes=[{"probs_atol": _round_up(worst)}],
+        )
+    with np.errstate(invalid="ignore", over="ignore"):
+        part = np.asarray(scores[: 1 << 16], np.float64)
+        sums = part.sum(axis=1)
+        if np.abs(sums - 100).max() < 100 * MAX_ROUNDING:
+            return file_error(path, f"{rule} They are percentages.", fixes=[{"input": "percent"}])
+        without = np.abs(sums[:, None] - part - 1).max(axis=0) if part.shape[1] > 2 else []
+    extra = [i for i, gap in enumerate(without) if gap < MAX_ROUNDING]
+    if extra and names:
+        return file_error(
+            path,
+            f"{rule} Without column `{short(names[extra[0]])}` they do, so it is probably no "
+            "class.",
+            fixes=[{"ignore": names[extra[0]]}],
+        )
+    if float(part.max()) > 1 + MAX_ROUNDING:
+        return file_error(
+            path,
+            f"{rule} Some numbers are above 1: if these are logits, say so; if a column is an "
+            "index or an id, leave it out with `ignore` (command line: --ignore NAME).",
+            fixes=[{"input": "logits"}],
+        )
+    return file_error(
+        path,
+        f"{rule} Is a class missing, or are these scores of independent classes (sigmoid)? If they "
+        "are logits, say so.",
+        fixes=[{"input": "logits"}],
+    )
+
+
 def _round_up(x: float) -> float:
-    """Return the power of ten at or above `x`.
+    """Return the power of ten at or above `x`, at most `MAX_ROUNDING`.
 
     Example:
-        >>> _round_up(0.0003)
-        0.001
+        >>> _round_up(0.0003), _round_up(0.02)
+        (0.001, 0.05)
     """
-    return float(f"1e{int(np.ceil(np.log10(x)))}") if np.isfinite(x) else 1.0
+    return min(MAX_ROUNDING, float(f"1e{int(np.ceil(np.log10(x)))}"))
 
 
 def _normalised(scores: NDArray[Any]) -> NDArray[Any]:

@@ -1,101 +1,235 @@
-"""Writing probabilities as tables: `.csv`, `.parquet`."""
+"""Writing probabilities as tables: text, parquet, feather, JSON lines, Excel."""
 
+import bz2
 import csv
+import gzip
+import io
 import json
-from collections.abc import Iterator, Sequence
+import lzma
+from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from focalibrate.io._arrow import import_arrow
-from focalibrate.io._error import fault
-from focalibrate.io._labels import labels_are_names
+from focalibrate.io._error import file_error
+from focalibrate.io._formats import suffix_of
+from focalibrate.io._output import Output, as_numbers, output_of
+from focalibrate.io._write_arrays import as_array
 from focalibrate.io.predictions import Predictions
 
 FLOAT32_DIGITS = "%.9g"
 """Enough digits to get every float32 back."""
 
 
-def write_csv(path: Path, blocks: Iterator[NDArray[Any]], like: Predictions) -> None:
-    """Write a header and one line an example, with digits enough to get every float back."""
-    broken = [name for name in like.class_names or () if "\n" in name or "\r" in name]
-    if broken:
-        raise fault(path, f"class {broken[0]!r} has a line break, which .csv cannot hold.")
-    labels = _stored_labels(like)
+def open_output(path: Path) -> IO[str]:
+    """Return a text file, compressed as its suffix says; equal content makes equal bytes."""
+    suffix = path.suffix.lower()
+    if suffix == ".gz":
+        raw = gzip.GzipFile(filename="", mode="wb", fileobj=path.open("wb"), mtime=0)
+        return io.TextIOWrapper(raw, encoding="utf-8", newline="")
+    if suffix == ".bz2":
+        return bz2.open(path, "wt", encoding="utf-8", newline="")
+    if suffix == ".xz":
+        return lzma.open(path, "wt", encoding="utf-8", newline="")
+    return path.open("w", encoding="utf-8", newline="")
+
+
+def write_text(path: Path, blocks: Iterator[NDArray[Any]], like: Predictions) -> None:
+    """Write a header and one line per example, with digits enough to get every float back.
+
+    The separator and the decimal mark are those of the input.
+    """
+    output = output_of(like, is_table=True)
+    extra = like.layout.extra
+    separator = "\t" if suffix_of(path) == ".tsv" else str(extra.get("separator", ","))
+    separator = "," if separator.isspace() and separator != "\t" else separator
+    comma = bool(extra.get("decimal_comma")) and separator != ","
+    digits = FLOAT32_DIGITS if like.scores.dtype == np.float32 else None
+    before = [_cells(value, comma=comma) for _, value in output.before]
+    after = [_cells(value, comma=comma) for _, value in output.after]
     start = 0
-    with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        head = [] if labels is None else [like.layout.label_column]
-        writer.writerow([*head, *_column_names(like)])
+    with open_output(path) as file:
+        writer = csv.writer(file, delimiter=separator, lineterminator="\n")
+        names = [name for name, _ in output.before], [name for name, _ in output.after]
+        writer.writerow([*names[0], *output.names, *names[1]])
         for block in blocks:
-            if like.scores.dtype == np.float32:
-                line = ",".join([FLOAT32_DIGITS] * like.n_classes)
-                rows = [line % tuple(row) for row in block.tolist()]
-            else:
-                rows = [",".join(map(repr, row)) for row in block.tolist()]
-            if labels is not None:
-                cells = _quoted(labels[start : start + len(block)])
-                rows = [f"{cell},{row}" for cell, row in zip(cells, rows, strict=True)]
-            file.write("\n".join(rows) + "\n")
+            cells = [
+                [(digits % v if digits else repr(v)) for v in row]
+                for row in output.columns(block).tolist()
+            ]
+            if comma:
+                cells = [[cell.replace(".", ",") for cell in row] for row in cells]
+            for i, row in enumerate(cells, start=start):
+                writer.writerow([*(c[i] for c in before), *row, *(c[i] for c in after)])
             start += len(block)
+
+
+def _cells(value: Any, *, comma: bool) -> list[str]:
+    """Return a kept column as cells; what the input had as text stays as it is."""
+    if isinstance(value, list):
+        return ["" if v is None else v if isinstance(v, str) else _cell(v) for v in value]
+    cells = [_cell(v) for v in np.asarray(value).tolist()]
+    return [c.replace(".", ",") for c in cells] if comma and value.dtype.kind == "f" else cells
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, (list, dict)):
+        return json.dumps(value)
+    return repr(value) if isinstance(value, float) else str(value)
 
 
 def write_parquet(path: Path, blocks: Iterator[NDArray[Any]], like: Predictions) -> None:
-    """Write one row group a block: a list column ``probs``, or one column a class."""
-    pa = import_arrow("pyarrow", path=path)
+    """Write one row group per block; other columns and a pandas index are kept as they were."""
     parquet = import_arrow("pyarrow.parquet", path=path)
-    labels = _stored_labels(like)
-    number = pa.from_numpy_dtype(like.scores.dtype)
-    if like.layout.list_column:
-        fields = [pa.field("probs", pa.list_(number, like.n_classes))]
-    else:
-        fields = [pa.field(name, number) for name in _column_names(like)]
-    if labels is not None:
-        text_or_number = pa.string() if labels.dtype.kind == "U" else pa.int64()
-        fields.insert(0, pa.field(like.layout.label_column, text_or_number))
-    metadata = {} if like.class_names is None else {"class_names": json.dumps(like.class_names)}
-    schema = pa.schema(fields, metadata=metadata)
+    tables = _arrow_tables(path, blocks, like)
+    first = next(tables)
+    with parquet.ParquetWriter(path, first.schema) as writer:
+        writer.write_table(first)
+        for table in tables:
+            writer.write_table(table)
+
+
+def write_ipc(path: Path, blocks: Iterator[NDArray[Any]], like: Predictions) -> None:
+    """Write an Arrow file (feather version 2), one batch per block."""
+    ipc = import_arrow("pyarrow.ipc", path=path)
+    tables = _arrow_tables(path, blocks, like)
+    first = next(tables)
+    with path.open("wb") as file, ipc.new_file(file, first.schema) as writer:
+        writer.write_table(first)
+        for table in tables:
+            writer.write_table(table)
+
+
+def _arrow_tables(path: Path, blocks: Iterator[NDArray[Any]], like: Predictions) -> Iterator[Any]:
+    """Yield one table per block: kept columns, and a list column or one column per class."""
+    pa = import_arrow("pyarrow", path=path)
+    output = output_of(like, is_table=True)
+    kept = _arrow_kept(like, output, pa)
+    n_before = len(output.before)
+    is_list = like.layout.form == "matrix"
+    names = ["probs"] if is_list else output.names
+    metadata = {}
+    if output.class_names is not None:
+        metadata["class_names"] = json.dumps(output.class_names)
+    pandas = like.layout.extra.get("pandas")
+    if pandas is not None:
+        changed = _pandas_metadata(pandas, [n for n, _ in output.kept], names, like)
+        if changed is not None:
+            metadata["pandas"] = changed
     start = 0
-    with parquet.ParquetWriter(path, schema) as writer:
+    for block in blocks:
+        cells = output.columns(block)
+        if is_list:
+            arrays = [pa.FixedSizeListArray.from_arrays(cells.reshape(-1), cells.shape[1])]
+        else:
+            arrays = [pa.array(column) for column in np.ascontiguousarray(cells.T)]
+        others = [column.slice(start, len(block)) for column in kept]
+        columns = [*others[:n_before], *arrays, *others[n_before:]]
+        shown = [*(n for n, _ in output.before), *names, *(n for n, _ in output.after)]
+        yield pa.table(columns, names=shown).replace_schema_metadata(metadata)
+        start += len(block)
+
+
+def _arrow_kept(like: Predictions, output: Output, pa: Any) -> list[Any]:
+    """Return the kept columns as Arrow arrays, of the type that the input had."""
+    if "arrow" in like.layout.extra:
+        table = like.layout.extra["arrow"]()
+        stored = [table.column(i) for i in range(table.num_columns)]
+        added = len(output.kept) - len(stored)  # labels of another file come first
+        return [*(pa.array(as_array(v)) for _, v in output.kept[:added]), *stored]
+    arrays = []
+    for _, value in output.kept:
+        if isinstance(value, list) and all(isinstance(v, str) for v in value):
+            value = as_numbers(value)
+        if isinstance(value, np.ndarray) and value.ndim > 1:
+            value = value.tolist()
+        arrays.append(pa.array(value.tolist() if _is_text(value) else value))
+    return arrays
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, np.ndarray) and value.dtype.kind in "OU"
+
+
+def _pandas_metadata(
+    raw: bytes, kept: list[str], names: list[str], like: Predictions
+) -> str | None:
+    """Return pandas' description of the table for the columns that it has now."""
+    try:
+        stored = json.loads(raw)
+        columns = [c for c in stored.get("columns", []) if c.get("field_name") in kept]
+        dtype = like.scores.dtype.name
+        is_list = like.layout.form == "matrix"
+        columns += [
+            {
+                "name": name,
+                "field_name": name,
+                "pandas_type": "list" if is_list else dtype,
+                "numpy_type": "object" if is_list else dtype,
+                "metadata": None,
+            }
+            for name in names
+        ]
+        header = {
+            "name": None,
+            "field_name": None,
+            "pandas_type": "unicode",
+            "numpy_type": "object",
+            "metadata": {"encoding": "UTF-8"},
+        }
+        return json.dumps({**stored, "columns": columns, "column_indexes": [header]})
+    except (ValueError, RecursionError, AttributeError, TypeError):
+        return None
+
+
+def write_json_lines(path: Path, blocks: Iterator[NDArray[Any]], like: Predictions) -> None:
+    """Write one JSON object per line."""
+    output = output_of(like, is_table=True)
+    kept = [(name, _json_values(value)) for name, value in output.kept]
+    is_list = like.layout.form == "matrix"
+    start = 0
+    with open_output(path) as file:
         for block in blocks:
-            if like.layout.list_column:
-                columns = [pa.FixedSizeListArray.from_arrays(block.reshape(-1), like.n_classes)]
-            else:
-                columns = [pa.array(column) for column in np.ascontiguousarray(block.T)]
-            if labels is not None:
-                part = labels[start : start + len(block)]
-                columns.insert(0, pa.array(part.tolist(), fields[0].type))
-            writer.write_table(pa.Table.from_arrays(columns, schema=schema))
+            for i, row in enumerate(output.columns(block).tolist(), start=start):
+                record = {name: values[i] for name, values in kept}
+                record.update(
+                    {"probs": row} if is_list else dict(zip(output.names, row, strict=True))
+                )
+                file.write(json.dumps(record, ensure_ascii=False, default=str) + "\n")
             start += len(block)
 
 
-def _column_names(like: Predictions) -> list[str]:
-    names: Sequence[object] = like.class_names or range(like.n_classes)
-    return [f"prob_{name}" for name in names]
+def _json_values(value: Any) -> list[Any]:
+    if isinstance(value, list):
+        if all(isinstance(v, str) for v in value):
+            return list(as_numbers(value).tolist())
+        return value
+    return list(np.asarray(value).tolist())
 
 
-def _stored_labels(like: Predictions) -> NDArray[Any] | None:
-    """Return labels as they stood in the input: class names or positions.
-
-    Where a class name is a number, a position would be read back as a name, so names are
-    written whatever the input had.
-    """
-    if like.labels is None or like.class_names is None:
-        return like.labels
-    numeric = labels_are_names(like.labels, like.class_names, names_are_labels=True)
-    if like.layout.labels_as == "index" and not numeric:
-        return like.labels
-    names: NDArray[Any] = np.array(like.class_names, dtype=np.str_)
-    return names[like.labels]
-
-
-def _quoted(labels: NDArray[Any]) -> list[str]:
-    """Return labels as cells of a line, in quotes where a comma or quote asks for them."""
-    if labels.dtype.kind != "U":
-        return [str(label) for label in labels.tolist()]
-    return [
-        '"' + text.replace('"', '""') + '"' if any(c in text for c in ',"\r\n') else text
-        for text in labels.tolist()
-    ]
+def write_excel(path: Path, blocks: Iterator[NDArray[Any]], like: Predictions) -> None:
+    """Write one sheet with a header."""
+    try:
+        openpyxl = import_module("openpyxl")
+    except ImportError as error:
+        raise file_error(
+            path, "writing .xlsx needs openpyxl. Install it: `pip install 'focalibrate[excel]'`."
+        ) from error
+    output = output_of(like, is_table=True)
+    before = [_json_values(value) for _, value in output.before]
+    after = [_json_values(value) for _, value in output.after]
+    book = openpyxl.Workbook(write_only=True)
+    sheet = book.create_sheet("calibrated")
+    sheet.append([*(n for n, _ in output.before), *output.names, *(n for n, _ in output.after)])
+    start = 0
+    for block in blocks:
+        for i, row in enumerate(output.columns(block).tolist(), start=start):
+            sheet.append([*(c[i] for c in before), *row, *(c[i] for c in after)])
+        start += len(block)
+    book.save(path)

@@ -1,22 +1,29 @@
-"""SHA-256 of a file, read in pieces."""
+"""SHA-256 of files, read in pieces."""
 
 import hashlib
+from collections.abc import Sequence
 from pathlib import Path
 
-from focalibrate.io._table import Progress
+from focalibrate.io._frame import Progress
 
 CHUNK = 1 << 22
 
 
 def sha256_of(path: Path, *, progress: Progress | None = None) -> str:
     """Return the SHA-256 of the bytes of `path`, in hex."""
+    return sha256_of_all([path], progress=progress)
+
+
+def sha256_of_all(paths: Sequence[Path], *, progress: Progress | None = None) -> str:
+    """Return the SHA-256 of the bytes of several files one after another, in hex."""
     digest = hashlib.sha256()
-    size = path.stat().st_size
+    size = sum(path.stat().st_size for path in paths)
     done = 0
-    with path.open("rb") as file:
-        while piece := file.read(CHUNK):
-            digest.update(piece)
-            done += len(piece)
-            if progress is not None:
-                progress(done, max(size, done))
+    for path in paths:
+        with path.open("rb") as file:
+            while piece := file.read(CHUNK):
+                digest.update(piece)
+                done += len(piece)
+                if progress is not None:
+                    progress(done, max(size, done))
     return digest.hexdigest()

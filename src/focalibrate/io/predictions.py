@@ -1,12 +1,14 @@
 """Predictions of a classifier, as read from a file."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+
+from focalibrate.io._error import PredictionFileError, listing, printable, short
 
 Kind: TypeAlias = Literal["logits", "probs"]
 """What the scores are. Said by the file or the caller, never guessed from values."""
@@ -14,20 +16,32 @@ Kind: TypeAlias = Literal["logits", "probs"]
 BLOCK_BYTES = 1 << 22
 """Bytes of scores in one block: small enough to stay in cache, large enough to be few."""
 
+SHOWN_CLASSES = 4
+
 
 @dataclass(frozen=True, kw_only=True)
 class Layout:
-    """How a table file stored what it holds, so that an output can look like its input.
+    """How a file stored what it holds, so that an output can look like its input.
 
     Attributes:
-        label_column: name of the column of labels.
+        names: columns or arrays to keep, in the order of the file, without the scores.
+        place: how many of `names` come before the scores.
+        label_column: name of the labels, or None.
         labels_as: whether labels stood there as class positions or as class names.
-        list_column: whether scores were one list column rather than one column a class.
+        form: one column per class, one matrix, or one column of the positive class.
+        class_names: in the order of the file, which labels that are positions follow.
+        load: reads the kept columns, each as an array or a list of cells.
+        extra: what the writer of the same format needs.
     """
 
-    label_column: str = "label"
+    names: tuple[str, ...] = ()
+    place: int = 0
+    label_column: str | None = None
     labels_as: Literal["index", "name"] = "index"
-    list_column: bool = False
+    form: str = "columns"
+    class_names: tuple[str, ...] | None = None
+    load: Callable[[], list[Any]] = list
+    extra: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -38,12 +52,18 @@ class Predictions:
         scores: ``[N, K]``, float32 or float64; a read-only memory map where the format allows.
         kind: ``"logits"`` or ``"probs"``.
         labels: int64 ``[N]``, positions of the true classes, or None.
-        class_names: one name a column, or None where the file gives none.
+        class_names: one name per column, or None where the file gives none.
         source: the file.
         checksum: SHA-256 of the file's bytes, in hex.
         labels_source: the file of the labels, where they came from another one.
         labels_checksum: its SHA-256.
-        layout: how a table file was laid out.
+        weights: float64 ``[N]``, or None.
+        groups: columns to group by, each an array of N values.
+        positive: name of the positive class, where the file has one column of scores.
+        notes: what was passed over, found out, counted or is to be doubted.
+        labels_name: the column or array of the labels, or None.
+        scores_names: the columns or arrays of the scores.
+        layout: how the file was laid out, and its other columns.
     """
 
     scores: NDArray[Any]
@@ -54,6 +74,12 @@ class Predictions:
     checksum: str
     labels_source: Path | None = None
     labels_checksum: str | None = None
+    weights: NDArray[np.float64] | None = None
+    groups: dict[str, NDArray[Any]] = field(default_factory=dict)
+    positive: str | None = None
+    notes: tuple[str, ...] = ()
+    labels_name: str | None = None
+    scores_names: tuple[str, ...] = ()
     layout: Layout = field(default_factory=Layout)
 
     @property
@@ -65,6 +91,97 @@ class Predictions:
     def n_classes(self) -> int:
         """Number of classes K."""
         return int(self.scores.shape[1])
+
+    def describe(self) -> str:
+        """Return one line that says what was read: rows, classes, kind, labels."""
+        name = "standard input" if str(self.source) == "-" else self.source.name
+        rows = "1 row" if self.n_rows == 1 else f"{self.n_rows} rows"
+        text = f"{name}: {rows} × {self.n_classes} classes"
+        if self.class_names is not None:
+            names = [short(n) or '""' for n in self.class_names[:SHOWN_CLASSES]]
+            more = self.n_classes - len(names)
+            text += f" ({', '.join(names)}{f', ... {more} more' if more > 0 else ''})"
+        text += ", probabilities" if self.kind == "probs" else ", logits"
+        if self.layout.form == "single":
+            of = "class 1" if self.positive is None else f'"{short(self.positive)}"'
+            text += f' of {of} in "{short(self.scores_names[0])}"'
+        if self.labels is None:
+            text += ", no labels"
+        elif self.labels_source is not None:
+            text += f", labels in {self.labels_source.name}"
+        elif self.labels_name is not None:
+            text += f', labels in "{short(self.labels_name)}"'
+        return printable(text)
+
+
+def align(predictions: Predictions, class_names: tuple[str, ...] | None) -> Predictions:
+    """Return the predictions with their classes in the order of `class_names`.
+
+    Args:
+        predictions: what was read.
+        class_names: of a calibrator, or of the predictions that another file is compared with;
+            None where they are not known, which leaves everything as it is.
+
+    Returns:
+        The same predictions, or their columns in another order. Where only one side has names
+        the columns are taken in order, and a note says so.
+
+    Raises:
+        PredictionFileError: where the number of classes differs or a name is unknown.
+
+    Example:
+        >>> from pathlib import Path
+        >>> found = Predictions(scores=np.array([[0.2, 0.8]]), kind="probs", labels=np.array([1]),
+        ...                     class_names=("dog", "cat"), source=Path("x.csv"), checksum="")
+        >>> aligned = align(found, ("cat", "dog"))
+        >>> aligned.scores.tolist(), aligned.labels.tolist()
+        ([[0.8, 0.2]], [0])
+    """
+    if class_names is None:
+        return predictions
+    if len(class_names) != predictions.n_classes:
+        raise PredictionFileError(
+            f"{predictions.source}: has {predictions.n_classes} classes, but {len(class_names)} "
+            f"are expected ({listing(class_names)})."
+        )
+    given = predictions.class_names
+    if given is None:
+        if predictions.layout.form == "single" or class_names == _numbers(predictions.n_classes):
+            return replace(predictions, class_names=class_names)
+        note = f"has no class names: its columns are taken in the order {listing(class_names)}"
+        return replace(predictions, class_names=class_names, notes=(*predictions.notes, note))
+    if predictions.layout.form == "single" and predictions.positive in class_names:
+        other = next(n for n in class_names if n != predictions.positive)
+        if not set(given) <= set(class_names) and predictions.labels is None:
+            given = (other, str(predictions.positive))
+    unknown = [name for name in given if name not in class_names]
+    if unknown:
+        raise PredictionFileError(
+            printable(
+                f"{predictions.source}: its classes must be {listing(class_names)}, but "
+                f"{listing(unknown)} is not among them. Rename the columns, or use the calibrator "
+                "that was fitted for these classes."
+            )
+        )
+    if given == class_names:
+        return replace(predictions, class_names=class_names)
+    places = {name: i for i, name in enumerate(given)}
+    order = np.array([places[name] for name in class_names])
+    labels = predictions.labels
+    if labels is not None:
+        labels = np.argsort(order)[labels].astype(np.int64)
+    note = "columns are put in the order of the expected classes, by name"
+    return replace(
+        predictions,
+        scores=np.ascontiguousarray(predictions.scores[:, order]),
+        labels=labels,
+        class_names=class_names,
+        notes=(*predictions.notes, note),
+    )
+
+
+def _numbers(n: int) -> tuple[str, ...]:
+    return tuple(str(i) for i in range(n))
 
 
 def rows_per_block(scores: NDArray[Any]) -> int:
@@ -79,7 +196,7 @@ def blocks(predictions: Predictions, *, n_rows: int | None = None) -> Iterator[N
 
     Args:
         predictions: what was read.
-        n_rows: rows a block; about 4 MB when left out.
+        n_rows: rows per block; about 4 MB when left out.
     """
     step = rows_per_block(predictions.scores) if n_rows is None else n_rows
     if step < 1:

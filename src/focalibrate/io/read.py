@@ -1,38 +1,31 @@
 """Reading a file of predictions, whatever its format."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from focalibrate._check import PROBS_ATOL
-from focalibrate.io._csv import read_csv
-from focalibrate.io._error import fault
-from focalibrate.io._keys import KINDS
-from focalibrate.io._labels import check_names, checked_labels, labels_are_names
-from focalibrate.io._npy import read_npy, read_npy_array
-from focalibrate.io._npz import read_npz
-from focalibrate.io._parquet import read_parquet
-from focalibrate.io._safetensors import read_safetensors
-from focalibrate.io._scores import checked_scores
-from focalibrate.io._table import Progress, Request, Table
-from focalibrate.io.checksum import sha256_of
-from focalibrate.io.predictions import Kind, Predictions
+from focalibrate.io._assemble import assemble
+from focalibrate.io._bytes import stdin_source
+from focalibrate.io._error import file_error, listing
+from focalibrate.io._formats import FORMATS, Opening, open_file, open_text_source
+from focalibrate.io._frame import Frame, Progress
+from focalibrate.io._limit import parse_size
+from focalibrate.io._parts import is_pattern, open_parts
+from focalibrate.io._request import Input, Request, as_names, find_columns
+from focalibrate.io._roles import resolve_roles
+from focalibrate.io._view import View
+from focalibrate.io._vocabulary import CLASS_NAMES, is_id, is_label, plain
+from focalibrate.io.checksum import sha256_of_all
+from focalibrate.io.predictions import Predictions
 
-Reader: TypeAlias = Callable[[Request, Progress], Table]
+__all__ = ["FORMATS", "read_predictions"]
 
-READERS: Mapping[str, Reader] = {
-    ".npz": read_npz,
-    ".npy": read_npy,
-    ".csv": read_csv,
-    ".parquet": read_parquet,
-    ".safetensors": read_safetensors,
-}
-FORMATS = tuple(READERS)
-"""Suffixes of the formats that can be read and written."""
+INPUTS = ("logits", "probs", "percent")
 
 STEPS = 3
 """Read, check, checksum: each counts as one pass over the file's bytes."""
@@ -42,56 +35,72 @@ def read_predictions(
     path: str | Path,
     *,
     labels_path: str | Path | None = None,
-    input: Kind | None = None,  # noqa: A002 the command line's own word
+    input: Input | None = None,  # noqa: A002 the command line's own word
     logits_key: str | None = None,
     probs_key: str | None = None,
     labels_key: str | None = None,
     label_column: str | int | None = None,
+    score_columns: str | Sequence[str] | None = None,
+    id_column: str | Sequence[str] | None = None,
+    ignore: str | Sequence[str] | None = None,
+    weight_column: str | None = None,
+    by: str | Sequence[str] | None = None,
+    positive: str | None = None,
+    class_names: str | Sequence[str] | None = None,
+    expected_classes: Sequence[str] | None = None,
+    header: bool | None = None,
+    encoding: str | None = None,
+    drop_missing: bool = False,
     need_labels: bool = False,
     probs_atol: float = PROBS_ATOL,
+    max_memory: str | int | None = None,
     progress: Callable[[int, int | None], None] | None = None,
 ) -> Predictions:
-    """Read scores, labels and class names from one file, with every row checked.
+    """Read scores, labels and class names from a file, with every row checked.
 
-    Whether scores are logits or probabilities is said by the array's key, the column's
-    prefix, the `.npy` file's name or `input`; it is never guessed from values. Where a file
-    holds both, logits are read unless `input` says otherwise.
+    Formats: ``.csv``, ``.tsv``, ``.txt`` (also ``.gz``, ``.bz2``, ``.xz``), ``.parquet``,
+    ``.feather``, ``.arrow``, ``.jsonl``, ``.json``, ``.xlsx``, ``.npz``, ``.npy``,
+    ``.safetensors``, ``.pt`` with tensors only; a folder or glob of parts, read as one table
+    in natural order; ``-`` for a text table on standard input.
 
-    ``.npz``
-        arrays ``logits`` or ``probs``, ``labels``, ``class_names`` (text); other names by
-        the `*_key` arguments.
-    ``.npy``
-        scores, memory-mapped; labels in the file `labels_path`.
-    ``.csv``
-        comma-separated UTF-8, scores as float64. The first row is a header if and only if
-        its cells are not all numbers; where it mixes both and no column is known to be the
-        label it is refused. The label is the column named ``label``, ``labels``, ``y`` or
-        ``target``, or `label_column`: a name, a position from 0, or -1 for the last. Columns
-        ``logit_cat`` or ``prob_cat`` are classes, and other columns are passed over; without
-        prefixes all columns but the label are classes and `input` must be given. Without a
-        header `label_column` must be given too. ``label_column="none"``: no labels.
-    ``.parquet``
-        the same by column names, or one list column ``logits`` or ``probs``; needs pyarrow.
-    ``.safetensors``
-        tensors named as in ``.npz``, memory-mapped; ``class_names`` in the metadata.
+    Which column is what is decided in one way for all formats. The label is the column called
+    ``label``, ``y``, ``y_true``, ``target``, ``class``, ``truth`` or the like. Scores are columns
+    with a prefix (``prob_cat``, ``logit_cat``), an array or list column (``probs``,
+    ``logits``), or the columns whose rows all lie in [0, 1] and sum to 1. One column of
+    probabilities or log-odds is that of the positive class of two. Ids, an index, predicted
+    classes and everything else are passed over. Whether scores are logits or probabilities is
+    said by their name or by `input`, or is shown by every row summing to 1; otherwise it is
+    never guessed. `Predictions.describe` and `Predictions.notes` say what was decided.
 
-    Labels are class positions from 0, or class names. Where a table's columns name classes
-    by numbers, labels are those names: the label 7 belongs to ``prob_7``. Names 0, 1, 2, ...
-    in order count as none. Object arrays and pickles are refused. Only ``.npy`` and
-    ``.safetensors`` files may be larger than memory.
+    Labels are class positions from 0, or class names. Where a table's columns name classes by
+    numbers, labels are those names: the label 7 belongs to ``prob_7``. Columns called 0, 1, 2,
+    ... are put in that order and count as unnamed. Object arrays and pickles are refused.
 
     Args:
-        path: the file; its suffix says the format.
-        labels_path: an ``.npy`` file of labels, used in place of labels in `path`.
-        input: ``"logits"`` or ``"probs"``.
-        logits_key: name of the array of logits.
-        probs_key: name of the array of probabilities.
+        path: the file, folder or glob; the suffix says the format.
+        labels_path: a file of labels in any of the formats, used in place of labels in `path`.
+        input: ``"logits"``, ``"probs"`` or ``"percent"``.
+        logits_key: name of the array or column of logits.
+        probs_key: name of the array or column of probabilities.
         labels_key: name of the array of labels.
-        label_column: column of the labels.
+        label_column: column of the labels, a name or a position from 0 (-1: the last); or
+            ``"none"``.
+        score_columns: names, positions or a pattern of the score columns, in order.
+        id_column: columns that name the rows, never classes.
+        ignore: columns to pass over.
+        weight_column: column of weights of the examples.
+        by: columns to group by.
+        positive: name of the positive class, where one column holds its score.
+        class_names: names of the classes in the order of the scores, where the file has none.
+        expected_classes: classes of a calibrator; columns so named are taken as the classes.
+        header: whether a text table has a header; found out when left out.
+        encoding: of a text table; UTF-8 when left out.
+        drop_missing: leave out rows without a label or with a missing score.
         need_labels: raise where there are no labels.
         probs_atol: how far a row of probabilities may be from summing to 1; rows off by more
             than 1e-5 are then divided by their sum. Half-precision floats: at least 1e-2.
-        progress: called with work done and work in all, three times the file's bytes.
+        max_memory: most memory to use, such as ``"4GB"``; 80 % of the machine's when left out.
+        progress: called with work done and work in all.
 
     Returns:
         The predictions: float32 scores stay float32, float16 and bfloat16 become float32,
@@ -104,136 +113,206 @@ def read_predictions(
         >>> import tempfile
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     file = Path(folder, "val.csv")
-        ...     _ = file.write_text("label,prob_cat,prob_dog\\ndog,0.25,0.75\\ncat,0.5,0.5\\n")
+        ...     _ = file.write_text("id,cat,dog,y_true\\n7,0.25,0.75,dog\\n8,0.5,0.5,cat\\n")
         ...     found = read_predictions(file)
-        >>> found.kind, found.class_names, found.labels.tolist()
-        ('probs', ('cat', 'dog'), [1, 0])
+        >>> found.describe()
+        'val.csv: 2 rows × 2 classes (cat, dog), probabilities, labels in "y_true"'
     """
     path = Path(path)
     other = None if labels_path is None else Path(labels_path)
-    if input is not None and input not in KINDS:
-        raise ValueError(f"`input` must be 'logits' or 'probs', got {input!r}.")
-    reader = _reader_of(path)
-    steps = _steps(progress, _readable(path))
+    if input is not None and input not in INPUTS:
+        raise ValueError(f"`input` must be 'logits', 'probs' or 'percent', got {input!r}.")
+    limit = parse_size(max_memory)
+    steps = _Steps(progress)
+    opening = Opening(limit, header, encoding, steps.part(0))
     request = Request(
         path=path,
         input=input,
         logits_key=logits_key,
         probs_key=probs_key,
         labels_key=labels_key,
-        label_column=labels_key if label_column is None else label_column,
+        label_column=label_column,
+        score_columns=None if score_columns is None else as_names(score_columns),
+        id_columns=as_names(id_column),
+        ignore=as_names(ignore),
+        weight_column=weight_column,
+        by=as_names(by),
+        positive=positive,
+        class_names=None if class_names is None else as_names(class_names),
+        expected=None if expected_classes is None else tuple(expected_classes),
         need_labels=need_labels,
         other_labels=other is not None,
     )
-    if path.suffix.lower() == ".npy" and need_labels and other is None:
-        raise fault(
-            path,
-            "an .npy file holds one array, so the labels stand in another. "
-            "Pass `labels_path='labels.npy'` (command line: --labels labels.npy).",
-        )
     try:
-        table = reader(request, steps[0])
-        if other is not None:
-            table = replace(table, labels=_labels_of(other), labels_name="labels")
-        scores = checked_scores(table, path=path, probs_atol=probs_atol, progress=steps[1])
-        check_names(table.class_names, n_classes=scores.shape[1], path=path)
-        labels, table = _labels_and_layout(table, scores, path=other or path)
-        return Predictions(
-            scores=scores,
-            kind=table.kind,
-            labels=labels,
-            class_names=table.class_names,
-            source=path,
-            checksum=sha256_of(path, progress=steps[2]),
+        opened = open_any(path, opening)
+        frame = _with_class_names(opened.frame)
+        view = View(frame, steps.part(0))
+        roles = resolve_roles(view, request)
+        found = assemble(
+            view,
+            roles,
+            request,
+            labels=None if other is None else _labels_of(other, request, opening, view),
+            probs_atol=probs_atol,
+            drop_missing=drop_missing,
+            progress=steps.part(1),
+        )
+        return replace(
+            found,
+            checksum=opened.checksum(steps.part(2)),
             labels_source=other,
-            labels_checksum=None if other is None else sha256_of(other),
-            layout=table.layout,
+            labels_checksum=None
+            if other is None
+            else sha256_of_all([other])
+            if other.is_file()
+            else None,
         )
     except MemoryError as error:
-        raise fault(
+        raise file_error(
             path,
             "does not fit into memory. Save the scores as .npy or .safetensors, which are read "
             "as a memory map.",
         ) from error
 
 
-def _labels_and_layout(
-    table: Table, scores: NDArray[Any], *, path: Path
-) -> tuple[NDArray[np.int64] | None, Table]:
-    """Return labels as positions, and the table with how they stood."""
-    n_rows, n_classes = scores.shape
-    if table.labels is None:
-        return None, table
-    names = table.class_names
-    by_name = labels_are_names(table.labels, names, names_are_labels=table.names_are_labels)
-    form: Literal["index", "name"] = "name" if by_name else "index"
-    labels = checked_labels(
-        table.labels,
-        n_rows=n_rows,
-        n_classes=n_classes,
-        class_names=names,
-        form=form,
-        path=path,
-        name=table.labels_name,
+@dataclass(frozen=True)
+class _Opened:
+    frame: Frame
+    checksum: Callable[[Progress], str]
+
+
+def open_any(path: Path, opening: Opening) -> _Opened:
+    """Open a file, a folder, a glob or standard input."""
+    if str(path) == "-":
+        source = stdin_source(limit=opening.limit)
+        return _Opened(open_text_source(source, opening), lambda _: _digest(source.content or b""))
+    if ":/" in str(path)[:12] and not path.exists():
+        raise file_error(path, "is a URL, which is not read yet. Download the file first.")
+    if path.is_dir() or is_pattern(path):
+        frame, parts = open_parts(path, opening)
+        return _Opened(frame, lambda progress: sha256_of_all(parts, progress=progress))
+    _check_readable(path)
+    frame = open_file(path, opening)
+    return _Opened(frame, lambda progress: sha256_of_all([path], progress=progress))
+
+
+def _digest(content: bytes) -> str:
+    import hashlib
+
+    return hashlib.sha256(content).hexdigest()
+
+
+def _with_class_names(frame: Frame) -> Frame:
+    """Take names of classes stored as an array of their own out of the columns."""
+    if frame.is_table or frame.class_names is not None:
+        return frame
+    sizes = {c.shape[-1] for c in frame.columns if c.kind == "matrix" and len(c.shape) == 2}
+    found = [
+        i
+        for i, column in enumerate(frame.columns)
+        if plain(column.name) in CLASS_NAMES
+        and (len(column.shape) == 1 or column.problem is not None)
+        and (plain(column.name) == "class_names" or (column.shape and column.shape[0] in sizes))
+    ]
+    if not found:
+        return frame
+    (names,) = frame.load([found[0]], lambda done, total: None)
+    numeric = names.dtype.kind in "iufb"
+    if numeric and names.dtype.kind == "f" and (names == np.trunc(names)).all():
+        names = names.astype(np.int64)
+    return replace(
+        frame,
+        class_names=tuple(str(name) for name in names.tolist()),
+        numeric_classes=numeric,
+        extra={**frame.extra, "class_names_at": found[0]},
     )
-    return labels, replace(table, layout=replace(table.layout, labels_as=form))
 
 
-def _labels_of(path: Path) -> NDArray[Any]:
-    if path.suffix.lower() != ".npy":
-        raise fault(path, "labels in a file of their own must be .npy. Write it with np.save.")
-    _readable(path)
-    return np.array(read_npy_array(path, name="labels"))
-
-
-def _reader_of(path: Path) -> Reader:
-    if path.is_dir():
-        inside = sorted(p.name for p in path.iterdir() if p.suffix.lower() in READERS)
-        example = f", such as {path / inside[0]}" if inside else ""
-        raise fault(path, f"is a directory. Give a file of predictions{example}.")
-    suffix = path.suffix.lower()
-    if suffix in (".pkl", ".pickle", ".pt", ".pth", ".joblib"):
-        raise fault(
+def _labels_of(
+    path: Path, request: Request, opening: Opening, scores: View
+) -> tuple[NDArray[Any], str]:
+    """Return the labels that stand in a file of their own, and what they are called there."""
+    frame = open_any(path, replace(opening, progress=lambda done, total: None)).frame
+    view = View(frame)
+    wanted = request.label_column if request.label_column is not None else request.labels_key
+    usable = [
+        i
+        for i, c in enumerate(frame.columns)
+        if c.kind in ("number", "text", "bool", "matrix") and not c.is_index
+    ]
+    if wanted is not None:
+        found = find_columns(frame, [str(wanted)], option="label_column")
+    else:
+        found = [i for i in usable if is_label(frame.names[i])] if frame.has_names else []
+        if len(found) != 1:
+            named = [i for i in usable if not (frame.has_names and is_id(frame.names[i]))]
+            if len(named) == 1:
+                found = named
+    if len(found) != 1:
+        for i, column in enumerate(frame.columns):
+            if column.problem is not None:
+                view.raise_problem(i)
+        raise file_error(
             path,
-            "is a pickle, and a pickle can run any code: it is not opened. Save the arrays with "
-            "`np.savez('val.npz', logits=logits, labels=labels)`.",
+            f"must hold one column of labels, but it holds {listing(frame.names) or 'none'}. Say "
+            "which.",
+            fixes=[{"label_column": frame.names[i]} for i in usable[:3]],
         )
-    if suffix not in READERS:
-        raise fault(
-            path,
-            f"has an unknown suffix {suffix!r}. Give one of {', '.join(READERS)}.",
-        )
-    return READERS[suffix]
+    _check_same_ids(scores, view)
+    return view.values(found[0])[0], frame.names[found[0]]
 
 
-def _readable(path: Path) -> int:
-    """Return the size of `path` in bytes; raise where it cannot be opened or is empty."""
+def _check_same_ids(scores: View, labels: View) -> None:
+    """Raise where both files name their rows and the names differ: rows would be mixed up."""
+    for i, column in enumerate(labels.frame.columns):
+        name = column.name
+        if not (is_id(name) and name.strip()) or column.kind not in ("number", "text"):
+            continue
+        if scores.frame.names.count(name) != 1 or not labels.frame.is_table:
+            continue
+        at = scores.frame.names.index(name)
+        ours, theirs = scores.values(at)[0], labels.values(i)[0]
+        if ours.shape == theirs.shape and not np.array_equal(ours.astype(str), theirs.astype(str)):
+            raise file_error(
+                labels.path,
+                f'its rows are not those of {scores.path.name}: column "{name}" differs. Sort both '
+                "files in the same way.",
+            )
+
+
+def _check_readable(path: Path) -> None:
+    """Raise where `path` cannot be opened or is empty."""
     try:
         size = path.stat().st_size
         regular = path.is_file()
         if regular:  # opening a pipe would wait for its writer
             path.open("rb").close()
     except FileNotFoundError as error:
-        raise fault(path, "does not exist. Check the name and the directory.") from error
+        raise file_error(path, "does not exist. Check the name and the folder.") from error
     except PermissionError as error:
-        raise fault(path, "may not be read: permission denied. Check who owns it.") from error
-    except OSError as error:
-        raise fault(path, f"could not be opened: {error.strerror}.") from error
+        raise file_error(path, "may not be read: permission denied. Check who owns it.") from error
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise file_error(path, f"could not be opened: {reason}.") from error
     if not regular:
-        raise fault(path, "is not a regular file. Save it to disk first.")
+        raise file_error(path, "is not a regular file. Save it to disk first.")
     if size == 0:
-        raise fault(path, "is empty (0 bytes). Write or copy it again.")
-    return size
+        raise file_error(path, "is empty (0 bytes). Write or copy it again.")
 
 
-def _steps(progress: Callable[[int, int | None], None] | None, size: int) -> list[Progress]:
-    """Return one callback a step, that together count from 0 to ``STEPS * size``."""
+class _Steps:
+    """Progress of several passes, reported as one count of thousandths."""
 
-    def step(index: int) -> Progress:
+    def __init__(self, progress: Callable[[int, int | None], None] | None) -> None:
+        self._progress = progress
+        self._reached = 0
+
+    def part(self, index: int) -> Progress:
         def report(done: int, total: int) -> None:
-            if progress is not None:
-                progress(index * size + size * done // max(1, total), STEPS * size)
+            if self._progress is None:
+                return
+            reached = 1000 * index + 1000 * min(done, total) // max(1, total)
+            self._reached = max(self._reached, reached)
+            self._progress(self._reached, 1000 * STEPS)
 
         return report
-
-    return [step(index) for index in range(STEPS)]

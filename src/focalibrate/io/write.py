@@ -8,9 +8,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from focalibrate._atomic import atomic_path
-from focalibrate.io._error import fault
-from focalibrate.io._write_arrays import write_npy, write_npz, write_safetensors
-from focalibrate.io._write_tables import write_csv, write_parquet
+from focalibrate.io._error import file_error
+from focalibrate.io._formats import suffix_of
+from focalibrate.io._write_arrays import write_npy, write_npz, write_safetensors, write_torch
+from focalibrate.io._write_tables import (
+    write_excel,
+    write_ipc,
+    write_json_lines,
+    write_parquet,
+    write_text,
+)
 from focalibrate.io.predictions import Predictions
 
 Writer: TypeAlias = Callable[[Path, Iterator[NDArray[Any]], Predictions], None]
@@ -18,9 +25,16 @@ Writer: TypeAlias = Callable[[Path, Iterator[NDArray[Any]], Predictions], None]
 WRITERS: Mapping[str, Writer] = {
     ".npz": write_npz,
     ".npy": write_npy,
-    ".csv": write_csv,
+    ".csv": write_text,
+    ".tsv": write_text,
+    ".txt": write_text,
     ".parquet": write_parquet,
+    ".feather": write_ipc,
+    ".arrow": write_ipc,
+    ".jsonl": write_json_lines,
+    ".xlsx": write_excel,
     ".safetensors": write_safetensors,
+    ".pt": write_torch,
 }
 
 
@@ -32,12 +46,14 @@ def write_probs(
     force: bool = False,
     progress: Callable[[int, int | None], None] | None = None,
 ) -> None:
-    """Write probabilities as ``probs``, with the labels and class names of `like`.
+    """Write probabilities in place of the scores of `like`; everything else is kept.
 
-    Blocks are written as they come, and only one is held in memory. The file appears whole
-    when the last one is written; after an error or Ctrl-C there is none. An ``.npy`` file
-    holds the probabilities only: its labels stay in their own file. Tables get a header,
-    ``label,prob_cat,prob_dog``; other columns of an input table are not copied.
+    Ids, labels and other columns, the index of a data frame and other arrays are written as
+    they were, so that the result joins back. Tables get one column ``prob_cat`` per class, or one
+    column where the input had one; files of arrays get ``probs`` and ``class_names``. Where
+    the file had a column of the same name, it is kept as ``uncalibrated_prob_cat``. An
+    ``.npy`` file holds the probabilities only. Blocks are written as they come. The file
+    appears whole when the last one is written; after an error or Ctrl-C there is none.
 
     Args:
         path: the file to make; its suffix says the format, usually that of `like.source`.
@@ -65,9 +81,11 @@ def write_probs(
         1,0.5,0.5
     """
     path = Path(path)
-    suffix = path.suffix.lower()
+    suffix = suffix_of(path)
     if suffix not in WRITERS:
-        raise fault(path, f"has an unknown suffix {suffix!r}. Give one of {', '.join(WRITERS)}.")
+        raise file_error(
+            path, f"has an unknown suffix {suffix!r}. Give one of {', '.join(WRITERS)}."
+        )
     checked = _checked(blocks, like, path, progress)
     try:
         with atomic_path(path, force=force) as temporary:
@@ -77,7 +95,7 @@ def write_probs(
     except OSError as error:
         if error.strerror is None:  # our own words, with the name already in front
             raise
-        raise fault(
+        raise file_error(
             path,
             f"could not be written: {error.strerror}. Nothing is left behind; free some room or "
             "write elsewhere.",
@@ -95,7 +113,7 @@ def _checked(
     for block in blocks:
         block = np.asarray(block)
         if block.ndim != 2 or block.shape[1] != like.n_classes or not len(block):
-            raise fault(
+            raise file_error(
                 path,
                 f"each of `blocks` must have shape [n, {like.n_classes}], got {block.shape}.",
             )
@@ -107,4 +125,4 @@ def _checked(
             progress(done, like.n_rows)
     if done != like.n_rows:
         more = "more than " if done > like.n_rows else f"{done} of "
-        raise fault(path, f"`blocks` must make up {like.n_rows} rows, got {more}these.")
+        raise file_error(path, f"`blocks` must make up {like.n_rows} rows, got {more}these.")

@@ -1,0 +1,104 @@
+"""Bytes of a file or of standard input, decompressed up to a limit."""
+
+import bz2
+import gzip
+import io
+import lzma
+import sys
+import zlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, BinaryIO, cast
+
+from focalibrate.io._error import file_error
+from focalibrate.io._limit import human
+
+COMPRESSED: Mapping[str, Callable[..., Any]] = {
+    ".gz": gzip.open,
+    ".bz2": bz2.open,
+    ".xz": lzma.open,
+}
+MAGIC: Mapping[bytes, str] = {b"\x1f\x8b": ".gz", b"BZh": ".bz2", b"\xfd7zXZ\x00": ".xz"}
+
+DAMAGE = (OSError, EOFError, zlib.error, lzma.LZMAError)
+"""What reading compressed bytes raises where they are damaged."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """Bytes that can be opened several times.
+
+    Attributes:
+        path: what messages call it.
+        size: stored bytes, for progress.
+        limit: most bytes that may come out of it.
+        content: the bytes themselves, where they came from standard input.
+        compression: suffix of the compression, or "".
+    """
+
+    path: Path
+    size: int
+    limit: int
+    content: bytes | None = None
+    compression: str = ""
+
+    def open(self) -> IO[bytes]:
+        """Return the bytes from their start, decompressed."""
+        if not self.compression:
+            return io.BytesIO(self.content) if self.content is not None else self.path.open("rb")
+        stored = self.path if self.content is None else io.BytesIO(self.content)
+        return cast(BinaryIO, _Bounded(COMPRESSED[self.compression](stored, "rb"), self))
+
+
+class _Bounded(io.BufferedIOBase):
+    """A stream that stops with an error where more comes out of it than the limit."""
+
+    def __init__(self, inner: IO[bytes], source: Source) -> None:
+        self._inner, self._source, self._done = inner, source, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int | None = -1) -> bytes:
+        wanted = self._source.limit - self._done + 1
+        piece = self._inner.read(wanted if size is None or size < 0 else min(size, wanted))
+        self._done += len(piece)
+        if self._done > self._source.limit:
+            raise file_error(
+                self._source.path,
+                f"holds more than {human(self._source.limit)} once decompressed, the limit. If "
+                "it is meant to, raise the limit.",
+                fixes=[{"max_memory": f"{self._source.limit * 4 >> 20 or 1}MB"}],
+            )
+        return piece
+
+    read1 = read
+
+    def close(self) -> None:
+        self._inner.close()
+        super().close()
+
+
+def source_of(path: Path, *, limit: int) -> Source:
+    """Return the bytes of `path`, compressed where its first bytes say so."""
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        start = file.read(8)
+    return Source(path, size, limit, compression=_compression(start))
+
+
+def stdin_source(*, limit: int) -> Source:
+    """Return what stands on standard input, read whole."""
+    content = sys.stdin.buffer.read(limit + 1)
+    if len(content) > limit:
+        raise file_error(
+            "standard input", f"holds more than {human(limit)}, the limit (--max-memory)."
+        )
+    if not content:
+        raise file_error("standard input", "is empty. Pipe a table into it.")
+    return Source(Path("-"), len(content), limit, content, _compression(content[:8]))
+
+
+def _compression(start: bytes) -> str:
+    return next((suffix for magic, suffix in MAGIC.items() if start.startswith(magic)), "")

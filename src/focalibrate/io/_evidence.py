@@ -1,0 +1,128 @@
+"""What whole columns of numbers show: rows on the simplex, an index, fractions."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+ROW_TOLERANCE = 0.05
+"""How far a row may be from summing to 1 and still be evidence: rounding to few digits."""
+
+SCREENED = 64
+"""Rows on which runs of columns are tried before the rest is looked at."""
+
+MAX_RUN_COLUMNS = 1500
+"""Most columns among which a run that sums to 1 is looked for."""
+
+BLOCK = 1 << 16
+
+
+@dataclass(frozen=True)
+class Sums:
+    """What the rows over some columns sum to; rows with nan are left out.
+
+    Attributes:
+        in_unit: every number lies in [0, 1].
+        worst: largest distance of a row's sum from 1.
+        worst_percent: largest distance from 100.
+        negative: some number is below 0.
+        fractions: some number lies strictly between 0 and 1.
+        n_rows: rows without nan.
+    """
+
+    in_unit: bool
+    worst: float
+    worst_percent: float
+    negative: bool
+    fractions: bool
+    n_rows: int
+
+    @property
+    def on_simplex(self) -> bool:
+        """Whether these are probabilities by the evidence of every row."""
+        return self.n_rows > 0 and self.in_unit and self.worst <= ROW_TOLERANCE
+
+    @property
+    def in_percent(self) -> bool:
+        """Whether these are percentages by the evidence of every row."""
+        return (
+            self.n_rows > 0 and not self.negative and self.worst_percent <= 100 * ROW_TOLERANCE / 2
+        )
+
+
+def row_sums(columns: Sequence[NDArray[Any]] | NDArray[Any]) -> Sums:
+    """Return what the rows of some columns, or of a matrix ``[N, K]``, sum to."""
+    n = len(columns) if isinstance(columns, np.ndarray) else len(columns[0])
+    in_unit, negative, fractions = True, False, False
+    worst = worst_percent = 0.0
+    used = 0
+    for start in range(0, n, BLOCK):
+        if isinstance(columns, np.ndarray):
+            block = np.asarray(columns[start : start + BLOCK], np.float64)
+        else:
+            block = np.stack(
+                [np.asarray(c[start : start + BLOCK], np.float64) for c in columns], 1
+            )
+        with np.errstate(all="ignore"):
+            total = block.sum(axis=1)
+            good = ~np.isnan(total)
+            block, total = block[good], total[good]
+            if not len(total):
+                continue
+            used += len(total)
+            low, high = float(block.min()), float(block.max())
+            in_unit = in_unit and low >= 0 and high <= 1 + 1e-6
+            negative = negative or low < 0
+            fractions = fractions or bool(((block > 0) & (block < 1)).any())
+            worst = max(worst, float(np.abs(total - 1).max()))
+            worst_percent = max(worst_percent, float(np.abs(total - 100).max()))
+    return Sums(in_unit, worst, worst_percent, negative, fractions, used)
+
+
+def is_whole(values: NDArray[Any]) -> bool:
+    """Say whether every number is whole (or missing)."""
+    if values.dtype.kind in "iub":
+        return True
+    if values.dtype.kind != "f":
+        return False
+    with np.errstate(invalid="ignore"):
+        return bool((np.isnan(values) | (values == np.trunc(values))).all())
+
+
+def is_row_number(values: NDArray[Any]) -> bool:
+    """Say whether the values count the rows: each one more than the one before."""
+    if values.dtype.kind not in "fiu" or values.ndim != 1 or len(values) < 2:
+        return False
+    numbers = values.astype(np.float64)
+    return bool((np.diff(numbers) == 1).all())
+
+
+def find_runs(columns: Sequence[NDArray[Any]]) -> list[tuple[int, int]]:
+    """Return the runs of neighbouring columns, first and last, whose rows sum to 1.
+
+    Only runs with fractions count: one-hot columns sum to 1 too. Of runs that differ by
+    columns of zeros every one is returned.
+    """
+    if not 2 <= len(columns) <= MAX_RUN_COLUMNS:
+        return []
+    n = min(SCREENED, len(columns[0]))
+    rows = np.unique(np.linspace(0, len(columns[0]) - 1, n).astype(np.intp))
+    table = np.stack([np.asarray(c[rows], np.float64) for c in columns], axis=1)
+    with np.errstate(all="ignore"):
+        table[:, ((table < 0) | (table > 1 + 1e-6)).any(axis=0)] = np.nan
+    found = []
+    width = table.shape[1]
+    for first in range(width - 1):
+        sums = np.cumsum(table[:, first:], axis=1)
+        with np.errstate(invalid="ignore"):
+            good = (np.abs(sums - 1) <= ROW_TOLERANCE).all(axis=0)
+        good[0] = False
+        for last in first + np.flatnonzero(good):
+            checked = row_sums(columns[first : last + 1])
+            if checked.on_simplex and checked.fractions:
+                found.append((first, int(last)))
+            if len(found) > 20:
+                return found
+    return found

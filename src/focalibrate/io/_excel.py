@@ -1,0 +1,76 @@
+"""The `.xlsx` format: the first sheet, its first row the header. The one use of openpyxl."""
+
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from focalibrate.io._error import PredictionFileError, file_error, listing, short
+from focalibrate.io._frame import Frame
+from focalibrate.io._limit import check_fits
+from focalibrate.io._records import frame_of_columns
+
+CELL_BYTES = 100
+"""Memory that one cell takes while it is read."""
+
+MAX_PACKING = 200
+"""A sheet's text is at most this many times its compressed bytes."""
+
+
+def open_excel(path: Path, *, limit: int) -> Frame:
+    """Return the columns of the first sheet; needs openpyxl."""
+    try:
+        openpyxl = import_module("openpyxl")
+    except ImportError as error:
+        raise file_error(
+            path,
+            "reading .xlsx needs openpyxl. Install it: `pip install 'focalibrate[excel]'`, or "
+            "save the sheet as CSV.",
+        ) from error
+    check_fits(path, path.stat().st_size, limit)
+    try:
+        book = openpyxl.load_workbook(path, read_only=True, data_only=True)
+        try:
+            sheets = book.sheetnames
+            rows = _rows(book[sheets[0]], path, limit)
+        finally:
+            book.close()
+    except (PredictionFileError, MemoryError):
+        raise
+    except Exception as error:  # openpyxl documents none of what a damaged file raises
+        raise file_error(
+            path, f"is not a readable .xlsx file ({short(error)}). Save it again, or as CSV."
+        ) from error
+    if len(rows) < 2:
+        raise file_error(path, "holds a header and no rows. Write at least one example.")
+    width = max(len(row) for row in rows)
+    names = [
+        str(cell) if cell is not None else f"Unnamed: {i}"
+        for i, cell in enumerate([*rows[0], *[None] * (width - len(rows[0]))])
+    ]
+    if len(set(names)) < len(names):
+        twice = sorted({n for n in names if names.count(n) > 1})
+        raise file_error(
+            path,
+            f"names must differ between columns, but {listing(twice)} is there more than once.",
+        )
+    columns = {
+        name: [_plain(row[i]) if i < len(row) else None for row in rows[1:]]
+        for i, name in enumerate(names)
+    }
+    notes = (f'only the first sheet, "{short(sheets[0])}", is read',) if len(sheets) > 1 else ()
+    return frame_of_columns(path, columns, notes=notes)
+
+
+def _rows(sheet: Any, path: Path, limit: int) -> list[tuple[Any, ...]]:
+    rows = []
+    taken = 0
+    for row in sheet.iter_rows(values_only=True):
+        taken += CELL_BYTES * max(1, len(row))
+        check_fits(path, taken, limit)
+        if any(cell is not None for cell in row):
+            rows.append(row)
+    return rows
+
+
+def _plain(cell: Any) -> Any:
+    return cell if cell is None or type(cell) in (int, float, bool, str) else str(cell)

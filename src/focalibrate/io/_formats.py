@@ -1,0 +1,182 @@
+"""Opening a file by what it holds: the suffix says the format, the first bytes confirm it."""
+
+import zipfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TypeAlias
+
+from focalibrate.io._arrow import open_ipc, open_parquet
+from focalibrate.io._bytes import COMPRESSED, Source, source_of
+from focalibrate.io._error import file_error, short
+from focalibrate.io._excel import open_excel
+from focalibrate.io._frame import Frame, Progress, silent
+from focalibrate.io._json import open_json, open_json_lines
+from focalibrate.io._npy import open_npy
+from focalibrate.io._npz import open_npz
+from focalibrate.io._safetensors import open_safetensors
+from focalibrate.io._text import open_text
+from focalibrate.io._torch import open_torch
+
+
+@dataclass(frozen=True)
+class Opening:
+    """How to open files.
+
+    Attributes:
+        limit: most bytes of memory to use.
+        header: whether a text table has a header; None to find out.
+        encoding: of text; None for UTF-8 or what a byte order mark says.
+        progress: called with work done and work in all.
+    """
+
+    limit: int
+    header: bool | None = None
+    encoding: str | None = None
+    progress: Progress = silent
+
+
+Opener: TypeAlias = Callable[[Path, Opening], Frame]
+
+
+def _text(path: Path, opening: Opening) -> Frame:
+    return open_text_source(source_of(path, limit=opening.limit), opening)
+
+
+def open_text_source(source: Source, opening: Opening) -> Frame:
+    """Open text: JSON where the name or the first character says so, else a table."""
+    suffixes = [s.lower() for s in source.path.suffixes if s.lower() not in COMPRESSED]
+    suffix = suffixes[-1] if suffixes else ""
+    if suffix in (".jsonl", ".ndjson"):
+        return open_json_lines(source)
+    if suffix == ".json":
+        return open_json(source)
+    return open_text(
+        source,
+        suffix=suffix,
+        header=opening.header,
+        encoding=opening.encoding,
+        progress=opening.progress,
+    )
+
+
+READERS: Mapping[str, Opener] = {
+    ".npz": lambda path, o: open_npz(path, limit=o.limit),
+    ".npy": lambda path, o: open_npy(path),
+    ".csv": _text,
+    ".tsv": _text,
+    ".txt": _text,
+    ".parquet": lambda path, o: open_parquet(path, limit=o.limit),
+    ".feather": lambda path, o: open_ipc(path, limit=o.limit),
+    ".arrow": lambda path, o: open_ipc(path, limit=o.limit),
+    ".jsonl": _text,
+    ".json": _text,
+    ".xlsx": lambda path, o: open_excel(path, limit=o.limit),
+    ".safetensors": lambda path, o: open_safetensors(path),
+    ".pt": lambda path, o: open_torch(path, limit=o.limit),
+}
+FORMATS = tuple(READERS)
+"""Suffixes of the formats that can be read; text may be compressed (`.csv.gz`)."""
+
+ALIASES: Mapping[str, str] = {
+    ".pth": ".pt",
+    ".ndjson": ".jsonl",
+    ".tab": ".tsv",
+    ".dat": ".txt",
+    ".data": ".txt",
+    ".pq": ".parquet",
+    ".parq": ".parquet",
+    ".ipc": ".arrow",
+    ".arrows": ".arrow",
+    ".ftr": ".feather",
+    ".xlsm": ".xlsx",
+}
+PICKLES = (".pkl", ".pickle", ".joblib", ".p")
+
+
+def suffix_of(path: Path) -> str:
+    """Return the suffix that says the format, without that of a compression.
+
+    Example:
+        >>> suffix_of(Path("a/Val.CSV.gz")), suffix_of(Path("x.pq"))
+        ('.csv', '.parquet')
+    """
+    suffixes = [s.lower() for s in path.suffixes]
+    while suffixes and suffixes[-1] in COMPRESSED:
+        suffixes.pop()
+    suffix = suffixes[-1] if suffixes else ""
+    return ALIASES.get(suffix, suffix)
+
+
+def open_file(path: Path, opening: Opening) -> Frame:
+    """Open one file; where its first bytes contradict its suffix, they are believed."""
+    suffix = suffix_of(path)
+    found = _format_by_magic(path)
+    if suffix in PICKLES and found is None:
+        raise file_error(
+            path,
+            "is a pickle, and a pickle can run any code: it is not opened. Save the arrays with "
+            "`np.savez('val.npz', logits=logits, labels=labels)`.",
+        )
+    if suffix not in READERS and found is None:
+        if not _is_text(path):
+            raise file_error(
+                path, f"has an unknown suffix {short(suffix)!r}. Give one of {', '.join(READERS)}."
+            )
+        found = ".csv"
+    chosen = suffix if found is None else found
+    if found is None or found == suffix or (suffix, found) in _COMPATIBLE:
+        return READERS[suffix](path, opening)
+    frame = READERS[chosen](path, opening)
+    if suffix in READERS:
+        note = f"is read as {chosen}, which its first bytes say, not as {suffix}"
+        frame = replace(frame, notes=(*frame.notes, note))
+    return frame
+
+
+_COMPATIBLE = {(".feather", ".arrow"), (".arrow", ".feather")}
+
+
+def _format_by_magic(path: Path) -> str | None:
+    """Return the format that the first bytes say, or None where they say nothing."""
+    with path.open("rb") as file:
+        start = file.read(8)
+    if start.startswith(b"PAR1"):
+        return ".parquet"
+    if start.startswith(b"\x93NUMPY"):
+        return ".npy"
+    if start.startswith(b"ARROW1"):
+        return ".arrow"
+    if start.startswith(b"FEA1"):
+        return ".feather"
+    if start.startswith(b"PK\x03\x04"):
+        return _format_in_zip(path)
+    return None
+
+
+def _format_in_zip(path: Path) -> str | None:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            names = archive.namelist()
+    except Exception:  # damaged: the reader of the suffix says how
+        return None
+    if any(name.startswith("xl/") for name in names):
+        return ".xlsx"
+    if any(name.endswith("/data.pkl") or name == "data.pkl" for name in names):
+        return ".pt"
+    if any(name.endswith(".npy") for name in names):
+        return ".npz"
+    return None
+
+
+def _is_text(path: Path) -> bool:
+    """Say whether a file without a known suffix begins as text does."""
+    with path.open("rb") as file:
+        start = file.read(4096)
+    if not start or b"\0" in start:
+        return False
+    try:
+        start.decode("utf-8")
+    except UnicodeDecodeError as error:
+        return error.start > len(start) - 4
+    return True

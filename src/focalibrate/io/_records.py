@@ -1,0 +1,112 @@
+"""Columns from rows of Python values: what JSON and Excel files hold."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from focalibrate.io._error import file_error, short
+from focalibrate.io._frame import Column, ColumnKind, Frame
+
+MAX_COLUMNS = 100_000
+
+
+def frame_of_columns(
+    path: Path, columns: Mapping[str, Sequence[Any]], *, notes: tuple[str, ...] = ()
+) -> Frame:
+    """Return a frame of columns of Python values; None is a missing value."""
+    arrays = []
+    described = []
+    for name, cells in columns.items():
+        kind, array = _array(cells)
+        arrays.append(array)
+        unnamed = name.startswith("Unnamed: ")
+        described.append(Column(name=name, kind=kind, shape=array.shape, unnamed=unnamed))
+    return Frame(
+        path=path,
+        columns=tuple(described),
+        load=lambda wanted, _: [arrays[i] for i in wanted],
+        extra={"values": lambda wanted: [list(columns.values())[i] for i in wanted]},
+        notes=notes,
+    )
+
+
+def frame_of_records(path: Path, records: Sequence[Mapping[str, Any]]) -> Frame:
+    """Return a frame of one mapping per row; nested mappings become columns ``outer.inner``."""
+    names: dict[str, None] = {}
+    flat = []
+    for record in records:
+        row = _flattened(record)
+        names.update(dict.fromkeys(row))
+        flat.append(row)
+        if len(names) > MAX_COLUMNS:
+            raise file_error(path, f"has more than {MAX_COLUMNS:,} different fields.")
+    return frame_of_columns(path, {name: [row.get(name) for row in flat] for name in names})
+
+
+def _flattened(record: Mapping[str, Any]) -> dict[str, Any]:
+    row: dict[str, Any] = {}
+    for name, value in record.items():
+        scores = _label_scores(value)
+        inner = value if isinstance(value, Mapping) else scores
+        if inner is None:
+            row[str(name)] = value
+        else:
+            row.update({f"{name}.{key}": cell for key, cell in inner.items()})
+    return row
+
+
+def _label_scores(value: Any) -> dict[str, Any] | None:
+    """Return ``[{"label": "cat", "score": 0.9}, ...]``, a pipeline's output, as a mapping."""
+    if not isinstance(value, list) or not value or len(value) > 10_000:
+        return None
+    if not all(isinstance(v, Mapping) and set(v) == {"label", "score"} for v in value):
+        return None
+    found = {str(v["label"]): v["score"] for v in value}
+    return found if len(found) == len(value) else None
+
+
+def _array(cells: Sequence[Any]) -> tuple[ColumnKind, NDArray[Any]]:
+    """Return what the values of a column are, and the column as an array."""
+    known = [cell for cell in cells if cell is not None]
+    if not known:
+        return "empty", np.full(len(cells), "", dtype=object)
+    if all(type(cell) is bool for cell in known):
+        if len(known) == len(cells):
+            return "bool", np.array(cells, bool)
+    elif all(type(cell) in (int, float) for cell in known):
+        try:
+            numbers = [np.nan if cell is None else float(cell) for cell in cells]
+            return "number", np.array(numbers, np.float64)
+        except OverflowError:
+            return "other", _texts(cells)
+    elif all(isinstance(cell, list) for cell in known):
+        matrix = _matrix(cells)
+        if matrix is not None:
+            return "matrix", matrix
+        return "other", _texts(cells)
+    return "text", _texts(cells)
+
+
+def _texts(cells: Sequence[Any]) -> NDArray[Any]:
+    return np.array(["" if cell is None else str(cell) for cell in cells], dtype=object)
+
+
+def _matrix(cells: Sequence[Any]) -> NDArray[Any] | None:
+    width = len(cells[0]) if isinstance(cells[0], list) else -1
+    for cell in cells:
+        if not isinstance(cell, list) or len(cell) != width:
+            return None
+        if not all(type(v) in (int, float) for v in cell):
+            return None
+    try:
+        return np.array([[float(v) for v in cell] for cell in cells], np.float64)
+    except OverflowError:
+        return None
+
+
+def short_type(value: object) -> str:
+    """Return the type of a value for a message."""
+    return short(type(value).__name__)

@@ -1,0 +1,98 @@
+"""What the caller says about a file."""
+
+import csv
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from focalibrate.io._error import file_error, listing
+from focalibrate.io._frame import Frame
+from focalibrate.io.predictions import Kind
+
+NO_LABELS = "none"
+"""As `label_column`: the table has no column of labels."""
+
+Input: TypeAlias = Literal["logits", "probs", "percent"]
+"""What the scores are; percentages are probabilities times 100."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """Which file, and what the caller says about it; see `read_predictions`."""
+
+    path: Path
+    input: Input | None = None
+    logits_key: str | None = None
+    probs_key: str | None = None
+    labels_key: str | None = None
+    label_column: str | int | None = None
+    score_columns: tuple[str, ...] | None = None
+    id_columns: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
+    weight_column: str | None = None
+    by: tuple[str, ...] = ()
+    positive: str | None = None
+    class_names: tuple[str, ...] | None = None
+    expected: tuple[str, ...] | None = None
+    """Classes of a calibrator that the scores are meant for: columns so named are the classes."""
+    need_labels: bool = False
+    other_labels: bool = False
+    """Labels come from another file: those in this one are not wanted."""
+
+    @property
+    def kind(self) -> Kind | None:
+        """The kind that the caller says."""
+        return "probs" if self.input == "percent" else self.input
+
+    @property
+    def wants_labels(self) -> bool:
+        """Whether labels are looked for in this file."""
+        return not self.other_labels and self.label_column != NO_LABELS
+
+
+def as_names(value: str | Sequence[str] | None) -> tuple[str, ...]:
+    """Return names given as a sequence, or as text with commas between them.
+
+    Example:
+        >>> as_names('a,"b, c"'), as_names(["a,b"])
+        (('a', 'b, c'), ('a,b',))
+    """
+    if value is None:
+        return ()
+    if isinstance(value, str):
+        return tuple(next(csv.reader([value], skipinitialspace=True), []))
+    return tuple(str(name) for name in value)
+
+
+def find_columns(frame: Frame, wanted: Sequence[str], *, option: str) -> list[int]:
+    """Return the positions of columns given by name, pattern (``p_*``) or position.
+
+    A position is counted from 0 (-1: the last), and used where no column has that name.
+    """
+    found: list[int] = []
+    for item in wanted:
+        places = [i for i, name in enumerate(frame.names) if name == item]
+        if not places:
+            places = [i for i, name in enumerate(frame.names) if name.strip() == item.strip()]
+        if not places and any(mark in item for mark in "*?["):
+            places = [i for i, name in enumerate(frame.names) if fnmatchcase(name, item)]
+        if not places and re.fullmatch(r"-?\d{1,9}", item.strip(), re.ASCII):
+            at = int(item) + (len(frame.columns) if int(item) < 0 else 0)
+            places = [at] if 0 <= at < len(frame.columns) else []
+        if not places:
+            raise file_error(
+                frame.path,
+                f"`{option}` must name a column, got {item!r}; the columns are "
+                f"{listing(frame.names)}.",
+            )
+        if len(places) > 1 and not any(mark in item for mark in "*?["):
+            raise file_error(
+                frame.path,
+                f"names must differ between columns, but {item!r} is there {len(places)} times. "
+                "Rename one.",
+            )
+        found += [place for place in places if place not in found]
+    return found

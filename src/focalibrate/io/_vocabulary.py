@@ -1,0 +1,194 @@
+"""The usual names of columns and arrays, and what each says about its role."""
+
+import re
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from focalibrate.io.predictions import Kind
+
+Said: TypeAlias = Literal["logits", "probs", "scores"]
+"""What a name says: the kind of the scores, or only that they are scores."""
+
+
+def plain(name: str) -> str:
+    """Return `name` in small letters, with one underscore for whatever is no letter or digit.
+
+    Example:
+        >>> plain(" Y-True "), plain("P(cat)"), plain(".pred_cat")
+        ('y_true', 'p_cat', 'pred_cat')
+    """
+    return re.sub(r"[^0-9a-z]+", "_", name.strip().lower()).strip("_")
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+LABELS = _words(
+    "label labels y y_true ytrue y_test y_val y_valid target targets class truth gt true actual "
+    "actuals ground_truth groundtruth true_label true_labels true_class true_y label_true "
+    "class_label class_true actual_label actual_class gold gold_label gold_labels label_ids "
+    "label_id expected observed outcome category test_labels val_labels reference references"
+)
+"""Names that mean the true class."""
+
+LABELS_SHOWN = "label, labels, y, y_true, target, class, truth, gt"
+
+PREDICTIONS = _words(
+    "y_pred ypred pred preds prediction predictions predicted predict y_hat yhat pred_label "
+    "pred_labels pred_class predicted_label predicted_labels predicted_class prediction_label "
+    "prediction_class class_pred label_pred argmax top1 top_1 scored_labels pred_y best_class"
+)
+"""Names that mean the predicted class; where they hold fractions they are scores."""
+
+WEIGHTS = _words("weight weights sample_weight sample_weights case_weight case_weights w")
+
+DERIVED = _words(
+    "confidence conf max_prob maxprob prob_max max_proba proba_max p_max max_p max_score score_max "
+    "max_probability top_prob top1_prob entropy loss correct is_correct error uncertainty nll "
+    "threshold prob_sum sum total"
+)
+"""Names of numbers computed from the scores, such as the highest probability."""
+
+_IDS = _words(
+    "index idx id ids row rows row_id rownames row_names rowname row_name row_number row_num "
+    "row_nr rownum uid uuid guid key filename filenames file_name file path filepath file_path "
+    "image_path timestamp datetime date time split fold x rank sample example observation obs"
+)
+
+PROBABILITY = _words(
+    "prob probs proba probas probability probabilities p y_prob y_proba y_probs y_probas p_hat "
+    "phat p1 y_pred_prob y_pred_proba y_pred_probs pred_prob pred_proba pred_probs pred_probas "
+    "predicted_probability predicted_prob predicted_proba predicted_probabilities "
+    "prediction_probability positive_prob positive_probability predict_proba scored_probabilities "
+    "softmax softmaxes posterior posteriors likelihood"
+)
+"""Names of probabilities: of the positive class in one column, of all in a matrix."""
+
+LOGIT = _words(
+    "logit logits margin margins log_odds logodds decision decision_function raw_margin "
+    "output_margin y_logit y_logits raw_logits log_prob log_probs log_proba logprobs logprob "
+    "log_softmax log_probabilities"
+)
+"""Names of logits, of log-probabilities (which are logits too) or of log-odds."""
+
+SCORE = _words(
+    "score scores y_score y_scores output outputs raw_score raw_scores positive pos raw "
+    "raw_predictions model_output"
+)
+"""Names of scores that do not say of which kind."""
+
+CLASS_NAMES = _words("class_names classes target_names label_names categories class_name names")
+"""Names of arrays that hold one name per class."""
+
+_PREFIXES: tuple[tuple[str, Said], ...] = (
+    (r"(?:y_?)?logits?|margin|log_?odds|decision_function|raw_margin", "logits"),
+    (r"log_?(?:probs?|proba|p)", "logits"),
+    (
+        r"(?:y_?)?(?:pred(?:icted)?[_ .]?)?prob(?:s|as?|ability|abilities)?|pr?|softmax"
+        r"|predict_proba|scored[ _.]probabilities(?:[ _.]for[ _.]class)?",
+        "probs",
+    ),
+    (r"(?:y_?)?scores?|class|\.?pred|confidence|outputs?", "scores"),
+)
+_PREFIX = [
+    (
+        re.compile(
+            rf"(?P<word>{words})(?:(?P<mark>[\s_.:\-=/|(\[]+)(?P<name>.*)|(?P<digits>\d+))",
+            re.IGNORECASE | re.DOTALL,
+        ),
+        said,
+    )
+    for words, said in _PREFIXES
+]
+
+
+@dataclass(frozen=True)
+class Prefixed:
+    """A column's name cut into what it says and the class: ``prob_cat``."""
+
+    word: str
+    said: Said
+    name: str
+
+
+def prefixed(column: str) -> Prefixed | None:
+    """Return what a prefix says about the column, or None where it has none.
+
+    Example:
+        >>> prefixed("prob_cat").name, prefixed("P(cat)").name, prefixed("p10").name
+        ('cat', 'cat', '10')
+        >>> prefixed("price") is None
+        True
+    """
+    text = column.strip()
+    for pattern, said in _PREFIX:
+        found = pattern.fullmatch(text)
+        if found is None:
+            continue
+        name = found["digits"] if found["name"] is None else found["name"]
+        mark = found["mark"] or ""
+        for opening, closing in (("(", ")"), ("[", "]")):
+            if opening in mark and name.endswith(closing):
+                name = name[:-1]
+        return Prefixed(plain(found["word"]), said, name.strip().strip('"'))
+    return None
+
+
+def said_by(name: str) -> Said | None:
+    """Return what the name of one column or array says it holds, or None.
+
+    The whole name counts first, then its parts: ``val_logits`` says logits.
+    """
+    text = plain(name)
+    for words, said in ((PROBABILITY, "probs"), (LOGIT, "logits"), (SCORE, "scores")):
+        if text in words:
+            return said  # type: ignore[return-value]
+    parts = set(text.split("_"))
+    if parts & _words("logit logits margin margins logodds logprobs logprob") or "log" in parts:
+        return "logits"
+    if parts & _words("prob probs proba probas probability probabilities softmax posterior"):
+        return "probs"
+    if parts & _words("score scores outputs output predictions preds pred"):
+        return "scores"
+    return None
+
+
+def kind_of(said: Said | None) -> Kind | None:
+    """Return the kind a name says, or None where it does not say."""
+    return said if said in ("logits", "probs") else None
+
+
+def is_label(name: str) -> bool:
+    """Say whether `name` usually means the true class."""
+    return plain(name) in LABELS
+
+
+def is_prediction(name: str) -> bool:
+    """Say whether `name` usually means the predicted class."""
+    text = plain(name)
+    return text in PREDICTIONS or bool(re.match(r"prediction ?\(", name.strip().lower()))
+
+
+def is_id(name: str) -> bool:
+    """Say whether `name` usually means an index, an id or a file."""
+    text = plain(name)
+    return (
+        text in _IDS
+        or text == ""
+        or bool(re.fullmatch(r"(unnamed|level|index|x)_\d+", text))
+        or name.strip().startswith("...")
+        or bool(re.search(r"(^id_|_(id|ids|idx|index|key|uuid|path|filename)$)", text))
+    )
+
+
+def is_known_role(name: str) -> bool:
+    """Say whether a cell of a first row is the usual name of some role, so the row a header."""
+    text = plain(name)
+    known = (LABELS, PREDICTIONS, WEIGHTS, PROBABILITY, LOGIT, SCORE, DERIVED)
+    if any(text in words for words in known):
+        return True
+    if name.strip() and is_id(name):
+        return True
+    found = prefixed(name)
+    return found is not None and found.said != "scores"
