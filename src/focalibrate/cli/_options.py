@@ -21,36 +21,65 @@ def _number(name: str, default: int, least: int, text: str) -> Callable[[F], F]:
 
 
 def judging_options(command: F) -> F:
-    """Add the options that say how predictions are judged."""
+    """Add the options that say how predictions are evaluated."""
     return _all(
         command,
         [
             _number("--bins", 15, 1, "Bins of the binned errors."),
             _number("--resamples", 300, 10, "Bootstrap resamples behind every interval."),
-            _number("--seed", 0, 0, "Of everything drawn at random."),
+            _number("--seed", 0, 0, "Random seed."),
         ],
     )
 
 
 def prediction_options(command: F) -> F:
-    """Add the options that say what a file holds."""
+    """Add the options that say what a file holds; the names are those of `read_predictions`."""
     return _all(
         command,
         [
             click.option(
                 "--input",
-                "kind",
-                type=click.Choice(["logits", "probs"]),
+                type=click.Choice(["logits", "probs", "percent"]),
                 help="What the scores are, where the file does not say.",
             ),
-            click.option("--logits-key", help="Name of the logits in an .npz or .safetensors."),
-            click.option("--probs-key", help="Name of the probabilities there."),
-            click.option("--labels-key", help="Name of the labels there."),
-            click.option("--label-column", help="Column of the labels in a .csv or .parquet."),
+            click.option("--logits-key", help="Array or column of the logits."),
+            click.option("--probs-key", help="Array or column of the probabilities."),
+            click.option("--labels-key", help="Array of the labels."),
+            click.option(
+                "--label-column",
+                help="Column of the labels: a name, a position (-1: the last), or none.",
+            ),
+            click.option(
+                "--score-columns",
+                help="Columns of the scores in order, such as 'cat,dog', or a pattern: 'p_*'.",
+            ),
+            click.option("--id-column", multiple=True, help="Column that names the rows."),
+            click.option("--ignore", multiple=True, help="Column to pass over; may be repeated."),
+            click.option("--weight-column", help="Column of weights of the examples."),
+            click.option("--by", help="Columns to group by, separated by commas."),
+            click.option("--positive", help="Positive class, where one column has its scores."),
+            click.option(
+                "--class-names", help="Names of the classes in order, where the file has none."
+            ),
+            click.option(
+                "--header/--no-header",
+                default=None,
+                help="Whether the first row of a text table names the columns.",
+            ),
+            click.option("--encoding", help="Of a text table.  [default: UTF-8]"),
+            click.option(
+                "--drop-missing",
+                is_flag=True,
+                default=None,
+                help="Leave out rows with a missing score or label.",
+            ),
             click.option(
                 "--probs-atol",
                 type=click.FloatRange(min=0.0),
                 help="How far probabilities may be from summing to 1.  [default: 1e-05]",
+            ),
+            click.option(
+                "--max-memory", help="Most memory to read with.  [default: 80 % of the machine's]"
             ),
         ],
     )

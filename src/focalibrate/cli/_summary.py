@@ -10,7 +10,7 @@ from rich.console import Console
 from focalibrate.cli._charts import reliability_chart
 from focalibrate.cli._tables import comparison_table
 from focalibrate.comparison import RowScores
-from focalibrate.io import Predictions
+from focalibrate.io import Predictions, printable
 from focalibrate.metrics import ReliabilityTable
 from focalibrate.pipeline import CalibrationResult
 
@@ -24,9 +24,10 @@ def say_what_was_read(files: Sequence[Predictions], *, to_stderr: bool = False) 
     """Print one line per file, and what its reader noticed."""
     console = Console(highlight=False, stderr=to_stderr)
     for found in files:
-        kind = "probabilities" if found.kind == "probs" else "logits"
-        line = f"{found.source.name}: {found.n_rows:,} rows × {found.n_classes:,} classes, {kind}"
-        console.print(line, markup=False, soft_wrap=True)
+        console.print(found.describe(), markup=False, soft_wrap=True)
+        for note in found.notes:
+            style = "yellow" if note.startswith("WARNING") else "dim"
+            console.print(f"  {printable(note)}", markup=False, soft_wrap=True, style=style)
 
 
 def show_diagram(console: Console, title: str, rows: RowScores, *, n_bins: int) -> None:

@@ -17,9 +17,13 @@ from focalibrate.pipeline import FILES, calibrate_predictions
 
 @click.command("calibrate")
 @click.argument("val", type=click.Path(path_type=Path))
-@click.option("--labels", type=click.Path(path_type=Path), help="Labels of a .npy file.")
+@click.option("--labels", type=click.Path(path_type=Path), help="File of the labels, if another.")
 @click.option("--test", type=click.Path(path_type=Path), help="File to evaluate on.")
-@click.option("--test-labels", type=click.Path(path_type=Path), help="Labels of a .npy test file.")
+@click.option(
+    "--test-labels",
+    type=click.Path(path_type=Path),
+    help="File of the labels of --test, if another.",
+)
 @click.option(
     "--methods",
     help=f"Methods to compare, separated by commas: {', '.join(CANDIDATES)}. Default: all that "
@@ -86,8 +90,16 @@ def calibrate_command(
     """
     with reported():
         claim_folder(out, FILES, force=force)
-    given = read_file(val, labels_path=labels, **options)
-    judged = None if test is None else read_file(test, labels_path=test_labels, **options)
+    given = read_file(val, labels_path=labels, need_labels=True, **options)
+    judged = None
+    if test is not None:
+        judged = read_file(
+            test,
+            labels_path=test_labels,
+            need_labels=True,
+            classes_of=given.class_names,
+            **options,
+        )
     say_what_was_read([given] if judged is None else [given, judged], to_stderr=as_json)
     with steps() as bar, reported():
         task = bar.add_task("fitting", total=None)

@@ -30,7 +30,7 @@ UNCALIBRATED = "raw"
 @click.command("compare")
 @click.argument("models", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--on", type=click.Path(path_type=Path), help="Predictions to apply calibrators to.")
-@click.option("--labels", type=click.Path(path_type=Path), help="Labels of .npy files.")
+@click.option("--labels", type=click.Path(path_type=Path), help="File of the labels, if another.")
 @judging_options
 @click.option("-o", "--out", type=click.Path(path_type=Path), help="Also write a page, HTML.")
 @click.option("--force", is_flag=True, help="Replace the page if it exists.")
@@ -64,7 +64,9 @@ def compare_command(
     names = _distinct([p.name for p in models], [str(p) for p in models])
     settings: dict[str, Any] = {"n_bins": bins, "n_resamples": resamples, "seed": seed}
     if on is None:
-        files = [read_file(path, labels_path=labels, **options) for path in models]
+        first = read_file(models[0], labels_path=labels, need_labels=True, **options)
+        options |= {"need_labels": True, "classes_of": first.class_names}
+        files = [first, *(read_file(p, labels_path=labels, **options) for p in models[1:])]
         say_what_was_read(files, to_stderr=as_json)
         with reported(), steps() as bar:
             bar.add_task("evaluating", total=None)
@@ -74,7 +76,7 @@ def compare_command(
                 for name, file in zip(names, files, strict=True)
             ]
     else:
-        given = read_file(on, labels_path=labels, **options)
+        given = read_file(on, labels_path=labels, need_labels=True, **options)
         say_what_was_read([given], to_stderr=as_json)
         with reported(), steps() as bar:
             bar.add_task("evaluating", total=None)

@@ -18,7 +18,7 @@ from focalibrate.pipeline import Evaluation, Examples, evaluate_examples, file_r
 
 @click.command("evaluate")
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--labels", type=click.Path(path_type=Path), help="Labels of a .npy file.")
+@click.option("--labels", type=click.Path(path_type=Path), help="File of the labels, if another.")
 @click.option("--calibrator", type=click.Path(path_type=Path), help="Apply this one first.")
 @judging_options
 @click.option("--json", "as_json", is_flag=True, help="Print the scores as JSON.")
@@ -44,14 +44,22 @@ def evaluate_command(
         focalibrate evaluate test.npz
         focalibrate evaluate test.npz --calibrator report/calibrator.json
     """
-    given = read_file(file, labels_path=labels, **options)
+    with reported():
+        chosen = None if calibrator is None else Calibrator.load(calibrator)
+    given = read_file(
+        file,
+        labels_path=labels,
+        need_labels=True,
+        classes_of=getattr(chosen, "class_names", None),
+        **options,
+    )
     say_what_was_read([given], to_stderr=as_json)
     with reported(), steps() as bar:
         bar.add_task("evaluating", total=None)
         found = evaluate_examples(
             Examples.of_predictions(given),
             name=file.name,
-            calibrator=None if calibrator is None else Calibrator.load(calibrator),
+            calibrator=chosen,
             n_bins=bins,
             n_resamples=resamples,
             seed=seed,

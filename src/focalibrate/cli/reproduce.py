@@ -14,7 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedCo
 from rich.table import Table
 from rich.text import Text
 
-from focalibrate.cli._read import Job, reported
+from focalibrate.cli._read import reported
 
 if TYPE_CHECKING:
     from focalibrate.experiments.reproduce import Reproduced
@@ -105,9 +105,11 @@ def reproduce_command(
                     progress=progress,
                 )
         except SweepError as error:
-            raise Job(str(error)) from error
+            raise click.ClickException(str(error)) from error
         except KeyboardInterrupt:
-            raise Job(f"interrupted. Finished runs are in {folder}/runs: {AGAIN}") from None
+            raise click.ClickException(
+                f"interrupted. Finished runs are in {folder}/runs: {AGAIN}"
+            ) from None
     _show(found)
 
 

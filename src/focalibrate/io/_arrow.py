@@ -45,7 +45,6 @@ def open_parquet(path: Path, *, limit: int) -> Frame:
 
 def open_ipc(path: Path, *, limit: int) -> Frame:
     """Return the columns of a feather file, or of an Arrow file or stream."""
-    pa = import_arrow("pyarrow", path=path)
     ipc = import_arrow("pyarrow.ipc", path=path)
     feather = import_arrow("pyarrow.feather", path=path)
     check_fits(path, path.stat().st_size, limit)
@@ -65,7 +64,6 @@ def open_ipc(path: Path, *, limit: int) -> Frame:
         places = [table.schema.get_field_index(name) for name in names]
         yield iter(table.select(places).to_batches() if names else ())
 
-    _ = pa
     return _frame(path, table.schema, table.num_rows, batches, limit=limit, suffix=path.suffix)
 
 
@@ -174,9 +172,7 @@ def _tops(fields: list[tuple[str, Any, tuple[str, ...]]], wanted: Sequence[int])
 def _cells(batch: Any, place: tuple[str, ...]) -> Any:
     cells = batch.column(batch.schema.get_field_index(place[0]))
     if len(place) > 1:
-        import pyarrow.compute as pc
-
-        cells = pc.struct_field(cells, [place[1]])
+        cells = importlib.import_module("pyarrow.compute").struct_field(cells, [place[1]])
     return cells
 
 
@@ -221,6 +217,8 @@ def _kind(column_type: Any, pa: Any) -> tuple[ColumnKind, int]:
         return "bool", 1
     if types.is_string(storage) or types.is_large_string(storage) or types.is_string_view(storage):
         return "text", 1
+    if types.is_binary(storage) or types.is_large_binary(storage):  # text without a type
+        return "text", 1
     if types.is_null(storage):
         return "empty", 1
     if types.is_fixed_size_list(storage) and _is_number(storage.value_type, pa):
@@ -255,10 +253,10 @@ def _array(cells: Any, column: Column, pa: Any, start: int, path: Path) -> NDArr
         numbers: NDArray[Any] = cells.to_numpy(zero_copy_only=False)
         return numbers if numbers.dtype.kind in "fiu" else numbers.astype(np.float64)
     if column.kind == "text":
-        codes = cells.dictionary_encode()
+        codes = cells.cast(pa.string()).dictionary_encode()
         distinct = np.array([*codes.dictionary.to_pylist(), ""], dtype=object)
         places = codes.indices.fill_null(len(distinct) - 1).to_numpy(zero_copy_only=False)
-        return distinct[places]
+        return np.asarray(distinct[places])
     if column.kind == "bool" and not cells.null_count:
         flags: NDArray[Any] = cells.to_numpy(zero_copy_only=False)
         return flags
@@ -270,9 +268,7 @@ def _matrix(column: Any, start: int, path: Path) -> NDArray[Any]:
     if column.null_count:
         missing = np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))
         rows = rows_text((missing[:5] + start).tolist(), len(missing))
-        raise file_error(
-            path, f"scores must not be missing, but they are in {rows} (0-based). Drop them."
-        )
+        raise file_error(path, f"scores must not be missing, but they are in {rows}. Drop them.")
     if hasattr(column.type, "list_size"):
         lengths = np.full(len(column), column.type.list_size)
     else:

@@ -2,12 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from focalibrate.io._dialect import is_number
+from focalibrate.io._dialect import MISSING, is_number
 from focalibrate.io._error import PredictionFileError, file_error, listing, rows_text, short
 from focalibrate.io._frame import Frame, Progress
 from focalibrate.io._labels import (
@@ -34,6 +35,7 @@ def assemble(
     request: Request,
     *,
     labels: tuple[NDArray[Any], str] | None,
+    labels_path: Path | None,
     probs_atol: float,
     drop_missing: bool,
     progress: Progress,
@@ -45,6 +47,7 @@ def assemble(
         roles: of its columns.
         request: what the caller said.
         labels: labels from another file and what they are called there.
+        labels_path: that file.
         probs_atol: how far a row of probabilities may be from summing to 1.
         drop_missing: leave out rows without a label or with a missing score.
         progress: called with work done and work in all.
@@ -52,8 +55,8 @@ def assemble(
     frame, chosen = view.frame, roles.scores
     notes = [*frame.notes, *roles.notes]
     stored = _stored_scores(view, roles)
-    raw_labels, labels_name = _raw_labels(view, roles, labels)
     names = _class_names(view, roles, request)
+    raw_labels, labels_name = _raw_labels(view, roles, labels, names)
     weights = None if roles.weight is None else _weights(view, roles.weight)
     groups = {view.name(i): view.values(i)[0] for i in roles.groups}
     prediction = None if roles.prediction is None else view.values(roles.prediction)[0]
@@ -70,7 +73,7 @@ def assemble(
             if not len(stored):
                 raise file_error(view.path, "has missing values in every row.")
     if raw_labels is not None:
-        _check_labels_there(raw_labels, names, view, labels_name)
+        _check_labels_there(raw_labels, names, labels_path or view.path)
     scores_name = view.name(chosen.positions[0]) if chosen.form != "columns" else chosen.kind
     if chosen.form == "single":
         stored = _two_columns(stored, chosen.kind, view, scores_name)
@@ -87,7 +90,7 @@ def assemble(
     check_names(names, n_classes=scores.shape[1], path=view.path)
     scores, names = _in_number_order(scores, names)
     matched, names, positive = _matched(
-        raw_labels, scores, names, view, roles, request, labels_name
+        raw_labels, scores, names, view, roles, request, labels_name, labels_path or view.path
     )
     if chosen.form == "single" and names is not None:
         scores, names, matched = _sorted_pair(scores, names, matched)
@@ -144,13 +147,34 @@ def _stored_scores(view: View, roles: Roles) -> NDArray[Any]:
 
 
 def _raw_labels(
-    view: View, roles: Roles, labels: tuple[NDArray[Any], str] | None
+    view: View,
+    roles: Roles,
+    labels: tuple[NDArray[Any], str] | None,
+    names: tuple[str, ...] | None,
 ) -> tuple[NDArray[Any] | None, str]:
     if labels is not None:
         return labels
     if roles.label is None:
         return None, "labels"
+    if _needs_cells(view, roles.label, names):
+        cells = view.frame.extra["cells"]([roles.label])[0]
+        return np.array([cell.strip() for cell in cells], dtype=object), view.name(roles.label)
     return view.values(roles.label)[0], view.name(roles.label)
+
+
+def _needs_cells(view: View, label: int, names: tuple[str, ...] | None) -> bool:
+    """Say whether labels that were read as numbers must be matched as the text that they are.
+
+    So it is where a class is called ``00`` next to ``0``, or ``none``, which means no value in
+    a column of numbers.
+    """
+    if names is None or "cells" not in view.frame.extra or not view.is_kind(label, "number"):
+        return False
+    plain_numbers = {str(i) for i in range(len(names))}
+    return any(
+        (is_number(name) and name not in plain_numbers) or name.strip().lower() in MISSING
+        for name in names
+    )
 
 
 def _class_names(view: View, roles: Roles, request: Request) -> tuple[str, ...] | None:
@@ -179,7 +203,7 @@ def _weights(view: View, position: int) -> NDArray[np.float64]:
         raise file_error(
             view.path,
             f"weights in `{short(view.name(position))}` must be finite and >= 0, but not in "
-            f"{rows_text(bad[:5].tolist(), len(bad))} (0-based).",
+            f"{rows_text(bad[:5].tolist(), len(bad))}.",
         )
     if not weights.sum() > 0:
         raise file_error(
@@ -205,15 +229,13 @@ def _complete(
     return ~missing if missing.any() else None
 
 
-def _check_labels_there(
-    labels: NDArray[Any], names: tuple[str, ...] | None, view: View, name: str
-) -> None:
+def _check_labels_there(labels: NDArray[Any], names: tuple[str, ...] | None, path: Path) -> None:
     missing = np.flatnonzero(missing_rows(labels, names))
     if len(missing):
         rows = rows_text(missing[:5].tolist(), len(missing))
         raise file_error(
-            view.path,
-            f"labels must not be missing, but they are in {rows} (0-based). Leave these rows out.",
+            path,
+            f"labels must not be missing, but they are in {rows}. Leave these rows out.",
             fixes=[{"drop_missing": True}],
         )
 
@@ -241,8 +263,8 @@ def _two_columns(stored: NDArray[Any], kind: str, view: View, name: str) -> NDAr
             )
         raise file_error(
             view.path,
-            f"`{short(name)}` must be probabilities in [0, 1], but {rows} (0-based) are not: found "
-            f"{low:.4g} to {high:.4g}. If these are log-odds, say so.",
+            f"`{short(name)}` must be probabilities in [0, 1], but {rows} are not: "
+            f"found {low:.4g} to {high:.4g}. If these are log-odds, say so.",
             fixes=[{"input": "logits"}],
         )
     return np.stack([1 - scores, scores], axis=1)
@@ -281,9 +303,9 @@ def _matched(
     roles: Roles,
     request: Request,
     labels_name: str,
+    path: Path,
 ) -> tuple[Matched | None, tuple[str, ...] | None, str | None]:
     """Return the labels as positions, the names of the classes, and the positive one."""
-    path = view.path
     name = short(labels_name)
     chosen = roles.scores
     if chosen.form == "single":
@@ -303,7 +325,8 @@ def _matched(
         )
     if labels is None:
         return None, names, None
-    by_column = chosen.form == "columns" or view.frame.numeric_classes
+    told = chosen.class_names is None and request.class_names is not None
+    by_column = chosen.form == "columns" or view.frame.numeric_classes or told
     matched = match_labels(
         labels,
         n_rows=len(scores),
@@ -369,8 +392,8 @@ def _agreement(
     rate = float((own < top).mean()) if kept.any() else 0.0
     if rate > DISAGREEMENT:
         return [
-            f'WARNING: "{name}" differs from the class with the highest score in {rate:.1%} of the '
-            "rows: check the order of the classes, or the threshold"
+            f'WARNING: "{name}" differs from the class with the highest score in {rate:.1%} of '
+            "the rows: check the order of the classes, or the threshold"
         ]
     return []
 

@@ -1,6 +1,7 @@
 """How a text table is written: its separator, its decimal mark, and whether it has a header."""
 
 import csv
+import itertools
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -61,9 +62,16 @@ def is_value(cell: str, *, decimal_comma: bool = False) -> bool:
 def cells_of(line: str, separator: str | None) -> list[str]:
     """Return the cells of one line, stripped."""
     if separator is None:
-        return line.split()
+        return split_spaces(line)
     found = next(csv.reader([line], delimiter=separator), [])
     return [cell.strip() for cell in found]
+
+
+def split_spaces(line: str) -> list[str]:
+    """Return the cells between runs of white space; spaces in quotes stay."""
+    if '"' not in line:
+        return line.split()
+    return next(csv.reader([" ".join(line.split())], delimiter=" ", strict=True), [])
 
 
 def find_separator(lines: Sequence[str], *, suffix: str) -> str | None:
@@ -84,14 +92,19 @@ def find_separator(lines: Sequence[str], *, suffix: str) -> str | None:
         usable.append(mark)
     if usable:
         return max(usable, key=lambda mark: (lines[0].count(mark), mark == ","))
-    spaced = [len(line.split()) for line in lines]
-    if min(spaced) > 1 and len(set(spaced[1:])) <= 1 and not any("," in line for line in lines):
+    spaced = _counts(lines, None) or [0]
+    if (
+        min(spaced) > 1
+        and len(set(spaced[1:])) <= 1
+        and spaced[0] in (spaced[-1], spaced[-1] - 1)
+        and not any("," in line for line in lines)
+    ):
         return None
     first = _counts(lines[:1], ",")
     return "," if first is not None else None
 
 
-def _counts(lines: Sequence[str], mark: str) -> list[int] | None:
+def _counts(lines: Sequence[str], mark: str | None) -> list[int] | None:
     try:
         return [len(cells_of(line, mark)) for line in lines]
     except csv.Error:
@@ -152,7 +165,7 @@ def _is_header(
     if not all(whole) or "" in (first[i] for i in marked):
         return False if all(numbers) else _mixed(first, numbers, columns)
     given = [float(first[i]) for i in marked]
-    if any(a >= b for a, b in zip(given, given[1:], strict=False)):
+    if any(a >= b for a, b in itertools.pairwise(given)):
         return False if all(numbers) else _mixed(first, numbers, columns)
     if "" in first:
         return True  # an unnamed index beside columns 0, 1, 2: no example leaves a cell empty
@@ -161,7 +174,8 @@ def _is_header(
         return False if all(numbers) else None
     fractions = [not _WHOLE.fullmatch(cell) or "." in cell for cell in below]
     if all(fractions) and len(marked) > 1:
-        return True
+        written_alike = any("." in first[i] for i in marked)
+        return None if written_alike and sum(given) == 1 and min(given) >= 0 else True
     return False if not any(fractions) and all(numbers) else None
 
 

@@ -64,17 +64,17 @@ def listing(items: Sequence[object]) -> str:
 
 
 def rows_text(first: Sequence[int], count: int) -> str:
-    """Return "row 3" or "12 rows (3, 7, 9, ...)": the first few numbers, counted from 0.
+    """Return the first few row numbers, counted from 0, and how many rows there are.
 
     Example:
         >>> rows_text([3], 1), rows_text([3, 7], 12)
-        ('row 3', '12 rows (3, 7, ...)')
+        ('row 3 (0-based)', '12 rows (3, 7, ...; 0-based)')
     """
     if count == 1:
-        return f"row {first[0]}"
+        return f"row {first[0]} (0-based)"
     shown = ", ".join(str(row) for row in first[:SHOWN])
     more = ", ..." if count > len(first[:SHOWN]) else ""
-    return f"{count} rows ({shown}{more})"
+    return f"{count} rows ({shown}{more}; 0-based)"
 
 
 def how(option: str, value: object) -> str:

@@ -92,8 +92,8 @@ def is_whole(values: NDArray[Any]) -> bool:
 
 
 def is_row_number(values: NDArray[Any]) -> bool:
-    """Say whether the values count the rows: each one more than the one before."""
-    if values.dtype.kind not in "fiu" or values.ndim != 1 or len(values) < 2:
+    """Say whether the values count at least 5 rows: each one more than the one before."""
+    if values.dtype.kind not in "fiu" or values.ndim != 1 or len(values) < 5:
         return False
     numbers = values.astype(np.float64)
     return bool((np.diff(numbers) == 1).all())
@@ -117,12 +117,13 @@ def find_runs(columns: Sequence[NDArray[Any]]) -> list[tuple[int, int]]:
     for first in range(width - 1):
         sums = np.cumsum(table[:, first:], axis=1)
         with np.errstate(invalid="ignore"):
-            good = (np.abs(sums - 1) <= ROW_TOLERANCE).all(axis=0)
-        good[0] = False
-        for last in first + np.flatnonzero(good):
+            good = np.all(np.abs(sums - 1) <= ROW_TOLERANCE, axis=0)
+        for last in (first + np.flatnonzero(good)).tolist():
+            if last == first:
+                continue
             checked = row_sums(columns[first : last + 1])
             if checked.on_simplex and checked.fractions:
-                found.append((first, int(last)))
+                found.append((first, last))
             if len(found) > 20:
                 return found
     return found

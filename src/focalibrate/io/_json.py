@@ -30,8 +30,8 @@ def open_json_lines(source: Source) -> Frame:
                 if not isinstance(record, dict):
                     raise file_error(
                         source.path,
-                        f"line {number} must be a JSON object, got {short_type(record)}. Write one "
-                        'object per line: {"label": 1, "probs": [0.2, 0.8]}.',
+                        f"line {number} must be a JSON object, got {short_type(record)}. Write "
+                        'one object per line: {"label": 1, "probs": [0.2, 0.8]}.',
                     )
                 records.append(record)
     except UnicodeDecodeError as error:

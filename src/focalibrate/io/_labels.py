@@ -1,6 +1,5 @@
 """Labels as stored, turned into positions of classes, every row checked."""
 
-import os
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -56,7 +55,7 @@ def missing_rows(labels: NDArray[Any], class_names: tuple[str, ...] | None) -> N
     if labels.ndim != 1:
         return np.zeros(len(labels), bool)
     if labels.dtype.kind == "f":
-        return np.isnan(labels)
+        return np.asarray(np.isnan(labels))
     if labels.dtype.kind in "OU" and "" not in (class_names or ()):
         return np.asarray(labels == "", bool)
     return np.zeros(len(labels), bool)
@@ -219,7 +218,7 @@ def _in_range(labels: NDArray[Any], *, n_classes: int, path: Path, name: str) ->
         raise file_error(
             path,
             f"`{name}` must lie in [0, {n_classes - 1}] for {n_classes} classes, but those in "
-            f"{_rows(bad)} (0-based) do not; found {low} to {high}. {step}",
+            f"{_rows(bad)} do not; found {low} to {high}. {step}",
             fixes=fixes,
         )
     return labels.astype(np.int64)
@@ -233,7 +232,7 @@ def _from_one_hot(labels: NDArray[Any], *, path: Path, name: str) -> NDArray[np.
     if labels.dtype.kind in "fiub":
         is_zero_one = ((labels == 0) | (labels == 1)).all()
         if is_zero_one and (labels.sum(axis=1) == 1).all():
-            return labels.argmax(axis=1).astype(np.int64)
+            return np.asarray(np.argmax(labels, axis=1), np.int64)
     raise file_error(
         path,
         f"`{name}` must hold one class per example, shape [{len(labels)}], got {labels.shape}, "
@@ -264,7 +263,7 @@ def _whole(labels: NDArray[Any], *, path: Path, name: str) -> NDArray[Any]:
     if len(bad):
         raise file_error(
             path,
-            f"`{name}` must be whole numbers, but those in {_rows(bad)} (0-based) are not; found "
+            f"`{name}` must be whole numbers, but those in {_rows(bad)} are not; found "
             f"{float(labels[bad[0]])!r}. Save class numbers, or the names of the classes.",
         )
     return labels.astype(np.int64)
@@ -308,7 +307,7 @@ def _by_name(
         bad = np.flatnonzero((index < 0)[where.reshape(-1)])
         raise file_error(
             path,
-            f"`{name}` must be names of classes, but those in {_rows(bad)} (0-based) are not: "
+            f"`{name}` must be names of classes, but those in {_rows(bad)} are not: "
             f"found {listing([repr(v) for v in unknown])}, the classes are "
             f"{listing(class_names)}. Correct the labels, or add the class.",
         )
@@ -354,12 +353,19 @@ def _shared(names: tuple[str, ...]) -> tuple[int, int]:
     """Return how many characters all names begin with, and end with, cut between words.
 
     Example:
-        >>> _shared(("model_cat", "model_car")), _shared(("cat (p)", "car (p)")), _shared(("c1", "c2"))
-        ((6, 0), (0, 4), (1, 0))
+        >>> _shared(("model_cat", "model_car")), _shared(("c1", "c2"))
+        ((6, 0), (1, 0))
     """
-    start = _boundary(os.path.commonprefix(list(names)), [*names])
+    start = _boundary(_common(list(names)), list(names))
     rest = [n[start:][::-1] for n in names]
-    return start, _boundary(os.path.commonprefix(rest), rest)
+    return start, _boundary(_common(rest), rest)
+
+
+def _common(names: list[str]) -> str:
+    """Return the characters that all names begin with."""
+    low, high = min(names), max(names)
+    at = next((i for i, (a, b) in enumerate(zip(low, high, strict=False)) if a != b), len(low))
+    return low[:at]
 
 
 def _boundary(prefix: str, names: list[str]) -> int:

@@ -102,8 +102,8 @@ def _named_arrays(path: Path, parts: list[Path], opening: Opening) -> Frame:
 def _with_partition(frame: Frame, root: Path, part: Path) -> Frame:
     """Add the columns that Hive keeps in the names of folders: ``label=cat/part-0.parquet``."""
     inside = part.relative_to(root).parts if part.is_relative_to(root) else part.parts
-    pairs = [piece.split("=", 1) for piece in inside[:-1] if "=" in piece]
-    pairs = [(unquote(k), unquote(v)) for k, v in pairs if k and k not in frame.names]
+    cut = [piece.partition("=") for piece in inside[:-1] if "=" in piece]
+    pairs = [(unquote(k), unquote(v)) for k, _, v in cut if k and k not in frame.names]
     if not pairs or not frame.is_table:
         return frame
     n_rows = frame.columns[0].shape[0] if frame.columns else 0

@@ -1,4 +1,4 @@
-"""Which column holds the labels, which the scores, which the rest: decided once for all formats."""
+"""Which column holds the labels, which the scores: decided once for all formats."""
 
 from dataclasses import dataclass
 
@@ -185,7 +185,7 @@ def _find_label(
 
 
 def _same_rest(view: View, found: list[int], scores: Scores) -> list[int]:
-    """Keep the labels whose name differs from the scores' by one word: ``val_logits, val_labels``."""
+    """Keep labels named like the scores but for one word: ``val_logits, val_labels``."""
     rest = set(plain(view.name(scores.positions[0])).split("_"))
     same = [i for i in found if len(set(plain(view.name(i)).split("_")) ^ rest) <= 2]
     return same if len(found) > 1 else found

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from focalibrate.io._error import PredictionFileError, file_error, listing, short
 from focalibrate.io._evidence import Sums, find_runs, is_row_number
 from focalibrate.io._request import Request, find_columns
+from focalibrate.io._text import bad_cell
 from focalibrate.io._view import View
 from focalibrate.io._vocabulary import (
     CLASS_NAMES,
@@ -235,6 +236,8 @@ def _told_scores(view: View, request: Request) -> Scores | None:
 def not_numbers(view: View, position: int) -> PredictionFileError:
     """Return the error for a column of scores that holds no numbers."""
     column = view[position]
+    if column.kind == "text" and "cells" in view.frame.extra:
+        return bad_cell(view.frame, position)
     kind = {"matrix": "lists", "bool": "booleans", "empty": "no values"}.get(column.kind, "text")
     return file_error(
         view.path,
@@ -294,18 +297,17 @@ def _by_prefix(view: View, request: Request, free: list[int]) -> Scores | None:
     groups: dict[tuple[Kind, str], list[int]] = {}
     for i in free:
         cut = prefixed(view.name(i))
-        if cut is None or kind_of(cut.said) is None or is_prediction(view.name(i)):
+        said = None if cut is None else kind_of(cut.said)
+        if cut is None or said is None or is_prediction(view.name(i)):
             continue
-        kind = kind_of(cut.said)
-        assert kind is not None
-        groups.setdefault((kind, cut.word), []).append(i)
+        groups.setdefault((said, cut.word), []).append(i)
     order: tuple[Kind, ...] = ("logits", "probs")
     if request.kind is not None:
         order = (request.kind, "probs" if request.kind == "logits" else "logits")
     for kind in order:
         usable = []
         for (of, _), members in groups.items():
-            if of == kind and len([i for i in members if view.is_kind(i, "number")]) > 1:
+            if of == kind and len(members) > 1 and any(view.is_kind(i, "number") for i in members):
                 usable.append(_without_derived(view, members))
         if len(usable) > 1:
             usable = [m for m in usable if _is_simplex(view, m)] or usable
@@ -331,6 +333,8 @@ def _prefixed_group(view: View, request: Request, members: list[int], kind: Kind
 
 def _without_derived(view: View, members: list[int]) -> list[int]:
     """Leave out ``prob_max`` and the like, unless the rows sum to 1 only with it."""
+    if not all(view.is_kind(i, "number") for i in members):
+        return members
     kept = [i for i in members if plain(view.name(i)) not in DERIVED]
     if len(kept) == len(members) or len(kept) < 2 or _is_simplex(view, members):
         return members
@@ -371,7 +375,7 @@ def _unprefixed(view: View, request: Request, free: list[int], label: int | None
     if single is not None:
         return single
     if len(likely) == 1:
-        return _single(view, request, likely[0])
+        raise _unnamed_single(view, request, likely[0])
     if not likely:
         raise _no_scores(view, numbers)
     return _whole_set(view, request, likely, numbers)
@@ -438,21 +442,22 @@ def _simplex_among(view: View, candidates: list[int], label: int | None) -> list
 def _whole_set(view: View, request: Request, likely: list[int], numbers: list[int]) -> Scores:
     """Take every likely column as a class where the caller says the kind; else raise."""
     sums = view.sums(likely)
-    if request.kind is None:
-        raise unclear_kind(view, sums, _named(view, likely))
-    if view.frame.has_names:
+    if view.frame.has_names and sums.n_rows >= 5:  # of fewer rows whole numbers say nothing
         whole = [i for i in likely if view.is_whole(i)]
         if whole and len(whole) < len(likely):
             rest = [i for i in likely if i not in whole]
+            more = {"input": "logits"} if request.kind is None else {}
             raise file_error(
                 view.path,
                 f"column {listing([_quoted(view, i) for i in whole])} holds whole numbers only, "
                 "unlike the others, so it may be no class. Say which columns are classes.",
                 fixes=[
-                    {"score_columns": [view.name(i) for i in rest]},
-                    {"score_columns": [view.name(i) for i in likely]},
+                    {"score_columns": [view.name(i) for i in rest], **more},
+                    {"score_columns": [view.name(i) for i in likely], **more},
                 ],
             )
+    if request.kind is None:
+        raise unclear_kind(view, sums, _named(view, likely))
     notes: tuple[str, ...] = ()
     left = [i for i in numbers if i not in likely]
     if left:
@@ -474,10 +479,13 @@ def _single_by_name(view: View, request: Request, numbers: list[int]) -> Scores 
             by_said["probs"].append(i)
         elif text in LOGIT or (cut is not None and cut.said == "logits"):
             by_said["logits"].append(i)
-        elif text in SCORE or text in ("1", "true", "yes"):
-            by_said["scores"].append(i)
-        elif (text in PREDICTIONS or (cut is not None and cut.said == "scores")) and (
-            not view.is_whole(i)
+        elif (
+            text in SCORE
+            or text in ("1", "true", "yes")
+            or (
+                (text in PREDICTIONS or (cut is not None and cut.said == "scores"))
+                and (not view.is_whole(i))
+            )
         ):
             by_said["scores"].append(i)
     order = ["logits", "probs"] if request.kind == "logits" else ["probs", "logits"]
@@ -539,7 +547,24 @@ def _single(view: View, request: Request, position: int) -> Scores:
     )
 
 
+def _unnamed_single(view: View, request: Request, position: int) -> PredictionFileError:
+    """Return the error for one column of numbers whose name does not say that it is a score."""
+    name = view.name(position)
+    kinds = [request.input] if request.input is not None else ["probs", "logits"]
+    if request.input is None and not view.sums([position]).in_unit:
+        kinds = ["logits"]
+    return file_error(
+        view.path,
+        f'has one column of numbers, "{short(name)}", that could be the score of the positive '
+        "class. Say that it is, and of which kind.",
+        fixes=[{"score_columns": name, "input": kind} for kind in kinds],
+    )
+
+
 def _no_scores(view: View, numbers: list[int]) -> PredictionFileError:
+    for i, column in enumerate(view.frame.columns):
+        if kind_of(said_by(column.name)) is not None and column.kind not in ("number", "matrix"):
+            raise not_numbers(view, i)
     what = "columns" if view.frame.is_table else "arrays"
     fixes: list[dict[str, object]] = []
     if numbers and view.frame.is_table:

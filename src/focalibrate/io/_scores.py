@@ -112,11 +112,11 @@ def _check_logits(scores: NDArray[Any], *, path: Path, name: str, progress: Prog
         progress(min(start + step, len(scores)), len(scores))
     rule = f"`{name}` must be numbers"
     if nan.count:
-        raise file_error(path, f"{rule}, but nan is in {nan} (0-based). {_DROP}", fixes=_DROP_FIX)
+        raise file_error(path, f"{rule}, but nan is in {nan}. {_DROP}", fixes=_DROP_FIX)
     if high.count:
-        raise file_error(path, f"{rule} below infinity, but +inf is in {high} (0-based).")
+        raise file_error(path, f"{rule} below infinity, but +inf is in {high}.")
     if none.count:
-        raise file_error(path, f"{rule}, but every logit is -inf in {none} (0-based).")
+        raise file_error(path, f"{rule}, but every logit is -inf in {none}.")
 
 
 def _check_probs(
@@ -145,13 +145,13 @@ def _check_probs(
     if nan.count:
         raise file_error(
             path,
-            f"`{name}` must be numbers, but nan is in {nan} (0-based). {_DROP}",
+            f"`{name}` must be numbers, but nan is in {nan}. {_DROP}",
             fixes=_DROP_FIX,
         )
     if negative.count:
         raise file_error(
             path,
-            f"`{name}` must be probabilities, but numbers below 0 are in {negative} (0-based). "
+            f"`{name}` must be probabilities, but numbers below 0 are in {negative}. "
             "If these are logits, say so.",
             fixes=[{"input": "logits"}],
         )
@@ -165,8 +165,7 @@ def _off(
 ) -> PredictionFileError:
     """Return the error for rows that do not sum to 1, with what is probably the reason."""
     rule = (
-        f"`{name}` must sum to 1 in every row, but not in {off} (0-based); the worst is off by "
-        f"{worst:.3g}."
+        f"`{name}` must sum to 1 in every row, but not in {off}; the worst is off by {worst:.3g}."
     )
     if worst < MAX_ROUNDING:
         return file_error(
@@ -197,8 +196,8 @@ def _off(
         )
     return file_error(
         path,
-        f"{rule} Is a class missing, or are these scores of independent classes (sigmoid)? If they "
-        "are logits, say so.",
+        f"{rule} Is a class missing, or are these scores of independent classes (sigmoid)? If "
+        "they are logits, say so.",
         fixes=[{"input": "logits"}],
     )
 

@@ -23,6 +23,7 @@ from focalibrate.io._dialect import (
     find_separator,
     is_number,
     is_value,
+    split_spaces,
 )
 from focalibrate.io._error import PredictionFileError, file_error, short
 from focalibrate.io._frame import Column, ColumnKind, Frame, Progress
@@ -186,7 +187,7 @@ def _top(source: Source, *, suffix: str, told: bool | None, encoding: str | None
     dialect = find_header(dialect, rows, path=path, told=True if comment else told)
     names = None
     if dialect.has_header:
-        names = tuple((["", *rows[0]] if dialect.row_names else rows[0]))
+        names = tuple(["", *rows[0]] if dialect.row_names else rows[0])
     return _Opened(source, dialect, guessed, names, len(names or rows[0]))
 
 
@@ -247,7 +248,7 @@ class _Split:
 
     def __next__(self) -> list[str]:
         self.line_num += 1
-        return next(self._lines).split()
+        return split_spaces(next(self._lines))
 
 
 def _checked_lines(text: IO[str], path: Path, *, comment: bool) -> Iterator[str]:
@@ -391,7 +392,7 @@ def _numbers(cells: list[str], dialect: Dialect) -> NDArray[np.float64] | None:
 
 def _matrix(cells: list[str]) -> NDArray[np.float64] | None:
     """Return lists written as text: ``[0.1, 0.9]`` or NumPy's ``[0.1 0.9]``."""
-    rows = []
+    rows: list[list[float]] = []
     for cell in cells:
         text = cell.strip()
         if not (text.startswith("[") and text.endswith("]")):
@@ -420,4 +421,4 @@ def _joined(
             )
         return np.concatenate(parts)
     distinct = np.array(list(codes), dtype=object)
-    return distinct[np.concatenate(parts)]
+    return np.asarray(distinct[np.concatenate(parts)])

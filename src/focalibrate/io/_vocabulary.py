@@ -44,9 +44,9 @@ PREDICTIONS = _words(
 WEIGHTS = _words("weight weights sample_weight sample_weights case_weight case_weights w")
 
 DERIVED = _words(
-    "confidence conf max_prob maxprob prob_max max_proba proba_max p_max max_p max_score score_max "
-    "max_probability top_prob top1_prob entropy loss correct is_correct error uncertainty nll "
-    "threshold prob_sum sum total"
+    "confidence conf max_prob maxprob prob_max max_proba proba_max p_max max_p max_score "
+    "score_max max_probability top_prob top1_prob entropy loss correct "
+    "is_correct error uncertainty nll threshold prob_sum sum total"
 )
 """Names of numbers computed from the scores, such as the highest probability."""
 
@@ -94,7 +94,7 @@ _PREFIXES: tuple[tuple[str, Said], ...] = (
 _PREFIX = [
     (
         re.compile(
-            rf"(?P<word>{words})(?:(?P<mark>[\s_.:\-=/|(\[]+)(?P<name>.*)|(?P<digits>\d+))",
+            rf"(?P<word>{words})(?:(?P<mark>\s*[(\[]|[_.:\-=/|]|\s+)(?P<name>.*)|(?P<digits>\d+))",
             re.IGNORECASE | re.DOTALL,
         ),
         said,
@@ -131,7 +131,10 @@ def prefixed(column: str) -> Prefixed | None:
         for opening, closing in (("(", ")"), ("[", "]")):
             if opening in mark and name.endswith(closing):
                 name = name[:-1]
-        return Prefixed(plain(found["word"]), said, name.strip().strip('"'))
+        name = name.strip()
+        if len(name) > 1 and name[0] == name[-1] == '"':
+            name = name[1:-1]
+        return Prefixed(plain(found["word"]), said, name)
     return None
 
 

@@ -7,6 +7,7 @@ import io
 import json
 import lzma
 from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import IO, Any
@@ -25,17 +26,22 @@ FLOAT32_DIGITS = "%.9g"
 """Enough digits to get every float32 back."""
 
 
-def open_output(path: Path) -> IO[str]:
-    """Return a text file, compressed as its suffix says; equal content makes equal bytes."""
+EXCEL_ROWS = 1 << 20
+
+
+@contextmanager
+def open_output(path: Path) -> Iterator[IO[str]]:
+    """Open a text file, compressed as its suffix says; equal content makes equal bytes."""
     suffix = path.suffix.lower()
-    if suffix == ".gz":
-        raw = gzip.GzipFile(filename="", mode="wb", fileobj=path.open("wb"), mtime=0)
-        return io.TextIOWrapper(raw, encoding="utf-8", newline="")
-    if suffix == ".bz2":
-        return bz2.open(path, "wt", encoding="utf-8", newline="")
-    if suffix == ".xz":
-        return lzma.open(path, "wt", encoding="utf-8", newline="")
-    return path.open("w", encoding="utf-8", newline="")
+    with ExitStack() as stack:
+        raw: Any = stack.enter_context(path.open("wb"))
+        if suffix == ".gz":
+            raw = stack.enter_context(gzip.GzipFile("", "wb", fileobj=raw, mtime=0))
+        elif suffix == ".bz2":
+            raw = stack.enter_context(bz2.open(raw, "wb"))
+        elif suffix == ".xz":
+            raw = stack.enter_context(lzma.open(raw, "wb"))
+        yield stack.enter_context(io.TextIOWrapper(raw, encoding="utf-8", newline=""))
 
 
 def write_text(path: Path, blocks: Iterator[NDArray[Any]], like: Predictions) -> None:
@@ -191,18 +197,34 @@ def _pandas_metadata(
 def write_json_lines(path: Path, blocks: Iterator[NDArray[Any]], like: Predictions) -> None:
     """Write one JSON object per line."""
     output = output_of(like, is_table=True)
+    with open_output(path) as file:
+        for record in _json_records(output, blocks, like):
+            file.write(record + "\n")
+
+
+def write_json(path: Path, blocks: Iterator[NDArray[Any]], like: Predictions) -> None:
+    """Write a JSON list of objects, one per example."""
+    output = output_of(like, is_table=True)
+    start = 0
+    with open_output(path) as file:
+        for record in _json_records(output, blocks, like):
+            file.write(("[\n" if start == 0 else ",\n") + record)
+            start += 1
+        file.write("\n]\n")
+
+
+def _json_records(
+    output: Output, blocks: Iterator[NDArray[Any]], like: Predictions
+) -> Iterator[str]:
     kept = [(name, _json_values(value)) for name, value in output.kept]
     is_list = like.layout.form == "matrix"
     start = 0
-    with open_output(path) as file:
-        for block in blocks:
-            for i, row in enumerate(output.columns(block).tolist(), start=start):
-                record = {name: values[i] for name, values in kept}
-                record.update(
-                    {"probs": row} if is_list else dict(zip(output.names, row, strict=True))
-                )
-                file.write(json.dumps(record, ensure_ascii=False, default=str) + "\n")
-            start += len(block)
+    for block in blocks:
+        for i, row in enumerate(output.columns(block).tolist(), start=start):
+            record = {name: values[i] for name, values in kept}
+            probs = {"probs": row} if is_list else dict(zip(output.names, row, strict=True))
+            yield json.dumps({**record, **probs}, ensure_ascii=False, default=str)
+        start += len(block)
 
 
 def _json_values(value: Any) -> list[Any]:
@@ -221,15 +243,18 @@ def write_excel(path: Path, blocks: Iterator[NDArray[Any]], like: Predictions) -
         raise file_error(
             path, "writing .xlsx needs openpyxl. Install it: `pip install 'focalibrate[excel]'`."
         ) from error
+    if like.n_rows >= EXCEL_ROWS:
+        raise file_error(path, f".xlsx holds at most {EXCEL_ROWS - 1:,} rows. Write a .csv.")
     output = output_of(like, is_table=True)
     before = [_json_values(value) for _, value in output.before]
     after = [_json_values(value) for _, value in output.after]
+    rows = [[*(n for n, _ in output.before), *output.names, *(n for n, _ in output.after)]]
+    for block in blocks:
+        for row in output.columns(block).tolist():
+            i = len(rows) - 1
+            rows.append([*(c[i] for c in before), *row, *(c[i] for c in after)])
     book = openpyxl.Workbook(write_only=True)
     sheet = book.create_sheet("calibrated")
-    sheet.append([*(n for n, _ in output.before), *output.names, *(n for n, _ in output.after)])
-    start = 0
-    for block in blocks:
-        for i, row in enumerate(output.columns(block).tolist(), start=start):
-            sheet.append([*(c[i] for c in before), *row, *(c[i] for c in after)])
-        start += len(block)
+    for row in rows:  # only now: an interrupted sheet cannot be thrown away
+        sheet.append(row)
     book.save(path)

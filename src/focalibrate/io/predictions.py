@@ -94,7 +94,9 @@ class Predictions:
 
     def describe(self) -> str:
         """Return one line that says what was read: rows, classes, kind, labels."""
-        name = "standard input" if str(self.source) == "-" else self.source.name
+        name = (
+            "standard input" if str(self.source) == "-" else self.source.name or str(self.source)
+        )
         rows = "1 row" if self.n_rows == 1 else f"{self.n_rows} rows"
         text = f"{name}: {rows} × {self.n_classes} classes"
         if self.class_names is not None:

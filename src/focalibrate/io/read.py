@@ -153,6 +153,7 @@ def read_predictions(
             roles,
             request,
             labels=None if other is None else _labels_of(other, request, opening, view),
+            labels_path=other,
             probs_atol=probs_atol,
             drop_missing=drop_missing,
             progress=steps.part(1),
@@ -275,8 +276,8 @@ def _check_same_ids(scores: View, labels: View) -> None:
         if ours.shape == theirs.shape and not np.array_equal(ours.astype(str), theirs.astype(str)):
             raise file_error(
                 labels.path,
-                f'its rows are not those of {scores.path.name}: column "{name}" differs. Sort both '
-                "files in the same way.",
+                f'its rows are not those of {scores.path.name}: column "{name}" differs. Sort '
+                "both files in the same way.",
             )
 
 

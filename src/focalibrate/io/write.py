@@ -14,6 +14,7 @@ from focalibrate.io._write_arrays import write_npy, write_npz, write_safetensors
 from focalibrate.io._write_tables import (
     write_excel,
     write_ipc,
+    write_json,
     write_json_lines,
     write_parquet,
     write_text,
@@ -32,6 +33,7 @@ WRITERS: Mapping[str, Writer] = {
     ".feather": write_ipc,
     ".arrow": write_ipc,
     ".jsonl": write_json_lines,
+    ".json": write_json,
     ".xlsx": write_excel,
     ".safetensors": write_safetensors,
     ".pt": write_torch,
@@ -75,10 +77,10 @@ def write_probs(
         ...     val = read_predictions(file)
         ...     write_probs(Path(folder, "out.csv"), [np.full((3, 2), 0.5)], like=val)
         ...     print(Path(folder, "out.csv").read_text())
-        label,prob_0,prob_1
-        0,0.5,0.5
-        1,0.5,0.5
-        1,0.5,0.5
+        prob_0,prob_1,labels
+        0.5,0.5,0
+        0.5,0.5,1
+        0.5,0.5,1
     """
     path = Path(path)
     suffix = suffix_of(path)

@@ -132,7 +132,7 @@ def test_every_format_gives_the_same_calibrator(cli, examples, tmp_path):
         (["calibrate", "val.npz", "--methods", "posterior"], 1, "`trained_gamma` must be given"),
         (["calibrate", "val.npz", "--bins", "0"], 2, "--bins"),
         (["calibrate"], 2, "Missing argument 'VAL'"),
-        (["calibrate", "."], 1, "directory"),
+        (["calibrate", "/dev"], 1, "has no files of predictions"),
         (["calibrate", "val.npz", "--logits-key", "z"], 1, "z"),
         (["nonsense"], 2, "No such command 'nonsense'"),
     ],

@@ -1,5 +1,6 @@
 import csv
 import io
+from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -8,8 +9,8 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
 from focalibrate.io import PredictionFileError, read_predictions
-from focalibrate.io import _csv as module
-from focalibrate.io._labels import is_number
+from focalibrate.io import _text as module
+from focalibrate.io._dialect import is_number
 
 GOOD = "label,prob_cat,prob_dog\n1,0.25,0.75\n0,0.5,0.5\n"
 
@@ -31,6 +32,7 @@ def test_prefixed_columns_say_kind_and_names(table):
     assert found.scores.tolist() == [[0.25, 0.75], [0.5, 0.5]]
     assert found.labels.tolist() == [1, 0]
     assert found.layout.labels_as == "index"
+    assert found.notes == ("labels are numbers, in the order of the columns: 0 = cat, 1 = dog",)
 
 
 @pytest.mark.parametrize(
@@ -49,8 +51,8 @@ def test_prefixed_columns_say_kind_and_names(table):
         ("logit_a,logit_b\n1,2\n", {}, None, ("a", "b")),
         ("label,logit_a,logit_b\ndog,1,2\n".replace("_b", "_dog"), {}, [1], ("a", "dog")),
         ("label,prob_1,prob_2\n2,0.5,0.5\n", {}, [1], ("1", "2")),
-        ("label,prob_1,prob_0\n0,0.5,0.5\n", {}, [1], ("1", "0")),
-        ("label,prob_1,prob_0\n0.0,0.5,0.5\n", {}, [1], ("1", "0")),
+        ("label,prob_1,prob_0\n0,0.5,0.5\n", {}, [0], None),
+        ("label,prob_1,prob_0\n0.0,0.5,0.5\n", {}, [0], None),
         ("label,prob_07,prob_cat\n07,0.5,0.5\n7,0.5,0.5\n", {}, [0, 0], ("07", "cat")),
         ("label,prob_cat,prob_0\n0,0.5,0.5\n", {}, [1], ("cat", "0")),
         ('label,"logit_a,b",logit_c\n"a,b",1,2\nc,1,2\n', {}, [0, 1], ("a,b", "c")),
@@ -84,55 +86,69 @@ def test_both_kinds_by_prefix(table):
         (
             "a,b,label\n1,2,0\n",
             {},
-            r"logits or probabilities, and that is never guessed\. Pass `inp",
+            r"logits or probabilities .*, and that is never guessed\. Pass `input='logits'` \(com",
         ),
         ("1,2,0\n", {}, r"never guessed\. Pass `input='logits'` \(command line: --input logits\)"),
+        ("1,2,0\n", {"label_column": "y"}, r"`label_column` must name a column, got 'y'"),
+        ("1,2,0\n", {"label_column": 3}, r"`label_column` must name a column, got '3'"),
         (
-            "1,2,0\n",
-            {"input": "logits"},
-            r"no header row, .* Pass `label_column=0` \(command line",
+            "a,b\n1,2\n",
+            {"input": "logits", "need_labels": True},
+            r"no column of labels .*label, la",
         ),
-        ("1,2,0\n", {"input": "logits", "label_column": "y"}, r"from 0 to 2 or -1.*; got 'y'"),
-        ("1,2,0\n", {"input": "logits", "label_column": 3}, r"from 0 to 2 or -1.*; got 3"),
-        ("a,b\n1,2\n", {"input": "logits"}, r"no column named label, labels, y, target; its colu"),
-        ("y,label,logit_a\n0,0,2\n", {}, r"2 columns that could be the labels: y, label\. Pass"),
+        (
+            "y,label,prob_a,prob_b\n0,0,1,0\n1,0,1,0\n",
+            {},
+            r"2 columns that could be the labels: y",
+        ),
         (
             GOOD,
             {"label_column": "z"},
             r"`label_column` must name a column, got 'z'; the columns a",
         ),
         (
-            GOOD,
-            {"input": "logits"},
-            r"no column that begins with `logit_`, but `input` says 'logi",
+            "logit_a,logit_b\n1,2\n",
+            {"need_labels": True},
+            r"has no column of labels .*it holds log",
         ),
-        ("logit_a,logit_b\n1,2\n", {"need_labels": True}, r"has no column of labels; its columns"),
-        ("a,a,label\n1,2,0\n", {"input": "logits"}, r"'a' stands more than once in the header"),
-        ("cat,0.5,0.5\n", {"input": "probs"}, r"first row mixes text and numbers \(cat, 0\.5"),
-        ("cat,0.5,0.5\n", {"input": "probs", "label_column": 0}, r"first row mixes text and num"),
+        (
+            "a,a,label\n1,2,0\n",
+            {"input": "logits"},
+            r"`class_names` must differ, but a is there mo",
+        ),
+        (
+            "cat,0.5,0.5\ndog,1,0\n",
+            {},
+            r"may be a header or an example, .*--header\) or .*--no-head",
+        ),
         (GOOD + "1,0.5\n", {}, r"line 4 has 2 cells, the first line has 3"),
         (GOOD + "\n1,0.5,0.5,3\n", {}, r"line 5 has 4 cells, the first line has 3"),
-        (GOOD + "1,0.5,abc\n", {}, r"line 4, column 3 must be a number, got 'abc'"),
-        (GOOD + "1,0.5,\n", {}, r"line 4, column 3 must be a number, got ''"),
-        (GOOD + "1,0.5,1_0\n", {}, r"line 4, column 3 must be a number, got '1_0'"),
-        (GOOD + '"1",0.5,1_0\n', {}, r"line 4, column 3 must be a number, got '1_0'"),
+        (
+            GOOD + "1,0.5,abc\n",
+            {},
+            r"`prob_dog` must hold numbers, but row 2 \(0-based\) has 'abc'.*--ig",
+        ),
+        (GOOD + "1,0.5,\n", {}, r"nan is in row 2 .*--drop-missing"),
+        (GOOD + "1,0.5,1_0\n", {}, r"column `prob_dog` must hold numbers"),
         (GOOD + '"1",0.5\n', {}, r"line 4 has 2 cells"),
         (GOOD + '"1,0.5,0.5\n', {}, r"line 4 has an unclosed or misplaced quote"),
         (
             GOOD + "cow,0.5,0.5\n",
             {},
-            r"must be names of classes, but those in 3 rows \(0, 1, 2\) are not",
+            r"must be names of classes, but those in 3 rows \(0, 1, 2; 0-based\) are not: found",
         ),
-        ("label,logit_a\n0,1\n", {}, r"at least 2 classes, got shape \(1, 1\)"),
-        ("\n\n" + GOOD + "1,0.5,x\n", {}, r"line 6, column 3 must be a number, got 'x'"),
-        (GOOD + ",0.5,0.5\n", {}, r"labels must not be missing, but they are in row 2, counted"),
+        ("label,logit_a\na,1\nb,1\nc,1\n", {}, r"so two classes, but `label` holds 3 different"),
+        (
+            GOOD + ",0.5,0.5\n",
+            {},
+            r"labels must not be missing, but they are in row 2 .*--drop-mi",
+        ),
         ("label,prob_a,prob_b\n", {}, r"holds a header and no rows"),
         ("\n \n", {}, r"is empty\. Write a header and at least one example"),
-        ("label;prob_a;prob_b\n", {}, r"separated by commas, but this file seems to use ';'"),
-        ("label\n1\n", {}, r"separated by commas, but the first line has one cell"),
-        (GOOD.encode("utf-16"), {}, r"must be UTF-8 text, but holds the byte 0xff"),
         (b"a,b\n1\0,2\n", {}, r"must be text, but holds zero bytes"),
-        (GOOD + "1,nan,0.5\n", {}, r"`probs` must be numbers, but nan stands in row 2"),
+        (b"a,b\n\xe9,2\n", {}, r"must be UTF-8 text, but holds the byte 0xe9.*--encoding cp1252"),
+        (GOOD + "1,nan,0.5\n", {}, r"`probs` must be numbers, but nan is in row 2"),
+        (GOOD + f"1,{'9' * 200_000},0.5\n", {}, r"line 4 has a cell of more than 131,072 char"),
     ],
 )
 def test_bad_tables(table, text, options, message):
@@ -151,7 +167,7 @@ def test_blocks_do_not_matter(table, monkeypatch, chunk):
         f"{names[i % 3]},{','.join(map(repr, row))}\n" for i, row in enumerate(rows)
     )
     path = table(text)
-    monkeypatch.setattr(module, "CHUNK", chunk)
+    monkeypatch.setattr(module, "CHUNK_ROWS", chunk)
     found = read_predictions(path)
     assert_array_equal(found.scores, rows)
     assert found.labels.tolist() == [i % 3 for i in range(50)]
@@ -167,6 +183,34 @@ def test_labels_that_begin_as_numbers_may_be_names(table):
     assert found.labels.tolist() == [0, 1]
 
 
+@pytest.mark.parametrize(
+    ("text", "n_rows"),
+    [
+        ("0,1\n0.25,0.75\n0.5,0.5\n", 2),  # pandas without its index
+        ("0,1,2\n0.25,0.75,0.0\n0.5,0.5,0.0\n", 2),
+        (",0,1\n0,0.25,0.75\n1,0.5,0.5\n", 2),  # with its index
+        ("3,5\n0.25,0.75\n", 1),
+        ("0.5,0.5\n0.25,0.75\n", 2),
+        ("1,0\n0.25,0.75\n", 2),  # not rising: an example
+        ("0,1,label\n0.25,0.75,cat\n", 1),
+    ],
+)
+def test_a_header_is_never_read_as_an_example(table, text, n_rows):
+    found = read_predictions(table(text), label_column="none")
+    assert found.n_rows == n_rows
+
+
+@pytest.mark.parametrize(
+    "text", ["0,1\n0.25,0.75\n0,1\n", "0,1\n1,0\n0.5,0.5\n", "0.0,1.0\n0.25,0.75\n0.5,0.5\n"]
+)
+def test_what_may_be_a_header_or_an_example_is_asked(table, text):
+    path = table(text)
+    with pytest.raises(PredictionFileError, match="may be a header or an example") as caught:
+        read_predictions(path)
+    found = [read_predictions(path, **fix).n_rows for fix in caught.value.fixes]
+    assert found == [2, 3]
+
+
 cells = st.one_of(
     st.floats(allow_nan=False, allow_infinity=False).map(repr),
     st.integers(-9, 9).map(str),
@@ -175,15 +219,12 @@ cells = st.one_of(
 
 
 @given(first=st.lists(cells, min_size=3, max_size=5, unique=True))
-def test_header_if_and_only_if_not_all_numbers(tmp_path_factory, first):
+def test_any_first_row_is_a_header_an_example_or_asked_about(tmp_path_factory, first):
     text = io.StringIO()
     csv.writer(text).writerows([first, *[list(range(len(first)))] * 2])
     path = tmp_path_factory.mktemp("header") / "val.csv"
     path.write_text(text.getvalue())
-    numbers = [is_number(cell) for cell in first]
-    if any(numbers) and not all(numbers):
-        with pytest.raises(PredictionFileError, match="mixes text and numbers"):
-            read_predictions(path, input="logits", label_column="none")
-    else:
+    with suppress(PredictionFileError):
         found = read_predictions(path, input="logits", label_column="none")
-        assert found.n_rows == (3 if all(numbers) else 2)
+        numbers = all(is_number(cell) for cell in first)
+        assert found.n_rows == (3 if numbers else 2)

@@ -36,27 +36,35 @@ def test_fortran_order(tmp_path, logits):
 def test_kind_is_said_by_input_or_the_name(tmp_path, probs):
     path = tmp_path / "val.npy"
     np.save(path, probs)
+    assert read_predictions(path).kind == "probs"  # every row sums to 1
+    np.save(path, probs + 1)
     with pytest.raises(
         PredictionFileError, match=r"never guessed\. Pass `input='logits'` .*--inp"
     ):
         read_predictions(path)
+    np.save(path, probs)
     assert read_predictions(path, input="probs").kind == "probs"
     named = path.rename(tmp_path / "test-probs.npy")
     assert read_predictions(named).kind == "probs"
 
 
 def test_labels_are_needed_from_another_file(pair):
-    with pytest.raises(
-        PredictionFileError, match=r"an \.npy file holds one array, .*--labels lab"
-    ):
+    with pytest.raises(PredictionFileError, match=r"has no array of labels .*--labels labels.npy"):
         read_predictions(pair[0], need_labels=True)
 
 
-def test_labels_file_must_be_npy(pair, tmp_path):
-    with pytest.raises(
-        PredictionFileError, match=r"y\.txt: labels in a file of their own must be"
-    ):
-        read_predictions(pair[0], labels_path=tmp_path / "y.txt")
+@pytest.mark.parametrize("header", ["", "y\n", "label\n"])
+def test_labels_may_be_in_a_file_of_another_format(pair, tmp_path, labels, header):
+    path = tmp_path / "y.txt"
+    path.write_text(header + "".join(f"{y}\n" for y in labels))
+    assert_array_equal(read_predictions(pair[0], labels_path=path).labels, labels)
+
+
+def test_rows_of_a_labels_file_must_be_those_of_the_scores(tmp_path):
+    (tmp_path / "p.csv").write_text("id,prob_a,prob_b\n1,0.5,0.5\n2,0.1,0.9\n")
+    (tmp_path / "y.csv").write_text("id,y\n2,0\n1,1\n")
+    with pytest.raises(PredictionFileError, match=r'y\.csv: its rows are not .* "id" differs'):
+        read_predictions(tmp_path / "p.csv", labels_path=tmp_path / "y.csv")
 
 
 def test_errors_about_labels_name_their_file(pair):
@@ -84,7 +92,9 @@ def test_truncated(pair):
 def test_damaged_text(pair):
     np.save(pair[1], np.full(30, "a"))
     pair[1].write_bytes(pair[1].read_bytes()[:-1] + b"\xff")
-    with pytest.raises(PredictionFileError, match=r"`labels` is damaged: .*Write the file again"):
+    with pytest.raises(
+        PredictionFileError, match=r"`val_labels` is damaged: .*Write the file again"
+    ):
         read_predictions(pair[0], labels_path=pair[1])
 
 

@@ -53,45 +53,58 @@ def test_keys_by_name(npz, logits, probs, labels):
 
 
 def test_error_shows_how_to_name_the_array(npz, logits):
-    path = npz(logits=None, val_logits=logits)
+    path = npz(logits=None, val_logits=logits, test_logits=logits)
     with pytest.raises(PredictionFileError) as caught:
         read_predictions(path)
     assert str(caught.value) == (
-        f"{path}: holds neither `logits` nor `probs`, only `labels`, `val_logits`. Say which "
-        "array is meant, and that it holds logits or probs: `logits_key='val_logits'` (command "
-        "line: --logits-key val_logits)."
+        f"{path}: holds 2 arrays that could be the scores: `val_logits`, `test_logits`. Say "
+        "which. Pass `logits_key='val_logits'` (command line: --logits-key val_logits) or "
+        "`logits_key='test_logits'` (command line: --logits-key test_logits)."
     )
+    assert caught.value.fixes == ({"logits_key": "val_logits"}, {"logits_key": "test_logits"})
 
 
 @pytest.mark.parametrize(
     ("arrays", "options", "text"),
     [
-        ({"logits": None, "x": np.zeros((30, 3))}, {}, r"`logits_key='x'` .* or `probs_key='x'`"),
+        (
+            {"logits": None, "x": np.zeros((30, 3))},
+            {},
+            r"whether \"x\" holds logits or probabilities .*`input='logits'`",
+        ),
         (
             {},
             {"logits_key": "z"},
             r"`logits_key` must name an array .* got 'z'; it holds `logits`",
         ),
-        ({}, {"labels_key": "z"}, r"`labels_key` must name an array of the file, got 'z'"),
-        ({}, {"input": "probs"}, r"holds no `probs`, only .*`probs_key='logits'`"),
-        ({"labels": None}, {"need_labels": True}, r"has no array `labels`.*--labels labels.npy"),
         (
-            {"labels": None, "val_labels": np.zeros(30, int)},
+            {},
+            {"labels_key": "z"},
+            r"`labels_key` must name a column, got 'z'; the columns are logits, lab",
+        ),
+        ({}, {"input": "probs"}, r"must be probabilities, but numbers below 0 .*--input logits"),
+        ({"labels": None}, {"need_labels": True}, r"has no array of labels .*--labels labels.npy"),
+        (
+            {"labels": None, "group": np.zeros(30, int)},
             {"need_labels": True},
-            r"Pass `labels_key='val_labels'`",
+            r"Pass `labels_key='group'`",
         ),
         ({"logits": np.array([{}, 1])}, {}, r"`logits` is an object array, .* a pickle can run"),
         ({"labels": np.array([None, 1])}, {}, r"`labels` is an object array"),
-        ({"class_names": np.array([1, 2, 3])}, {}, r"`class_names` must be a row of text, got dt"),
+        ({"class_names": np.array([4, 5, 6])}, {}, r"found '0', '1', '2', the classes are 4, 5"),
         ({"class_names": np.array(["a", "b"])}, {}, r"got 2 names for 3 classes"),
-        ({"class_names": np.array(["a", "b", "a"])}, {}, r"must differ, but a stands twice"),
+        (
+            {"class_names": np.array(["a", "b", "a"])},
+            {},
+            r"must differ, but a is there more than once",
+        ),
         ({"logits": np.zeros((0, 3))}, {}, r"`logits` is empty or damaged: shape \(0, 3\)"),
         (
             {"logits": np.zeros((30, 3), complex)},
             {},
             r"`logits` must hold numbers, got dtype comp",
         ),
-        ({"logits": np.full((30, 3), "x")}, {}, r"`logits` must hold numbers, got dtype <U1"),
+        ({"logits": np.full((30, 3), "x")}, {}, r"`logits` must hold numbers, but holds text"),
     ],
 )
 def test_bad_arrays(npz, arrays, options, text):

@@ -31,7 +31,8 @@ def test_one_column_a_class(table, logits):
     assert found.scores.dtype == np.float32
     assert found.labels.tolist() == [0, 1, 2] * 10
     assert (found.kind, found.class_names) == ("logits", ("a", "b", "c"))
-    assert (found.layout.labels_as, found.layout.list_column) == ("name", False)
+    assert (found.layout.labels_as, found.layout.form) == ("name", "columns")
+    assert found.layout.names == ("id", "label")
 
 
 @pytest.mark.parametrize("size", [-1, 3])
@@ -40,7 +41,7 @@ def test_list_column(table, probs, labels, size):
     found = read_predictions(table({"probs": lists, "labels": labels}, row_group_size=7))
     assert_array_equal(found.scores, probs)
     assert_array_equal(found.labels, labels)
-    assert (found.kind, found.layout.list_column) == ("probs", True)
+    assert (found.kind, found.layout.form) == ("probs", "matrix")
 
 
 def test_list_column_by_key_and_categorical_labels(table, logits):
@@ -66,7 +67,7 @@ def test_numbers_that_name_columns(table):
     found = read_predictions(path)
     assert (found.class_names, found.labels.tolist()) == (("2", "7"), [1, 0])
     with pytest.raises(
-        PredictionFileError, match=r"row 1 are not, .*; found '3', the classes are"
+        PredictionFileError, match=r"row 1 \(0-based\) are not: found '3', the classes are"
     ):
         read_predictions(table({"label": [7, 3], "prob_2": [0.5, 1.0], "prob_7": [0.5, 0.0]}))
 
@@ -82,25 +83,37 @@ LISTS = [[1.0, 2.0], [3.0, 4.0]]
         (
             {"x": LISTS, "y": [0, 1]},
             {},
-            r"holds neither `logits` nor `probs`, only `x`.*_key='x'`",
+            r"whether \"x\" holds logits or probabilities .*`input='logits'`",
         ),
-        ({"logits": [[1.0, 2.0], [3.0]]}, {}, r"same number of scores, but row 1 has 1 and .* 2"),
+        (
+            {"logits": [[1.0, 2.0], [3.0]]},
+            {},
+            r"same number of scores, but row 1 .0-based. has 1 and .* 2",
+        ),
         ({"logits": [[1.0, 2.0], None]}, {}, r"scores must not be missing, but they are in row 1"),
-        ({"logits": [[1.0, None], [1.0, 2.0]]}, {}, r"must be numbers, but nan stands in row 0"),
-        ({"logits": [[], []]}, {}, r"must hold numbers, got null"),
-        ({"logits": LISTS, "y": [0, None]}, {}, r"labels must not be missing, .* in row 1\."),
+        ({"logits": [[1.0, None], [1.0, 2.0]]}, {}, r"must be numbers, but nan is in row 0"),
+        ({"logits": [[], []]}, {}, r"must hold numbers, but holds text"),
+        (
+            {"logits": LISTS, "y": [0, None]},
+            {},
+            r"labels must not be missing, .* in row 1 \(0-based\)\.",
+        ),
         (
             {"logits": LISTS},
             {"need_labels": True},
-            r"has no column of labels; its columns are log",
+            r"has no column of labels .*; it holds logits",
         ),
         (
             {"logits": LISTS, "y": [b"x", b"y"]},
             {},
-            r"labels must be whole numbers or text, got bi",
+            r"`y` are text \('x', 'y'\)",
         ),
-        ({"logits": LISTS, "y": ["a", "b"]}, {}, r"`labels` are text \('a', 'b'\), and nothing"),
-        ({"a": [1.0], "b": ["u"], "y": [0]}, {"input": "logits"}, r"column `b` must hold numbers"),
+        ({"logits": LISTS, "y": ["a", "b"]}, {}, r"`y` are text \('a', 'b'\), and nothing"),
+        (
+            {"a": [1.0], "b": ["u"], "y": [0]},
+            {"input": "logits"},
+            r'one column of numbers, "a", that could be the score of the pos',
+        ),
         ({"logits": pa.array([], pa.list_(pa.float32()))}, {}, r"holds no rows"),
     ],
 )
@@ -113,7 +126,9 @@ def test_bad_tables(table, columns, options, text):
 
 def test_lists_that_change_their_length_after_a_batch(table):
     path = table({"logits": [[1.0, 2.0]] * 65536 + [[1.0, 2.0, 3.0]] * 9})
-    with pytest.raises(PredictionFileError, match=r"but row 65536 has 3 and those before it 2\."):
+    with pytest.raises(
+        PredictionFileError, match=r"but row 65536 .0-based. has 3 and those before it 2\."
+    ):
         read_predictions(path)
 
 

@@ -14,10 +14,10 @@ def broken(logits, value, rows):
 @pytest.mark.parametrize(
     ("value", "rows", "text"),
     [
-        (np.nan, [4], r"`logits` must be numbers, but nan stands in row 4, counted from 0\. Drop"),
-        (np.nan, [0, 29], r"nan stands in 2 rows \(0, 29\), counted from 0"),
-        (np.nan, range(3, 13), r"nan stands in 10 rows \(3, 4, 5, 6, 7, \.\.\.\), counted"),
-        (np.inf, [7], r"must be numbers below infinity, but \+inf stands in row 7"),
+        (np.nan, [4], r"`logits` must be numbers, but nan is in row 4 \(0-based\)\. Find"),
+        (np.nan, [0, 29], r"nan is in 2 rows \(0, 29; 0-based\)"),
+        (np.nan, range(3, 13), r"nan is in 10 rows \(3, 4, 5, 6, 7, \.\.\.; 0-based\)"),
+        (np.inf, [7], r"must be numbers below infinity, but \+inf is in row 7"),
     ],
 )
 @pytest.mark.parametrize("block_bytes", [1, 1 << 22])
@@ -33,7 +33,7 @@ def test_a_masked_class_is_fine_a_masked_row_is_not(npz, logits):
     masked = broken(logits, -np.inf, [3])
     assert_array_equal(read_predictions(npz(logits=masked)).scores, masked)
     masked[3] = -np.inf
-    with pytest.raises(PredictionFileError, match=r"but nothing but -inf stands in row 3, count"):
+    with pytest.raises(PredictionFileError, match=r"but every logit is -inf in row 3"):
         read_predictions(npz(logits=masked))
 
 
@@ -41,14 +41,14 @@ def test_rows_that_are_no_probabilities(npz, probs):
     def read(p, **options):
         return read_predictions(npz(logits=None, probs=p), **options)
 
-    with pytest.raises(
-        PredictionFileError, match=r"`probs` must be numbers, but nan stands in ro"
-    ):
+    with pytest.raises(PredictionFileError, match=r"`probs` must be numbers, but nan is in ro"):
         read(broken(probs, np.nan, [2]))
-    with pytest.raises(PredictionFileError, match=r"numbers below 0 stand in row 2, .*logits_key"):
+    with pytest.raises(
+        PredictionFileError, match=r"numbers below 0 are in row 2 .*--input logits"
+    ):
         read(broken(probs, -1.0, [2]))
     with pytest.raises(
-        PredictionFileError, match=r"sum to 1 .* not in 2 rows \(5, 9\), .* off by"
+        PredictionFileError, match=r"sum to 1 .* not in 2 rows \(5, 9; 0-based\); .* off by"
     ):
         read(broken(probs, 1.5, [5, 9]))
     with pytest.raises(PredictionFileError, match=r"the worst is off by inf"):
@@ -58,7 +58,7 @@ def test_rows_that_are_no_probabilities(npz, probs):
 def test_rounded_probabilities_are_normalised_on_request(npz, probs):
     rounded = probs.round(3)
     path = npz(logits=None, probs=rounded)
-    with pytest.raises(PredictionFileError, match=r"pass `probs_atol=0\.01` .*divided by its sum"):
+    with pytest.raises(PredictionFileError, match=r"divided by its sum\. Pass `probs_atol=0\.0"):
         read_predictions(path)
     found = read_predictions(path, probs_atol=0.01).scores
     assert found.dtype == np.float32
@@ -79,9 +79,9 @@ def test_good_probabilities_are_not_touched(npz, probs):
 @pytest.mark.parametrize(
     ("shape", "text"),
     [
-        ((30,), r"must have shape \[N, K\], got \(30,\)\. For two classes and one score"),
-        ((30, 1), r"must have at least 2 classes, got shape \(30, 1\)"),
-        ((30, 2, 2), r"must have shape \[N, K\], got \(30, 2, 2\)\. Save one row an example"),
+        ((30,), r"one column of scores, so two classes, but `labels` holds 3"),
+        ((30, 1), r"one column of scores, so two classes, but `labels` holds 3"),
+        ((30, 2, 2), r"must have shape \[N, K\], got \(30, 2, 2\)\. Save one row per example"),
     ],
 )
 def test_shapes(npz, shape, text):
@@ -90,5 +90,5 @@ def test_shapes(npz, shape, text):
 
 
 def test_booleans_are_no_scores(npz):
-    with pytest.raises(PredictionFileError, match=r"must hold numbers, got dtype bool"):
+    with pytest.raises(PredictionFileError, match=r"must hold numbers, but holds"):
         read_predictions(npz(logits=np.zeros((30, 3), bool)))

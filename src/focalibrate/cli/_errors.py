@@ -1,0 +1,77 @@
+"""Errors as one message on stderr: what is wrong, and commands to paste."""
+
+import errno
+import os
+import shlex
+from collections.abc import Sequence
+
+from focalibrate.io import PredictionFileError, flags, printable
+
+PROGRAM = "focalibrate"
+
+
+def one_line(error: BaseException, arguments: Sequence[str]) -> str:
+    """Return an error as a message, with commands that would work where these are known.
+
+    Args:
+        error: what was raised.
+        arguments: the words of the command that raised it, without the program's name.
+    """
+    if isinstance(error, PredictionFileError):
+        return _with_commands(error, arguments)
+    if isinstance(error, MemoryError):
+        return (
+            "Not enough memory. Save the scores as .npy or .safetensors, which are read as a "
+            "memory map, or use a machine with more memory."
+        )
+    if isinstance(error, OSError):
+        return printable(_system(error))
+    if isinstance(error, UnicodeError):
+        return f"Text could not be encoded or decoded: {printable(str(error))[:300]}."
+    return printable(str(error)) or type(error).__name__
+
+
+def _system(error: OSError) -> str:
+    if error.strerror is None:  # our own words, with the name already in front
+        return str(error)
+    where = "" if error.filename is None else f"{os.fspath(error.filename)}: "
+    step = ""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        step = " Free some room, or write elsewhere with -o."
+    elif error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        step = " Choose a place that you may write to."
+    elif error.errno == errno.EISDIR:
+        step = " Give the name of a file."
+    elif error.errno == errno.ENOENT:
+        step = " Check the name."
+    return f"{where}{error.strerror}.{step}"
+
+
+def _with_commands(error: PredictionFileError, arguments: Sequence[str]) -> str:
+    """Return the message of a file's error and the same command with each fix added."""
+    lines = [str(error)]
+    commands = []
+    for fix in error.fixes:
+        if any(str(value) in ("NAME", "labels.npy") for value in fix.values()):
+            continue
+        given = _without(arguments, fix)
+        commands.append(f"{PROGRAM} {shlex.join(given)} {' '.join(flags(fix))}")
+    if commands:
+        lines.append("To paste:")
+        lines += [f"  {printable(command)}" for command in commands]
+    return "\n".join(lines)
+
+
+def _without(arguments: Sequence[str], fix: dict[str, object]) -> list[str]:
+    """Leave out of a command the options that a fix replaces; `ignore` adds to what is there."""
+    replaced = {f"--{name.replace('_', '-')}" for name in fix if name != "ignore"}
+    kept: list[str] = []
+    skip = False
+    for word in arguments:
+        if skip:
+            skip = False
+        elif word in replaced:
+            skip = True
+        elif word.split("=", 1)[0] not in replaced:
+            kept.append(word)
+    return kept
