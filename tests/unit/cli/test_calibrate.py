@@ -132,12 +132,13 @@ def test_every_format_gives_the_same_calibrator(cli, examples, tmp_path):
         (["calibrate", "val.npz", "--methods", "posterior"], 1, "`trained_gamma` must be given"),
         (["calibrate", "val.npz", "--bins", "0"], 2, "--bins"),
         (["calibrate"], 2, "Missing argument 'VAL'"),
-        (["calibrate", "/dev"], 1, "has no files of predictions"),
+        (["calibrate", "empty"], 1, "has no files of predictions"),
         (["calibrate", "val.npz", "--logits-key", "z"], 1, "z"),
         (["nonsense"], 2, "No such command 'nonsense'"),
     ],
 )
-def test_exit_codes_and_messages(cli, val, arguments, code, message):
+def test_exit_codes_and_messages(cli, val, tmp_path, arguments, code, message):
+    (tmp_path / "empty").mkdir()
     done = cli(*arguments, ok=False)
     assert done.returncode == code
     assert message in done.stderr
