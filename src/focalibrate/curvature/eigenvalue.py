@@ -1,5 +1,6 @@
 """Largest and smallest eigenvalue of a symmetric matrix."""
 
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -10,6 +11,10 @@ from focalibrate.curvature._products import Block, Matvec, Products, check_symme
 BASIS_SIZE = 96
 """Vectors kept; when they are full, the best third is carried over (thick restart)."""
 KEPT = 32
+ROUNDING_ALLOWED = 0.01
+"""Largest rounding error of the products, as a fraction of the value, of a converged one."""
+ZERO = 1e-13
+"""Residual, as a fraction of the largest eigenvalue seen, at which the value is 0 to rounding."""
 
 
 @dataclass(frozen=True)
@@ -19,9 +24,9 @@ class Eigenvalue:
     value: float
     """the estimate"""
     residual: float
-    """norm of ``A y - value * y``: an eigenvalue lies within it"""
+    """norm of ``A y - value * y``, rounding of the products included: an eigenvalue lies within"""
     converged: bool
-    """whether `residual` is within the tolerance"""
+    """whether `residual` is small beside `value` itself"""
     n_products: int
     """products with the matrix that it took"""
 
@@ -45,17 +50,20 @@ def lambda_max(
         matvec: symmetric matrix, ``[D] -> [D]``.
         size: D.
         seed: of the first vector.
-        tolerance: largest residual, as a share of the largest size of an eigenvalue seen.
+        tolerance: largest residual, as a fraction of the value found.
         max_products: most products to spend.
 
     Returns:
         Value, residual, whether it converged, and products. Some eigenvalue lies within
         `residual` of the value; the error is about ``residual**2 / gap`` where the next
-        eigenvalue is `gap` away.
+        eigenvalue is `gap` away. Where rounding of the products alone exceeds 1 % of the value,
+        as with float32 products and an eigenvalue a million times as large on the other side,
+        it stops at that level and says that it did not converge.
 
     Numerics:
         The projected matrix is formed from all inner products, twice orthogonalised, in
-        float64. Memory: D x 96 float64; then the 32 best vectors are kept and it goes on.
+        float64. The size of rounding errors is measured by how far the products are from
+        symmetric. Memory: D x 96 float64; then the 32 best vectors are kept and it goes on.
 
     Example:
         >>> A = np.diag([-5.0, 1.0, 2.0])
@@ -71,6 +79,7 @@ def lambda_max(
     capacity = min(BASIS_SIZE, size)
     Q, H = np.empty((size, capacity)), np.zeros((capacity, capacity))
     q, k, scale = rng.standard_normal(size), 0, 0.0
+    squares, n_squares = 0.0, 0
     q /= np.linalg.norm(q)
     while True:
         Q[:, k] = q
@@ -78,16 +87,25 @@ def lambda_max(
         scale = max(scale, float(np.linalg.norm(product)))
         k += 1
         overlap, rest = _split(Q[:, :k], product)
+        differences = overlap[:-1] - H[: k - 1, k - 1]
         check_symmetric(overlap[:-1], H[: k - 1, k - 1], scale=scale)
+        squares, n_squares = squares + float(differences @ differences), n_squares + k - 1
+        # One entry of A's rounding error along each basis vector; D of them make its norm.
+        rounding = math.sqrt(size * squares / max(1, n_squares))
         H[:k, k - 1] = H[k - 1, :k] = overlap
         beta = float(np.linalg.norm(rest))
         ritz, U = np.linalg.eigh(H[:k, :k])
         residual = beta * abs(float(U[-1, -1]))
         size_seen = max(abs(float(ritz[0])), abs(float(ritz[-1])))
-        found = residual <= tolerance * size_seen or beta <= 1e-14 * scale or k == size
-        if found or A.count >= max_products:
-            residual = 0.0 if k == size else residual
-            return Eigenvalue(float(ritz[-1]), residual, found, A.count)
+        is_whole = beta <= 1e-14 * scale or k == size  # nothing is left outside the basis
+        value = abs(float(ritz[-1]))
+        is_zero = math.hypot(residual, rounding) <= ZERO * size_seen
+        goal = max(tolerance * value, 0.1 * rounding)
+        if is_whole or is_zero or residual <= goal or A.count >= max_products:
+            residual = math.hypot(0.0 if is_whole else residual, rounding)
+            found = rounding <= ROUNDING_ALLOWED * value and residual <= goal + rounding
+            converged = found or is_zero or (is_whole and rounding <= tolerance * size_seen)
+            return Eigenvalue(float(ritz[-1]), residual, converged, A.count)
         q = rest / beta
         if k < capacity:
             H[k - 1, k] = H[k, k - 1] = beta

@@ -2,7 +2,7 @@
 
 from typing import Any, NamedTuple
 
-from focalibrate._array import Array, device, namespace, working_dtype
+from focalibrate._array import Array, device, is_array_api_obj, namespace, working_dtype
 from focalibrate._check import (
     binary_logits,
     check_class_weight,
@@ -38,8 +38,11 @@ def examples(
     check_unit_interval(label_smoothing, name="label_smoothing")
     if binary:
         logits = binary_logits(logits)
-    is_soft = check_targets(logits, labels)
     xp = namespace(logits)
+    if _is_empty(logits, labels):  # as torch: the losses of no examples, not an error
+        is_soft = xp.isdtype(labels.dtype, "real floating")
+    else:
+        is_soft = check_targets(logits, labels)
     x = xp.astype(logits, working_dtype(logits))
     n_classes = x.shape[-1]
     if weight is not None:
@@ -60,3 +63,11 @@ def examples(
     if weight is not None:
         targets = targets * weight
     return Examples(x, labels, targets, None, logits.dtype)
+
+
+def _is_empty(logits: Array, labels: Array) -> bool:
+    """Say whether there are no examples, but at least one class."""
+    if not (is_array_api_obj(logits) and is_array_api_obj(labels) and logits.ndim > 1):
+        return False
+    shapes = (tuple(logits.shape), tuple(logits.shape[:-1]))
+    return 0 in logits.shape[:-1] and logits.shape[-1] > 0 and tuple(labels.shape) in shapes

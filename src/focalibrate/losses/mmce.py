@@ -84,6 +84,11 @@ def _confidence_gap(
     """Return the checked input, the confidence r and c - r of each example."""
     check_positive(kernel_width, name="kernel_width")
     given = examples(logits, labels, binary=binary)
+    if 0 in given.logits.shape:
+        raise ValueError(
+            f"`logits` must not be empty, got shape {tuple(logits.shape)}: a kernel error is of a "
+            "batch. `focalibrate.nn.MMCELoss` gives nan, as torch's losses do."
+        )
     if given.targets is not None or given.logits.ndim != 2:
         raise ValueError(
             f"`logits` must be [N, K] with class indices [N], got {tuple(logits.shape)} and "

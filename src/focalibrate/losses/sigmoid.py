@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from focalibrate._array import Array, namespace, working_dtype
+from focalibrate._array import Array, is_array_api_obj, namespace, working_dtype
 from focalibrate._check import check_gamma, check_multilabel, check_unit_interval
 from focalibrate._stable import log_sigmoid
 from focalibrate.theory.focal import focal_term
@@ -35,7 +35,8 @@ def sigmoid_focal_loss(
         Lin et al. (2017), Eq. 5.
     """
     check_gamma(gamma)
-    check_multilabel(logits, labels)
+    if not (is_array_api_obj(logits) and 0 in logits.shape):  # no labels have no losses
+        check_multilabel(logits, labels)
     if alpha is not None:
         check_unit_interval(alpha, name="alpha")
     xp = namespace(logits)

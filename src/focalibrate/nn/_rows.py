@@ -164,6 +164,21 @@ def reduce_rows(
     return explained(answer, rows).to(rows.dtype)
 
 
+def is_empty(logits: Tensor, labels: Tensor) -> bool:
+    """Say whether there are no examples, but at least one class."""
+    if not (isinstance(logits, Tensor) and isinstance(labels, Tensor)) or logits.ndim < 2:
+        return False
+    return logits.numel() == labels.numel() == 0 and logits.shape[1] > 0
+
+
+def empty_loss(logits: Tensor, *, reduction: Reduction) -> Tensor:
+    """Return the loss of no examples as torch does: nan for the mean, 0 for the sum."""
+    losses = logits.sum(dim=1)  # of no numbers, with their graph
+    if reduction == "none":
+        return losses
+    return losses.mean() if reduction == "mean" else losses.sum()
+
+
 def explained(loss: Tensor, rows: Rows) -> Tensor:
     """Return `loss`, or raise `ValueError` if it is nan because logits are nan or +inf.
 

@@ -6,7 +6,7 @@ from torch import Tensor, nn
 
 from focalibrate._check import check_choice, check_unit_interval
 from focalibrate.losses.brier import brier_loss
-from focalibrate.nn._rows import REDUCTIONS, Reduction, as_rows, reduce_rows
+from focalibrate.nn._rows import REDUCTIONS, Reduction, as_rows, empty_loss, is_empty, reduce_rows
 
 
 @final
@@ -37,6 +37,8 @@ class BrierLoss(nn.Module):
 
     def forward(self, logits: Tensor, labels: Tensor) -> Tensor:
         """Return the loss of `labels` under `logits`."""
+        if is_empty(logits, labels):
+            return empty_loss(logits, reduction=self.reduction)
         rows = as_rows(logits, labels, ignore_index=self.ignore_index)
         loss = brier_loss(rows.quiet_logits, rows.target, label_smoothing=self.label_smoothing)
         return reduce_rows(loss, rows, reduction=self.reduction)

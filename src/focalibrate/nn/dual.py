@@ -6,7 +6,7 @@ from torch import Tensor, nn
 
 from focalibrate._check import check_choice, check_gamma
 from focalibrate.losses.dual import dual_focal_loss
-from focalibrate.nn._rows import REDUCTIONS, Reduction, as_rows, reduce_rows
+from focalibrate.nn._rows import REDUCTIONS, Reduction, as_rows, empty_loss, is_empty, reduce_rows
 
 
 @final
@@ -34,6 +34,8 @@ class DualFocalLoss(nn.Module):
 
     def forward(self, logits: Tensor, labels: Tensor) -> Tensor:
         """Return the loss of `labels` under `logits`."""
+        if is_empty(logits, labels):
+            return empty_loss(logits, reduction=self.reduction)
         rows = as_rows(logits, labels, ignore_index=self.ignore_index)
         loss = dual_focal_loss(rows.quiet_logits, rows.target, gamma=self.gamma)
         return reduce_rows(loss, rows, reduction=self.reduction)

@@ -19,7 +19,9 @@ from focalibrate.nn._rows import (
     Reduction,
     Rows,
     as_rows,
+    empty_loss,
     explained,
+    is_empty,
     reduce_rows,
     top_label,
     working_dtype,
@@ -136,6 +138,8 @@ class FocalLoss(nn.Module):
 
     def forward(self, logits: Tensor, labels: Tensor) -> Tensor:
         """Return the loss of `labels` under `logits`."""
+        if is_empty(logits, labels):
+            return empty_loss(logits, reduction=self.reduction)
         gamma = self._exponent()
         rows = as_rows(logits, labels, ignore_index=self.ignore_index)
         if self.weight is not None:

@@ -7,7 +7,7 @@ from torch.nn.functional import cross_entropy
 
 from focalibrate._check import check_positive
 from focalibrate.losses.mmce import mmce, weighted_mmce
-from focalibrate.nn._rows import as_rows
+from focalibrate.nn._rows import as_rows, empty_loss, is_empty
 
 
 @final
@@ -47,6 +47,8 @@ class MMCELoss(nn.Module):
 
     def forward(self, logits: Tensor, labels: Tensor) -> Tensor:
         """Return the loss of the batch."""
+        if is_empty(logits, labels):
+            return empty_loss(logits, reduction="mean")
         rows = as_rows(logits, labels)
         penalty = weighted_mmce if self.weighted else mmce
         calibration = penalty(rows.logits, rows.target, kernel_width=self.kernel_width)

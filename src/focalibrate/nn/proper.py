@@ -5,7 +5,7 @@ from typing import final
 from torch import Tensor, nn
 
 from focalibrate._check import check_choice, check_gamma
-from focalibrate.nn._rows import REDUCTIONS, Reduction, as_rows, reduce_rows
+from focalibrate.nn._rows import REDUCTIONS, Reduction, as_rows, empty_loss, is_empty, reduce_rows
 from focalibrate.theory.proper import proper_focal_loss
 
 
@@ -36,6 +36,8 @@ class ProperFocalLoss(nn.Module):
 
     def forward(self, logits: Tensor, labels: Tensor) -> Tensor:
         """Return the loss of `labels` under `logits`."""
+        if is_empty(logits, labels):
+            return empty_loss(logits, reduction=self.reduction)
         rows = as_rows(logits, labels, ignore_index=self.ignore_index)
         loss = proper_focal_loss(rows.quiet_logits, rows.target, self.gamma)
         return reduce_rows(loss, rows, reduction=self.reduction)

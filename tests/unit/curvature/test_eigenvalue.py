@@ -28,22 +28,43 @@ def test_against_the_dense_spectrum(n, seed, scale):
         assert_allclose(got.value, want, **tolerance)
 
 
-def test_more_products_than_the_basis_holds(make_matrix):
+def test_more_products_than_the_basis_holds():
     """Eigenvalues crowd at the top: Lanczos must restart, and still gets there."""
-    A = make_matrix(1.0 - (np.arange(1200) / 1200) ** 1.2)
-    got = lambda_max(lambda v: A @ v, 1200, tolerance=1e-8, max_products=1000)
+    d = 1.0 - (np.arange(600) / 600) ** 1.2
+    got = lambda_max(lambda v: d * v, 600, tolerance=1e-8, max_products=1000)
     assert got.converged
     assert got.n_products > 96
     assert_allclose(got.value, 1.0, atol=1e-8)
 
 
-def test_an_honest_no(make_matrix):
-    A = make_matrix(np.linspace(0, 1, 800))
-    got = lambda_max(lambda v: A @ v, 800, max_products=10)
+def test_an_honest_no():
+    d = np.linspace(0, 1, 800)
+    got = lambda_max(lambda v: d * v, 800, max_products=10)
     assert not got.converged
     assert got.n_products == 10
     assert got.value < 1.0
-    assert np.abs(np.linalg.eigvalsh(A) - got.value).min() <= got.residual
+    assert np.abs(d - got.value).min() <= got.residual
+
+
+@pytest.mark.parametrize("rest", [np.linspace(-1, 0, 100), np.linspace(-0.05, 0.04, 100)])
+def test_a_small_value_beside_a_large_negative_one(make_matrix, rest):
+    """Converged means that the value itself is known, not that it is small beside the other."""
+    A = make_matrix([-1e6, *rest, 0.05])
+    got = lambda_max(lambda v: A @ v, 102)
+    assert got.converged
+    assert_allclose(got.value, 0.05, rtol=1e-5)
+    few = lambda_max(lambda v: A @ v, 102, max_products=10)
+    assert not few.converged
+    assert few.residual > 1e-4
+
+
+def test_rounding_that_hides_the_value_is_said(make_matrix):
+    A = make_matrix([-1e6, *np.linspace(-1, 0, 100), 0.05]).astype(np.float32)
+    A = (A + A.T) / 2
+    got = lambda_max(lambda v: A @ v.astype(np.float32), 102)
+    assert not got.converged
+    assert got.residual > 0.005
+    assert got.n_products < 100
 
 
 @pytest.mark.parametrize("diagonal", [np.zeros(50), np.ones(50), -3 * np.ones(50)])

@@ -30,9 +30,30 @@ def test_estimates_are_unbiased_and_their_error_is_right(estimator, make_matrix)
     spread = values.std(ddof=1)
     assert abs(values.mean() - np.trace(A)) < 4 * spread / np.sqrt(len(runs))
     claimed = np.sqrt(np.mean([r.standard_error**2 for r in runs]))
-    limit = 1.5 if estimator is xtrace else 1.25
-    assert 1 / limit < claimed / spread < limit
+    assert 1 / 1.25 < claimed / spread < 1.25
     assert all(r.n_products == 24 for r in runs)
+
+
+@pytest.mark.parametrize("n", [16, 60])
+@pytest.mark.parametrize(
+    "eigenvalues",
+    [
+        np.linspace(1, 3, 200),
+        1 / np.arange(1.0, 201.0),
+        0.93 ** np.arange(200),
+        np.r_[np.full(20, 10.0), np.full(180, 0.1)],
+        np.linspace(-1, 3, 200),
+    ],
+    ids=["flat", "slow decay", "fast decay", "step", "indefinite"],
+)
+def test_the_standard_error_of_xtrace_is_within_a_quarter(eigenvalues, n):
+    def block(V):
+        return eigenvalues[:, None] * V
+
+    runs = [xtrace(block, 200, n_products=n, seed=s, block_matvec=block) for s in range(300)]
+    spread = np.std([r.value for r in runs], ddof=1)
+    claimed = np.sqrt(np.mean([r.standard_error**2 for r in runs]))
+    assert 0.75 < claimed / spread < 1.3
 
 
 def test_sketches_need_fewer_products_where_few_eigenvalues_stand_out(make_matrix):

@@ -238,7 +238,7 @@ def test_bad_arguments_are_refused(arguments, text):
         (torch.zeros(2, 3), [0.0, 1.0], "must be integer class indices, got dtype torch.float32"),
         (torch.zeros(2, 3), [[1.0, 1, 1]] * 2, "must be probabilities .* off by 2"),
         (torch.zeros(2, 3, 5), [0, 1], r"must have shape \(2, 5\), got \(2,\)"),
-        (torch.zeros(0, 3), [], r"must not be empty, got shape \(0, 3\)"),
+        (torch.zeros(0, 3), [1], r"must not be empty, got shape \(0, 3\)"),
         (torch.zeros(2, 1), [0, 0], "at least 2 classes .* use `SigmoidFocalLoss`"),
         (torch.zeros(2, 3).long(), [0, 1], "must be a floating tensor .* got torch.int64"),
         (torch.tensor(0.0), 0, r"must be a floating tensor of shape \[K\] or \[N, K, ...\]"),

@@ -1,9 +1,17 @@
 import pytest
 import torch
+from torch.nn.functional import cross_entropy
 from torch.testing import assert_close
 
 from focalibrate import losses
-from focalibrate.nn import BrierLoss, DualFocalLoss, MMCELoss, ProperFocalLoss, SigmoidFocalLoss
+from focalibrate.nn import (
+    BrierLoss,
+    DualFocalLoss,
+    FocalLoss,
+    MMCELoss,
+    ProperFocalLoss,
+    SigmoidFocalLoss,
+)
 
 
 @pytest.fixture
@@ -127,3 +135,34 @@ def test_reprs_show_the_arguments():
     for module in (DualFocalLoss, ProperFocalLoss):
         shown = f"{module.__name__}(gamma=3.0, ignore_index=-100, reduction=sum)"
         assert repr(module(3.0, reduction="sum")) == shown
+
+
+@pytest.mark.parametrize("shape", [(0, 3), (0, 3, 4, 4), (2, 3, 0)])
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+@pytest.mark.parametrize(
+    "module", [FocalLoss, BrierLoss, DualFocalLoss, ProperFocalLoss, SigmoidFocalLoss]
+)
+def test_the_loss_of_no_examples_is_torchs(module, reduction, shape):
+    logits = torch.zeros(shape, requires_grad=True)
+    labels = torch.zeros((shape[0], *shape[2:]), dtype=torch.int64)
+    given = torch.zeros(shape) if module is SigmoidFocalLoss else labels
+    found = module(reduction=reduction)(logits, given)
+    want = cross_entropy(logits, labels, reduction=reduction)
+    if reduction == "none" and module is SigmoidFocalLoss:
+        want = logits
+    assert_close(found, want, equal_nan=True)
+    found.sum().backward()
+    assert logits.grad.shape == shape
+
+
+def test_the_penalised_loss_of_no_examples_is_nan():
+    assert MMCELoss()(torch.zeros(0, 3), torch.zeros(0, dtype=torch.int64)).isnan()
+
+
+@pytest.mark.parametrize(
+    "function",
+    [losses.focal_loss, losses.cross_entropy, losses.brier_loss, losses.dual_focal_loss],
+)
+def test_functions_give_no_losses_for_no_examples(function):
+    found = function(torch.zeros(0, 3), torch.zeros(0, dtype=torch.int64))
+    assert found.shape == (0,)
