@@ -63,6 +63,8 @@ class Totals:
     cells: ReliabilityTable
     """fine, for bins of equal mass"""
     classwise: ClasswiseTable | None
+    predicted: Floats | None = None
+    """count, confidence and correct by predicted class and bin, ``[3, K, B]``"""
 
     @classmethod
     def of(
@@ -73,6 +75,7 @@ class Totals:
         n_bins: int,
         n_cells: int,
         classwise: bool,
+        by_class: bool = False,
     ) -> Self:
         """Return the sums of rows of log-probabilities ``[N, K]``."""
         at = np.arange(len(labels))
@@ -82,6 +85,7 @@ class Totals:
         table = ClasswiseTable.of(probs, labels, n_bins=n_bins) if classwise else None
         probs[at, labels] -= 1.0
         sure = confidence >= CONFIDENT
+        bins = ReliabilityTable.of_confidence(confidence, correct, n_bins=n_bins)
         return cls(
             np.array(
                 [
@@ -92,9 +96,12 @@ class Totals:
                 ],
                 dtype=np.float64,
             ),
-            ReliabilityTable.of_confidence(confidence, correct, n_bins=n_bins),
+            bins,
             ReliabilityTable.of_confidence(confidence, correct, edges=log_odds_edges(n_cells)),
             table,
+            _by_predicted(confidence, correct, predicted, log_probs.shape[1], n_bins)
+            if by_class
+            else None,
         )
 
     def __add__(self, other: Self) -> Self:
@@ -104,6 +111,9 @@ class Totals:
             self.bins + other.bins,
             self.cells + other.cells,
             self.classwise + other.classwise if both else None,  # type: ignore[operator]
+            None
+            if self.predicted is None or other.predicted is None
+            else self.predicted + other.predicted,
         )
 
     def metrics(self) -> MonitorMetrics:
@@ -121,3 +131,28 @@ class Totals:
             s99=ConfidentFraction(sure / n, right / sure if sure else float("nan")),
             classwise_ece=None if self.classwise is None else self.classwise.ece(),
         )
+
+
+def table_of(sums: Floats, edges: Floats) -> ReliabilityTable:
+    """Return the table of ``[3, B]`` sums: count, confidence, correct."""
+    return ReliabilityTable(sums[0], sums[1], sums[2], edges)
+
+
+def sums_of(table: ReliabilityTable) -> Floats:
+    """Return what `table_of` takes."""
+    return np.stack([table.count, table.confidence_sum, table.correct_sum])
+
+
+def _by_predicted(
+    confidence: Floats,
+    correct: NDArray[np.bool_],
+    predicted: NDArray[np.int64],
+    n_classes: int,
+    n_bins: int,
+) -> Floats:
+    sums = np.zeros((3, n_classes, n_bins))
+    for k in np.unique(predicted):
+        rows = predicted == k
+        table = ReliabilityTable.of_confidence(confidence[rows], correct[rows], n_bins=n_bins)
+        sums[:, k] = sums_of(table)
+    return sums

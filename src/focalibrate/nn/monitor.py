@@ -1,6 +1,8 @@
 """Calibration of a model over a loader, collected batch by batch in bounded memory."""
 
+import math
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any, Self, final
 
 import numpy as np
@@ -10,14 +12,16 @@ from torch import Tensor, nn
 from focalibrate._check import check_count, check_n_bins
 from focalibrate.calibrate import Calibrator, fit
 from focalibrate.metrics import ClasswiseTable, ReliabilityTable, log_odds_edges
+from focalibrate.nn._image import LARGE, PIXELS_KEPT, image_totals, one_image, some_pixels
+from focalibrate.nn._inputs import outputs_of
 from focalibrate.nn._ranks import Arrays, gather_arrays, is_distributed
 from focalibrate.nn._rows import counted_rows
 from focalibrate.nn._sample import RowKeeper, RowSample
-from focalibrate.nn._totals import MonitorMetrics, Totals
+from focalibrate.nn._totals import Floats, MonitorMetrics, Totals, sums_of, table_of
 
 __all__ = ["CalibrationMonitor", "MonitorMetrics"]
 
-_SETTINGS = ("n_bins", "n_cells", "max_rows", "seed", "classwise")
+_SETTINGS = ("n_bins", "n_cells", "max_rows", "seed", "classwise", "by_class", "per_image")
 
 
 @final
@@ -25,21 +29,27 @@ class CalibrationMonitor:
     r"""Metrics, a reliability table and a calibrator for logits that come in batches.
 
     Sums over bins are kept, and a sample of at most `max_rows` rows for fits: memory is
-    ``O(n_cells + max_rows * K)`` however many examples pass. ``+`` merges monitors and
-    `synchronize` merges those of all ranks; either gives what one monitor would have seen, in
-    any order.
+    ``O(n_cells + max_rows * K)`` however many examples are seen. ``+`` merges monitors and
+    `synchronize` merges those of all ranks; the result is that of one monitor that saw all
+    examples, in any order.
 
     Args:
         n_bins: bins of the binned metrics.
         n_cells: cells from which bins of equal mass are cut; see `ReliabilityTable.equal_mass`.
         max_rows: rows kept for `fit`, all of them until there are more; 0 for none.
-        seed: of the choice which rows are kept.
+        seed: random seed of the choice which rows are kept.
         classwise: keep the ``K * n_bins`` sums of the classwise error too.
+        by_class: keep a table of each predicted class too: `predicted_tables`.
+        per_image: keep a table of each image (each example of the batch) too: `image_tables`,
+            ``3 * n_bins`` numbers per image.
         ignore_index: label of examples that do not count.
 
     Numerics:
         Float64. All metrics are exact to rounding, `adaptive_ece` to the error stated in
         `ReliabilityTable.equal_mass`. Rows are kept as float32, or float64 if they are that.
+        Images of 4,096 pixels or more are taken one at a time, pixels in the dtype of the logits
+        and sums in float64; of each, up to 256 random pixels are candidates for the rows kept.
+        For 512 x 512 pixels and 19 classes this takes as long as `argmax` (`make bench`).
 
     Example:
         >>> monitor = CalibrationMonitor()
@@ -59,6 +69,8 @@ class CalibrationMonitor:
         max_rows: int = 10_000,
         seed: int = 0,
         classwise: bool = False,
+        by_class: bool = False,
+        per_image: bool = False,
         ignore_index: int = -100,
     ) -> None:
         check_n_bins(n_bins)
@@ -66,7 +78,7 @@ class CalibrationMonitor:
         check_count(max_rows, name="max_rows", minimum=0)
         check_count(seed, name="seed", minimum=0)
         self.n_bins, self.n_cells, self.max_rows, self.seed = n_bins, n_cells, max_rows, seed
-        self.classwise = classwise
+        self.classwise, self.by_class, self.per_image = classwise, by_class, per_image
         self.ignore_index = ignore_index
         self.reset()
 
@@ -74,45 +86,97 @@ class CalibrationMonitor:
         """Forget all examples."""
         self._totals: Totals | None = None
         self._rows: RowKeeper | None = None
+        self._images: list[Floats] = []
 
     def update(self, logits: Tensor, labels: Tensor) -> None:
         """Take in a batch.
 
         Args:
-            logits: ``[N, K]`` or ``[N, K, d1, ...]``, any dtype and device.
+            logits: ``[N, K]``, ``[N, K, d1, ...]`` (segmentation: ``[N, K, H, W]``), any dtype
+                and device.
             labels: class indices ``[N]`` or ``[N, d1, ...]``.
         """
-        z, y = counted_rows(logits, labels, ignore_index=self.ignore_index)
-        self._check_classes(z.shape[1])
-        if len(z) == 0:  # every label was to be ignored
+        pixels = math.prod(logits.shape[2:]) if isinstance(logits, Tensor) else 0
+        if self.per_image or pixels >= LARGE:
+            for i in range(len(logits)):
+                self._update(logits[i : i + 1], labels[i : i + 1], is_large=pixels >= LARGE)
+        else:
+            self._update(logits, labels)
+
+    def _update(self, logits: Tensor, labels: Tensor, *, is_large: bool = False) -> None:
+        if is_large and not self.classwise:
+            totals, z, y = self._of_large_image(logits, labels)
+        else:
+            z, y = counted_rows(logits, labels, ignore_index=self.ignore_index)
+            self._check_classes(z.shape[1])
+            totals = None
+            if len(z):  # else every label was to be ignored
+                totals = Totals.of(
+                    z.cpu().double().log_softmax(-1).numpy(),
+                    y.cpu().numpy(),
+                    n_bins=self.n_bins,
+                    n_cells=self.n_cells,
+                    classwise=self.classwise,
+                    by_class=self.by_class,
+                )
+        if self.per_image:
+            empty = np.zeros((3, self.n_bins))
+            self._images.append(empty if totals is None else sums_of(totals.bins))
+        if totals is None:
             return
-        z, targets = z.cpu(), y.cpu().numpy()
-        totals = Totals.of(
-            z.double().log_softmax(-1).numpy(),
-            targets,
-            n_bins=self.n_bins,
-            n_cells=self.n_cells,
-            classwise=self.classwise,
-        )
         self._totals = totals if self._totals is None else self._totals + totals
         if self._rows is None:
             self._rows = RowKeeper(RowSample.empty(self.max_rows, self.seed, z.shape[1]))
-        self._rows.add(z.numpy(), targets)
+        self._rows.add(z.cpu().numpy(), y.cpu().numpy())
+
+    def _of_large_image(
+        self, logits: Tensor, labels: Tensor
+    ) -> tuple[Totals | None, Tensor, Tensor]:
+        """Return the sums of one image, and logits and labels of some of its pixels."""
+        ignored = self.ignore_index
+        z, y = one_image(logits, labels, ignore_index=ignored)
+        self._check_classes(len(z))
+        totals = image_totals(z, y, ignore_index=ignored, n_bins=self.n_bins, n_cells=self.n_cells)
+        if totals is not None and not self.by_class:
+            totals = replace(totals, predicted=None)
+        n = min(PIXELS_KEPT, self.max_rows)
+        return totals, *some_pixels(z, y, ignore_index=ignored, n=n, seed=self.seed)
 
     @torch.no_grad()
-    def collect(self, model: nn.Module, loader: Iterable[Any]) -> Self:
-        """Take in the logits of `model` for every ``(inputs, labels)`` of `loader`.
+    def collect(
+        self,
+        model: nn.Module,
+        loader: Iterable[Any],
+        *,
+        labels: str | None = None,
+        logits: str = "logits",
+    ) -> Self:
+        """Take in the logits of `model` for every batch of `loader`.
 
         The model is in evaluation mode meanwhile; inputs are moved to its device.
+
+        Args:
+            model: any module. A tuple or mapping of inputs is spread over its arguments. Its
+                output is the logits, a mapping that holds them, or a tuple that begins with them.
+            loader: yields ``(inputs, labels)``, or mappings as the loaders of Hugging Face do
+                (`dict`, `BatchEncoding`): the labels are taken out and the rest goes to the
+                model by name. Labels of -100 (padding of token classification) do not count.
+            labels: key of the labels in a mapping; without it ``"labels"``, ``"label"`` or
+                ``"label_ids"``.
+            logits: key of the logits in the model's output.
+
+        Example:
+            >>> class Model(nn.Module):  # as a model of transformers does
+            ...     def forward(self, input_ids):
+            ...         return {"logits": torch.eye(2)[input_ids]}
+            >>> batch = {"input_ids": torch.tensor([0, 1, 1]), "labels": torch.tensor([0, 1, 0])}
+            >>> monitor = CalibrationMonitor().collect(Model(), [batch])
+            >>> monitor.n, round(monitor.metrics().error, 4)
+            (3, 0.3333)
         """
-        device = next((p.device for p in model.parameters()), torch.device("cpu"))
-        before, was_training = self.n, model.training
-        model.eval()
-        try:
-            for inputs, labels in loader:
-                self.update(model(inputs.to(device)), labels.to(device))
-        finally:
-            model.train(was_training)
+        before = self.n
+        for found, targets in outputs_of(model, loader, labels=labels, logits=logits):
+            self.update(found, targets)
         if self.n == before:
             raise ValueError(
                 "`loader` must yield at least one batch with labels that count, got none. "
@@ -134,6 +198,21 @@ class CalibrationMonitor:
     def cells(self) -> ReliabilityTable:
         """The table of fine cells: for `equal_mass`, or for `FocalLoss.update_from`."""
         return self._seen().cells
+
+    @property
+    def predicted_tables(self) -> list[ReliabilityTable]:
+        """The table of each predicted class, of `n_bins` bins; needs ``by_class=True``."""
+        sums = self._seen().predicted
+        if sums is None:
+            raise ValueError("tables by class are kept only with `by_class=True`.")
+        return [self._table(sums[:, k]) for k in range(sums.shape[1])]
+
+    @property
+    def image_tables(self) -> list[ReliabilityTable]:
+        """The table of each image in the order they came; needs ``per_image=True``."""
+        if not self.per_image:
+            raise ValueError("tables by image are kept only with `per_image=True`.")
+        return [self._table(sums) for sums in self._images]
 
     @property
     def classwise_table(self) -> ClasswiseTable | None:
@@ -176,13 +255,17 @@ class CalibrationMonitor:
     def state_dict(self) -> Arrays:
         """Return all that was seen as named arrays, for `np.savez` or a checkpoint."""
         state: Arrays = {"settings": np.array([int(getattr(self, name)) for name in _SETTINGS])}
+        if self._images:
+            state["images"] = np.stack(self._images)
         if self._totals is None or self._rows is None:
             return state
         tables = {"bins": self._totals.bins, "cells": self._totals.cells}
         for name, table in tables.items():
-            state[name] = np.stack([table.count, table.confidence_sum, table.correct_sum])
+            state[name] = sums_of(table)
         if (classes := self._totals.classwise) is not None:
             state["classes"] = np.stack([classes.count, classes.prob_sum, classes.label_sum])
+        if self._totals.predicted is not None:
+            state["predicted"] = self._totals.predicted
         state["sums"] = self._totals.sums
         for name in ("logits", "labels", "priority"):
             state[name] = getattr(self._rows.sample, name)
@@ -202,15 +285,17 @@ class CalibrationMonitor:
             raise ValueError(
                 f"monitors must have the same settings to be merged, got {mine} and {theirs}."
             )
+        self._images += list(state.get("images", ()))
         if "sums" not in state:
             return
         self._check_classes(state["logits"].shape[1])
         bins, cells = state["bins"], state["cells"]
         totals = Totals(
             state["sums"],
-            ReliabilityTable(bins[0], bins[1], bins[2], np.arange(self.n_bins + 1) / self.n_bins),
-            ReliabilityTable(cells[0], cells[1], cells[2], log_odds_edges(self.n_cells)),
+            self._table(bins),
+            table_of(cells, log_odds_edges(self.n_cells)),
             ClasswiseTable(*state["classes"]) if "classes" in state else None,
+            state.get("predicted"),
         )
         parts = (state[name] for name in ("logits", "labels", "priority"))
         sample = RowSample(self.max_rows, self.seed, *parts)
@@ -223,6 +308,9 @@ class CalibrationMonitor:
     def _like(self) -> "CalibrationMonitor":
         settings: dict[str, Any] = {name: getattr(self, name) for name in _SETTINGS}
         return CalibrationMonitor(**settings, ignore_index=self.ignore_index)
+
+    def _table(self, sums: Floats) -> ReliabilityTable:
+        return table_of(sums, np.arange(self.n_bins + 1) / self.n_bins)
 
     def _check_classes(self, n_classes: int) -> None:
         if self._rows is not None and self._rows.n_classes != n_classes:

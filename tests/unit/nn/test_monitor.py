@@ -181,6 +181,96 @@ def test_a_loader_is_collected_in_evaluation_mode():
     assert_same(monitor, seen(logits, y))
 
 
+class TokenModel(torch.nn.Module):
+    """Returns what models of transformers do: a mapping, with classes last."""
+
+    def __init__(self):
+        super().__init__()
+        self.table = torch.nn.Embedding(7, 4)
+
+    def forward(self, input_ids, attention_mask=None):
+        assert attention_mask is None or attention_mask.shape == input_ids.shape
+        return {"logits": self.table(input_ids)}
+
+
+@pytest.mark.parametrize("shape", [(6,), (6, 4), (6, 5)])  # 4: as many tokens as classes
+@pytest.mark.parametrize("kind", ["dict", "BatchEncoding"])
+@pytest.mark.parametrize("key", ["labels", "label"])
+def test_batches_of_hugging_face_are_collected(shape, kind, key):
+    torch.manual_seed(0)
+    model, ids = TokenModel(), torch.randint(7, shape)
+    labels = torch.randint(4, shape)
+    labels[1] = -100
+    batch = {"input_ids": ids, "attention_mask": torch.ones_like(ids), key: labels}
+    if kind == "BatchEncoding":
+        batch = pytest.importorskip("transformers").BatchEncoding(batch)
+    got = CalibrationMonitor().collect(model, [batch, batch])
+    flat = model.table(ids).reshape(-1, 4), labels.reshape(-1)
+    assert_same(got, seen(torch.cat([flat[0]] * 2), torch.cat([flat[1]] * 2)))
+    assert key in batch
+
+
+def test_other_batches_and_outputs_are_collected():
+    class Two(torch.nn.Module):
+        def forward(self, a, b):
+            return a + b, "the rest"
+
+    logits, labels = example(40)
+    got = CalibrationMonitor().collect(Two(), [((logits, 0 * logits), labels)])
+    assert_same(got, seen(logits, labels))
+    named = {"a": logits, "b": 0 * logits, "y": labels}
+    assert_same(CalibrationMonitor().collect(Two(), [named], labels="y"), seen(logits, labels))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+def test_large_images_are_taken_one_at_a_time_with_the_same_numbers(dtype):
+    rng = torch.Generator().manual_seed(0)
+    logits = 3 * torch.randn(2, 5, 64, 80, generator=rng, dtype=torch.float64)
+    logits[0, :, :4] = logits[0, :, :4].round()  # ties: the first class counts as predicted
+    labels = (logits / 2 + torch.randn(logits.shape, generator=rng)).argmax(1)
+    logits = logits.to(dtype)
+    labels[:, ::7] = 255
+    options = {"ignore_index": 255, "by_class": True}
+    got = CalibrationMonitor(per_image=True, **options)
+    got.update(logits, labels)
+    flat, y = logits.movedim(1, -1).reshape(-1, 5), labels.reshape(-1)
+    want = seen(flat, y, **options)
+    tolerance = {"rtol": 1e-5 if dtype != torch.float64 else 1e-11}
+    for name, value in want.metrics().as_dict().items():
+        assert_allclose(got.metrics().as_dict()[name], value, err_msg=name, **tolerance)
+    for one, other in zip(got.predicted_tables, want.predicted_tables, strict=True):
+        assert_array_equal(one.count, other.count)
+        assert_allclose(one.confidence_sum, other.confidence_sum, **tolerance)
+        assert_array_equal(one.correct_sum, other.correct_sum)
+    alone = seen(logits[1:], labels[1:], ignore_index=255).table
+    assert len(got.image_tables) == 2
+    assert_allclose(got.image_tables[1].count, alone.count)
+    assert_allclose(got.image_tables[1].ece(), alone.ece(), **tolerance)
+    rows, kept = got.rows()
+    assert 300 < len(rows) <= 512
+    assert (kept != 255).all()
+    merged = got + CalibrationMonitor(per_image=True, **options)
+    assert len(merged.image_tables) == 2
+    assert_allclose(merged.predicted_tables[0].count, got.predicted_tables[0].count)
+
+
+def test_bad_images_are_named():
+    logits, labels = torch.zeros(1, 3, 64, 64), torch.zeros(1, 64, 64, dtype=torch.int64)
+    bad = logits.clone()
+    bad[0, 0, 1, 2] = torch.nan
+    for z, y, message in (
+        (bad, labels, r"nan or \+inf, but row 66"),
+        (logits, labels + 3, r"must lie in \[0, 2\] for 3 classes"),
+        (logits, labels[:, :2], r"must have shape \(1, 64, 64\), got \(1, 2, 64\)"),
+        (logits, torch.full_like(logits, 1 / 3), r"soft targets"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            CalibrationMonitor().update(z, y)
+    nothing = CalibrationMonitor(per_image=True)
+    nothing.update(logits, labels - 100)
+    assert (nothing.n, len(nothing.image_tables)) == (0, 1)
+
+
 def test_ignored_labels_images_and_half_precision_are_taken():
     logits, labels = example(48)
     labels[::3] = -100
@@ -286,6 +376,20 @@ ZERO = torch.zeros(4, dtype=torch.int64)
         (lambda: CalibrationMonitor().metrics(), r"seen no examples\. Call `update\(logits"),
         (lambda: CalibrationMonitor().fit(), r"seen no examples"),
         (lambda: CalibrationMonitor().cells, r"seen no examples"),
+        (lambda: CalibrationMonitor().image_tables, r"only with `per_image=True`"),
+        (lambda: seen(torch.zeros(4, 3), ZERO).predicted_tables, r"only with `by_class=True`"),
+        (
+            lambda: CalibrationMonitor().collect(torch.nn.Identity(), [{"x": ZERO}]),
+            r"must have its labels under 'labels' or .* found the keys 'x'\. Name the key",
+        ),
+        (
+            lambda: CalibrationMonitor().collect(TokenModel(), [(ZERO, ZERO)], logits="z"),
+            r"output must have 'z', found 'logits'",
+        ),
+        (
+            lambda: CalibrationMonitor().collect(torch.nn.Identity(), [torch.zeros(3, 3)]),
+            r"`loader` must yield \(inputs, labels\)",
+        ),
         (
             lambda: CalibrationMonitor().collect(torch.nn.Identity(), []),
             r"`loader` must yield at least one batch .* Check the data set, `drop_last`",

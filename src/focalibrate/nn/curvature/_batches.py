@@ -6,6 +6,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from focalibrate.nn._inputs import to_device
+
 Loss = Callable[[Any, Tensor], Tensor]
 Batches = Iterable[tuple[Any, Tensor]]
 
@@ -22,17 +24,7 @@ def check_batches(batches: Batches) -> None:
 def on_device(batches: Batches, device: torch.device) -> Iterator[tuple[Any, Tensor]]:
     """Yield the batches with every tensor on `device`."""
     for inputs, labels in batches:
-        yield _moved(inputs, device), labels.to(device)
-
-
-def _moved(inputs: Any, device: torch.device) -> Any:
-    if isinstance(inputs, Tensor):
-        return inputs.to(device)
-    if isinstance(inputs, dict):
-        return {key: _moved(value, device) for key, value in inputs.items()}
-    if isinstance(inputs, (tuple, list)):
-        return type(inputs)(_moved(value, device) for value in inputs)
-    return inputs
+        yield to_device(inputs, device), labels.to(device)
 
 
 def batch_total(loss: Loss, logits: Any, labels: Tensor) -> Tensor:

@@ -1,14 +1,15 @@
 """Which parameters of a model a curvature is taken over, and the model as a function of them."""
 
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call
+
+from focalibrate.nn._inputs import spread
 
 Parameters = dict[str, Tensor]
 
@@ -55,27 +56,10 @@ def _is_within(parameter: str, name: str) -> bool:
 
 def call_model(model: nn.Module, parameters: Mapping[str, Tensor], inputs: Any) -> Any:
     """Return ``model(inputs)`` with `parameters` for its own; a tuple or dict is spread."""
-    spread: tuple[Any, ...] = ()
-    named: dict[str, Any] = {}
-    if isinstance(inputs, Mapping):
-        named = dict(inputs)
-    else:
-        spread = tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,)
+    positional, named = spread(inputs)
     if not parameters:
-        return model(*spread, **named)
-    return functional_call(model, dict(parameters), spread, named)
-
-
-@contextmanager
-def evaluating(model: nn.Module) -> Iterator[None]:
-    """Put `model` in eval mode, and each of its modules back as it was."""
-    modes = {module: module.training for module in model.modules()}
-    model.eval()
-    try:
-        yield
-    finally:
-        for module, training in modes.items():
-            module.training = training
+        return model(*positional, **named)
+    return functional_call(model, dict(parameters), positional, named)
 
 
 def load_forward_mode() -> None:

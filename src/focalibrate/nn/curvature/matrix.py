@@ -13,6 +13,7 @@ from torch.func import grad
 
 from focalibrate._check import check_count
 from focalibrate.curvature import TraceEstimate, hutchinson_trace
+from focalibrate.nn._inputs import evaluating
 from focalibrate.nn.curvature._batches import (
     Batches,
     Loss,
@@ -25,7 +26,6 @@ from focalibrate.nn.curvature._by_example import NotByExampleError
 from focalibrate.nn.curvature._parameters import (
     Parameters,
     call_model,
-    evaluating,
     load_forward_mode,
     select_parameters,
 )

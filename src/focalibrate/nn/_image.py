@@ -1,0 +1,165 @@
+"""Sums over the pixels of one image, at about the cost of finding their classes."""
+
+import math
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from focalibrate._check import (
+    check_class_axis,
+    check_label_form,
+    check_labels,
+    check_logits,
+)
+from focalibrate.metrics import log_odds_edges
+from focalibrate.nn._rows import counted_rows, working_dtype
+from focalibrate.nn._totals import CONFIDENT, Floats, Totals, table_of
+
+LEAST_LOG_ODDS, GREATEST_LOG_ODDS = -16.0, 16.0
+"""Range of `log_odds_edges`."""
+
+
+LARGE = 4096
+"""Pixels from which an image is taken in one pass, without a row for each pixel."""
+PIXELS_KEPT = 256
+"""Pixels of such an image that are candidates for the rows kept: at random, the same in each."""
+
+
+def one_image(
+    logits: Tensor, labels: Tensor, *, ignore_index: int | None
+) -> tuple[Tensor, Tensor]:
+    """Return logits ``[K, P]`` and class indices ``[P]`` of a batch of one image, checked."""
+    check_class_axis(logits)
+    n_classes = logits.shape[1]
+    if not isinstance(labels, Tensor) or labels.shape == logits.shape:
+        counted_rows(logits, labels, ignore_index=ignore_index)  # raises, and says why
+    check_label_form(labels, shape=(1, *logits.shape[2:]), n_classes=n_classes)
+    z = logits.detach().to(working_dtype(logits)).reshape(n_classes, -1)
+    return z, labels.reshape(-1).long()
+
+
+def some_pixels(
+    logits: Tensor, labels: Tensor, *, ignore_index: int | None, n: int, seed: int
+) -> tuple[Tensor, Tensor]:
+    """Return logits ``[M, K]`` and labels of up to `n` random pixels of ``[K, P]`` that count."""
+    rng = np.random.default_rng([seed, len(labels)])
+    chosen = torch.from_numpy(rng.integers(len(labels), size=n)).to(labels.device)
+    if ignore_index is not None:
+        chosen = chosen[labels[chosen] != ignore_index]
+    return logits[:, chosen].T.contiguous(), labels[chosen]
+
+
+def image_totals(
+    logits: Tensor, labels: Tensor, *, ignore_index: int | None, n_bins: int, n_cells: int
+) -> Totals | None:
+    """Return the sums over the pixels that count, None if there are none.
+
+    Args:
+        logits: ``[K, P]``, of float32 or float64, on any device.
+        labels: class indices ``[P]``.
+        ignore_index: label of pixels that do not count.
+        n_bins: equally wide bins.
+        n_cells: fine cells.
+
+    Numerics:
+        Numbers of a pixel in the dtype of the logits, sums in float64. The class of a pixel is
+        found by comparing with the largest logit, which is faster than `argmax` over an axis
+        that is not the last; of equal ones it is the first, as with `argmax`.
+    """
+    n_classes = len(logits)
+    counts = None if ignore_index is None else labels != ignore_index
+    if counts is not None and bool(counts.all()):
+        counts = None
+    if counts is not None:
+        labels = labels.masked_fill(~counts, 0)
+    top = logits.amax(dim=0)
+    powers = (logits - top).exp_()
+    total = powers.sum(dim=0)
+    squares = powers.square_().sum(dim=0)
+    in_range = (labels >= 0) & (labels < n_classes)
+    true = logits.gather(0, (labels * in_range)[None])[0]
+    small = torch.int16 if n_classes <= 2**15 else torch.int64
+    predicted = torch.zeros_like(labels, dtype=small)
+    for k in range(n_classes - 1, 0, -1):  # the first of equal ones is written last
+        predicted.masked_fill_(logits[k] == top, k)
+    predicted.masked_fill_(logits[0] == top, 0)
+    columns: tuple[Tensor, ...] = (labels, in_range, top, total, squares, true, predicted)
+    if counts is not None:
+        kept = counts.nonzero()[:, 0]  # once, where a mask would be searched for every column
+        columns = tuple(x.index_select(0, kept) for x in columns)
+    y, ok, top, total, squares, true, predicted = (x.cpu() for x in columns)
+    if len(y) == 0:
+        return None
+    if not bool(ok.all()):
+        check_labels(y, shape=tuple(y.shape), n_classes=n_classes)
+    if not bool(torch.isfinite(total).all()):
+        rows = logits.T if counts is None else logits.T[counts]
+        check_logits(rows.cpu())
+    loss = top - true + total.log()
+    confidence = total.reciprocal()
+    p_true = (-loss).exp()
+    brier = squares * confidence * confidence - 2.0 * p_true + 1.0
+    correct = predicted == y
+    sure = confidence >= CONFIDENT
+    sums = [x.double().sum().item() for x in (loss, brier, sure, sure & correct)]
+    return _binned(
+        np.array(sums),
+        confidence.numpy(),
+        correct.numpy(),
+        predicted.long().numpy(),
+        log_odds=-(total - 1.0).clamp_min(torch.finfo(total.dtype).tiny).log().numpy(),
+        n_classes=n_classes,
+        n_bins=n_bins,
+        n_cells=n_cells,
+    )
+
+
+def _binned(
+    sums: Floats,
+    confidence: NDArray[Any],
+    correct: NDArray[np.bool_],
+    predicted: NDArray[np.int64],
+    *,
+    log_odds: NDArray[Any],
+    n_classes: int,
+    n_bins: int,
+    n_cells: int,
+) -> Totals:
+    values, hits = confidence.astype(np.float64), correct.astype(np.float64)
+    edges = np.arange(n_bins + 1) / n_bins
+    index = _mended((values * n_bins).astype(np.intp), values, edges)
+    by_class = _sums(predicted * n_bins + index, values, hits, n_classes * n_bins)
+    by_class = by_class.reshape(3, n_classes, n_bins)
+    fine = log_odds_edges(n_cells)
+    width = (GREATEST_LOG_ODDS - LEAST_LOG_ODDS) / (n_cells - 2)
+    guess = np.ceil((log_odds - LEAST_LOG_ODDS) / width)
+    cells = _mended(np.clip(guess, 0, n_cells - 1).astype(np.intp), values, fine)
+    return Totals(
+        sums,
+        table_of(by_class.sum(axis=1), edges),
+        table_of(_sums(cells, values, hits, n_cells), fine),
+        None,
+        by_class,
+    )
+
+
+def _mended(guess: NDArray[np.intp], values: Floats, edges: Floats) -> NDArray[np.intp]:
+    """Return the bin ``(edges[b], edges[b + 1]]`` of each value, from a guess that is near."""
+    last = len(edges) - 2
+    index = np.minimum(guess, last, out=guess)
+    lower, upper = edges[:-1].copy(), edges[1:].copy()
+    lower[0], upper[-1] = -math.inf, math.inf
+    while True:
+        low, high = values <= lower[index], values > upper[index]
+        if not (low.any() or high.any()):
+            return index
+        index += high.astype(np.intp)
+        index -= low
+
+
+def _sums(index: NDArray[np.intp], values: Floats, hits: Floats, n: int) -> Floats:
+    count = np.bincount(index, minlength=n)
+    return np.stack([count, np.bincount(index, values, n), np.bincount(index, hits, n)])
