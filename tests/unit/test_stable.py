@@ -7,7 +7,7 @@ from mpmath import mp, mpf
 from numpy.testing import assert_allclose, assert_array_equal
 
 from focalibrate._array import to_numpy
-from focalibrate._stable import log_sigmoid, log_simplex, logsumexp
+from focalibrate._stable import log_sigmoid, log_simplex, log_softmax, logsumexp
 
 
 def test_log_sigmoid_at_the_extremes(xp):
@@ -48,3 +48,15 @@ def test_both_ends_of_the_softmax_keep_their_digits(gap):
         assert_allclose(log_v, [float(mp.log(x)) for x in v], rtol=1e-13)
         assert_allclose(log_rest, [float(mp.log(1 - x)) for x in v], rtol=1e-14)
     assert is_major.tolist() == [gap >= 1, False, False]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_log_softmax_of_numpy_is_that_of_every_library(dtype):
+    rng = np.random.default_rng(0)
+    z = np.concatenate([s * rng.normal(size=(20, 7)) for s in (1e-3, 1.0, 50.0, 1e4)])
+    z[::5, 2] = -np.inf
+    z[3] = 1.0
+    z = z.astype(dtype)
+    got = log_softmax(z)
+    assert got.dtype == dtype
+    assert_allclose(got, log_simplex(z).log_v, rtol=64 * np.finfo(dtype).eps)

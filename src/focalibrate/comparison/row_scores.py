@@ -51,6 +51,7 @@ def score_rows(
     labels: NDArray[np.intp],
     *,
     n_bins: int,
+    probs_out: NDArray[Any] | None = None,
 ) -> RowScores:
     """Return the scores of all rows from log-probabilities that come in parts.
 
@@ -58,6 +59,7 @@ def score_rows(
         parts: pairs of which rows (indices or a slice) and their log-probabilities ``[n, K]``.
         labels: class indices of all rows ``[N]``.
         n_bins: bins of the binned errors.
+        probs_out: array ``[N, K]`` to write the probabilities to, where they are needed again.
     """
     n = len(labels)
     nll, brier, confidence = np.empty(n), np.empty(n), np.empty(n)
@@ -67,6 +69,8 @@ def score_rows(
         true = labels[index]
         at = np.arange(len(true))
         probs = np.exp(log_probs)
+        if probs_out is not None:
+            probs_out[index] = probs
         p_true = probs[at, true].astype(np.float64)
         squares = np.einsum("nk,nk->n", probs, probs, dtype=np.float64)
         top = probs.argmax(axis=1)

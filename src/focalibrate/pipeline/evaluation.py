@@ -82,7 +82,8 @@ def evaluate_examples(
             block = slice(start, start + step)
             yield block, applied.log_probs(logits[block])
 
-    rows = score_rows(parts(), labels, n_bins=n_bins)
+    probs = np.empty(logits.shape, np.result_type(logits.dtype, np.float32))
+    rows = score_rows(parts(), labels, n_bins=n_bins, probs_out=probs)
     paired = PairedMeans.of(rows.means(), n_resamples=n_resamples, seed=seed)
     scores = {m: Score(v) for m, v in rows.calibration.items()}
     scores |= {m: paired.interval(i).clipped(m) for i, m in enumerate(MEANS)}
@@ -90,7 +91,7 @@ def evaluate_examples(
         name=name,
         calibrator=applied,
         scores=scores,
-        assessment=assess(applied.probs(logits), labels, seed=seed),
+        assessment=assess(probs, labels, seed=seed),
         row_scores=rows,
         n_classes=logits.shape[1],
     )
