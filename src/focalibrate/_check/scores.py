@@ -135,6 +135,22 @@ def check_probs(probs: Array, *, name: str = "probs") -> None:
         )
 
 
+def check_log_probs(log_probs: Array, *, name: str = "log_probs") -> None:
+    """Raise `ValueError` unless the rows of `log_probs`, ``[..., K]``, are logs of a simplex."""
+    check_logits(log_probs, name=name)
+    if not is_concrete(log_probs):
+        return
+    xp = namespace(log_probs)
+    total = xp.sum(xp.exp(stop_gradient(log_probs)), axis=-1)
+    off = float(xp.max(xp.abs(total - 1.0)))
+    if not off <= _atol(log_probs):
+        raise ValueError(
+            f"`{name}` must be logs of probabilities over the last axis, but the probabilities "
+            f"of a row sum to 1 only within {off:.3g}. If these are logits, apply "
+            "`log_softmax` first."
+        )
+
+
 def check_unit_array(p: Array, *, name: str) -> None:
     """Raise `ValueError` unless `p` is a floating array with entries in [0, 1]."""
     if not is_array_api_obj(p) or not is_floating(p):

@@ -6,34 +6,16 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from focalibrate.comparison import Choice, Comparison, Score
-from focalibrate.metrics import Assessment, MetricName
+from focalibrate.metrics import METRICS, Assessment, MetricName
 from focalibrate.pipeline import Evaluation, ModelComparison
 
-PERCENT: tuple[MetricName, ...] = (
-    "ece", "adaptive_ece", "classwise_ece", "smooth_ece", "mce", "error",
-)  # fmt: skip
-HEADINGS: dict[MetricName, str] = {
-    "ece": "ECE %",
-    "adaptive_ece": "adaptive ECE %",
-    "classwise_ece": "classwise ECE %",
-    "smooth_ece": "smooth ECE %",
-    "mce": "MCE %",
-    "nll": "log loss",
-    "brier": "Brier score",
-    "error": "error %",
-}
-CALIBRATION: tuple[MetricName, ...] = (
-    "ece", "adaptive_ece", "classwise_ece", "smooth_ece", "mce",
-)  # fmt: skip
+HEADINGS: dict[MetricName, str] = {name: metric.heading for name, metric in METRICS.items()}
+CALIBRATION: tuple[MetricName, ...] = tuple(n for n, m in METRICS.items() if not m.has_interval)
 
 
 def number(name: MetricName, value: float) -> str:
     """Return a metric without its interval."""
-    if math.isnan(value):
-        return "–"
-    if not math.isfinite(value):
-        return "∞" if value > 0 else "-∞"
-    return f"{100 * value:.2f}" if name in PERCENT else f"{value:.4f}"
+    return METRICS[name].text(value)
 
 
 def interval(name: MetricName, value: Score) -> str:

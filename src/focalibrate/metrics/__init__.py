@@ -1,7 +1,8 @@
 """How honest probabilities are: calibration errors, proper scores, and their uncertainty.
 
 Every metric takes ``(probs, labels)`` of any array library and returns a Python float,
-computed in NumPy float64. Probabilities are ``[..., K]``; one probability of class 1 per
+computed in NumPy float64; `sample_weight` weights the rows. `METRICS` lists them, `assess`
+says what they prove. Probabilities are ``[..., K]``; one probability of class 1 per
 example needs ``binary=True``. `ReliabilityTable` and `ClasswiseTable` are the mergeable
 states behind the binned errors, for data that comes in pieces.
 """
@@ -12,12 +13,21 @@ from focalibrate.metrics.assessment import Assessment, PositiveAssessment, asses
 from focalibrate.metrics.bootstrap import BootstrapInterval, bootstrap, bootstrap_difference
 from focalibrate.metrics.calibration_error import ece, mce
 from focalibrate.metrics.classwise import ClasswiseTable, classwise_ece
+from focalibrate.metrics.corp import Corp, Decomposition, ReliabilityCurve, corp, corp_of_table
 from focalibrate.metrics.difference import rms_difference
 from focalibrate.metrics.interval import ConfidenceInterval, NoiseFloor
+from focalibrate.metrics.registry import (
+    INTERVAL_METRICS,
+    METRIC_NAMES,
+    METRICS,
+    Metric,
+    MetricName,
+)
 from focalibrate.metrics.reliability_table import ReliabilityTable
-from focalibrate.metrics.scorecard import METRIC_NAMES, MetricName, Scorecard, scorecard
+from focalibrate.metrics.scorecard import Scorecard, scorecard
 from focalibrate.metrics.scores import (
     ConfidentFraction,
+    binary_brier_score,
     brier_score,
     confident_fraction,
     entropy,
@@ -28,24 +38,33 @@ from focalibrate.metrics.scores import (
 from focalibrate.metrics.smooth import smooth_ece
 
 __all__ = [
+    "INTERVAL_METRICS",
+    "METRICS",
     "METRIC_NAMES",
     "Assessment",
     "BootstrapInterval",
     "ClasswiseTable",
     "ConfidenceInterval",
     "ConfidentFraction",
+    "Corp",
+    "Decomposition",
+    "Metric",
     "MetricName",
     "NoiseFloor",
     "PositiveAssessment",
+    "ReliabilityCurve",
     "ReliabilityTable",
     "Scorecard",
     "adaptive_ece",
     "assess",
+    "binary_brier_score",
     "bootstrap",
     "bootstrap_difference",
     "brier_score",
     "classwise_ece",
     "confident_fraction",
+    "corp",
+    "corp_of_table",
     "debiased_ece",
     "ece",
     "entropy",

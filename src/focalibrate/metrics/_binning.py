@@ -91,20 +91,25 @@ def split_equal_mass(
     piecewise linear :math:`S(N)` at its two boundaries.
 
     Args:
-        count: whole numbers, examples in each group, shape ``[G]``.
+        count: weight of the examples in each group, shape ``[G]``. If every count is whole,
+            the bins are too.
         sums: for each quantity its sum in each group, shape ``[G]``.
         n_bins: number of bins ``B``; those beyond the number of examples stay empty.
 
     Returns:
-        Examples per bin ``[B]``, each quantity's sum per bin ``[B]``, and the index of
+        Weight per bin ``[B]``, each quantity's sum per bin ``[B]``, and the index of
         the group each bin ends in ``[B]``.
     """
     running = np.cumsum(count)
-    sizes = equal_mass_sizes(round(running[-1]), n_bins)
-    ends = np.cumsum(sizes)
+    if (count == np.rint(count)).all():
+        ends = np.cumsum(equal_mass_sizes(round(running[-1]), n_bins)).astype(np.float64)
+    else:
+        ends = running[-1] * np.arange(1, n_bins + 1) / n_bins
+    ends[-1] = running[-1]
+    sizes = np.diff(ends, prepend=0.0)
     group = np.searchsorted(running, ends, side="left")
     missing = (running[group] - ends) / count[group]  # share of the group beyond the boundary
     per_bin = tuple(
         np.diff(np.cumsum(total)[group] - missing * total[group], prepend=0.0) for total in sums
     )
-    return sizes.astype(np.float64), per_bin, group
+    return sizes, per_bin, group

@@ -38,16 +38,23 @@ Indices: TypeAlias = NDArray[np.intp]
 
 
 class Draws:
-    """Some resamples of N rows: which rows, and how often each."""
+    """Some resamples of N rows: which rows, and how much each counts."""
 
-    def __init__(self, indices: Indices) -> None:
+    def __init__(self, indices: Indices, weights: Floats | None = None) -> None:
         self.indices = indices
         """shape ``[C, N]``"""
+        self.weights = weights
 
     @cached_property
     def times(self) -> Floats:
-        """How often each row was drawn, ``[C, N]``."""
-        return _times(self.indices, self.indices.shape[1])
+        """How often each row was drawn, times its weight, ``[C, N]``."""
+        times = _times(self.indices, self.indices.shape[1])
+        return times if self.weights is None else times * self.weights
+
+    @cached_property
+    def total(self) -> Floats:
+        """Sum of `times` of each resample, ``[C]``."""
+        return np.asarray(self.times.sum(axis=1))
 
 
 Resampler: TypeAlias = Callable[[Draws], Floats]
@@ -80,10 +87,11 @@ def _of_any(
         lead = probs.ndim - 1
         data = [namespace(x).reshape(x, (-1, *x.shape[lead:])) for x in data]
 
-    def one(index: Indices) -> float:
-        return float(metric(*(_take(x, index) for x in data), **options))
+    def one(index: Indices, weights: Floats | None) -> float:
+        weight = {} if weights is None else {"sample_weight": weights[index]}
+        return float(metric(*(_take(x, index) for x in data), **weight, **options))
 
-    return lambda draws: np.array([one(index) for index in draws.indices])
+    return lambda draws: np.array([one(index, draws.weights) for index in draws.indices])
 
 
 def _take(x: Array, index: Indices) -> Array:
@@ -93,8 +101,16 @@ def _take(x: Array, index: Indices) -> Array:
 
 def _of_means(values: Floats) -> Resampler:
     if not np.isfinite(values).all():  # such as an infinite loss, which 0 times must not touch
-        return lambda draws: values[draws.indices].mean(axis=1)
-    return lambda draws: draws.times @ values / len(values)
+        return lambda draws: _means_with_infinities(values, draws)
+    return lambda draws: draws.times @ values / draws.total
+
+
+def _means_with_infinities(values: Floats, draws: Draws) -> Floats:
+    drawn = values[draws.indices]
+    if draws.weights is None:
+        return np.asarray(drawn.mean(axis=1))
+    weights = draws.weights[draws.indices]
+    return np.asarray((np.where(weights > 0, drawn, 0.0) * weights).sum(axis=1) / draws.total)
 
 
 def _equal_width(
@@ -183,9 +199,12 @@ def _smooth_ece(probs: Array, labels: Array, *, binary: bool = False) -> Resampl
         return np.array(
             [
                 smooth_ece_of_residuals(
-                    confidence, times * residual, grid=SMOOTH_GRID, start=start
+                    confidence,
+                    times * residual * (len(residual) / total),
+                    grid=SMOOTH_GRID,
+                    start=start,
                 )
-                for times in draws.times
+                for times, total in zip(draws.times, draws.total, strict=True)
             ]
         )
 
@@ -209,16 +228,17 @@ def _classwise_ece(
     cell = np.concatenate([c for _, _, c, _ in parts])
     residual = np.concatenate([p for _, _, _, p in parts]) - (cell // n_bins == y[row])
     above = csr_array((residual, (cell, row)), shape=(k * n_bins, n))
+    hit = csr_array((np.ones(n), (np.arange(n), y)), shape=(n, k))
 
     def all_of(draws: Draws) -> Floats:
         times = draws.times
-        total = -_times(y[draws.indices], k)
+        total = -times @ hit
         for part in row_chunks(n, k):
             total += times[:, part] @ rows[part].astype(np.float64)
         binned = (above @ times.T).T.reshape(-1, k, n_bins)
         first = total - binned.sum(axis=2)
         gaps = np.abs(first).sum(axis=1) + np.abs(binned).sum(axis=(1, 2))
-        return np.asarray(gaps / (n * k))
+        return np.asarray(gaps / (draws.total * k))
 
     return all_of
 

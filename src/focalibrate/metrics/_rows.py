@@ -7,7 +7,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from focalibrate._array import Array, to_numpy
-from focalibrate._check import binary_probs, check_labels, check_probs, check_rows
+from focalibrate._check import (
+    binary_probs,
+    check_labels,
+    check_probs,
+    check_rows,
+    check_sample_weight,
+)
 
 CHUNK_ENTRIES = 1 << 16
 """Entries worked on at once: half a megabyte in float64, which stays in the cache."""
@@ -44,6 +50,11 @@ def read(
     shape = tuple(probs.shape) if binary else tuple(probs.shape[:-1])
     check_labels(labels, shape=shape, n_classes=rows.shape[-1])
     return rows, to_numpy(labels).reshape(-1).astype(np.intp, copy=False)
+
+
+def read_weights(sample_weight: Array | None, n_rows: int) -> NDArray[np.float64] | None:
+    """Return checked weights ``[N]``, None if there are none."""
+    return None if sample_weight is None else check_sample_weight(sample_weight, n_rows=n_rows)
 
 
 def row_chunks(n_rows: int, n_columns: int) -> Iterator[slice]:

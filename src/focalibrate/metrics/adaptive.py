@@ -6,25 +6,34 @@ import numpy as np
 from numpy.typing import NDArray
 
 from focalibrate._array import Array
-from focalibrate._check import check_choice, check_n_bins
-from focalibrate.metrics._rows import read, top_label
+from focalibrate._check import check_choice, check_n_bins, is_whole
+from focalibrate.metrics._rows import read, read_weights, top_label
 from focalibrate.metrics.reliability_table import Norm, ReliabilityTable
 
 Bins = Literal["equal-mass", "equal-width"]
 
 
 def distinct_table(
-    confidence: NDArray[np.float64], correct: NDArray[np.bool_]
+    confidence: NDArray[np.float64],
+    correct: NDArray[np.bool_],
+    weights: NDArray[np.float64] | None = None,
 ) -> ReliabilityTable:
     """Return the table with one cell for each distinct confidence, in rising order."""
     order = np.argsort(confidence)
     value = confidence[order]
     first = np.flatnonzero(np.diff(value, prepend=-1.0))
-    count = np.diff(first, append=len(value)).astype(np.float64)
+    hits = correct[order].astype(np.float64)
+    spread = None
+    if weights is None:
+        count = np.diff(first, append=len(value)).astype(np.float64)
+        hits = np.add.reduceat(hits, first)
+    else:
+        w = weights[order]
+        count, hits = np.add.reduceat(w, first), np.add.reduceat(w * hits, first)
+        spread = None if is_whole(weights) else np.add.reduceat(w**2, first)
     value = value[first]
-    hits = np.add.reduceat(correct[order].astype(np.float64), first)
     edges = np.concatenate([[0.0], value[:-1], [1.0]])
-    return ReliabilityTable(count, count * value, hits, edges)
+    return ReliabilityTable(count, count * value, hits, edges, spread)
 
 
 def adaptive_ece(
@@ -33,6 +42,7 @@ def adaptive_ece(
     *,
     n_bins: int = 15,
     norm: Norm = "l1",
+    sample_weight: Array | None = None,
     binary: bool = False,
 ) -> float:
     r"""Adaptive expected calibration error: `ece` over bins of equal mass.
@@ -45,7 +55,8 @@ def adaptive_ece(
     one, larger ones first; no row is dropped, and bins beyond the number of rows stay
     empty. Rows of equal confidence are interchangeable: each counts with the mean
     correctness of its tie group, so the order of the rows never matters and a model of
-    constant confidence scores ``|conf - acc|``.
+    constant confidence scores ``|conf - acc|``. With weights that are not whole the bins
+    hold equal shares of the total weight.
 
     For data in pieces keep a table of fine cells, which can be added, and cut it at the
     end: ``ReliabilityTable.of(..., edges=log_odds_edges()).equal_mass(15).ece()``; see
@@ -56,6 +67,7 @@ def adaptive_ece(
         labels: class indices ``[...]``.
         n_bins: number of bins ``B``.
         norm: ``"l1"``, ``"l2"`` or ``"max"``.
+        sample_weight: weights ``[...]``; whole numbers count repeated rows.
         binary: `probs` are probabilities of class 1, the same as ``[1 - p, p]``.
 
     Returns:
@@ -78,7 +90,8 @@ def adaptive_ece(
     """
     check_n_bins(n_bins)
     confidence, correct = top_label(*read(probs, labels, binary=binary))
-    return distinct_table(confidence, correct).equal_mass(n_bins).ece(norm=norm)
+    weights = read_weights(sample_weight, len(confidence))
+    return distinct_table(confidence, correct, weights).equal_mass(n_bins).ece(norm=norm)
 
 
 def debiased_ece(
@@ -87,6 +100,7 @@ def debiased_ece(
     *,
     n_bins: int = 15,
     bins: Bins = "equal-mass",
+    sample_weight: Array | None = None,
     binary: bool = False,
 ) -> float:
     r"""Debiased l2 calibration error of the top label.
@@ -106,6 +120,7 @@ def debiased_ece(
         n_bins: number of bins ``B``.
         bins: ``"equal-mass"`` as in the paper (bins of `adaptive_ece`), or
             ``"equal-width"`` (bins of `ece`).
+        sample_weight: weights ``[...]``; whole numbers count repeated rows.
         binary: `probs` are probabilities of class 1, the same as ``[1 - p, p]``.
 
     Returns:
@@ -126,7 +141,10 @@ def debiased_ece(
     check_choice(bins, ("equal-mass", "equal-width"), name="bins")
     check_n_bins(n_bins)
     if bins == "equal-width":
-        table = ReliabilityTable.of(probs, labels, n_bins=n_bins, binary=binary)
+        table = ReliabilityTable.of(
+            probs, labels, n_bins=n_bins, sample_weight=sample_weight, binary=binary
+        )
         return table.debiased_ece()
     confidence, correct = top_label(*read(probs, labels, binary=binary))
-    return distinct_table(confidence, correct).equal_mass(n_bins).debiased_ece()
+    weights = read_weights(sample_weight, len(confidence))
+    return distinct_table(confidence, correct, weights).equal_mass(n_bins).debiased_ece()

@@ -10,6 +10,7 @@ def ece(
     *,
     n_bins: int = 15,
     norm: Norm = "l1",
+    sample_weight: Array | None = None,
     binary: bool = False,
 ) -> float:
     r"""Expected calibration error of the top label.
@@ -27,6 +28,7 @@ def ece(
         labels: class indices ``[...]``.
         n_bins: number of bins ``B``.
         norm: ``"l1"``, ``"l2"`` or ``"max"``.
+        sample_weight: weights ``[...]``; whole numbers count repeated rows.
         binary: `probs` are probabilities of class 1, the same as ``[1 - p, p]``.
 
     Returns:
@@ -44,10 +46,20 @@ def ece(
         Naeini, Cooper, Hauskrecht (2015), *Obtaining Well Calibrated Probabilities Using
         Bayesian Binning*; Guo et al. (2017), *On Calibration of Modern Neural Networks*.
     """
-    return ReliabilityTable.of(probs, labels, n_bins=n_bins, binary=binary).ece(norm=norm)
+    table = ReliabilityTable.of(
+        probs, labels, n_bins=n_bins, sample_weight=sample_weight, binary=binary
+    )
+    return table.ece(norm=norm)
 
 
-def mce(probs: Array, labels: Array, *, n_bins: int = 15, binary: bool = False) -> float:
+def mce(
+    probs: Array,
+    labels: Array,
+    *,
+    n_bins: int = 15,
+    sample_weight: Array | None = None,
+    binary: bool = False,
+) -> float:
     r"""Maximum calibration error of the top label.
 
     .. math:: \mathrm{MCE} = \max_{b : n_b > 0} \left|\mathrm{acc}_b - \mathrm{conf}_b\right|
@@ -58,6 +70,7 @@ def mce(probs: Array, labels: Array, *, n_bins: int = 15, binary: bool = False) 
         probs: probabilities ``[..., K]``, any array library; ``[N]`` with `binary`.
         labels: class indices ``[...]``.
         n_bins: number of bins ``B``.
+        sample_weight: weights ``[...]``; whole numbers count repeated rows.
         binary: `probs` are probabilities of class 1, the same as ``[1 - p, p]``.
 
     Returns:
@@ -71,4 +84,7 @@ def mce(probs: Array, labels: Array, *, n_bins: int = 15, binary: bool = False) 
     References:
         Guo et al. (2017), *On Calibration of Modern Neural Networks*.
     """
-    return ReliabilityTable.of(probs, labels, n_bins=n_bins, binary=binary).mce()
+    table = ReliabilityTable.of(
+        probs, labels, n_bins=n_bins, sample_weight=sample_weight, binary=binary
+    )
+    return table.mce()

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from focalibrate._array import Array
 from focalibrate._check import check_n_bins
 from focalibrate.metrics._binning import Floats, bin_sums, equal_width_edges, equal_width_index
-from focalibrate.metrics._rows import read, row_chunks, true_class
+from focalibrate.metrics._rows import read, read_weights, row_chunks, true_class
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,7 +20,7 @@ class ClasswiseTable:
     ``((b-1)/B, b/B]``. The size is ``O(K * B)``; ``+`` merges batches and workers.
 
     Attributes:
-        count: examples, shape ``[K, B]``.
+        count: examples, or the sum of their weights, shape ``[K, B]``.
         prob_sum: sum of the probabilities of class ``k``, shape ``[K, B]``.
         label_sum: examples whose label is ``k``, shape ``[K, B]``.
 
@@ -40,24 +40,38 @@ class ClasswiseTable:
     label_sum: Floats
 
     @classmethod
-    def of(cls, probs: Array, labels: Array, *, n_bins: int = 15, binary: bool = False) -> Self:
+    def of(
+        cls,
+        probs: Array,
+        labels: Array,
+        *,
+        n_bins: int = 15,
+        sample_weight: Array | None = None,
+        binary: bool = False,
+    ) -> Self:
         """Return the table of probabilities ``[..., K]`` and class indices ``[...]``."""
         check_n_bins(n_bins)
         rows, y = read(probs, labels, binary=binary)
+        w = read_weights(sample_weight, len(rows))
         k = rows.shape[1]
         count, total = np.zeros(k * n_bins), np.zeros(k * n_bins)
         column_total = np.zeros(k)
         for part in row_chunks(*rows.shape):
             chunk = rows[part]
-            column_total += chunk.sum(axis=0, dtype=np.float64)
-            _, cell, p = above_first_bin(chunk, n_bins)
-            count += np.bincount(cell, minlength=k * n_bins)
-            total += bin_sums(cell, p, k * n_bins)
+            row, cell, p = above_first_bin(chunk, n_bins)
+            if w is None:
+                column_total += chunk.sum(axis=0, dtype=np.float64)
+                count += np.bincount(cell, minlength=k * n_bins)
+                total += bin_sums(cell, p, k * n_bins)
+            else:
+                column_total += w[part] @ chunk.astype(np.float64)
+                count += bin_sums(cell, w[part][row], k * n_bins)
+                total += bin_sums(cell, w[part][row] * p, k * n_bins)
         own = y * n_bins + equal_width_index(true_class(rows, y), n_bins)
         count, total = count.reshape(k, n_bins), total.reshape(k, n_bins)
-        count[:, 0] = len(rows) - count.sum(axis=1)
-        total[:, 0] = column_total - total.sum(axis=1)
-        label_sum = np.bincount(own, minlength=k * n_bins).reshape(k, n_bins)
+        count[:, 0] = (len(rows) if w is None else w.sum()) - count[:, 1:].sum(axis=1)
+        total[:, 0] = column_total - total[:, 1:].sum(axis=1)
+        label_sum = np.bincount(own, w, minlength=k * n_bins).reshape(k, n_bins)
         return cls(count, total, label_sum.astype(np.float64))
 
     def __add__(self, other: Self) -> Self:
@@ -80,7 +94,7 @@ class ClasswiseTable:
 
     @property
     def n(self) -> int:
-        """Number of examples."""
+        """Number of examples, or the sum of their weights, rounded."""
         return round(float(self.count[0].sum()))
 
     @property
@@ -91,7 +105,8 @@ class ClasswiseTable:
     @property
     def per_class(self) -> Floats:
         """Calibration error of each class, shape ``[K]``."""
-        per_class: Floats = np.abs(self.prob_sum - self.label_sum).sum(axis=1) / self.n
+        total = self.count[0].sum()
+        per_class: Floats = np.abs(self.prob_sum - self.label_sum).sum(axis=1) / total
         return per_class
 
     def ece(self) -> float:
@@ -116,7 +131,14 @@ def _round_down(value: float, dtype: np.dtype[Any]) -> np.floating[Any]:
     return np.nextafter(near, dtype.type(0)) if float(near) > value else near
 
 
-def classwise_ece(probs: Array, labels: Array, *, n_bins: int = 15, binary: bool = False) -> float:
+def classwise_ece(
+    probs: Array,
+    labels: Array,
+    *,
+    n_bins: int = 15,
+    sample_weight: Array | None = None,
+    binary: bool = False,
+) -> float:
     r"""Classwise expected calibration error.
 
     .. math:: \frac1K \sum_{k=1}^{K} \sum_{b=1}^{B} \frac{n_{bk}}{N}
@@ -130,6 +152,7 @@ def classwise_ece(probs: Array, labels: Array, *, n_bins: int = 15, binary: bool
         probs: probabilities ``[..., K]``, any array library; ``[N]`` with `binary`.
         labels: class indices ``[...]``.
         n_bins: number of bins ``B``.
+        sample_weight: weights ``[...]``; whole numbers count repeated rows.
         binary: `probs` are probabilities of class 1, the same as ``[1 - p, p]``.
 
     Returns:
@@ -147,4 +170,7 @@ def classwise_ece(probs: Array, labels: Array, *, n_bins: int = 15, binary: bool
         Kull et al. (2019), *Beyond temperature scaling: Obtaining well-calibrated multiclass
         probabilities with Dirichlet calibration*.
     """
-    return ClasswiseTable.of(probs, labels, n_bins=n_bins, binary=binary).ece()
+    table = ClasswiseTable.of(
+        probs, labels, n_bins=n_bins, sample_weight=sample_weight, binary=binary
+    )
+    return table.ece()

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from focalibrate._array import Array, to_numpy
-from focalibrate._check import check_choice, check_confidence, check_n_bins
+from focalibrate._check import check_choice, check_confidence, check_n_bins, is_whole
 from focalibrate.metrics._binning import (
     Floats,
     bin_sums,
@@ -17,7 +17,7 @@ from focalibrate.metrics._binning import (
     read_edges,
     split_equal_mass,
 )
-from focalibrate.metrics._rows import read, top_label
+from focalibrate.metrics._rows import read, read_weights, top_label
 
 Norm = Literal["l1", "l2", "max"]
 
@@ -31,10 +31,12 @@ class ReliabilityTable:
     seen, and ``+`` merges batches and workers in any order.
 
     Attributes:
-        count: examples :math:`n_b`, shape ``[B]``.
+        count: examples :math:`n_b`, or the sum of their weights, shape ``[B]``.
         confidence_sum: sum of confidences :math:`C_b`, shape ``[B]``.
         correct_sum: number of correct examples :math:`A_b`, shape ``[B]``.
         edges: from 0 to 1, shape ``[B + 1]``.
+        spread: sum of squared weights, shape ``[B]``; None where weights count repeated
+            rows, for which it is `count`.
 
     Numerics:
         Sums are float64, so merging agrees with one pass to about ``N * 1e-16``. A
@@ -54,6 +56,7 @@ class ReliabilityTable:
     confidence_sum: Floats
     correct_sum: Floats
     edges: Floats
+    spread: Floats | None = None
 
     @classmethod
     def of(
@@ -63,6 +66,7 @@ class ReliabilityTable:
         *,
         n_bins: int = 15,
         edges: ArrayLike | None = None,
+        sample_weight: Array | None = None,
         binary: bool = False,
     ) -> Self:
         """Return the table of each row's largest probability and whether it was right.
@@ -72,12 +76,21 @@ class ReliabilityTable:
             labels: class indices ``[...]``.
             n_bins: number of equally wide bins.
             edges: bin edges from 0 to 1, instead of `n_bins`.
+            sample_weight: weights ``[...]``. Whole numbers count repeated rows.
             binary: `probs` are probabilities of class 1, one per example. Their confidence
                 is ``max(p, 1 - p)``; for the reliability of ``p`` itself use
                 ``ReliabilityTable.of_confidence(p, labels)``.
         """
         confidence, correct = top_label(*read(probs, labels, binary=binary))
-        return cls._of_values(confidence, correct, n_bins, edges)
+        weights = read_weights(sample_weight, len(confidence))
+        return cls._of_values(confidence, correct, weights, n_bins, edges)
+
+    @classmethod
+    def empty(cls, *, n_bins: int = 15, edges: ArrayLike | None = None) -> Self:
+        """Return the table of no examples, to which others are added; its errors are nan."""
+        limits = equal_width_edges(n_bins) if edges is None else read_edges(edges)
+        zero = np.zeros(len(limits) - 1)
+        return cls(zero, zero, zero, limits)
 
     @classmethod
     def of_confidence(
@@ -87,10 +100,13 @@ class ReliabilityTable:
         *,
         n_bins: int = 15,
         edges: ArrayLike | None = None,
+        sample_weight: Array | None = None,
     ) -> Self:
         """Return the table of confidences ``[N]`` in [0, 1] and correctness ``[N]``, 0 or 1."""
         check_confidence(confidence, correct)
-        return cls._of_values(to_numpy(confidence), to_numpy(correct), n_bins, edges)
+        values, hits = to_numpy(confidence), to_numpy(correct)
+        weights = read_weights(sample_weight, len(values))
+        return cls._of_values(values, hits, weights, n_bins, edges)
 
     @classmethod
     def of_index(
@@ -99,25 +115,37 @@ class ReliabilityTable:
         confidence: NDArray[Any],
         correct: NDArray[Any],
         edges: Floats,
+        weights: Floats | None = None,
     ) -> Self:
         """Return the table of NumPy arrays ``[N]`` whose bins are known; nothing is checked."""
         n = len(edges) - 1
-        count = np.bincount(index, minlength=n).astype(np.float64)
-        return cls(count, bin_sums(index, confidence, n), bin_sums(index, correct, n), edges)
+        if weights is None:
+            count = np.bincount(index, minlength=n).astype(np.float64)
+            return cls(count, bin_sums(index, confidence, n), bin_sums(index, correct, n), edges)
+        return cls(
+            bin_sums(index, weights, n),
+            bin_sums(index, weights * confidence, n),
+            bin_sums(index, weights * correct, n),
+            edges,
+            None if is_whole(weights) else bin_sums(index, weights**2, n),
+        )
 
     @classmethod
     def _of_values(
         cls,
         confidence: NDArray[Any],
         correct: NDArray[Any],
+        weights: Floats | None,
         n_bins: int,
         edges: ArrayLike | None,
     ) -> Self:
         if edges is not None:
             limits = read_edges(edges)
-            return cls.of_index(edges_index(confidence, limits), confidence, correct, limits)
-        limits = equal_width_edges(n_bins)
-        return cls.of_index(equal_width_index(confidence, n_bins), confidence, correct, limits)
+            index = edges_index(confidence, limits)
+        else:
+            limits = equal_width_edges(n_bins)
+            index = equal_width_index(confidence, n_bins)
+        return cls.of_index(index, confidence, correct, limits, weights)
 
     def __add__(self, other: Self) -> Self:
         if not np.array_equal(self.edges, other.edges):
@@ -131,6 +159,7 @@ class ReliabilityTable:
             self.confidence_sum + other.confidence_sum,
             self.correct_sum + other.correct_sum,
             self.edges,
+            None if self.spread is None and other.spread is None else self._spread + other._spread,
         )
 
     @property
@@ -140,8 +169,17 @@ class ReliabilityTable:
 
     @property
     def n(self) -> int:
-        """Number of examples."""
+        """Number of examples, or the sum of their weights, rounded."""
         return round(float(self.count.sum()))
+
+    @property
+    def effective_n(self) -> float:
+        r"""Effective sample size :math:`(\sum w)^2 / \sum w^2`; `n` without weights."""
+        return float(self.count.sum() ** 2 / self._spread.sum())
+
+    @property
+    def _spread(self) -> Floats:
+        return self.count if self.spread is None else self.spread
 
     @property
     def confidence(self) -> Floats:
@@ -162,6 +200,8 @@ class ReliabilityTable:
         r"""Return the expected calibration error of the table; see `focalibrate.metrics.ece`."""
         check_choice(norm, ("l1", "l2", "max"), name="norm")
         filled = self.count > 0
+        if not filled.any():
+            return float("nan")
         gap, weight = np.abs(self.gap[filled]), self.count[filled] / self.count.sum()
         if norm == "max":
             return float(gap.max())
@@ -173,9 +213,14 @@ class ReliabilityTable:
 
     def debiased_ece(self) -> float:
         """Return the debiased l2 error; see `focalibrate.metrics.debiased_ece`."""
-        several = self.count >= 2
+        # with repeated rows pairs / spread is n - 1
+        if not self.count.any():
+            return float("nan")
+        pairs = self.count**2 - self._spread
+        several = pairs > 1e-9 * self.count**2
         n, accuracy = self.count[several], self.accuracy[several]
-        excess = self.gap[several] ** 2 - accuracy * (1.0 - accuracy) / (n - 1.0)
+        noise = self._spread[several] / pairs[several]
+        excess = self.gap[several] ** 2 - accuracy * (1.0 - accuracy) * noise
         return float(np.sqrt(max(0.0, n @ excess / self.count.sum())))
 
     def equal_mass(self, n_bins: int = 15) -> "ReliabilityTable":
@@ -192,12 +237,16 @@ class ReliabilityTable:
         """
         check_n_bins(n_bins)
         filled = self.count > 0
-        count, (confidence, correct), last = split_equal_mass(
-            self.count[filled], (self.confidence_sum[filled], self.correct_sum[filled]), n_bins
+        if not filled.any():
+            return type(self).empty(n_bins=n_bins)
+        sums = (self.confidence_sum[filled], self.correct_sum[filled], self._spread[filled])
+        count, (confidence, correct, spread), last = split_equal_mass(
+            self.count[filled], sums, n_bins
         )
         upper = self.edges[1:][filled][last]
         edges = np.concatenate([[0.0], upper[:-1], [1.0]])
-        return ReliabilityTable(count, confidence, correct, edges)
+        is_repeated = self.spread is None
+        return ReliabilityTable(count, confidence, correct, edges, None if is_repeated else spread)
 
     def _mean(self, total: Floats) -> Floats:
         out = np.full_like(total, np.nan)

@@ -1,41 +1,21 @@
 """Every metric of one set of predictions, resampled on the same rows as any other's."""
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from focalibrate._array import Array
-from focalibrate._check import check_count, check_n_bins
+from focalibrate._check import check_count, check_n_bins, is_whole
 from focalibrate.metrics._binning import Floats
 from focalibrate.metrics._resampling import Resampler, resampler
-from focalibrate.metrics._rows import read, top_label
-from focalibrate.metrics.adaptive import adaptive_ece
+from focalibrate.metrics._rows import read, read_weights, top_label
 from focalibrate.metrics.bootstrap import BootstrapInterval, draw_rows, interval_of
-from focalibrate.metrics.calibration_error import ece, mce
-from focalibrate.metrics.classwise import classwise_ece
-from focalibrate.metrics.scores import brier_score, error_rate, nll
-from focalibrate.metrics.smooth import smooth_ece
-
-MetricName = Literal[
-    "ece", "adaptive_ece", "classwise_ece", "smooth_ece", "mce", "nll", "brier", "error"
-]
-METRIC_NAMES: tuple[MetricName, ...] = get_args(MetricName)
-_FUNCTIONS: dict[MetricName, Callable[..., float]] = {
-    "ece": ece,
-    "adaptive_ece": adaptive_ece,
-    "classwise_ece": classwise_ece,
-    "smooth_ece": smooth_ece,
-    "mce": mce,
-    "nll": nll,
-    "brier": brier_score,
-    "error": error_rate,
-}
-_BINNED: tuple[MetricName, ...] = ("ece", "adaptive_ece", "classwise_ece", "mce")
+from focalibrate.metrics.registry import INTERVAL_METRICS, METRIC_NAMES, METRICS, MetricName
+from focalibrate.metrics.scores import weighted_mean
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,21 +24,28 @@ class Scorecard:
 
     estimates: dict[MetricName, float]
     replicates: dict[MetricName, Floats]
-    """each metric of each resample ``[n_resamples]``"""
+    """each resampled metric of each resample ``[n_resamples]``"""
     predictions: NDArray[np.intp]
     """the predicted classes ``[N]``"""
     confidence_gap: float
-    """mean confidence less accuracy; positive is overconfident"""
+    """mean confidence minus accuracy; positive is overconfident"""
 
     def interval(self, name: MetricName) -> BootstrapInterval:
-        """Return a metric with its 95 % interval."""
+        """Return a metric with its 95 % interval, nan where it was not resampled.
+
+        Calibration errors are not, as a bootstrap of them does not cover: see `assess`.
+        """
+        if name not in self.replicates:
+            return _without_interval(self.estimates[name])
         return interval_of(self.replicates[name], self.estimates[name], least=0.0)
 
     def difference(self, other: "Scorecard", name: MetricName) -> BootstrapInterval:
-        """Return a metric less that of `other`, with its paired 95 % interval.
+        """Return a metric minus that of `other`, with its paired 95 % interval.
 
         Both cards must be of the same examples, resampled by the same seed.
         """
+        if name not in self.replicates or name not in other.replicates:
+            return _without_interval(self.estimates[name] - other.estimates[name])
         draws, others = self.replicates[name], other.replicates[name]
         if len(draws) != len(others) or len(self.predictions) != len(other.predictions):
             raise ValueError(
@@ -71,51 +58,74 @@ class Scorecard:
         return interval_of(draws - others, self.estimates[name] - other.estimates[name])
 
 
+def _without_interval(estimate: float) -> BootstrapInterval:
+    return BootstrapInterval(estimate, float("nan"), float("nan"), 0.95, 0)
+
+
 def scorecard(
-    probs: Array, labels: Array, *, n_bins: int = 15, n_resamples: int = 300, seed: int = 0
+    probs: Array,
+    labels: Array,
+    *,
+    sample_weight: Array | None = None,
+    n_bins: int = 15,
+    n_resamples: int = 300,
+    seed: int = 0,
+    resampled: Sequence[MetricName] = INTERVAL_METRICS,
 ) -> Scorecard:
     """Return every metric of `probs`, resampled so that cards can be compared in pairs.
 
     Args:
         probs: probabilities ``[N, K]``, any array library.
         labels: class indices ``[N]``.
+        sample_weight: weights ``[N]``; whole numbers count repeated rows.
         n_bins: bins of the binned metrics.
         n_resamples: bootstrap resamples.
         seed: of the resamples; the same seed draws the same rows for every card.
+        resampled: metrics that get an interval: by default those whose interval covers.
 
     Example:
         >>> rng = np.random.default_rng(0)
         >>> probs = rng.dirichlet(np.ones(3), size=200)
         >>> labels = np.array([rng.choice(3, p=p) for p in probs])
         >>> card = scorecard(probs, labels, n_resamples=50)
-        >>> card.interval("error").estimate == error_rate(probs, labels)
+        >>> card.interval("error").estimate == card.estimates["error"]
         True
         >>> card.difference(card, "nll").estimate
         0.0
     """
     check_n_bins(n_bins)
     check_count(n_resamples, name="n_resamples")
+    rows, targets = read(probs, labels)
+    weights = read_weights(sample_weight, len(rows))
+    predictions = rows.argmax(axis=-1)
+    if weights is not None and is_whole(weights):
+        times = weights.astype(np.intp)
+        rows, targets, weights = np.repeat(rows, times, axis=0), np.repeat(targets, times), None
 
-    def prepare(name: MetricName) -> tuple[float, Resampler]:
-        metric = _FUNCTIONS[name]
-        options = {"n_bins": n_bins} if name in _BINNED else {}
-        return metric(rows, targets, **options), resampler(metric, rows, targets, options)
+    def options(name: MetricName) -> dict[str, int]:
+        return {"n_bins": n_bins} if METRICS[name].takes_bins else {}
+
+    def value(name: MetricName) -> float:
+        return METRICS[name].function(rows, targets, sample_weight=weights, **options(name))
+
+    def prepare(name: MetricName) -> Resampler:
+        return resampler(METRICS[name].function, rows, targets, dict(options(name)))
 
     for module in ("scipy.fft", "scipy.optimize", "scipy.sparse"):
         import_module(module)  # once, here: two threads that import SciPy at a time can see half
-    rows, targets = read(probs, labels)
     confidence, _ = top_label(rows, targets)
-    parts: dict[MetricName, list[Floats]] = {name: [] for name in METRIC_NAMES}
+    parts: dict[MetricName, list[Floats]] = {name: [] for name in resampled}
     with ThreadPoolExecutor(max_workers=2) as pool:
-        prepared = dict(zip(METRIC_NAMES, pool.map(prepare, METRIC_NAMES), strict=True))
-        for draws in draw_rows(len(rows), n_resamples, seed):
-            _ = draws.times  # before threads ask for it at a time
-            found = pool.map(lambda name, draws=draws: prepared[name][1](draws), METRIC_NAMES)
-            for name, values in zip(METRIC_NAMES, found, strict=True):
+        estimates = dict(zip(METRIC_NAMES, pool.map(value, METRIC_NAMES), strict=True))
+        prepared = dict(zip(resampled, pool.map(prepare, resampled), strict=True))
+        for draws in draw_rows(len(rows), n_resamples, seed, weights):
+            _ = draws.total  # before threads ask for it at a time
+            found = pool.map(lambda name, draws=draws: prepared[name](draws), resampled)
+            for name, values in zip(resampled, found, strict=True):
                 parts[name].append(values)
     return Scorecard(
-        {name: prepared[name][0] for name in METRIC_NAMES},
-        {name: np.concatenate(parts[name]) for name in METRIC_NAMES},
-        rows.argmax(axis=-1),
-        float(np.mean(confidence, dtype=np.float64)) - (1.0 - prepared["error"][0]),
+        estimates,
+        {name: np.concatenate(parts[name]) for name in resampled},
+        predictions,
+        weighted_mean(confidence, weights) - (1.0 - estimates["error"]),
     )

@@ -7,41 +7,76 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from focalibrate._array import Array
-from focalibrate._check import check_unit_interval
+from focalibrate._array import Array, to_numpy
+from focalibrate._check import check_labels, check_log_probs, check_unit_interval
 from focalibrate.metrics._binning import Floats
-from focalibrate.metrics._rows import read, read_probs, row_chunks, top_label, true_class
+from focalibrate.metrics._rows import (
+    read,
+    read_probs,
+    read_weights,
+    row_chunks,
+    top_label,
+    true_class,
+)
 
 
-def nll(probs: Array, labels: Array, *, binary: bool = False) -> float:
+def nll(
+    probs: Array | None = None,
+    labels: Array | None = None,
+    *,
+    log_probs: Array | None = None,
+    sample_weight: Array | None = None,
+    binary: bool = False,
+) -> float:
     r"""Negative log likelihood :math:`-\frac1N\sum_i \log v_{i,y_i}`, in nats.
 
     Args:
         probs: probabilities ``[..., K]``, any array library; ``[N]`` with `binary`.
         labels: class indices ``[...]``.
+        log_probs: log-probabilities ``[..., K]`` instead of `probs`; exact also where the
+            probabilities themselves would round to 0.
+        sample_weight: weights ``[...]``; whole numbers count repeated rows.
         binary: `probs` are probabilities of class 1, the same as ``[1 - p, p]``.
 
     Returns:
         A float ``>= 0``; ``inf`` if a label has probability 0. Nothing is clipped.
 
     Numerics:
-        Float64. A softmax that has underflowed to 0 gives ``inf``: take the loss from the
-        logits (`focalibrate.losses.cross_entropy`) if they are at hand.
+        Float64. A softmax that has underflowed to 0 gives ``inf``: pass `log_probs`.
 
     Example:
         >>> import numpy as np
-        >>> round(nll(np.array([[0.5, 0.5], [0.2, 0.8]]), np.array([0, 1])), 4)
-        0.4581
+        >>> probs, labels = np.array([[0.5, 0.5], [0.2, 0.8]]), np.array([0, 1])
+        >>> round(nll(probs, labels), 4), round(nll(labels=labels, log_probs=np.log(probs)), 4)
+        (0.4581, 0.4581)
     """
-    return _mean(nll_rows(probs, labels, binary=binary))
+    if labels is None or (probs is None) == (log_probs is None):
+        raise ValueError("`nll` takes `labels` and either `probs` or `log_probs`.")
+    if log_probs is not None:
+        if binary:
+            raise ValueError(
+                "`binary` is for one probability per example; `log_probs` must be [..., K]."
+            )
+        return weighted_mean(nll_of_log_probs(log_probs, labels), sample_weight)
+    return weighted_mean(nll_rows(probs, labels, binary=binary), sample_weight)
 
 
-def brier_score(probs: Array, labels: Array, *, binary: bool = False) -> float:
+def brier_score(
+    probs: Array,
+    labels: Array,
+    *,
+    sample_weight: Array | None = None,
+    binary: bool = False,
+) -> float:
     r"""Brier score :math:`\frac1N\sum_i\sum_k (v_{ik} - [k = y_i])^2`, summed over classes.
+
+    For two classes this is twice scikit-learn's ``brier_score_loss``, which looks at class 1
+    alone: see `binary_brier_score`.
 
     Args:
         probs: probabilities ``[..., K]``, any array library; ``[N]`` with `binary`.
         labels: class indices ``[...]``.
+        sample_weight: weights ``[...]``; whole numbers count repeated rows.
         binary: `probs` are probabilities of class 1, the same as ``[1 - p, p]``, which
             makes the score twice the one-sided :math:`(p - y)^2`.
 
@@ -60,10 +95,45 @@ def brier_score(probs: Array, labels: Array, *, binary: bool = False) -> float:
     References:
         Brier (1950), *Verification of forecasts expressed in terms of probability*.
     """
-    return _mean(brier_rows(probs, labels, binary=binary))
+    return weighted_mean(brier_rows(probs, labels, binary=binary), sample_weight)
 
 
-def error_rate(probs: Array, labels: Array, *, binary: bool = False) -> float:
+def binary_brier_score(
+    probs: Array, labels: Array, *, sample_weight: Array | None = None
+) -> float:
+    r"""Brier score of class 1 alone, :math:`\frac1N\sum_i (p_i - y_i)^2`, as in scikit-learn.
+
+    Half of `brier_score`, which sums over both classes.
+
+    Args:
+        probs: probabilities of class 1 ``[N]``, or ``[N, 2]``.
+        labels: 0 or 1, ``[N]``.
+        sample_weight: weights ``[N]``; whole numbers count repeated rows.
+
+    Returns:
+        A float in ``[0, 1]``.
+
+    Example:
+        >>> import numpy as np
+        >>> round(binary_brier_score(np.array([0.5, 0.8]), np.array([0, 1])), 4)
+        0.145
+    """
+    is_one = len(probs.shape) == 1
+    if not is_one and probs.shape[-1] != 2:
+        raise ValueError(
+            f"`probs` must be of two classes, [N] or [N, 2], got shape {tuple(probs.shape)}. "
+            "Use `brier_score`."
+        )
+    return brier_score(probs, labels, sample_weight=sample_weight, binary=is_one) / 2.0
+
+
+def error_rate(
+    probs: Array,
+    labels: Array,
+    *,
+    sample_weight: Array | None = None,
+    binary: bool = False,
+) -> float:
     r"""Fraction of rows whose largest probability is not the label's.
 
     Of several classes that share the largest probability the first is predicted.
@@ -71,6 +141,7 @@ def error_rate(probs: Array, labels: Array, *, binary: bool = False) -> float:
     Args:
         probs: probabilities ``[..., K]``, any array library; ``[N]`` with `binary`.
         labels: class indices ``[...]``.
+        sample_weight: weights ``[...]``; whole numbers count repeated rows.
         binary: `probs` are probabilities of class 1, the same as ``[1 - p, p]``.
 
     Returns:
@@ -81,14 +152,15 @@ def error_rate(probs: Array, labels: Array, *, binary: bool = False) -> float:
         >>> error_rate(np.array([[0.9, 0.1], [0.2, 0.8]]), np.array([0, 0]))
         0.5
     """
-    return _mean(error_rows(probs, labels, binary=binary))
+    return weighted_mean(error_rows(probs, labels, binary=binary), sample_weight)
 
 
-def entropy(probs: Array, *, binary: bool = False) -> float:
+def entropy(probs: Array, *, sample_weight: Array | None = None, binary: bool = False) -> float:
     r"""Mean entropy :math:`-\frac1N\sum_i\sum_k v_{ik}\log v_{ik}`, in nats; 0 log 0 = 0.
 
     Args:
         probs: probabilities ``[..., K]``, any array library; ``[N]`` with `binary`.
+        sample_weight: weights ``[...]``; whole numbers count repeated rows.
         binary: `probs` are probabilities of class 1, the same as ``[1 - p, p]``.
 
     Returns:
@@ -99,10 +171,16 @@ def entropy(probs: Array, *, binary: bool = False) -> float:
         >>> round(entropy(np.array([[0.5, 0.5], [1.0, 0.0]])), 4)
         0.3466
     """
-    return _mean(entropy_rows(probs, binary=binary))
+    return weighted_mean(entropy_rows(probs, binary=binary), sample_weight)
 
 
-def kl_divergence(posterior: Array, probs: Array, *, binary: bool = False) -> float:
+def kl_divergence(
+    posterior: Array,
+    probs: Array,
+    *,
+    sample_weight: Array | None = None,
+    binary: bool = False,
+) -> float:
     r"""Mean divergence :math:`\frac1N\sum_i\sum_k \eta_{ik}\log(\eta_{ik}/v_{ik})`, in nats.
 
     How far the probabilities are from the true posterior, where that is known.
@@ -110,6 +188,7 @@ def kl_divergence(posterior: Array, probs: Array, *, binary: bool = False) -> fl
     Args:
         posterior: true class probabilities :math:`\eta`, shape ``[..., K]``.
         probs: probabilities :math:`v` of the same shape.
+        sample_weight: weights ``[...]``; whole numbers count repeated rows.
         binary: both are probabilities of class 1, shape ``[N]``.
 
     Returns:
@@ -125,7 +204,7 @@ def kl_divergence(posterior: Array, probs: Array, *, binary: bool = False) -> fl
         Charoenphakdee et al. (2021), *On Focal Loss for Class-Posterior Probability
         Estimation*, the KLD of the synthetic experiment.
     """
-    return _mean(kl_rows(posterior, probs, binary=binary))
+    return weighted_mean(kl_rows(posterior, probs, binary=binary), sample_weight)
 
 
 @dataclass(frozen=True)
@@ -137,7 +216,12 @@ class ConfidentFraction:
 
 
 def confident_fraction(
-    probs: Array, labels: Array, *, threshold: float = 0.99, binary: bool = False
+    probs: Array,
+    labels: Array,
+    *,
+    threshold: float = 0.99,
+    sample_weight: Array | None = None,
+    binary: bool = False,
 ) -> ConfidentFraction:
     r"""Fraction of rows with confidence ``>= threshold``, and their accuracy (S99 for 0.99).
 
@@ -145,6 +229,7 @@ def confident_fraction(
         probs: probabilities ``[..., K]``, any array library; ``[N]`` with `binary`.
         labels: class indices ``[...]``.
         threshold: least confidence that counts, in ``[0, 1]``.
+        sample_weight: weights ``[...]``; whole numbers count repeated rows.
         binary: `probs` are probabilities of class 1, the same as ``[1 - p, p]``.
 
     Returns:
@@ -157,15 +242,28 @@ def confident_fraction(
     """
     check_unit_interval(threshold, name="threshold")
     confidence, correct = top_label(*read(probs, labels, binary=binary))
-    sure = confidence >= threshold
-    accuracy = float(correct[sure].mean()) if sure.any() else float("nan")
-    return ConfidentFraction(float(sure.mean()), accuracy)
+    weights = read_weights(sample_weight, len(confidence))
+    if weights is None:
+        weights = np.ones(len(confidence))
+    sure = weights * (confidence >= threshold)
+    mass = float(sure.sum())
+    accuracy = float(sure @ correct) / mass if mass else float("nan")
+    return ConfidentFraction(mass / float(weights.sum()), accuracy)
 
 
 def nll_rows(probs: Array, labels: Array, *, binary: bool = False) -> Floats:
     """Return each row's term of `nll`."""
     with np.errstate(divide="ignore"):
         return -np.log(true_class(*read(probs, labels, binary=binary)))
+
+
+def nll_of_log_probs(log_probs: Array, labels: Array) -> Floats:
+    """Return each row's term of `nll` from log-probabilities ``[..., K]``."""
+    check_log_probs(log_probs)
+    shape = tuple(log_probs.shape[:-1])
+    check_labels(labels, shape=shape, n_classes=log_probs.shape[-1])
+    rows = to_numpy(log_probs).reshape(-1, log_probs.shape[-1])
+    return -true_class(rows, to_numpy(labels).reshape(-1).astype(np.intp, copy=False))
 
 
 def brier_rows(probs: Array, labels: Array, *, binary: bool = False) -> Floats:
@@ -226,5 +324,10 @@ def _row_dot(a: Floats, b: Floats) -> Floats:
     return np.asarray(np.einsum("nk,nk->n", a, b))
 
 
-def _mean(values: Floats) -> float:
-    return float(values.mean())
+def weighted_mean(values: Floats, sample_weight: Array | None = None) -> float:
+    """Return the mean of `values`; a weight of 0 leaves out an infinite value too."""
+    weights = read_weights(sample_weight, len(values))
+    if weights is None:
+        return float(values.mean())
+    counts = weights > 0
+    return float(weights[counts] @ values[counts] / weights.sum())

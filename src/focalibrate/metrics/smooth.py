@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from focalibrate._array import Array
 from focalibrate.metrics._binning import Floats, bin_sums
-from focalibrate.metrics._rows import read, top_label
+from focalibrate.metrics._rows import read, read_weights, top_label
 
 GRID = 1 << 15
 """Cells of the grid on [0, 1] that `smooth_ece` computes on."""
@@ -17,7 +17,13 @@ MIN_WIDTHS = 4
 MAX_SECANTS = 10
 
 
-def smooth_ece(probs: Array, labels: Array, *, binary: bool = False) -> float:
+def smooth_ece(
+    probs: Array,
+    labels: Array,
+    *,
+    sample_weight: Array | None = None,
+    binary: bool = False,
+) -> float:
     r"""Smooth expected calibration error of the top label, free of bins.
 
     With confidence :math:`f_i`, correctness :math:`y_i` and the Gaussian kernel
@@ -34,6 +40,7 @@ def smooth_ece(probs: Array, labels: Array, *, binary: bool = False) -> float:
     Args:
         probs: probabilities ``[..., K]``, any array library; ``[N]`` with `binary`.
         labels: class indices ``[...]``.
+        sample_weight: weights ``[...]``; whole numbers count repeated rows.
         binary: `probs` are probabilities of class 1, the same as ``[1 - p, p]``.
 
     Returns:
@@ -57,7 +64,12 @@ def smooth_ece(probs: Array, labels: Array, *, binary: bool = False) -> float:
         Błasiok & Nakkiran (2023), *Smooth ECE: Principled Reliability Diagrams via Kernel
         Smoothing*.
     """
-    return smooth_ece_of_rows(*top_label(*read(probs, labels, binary=binary)))
+    confidence, correct = top_label(*read(probs, labels, binary=binary))
+    weights = read_weights(sample_weight, len(confidence))
+    if weights is None:
+        return smooth_ece_of_rows(confidence, correct)
+    residual = weights * (confidence - correct) * (len(weights) / weights.sum())
+    return smooth_ece_of_residuals(confidence, residual, grid=GRID)
 
 
 def smooth_ece_of_rows(
@@ -70,7 +82,7 @@ def smooth_ece_of_rows(
 def smooth_ece_of_residuals(
     confidence: Floats, residual: Floats, *, grid: int, start: float | None = None
 ) -> float:
-    """Return the same from confidence less correctness, times how often each row counts.
+    """Return the same from confidence minus correctness, times how often each row counts.
 
     With a `start` close to the result, a few evaluations find it to 1e-9.
     """

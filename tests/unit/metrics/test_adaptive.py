@@ -56,14 +56,14 @@ def test_debiased_square_is_unbiased(bins):
     truth = top - np.repeat([0.3, 0.25, 0.3, 0.35], 10)
     probs = np.stack([top, 1 - top], axis=1)
     squares, plain = [], []
-    for _ in range(3000):
+    for _ in range(600):
         labels = (rng.random(40) > truth).astype(int)
         squares.append(debiased_ece(probs, labels, n_bins=4, bins=bins) ** 2)
         plain.append(ece(probs, labels, n_bins=4, norm="l2") ** 2)
     want = np.mean((top - truth) ** 2)
-    noise = np.std(squares) / np.sqrt(3000)
+    noise = np.std(squares) / np.sqrt(600)
     assert abs(np.mean(squares) - want) < 4 * noise
-    assert np.mean(plain) - want > 10 * noise
+    assert np.mean(plain) - want > 4 * noise
 
 
 def test_single_rows_add_nothing_to_the_debiased_error():

@@ -44,4 +44,15 @@ def test_cards_of_other_examples_do_not_compare(predictions):
     a = scorecard(sharp, labels, n_resamples=10)
     b = scorecard(sharp[:100], labels[:100], n_resamples=10)
     with pytest.raises(ValueError, match=r"same 300 examples and 10 resamples, got 100 and 10"):
-        a.difference(b, "ece")
+        a.difference(b, "nll")
+
+
+def test_calibration_errors_get_no_interval_unless_asked_for(predictions):
+    sharp, _, labels = predictions
+    card = scorecard(sharp, labels, n_resamples=10)
+    assert set(card.replicates) == {"nll", "brier", "error"}
+    assert np.isnan(card.interval("ece").low)
+    assert card.interval("ece").estimate == card.estimates["ece"]
+    assert np.isnan(card.difference(card, "ece").high)
+    asked = scorecard(sharp, labels, n_resamples=10, resampled=["ece"])
+    assert asked.interval("ece").low < asked.interval("ece").high

@@ -1,0 +1,224 @@
+"""CORP: the best monotone recalibration, its reliability curve, and what it says of a score."""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from focalibrate._array import Array
+from focalibrate._check import check_count
+from focalibrate.metrics._binning import Floats
+from focalibrate.metrics._cells import MAX_CELLS
+from focalibrate.metrics._rows import read, read_weights, top_label
+from focalibrate.metrics.adaptive import distinct_table
+from focalibrate.metrics.reliability_table import ReliabilityTable
+
+BAND_POINTS = 101
+
+
+@dataclass(frozen=True)
+class Decomposition:
+    """A mean score taken apart: ``score = miscalibration - discrimination + uncertainty``."""
+
+    score: float
+    miscalibration: float
+    """what the best monotone recalibration would gain"""
+    discrimination: float
+    """what the recalibrated forecasts gain over always forecasting the base rate"""
+    uncertainty: float
+    """the score of the base rate"""
+
+    def to_dict(self) -> dict[str, float]:
+        """Return the numbers by name, for JSON."""
+        return {
+            "score": self.score,
+            "miscalibration": self.miscalibration,
+            "discrimination": self.discrimination,
+            "uncertainty": self.uncertainty,
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class ReliabilityCurve:
+    """A reliability diagram without bins: straight lines between knots, over a band."""
+
+    probability: Floats
+    """stated probability at the first and last example of each block, rising, shape ``[P]``"""
+    frequency: Floats
+    """how often the event happened in the block, rising, shape ``[P]``"""
+    weight: Floats
+    """examples in the block, given half to either knot, shape ``[P]``"""
+    band_probability: Floats
+    """where the band is given, shape ``[G]``"""
+    band_low: Floats
+    """the curve of a calibrated model stays above this at each point with probability .975"""
+    band_high: Floats
+    level: float = 0.95
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the arrays as lists, for JSON."""
+        names = (
+            "probability", "frequency", "weight", "band_probability", "band_low", "band_high",
+        )  # fmt: skip
+        return {name: getattr(self, name).tolist() for name in names} | {"level": self.level}
+
+
+@dataclass(frozen=True, eq=False)
+class Corp:
+    """The curve of one event, and its log loss and Brier score taken apart."""
+
+    event: str
+    curve: ReliabilityCurve
+    log_loss: Decomposition
+    brier: Decomposition
+    """of the event alone: half of `brier_score` for two classes"""
+
+
+def corp(
+    probs: Array,
+    labels: Array,
+    *,
+    event: int | Literal["top label"] = "top label",
+    sample_weight: Array | None = None,
+    n_draws: int = 199,
+    seed: int | np.random.Generator = 0,
+) -> Corp:
+    r"""Isotonic reliability curve of an event, and the decomposition of its scores.
+
+    The probabilities :math:`c` of the event are recalibrated by isotonic regression to
+    :math:`\tilde c`, the closest non-decreasing fit to the outcomes. With the base rate
+    :math:`\bar y` and any proper score,
+
+    .. math:: S(c) = \underbrace{S(c) - S(\tilde c)}_{\text{miscalibration}}
+              - \underbrace{(S(\bar y) - S(\tilde c))}_{\text{discrimination}}
+              + \underbrace{S(\bar y)}_{\text{uncertainty}}
+
+    and no term is negative. The curve has no bins to choose; its band shows where the curve
+    of a calibrated model with these predictions lies (point by point).
+
+    Args:
+        probs: probabilities ``[N, K]``, any array library, or ``[N]`` of class 1.
+        labels: class indices ``[N]``.
+        event: ``"top label"`` (the prediction is right), or a class.
+        sample_weight: weights ``[N]``; whole numbers count repeated rows.
+        n_draws: outcomes drawn for the band; 0 for none.
+        seed: of the draws, or a `numpy.random.Generator`.
+
+    Returns:
+        `Corp`.
+
+    Numerics:
+        The identity holds to rounding. Rows of equal probability are pooled, so the order
+        of the rows does not matter. The band is drawn on at most 512 cells.
+
+    Example:
+        >>> p = np.array([0.1, 0.4, 0.6, 0.9])
+        >>> found = corp(p, np.array([0, 1, 0, 1]), event=1, n_draws=0)
+        >>> found.curve.frequency
+        array([0. , 0. , 0.5, 0.5, 1. , 1. ])
+        >>> round(found.brier.miscalibration, 4), round(found.brier.uncertainty, 4)
+        (0.06, 0.25)
+
+    References:
+        Dimitriadis, Gneiting, Jordan (2021), *Stable reliability diagrams for probabilistic
+        classifiers*.
+    """
+    check_count(n_draws, name="n_draws", minimum=0)
+    rows, y = read(probs, labels, binary=len(probs.shape) == 1)
+    weights = read_weights(sample_weight, len(rows))
+    if event == "top label":
+        value, happened = top_label(rows, y)
+    else:
+        check_count(event, name="event", minimum=0)
+        if event >= rows.shape[1]:
+            raise ValueError(
+                f'`event` must be "top label" or a class below {rows.shape[1]}, got {event!r}.'
+            )
+        value, happened = rows[:, event].astype(np.float64), y == event
+    table = distinct_table(value, happened, weights)
+    name = event if isinstance(event, str) else f"class {event}"
+    return corp_of_table(table, event=name, n_draws=n_draws, seed=seed)
+
+
+def corp_of_table(
+    table: ReliabilityTable,
+    *,
+    event: str = "top label",
+    n_draws: int = 199,
+    seed: int | np.random.Generator = 0,
+) -> Corp:
+    """Return the same from the cells of a table, which can be merged from pieces.
+
+    Examples of a cell count as tied at their mean: on `log_odds_edges` the result differs
+    from that of the rows by less than the width of a cell.
+    """
+    filled = table.count > 0
+    if not filled.any():
+        raise ValueError("the table must hold examples to draw its curve; it is empty.")
+    weight, total = table.count[filled], float(table.count.sum())
+    value = np.clip(table.confidence_sum[filled] / weight, 0.0, 1.0)
+    hits = table.correct_sum[filled]
+    fitted = _isotonic(hits / weight, weight)
+    base = np.full(len(weight), hits.sum() / total)
+
+    def taken_apart(log: bool) -> Decomposition:
+        score = _log_loss if log else _brier
+        own, best, constant = (score(p, hits, weight) / total for p in (value, fitted, base))
+        return Decomposition(own, own - best, constant - best, constant)
+
+    spread = table.count[filled] if table.spread is None else table.spread[filled]
+    at, low, high = _band(value, weight, spread, n_draws, np.random.default_rng(seed))
+    curve = ReliabilityCurve(*_knots(value, fitted, weight), at, low, high)
+    return Corp(event, curve, taken_apart(log=True), taken_apart(log=False))
+
+
+def _isotonic(mean: Floats, weight: Floats) -> Floats:
+    from scipy.optimize import isotonic_regression
+
+    fitted = isotonic_regression(mean, weights=weight).x
+    return np.clip(np.asarray(fitted, dtype=np.float64), 0.0, 1.0)
+
+
+def _brier(p: Floats, hits: Floats, weight: Floats) -> float:
+    # sum of w (p - y)^2, with y^2 = y
+    return float(np.sum(hits * (1.0 - p) ** 2 + (weight - hits) * p**2))
+
+
+def _log_loss(p: Floats, hits: Floats, weight: Floats) -> float:
+    from scipy.special import xlog1py, xlogy
+
+    misses = np.maximum(weight - hits, 0.0)
+    with np.errstate(divide="ignore"):
+        return float(-np.sum(xlogy(hits, p) + xlog1py(misses, -p)))
+
+
+def _knots(value: Floats, fitted: Floats, weight: Floats) -> tuple[Floats, Floats, Floats]:
+    """Return first and last value, frequency and half the weight of each block."""
+    first = np.flatnonzero(np.diff(fitted, prepend=-1.0) > 1e-12)
+    last = np.append(first[1:] - 1, len(value) - 1)
+    mass = np.add.reduceat(weight, first)
+    at = np.stack([first, last], axis=1).reshape(-1)
+    return value[at], np.repeat(fitted[first], 2), np.repeat(mass / 2.0, 2)
+
+
+def _band(
+    value: Floats, weight: Floats, spread: Floats, n_draws: int, rng: np.random.Generator
+) -> tuple[Floats, Floats, Floats]:
+    """Return points and the 2.5 % and 97.5 % quantiles of calibrated curves there."""
+    if n_draws == 0:
+        nothing = np.zeros(0)
+        return nothing, nothing, nothing
+    end = np.cumsum(weight)
+    cell = np.minimum(((end - weight / 2) / end[-1] * MAX_CELLS).astype(np.intp), MAX_CELLS - 1)
+    first = np.flatnonzero(np.diff(cell, prepend=-1))
+    mass, squares = np.add.reduceat(weight, first), np.add.reduceat(spread, first)
+    mean = np.clip(np.add.reduceat(weight * value, first) / mass, 0.0, 1.0)
+    trials = np.maximum(np.rint(mass**2 / squares), 1.0).astype(np.int64)
+    drawn = rng.binomial(trials[:, None], mean[:, None], size=(len(mean), n_draws))
+    grid = np.unique(np.interp(np.linspace(0, 1, BAND_POINTS), np.linspace(0, 1, len(mean)), mean))
+    curves = [
+        np.interp(grid, mean, _isotonic(hits / trials, mass))
+        for hits in drawn.T.astype(np.float64)
+    ]
+    low, high = np.quantile(curves, [0.025, 0.975], axis=0)
+    return grid, low, high

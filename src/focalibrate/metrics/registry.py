@@ -1,0 +1,90 @@
+"""Every metric, declared once."""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Literal
+
+from focalibrate.metrics._binning import Floats
+from focalibrate.metrics.adaptive import adaptive_ece
+from focalibrate.metrics.calibration_error import ece, mce
+from focalibrate.metrics.classwise import classwise_ece
+from focalibrate.metrics.scores import (
+    brier_rows,
+    brier_score,
+    error_rate,
+    error_rows,
+    nll,
+    nll_rows,
+)
+from focalibrate.metrics.smooth import smooth_ece
+
+MetricName = Literal[
+    "ece", "adaptive_ece", "classwise_ece", "smooth_ece", "mce", "nll", "brier", "error"
+]
+Needs = Literal["top label", "true class", "all classes"]
+Merge = Literal["mean", "bins", "cells", "classwise"]
+
+
+@dataclass(frozen=True, eq=False)
+class Metric:
+    """One metric: what it is called, what it needs of a row, and how data in pieces add up."""
+
+    name: MetricName
+    heading: str
+    """of a table column, with its unit"""
+    unit: Literal["%", ""]
+    """"%": a fraction that is shown in percent"""
+    is_proper: bool
+    """whether the true probabilities have the lowest expected value"""
+    needs: Needs
+    """what it looks at in a row of probabilities"""
+    merge: Merge
+    """"mean": a weighted sum and the weight. "bins": `ReliabilityTable`. "cells": the same on
+    `log_odds_edges`, within a stated error. "classwise": `ClasswiseTable`."""
+    function: Callable[..., float]
+    """``function(probs, labels, *, sample_weight=None, binary=False, ...)``"""
+    rows: Callable[..., Floats] | None = None
+    """the term of each row, where the metric is a mean of them"""
+    takes_bins: bool = False
+    """whether `function` takes ``n_bins``"""
+
+    @property
+    def has_interval(self) -> bool:
+        """Whether a bootstrap interval covers: for means of rows, not for calibration errors."""
+        return self.rows is not None
+
+    def text(self, value: float) -> str:
+        """Return a value as a table shows it."""
+        if math.isnan(value):
+            return "–"
+        if math.isinf(value):
+            return "∞" if value > 0 else "-∞"
+        return f"{100 * value:.2f}" if self.unit == "%" else f"{value:.4f}"
+
+
+_ALL = (
+    Metric("ece", "ECE %", "%", False, "top label", "bins", ece, takes_bins=True),
+    Metric(
+        "adaptive_ece", "adaptive ECE %", "%", False, "top label", "cells", adaptive_ece, takes_bins=True
+    ),
+    Metric(
+        "classwise_ece", "classwise ECE %", "%", False, "all classes", "classwise", classwise_ece,
+        takes_bins=True,
+    ),
+    Metric("smooth_ece", "smooth ECE %", "%", False, "top label", "cells", smooth_ece),
+    Metric("mce", "MCE %", "%", False, "top label", "bins", mce, takes_bins=True),
+    Metric("nll", "log loss", "", True, "true class", "mean", nll, rows=nll_rows),
+    Metric(
+        "brier", "Brier, all classes", "", True, "all classes", "mean", brier_score,
+        rows=brier_rows,
+    ),
+    Metric("error", "error %", "%", False, "top label", "mean", error_rate, rows=error_rows),
+)  # fmt: skip
+
+METRICS: Mapping[MetricName, Metric] = MappingProxyType({metric.name: metric for metric in _ALL})
+"""Every metric by its name; scorecards, intervals, tables and headings follow from it."""
+METRIC_NAMES: tuple[MetricName, ...] = tuple(METRICS)
+INTERVAL_METRICS: tuple[MetricName, ...] = tuple(n for n, m in METRICS.items() if m.has_interval)
+"""Those with a bootstrap interval that covers: log loss, Brier score, error."""
