@@ -67,7 +67,8 @@ class Metric:
 _ALL = (
     Metric("ece", "ECE %", "%", False, "top label", "bins", ece, takes_bins=True),
     Metric(
-        "adaptive_ece", "adaptive ECE %", "%", False, "top label", "cells", adaptive_ece, takes_bins=True
+        "adaptive_ece", "adaptive ECE %", "%", False, "top label", "cells", adaptive_ece,
+        takes_bins=True,
     ),
     Metric(
         "classwise_ece", "classwise ECE %", "%", False, "all classes", "classwise", classwise_ece,
@@ -77,7 +78,7 @@ _ALL = (
     Metric("mce", "MCE %", "%", False, "top label", "bins", mce, takes_bins=True),
     Metric("nll", "log loss", "", True, "true class", "mean", nll, rows=nll_rows),
     Metric(
-        "brier", "Brier, all classes", "", True, "all classes", "mean", brier_score,
+        "brier", "Brier score", "", True, "all classes", "mean", brier_score,
         rows=brier_rows,
     ),
     Metric("error", "error %", "%", False, "top label", "mean", error_rate, rows=error_rows),
