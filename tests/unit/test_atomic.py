@@ -1,10 +1,12 @@
 import errno
 import os
 import stat
+from pathlib import Path
 
 import pytest
 
-from focalibrate.io import atomic, atomic_path
+from focalibrate._atomic import atomic_path, claim_folder, finish_folder, lock, replaced_folder
+from focalibrate._atomic import file as atomic
 
 
 def test_the_file_appears_whole_at_the_end(tmp_path):
@@ -124,3 +126,134 @@ def test_a_full_disk_names_the_target(tmp_path):
     with pytest.raises(OSError, match=r"No space left on device: '.*/out'"):
         full()
     assert not list(tmp_path.iterdir())
+
+
+def test_what_a_killed_run_left_is_removed(tmp_path):
+    old, held = tmp_path / ".out.0123456789ab.csv", tmp_path / ".out.0123456789ac.csv"
+    for path in (old, held):
+        path.write_text("half")
+        os.utime(path, (0, 0))
+    young = tmp_path / ".out.0123456789ad.csv"
+    young.write_text("being made")
+    descriptor = os.open(held, os.O_RDWR)
+    assert lock.try_lock(descriptor)
+    with atomic_path(tmp_path / "out.csv") as path:
+        path.write_text("whole")
+    os.close(descriptor)
+    assert sorted(p.name for p in tmp_path.iterdir()) == sorted([held.name, young.name, "out.csv"])
+
+
+def _half_written(path):
+    path.write_text("half")
+    raise KeyboardInterrupt
+
+
+def test_a_folder_is_filled_whole_or_not_at_all(tmp_path):
+    out = tmp_path / "a" / "out"
+    claim_folder(out, ["x", "y"], force=False)
+    assert not out.parent.exists()
+    with pytest.raises(KeyboardInterrupt), finish_folder(out, ["x", "y"], force=False) as folder:
+        _half_written(folder / "x")
+    assert not out.parent.exists()
+    with finish_folder(out, ["x", "y"], force=False) as folder:
+        assert folder.parent == out  # on the disk that is mounted there
+        (folder / "x").write_text("1")
+    assert [p.name for p in out.iterdir()] == ["x"]
+
+
+def _write(*paths_and_texts):
+    for path, text in zip(paths_and_texts[::2], paths_and_texts[1::2], strict=True):
+        path.write_text(text)
+
+
+def test_nothing_is_overwritten_without_force_at_the_moment_of_writing(tmp_path):
+    out = tmp_path / "out"
+    claim_folder(out, ["x"], force=False)
+    with (
+        pytest.raises(ValueError, match=r"holds x of an earlier run\. Pass --force"),
+        finish_folder(out, ["x"], force=False) as folder,
+    ):
+        _write(folder / "x", "new", out / "x", "came meanwhile")
+    assert (out / "x").read_text() == "came meanwhile"
+    assert len(list(out.iterdir())) == 1
+
+
+def test_files_of_an_earlier_run_do_not_stay_among_new_ones(tmp_path):
+    (tmp_path / "x").write_text("old")
+    (tmp_path / "y").write_text("old")
+    (tmp_path / "mine.txt").write_text("kept")
+    with finish_folder(tmp_path, ["x", "y"], force=True) as folder:
+        (folder / "x").write_text("new")
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["mine.txt", "x"]
+
+
+def test_an_error_while_moving_puts_the_old_files_back(tmp_path, monkeypatch):
+    (tmp_path / "x").write_text("old x")
+    (tmp_path / "y").write_text("old y")
+    real = Path.replace
+
+    def replace(self, target):
+        if self.name == "y" and self.read_text() == "new":
+            raise OSError(errno.EIO, "broken")
+        return real(self, target)
+
+    monkeypatch.setattr(Path, "replace", replace)
+    with pytest.raises(OSError, match="broken"), finish_folder(tmp_path, ["x", "y"]) as folder:
+        _write(folder / "x", "new", folder / "y", "new")
+    assert {p.name: p.read_text() for p in tmp_path.iterdir()} == {"x": "old x", "y": "old y"}
+
+
+def test_two_runs_cannot_write_into_one_folder(tmp_path):
+    with (
+        finish_folder(tmp_path) as folder,
+        pytest.raises(BlockingIOError, match="another run is writing into this folder"),
+        finish_folder(tmp_path),
+    ):
+        pass
+    assert not folder.exists()
+
+
+def test_leftovers_of_a_killed_run_are_removed_from_a_folder(tmp_path):
+    (tmp_path / ".focalibrate-dead").mkdir()
+    (tmp_path / ".focalibrate-dead" / "x").write_text("half")
+    with finish_folder(tmp_path) as folder:
+        (folder / "x").write_text("1")
+    assert [p.name for p in tmp_path.iterdir()] == ["x"]
+
+
+def test_a_folder_that_may_not_be_written_is_found_before_the_work(tmp_path, monkeypatch):
+    def refuse(self, *args, **kwargs):
+        raise PermissionError(errno.EACCES, "Permission denied", str(self))
+
+    monkeypatch.setattr(Path, "mkdir", refuse)  # the tests may run as root, who may write all
+    with pytest.raises(PermissionError, match="Permission denied"):
+        claim_folder(tmp_path / "out", ["x"], force=False)
+
+
+def test_a_writable_folder_in_an_unwritable_parent(tmp_path, monkeypatch):
+    out = tmp_path / "out"
+    out.mkdir()
+    real = Path.mkdir
+
+    def mkdir(self, *args, **kwargs):
+        if self.parent == tmp_path and not self.exists():
+            raise PermissionError(errno.EACCES, "Permission denied", str(self))
+        return real(self, *args, **kwargs)
+
+    monkeypatch.setattr(Path, "mkdir", mkdir)
+    claim_folder(out, ["x"], force=False)
+    with finish_folder(out, ["x"], force=False) as folder:
+        (folder / "x").write_text("1")
+    assert (out / "x").read_text() == "1"
+
+
+def test_a_folder_is_replaced_whole(tmp_path):
+    out = tmp_path / "figures"
+    for round_ in ("a", "b"):
+        with replaced_folder(out) as folder:
+            (folder / round_).touch()
+        assert [p.name for p in out.iterdir()] == [round_]
+    with pytest.raises(ValueError, match="no"), replaced_folder(out) as folder:
+        raise ValueError("no")
+    assert [p.name for p in tmp_path.iterdir()] == ["figures"]
+    assert [p.name for p in out.iterdir()] == ["b"]

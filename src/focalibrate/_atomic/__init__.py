@@ -1,6 +1,6 @@
 """Files and folders that appear whole or not at all."""
 
 from focalibrate._atomic.file import NO_ROOM, atomic_path
-from focalibrate._atomic.folder import claim_folder, finish_folder
+from focalibrate._atomic.folder import claim_folder, finish_folder, replaced_folder
 
-__all__ = ["NO_ROOM", "atomic_path", "claim_folder", "finish_folder"]
+__all__ = ["NO_ROOM", "atomic_path", "claim_folder", "finish_folder", "replaced_folder"]

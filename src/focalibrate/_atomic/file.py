@@ -2,10 +2,17 @@
 
 import errno
 import os
+import re
 import secrets
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+
+from focalibrate._atomic.lock import try_lock
+
+LEFTOVER_SECONDS = 60
+"""A temporary file younger than this may just have been made by somebody else."""
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 """Errors of a full disk, which the system raises without naming a file."""
@@ -43,7 +50,8 @@ def atomic_path(target: str | Path, *, force: bool = False) -> Iterator[Path]:
     _check_target(given, final, force=force)
     name = f".{final.stem[:80]}.{secrets.token_hex(6)}{final.suffix}"
     temporary = final.with_name(name)
-    _create(temporary, given)
+    _remove_leftovers(final)
+    descriptor = _create(temporary, given)
     try:
         yield temporary
         _flush(temporary)
@@ -53,6 +61,7 @@ def atomic_path(target: str | Path, *, force: bool = False) -> Iterator[Path]:
             raise OSError(error.errno, os.strerror(error.errno), str(given)) from error
         raise
     finally:
+        os.close(descriptor)
         with suppress(FileNotFoundError):
             temporary.unlink()
 
@@ -73,10 +82,33 @@ def _exists(given: Path) -> FileExistsError:
     )
 
 
-def _create(temporary: Path, given: Path) -> None:
+def _remove_leftovers(final: Path) -> None:
+    """Remove what killed runs left beside `final`: old temporary files that nobody holds."""
+    pattern = re.compile(
+        rf"\.{re.escape(final.stem[:80])}\.[0-9a-f]{{12}}{re.escape(final.suffix)}"
+    )
+    with suppress(OSError):
+        for path in final.parent.iterdir():
+            if pattern.fullmatch(path.name) is None:
+                continue
+            with suppress(OSError):
+                if time.time() - path.stat().st_mtime < LEFTOVER_SECONDS:
+                    continue
+                descriptor = os.open(path, os.O_RDWR)
+                try:
+                    if try_lock(descriptor):
+                        path.unlink()
+                finally:
+                    os.close(descriptor)
+
+
+def _create(temporary: Path, given: Path) -> int:
+    """Make the file and return it open and locked, which says that somebody is writing it."""
     try:
         # Not `tempfile`: its files are for the owner only, results are for whom umask says.
-        os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
+        descriptor = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666)
+        try_lock(descriptor)
+        return descriptor
     except FileNotFoundError as error:
         raise FileNotFoundError(
             f"{given}: the directory {given.parent} does not exist. Make it first."

@@ -3,13 +3,13 @@
 import json
 import math
 import os
-import secrets
 from abc import ABC, abstractmethod
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self
 
 from focalibrate._array import Array, namespace
+from focalibrate._atomic import atomic_path
 
 if TYPE_CHECKING:
     from focalibrate.nn.calibrator import CalibratorModule
@@ -62,15 +62,8 @@ class Calibrator(ABC):
         """
         target = Path(path)
         text = json.dumps(self.to_dict(), indent=1, allow_nan=False) + "\n"
-        # Not `mkstemp`: its files can be read by nobody else, whatever the umask says.
-        beside = target.with_name(f".{target.name}.{os.getpid()}.{secrets.token_hex(4)}")
-        try:
-            with beside.open("x", encoding="utf-8") as file:
-                file.write(text)
-            beside.replace(target)
-        except BaseException:
-            beside.unlink(missing_ok=True)
-            raise
+        with atomic_path(target, force=True) as temporary:
+            temporary.write_text(text, encoding="utf-8")
 
     def to_torch(self) -> "CalibratorModule":
         """Return a torch module from logits to probabilities (needs torch)."""

@@ -1,13 +1,83 @@
 """Errors as one message on stderr: what is wrong, and commands to paste."""
 
+import ctypes
 import errno
+import importlib.util
 import os
 import shlex
-from collections.abc import Sequence
+import signal
+import sys
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
-from focalibrate.io import PredictionFileError, flags, printable
+if TYPE_CHECKING:
+    from focalibrate.io import PredictionFileError
 
 PROGRAM = "focalibrate"
+
+EXTRAS: Mapping[str, str] = {
+    "torch": "torch",
+    "sklearn": "sklearn",
+    "jax": "jax",
+    "matplotlib": "plot",
+    "onnx": "onnx",
+    "onnxruntime": "onnx",
+    "pyarrow": "parquet",
+    "openpyxl": "excel",
+    "PIL": "images",
+    "dask": "dask",
+    "distributed": "dask",
+}
+"""The extra that installs each optional package."""
+
+TRUNCATED = b"Error: a file became shorter, or its disk failed, while it was being read.\n"
+
+
+def require(module: str) -> None:
+    """Raise `ImportError` with the line to type where an optional package is not installed."""
+    if importlib.util.find_spec(module) is None:
+        raise ImportError(missing_extra(module))
+
+
+def missing_extra(module: str) -> str:
+    """Return how to install an optional package."""
+    extra = EXTRAS.get(module)
+    line = f"pip install 'focalibrate[{extra}]'" if extra else f"pip install {module}"
+    return f"This needs {module}, which is not installed. Install it: {line}"
+
+
+def make_streams_safe() -> None:
+    """Let a terminal that lacks a character show "?" instead of ending the command."""
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="replace")
+
+
+_KEPT: list[Any] = []  # the system calls the handler by its address: it must not be collected
+
+
+def report_bus_errors() -> None:
+    """Say one line where a memory-mapped file is truncated while it is read.
+
+    The system then sends SIGBUS, which Python cannot catch: returning from a handler would
+    repeat the access. So the handler writes the line and ends the process.
+    """
+    if _KEPT or not hasattr(signal, "SIGBUS"):
+        return
+
+    def handler(number: int) -> None:
+        os.write(2, TRUNCATED)
+        os._exit(1)
+
+    callback = ctypes.CFUNCTYPE(None, ctypes.c_int)(handler)
+    _KEPT.append(callback)
+    try:
+        system = ctypes.CDLL(None).signal
+        system.restype = ctypes.c_void_p
+        system(ctypes.c_int(signal.SIGBUS), callback)
+    except (OSError, AttributeError):  # a system without it
+        return
 
 
 def one_line(error: BaseException, arguments: Sequence[str]) -> str:
@@ -17,8 +87,12 @@ def one_line(error: BaseException, arguments: Sequence[str]) -> str:
         error: what was raised.
         arguments: the words of the command that raised it, without the program's name.
     """
+    from focalibrate.io import PredictionFileError, printable
+
     if isinstance(error, PredictionFileError):
         return _with_commands(error, arguments)
+    if isinstance(error, ModuleNotFoundError) and error.name in EXTRAS:
+        return missing_extra(str(error.name))
     if isinstance(error, MemoryError):
         return (
             "Not enough memory. Save the scores as .npy or .safetensors, which are read as a "
@@ -47,8 +121,10 @@ def _system(error: OSError) -> str:
     return f"{where}{error.strerror}.{step}"
 
 
-def _with_commands(error: PredictionFileError, arguments: Sequence[str]) -> str:
+def _with_commands(error: "PredictionFileError", arguments: Sequence[str]) -> str:
     """Return the message of a file's error and the same command with each fix added."""
+    from focalibrate.io import flags, printable
+
     lines = [str(error)]
     commands = []
     for fix in error.fixes:

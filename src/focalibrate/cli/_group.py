@@ -1,11 +1,21 @@
 """A command group that imports a command only when it is run."""
 
 import os
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import import_module
+from typing import Any
 
 import click
+
+from focalibrate.cli._errors import (
+    EXTRAS,
+    make_streams_safe,
+    missing_extra,
+    one_line,
+    report_bus_errors,
+)
 
 
 @dataclass(frozen=True)
@@ -35,8 +45,36 @@ class LazyGroup(click.Group):
         # while they wait, take the cores from them.
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
         module, attribute = self._lazy[cmd_name].target.split(":")
-        command: click.Command = getattr(import_module(module), attribute)
+        try:
+            command: click.Command = getattr(import_module(module), attribute)
+        except ModuleNotFoundError as error:
+            if error.name in EXTRAS:
+                raise click.ClickException(missing_extra(str(error.name))) from error
+            raise
         return command
+
+    def main(self, *args: Any, **settings: Any) -> Any:
+        """Run the command line: every error that is not a bug is one message, exit status 1."""
+        make_streams_safe()
+        report_bus_errors()
+        return super().main(*args, **settings)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run a command; what the system refuses is reported in one place."""
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            raise  # click ends quietly where the reader of a pipe has gone
+        except (OSError, MemoryError, UnicodeError) as error:
+            raise click.ClickException(one_line(error, sys.argv[1:])) from error
+        except ImportError as error:
+            if getattr(error, "name", None) not in EXTRAS:
+                raise
+            raise click.ClickException(one_line(error, sys.argv[1:])) from error
+        except ValueError as error:
+            if not hasattr(error, "fixes"):  # a bug, to be seen as one
+                raise
+            raise click.ClickException(one_line(error, sys.argv[1:])) from error
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the list of commands from the map, without importing them."""

@@ -8,6 +8,7 @@ from typing import Any, Literal
 import click
 
 from focalibrate._atomic import claim_folder
+from focalibrate.cli._errors import require
 from focalibrate.cli._options import judging_options, prediction_options
 from focalibrate.cli._read import read_file, reported, steps
 from focalibrate.cli._summary import command_line, say_what_was_read, show_next, show_result
@@ -89,6 +90,8 @@ def calibrate_command(
         focalibrate calibrate val.csv --input logits --trained-gamma 2
     """
     with reported():
+        if onnx:
+            require("onnx")
         claim_folder(out, FILES, force=force)
     given = read_file(val, labels_path=labels, need_labels=True, **options)
     judged = None

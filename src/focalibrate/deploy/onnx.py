@@ -4,12 +4,12 @@ import os
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
-from uuid import uuid4
 
 import numpy as np
 import onnx
 from onnx import GraphProto, ModelProto, TensorProto, ValueInfoProto, helper
 
+from focalibrate._atomic import atomic_path
 from focalibrate.calibrate import Calibrator, VectorScaling
 from focalibrate.calibrate._formula import Recovered, formula_of
 from focalibrate.deploy._graph import Nodes, curves_read, recovered, vector_scaled
@@ -221,10 +221,6 @@ def _numbered(name: str, end: str) -> Iterator[str]:
 
 def _write(model: ModelProto, target: Path) -> None:
     """Write `model` beside `target`, let onnx check it, then give it its name."""
-    draft = target.with_name(f".{target.name}.{uuid4().hex}.onnx")
-    try:
+    with atomic_path(target, force=True) as draft:
         draft.write_bytes(model.SerializeToString())
         onnx.checker.check_model(draft)
-        draft.replace(target)
-    finally:
-        draft.unlink(missing_ok=True)

@@ -5,21 +5,19 @@ import io
 import json
 import os
 import platform
-import shutil
-import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from focalibrate._atomic import atomic_path, replaced_folder
 from focalibrate.datasets import VARIABLE
 from focalibrate.experiments.experiment import Conclusion, Experiment, Places, Row, Rows, Scale
 from focalibrate.experiments.markdown import tables_markdown
 from focalibrate.experiments.page import render_page
 from focalibrate.experiments.registry import find_experiment
 from focalibrate.experiments.sweep import Backend, Here, Result, run_sweep, versions
-from focalibrate.io import atomic_path
 from focalibrate.report.charts import chart_svg
 
 RUNS = "runs"
@@ -138,13 +136,9 @@ def _write_folder(
 
 def _replace_figures(folder: Path, figures: dict[str, str]) -> None:
     """Put the figures in place together, so that none of an older run is left among them."""
-    beside = Path(tempfile.mkdtemp(dir=folder.parent, prefix=".figures."))
-    beside.chmod(0o755)
-    for name, svg in figures.items():
-        (beside / f"{name}.svg").write_text(svg, encoding="utf-8")
-    if folder.exists():
-        shutil.rmtree(folder)
-    beside.rename(folder)
+    with replaced_folder(folder) as beside:
+        for name, svg in figures.items():
+            (beside / f"{name}.svg").write_text(svg, encoding="utf-8")
 
 
 def rows_csv(rows: Rows) -> str:

@@ -120,7 +120,7 @@ class CalibrationResult:
         """
         out = Path(folder)
         claim_folder(out, FILES, force=force)
-        with finish_folder(out) as made:
+        with finish_folder(out, FILES, force=force) as made:
             text = json.dumps(self.to_dict(), indent=1, ensure_ascii=False, allow_nan=False)
             (made / "results.json").write_text(text + "\n", encoding="utf-8")
             self.calibrator.save(made / "calibrator.json")

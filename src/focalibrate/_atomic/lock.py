@@ -1,0 +1,49 @@
+"""Locks on files and folders that a killed process does not leave behind."""
+
+import errno
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+fcntl: Any = import_module("fcntl") if os.name == "posix" else None  # else nothing is locked
+
+HELD = (errno.EACCES, errno.EAGAIN)
+"""Errors that say that somebody else holds the lock."""
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Hold a lock on `folder`, which the system drops when the process ends.
+
+    File systems that know no locks are used without.
+
+    Raises:
+        BlockingIOError: another process holds it.
+    """
+    if fcntl is None:
+        yield
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        if not try_lock(descriptor):
+            raise BlockingIOError(
+                f"{folder}: another run is writing into this folder. Wait for it, or name another "
+                "folder with -o."
+            )
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def try_lock(descriptor: int) -> bool:
+    """Lock an open file or folder; False where somebody else holds the lock."""
+    if fcntl is None:
+        return True
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        return error.errno not in HELD
+    return True
