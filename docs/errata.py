@@ -1,4 +1,4 @@
-"""Pictures of the counterexamples to the papers' claims, computed while the site is built."""
+"""Pictures of errata and extensions of the papers, computed while the site is built."""
 
 from collections.abc import Callable
 
@@ -41,7 +41,7 @@ def lowered_top() -> Figure:
             rise = recover_posterior(probs, gamma).max(axis=1) - probs.max(axis=1)
             ax.plot(x, rise, color=color, label=f"γ={gamma:g}")
         ax.axhline(0, color=GREY, linewidth=1)
-        ax.set(title=title, xlabel="top probability", ylabel="top of Ψ less top")
+        ax.set(title=title, xlabel="top probability", ylabel="top of Ψ − top")
     axes[0].set(xlim=(0.33, 0.335), ylim=(-0.00012, 0.00012))
     axes[1].set(xlim=(0, 0.35), ylim=(-0.03, 0.02))
     axes[1].legend(frameon=False, fontsize="small")
@@ -49,7 +49,7 @@ def lowered_top() -> Figure:
 
 
 def few_classes() -> Figure:
-    """000, footnote 2: overconfidence with four and five classes, and up to which γ."""
+    """Our extension of 000, footnote 2: overconfidence away from the uniform vector."""
     figure, ax = plt.subplots(figsize=(6.4, 3.4), layout="constrained")
     gammas = np.linspace(0.02, 4, 150)
     for color, k in zip(COLORS, (4, 5), strict=False):
@@ -60,9 +60,9 @@ def few_classes() -> Figure:
         end = float(gamma_star(1 / (k - 1)))
         ax.plot(gammas, 1e4 * np.array(fall), color=color, label=f"K={k}, until γ*={end:.4f}")
         ax.axvline(end, color=color, linestyle="--", linewidth=1)
-    ax.axvspan(0, 0.03, color=GREY, alpha=0.3, label="as printed: K=5 only, γ ≤ 0.03")
+    ax.axvspan(0, 0.03, color=GREY, alpha=0.3, label="footnote 2: near the uniform vector, K=5")
     ax.axhline(0, color=GREY, linewidth=1)
-    ax.set(xlabel="γ", ylabel="top of Ψ less top, 1e-4", ylim=(-0.5, 1.2))
+    ax.set(xlabel="γ", ylabel="top of Ψ − top, 1e-4", ylim=(-0.5, 1.2))
     ax.legend(frameon=False, fontsize="small")
     return figure
 
@@ -140,6 +140,20 @@ def focal_curvature() -> Figure:
     return figure
 
 
+def loss_and_gradient() -> Figure:
+    """004, Figure 1: loss and gradient against p, for several γ, with the true derivative."""
+    figure, axes = plt.subplots(1, 2, figsize=(8.4, 3.4), layout="constrained")
+    p = np.linspace(0.01, 0.9999, 500)
+    for color, gamma in zip(COLORS, (0.0, 0.25, 0.5, 1.0, 2.0), strict=True):
+        name = "cross-entropy (γ=0)" if gamma == 0 else f"γ={gamma:g}"
+        axes[0].plot(p, -((1 - p) ** gamma) * np.log(p), color=color, label=name)
+        axes[1].plot(p, np.asarray(phi(p, gamma)) / p, color=color)
+    axes[0].set(xlabel="probability p of the true class", ylabel="loss", ylim=(0, 4))
+    axes[1].set(xlabel="probability p of the true class", ylabel="size of the slope", ylim=(0, 6))
+    axes[0].legend(frameon=False, fontsize="small")
+    return figure
+
+
 def one_valley() -> Figure:
     """002: the log loss over the temperature has one minimum, being convex in 1/T."""
     figure, axes = plt.subplots(1, 2, figsize=(8.4, 3.2), layout="constrained", sharey=True)
@@ -166,5 +180,6 @@ ERRATA: dict[str, Callable[[], Figure]] = {
     "printed-temperatures": printed_temperatures,
     "focal-slope": focal_slope,
     "focal-curvature": focal_curvature,
+    "loss-and-gradient": loss_and_gradient,
     "one-valley": one_valley,
 }

@@ -2,22 +2,26 @@
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 from generated import escaped
 
-from focalibrate.experiments.page import show_interval
-from focalibrate.experiments.verdict import Interval
+from focalibrate.experiments.engine.registry import find_experiment
 
 RESULTS = Path(__file__).parents[1] / "results"
-MARKS = {
-    "reproduced": "✔ reproduced",
-    "same direction": "➜ same direction",
-    "not reproduced": "✘ not reproduced",
-    "not run at full size": "○ not run at full size",
+IN_SIGHT = 12
+"""A picture of more claims than these is folded away."""
+PAPERS = {
+    "000": ("regimes", "synthetic-posterior", "psi-images", "psi-tabular"),
+    "002": ("published-logits", "focal-calibration", "dynamics", "s99", "linear"),
+    "003": ("temperature-relation", "focal-temperature", "published-logits"),
+    "004": ("curvature", "curvature-regularised"),
 }
-MARKER = re.compile(r"^\{\{ (evidence|errata) ([\w-]+) \}\}$", flags=re.MULTILINE)
+"""The experiments of each paper, in the order its page tells them."""
+ERRATA = ("false", "slip", "digit")
+MARKER = re.compile(r"^\{\{ (evidence|errata|findings|tallies) ([\w-]+) \}\}$", flags=re.MULTILINE)
 """A line of a page that the build replaces."""
 
 
@@ -44,51 +48,80 @@ def filled(markdown: str, claims: list[dict[str, str | None]]) -> str:
         FileNotFoundError: there is no evidence of that name, so that no page speaks of a run
             that was not made.
     """
+    fill: dict[str, Callable[[str], Iterator[str]]] = {
+        "evidence": _evidence,
+        "errata": lambda paper: _errata(paper, claims),
+        "findings": _findings,
+        "tallies": lambda _: _tallies(),
+    }
+    return MARKER.sub(lambda m: "\n".join(fill[m[1]](m[2])), markdown)
 
-    def replacement(match: re.Match[str]) -> str:
-        kind, name = match.groups()
-        lines = _evidence(name) if kind == "evidence" else _errata(name, claims)
-        return "\n".join(lines)
 
-    return MARKER.sub(replacement, markdown)
+def read(name: str, file: str) -> Any:
+    """Return a JSON file of an experiment's folder."""
+    return json.loads((RESULTS / name / file).read_text(encoding="utf-8"))
 
 
 def _evidence(name: str) -> Iterator[str]:
-    folder = RESULTS / name
-    lines = json.loads((folder / "verdicts.json").read_text(encoding="utf-8"))
-    meta = json.loads((folder / "meta.json").read_text(encoding="utf-8"))
-    yield "```console"
-    yield f"$ {meta['command']}"
-    yield "```"
+    verdicts, meta = read(name, "verdicts.json"), read(name, "meta.json")
+    yield f"**{escaped(verdicts['finding'])}**"
+    yield ""
+    yield escaped(verdicts["tally"])
     yield ""
     if meta["smaller_than_the_paper"]:
-        yield '!!! note "Smaller than the paper"'
+        yield '??? note "Smaller than the paper"'
         yield f"    {escaped(meta['smaller_than_the_paper'])}"
         yield ""
-    yield "| claim | paper | here | verdict |"
-    yield "|-|-|-|-|"
-    for line in lines:
-        here = escaped(f"{show_interval(Interval(**line['ours']))} {line['unit']}".strip())
-        note = f"<br>*{escaped(line['note'])}*" if line["note"] else ""
-        cells = (escaped(line["claim"]), escaped(line["paper"]), here + note)
-        yield f"| {' | '.join(cells)} | {MARKS[line['standing']]} |"
+    many = len(verdicts["claims"]) > IN_SIGHT
+    indent = "    " if many else ""
+    if many:
+        yield f'??? abstract "All {len(verdicts["claims"])} claims as a picture"'
+    yield f"{indent}![One line per claim](../results/{name}/figures/claims.svg)"
     yield ""
-    for path in sorted((folder / "figures").glob("*.svg")):
-        yield f"![{path.stem.replace('-', ' ')}](../results/{name}/figures/{path.name})"
-        yield ""
+    for path in sorted((RESULTS / name / "figures").glob("*.svg")):
+        if path.stem != "claims":
+            yield f"![{path.stem.replace('-', ' ')}](../results/{name}/figures/{path.name})"
+            yield ""
     runs, minutes = len(meta["runs"]), meta["seconds_of_all_runs"] / 60
     yield (
-        f"[The whole page](../results/{name}/page.html), with rules and tables; rows in "
-        f"`results/{name}/rows.csv`; {runs} run{'s' if runs > 1 else ''}, "
-        f"{minutes:.1f} min of one core."
+        f"[The whole page](../results/{name}/page.html): the paper's sentences, rules, coverage "
+        f"and tables. Rows in `results/{name}/rows.csv`; {runs} run{'s' if runs > 1 else ''}, "
+        f"{minutes:.1f} minutes of one core. Made by `{meta['command']}`."
     )
+
+
+def _findings(paper: str) -> Iterator[str]:
+    """Return a row for each experiment of a paper that has evidence."""
+    yield "| experiment | finding | verdicts |"
+    yield "|-|-|-|"
+    for name in PAPERS[paper]:
+        if name in experiments():
+            found = read(name, "verdicts.json")
+            title = escaped(find_experiment(name).title)
+            yield f"| {title} | {escaped(found['finding'])} | {escaped(found['tally'])} |"
+
+
+def _tallies() -> Iterator[str]:
+    """Return how often each verdict was given, by experiment."""
+    yield "| experiment | source | verdicts |"
+    yield "|-|-|-|"
+    for name in experiments():
+        source = escaped(find_experiment(name).source)
+        tally = escaped(read(name, "verdicts.json")["tally"])
+        yield f"| [{name}](../results/{name}/page.html) | {source} | {tally} |"
 
 
 def _errata(paper: str, claims: list[dict[str, str | None]]) -> Iterator[str]:
     mine = [c for c in claims if str(c["id"]).startswith(f"{paper}-")]
-    yield "| claim, in our words | | by |"
-    yield "|-|-|-|"
-    for claim in sorted(mine, key=lambda c: c["verdict"] != "refuted"):
-        by = claim["counterexample"] or claim["where"] or ""
-        link = f"[{claim['verdict']}](../papers.md#{claim['id']})"
-        yield f"| {escaped(str(claim['statement']))} | {link} | {escaped(by)} |"
+    wrong = [c for grade in ERRATA for c in mine if c["verdict"] == grade]
+    if wrong:
+        yield "| grade | the paper's sentence | what we found |"
+        yield "|-|-|-|"
+        for claim in wrong:
+            link = f"[{claim['verdict']}](../papers.md#{claim['id']})"
+            by = " ".join(filter(None, (claim["counterexample"], claim["scan"])))
+            yield f"| {link} | {escaped(str(claim['sentence']))} | {escaped(by)} |"
+        yield ""
+    right = [f"[{c['id']}](../papers.md#{c['id']})" for c in mine if c["verdict"] not in ERRATA]
+    if right:
+        yield f"{len(right)} other claims hold where we tried them: {', '.join(right)}."

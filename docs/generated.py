@@ -8,12 +8,17 @@ import click
 from click.testing import CliRunner
 
 from focalibrate.cli import main
+from focalibrate.theory.claims import VERDICTS
 
-VERDICTS = {
-    "refuted": ("failure", "Refuted"),
-    "holds where": ("warning", "True under a condition"),
-    "holds": ("success", "Holds"),
+KINDS = {
+    "false": "failure",
+    "slip": "warning",
+    "digit": "warning",
+    "fair": "success",
+    "holds where": "success",
+    "holds": "success",
 }
+"""How a verdict is shown."""
 
 
 def claims() -> list[dict[str, str | None]]:
@@ -26,26 +31,28 @@ def claims() -> list[dict[str, str | None]]:
 
 
 def papers_page(found: list[dict[str, str | None]]) -> str:
-    """Return the page of claims: what is wrong, then what needs a condition, then the rest."""
-    counts = {v: sum(c["verdict"] == v for c in found) for v in VERDICTS}
+    """Return the page of claims: the gravest errata first, what holds last."""
+    counts = ", ".join(f"{sum(c['verdict'] == v for c in found)} {v}" for v in VERDICTS)
     lines = [
-        "# Where the papers are wrong",
+        "# The papers' claims, checked",
         "",
         "This page is made by `focalibrate theory --json` each time the site is built; nothing "
-        "on it is written by hand. Each claim is put in our words, then checked by numbers: "
-        f"**{counts['refuted']} of {len(found)} are refuted**, {counts['holds where']} hold "
-        f"under a condition, {counts['holds']} hold. A claim that holds was tried on the cases "
-        "named, which is evidence and no proof. To see one for yourself, run its command.",
+        "on it is written by hand. Each claim is put in our words, with the paper's own sentence "
+        f"beside it, and checked by numbers. Of {len(found)} claims: {counts}.",
+        "",
+        "| verdict | meaning |",
+        "|-|-|",
+        *(f"| {verdict} | {meaning} |" for verdict, meaning in VERDICTS.items()),
         "",
         "| | paper |",
         "|-|-|",
         *(f"| {number} | {name} |" for number, name in _papers(found).items()),
     ]
-    for verdict, (kind, title) in VERDICTS.items():
-        lines += ["", f"## {title}", ""]
+    for verdict in VERDICTS:
+        lines += ["", f"## {verdict.capitalize()}", ""]
         for claim in found:
             if claim["verdict"] == verdict:
-                lines += _claim(claim, kind)
+                lines += _claim(claim, KINDS[verdict])
     return "\n".join(lines) + "\n"
 
 
@@ -57,11 +64,12 @@ def _claim(claim: dict[str, str | None], kind: str) -> Iterator[str]:
     yield f"### {claim['id']}"
     yield ""
     yield f'!!! {kind} "{escaped(claim["statement"] or "").replace(chr(34), chr(39))}"'
-    is_refuted = claim["verdict"] == "refuted"
     parts = (
-        ("Refuted by", claim["counterexample"]),
-        ("True where" if is_refuted else "Where", claim["where"]),
+        ("The paper", claim["sentence"]),
+        ("Counterexample", claim["counterexample"]),
+        ("True where", claim["where"]),
         ("Found", claim["evidence"]),
+        ("Note", claim["scan"]),
     )
     for label, text in parts:
         if text:

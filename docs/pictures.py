@@ -88,7 +88,7 @@ def aim() -> Figure:
         for gamma, color in zip(GAMMAS, COLORS, strict=False):
             aimed = focal_minimizer(truth, gamma)[:, 0]
             ax.plot(top, aimed, color=color, label=f"γ={gamma:g}")
-        ax.plot([0, 1], [0, 1], color=GREY, linestyle="--", linewidth=1, label="honest")
+        ax.plot([0, 1], [0, 1], color=GREY, linestyle="--", linewidth=1, label="calibrated")
         title = "two classes" if n_classes == 2 else "1000 classes, all but one equal"
         ax.set(xlabel="true probability of the top class", title=title, aspect="equal")
     axes[0].set_ylabel("probability a focal model aims at")
@@ -103,13 +103,17 @@ def regimes() -> Figure:
     top = np.linspace(0.002, 0.998, 500)
     rest = np.repeat((1 - top)[:, None] / (n_classes - 1), n_classes - 1, axis=1)
     gain = recover_posterior(np.concatenate([top[:, None], rest], axis=1), gamma)[:, 0] - top
-    ax.fill_between(top, gain, 0, where=gain > 0, color=COLORS[0], alpha=0.4, label="too humble")
-    ax.fill_between(top, gain, 0, where=gain < 0, color=COLORS[1], alpha=0.4, label="too sure")
+    ax.fill_between(
+        top, gain, 0, where=gain > 0, color=COLORS[0], alpha=0.4, label="underconfident"
+    )
+    ax.fill_between(
+        top, gain, 0, where=gain < 0, color=COLORS[1], alpha=0.4, label="overconfident"
+    )
     ax.plot(top, gain, color="black", linewidth=1)
     for name, x in (("τ_oc", tau_over(gamma)), ("τ_uc", tau_under(gamma))):
         ax.axvline(float(x), color=GREY, linestyle="--", linewidth=1)
         ax.annotate(f"{name} = {float(x):.3f}", (float(x), 0.12), rotation=90, ha="right")
-    ax.set(xlabel="top score of a focal model, γ=3, K=1000", ylabel="truth less score")
+    ax.set(xlabel="top score of a focal model, γ=3, K=1000", ylabel="truth − score")
     ax.legend(frameon=False, fontsize="small")
     return figure
 

@@ -7,8 +7,10 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from focalibrate.experiments.registry import EXPERIMENTS, find_experiment
-from focalibrate.experiments.reproduce import read_rows
+from focalibrate.experiments.engine.registry import EXPERIMENTS, find_experiment
+from focalibrate.experiments.engine.reproduce import read_rows
+from focalibrate.experiments.engine.verdict import tally
+from focalibrate.theory.claims import CLAIMS
 
 RESULTS = Path(__file__).parents[2] / "results"
 FOLDERS = sorted(path.parent for path in RESULTS.glob("*/verdicts.json"))
@@ -20,13 +22,17 @@ def test_the_verdicts_follow_from_the_rows(folder):
     written = json.loads((folder / "verdicts.json").read_text(encoding="utf-8"))
     rows = read_rows(folder / "rows.csv")
     found = find_experiment(folder.name).conclude(rows, meta["scale"])
-    assert [line.standing for line in found.lines] == [line["standing"] for line in written]
-    for line, was in zip(found.lines, written, strict=True):
-        assert (line.claim, line.rule, line.paper) == (was["claim"], was["rule"], was["paper"])
+    claims = written["claims"]
+    assert [line.verdict for line in found.results] == [line["verdict"] for line in claims]
+    assert (found.finding, tally(found.results)) == (written["finding"], written["tally"])
+    for line, was in zip(found.results, claims, strict=True):
+        words = (was["claim"], was["rule"], was["paper_value"])
+        assert (line.claim, line.rule, line.paper_value) == words
         ours = [line.ours.estimate, line.ours.low, line.ours.high]
         want = [was["ours"][end] for end in ("estimate", "low", "high")]
-        assert_allclose(ours, np.array(want, dtype=np.float64), rtol=1e-6, atol=1e-9)
-    names = {chart.name for chart in found.charts}
+        finite = [x if np.isfinite(x) else np.nan for x in ours]
+        assert_allclose(finite, np.array(want, dtype=np.float64), rtol=1e-6, atol=1e-9)
+    names = {"claims", *(chart.name for chart in found.charts)}
     assert names == {path.stem for path in (folder / "figures").iterdir()}
 
 
@@ -52,3 +58,17 @@ def test_the_evidence_is_small():
 
 def test_every_folder_of_evidence_is_of_an_experiment():
     assert {folder.name for folder in FOLDERS} <= set(EXPERIMENTS)
+
+
+def test_a_sentence_has_one_verdict_everywhere():
+    """An erratum of `focalibrate theory` is not reproduced by an experiment, and the reverse."""
+    expected = {claim.id: claim.expected for claim in CLAIMS}
+    for folder in FOLDERS:
+        written = json.loads((folder / "verdicts.json").read_text(encoding="utf-8"))
+        found = {}
+        for claim in written["claims"]:
+            if claim["theory"]:
+                found.setdefault(claim["theory"], set()).add(claim["verdict"])
+        for name, verdicts in found.items():
+            is_wrong = expected[name] in ("false", "slip", "digit")
+            assert ("not reproduced" in verdicts) == is_wrong, (folder.name, name)

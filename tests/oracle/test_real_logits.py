@@ -16,11 +16,11 @@ from focalibrate.calibrate import (
     fit_focal_temperature,
     fit_temperature,
 )
-from focalibrate.experiments._folds import halves
-from focalibrate.experiments._published_sets import SETS, read_set
-from focalibrate.experiments.experiment import Places
-from focalibrate.experiments.published_logits import TRAINED_GAMMA, run, tasks
-from focalibrate.experiments.reproduce import read_rows
+from focalibrate.experiments.engine.experiment import Folders
+from focalibrate.experiments.engine.reproduce import read_rows
+from focalibrate.experiments.networks.halves import halves
+from focalibrate.experiments.published_logits.experiment import TRAINED_GAMMA, run, tasks
+from focalibrate.experiments.published_logits.sets import SETS, read_set
 from focalibrate.metrics import adaptive_ece, ece, error_rate, nll
 
 NAMES = list(SETS)
@@ -133,4 +133,4 @@ def test_a_file_of_other_bytes_is_refused(tmp_path):
     np.savez(tmp_path / "logits" / f"{name}.npz", **arrays)
     task = next(task for task in tasks("full") if task["set"] == name)
     with pytest.raises(ValueError, match=rf"{name}.npz: its SHA-256 must be {SETS[name]}"):
-        run(task, Places(tmp_path, tmp_path))
+        run(task, Folders(tmp_path, tmp_path))

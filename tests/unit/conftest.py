@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from focalibrate.experiments import registry
+from focalibrate.experiments.engine import registry
 
 HERE = Path(__file__).parent / "experiments"
 

@@ -17,15 +17,19 @@ from rich.text import Text
 from focalibrate.cli._read import reported
 
 if TYPE_CHECKING:
-    from focalibrate.experiments.reproduce import Reproduced
-    from focalibrate.experiments.sweep import Backend
+    from focalibrate.experiments.engine.reproduce import Reproduced
+    from focalibrate.experiments.engine.sweep import Backend
 
 AGAIN = "run the same command again to make only those that are missing."
 STYLES = {
     "reproduced": "green",
+    "supported": "green",
     "same direction": "cyan",
-    "not reproduced": "bold red",
+    "undecided": "dim",
     "not run at full size": "dim",
+    "opposite direction": "yellow",
+    "not reproduced": "bold red",
+    "not supported": "yellow",
 }
 
 
@@ -36,7 +40,8 @@ STYLES = {
     default="reduced",
     show_default=True,
     type=click.Choice(["smallest", "reduced", "full"]),
-    help="Size; reduced is what two cores do in an hour, and is full where that is little.",
+    help="smallest: seconds, no data; reduced: about an hour on two cores; full: the paper's "
+    "size.",
 )
 @click.option(
     "-o", "--out", type=click.Path(path_type=Path), help="Folder.  [default: reproduced/NAME]"
@@ -48,16 +53,23 @@ STYLES = {
     help="Folder of trained networks, shared by experiments.  [default: trained beside -o]",
 )
 @click.option(
-    "--workers", type=click.IntRange(min=1), help="Runs side by side.  [default: the cores]"
+    "--workers",
+    type=click.IntRange(min=1),
+    help="Runs at the same time.  [default: number of cores]",
 )
 @click.option(
     "--backend",
     default="local",
     show_default=True,
     type=click.Choice(["local", "dask"]),
-    help="Where the runs are made.",
+    help="Where to run.",
 )
-@click.option("--scheduler", metavar="ADDRESS", help="Of the Dask cluster.")
+@click.option(
+    "--judge-again",
+    is_flag=True,
+    help="Judge the rows.csv already in the folder by today's rules; nothing is run.",
+)
+@click.option("--scheduler", metavar="ADDRESS", help="Address of the Dask scheduler.")
 def reproduce_command(
     name: str | None,
     scale: str,
@@ -66,15 +78,15 @@ def reproduce_command(
     trained: Path | None,
     workers: int | None,
     backend: str,
+    judge_again: bool,
     scheduler: str | None,
 ) -> None:
     """Run an experiment of the papers; without a NAME, list them.
 
-    Each run has a file of its own: interrupted in any way and started again by the same command,
-    finished runs are not repeated. Writes page.html (the paper's figure, its numbers beside ours,
-    a verdict for every claim), rows.csv, verdicts.json, meta.json, tables.md and figures/. Exit
-    status: 0 done, whatever the verdicts; 1 runs failed or were interrupted, or data are absent;
-    2 bad options.
+    Each run has a file of its own: if the command is interrupted, running it again continues
+    where it stopped. Writes page.html (finding, verdicts, figures), rows.csv (every number),
+    verdicts.json, meta.json, tables.md and figures/. Exit status: 0 done, whatever the verdicts;
+    1 runs failed or were interrupted, or data is missing; 2 bad options.
 
     \b
     Example:
@@ -87,11 +99,14 @@ def reproduce_command(
         if name is None:
             _print_list()
             return
-        from focalibrate.experiments.reproduce import reproduce
-        from focalibrate.experiments.sweep import SweepError
+        from focalibrate.experiments.engine.reproduce import reproduce
+        from focalibrate.experiments.engine.sweep import SweepError
 
-        where = _backend(backend, scheduler, workers)
         folder = out or Path("reproduced", name)
+        if judge_again:
+            _show(_judged_again(name, folder))
+            return
+        where = _backend(backend, scheduler, workers)
         try:
             with _bar(name) as progress:
                 found = reproduce(
@@ -113,18 +128,27 @@ def reproduce_command(
     _show(found)
 
 
+def _judged_again(name: str, folder: Path) -> "Reproduced":
+    from focalibrate.experiments.engine.reproduce import judge_again, read_meta
+
+    found = read_meta(folder)["experiment"]
+    if found != name:
+        raise click.UsageError(f"{folder} holds the experiment {found!r}, not {name!r}.")
+    return judge_again(folder)
+
+
 def _backend(name: str, scheduler: str | None, workers: int | None) -> "Backend":
     if (name == "dask") != (scheduler is not None):
         raise click.UsageError("--backend dask and --scheduler ADDRESS go together.")
     if name == "dask" and workers is not None:
         raise click.UsageError("--workers is for --backend local; a cluster has its own workers.")
     if scheduler is not None:
-        from focalibrate.experiments.cluster import Cluster
+        from focalibrate.experiments.engine.cluster import DaskCluster
 
-        return Cluster(scheduler)
-    from focalibrate.experiments.sweep import Here
+        return DaskCluster(scheduler)
+    from focalibrate.experiments.engine.sweep import LocalProcesses
 
-    return Here(workers or os.cpu_count() or 1)
+    return LocalProcesses(workers or os.cpu_count() or 1)
 
 
 @contextmanager
@@ -144,29 +168,34 @@ def _bar(name: str) -> Iterator[Callable[[int, int], None]]:
 
 
 def _print_list() -> None:
-    from focalibrate.experiments.registry import EXPERIMENTS, find_experiment
+    from focalibrate.experiments.engine.registry import EXPERIMENTS, find_experiment
 
     table = Table(box=None, pad_edge=False)
-    for head in ("name", "", "what", "source"):
+    for head in ("name", "what it shows", "source"):
         table.add_column(head, overflow="fold")
     for name in EXPERIMENTS:
         found = find_experiment(name)
-        table.add_row(name, found.spec, found.title, found.source)
+        table.add_row(name, found.title, found.source)
     Console(highlight=False).print(table)
 
 
 def _show(found: "Reproduced") -> None:
-    from focalibrate.experiments.page import show_interval
+    from focalibrate.experiments.engine.forest import show_interval
+    from focalibrate.experiments.engine.verdict import tally
 
     console = Console(highlight=False)
-    table = Table(title=f"{found.experiment.title} ({found.experiment.spec})", show_lines=True)
-    for head in ("claim", "paper", "here", "verdict"):
+    table = Table(title=found.experiment.title, show_lines=True)
+    for head in ("claim", "here", "verdict"):
         table.add_column(head, overflow="fold")
-    for line in found.conclusion.lines:
-        here = f"{show_interval(line.ours)} {line.unit}".strip()
-        verdict = Text(line.standing, style=STYLES[line.standing])
-        table.add_row(Text(line.claim), Text(line.paper), Text(here), verdict)
+    for result in found.conclusion.results:
+        here = f"{show_interval(result.ours)} {result.unit}".strip()
+        verdict = Text(result.verdict, style=STYLES[result.verdict])
+        whose = "" if result.is_papers else " (a question of ours)"
+        table.add_row(Text(result.claim + whose), Text(here), verdict)
     console.print(table)
+    if found.conclusion.finding:
+        console.print(Text(found.conclusion.finding, style="bold"))
+    console.print(tally(found.conclusion.results))
     if smaller := found.experiment.smaller[found.scale]:
         console.print(f"Smaller than the paper: {smaller}")
-    console.print(f"\nSee {found.folder}/page.html", soft_wrap=True)
+    console.print(f"\nThe paper's words and the figures: {found.folder}/page.html", soft_wrap=True)

@@ -9,21 +9,37 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
-from focalibrate.theory.claims import Claim, Outcome, check_claim, select_claims
+from focalibrate.theory.claims import (
+    SCAN,
+    VERDICTS,
+    Claim,
+    Outcome,
+    check_claim,
+    select_claims,
+)
 
 INDENT = "    "
-STYLES = {"holds": "green", "holds where": "yellow", "refuted": "bold red"}
+STYLES = {
+    "holds": "green",
+    "fair": "green",
+    "holds where": "yellow",
+    "digit": "yellow",
+    "slip": "yellow",
+    "false": "bold red",
+}
 
 
 @click.command("theory")
 @click.argument("claim_ids", metavar="[CLAIM_ID]...", nargs=-1)
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON list of objects.")
 def theory_command(claim_ids: tuple[str, ...], as_json: bool) -> None:
-    """State each claim of the papers and check it numerically, now.
+    """Check the claims of the papers numerically, now.
 
-    A claim holds, holds where a condition is met, or is refuted by a counterexample, which is
-    printed. Without a CLAIM_ID all are checked, in a few seconds. The exit status is 1 if a
-    verdict is not the expected one.
+    Each claim is shown in our words and in the paper's own sentence, with a verdict: holds; holds
+    where a condition is met; fair (right as far as it is meant to be exact); digit (a number off
+    by its last digit); slip (a sign, symbol, caption or direction that the same paper has right
+    elsewhere); false. Without a CLAIM_ID all are checked, in about half a minute. Exit status: 1
+    if a verdict differs from the one recorded in the repository.
 
     \b
     Example:
@@ -65,6 +81,8 @@ def _record(outcome: Outcome) -> dict[str, object]:
         "id": claim.id,
         "source": claim.source,
         "statement": claim.statement,
+        "sentence": claim.sentence,
+        "scan": SCAN if claim.is_one_symbol else None,
         "expected": claim.expected,
         "verdict": found.get("verdict"),
         "is_expected": outcome.is_expected,
@@ -92,15 +110,19 @@ def _print_outcome(console: Console, outcome: Outcome) -> None:
     verdict = finding.verdict if finding else "not checked"
     head = Text.assemble((claim.id, "bold"), "  ", (verdict, STYLES.get(verdict, "bold red")))
     if not outcome.is_expected:
-        head.append(f"  UNEXPECTED, should be: {claim.expected}", style="bold red")
+        head.append(f"  UNEXPECTED: recorded as {claim.expected}", style="bold red")
     console.print(head)
-    lines = [("claim", claim.statement), ("error", outcome.error)]
+    lines = [
+        ("claim", claim.statement),
+        ("paper", claim.sentence),
+        ("error", outcome.error),
+    ]
     if finding:
-        where = "true where" if finding.verdict == "refuted" else "where"
         lines += [
-            ("refuted by", finding.counterexample),
-            (where, finding.where),
+            ("counterexample", finding.counterexample),
+            ("true where", finding.where),
             ("found", finding.evidence),
+            ("note", SCAN if claim.is_one_symbol else None),
         ]
     for label, text in lines:
         if text:
@@ -116,13 +138,10 @@ def _print_indented(console: Console, text: Text) -> None:
 
 def _summary(outcomes: list[Outcome]) -> Text:
     verdicts = [o.finding.verdict for o in outcomes if o.finding]
-    counts = ", ".join(f"{verdicts.count(v)} {word}" for v, word in _WORDS if v in verdicts)
+    counts = ", ".join(f"{verdicts.count(v)} {v}" for v in VERDICTS if v in verdicts)
     unexpected = [o.claim.id for o in outcomes if not o.is_expected]
     seconds = sum(o.seconds for o in outcomes)
     text = Text(f"{len(outcomes)} claims in {seconds:.1f} s: {counts or 'none checked'}. ")
     if unexpected:
         return text.append(f"UNEXPECTED: {', '.join(unexpected)}.", style="bold red")
-    return text.append("Every verdict is the expected one.", style="green")
-
-
-_WORDS = (("holds", "hold"), ("holds where", "hold under a condition"), ("refuted", "refuted"))
+    return text.append("All verdicts match those recorded in the repository.", style="green")

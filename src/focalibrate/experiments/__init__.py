@@ -1,1 +1,1 @@
-"""The papers' experiments: one file per row of SPEC E."""
+"""The experiments of the papers: an engine, the networks they share, a folder per paper."""

@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 from focalibrate.cli import main
-from focalibrate.experiments.registry import EXPERIMENTS
+from focalibrate.experiments.engine.registry import EXPERIMENTS
 
 
 def invoked(*arguments):
@@ -36,7 +36,7 @@ def test_without_a_name_all_are_listed_and_neither_torch_nor_matplotlib_is_loade
         [sys.executable, "-c", script], capture_output=True, text=True, check=False, env=wide
     )
     names = [line.split()[0] for line in done.stdout.splitlines()[1:] if line[:1].strip()]
-    assert tuple(names) == EXPERIMENTS
+    assert names == list(EXPERIMENTS)
     assert done.stderr.strip() == "set()"
 
 
@@ -80,7 +80,7 @@ def test_runs_and_verdicts_are_shown(logged, tmp_path):
     folder = tmp_path / "reproduced" / "logged-runs"
     assert "not run at full size" in " ".join(done.stdout.split())
     assert "Smaller than the paper: all of it" in done.stdout
-    assert f"See {folder.relative_to(tmp_path)}/page.html" in done.stdout
+    assert f"{folder.relative_to(tmp_path)}/page.html" in done.stdout
     assert "<b>claim</b>" in done.stdout
     assert done.stderr == ""
     meta = (folder / "meta.json").read_text()

@@ -11,9 +11,9 @@ import types
 from collections import Counter
 from pathlib import Path
 
-from focalibrate.experiments import registry
-from focalibrate.experiments.experiment import Conclusion, Experiment, Table, Task
-from focalibrate.experiments.verdict import Line, judge_number, mean_interval
+from focalibrate.experiments.engine import registry
+from focalibrate.experiments.engine.experiment import Conclusion, Experiment, Table, Task
+from focalibrate.experiments.engine.verdict import mean_interval, number_result
 
 NAME = "logged-runs"
 KINDS = "LOGGED_RUNS"
@@ -28,8 +28,8 @@ def tasks(scale):
     return tasks_of(*os.environ[KINDS].split(","))
 
 
-def run(task, places):
-    number, kind, folder = task["number"], task["kind"], places.trained
+def run(task, folders):
+    number, kind, folder = task["number"], task["kind"], folders.trained
     folder.mkdir(exist_ok=True)
     log(folder, "begin", number)
     if kind == "raises":
@@ -55,14 +55,14 @@ def describe(task):
 
 def conclude(rows, scale):
     ours = mean_interval(rows.values("squares", "square"))
-    standing = judge_number(ours, 1.0, tolerance=0.5, is_full=False)
-    line = Line("<b>claim</b>", "rule", "1 & no more", ours, "units", standing, "note")
-    return Conclusion((line,), (Table("title", ("a|b", "c"), (("<i>", "2"),), "a note"),))
+    words = {"claim": "<b>claim</b>", "what": "rule", "paper_value": "1 & no more"}
+    result = number_result(ours, 1.0, tolerance=0.5, unit="units", covers=False, **words)
+    return Conclusion((result,), (Table("title", ("a|b", "c"), (("<i>", "2"),), "a note"),))
 
 
 EXPERIMENT = Experiment(
     name=NAME,
-    spec="T",
+    code="T",
     source="this file",
     title="Logged <runs>",
     protocol="Runs that log.",
@@ -99,7 +99,7 @@ def register():
     module = types.ModuleType("focalibrate.experiments.logged_runs")
     module.EXPERIMENT = EXPERIMENT
     sys.modules[module.__name__] = module
-    registry.EXPERIMENTS = (*registry.EXPERIMENTS, NAME)
+    registry.EXPERIMENTS = registry.EXPERIMENTS | {NAME: module.__name__}
 
 
 def dask_setup(_):

@@ -5,11 +5,11 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from focalibrate.datasets import VARIABLE
-from focalibrate.experiments._folds import halves
-from focalibrate.experiments._published_methods import COUNTED, FINE, PAIRS
-from focalibrate.experiments._published_sets import SETS, generated_set, read_set
-from focalibrate.experiments.experiment import Places, Row, Rows
-from focalibrate.experiments.published_logits import PRINTED, conclude, run, tasks
+from focalibrate.experiments.engine.experiment import Folders, Row, Rows
+from focalibrate.experiments.networks.halves import halves
+from focalibrate.experiments.published_logits.experiment import PAPER_VALUES, conclude, run, tasks
+from focalibrate.experiments.published_logits.methods import COUNTED, FINE, PAIRS
+from focalibrate.experiments.published_logits.sets import SETS, generated_set, read_set
 
 LOGITS = np.arange(24.0).reshape(8, 3) % 7
 LABELS = np.arange(8) % 3
@@ -89,7 +89,7 @@ def rows_with(numbers):
         }
         if i == 0:
             found |= {
-                metric: value / (100 if unit else 1) for _, _, metric, value, unit in PRINTED
+                metric: value / (100 if unit else 1) for _, _, metric, value, unit in PAPER_VALUES
             }
             found |= {f"Ψ less raw adaptive_ece{end}": 0.02 for end in ("", " low", " high")}
         rows += [Row(name, name, 0, m, v) for m, v in (found | numbers(name)).items()]
@@ -98,16 +98,16 @@ def rows_with(numbers):
 
 def test_the_papers_own_numbers_are_reproduced():
     found = conclude(rows_with(lambda name: {}), "full")
-    assert len(found.lines) == len(PRINTED) + 3
-    assert {line.standing for line in found.lines} == {"reproduced"}
+    assert len(found.results) == len(PAPER_VALUES) + 3
+    assert {line.verdict for line in found.results} == {"reproduced"}
 
 
-@pytest.mark.parametrize("place", range(len(PRINTED)))
+@pytest.mark.parametrize("place", range(len(PAPER_VALUES)))
 def test_one_digit_off_is_not_reproduced(place):
-    _, _, metric, value, unit = PRINTED[place]
+    _, _, metric, value, unit = PAPER_VALUES[place]
     off = (value + 0.01) / (100 if unit else 1)
     rows = rows_with(lambda name: {metric: off} if name == next(iter(SETS)) else {})
-    standings = [line.standing for line in conclude(rows, "full").lines]
+    standings = [line.verdict for line in conclude(rows, "full").results]
     assert standings[place] == "not reproduced"
     assert standings.count("not reproduced") == 1
 
@@ -116,19 +116,19 @@ def test_differences_of_either_sign_are_no_gain():
     def mixed(name):
         return {f"FTS less {FINE} adaptive_ece": 0.01 if name < "cifar10_r" else -0.01}
 
-    line = conclude(rows_with(mixed), "full").lines[len(PRINTED)]
+    line = conclude(rows_with(mixed), "full").results[len(PAPER_VALUES)]
     assert line.ours.low < 0 < line.ours.high
-    assert line.standing != "reproduced"
+    assert line.verdict != "reproduced"
 
 
 def test_generated_logits_reproduce_nothing():
     rows = rows_with(lambda name: {})
-    standings = {line.standing for line in conclude(rows, "smallest").lines}
+    standings = {line.verdict for line in conclude(rows, "smallest").results}
     assert "reproduced" not in standings
 
 
 def test_a_run_measures_every_method(tmp_path):
-    plain, focal = (dict(run(task, Places(None, tmp_path))) for task in tasks("smallest"))
+    plain, focal = (dict(run(task, Folders(None, tmp_path))) for task in tasks("smallest"))
     assert "Ψ ece" in focal
     assert "Ψ ece" not in plain
     assert focal["Ψ less raw nll"] == pytest.approx(focal["Ψ nll"] - focal["raw nll"])

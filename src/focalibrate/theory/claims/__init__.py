@@ -1,15 +1,29 @@
 """The claims of the papers, each checked numerically when asked."""
 
-from focalibrate.theory.claims._claim import Claim, Finding, Outcome, Verdict, check_claim
+from focalibrate.theory.claims._claim import (
+    SCAN,
+    VERDICTS,
+    Claim,
+    Finding,
+    Outcome,
+    Verdict,
+    check_claim,
+)
+from focalibrate.theory.claims._nearest import grid_line, minimax_line, worst_case
 from focalibrate.theory.claims.registry import CLAIMS, check_claims, select_claims
 
 __all__ = [
     "CLAIMS",
+    "SCAN",
+    "VERDICTS",
     "Claim",
     "Finding",
     "Outcome",
     "Verdict",
     "check_claim",
     "check_claims",
+    "grid_line",
+    "minimax_line",
     "select_claims",
+    "worst_case",
 ]

@@ -5,7 +5,21 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-Verdict = Literal["holds", "holds where", "refuted"]
+Verdict = Literal["holds", "holds where", "fair", "digit", "slip", "false"]
+Erratum = Literal["digit", "slip", "false"]
+VERDICTS: dict[Verdict, str] = {
+    "false": "the statement does not hold as it stands",
+    "slip": "a sign, symbol, caption or direction that the same paper has right elsewhere",
+    "digit": "a number off by its last digit or by a margin",
+    "fair": "right as far as it is meant to be exact",
+    "holds where": "right under a condition that the sentence does not name",
+    "holds": "right in every case tried, which is evidence and no proof",
+}
+"""What each verdict means, the gravest first."""
+SCAN = (
+    "Our copy of the paper is a scan, in which a single symbol may have been misread: compare the "
+    "printed page."
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,13 +34,17 @@ class Finding:
 
 @dataclass(frozen=True, kw_only=True)
 class Claim:
-    """One statement of a paper, in our words, and the function that puts it to the test."""
+    """One statement of a paper, in our words and in its own, and the function that tests it."""
 
     id: str
     source: str
     statement: str
+    sentence: str
+    """the paper's own sentence, whole, with its condition and its place"""
     expected: Verdict
     check: Callable[[], Finding]
+    is_one_symbol: bool = False
+    """whether a misread symbol of our scanned copy could explain the finding"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,25 +74,37 @@ def check_claim(claim: Claim) -> Outcome:
 
 
 def holds_if(is_true: bool, evidence: str, *, otherwise: str) -> Finding:
-    """Return "holds", or "refuted" by the text `otherwise`."""
+    """Return "holds", or "false" by the text `otherwise`."""
     if is_true:
         return Finding(verdict="holds", evidence=evidence)
-    return Finding(verdict="refuted", evidence=evidence, counterexample=otherwise)
+    return Finding(verdict="false", evidence=evidence, counterexample=otherwise)
 
 
 def holds_where_if(is_true: bool, where: str, evidence: str, *, otherwise: str) -> Finding:
-    """Return "holds where", or "refuted" by the text `otherwise`."""
+    """Return "holds where", or "false" by the text `otherwise`."""
     if is_true:
         return Finding(verdict="holds where", where=where, evidence=evidence)
-    return Finding(verdict="refuted", evidence=evidence, counterexample=otherwise)
+    return Finding(verdict="false", evidence=evidence, counterexample=otherwise)
 
 
-def refuted_if(
-    is_false: bool, counterexample: str, evidence: str, *, where: str | None = None
+def fair_if(is_true: bool, evidence: str, *, otherwise: str) -> Finding:
+    """Return "fair", or "false" by the text `otherwise`."""
+    if is_true:
+        return Finding(verdict="fair", evidence=evidence)
+    return Finding(verdict="false", evidence=evidence, counterexample=otherwise)
+
+
+def erratum_if(
+    is_wrong: bool,
+    counterexample: str,
+    evidence: str,
+    *,
+    grade: Erratum = "false",
+    where: str | None = None,
 ) -> Finding:
-    """Return "refuted" by a counterexample, or "holds" if that turned out to be none."""
-    if is_false:
+    """Return the grade of an erratum, or "holds" if the counterexample turned out to be none."""
+    if is_wrong:
         return Finding(
-            verdict="refuted", evidence=evidence, counterexample=counterexample, where=where
+            verdict=grade, evidence=evidence, counterexample=counterexample, where=where
         )
     return Finding(verdict="holds", evidence=evidence)

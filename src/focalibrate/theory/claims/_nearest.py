@@ -24,7 +24,7 @@ class Curve:
 
 
 @dataclass(frozen=True)
-class Line:
+class StraightLine:
     """The line of least largest deviation, and that deviation."""
 
     slope: float
@@ -59,7 +59,7 @@ def nearest_curve(n_classes: int) -> Curve:
     )
 
 
-def minimax_line(x: Floats, y: Floats) -> Line:
+def minimax_line(x: Floats, y: Floats) -> StraightLine:
     """Return the line whose largest deviation from the points is least (a linear program)."""
     from scipy.optimize import linprog
 
@@ -71,7 +71,7 @@ def minimax_line(x: Floats, y: Floats) -> Line:
         bounds=[(None, None)] * 3,
     )
     slope, intercept, deviation = np.asarray(found.x, dtype=np.float64)
-    return Line(float(slope), float(intercept), float(deviation))
+    return StraightLine(float(slope), float(intercept), float(deviation))
 
 
 def worst_case(gamma: float, n_classes: int, temperature: float) -> WorstCase:
@@ -89,7 +89,7 @@ def worst_case(gamma: float, n_classes: int, temperature: float) -> WorstCase:
     return WorstCase(plain_softmax(z[i]), recovered[i], scaled[i])
 
 
-def grid_line(n_classes: int, step: float) -> Line:
+def grid_line(n_classes: int, step: float) -> StraightLine:
     """Return the line that a grid of logits in [-5, 5] of the given step would find."""
     from scipy.optimize import minimize_scalar
 

@@ -1,4 +1,4 @@
-"""Claims of Mukhoti et al. (2020): gradients, the exponent γ*, bounds, temperature."""
+"""Claims of paper 002, an anonymous submission to ICLR 2020."""
 
 import math
 
@@ -7,16 +7,16 @@ import numpy as np
 from focalibrate.theory.claims._claim import (
     Claim,
     Finding,
+    erratum_if,
     holds_if,
     holds_where_if,
-    refuted_if,
 )
 from focalibrate.theory.claims._entropy_bound import entropy_bound_slack
 from focalibrate.theory.claims._plain import Floats, plain_focal, plain_phi, plain_softmax
 from focalibrate.theory.factor import phi
 from focalibrate.theory.thresholds import gamma_star
 
-SOURCE = "Mukhoti et al. (2020)"
+SOURCE = "Anonymous submission to ICLR 2020 (paper 002)"
 
 
 def _gradient_factor() -> Finding:
@@ -76,7 +76,11 @@ def _lambert_exponent() -> Finding:
     )
 
 
-def _one_temperature() -> Finding:
+def _nll_shapes() -> tuple[float, list[int], int]:
+    """Return the least curvature in 1/T, the numbers of stationary points, and sets concave in T.
+
+    On random sets of logits of very different scale.
+    """
     rng = np.random.default_rng(23)
     betas = np.geomspace(1e-2, 1e2, 161)
     least, roots, concave = np.inf, [], 0
@@ -91,13 +95,28 @@ def _one_temperature() -> Finding:
         roots.append(int(np.sum(np.diff(np.sign(slope)) != 0)))
         # d²/dT² = β⁴ NLL''(β) + 2 β³ NLL'(β)
         concave += int(np.any(betas**4 * bend + 2.0 * betas**3 * slope < 0.0))
-    return refuted_if(
+    return least, roots, concave
+
+
+def _not_convex() -> Finding:
+    _, roots, concave = _nll_shapes()
+    return holds_if(
+        concave == len(roots),
+        f"the second derivative in T is negative somewhere on {concave} of {len(roots)} random "
+        "sets of logits",
+        otherwise="the NLL is convex in T on some set",
+    )
+
+
+def _one_optimum() -> Finding:
+    least, roots, _ = _nll_shapes()
+    return erratum_if(
         least > -1e-12 and max(roots) == 1,
         f"on {len(roots)} random sets of logits the slope of the NLL changes sign exactly "
-        f"{max(roots)} time for T from {1 / betas[-1]:g} to {1 / betas[0]:g}",
-        f"the curvature in 1/T is a mean variance of logits, {least:.1g} or more: convex. In T "
-        f"itself the NLL does bend down somewhere ({concave} of {len(roots)} sets), yet "
-        "one optimum in 1/T is one optimum in T",
+        f"{max(roots)} time for T from 0.01 to 100",
+        f"the curvature in 1/T is a mean variance of logits, {least:.1g} or more: convex, and one "
+        "optimum in 1/T is one optimum in T. The paper's choice of a grid does not hang on it: it "
+        "minimises the ECE, which is neither convex nor smooth",
     )
 
 
@@ -116,13 +135,15 @@ def _weight_norms() -> Finding:
         norms[gamma] = float(np.linalg.norm(w))
         p = 1.0 / (1.0 + np.exp(-y * (x @ w)))
         confidence[gamma] = float(np.mean(1.0 - p[p < 0.5]))
-    return refuted_if(
+    return erratum_if(
         norms[0.0] > norms[1.0],
         "logistic regression on four clusters, one label in ten flipped: "
         f"‖w‖ = {norms[0.0]:.3f} for cross-entropy, {norms[1.0]:.3f} for γ=1",
         "mean confidence of the mistakes: "
         f"{confidence[0.0]:.3f} for cross-entropy, {confidence[1.0]:.3f} for γ=1; the "
-        "appendix's own figure and conclusion agree with these, the sentence does not",
+        "appendix's own figure, the paragraph before and the sentence's conclusion agree with "
+        "these",
+        grade="slip",
     )
 
 
@@ -142,6 +163,10 @@ CLAIMS = (
         source=SOURCE,
         statement="The focal loss's gradient with respect to the last layer is cross-entropy's "
         "times g(p, γ) = (1-p)^γ - γ p (1-p)^(γ-1) log p.",
+        sentence='Proposition 1: "For focal loss L_f and cross-entropy loss L_c, the '
+        "gradients ∂L_f/∂w = ∂L_c/∂w · g(p, γ), where g(p, γ) = (1-p)^γ - γ p "
+        "(1-p)^(γ-1) log(p), γ ≥ 0 is the focal loss hyperparameter, and w are the last "
+        'layer network parameters."',
         expected="holds",
         check=_gradient_factor,
     ),
@@ -150,22 +175,39 @@ CLAIMS = (
         source=SOURCE,
         statement="γ* by the Lambert W function solves g(p0, γ*) = 1; for p ≥ p0 and γ ≥ γ*, "
         "g ≤ 1, and g = 1 only at (p0, γ*).",
+        sentence='Proposition 2: "For p ≥ p0, g(p, γ) ≤ 1 for all γ ≥ γ* […]. Moreover, for p '
+        '≥ p0 and γ ≥ γ*, the equality g(p, γ) = 1 holds only for p = p0 and γ = γ*."',
         expected="holds where",
         check=_lambert_exponent,
     ),
     Claim(
-        id="002-nll-temperature",
+        id="002-nll-convex",
         source=SOURCE,
-        statement="As the NLL is not convex in the temperature, minimising it can end in a local "
-        "optimum.",
-        expected="refuted",
-        check=_one_temperature,
+        statement="The NLL is not a convex function of the temperature.",
+        sentence='Section 6: "Furthermore, since NLL is not a convex function of temperature, '
+        'an optimisation algorithm may get stuck at a locally optimal temperature."',
+        expected="holds",
+        check=_not_convex,
+    ),
+    Claim(
+        id="002-nll-stuck",
+        source=SOURCE,
+        statement="Minimising the NLL over the temperature may end in a local optimum.",
+        sentence='Section 6: "Furthermore, since NLL is not a convex function of temperature, '
+        'an optimisation algorithm may get stuck at a locally optimal temperature."',
+        expected="false",
+        check=_one_optimum,
     ),
     Claim(
         id="002-app-g",
         source=SOURCE,
         statement="A linear model trained with focal loss has the larger weights.",
-        expected="refuted",
+        sentence='Appendix G: "However, as we have seen that the norm of the weights is much '
+        "larger for FL as compared to CE, we would expect the confidence of "
+        'misclassified test points to be large for CE as compared to FL." The paragraph '
+        'before: "the norm of the logits and the weights of a network blows for Cross '
+        'Entropy as compared to Focal Loss."',
+        expected="slip",
         check=_weight_norms,
     ),
     Claim(
@@ -173,6 +215,7 @@ CLAIMS = (
         source=SOURCE,
         statement="For γ ≥ 1 focal loss is at least cross-entropy minus γ times the entropy of "
         "the prediction.",
+        sentence="Appendix H: the bound FL ≥ CE - γ H for γ ≥ 1, by Bernoulli's inequality",
         expected="holds",
         check=_entropy_bound,
     ),

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from focalibrate.theory.claims._claim import Claim, Finding, holds_if, refuted_if
+from focalibrate.theory.claims._claim import Claim, Finding, erratum_if, fair_if, holds_if
 from focalibrate.theory.claims._plain import (
     Floats,
     as_text,
@@ -123,7 +123,7 @@ def _confidence_rises() -> Finding:
                 continue
             rise = recover_posterior(q[keep], gamma).max(axis=-1) - q[keep].max(axis=-1)
             least, n = min(least, float(rise.min())), n + int(keep.sum())
-    return refuted_if(
+    return erratum_if(
         min(falls) > 0.0 and least > -1e-15,
         "; ".join(parts),
         f"no fall in {n} random vectors of two classes or with a top probability above 1/2 "
@@ -138,12 +138,12 @@ def _motivating_example() -> Finding:
     score = float(minimize_plain_risk(truth, 2.0)[0])
     gammas = np.geomspace(1e-3, 1e3, 61)
     path = np.array([focal_minimizer(truth, float(g))[0] for g in gammas])
-    return refuted_if(
-        abs(score - EXAMPLE_SCORE) > 0.005,
-        f"direct minimisation gives {score:.4f}",
-        f"that every value between the truth and 1/2 is reached is right: from {path[0]:.4f} at "
-        f"γ={gammas[0]:g} to {path[-1]:.4f} at γ={gammas[-1]:g}, falling all the way "
-        f"(largest step {np.diff(path).max():.1g})",
+    return fair_if(
+        abs(score - EXAMPLE_SCORE) < 0.01 and bool(np.diff(path).max() < 0.0),
+        f"direct minimisation gives {score:.4f}, around 0.62 as the paper says; every value "
+        f"between the truth and 1/2 is reached: from {path[0]:.4f} at γ={gammas[0]:g} to "
+        f"{path[-1]:.4f} at γ={gammas[-1]:g}, falling all the way",
+        otherwise=f"direct minimisation gives {score:.4f}",
     )
 
 
@@ -152,6 +152,8 @@ CLAIMS = (
         id="003-prop-1",
         source=SOURCE,
         statement="Focal loss is convex in the predicted probabilities for every γ > 0.",
+        sentence="Proposition 1: focal loss is convex in the predicted probabilities for "
+        "every γ > 0",
         expected="holds",
         check=_is_convex,
     ),
@@ -159,6 +161,8 @@ CLAIMS = (
         id="003-prop-2",
         source=SOURCE,
         statement="Binary focal loss is a proper loss L* of a bijection of the score.",
+        sentence="Proposition 2: binary focal loss decomposes into a bijective calibration "
+        "map and a proper loss",
         expected="holds",
         check=_binary_decomposition,
     ),
@@ -167,6 +171,9 @@ CLAIMS = (
         source=SOURCE,
         statement="The binary map lies between temperature scaling with T = 1/(γ+1) and with "
         "T = 1/(γ+1 - log(γ+1)/2), at every logit.",
+        sentence='Proposition 3: "the focal calibration could be bounded between two '
+        'temperature scaling maps with T = 1/(γ+1) and T = 1/(γ+1 - log(γ+1)/2)", for '
+        "every logit s",
         expected="holds",
         check=_temperatures_enclose,
     ),
@@ -174,6 +181,8 @@ CLAIMS = (
         id="003-prop-4",
         source=SOURCE,
         statement="Multiclass focal loss is a proper loss L* of a bijection of the simplex.",
+        sentence="Proposition 4: multiclass focal loss decomposes into a bijective "
+        "calibration map and a proper loss",
         expected="holds",
         check=_multiclass_decomposition,
     ),
@@ -181,7 +190,12 @@ CLAIMS = (
         id="003-prop-5",
         source=SOURCE,
         statement="Ψ never lowers the top probability, for any number of classes.",
-        expected="refuted",
+        sentence='Proposition 5: "Let the model’s output for a test instance be a predicted '
+        "probability vector q = (q_1, ..., q_n) such that the predicted class is j: j = "
+        "argmax(q_i). Then, if we apply focal calibration to the prediction q, the j-th "
+        "coordinate of the resulting vector will be higher than or equal to all "
+        'coordinates of the initial prediction q."',
+        expected="false",
         check=_confidence_rises,
     ),
     Claim(
@@ -189,7 +203,11 @@ CLAIMS = (
         source=SOURCE,
         statement="Where the truth is 0.8, focal loss with γ = 2 is least at about 0.62, and by "
         "choice of γ at any value between 0.8 and 0.5.",
-        expected="refuted",
+        sentence='Section 3.1: "Optimizing for the improper focal loss will result in the '
+        "prediction of a lower value of around 0.62 for γ = 2. Moreover, by varying "
+        "parameter γ > 0, we could receive any value between 0.8 and 0.5 (decision "
+        'boundary)." (where 80 of 100 examples are positive)',
+        expected="fair",
         check=_motivating_example,
     ),
 )

@@ -45,6 +45,6 @@ def check_claims(ids: Iterable[str] | None = None) -> list[Outcome]:
     Example:
         >>> (outcome,) = check_claims(["004-fig-1"])
         >>> outcome.finding.verdict, outcome.is_expected
-        ('refuted', True)
+        ('slip', True)
     """
     return [check_claim(claim) for claim in select_claims(ids)]

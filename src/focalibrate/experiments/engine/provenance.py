@@ -1,0 +1,33 @@
+"""Which code made a result."""
+
+import platform
+import shutil
+import subprocess
+from collections.abc import Iterable
+from importlib.metadata import version
+from pathlib import Path
+
+
+def commit() -> str:
+    """Return the commit of the checkout this package is in, with a + where it was changed.
+
+    Empty where the package was installed from elsewhere or there is no git.
+    """
+    git, here = shutil.which("git"), str(Path(__file__).parent)
+    if git is None:
+        return ""
+
+    def ask(*words: str) -> str:
+        done = subprocess.run(  # noqa: S603  fixed words, no shell
+            [git, "-C", here, *words], capture_output=True, text=True, check=False
+        )
+        return done.stdout.strip()
+
+    found = ask("rev-parse", "HEAD")
+    return f"{found}+" if found and ask("status", "--porcelain", "--", here) else found
+
+
+def versions(packages: Iterable[str]) -> dict[str, str]:
+    """Return the versions that decide the numbers."""
+    names = ("focalibrate", *packages)
+    return {"python": platform.python_version()} | {name: version(name) for name in names}

@@ -1,0 +1,255 @@
+"""An experiment from its name to its folder of evidence."""
+
+import csv
+import io
+import json
+import math
+import os
+import platform
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from focalibrate._atomic import atomic_path, replaced_folder
+from focalibrate.datasets import VARIABLE
+from focalibrate.experiments.engine.experiment import (
+    Conclusion,
+    Experiment,
+    Folders,
+    Row,
+    Rows,
+    Scale,
+)
+from focalibrate.experiments.engine.forest import forest_svg
+from focalibrate.experiments.engine.markdown import tables_markdown
+from focalibrate.experiments.engine.page import render_page
+from focalibrate.experiments.engine.provenance import commit, versions
+from focalibrate.experiments.engine.registry import find_experiment
+from focalibrate.experiments.engine.sweep import Backend, LocalProcesses, Result, run_sweep
+from focalibrate.experiments.engine.verdict import ClaimResult, tally
+from focalibrate.report.charts import chart_svg
+
+RUNS = "runs"
+COLUMNS = ("run", "recipe", "seed", "metric", "at", "value")
+
+
+@dataclass(frozen=True)
+class Reproduced:
+    """A finished experiment; its folder holds the same."""
+
+    experiment: Experiment
+    scale: Scale
+    folder: Path
+    rows: Rows
+    conclusion: Conclusion
+    run_seconds: float
+    """of all runs together"""
+
+
+def reproduce(
+    name: str,
+    *,
+    out: str | Path,
+    scale: Scale = "reduced",
+    data: str | Path | None = None,
+    trained: str | Path | None = None,
+    backend: Backend | None = None,
+    command: str = "",
+    progress: Callable[[int, int], None] | None = None,
+) -> Reproduced:
+    """Run an experiment of the papers, or what is missing of it, and write its evidence.
+
+    The folder gets ``runs/`` (a file for each run, so that an interrupted sweep goes on where it
+    was), ``rows.csv`` (run, recipe, seed, metric, at, value), ``verdicts.json``, ``meta.json``
+    (command, scale, versions, durations, settings of every run), ``figures/``, ``page.html`` and,
+    for pages that include it, ``tables.md``.
+
+    Args:
+        name: one of `EXPERIMENTS`.
+        out: folder; made if absent.
+        scale: how much of the paper's size; what is smaller is said on the page.
+        data: where the data sets are; FOCALIBRATE_DATA when None.
+        trained: trained networks, shared by experiments; ``trained`` beside `out` when None.
+        backend: where the runs are made; this machine's cores when None.
+        command: to be recorded.
+        progress: called with the numbers of runs done and of all.
+
+    Raises:
+        ValueError: for an unknown name or data that are absent.
+        SweepError: where runs failed; the others are kept.
+    """
+    experiment, out = find_experiment(name), Path(out)
+    data = data or os.environ.get(VARIABLE)  # which workers elsewhere do not have
+    folders = Folders(
+        Path(data).absolute() if data else None,
+        Path(trained or out.parent / "trained").absolute(),
+    )
+    started = time.perf_counter()
+    results = run_sweep(
+        experiment.tasks(scale),
+        folder=out / RUNS,
+        folders=folders,
+        backend=backend or LocalProcesses(os.cpu_count() or 1),
+        progress=progress,
+    )
+    rows = Rows(tuple(row for result in results for row in result.rows))
+    found = experiment.conclude(rows, scale)
+    meta = _meta(experiment, scale, command, results, time.perf_counter() - started)
+    _write_folder(out, experiment, scale, rows, found, meta)
+    return Reproduced(experiment, scale, out, rows, found, meta["seconds_of_all_runs"])
+
+
+def _meta(
+    experiment: Experiment, scale: Scale, command: str, results: Sequence[Result], spent: float
+) -> dict[str, Any]:
+    return {
+        "experiment": experiment.name,
+        "code": experiment.code,
+        "source": experiment.source,
+        "command": command,
+        "scale": scale,
+        "smaller_than_the_paper": experiment.smaller[scale],
+        "seconds_of_last_call": round(spent, 1),
+        "seconds_of_all_runs": round(sum(result.seconds for result in results), 1),
+        "machine": f"{os.cpu_count()} cores, {platform.machine()}",
+        "versions": versions(experiment.packages),
+        "commit": _one_or_all({result.commit for result in results}),
+        "judged_by": commit(),
+        "runs": {
+            result.task.key: dict(result.task.settings)
+            | {"seconds": result.seconds}
+            | result.network
+            for result in results
+        },
+    }
+
+
+def _one_or_all(commits: set[str]) -> str:
+    return ", ".join(sorted(commits - {""}))
+
+
+def judge_again(folder: str | Path) -> Reproduced:
+    """Judge the rows of a finished experiment by today's rules and write its pages anew.
+
+    Nothing is run; rows.csv stays as it is. meta.json says which commit judged.
+
+    Args:
+        folder: what `reproduce` wrote: rows.csv and meta.json.
+
+    Raises:
+        ValueError: rows.csv is something else.
+        OSError: a file is absent.
+    """
+    out = Path(folder)
+    meta = read_meta(out)
+    experiment, rows = find_experiment(meta["experiment"]), read_rows(out / "rows.csv")
+    scale: Scale = meta["scale"]
+    found = experiment.conclude(rows, scale)
+    meta.pop("spec", None)
+    meta |= {
+        "code": experiment.code,
+        "source": experiment.source,
+        "smaller_than_the_paper": experiment.smaller[scale],
+        "commit": meta.get("commit", ""),
+        "judged_by": commit(),
+    }
+    _write_folder(out, experiment, scale, rows, found, meta)
+    return Reproduced(experiment, scale, out, rows, found, meta["seconds_of_all_runs"])
+
+
+def read_meta(folder: str | Path) -> dict[str, Any]:
+    """Return what meta.json of an experiment's folder holds.
+
+    Raises:
+        ValueError: there is none, or it is something else.
+    """
+    path = Path(folder, "meta.json")
+    try:
+        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        if "experiment" not in found:
+            raise ValueError("no experiment is named")
+    except (OSError, ValueError) as error:
+        raise ValueError(
+            f"{path}: must be the meta.json of a finished experiment ({error}). Run it first."
+        ) from error
+    return found
+
+
+def _write_folder(
+    out: Path,
+    experiment: Experiment,
+    scale: Scale,
+    rows: Rows,
+    found: Conclusion,
+    meta: dict[str, Any],
+) -> None:
+    figures = {chart.name: chart_svg(chart) for chart in found.charts}
+    verdicts = {
+        "finding": found.finding,
+        "tally": tally(found.results),
+        "claims": [_record(result) for result in found.results],
+    }
+    texts = {
+        "rows.csv": rows_csv(rows),
+        "verdicts.json": json.dumps(verdicts, indent=1, ensure_ascii=False) + "\n",
+        "meta.json": json.dumps(meta, indent=1, ensure_ascii=False) + "\n",
+        "tables.md": tables_markdown(found.tables),
+        "page.html": render_page(experiment, scale, found, figures, meta),
+    }
+    for name, text in texts.items():
+        with atomic_path(out / name, force=True) as path:
+            path.write_text(text, encoding="utf-8")
+    _replace_figures(out / "figures", {"claims": forest_svg(found.results)} | figures)
+
+
+def _record(result: ClaimResult) -> dict[str, Any]:
+    """Return a result as JSON has it: no infinite numbers, null instead."""
+
+    def known(x: float) -> float | None:
+        return x if math.isfinite(x) else None
+
+    record = asdict(result)
+    record["ours"] = {name: known(x) for name, x in record["ours"].items()}
+    record["claimed"] = [known(x) for x in result.claimed]
+    return record
+
+
+def _replace_figures(folder: Path, figures: dict[str, str]) -> None:
+    """Put the figures in place together, so that none of an older run is left among them."""
+    with replaced_folder(folder) as beside:
+        for name, svg in figures.items():
+            (beside / f"{name}.svg").write_text(svg, encoding="utf-8")
+
+
+def rows_csv(rows: Rows) -> str:
+    """Return one line per number, to the shortest text that reads back as the same number."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    for row in rows:
+        at = "" if row.at != row.at else repr(row.at)
+        writer.writerow([row.run, row.recipe, row.seed, row.metric, at, repr(row.value)])
+    return out.getvalue()
+
+
+def read_rows(path: str | Path) -> Rows:
+    """Read what `rows_csv` wrote.
+
+    Raises:
+        ValueError: the file holds something else, with its path.
+    """
+    with Path(path).open(encoding="utf-8", newline="") as file:
+        reader = csv.reader(file)
+        if tuple(next(reader, ())) != COLUMNS:
+            raise ValueError(f"{path}: must begin with the columns {', '.join(COLUMNS)}.")
+        try:
+            return Rows(
+                tuple(
+                    Row(run, recipe, int(seed), metric, float(value), float(at or "nan"))
+                    for run, recipe, seed, metric, at, value in reader
+                )
+            )
+        except ValueError as error:
+            raise ValueError(f"{path}: line {reader.line_num}: {error}") from error

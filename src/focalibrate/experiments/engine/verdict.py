@@ -1,0 +1,256 @@
+"""Verdicts on a paper's claim, decided by rules that are written in code."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import stdtrit
+from scipy.stats import binomtest
+
+Verdict = Literal[
+    "reproduced",
+    "same direction",
+    "undecided",
+    "opposite direction",
+    "not reproduced",
+    "not run at full size",
+    "supported",
+    "not supported",
+]
+VERDICTS: tuple[Verdict, ...] = (
+    "reproduced",
+    "same direction",
+    "undecided",
+    "opposite direction",
+    "not reproduced",
+    "not run at full size",
+)
+"""Verdicts on a claim of a paper."""
+OWN_VERDICTS: tuple[Verdict, ...] = ("supported", "undecided", "not supported")
+"""Verdicts on a question of ours, about which the paper says nothing."""
+N_RESAMPLES = 2000
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A number and its 95 % interval; both ends equal the number where it is exact."""
+
+    estimate: float
+    low: float
+    high: float
+
+    @classmethod
+    def exact(cls, value: float) -> "Interval":
+        """Return a number that has no spread."""
+        return cls(float(value), float(value), float(value))
+
+    def within(self, low: float, high: float) -> "Interval":
+        """Return the interval cut to the values the number can have."""
+        return Interval(self.estimate, max(self.low, low), min(self.high, high))
+
+
+@dataclass(frozen=True)
+class ClaimResult:
+    """One claim, what the paper says, what we found, and the verdict by the rule."""
+
+    claim: str
+    rule: str
+    """when it counts as reproduced, in words"""
+    paper_value: str
+    """the paper's own number or sentence, with its condition and place"""
+    ours: Interval
+    unit: str
+    """how to read our number, such as ``"points of ECE, FL-3 − CE"``"""
+    claimed: tuple[float, float]
+    """the values of our number that agree with the claim: from, to"""
+    verdict: Verdict
+    note: str = ""
+    is_papers: bool = True
+    """whether the paper makes the claim; otherwise it is a question of ours"""
+    theory: str = ""
+    """id of the claim of `focalibrate theory` that is about the same sentence"""
+
+
+def mean_interval(values: Sequence[float] | NDArray[np.float64]) -> Interval:
+    """Return the mean of independent runs with Student's 95 % interval; infinite for one run.
+
+    Example:
+        >>> found = mean_interval([1.0, 2.0, 3.0])
+        >>> round(found.low, 3), round(found.high, 3)
+        (-0.484, 4.484)
+    """
+    x = np.asarray(values, dtype=np.float64)
+    if x.size == 0:
+        return Interval(math.nan, math.nan, math.nan)
+    mean = float(x.mean())
+    if x.size == 1:
+        return Interval(mean, -math.inf, math.inf)
+    half = float(stdtrit(x.size - 1, 0.975) * x.std(ddof=1) / math.sqrt(x.size))
+    return Interval(mean, mean - half, mean + half)
+
+
+def share_interval(hits: int, n: int) -> Interval:
+    """Return a share with its Clopper-Pearson interval, which stays inside [0, 1].
+
+    Example:
+        >>> found = share_interval(3, 3)
+        >>> found.estimate, round(found.low, 3), found.high
+        (1.0, 0.292, 1.0)
+    """
+    if n == 0:
+        return Interval(math.nan, 0.0, 1.0)
+    found = binomtest(hits, n).proportion_ci(method="exact")
+    return Interval(hits / n, float(found.low), float(found.high))
+
+
+def resampled_interval(
+    estimate: Callable[[NDArray[np.float64]], NDArray[np.float64]], table: NDArray[np.float64]
+) -> Interval:
+    """Return a number of a table ``[settings, seeds]`` with its percentile bootstrap interval.
+
+    The seeds of each setting are drawn anew, with repetition, so that the interval stays inside
+    the number's range. With three seeds it is rough: it says what three seeds can say. `estimate`
+    takes many tables at once, ``[..., settings, seeds]``.
+    """
+    rng = np.random.default_rng(0)
+    rows = np.arange(len(table))[:, None]
+    picks = rng.integers(table.shape[1], size=(N_RESAMPLES, *table.shape))
+    low, high = np.nanquantile(estimate(table[rows, picks]), (0.025, 0.975))
+    return Interval(float(estimate(table[None])[0]), float(low), float(high))
+
+
+def judge_below(ours: Interval, bound: float, *, covers: bool) -> Verdict:
+    """Judge the claim that a number lies below `bound`.
+
+    Reproduced: the whole interval is below, and the run `covers` what the claim is about (same
+    direction where it is smaller). Not reproduced: the whole interval is not (opposite direction
+    where the run is smaller). Undecided: the interval holds the bound, or there is no number.
+    """
+    if ours.high < bound:
+        return "reproduced" if covers else "same direction"
+    if ours.low > bound or ours.low == ours.high:
+        return "not reproduced" if covers else "opposite direction"
+    return "undecided"
+
+
+def judge_above(ours: Interval, bound: float, *, covers: bool) -> Verdict:
+    """Judge the claim that a number lies above `bound`, as `judge_below` does."""
+    mirrored = Interval(-ours.estimate, -ours.high, -ours.low)
+    return judge_below(mirrored, -bound, covers=covers)
+
+
+def judge_number(ours: Interval, paper: float, *, tolerance: float, covers: bool) -> Verdict:
+    """Judge a number the paper prints.
+
+    Not run at full size: as it says. Reproduced: the estimate is within `tolerance` of the
+    paper's number. Not reproduced: the whole interval is further away. Undecided otherwise.
+    """
+    if not covers:
+        return "not run at full size"
+    if abs(ours.estimate - paper) <= tolerance:
+        return "reproduced"
+    is_away = ours.low > paper + tolerance or ours.high < paper - tolerance
+    return "not reproduced" if is_away else "undecided"
+
+
+def side_result(
+    ours: Interval,
+    *,
+    claim: str,
+    what: str,
+    paper_value: str,
+    unit: str,
+    below: bool = True,
+    bound: float = 0.0,
+    covers: bool,
+    is_papers: bool = True,
+    note: str = "",
+    theory: str = "",
+) -> ClaimResult:
+    """Return the result of a claim that `what` lies below (or above) a bound."""
+    judge = judge_below if below else judge_above
+    side = "below" if below else "above"
+    is_exact = ours.low == ours.high
+    return ClaimResult(
+        claim=claim,
+        rule=f"{what}: {'' if is_exact else 'the whole 95 % interval '}{side} {bound:g}",
+        paper_value=paper_value,
+        ours=ours,
+        unit=unit,
+        claimed=(-math.inf, bound) if below else (bound, math.inf),
+        verdict=_own(judge(ours, bound, covers=covers), is_papers=is_papers),
+        note=note,
+        is_papers=is_papers,
+        theory=theory,
+    )
+
+
+def number_result(
+    ours: Interval,
+    paper: float,
+    *,
+    tolerance: float,
+    claim: str,
+    what: str,
+    paper_value: str,
+    unit: str,
+    covers: bool,
+    note: str = "",
+    theory: str = "",
+) -> ClaimResult:
+    """Return the result of a number that the paper prints."""
+    near = f"within {tolerance:g} of {paper:g}" if tolerance else f"equal to {paper:g}"
+    return ClaimResult(
+        claim=claim,
+        rule=f"{what}: {near}",
+        paper_value=paper_value,
+        ours=ours,
+        unit=unit,
+        claimed=(paper - tolerance, paper + tolerance),
+        verdict=judge_number(ours, paper, tolerance=tolerance, covers=covers),
+        note=note,
+        theory=theory,
+    )
+
+
+def as_ours(result: ClaimResult, *, paper_value: str) -> ClaimResult:
+    """Return a result as the answer to a question of ours, about which the paper is silent."""
+    verdict = _own(result.verdict, is_papers=False)
+    return replace(result, verdict=verdict, is_papers=False, paper_value=paper_value)
+
+
+def _own(verdict: Verdict, *, is_papers: bool) -> Verdict:
+    if is_papers:
+        return verdict
+    words: dict[Verdict, Verdict] = {
+        "reproduced": "supported",
+        "same direction": "supported",
+        "opposite direction": "not supported",
+        "not reproduced": "not supported",
+        "not run at full size": "undecided",
+    }
+    return words.get(verdict, verdict)
+
+
+def tally(results: Sequence[ClaimResult]) -> str:
+    """Return how often each verdict was given, the paper's claims and our questions apart.
+
+    Example:
+        >>> one = side_result(Interval(-2, -3, -1), claim="", what="x", paper_value="", unit="",
+        ...                   covers=True)
+        >>> tally([one])
+        '1 claim of the paper: 1 reproduced.'
+    """
+    parts = []
+    for is_papers, words, name in (
+        (True, VERDICTS, "claim{} of the paper"),
+        (False, OWN_VERDICTS, "question{} of ours"),
+    ):
+        found = [result.verdict for result in results if result.is_papers == is_papers]
+        counts = ", ".join(f"{found.count(word)} {word}" for word in words if word in found)
+        if found:
+            parts.append(f"{len(found)} {name.format('s' if len(found) > 1 else '')}: {counts}.")
+    return " ".join(parts)

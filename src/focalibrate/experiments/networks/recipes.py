@@ -1,0 +1,120 @@
+"""The networks the experiments on real data train, at each scale."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Literal
+
+from focalibrate.experiments.engine.experiment import Scale
+from focalibrate.losses import (
+    MMCE_WEIGHT_IMAGES,
+    MMCE_WEIGHT_TEXT,
+    SMOOTHING_OF_000,
+    loss_settings,
+)
+
+if TYPE_CHECKING:
+    from focalibrate.train import Recipe
+
+Problem = Literal["cifar10", "fashion_mnist", "20newsgroups", "sst_binary"]
+PROBLEMS: tuple[Problem, ...] = ("cifar10", "fashion_mnist", "20newsgroups", "sst_binary")
+SHOWN = {
+    "ce": "CE",
+    "ls": "LS-0.1",
+    "brier": "Brier",
+    "mmce": "MMCE",
+    "fl1": "FL-1",
+    "fl2": "FL-2",
+    "fl3": "FL-3",
+    "fl5": "FL-5",
+    "fl7": "FL-7",
+    "flsd53": "FLSD-53",
+    "adafocal": "AdaFocal",
+}
+LOSSES = tuple(SHOWN)
+"""The losses of the pool, in the tables' order."""
+GAMMA = {"ce": 0.0, "fl1": 1.0, "fl2": 2.0, "fl3": 3.0, "fl5": 5.0, "fl7": 7.0}
+"""The losses that are the focal loss with one exponent."""
+REDUCED_LOSSES: Mapping[Problem, tuple[str, ...]] = {
+    "cifar10": ("ce", "fl1", "fl2", "fl3", "flsd53"),
+    "fashion_mnist": LOSSES,
+    "20newsgroups": ("ce", "fl3", "flsd53"),
+    "sst_binary": ("ce", "fl3", "flsd53"),
+}
+"""What two cores have the time for; the small networks of Fashion-MNIST cover every loss."""
+TEXT: tuple[Problem, ...] = ("20newsgroups", "sst_binary")
+
+
+def losses_of(problem: Problem, *, scale: Scale) -> tuple[str, ...]:
+    """Return the losses a problem's networks are trained with at a scale, in the tables' order."""
+    return REDUCED_LOSSES[problem] if scale == "reduced" else LOSSES
+
+
+def network_recipe(problem: Problem, loss: str, *, seed: int, scale: Scale) -> "Recipe":
+    """Return the recipe of one network of the pool.
+
+    Full size is paper 002's protocol; reduced is what two cores train in minutes. The reduced
+    image nets see 10,000 images without augmentation and, as those are few, in batches of 64
+    with one step of the learning rate: what makes them fit their training examples, and so
+    overconfident, within the epochs there are.
+    """
+    base = _BASES[scale](problem)
+    weight = MMCE_WEIGHT_TEXT if problem in TEXT else MMCE_WEIGHT_IMAGES
+    fields: dict[str, Any] = loss_settings(
+        loss, label_smoothing=SMOOTHING_OF_000, mmce_weight=weight
+    )
+    return replace(base, seed=seed, **fields)
+
+
+def _full(problem: Problem) -> "Recipe":
+    from focalibrate.train.named import CIFAR, NEWSGROUPS, TREES
+
+    fashion = replace(CIFAR, dataset="fashion_mnist", model="resnet20", augmentation="none")
+    return {
+        "cifar10": CIFAR,
+        "fashion_mnist": fashion,
+        "20newsgroups": NEWSGROUPS,
+        "sst_binary": TREES,
+    }[problem]
+
+
+def _reduced(problem: Problem) -> "Recipe":
+    full = _full(problem)
+    few: dict[Problem, dict[str, Any]] = {
+        "cifar10": {
+            "model": "resnet8",
+            "augmentation": "none",
+            "fraction": 10 / 45,
+            "epochs": 24,
+            "batch": 64,
+            "milestones": (0.36,),
+        },
+        "fashion_mnist": {
+            "model": "mlp",
+            "size": (("hidden", (100, 100)),),
+            "fraction": 1 / 6,
+            "epochs": 40,
+            "batch": 64,
+            "lr": 0.05,
+            "milestones": (0.5,),
+        },
+        "20newsgroups": {
+            "size": (("pool_stride", 5),),
+            "fraction": 0.25,
+            "epochs": 20,
+            "batch": 32,
+        },
+        "sst_binary": {"epochs": 10},
+    }
+    short = replace(full, **few[problem])
+    return replace(short, scale=round(short.epochs / full.epochs, 4))
+
+
+def _smallest(problem: Problem) -> "Recipe":
+    """Return a run of a second on generated examples, whatever the problem."""
+    from focalibrate.train.named import LINE
+
+    del problem
+    return replace(LINE, size=(("hidden", (16,)),), epochs=4, fraction=0.1, scale=0.01)
+
+
+_BASES = {"full": _full, "reduced": _reduced, "smallest": _smallest}

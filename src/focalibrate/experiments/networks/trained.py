@@ -1,0 +1,59 @@
+"""Trained networks that experiments share: trained once, found again by their recipe."""
+
+import json
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from focalibrate.experiments.engine.experiment import Folders
+
+if TYPE_CHECKING:
+    from focalibrate.train import Recipe
+
+CLOCK = "time.json"
+LOOK_EVERY = 4
+"""Epochs between two looks at all of the test examples."""
+
+
+@dataclass(frozen=True, eq=False)
+class Trained:
+    """A finished network's outputs."""
+
+    folder: Path
+    """of the run, as `focalibrate train` fills it"""
+    validation_logits: NDArray[np.float32]
+    validation_labels: NDArray[np.int64]
+    test_logits: NDArray[np.float32]
+    test_labels: NDArray[np.int64]
+    dynamics: dict[str, NDArray[np.float64]]
+    """as `focalibrate.train.Dynamics.arrays`"""
+    seconds: float
+    """of training, as time.json of the folder says; nan where nothing does"""
+
+
+def trained(recipe: "Recipe", folders: Folders) -> Trained:
+    """Return the outputs of the recipe's network, training it first if nobody has yet.
+
+    Interrupted, it goes on at its checkpoint. Needs torch to train, not to look up.
+    """
+    folder = folders.trained / recipe.key
+    if not (folder / "model.pt").exists() or not (folder / CLOCK).exists():
+        from focalibrate.train import train
+
+        train(recipe, out=folder, data=folders.data, look_every=LOOK_EVERY)
+    parts = {}
+    for part in ("val", "test"):
+        with np.load(folder / f"{part}.npz") as found:
+            parts[part] = (found["logits"], found["labels"])
+    with np.load(folder / "dynamics.npz") as found:
+        dynamics = {name: found[name] for name in found.files}
+    return Trained(folder, *parts["val"], *parts["test"], dynamics, _seconds(folder))
+
+
+def _seconds(folder: Path) -> float:
+    spent = json.loads((folder / CLOCK).read_text())["seconds"]
+    return math.nan if spent is None else float(spent)

@@ -1,0 +1,60 @@
+"""How one number goes with another: a straight line, and the order alone."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import linregress, rankdata
+
+from focalibrate.experiments.engine.verdict import Interval, resampled_interval
+
+
+@dataclass(frozen=True)
+class StraightLine:
+    """A straight line through points, by least squares."""
+
+    slope: float
+    intercept: float
+    r2: float
+    """share of the variance the line explains"""
+    n_points: int
+
+
+def fit_line(x: NDArray[np.float64], y: NDArray[np.float64]) -> StraightLine:
+    """Return the least-squares line of `y` on `x`; nan of fewer than 3 points."""
+    if len(x) < 3:
+        return StraightLine(math.nan, math.nan, math.nan, len(x))
+    found = linregress(x, y)
+    r2 = float(found.rvalue) ** 2 if np.ptp(y) > 0 else 1.0
+    return StraightLine(float(found.slope), float(found.intercept), r2, len(x))
+
+
+def rank_correlation(x: Sequence[float], table: NDArray[np.float64]) -> Interval:
+    """Return Spearman's correlation of `x` with all of a table ``[x, seeds]``, and its interval.
+
+    The interval is a percentile bootstrap over the seeds of each `x`, so that it stays in [-1, 1].
+    """
+    place = rankdata(np.repeat(x, table.shape[1]))
+
+    def estimate(tables: NDArray[np.float64]) -> NDArray[np.float64]:
+        ranks = rankdata(tables.reshape(len(tables), -1), axis=1)
+        return correlation(ranks, np.broadcast_to(place, ranks.shape))
+
+    return resampled_interval(estimate, table)
+
+
+def correlation(x: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return Pearson's correlation over the last axis; 0 where one of the two does not change."""
+    a, b = x - x.mean(axis=-1, keepdims=True), y - y.mean(axis=-1, keepdims=True)
+    norm = np.sqrt(np.sum(a**2, axis=-1) * np.sum(b**2, axis=-1))
+    found: NDArray[np.float64] = np.sum(a * b, axis=-1) / np.where(norm > 0, norm, 1.0)
+    return found
+
+
+def mean_of_known(values: Sequence[float] | NDArray[np.float64]) -> float:
+    """Return the mean of what is not nan; nan where nothing is known."""
+    x = np.asarray(values, dtype=np.float64)
+    known = x[~np.isnan(x)]
+    return float(known.mean()) if known.size else math.nan

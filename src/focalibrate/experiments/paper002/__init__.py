@@ -1,0 +1,1 @@
+"""Experiments of paper 002 (anonymous submission to ICLR 2020)."""

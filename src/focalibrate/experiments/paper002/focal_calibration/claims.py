@@ -1,0 +1,222 @@
+"""What paper 002 says of focal loss and calibration, judged on each set."""
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from focalibrate.experiments.engine.experiment import Rows
+from focalibrate.experiments.engine.verdict import (
+    ClaimResult,
+    mean_interval,
+    number_result,
+    share_interval,
+    side_result,
+)
+from focalibrate.experiments.networks.pool import (
+    SET_NAMES,
+    UNPUBLISHED,
+    difference,
+    losses_in,
+    network_name,
+    problems_in,
+)
+from focalibrate.experiments.networks.recipes import SHOWN, Problem
+from focalibrate.experiments.paper002.focal_calibration.paper_values import (
+    MAIN,
+    PAPER_VALUES,
+    PaperValues,
+)
+
+FOCAL = ("flsd53", "fl3")
+ECE_TOLERANCE = 0.5
+"""Points of ECE within which a number of the paper counts as found again."""
+ALMOST_ALL = 0.9
+"""The share of the cases that "almost all" asks for; the paper gives no number."""
+OVERCONFIDENT = 1.1
+"""Temperature of cross-entropy from which a network counts as overconfident: below it there is
+next to nothing that focal loss could cure."""
+_TEXT = (
+    'Sec. 1: "Our experiments show that in almost all cases, DNNs trained with focal loss are '
+    'more calibrated than those trained with cross-entropy loss, MMCE, and Brier loss"'
+)
+_AFTER = (
+    'Sec. 6: "It broadly produces the lowest ECE and AdaECE values both before and after '
+    'temperature scaling"'
+)
+_ERROR = (
+    'Sec. 6: "for all the dataset-network pairs, we obtain state-of-the-art classification '
+    'accuracies, as shown in Table 3"'
+)
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A number in which two losses are compared."""
+
+    metric: str
+    value: Callable[[PaperValues], float]
+    what: str
+    """the number that is lower, such as ``"ECE before T"``"""
+    unit: str
+    sentence: str
+    bound: float = 0.0
+    """how much worse still counts as no worse"""
+
+    def words(self, *, below: bool) -> str:
+        """Return the comparison in words, to go between the names of two losses."""
+        if self.bound:
+            most = "at most" if below else "more than"
+            return f"has {most} {self.bound:g} point more {self.what} than"
+        return f"has a {'lower' if below else 'higher'} {self.what} than"
+
+
+BEFORE = Measure("ECE %", lambda p: p.ece, "ECE before T", "points of ECE", _TEXT)
+AFTER = Measure("ECE % after T", lambda p: p.ece_post, "ECE after T", "points of ECE", _AFTER)
+NEAR_ONE = Measure(
+    "|ln T|",
+    lambda p: abs(math.log(p.temperature)),
+    "|ln T|, the distance of the best temperature from 1,",
+    "of |ln T|",
+    "Table 1: the best temperatures, in brackets",
+)
+ERROR = Measure("error %", lambda p: p.error, "error", "points of error", _ERROR, 1.0)
+
+
+def claims(rows: Rows, *, is_full: bool) -> Iterator[ClaimResult]:
+    """Yield how many sets agree, then every set's comparisons, then the paper's own numbers."""
+    for loss in FOCAL:
+        for measure in (BEFORE, AFTER):
+            yield from _count(rows, loss, measure, is_full=is_full)
+    for problem in problems_in(rows):
+        yield from _of_set(rows, problem, is_full=is_full)
+    for problem, network in MAIN.items():
+        for loss in ("ce", "flsd53"):
+            yield from _number(rows, problem, network, loss, is_full=is_full)
+
+
+def _of_set(rows: Rows, problem: Problem, *, is_full: bool) -> Iterator[ClaimResult]:
+    for measure in (BEFORE, NEAR_ONE, AFTER, ERROR):
+        for loss in FOCAL:
+            yield from _compared(rows, problem, loss, "ce", measure, is_full=is_full)
+    for measure, others in ((BEFORE, ("brier", "mmce", "ls")), (AFTER, ("brier", "mmce"))):
+        for other in others:
+            yield from _compared(rows, problem, "flsd53", other, measure, is_full=is_full)
+
+
+def _compared(
+    rows: Rows, problem: Problem, loss: str, other: str, measure: Measure, *, is_full: bool
+) -> Iterator[ClaimResult]:
+    """Yield the result of two losses, in the direction the paper's table has; none if not run."""
+    ours = difference(
+        rows, network_name(problem, loss), network_name(problem, other), measure.metric
+    )
+    if ours is None:
+        return
+    below, note = _direction(problem, loss, other, measure)
+    warmth = rows.values(network_name(problem, "ce"), "T")
+    if other == "ce" and measure is not ERROR and 0 < np.sum(warmth) < OVERCONFIDENT * warmth.size:
+        note += (
+            f" Cross-entropy itself needs T = {warmth.mean():.2f} here: it is hardly "
+            "overconfident, and there is little that focal loss could cure."
+        )
+    yield side_result(
+        ours,
+        claim=f"{SET_NAMES[problem]}: {SHOWN[loss]} {measure.words(below=below)} {SHOWN[other]}",
+        what=f"{SHOWN[loss]} − {SHOWN[other]}, paired by seed",
+        paper_value=_paper_words(problem, loss, other, measure),
+        unit=f"{measure.unit}, {SHOWN[loss]} − {SHOWN[other]}",
+        below=below,
+        bound=measure.bound,
+        covers=is_full,
+        is_papers=_is_papers(problem, other),
+        note=note.strip(),
+    )
+
+
+def _is_papers(problem: Problem, other: str) -> bool:
+    return problem not in UNPUBLISHED and other != "ls"
+
+
+def _direction(problem: Problem, loss: str, other: str, measure: Measure) -> tuple[bool, str]:
+    """Return whether the claim is that `loss` is below, and a note where it is not.
+
+    It is what the paper's text says, unless every network the paper prints says the opposite.
+    """
+    tables = [
+        table
+        for (where, _), table in PAPER_VALUES.items()
+        if where == problem and loss in table and other in table
+    ]
+    gaps = [measure.value(table[loss]) - measure.value(table[other]) for table in tables]
+    if not gaps or min(gaps) <= measure.bound:
+        return True, ""
+    return False, "The paper's table goes against its text here; the table is what is judged."
+
+
+def _paper_words(problem: Problem, loss: str, other: str, measure: Measure) -> str:
+    found = [
+        f"{_shown(measure, table[loss])} against {_shown(measure, table[other])} ({network})"
+        for (where, network), table in PAPER_VALUES.items()
+        if where == problem and loss in table and other in table
+    ]
+    if not found:
+        what = "set" if problem in UNPUBLISHED else "loss"
+        return f"the paper does not have this {what}"
+    return f"{measure.sentence}; its table: {', '.join(found)}"
+
+
+def _shown(measure: Measure, values: PaperValues) -> str:
+    return f"T {values.temperature:.2f}" if measure is NEAR_ONE else f"{measure.value(values):.2f}"
+
+
+def _count(rows: Rows, loss: str, measure: Measure, *, is_full: bool) -> Iterator[ClaimResult]:
+    """Yield on which share of the paper's sets `loss` is below cross-entropy."""
+    gaps = {
+        SET_NAMES[p]: difference(
+            rows, network_name(p, loss), network_name(p, "ce"), measure.metric
+        )
+        for p in problems_in(rows)
+        if {loss, "ce"} <= set(losses_in(rows, p)) and p not in UNPUBLISHED
+    }
+    if not gaps:
+        return
+    below = [name for name, gap in gaps.items() if gap is not None and gap.estimate < 0]
+    paper = [
+        (where, network)
+        for (where, network), table in PAPER_VALUES.items()
+        if measure.value(table[loss]) < measure.value(table["ce"])
+    ]
+    yield side_result(
+        share_interval(len(below), len(gaps)),
+        claim=f"{SHOWN[loss]} has a lower {measure.what} than CE in almost all cases",
+        what=f"share of the paper's sets with a lower mean, of {len(gaps)}",
+        paper_value=f"{measure.sentence}; so in {len(paper)} of its {len(PAPER_VALUES)} rows of "
+        "these sets",
+        unit=f"of {len(gaps)} sets ({', '.join(below) or 'none'})",
+        below=False,
+        bound=ALMOST_ALL,
+        covers=is_full,
+        note="Three sets cannot decide a claim about almost all cases.",
+    )
+
+
+def _number(
+    rows: Rows, problem: Problem, network: str, loss: str, *, is_full: bool
+) -> Iterator[ClaimResult]:
+    """Yield the result of an ECE the paper prints, if the network was trained."""
+    values = rows.values(network_name(problem, loss), BEFORE.metric)
+    if not np.size(values):
+        return
+    paper = PAPER_VALUES[problem, network][loss].ece
+    yield number_result(
+        mean_interval(values),
+        paper,
+        tolerance=ECE_TOLERANCE,
+        claim=f"{SET_NAMES[problem]}: ECE of {SHOWN[loss]} before T",
+        what="mean over seeds, at full size only",
+        paper_value=f"Table 1: {paper:.2f} % ({network})",
+        unit="% ECE",
+        covers=is_full,
+    )

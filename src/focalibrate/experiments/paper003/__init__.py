@@ -1,0 +1,1 @@
+"""Experiments of paper 003 (Komisarenko & Kull 2024)."""

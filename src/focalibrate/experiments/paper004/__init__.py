@@ -1,0 +1,1 @@
+"""Experiments of paper 004 (Kimura & Naganuma 2024)."""

@@ -1,0 +1,130 @@
+"""The claims of paper 004 about a penalty on the trace, with the rules that judge them."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from focalibrate.experiments.engine.experiment import Rows
+from focalibrate.experiments.engine.forest import show_interval
+from focalibrate.experiments.engine.verdict import (
+    ClaimResult,
+    mean_interval,
+    resampled_interval,
+    side_result,
+)
+from focalibrate.experiments.networks.trend import correlation
+
+STRONG = 0.5
+"""A correlation above this counts as strong; the paper gives no number."""
+ECE, TRACE = "ECE", "trace of the validation loss"
+_PAPER = (
+    'Fig. 4: "Higher τ values resulted in lower ECE and smaller Tr(H_val), while lower τ values '
+    'led to higher ECE and Tr(H_val)"'
+)
+_STEPS = 'Sec. 4.3: "As shown in Fig. 4, ECE consistently decreases with increasing τ"'
+_CORRELATED = (
+    'Sec. 4.3: "indicating a strong correlation between curvature reduction and calibration '
+    'improvement"'
+)
+
+
+def by_seed(rows: Rows, recipe: str, metric: str) -> NDArray[np.float64]:
+    """Return a metric ``[seeds, weights]``; nan where a run diverged."""
+    seeds = sorted({row.seed for row in rows})
+    taus = sorted({row.at for row in rows})
+    found = np.full((len(seeds), len(taus)), np.nan)
+    for row in rows:
+        if row.recipe == recipe and row.metric == metric:
+            found[seeds.index(row.seed), taus.index(row.at)] = row.value
+    return found
+
+
+def claims(rows: Rows, taus: list[float], *, is_full: bool) -> tuple[ClaimResult, ...]:
+    """Compare the largest weight with none, step by step, at every learning rate."""
+    results: list[ClaimResult] = []
+    for metric, factor, unit in ((ECE, 100.0, "points of ECE"), (TRACE, 1.0, "Tr(H_val)")):
+        results += [
+            _ends(rows, recipe, metric, factor, unit, taus, is_full) for recipe in rows.recipes()
+        ]
+        results.append(_steps(rows, metric, factor, unit, taus, is_full))
+    return (*results, _correlation(rows, is_full))
+
+
+def finding(rows: Rows, taus: list[float]) -> str:
+    """Return the main result in one sentence."""
+    parts = []
+    for recipe in rows.recipes():
+        ece, error = (100 * np.nanmean(by_seed(rows, recipe, m), axis=0) for m in (ECE, "error"))
+        parts.append(
+            f"{ece[0]:.1f} → {ece[-1]:.1f} at {recipe} (error {error[0]:.1f} → {error[-1]:.1f})"
+        )
+    return f"ECE in % without the penalty → with τ = {taus[-1]:g}: {', '.join(parts)}."
+
+
+def _ends(
+    rows: Rows,
+    recipe: str,
+    metric: str,
+    factor: float,
+    unit: str,
+    taus: list[float],
+    is_full: bool,
+) -> ClaimResult:
+    values = factor * by_seed(rows, recipe, metric)
+    error = 100.0 * by_seed(rows, recipe, "error")
+    cost = mean_interval(error[:, -1] - error[:, 0])
+    name = ECE if metric == ECE else "Tr(H_val)"
+    return side_result(
+        mean_interval(values[:, -1] - values[:, 0]),
+        claim=f"{name} is lower with τ = {taus[-1]:g} than without the penalty, {recipe}",
+        what="mean difference over seeds",
+        paper_value=_PAPER,
+        unit=f"{unit}, τ = {taus[-1]:g} − none",
+        covers=is_full,
+        note=f"From {values[:, 0].mean():.4g}."
+        + (f" The error changes by {show_interval(cost)} points." if metric == ECE else ""),
+    )
+
+
+def _steps(
+    rows: Rows, metric: str, factor: float, unit: str, taus: list[float], is_full: bool
+) -> ClaimResult:
+    values = {recipe: factor * by_seed(rows, recipe, metric) for recipe in rows.recipes()}
+    steps = [mean_interval(step) for v in values.values() for step in np.diff(v, axis=1).T]
+    worst = max(steps, key=lambda step: step.estimate)
+    name = ECE if metric == ECE else "Tr(H_val)"
+    lowest = ", ".join(
+        f"τ = {taus[int(np.argmin(v.mean(axis=0)))]:g} at {recipe}" for recipe, v in values.items()
+    )
+    return side_result(
+        worst,
+        claim=f"{name} falls with every step of τ, at every learning rate",
+        what=f"change over seeds at the worst of {len(steps)} steps",
+        paper_value=_STEPS if metric == ECE else _PAPER,
+        unit=f"{unit}, worst step",
+        covers=is_full,
+        note=f"The mean falls at {sum(s.estimate < 0 for s in steps)} of {len(steps)} steps. "
+        f"Lowest with {lowest}.",
+    )
+
+
+def _correlation(rows: Rows, is_full: bool) -> ClaimResult:
+    traces, errors = (
+        np.concatenate([by_seed(rows, r, metric).T for r in rows.recipes()])
+        for metric in (TRACE, ECE)
+    )
+    pairs = np.arange(traces.size, dtype=np.float64).reshape(traces.shape)
+
+    def estimate(picked: NDArray[np.float64]) -> NDArray[np.float64]:
+        places = picked.astype(np.intp).reshape(len(picked), -1)
+        return correlation(traces.ravel()[places], errors.ravel()[places])
+
+    return side_result(
+        resampled_interval(estimate, pairs),
+        claim="ECE and Tr(H_val) are strongly correlated over learning rates and τ",
+        what="Pearson's correlation over all networks; interval by resampling seeds",
+        paper_value=_CORRELATED,
+        unit=f"correlation over {traces.size} networks",
+        below=False,
+        bound=STRONG,
+        covers=is_full,
+    )

@@ -1,0 +1,1 @@
+"""Calibration of published outputs of networks trained by others."""

@@ -1,0 +1,139 @@
+"""Verdicts: what must hold of every rule."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose
+from scipy import stats
+
+from focalibrate.experiments.engine.verdict import (
+    VERDICTS,
+    Interval,
+    as_ours,
+    judge_above,
+    judge_below,
+    judge_number,
+    mean_interval,
+    number_result,
+    resampled_interval,
+    share_interval,
+    side_result,
+    tally,
+)
+
+ORDER = {"not reproduced": 0, "undecided": 1, "reproduced": 2}
+WORDS = {"claim": "c", "what": "w", "paper_value": "p", "unit": "u"}
+numbers = st.floats(-1e6, 1e6)
+samples = st.lists(st.floats(-1e3, 1e3), min_size=2, max_size=20)
+
+
+@st.composite
+def intervals(draw):
+    low, estimate, high = sorted(draw(numbers) for _ in range(3))
+    return Interval(estimate, low, high)
+
+
+@given(samples)
+def test_the_interval_of_a_mean_is_students(values):
+    found = mean_interval(values)
+    half = stats.t.ppf(0.975, len(values) - 1) * stats.sem(values)
+    assert_allclose([found.estimate, found.low], [np.mean(values), np.mean(values) - half])
+    assert_allclose(found.high - found.estimate, found.estimate - found.low, atol=1e-9)
+
+
+def test_one_run_decides_nothing():
+    assert mean_interval([2.0]) == Interval(2.0, -math.inf, math.inf)
+    assert judge_below(mean_interval([2.0]), 3.0, covers=True) == "undecided"
+
+
+def test_without_runs_nothing_is_decided():
+    found = mean_interval([])
+    assert math.isnan(found.estimate)
+    assert judge_below(found, 0.0, covers=True) == "undecided"
+    assert judge_above(found, 0.0, covers=True) == "undecided"
+    assert judge_number(found, 0.0, tolerance=1.0, covers=True) == "undecided"
+
+
+@given(intervals(), numbers)
+def test_below_and_above_are_mirror_images(found, bound):
+    mirrored = Interval(-found.estimate, -found.high, -found.low)
+    for covers in (True, False):
+        one = judge_below(found, bound, covers=covers)
+        assert one == judge_above(mirrored, -bound, covers=covers)
+
+
+@given(intervals(), numbers)
+def test_an_interval_that_holds_the_bound_is_undecided(found, bound):
+    verdict = judge_below(found, bound, covers=True)
+    assert (verdict == "reproduced") == (found.high < bound)
+    if found.low < found.high:
+        assert (verdict == "undecided") == (found.low <= bound <= found.high)
+
+
+@given(intervals(), numbers, st.floats(0, 1e6))
+def test_a_weaker_claim_stands_no_worse(found, bound, more):
+    strong, weak = (judge_below(found, b, covers=True) for b in (bound, bound + more))
+    assert ORDER[weak] >= ORDER[strong]
+
+
+@given(intervals(), numbers)
+def test_a_smaller_run_has_directions_only(found, bound):
+    for judge in (judge_below, judge_above):
+        verdict = judge(found, bound, covers=False)
+        assert verdict in ("same direction", "undecided", "opposite direction")
+    assert judge_number(found, bound, tolerance=1.0, covers=False) == "not run at full size"
+
+
+@given(intervals(), numbers, st.floats(0, 1e3))
+def test_a_printed_number_is_met_by_the_estimate(found, paper, tolerance):
+    verdict = judge_number(found, paper, tolerance=tolerance, covers=True)
+    assert (verdict == "reproduced") == (abs(found.estimate - paper) <= tolerance)
+    if verdict == "not reproduced":
+        assert found.low > paper + tolerance or found.high < paper - tolerance
+
+
+@given(st.integers(0, 30), st.integers(1, 30))
+def test_shares_have_exact_intervals_inside_their_range(hits, n):
+    found = share_interval(min(hits, n), n)
+    assert 0.0 <= found.low <= found.estimate <= found.high <= 1.0
+    if found.estimate > 0:
+        assert_allclose(stats.binom.sf(min(hits, n) - 1, n, found.low), 0.025, rtol=1e-6)
+
+
+def test_resampled_intervals_stay_in_the_range_of_the_number():
+    table = np.random.default_rng(0).normal(size=(4, 3))
+    found = resampled_interval(lambda t: np.tanh(t.mean(axis=(1, 2))), table)
+    assert -1.0 <= found.low <= found.estimate <= found.high <= 1.0
+
+
+@pytest.mark.parametrize(
+    ("estimate", "verdict"), [(-1.0, "supported"), (0.0, "undecided"), (1.0, "not supported")]
+)
+def test_a_question_of_ours_has_words_of_its_own(estimate, verdict):
+    ours = Interval(estimate, estimate - 0.5, estimate + 0.5)
+    assert side_result(ours, covers=True, is_papers=False, **WORDS).verdict == verdict
+    asked = as_ours(side_result(ours, covers=True, **WORDS), paper_value="silent")
+    assert (asked.verdict, asked.is_papers, asked.paper_value) == (verdict, False, "silent")
+
+
+def test_the_claimed_side_is_kept():
+    ours = Interval(1.0, 0.0, 2.0)
+    assert side_result(ours, covers=True, bound=3.0, **WORDS).claimed == (-math.inf, 3.0)
+    assert side_result(ours, covers=True, below=False, **WORDS).claimed == (0.0, math.inf)
+    near = number_result(ours, 2.0, tolerance=0.5, covers=True, **WORDS)
+    assert near.claimed == (1.5, 2.5)
+    assert near.verdict == "undecided"
+
+
+def test_a_tally_counts_claims_and_questions_apart():
+    yes, no = Interval(-1.0, -2.0, -0.5), Interval(1.0, 0.5, 2.0)
+    found = [side_result(x, covers=True, **WORDS) for x in (yes, yes, no)]
+    found.append(side_result(no, covers=True, is_papers=False, **WORDS))
+    assert tally(found) == (
+        "3 claims of the paper: 2 reproduced, 1 not reproduced. "
+        "1 question of ours: 1 not supported."
+    )
+    assert all(result.verdict in VERDICTS for result in found[:3])
