@@ -107,6 +107,7 @@ async function downloads(page) {
 export async function observe(page, script, seen) {
   Object.assign(seen, { live: [], diagrams: [], overflow: {}, axe: {} });
   seen.title = await page.title();
+  seen.text = await page.innerText('#app');
   seen.headline = await page.locator('#verdict-title').innerText();
   seen.start = { klass: await page.inputValue('#class-picker'), x: await page.locator('#reliability svg text', { hasText: '(%)' }).last().textContent() };
   seen.names = await page.locator('#classes .class-name').allTextContents();
@@ -129,6 +130,15 @@ export async function observe(page, script, seen) {
   await decide(page, script, seen);
   seen.downloads = await downloads(page);
 
+  seen.snippets = {};
+  for (const title of await page.locator('#deploy .segments span').allInnerTexts()) {
+    await page.locator(`input[name="choice-code-for"][value="${title}"]`).check();
+    seen.snippets[title] = await page.locator('#snippet').textContent();
+  }
+  await page.click('#deploy .copy');
+  await page.waitForFunction(() => document.querySelector('#deploy .copy').textContent !== 'Copy');
+  seen.copied = await page.locator('#deploy .copy').textContent();
+
   const column = page.locator('#methods thead button', { hasText: 'Log loss' });
   const names = () => page.locator('#methods tbody th .method-name').allInnerTexts();
   await column.click();
@@ -138,6 +148,7 @@ export async function observe(page, script, seen) {
 
   seen.axe.light = await axe(page);
   seen.overflow.light = await overflow(page);
+  seen.table = await page.locator('#methods .scroller').evaluate((e) => [e.scrollWidth, e.clientWidth]);
   const background = () => page.evaluate(() => getComputedStyle(document.body).backgroundColor);
   seen.background = { light: await background() };
   await page.emulateMedia({ colorScheme: 'dark' });

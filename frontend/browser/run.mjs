@@ -2,7 +2,7 @@
 // and prints what was seen. A job is {kind, path, script}.
 
 import { readFileSync } from 'node:fs';
-import { frames, listen } from './checks.mjs';
+import { axe, frames, listen, overflow } from './checks.mjs';
 import { open, withBrowser } from './chromium.mjs';
 import { dynamics } from './dynamics.mjs';
 import { observe } from './observe.mjs';
@@ -18,7 +18,22 @@ async function read(page, script, seen) {
   seen.text = await page.innerText('#app');
 }
 
-const KINDS = { observe, dynamics, read };
+/** Words, and whether everything is in its place in the light, in the dark and on a phone. */
+async function glance(page, script, seen) {
+  seen.title = await page.title();
+  seen.text = await page.innerText('#app');
+  seen.charts = await page.locator('svg[role="img"]').count();
+  seen.axe = { light: await axe(page) };
+  seen.overflow = { light: await overflow(page) };
+  await page.emulateMedia({ colorScheme: 'dark' });
+  seen.axe.dark = await axe(page);
+  await page.emulateMedia({ colorScheme: 'light' });
+  await page.setViewportSize({ width: 390, height: 844 });
+  await frames(page, 4);
+  seen.overflow.phone = await overflow(page);
+}
+
+const KINDS = { glance, observe, dynamics, read };
 const jobs = JSON.parse(readFileSync(0, 'utf8'));
 const all = [];
 await withBrowser({ viewport: { width: 1280, height: 900 }, colorScheme: 'light', acceptDownloads: true }, async (context) => {

@@ -182,7 +182,7 @@ export function costChart(lines: CostLine[], threshold: number, width: number): 
 }
 
 /** Rows of each bin, under the diagram. */
-export function binCounts(table: BinTable, colour: string, width: number, name: string): Element {
+export function binCounts(table: BinTable, colour: string, width: number, name: string, isNumbered = true): Element {
   const bins = binsOf(table);
   const plot = Plot.plot({
     ...MARGINS,
@@ -195,7 +195,7 @@ export function binCounts(table: BinTable, colour: string, width: number, name: 
     y: { type: 'sqrt', domain: [0, Math.max(...table.count, 1)], label: 'rows (square-root scale)', ticks: [], tickSize: 0 },
     marks: [
       Plot.ruleX(bins, { x: 'conf', y1: 0, y2: 'count', stroke: colour, strokeWidth: Math.max(3, (width - 60) / 60), strokeOpacity: 0.7 }),
-      Plot.text(bins.filter((b, i) => i === bins.length - 1 || bins[i + 1].conf - b.conf > 24 / width), {
+      Plot.text(bins.filter((b, i) => isNumbered && (i === bins.length - 1 || bins[i + 1].conf - b.conf > 24 / width)), {
         x: 'conf', y: 'count', dy: -6, fontSize: 10, fill: 'var(--muted)', text: (b: Bin) => compact(b.count),
       }),
       Plot.ruleY([0], { stroke: 'var(--muted)' }),
@@ -236,9 +236,14 @@ export interface Forest {
 }
 
 /** Estimates as dots with intervals, one below the other, and a line at the reference. */
-export function forest(rows: Forest[], width: number, title: string, isPercent: boolean, reference: number): Element {
-  const scale = isPercent ? 100 : 1;
-  const data = rows.map((row) => ({ ...row, estimate: row.estimate * scale, low: row.low * scale, high: row.high * scale }));
+export function forest(rows: Forest[], width: number, title: string, scale: number, reference: number): Element {
+  // One absurd method must not press all others into a line: it is cut off, with an arrow.
+  const highs = rows.map((row) => row.high).sort((a, b) => a - b);
+  const most = Math.max(3 * highs[Math.floor((highs.length - 1) / 2)], reference);
+  const isCut = (x: number) => most > 0 && x > most;
+  const end = (x: number) => (isCut(x) ? most : x) * scale;
+  const data = rows.map((row) => ({ ...row, estimate: end(row.estimate), low: end(row.low), high: end(row.high) }));
+  const cut = data.filter((_, i) => isCut(rows[i].high));
   const room = Math.min(Math.max(...rows.map((row) => row.label.length)) * 6.6 + 14, width * 0.45);
   const plot = Plot.plot({
     width,
@@ -247,12 +252,13 @@ export function forest(rows: Forest[], width: number, title: string, isPercent: 
     marginRight: 18,
     marginTop: 6,
     marginBottom: 38,
-    x: { label: isPercent ? `${title} (%)` : title, labelAnchor: 'right', grid: true, nice: true, ticks: Math.max(3, Math.round(width / 110)) },
+    x: { label: title, labelAnchor: 'right', grid: true, nice: true, ticks: Math.max(3, Math.round(width / 110)) },
     y: { domain: rows.map((row) => row.label), label: null, tickSize: 0 },
     marks: [
       Plot.ruleX([reference * scale], { stroke: 'var(--muted)', strokeDasharray: '4 3' }),
       Plot.ruleY(data, { x1: 'low', x2: 'high', y: 'label', stroke: 'colour', strokeWidth: 2 }),
-      Plot.dot(data, { x: 'estimate', y: 'label', r: 4.5, fill: 'colour', stroke: 'var(--surface)' }),
+      Plot.text(cut, { x: 'high', y: 'label', text: () => '›', dx: 7, fontSize: 16, fill: 'var(--muted)' }),
+      Plot.dot(data.filter((_, i) => !isCut(rows[i].estimate)), { x: 'estimate', y: 'label', r: 4.5, fill: 'colour', stroke: 'var(--surface)' }),
       Plot.tip(data, Plot.pointer({ x: 'estimate', y: 'label', title: 'tip', fill: 'var(--surface)', stroke: 'var(--line)' })),
     ],
   });

@@ -150,6 +150,23 @@ export interface Assessment {
   summary: string;
 }
 
+export interface Group {
+  name: string;
+  n: number;
+  gap: Known;
+  rms: Known;
+  /** corrected for the number of groups */
+  p_value: number;
+  verdict: string;
+}
+
+export interface Snippet {
+  title: string;
+  language: string;
+  note: string;
+  code: string;
+}
+
 export interface ReportDocument {
   schema: number;
   title: string;
@@ -167,6 +184,10 @@ export interface ReportDocument {
   class_names: string[] | null;
   accuracy: number;
   assessment: { before: Assessment; after: Assessment | null } | null;
+  /** scores of the choice, held out: the choosing itself was cross-validated too */
+  held_out: Record<string, Interval>;
+  groups: Group[];
+  deploy: Snippet[];
   methods: Method[];
   skipped: [string, string][];
   before: TopLabel;
@@ -233,5 +254,26 @@ export interface DynamicsDocument {
   versions: Record<string, string | number>;
   seconds: number | null;
   next: string[];
+  provenance: ReportDocument['provenance'];
+}
+
+/** Models side by side on the same rows. */
+export interface ComparedModel extends TopLabel {
+  name: string;
+  scores: Record<string, Interval>;
+  /** log loss minus that of the best model; null for the best */
+  difference: Interval | null;
+  p_value: number | null;
+  assessment: Assessment;
+}
+
+export interface ModelsDocument {
+  schema: number;
+  kind: 'models';
+  title: string;
+  verdict: string;
+  n_rows: number;
+  n_classes: number;
+  models: ComparedModel[];
   provenance: ReportDocument['provenance'];
 }

@@ -43,7 +43,7 @@ const STYLES: Record<string, MetricStyle> = {
 };
 
 /** The order of columns; metrics of a later release follow. */
-export const METRIC_ORDER = ['adaptive_ece', 'ece', 'nll', 'brier', 'classwise_ece', 'smooth_ece', 'mce', 'error'];
+export const METRIC_ORDER = ['nll', 'brier', 'error', 'ece', 'adaptive_ece', 'classwise_ece', 'smooth_ece', 'mce'];
 
 export function metricStyle(name: string): MetricStyle {
   return STYLES[name] ?? { title: name, hint: name, percent: false, digits: 4 };
@@ -56,7 +56,7 @@ export function metricValue(name: string, value: number | null): string {
 
 /** The interval in brackets; nothing where there is none. */
 export function metricRange(name: string, interval: Interval): string {
-  if (interval.length === 1) return '';
+  if (interval.length === 1 || interval[0] === null) return '';
   const style = metricStyle(name);
   const [low, high] = [interval[1], interval[2]].map((x) =>
     x === null ? '∞' : signed((style.percent ? x * 100 : x).toFixed(style.digits)));

@@ -7,7 +7,9 @@ import { whole } from './format';
 import { framed } from './frame';
 import { unpackRows } from './recovery';
 import { coverageSection } from './sections/coverage';
+import { deploySection } from './sections/deploy';
 import { exploreSection } from './sections/explore';
+import { groupsSection } from './sections/groups';
 import { classesSection, mistakesSection } from './sections/lists';
 import { madeSection } from './sections/made';
 import { mapSection } from './sections/map';
@@ -31,6 +33,7 @@ export async function reportPage(doc: ReportDocument): Promise<HTMLElement[]> {
     ['Verdict', verdictSection(doc)],
     ['Methods', methodsSection(doc, rows === null ? null : show)],
     ['Reliability', reliabilitySection(doc, entries, names)],
+    ...(doc.groups.length === 0 ? [] : ([['Groups', groupsSection(doc)]] as [string, HTMLElement][])),
     ['Threshold', thresholdSection(doc, entries, names)],
     ['Coverage', coverageSection(doc)],
     ...(rows === null
@@ -39,6 +42,7 @@ export async function reportPage(doc: ReportDocument): Promise<HTMLElement[]> {
           ['Try γ and T', exploreSection(doc, rows, parameters)],
           ['Ψ', mapSection(doc, rows, parameters, names)],
         ] as [string, HTMLElement][])),
+    ...(doc.deploy.length === 0 ? [] : ([['Deploy', deploySection(doc)]] as [string, HTMLElement][])),
     ['Mistakes', mistakesSection(doc, names)],
     ['Classes', classesSection(doc, names)],
     ['How it was made', madeSection(doc)],

@@ -13,13 +13,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from focalibrate.comparison import Choice, Comparison, choose, compare
-from focalibrate.metrics import ReliabilityTable, adaptive_ece, confident_fraction, ece, nll
+from focalibrate.metrics import (
+    ReliabilityTable,
+    adaptive_ece,
+    assess,
+    confident_fraction,
+    ece,
+    nll,
+)
 from focalibrate.metrics.adaptive import distinct_table
 from focalibrate.report import (
+    AssessedGroup,
     CriterionGrid,
     Provenance,
     SourceFile,
     criterion_grid,
+    deployment_snippets,
     page_data,
     write_report,
 )
@@ -49,6 +58,7 @@ class Model:
     cross_fit: bool = False
     methods: tuple[str, ...] | None = None
     class_names: tuple[str, ...] | None = None
+    has_groups: bool = False
     is_focal: bool = True
     """trained with focal loss: gammas and temperatures can be tried on the page"""
 
@@ -63,6 +73,7 @@ MODELS = {
         cross_fit=True,
         class_names=("benign", "malignant"),
         is_focal=False,
+        has_groups=True,
     ),
     "k3": Model(
         n=1500,
@@ -134,6 +145,8 @@ def write(path: Path, model: Model, example: Example) -> None:
             SourceFile(name="test.npz", sha256="a1" * 32, role="judged on"),
         ),
     )
+    before = example.comparison.held_out_probs("identity", example.logits)
+    after = example.comparison.held_out_probs(example.choice.row.method, example.logits)
     data = page_data(
         example.comparison,
         example.choice,
@@ -142,8 +155,23 @@ def write(path: Path, model: Model, example: Example) -> None:
         provenance=provenance,
         class_names=model.class_names,
         criterion=example.grid,
+        assessment=assess(before, example.labels),
+        assessment_after=assess(after, example.labels),
+        groups=_groups(before, example.labels) if model.has_groups else (),
     )
     write_report(path, data)
+
+
+def _groups(probs: NDArray[Any], labels: NDArray[np.int64]) -> list[AssessedGroup]:
+    group = np.random.default_rng(0).integers(3, size=len(labels))
+    return [
+        AssessedGroup(
+            name=f"site = {HOSTILE if g else 'x' * 80}",
+            assessment=(found := assess(probs[group == g], labels[group == g], n_draws=99)),
+            p_value=found.p_value,
+        )
+        for g in range(3)
+    ]
 
 
 def expected(example: Example) -> dict[str, Any]:
@@ -180,6 +208,12 @@ def expected(example: Example) -> dict[str, Any]:
             {"before": _cost(before, labels, **costs), "after": _cost(after, labels, **costs)}
             for costs in COSTS
         ],
+        "snippets": {
+            snippet.title: snippet.code
+            for snippet in deployment_snippets(
+                example.choice.row.calibrator, method=example.choice.row.method
+            )
+        },
         "labels": [row.label for row in example.comparison.rows],
         "by_nll": [
             row.label

@@ -14,6 +14,7 @@ from tests.browser import examples
 
 from focalibrate.comparison import choose, compare
 from focalibrate.datasets import load
+from focalibrate.pipeline import Examples, compare_models, evaluate_examples, models_page
 from focalibrate.report import (
     Provenance,
     criterion_grid,
@@ -108,6 +109,7 @@ def make_jobs(folder: Path) -> dict[str, dict[str, Any]]:
     for case in EDGES:
         page, script = _edge(folder, case)
         jobs[case.__name__] = _job("read", page, script)
+    jobs["models"] = _job("glance", _models(folder), {})
     for name in (*RUNS, *COPIES):
         page = _run(folder, name)
         jobs[name] = _job("dynamics", page, {"isThorough": name in THOROUGH})
@@ -137,6 +139,20 @@ def _edge(
     path = folder / f"{case.__name__}.html"
     write_report(path, data)
     return path, {} if grid is None else {"gamma": 1.5}
+
+
+def _models(folder: Path) -> Path:
+    """Three models side by side."""
+    logits, labels = examples.simulate(examples.MODELS["k3"], seed=0)
+    evaluated = [
+        evaluate_examples(
+            Examples.of_arrays(logits=scale * logits, labels=labels), name=name, n_resamples=20
+        )
+        for scale, name in ((1.0, HOSTILE), (0.5, "b"), (0.4, "a name without end " * 8))
+    ]
+    path = folder / "models.html"
+    path.write_text(models_page(compare_models(evaluated, n_resamples=20)), encoding="utf-8")
+    return path
 
 
 def _run(folder: Path, name: str) -> Path:

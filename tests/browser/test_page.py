@@ -30,7 +30,7 @@ def test_it_draws_everything_without_a_word_on_the_console(page):
     assert seen["console"] == []
     assert seen["charts"] >= 7
     assert seen["rows"] == len(want["labels"])
-    assert seen["headline"].startswith("Overconfident by")
+    assert seen["headline"].startswith("Miscalibrated (p ≤ .001), overconfident by")
 
 
 def test_it_asks_for_nothing_but_itself(page):
@@ -113,6 +113,22 @@ def test_figures_can_be_saved(page):
     assert png["size"] > 5_000
     assert "var(--" not in svg["text"]
     assert ElementTree.fromstring(svg["text"]).tag.endswith("svg")
+
+
+def test_the_code_of_the_page_is_that_of_python(page):
+    want, seen = page
+    assert seen["snippets"] == want["snippets"]
+    assert seen["copied"] in ("Copied", "Press Ctrl+C")
+
+
+def test_the_widest_table_fits_a_window_of_1280_pixels(page):
+    width, room = page[1]["table"]
+    assert width <= room
+
+
+def test_groups_are_shown_where_they_are_given(look):
+    assert "Group by group" in look("k2")[1]["text"]
+    assert "Group by group" not in look("k3")[1]["text"]
 
 
 def test_the_table_sorts_both_ways(page):

@@ -27,29 +27,39 @@ const FOCAL: [string, string, string][] = [
   ['τ_{oc}, τ_{uc}', 'argmax φ_γ;  the root of φ_γ = 1 in (0, ½)', 'below the first, focal scores are overconfident; above the second, underconfident'],
 ];
 
-export function madeSection(doc: ReportDocument): HTMLElement {
-  const p = doc.provenance;
+type Made = Pick<ReportDocument, 'provenance'>;
+
+/** Command, version, seed, date, data and files. */
+export function provenanceFacts({ provenance: p }: Made, data: string): HTMLElement {
   const fact = (title: string, ...value: (Node | string)[]) => h('div', {}, h('dt', {}, title), h('dd', {}, ...value));
+  return h(
+    'dl',
+    { class: 'facts' },
+    fact('Command', h('code', {}, p.command)),
+    fact('Version', `focalibrate ${p.version}`),
+    fact('Seed', String(p.seed)),
+    p.made_at !== '' && fact('Date', p.made_at),
+    fact('Data', data),
+    p.files.map((file) =>
+      fact(file.role === '' ? 'File' : `File ${file.role}`, h('span', { class: 'file' }, file.name), h('br'), h('code', { class: 'small' }, `sha256 ${file.sha256}`)),
+    ),
+  );
+}
+
+export function definitions(isFocal: boolean): HTMLElement {
+  return h(
+    'dl',
+    { class: 'definitions' },
+    [...DEFINITIONS, ...(isFocal ? FOCAL : [])].map(([term, maths, words]) => h('div', {}, h('dt', {}, formula(term)), h('dd', {}, formula(maths), h('span', { class: 'muted' }, words)))),
+  );
+}
+
+export function madeSection(doc: ReportDocument): HTMLElement {
   return section(
     'made',
     'How this was made',
-    h(
-      'dl',
-      { class: 'facts' },
-      fact('Command', h('code', {}, p.command)),
-      fact('Version', `focalibrate ${p.version}`),
-      fact('Seed', String(p.seed)),
-      p.made_at !== '' ? fact('Date', p.made_at) : h('div', { hidden: true }),
-      fact('Data', `${whole(doc.n_judged)} rows evaluated, ${whole(doc.n_fitted)} fitted on, ${whole(doc.n_classes)} classes`),
-      ...p.files.map((file) =>
-        fact(file.role === '' ? 'File' : `File ${file.role}`, h('span', { class: 'file' }, file.name), h('br'), h('code', { class: 'small' }, `sha256 ${file.sha256}`)),
-      ),
-    ),
+    provenanceFacts(doc, `${whole(doc.n_judged)} rows evaluated, ${whole(doc.n_fitted)} fitted on, ${whole(doc.n_classes)} classes`),
     h('h3', {}, 'Definitions'),
-    h(
-      'dl',
-      { class: 'definitions' },
-      [...DEFINITIONS, ...(doc.criterion === null ? [] : FOCAL)].map(([term, maths, words]) => h('div', {}, h('dt', {}, formula(term)), h('dd', {}, formula(maths), h('span', { class: 'muted' }, words)))),
-    ),
+    definitions(doc.criterion !== null),
   );
 }

@@ -10,8 +10,8 @@ export function methodsSection(doc: ReportDocument, show: ((method: Method) => v
   const raw = doc.methods.find((m) => m.method === 'identity') ?? doc.methods[0];
   const known = Object.keys(raw.scores);
   const metrics = [...METRIC_ORDER.filter((m) => known.includes(m)), ...known.filter((m) => !METRIC_ORDER.includes(m))];
-  // What reads the same is as good.
-  const best = new Map(metrics.map((m) => [m, metricValue(m, Math.min(...doc.methods.map((row) => row.scores[m][0] ?? Infinity)))]));
+  // What reads the same is as good. Lowest calibration errors are mostly luck, and not marked.
+  const best = new Map(metrics.filter((m) => raw.scores[m].length === 3).map((m) => [m, metricValue(m, Math.min(...doc.methods.map((row) => row.scores[m][0] ?? Infinity)))]));
   const columns: Column<Method>[] = [
     {
       title: 'Method',
@@ -20,7 +20,7 @@ export function methodsSection(doc: ReportDocument, show: ((method: Method) => v
       isHeader: true,
       cell: (row) => [
         h('span', { class: 'method-name' }, row.label, row.method === doc.chosen && ' ', row.method === doc.chosen && h('span', { class: 'chip' }, 'chosen')),
-        h('span', { class: 'small muted' }, parameters(row)),
+        h('span', { class: 'small muted' }, parameters(row), show !== null && row.gamma !== null && [' ', h('button', { type: 'button', class: 'plain try', onclick: () => show(row) }, 'try', h('span', { class: 'sr' }, ` ${row.label} at the sliders`))]),
       ],
     },
     ...metrics.map((metric): Column<Method> => ({
@@ -33,18 +33,7 @@ export function methodsSection(doc: ReportDocument, show: ((method: Method) => v
         h('span', { class: 'small muted' }, metricRange(metric, row.scores[metric]) || floor(doc, row, metric)),
       ],
     })),
-    { title: 'Changed', hint: 'predictions that the method changes', numeric: true, key: (row) => row.changed, cell: (row) => whole(row.changed) },
-    ...(show === null
-      ? []
-      : [
-          {
-            title: 'Sliders',
-            cell: (row: Method) =>
-              row.gamma === null
-                ? ''
-                : h('button', { type: 'button', class: 'plain', onclick: () => show(row) }, 'try', h('span', { class: 'sr' }, ` ${row.label} at the sliders`)),
-          },
-        ]),
+    { title: 'Predictions changed', hint: 'predictions that the method changes', numeric: true, key: (row) => row.changed, cell: (row) => whole(row.changed) },
   ];
   const notes = doc.methods.flatMap((row) => row.notes.map((note) => `${row.label}: ${note}`));
   return section(
@@ -86,7 +75,8 @@ function judgedWords(doc: ReportDocument): string {
       ? `Fitted on ${whole(doc.n_fitted)} rows, evaluated on ${whole(doc.n_judged)} others.`
       : `Cross-validated on ${whole(doc.n_judged)} rows in ${doc.n_folds} folds: no row is used both to fit and to evaluate.`;
   const noise = doc.assessment === null ? '' : ' “Noise” is what a calibrated model with these predictions shows: median and 95 % quantile.';
-  return `${how} Lower is better; the best of a column is bold. In brackets: 95 % bootstrap intervals (${doc.n_resamples} resamples).${noise}`;
+  const isInfinite = doc.methods.some((row) => row.scores.nll[0] === null) ? ' A log loss of ∞ means that the method gave the label of some row a probability of 0.' : '';
+  return `${how} Lower is better; the best proper scores are bold. In brackets: 95 % bootstrap intervals (${doc.n_resamples} resamples).${noise}${isInfinite}`;
 }
 
 /** One metric of all methods, as a picture. */
@@ -104,7 +94,7 @@ function forestFigure(doc: ReportDocument, metrics: string[]): HTMLElement {
       return [{ label: row.label, estimate, low, high, colour: colour(row), tip }];
     });
     const style = metricStyle(metric);
-    if (rows.length > 0) chart.replaceChildren(forest(rows, width, style.title, style.percent, raw.scores[metric][0] ?? rows[0].estimate));
+    if (rows.length > 0) chart.replaceChildren(forest(rows, width, style.percent ? `${style.title} (%)` : style.title, style.percent ? 100 : 1, raw.scores[metric][0] ?? rows[0].estimate));
   });
   return h(
     'figure',

@@ -20,7 +20,7 @@ export function reliabilitySection(doc: ReportDocument, entries: Entries, names:
   const table = (which: Which, { binning, bins, klass: k }: View): BinTable => all(which, k)?.tables[binning][String(bins)] ?? entries.table(k!, which, binning, bins);
   const curve = (which: Which, k: number | null): Curve => all(which, k)?.curve ?? entries.curve(k!, which);
 
-  const panels = (['before', 'after'] as const).map((which) => panel(which, which === 'before' ? BEFORE : AFTER));
+  const panels = ((doc.chosen === 'identity' ? ['before'] : ['before', 'after']) as Which[]).map((which) => panel(which, which === 'before' ? BEFORE : AFTER));
 
   function panel(which: Which, colour: string): HTMLElement {
     const chart = h('div', { class: 'chart' });
@@ -32,7 +32,7 @@ export function reliabilitySection(doc: ReportDocument, entries: Entries, names:
       const isCurve = now.form === 'curve';
       chart.replaceChildren(isCurve ? curveDiagram(curve(which, now.klass), colour, width, words) : reliability(table(which, now), colour, width, words));
       const counted = isCurve ? table(which, { ...now, binning: 'equal-width', bins: Math.max(...doc.bin_counts) }) : table(which, now);
-      counts.replaceChildren(binCounts(counted, colour, width, words.name));
+      counts.replaceChildren(binCounts(counted, colour, width, words.name, !isCurve));
     });
     view.listen((now) => {
       words = {
@@ -127,5 +127,5 @@ function errorName({ binning, klass, form }: View): string {
 
 function methodWords(doc: ReportDocument): string {
   const method = doc.methods.find((m) => m.method === doc.chosen);
-  return method === undefined ? doc.chosen : method.method === 'identity' ? 'unchanged' : method.label;
+  return method === undefined ? doc.chosen : method.label;
 }

@@ -49,22 +49,23 @@ export function thresholdSection(doc: ReportDocument, entries: Entries, names: (
     h('p', { class: 'muted' }, 'What does a wrong decision cost? With calibrated probabilities the cheapest threshold follows from the costs alone: FP / (FP + FN). Costs are in any unit; right decisions cost nothing.'),
     h(
       'div',
-      { class: 'console card' },
+      { class: 'pair' },
       h(
         'div',
-        { class: 'controls' },
-        classPicker('positive-class', 'Positive class', doc.n_classes, names, state.value.klass, (klass) => state.set({ klass: klass ?? 0 })),
-        numberBox('cost-false-positive', 'Cost of a false positive', 1, 0, (falsePositive) => state.set({ falsePositive })),
-        numberBox('cost-false-negative', 'Cost of a false negative', 5, 0, (falseNegative) => state.set({ falseNegative })),
+        { class: 'card' },
+        h(
+          'div',
+          { class: 'controls' },
+          classPicker('positive-class', 'Positive class', doc.n_classes, names, state.value.klass, (klass) => state.set({ klass: klass ?? 0 })),
+          numberBox('cost-false-positive', 'Cost of a false positive', 1, 0, (falsePositive) => state.set({ falsePositive })),
+          numberBox('cost-false-negative', 'Cost of a false negative', 5, 0, (falseNegative) => state.set({ falseNegative })),
+        ),
+        readout,
+        note,
       ),
-      readout,
+      h('figure', { class: 'card' }, h('figcaption', {}, h('h3', {}, 'Cost by threshold'), key(sides)), chart),
     ),
-    h(
-      'div',
-      { class: 'pair' },
-      h('figure', { class: 'card' }, h('figcaption', {}, h('h3', {}, 'Cost by threshold'), key(sides)), chart, note),
-      doc.n_classes > 2 && doc.n_classes <= MOST_CLASSES && entries.whole !== null ? matrixPanel(doc, entries, names, sides) : null,
-    ),
+    doc.n_classes > 2 && doc.n_classes <= MOST_CLASSES && entries.whole !== null && matrixPanel(doc, entries, names, sides),
   );
 }
 
@@ -105,7 +106,7 @@ function matrixPanel(doc: ReportDocument, entries: Entries, names: (k: number) =
   update();
   return h(
     'div',
-    { class: 'card' },
+    { class: 'card below' },
     h('h3', {}, 'Costs of every confusion'),
     h('p', { class: 'small muted' }, 'Rows: the label. Columns: the decision. Each row of the file is decided for the class of least expected cost.'),
     h(

@@ -8,6 +8,8 @@ export function verdictSection(doc: ReportDocument): HTMLElement {
   const [headline, ...rest] = doc.verdict.split(/\.\s+(?=\p{L})/u);
   const raw = doc.methods.find((m) => m.method === 'identity') ?? doc.methods[0];
   const chosen = doc.methods.find((m) => m.method === doc.chosen) ?? raw;
+  // Without the optimism of having chosen the best of several.
+  const held = chosen === raw ? raw.scores.nll : doc.held_out.nll ?? chosen.scores.nll;
   const compared = (metric: string, title: string, note: string) =>
     tile(title, metricValue(metric, raw.scores[metric][0]), chosen === raw ? null : metricValue(metric, chosen.scores[metric][0]), note);
   return h(
@@ -16,13 +18,13 @@ export function verdictSection(doc: ReportDocument): HTMLElement {
     h('h2', { id: 'verdict-title', class: 'headline' }, sentence(headline)),
     rest.length > 0 && h('p', { class: 'lead' }, sentence(rest.join('. '))),
     doc.reason !== '' && h('p', { class: 'muted' }, sentence(doc.reason)),
-    doc.assessment !== null && findings(doc.assessment),
+    doc.assessment !== null && doc.assessment.after !== null && h('p', { class: 'after-words' }, h('strong', {}, 'After calibration: '), `${doc.assessment.after.summary.replace(/[.]$/, '')}.`),
     h(
       'dl',
       { class: 'tiles' },
       doc.assessment !== null && sizes(doc.assessment),
       compared('ece', 'Calibration error (ECE)', floorWords(doc, 'ece')),
-      compared('nll', 'Log loss', intervalWords(metricRange('nll', chosen.scores.nll))),
+      tile('Log loss', metricValue('nll', raw.scores.nll[0]), chosen === raw ? null : metricValue('nll', held[0]), intervalWords(metricRange('nll', held))),
       tile('Predictions made with 99 % confidence or more', percent(doc.before.sure), chosen === raw ? null : percent(doc.after.sure), sureWords(doc, chosen === raw)),
       tile('Accuracy', percent(doc.accuracy), null, changed(chosen.changed)),
     ),
@@ -31,12 +33,6 @@ export function verdictSection(doc: ReportDocument): HTMLElement {
 
 const sentence = (text: string): string => `${capitalised(text.replace(/[.]$/, ''))}.`;
 const intervalWords = (range: string): string => (range === '' ? '' : `95 % interval ${range}`);
-
-/** Is it noise? In words, before and after. */
-function findings({ before, after }: { before: Assessment; after: Assessment | null }): HTMLElement {
-  const line = (title: string, found: Assessment) => h('li', {}, h('strong', {}, `${title}: `), sentence(found.summary).replace(/^./, (c) => c.toLowerCase()));
-  return h('ul', { class: 'findings' }, line('Before', before), after !== null && line('After', after));
-}
 
 function sizes({ before, after }: { before: Assessment; after: Assessment | null }): HTMLElement[] {
   const range = ([, low, high]: Known, text: (x: number) => string) => `95 % interval [${text(low)}, ${text(high)}]`;

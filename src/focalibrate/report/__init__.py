@@ -10,13 +10,16 @@
     )
     write_report("report.html", data)
 
-`write_dynamics` writes the page of a training run into its folder.
+`write_dynamics` writes the page of a training run into its folder, `write_comparison_page` that of
+several models side by side. `reliability_diagram` and its neighbours draw for notebooks.
 """
 
 from focalibrate.report.criterion import CriterionGrid, criterion_grid
 from focalibrate.report.curve import ReliabilityCurve, reliability_curve
 from focalibrate.report.data import SCHEMA_VERSION, PageData, page_data
 from focalibrate.report.dynamics import dynamics_data, next_commands, write_dynamics
+from focalibrate.report.groups import AssessedGroup
+from focalibrate.report.models import ComparedModel, models_data, write_comparison_page
 from focalibrate.report.page import render_report, write_report
 from focalibrate.report.plot import (
     binned_diagram,
@@ -25,17 +28,23 @@ from focalibrate.report.plot import (
     temperature_grid,
 )
 from focalibrate.report.provenance import Provenance, SourceFile
+from focalibrate.report.snippets import Snippet, deployment_snippets
 
 __all__ = [
     "SCHEMA_VERSION",
+    "AssessedGroup",
+    "ComparedModel",
     "CriterionGrid",
     "PageData",
     "Provenance",
     "ReliabilityCurve",
+    "Snippet",
     "SourceFile",
     "binned_diagram",
     "criterion_grid",
+    "deployment_snippets",
     "dynamics_data",
+    "models_data",
     "next_commands",
     "page_data",
     "reliability_curve",
@@ -43,6 +52,7 @@ __all__ = [
     "render_report",
     "simplex_map",
     "temperature_grid",
+    "write_comparison_page",
     "write_dynamics",
     "write_report",
 ]

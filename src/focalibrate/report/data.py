@@ -19,7 +19,9 @@ from focalibrate.report._entries import PILOT, Entries, plan_entries
 from focalibrate.report._numbers import short, shorts
 from focalibrate.report._rows import MAX_TEXT, pack_rows, sample_rows, text_length
 from focalibrate.report.criterion import CriterionGrid
+from focalibrate.report.groups import AssessedGroup, group_records
 from focalibrate.report.provenance import Provenance
+from focalibrate.report.snippets import Scores, deployment_snippets
 
 SCHEMA_VERSION = 2
 """Of the JSON inside the page."""
@@ -53,6 +55,8 @@ def page_data(
     criterion: CriterionGrid | None = None,
     assessment: Assessment | None = None,
     assessment_after: Assessment | None = None,
+    groups: Sequence[AssessedGroup] = (),
+    scores: Scores = "logits",
     title: str | None = None,
     seed: int = 0,
 ) -> PageData:
@@ -71,6 +75,8 @@ def page_data(
             something for models trained with focal loss. Default: neither is shown.
         assessment: `focalibrate.metrics.assess` of the uncalibrated rows. Default: none shown.
         assessment_after: the same of the calibrated rows, held out.
+        groups: verdicts by group, for a forest plot. Default: none shown.
+        scores: what the model returns, for the code that deploys the calibrator.
         title: of the page. Default: the name of the first file in `provenance`.
         seed: of the sample of rows that is shown where the page cannot hold all.
 
@@ -117,11 +123,21 @@ def page_data(
         "assessment": None
         if assessment is None
         else {
-            "before": _assessment(assessment),
+            "before": assessment_record(assessment),
             "after": None
             if assessment_after is None or choice.row.method == "identity"
-            else _assessment(assessment_after),
+            else assessment_record(assessment_after),
         },
+        "held_out": {m: score_record(i) for m, i in choice.held_out.items()},
+        "groups": group_records(groups),
+        "deploy": []
+        if choice.row.method == "identity"
+        else [
+            asdict(snippet)
+            for snippet in deployment_snippets(
+                choice.row.calibrator, method=choice.row.method, scores=scores
+            )
+        ],
         "methods": [_method(row) for row in comparison.rows],
         "skipped": [list(pair) for pair in comparison.skipped],
         "before": top_label_figures(judged.confidence[0], judged.correct[0]),
@@ -266,13 +282,14 @@ def _method(row: MethodResult) -> dict[str, Any]:
         "describe": calibrator.describe(),
         "gamma": gamma if temperature is not None else None,
         "temperature": temperature if gamma is not None else None,
-        "scores": {m: _score(i) for m, i in row.scores.items()},
+        "scores": {m: score_record(i) for m, i in row.scores.items()},
         "changed": row.n_predictions_changed,
         "notes": list(row.notes),
     }
 
 
-def _assessment(found: Assessment) -> dict[str, Any]:
+def assessment_record(found: Assessment) -> dict[str, Any]:
+    """Return an assessment as JSON."""
     record = found.to_dict()
     return record | {
         "gap": shorts(record["gap"][end] for end in ("estimate", "low", "high")),
@@ -285,7 +302,7 @@ def _assessment(found: Assessment) -> dict[str, Any]:
     }
 
 
-def _score(value: Score) -> list[float | None]:
+def score_record(value: Score) -> list[float | None]:
     """Return the estimate, with its interval where it has one."""
     if value.low is None or value.high is None:
         return [short(value.estimate)]

@@ -1,0 +1,159 @@
+// The page that compares models on the same rows.
+
+import { curveDiagram, forest, riskChart } from './charts';
+import type { ComparedModel, Interval, ModelsDocument } from './document';
+import { h, responsive, section, segmented } from './dom';
+import { clipped, fixed, METRIC_ORDER, metricRange, metricStyle, metricValue, percent, points, whole } from './format';
+import { framed } from './frame';
+import { definitions, provenanceFacts } from './sections/made';
+import { sortableTable, type Column } from './sections/table';
+
+/** One colour per model; they repeat after eight. */
+const colour = (i: number): string => `var(--model-${i % 8})`;
+
+/** Columns of the table; all metrics are in the JSON that the command prints. */
+const SHOWN = ['nll', 'brier', 'error', 'ece'];
+
+export function modelsPage(doc: ModelsDocument): HTMLElement[] {
+  const subtitle = `${doc.models.length} models, ${whole(doc.n_rows)} rows, ${whole(doc.n_classes)} classes`;
+  return framed(doc, subtitle, [
+    ['Verdict', verdictSection(doc)],
+    ['Scores', scoresSection(doc)],
+    ['Reliability', reliabilitySection(doc)],
+    ['Coverage', coverageSection(doc)],
+    ['How it was made', section('made', 'How this was made', provenanceFacts(doc, `${whole(doc.n_rows)} rows, ${whole(doc.n_classes)} classes`), h('h3', {}, 'Definitions'), definitions(false))],
+  ]);
+}
+
+function verdictSection(doc: ModelsDocument): HTMLElement {
+  return h(
+    'section',
+    { id: 'verdict', class: 'verdict', 'aria-labelledby': 'verdict-title' },
+    h('h2', { id: 'verdict-title', class: 'headline' }, doc.verdict),
+    h(
+      'ul',
+      { class: 'findings' },
+      doc.models.map((m) => h('li', {}, h('strong', {}, `${m.name}: `), `${m.assessment.summary.replace(/[.]$/, '')}.`)),
+    ),
+  );
+}
+
+const pText = (p: number | null): string => (p === null ? '' : p <= 0.001 ? '≤ .001' : p.toFixed(3).replace(/^0/, ''));
+
+function scoresSection(doc: ModelsDocument): HTMLElement {
+  const known = Object.keys(doc.models[0].scores);
+  const metrics = METRIC_ORDER.filter((m) => known.includes(m) && SHOWN.includes(m));
+  const best = new Map(metrics.map((m) => [m, metricValue(m, Math.min(...doc.models.map((row) => row.scores[m][0] ?? Infinity)))]));
+  const isBestShown = (m: string) => doc.models[0].scores[m].length === 3;
+  const columns: Column<ComparedModel>[] = [
+    { title: 'Model', isHeader: true, key: (m) => m.name, cell: (m) => [h('span', { class: 'class-name', title: m.name }, m.name), m.difference === null ? h('span', { class: 'chip' }, 'lowest log loss') : ''] },
+    {
+      title: 'Log loss − best',
+      hint: 'paired by row, with its 95 % interval; positive is worse than the best model',
+      numeric: true,
+      key: (m) => m.difference?.[0] ?? 0,
+      cell: (m) => (m.difference === null ? '–' : [h('span', {}, fixed(m.difference[0], 4)), h('span', { class: 'small muted' }, metricRange('nll', m.difference))]),
+    },
+    { title: 'p-value', hint: 'of that difference, corrected for the number of models (Holm)', numeric: true, key: (m) => m.p_value, cell: (m) => pText(m.p_value) },
+    {
+      title: 'Conf. − acc.',
+      hint: 'mean confidence − accuracy in points, with its 95 % interval',
+      numeric: true,
+      key: (m) => m.assessment.gap[0],
+      cell: (m) => [h('span', {}, points(m.assessment.gap[0])), h('span', { class: 'small muted' }, `[${points(m.assessment.gap[1])}, ${points(m.assessment.gap[2])}]`)],
+    },
+    {
+      title: 'RMS error',
+      hint: 'size of the calibration error, with its 95 % interval',
+      numeric: true,
+      key: (m) => m.assessment.rms[0],
+      cell: (m) => [h('span', {}, percent(m.assessment.rms[0])), h('span', { class: 'small muted' }, `[${(100 * m.assessment.rms[1]).toFixed(1)}, ${(100 * m.assessment.rms[2]).toFixed(1)}]`)],
+    },
+    ...metrics.map((metric): Column<ComparedModel> => ({
+      title: metricStyle(metric).title,
+      hint: metricStyle(metric).hint,
+      numeric: true,
+      key: (m) => m.scores[metric][0],
+      cell: (m) => [
+        h('span', { class: isBestShown(metric) && metricValue(metric, m.scores[metric][0]) === best.get(metric) ? 'best' : '' }, metricValue(metric, m.scores[metric][0])),
+        h('span', { class: 'small muted' }, metricRange(metric, m.scores[metric]) || noise(m, metric)),
+      ],
+    })),
+  ];
+  return section(
+    'methods',
+    'Scores',
+    h('p', { class: 'muted' }, 'Lower is better. In brackets: 95 % intervals. “Noise” is what a calibrated model with these predictions shows: median and 95 % quantile. Calibration errors are not compared between models, as their noise does not cancel.'),
+    sortableTable({ caption: 'Models', columns, rows: doc.models, rowClass: (m) => (m.difference === null ? 'chosen' : null) }),
+    scoresFigure(doc, metrics.filter(isBestShown)),
+  );
+}
+
+function noise(model: ComparedModel, metric: string): string {
+  const floor = model.assessment.noise_floor[metric];
+  return floor === undefined ? '' : `noise ${(100 * floor.median).toFixed(1)}–${(100 * floor.q95).toFixed(1)}`;
+}
+
+function scoresFigure(doc: ModelsDocument, offered: string[]): HTMLElement {
+  let metric = offered[0];
+  const chart = h('div', { class: 'chart' });
+  const draw = responsive(chart, (width) => {
+    const style = metricStyle(metric);
+    const rows = doc.models.flatMap((m, i) => {
+      const [estimate, low = null, high = null] = m.scores[metric] as Interval;
+      if (estimate === null || low === null || high === null) return [];
+      return [{ label: clipped(m.name, 34), estimate, low, high, colour: colour(i), tip: `${m.name} ${metricValue(metric, estimate)} ${metricRange(metric, m.scores[metric])}` }];
+    });
+    if (rows.length > 0) chart.replaceChildren(forest(rows, width, style.percent ? `${style.title} (%)` : style.title, style.percent ? 100 : 1, Math.min(...rows.map((r) => r.estimate))));
+  });
+  return h(
+    'figure',
+    { class: 'card forest' },
+    h(
+      'figcaption',
+      {},
+      h('h3', {}, 'Proper scores with their intervals'),
+      segmented<string>('Metric shown', offered.map((m) => ({ value: m, text: metricStyle(m).title })), metric, (value) => {
+        metric = value;
+        draw();
+      }),
+    ),
+    chart,
+    h('p', { class: 'small muted' }, 'Each interval is of one model by itself. Overlapping intervals do not mean that models are equal: the difference in the table is paired by row and sharper.'),
+  );
+}
+
+function reliabilitySection(doc: ModelsDocument): HTMLElement {
+  return section(
+    'reliability',
+    'Reliability',
+    h('p', { class: 'muted' }, 'Accuracy against confidence, fitted without bins (isotonic regression). The grey band holds the line of a calibrated model with these predictions in 95 % of cases.'),
+    h(
+      'div',
+      { class: doc.models.length === 2 ? 'pair' : 'several' },
+      doc.models.map((m, i) => {
+        const chart = h('div', { class: 'chart' });
+        responsive(chart, (width) => chart.replaceChildren(curveDiagram(m.curve, colour(i), width, { name: m.name, x: 'confidence', y: 'accuracy' })));
+        return h('figure', { class: 'card' }, h('figcaption', {}, h('h3', { class: 'class-name', title: m.name }, m.name), h('span', { class: 'figure-number' }, `ECE ${metricValue('ece', m.scores.ece[0])}`)), chart);
+      }),
+    ),
+  );
+}
+
+function coverageSection(doc: ModelsDocument): HTMLElement {
+  const chart = h('div', { class: 'chart' });
+  const lines = doc.models.map((m, i) => ({ name: clipped(m.name, 40), colour: colour(i), risk: m.risk }));
+  responsive(chart, (width) => chart.replaceChildren(riskChart(lines, width)));
+  return section(
+    'coverage',
+    'Keeping only confident predictions',
+    h('p', { class: 'muted' }, 'Error among the most confident predictions. Solid: observed. Broken: what the confidence promises.'),
+    h(
+      'figure',
+      { class: 'card' },
+      h('figcaption', {}, h('h3', {}, 'Risk and coverage')),
+      chart,
+      h('p', { class: 'small muted key' }, lines.map((line, i) => h('span', { class: 'key-item' }, h('span', { class: `swatch model-${i % 8}` }), line.name))),
+    ),
+  );
+}

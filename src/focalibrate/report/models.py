@@ -1,0 +1,115 @@
+"""The page that compares models on the same examples."""
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from focalibrate.comparison import Score
+from focalibrate.metrics import Assessment
+from focalibrate.report._diagrams import top_label_figures
+from focalibrate.report._numbers import short
+from focalibrate.report.data import SCHEMA_VERSION, PageData, assessment_record, score_record
+from focalibrate.report.page import write_report
+from focalibrate.report.provenance import Provenance
+
+MOST_NAMED = 3
+"""Models that the default title names."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ComparedModel:
+    """One model of a comparison, evaluated."""
+
+    name: str
+    scores: Mapping[str, Score]
+    """by the name of the metric"""
+    assessment: Assessment
+    confidence: NDArray[np.float64]
+    """of the predicted class ``[N]``"""
+    correct: NDArray[Any]
+    """whether it is the label ``[N]``"""
+    difference: Score | None = None
+    """its log loss minus that of the best model, paired by row; None for the best"""
+    p_value: float | None = None
+    """of that difference, corrected for the number of models"""
+
+
+def models_data(
+    models: Sequence[ComparedModel],
+    *,
+    verdict: str,
+    provenance: Provenance,
+    n_classes: int,
+    title: str | None = None,
+) -> PageData:
+    """Gather what the page of a comparison of models shows, any number of them side by side.
+
+    Args:
+        models: evaluated on the same rows, in the order to show.
+        verdict: which is best, in a sentence or two.
+        provenance: how the page was made.
+        n_classes: number of classes.
+        title: of the page. Default: the names of the models.
+
+    Returns:
+        `PageData`, for `write_report`.
+    """
+    return PageData(
+        {
+            "schema": SCHEMA_VERSION,
+            "kind": "models",
+            "title": title if title is not None else _title(models),
+            "verdict": verdict,
+            "n_rows": len(models[0].confidence),
+            "n_classes": n_classes,
+            "models": [_model(model) for model in models],
+            "provenance": asdict(provenance) | {"files": [asdict(f) for f in provenance.files]},
+        }
+    )
+
+
+def write_comparison_page(
+    path: str | os.PathLike[str],
+    models: Sequence[ComparedModel],
+    *,
+    verdict: str,
+    provenance: Provenance,
+    n_classes: int,
+    title: str | None = None,
+) -> None:
+    """Write the page of `models_data` to `path`, whole or not at all; one that exists is replaced.
+
+    Args:
+        path: file to write.
+        models: evaluated on the same rows, in the order to show.
+        verdict: which is best, in a sentence or two.
+        provenance: how the page was made.
+        n_classes: number of classes.
+        title: of the page. Default: the names of the models.
+    """
+    data = models_data(
+        models, verdict=verdict, provenance=provenance, n_classes=n_classes, title=title
+    )
+    write_report(path, data)
+
+
+def _title(models: Sequence[ComparedModel]) -> str:
+    names = [model.name for model in models]
+    rest = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+    return f"{', '.join(names[:MOST_NAMED])}{rest}: models compared"
+
+
+def _model(model: ComparedModel) -> dict[str, Any]:
+    correct = np.asarray(model.correct).astype(bool)
+    return {
+        "name": model.name,
+        "scores": {m: score_record(value) for m, value in model.scores.items()},
+        "difference": None if model.difference is None else score_record(model.difference),
+        "p_value": None if model.p_value is None else short(model.p_value),
+        "assessment": assessment_record(model.assessment),
+        **top_label_figures(np.asarray(model.confidence, dtype=np.float64), correct),
+    }

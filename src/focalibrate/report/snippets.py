@@ -1,0 +1,148 @@
+"""Code that deploys a calibrator, to be copied from the page."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from focalibrate.calibrate import Calibrator
+
+Scores = Literal["logits", "probs"]
+"""What the model returns."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Snippet:
+    """A few lines of code and what they are for."""
+
+    title: str
+    language: str
+    note: str
+    code: str
+
+
+_LOAD = """\
+from focalibrate import Calibrator
+
+calibrator = Calibrator.load("calibrator.json")
+"""
+
+
+def deployment_snippets(
+    calibrator: Calibrator, *, method: str, scores: Scores = "logits"
+) -> list[Snippet]:
+    """Return how to use `calibrator` in Python, torch, ONNX, scikit-learn and a terminal.
+
+    Args:
+        calibrator: the one to deploy, saved as ``calibrator.json``.
+        method: its name in `focalibrate.calibrate.METHODS`, for scikit-learn.
+        scores: whether the model returns logits or probabilities.
+
+    Example:
+        >>> from focalibrate.calibrate import TemperatureScaling
+        >>> found = deployment_snippets(TemperatureScaling(temperature=2.0), method="temperature")
+        >>> [snippet.title for snippet in found]
+        ['Python', 'NumPy only', 'torch', 'ONNX', 'scikit-learn', 'Command line']
+    """
+    is_logits = scores == "logits"
+    return [
+        Snippet(
+            title="Python",
+            language="python",
+            note=f"{'Logits' if is_logits else 'Probabilities'} [N, K] of NumPy, torch or JAX in, "
+            "probabilities of the same library out.",
+            code=_LOAD
+            + (
+                "probs = calibrator.probs(logits)\n"
+                if is_logits
+                else "probs = calibrator.probs(probs=model_probs)\n"
+            ),
+        ),
+        *_without_focalibrate(calibrator, is_logits),
+        _torch(is_logits),
+        _onnx(is_logits),
+        _scikit_learn(method, is_logits),
+        Snippet(
+            title="Command line",
+            language="sh",
+            note="Any file of predictions that `focalibrate calibrate` reads.",
+            code="focalibrate apply calibrator.json predictions.csv -o calibrated.csv\n",
+        ),
+    ]
+
+
+def _without_focalibrate(calibrator: Calibrator, is_logits: bool) -> list[Snippet]:
+    temperature = getattr(calibrator, "temperature", None)
+    if temperature is None or hasattr(calibrator, "gamma"):
+        return []
+    argument = "logits" if is_logits else "np.log(model_probs)"
+    return [
+        Snippet(
+            title="NumPy only",
+            language="python",
+            note="Temperature scaling is one division: nothing has to be installed.",
+            code="import numpy as np\n"
+            "\n"
+            f"z = {argument} / {temperature!r}\n"
+            "z = np.exp(z - z.max(axis=-1, keepdims=True))\n"
+            "probs = z / z.sum(axis=-1, keepdims=True)\n",
+        )
+    ]
+
+
+def _torch(is_logits: bool) -> Snippet:
+    wrapped = (
+        "from focalibrate.nn import CalibratedModel\n\n"
+        "calibrated = CalibratedModel(model, calibrator)  # a torch.nn.Module\n"
+        "probs = calibrated(batch)\n"
+    )
+    applied = (
+        "import torch\n\n"
+        "module = calibrator.to_torch()  # a torch.nn.Module from log-probabilities\n"
+        "probs = module(torch.log(model(batch)))\n"
+    )
+    return Snippet(
+        title="torch",
+        language="python",
+        note="Works with torch.compile and torch.export.",
+        code=_LOAD + "\n" + (wrapped if is_logits else applied),
+    )
+
+
+def _onnx(is_logits: bool) -> Snippet:
+    attached = (
+        "from focalibrate.deploy import attach_to_onnx\n\n"
+        'attach_to_onnx("model.onnx", calibrator, "calibrated.onnx")  # adds the output "probs"\n'
+    )
+    alone = 'calibrator.to_onnx("calibrator.onnx")  # from log-probabilities to probabilities\n'
+    return Snippet(
+        title="ONNX",
+        language="python",
+        note="Runs in any ONNX runtime, without Python."
+        if not is_logits
+        else "The classifier and its calibrator in one graph, for any ONNX runtime.",
+        code=_LOAD + "\n" + (attached if is_logits else alone),
+    )
+
+
+def _scikit_learn(method: str, is_logits: bool) -> Snippet:
+    scores = (
+        "logits=classifier.decision_function(X)"
+        if is_logits
+        else ("probs=classifier.predict_proba(X)")
+    )
+    return Snippet(
+        title="scikit-learn",
+        language="python",
+        note="This calibrator behind a fitted classifier; below, the same method fitted again "
+        "as an estimator.",
+        code=_LOAD
+        + f"probs = calibrator.probs({scores})\n"
+        + "\n"
+        + "# or, as one estimator:\n"
+        + "from sklearn.frozen import FrozenEstimator\n"
+        + "from focalibrate.estimators import FocalCalibratedClassifierCV\n"
+        + "\n"
+        + "calibrated = FocalCalibratedClassifierCV(\n"
+        + f'    FrozenEstimator(classifier), method="{method}"\n'
+        + ").fit(X_validation, y_validation)\n"
+        + "probs = calibrated.predict_proba(X)\n",
+    )

@@ -1,0 +1,75 @@
+"""The pages of several models and of groups."""
+
+import json
+
+import numpy as np
+import pytest
+
+from focalibrate.comparison import Score
+from focalibrate.metrics import assess
+from focalibrate.report import (
+    AssessedGroup,
+    ComparedModel,
+    Provenance,
+    models_data,
+    write_comparison_page,
+)
+from focalibrate.report.groups import MAX_GROUPS, group_records
+
+MADE = Provenance(command="focalibrate compare a b", version="0.1.0", seed=0)
+
+
+def model(name, difference=None):
+    rng = np.random.default_rng(0)
+    p = rng.uniform(size=400)
+    y = (rng.uniform(size=400) < p).astype(int)
+    top = np.maximum(p, 1 - p)
+    return ComparedModel(
+        name=name,
+        scores={"nll": Score(0.5, 0.4, 0.6), "ece": Score(0.03)},
+        assessment=assess(p, y, n_draws=99),
+        confidence=top,
+        correct=(p > 0.5) == y,
+        difference=difference,
+        p_value=None if difference is None else 0.25,
+    )
+
+
+@pytest.fixture(scope="module")
+def models():
+    return [model("a"), model("<b>", Score(0.01, -0.01, 0.03)), model("c", Score(0.2, 0.1, 0.3))]
+
+
+def test_models_are_shown_in_order_with_their_differences(models):
+    data = models_data(models, verdict="a is best.", provenance=MADE, n_classes=2)
+    document = json.loads(data.to_json())
+    assert document["kind"] == "models"
+    assert [m["name"] for m in document["models"]] == ["a", "<b>", "c"]
+    assert document["models"][0]["difference"] is None
+    assert document["models"][2]["difference"] == [0.2, 0.1, 0.3]
+    assert document["models"][0]["scores"]["ece"] == [0.03]
+    assert document["title"] == "a, <b>, c: models compared"
+    assert sum(document["models"][1]["curve"]["count"]) == document["n_rows"] == 400
+
+
+def test_the_page_is_one_file(models, tmp_path):
+    path = tmp_path / "models.html"
+    write_comparison_page(path, models, verdict="<i>", provenance=MADE, n_classes=2, title="<t>")
+    text = path.read_text()
+    assert "<title>&lt;t&gt;</title>" in text
+    assert "<i>" not in text
+
+
+def test_groups_keep_their_order_and_the_worst_are_kept(models):
+    found = models[0].assessment
+    groups = [
+        AssessedGroup(name=str(i), assessment=found, p_value=(i % 10) / 10) for i in range(100)
+    ]
+    records = group_records(groups)
+    assert len(records) == MAX_GROUPS
+    assert max(r["p_value"] for r in records) == 0.5
+    assert [int(r["name"]) for r in records] == sorted(int(r["name"]) for r in records)
+    assert records[0]["verdict"] in ("overconfident", "underconfident", "miscalibrated")
+    assert records[-1]["verdict"] == "no evidence of miscalibration"
+    few = AssessedGroup(name="few", assessment=found, p_value=1.0, note="too few rows to judge")
+    assert group_records([few])[0]["verdict"] == "too few rows to judge"
