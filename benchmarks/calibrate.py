@@ -21,18 +21,19 @@ from sklearn.frozen import FrozenEstimator
 
 from benchmarks._timing import Row, compare, interleave
 from focalibrate.calibrate import (
-    GAMMAS_003,
-    TEMPERATURES_003,
+    FINE_TEMPERATURES,
+    FOCAL_GAMMAS,
     fit_focal_temperature,
     fit_temperature,
+    read_scores,
 )
-from focalibrate.calibrate._blocks import Workers
-from focalibrate.calibrate._grid import GridEvaluator, minimum_of_grid
+from focalibrate.calibrate._engine.blocks import Workers
+from focalibrate.calibrate._engine.grid import GridEvaluator, minimum_of_grid
 from focalibrate.calibrate.compressed import read_rows
 
 Logits = NDArray[np.float32]
 Labels = NDArray[np.int64]
-N_POINTS = len(GAMMAS_003) * len(TEMPERATURES_003)
+N_POINTS = len(FOCAL_GAMMAS) * len(FINE_TEMPERATURES)
 
 
 def simulate(n: int, k: int) -> tuple[Logits, Labels]:
@@ -153,7 +154,7 @@ def focal_temperature(n: int, k: int, *, bar: float, n_loop: int, rounds: int) -
     logits, labels = simulate(n, k)
     rng = np.random.default_rng(1)
     points = [
-        (GAMMAS_003[rng.integers(len(GAMMAS_003))], TEMPERATURES_003[rng.integers(500)])
+        (FOCAL_GAMMAS[rng.integers(len(FOCAL_GAMMAS))], FINE_TEMPERATURES[rng.integers(500)])
         for _ in range(n_loop)
     ]
 
@@ -191,11 +192,13 @@ def _excess(logits: Logits, labels: Labels) -> float:
     Confidences of the engine are right to about 1e-5, so the true minimum is one of them.
     """
     with Workers() as workers:
-        evaluate = GridEvaluator(read_rows(logits, labels), "adaptive_ece", 15, workers)
-        (grid,) = minimum_of_grid(evaluate, GAMMAS_003, TEMPERATURES_003)
+        evaluate = GridEvaluator(
+            read_rows(read_scores(logits, labels)), "adaptive_ece", 15, workers
+        )
+        (grid,) = minimum_of_grid(evaluate, FOCAL_GAMMAS, FINE_TEMPERATURES)
     best = np.argsort(np.where(np.isnan(grid.values), np.inf, grid.values), axis=None)[:12]
     exact = [
-        plain_point(logits, labels, GAMMAS_003[g], TEMPERATURES_003[t])
+        plain_point(logits, labels, FOCAL_GAMMAS[g], FINE_TEMPERATURES[t])
         for g, t in zip(*np.unravel_index(best, grid.values.shape), strict=True)
     ]
     return exact[0] - min(exact)

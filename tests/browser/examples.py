@@ -89,10 +89,18 @@ MODELS = {
     ),
     "k10": Model(n=5000, n_classes=10, sharpness=6.0, scale=1.8, class_names=CIFAR),
     "k1000": Model(
-        n=1500, n_classes=1000, sharpness=11.0, scale=1.5, methods=("temperature", "posterior")
+        n=1500,
+        n_classes=1000,
+        sharpness=11.0,
+        scale=1.5,
+        methods=("temperature", "posterior_recovery"),
     ),
     "large": Model(
-        n=10_000, n_classes=1000, sharpness=11.0, scale=1.5, methods=("temperature", "posterior")
+        n=10_000,
+        n_classes=1000,
+        sharpness=11.0,
+        scale=1.5,
+        methods=("temperature", "posterior_recovery"),
     ),
 }
 
@@ -221,7 +229,7 @@ def expected(example: Example) -> dict[str, Any]:
         ],
     }
     if example.grid is not None:
-        script |= {"points": POINTS, "presets": ["temperature", "posterior"]}
+        script |= {"points": POINTS, "presets": ["temperature", "posterior_recovery"]}
         g, t = np.unravel_index(np.argmin(example.grid.values), example.grid.values.shape)
         want |= {
             "temperature": example.comparison.row("temperature").calibrator.temperature,

@@ -57,7 +57,7 @@ def test_presets_and_reset_set_both_sliders(focal):
     want, seen = focal
     assert seen["reset"] == [0, 1]
     assert seen["presets"]["temperature"] == [0, pytest.approx(want["temperature"], abs=5.1e-4)]
-    assert seen["presets"]["posterior"] == [2, 1]
+    assert seen["presets"]["posterior_recovery"] == [2, 1]
 
 
 def test_the_sliders_obey_the_keyboard(focal):

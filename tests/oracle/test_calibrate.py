@@ -13,8 +13,8 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 
 from focalibrate.calibrate import (
-    GAMMAS_003,
-    TEMPERATURES_003,
+    FINE_TEMPERATURES,
+    FOCAL_GAMMAS,
     CalibrationWarning,
     FocalTemperatureScaling,
     Identity,
@@ -24,7 +24,7 @@ from focalibrate.calibrate import (
 )
 from focalibrate.metrics import adaptive_ece, ece, error_rate, mce, nll
 
-FROM_005 = TEMPERATURES_003[4:]  # the oracle skips T < 0.05
+FROM_005 = FINE_TEMPERATURES[4:]  # the oracle skips T < 0.05
 REAL_LOGITS = ["cifar100_resnet20", "cifar10_resnet20_akamaster", "agnews_gpt2"]
 
 
@@ -82,17 +82,17 @@ def interpolated_edges_error(confidence, correct, n_bins=15):
 
 def test_grid_of_confidences_has_the_minimum_of_the_oracle(oracle, given):
     rows = exact_logits(*given)
-    values = np.empty((len(GAMMAS_003), len(FROM_005)))
+    values = np.empty((len(FOCAL_GAMMAS), len(FROM_005)))
     for j, temperature in enumerate(FROM_005):
-        at = rows.at(temperature, GAMMAS_003)
-        for i, gamma in enumerate(GAMMAS_003):
+        at = rows.at(temperature, FOCAL_GAMMAS)
+        for i, gamma in enumerate(FOCAL_GAMMAS):
             values[i, j] = interpolated_edges_error(at.confidence(i, gamma), rows.correct)
     value, gamma, temperature = oracle["FTS_grid_best(value,gamma,T); T<0.05 skipped"]["ece"]
     i, j = np.unravel_index(values.argmin(), values.shape)
-    assert (GAMMAS_003[i], FROM_005[j]) == (gamma, temperature)
+    assert (FOCAL_GAMMAS[i], FROM_005[j]) == (gamma, temperature)
     assert_allclose(values.min(), value, rtol=1e-12)
     value, temperature = oracle["TS_same_grid_best(value,T)"]["ece"]
-    row = values[GAMMAS_003.index(0.0)]
+    row = values[FOCAL_GAMMAS.index(0.0)]
     assert FROM_005[row.argmin()] == temperature
     assert_allclose(row.min(), value, rtol=1e-12)
 
@@ -141,7 +141,7 @@ def test_focal_temperature_of_real_logits_is_the_double_loops(shared, name):
     """A coarse part of the paper's grid, T >= 0.4: no ties, so array_split is SPEC M3."""
     logits, labels = scores_of(shared, name)
     logits, labels = logits[:2500], labels[:2500]
-    gammas, temperatures = (-0.5, 0.0, 0.37, 1.0, 5.0), TEMPERATURES_003[39::23]
+    gammas, temperatures = (-0.5, 0.0, 0.37, 1.0, 5.0), FINE_TEMPERATURES[39::23]
     z = logits.astype(np.float64)
     loop = np.array(
         [[plain_adaptive_ece(plain_psi(z, g, t), labels) for t in temperatures] for g in gammas]

@@ -9,7 +9,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from focalibrate.calibrate import (
-    GAMMAS_003,
+    FOCAL_GAMMAS,
     CalibrationWarning,
     Identity,
     PosteriorRecovery,
@@ -67,7 +67,7 @@ def test_the_halves_are_disjoint_and_complete():
 def exponents(one, committed):
     """The whole grid for small sets; for large ones cross-entropy's and the committed one."""
     if one.fit_logits.size < 30_000:
-        return GAMMAS_003
+        return FOCAL_GAMMAS
     return tuple(sorted({0.0, 1.0, committed[one.name, "FTS γ"]}))
 
 

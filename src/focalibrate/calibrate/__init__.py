@@ -1,18 +1,31 @@
 """Post-hoc calibration: fit on validation logits, apply to any logits."""
 
 from focalibrate.calibrate._base import Calibrator
+from focalibrate.calibrate._engine.grid import Part
+from focalibrate.calibrate._input import ScoredRows, read_scores, read_weights
 from focalibrate.calibrate._settings import (
-    GAMMAS_003,
-    TEMPERATURES_002,
-    TEMPERATURES_003,
+    COARSE_TEMPERATURES,
+    FINE_TEMPERATURES,
+    FOCAL_GAMMAS,
     CalibrationWarning,
 )
+from focalibrate.calibrate.binary import (
+    BetaCalibration,
+    PlattScaling,
+    QuadraticScaling,
+    fit_beta,
+    fit_platt,
+    fit_quadratic,
+)
 from focalibrate.calibrate.compressed import CompressedLogits, compress_logits, exact_logits
+from focalibrate.calibrate.dirichlet import DirichletCalibration, fit_dirichlet
+from focalibrate.calibrate.ensemble import EnsembleTemperatureScaling, fit_ensemble_temperature
 from focalibrate.calibrate.fit_report import FitReport
 from focalibrate.calibrate.focal_temperature import fit_focal_temperature
+from focalibrate.calibrate.formula import CurveTables, Recovered, formula_of
 from focalibrate.calibrate.histogram import fit_histogram_binning
 from focalibrate.calibrate.isotonic import fit_isotonic
-from focalibrate.calibrate.methods import METHODS, fit
+from focalibrate.calibrate.methods import METHODS, Method, fit, fit_parts
 from focalibrate.calibrate.one_vs_rest import HistogramBinning, IsotonicCalibration
 from focalibrate.calibrate.parametric import (
     FocalLossTemperature,
@@ -22,32 +35,70 @@ from focalibrate.calibrate.parametric import (
     TemperatureScaling,
     VectorScaling,
 )
+from focalibrate.calibrate.pool import Pool, fit_pool
+from focalibrate.calibrate.spline import SplineCalibration, fit_spline
+from focalibrate.calibrate.structured import (
+    StructuredMatrixScaling,
+    StructuredVectorScaling,
+    fit_structured_matrix,
+    fit_structured_vector,
+)
 from focalibrate.calibrate.temperature import fit_temperature
 from focalibrate.calibrate.vector import fit_vector_scaling
+from focalibrate.calibrate.venn_abers import VennAbers, fit_venn_abers
 
 __all__ = [
-    "GAMMAS_003",
+    "COARSE_TEMPERATURES",
+    "FINE_TEMPERATURES",
+    "FOCAL_GAMMAS",
     "METHODS",
-    "TEMPERATURES_002",
-    "TEMPERATURES_003",
+    "BetaCalibration",
     "CalibrationWarning",
     "Calibrator",
     "CompressedLogits",
+    "CurveTables",
+    "DirichletCalibration",
+    "EnsembleTemperatureScaling",
     "FitReport",
     "FocalLossTemperature",
     "FocalTemperatureScaling",
     "HistogramBinning",
     "Identity",
     "IsotonicCalibration",
+    "Method",
+    "Part",
+    "PlattScaling",
+    "Pool",
     "PosteriorRecovery",
+    "QuadraticScaling",
+    "Recovered",
+    "ScoredRows",
+    "SplineCalibration",
+    "StructuredMatrixScaling",
+    "StructuredVectorScaling",
     "TemperatureScaling",
     "VectorScaling",
+    "VennAbers",
     "compress_logits",
     "exact_logits",
     "fit",
+    "fit_beta",
+    "fit_dirichlet",
+    "fit_ensemble_temperature",
     "fit_focal_temperature",
     "fit_histogram_binning",
     "fit_isotonic",
+    "fit_parts",
+    "fit_platt",
+    "fit_pool",
+    "fit_quadratic",
+    "fit_spline",
+    "fit_structured_matrix",
+    "fit_structured_vector",
     "fit_temperature",
     "fit_vector_scaling",
+    "fit_venn_abers",
+    "formula_of",
+    "read_scores",
+    "read_weights",
 ]

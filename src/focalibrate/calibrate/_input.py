@@ -1,35 +1,156 @@
-"""The door of every fit: logits and labels as NumPy arrays, looked at once."""
+"""The door of every fit and every calibrator: any form of scores, looked at once."""
 
-from typing import Any, NoReturn
+from dataclasses import dataclass, replace
+from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from focalibrate._array import Array, is_array_api_obj, to_numpy
-from focalibrate._check import check_labels, check_logits
+from focalibrate._check import (
+    check_labels,
+    check_logits,
+    check_probs,
+    check_sample_weight,
+    is_whole,
+)
+from focalibrate.calibrate._base import Calibrator
+from focalibrate.calibrate._scores import as_array, log_probabilities, two_columns
+
+C = TypeVar("C", bound=Calibrator)
+Floats = NDArray[np.float64]
 
 FLOAT32_ABOVE = 2**19
 """Entries above which single-precision logits are worked on in float32, block by block."""
 
 
-def read_logits(logits: Array, labels: Array) -> tuple[NDArray[Any], NDArray[np.intp]]:
-    """Return logits ``[N, K]``, not copied where they are NumPy's, and labels ``[N]``.
+@dataclass(frozen=True, eq=False)
+class ScoredRows:
+    """What a fit is given: logits, labels and weights as NumPy arrays."""
 
-    Shapes, dtypes and labels are checked here; the values of the logits are checked by the
-    first pass over them (`check_rows`), as a pass over memory of its own would cost as much
+    logits: NDArray[Any]
+    """``[N, K]``, not copied where they were NumPy logits."""
+    labels: NDArray[np.intp]
+    """Class indices ``[N]``."""
+    weights: Floats | None = None
+    """Positive weights ``[N]``; None: every row counts 1."""
+    zero_mix: float = 0.0
+    """Weight of the uniform distribution that was mixed into probabilities with zeros."""
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return len(self.labels)
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes."""
+        return int(self.logits.shape[1])
+
+    @property
+    def size(self) -> float:
+        r"""How many rows the weights stand for.
+
+        Whole-number weights count copies of a row, so it is their sum. Other weights are only
+        relative to each other: Kish's effective sample size :math:`(\sum w)^2 / \sum w^2`.
+        """
+        return sample_size(self.weights, self.n_rows)
+
+    def take(self, index: Any) -> "ScoredRows":
+        """Return the rows of `index`: integers, booleans or a slice."""
+        weights = None if self.weights is None else self.weights[index]
+        return ScoredRows(self.logits[index], self.labels[index], weights, self.zero_mix)
+
+    def stamp(self, calibrator: C) -> C:
+        """Return `calibrator` with the class count and the rule for zeros of this data."""
+        return replace(calibrator, n_classes=self.n_classes, zero_mix=self.zero_mix)
+
+
+def sample_size(weights: Floats | None, n_rows: int) -> float:
+    """Return how many rows `weights` stand for; see `ScoredRows.size`."""
+    if weights is None:
+        return float(n_rows)
+    total = float(weights.sum())
+    if is_whole(weights):
+        return total
+    return total**2 / float((weights**2).sum())
+
+
+def read_scores(
+    logits: Any = None, labels: Any = None, *, probs: Any = None, sample_weight: Any = None
+) -> ScoredRows:
+    """Return scores, labels and weights as NumPy arrays.
+
+    Exactly one of `logits` and `probs`: arrays of any library, data frames or lists,
+    ``[N, K]``, or ``[N]`` and ``[N, 1]`` for the margin or probability of class 1. Rows of
+    weight 0 are dropped. Shapes, dtypes and labels are checked here; the values of logits are
+    checked by the first pass over them (`check_rows`), as a pass of its own would cost as much
     as the fit.
     """
-    if not is_array_api_obj(logits) or logits.ndim != 2 or 0 in logits.shape:
-        if is_array_api_obj(logits) and logits.ndim != 2:
-            raise ValueError(
-                f"`logits` must have shape [N, K], got {tuple(logits.shape)}. "
-                "Flatten leading axes with `logits.reshape(-1, K)` and the labels alike."
-            )
-        check_logits(logits)
-    rows = to_numpy(logits)
-    check_logits(rows[:1])  # dtype and class count, on one row; `check_rows` sees to the rest
-    check_labels(labels, shape=(rows.shape[0],), n_classes=rows.shape[1])
-    return rows, to_numpy(labels).astype(np.intp, copy=False)
+    if (logits is None) == (probs is None):
+        raise ValueError(
+            "Pass exactly one of `logits` and `probs`, got "
+            f"{'neither' if logits is None else 'both'}."
+        )
+    if labels is None:
+        raise ValueError("`labels` must be given: one class index per row of the scores.")
+    name = "logits" if probs is None else "probs"
+    scores = _matrix(logits if probs is None else probs, name=name)
+    targets = as_array(labels, name="labels")
+    if not is_array_api_obj(targets) or "bool" in str(targets.dtype):
+        targets = np.asarray(targets).astype(np.intp)
+    check_labels(targets, shape=(scores.shape[0],), n_classes=scores.shape[1])
+    targets = to_numpy(targets).astype(np.intp, copy=False)
+    weights = read_weights(sample_weight, n_rows=len(targets))
+    if weights is not None and not weights.all():
+        is_kept = weights > 0
+        scores, targets, weights = scores[is_kept], targets[is_kept], weights[is_kept]
+    if weights is not None and (weights == 1.0).all():
+        weights = None
+    if probs is None:
+        return ScoredRows(scores, targets, weights)
+    check_probs(scores)
+    mix = zero_mix_for(scores, sample_size(weights, len(targets)))
+    return ScoredRows(log_probabilities(scores, mix), targets, weights, mix)
+
+
+def zero_mix_for(probs: NDArray[Any], size: float) -> float:
+    """Return the weight of the uniform distribution to mix into `probs` before the logarithm.
+
+    0 where no probability is exactly 0, else ``1 / (n + 1)``.
+    """
+    return 1.0 / (size + 1.0) if bool((probs == 0).any()) else 0.0
+
+
+def read_weights(sample_weight: Any, *, n_rows: int) -> Floats | None:
+    """Return `sample_weight` as one finite number >= 0 per row, or None."""
+    if sample_weight is None:
+        return None
+    weights = as_array(sample_weight, name="sample_weight")
+    return check_sample_weight(weights, n_rows=n_rows)
+
+
+def _matrix(scores: Any, *, name: str) -> NDArray[Any]:
+    """Return scores ``[N, K]`` in NumPy, one column of binary scores as two."""
+    array = as_array(scores, name=name)
+    if not is_array_api_obj(array) or 0 in array.shape or array.ndim == 0:
+        check_logits(array, name=name)
+    if array.ndim > 2:
+        raise ValueError(
+            f"`{name}` must have shape [N, K], got {tuple(array.shape)}. "
+            f"Flatten leading axes with `{name}.reshape(-1, K)` and the labels alike."
+        )
+    rows = to_numpy(array)
+    if rows.ndim == 1 or rows.shape[1] == 1:
+        rows = two_columns(rows.reshape(-1), is_probs=name == "probs")
+    check_logits(np.zeros_like(rows[:1]), name=name)  # dtype and class count
+    return rows
+
+
+def read_logits(logits: Array, labels: Array) -> tuple[NDArray[Any], NDArray[np.intp]]:
+    """Return the logits ``[N, K]`` and labels ``[N]`` of `read_scores`."""
+    found = read_scores(logits, labels)
+    return found.logits, found.labels
 
 
 def check_rows(

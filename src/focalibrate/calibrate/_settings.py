@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 from focalibrate._array import is_array_api_obj, to_numpy
 from focalibrate._check import check_gamma
 
-TEMPERATURES_002 = tuple(k / 10 for k in range(1, 101))
+COARSE_TEMPERATURES = tuple(k / 10 for k in range(1, 101))
 """0.1 to 10 by 0.1 (Mukhoti et al. 2020): the grid of `fit_temperature` by ECE."""
-TEMPERATURES_003 = tuple(k / 100 for k in range(1, 501))
+FINE_TEMPERATURES = tuple(k / 100 for k in range(1, 501))
 """0.01 to 5 by 0.01 (Komisarenko & Kull 2024): the grid of `fit_focal_temperature`."""
-GAMMAS_003 = (-0.5, -0.25, 0.0, 0.05, 0.25, 0.37, 0.5, 0.75, 1.0, 5.0)
+FOCAL_GAMMAS = (-0.5, -0.25, 0.0, 0.05, 0.25, 0.37, 0.5, 0.75, 1.0, 5.0)
 """The exponents of `fit_focal_temperature` (Komisarenko & Kull 2024)."""
 
 

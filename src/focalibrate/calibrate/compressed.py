@@ -1,7 +1,7 @@
-"""Validation rows in the form every fit reads: few numbers a row, any gamma and temperature."""
+"""Validation rows in the form every fit reads: few numbers per row, any gamma and temperature."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -9,11 +9,21 @@ from numpy.typing import NDArray
 
 from focalibrate._array import Array
 from focalibrate._check import check_gamma
-from focalibrate.calibrate._atoms import N_ATOMS, ROW_FLOATS, row_atoms
-from focalibrate.calibrate._blocks import Workers, Workspace, row_blocks
-from focalibrate.calibrate._input import check_rows, read_logits
-from focalibrate.calibrate._recovery import TemperedRows, temper
+from focalibrate.calibrate._engine.atoms import N_ATOMS, ROW_FLOATS, row_atoms
+from focalibrate.calibrate._engine.binned import weighted_mean
+from focalibrate.calibrate._engine.blocks import Workers, Workspace, row_blocks
+from focalibrate.calibrate._engine.recovery import IMPOSSIBLE, TemperedRows, temper
+from focalibrate.calibrate._input import ScoredRows, check_rows, read_logits
 from focalibrate.calibrate._settings import check_temperature
+
+__all__ = [
+    "IMPOSSIBLE",
+    "ROW_FLOATS",
+    "CompressedLogits",
+    "compress_logits",
+    "exact_logits",
+    "read_rows",
+]
 
 Floats = NDArray[np.float64]
 
@@ -26,7 +36,7 @@ class CompressedLogits:
     r"""Rows of logits with their labels, ready for any :math:`\Psi_\gamma(\mathrm{softmax}(z/T))`.
 
     Either *exact*, a view of the logits themselves (`weights` is None), or *compressed* into
-    about 48 atoms a row (see `compress_logits`). Only gaps to the top logit matter: adding a
+    about 48 atoms per row (see `compress_logits`). Only gaps to the top logit matter: adding a
     constant to a row changes nothing. Pieces of a stream are compressed one by one and put
     together with `concatenate`; `take` picks rows for folds and bootstraps.
 
@@ -53,6 +63,8 @@ class CompressedLogits:
     correct: NDArray[np.bool_]
     """Whether the (first) top class is the label, shape ``[N]``."""
     n_classes: int
+    counts: Floats | None = None
+    """Weight of each row, shape ``[N]``; None: 1 each."""
 
     @property
     def n_rows(self) -> int:
@@ -84,6 +96,7 @@ class CompressedLogits:
             np.concatenate([p.true_gap for p in pieces]),
             np.concatenate([p.correct for p in pieces]),
             pieces[0].n_classes,
+            _joined_counts([(p.counts, p.n_rows) for p in pieces]),
         )
 
     def take(self, index: Any) -> Self:
@@ -95,6 +108,7 @@ class CompressedLogits:
             self.true_gap[index],
             self.correct[index],
             self.n_classes,
+            None if self.counts is None else self.counts[index],
         )
 
     def confidence(self, *, gamma: float, temperature: float) -> Floats:
@@ -106,8 +120,8 @@ class CompressedLogits:
         return self.at(temperature, [gamma]).log_loss(0, gamma, self.log_odds_true(temperature))
 
     def nll(self, *, gamma: float, temperature: float) -> float:
-        """Return the mean of `log_loss`."""
-        return float(self.log_loss(gamma=gamma, temperature=temperature).mean())
+        """Return the mean of `log_loss`, weighted where the rows are."""
+        return weighted_mean(self.log_loss(gamma=gamma, temperature=temperature), self.counts)
 
     def log_odds_true(self, temperature: float) -> Floats:
         r"""Return :math:`\log(v_y/v_1)`, the true class against the top one, shape ``[N]``."""
@@ -145,7 +159,7 @@ class CompressedLogits:
 
 
 def exact_logits(logits: Array, labels: Array) -> CompressedLogits:
-    """Return the rows as they are: nothing is copied but one number a row.
+    """Return the rows as they are: nothing is copied but one number per row.
 
     Args:
         logits: real array ``[N, K]``; -inf marks an impossible class.
@@ -196,15 +210,21 @@ def compress_logits(logits: Array, labels: Array) -> CompressedLogits:
     return CompressedLogits(atoms, out.top, weights, out.true_gap, out.correct, rows.shape[1])
 
 
-def read_rows(logits: Array, labels: Array) -> CompressedLogits:
+def read_rows(given: ScoredRows) -> CompressedLogits:
     """Return the rows compressed where that saves most of the memory, else exact."""
-    rows, targets = read_logits(logits, labels)
-    saves = MAX_SHARE * rows.shape[1] * rows.itemsize >= 4 * ROW_FLOATS
-    return compress_logits(rows, targets) if saves else exact_logits(rows, targets)
+    saves = MAX_SHARE * given.n_classes * given.logits.itemsize >= 4 * ROW_FLOATS
+    found = (compress_logits if saves else exact_logits)(given.logits, given.labels)
+    return replace(found, counts=given.weights)
+
+
+def _joined_counts(pieces: list[tuple[Floats | None, int]]) -> Floats | None:
+    if all(counts is None for counts, _ in pieces):
+        return None
+    return np.concatenate([np.ones(n) if counts is None else counts for counts, n in pieces])
 
 
 class _Columns:
-    """The one-number-a-row parts, filled block by block."""
+    """The parts of one number per row, filled block by block."""
 
     def __init__(self, n_rows: int, dtype: Any) -> None:
         self.top = np.empty(n_rows, dtype=np.int32)

@@ -7,18 +7,19 @@ import numpy as np
 
 from focalibrate._array import Array
 from focalibrate._check import check_choice, check_n_bins
-from focalibrate.calibrate._blocks import Workers
-from focalibrate.calibrate._grid import (
+from focalibrate.calibrate._engine.blocks import Workers
+from focalibrate.calibrate._engine.grid import (
     GridEvaluator,
     GridValues,
     Part,
     minimum_of_grid,
     whole_grid,
 )
-from focalibrate.calibrate._joint import JointMinimum, minimise_jointly
+from focalibrate.calibrate._engine.joint import JointMinimum, minimise_jointly
+from focalibrate.calibrate._input import ScoredRows, read_scores
 from focalibrate.calibrate._settings import (
-    GAMMAS_003,
-    TEMPERATURES_003,
+    FINE_TEMPERATURES,
+    FOCAL_GAMMAS,
     read_gammas,
     read_temperatures,
 )
@@ -38,9 +39,11 @@ CONTINUOUS_GAMMAS = (-1.0, 20.0)
 
 @overload
 def fit_focal_temperature(
-    logits: Array,
-    labels: Array,
+    logits: Array | None = ...,
+    labels: Array | None = ...,
     *,
+    probs: Array | None = ...,
+    sample_weight: Array | None = ...,
     criterion: FocalTemperatureCriterion = ...,
     search: Search = ...,
     gammas: Sequence[float] | None = ...,
@@ -52,9 +55,11 @@ def fit_focal_temperature(
 
 @overload
 def fit_focal_temperature(
-    logits: Array,
-    labels: Array,
+    logits: Array | None = ...,
+    labels: Array | None = ...,
     *,
+    probs: Array | None = ...,
+    sample_weight: Array | None = ...,
     criterion: FocalTemperatureCriterion = ...,
     search: Search = ...,
     gammas: Sequence[float] | None = ...,
@@ -65,9 +70,11 @@ def fit_focal_temperature(
 
 
 def fit_focal_temperature(
-    logits: Array,
-    labels: Array,
+    logits: Array | None = None,
+    labels: Array | None = None,
     *,
+    probs: Array | None = None,
+    sample_weight: Array | None = None,
     criterion: FocalTemperatureCriterion = "adaptive_ece",
     search: Search = "full",
     gammas: Sequence[float] | None = None,
@@ -84,8 +91,12 @@ def fit_focal_temperature(
     - ``search="continuous"``: by log loss, gamma and T free.
 
     Args:
-        logits: real array ``[N, K]``, any library; -inf marks an impossible class.
+        logits: real array ``[N, K]`` of any library, data frame or list; ``[N]`` or ``[N, 1]`` are
+            margins of class 1. -inf marks an impossible class. Memory maps are read block by
+            block.
         labels: class indices ``[N]``, never of an impossible class.
+        probs: probabilities instead of logits; ``[N]`` or ``[N, 1]`` are those of class 1.
+        sample_weight: one number >= 0 per row; a whole number counts copies of the row.
         criterion: ``"adaptive_ece"`` (bins of equal mass, as in the paper), ``"ece"`` or
             ``"nll"``; the continuous search needs ``"nll"``.
         search: see above.
@@ -122,14 +133,15 @@ def fit_focal_temperature(
     check_choice(criterion, ("adaptive_ece", "ece", "nll"), name="criterion")
     check_choice(search, ("full", "line", "continuous"), name="search")
     check_n_bins(n_bins)
+    given = read_scores(logits, labels, probs=probs, sample_weight=sample_weight)
     if search == "continuous":
-        found, report = _fit_continuous(logits, labels, criterion, gammas, temperatures)
+        found, report = _fit_continuous(given, criterion, gammas, temperatures)
     else:
         grid = (
-            GAMMAS_003 if gammas is None else read_gammas(gammas),
-            TEMPERATURES_003 if temperatures is None else read_temperatures(temperatures),
+            FOCAL_GAMMAS if gammas is None else read_gammas(gammas),
+            FINE_TEMPERATURES if temperatures is None else read_temperatures(temperatures),
         )
-        rows = read_rows(logits, labels)
+        rows = read_rows(given)
         with Workers() as workers:
             evaluate = GridEvaluator(rows, criterion, n_bins, workers)
             if search == "line":
@@ -140,12 +152,12 @@ def fit_focal_temperature(
                 found, report = _first_minimum(rows, criterion, values)
     if report.at_bound:
         _warn_of_edge(found)
+    found = given.stamp(found)
     return (found, report) if return_report else found
 
 
 def cross_fit_focal_temperature(
-    logits: Array,
-    labels: Array,
+    given: ScoredRows,
     parts: Sequence[Part],
     *,
     criterion: Literal["adaptive_ece", "ece"] = "adaptive_ece",
@@ -157,27 +169,27 @@ def cross_fit_focal_temperature(
     looked at and what is best there, each part decides by its own rows.
 
     Args:
-        logits: real array ``[N, K]``.
-        labels: class indices ``[N]``.
+        given: the rows.
         parts: indices of rows, or a slice, for each fit. Warnings are those of the first.
         criterion: see `fit_focal_temperature`.
         n_bins: number of bins.
     """
-    rows = read_rows(logits, labels)
+    rows = read_rows(given)
     with Workers() as workers:
         evaluate = GridEvaluator(rows, criterion, n_bins, workers, parts=parts)
-        grids = minimum_of_grid(evaluate, GAMMAS_003, TEMPERATURES_003)
+        grids = minimum_of_grid(evaluate, FOCAL_GAMMAS, FINE_TEMPERATURES)
     found = [_first_minimum(rows, criterion, grid) for grid in grids]
     if found[0][1].at_bound:
         _warn_of_edge(found[0][0])
-    return [calibrator for calibrator, _ in found]
+    return [given.stamp(calibrator) for calibrator, _ in found]
 
 
 def _warn_of_edge(found: FocalTemperatureScaling) -> None:
     warn(
         f"The best parameters, {found.describe()}, are at the edge of what was tried: the "
-        "criterion still falls there. If every row is right, fit on harder data; otherwise "
-        "pass `gammas` or `temperatures` that reach further."
+        "criterion still falls there. If every row is right, fit on harder data; if classes are "
+        "masked by large finite logits, mask them with -inf; otherwise pass `gammas` or "
+        "`temperatures` that reach further."
     )
 
 
@@ -230,8 +242,7 @@ def _fit_on_line(
 
 
 def _fit_continuous(
-    logits: Array,
-    labels: Array,
+    given: ScoredRows,
     criterion: str,
     gammas: Sequence[float] | None,
     temperatures: Sequence[float] | None,
@@ -246,8 +257,8 @@ def _fit_continuous(
             "`temperatures` must be left out for search='continuous', which tries every T > 0."
         )
     bounds = CONTINUOUS_GAMMAS if gammas is None else read_gammas(gammas)
-    rows = read_rows(logits, labels)
-    start, plain = quiet_temperature(logits, labels)
+    rows = read_rows(given)
+    start, plain = quiet_temperature(given)
     best = JointMinimum(0.0, start, plain.value, True, True, 1)
     if not plain.at_bound:
         with Workers() as workers:
@@ -262,3 +273,9 @@ def _fit_continuous(
         converged=best.converged,
         at_bound=best.at_bound,
     )
+
+
+def quiet_focal_temperature(rows: ScoredRows) -> tuple[float, float]:
+    """Return gamma and T of least log loss; nothing is said of bounds."""
+    found, _ = _fit_continuous(rows, "nll", None, None)
+    return found.gamma, found.temperature

@@ -6,8 +6,12 @@ import numpy as np
 
 from focalibrate._array import Array
 from focalibrate._check import check_n_bins
-from focalibrate.calibrate._columns import check_classes_present, class_columns, count_changed
-from focalibrate.calibrate._input import read_logits
+from focalibrate.calibrate._engine.columns import (
+    check_classes_present,
+    class_columns,
+    count_changed,
+)
+from focalibrate.calibrate._input import read_scores
 from focalibrate.calibrate.fit_report import FitReport
 from focalibrate.calibrate.one_vs_rest import HistogramBinning
 from focalibrate.metrics._binning import equal_width_edges, equal_width_index
@@ -15,18 +19,36 @@ from focalibrate.metrics._binning import equal_width_edges, equal_width_index
 
 @overload
 def fit_histogram_binning(
-    logits: Array, labels: Array, *, n_bins: int = ..., return_report: Literal[False] = ...
+    logits: Array | None = ...,
+    labels: Array | None = ...,
+    *,
+    probs: Array | None = ...,
+    sample_weight: Array | None = ...,
+    n_bins: int = ...,
+    return_report: Literal[False] = ...,
 ) -> HistogramBinning: ...
 
 
 @overload
 def fit_histogram_binning(
-    logits: Array, labels: Array, *, n_bins: int = ..., return_report: Literal[True]
+    logits: Array | None = ...,
+    labels: Array | None = ...,
+    *,
+    probs: Array | None = ...,
+    sample_weight: Array | None = ...,
+    n_bins: int = ...,
+    return_report: Literal[True],
 ) -> tuple[HistogramBinning, FitReport]: ...
 
 
 def fit_histogram_binning(
-    logits: Array, labels: Array, *, n_bins: int = 15, return_report: bool = False
+    logits: Array | None = None,
+    labels: Array | None = None,
+    *,
+    probs: Array | None = None,
+    sample_weight: Array | None = None,
+    n_bins: int = 15,
+    return_report: bool = False,
 ) -> HistogramBinning | tuple[HistogramBinning, FitReport]:
     r"""Fit, for each class, the frequency of the label in bins of equal width.
 
@@ -36,10 +58,13 @@ def fit_histogram_binning(
     An empty bin keeps its centre.
 
     Args:
-        logits: real array ``[N, K]``, any library.
+        logits: real array ``[N, K]`` of any library, data frame or list; ``[N]`` or ``[N, 1]`` are
+            margins of class 1.
         labels: class indices ``[N]`` of at least two classes; classes that never occur get
             probability 0 where they were seen, with a warning.
         n_bins: number of bins of each class.
+        probs: probabilities instead of logits; ``[N]`` or ``[N, 1]`` are those of class 1.
+        sample_weight: one number >= 0 per row; a whole number counts copies of the row.
         return_report: also return a `FitReport`; its value is the mean squared error summed
             over the classes, before rows are brought back to sum 1.
 
@@ -57,27 +82,29 @@ def fit_histogram_binning(
         Zadrozny & Elkan (2001).
     """
     check_n_bins(n_bins)
-    rows, targets = read_logits(logits, labels)
-    check_classes_present(targets, rows.shape[1], method="histogram binning")
+    rows = read_scores(logits, labels, probs=probs, sample_weight=sample_weight)
+    check_classes_present(rows.labels, rows.n_classes, method="histogram binning")
     edges = equal_width_edges(n_bins)
     centres = 0.5 * (edges[:-1] + edges[1:])
     values, error = [], 0.0
-    for probs, is_label in class_columns(rows, targets):
-        index = equal_width_index(np.minimum(probs, 1.0), n_bins)
-        count = np.bincount(index, minlength=n_bins)
-        hits = np.bincount(index, is_label, n_bins)
-        value = np.where(count > 0, hits / np.maximum(count, 1), centres)
-        values.append(tuple(value.tolist()))
-        error += float(((value[index] - is_label) ** 2).mean())
+    weights = np.ones(rows.n_rows) if rows.weights is None else rows.weights
+    for column, is_label in class_columns(rows.logits, rows.labels):
+        index = equal_width_index(np.minimum(column, 1.0), n_bins)
+        count = np.bincount(index, weights, n_bins)
+        hits = np.bincount(index, weights * is_label, n_bins)
+        value = np.where(count > 0, hits / np.where(count > 0, count, 1.0), centres)
+        values.append(tuple(np.clip(value, 0.0, 1.0).tolist()))
+        error += float(weights @ (value[index] - is_label) ** 2 / weights.sum())
     found = HistogramBinning((tuple(edges.tolist()),) * len(values), tuple(values))
+    found = rows.stamp(found)
     if not return_report:
         return found
     return found, FitReport(
         method=found.kind,
         criterion="squared error",
         value=error,
-        n_rows=rows.shape[0],
-        n_classes=rows.shape[1],
+        n_rows=rows.n_rows,
+        n_classes=rows.n_classes,
         n_evaluations=1,
-        n_predictions_changed=count_changed(found, rows),
+        n_predictions_changed=count_changed(found, rows.logits),
     )

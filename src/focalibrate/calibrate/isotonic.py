@@ -6,8 +6,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from focalibrate._array import Array
-from focalibrate.calibrate._columns import check_classes_present, class_columns, count_changed
-from focalibrate.calibrate._input import read_logits
+from focalibrate.calibrate._engine.columns import (
+    check_classes_present,
+    class_columns,
+    count_changed,
+)
+from focalibrate.calibrate._input import read_scores
 from focalibrate.calibrate.fit_report import FitReport
 from focalibrate.calibrate.one_vs_rest import IsotonicCalibration
 
@@ -19,29 +23,51 @@ TIE_DIGITS = 12
 
 @overload
 def fit_isotonic(
-    logits: Array, labels: Array, *, return_report: Literal[False] = ...
+    logits: Array | None = ...,
+    labels: Array | None = ...,
+    *,
+    probs: Array | None = ...,
+    sample_weight: Array | None = ...,
+    return_report: Literal[False] = ...,
 ) -> IsotonicCalibration: ...
 
 
 @overload
 def fit_isotonic(
-    logits: Array, labels: Array, *, return_report: Literal[True]
+    logits: Array | None = ...,
+    labels: Array | None = ...,
+    *,
+    probs: Array | None = ...,
+    sample_weight: Array | None = ...,
+    return_report: Literal[True],
 ) -> tuple[IsotonicCalibration, FitReport]: ...
 
 
 def fit_isotonic(
-    logits: Array, labels: Array, *, return_report: bool = False
+    logits: Array | None = None,
+    labels: Array | None = None,
+    *,
+    probs: Array | None = None,
+    sample_weight: Array | None = None,
+    return_report: bool = False,
 ) -> IsotonicCalibration | tuple[IsotonicCalibration, FitReport]:
-    r"""Fit one rising curve a class, of least squared error, to validation data.
+    r"""Fit one rising curve per class, of least squared error, to validation data.
 
     .. math:: f_k = \arg\min_{f \text{ rising}} \sum_i \left(f(p_{ik}) - [y_i = k]\right)^2
+              + \pi_k (f(\min_i p_{ik}) - 1)^2 + (1 - \pi_k) f(\max_i p_{ik})^2
 
-    Rows of equal probability share one value. Between knots the curve is linear.
+    Rows of equal probability share one value. Between knots the curve is linear. The last two
+    terms stand for one more row, of the class with its frequency :math:`\pi_k`, at the end
+    where it is least expected: without them the outer blocks would say 0 and 1, and one such
+    row in new data an infinite log loss.
 
     Args:
-        logits: real array ``[N, K]``, any library.
+        logits: real array ``[N, K]`` of any library, data frame or list; ``[N]`` or ``[N, 1]`` are
+            margins of class 1.
         labels: class indices ``[N]`` of at least two classes; classes that never occur get
             probability 0, with a warning.
+        probs: probabilities instead of logits; ``[N]`` or ``[N, 1]`` are those of class 1.
+        sample_weight: one number >= 0 per row; a whole number counts copies of the row.
         return_report: also return a `FitReport`; its value is the mean squared error summed
             over the classes, before rows are brought back to sum 1.
 
@@ -55,43 +81,53 @@ def fit_isotonic(
         >>> import numpy as np
         >>> logits = np.log([[0.9, 0.1], [0.8, 0.2], [0.7, 0.3], [0.2, 0.8]])
         >>> fit_isotonic(logits, np.array([0, 1, 0, 1])).probs(logits)[:, 0].round(3)
-        array([1. , 0.5, 0.5, 0. ])
+        array([0.75, 0.5 , 0.5 , 0.25])
 
     References:
         Zadrozny & Elkan (2002).
     """
-    rows, targets = read_logits(logits, labels)
-    check_classes_present(targets, rows.shape[1], method="isotonic calibration")
+    rows = read_scores(logits, labels, probs=probs, sample_weight=sample_weight)
+    check_classes_present(rows.labels, rows.n_classes, method="isotonic calibration")
     curves, error = [], 0.0
-    for probs, is_label in class_columns(rows, targets):
-        x, y, squares = _curve(probs, is_label)
+    for column, is_label in class_columns(rows.logits, rows.labels):
+        x, y, squares = _curve(column, is_label, rows.weights)
         curves.append((tuple(x.tolist()), tuple(y.tolist())))
-        error += squares / len(rows)
+        error += squares
     scores, values = zip(*curves, strict=True)
     found = IsotonicCalibration(scores, values)
+    found = rows.stamp(found)
     if not return_report:
         return found
     return found, FitReport(
         method=found.kind,
         criterion="squared error",
         value=error,
-        n_rows=rows.shape[0],
-        n_classes=rows.shape[1],
+        n_rows=rows.n_rows,
+        n_classes=rows.n_classes,
         n_evaluations=1,
-        n_predictions_changed=count_changed(found, rows),
+        n_predictions_changed=count_changed(found, rows.logits),
     )
 
 
-def _curve(probs: Floats, is_label: NDArray[np.bool_]) -> tuple[Floats, Floats, float]:
-    """Return the knots of one class's curve and the sum of its squared errors."""
+def _curve(
+    probs: Floats, is_label: NDArray[np.bool_], weights: Floats | None
+) -> tuple[Floats, Floats, float]:
+    """Return the knots of one class's curve and its mean squared error."""
     from scipy.optimize import isotonic_regression
 
     # Equal probabilities of different rows may differ in their last bits: still a tie.
     rounded = np.round(probs, TIE_DIGITS)
-    distinct, index, count = np.unique(rounded, return_inverse=True, return_counts=True)
-    mean = np.bincount(index, is_label) / count
-    fitted = isotonic_regression(mean, weights=count)
+    distinct, index = np.unique(rounded, return_inverse=True)
+    weights = np.ones(len(probs)) if weights is None else weights
+    count = np.bincount(index, weights)
+    hits = np.bincount(index, weights * is_label)
+    frequency = hits.sum() / count.sum()
+    if frequency > 0:  # a class that never occurs stays at 0
+        hits[0] += frequency
+        count[0] += frequency
+        count[-1] += 1.0 - frequency
+    fitted = isotonic_regression(hits / count, weights=count)
     y = np.clip(fitted.x, 0.0, 1.0)
-    squares = float(((y[index] - is_label) ** 2).sum())
+    squares = float(weights @ (y[index] - is_label) ** 2 / weights.sum())
     ends = np.unique(np.concatenate([fitted.blocks[:-1], fitted.blocks[1:] - 1]))
     return distinct[ends], y[ends], squares

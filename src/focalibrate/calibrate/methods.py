@@ -1,19 +1,21 @@
-"""Fits by name, for the command line and for comparisons."""
+"""The calibration methods by name: one vocabulary for the whole project."""
 
 import warnings
-from collections.abc import Callable, Sequence
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal
 
 from focalibrate._array import Array
 from focalibrate._check import check_choice
 from focalibrate.calibrate._base import Calibrator
-from focalibrate.calibrate._grid import Part
-from focalibrate.calibrate._input import read_logits
+from focalibrate.calibrate._engine.grid import Part
+from focalibrate.calibrate._input import ScoredRows, read_scores
 from focalibrate.calibrate._settings import CalibrationWarning
-from focalibrate.calibrate.compressed import exact_logits
+from focalibrate.calibrate.binary import fit_beta, fit_platt, fit_quadratic
+from focalibrate.calibrate.compressed import read_rows
+from focalibrate.calibrate.dirichlet import fit_dirichlet
+from focalibrate.calibrate.ensemble import fit_ensemble_temperature
 from focalibrate.calibrate.fit_report import FitReport
 from focalibrate.calibrate.focal_temperature import (
     cross_fit_focal_temperature,
@@ -22,21 +24,63 @@ from focalibrate.calibrate.focal_temperature import (
 from focalibrate.calibrate.histogram import fit_histogram_binning
 from focalibrate.calibrate.isotonic import fit_isotonic
 from focalibrate.calibrate.parametric import Identity, PosteriorRecovery
+from focalibrate.calibrate.pool import fit_pool
+from focalibrate.calibrate.spline import fit_spline
+from focalibrate.calibrate.structured import fit_structured_matrix, fit_structured_vector
 from focalibrate.calibrate.temperature import fit_temperature
 from focalibrate.calibrate.vector import fit_vector_scaling
+from focalibrate.calibrate.venn_abers import fit_venn_abers
 
 Fitted = Calibrator | tuple[Calibrator, FitReport]
 
 
-def fit(method: str, logits: Array, labels: Array, **options: Any) -> Fitted:
+@dataclass(frozen=True, kw_only=True)
+class Method:
+    """A calibration method: what it is called, how it is fitted, and when it applies."""
+
+    name: str
+    label: str
+    """What a person reads."""
+    complexity: int
+    """The simpler of two equally good methods is chosen."""
+    fit: Callable[..., Any]
+    """``fit(logits, labels, *, probs, sample_weight, return_report, ...)``."""
+    needs_gamma: bool = False
+    """Whether the fit needs ``gamma``, the exponent of the focal loss trained with."""
+    classes: Literal["any", "two"] = "any"
+    """How many classes it is for."""
+    default: bool = True
+    """Whether `compare` takes it up unasked."""
+    keeps_argmax: bool = False
+    """Whether the predicted class never changes."""
+    is_by_ece: bool = False
+    """Whether the fit minimises a calibration error, with options ``criterion`` and ``n_bins``."""
+
+    def applies_to(self, n_classes: int, trained_gamma: float | None) -> bool:
+        """Say whether the method can be fitted to such data."""
+        has_gamma = trained_gamma is not None or not self.needs_gamma
+        return has_gamma and (self.classes == "any" or n_classes == 2)
+
+
+def fit(
+    method: str,
+    logits: Array | None = None,
+    labels: Array | None = None,
+    *,
+    probs: Array | None = None,
+    sample_weight: Array | None = None,
+    **options: Any,
+) -> Fitted:
     """Fit the calibrator called `method`.
 
     Args:
-        method: one of `METHODS`: ``"identity"``, ``"posterior"`` (needs ``gamma``),
-            ``"temperature"``, ``"focal_loss_temperature"`` (needs ``gamma``),
-            ``"focal_temperature"``, ``"vector"``, ``"isotonic"``, ``"histogram"``.
-        logits: real array ``[N, K]``.
+        method: one of `METHODS`; ``"posterior_recovery"`` and ``"focal_loss_temperature"`` need
+            the option ``gamma``.
+        logits: real array ``[N, K]`` of any library, data frame or list; ``[N]`` or ``[N, 1]`` are
+            margins of class 1.
         labels: class indices ``[N]``.
+        probs: probabilities instead of logits; ``[N]`` or ``[N, 1]`` are those of class 1.
+        sample_weight: one number >= 0 per row; a whole number counts copies of the row.
         options: keyword arguments of that method's own fit, ``return_report`` among them.
 
     Returns:
@@ -45,79 +89,238 @@ def fit(method: str, logits: Array, labels: Array, **options: Any) -> Fitted:
     Example:
         >>> import numpy as np
         >>> logits, labels = np.log([[0.9, 0.1], [0.8, 0.2], [0.4, 0.6]]), np.array([0, 1, 1])
-        >>> fit("posterior", logits, labels, gamma=2.0)
+        >>> fit("posterior_recovery", logits, labels, gamma=2.0)
         PosteriorRecovery(gamma=2.0)
     """
     check_choice(method, tuple(METHODS), name="method")
-    found: Fitted = METHODS[method](logits, labels, **options)
+    found: Fitted = METHODS[method].fit(
+        logits, labels, probs=probs, sample_weight=sample_weight, **options
+    )
     return found
 
 
-def _fit_identity(logits: Array, labels: Array, *, return_report: bool = False) -> Fitted:
-    read_logits(logits, labels)
-    return _fixed(Identity(), 0.0, logits, labels) if return_report else Identity()
-
-
-def _fit_posterior(
-    logits: Array, labels: Array, *, gamma: float, return_report: bool = False
+def _fit_identity(
+    logits: Array | None = None,
+    labels: Array | None = None,
+    *,
+    probs: Array | None = None,
+    sample_weight: Array | None = None,
+    return_report: bool = False,
 ) -> Fitted:
-    read_logits(logits, labels)
-    found = PosteriorRecovery(gamma)
-    return _fixed(found, gamma, logits, labels) if return_report else found
+    rows = read_scores(logits, labels, probs=probs, sample_weight=sample_weight)
+    found = rows.stamp(Identity())
+    return _fixed(found, 0.0, rows) if return_report else found
 
 
-def _fixed(
-    found: Calibrator, gamma: float, logits: Array, labels: Array
-) -> tuple[Calibrator, FitReport]:
+def _fit_posterior_recovery(
+    logits: Array | None = None,
+    labels: Array | None = None,
+    *,
+    gamma: float,
+    probs: Array | None = None,
+    sample_weight: Array | None = None,
+    return_report: bool = False,
+) -> Fitted:
+    rows = read_scores(logits, labels, probs=probs, sample_weight=sample_weight)
+    found = rows.stamp(PosteriorRecovery(gamma))
+    return _fixed(found, gamma, rows) if return_report else found
+
+
+def _fixed(found: Calibrator, gamma: float, rows: ScoredRows) -> tuple[Calibrator, FitReport]:
     """Return a calibrator that has nothing to fit, with its log loss on these rows."""
-    rows = exact_logits(logits, labels)
     return found, FitReport(
         method=found.kind,
         criterion="nll",
-        value=rows.nll(gamma=gamma, temperature=1.0),
+        value=read_rows(rows).nll(gamma=gamma, temperature=1.0),
         n_rows=rows.n_rows,
         n_classes=rows.n_classes,
         n_evaluations=1,
     )
 
 
+def _fit_temperature_by_ece(
+    logits: Array | None = None,
+    labels: Array | None = None,
+    *,
+    criterion: Literal["adaptive_ece", "ece"] = "adaptive_ece",
+    **options: Any,
+) -> Fitted:
+    found: Fitted = fit_temperature(logits, labels, criterion=criterion, **options)
+    return found
+
+
 def _fit_focal_loss_temperature(
-    logits: Array, labels: Array, *, gamma: float, **options: Any
+    logits: Array | None = None, labels: Array | None = None, *, gamma: float, **options: Any
 ) -> Fitted:
     found: Fitted = fit_temperature(logits, labels, criterion="focal", gamma=gamma, **options)
     return found
 
 
-METHODS: dict[str, Callable[..., Any]] = {
-    "identity": _fit_identity,
-    "posterior": _fit_posterior,
-    "temperature": fit_temperature,
-    "focal_loss_temperature": _fit_focal_loss_temperature,
-    "focal_temperature": fit_focal_temperature,
-    "vector": fit_vector_scaling,
-    "isotonic": fit_isotonic,
-    "histogram": fit_histogram_binning,
-}
-"""The fits by name."""
+def _fit_focal_temperature(
+    logits: Array | None = None, labels: Array | None = None, **options: Any
+) -> Fitted:
+    found: Fitted = fit_focal_temperature(
+        logits, labels, criterion="nll", search="continuous", **options
+    )
+    return found
+
+
+def _fit_focal_temperature_by_ece(
+    logits: Array | None = None,
+    labels: Array | None = None,
+    *,
+    criterion: Literal["adaptive_ece", "ece"] = "adaptive_ece",
+    **options: Any,
+) -> Fitted:
+    found: Fitted = fit_focal_temperature(logits, labels, criterion=criterion, **options)
+    return found
+
+
+_TABLE = (
+    Method(
+        name="identity",
+        label="uncalibrated",
+        complexity=0,
+        fit=_fit_identity,
+        keeps_argmax=True,
+    ),
+    Method(
+        name="posterior_recovery",
+        label="posterior recovery",
+        complexity=1,
+        fit=_fit_posterior_recovery,
+        needs_gamma=True,
+        keeps_argmax=True,
+    ),
+    Method(
+        name="temperature",
+        label="temperature",
+        complexity=2,
+        fit=fit_temperature,
+        keeps_argmax=True,
+    ),
+    Method(
+        name="temperature_ece",
+        label="temperature (by ECE)",
+        complexity=3,
+        fit=_fit_temperature_by_ece,
+        default=False,
+        keeps_argmax=True,
+        is_by_ece=True,
+    ),
+    Method(
+        name="focal_loss_temperature",
+        label="focal-loss temperature",
+        complexity=3,
+        fit=_fit_focal_loss_temperature,
+        needs_gamma=True,
+        keeps_argmax=True,
+    ),
+    Method(
+        name="focal_temperature",
+        label="focal temperature",
+        complexity=4,
+        fit=_fit_focal_temperature,
+        keeps_argmax=True,
+    ),
+    Method(
+        name="focal_temperature_ece",
+        label="focal temperature (by ECE)",
+        complexity=5,
+        fit=_fit_focal_temperature_by_ece,
+        default=False,
+        keeps_argmax=True,
+        is_by_ece=True,
+    ),
+    Method(name="platt", label="Platt scaling", complexity=4, fit=fit_platt, classes="two"),
+    Method(
+        name="quadratic", label="quadratic map", complexity=5, fit=fit_quadratic, classes="two"
+    ),
+    Method(name="beta", label="beta calibration", complexity=5, fit=fit_beta, classes="two"),
+    Method(
+        name="ensemble_temperature",
+        label="ensemble temperature",
+        complexity=5,
+        fit=fit_ensemble_temperature,
+        keeps_argmax=True,
+    ),
+    Method(name="vector", label="vector scaling", complexity=6, fit=fit_vector_scaling),
+    Method(
+        name="structured_vector",
+        label="structured vector scaling",
+        complexity=6,
+        fit=fit_structured_vector,
+    ),
+    Method(
+        name="focal_structured_vector",
+        label="focal structured vector scaling",
+        complexity=7,
+        fit=partial(fit_structured_vector, base="focal_temperature"),
+        default=False,
+    ),
+    Method(
+        name="structured_matrix",
+        label="structured matrix scaling",
+        complexity=7,
+        fit=fit_structured_matrix,
+    ),
+    Method(
+        name="focal_structured_matrix",
+        label="focal structured matrix scaling",
+        complexity=8,
+        fit=partial(fit_structured_matrix, base="focal_temperature"),
+        default=False,
+    ),
+    Method(
+        name="dirichlet",
+        label="Dirichlet calibration",
+        complexity=8,
+        fit=fit_dirichlet,
+        default=False,
+    ),
+    Method(
+        name="spline",
+        label="spline",
+        complexity=8,
+        fit=fit_spline,
+        classes="two",
+        default=False,
+    ),
+    Method(name="isotonic", label="isotonic regression", complexity=9, fit=fit_isotonic),
+    Method(name="venn_abers", label="Venn-Abers", complexity=9, fit=fit_venn_abers, default=False),
+    Method(
+        name="histogram",
+        label="histogram binning",
+        complexity=10,
+        fit=fit_histogram_binning,
+        default=False,
+    ),
+    Method(name="pool", label="pool of methods", complexity=11, fit=fit_pool, default=False),
+)
+
+METHODS: Mapping[str, Method] = {method.name: method for method in _TABLE}
+"""The methods, from simple to complex."""
 
 
 def fit_parts(
-    method: str,
-    logits: NDArray[Any],
-    labels: NDArray[np.intp],
-    parts: Sequence[Part],
-    **options: Any,
+    method: str, rows: ScoredRows, parts: Sequence[Part], **options: Any
 ) -> list[Calibrator]:
     """Fit the calibrator called `method` to each of several parts of the same rows.
 
     Each is what `fit` returns for the part alone; a grid search shares what the rows have in
     common. `parts` are indices or slices; warnings are those of the first.
     """
-    is_grid = options.get("search", "full") == "full" and options.get("criterion") != "nll"
-    if method == "focal_temperature" and is_grid:
-        return list(cross_fit_focal_temperature(logits, labels, parts, **options))
-    found = [METHODS[method](logits[parts[0]], labels[parts[0]], **options)]
+    if method == "focal_temperature_ece":
+        return list(cross_fit_focal_temperature(rows, parts, **options))
+    found = [_fit_rows(method, rows.take(parts[0]), **options)]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CalibrationWarning)
-        found += [METHODS[method](logits[p], labels[p], **options) for p in parts[1:]]
+        found += [_fit_rows(method, rows.take(part), **options) for part in parts[1:]]
     return found
+
+
+def _fit_rows(method: str, rows: ScoredRows, **options: Any) -> Calibrator:
+    found: Calibrator = METHODS[method].fit(
+        rows.logits, rows.labels, sample_weight=rows.weights, **options
+    )
+    return rows.stamp(found)

@@ -1,10 +1,11 @@
 """Calibrators with a formula: any array library, device and dtype kept."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import ClassVar, final
 
-from focalibrate._array import Array, device, namespace, stop_gradient, working_dtype
-from focalibrate._check import check_gamma, check_logits
+from focalibrate._array import Array, like, namespace, stop_gradient, working_dtype
+from focalibrate._check import check_gamma
 from focalibrate._stable import log_softmax
 from focalibrate.calibrate._base import Calibrator
 from focalibrate.calibrate._settings import check_numbers, check_temperature
@@ -19,9 +20,8 @@ class Identity(Calibrator):
     kind: ClassVar[str] = "identity"
     keeps_argmax: ClassVar[bool] = True
 
-    def log_probs(self, logits: Array) -> Array:
-        """Return log-probabilities; see `Calibrator`."""
-        return _recovered(logits, gamma=0.0, temperature=1.0)
+    def _log_probs(self, x: Array) -> Array:
+        return recovered(x, gamma=0.0, temperature=1.0)
 
     def describe(self) -> str:
         """Return one line for a person to read."""
@@ -46,12 +46,11 @@ class PosteriorRecovery(Calibrator):
     kind: ClassVar[str] = "posterior_recovery"
     keeps_argmax: ClassVar[bool] = True
 
-    def __post_init__(self) -> None:
+    def _check(self) -> None:
         check_gamma(self.gamma, minimum=-1.0)
 
-    def log_probs(self, logits: Array) -> Array:
-        """Return log-probabilities; see `Calibrator`."""
-        return _recovered(logits, gamma=self.gamma, temperature=1.0)
+    def _log_probs(self, x: Array) -> Array:
+        return recovered(x, gamma=self.gamma, temperature=1.0)
 
     def describe(self) -> str:
         """Return one line for a person to read."""
@@ -73,15 +72,14 @@ class TemperatureScaling(Calibrator):
     """
 
     temperature: float
-    kind: ClassVar[str] = "temperature_scaling"
+    kind: ClassVar[str] = "temperature"
     keeps_argmax: ClassVar[bool] = True
 
-    def __post_init__(self) -> None:
+    def _check(self) -> None:
         check_temperature(self.temperature)
 
-    def log_probs(self, logits: Array) -> Array:
-        """Return log-probabilities; see `Calibrator`."""
-        return _recovered(logits, gamma=0.0, temperature=self.temperature)
+    def _log_probs(self, x: Array) -> Array:
+        return recovered(x, gamma=0.0, temperature=self.temperature)
 
     def describe(self) -> str:
         """Return one line for a person to read."""
@@ -108,16 +106,15 @@ class FocalTemperatureScaling(Calibrator):
 
     gamma: float
     temperature: float
-    kind: ClassVar[str] = "focal_temperature_scaling"
+    kind: ClassVar[str] = "focal_temperature"
     keeps_argmax: ClassVar[bool] = True
 
-    def __post_init__(self) -> None:
+    def _check(self) -> None:
         check_gamma(self.gamma, minimum=-1.0)
         check_temperature(self.temperature)
 
-    def log_probs(self, logits: Array) -> Array:
-        """Return log-probabilities; see `Calibrator`."""
-        return _recovered(logits, gamma=self.gamma, temperature=self.temperature)
+    def _log_probs(self, x: Array) -> Array:
+        return recovered(x, gamma=self.gamma, temperature=self.temperature)
 
     def describe(self) -> str:
         """Return one line for a person to read."""
@@ -141,13 +138,12 @@ class FocalLossTemperature(Calibrator):
     kind: ClassVar[str] = "focal_loss_temperature"
     keeps_argmax: ClassVar[bool] = True
 
-    def __post_init__(self) -> None:
+    def _check(self) -> None:
         check_gamma(self.gamma)
         check_temperature(self.temperature)
 
-    def log_probs(self, logits: Array) -> Array:
-        """Return log-probabilities; see `Calibrator`."""
-        return _recovered(logits, gamma=self.gamma, temperature=self.temperature)
+    def _log_probs(self, x: Array) -> Array:
+        return recovered(x, gamma=self.gamma, temperature=self.temperature)
 
     def describe(self) -> str:
         """Return one line for a person to read."""
@@ -168,31 +164,33 @@ class VectorScaling(Calibrator):
 
     scale: tuple[float, ...]
     bias: tuple[float, ...]
-    kind: ClassVar[str] = "vector_scaling"
+    kind: ClassVar[str] = "vector"
     keeps_argmax: ClassVar[bool] = False
 
-    def __post_init__(self) -> None:
+    def _check(self) -> None:
         check_numbers(self.scale, name="scale")
         check_numbers(self.bias, name="bias")
         if len(self.scale) != len(self.bias) or len(self.scale) < 2:
             raise ValueError(
-                "`scale` and `bias` must have one entry a class, got "
+                "`scale` and `bias` must have one entry per class, got "
                 f"{len(self.scale)} and {len(self.bias)}."
             )
 
-    def log_probs(self, logits: Array) -> Array:
-        """Return log-probabilities; see `Calibrator`."""
-        check_logits(logits)
-        check_class_count(logits, len(self.scale))
-        xp = namespace(logits)
-        x = xp.astype(logits, working_dtype(logits))
-        scale, bias = (
-            xp.asarray(list(v), dtype=x.dtype, device=device(x)) for v in (self.scale, self.bias)
-        )
-        is_possible = xp.isfinite(x)
-        scaled = xp.where(is_possible, x, xp.zeros_like(x)) * scale + bias
-        scaled = xp.where(is_possible, scaled, xp.full_like(x, -xp.inf))
-        return xp.astype(log_softmax(scaled), logits.dtype)
+    def _log_probs(self, x: Array) -> Array:
+        xp = namespace(x)
+        z = xp.astype(x, working_dtype(x))
+        scale, bias = (like(v, z) for v in self._arrays)
+        is_possible = xp.isfinite(z)
+        scaled = xp.where(is_possible, z, xp.zeros_like(z)) * scale + bias
+        scaled = xp.where(is_possible, scaled, xp.full_like(z, -xp.inf))
+        return xp.astype(log_softmax(scaled), x.dtype)
+
+    def _own_classes(self) -> int:
+        return len(self.scale)
+
+    @cached_property
+    def _arrays(self) -> tuple[list[float], list[float]]:
+        return list(self.scale), list(self.bias)
 
     def describe(self) -> str:
         """Return one line for a person to read."""
@@ -202,17 +200,8 @@ class VectorScaling(Calibrator):
         )
 
 
-def check_class_count(logits: Array, n_classes: int) -> None:
-    """Raise `ValueError` unless `logits` have the classes the calibrator was fitted on."""
-    if logits.shape[-1] != n_classes:
-        raise ValueError(
-            f"`logits` must have the {n_classes} classes of the fit on the last axis, got shape "
-            f"{tuple(logits.shape)}."
-        )
-
-
-def _recovered(logits: Array, *, gamma: float, temperature: float) -> Array:
-    check_logits(logits)
+def recovered(logits: Array, *, gamma: float, temperature: float) -> Array:
+    r"""Return :math:`\log\Psi_\gamma(\operatorname{softmax}(z/T))`, in the dtype of the logits."""
     xp = namespace(logits)
     x = xp.astype(logits, working_dtype(logits))  # a half-precision z / T may overflow
     if temperature != 1.0:

@@ -5,12 +5,12 @@ from typing import Literal, overload
 
 from focalibrate._array import Array
 from focalibrate._check import check_choice, check_gamma, check_n_bins
-from focalibrate.calibrate._blocks import Workers
-from focalibrate.calibrate._descent import minimise
-from focalibrate.calibrate._grid import GridEvaluator, minimum_of_grid, whole_grid
-from focalibrate.calibrate._input import read_logits
-from focalibrate.calibrate._passes import LogitPasses, focal_loss_sums, log_loss_sums
-from focalibrate.calibrate._settings import TEMPERATURES_002, read_temperatures
+from focalibrate.calibrate._engine.blocks import Workers
+from focalibrate.calibrate._engine.descent import minimise
+from focalibrate.calibrate._engine.grid import GridEvaluator, minimum_of_grid, whole_grid
+from focalibrate.calibrate._engine.passes import LogitPasses, focal_loss_sums, log_loss_sums
+from focalibrate.calibrate._input import ScoredRows, read_scores
+from focalibrate.calibrate._settings import COARSE_TEMPERATURES, read_temperatures
 from focalibrate.calibrate.compressed import read_rows
 from focalibrate.calibrate.fit_report import FitReport, warn
 from focalibrate.calibrate.parametric import FocalLossTemperature, TemperatureScaling
@@ -21,9 +21,11 @@ TemperatureCalibrator = TemperatureScaling | FocalLossTemperature
 
 @overload
 def fit_temperature(
-    logits: Array,
-    labels: Array,
+    logits: Array | None = ...,
+    labels: Array | None = ...,
     *,
+    probs: Array | None = ...,
+    sample_weight: Array | None = ...,
     criterion: TemperatureCriterion = ...,
     gamma: float | None = ...,
     temperatures: Sequence[float] | None = ...,
@@ -34,9 +36,11 @@ def fit_temperature(
 
 @overload
 def fit_temperature(
-    logits: Array,
-    labels: Array,
+    logits: Array | None = ...,
+    labels: Array | None = ...,
     *,
+    probs: Array | None = ...,
+    sample_weight: Array | None = ...,
     criterion: TemperatureCriterion = ...,
     gamma: float | None = ...,
     temperatures: Sequence[float] | None = ...,
@@ -46,9 +50,11 @@ def fit_temperature(
 
 
 def fit_temperature(
-    logits: Array,
-    labels: Array,
+    logits: Array | None = None,
+    labels: Array | None = None,
     *,
+    probs: Array | None = None,
+    sample_weight: Array | None = None,
     criterion: TemperatureCriterion = "nll",
     gamma: float | None = None,
     temperatures: Sequence[float] | None = None,
@@ -64,9 +70,12 @@ def fit_temperature(
     :math:`\Psi_\gamma`, which the calibrator returned does.
 
     Args:
-        logits: real array ``[N, K]``, any library; -inf marks an impossible class. Memory maps
-            are read block by block.
+        logits: real array ``[N, K]`` of any library, data frame or list; ``[N]`` or ``[N, 1]`` are
+            margins of class 1. -inf marks an impossible class. Memory maps are read block by
+            block.
         labels: class indices ``[N]``, never of an impossible class.
+        probs: probabilities instead of logits; ``[N]`` or ``[N, 1]`` are those of class 1.
+        sample_weight: one number >= 0 per row; a whole number counts copies of the row.
         criterion: ``"nll"``, ``"ece"`` (bins of equal width), ``"adaptive_ece"`` (of equal
             mass) or ``"focal"``.
         gamma: the exponent ``>= 0`` of ``criterion="focal"``; not allowed otherwise.
@@ -80,10 +89,12 @@ def fit_temperature(
 
     Numerics:
         Continuous: Newton with derivatives up to the fourth on cache-sized blocks, in float64
-        (float32 for large single-precision logits); within 1e-6 of the optimum, relative. T is
-        kept within a factor 1000 of the mean gap between a row's top logit and its others: if
-        every row is right the loss has no minimum, and the result is that bound, with a
-        warning. Deterministic, whatever the number of threads.
+        (float32 for large single-precision logits); within 1e-6 of the optimum, relative. The
+        search starts within a factor 1000 of the median gap between a row's top two logits and
+        moves on while the sign of the slope says so; finite masks (-1e9) do not move it. If
+        every row is right, or no temperature beats the uniform distribution, the loss has no
+        minimum, and the result is that bound, with a warning. Deterministic, whatever the
+        number of threads.
 
     Example:
         >>> import numpy as np
@@ -100,25 +111,26 @@ def fit_temperature(
     check_choice(criterion, ("nll", "ece", "adaptive_ece", "focal"), name="criterion")
     check_n_bins(n_bins)
     _check_gamma_is_for_focal(criterion, gamma)
+    rows = read_scores(logits, labels, probs=probs, sample_weight=sample_weight)
     if temperatures is None and criterion in ("nll", "focal"):
-        found, report = _fit_continuous(logits, labels, gamma)
+        found, report = _fit_continuous(rows, gamma)
     else:
-        grid = TEMPERATURES_002 if temperatures is None else read_temperatures(temperatures)
-        found, report = _fit_on_grid(
-            logits, labels, criterion, gamma, grid, n_bins, whole=return_report
-        )
+        grid = COARSE_TEMPERATURES if temperatures is None else read_temperatures(temperatures)
+        found, report = _fit_on_grid(rows, criterion, gamma, grid, n_bins, whole=return_report)
     if report.at_bound:
         warn(
             f"The best temperature, {found.temperature:g}, is at the edge of what was tried: the "
-            "criterion still falls there. If every row is right, fit on harder data; otherwise "
-            "pass `temperatures` that reach further."
+            "criterion still falls there. If every row is right, fit on harder data; if classes "
+            "are masked by large finite logits, mask them with -inf; otherwise pass "
+            "`temperatures` that reach further."
         )
+    found = rows.stamp(found)
     return (found, report) if return_report else found
 
 
-def quiet_temperature(logits: Array, labels: Array) -> tuple[float, FitReport]:
+def quiet_temperature(rows: ScoredRows) -> tuple[float, FitReport]:
     """Return the temperature of least log loss and its report; nothing is said of bounds."""
-    found, report = _fit_continuous(logits, labels, None)
+    found, report = _fit_continuous(rows, None)
     return found.temperature, report
 
 
@@ -143,19 +155,19 @@ def _calibrator(temperature: float, gamma: float | None) -> TemperatureCalibrato
 
 
 def _fit_continuous(
-    logits: Array, labels: Array, gamma: float | None
+    rows: ScoredRows, gamma: float | None
 ) -> tuple[TemperatureCalibrator, FitReport]:
-    rows, targets = read_logits(logits, labels)
     kernel = log_loss_sums if gamma is None else focal_loss_sums(gamma)
     with Workers() as workers:
-        best = minimise(LogitPasses(rows, targets, workers), kernel, is_convex=gamma is None)
+        passes = LogitPasses(rows.logits, rows.labels, workers, weights=rows.weights)
+        best = minimise(passes, kernel, is_convex=gamma is None)
     found = _calibrator(best.temperature, gamma)
     return found, FitReport(
         method=found.kind,
         criterion="nll" if gamma is None else "focal",
         value=best.loss,
-        n_rows=rows.shape[0],
-        n_classes=rows.shape[1],
+        n_rows=rows.n_rows,
+        n_classes=rows.n_classes,
         n_evaluations=best.n_evaluations,
         converged=best.converged,
         at_bound=best.at_bound,
@@ -163,8 +175,7 @@ def _fit_continuous(
 
 
 def _fit_on_grid(
-    logits: Array,
-    labels: Array,
+    given: ScoredRows,
     criterion: TemperatureCriterion,
     gamma: float | None,
     temperatures: tuple[float, ...],
@@ -172,7 +183,7 @@ def _fit_on_grid(
     *,
     whole: bool,
 ) -> tuple[TemperatureCalibrator, FitReport]:
-    rows = read_rows(logits, labels)
+    rows = read_rows(given)
     with Workers() as workers:
         evaluate = GridEvaluator(rows, criterion, n_bins, workers, focal_gamma=gamma or 0.0)
         search = whole_grid if whole else minimum_of_grid

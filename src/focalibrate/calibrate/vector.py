@@ -3,9 +3,9 @@
 from typing import Literal, overload
 
 from focalibrate._array import Array
-from focalibrate.calibrate._columns import check_classes_present, count_changed
-from focalibrate.calibrate._input import read_logits
-from focalibrate.calibrate._scaling import minimise_scaling
+from focalibrate.calibrate._engine.columns import check_classes_present, count_changed
+from focalibrate.calibrate._engine.scaling import minimise_scaling
+from focalibrate.calibrate._input import read_scores
 from focalibrate.calibrate.fit_report import FitReport, warn
 from focalibrate.calibrate.parametric import VectorScaling
 from focalibrate.calibrate.temperature import quiet_temperature
@@ -17,29 +17,47 @@ REACH = 50.0
 
 @overload
 def fit_vector_scaling(
-    logits: Array, labels: Array, *, return_report: Literal[False] = ...
+    logits: Array | None = ...,
+    labels: Array | None = ...,
+    *,
+    probs: Array | None = ...,
+    sample_weight: Array | None = ...,
+    return_report: Literal[False] = ...,
 ) -> VectorScaling: ...
 
 
 @overload
 def fit_vector_scaling(
-    logits: Array, labels: Array, *, return_report: Literal[True]
+    logits: Array | None = ...,
+    labels: Array | None = ...,
+    *,
+    probs: Array | None = ...,
+    sample_weight: Array | None = ...,
+    return_report: Literal[True],
 ) -> tuple[VectorScaling, FitReport]: ...
 
 
 def fit_vector_scaling(
-    logits: Array, labels: Array, *, return_report: bool = False
+    logits: Array | None = None,
+    labels: Array | None = None,
+    *,
+    probs: Array | None = None,
+    sample_weight: Array | None = None,
+    return_report: bool = False,
 ) -> VectorScaling | tuple[VectorScaling, FitReport]:
-    r"""Fit one scale and one bias a class by log loss, to validation data.
+    r"""Fit one scale and one bias per class by log loss, to validation data.
 
     .. math:: \min_{w, b} \frac1N \sum_i -\log\operatorname{softmax}(w \odot z_i + b)_{y_i}
 
     Convex in both. Starts from temperature scaling.
 
     Args:
-        logits: real array ``[N, K]``, any library.
+        logits: real array ``[N, K]`` of any library, data frame or list; ``[N]`` or ``[N, 1]`` are
+            margins of class 1.
         labels: class indices ``[N]`` of at least two classes; for classes that never occur
             the bias falls to its bound, with a warning.
+        probs: probabilities instead of logits; ``[N]`` or ``[N, 1]`` are those of class 1.
+        sample_weight: one number >= 0 per row; a whole number counts copies of the row.
         return_report: also return a `FitReport`.
 
     Returns:
@@ -63,12 +81,19 @@ def fit_vector_scaling(
     References:
         Guo et al. (2017), Sec. 4.2.
     """
-    rows, targets = read_logits(logits, labels)
-    n_classes = rows.shape[1]
-    check_classes_present(targets, n_classes, method="vector scaling")
-    temperature, plain = quiet_temperature(rows, targets)
+    rows = read_scores(logits, labels, probs=probs, sample_weight=sample_weight)
+    n_classes = rows.n_classes
+    check_classes_present(rows.labels, n_classes, method="vector scaling")
+    temperature, plain = quiet_temperature(rows)
     inverse = 1.0 / temperature
-    result = minimise_scaling(rows, targets, inverse, reach=REACH, max_iterations=MAX_ITERATIONS)
+    result = minimise_scaling(
+        rows.logits,
+        rows.labels,
+        inverse,
+        weights=rows.weights,
+        reach=REACH,
+        max_iterations=MAX_ITERATIONS,
+    )
     scale, bias = inverse * result.x[:n_classes], result.x[n_classes:]
     at_bound = plain.at_bound or bool(max(result.x.max(), -bias.min()) >= REACH)
     bias = bias - bias.mean()
@@ -78,16 +103,17 @@ def fit_vector_scaling(
             f"{found.describe()}: a scale or bias is at its bound, so the log loss still falls "
             "there. Fit on more data, or fit a temperature."
         )
+    found = rows.stamp(found)
     if not return_report:
         return found
     return found, FitReport(
         method=found.kind,
         criterion="nll",
         value=result.loss,
-        n_rows=rows.shape[0],
+        n_rows=rows.n_rows,
         n_classes=n_classes,
         n_evaluations=result.n_evaluations,
         converged=result.converged,
         at_bound=at_bound,
-        n_predictions_changed=count_changed(found, rows),
+        n_predictions_changed=count_changed(found, rows.logits),
     )

@@ -8,11 +8,11 @@ from typing import Any, Literal
 import click
 
 from focalibrate._atomic import claim_folder
+from focalibrate.calibrate import METHODS
 from focalibrate.cli._errors import require
 from focalibrate.cli._options import judging_options, prediction_options
 from focalibrate.cli._read import read_file, reported, steps
 from focalibrate.cli._summary import command_line, say_what_was_read, show_next, show_result
-from focalibrate.comparison import CANDIDATES
 from focalibrate.pipeline import FILES, calibrate_predictions
 
 
@@ -27,7 +27,7 @@ from focalibrate.pipeline import FILES, calibrate_predictions
 )
 @click.option(
     "--methods",
-    help=f"Methods to compare, separated by commas: {', '.join(CANDIDATES)}. Default: all that "
+    help=f"Methods to compare, separated by commas: {', '.join(METHODS)}. Default: all that "
     "apply. If you name one, that one is written.",
 )
 @click.option("--choose", metavar="METHOD", help="Write this method, whatever its score.")

@@ -1,15 +1,13 @@
 """Calibration methods side by side: compare them, choose one, say it in a sentence."""
 
 from focalibrate.comparison.choose import Choice, choose
-from focalibrate.comparison.compare import CANDIDATES, Candidate, compare
+from focalibrate.comparison.compare import compare
 from focalibrate.comparison.paired import PairedMeans, Score
 from focalibrate.comparison.result import Comparison, MethodResult
 from focalibrate.comparison.row_scores import RowScores, score_rows
 from focalibrate.comparison.verdict import verdict
 
 __all__ = [
-    "CANDIDATES",
-    "Candidate",
     "Choice",
     "Comparison",
     "MethodResult",

@@ -10,54 +10,20 @@ from numpy.typing import NDArray
 
 from focalibrate._array import Array
 from focalibrate._check import check_choice, check_count, check_n_bins
-from focalibrate.calibrate._base import Calibrator
-from focalibrate.calibrate._grid import Part
-from focalibrate.calibrate._input import read_logits
-from focalibrate.calibrate._settings import CalibrationWarning
-from focalibrate.calibrate.methods import fit_parts
+from focalibrate.calibrate import (
+    METHODS,
+    CalibrationWarning,
+    Calibrator,
+    Method,
+    Part,
+    ScoredRows,
+    fit_parts,
+    read_scores,
+)
 from focalibrate.comparison.paired import PairedMeans, Score
 from focalibrate.comparison.result import Comparison, MethodResult
 from focalibrate.comparison.row_scores import BLOCK_ENTRIES, MEANS, RowScores, score_rows
 from focalibrate.metrics import MetricName
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """A method to compare: which fit, with which options, and how simple it is."""
-
-    fit: str
-    """name in `METHODS`"""
-    label: str
-    """what a person reads"""
-    complexity: int
-    """the simpler of two equals wins"""
-    options: tuple[tuple[str, Any], ...] = ()
-    needs_gamma: bool = False
-    is_by_ece: bool = False
-
-
-CANDIDATES: dict[str, Candidate] = {
-    "identity": Candidate("identity", "uncalibrated", 0),
-    "posterior": Candidate("posterior", "posterior recovery", 1, needs_gamma=True),
-    "temperature": Candidate("temperature", "temperature (NLL)", 2),
-    "temperature_ece": Candidate("temperature", "temperature (ECE)", 3, is_by_ece=True),
-    "focal_loss_temperature": Candidate(
-        "focal_loss_temperature", "focal-loss temperature", 3, needs_gamma=True
-    ),
-    "focal_temperature_nll": Candidate(
-        "focal_temperature",
-        "focal temperature (NLL)",
-        4,
-        (("criterion", "nll"), ("search", "continuous")),
-    ),
-    "focal_temperature": Candidate(
-        "focal_temperature", "focal temperature (ECE)", 5, is_by_ece=True
-    ),
-    "vector": Candidate("vector", "vector scaling", 6),
-    "histogram": Candidate("histogram", "histogram binning", 7),
-    "isotonic": Candidate("isotonic", "isotonic regression", 8),
-}
-"""The methods that `compare` knows, from simple to complex."""
 
 
 def compare(
@@ -84,8 +50,8 @@ def compare(
             each of `n_folds` parts is evaluated by calibrators fitted on the others, so that no
             example is used both to fit and to evaluate.
         test_labels: class indices of `test_logits`.
-        methods: names of `CANDIDATES`. Default: all of them that can be fitted; those that need
-            the training exponent only where `trained_gamma` is given.
+        methods: names of `METHODS`. Default: those marked as default that can be fitted; those
+            that need the training exponent only where `trained_gamma` is given.
         trained_gamma: exponent of the focal loss the model was trained with.
         criterion: which error the methods marked (ECE) minimise.
         n_bins: bins of the binned metrics and of that criterion.
@@ -116,25 +82,25 @@ def compare(
     check_n_bins(n_bins)
     check_count(n_folds, name="n_folds", minimum=2)
     check_count(n_resamples, name="n_resamples")
-    names = _selected(methods, trained_gamma)
     val = _rows(val_logits, val_labels, "val")
+    names = _selected(methods, trained_gamma, n_classes=val.n_classes)
     if (test_logits is None) != (test_labels is None):
         raise ValueError(
             "`test_logits` and `test_labels` must be given together. Leave both out to "
             "cross-validate."
         )
     test = None if test_logits is None else _rows(test_logits, test_labels, "test")
-    if test is not None and test[0].shape[1] != val[0].shape[1]:
+    if test is not None and test.n_classes != val.n_classes:
         raise ValueError(
-            f"`test_logits` must have the {val[0].shape[1]} classes of `val_logits`, got "
-            f"{test[0].shape[1]}."
+            f"`test_logits` must have the {val.n_classes} classes of `val_logits`, got "
+            f"{test.n_classes}."
         )
-    folds = _folds(len(val[0]), n_folds, seed) if test is None else ()
+    folds = _folds(val.n_rows, n_folds, seed) if test is None else ()
     shared = _Shared(trained_gamma, criterion, n_bins)
     judged, skipped = [], []
     for name in names:
         if progress is not None:
-            progress(CANDIDATES[name].label)
+            progress(METHODS[name].label)
         try:
             fitted = _fit(name, val, folds, shared)
         except ValueError as error:  # such as a fold that lacks a class
@@ -144,7 +110,11 @@ def compare(
             continue
         rows = val if test is None else test
         judged.append(
-            (name, fitted, score_rows(fitted.parts(rows[0], folds), rows[1], n_bins=n_bins))
+            (
+                name,
+                fitted,
+                score_rows(fitted.parts(rows.logits, folds), rows.labels, n_bins=n_bins),
+            )
         )
     return Comparison(
         rows=_results(judged, None, n_resamples=n_resamples, seed=seed),
@@ -152,9 +122,9 @@ def compare(
         judged_on="cross-fit" if test is None else "test",
         criterion=criterion,
         trained_gamma=trained_gamma,
-        n_fitted=len(val[0]),
-        n_judged=len(val[0]) if test is None else len(test[0]),
-        n_classes=val[0].shape[1],
+        n_fitted=val.n_rows,
+        n_judged=(val if test is None else test).n_rows,
+        n_classes=val.n_classes,
         n_bins=n_bins,
         n_resamples=n_resamples,
         seed=seed,
@@ -162,15 +132,18 @@ def compare(
     )
 
 
-_Rows = tuple[NDArray[Any], NDArray[np.intp]]
-
-
-def _selected(methods: Sequence[str] | None, trained_gamma: float | None) -> list[str]:
+def _selected(
+    methods: Sequence[str] | None, trained_gamma: float | None, *, n_classes: int
+) -> list[str]:
     if methods is None:
-        return [n for n, c in CANDIDATES.items() if not c.needs_gamma or trained_gamma is not None]
+        return [
+            name
+            for name, method in METHODS.items()
+            if method.default and method.applies_to(n_classes, trained_gamma)
+        ]
     for name in methods:
-        check_choice(name, tuple(CANDIDATES), name="methods")
-        if CANDIDATES[name].needs_gamma and trained_gamma is None:
+        check_choice(name, tuple(METHODS), name="methods")
+        if METHODS[name].needs_gamma and trained_gamma is None:
             raise ValueError(
                 f"`trained_gamma` must be given for the method {name!r}, got None. Pass the "
                 "exponent the model was trained with, or leave the method out."
@@ -179,12 +152,11 @@ def _selected(methods: Sequence[str] | None, trained_gamma: float | None) -> lis
     return list(dict.fromkeys(["identity", *methods]))
 
 
-def _rows(logits: Array, labels: Array | None, which: str) -> _Rows:
+def _rows(logits: Array, labels: Array | None, which: str) -> ScoredRows:
     try:
-        rows, targets = read_logits(logits, labels)
+        return read_scores(logits, labels)
     except ValueError as error:
         raise ValueError(f"{which}: {error}") from error
-    return rows, targets
 
 
 def _folds(n: int, n_folds: int, seed: int) -> tuple[NDArray[np.intp], ...]:
@@ -205,11 +177,11 @@ class _Shared:
     criterion: str
     n_bins: int
 
-    def options(self, candidate: Candidate) -> dict[str, Any]:
-        options = dict(candidate.options)
-        if candidate.needs_gamma:
+    def options(self, method: Method) -> dict[str, Any]:
+        options: dict[str, Any] = {}
+        if method.needs_gamma:
             options["gamma"] = self.trained_gamma
-        if candidate.is_by_ece:
+        if method.is_by_ece:
             options |= {"criterion": self.criterion, "n_bins": self.n_bins}
         return options
 
@@ -239,14 +211,15 @@ class _Fitted:
                 yield block_rows, calibrator.log_probs(logits[block_rows])
 
 
-def _fit(name: str, rows: _Rows, folds: Sequence[NDArray[np.intp]], shared: _Shared) -> _Fitted:
-    candidate = CANDIDATES[name]
-    every = np.arange(len(rows[1]))
+def _fit(
+    name: str, rows: ScoredRows, folds: Sequence[NDArray[np.intp]], shared: _Shared
+) -> _Fitted:
+    every = np.arange(rows.n_rows)
     parts: list[Part] = [slice(None)]
     parts += [np.setdiff1d(every, fold, assume_unique=True) for fold in folds]
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", CalibrationWarning)
-        whole, *others = fit_parts(candidate.fit, *rows, parts, **shared.options(candidate))
+        whole, *others = fit_parts(name, rows, parts, **shared.options(METHODS[name]))
     return _Fitted(whole, tuple(others), tuple(str(w.message) for w in caught))
 
 
@@ -269,8 +242,8 @@ def _results(
     return tuple(
         MethodResult(
             method=name,
-            label=CANDIDATES[name].label,
-            complexity=CANDIDATES[name].complexity,
+            label=METHODS[name].label,
+            complexity=METHODS[name].complexity,
             calibrator=fitted.whole,
             fold_calibrators=fitted.without_fold,
             scores={m: Score(v) for m, v in scores.calibration.items()}

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from onnx import NodeProto, TensorProto, helper, numpy_helper
 
 from focalibrate.calibrate import VectorScaling
-from focalibrate.calibrate._formula import CurveTables, Recovered
+from focalibrate.calibrate.formula import CurveTables, Recovered
 from focalibrate.theory.factor import SERIES_BELOW, SERIES_TERMS
 
 LOWEST = -1e30

@@ -11,7 +11,7 @@ from onnx import GraphProto, ModelProto, TensorProto, ValueInfoProto, helper
 
 from focalibrate._atomic import atomic_path
 from focalibrate.calibrate import Calibrator, VectorScaling
-from focalibrate.calibrate._formula import Recovered, formula_of
+from focalibrate.calibrate.formula import Recovered, formula_of
 from focalibrate.deploy._graph import Nodes, curves_read, recovered, vector_scaled
 
 OPSET = 17

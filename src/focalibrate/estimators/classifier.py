@@ -19,8 +19,8 @@ from sklearn.utils import (
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
-from focalibrate.calibrate import Calibrator
-from focalibrate.estimators._fit import fit_calibrator, read_weights
+from focalibrate.calibrate import Calibrator, read_weights
+from focalibrate.estimators._fit import fit_calibrator
 from focalibrate.estimators._scores import classifier_logits
 
 Floats = NDArray[np.float64]
@@ -52,16 +52,16 @@ class FocalCalibratedClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstim
             as it is, on all rows given to `fit`.
         method: one of `focalibrate.calibrate.METHODS`.
         criterion: what the fit minimises; None for the default of the method.
-        gamma: the training exponent, for ``"posterior"`` and ``"focal_loss_temperature"``.
+        gamma: the training exponent, for ``"posterior_recovery"`` and
+            ``"focal_loss_temperature"``.
         cv: number of folds, a splitter, an iterable of splits, or ``"prefit"``: `estimator` is
             fitted already. (`clone` forgets a fit; inside `GridSearchCV` use `FrozenEstimator`.)
         ensemble: True: one classifier and calibrator a fold, probabilities averaged. False: one
             calibrator for the logits of all folds, behind a classifier trained on all rows.
 
     Weights:
-        ``sample_weight`` goes to the classifier, if it takes any, and to the calibrator, whose
-        fits take none: rows are repeated instead. That is exact for whole numbers; others are
-        rounded to 1/16 of the mean weight.
+        ``sample_weight`` goes to the classifier, if it takes any, and to the calibrator's fit;
+        a whole number counts copies of the row.
 
     Folds that lack a class:
         A classifier trained without a class gives it probability 0, and rows of that class do

@@ -9,7 +9,8 @@ from sklearn.utils import assert_all_finite, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from focalibrate.estimators._fit import fit_calibrator, read_weights
+from focalibrate.calibrate import read_weights
+from focalibrate.estimators._fit import fit_calibrator
 
 
 class LogitCalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -21,13 +22,13 @@ class LogitCalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     Args:
         method: one of `focalibrate.calibrate.METHODS`.
         criterion: what the fit minimises; None for the default of the method.
-        gamma: the training exponent, for ``"posterior"`` and ``"focal_loss_temperature"``.
+        gamma: the training exponent, for ``"posterior_recovery"`` and
+            ``"focal_loss_temperature"``.
         classes: label of each column, sorted. If None, the labels in `y`, which then must
             hold every class.
 
     Weights:
-        ``sample_weight`` repeats rows: exact for whole numbers, else rounded to 1/16 of the
-        mean weight.
+        ``sample_weight`` goes to the fit; a whole number counts copies of the row.
 
     Attributes:
         classes_: labels ``[K]``.

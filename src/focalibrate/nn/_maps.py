@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import logsigmoid
 
-from focalibrate.calibrate._formula import CurveTables
+from focalibrate.calibrate.formula import CurveTables
 from focalibrate.theory.factor import SERIES_BELOW, SERIES_TERMS
 
 

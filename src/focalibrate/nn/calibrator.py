@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from focalibrate.calibrate import Calibrator, VectorScaling
-from focalibrate.calibrate._formula import Recovered, formula_of
+from focalibrate.calibrate.formula import Recovered, formula_of
 from focalibrate.nn._maps import Affine, Curves, Recovery, keep_precision
 
 

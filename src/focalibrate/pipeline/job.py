@@ -78,7 +78,7 @@ def calibrate_predictions(
         >>> result = calibrate_predictions(
         ...     logits=3 * truth, labels=labels, methods=["temperature"], n_resamples=50)
         >>> result.calibrator.kind
-        'temperature_scaling'
+        'temperature'
         >>> result.calibrator.probs(3 * truth).shape
         (1000, 4)
     """

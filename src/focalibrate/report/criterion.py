@@ -7,8 +7,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from focalibrate._array import Array
-from focalibrate.calibrate import CalibrationWarning, FitReport, fit_focal_temperature
-from focalibrate.calibrate._input import read_logits
+from focalibrate.calibrate import (
+    CalibrationWarning,
+    FitReport,
+    fit_focal_temperature,
+    read_scores,
+)
 from focalibrate.calibrate.focal_temperature import FocalTemperatureCriterion
 from focalibrate.calibrate.temperature import quiet_temperature
 
@@ -81,13 +85,14 @@ def criterion_grid(
         >>> criterion_grid(2 * truth, labels).values.shape
         (23, 60)
     """
-    rows, targets = read_logits(logits, labels)
+    given = read_scores(logits, labels)
+    rows, targets = given.logits, given.labels
     n = len(rows)
     if n > MAX_ROWS:
         kept = np.sort(np.random.default_rng(seed).choice(n, MAX_ROWS, replace=False))
         rows, targets = rows[kept], targets[kept]
     gammas = np.linspace(-0.5, 5.0, N_GAMMAS)
-    start, _ = quiet_temperature(rows, targets)
+    start, _ = quiet_temperature(given)
     coarse = start * np.geomspace(0.25, 16.0, 25)
 
     def evaluate(gammas: NDArray[np.float64], temperatures: NDArray[np.float64]) -> FitReport:

@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from focalibrate._array import Array
-from focalibrate.calibrate import Identity
-from focalibrate.calibrate._input import read_logits
+from focalibrate.calibrate import Identity, read_scores
 from focalibrate.comparison import Choice, Comparison, MethodResult, Score, verdict
 from focalibrate.metrics import Assessment, ClasswiseTable
 from focalibrate.report._diagrams import BIN_COUNTS, diagrams, top_label_figures
@@ -97,7 +96,8 @@ def page_data(
         >>> data.document["chosen"], len(data.document["mistakes"])
         ('temperature', 25)
     """
-    rows, targets = read_logits(logits, labels)
+    scored = read_scores(logits, labels)
+    rows, targets = scored.logits, scored.labels
     n_classes = rows.shape[1]
     _check(comparison, rows, class_names)
     pair = _Pair(rows, targets, comparison, choice.row.method)
@@ -273,7 +273,7 @@ def _method(row: MethodResult) -> dict[str, Any]:
     temperature = getattr(calibrator, "temperature", None)
     if kind in ("identity", "posterior_recovery"):
         temperature = 1.0
-    if kind in ("identity", "temperature_scaling"):
+    if kind in ("identity", "temperature"):
         gamma = 0.0
     return {
         "method": row.method,

@@ -42,7 +42,9 @@ def test_every_kind_is_covered():
 def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
     path = tmp_path / "c.json"
     TemperatureScaling(2.0).save(path)
-    monkeypatch.setattr("pathlib.Path.replace", lambda *_: (_ for _ in ()).throw(OSError("full")))
+    monkeypatch.setattr(
+        "pathlib.Path.write_text", lambda *_, **__: (_ for _ in ()).throw(OSError("full"))
+    )
     with pytest.raises(OSError, match="full"):
         TemperatureScaling(3.0).save(path)
     assert TemperatureScaling.load(path).temperature == 2.0
@@ -58,6 +60,14 @@ GOOD = TemperatureScaling(2.0).to_dict()
         ({"kind": "os.system"}, "`kind` must be one of .* got 'os.system'"),
         ({"kind": ["temperature_scaling"]}, "`kind` must be one of"),
         ({"version": 2}, "`version` must be 1, got 2.*Save the calibrator again"),
+        ({"version": True}, "`version` must be 1, got True"),
+        ({"version": 1.0}, "`version` must be 1, got 1.0"),
+        ({"n_classes": 1}, "`n_classes` must be a whole number >= 2, got 1"),
+        ({"n_classes": True}, "`n_classes` must be a whole number"),
+        ({"class_names": ["a", "a"]}, "`class_names` must be 2 different names"),
+        ({"class_names": ["a", "b"], "n_classes": 3}, "`class_names` must be 3 different names"),
+        ({"class_names": "ab"}, "`class_names` must be a list of strings"),
+        ({"zero_mix": 1.0}, r"`zero_mix` must lie in \[0, 1\)"),
         ({"format": "pickle"}, "`format` must be"),
         ({"more": 1}, r"not known \['more'\]"),
         ({"parameters": {}}, r"missing \['temperature'\]"),

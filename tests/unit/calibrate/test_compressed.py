@@ -2,20 +2,26 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from focalibrate.calibrate import GAMMAS_003, CompressedLogits, compress_logits, exact_logits
+from focalibrate.calibrate import (
+    FOCAL_GAMMAS,
+    CompressedLogits,
+    compress_logits,
+    exact_logits,
+    read_scores,
+)
 from focalibrate.calibrate.compressed import MAX_SHARE, read_rows
 from focalibrate.theory import recover_log_posterior
 
 TEMPERATURES = [0.01, 0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.8, 1.0, 1.5, 2.5, 5.0]
 
 
-def confidences(rows, temperature, gammas=GAMMAS_003):
+def confidences(rows, temperature, gammas=FOCAL_GAMMAS):
     at = rows.at(temperature, gammas)
     return np.stack([at.confidence(i, g) for i, g in enumerate(gammas)])
 
 
 @pytest.mark.parametrize("temperature", [0.01, 0.3, 1.0, 5.0])
-@pytest.mark.parametrize("gamma", [-1.0, -0.95, *GAMMAS_003])
+@pytest.mark.parametrize("gamma", [-1.0, -0.95, *FOCAL_GAMMAS])
 def test_exact_rows_equal_the_theory(rows_of, gamma, temperature):
     logits, labels = rows_of(60, 7, dtype=np.float64)
     logits[3, 2] = -np.inf if labels[3] != 2 else logits[3, 2]
@@ -118,7 +124,7 @@ def test_exact_rows_copy_nothing(rows_of):
 )
 def test_rows_are_compressed_only_where_that_saves_memory(rows_of, k, dtype, is_exact):
     logits, labels = rows_of(40, k, dtype=dtype)
-    held = read_rows(logits, labels)
+    held = read_rows(read_scores(logits, labels))
     assert (held.weights is None) is is_exact
     if not is_exact:
         assert held.atoms.nbytes + held.weights.nbytes <= MAX_SHARE * logits.nbytes

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from focalibrate.calibrate import (
-    GAMMAS_003,
-    TEMPERATURES_003,
+    FINE_TEMPERATURES,
+    FOCAL_GAMMAS,
     CalibrationWarning,
     FocalTemperatureScaling,
     exact_logits,
@@ -30,7 +30,7 @@ def fit_quietly(*args, **options):
 @pytest.mark.parametrize("criterion", CRITERIA)
 def test_the_whole_grid_equals_a_plain_double_loop(rows_of, criterion):
     logits, labels = rows_of(300, 4)
-    gammas, temperatures = (-0.5, 0.0, 0.37, 5.0), TEMPERATURES_003[9::10]
+    gammas, temperatures = (-0.5, 0.0, 0.37, 5.0), FINE_TEMPERATURES[9::10]
     z = logits.astype(np.float64)
     loop = [
         [METRICS[criterion](FocalTemperatureScaling(g, t).probs(z), labels) for t in temperatures]
@@ -51,7 +51,7 @@ def test_the_whole_grid_equals_a_plain_double_loop(rows_of, criterion):
 def test_skipping_grid_points_changes_nothing(rows_of, criterion, n, k, scale):
     for seed in range(3):
         logits, labels = rows_of(n, k, scale=scale, seed=seed)
-        options = {"criterion": criterion, "gammas": GAMMAS_003[::3]}
+        options = {"criterion": criterion, "gammas": FOCAL_GAMMAS[::3]}
         whole, report = fit_quietly(logits, labels, **options, return_report=True)
         assert fit_quietly(logits, labels, **options) == whole
         assert report.grid.shape == (4, 500)
@@ -59,7 +59,7 @@ def test_skipping_grid_points_changes_nothing(rows_of, criterion, n, k, scale):
 
 def test_compressed_rows_find_the_minimum_of_exact_ones(rows_of):
     logits, labels = rows_of(1500, 600)
-    temperatures = TEMPERATURES_003[39:250:10]
+    temperatures = FINE_TEMPERATURES[39:250:10]
     found = fit_quietly(logits, labels, temperatures=temperatures)
     held = exact_logits(logits, labels)
 
@@ -69,7 +69,7 @@ def test_compressed_rows_find_the_minimum_of_exact_ones(rows_of):
         gap = (confidence - held.correct)[order]
         return sum(abs(part.sum()) for part in np.array_split(gap, 15)) / len(gap)
 
-    best = min(criterion(g, t) for g in GAMMAS_003 for t in temperatures)
+    best = min(criterion(g, t) for g in FOCAL_GAMMAS for t in temperatures)
     assert criterion(found.gamma, found.temperature) < best + 1e-4
 
 
@@ -77,8 +77,8 @@ def test_compressed_rows_find_the_minimum_of_exact_ones(rows_of):
 def test_gamma_zero_is_temperature_scaling(rows_of, criterion):
     logits, labels = rows_of(500, 5)
     found = fit_quietly(logits, labels, criterion=criterion, gammas=[0.0])
-    plain = fit_temperature(logits, labels, criterion=criterion, temperatures=TEMPERATURES_003)
-    assert found == FocalTemperatureScaling(0.0, plain.temperature)
+    plain = fit_temperature(logits, labels, criterion=criterion, temperatures=FINE_TEMPERATURES)
+    assert found == FocalTemperatureScaling(0.0, plain.temperature, n_classes=5)
     assert_allclose(found.probs(logits), plain.probs(logits), rtol=1e-6)
 
 
@@ -103,9 +103,9 @@ def test_line_search_is_close_to_the_full_one_with_few_evaluations(rows_of, crit
     found, line = fit_quietly(
         logits, labels, criterion=criterion, search="line", return_report=True
     )
-    assert line.n_evaluations <= 3 * len(TEMPERATURES_003)
+    assert line.n_evaluations <= 3 * len(FINE_TEMPERATURES)
     assert line.value < full.value + 0.01
-    assert min(GAMMAS_003) <= found.gamma <= max(GAMMAS_003)
+    assert min(FOCAL_GAMMAS) <= found.gamma <= max(FOCAL_GAMMAS)
 
 
 def test_line_of_one_gamma_is_that_gamma(rows_of):

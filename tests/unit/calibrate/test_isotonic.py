@@ -71,14 +71,14 @@ def test_impossible_classes_stay_impossible(rows_of):
 def test_columns_taken_in_pieces_give_the_same(rows_of, monkeypatch):
     logits, labels = rows_of(300, 6)
     whole = fit_isotonic(logits, labels)
-    monkeypatch.setattr("focalibrate.calibrate._columns.COLUMN_FLOOR", 1)
+    monkeypatch.setattr("focalibrate.calibrate._engine.columns.COLUMN_FLOOR", 1)
     assert fit_isotonic(logits, labels) == whole
 
 
 @pytest.mark.parametrize(
     ("scores", "values", "message"),
     [
-        (((0.0, 1.0),), ((0.0, 1.0),), "one curve a class"),
+        (((0.0, 1.0),), ((0.0, 1.0),), "one curve per class"),
         (((0.0, 1.0),) * 2, ((0.0,),) * 2, "must match"),
         (((1.0, 0.0),) * 2, ((0.0, 1.0),) * 2, "must not fall"),
         (((0.0, 1.0),) * 2, ((0.0, 2.0),) * 2, r"must lie in \[0, 1\]"),

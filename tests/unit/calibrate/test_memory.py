@@ -40,7 +40,7 @@ def peak_of(call):
 
 @pytest.mark.parametrize("name", FITS)
 def test_extra_memory_is_at_most_a_quarter_of_the_logits(rows_of, name, monkeypatch):
-    monkeypatch.setattr("focalibrate.calibrate._blocks.available_cores", lambda: 2)
+    monkeypatch.setattr("focalibrate.calibrate._engine.blocks.available_cores", lambda: 2)
     monkeypatch.setattr("focalibrate.calibrate.vector.MAX_ITERATIONS", 3)
     logits, labels = rows_of(8000, 1000)
     FITS[name](logits[:200], labels[:200])  # imports what it imports
@@ -49,7 +49,7 @@ def test_extra_memory_is_at_most_a_quarter_of_the_logits(rows_of, name, monkeypa
 
 @pytest.mark.parametrize("name", ["nll", "ece", "fts"])
 def test_a_memory_map_is_streamed(rows_of, name, tmp_path, monkeypatch):
-    monkeypatch.setattr("focalibrate.calibrate._blocks.available_cores", lambda: 2)
+    monkeypatch.setattr("focalibrate.calibrate._engine.blocks.available_cores", lambda: 2)
     logits, labels = rows_of(8000, 1000)
     np.save(tmp_path / "z.npy", logits)
     mapped = np.load(tmp_path / "z.npy", mmap_mode="r")

@@ -9,9 +9,12 @@ from focalibrate.calibrate import METHODS, Calibrator, FitReport, Identity, Post
 from focalibrate.metrics import nll
 
 OPTIONS = {
-    "posterior": {"gamma": 2.0},
+    "posterior_recovery": {"gamma": 2.0},
     "focal_loss_temperature": {"gamma": 2.0},
-    "focal_temperature": {"temperatures": [0.5, 1.0, 1.5, 2.0, 2.5], "gammas": [-0.5, 0.0, 5.0]},
+    "focal_temperature_ece": {
+        "temperatures": [0.5, 1.0, 1.5, 2.0, 2.5],
+        "gammas": [-0.5, 0.0, 5.0],
+    },
 }
 
 
@@ -35,16 +38,17 @@ def test_fixed_methods_report_their_log_loss(rows_of):
     logits, labels = rows_of(300, 4, dtype=np.float64)
     for found, report in (
         fit("identity", logits, labels, return_report=True),
-        fit("posterior", logits, labels, gamma=1.0, return_report=True),
+        fit("posterior_recovery", logits, labels, gamma=1.0, return_report=True),
     ):
         assert_allclose(report.value, nll(found.probs(logits), labels), rtol=1e-9)
-    assert fit("identity", logits, labels) == Identity()
-    assert fit("posterior", logits, labels, gamma=1) == PosteriorRecovery(1)
+    assert fit("identity", logits, labels) == Identity(n_classes=4)
+    expected = PosteriorRecovery(1, n_classes=4)
+    assert fit("posterior_recovery", logits, labels, gamma=1) == expected
 
 
 def test_an_unknown_method_is_refused_with_the_known_ones(rows_of):
-    with pytest.raises(ValueError, match=r"`method` must be one of identity, .*; got 'platt'"):
-        fit("platt", *rows_of(10, 3))
+    with pytest.raises(ValueError, match=r"`method` must be one of identity, .*; got 'plat'"):
+        fit("plat", *rows_of(10, 3))
 
 
 def test_importing_and_fitting_a_temperature_loads_no_framework():

@@ -84,8 +84,8 @@ def test_descriptions_are_one_line_with_the_parameters():
         (lambda: PosteriorRecovery(-1.5), "`gamma` must be a finite number >= -1"),
         (lambda: FocalTemperatureScaling(float("inf"), 1.0), "`gamma` must be"),
         (lambda: FocalLossTemperature(-0.5, 1.0), ">= 0"),
-        (lambda: VectorScaling((1.0,), (0.0,)), "one entry a class"),
-        (lambda: VectorScaling((1.0, 2.0), (0.0, 1.0, 2.0)), "one entry a class, got 2 and 3"),
+        (lambda: VectorScaling((1.0,), (0.0,)), "one entry per class"),
+        (lambda: VectorScaling((1.0, 2.0), (0.0, 1.0, 2.0)), "one entry per class, got 2 and 3"),
         (lambda: VectorScaling((1.0, float("nan")), (0.0, 1.0)), "`scale` must be a tuple"),
     ],
 )
@@ -95,7 +95,7 @@ def test_bad_parameters_are_refused(make, message):
 
 
 def test_another_class_count_is_refused():
-    with pytest.raises(ValueError, match="must have the 3 classes of the fit"):
+    with pytest.raises(ValueError, match="must have the 3 classes that the calibrator was fitted"):
         CALIBRATORS[-1].probs(np.zeros((2, 4)))
 
 

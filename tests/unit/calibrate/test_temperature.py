@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from focalibrate.calibrate import (
-    TEMPERATURES_002,
+    COARSE_TEMPERATURES,
     CalibrationWarning,
     FocalLossTemperature,
     TemperatureScaling,
@@ -97,10 +97,10 @@ def test_grid_fit_is_the_first_minimum_of_a_plain_loop(rows_of, criterion):
     metric = {"ece": ece, "adaptive_ece": adaptive_ece}[criterion]
     values = [
         metric(TemperatureScaling(t).probs(logits.astype(np.float64)), labels)
-        for t in TEMPERATURES_002
+        for t in COARSE_TEMPERATURES
     ]
     found, report = fit_temperature(logits, labels, criterion=criterion, return_report=True)
-    assert found.temperature == TEMPERATURES_002[int(np.argmin(values))]
+    assert found.temperature == COARSE_TEMPERATURES[int(np.argmin(values))]
     assert_allclose(report.grid[0], values, atol=1e-9)
     assert_allclose(report.value, min(values), atol=1e-9)
     assert found == fit_temperature(logits, labels, criterion=criterion)
@@ -214,11 +214,9 @@ def test_bad_values_are_named_by_row(rows_of, row, criterion, value, message):
 @pytest.mark.parametrize(
     ("logits", "labels", "message"),
     [
-        (np.zeros((3, 1)), np.zeros(3, int), "at least 2 classes"),
         (np.zeros((0, 3)), np.zeros(0, int), "must not be empty"),
         (np.zeros((2, 3, 4)), np.zeros((2, 3), int), r"must have shape \[N, K\]"),
-        (np.zeros((3, 3), int), np.zeros(3, int), "floating point"),
-        ([[0.0, 1.0]], np.zeros(1, int), "must be an array"),
+        ("ab", np.zeros(1, int), "must be an array"),
         (np.zeros((3, 3)), np.zeros(2, int), "must have shape"),
         (np.zeros((3, 3)), np.array([0, 1, 3]), r"must lie in \[0, 2\]"),
         (np.zeros((3, 3)), np.zeros(3), "integer class indices"),
@@ -281,7 +279,7 @@ def test_every_fit_is_deterministic_whatever_the_threads(rows_of, criterion, mon
     logits, labels = rows_of(3000, 500)
     first = fit_quietly(logits, labels, criterion)
     assert fit_quietly(logits, labels, criterion) == first
-    monkeypatch.setattr("focalibrate.calibrate._blocks.available_cores", lambda: 1)
+    monkeypatch.setattr("focalibrate.calibrate._engine.blocks.available_cores", lambda: 1)
     assert fit_quietly(logits, labels, criterion) == first
 
 

@@ -64,8 +64,8 @@ def test_an_impossible_label_is_refused(rows_of):
 def test_newton_and_lbfgs_find_the_same_minimum(rows_of, n, k, monkeypatch):
     logits, labels = rows_of(n, k, dtype=np.float64)
     _, newton = fit_vector_scaling(logits, labels, return_report=True)
-    monkeypatch.setattr("focalibrate.calibrate._scaling.HESSIAN_FLOOR", 0)
-    monkeypatch.setattr("focalibrate.calibrate._scaling.HESSIAN_SHARE", 0.0)
+    monkeypatch.setattr("focalibrate.calibrate._engine.scaling.HESSIAN_FLOOR", 0)
+    monkeypatch.setattr("focalibrate.calibrate._engine.scaling.HESSIAN_SHARE", 0.0)
     _, lbfgs = fit_vector_scaling(logits, labels, return_report=True)
     assert newton.converged
     assert newton.n_evaluations < 20

@@ -129,7 +129,11 @@ def test_every_format_gives_the_same_calibrator(cli, examples, tmp_path):
     [
         (["calibrate", "absent.npz"], 1, "absent.npz"),
         (["calibrate", "val.npz", "--methods", "magic"], 1, "got 'magic'"),
-        (["calibrate", "val.npz", "--methods", "posterior"], 1, "`trained_gamma` must be given"),
+        (
+            ["calibrate", "val.npz", "--methods", "posterior_recovery"],
+            1,
+            "`trained_gamma` must be given",
+        ),
         (["calibrate", "val.npz", "--bins", "0"], 2, "--bins"),
         (["calibrate"], 2, "Missing argument 'VAL'"),
         (["calibrate", "empty"], 1, "has no files of predictions"),

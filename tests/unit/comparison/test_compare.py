@@ -1,3 +1,4 @@
+from dataclasses import replace
 from importlib import import_module
 
 import numpy as np
@@ -5,8 +6,8 @@ import pytest
 import torch
 from numpy.testing import assert_allclose
 
-from focalibrate.calibrate import TemperatureScaling, fit_temperature
-from focalibrate.comparison import CANDIDATES, compare
+from focalibrate.calibrate import METHODS, TemperatureScaling, fit_temperature
+from focalibrate.comparison import compare
 from focalibrate.metrics import (
     METRIC_NAMES,
     adaptive_ece,
@@ -67,10 +68,11 @@ def test_no_row_is_judged_by_what_it_was_fitted_on(overconfident, monkeypatch):
             seen.append((self.rows, {tuple(row) for row in logits}))
             return np.log(softmax(logits))
 
-    def fit(logits, labels):
+    def fit(logits, labels, **_):
         return Spy({tuple(row) for row in logits})
 
-    monkeypatch.setitem(__import__("focalibrate").calibrate.methods.METHODS, "identity", fit)
+    monkeypatch.setitem(METHODS, "identity", replace(METHODS["identity"], fit=fit))
+    monkeypatch.setattr("focalibrate.calibrate.ScoredRows.stamp", lambda self, found: found)
     found = compare(z, y, methods=["identity"], **QUICK)
     assert found.judged_on == "cross-fit"
     assert len(seen) == 5
@@ -82,7 +84,8 @@ def test_every_method_appears_with_all_its_scores(overconfident):
     z, y = overconfident
     found = compare(z[:300], y[:300], trained_gamma=2.0, **QUICK)
     assert found.skipped == ()
-    assert [row.method for row in found.rows] == list(CANDIDATES)
+    expected = [m.name for m in METHODS.values() if m.default and m.applies_to(4, 2.0)]
+    assert [row.method for row in found.rows] == expected
     for row in found.rows:
         assert set(row.scores) == set(METRIC_NAMES)
         for m in METRIC_NAMES:
@@ -97,7 +100,7 @@ def test_every_method_appears_with_all_its_scores(overconfident):
 def test_methods_that_need_gamma_wait_for_it(overconfident):
     z, y = overconfident
     with pytest.raises(ValueError, match=r"`trained_gamma` must be given for the method"):
-        compare(z, y, methods=["posterior"])
+        compare(z, y, methods=["posterior_recovery"])
 
 
 def test_deterministic_and_any_library(overconfident):
@@ -114,10 +117,10 @@ def test_what_cannot_be_fitted_is_skipped_with_the_reason_unless_asked_for(
 ):
     z, y = overconfident
 
-    def fail(logits, labels):
+    def fail(logits, labels, **_):
         raise ValueError("no way")
 
-    monkeypatch.setitem(__import__("focalibrate").calibrate.methods.METHODS, "isotonic", fail)
+    monkeypatch.setitem(METHODS, "isotonic", replace(METHODS["isotonic"], fit=fail))
     module = import_module("focalibrate.comparison.compare")
     monkeypatch.setattr(module, "_selected", lambda *_, **__: ["identity", "isotonic"])
     found = compare(z[:100], y[:100], **QUICK)

@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose
 from onnx import TensorProto, helper, numpy_helper
 
 from focalibrate.calibrate import (
-    GAMMAS_003,
+    FOCAL_GAMMAS,
     FocalLossTemperature,
     FocalTemperatureScaling,
     HistogramBinning,
@@ -80,7 +80,7 @@ def test_a_probability_on_a_knot_or_edge(calibrator, tmp_path):
     assert_allclose(got, want, rtol=1e-6)
 
 
-@pytest.mark.parametrize("gamma", [-1.0, -0.99, *GAMMAS_003])
+@pytest.mark.parametrize("gamma", [-1.0, -0.99, *FOCAL_GAMMAS])
 @pytest.mark.parametrize("temperature", [0.01, 1.0, 5.0])
 def test_any_class_count_and_saturated_rows(gamma, temperature, tmp_path):
     calibrator = FocalTemperatureScaling(gamma, temperature)

@@ -47,9 +47,7 @@ def test_the_defaults_fit_and_predict(blobs):
     X, y = blobs
     model = FocalCalibratedClassifierCV().fit(X[:200], y[:200])
     probs = model.predict_proba(X)
-    assert [m.calibrator.kind for m in model.calibrated_classifiers_] == [
-        "focal_temperature_scaling"
-    ] * 5
+    assert [m.calibrator.kind for m in model.calibrated_classifiers_] == ["focal_temperature"] * 5
     assert_allclose(probs.sum(axis=1), 1.0, rtol=1e-12)
     assert model.score(X, y) > 1.4 / model.classes_.size
 
@@ -198,7 +196,10 @@ def test_weights_do_not_reach_a_classifier_that_takes_none(blobs):
     ("options", "message"),
     [
         ({"method": "platt"}, r"`method` must be one of identity, .*; got 'platt'"),
-        ({"method": "posterior"}, r"`gamma` must be given for method='posterior', got None"),
+        (
+            {"method": "posterior_recovery"},
+            r"`gamma` must be given for method='posterior_recovery'",
+        ),
         (
             {"method": "vector", "criterion": "nll"},
             r"`criterion` must be None for method='vector', got 'nll'",

@@ -22,7 +22,7 @@ def rows():
 @pytest.mark.parametrize("method", sorted(METHODS))
 def test_it_is_the_fit_of_that_name(rows, method):
     logits, labels = rows
-    gamma = 2.0 if method in ("posterior", "focal_loss_temperature") else None
+    gamma = 2.0 if method in ("posterior_recovery", "focal_loss_temperature") else None
     model = LogitCalibrator(method, gamma=gamma).fit(logits, NAMES[labels])
     options = {} if gamma is None else {"gamma": gamma}
     want = fit(method, logits, labels, **options)

@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose
 from torch import nn
 
 from focalibrate.calibrate import (
-    GAMMAS_003,
+    FOCAL_GAMMAS,
     FocalLossTemperature,
     FocalTemperatureScaling,
     HistogramBinning,
@@ -71,7 +71,7 @@ def test_a_probability_on_a_knot_or_edge(calibrator):
 
 
 @pytest.mark.parametrize("k", [2, 3, 1000])
-@pytest.mark.parametrize("gamma", [-1.0, -0.99, *GAMMAS_003, 20.0])
+@pytest.mark.parametrize("gamma", [-1.0, -0.99, *FOCAL_GAMMAS, 20.0])
 def test_saturated_rows_in_float32(gamma, k):
     z = rows(k).astype(np.float32)
     for temperature in (0.01, 1.0, 5.0):
@@ -120,7 +120,7 @@ def test_export_leaves_the_batch_and_where_possible_the_classes_free(calibrator)
     n, k = torch.export.Dim("n"), torch.export.Dim("k", min=2)
     is_free = hasattr(calibrator, "gamma") or calibrator.kind in (
         "identity",
-        "temperature_scaling",
+        "temperature",
     )
     shapes = {0: n, 1: k} if is_free else {0: n}
     program = torch.export.export(module, (torch.randn(5, 3),), dynamic_shapes=(shapes,)).module()

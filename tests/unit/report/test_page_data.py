@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from focalibrate.calibrate import (
-    GAMMAS_003,
-    TEMPERATURES_003,
+    FINE_TEMPERATURES,
+    FOCAL_GAMMAS,
     FitReport,
     Identity,
     fit_focal_temperature,
@@ -105,7 +105,7 @@ def test_methods_carry_parameters_only_where_they_are_gamma_and_temperature(docu
     ("method", "options"),
     [
         ("temperature", {}),
-        ("posterior", {"trained_gamma": 2.0}),
+        ("posterior_recovery", {"trained_gamma": 2.0}),
         ("histogram", {}),
         ("temperature_ece", {"criterion": "ece", "n_bins": 10}),
     ],
@@ -303,14 +303,14 @@ def test_a_report_without_a_grid_is_refused():
 
 def test_grids_finer_than_the_picture_are_thinned_out():
     report = FitReport(
-        method="focal_temperature_scaling",
+        method="focal_temperature",
         criterion="nll",
         value=0.0,
         n_rows=9,
         n_classes=3,
         n_evaluations=1,
-        gammas=GAMMAS_003,
-        temperatures=TEMPERATURES_003,
+        gammas=FOCAL_GAMMAS,
+        temperatures=FINE_TEMPERATURES,
         grid=np.zeros((10, 500)),
     )
     grid = CriterionGrid.of_report(report)

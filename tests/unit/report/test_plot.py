@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose
 from scipy.stats import binomtest
 
 from focalibrate.calibrate import (
-    GAMMAS_003,
+    FOCAL_GAMMAS,
     FocalTemperatureScaling,
     Identity,
     PosteriorRecovery,
@@ -123,9 +123,9 @@ def test_the_grid_its_ridge_and_its_best_point(problem):
     assert_allclose(ridge.get_xdata(), np.array(report.temperatures)[report.grid.argmin(axis=1)])
     assert (star.get_xdata()[0], star.get_ydata()[0]) == (
         found.temperature,
-        GAMMAS_003.index(found.gamma),
+        FOCAL_GAMMAS.index(found.gamma),
     )
-    assert [t.get_text() for t in ax.get_yticklabels()] == [f"{g:g}" for g in GAMMAS_003]
+    assert [t.get_text() for t in ax.get_yticklabels()] == [f"{g:g}" for g in FOCAL_GAMMAS]
 
 
 @pytest.mark.filterwarnings("ignore::focalibrate.calibrate.CalibrationWarning")

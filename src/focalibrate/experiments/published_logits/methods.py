@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from focalibrate.calibrate import (
-    TEMPERATURES_003,
+    FINE_TEMPERATURES,
     CalibrationWarning,
     Calibrator,
     TemperatureScaling,
@@ -17,11 +17,11 @@ from focalibrate.metrics import METRIC_NAMES, MetricName, Scorecard, scorecard
 
 METHODS = {
     "identity": "raw",
-    "posterior": "Ψ",
+    "posterior_recovery": "Ψ",
     "temperature": "TS_NLL",
     "temperature_ece": "TS_ECE",
-    "focal_temperature_nll": "FTS_NLL",
-    "focal_temperature": "FTS",
+    "focal_temperature": "FTS_NLL",
+    "focal_temperature_ece": "FTS",
 }
 """Methods compared, by the names the literature gives them; both ECE fits take AdaECE."""
 FINE = "TS_ECE_fine"
@@ -60,7 +60,7 @@ def measure(one: LogitSet, *, gamma: float | None, n_resamples: int) -> list[tup
         one.fit_labels,
         one.test_logits,
         one.test_labels,
-        methods=[m for m in METHODS if m != "posterior" or gamma is not None],
+        methods=[m for m in METHODS if m != "posterior_recovery" or gamma is not None],
         trained_gamma=gamma,
         n_resamples=n_resamples,
         seed=SEED,
@@ -68,7 +68,7 @@ def measure(one: LogitSet, *, gamma: float | None, n_resamples: int) -> list[tup
     calibrators: dict[str, Calibrator] = {
         METHODS[row.method]: row.calibrator for row in found.rows
     }
-    calibrators[FINE] = _fit(one, criterion="adaptive_ece", temperatures=TEMPERATURES_003)
+    calibrators[FINE] = _fit(one, criterion="adaptive_ece", temperatures=FINE_TEMPERATURES)
     # intervals of calibration errors too: they are part of the published comparison
     cards = {
         method: scorecard(

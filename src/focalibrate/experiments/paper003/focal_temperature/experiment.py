@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from focalibrate.calibrate import (
-    TEMPERATURES_003,
+    FINE_TEMPERATURES,
     CalibrationWarning,
     Calibrator,
     FitReport,
@@ -82,7 +82,7 @@ def _grid(part: Fold, criterion: Criterion, scale: Scale) -> FitReport:
             part.fit_logits,
             part.fit_labels,
             criterion=criterion,
-            temperatures=TEMPERATURES_003[:: STEP[scale]],
+            temperatures=FINE_TEMPERATURES[:: STEP[scale]],
             n_bins=N_BINS,
             return_report=True,
         )

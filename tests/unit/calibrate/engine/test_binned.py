@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from focalibrate.calibrate._binned import equal_mass_error, equal_width_error
+from focalibrate.calibrate._engine.binned import equal_mass_error, equal_width_error
 from focalibrate.metrics import adaptive_ece, ece
 
 

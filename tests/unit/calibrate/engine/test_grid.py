@@ -7,17 +7,18 @@ import pytest
 from numpy.testing import assert_allclose
 
 from focalibrate.calibrate import (
-    GAMMAS_003,
-    TEMPERATURES_003,
+    FINE_TEMPERATURES,
+    FOCAL_GAMMAS,
     CalibrationWarning,
     exact_logits,
     fit_focal_temperature,
+    fit_parts,
+    read_scores,
 )
-from focalibrate.calibrate import _grid as grid_module
-from focalibrate.calibrate._blocks import Workers
-from focalibrate.calibrate._grid import GridEvaluator, minimum_of_grid, whole_grid
+from focalibrate.calibrate._engine import grid as grid_module
+from focalibrate.calibrate._engine.blocks import Workers
+from focalibrate.calibrate._engine.grid import GridEvaluator, minimum_of_grid, whole_grid
 from focalibrate.calibrate.compressed import compress_logits
-from focalibrate.calibrate.methods import fit_parts
 
 
 def parts_of(n, seed=0):
@@ -32,7 +33,9 @@ def test_each_part_gets_what_it_gets_alone(rows_of, criterion, n, k):
     parts = parts_of(n)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CalibrationWarning)
-        found = fit_parts("focal_temperature", logits, labels, parts, criterion=criterion)
+        found = fit_parts(
+            "focal_temperature_ece", read_scores(logits, labels), parts, criterion=criterion
+        )
         alone = [
             fit_focal_temperature(logits[part], labels[part], criterion=criterion)
             for part in parts
@@ -47,16 +50,19 @@ def test_other_rows_do_not_reach_a_part(rows_of):
     other[300:] = (other[300:] + 1) % 5
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CalibrationWarning)
-        a, b = (fit_parts("focal_temperature", logits, y, [part]) for y in (labels, other))
+        a, b = (
+            fit_parts("focal_temperature_ece", read_scores(logits, y), [part])
+            for y in (labels, other)
+        )
     assert a == b
 
 
 @pytest.mark.parametrize("name", ["temperature", "vector", "isotonic"])
 def test_fits_that_share_nothing_are_made_one_by_one(rows_of, name):
     logits, labels = rows_of(300, 3)
-    whole, part = fit_parts(name, logits, labels, [slice(None), np.arange(200)])
-    assert [whole] == fit_parts(name, logits, labels, [slice(None)])
-    assert [part] == fit_parts(name, logits[:200], labels[:200], [slice(None)])
+    whole, part = fit_parts(name, read_scores(logits, labels), [slice(None), np.arange(200)])
+    assert [whole] == fit_parts(name, read_scores(logits, labels), [slice(None)])
+    assert [part] == fit_parts(name, read_scores(logits[:200], labels[:200]), [slice(None)])
 
 
 @pytest.mark.parametrize("scale", [0.2, 1.8, 40.0])
@@ -79,7 +85,7 @@ def test_confidences_in_float32_are_off_by_less_than_a_millionth(rows_of, scale)
 def test_a_first_look_in_float32_finds_the_minimum_of_float64(
     rows_of, criterion, find, monkeypatch
 ):
-    temperatures = TEMPERATURES_003[::2]
+    temperatures = FINE_TEMPERATURES[::2]
     for seed in range(3):
         rows = exact_logits(*rows_of(300, 30, seed=seed))
         found = []
@@ -87,8 +93,8 @@ def test_a_first_look_in_float32_finds_the_minimum_of_float64(
             monkeypatch.setattr(grid_module, "SCREEN_ABOVE", above)
             with Workers() as workers:
                 evaluate = GridEvaluator(rows, criterion, 15, workers)
-                assert evaluate.can_screen(GAMMAS_003) == (above == 0)
-                (grid,) = find(evaluate, GAMMAS_003, temperatures)
+                assert evaluate.can_screen(FOCAL_GAMMAS) == (above == 0)
+                (grid,) = find(evaluate, FOCAL_GAMMAS, temperatures)
             found.append((grid.argmin(), grid.values[grid.argmin()]))
         assert found[0] == found[1]
 

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from focalibrate.calibrate._blocks import Workers, Workspace, row_blocks, thin_rows
+from focalibrate.calibrate._engine.blocks import Workers, Workspace, row_blocks, thin_rows
 
 
 @pytest.mark.parametrize(("n", "row_bytes"), [(1, 8), (1000, 40), (5, 10**8), (100_000, 4000)])

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from focalibrate.calibrate._blocks import thin_rows
-from focalibrate.calibrate._grid import GridEvaluator
+from focalibrate.calibrate._engine.blocks import thin_rows
+from focalibrate.calibrate._engine.grid import GridEvaluator
 
 Floats = NDArray[np.float64]
 

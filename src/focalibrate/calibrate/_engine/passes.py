@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from focalibrate.calibrate._blocks import Workers, Workspace, row_blocks
+from focalibrate.calibrate._engine.blocks import Workers, Workspace, row_blocks
 from focalibrate.calibrate._input import check_rows, working_precision
 
 Sums = NDArray[np.float64]
@@ -24,6 +24,12 @@ class Block(NamedTuple):
     labels: NDArray[np.intp]
     true_gap: Sums
     """Gap of the label, shape ``[n]``."""
+    weights: Sums | None = None
+    """Weights of the rows, shape ``[n]``; None: 1 each."""
+
+    def total(self, values: Sums) -> float:
+        """Return the weighted sum over the rows."""
+        return float(values.sum() if self.weights is None else values @ self.weights)
 
 
 Kernel = Callable[[Block, float, Workspace], Sums]
@@ -47,6 +53,7 @@ class LogitPasses:
         logits: ``[N, K]``, any floating dtype; never copied whole.
         labels: class indices ``[N]``.
         workers: threads.
+        weights: of the rows ``[N]``; None: 1 each.
         unit: what gaps are counted in; beta counts in its inverse.
         whole: logits and labels these rows were taken from, if they are a part.
     """
@@ -57,6 +64,7 @@ class LogitPasses:
         labels: NDArray[np.intp],
         workers: Workers,
         *,
+        weights: Sums | None = None,
         unit: float = 1.0,
         whole: tuple[NDArray[Any], NDArray[np.intp]] | None = None,
     ) -> None:
@@ -64,6 +72,8 @@ class LogitPasses:
         self.logits = logits
         self.labels = labels
         self.workers = workers
+        self.weights = weights
+        self.total_weight = float(len(labels) if weights is None else weights.sum())
         self.unit = unit
         self.dtype = working_precision(self.whole[0])
 
@@ -73,13 +83,21 @@ class LogitPasses:
             self.logits[rows],
             self.labels[rows],
             self.workers,
+            weights=None if self.weights is None else self.weights[rows],
             unit=self.unit,
             whole=self.whole,
         )
 
     def in_units_of(self, unit: float) -> "LogitPasses":
         """Return the same with gaps counted in `unit`: fourth powers of large ones overflow."""
-        return LogitPasses(self.logits, self.labels, self.workers, unit=unit, whole=self.whole)
+        return LogitPasses(
+            self.logits,
+            self.labels,
+            self.workers,
+            weights=self.weights,
+            unit=unit,
+            whole=self.whole,
+        )
 
     def derivatives(self, kernel: Kernel, beta: float) -> Derivatives:
         """Return the means of the kernel's sums, added up in the order of the rows."""
@@ -92,20 +110,43 @@ class LogitPasses:
                 total = kernel(block, beta, space)
             return total
 
-        return Derivatives(*(self._sum(sums) / len(self.logits)).tolist())
+        return Derivatives(*(self._sum(sums) / self.total_weight).tolist())
 
-    def mean_gap(self) -> float:
-        """Return the mean gap between a row's top logit and its possible ones."""
+    def typical_gap(self) -> float:
+        """Return the median gap between a row's two largest different logits, 0 if all are equal.
+
+        A median over rows, as a finite mask (-1e9 for a class ruled out) or a single row of
+        another scale would decide any mean.
+        """
+        found: list[NDArray[Any]] = []
+        for part in row_blocks(len(self.logits), row_bytes=8 * self.logits.shape[1]):
+            block = self.logits[part].astype(np.float64)
+            top = block.max(axis=-1)
+            true = block[np.arange(len(block)), self.labels[part]]
+            check_rows(top, true, *self.whole)
+            gaps = top[:, None] - block
+            gaps[gaps <= 0] = np.inf
+            least = gaps.min(axis=-1)
+            found.append(least[np.isfinite(least)])
+        every = np.concatenate(found)
+        return float(np.median(every)) if len(every) else 0.0
+
+    def limits(self) -> tuple[float, bool]:
+        r"""Return the slope at :math:`\beta = 0` and whether every label has its row's top logit.
+
+        A slope of at least 0 there means that no temperature improves on the uniform
+        distribution; where every label is on top, a lower temperature is always better.
+        """
 
         def sums(block: Block, space: Workspace) -> Sums:
-            total, count = block.gaps.sum(dtype=np.float64), block.gaps.size
-            if not np.isfinite(total):
-                is_possible = np.isfinite(block.gaps)
-                total, count = block.gaps[is_possible].sum(dtype=np.float64), is_possible.sum()
-            return np.array([total, count])
+            is_possible = np.isfinite(block.gaps)
+            gaps = np.where(is_possible, block.gaps, 0.0)
+            mean = gaps.sum(axis=-1, dtype=np.float64) / is_possible.sum(axis=-1)
+            wrong = (block.true_gap > 0).astype(np.float64)
+            return np.array([block.total(block.true_gap - mean), block.total(wrong)])
 
-        total, count = self._sum(sums)
-        return float(total / count)
+        slope, n_wrong = (self._sum(sums) / self.total_weight).tolist()
+        return slope, n_wrong == 0
 
     def _sum(self, sums: Callable[[Block, Workspace], Sums]) -> Sums:
         def work(part: slice, space: Workspace) -> Sums:
@@ -125,7 +166,8 @@ class LogitPasses:
         if self.unit != 1.0:
             gaps /= self.unit
             true_gap /= self.unit
-        return Block(gaps, labels, true_gap)
+        weights = None if self.weights is None else self.weights[part]
+        return Block(gaps, labels, true_gap, weights)
 
 
 def log_loss_sums(block: Block, beta: float, space: Workspace) -> Sums:
@@ -150,7 +192,7 @@ def log_loss_sums(block: Block, beta: float, space: Workspace) -> Sums:
     third = m3 - 3.0 * m1 * m2 + 2.0 * m1**3
     fourth = m4 - 4.0 * m1 * m3 + 6.0 * m1**2 * m2 - 3.0 * m1**4 - 3.0 * variance**2
     loss = np.log(total) + beta * true_gap
-    return np.array([x.sum() for x in (loss, true_gap - m1, variance, -third, fourth)])
+    return np.array([block.total(x) for x in (loss, true_gap - m1, variance, -third, fourth)])
 
 
 def focal_loss_sums(gamma: float) -> Kernel:
@@ -174,7 +216,7 @@ def focal_loss_sums(gamma: float) -> Kernel:
         first = -power * (1.0 + gamma * r)
         second = p * power * (1.0 + 2.0 * gamma + gamma * log_p + gamma**2 * r)
         curvature = second * slope**2 - first * variance
-        return np.array([x.sum() for x in (loss, first * slope, curvature)])
+        return np.array([block.total(x) for x in (loss, first * slope, curvature)])
 
     return kernel
 

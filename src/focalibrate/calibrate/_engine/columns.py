@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from focalibrate.calibrate._base import Calibrator
-from focalibrate.calibrate._blocks import row_blocks
+from focalibrate.calibrate._engine.blocks import row_blocks
 from focalibrate.calibrate._input import check_rows
 from focalibrate.calibrate.fit_report import warn
 

@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from focalibrate.calibrate._atoms import N_ATOMS, N_CELLS, N_EXACT, row_atoms
-from focalibrate.calibrate._blocks import Workspace
-from focalibrate.calibrate._recovery import IMPOSSIBLE
+from focalibrate.calibrate._engine.atoms import N_ATOMS, N_CELLS, N_EXACT, row_atoms
+from focalibrate.calibrate._engine.blocks import Workspace
+from focalibrate.calibrate._engine.recovery import IMPOSSIBLE
 
 
 def atoms_with_weights(logits):

@@ -7,9 +7,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from focalibrate.calibrate._binned import equal_mass_error, equal_width_error
-from focalibrate.calibrate._blocks import Workers, Workspace
-from focalibrate.calibrate._recovery import TemperedRows
+from focalibrate.calibrate._engine.binned import equal_mass_error, equal_width_error, weighted_mean
+from focalibrate.calibrate._engine.blocks import Workers, Workspace
+from focalibrate.calibrate._engine.recovery import TemperedRows
 from focalibrate.calibrate.compressed import CompressedLogits
 
 Floats = NDArray[np.float64]
@@ -94,7 +94,11 @@ class GridEvaluator:
         self.workers = workers
         self.parts = parts
         self.correct = [rows.correct[part] for part in parts]
-        self.accuracies = [float(correct.mean()) for correct in self.correct]
+        self.weights = [None if rows.counts is None else rows.counts[part] for part in parts]
+        self.accuracies = [
+            weighted_mean(correct, weights)
+            for correct, weights in zip(self.correct, self.weights, strict=True)
+        ]
         logit_bytes = rows.n_rows * rows.n_classes * 4
         budget = max(BUFFER_FLOOR, BUFFER_SHARE * logit_bytes)
         self.batch = max(1, int(budget / (8 * rows.n_rows * workers.n_threads)) - 3)
@@ -113,7 +117,11 @@ class GridEvaluator:
     @property
     def screen_error(self) -> float:
         """How far a binned error in float32 may be from that in float64."""
-        return SCREEN_ERROR + SCREEN_SWAPS / min(len(correct) for correct in self.correct)
+        shares = [
+            1.0 / len(correct) if weights is None else float(weights.max() / weights.sum())
+            for correct, weights in zip(self.correct, self.weights, strict=True)
+        ]
+        return SCREEN_ERROR + SCREEN_SWAPS * max(shares)
 
     def __call__(
         self, points: Sequence[tuple[float, Sequence[float]]], *, dtype: Any = np.float64
@@ -149,7 +157,12 @@ class GridEvaluator:
         loss = tempered.log_loss(index, gamma, self.rows.log_odds_true(temperature))
         if self.focal_gamma:
             loss *= (-np.expm1(-loss)) ** self.focal_gamma
-        return np.array([(loss[part].mean(), np.nan) for part in self.parts])
+        return np.array(
+            [
+                (weighted_mean(loss[part], weights), np.nan)
+                for part, weights in zip(self.parts, self.weights, strict=True)
+            ]
+        )
 
     def _binned(
         self, tempered: TemperedRows, index: int, gamma: float, temperature: float
@@ -158,8 +171,13 @@ class GridEvaluator:
         confidence = tempered.confidence(index, gamma)
         return np.array(
             [
-                (error(confidence[part], correct, self.n_bins), confidence[part].mean())
-                for part, correct in zip(self.parts, self.correct, strict=True)
+                (
+                    error(confidence[part], correct, self.n_bins, weights=weights),
+                    weighted_mean(confidence[part], weights),
+                )
+                for part, correct, weights in zip(
+                    self.parts, self.correct, self.weights, strict=True
+                )
             ]
         )
 

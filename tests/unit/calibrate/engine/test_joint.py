@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from focalibrate.calibrate import _joint, exact_logits, fit_focal_temperature
-from focalibrate.calibrate._blocks import Workers
-from focalibrate.calibrate._grid import GridEvaluator
-from focalibrate.calibrate._joint import minimise_jointly
+from focalibrate.calibrate import exact_logits, fit_focal_temperature
+from focalibrate.calibrate._engine import joint as _joint
+from focalibrate.calibrate._engine.blocks import Workers
+from focalibrate.calibrate._engine.grid import GridEvaluator
+from focalibrate.calibrate._engine.joint import minimise_jointly
 
 
 def rows(n, k, seed):

@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from focalibrate.calibrate._blocks import Workspace
-from focalibrate.calibrate._recovery import IMPOSSIBLE
+from focalibrate.calibrate._engine.blocks import Workspace
+from focalibrate.calibrate._engine.recovery import IMPOSSIBLE
 
 Floats = NDArray[np.float64]
 

@@ -4,22 +4,47 @@ The same numbers as `focalibrate.metrics.ece` and `adaptive_ece`, from confidenc
 known to be valid, without the tables those keep.
 """
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
+from focalibrate._check import is_whole
 from focalibrate.metrics._binning import equal_mass_sizes, equal_width_index
 
 Floats = NDArray[np.float64]
 
 
-def equal_width_error(confidence: Floats, correct: NDArray[np.bool_], n_bins: int) -> float:
+def weighted_mean(values: NDArray[Any], weights: Floats | None) -> float:
+    """Return the mean, weighted where there are weights."""
+    if weights is None:
+        return float(values.mean())
+    return float(values @ weights / weights.sum())
+
+
+def equal_width_error(
+    confidence: Floats,
+    correct: NDArray[np.bool_],
+    n_bins: int,
+    *,
+    weights: Floats | None = None,
+) -> float:
     r"""Return :math:`\frac1N \sum_b |\sum_{i\in b} c_i - \hat p_i|` over bins of equal width."""
     index = equal_width_index(confidence, n_bins)
-    gap = np.bincount(index, confidence - correct, n_bins)
-    return float(np.abs(gap).sum() / len(confidence))
+    gaps = confidence - correct
+    if weights is not None:
+        gaps *= weights
+    total = len(confidence) if weights is None else weights.sum()
+    return float(np.abs(np.bincount(index, gaps, n_bins)).sum() / total)
 
 
-def equal_mass_error(confidence: Floats, correct: NDArray[np.bool_], n_bins: int) -> float:
+def equal_mass_error(
+    confidence: Floats,
+    correct: NDArray[np.bool_],
+    n_bins: int,
+    *,
+    weights: Floats | None = None,
+) -> float:
     r"""Return the same over bins of equal mass, ties sharing their mean correctness.
 
     Numerics:
@@ -27,6 +52,8 @@ def equal_mass_error(confidence: Floats, correct: NDArray[np.bool_], n_bins: int
         numbers (four times faster than finding the order) arranges both. That moves a
         confidence by 1e-16, and makes ties of neighbours in floating point.
     """
+    if weights is not None:
+        return _weighted_equal_mass_error(confidence, correct, n_bins, weights)
     bits = confidence.view(np.int64) & -2
     bits |= correct
     packed = bits.view(np.float64)
@@ -57,3 +84,22 @@ def _beyond(packed: Floats, right: Floats, cut: int) -> float:
     stop = int(np.searchsorted(packed, high, side="right"))
     share = (cut - start) / (stop - start)
     return float(right[start:cut].sum() - share * right[start:stop].sum())
+
+
+def _weighted_equal_mass_error(
+    confidence: Floats, correct: NDArray[np.bool_], n_bins: int, weights: Floats
+) -> float:
+    """Return the error over bins of equal weight; a row cut by an edge counts on both sides.
+
+    Whole-number weights give what that many copies of each row would.
+    """
+    _, group = np.unique(confidence.view(np.int64) & -2, return_inverse=True)
+    mass = np.cumsum(np.bincount(group, weights))
+    gap = np.cumsum(np.bincount(group, weights * (confidence - correct)))
+    total = float(mass[-1])
+    if is_whole(weights):
+        ends = np.cumsum(equal_mass_sizes(round(total), n_bins)).astype(np.float64)
+    else:
+        ends = total * np.arange(1, n_bins + 1) / n_bins
+    reached = np.interp(ends, np.append(0.0, mass), np.append(0.0, gap))
+    return float(np.abs(np.diff(reached, prepend=0.0)).sum() / total)

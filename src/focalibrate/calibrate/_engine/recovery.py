@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from focalibrate.calibrate._blocks import Workspace
+from focalibrate.calibrate._engine.blocks import Workspace
 from focalibrate.theory.factor import log_phi, log_phi_minor
 
 Floats = NDArray[np.float64]

@@ -6,11 +6,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from focalibrate.calibrate._blocks import thin_rows
-from focalibrate.calibrate._passes import Derivatives, Kernel, LogitPasses
+from focalibrate.calibrate._engine.blocks import thin_rows
+from focalibrate.calibrate._engine.passes import Derivatives, Kernel, LogitPasses
 
 REACH = 1e3
-"""T stays within this factor of the mean gap between a row's top logit and its others."""
+"""T is first looked for within this factor of a typical gap between a row's top two logits."""
+MAX_WIDENINGS = 8
+"""How often the search moves on by that factor while the slope's sign says there is a minimum."""
 PLAIN_SCALE = 1e6
 """Logits of a larger scale, or a smaller than its inverse, are divided by it first."""
 SAMPLE_ROWS = (1024, 8192)
@@ -52,21 +54,63 @@ def minimise(passes: LogitPasses, kernel: Kernel, *, is_convex: bool) -> Minimum
         passes.thinned(thin_rows(n_rows, at_most=n)) for n in SAMPLE_ROWS if 2 * n <= n_rows
     ]
     sample = samples[0] if samples else passes
-    scale = sample.mean_gap() or passes.mean_gap()
+    scale = sample.typical_gap() or passes.typical_gap()
     if scale == 0:  # every row is constant: the loss does not depend on T
         return Minimum(1.0, passes.derivatives(kernel, 1.0).loss, True, False, 1)
     unit = 1.0 if 1.0 / PLAIN_SCALE < scale < PLAIN_SCALE else scale
     passes, *samples = (x.in_units_of(unit) for x in (passes, *samples))
     start = unit / scale
-    bracket = bounds = (start / REACH, start * REACH)
+    bounds = (start / REACH, start * REACH)
+    found = _search(passes, samples, kernel, start, bounds, is_convex)
+    for _ in range(MAX_WIDENINGS):
+        found, bounds, is_done = _widened(passes, samples, kernel, found, bounds, is_convex)
+        if is_done:
+            break
+    return replace(found, temperature=unit * found.temperature)
+
+
+def _search(
+    passes: LogitPasses,
+    samples: list[LogitPasses],
+    kernel: Kernel,
+    start: float,
+    bounds: tuple[float, float],
+    is_convex: bool,
+) -> Minimum:
+    """Return the minimum within `bounds`; ``at_bound`` says whether it is one of them."""
+    bracket = bounds
     if not is_convex:
         start, bracket = _scan(samples[0] if samples else passes, kernel, bounds)
     for sample in samples:
         start = 1.0 / _descend(sample, kernel, start, bracket).temperature
     found = _descend(passes, kernel, start, bracket)
+    at_bound = bool(np.isclose(1.0 / found.temperature, bounds, rtol=1e-9).any())
+    return replace(found, at_bound=at_bound)
+
+
+def _widened(
+    passes: LogitPasses,
+    samples: list[LogitPasses],
+    kernel: Kernel,
+    found: Minimum,
+    bounds: tuple[float, float],
+    is_convex: bool,
+) -> tuple[Minimum, tuple[float, float], bool]:
+    """Look beyond a bound that the minimum is at, unless the loss has none to find there."""
+    if not found.at_bound:
+        return found, bounds, True
+    slope, is_separated = passes.limits()
     beta = 1.0 / found.temperature
-    at_bound = bool(np.isclose(beta, bounds, rtol=1e-9).any())
-    return replace(found, temperature=unit * found.temperature, at_bound=at_bound)
+    is_low = beta < math.sqrt(bounds[0] * bounds[1])
+    if slope >= 0 if is_low else is_separated:
+        return found, bounds, True
+    wider = (bounds[0] / REACH, bounds[0]) if is_low else (bounds[1], bounds[1] * REACH)
+    found = _search(passes, samples, kernel, math.sqrt(wider[0] * wider[1]), wider, is_convex)
+    # The end shared with the interval before is no bound of the search.
+    shared = wider[1] if is_low else wider[0]
+    if np.isclose(1.0 / found.temperature, shared, rtol=1e-9):
+        return replace(found, at_bound=False), wider, True
+    return found, wider, False
 
 
 def _scan(

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from focalibrate.calibrate._blocks import Workers, Workspace, row_blocks
+from focalibrate.calibrate._engine.blocks import Workers, Workspace, row_blocks
 from focalibrate.calibrate._input import check_rows
 
 Floats = NDArray[np.float64]
@@ -37,6 +37,7 @@ def minimise_scaling(
     labels: NDArray[np.intp],
     unit: float,
     *,
+    weights: Floats | None = None,
     reach: float,
     max_iterations: int,
 ) -> ScalingMinimum:
@@ -46,6 +47,7 @@ def minimise_scaling(
         rows: logits ``[N, K]``; -inf allowed, never at a label.
         labels: class indices ``[N]``.
         unit: what scales are counted in.
+        weights: of the rows ``[N]``; None: 1 each.
         reach: scales stay in ``[0, reach]``, biases in ``[-reach, reach]``.
         max_iterations: of either method. Newton's takes a handful, but holds ``[2K, 2K]``
             numbers; where these are too many for the data it is L-BFGS-B.
@@ -59,7 +61,7 @@ def minimise_scaling(
     # Newton's time goes into matrix products, for which BLAS has threads of its own: from
     # within ours they would wait for each other.
     with Workers(1 if is_small else None) as workers:
-        objective = partial(_derivatives, rows, labels, workers, unit)
+        objective = partial(_derivatives, rows, labels, weights, workers, unit)
         return (_newton if is_small else _lbfgs)(objective, (low, high), max_iterations)
 
 
@@ -127,6 +129,7 @@ def _newton_step(gradient: Floats, hessian: Floats, is_free: NDArray[np.bool_]) 
 def _derivatives(
     rows: NDArray[Any],
     labels: NDArray[np.intp],
+    weights: Floats | None,
     workers: Workers,
     unit: float,
     x: Floats,
@@ -139,6 +142,7 @@ def _derivatives(
     """
     k = rows.shape[1]
     scale, bias = unit * x[:k], x[k:]
+    n_total = len(rows) if weights is None else weights.sum()
 
     def sums(part: slice, space: Workspace) -> Floats:
         n = len(rows[part])
@@ -160,19 +164,23 @@ def _derivatives(
         z *= unit
         out = np.zeros((2 * k + 1 if curved else 1, 2 * k + 1))
         if curved:
-            _add_curvature(out[1:, 1:], z, both)
+            _add_curvature(out[1:, 1:], z, both, None if weights is None else weights[part])
         p[at_label] -= 1.0
-        out[0, 0] = np.log(total).sum() - true.sum()
+        losses = np.log(total) - true
+        if weights is not None:
+            losses *= weights[part]
+            p *= weights[part, None]
+        out[0, 0] = losses.sum()
         out[0, 1 : k + 1] = np.einsum("nk,nk->k", p, z)
         out[0, k + 1 :] = p.sum(axis=0)
         return out
 
     blocks = row_blocks(len(rows), row_bytes=(2 if curved else 8) * k)
-    total: Floats = reduce(np.add, workers.map(sums, blocks)) / len(rows)
+    total: Floats = reduce(np.add, workers.map(sums, blocks)) / n_total
     return float(total[0, 0]), total[0, 1:], total[1:, 1:]
 
 
-def _add_curvature(out: Floats, z: Floats, both: Floats) -> None:
+def _add_curvature(out: Floats, z: Floats, both: Floats, weights: Floats | None) -> None:
     r"""Add :math:`\sum_i \operatorname{diag}(p_i) - p_i p_i^\top` in scales and biases.
 
     `both` holds the probabilities in its right half, and room for them times `z` in its left.
@@ -180,7 +188,11 @@ def _add_curvature(out: Floats, z: Floats, both: Floats) -> None:
     k = z.shape[1]
     left, p = both[:, :k], both[:, k:]
     np.multiply(p, z, out=left)
-    out -= both.T @ both
+    if weights is None:
+        out -= both.T @ both
+    else:
+        out -= (both * weights[:, None]).T @ both
+        left, p = left * weights[:, None], p * weights[:, None]
     at = np.arange(k)
     mixed = left.sum(axis=0)
     out[at, at] += np.einsum("nk,nk->k", left, z)

@@ -1,0 +1,138 @@
+"""Ensemble temperature scaling: a mixture of tempered, own and uniform probabilities."""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from focalibrate._array import Array, namespace, working_dtype
+from focalibrate.calibrate._base import Calibrator
+from focalibrate.calibrate._engine.convex import minimise_convex
+from focalibrate.calibrate._input import read_scores
+from focalibrate.calibrate._settings import check_numbers, check_temperature
+from focalibrate.calibrate.fit_report import FitReport
+from focalibrate.calibrate.one_vs_rest import log_of
+from focalibrate.calibrate.parametric import recovered
+from focalibrate.calibrate.temperature import quiet_temperature
+
+Floats = NDArray[np.float64]
+
+
+@final
+@dataclass(frozen=True)
+class EnsembleTemperatureScaling(Calibrator):
+    r"""Mixture :math:`w_1\operatorname{softmax}(z/T) + w_2\operatorname{softmax}(z) + w_3/K`.
+
+    An impossible class (-inf) has no share of the uniform part.
+
+    References:
+        Zhang, Kailkhura & Han (2020), *Mix-n-Match*.
+    """
+
+    temperature: float
+    weights: tuple[float, ...]
+    """Of the tempered, the model's own and the uniform probabilities; they sum to 1."""
+    kind: ClassVar[str] = "ensemble_temperature"
+    keeps_argmax: ClassVar[bool] = True
+
+    def _check(self) -> None:
+        check_temperature(self.temperature)
+        check_numbers(self.weights, name="weights")
+        if len(self.weights) != 3 or min(self.weights) < 0 or abs(sum(self.weights) - 1) > 1e-9:
+            raise ValueError(
+                f"`weights` must be three numbers >= 0 that sum to 1, got {self.weights!r}."
+            )
+
+    def _probs(self, x: Array) -> Array:
+        xp = namespace(x)
+        z = xp.astype(x, working_dtype(x))
+        parts = _parts(z, self.temperature)
+        mixed = sum(w * part for w, part in zip(self.weights, parts, strict=True))
+        return xp.astype(mixed, x.dtype)
+
+    def _log_probs(self, x: Array) -> Array:
+        return log_of(self._probs(x))
+
+    def describe(self) -> str:
+        """Return one line for a person to read."""
+        shares = ", ".join(f"{w:.3g}" for w in self.weights)
+        return f"ensemble temperature scaling: T={self.temperature:.4g}, weights {shares}"
+
+
+def _parts(z: Array, temperature: float) -> list[Array]:
+    """Return the three distributions that are mixed."""
+    xp = namespace(z)
+    tempered = xp.exp(recovered(z, gamma=0.0, temperature=temperature))
+    own = xp.exp(recovered(z, gamma=0.0, temperature=1.0))
+    possible = xp.astype(xp.isfinite(z), z.dtype)
+    return [tempered, own, possible / xp.sum(possible, axis=-1, keepdims=True)]
+
+
+def fit_ensemble_temperature(
+    logits: Array | None = None,
+    labels: Array | None = None,
+    *,
+    probs: Array | None = None,
+    sample_weight: Array | None = None,
+    return_report: bool = False,
+) -> Any:
+    r"""Fit a temperature by log loss, then the three weights of the mixture, by log loss.
+
+    Args:
+        logits: real array ``[N, K]`` of any library, data frame or list; ``[N]`` or ``[N, 1]`` are
+            margins of class 1.
+        labels: class indices ``[N]``.
+        probs: probabilities instead of logits; ``[N]`` or ``[N, 1]`` are those of class 1.
+        sample_weight: one number >= 0 per row; a whole number counts copies of the row.
+        return_report: also return a `FitReport`.
+
+    Returns:
+        `EnsembleTemperatureScaling`, and the report if asked for.
+
+    Numerics:
+        The log loss is convex in the weights. Minimising
+        :math:`-\frac1n\sum\log(q_i w) + \sum w` over ``w >= 0`` gives weights that sum to 1.
+
+    Example:
+        >>> import numpy as np
+        >>> rng = np.random.default_rng(0)
+        >>> truth = 2.0 * rng.standard_normal((4000, 5))
+        >>> labels = (truth + rng.gumbel(size=truth.shape)).argmax(axis=1)
+        >>> fit_ensemble_temperature(3.0 * truth, labels).describe()[:37]
+        'ensemble temperature scaling: T=2.957'
+
+    References:
+        Zhang, Kailkhura & Han (2020), Sec. 3.2.
+    """
+    rows = read_scores(logits, labels, probs=probs, sample_weight=sample_weight)
+    temperature, _ = quiet_temperature(rows)
+    z = rows.logits.astype(np.float64)
+    at = (np.arange(rows.n_rows), rows.labels)
+    true = np.stack([part[at] for part in _parts(z, temperature)], axis=1)
+    share = np.full(rows.n_rows, 1.0) if rows.weights is None else rows.weights
+    share = share / share.sum()
+
+    def objective(w: Floats) -> tuple[float, Floats, Floats]:
+        mixed = true @ w
+        if not (mixed > 0).all():
+            return np.inf, np.zeros(3), np.eye(3)
+        ratio = true / mixed[:, None]
+        value = -float(share @ np.log(mixed)) + float(w.sum())
+        return value, 1.0 - ratio.T @ share, (ratio * share[:, None]).T @ ratio
+
+    result = minimise_convex(objective, np.array([0.8, 0.1, 0.1]), lower=np.zeros(3))
+    weights = result.x / result.x.sum()
+    weights = np.append(weights[:2], max(0.0, 1.0 - weights[:2].sum()))
+    found = rows.stamp(EnsembleTemperatureScaling(temperature, tuple(weights.tolist())))
+    if not return_report:
+        return found
+    return found, FitReport(
+        method=found.kind,
+        criterion="nll",
+        value=-float(share @ np.log(true @ weights)),
+        n_rows=rows.n_rows,
+        n_classes=rows.n_classes,
+        n_evaluations=result.n_evaluations,
+        converged=result.converged,
+    )

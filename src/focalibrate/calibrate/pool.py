@@ -1,0 +1,317 @@
+"""Pooling: a log-linear mixture of several calibrators, weighted by held-out log loss."""
+
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, ClassVar, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from focalibrate._array import Array, namespace, working_dtype
+from focalibrate._check import check_choice
+from focalibrate._stable import log_softmax
+from focalibrate.calibrate._base import Calibrator, check_keys, frozen_numbers
+from focalibrate.calibrate._engine.columns import count_changed
+from focalibrate.calibrate._engine.convex import minimise_convex
+from focalibrate.calibrate._input import ScoredRows, read_scores
+from focalibrate.calibrate._settings import CalibrationWarning, check_numbers
+from focalibrate.calibrate.binary import fit_beta, fit_platt, fit_quadratic
+from focalibrate.calibrate.ensemble import fit_ensemble_temperature
+from focalibrate.calibrate.fit_report import FitReport
+from focalibrate.calibrate.focal_temperature import fit_focal_temperature
+from focalibrate.calibrate.isotonic import fit_isotonic
+from focalibrate.calibrate.parametric import Identity
+from focalibrate.calibrate.spline import fit_spline
+from focalibrate.calibrate.structured import fit_structured_matrix, fit_structured_vector
+from focalibrate.calibrate.temperature import fit_temperature
+from focalibrate.calibrate.vector import fit_vector_scaling
+from focalibrate.calibrate.venn_abers import fit_venn_abers
+
+Floats = NDArray[np.float64]
+
+
+@final
+@dataclass(frozen=True)
+class Pool(Calibrator):
+    r"""Log-linear pool :math:`\operatorname{softmax}(\sum_m w_m \log p_m)`, mixed with uniform.
+
+    The result is :math:`(1-\varepsilon)` of the pool plus :math:`\varepsilon/K`, so that no
+    possible class gets probability 0.
+    """
+
+    members: tuple[Calibrator, ...]
+    weights: tuple[float, ...]
+    """Of the members, > 0; they need not sum to 1."""
+    mix: float
+    r""":math:`\varepsilon`."""
+    kind: ClassVar[str] = "pool"
+    keeps_argmax: ClassVar[bool] = False
+
+    def _check(self) -> None:
+        check_numbers(self.weights, name="weights")
+        if not self.members or len(self.members) != len(self.weights) or min(self.weights) <= 0:
+            raise ValueError(
+                "`members` must be at least one calibrator with a weight > 0 each, got "
+                f"{len(self.members)} and weights {self.weights!r:.80}."
+            )
+        if any(isinstance(member, Pool) for member in self.members):
+            raise ValueError("`members` must not be pools themselves.")
+        if not 0 <= self.mix < 1:
+            raise ValueError(f"`mix` must lie in [0, 1), got {self.mix!r}.")
+
+    def _own_classes(self) -> int | None:
+        return next((m.n_classes for m in self.members if m.n_classes is not None), None)
+
+    def _log_probs(self, x: Array) -> Array:
+        xp = namespace(x)
+        z = xp.astype(x, working_dtype(x))
+        is_possible = xp.isfinite(z)
+        total = xp.zeros_like(z)
+        for weight, member in zip(self.weights, self.members, strict=True):
+            part = member._log_probs(z)
+            # 0 times -inf is nan, in a derivative if not here
+            total = total + weight * xp.where(is_possible, part, xp.zeros_like(part))
+        pooled = log_softmax(xp.where(is_possible, total, xp.full_like(total, -xp.inf)))
+        if self.mix:
+            count = xp.sum(xp.astype(is_possible, z.dtype), axis=-1, keepdims=True)
+            mixed = xp.log((1.0 - self.mix) * xp.exp(pooled) + self.mix / count)
+            pooled = xp.where(is_possible, mixed, xp.full_like(mixed, -xp.inf))
+        return xp.astype(pooled, x.dtype)
+
+    def _parameters(self) -> dict[str, Any]:
+        return {
+            "members": [member.to_dict() for member in self.members],
+            "weights": self.weights,
+            "mix": self.mix,
+        }
+
+    @classmethod
+    def _from_parameters(cls, parameters: dict[str, Any]) -> dict[str, Any]:
+        check_keys(parameters, ("members", "weights", "mix"), what="parameters of 'pool'")
+        members = parameters["members"]
+        if not isinstance(members, (list, tuple)):
+            raise ValueError(f"`members` must be a list, got {type(members).__name__}.")
+        for member in members:
+            if isinstance(member, dict) and member.get("kind") == cls.kind:
+                raise ValueError("`members` must not be pools themselves.")
+        return {
+            "members": tuple(Calibrator.from_dict(member) for member in members),
+            "weights": frozen_numbers(parameters["weights"], "weights"),
+            "mix": frozen_numbers(parameters["mix"], "mix"),
+        }
+
+    def describe(self) -> str:
+        """Return one line for a person to read."""
+        parts = ", ".join(
+            f"{w:.3g} {m.kind}" for w, m in zip(self.weights, self.members, strict=True)
+        )
+        return f"pool: {parts}"
+
+
+def _fit_identity(logits: Array, labels: Array, *, sample_weight: Array | None = None) -> Identity:
+    return read_scores(logits, labels, sample_weight=sample_weight).stamp(Identity())
+
+
+MEMBER_FITS: dict[str, Callable[..., Any]] = {
+    "identity": _fit_identity,
+    "temperature": fit_temperature,
+    "focal_temperature": partial(fit_focal_temperature, criterion="nll", search="continuous"),
+    "platt": fit_platt,
+    "quadratic": fit_quadratic,
+    "beta": fit_beta,
+    "spline": fit_spline,
+    "ensemble_temperature": fit_ensemble_temperature,
+    "vector": fit_vector_scaling,
+    "structured_vector": fit_structured_vector,
+    "focal_structured_vector": partial(fit_structured_vector, base="focal_temperature"),
+    "structured_matrix": fit_structured_matrix,
+    "focal_structured_matrix": partial(fit_structured_matrix, base="focal_temperature"),
+    "isotonic": fit_isotonic,
+    "venn_abers": fit_venn_abers,
+}
+"""Methods that can be pooled."""
+TWO_CLASSES = ("identity", "temperature", "focal_temperature", "platt", "beta", "quadratic")
+MANY_CLASSES = ("identity", "temperature", "structured_vector", "structured_matrix")
+"""Methods pooled unless others are asked for."""
+N_FOLDS = 5
+RIDGE = 1.0
+"""Strength of the pull of the weights towards equality, as so many rows."""
+LEAST_WEIGHT = 0.01
+"""Members of a smaller weight are dropped."""
+
+
+def fit_pool(
+    logits: Array | None = None,
+    labels: Array | None = None,
+    *,
+    probs: Array | None = None,
+    sample_weight: Array | None = None,
+    members: Sequence[str] | None = None,
+    seed: int | np.random.Generator = 0,
+    return_report: bool = False,
+) -> Any:
+    r"""Fit several methods and the weights of their log-linear pool.
+
+    .. math:: \min_{w \ge 0} \frac1n\sum_i -\log\operatorname{softmax}\Big(\sum_m w_m
+              \log p_m^{(-i)}\Big)_{y_i} + \frac{r}{n} \Big\|w - \frac1M\Big\|^2
+
+    with :math:`p_m^{(-i)}` from a fit that did not see row i (five stratified folds); the members
+    are then fitted again on all rows, those without weight are dropped.
+
+    Args:
+        logits: real array ``[N, K]`` of any library, data frame or list; ``[N]`` or ``[N, 1]`` are
+            margins of class 1.
+        labels: class indices ``[N]``.
+        probs: probabilities instead of logits; ``[N]`` or ``[N, 1]`` are those of class 1.
+        sample_weight: one number >= 0 per row; a whole number counts copies of the row.
+        members: names of the methods to pool, of `MEMBER_FITS`. Default: six for two classes,
+            four for more.
+        seed: of the folds.
+        return_report: also return a `FitReport`; its value is the held-out log loss.
+
+    Returns:
+        `Pool`, and the report if asked for.
+    """
+    rows = read_scores(logits, labels, probs=probs, sample_weight=sample_weight)
+    names = default_members(rows) if members is None else tuple(members)
+    for name in names:
+        check_choice(name, tuple(MEMBER_FITS), name="members")
+    crossed = cross_fit(rows, names, seed=seed)
+    found, value = pooled(rows, crossed)
+    if not return_report:
+        return found
+    return found, FitReport(
+        method=found.kind,
+        criterion="nll",
+        value=value,
+        n_rows=rows.n_rows,
+        n_classes=rows.n_classes,
+        n_evaluations=1,
+        n_predictions_changed=count_changed(found, rows.logits),
+    )
+
+
+def default_members(rows: ScoredRows) -> tuple[str, ...]:
+    """Return the methods that are pooled for such data."""
+    return TWO_CLASSES if rows.n_classes == 2 else MANY_CLASSES
+
+
+@dataclass(frozen=True, eq=False)
+class CrossFitted:
+    """Methods fitted on all rows, and what fits on the other folds say about each row."""
+
+    calibrators: dict[str, Calibrator]
+    held_out: dict[str, NDArray[Any]]
+    """Log-probabilities ``[N, K]``."""
+
+
+def cross_fit(
+    rows: ScoredRows, names: Sequence[str], *, seed: int | np.random.Generator = 0
+) -> CrossFitted:
+    """Fit each method on all rows and on each set of folds but one; skip those that cannot be."""
+    fold = stratified_folds(rows.labels, min(N_FOLDS, rows.n_rows), seed)
+    calibrators, held_out = {}, {}
+    for name in names:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", CalibrationWarning)
+            try:
+                calibrators[name], held_out[name] = _cross_fit_one(rows, MEMBER_FITS[name], fold)
+            except ValueError:  # such as a fold that lacks a class
+                calibrators.pop(name, None)
+    return CrossFitted(calibrators, held_out)
+
+
+def _cross_fit_one(
+    rows: ScoredRows, fit: Callable[..., Any], fold: NDArray[np.intp]
+) -> tuple[Calibrator, NDArray[Any]]:
+    whole = fit(rows.logits, rows.labels, sample_weight=rows.weights)
+    log_probs = np.empty(rows.logits.shape, dtype=np.float64)
+    for held in range(fold.max() + 1):
+        is_held = fold == held
+        kept = rows.take(~is_held)
+        part = fit(kept.logits, kept.labels, sample_weight=kept.weights)
+        log_probs[is_held] = part.log_probs(rows.logits[is_held])
+    return rows.stamp(whole), log_probs
+
+
+def stratified_folds(
+    labels: NDArray[np.intp], n_folds: int, seed: int | np.random.Generator
+) -> NDArray[np.intp]:
+    """Return the fold of each row; every class is spread evenly over the folds."""
+    rng = np.random.default_rng(seed)
+    fold = np.empty(len(labels), dtype=np.intp)
+    start = 0
+    for label in np.unique(labels):
+        at = rng.permutation(np.flatnonzero(labels == label))
+        fold[at] = (start + np.arange(len(at))) % n_folds
+        start += len(at)
+    return fold
+
+
+def pooled(rows: ScoredRows, crossed: CrossFitted) -> tuple[Pool, float]:
+    """Return the pool of cross-fitted methods and its held-out log loss."""
+    names = list(crossed.calibrators)
+    if not names:
+        raise ValueError("No member of the pool could be fitted to these rows. Fit on more data.")
+    weights, value = pool_weights(rows, [crossed.held_out[name] for name in names])
+    kept = [(w, crossed.calibrators[n]) for w, n in zip(weights, names, strict=True) if w > 0]
+    found = Pool(
+        tuple(calibrator for _, calibrator in kept),
+        tuple(float(w) for w, _ in kept),
+        1.0 / (rows.size + 1.0),
+    )
+    return rows.stamp(found), value
+
+
+def pool_weights(rows: ScoredRows, log_probs: Sequence[NDArray[Any]]) -> tuple[Floats, float]:
+    """Return the weights of the pool, small ones set to 0, and the log loss at them."""
+    weights = _weights(rows, log_probs)
+    is_kept = weights >= LEAST_WEIGHT * weights.max()
+    if not is_kept.all():
+        weights = np.zeros(len(weights))
+        weights[is_kept] = _weights(
+            rows, [p for p, k in zip(log_probs, is_kept, strict=True) if k]
+        )
+    return weights, _objective(rows, log_probs, 0.0)(weights)[0]
+
+
+def _weights(rows: ScoredRows, log_probs: Sequence[NDArray[Any]]) -> Floats:
+    n_members = len(log_probs)
+    objective = _objective(rows, log_probs, RIDGE / rows.size)
+    start = np.full(n_members, 1.0 / n_members)
+    return minimise_convex(objective, start, lower=np.zeros(n_members)).x
+
+
+def _objective(
+    rows: ScoredRows, log_probs: Sequence[NDArray[Any]], ridge: float
+) -> Callable[[Floats], tuple[float, Floats, Floats]]:
+    """Return the mean log loss of the pool as a function of the weights, with derivatives."""
+    n_members, n = len(log_probs), rows.n_rows
+    share = np.full(n, 1.0 / n) if rows.weights is None else rows.weights / rows.weights.sum()
+    is_possible = np.isfinite(rows.logits)
+    logs = np.stack([np.where(is_possible, p, 0.0) for p in log_probs])
+    true = logs[:, np.arange(n), rows.labels]
+    closed = np.where(is_possible, 0.0, -np.inf)
+
+    def objective(w: Floats) -> tuple[float, Floats, Floats]:
+        z = np.tensordot(w, logs, axes=1) + closed
+        top = z.max(axis=1, keepdims=True)
+        p = np.exp(z - top)
+        total = p.sum(axis=1, keepdims=True)
+        p /= total
+        log_total = np.log(total[:, 0]) + top[:, 0]
+        value = float(share @ (log_total - w @ true))
+        mean = np.einsum("mnk,nk->mn", logs, p)
+        gradient = (mean - true) @ share
+        weighted = (logs * (p * share[:, None])).reshape(n_members, -1)
+        second = weighted @ logs.reshape(n_members, -1).T - (mean * share) @ mean.T
+        gap = w - 1.0 / n_members
+        return (
+            value + ridge * float(gap @ gap),
+            gradient + 2.0 * ridge * gap,
+            second + 2.0 * ridge * np.eye(n_members),
+        )
+
+    return objective
