@@ -143,7 +143,7 @@ def _matrix(scores: Any, *, name: str) -> NDArray[Any]:
     rows = to_numpy(array)
     if rows.ndim == 1 or rows.shape[1] == 1:
         rows = two_columns(rows.reshape(-1), is_probs=name == "probs")
-    check_logits(np.zeros_like(rows[:1]), name=name)  # dtype and class count
+    check_logits(rows[:1], name=name)  # dtype and class count; `check_rows` sees to the rest
     return rows
 
 

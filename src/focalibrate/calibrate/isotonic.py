@@ -81,7 +81,7 @@ def fit_isotonic(
         >>> import numpy as np
         >>> logits = np.log([[0.9, 0.1], [0.8, 0.2], [0.7, 0.3], [0.2, 0.8]])
         >>> fit_isotonic(logits, np.array([0, 1, 0, 1])).probs(logits)[:, 0].round(3)
-        array([0.75, 0.5 , 0.5 , 0.25])
+        array([0.667, 0.5  , 0.5  , 0.333])
 
     References:
         Zadrozny & Elkan (2002).

@@ -1,6 +1,7 @@
 """Pooling: a log-linear mixture of several calibrators, weighted by held-out log loss."""
 
 import warnings
+import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -211,7 +212,7 @@ def cross_fit(
     rows: ScoredRows, names: Sequence[str], *, seed: int | np.random.Generator = 0
 ) -> CrossFitted:
     """Fit each method on all rows and on each set of folds but one; skip those that cannot be."""
-    fold = stratified_folds(rows.labels, min(N_FOLDS, rows.n_rows), seed)
+    fold = stratified_folds(rows, min(N_FOLDS, rows.n_rows), seed)
     calibrators, held_out = {}, {}
     for name in names:
         with warnings.catch_warnings():
@@ -228,7 +229,7 @@ def _cross_fit_one(
 ) -> tuple[Calibrator, NDArray[Any]]:
     whole = fit(rows.logits, rows.labels, sample_weight=rows.weights)
     log_probs = np.empty(rows.logits.shape, dtype=np.float64)
-    for held in range(fold.max() + 1):
+    for held in np.unique(fold).tolist():
         is_held = fold == held
         kept = rows.take(~is_held)
         part = fit(kept.logits, kept.labels, sample_weight=kept.weights)
@@ -237,16 +238,24 @@ def _cross_fit_one(
 
 
 def stratified_folds(
-    labels: NDArray[np.intp], n_folds: int, seed: int | np.random.Generator
+    rows: ScoredRows, n_folds: int, seed: int | np.random.Generator
 ) -> NDArray[np.intp]:
-    """Return the fold of each row; every class is spread evenly over the folds."""
+    """Return the fold of each row; every class is spread evenly over the folds.
+
+    Equal rows of one class share a fold, so that a weight of 2 is the same as two copies, and
+    the order of the rows does not matter.
+    """
     rng = np.random.default_rng(seed)
-    fold = np.empty(len(labels), dtype=np.intp)
+    scores = np.ascontiguousarray(rows.logits)
+    checksums = np.array([zlib.crc32(row.tobytes()) for row in scores], dtype=np.int64)
+    fold = np.empty(rows.n_rows, dtype=np.intp)
     start = 0
-    for label in np.unique(labels):
-        at = rng.permutation(np.flatnonzero(labels == label))
-        fold[at] = (start + np.arange(len(at))) % n_folds
-        start += len(at)
+    for label in np.unique(rows.labels):
+        at = np.flatnonzero(rows.labels == label)
+        distinct, index = np.unique(checksums[at], return_inverse=True)
+        of_distinct = (start + rng.permutation(len(distinct))) % n_folds
+        fold[at] = of_distinct[index]
+        start += len(distinct)
     return fold
 
 

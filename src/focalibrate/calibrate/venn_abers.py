@@ -119,7 +119,7 @@ def fit_venn_abers(
         >>> import numpy as np
         >>> logits = np.log([[0.9, 0.1], [0.8, 0.2], [0.7, 0.3], [0.2, 0.8]])
         >>> fit_venn_abers(logits, np.array([0, 1, 0, 1])).probs(logits)[:, 1].round(3)
-        array([0.25, 0.4 , 0.4 , 0.75])
+        array([0.333, 0.5  , 0.5  , 0.667])
 
     References:
         Vovk, Petej & Fedorova (2015), Sec. 3.

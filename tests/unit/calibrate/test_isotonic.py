@@ -15,7 +15,12 @@ def test_each_class_equals_scikit_learn(rows_of, digits):
     found = fit_isotonic(logits, labels)
     probs = np.round(class_probs(logits), 12)
     for k in range(4):
-        theirs = IsotonicRegression(out_of_bounds="clip").fit(probs[:, k], labels == k)
+        x, is_label = probs[:, k], labels == k
+        theirs = IsotonicRegression(out_of_bounds="clip").fit(
+            np.append(x, [x.min(), x.max()]),  # one more row, of the class by its frequency
+            np.append(is_label, [1.0, 0.0]),
+            np.append(np.ones(400), [is_label.mean(), 1 - is_label.mean()]),
+        )
         grid = np.linspace(0, 1, 501)
         ours = np.interp(grid, found.scores[k], found.values[k])
         assert_allclose(ours, theirs.predict(grid), atol=1e-9)

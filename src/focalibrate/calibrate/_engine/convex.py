@@ -41,8 +41,8 @@ def minimise_convex(
         is_free = ~((x <= low) & (gradient > 0))
         step = np.zeros_like(x)
         step[is_free] = _solve(second[np.ix_(is_free, is_free)], gradient[is_free])
-        if -0.5 * float(gradient @ step) <= TOLERANCE:
-            return ConvexMinimum(x, value, True, n_evaluations)
+        if -0.5 * float(gradient @ step) <= TOLERANCE:  # a last step costs nothing
+            return ConvexMinimum(np.maximum(x + step, low), value, True, n_evaluations)
         for halving in range(MAX_HALVINGS):
             moved = np.maximum(x + 0.5**halving * step, low)
             found = objective(moved)

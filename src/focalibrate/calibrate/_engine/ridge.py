@@ -180,8 +180,8 @@ def minimise_ridge(
     for _ in range(MAX_NEWTON):
         step = _step(design, at, share, penalty)
         slope = float(at.gradient @ step)
-        if -0.5 * slope <= TOLERANCE:
-            return RidgeMinimum(x, at.loss, True, n_evaluations)
+        if -0.5 * slope <= TOLERANCE:  # a last step costs nothing
+            return RidgeMinimum(x + step, at.loss, True, n_evaluations)
         for halving in range(MAX_HALVINGS):
             moved = x + 0.5**halving * step
             found = look(moved)

@@ -1,0 +1,242 @@
+"""Methods of the shelf against plain optimisers, and what every one of them promises."""
+
+import warnings
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy.optimize import isotonic_regression, minimize
+from scipy.special import log_expit, log_softmax
+
+from focalibrate.calibrate import (
+    METHODS,
+    CalibrationWarning,
+    Pool,
+    TemperatureScaling,
+    fit,
+    fit_beta,
+    fit_dirichlet,
+    fit_ensemble_temperature,
+    fit_platt,
+    fit_pool,
+    fit_quadratic,
+    fit_spline,
+    fit_structured_matrix,
+    fit_structured_vector,
+    fit_temperature,
+    fit_venn_abers,
+)
+from focalibrate.calibrate.venn_abers import _with_one_more
+
+OPTIONS = {"posterior_recovery": {"gamma": 2.0}, "focal_loss_temperature": {"gamma": 2.0}}
+
+
+def quiet_fit(method, *args, **options):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CalibrationWarning)
+        return fit(method, *args, **options, **OPTIONS.get(method, {}))
+
+
+@pytest.fixture(scope="module")
+def two():
+    rng = np.random.default_rng(0)
+    s = 2.0 * rng.standard_normal(400)
+    return 1.5 * s + 0.2 * s**2, (s + rng.logistic(size=400) > 0.3).astype(int)
+
+
+def binary_loss(margin, labels):
+    return -np.where(labels == 1, log_expit(margin), log_expit(-margin)).mean()
+
+
+def mean_loss(found, logits, labels):
+    return -found.log_probs(logits)[np.arange(len(labels)), labels].mean()
+
+
+def test_platt_quadratic_and_beta_reach_the_least_log_loss(two):
+    s, y = two
+    log_p, log_q = log_expit(s), log_expit(-s)
+    cases = [
+        (fit_platt, lambda x: x[0] * s + x[1], [(None, None)] * 2),
+        (fit_quadratic, lambda x: x[0] * s + x[1] + x[2] * s**2, [(None, None)] * 3),
+        (
+            fit_beta,
+            lambda x: x[0] * log_p - x[1] * log_q + x[2],
+            [(0, None), (0, None), (None, None)],
+        ),
+    ]
+    for fitted, margin, bounds in cases:
+        start = np.full(len(bounds), 0.5)
+        best = minimize(lambda x, f=margin: binary_loss(f(x), y), start, bounds=bounds)
+        assert mean_loss(fitted(s, y), s, y) <= best.fun + 1e-8
+
+
+def test_beta_stays_at_its_bound():
+    rng = np.random.default_rng(1)
+    p = rng.uniform(0.05, 0.95, 500)
+    found = fit_beta(probs=p, labels=(rng.random(500) < 1 - p**2).astype(int))
+    assert found.a == 0 or found.b == 0
+
+
+@pytest.mark.parametrize("k", [2, 3, 25])  # 25: conjugate gradients
+def test_structured_scaling_reaches_the_least_penalised_loss(rows_of, k):
+    logits, labels = rows_of(300, k, dtype=np.float64)
+    n = len(labels)
+    found = fit_structured_matrix(logits, labels)
+    probs = np.exp(log_softmax(logits / found.temperature, axis=1))
+    x = np.log((1 - 1 / (n + 1)) * probs + 1 / (n + 1) / k)
+    x -= x.mean(axis=1, keepdims=True)
+
+    def objective(matrix, bias):
+        d = matrix - np.eye(k)
+        z = log_softmax(x @ matrix.T + bias, axis=1)
+        diagonal = (np.diag(d) ** 2).sum()
+        ridge = k / n * ((bias**2).sum() + diagonal)
+        ridge += k * (k - 1) / n * ((d**2).sum() - diagonal)
+        return -z[np.arange(n), labels].mean() + ridge
+
+    matrix, bias = np.array(found.matrix), np.array(found.bias)
+    least = objective(matrix, bias)
+    rng = np.random.default_rng(0)
+    for _ in range(20):  # convex: a minimum along every line is the minimum
+        d, b = rng.standard_normal((k, k)), rng.standard_normal(k)
+        for h in (1e-4, -1e-4):
+            assert objective(matrix + h * d, bias + h * b) >= least
+    assert least < objective(np.eye(k), np.zeros(k))
+    vector = fit_structured_vector(logits, labels)
+    assert mean_loss(vector, logits, labels) <= mean_loss(
+        TemperatureScaling(found.temperature), logits, labels
+    )
+
+
+def test_strength_by_cross_validation_is_one_of_those_tried(rows_of):
+    logits, labels = rows_of(200, 3)
+    plain = fit_structured_vector(logits, labels)
+    chosen = fit_structured_vector(logits, labels, strength="cross_validated")
+    tried = [fit_structured_vector(logits, labels, strength=s) for s in (0.1, 0.3, 3.0, 10.0)]
+    assert chosen in [plain, *tried]
+
+
+def test_dirichlet_reaches_the_least_penalised_loss(rows_of):
+    logits, labels = rows_of(200, 3, dtype=np.float64)
+    found = fit_dirichlet(logits, labels, off_diagonal=0.1, intercept=0.1)
+    x = log_softmax(logits, axis=1)
+
+    def objective(flat):
+        matrix, bias = flat[:9].reshape(3, 3), flat[9:]
+        z = log_softmax(x @ matrix.T + bias, axis=1)
+        off = (matrix**2).sum() - (np.diag(matrix) ** 2).sum()
+        return -z[np.arange(200), labels].mean() + 0.1 * off / 6 + 0.1 * (bias**2).sum() / 3
+
+    ours = objective(np.concatenate([np.ravel(found.matrix), found.bias]))
+    best = minimize(objective, np.concatenate([np.eye(3).ravel(), np.zeros(3)]))
+    assert ours <= best.fun + 1e-7
+
+
+def test_ensemble_weights_are_those_of_a_plain_search(rows_of):
+    logits, labels = rows_of(300, 4, dtype=np.float64)
+    found = fit_ensemble_temperature(logits, labels)
+    assert_allclose(sum(found.weights), 1.0)
+    tempered = fit_temperature(logits, labels)
+    parts = [tempered.probs(logits), np.exp(log_softmax(logits, axis=1)), np.full((300, 4), 0.25)]
+    true = np.stack([p[np.arange(300), labels] for p in parts], axis=1)
+    grid = [
+        (a, b, 1 - a - b) for a in np.arange(0, 1.01, 0.02) for b in np.arange(0, 1.01 - a, 0.02)
+    ]
+    best = min(-np.log(np.maximum(true @ np.array(w), 1e-300)).mean() for w in grid)
+    assert mean_loss(found, logits, labels) <= best + 1e-12
+    assert (found.probs(logits).argmax(1) == logits.argmax(1)).all()
+
+
+def test_venn_abers_equals_isotonic_fits_with_one_more_row():
+    rng = np.random.default_rng(0)
+    for _ in range(30):
+        m = int(rng.integers(1, 25))
+        count = rng.integers(1, 5, m).astype(float)
+        hits = np.minimum(rng.integers(0, 5, m), count).astype(float)
+        want = []
+        for i in range(m):
+            one = np.eye(m)[i]
+            pooled = isotonic_regression((hits + one) / (count + one), weights=count + one)
+            want.append(pooled.x[i])
+        assert_allclose(_with_one_more(count, hits), want)
+
+
+def test_venn_abers_between_two_scores_takes_the_wider_pair(two):
+    s, y = two
+    found = fit_venn_abers(s, y)
+    new = np.array([[0.123456]])
+    p = 1 / (1 + np.exp(-0.123456))
+    x = np.append(1 / (1 + np.exp(-s)), p)
+    order = np.argsort(x, kind="stable")
+    at = int(np.flatnonzero(order == len(s))[0])
+    low, high = (isotonic_regression(np.append(y, v)[order]).x[at] for v in (0.0, 1.0))
+    assert_allclose(found.probs(new)[0, 1], high / (1 - low + high))
+
+
+def test_a_spline_follows_a_curve_that_a_line_cannot():
+    rng = np.random.default_rng(0)
+    s = 3.0 * rng.standard_normal(3000)
+    y = (np.tanh(s) + rng.logistic(size=3000) > 0).astype(int)
+    found = fit_spline(s, y)
+    assert mean_loss(found, s, y) < mean_loss(fit_platt(s, y), s, y) - 0.01
+    grid = np.array([[-6.0], [0.0], [6.0]])
+    assert_allclose(found.probs(grid)[:, 1], 1 / (1 + np.exp(-np.tanh(grid[:, 0]))), atol=0.05)
+
+
+def test_a_pool_is_not_worse_than_its_members_where_they_are_alike(rows_of):
+    logits, labels = rows_of(600, 4)
+    found = fit_pool(logits[:300], labels[:300])
+    assert isinstance(found, Pool)
+    assert min(found.weights) > 0
+    ours = mean_loss(found, logits[300:], labels[300:])
+    plain = mean_loss(fit_temperature(logits[:300], labels[:300]), logits[300:], labels[300:])
+    assert ours < plain + 0.02
+    again = fit_pool(logits[:300], labels[:300], seed=0)
+    assert again == found
+    with pytest.raises(ValueError, match="`members` must be one of"):
+        fit_pool(logits, labels, members=["magic"])
+    with pytest.raises(ValueError, match="must not be pools"):
+        Pool((found,), (1.0,), 0.1)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_map_is_the_same_in_every_library_and_keeps_what_is_impossible(method):
+    torch = pytest.importorskip("torch")
+    k = 3 if METHODS[method].applies_to(3, 2.0) else 2
+    rng = np.random.default_rng(0)
+    logits = 2.0 * rng.standard_normal((150, k))
+    labels = (logits + rng.gumbel(size=logits.shape)).argmax(axis=1)
+    found = quiet_fit(method, logits, labels)
+    want = found.log_probs(logits)
+    assert_allclose(np.exp(want).sum(axis=1), 1.0, rtol=1e-9)
+    assert_allclose(found.log_probs(torch.tensor(logits)).numpy(), want, rtol=1e-9, atol=1e-12)
+    single = found.probs(torch.tensor(logits, dtype=torch.float32))
+    assert single.dtype == torch.float32
+    if method != "venn_abers":  # jumps at the very scores it was fitted on
+        assert_allclose(single.numpy(), np.exp(want), rtol=2e-3, atol=2e-5)
+    masked = logits.copy()
+    masked[:, 0] = -np.inf
+    probs = found.probs(masked)
+    assert (probs[:, 0] == 0).all()
+    assert_allclose(probs.sum(axis=1), 1.0, rtol=1e-9)
+    predicted_stays = (np.exp(want).argmax(1) == logits.argmax(1)).all()
+    assert predicted_stays or not METHODS[method].keeps_argmax
+
+
+@pytest.mark.parametrize("mask", [-1e9, -1e4])
+@pytest.mark.parametrize("method", ["temperature", "focal_temperature", "vector"])
+def test_finite_masks_do_not_move_a_fit(rows_of, method, mask):
+    logits, labels = rows_of(500, 5, dtype=np.float64)
+    masked = np.concatenate([logits, np.full((500, 3), -np.inf)], axis=1)
+    want = quiet_fit(method, masked, labels)
+    masked[:, 5:] = mask
+    got = quiet_fit(method, masked, labels)
+    assert_allclose(got.probs(masked), want.probs(masked), atol=1e-5)
+
+
+def test_one_row_of_another_scale_does_not_move_the_temperature(rows_of):
+    logits, labels = rows_of(500, 5, dtype=np.float64)
+    plain = fit_temperature(logits, labels)
+    row = int(np.flatnonzero(logits.argmax(axis=1) == labels)[0])
+    logits[row] *= 1e8
+    assert_allclose(fit_temperature(logits, labels).temperature, plain.temperature, rtol=0.02)
