@@ -157,8 +157,13 @@ def _fit_focal_loss_temperature(
 
 
 def _fit_focal_temperature(
-    logits: Array | None = None, labels: Array | None = None, **options: Any
+    logits: Array | None = None,
+    labels: Array | None = None,
+    *,
+    criterion: Literal["nll"] = "nll",
+    **options: Any,
 ) -> Fitted:
+    check_choice(criterion, ("nll",), name="criterion")
     found: Fitted = fit_focal_temperature(
         logits, labels, criterion="nll", search="continuous", **options
     )
