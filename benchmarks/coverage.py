@@ -19,17 +19,19 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import kstest
 
-from focalibrate.metrics import bootstrap, brier_score, error_rate, nll
+from focalibrate.metrics import INTERVAL_METRICS, METRICS, BootstrapInterval
 from focalibrate.metrics._cells import BINS, equal_mass_ranks
 from focalibrate.metrics._intervals import gap_interval, rms_interval
 from focalibrate.metrics._null import draw_residuals
 from focalibrate.metrics.assessment import cells_of, multi_scale_test, seen_by
+from focalibrate.metrics.bootstrap import interval_of
 from focalibrate.metrics.difference import difference_of_rows
 
 FOLDER = Path(__file__).parents[1] / "results" / "coverage"
 CLASSES, SIZES = (2, 10, 100), (300, 2000, 20_000)
 POOL = 60_000
 SHARPNESS = 1.3
+RESAMPLES = 200
 BATCH = 50
 """Repetitions between two looks at the clock, and two writings of the file."""
 
@@ -85,9 +87,6 @@ def _softmax(x: Floats) -> Floats:
     return np.asarray(e / e.sum(axis=1, keepdims=True))
 
 
-SCORES = {"nll": nll, "brier": brier_score, "error": error_rate}
-
-
 def repetition(
     pool: Pool, n: int, rng: np.random.Generator, *, n_draws: int, with_scores: bool
 ) -> dict[str, float]:
@@ -115,10 +114,28 @@ def repetition(
     found["rms difference"] = _holds(other, _TRUTH["sharp"][1] - _TRUTH["coarse"][1])
     found["sharp told from coarse"] = float(other.low > 0)
     if with_scores:
-        for name, metric in SCORES.items():
-            interval = bootstrap(metric, models["sharp"], labels, n_resamples=200, seed=rng)
+        for name, interval in _score_intervals(models["sharp"], labels, rng).items():
             found[name] = _holds(interval, _TRUTH[name][0])
     return found
+
+
+def _score_intervals(
+    probs: Floats, labels: NDArray[np.intp], rng: np.random.Generator
+) -> dict[str, BootstrapInterval]:
+    """Return the bootstrap intervals of the proper scores, all from the same resamples."""
+    rows = {name: METRICS[name].rows for name in INTERVAL_METRICS}
+    values = np.stack([terms(probs, labels) for terms in rows.values() if terms], axis=1)
+    n = len(labels)
+    replicates = np.stack(
+        [
+            np.bincount(rng.integers(n, size=n), minlength=n).astype(np.float64) @ values / n
+            for _ in range(RESAMPLES)
+        ]
+    )
+    return {
+        name: interval_of(replicates[:, i], float(values[:, i].mean()))
+        for i, name in enumerate(rows)
+    }
 
 
 _TRUTH: dict[str, tuple[float, float]] = {}

@@ -1,10 +1,11 @@
-"""How honest probabilities are: calibration errors, proper scores, and their uncertainty.
+"""How honest probabilities are: calibration errors, proper scores, and what they prove.
 
 Every metric takes ``(probs, labels)`` of any array library and returns a Python float,
-computed in NumPy float64; `sample_weight` weights the rows. `METRICS` lists them, `assess`
-says what they prove. Probabilities are ``[..., K]``; one probability of class 1 per
-example needs ``binary=True``. `ReliabilityTable` and `ClasswiseTable` are the mergeable
-states behind the binned errors, for data that comes in pieces.
+computed in NumPy float64; `sample_weight` weights the rows. Probabilities are ``[..., K]``;
+one probability of class 1 per example needs ``binary=True``. `METRICS` lists the metrics,
+`assess` says what they prove, `focalibrate.metrics.tests` has further tests by name.
+`ReliabilityTable` and `ClasswiseTable` are the mergeable states behind the binned errors, for
+data that comes in pieces.
 """
 
 from focalibrate.metrics._binning import log_odds_edges
@@ -15,6 +16,13 @@ from focalibrate.metrics.calibration_error import ece, mce
 from focalibrate.metrics.classwise import ClasswiseTable, classwise_ece
 from focalibrate.metrics.corp import Corp, Decomposition, ReliabilityCurve, corp, corp_of_table
 from focalibrate.metrics.difference import rms_difference
+from focalibrate.metrics.groups import (
+    GroupAssessment,
+    WorstSlice,
+    assess_groups,
+    holm,
+    worst_slice,
+)
 from focalibrate.metrics.interval import ConfidenceInterval, NoiseFloor
 from focalibrate.metrics.registry import (
     INTERVAL_METRICS,
@@ -48,6 +56,7 @@ __all__ = [
     "ConfidentFraction",
     "Corp",
     "Decomposition",
+    "GroupAssessment",
     "Metric",
     "MetricName",
     "NoiseFloor",
@@ -55,8 +64,10 @@ __all__ = [
     "ReliabilityCurve",
     "ReliabilityTable",
     "Scorecard",
+    "WorstSlice",
     "adaptive_ece",
     "assess",
+    "assess_groups",
     "binary_brier_score",
     "bootstrap",
     "bootstrap_difference",
@@ -69,6 +80,7 @@ __all__ = [
     "ece",
     "entropy",
     "error_rate",
+    "holm",
     "kl_divergence",
     "log_odds_edges",
     "mce",
@@ -76,4 +88,5 @@ __all__ = [
     "rms_difference",
     "scorecard",
     "smooth_ece",
+    "worst_slice",
 ]

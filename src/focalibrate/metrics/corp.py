@@ -9,6 +9,7 @@ from focalibrate._array import Array
 from focalibrate._check import check_count
 from focalibrate.metrics._binning import Floats
 from focalibrate.metrics._cells import MAX_CELLS
+from focalibrate.metrics._random import generator
 from focalibrate.metrics._rows import read, read_weights, top_label
 from focalibrate.metrics.adaptive import distinct_table
 from focalibrate.metrics.reliability_table import ReliabilityTable
@@ -167,7 +168,7 @@ def corp_of_table(
         return Decomposition(own, own - best, constant - best, constant)
 
     spread = table.count[filled] if table.spread is None else table.spread[filled]
-    at, low, high = _band(value, weight, spread, n_draws, np.random.default_rng(seed))
+    at, low, high = _band(value, weight, spread, n_draws, generator(seed))
     curve = ReliabilityCurve(*_knots(value, fitted, weight), at, low, high)
     return Corp(event, curve, taken_apart(log=True), taken_apart(log=False))
 

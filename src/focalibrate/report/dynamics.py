@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_softmax
 
-from focalibrate.metrics import adaptive_ece, ece
+from focalibrate.metrics import adaptive_ece, ece, nll
 from focalibrate.report._numbers import short, shorts
 from focalibrate.report.data import SCHEMA_VERSION, PageData
 from focalibrate.report.page import write_report
@@ -118,7 +118,7 @@ def _judged(path: Path) -> dict[str, Any]:
         "error": short(1.0 - correct.mean()),
         "ece": short(ece(probs, labels)),
         "adaptive_ece": short(adaptive_ece(probs, labels)),
-        "nll": short(-log_probs[np.arange(len(labels)), labels].mean()),
+        "nll": short(nll(labels=labels, log_probs=log_probs)),
         "gap": short(probs.max(axis=-1).mean() - correct.mean()),
     }
 

@@ -42,7 +42,7 @@ from focalibrate.experiments.paper000.psi_images.rows import (
     paradigms,
     recipe_name,
 )
-from focalibrate.metrics import ReliabilityTable
+from focalibrate.metrics import ReliabilityTable, nll
 
 if TYPE_CHECKING:
     from focalibrate.train import Recipe
@@ -127,8 +127,8 @@ def _scores(
         table = ReliabilityTable.of(np.exp(log_probs), part.labels, n_bins=N_BINS)
         gap = float((table.confidence_sum - table.correct_sum).sum() / table.count.sum())
         error = float(np.mean(log_probs.argmax(axis=1) != part.labels))
-        nll = -float(np.take_along_axis(log_probs, part.labels[:, None], axis=1).mean())
-        scores.append((table.ece(), gap, error, nll))
+        log_loss = nll(labels=part.labels, log_probs=log_probs)
+        scores.append((table.ece(), gap, error, log_loss))
         tables.append(table)
     for metric, value in zip(("ece", "gap", "error", "nll"), np.mean(scores, axis=0), strict=True):
         yield f"{metric}, {name}", float(value)

@@ -32,7 +32,7 @@ from focalibrate.experiments.paper000.psi_tabular.tables import (
     ranks_chart,
     ranks_table,
 )
-from focalibrate.metrics import brier_score, classwise_ece, ece, error_rate
+from focalibrate.metrics import brier_score, classwise_ece, ece, error_rate, nll
 from focalibrate.theory import recover_log_posterior
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ def _measured(
         found = {
             "ECE": ece(probs, labels, n_bins=N_BINS),
             "CW-ECE": classwise_ece(probs, labels, n_bins=N_BINS),
-            "NLL": -float(log_probs[np.arange(len(labels)), labels].mean()),
+            "NLL": nll(labels=labels, log_probs=log_probs),
             "Brier": brier_score(probs, labels),
             ERROR: error_rate(probs, labels),
         }

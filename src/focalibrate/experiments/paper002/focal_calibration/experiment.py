@@ -38,7 +38,7 @@ from focalibrate.experiments.paper002.focal_calibration.paper_values import (
     PaperValues,
     paper_values,
 )
-from focalibrate.metrics import adaptive_ece, classwise_ece, ece, error_rate, mce
+from focalibrate.metrics import adaptive_ece, classwise_ece, ece, error_rate, mce, nll
 from focalibrate.report.charts import Chart, Panel, Series
 
 NAME = "focal-calibration"
@@ -80,13 +80,12 @@ def network_numbers(
 def scores(log_probs: NDArray[np.float64], labels: NDArray[np.int64]) -> dict[str, float]:
     """Return the scores of the paper's tables in percent, NLL times 100 as there."""
     v = np.exp(log_probs)
-    log_p = np.take_along_axis(log_probs, labels[:, None], axis=-1)
     return {
         "ECE %": 100 * ece(v, labels, n_bins=15),
         "AdaECE %": 100 * adaptive_ece(v, labels, n_bins=15),
         "classwise ECE %": 100 * classwise_ece(v, labels, n_bins=15),
         "MCE %": 100 * mce(v, labels, n_bins=15),
-        "NLL %": -100 * float(log_p.mean()),
+        "NLL %": 100 * nll(labels=labels, log_probs=log_probs),
         "error %": 100 * error_rate(v, labels),
     }
 

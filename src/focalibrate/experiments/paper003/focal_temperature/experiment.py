@@ -33,7 +33,7 @@ from focalibrate.experiments.networks.trained import trained
 from focalibrate.experiments.paper003.focal_temperature.claims import claims, finding
 from focalibrate.experiments.paper003.focal_temperature.figures import charts, tables
 from focalibrate.experiments.paper003.focal_temperature.rows import LOSSES, SEEDS, ScalingRows
-from focalibrate.metrics import adaptive_ece, ece
+from focalibrate.metrics import adaptive_ece, ece, nll
 
 NAME = "focal-temperature"
 N_BINS = 15
@@ -130,7 +130,7 @@ def _scores(
             (
                 adaptive_ece(probs, part.labels, n_bins=N_BINS),
                 ece(probs, part.labels, n_bins=N_BINS),
-                -float(np.take_along_axis(log_probs, part.labels[:, None], axis=1).mean()),
+                nll(labels=part.labels, log_probs=log_probs),
                 float(np.mean(log_probs.argmax(axis=1) != part.labels)),
             )
         )

@@ -27,7 +27,7 @@ from focalibrate.experiments.paper004.curvature_regularised.claims import (
     claims,
     finding,
 )
-from focalibrate.metrics import brier_score, ece, error_rate
+from focalibrate.metrics import brier_score, ece, error_rate, nll
 from focalibrate.report.charts import Chart, Panel, Series
 from focalibrate.theory import recover_log_posterior
 
@@ -88,7 +88,7 @@ def _measured(
     log_probs = recover_log_posterior(logits.astype(np.float64), 0.0)
     probs = np.exp(log_probs)
     yield ECE, ece(probs, labels)
-    yield "NLL", -float(log_probs[np.arange(len(labels)), labels].mean())
+    yield "NLL", nll(labels=labels, log_probs=log_probs)
     yield "Brier", brier_score(probs, labels)
     yield "error", error_rate(probs, labels)
 

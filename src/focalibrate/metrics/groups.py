@@ -1,0 +1,401 @@
+"""For whom is a model miscalibrated? Groups with corrected p-values, and the worst slice."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from focalibrate._array import Array, to_numpy
+from focalibrate._check import check_count
+from focalibrate.metrics._binning import Floats
+from focalibrate.metrics._cells import BINS
+from focalibrate.metrics._intervals import gap_interval, rms_interval
+from focalibrate.metrics._null import draw_residuals
+from focalibrate.metrics._power import detectable_rms
+from focalibrate.metrics._random import generator
+from focalibrate.metrics._rows import read, read_weights, top_label
+from focalibrate.metrics.assessment import (
+    ALPHA,
+    TOO_COARSE,
+    Verdict,
+    cells_of,
+    multi_scale_test,
+    p_text,
+    seen_by,
+)
+from focalibrate.metrics.interval import ConfidenceInterval
+
+MIN_ROWS = 20
+"""Smaller groups are not tested."""
+
+
+@dataclass(frozen=True)
+class GroupAssessment:
+    """What the data say about one group."""
+
+    column: str
+    group: str
+    n: int
+    gap: ConfidenceInterval
+    """mean confidence minus accuracy in the group"""
+    rms: ConfidenceInterval
+    p_value: float
+    """of the group by itself; nan if it is too small to test"""
+    p_adjusted: float
+    """the same, corrected for the number of groups looked at (Holm)"""
+    detectable: float
+    """root-mean-square error that would be found with probability 0.8, without correction"""
+
+    @property
+    def verdict(self) -> Verdict:
+        """The finding in a few words, by the corrected p-value."""
+        if self.p_adjusted < ALPHA:
+            return "miscalibrated"
+        if not self.detectable <= TOO_COARSE:
+            return "too few rows to judge"
+        return "no evidence of miscalibration"
+
+    @property
+    def summary(self) -> str:
+        """The finding as a sentence."""
+        text = f"{self.column} = {self.group} ({self.n:,} rows): {self.verdict}"
+        if self.verdict == "miscalibrated":
+            text += f" ({p_text(self.p_adjusted)}, corrected)"
+            if self.gap.excludes_zero:
+                side = "overconfident" if self.gap.estimate > 0 else "underconfident"
+                text += f", {side} by {100 * abs(self.gap.estimate):.1f} points"
+        return text
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything by name, for JSON; a number that is not defined is None."""
+        numbers = {
+            name: None if math.isnan(value) else value
+            for name, value in (
+                ("p_value", self.p_value),
+                ("p_adjusted", self.p_adjusted),
+                ("detectable", self.detectable),
+            )
+        }
+        return {
+            "column": self.column,
+            "group": self.group,
+            "n": self.n,
+            "gap": self.gap.to_dict(),
+            "rms": self.rms.to_dict(),
+            **numbers,
+            "verdict": self.verdict,
+            "summary": self.summary,
+        }
+
+
+def assess_groups(
+    probs: Array,
+    labels: Array,
+    groups: Array | Mapping[str, Array],
+    *,
+    sample_weight: Array | None = None,
+    seed: int | np.random.Generator = 0,
+) -> tuple[GroupAssessment, ...]:
+    r"""Assess every group of rows, with p-values corrected for how many groups there are.
+
+    Each group is tested as by `assess`. Holm's correction keeps the chance that any
+    calibrated group is called miscalibrated at 5 %: the smallest of :math:`G` p-values is
+    multiplied by :math:`G`, the next by :math:`G - 1`, and so on, never decreasing. Groups
+    of fewer than 20 rows are listed but not tested.
+
+    Args:
+        probs: probabilities ``[N, K]``, any array library, or ``[N]`` of class 1.
+        labels: class indices ``[N]``.
+        groups: which group each row belongs to, ``[N]`` of numbers or text; or several
+            such columns by name.
+        sample_weight: weights ``[N]``, see `assess`.
+        seed: of the draws, or a `numpy.random.Generator`.
+
+    Returns:
+        One `GroupAssessment` per group, by column and then by name.
+
+    Example:
+        >>> rng = np.random.default_rng(0)
+        >>> p, group = rng.uniform(size=4000), np.repeat(["a", "b"], 2000)
+        >>> y = (rng.uniform(size=4000) < np.where(group == "b", p**2, p)).astype(int)
+        >>> [found.verdict for found in assess_groups(p, y, group)]
+        ['no evidence of miscalibration', 'miscalibrated']
+
+    References:
+        Holm (1979), *A simple sequentially rejective multiple test procedure*.
+    """
+    rows, y = read(probs, labels, binary=len(probs.shape) == 1)
+    weights = read_weights(sample_weight, len(rows))
+    columns = _columns(groups, len(rows))
+    members = [
+        (name, str(value), np.flatnonzero(index == i))
+        for name, (values, index) in columns.items()
+        for i, value in enumerate(values)
+    ]
+    if weights is not None:
+        members = [(c, g, at[weights[at] > 0]) for c, g, at in members]
+    members = [(c, g, at) for c, g, at in members if len(at)]
+    tested = sum(len(at) >= MIN_ROWS for _, _, at in members)
+    # Holm needs p-values well below 0.05 / groups
+    n_draws = int(min(19_999, max(999, 40 * tested - 1)))
+    rng = generator(seed)
+    found = [
+        _group(c, g, rows[at], y[at], None if weights is None else weights[at], n_draws, rng)
+        for c, g, at in members
+    ]
+    adjusted = holm([one.p_value for one in found])
+    return tuple(
+        GroupAssessment(
+            one.column, one.group, one.n, one.gap, one.rms, one.p_value, p, one.detectable
+        )
+        for one, p in zip(found, adjusted, strict=True)
+    )
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Return Holm's corrected p-values; nan, a test that was not made, stays nan.
+
+    Example:
+        >>> holm([0.01, 0.04, 0.03, float("nan")])
+        [0.03, 0.06, 0.06, nan]
+    """
+    p = np.asarray(p_values, dtype=np.float64)
+    made = np.flatnonzero(~np.isnan(p))
+    order = made[np.argsort(p[made], kind="stable")]
+    adjusted = p.copy()
+    factor = len(order) - np.arange(len(order))
+    adjusted[order] = np.minimum(1.0, np.maximum.accumulate(factor * p[order]))
+    return [round(float(x), 12) for x in adjusted]
+
+
+def _group(
+    column: str,
+    group: str,
+    rows: NDArray[Any],
+    labels: NDArray[np.intp],
+    weights: Floats | None,
+    n_draws: int,
+    rng: np.random.Generator,
+) -> GroupAssessment:
+    cells, views = cells_of(rows, labels, weights)
+    p_value, detectable = math.nan, math.nan
+    if len(rows) >= MIN_ROWS:
+        test = multi_scale_test(cells, views, draw_residuals(cells, n_draws, rng))
+        p_value = test.p_value
+        detectable = detectable_rms(cells, views, test.drawn, test.critical)
+    seen = seen_by(cells, views[0])
+    return GroupAssessment(
+        column,
+        group,
+        round(float(cells.rows.sum())),
+        gap_interval(seen),
+        rms_interval(seen.binned(views[0].bin, BINS)),
+        p_value,
+        math.nan,
+        detectable,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class WorstSlice:
+    """The slice of rows whose confidence is most clearly off."""
+
+    description: str
+    """such as "age > 41.5 and region = north\""""
+    n: int
+    gap: ConfidenceInterval
+    """mean confidence minus accuracy, in an interval that holds although the slice was sought"""
+    p_value: float
+    """chance that the worst slice of a calibrated model is at least as far off"""
+    n_slices: int
+    """slices looked at"""
+    rows: NDArray[np.bool_]
+    """which rows belong to it, shape ``[N]``"""
+
+    @property
+    def summary(self) -> str:
+        """The finding as a sentence."""
+        if self.p_value >= ALPHA:
+            return (
+                f"no slice stands out: the worst of {self.n_slices:,} ({self.description}) is "
+                f"within what chance gives ({p_text(self.p_value)})"
+            )
+        side = "overconfident" if self.gap.estimate > 0 else "underconfident"
+        return (
+            f"{self.description} ({self.n:,} rows): {side} by "
+            f"{100 * abs(self.gap.estimate):.1f} points ({p_text(self.p_value)}, allowing for "
+            f"{self.n_slices:,} slices looked at)"
+        )
+
+
+def worst_slice(
+    probs: Array,
+    labels: Array,
+    columns: Mapping[str, Array],
+    *,
+    max_depth: int = 2,
+    min_rows: int = 50,
+    sample_weight: Array | None = None,
+    n_draws: int = 499,
+    seed: int | np.random.Generator = 0,
+) -> WorstSlice:
+    r"""Search the slice of rows with the clearest confidence gap, with an honest p-value.
+
+    Slices are one condition (``region = north``, ``age > 41.5`` at a quartile) or two on
+    different columns. For each, :math:`z = \sum r / \sqrt{\sum c(1-c)}`; the largest
+    :math:`|z|` is compared with the largest of the *same search* on outcomes drawn from the
+    predictions, so that having looked at many slices is paid for.
+
+    Args:
+        probs: probabilities ``[N, K]``, any array library, or ``[N]`` of class 1.
+        labels: class indices ``[N]``.
+        columns: values of each row ``[N]`` by name, numbers or text. Of a text column the
+            eight most frequent values are looked at.
+        max_depth: 1 for single conditions, 2 for pairs too.
+        min_rows: rows a slice must have.
+        sample_weight: weights ``[N]``, see `assess`.
+        n_draws: draws for the p-value.
+        seed: of the draws, or a `numpy.random.Generator`.
+
+    Returns:
+        `WorstSlice`.
+
+    Example:
+        >>> rng = np.random.default_rng(0)
+        >>> p, region = rng.uniform(0.5, 1, size=4000), rng.choice(["north", "south"], 4000)
+        >>> y = (rng.uniform(size=4000) < p - 0.15 * (region == "north")).astype(int)
+        >>> worst_slice(p, y, {"region": region}).description
+        'region = north'
+    """
+    check_count(n_draws, name="n_draws", minimum=19)
+    check_count(min_rows, name="min_rows")
+    if max_depth not in (1, 2):
+        raise ValueError(f"`max_depth` must be 1 or 2, got {max_depth!r}.")
+    rows, y = read(probs, labels, binary=len(probs.shape) == 1)
+    n = len(rows)
+    weights = read_weights(sample_weight, n)
+    w = np.ones(n) if weights is None else weights
+    confidence, correct = top_label(rows, y)
+    conditions = _conditions(columns, n)
+    atoms, atom = np.unique(
+        np.stack([held for _, _, held in conditions], axis=1), axis=0, return_inverse=True
+    )
+    atom = atom.reshape(-1)
+    names, matrix = _slices(conditions, atoms, max_depth)
+    size = matrix @ np.bincount(atom, (w > 0).astype(np.float64), len(atoms))
+    kept = (size >= min_rows) & (size <= n)
+    if not kept.any():
+        raise ValueError(
+            f"no slice has {min_rows} rows; lower `min_rows` or pass columns with fewer values."
+        )
+    matrix, names = matrix[kept], [name for name, keep in zip(names, kept, strict=True) if keep]
+    spread = w if weights is None or bool((w == np.rint(w)).all()) else w**2
+    variance = matrix @ np.bincount(atom, spread * confidence * (1 - confidence), len(atoms))
+    scale = np.sqrt(np.maximum(variance, 1e-12))
+    z = matrix @ np.bincount(atom, w * (confidence - correct), len(atoms)) / scale
+    rng = generator(seed)
+    null = _largest_of_calibrated(confidence, w, spread, atom, matrix, scale, n_draws, rng)
+    worst = int(np.abs(z).argmax())
+    reached = np.count_nonzero(null >= abs(z[worst]) - 1e-9)
+    held = matrix[worst, atom] > 0
+    mass = float(w[held].sum())
+    gap = float(z[worst] * scale[worst] / mass)
+    half = float(np.quantile(null, 0.95) * scale[worst] / mass)
+    return WorstSlice(
+        names[worst],
+        int(held.sum()),
+        ConfidenceInterval(gap, max(-1.0, gap - half), min(1.0, gap + half)),
+        float((1 + reached) / (1 + n_draws)),
+        len(names),
+        held,
+    )
+
+
+def _largest_of_calibrated(
+    confidence: Floats,
+    w: Floats,
+    spread: Floats,
+    atom: NDArray[np.intp],
+    matrix: Floats,
+    scale: Floats,
+    n_draws: int,
+    rng: np.random.Generator,
+) -> Floats:
+    """Return the largest |z| over the slices for each draw from the predictions."""
+    n_atoms = matrix.shape[1]
+    if len(w) * n_draws > 2e7:  # sums of many rows are normal
+        variance = np.bincount(atom, spread * confidence * (1 - confidence), n_atoms)
+        sums = np.sqrt(variance)[:, None] * rng.standard_normal((n_atoms, n_draws))
+    else:
+        root = np.sqrt(spread)
+        sums = np.stack(
+            [
+                np.bincount(atom, root * (confidence - (rng.random(len(w)) < confidence)), n_atoms)
+                for _ in range(n_draws)
+            ],
+            axis=1,
+        )
+    return np.asarray(np.abs((matrix @ sums) / scale[:, None]).max(axis=0))
+
+
+def _columns(
+    groups: Array | Mapping[str, Array], n: int
+) -> dict[str, tuple[NDArray[Any], NDArray[np.intp]]]:
+    named = groups if isinstance(groups, Mapping) else {"group": groups}
+    found = {}
+    for name, column in named.items():
+        values = np.asarray(to_numpy(column)).reshape(-1)
+        if len(values) != n:
+            raise ValueError(f"`groups`: column {name!r} must have {n} rows, got {len(values)}.")
+        if values.dtype == object:
+            values = values.astype(str)
+        found[name] = np.unique(values, return_inverse=True)
+    return found
+
+
+def _conditions(columns: Mapping[str, Array], n: int) -> list[tuple[str, str, NDArray[np.bool_]]]:
+    """Return column, text and rows of every single condition."""
+    found: list[tuple[str, str, NDArray[np.bool_]]] = []
+    for name, column in columns.items():
+        values = np.asarray(to_numpy(column)).reshape(-1)
+        if len(values) != n:
+            raise ValueError(f"`columns`: {name!r} must have {n} rows, got {len(values)}.")
+        is_number = values.dtype.kind in "iuf"
+        if not is_number:
+            values = values.astype(str)
+        distinct, count = np.unique(values, return_counts=True)
+        if is_number and len(distinct) > 8:
+            for cut in np.unique(np.quantile(values, [0.25, 0.5, 0.75])):
+                found.append((name, f"{name} <= {cut:g}", values <= cut))
+                found.append((name, f"{name} > {cut:g}", values > cut))
+            continue
+        for value in distinct[np.argsort(-count, kind="stable")[:8]]:
+            found.append((name, f"{name} = {value}", values == value))
+    if not found:
+        raise ValueError("`columns` must name at least one column to slice by.")
+    return found
+
+
+def _slices(
+    conditions: list[tuple[str, str, NDArray[np.bool_]]],
+    atoms: NDArray[np.bool_],
+    max_depth: int,
+) -> tuple[list[str], Floats]:
+    """Return the text of every slice and the matrix ``[slices, atoms]`` of what it holds."""
+    names = [text for _, text, _ in conditions]
+    parts = [atoms.T]
+    if max_depth == 2:
+        pairs = [
+            (i, j)
+            for i in range(len(conditions))
+            for j in range(i + 1, len(conditions))
+            if conditions[i][0] != conditions[j][0]
+        ]
+        names += [f"{names[i]} and {names[j]}" for i, j in pairs]
+        if pairs:
+            first, second = np.array(pairs).T
+            parts.append(atoms.T[first] & atoms.T[second])
+    return names, np.concatenate(parts).astype(np.float64)

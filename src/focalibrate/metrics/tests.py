@@ -1,0 +1,350 @@
+"""Named tests of calibration, for those who need them by name.
+
+The default is `focalibrate.metrics.assess`, which looks at all scales at once. These are the
+tests of the literature: each takes probabilities ``[N, K]`` or ``[N]`` of class 1 with labels,
+looks at one event (the top label unless said otherwise), and returns a `TestResult`.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from focalibrate._array import Array
+from focalibrate._check import check_count
+from focalibrate.metrics._binning import Floats
+from focalibrate.metrics._cells import equal_mass_ranks
+from focalibrate.metrics._random import generator
+from focalibrate.metrics._rows import read, top_label
+from focalibrate.metrics.interval import ConfidenceInterval
+
+__all__ = [
+    "CoxResult",
+    "Event",
+    "TestResult",
+    "cox",
+    "hosmer_lemeshow",
+    "kolmogorov_smirnov",
+    "kuiper",
+    "skce",
+    "spiegelhalter",
+]
+
+Event = int | Literal["top label"]
+MAX_SKCE_ROWS = 10_000
+
+
+@dataclass(frozen=True)
+class TestResult:
+    """A statistic and its p-value: small where a calibrated model would rarely show as much."""
+
+    __test__ = False  # not a test case of pytest
+
+    statistic: float
+    p_value: float
+
+
+@dataclass(frozen=True)
+class CoxResult:
+    """Intercept and slope of the recalibration line in log-odds, (0, 1) if calibrated."""
+
+    intercept: ConfidenceInterval
+    slope: ConfidenceInterval
+    """below 1: probabilities are too extreme"""
+    statistic: float
+    """likelihood ratio against intercept 0 and slope 1"""
+    p_value: float
+
+
+def kuiper(probs: Array, labels: Array, *, event: Event = "top label") -> TestResult:
+    r"""Kuiper's test of the cumulative differences.
+
+    .. math:: K = \frac{\max_k C_k - \min_k C_k}{\sqrt{\sum_i c_i(1-c_i)}},\qquad
+              C_k = \sum_{i \le k} (y_i - c_i),\ C_0 = 0
+
+    with rows sorted by probability :math:`c`, ties taken together. Under calibration
+    :math:`K` is the range of a Brownian motion on [0, 1], to first order in :math:`1/\sqrt N`.
+
+    Example:
+        >>> p = np.linspace(0.05, 0.95, 200)
+        >>> kuiper(p, (p > 0.5).astype(int), event=1).p_value < 0.05
+        True
+
+    References:
+        Arrieta-Ibarra et al. (2022), *Metrics of calibration for probabilistic predictions*;
+        Feller (1951), *The asymptotic distribution of the range of sums of independent
+        random variables*.
+    """
+    steps, scale = _cumulative(*_event(probs, labels, event))
+    if scale == 0.0:
+        return _certain(steps)
+    statistic = float((steps.max() - steps.min()) / scale)
+    return TestResult(statistic, _range_tail(statistic))
+
+
+def kolmogorov_smirnov(probs: Array, labels: Array, *, event: Event = "top label") -> TestResult:
+    r"""Kolmogorov–Smirnov test of the cumulative differences.
+
+    :math:`\max_k |C_k| / \sqrt{\sum c(1-c)}` with :math:`C_k` as in `kuiper`; under
+    calibration the largest absolute value of a Brownian motion on [0, 1].
+
+    Example:
+        >>> p = np.linspace(0.05, 0.95, 200)
+        >>> kolmogorov_smirnov(p, (p > 0.3).astype(int), event=1).p_value < 0.05
+        True
+
+    References:
+        Arrieta-Ibarra et al. (2022), *Metrics of calibration for probabilistic predictions*;
+        Erdős & Kac (1946), *On certain limit theorems of the theory of probability*.
+    """
+    steps, scale = _cumulative(*_event(probs, labels, event))
+    if scale == 0.0:
+        return _certain(steps)
+    statistic = float(np.abs(steps).max() / scale)
+    return TestResult(statistic, _maximum_tail(statistic))
+
+
+def spiegelhalter(probs: Array, labels: Array, *, event: Event = "top label") -> TestResult:
+    r"""Spiegelhalter's Z: does the Brier score differ from what calibration implies?
+
+    .. math:: Z = \frac{\sum_i (y_i - c_i)(1 - 2c_i)}{\sqrt{\sum_i (1-2c_i)^2 c_i(1-c_i)}}
+
+    Normal under calibration. **Blind to shape**: errors that cancel in this one weighted sum
+    go unseen, and confidence 0.5 does not count at all.
+
+    Example:
+        >>> p = np.tile([0.2, 0.8], 100)
+        >>> round(spiegelhalter(p, (p > 0.5).astype(int), event=1).statistic, 2)
+        -7.07
+
+    References:
+        Spiegelhalter (1986), *Probabilistic prediction in patient management and clinical
+        trials*.
+    """
+    from scipy.special import ndtr
+
+    c, y = _event(probs, labels, event)
+    variance = float(np.sum((1 - 2 * c) ** 2 * c * (1 - c)))
+    total = float(np.sum((y - c) * (1 - 2 * c)))
+    if variance == 0.0:
+        return TestResult(0.0, 1.0) if total == 0.0 else TestResult(math.inf, 0.0)
+    z = total / math.sqrt(variance)
+    return TestResult(z, float(2.0 * ndtr(-abs(z))))
+
+
+def hosmer_lemeshow(
+    probs: Array,
+    labels: Array,
+    *,
+    n_bins: int = 10,
+    degrees_of_freedom: int | None = None,
+    event: Event = "top label",
+) -> TestResult:
+    r"""Hosmer–Lemeshow test on bins of equal mass.
+
+    .. math:: H = \sum_b \frac{(\sum_{i\in b} y_i - c_i)^2}{n_b \bar c_b (1 - \bar c_b)}
+
+    compared with the chi-square law. Degrees of freedom are the number of bins for data the
+    model was not fitted on; pass ``n_bins - 2`` for its training data.
+
+    Example:
+        >>> p = np.linspace(0.05, 0.95, 200)
+        >>> hosmer_lemeshow(p, (p > 0.5).astype(int), event=1).p_value < 0.001
+        True
+
+    References:
+        Hosmer & Lemeshow (1980), *Goodness of fit tests for the multiple logistic regression
+        model*.
+    """
+    from scipy.special import chdtrc
+
+    check_count(n_bins, name="n_bins")
+    c, y = _event(probs, labels, event)
+    index = equal_mass_ranks(c, None, n_bins)
+    n = np.bincount(index, minlength=n_bins)
+    mean = np.bincount(index, c, n_bins) / np.maximum(n, 1)
+    gap = np.bincount(index, y - c, n_bins)
+    variance = n * mean * (1.0 - mean)
+    varies = variance > 0
+    if (np.abs(gap[~varies]) > 1e-9).any():
+        return TestResult(math.inf, 0.0)
+    statistic = float(np.sum(gap[varies] ** 2 / variance[varies]))
+    freedom = int(varies.sum()) if degrees_of_freedom is None else degrees_of_freedom
+    if freedom < 1:
+        return TestResult(statistic, 1.0)
+    return TestResult(statistic, float(chdtrc(freedom, statistic)))
+
+
+def cox(probs: Array, labels: Array, *, event: Event = "top label") -> CoxResult:
+    r"""Cox's recalibration line :math:`\operatorname{logit} P(y) = a + b \operatorname{logit} c`.
+
+    Fitted by maximum likelihood (Newton); intervals are Wald's, the p-value is of the
+    likelihood ratio against :math:`a = 0, b = 1` with 2 degrees of freedom. Probabilities
+    are kept within 1e-12 of 0 and 1, where the log-odds would be infinite.
+
+    Example:
+        >>> rng = np.random.default_rng(0)
+        >>> s = rng.normal(size=5000)
+        >>> y = (rng.uniform(size=5000) < 1 / (1 + np.exp(-s))).astype(int)
+        >>> found = cox(1 / (1 + np.exp(-2 * s)), y, event=1)
+        >>> found.slope.low < 0.5 < found.slope.high
+        True
+
+    References:
+        Cox (1958), *Two further applications of a model for binary regression*.
+    """
+    from scipy.special import chdtrc, expit, log_expit
+
+    c, y = _event(probs, labels, event)
+    c = np.clip(c, 1e-12, 1.0 - 1e-12)
+    s = np.log(c) - np.log1p(-c)
+    x = np.stack([np.ones_like(s), s], axis=1)
+
+    def log_likelihood(beta: Floats) -> float:
+        line = x @ beta
+        return float(y @ log_expit(line) + (1.0 - y) @ log_expit(-line))
+
+    start = np.array([0.0, 1.0])
+    beta = start
+    information = np.eye(2)
+    for _ in range(100):
+        p = expit(x @ beta)
+        information = x.T @ (x * (p * (1.0 - p))[:, None])
+        if np.linalg.cond(information) > 1e12:
+            raise ValueError(
+                "`cox` needs probabilities of at least two values and outcomes of both kinds "
+                "that no threshold separates; use `kuiper`."
+            )
+        step = np.linalg.solve(information, x.T @ (y - p))
+        while log_likelihood(beta + step) < log_likelihood(beta) - 1e-9:
+            step = step / 2.0
+        beta = beta + step
+        if np.abs(step).max() < 1e-10:
+            break
+    half = 1.959963984540054 * np.sqrt(np.diag(np.linalg.inv(information)))
+    ratio = max(0.0, 2.0 * (log_likelihood(beta) - log_likelihood(start)))
+    intercept, slope = (
+        ConfidenceInterval(float(b), float(b - h), float(b + h))
+        for b, h in zip(beta, half, strict=True)
+    )
+    return CoxResult(intercept, slope, ratio, float(chdtrc(2, ratio)))
+
+
+def skce(
+    probs: Array,
+    labels: Array,
+    *,
+    bandwidth: float | None = None,
+    n_draws: int = 199,
+    seed: int | np.random.Generator = 0,
+) -> TestResult:
+    r"""Squared kernel calibration error of the whole distribution, for up to 10,000 rows.
+
+    .. math:: \mathrm{SKCE} = \binom{N}{2}^{-1} \sum_{i<j} k(p_i, p_j)\,
+              (e_{y_i} - p_i)^\top (e_{y_j} - p_j),\qquad k(p, q) = e^{-\|p - q\|_1 / h}
+
+    Unbiased, so it may be negative. It looks at all classes, not only at the top label. The
+    p-value compares with the same sum after the residuals :math:`e_{y_i} - p_i` were given
+    random signs, which for a calibrated model changes nothing but chance.
+
+    Args:
+        probs: probabilities ``[N, K]``, or ``[N]`` of class 1.
+        labels: class indices ``[N]``.
+        bandwidth: of the kernel; default: the median distance of the rows.
+        n_draws: random signs for the p-value.
+        seed: of the draws, or a `numpy.random.Generator`.
+
+    Example:
+        >>> rng = np.random.default_rng(0)
+        >>> p = rng.dirichlet(np.ones(3), size=200)
+        >>> skce(p, p.argmax(axis=1)).p_value < 0.05
+        True
+
+    References:
+        Widmann, Lindsten, Zachariah (2019), *Calibration tests in multi-class
+        classification: A unifying framework*.
+    """
+    from scipy.spatial.distance import cdist
+
+    check_count(n_draws, name="n_draws")
+    rows, y = read(probs, labels, binary=len(probs.shape) == 1)
+    n = len(rows)
+    if not 2 <= n <= MAX_SKCE_ROWS:
+        raise ValueError(
+            f"`skce` compares all pairs and takes 2 to {MAX_SKCE_ROWS:,} rows, got {n:,}. Use "
+            "`focalibrate.metrics.assess`, or a sample of the rows."
+        )
+    p = rows.astype(np.float64)
+    rng = generator(seed)
+    h = _median_distance(p) if bandwidth is None else float(bandwidth)
+    residual = -p
+    residual[np.arange(n), y] += 1.0
+    signs = np.ones((n, 1 + n_draws))
+    signs[:, 1:] = 2.0 * rng.integers(2, size=(n, n_draws)) - 1.0
+    totals = np.zeros(1 + n_draws)
+    for start in range(0, n, 256):
+        part = slice(start, min(start + 256, n))
+        product = np.exp(-cdist(p[part], p, "cityblock") / h) * (residual[part] @ residual.T)
+        product[np.arange(part.stop - start), np.arange(start, part.stop)] = 0.0
+        totals += np.einsum("md,md->d", signs[part], product @ signs)
+    values = totals / (n * (n - 1))
+    reached = np.count_nonzero(values[1:] >= values[0] - 1e-15)
+    return TestResult(float(values[0]), float((1 + reached) / (1 + n_draws)))
+
+
+def _median_distance(p: Floats) -> float:
+    from scipy.spatial.distance import pdist
+
+    some = p[:: max(1, len(p) // 500)]
+    distance = float(np.median(pdist(some, "cityblock"))) if len(some) > 1 else 1.0
+    return distance if distance > 0 else 1.0
+
+
+def _event(probs: Array, labels: Array, event: Event) -> tuple[Floats, Floats]:
+    """Return the probability of the event and whether it happened, float64 ``[N]`` each."""
+    rows, y = read(probs, labels, binary=len(probs.shape) == 1)
+    if event == "top label":
+        confidence, correct = top_label(rows, y)
+        return confidence, correct.astype(np.float64)
+    check_count(event, name="event", minimum=0)
+    if event >= rows.shape[1]:
+        raise ValueError(
+            f'`event` must be "top label" or a class below {rows.shape[1]}, got {event!r}.'
+        )
+    return rows[:, event].astype(np.float64), (y == event).astype(np.float64)
+
+
+def _cumulative(c: Floats, y: Floats) -> tuple[Floats, float]:
+    """Return the cumulative differences from 0, after each distinct value, and their scale."""
+    order = np.argsort(c)
+    value = c[order]
+    last = np.append(np.flatnonzero(np.diff(value)), len(value) - 1)
+    steps = np.concatenate([[0.0], np.cumsum(y[order] - value)[last]])
+    return steps, math.sqrt(float(np.sum(c * (1.0 - c))))
+
+
+def _certain(steps: Floats) -> TestResult:
+    is_right = bool(np.abs(steps).max() <= 1e-9)
+    return TestResult(0.0, 1.0) if is_right else TestResult(math.inf, 0.0)
+
+
+def _maximum_tail(x: float) -> float:
+    r"""Return :math:`P(\max_{[0,1]} |W| \ge x)`."""
+    from scipy.special import ndtr
+
+    if x <= 0.1:
+        return 1.0
+    k = np.arange(-50, 51)
+    inside = np.sum((-1.0) ** k * (ndtr((2 * k + 1) * x) - ndtr((2 * k - 1) * x)))
+    return float(np.clip(1.0 - inside, 0.0, 1.0))
+
+
+def _range_tail(x: float) -> float:
+    r"""Return :math:`P(\max W - \min W \ge x) = 8\sum_k (-1)^{k-1} k\,\Phi(-kx)` on [0, 1]."""
+    from scipy.special import ndtr
+
+    if x <= 0.3:
+        return 1.0
+    k = np.arange(1, max(2, math.ceil(40.0 / x)) + 1)
+    return float(np.clip(8.0 * np.sum((-1.0) ** (k - 1) * k * ndtr(-k * x)), 0.0, 1.0))
