@@ -38,6 +38,8 @@ def evidence_files() -> dict[str, str]:
         for path in paths:
             place = f"results/{path.relative_to(RESULTS).as_posix()}"
             found[place] = path.read_text(encoding="utf-8")
+    for path in sorted((RESULTS / "examples").glob("*.svg")):
+        found[f"results/examples/{path.name}"] = path.read_text(encoding="utf-8")
     return found
 
 

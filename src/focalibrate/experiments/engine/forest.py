@@ -27,7 +27,11 @@ _LETTERS = 92
 
 
 def forest_svg(results: Sequence[ClaimResult]) -> str:
-    """Return the plot; its colours are the verdicts', and each line names its verdict too."""
+    """Return the plot; its colours are the verdicts', and each line names its verdict too.
+
+    The paper's claims come first, then our own questions.
+    """
+    results = sorted(results, key=lambda result: not result.is_papers)
     scales = _scales(results)
     height = ROW * (len(results) + 1)
     parts = [

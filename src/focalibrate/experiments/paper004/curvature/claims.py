@@ -40,17 +40,19 @@ def claims(found: CurvatureRows, *, is_full: bool) -> tuple[ClaimResult, ...]:
 def finding(found: CurvatureRows) -> str:
     """Return the headline: how λ_max of the focal loss and of cross-entropy go with γ."""
     parts = []
-    for problem in found.problems:
-        gammas = found.gammas(problem).tolist()
-        own, plain = (
-            rank_correlation(gammas, found.table(f"lambda_max, {of}", problem)) for of in OF_LOSS
-        )
-        parts.append(
-            f"{SET_NAMES[problem]}: ρ = {own.estimate:.2f} [{own.low:.2f}, {own.high:.2f}] for "
-            f"the training loss, {plain.estimate:.2f} [{plain.low:.2f}, {plain.high:.2f}] for "
-            "cross-entropy at the same weights"
-        )
-    return f"Rank correlation of λ_max with the γ of training. {'; '.join(parts)}."
+    for of, name in OF_LOSS.items():
+        sets = [
+            f"{_verb(found, problem, of)} on {SET_NAMES[problem]}" for problem in found.problems
+        ]
+        parts.append(f"λ_max of {name} {' and '.join(sets)}")
+    return f"As γ grows, {'; '.join(parts)} (both at the trained weights; rank correlation)."
+
+
+def _verb(found: CurvatureRows, problem: Problem, of: str) -> str:
+    table = found.table(f"lambda_max, {of}", problem)
+    ours = rank_correlation(found.gammas(problem).tolist(), table)
+    verb = "falls" if ours.high < 0 else "rises" if ours.low > 0 else "shows no clear trend"
+    return f"{verb} (ρ = {ours.estimate:.2f})"
 
 
 def _of_problem(found: CurvatureRows, problem: Problem, *, is_full: bool) -> Iterator[ClaimResult]:
