@@ -126,7 +126,7 @@ def test_the_command_page_names_every_option(site):
 def test_the_page_of_claims_leads_with_what_is_wrong(site):
     done = CliRunner().invoke(main, ["theory", "--json", "003-prop-5", "000-prop-6"])
     page = site["generated"].papers_page(json.loads(done.stdout))
-    assert "**1 of 2 are refuted**" in page
+    assert "Of 2 claims: 1 false, " in page
     assert page.index("003-prop-5") < page.index("000-prop-6")
     assert "$ focalibrate theory 003-prop-5" in page
 

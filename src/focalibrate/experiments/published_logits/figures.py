@@ -27,7 +27,7 @@ def percent(found: Interval) -> Interval:
 
 
 def counts(rows: Rows) -> Table:
-    """Return in how many sets each method is told apart from another."""
+    """Return in how many sets each method differs significantly from another."""
     body = []
     for method, other in PAIRS:
         for metric, shown in COUNTED.items():
@@ -38,8 +38,8 @@ def counts(rows: Rows) -> Table:
             counted = map(str, (lower, len(gaps) - lower - higher, higher))
             body.append((method, other, shown, *counted))
     return Table(
-        "In how many sets a method is lower or higher by a paired interval that leaves out 0",
-        ("method", "against", "metric", "lower", "not told apart", "higher"),
+        "In how many sets a method is significantly lower or higher (paired 95 % interval)",
+        ("method", "against", "metric", "lower", "no significant difference", "higher"),
         tuple(body),
     )
 
@@ -90,8 +90,8 @@ def chart(rows: Rows) -> Chart:
         "paired for the differences; below 0 the second parameter helps.",
         (
             _panel(rows, "calibration error", "AdaECE (%)", methods, factor=100),
-            _panel(rows, "FTS less TS, by AdaECE", "AdaECE (%)", fits, factor=100),
-            _panel(rows, "FTS less TS, by log loss", "log loss", log_loss, factor=1),
+            _panel(rows, "FTS − TS, by AdaECE", "AdaECE (%)", fits, factor=100),
+            _panel(rows, "FTS − TS, by log loss", "log loss", log_loss, factor=1),
         ),
         size=(3.6, 4.2),
     )

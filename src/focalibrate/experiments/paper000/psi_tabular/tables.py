@@ -96,7 +96,7 @@ def counts_table(found: TabularRows) -> Table:
             "difference",
             "lower on",
             "higher on",
-            "lower / not told apart / higher by its interval",
+            "significantly lower / no difference / higher",
             "median",
             "Wilcoxon p",
         ),

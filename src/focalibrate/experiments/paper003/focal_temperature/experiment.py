@@ -45,7 +45,7 @@ STEP: Mapping[Scale, int] = {"smallest": 20, "reduced": 1, "full": 1}
 
 
 def tasks(scale: Scale) -> list[Task]:
-    """Return one run a network."""
+    """Return one run per network."""
     return [
         Task.of(NAME, problem=problem, loss=loss, seed=seed, scale=scale)
         for problem, losses in LOSSES[scale].items()

@@ -41,7 +41,7 @@ EFFORT: Mapping[Scale, Mapping[Problem, tuple[int, int]]] = {
 
 
 def tasks(scale: Scale) -> list[Task]:
-    """Return one run a network."""
+    """Return one run per network."""
     return [
         Task.of(
             NAME,
