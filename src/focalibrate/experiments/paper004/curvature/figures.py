@@ -53,8 +53,8 @@ def charts(found: CurvatureRows) -> Iterator[Chart]:
     )
     yield Chart(
         "figure-3",
-        "ECE against the trace of the Hessian of the validation loss, one point per network, with the "
-        "cubic of least squares, as Fig. 3.",
+        "ECE against the trace of the Hessian of the validation loss, one point per network, with "
+        "the cubic of least squares, as Fig. 3.",
         [_against_trace(found, problem) for problem in found.problems],
         columns=2,
     )
