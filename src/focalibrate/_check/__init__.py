@@ -36,7 +36,7 @@ from focalibrate._check.scores import (
     check_rows,
     check_unit_array,
 )
-from focalibrate._check.weights import check_sample_weight, is_whole
+from focalibrate._check.weights import check_label_weight, check_sample_weight, is_whole
 
 __all__ = [
     "HALF_PROBS_ATOL",
@@ -51,6 +51,7 @@ __all__ = [
     "check_edges",
     "check_gamma",
     "check_label_form",
+    "check_label_weight",
     "check_labels",
     "check_log_probs",
     "check_logits",

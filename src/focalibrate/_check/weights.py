@@ -32,6 +32,25 @@ def check_sample_weight(
     return weights
 
 
+def check_label_weight(
+    sample_weight: Any, *, shape: tuple[int, ...], name: str = "sample_weight"
+) -> NDArray[np.float64]:
+    """Return weights ``[N]`` or ``[N, C]`` of independent labels as float64 ``[N, C]``.
+
+    Raise `ValueError` unless finite, >= 0 and not all 0.
+    """
+    weights = np.asarray(to_numpy(sample_weight), dtype=np.float64)
+    weights = weights[:, None] if weights.ndim == 1 else weights
+    if weights.shape not in (shape, (shape[0], 1)):
+        raise ValueError(
+            f"`{name}` must be [N] or [N, C] for scores of shape {list(shape)}, got "
+            f"{list(weights.shape)}."
+        )
+    if not (np.isfinite(weights).all() and (weights >= 0).all() and weights.any()):
+        raise ValueError(f"`{name}` must be finite and >= 0, and not 0 everywhere.")
+    return np.ascontiguousarray(np.broadcast_to(weights, shape))
+
+
 def is_whole(weights: NDArray[np.float64]) -> bool:
     """Say whether every weight is a whole number, that is, counts repeated rows."""
     return bool((weights == np.rint(weights)).all())

@@ -36,6 +36,11 @@ from focalibrate.calibrate.parametric import (
     VectorScaling,
 )
 from focalibrate.calibrate.pool import Pool, fit_pool
+from focalibrate.calibrate.sigmoid import (
+    SigmoidCalibrator,
+    fit_sigmoid_platt,
+    fit_sigmoid_temperature,
+)
 from focalibrate.calibrate.spline import SplineCalibration, fit_spline
 from focalibrate.calibrate.structured import (
     StructuredMatrixScaling,
@@ -73,6 +78,7 @@ __all__ = [
     "QuadraticScaling",
     "Recovered",
     "ScoredRows",
+    "SigmoidCalibrator",
     "SplineCalibration",
     "StructuredMatrixScaling",
     "StructuredVectorScaling",
@@ -92,6 +98,8 @@ __all__ = [
     "fit_platt",
     "fit_pool",
     "fit_quadratic",
+    "fit_sigmoid_platt",
+    "fit_sigmoid_temperature",
     "fit_spline",
     "fit_structured_matrix",
     "fit_structured_vector",

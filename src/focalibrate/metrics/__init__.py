@@ -24,6 +24,7 @@ from focalibrate.metrics.groups import (
     worst_slice,
 )
 from focalibrate.metrics.interval import ConfidenceInterval, NoiseFloor
+from focalibrate.metrics.multilabel import MultilabelTable, multilabel_ece
 from focalibrate.metrics.registry import (
     INTERVAL_METRICS,
     METRIC_NAMES,
@@ -59,6 +60,7 @@ __all__ = [
     "GroupAssessment",
     "Metric",
     "MetricName",
+    "MultilabelTable",
     "NoiseFloor",
     "PositiveAssessment",
     "ReliabilityCurve",
@@ -84,6 +86,7 @@ __all__ = [
     "kl_divergence",
     "log_odds_edges",
     "mce",
+    "multilabel_ece",
     "nll",
     "rms_difference",
     "scorecard",

@@ -5,6 +5,7 @@ from typing import final
 from torch import Tensor, nn
 
 from focalibrate._check import check_choice, check_gamma, check_unit_interval
+from focalibrate.calibrate import SigmoidCalibrator
 from focalibrate.losses.sigmoid import sigmoid_focal_loss
 from focalibrate.nn._rows import REDUCTIONS, Reduction, is_autocast, working_dtype
 
@@ -53,6 +54,17 @@ class SigmoidFocalLoss(nn.Module):
         if self.reduction != "none":
             loss = loss.mean() if self.reduction == "mean" else loss.sum()
         return loss if is_autocast(logits) else loss.to(logits.dtype)
+
+    def recovery(self) -> SigmoidCalibrator:
+        """Return the calibrator that turns the scores of a model trained so into probabilities.
+
+        It undoes the exponent and the weight `alpha`, for each label alone.
+
+        Example:
+            >>> SigmoidFocalLoss(2.0, alpha=0.25).recovery().describe()
+            'sigmoid calibration: posterior recovery gamma=2, intercept 1.099'
+        """
+        return SigmoidCalibrator.recovery(self.gamma, alpha=self.alpha)
 
     def extra_repr(self) -> str:
         """Show the arguments."""

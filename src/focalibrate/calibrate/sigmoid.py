@@ -1,0 +1,279 @@
+"""Calibration of sigmoid heads: labels that do not exclude each other, scores of detectors."""
+
+import json
+import math
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, Self, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from focalibrate._array import Array, like, namespace, to_numpy, working_dtype
+from focalibrate._atomic import atomic_path
+from focalibrate._check import (
+    check_choice,
+    check_gamma,
+    check_label_weight,
+    check_multilabel,
+    check_open_interval,
+)
+from focalibrate._stable import log_sigmoid
+from focalibrate.theory import recover_log_posterior
+
+Scope = Literal["shared", "per_label"]
+FORMAT, VERSION = "focalibrate.sigmoid_calibrator", 1
+LARGEST_SLOPE = 100.0
+"""Bound of a fitted slope, reached where the scores separate the labels without error."""
+STEPS, CLOSE = 60, 1e-10
+
+_Float = NDArray[np.float64]
+
+
+@final
+@dataclass(frozen=True)
+class SigmoidCalibrator:
+    r"""A map of the log-odds of each label: recovery, then a straight line.
+
+    .. math:: \operatorname{logit} p_c = a_c\,\operatorname{logit}\Psi_\gamma(\sigma(z_c)) + b_c
+
+    Temperature scaling has :math:`a = 1/T`, Platt scaling :math:`a, b`, and the recovery of a
+    sigmoid focal loss :math:`a = 1`, :math:`b = -\log\frac{\alpha}{1-\alpha}`.
+
+    Attributes:
+        slope: :math:`a`, one number for all labels or one per label.
+        intercept: :math:`b`, the same.
+        gamma: exponent of the training loss that is undone first; 0 for none.
+
+    Example:
+        >>> recovery = SigmoidCalibrator.recovery(2.0, alpha=0.25)
+        >>> recovery.probs(np.array([[-2.0, 0.0, 2.0]])).round(4)
+        array([[0.0134, 0.75  , 0.9985]])
+
+    References:
+        Lin et al. (2017), Eq. 5 for the loss; paper 003, Proposition 2 for the recovery.
+    """
+
+    slope: tuple[float, ...] = (1.0,)
+    intercept: tuple[float, ...] = (0.0,)
+    gamma: float = 0.0
+
+    def __post_init__(self) -> None:
+        check_gamma(self.gamma, minimum=-1.0)
+        sizes = {len(self.slope), len(self.intercept)} - {1}
+        if len(sizes) > 1 or 0 in sizes:
+            raise ValueError(
+                "`slope` and `intercept` must have one number, or one per label, got "
+                f"{len(self.slope)} and {len(self.intercept)}."
+            )
+        for name, values in (("slope", self.slope), ("intercept", self.intercept)):
+            if not all(math.isfinite(x) for x in values):
+                raise ValueError(f"`{name}` must be finite, got {values}.")
+
+    @classmethod
+    def recovery(cls, gamma: float, *, alpha: float | None = None) -> Self:
+        """Return the map that undoes a sigmoid focal loss; nothing is fitted.
+
+        Args:
+            gamma: exponent of the loss.
+            alpha: weight of positive labels (negative ones have ``1 - alpha``), between 0 and 1;
+                None where the loss had no weights.
+        """
+        if alpha is None:
+            return cls(gamma=float(gamma))
+        check_open_interval(alpha, low=0.0, high=1.0, name="alpha")
+        return cls(intercept=(math.log1p(-alpha) - math.log(alpha),), gamma=float(gamma))
+
+    @property
+    def n_labels(self) -> int | None:
+        """Number of labels; None where all share one map."""
+        n = max(len(self.slope), len(self.intercept))
+        return None if n == 1 else n
+
+    def log_odds(self, logits: Array) -> Array:
+        """Return calibrated log-odds, same library, shape, dtype and device as `logits`."""
+        if self.n_labels not in (None, logits.shape[-1]):
+            raise ValueError(
+                f"`logits` must have {self.n_labels} labels on the last axis, got shape "
+                f"{tuple(logits.shape)}."
+            )
+        xp = namespace(logits)
+        x = recovered_log_odds(xp.astype(logits, working_dtype(logits)), self.gamma)
+        slope, intercept = (like(v, x, dtype=x.dtype) for v in (self.slope, self.intercept))
+        return xp.astype(x * slope + intercept, logits.dtype)
+
+    def probs(self, logits: Array) -> Array:
+        """Return calibrated probabilities of each label, shaped as `logits`."""
+        log_odds = self.log_odds(logits)
+        return namespace(log_odds).exp(log_sigmoid(log_odds))
+
+    def describe(self) -> str:
+        """Return one line for a person to read."""
+        parts = [f"posterior recovery gamma={self.gamma:g}"] if self.gamma else []
+        for name, values, neutral in (
+            ("slope", self.slope, 1.0),
+            ("intercept", self.intercept, 0.0),
+        ):
+            if any(value != neutral for value in values):
+                low, high = min(values), max(values)
+                span = f"{low:.4g}" if low == high else f"{low:.4g} to {high:.4g}"
+                parts.append(f"{name} {span}")
+        n = "" if self.n_labels is None else f" of {self.n_labels} labels"
+        return f"sigmoid calibration{n}: {', '.join(parts) or 'identity'}"
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the calibrator to `path` as JSON, whole or not at all."""
+        record = {"format": FORMAT, "version": VERSION, "parameters": vars(self)}
+        with atomic_path(Path(path), force=True) as temporary:
+            temporary.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Read a calibrator that `save` wrote."""
+        try:
+            record = json.loads(Path(path).read_text(encoding="utf-8"))
+            if record["format"] != FORMAT or record["version"] != VERSION:
+                raise ValueError(f"`format` must be {FORMAT!r}, version {VERSION}.")
+            given = record["parameters"]
+            slope, intercept = (tuple(map(float, given[n])) for n in ("slope", "intercept"))
+            return cls(slope, intercept, float(given["gamma"]))
+        except (ValueError, TypeError, KeyError) as error:
+            raise ValueError(f"{path}: is no sigmoid calibrator ({error}).") from error
+
+
+def recovered_log_odds(log_odds: Array, gamma: float) -> Array:
+    r"""Return :math:`\operatorname{logit}\Psi_\gamma(\sigma(s))`, on any array library."""
+    if gamma == 0:
+        return log_odds
+    xp = namespace(log_odds)
+    both = xp.stack([xp.zeros_like(log_odds), log_odds], axis=-1)
+    log_probs = recover_log_posterior(both, gamma)
+    return log_probs[..., 1] - log_probs[..., 0]
+
+
+def fit_sigmoid_temperature(
+    logits: Array,
+    labels: Array,
+    *,
+    scope: Scope = "shared",
+    gamma: float = 0.0,
+    sample_weight: Array | None = None,
+) -> SigmoidCalibrator:
+    r"""Temperature scaling of sigmoid scores: the slope with the least log loss.
+
+    Convex in :math:`a = 1/T`; at most 100, and at least 0.
+
+    Args:
+        logits: one score per label, ``[N, C]`` or ``[N]``.
+        labels: 0 or 1, same shape.
+        scope: one temperature for all labels, or one ``"per_label"``.
+        gamma: exponent of the training loss, undone before the fit; 0 for none.
+        sample_weight: ``[N]``, or ``[N, C]`` with 0 for a label that is unknown.
+
+    Example:
+        >>> z = np.array([[3.0], [3.0], [3.0], [-3.0]])
+        >>> fit_sigmoid_temperature(z, np.array([[1], [1], [0], [0]])).describe()
+        'sigmoid calibration: slope 0.3662'
+    """
+    slope, _ = _fit(logits, labels, scope, gamma, sample_weight, with_intercept=False)
+    return SigmoidCalibrator(slope=slope, gamma=float(gamma))
+
+
+def fit_sigmoid_platt(
+    logits: Array,
+    labels: Array,
+    *,
+    scope: Scope = "per_label",
+    gamma: float = 0.0,
+    sample_weight: Array | None = None,
+) -> SigmoidCalibrator:
+    r"""Platt scaling of sigmoid scores: slope and intercept with the least log loss.
+
+    Targets are Platt's, :math:`\frac{n_+ + 1}{n_+ + 2}` and :math:`\frac{1}{n_- + 2}`, so that a
+    label without positives, or one that the scores separate, has a finite fit.
+
+    Args:
+        logits: one score per label, ``[N, C]`` or ``[N]``.
+        labels: 0 or 1, same shape.
+        scope: one line for all labels, or one ``"per_label"``.
+        gamma: exponent of the training loss, undone before the fit; 0 for none.
+        sample_weight: ``[N]``, or ``[N, C]`` with 0 for a label that is unknown.
+
+    References:
+        Platt (1999), *Probabilistic outputs for support vector machines*.
+    """
+    slope, intercept = _fit(logits, labels, scope, gamma, sample_weight, with_intercept=True)
+    return SigmoidCalibrator(slope, intercept, float(gamma))
+
+
+def _fit(
+    logits: Array,
+    labels: Array,
+    scope: Scope,
+    gamma: float,
+    sample_weight: Array | None,
+    *,
+    with_intercept: bool,
+) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    check_choice(scope, ("shared", "per_label"), name="scope")
+    z, y = to_numpy(logits), to_numpy(labels)
+    check_multilabel(z, y)
+    z, y = (x.astype(np.float64).reshape(len(x), -1) for x in (z, y))
+    weight = np.ones(z.shape)
+    if sample_weight is not None:
+        weight = check_label_weight(sample_weight, shape=z.shape)
+    x = recovered_log_odds(z, gamma)
+    if scope == "shared":
+        x, y, weight = (a.reshape(-1, 1) for a in (x, y, weight))
+    if with_intercept:
+        positive, negative = (weight * y).sum(axis=0), (weight * (1.0 - y)).sum(axis=0)
+        high, low = (positive + 1.0) / (positive + 2.0), 1.0 / (negative + 2.0)
+        y = low + (high - low) * y
+    slope, intercept = _newton(x, y, weight, with_intercept=with_intercept)
+    return tuple(slope.tolist()), tuple(intercept.tolist())
+
+
+def _newton(x: _Float, y: _Float, w: _Float, *, with_intercept: bool) -> tuple[_Float, _Float]:
+    """Return slope and intercept of each column by Newton's method with halved steps."""
+    n = x.shape[1]
+    scale = np.maximum(np.abs(x).max(axis=0), 1e-12)  # columns of one size, for the steps
+    u = x / scale
+    total = np.maximum(w.sum(axis=0), 1e-300)
+    a, b = scale.copy(), np.zeros(n)
+    last = _loss(a, b, u, y, w, total)
+    for _ in range(STEPS):
+        p = np.exp(log_sigmoid(a * u + b))
+        g, h = w * (p - y) / total, w * p * (1.0 - p) / total + 1e-15 / len(u)
+        ga, gb = (g * u).sum(axis=0), g.sum(axis=0)
+        haa, hab, hbb = (h * u * u).sum(axis=0), (h * u).sum(axis=0), h.sum(axis=0)
+        if with_intercept:
+            det = np.maximum(haa * hbb - hab**2, 1e-300)
+            da, db = (hbb * ga - hab * gb) / det, (haa * gb - hab * ga) / det
+        else:
+            da, db = ga / np.maximum(haa, 1e-300), np.zeros(n)
+        step = np.ones(n)
+        for _ in range(40):
+            new_a = np.clip(a - step * da, 0.0, LARGEST_SLOPE * scale)
+            new_b = b - step * db
+            value = _loss(new_a, new_b, u, y, w, total)
+            worse = value > last + 1e-12 * np.abs(last)  # rounding of the loss, not of the fit
+            if not worse.any():
+                break
+            step = np.where(worse, 0.5 * step, step)
+        moved = np.abs(new_a - a) + np.abs(new_b - b)
+        a, b, last = (
+            np.where(worse, a, new_a),
+            np.where(worse, b, new_b),
+            np.where(worse, last, value),
+        )
+        if (worse | (moved <= CLOSE * (1.0 + np.abs(a) + np.abs(b)))).all():
+            break
+    return a / scale, b
+
+
+def _loss(a: _Float, b: _Float, u: _Float, y: _Float, w: _Float, total: _Float) -> _Float:
+    s = a * u + b
+    losses = -(y * log_sigmoid(s) + (1.0 - y) * log_sigmoid(-s))
+    found: _Float = (w * losses).sum(axis=0) / total
+    return found

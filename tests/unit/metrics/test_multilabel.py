@@ -1,0 +1,79 @@
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from focalibrate.metrics import MultilabelTable, ReliabilityTable, multilabel_ece
+
+
+@pytest.fixture
+def example():
+    rng = np.random.default_rng(0)
+    probs = rng.beta(0.6, 1.5, size=(400, 5))
+    labels = (rng.random((400, 5)) < probs**1.5).astype(int)
+    return probs, labels
+
+
+def test_each_label_is_the_error_of_its_column(example):
+    probs, labels = example
+    table = MultilabelTable.of(probs, labels)
+    columns = [ReliabilityTable.of_confidence(probs[:, c], labels[:, c]).ece() for c in range(5)]
+    assert_allclose(table.per_label, columns, rtol=1e-12)
+    assert_allclose(multilabel_ece(probs, labels), np.mean(columns), rtol=1e-12)
+    pooled = ReliabilityTable.of_confidence(probs.ravel(), labels.ravel()).ece()
+    assert_allclose(multilabel_ece(probs, labels, average="micro"), pooled, rtol=1e-12)
+    assert_allclose(table.label_table(2).ece(), columns[2], rtol=1e-12)
+
+
+def test_pieces_merge_and_whole_weights_count_repeated_rows(example):
+    probs, labels = example
+    whole = MultilabelTable.of(probs, labels)
+    parts = MultilabelTable.of(probs[:99], labels[:99]) + MultilabelTable.of(
+        probs[99:], labels[99:]
+    )
+    assert_allclose([parts.micro, parts.macro], [whole.micro, whole.macro], rtol=1e-12)
+    times = np.arange(400) % 4
+    repeated = MultilabelTable.of(
+        np.repeat(probs, times, axis=0), np.repeat(labels, times, axis=0)
+    )
+    weighted = MultilabelTable.of(probs, labels, sample_weight=times)
+    assert_allclose(weighted.per_label, repeated.per_label, rtol=1e-12)
+
+
+def test_unknown_labels_do_not_count(example):
+    probs, labels = example
+    known = np.ones((400, 5))
+    known[100:, 2] = 0
+    known[:, 4] = 0
+    table = MultilabelTable.of(probs, labels, sample_weight=known)
+    few = ReliabilityTable.of_confidence(probs[:100, 2], labels[:100, 2])
+    assert_allclose(table.per_label[2], few.ece(), rtol=1e-12)
+    assert np.isnan(table.per_label[4])
+    assert_allclose(table.macro, table.per_label[:4].mean(), rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("probs", "labels", "options", "message"),
+    [
+        (
+            np.ones((2, 3)),
+            np.zeros(2),
+            {},
+            r"must both have shape \[N, C\], got \[2, 3\] and \[2\]",
+        ),
+        (np.ones((2, 3)), np.full((2, 3), 2), {}, r"`labels` must be 0 or 1"),
+        (np.full((2, 3), 1.5), np.zeros((2, 3)), {}, r"`probs` must lie in \[0, 1\]"),
+        (np.ones((2, 3)), np.zeros((2, 3)), {"average": "mean"}, r"one of macro, micro"),
+        (
+            np.ones((2, 3)),
+            np.zeros((2, 3)),
+            {"sample_weight": np.ones(3)},
+            r"must be \[N\] or \[N, C\]",
+        ),
+    ],
+)
+def test_bad_input_is_named(probs, labels, options, message):
+    with pytest.raises(ValueError, match=message):
+        multilabel_ece(probs, labels, **options)
+    one, other = (MultilabelTable.of(np.ones((2, c)), np.ones((2, c))) for c in (2, 3))
+    with pytest.raises(ValueError, match="same labels and bins"):
+        _ = one + other
