@@ -109,8 +109,8 @@ def read_logits(output: Any, labels: Tensor, *, key: str, is_mapping: bool) -> T
 
 def outputs_of(
     model: nn.Module, loader: Iterable[Any], *, labels: str | None, logits: str
-) -> Iterator[tuple[Tensor, Tensor]]:
-    """Yield logits and labels of every batch, on the model's device and in evaluation mode."""
+) -> Iterator[tuple[Tensor, Tensor, Tensor | None]]:
+    """Yield logits, labels and weights of every batch, from the model in evaluation mode."""
     device = next((p.device for p in model.parameters()), torch.device("cpu"))
     with evaluating(model), torch.no_grad():
         for batch in loader:
@@ -118,4 +118,6 @@ def outputs_of(
             positional, named = spread(to_device(given.inputs, device))
             targets = given.labels.to(device)
             output = model(*positional, **named)
-            yield read_logits(output, targets, key=logits, is_mapping=given.is_mapping), targets
+            weights = None if given.weights is None else given.weights.to(device)
+            found = read_logits(output, targets, key=logits, is_mapping=given.is_mapping)
+            yield found, targets, weights

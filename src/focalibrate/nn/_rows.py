@@ -133,6 +133,24 @@ def counted_rows(
     return z, y
 
 
+def row_weights(weights: Tensor, labels: Tensor, *, ignore_index: int | None) -> Tensor:
+    """Return the weights of the rows that `counted_rows` returns, float64 ``[M]``."""
+    w = weights.detach().double()
+    if w.shape == labels.shape[:1] and labels.ndim > 1:
+        w = w.reshape(-1, *[1] * (labels.ndim - 1)).expand(labels.shape)
+    if w.shape != labels.shape:
+        raise ValueError(
+            f"`sample_weight` must have shape {tuple(labels.shape[:1])} or that of `labels`, "
+            f"{tuple(labels.shape)}, got {tuple(weights.shape)}."
+        )
+    w = w.reshape(-1)
+    if ignore_index is not None:
+        w = w[labels.reshape(-1).to(w.device) != ignore_index]
+    if not bool((torch.isfinite(w) & (w >= 0)).all()):
+        raise ValueError("`sample_weight` must be finite and >= 0.")
+    return w
+
+
 def top_label(logits: Tensor, labels: Tensor, ignore_index: int | None) -> tuple[Tensor, Tensor]:
     """Return each counting example's confidence, float64 on the CPU, and whether it is right."""
     z, y = counted_rows(logits, labels, ignore_index=ignore_index)

@@ -28,14 +28,19 @@ class RowSample:
     """class indices ``[M]``"""
     priority: NDArray[np.int64]
     """shape ``[M]``, >= 0"""
+    weights: NDArray[np.float64]
+    """of each row, ``[M]``"""
 
     @classmethod
     def empty(cls, capacity: int, seed: int, n_classes: int) -> Self:
         """Return the sample of no rows."""
         none = np.zeros(0, dtype=np.int64)
-        return cls(capacity, seed, np.zeros((0, n_classes), dtype=np.float32), none, none)
+        logits = np.zeros((0, n_classes), dtype=np.float32)
+        return cls(capacity, seed, logits, none, none, np.zeros(0))
 
-    def candidates(self, logits: NDArray[Any], labels: NDArray[np.int64]) -> Self:
+    def candidates(
+        self, logits: NDArray[Any], labels: NDArray[np.int64], weights: NDArray[np.float64]
+    ) -> Self:
         """Return those of new rows, float32 or float64 ``[N, K]``, that may belong in here."""
         if self.capacity == 0:
             return self
@@ -45,7 +50,11 @@ class RowSample:
             priority < self.priority[-1] if is_full else np.ones(len(priority), dtype=np.bool_)
         )
         return replace(
-            self, logits=logits[enters], labels=labels[enters], priority=priority[enters]
+            self,
+            logits=logits[enters],
+            labels=labels[enters],
+            priority=priority[enters],
+            weights=weights[enters],
         )
 
     def merged(self, others: Sequence[Self]) -> Self:
@@ -58,6 +67,7 @@ class RowSample:
             logits=np.concatenate([part.logits for part in parts])[kept],
             labels=np.concatenate([part.labels for part in parts])[kept],
             priority=every[kept],
+            weights=np.concatenate([part.weights for part in parts])[kept],
         )
 
 
@@ -84,9 +94,15 @@ class RowKeeper:
             self._sample, self._waiting = self._sample.merged(self._waiting), []
         return self._sample
 
-    def add(self, logits: NDArray[Any], labels: NDArray[np.int64]) -> None:
+    def add(
+        self,
+        logits: NDArray[Any],
+        labels: NDArray[np.int64],
+        weights: NDArray[np.float64] | None = None,
+    ) -> None:
         """Take in rows, float32 or float64 ``[N, K]``; they are copied."""
-        self.merge(self._sample.candidates(logits, labels))
+        w = np.ones(len(labels)) if weights is None else weights
+        self.merge(self._sample.candidates(logits, labels, w))
 
     def merge(self, other: RowSample) -> None:
         """Take in the rows of another sample."""

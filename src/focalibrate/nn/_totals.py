@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from focalibrate.metrics import (
+    METRICS,
     ClasswiseTable,
     ConfidentFraction,
     ReliabilityTable,
@@ -38,18 +39,11 @@ class MonitorMetrics:
 
     def as_dict(self, prefix: str = "") -> dict[str, float]:
         """Return the numbers by name, for a logger: ``{"ece": 0.02, ...}``, each with `prefix`."""
-        numbers = {
-            "error": self.error,
-            "nll": self.nll,
-            "brier": self.brier,
-            "ece": self.ece,
-            "adaptive_ece": self.adaptive_ece,
-            "mce": self.mce,
-            "s99": self.s99.fraction,
+        found = {name: getattr(self, name, None) for name in METRICS}
+        numbers = {name: value for name, value in found.items() if value is not None}
+        return {
+            prefix + name: value for name, value in (numbers | {"s99": self.s99.fraction}).items()
         }
-        if self.classwise_ece is not None:
-            numbers["classwise_ece"] = self.classwise_ece
-        return {prefix + name: value for name, value in numbers.items()}
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +51,7 @@ class Totals:
     """Mergeable sums of size ``O(bins)``, or ``O(bins * K)`` with a classwise table."""
 
     sums: Floats
-    """NLL, Brier, confident examples, correct ones among them; shape ``[4]``"""
+    """weighted sums of NLL, Brier, confident and both confident and correct; shape ``[4]``"""
     bins: ReliabilityTable
     """equally wide"""
     cells: ReliabilityTable
@@ -76,32 +70,36 @@ class Totals:
         n_cells: int,
         classwise: bool,
         by_class: bool = False,
+        weights: Floats | None = None,
     ) -> Self:
-        """Return the sums of rows of log-probabilities ``[N, K]``."""
+        """Return the sums of rows of log-probabilities ``[N, K]``, with `weights` ``[N]``."""
         at = np.arange(len(labels))
         predicted = log_probs.argmax(axis=-1)
         probs = np.exp(log_probs)
         confidence, correct = probs[at, predicted], predicted == labels
-        table = ClasswiseTable.of(probs, labels, n_bins=n_bins) if classwise else None
+        table = None
+        if classwise:
+            table = ClasswiseTable.of(probs, labels, n_bins=n_bins, sample_weight=weights)
         probs[at, labels] -= 1.0
         sure = confidence >= CONFIDENT
-        bins = ReliabilityTable.of_confidence(confidence, correct, n_bins=n_bins)
+        w = np.ones(len(labels)) if weights is None else weights
+        terms = (-log_probs[at, labels], np.einsum("nk,nk->n", probs, probs), sure, sure & correct)
+        edges = log_odds_edges(n_cells)
+        predicted_sums = None
+        if by_class:
+            k = log_probs.shape[1]
+            predicted_sums = _by_predicted(confidence, correct, predicted, w, k, n_bins)
         return cls(
-            np.array(
-                [
-                    -log_probs[at, labels].sum(),
-                    np.einsum("nk,nk->", probs, probs),
-                    sure.sum(),
-                    (sure & correct).sum(),
-                ],
-                dtype=np.float64,
+            # An impossible label has an infinite loss, which a weight of 0 takes out.
+            np.array([float(np.sum(np.where(w > 0, w * x, 0.0))) for x in terms]),
+            ReliabilityTable.of_confidence(
+                confidence, correct, n_bins=n_bins, sample_weight=weights
             ),
-            bins,
-            ReliabilityTable.of_confidence(confidence, correct, edges=log_odds_edges(n_cells)),
+            ReliabilityTable.of_confidence(
+                confidence, correct, edges=edges, sample_weight=weights
+            ),
             table,
-            _by_predicted(confidence, correct, predicted, log_probs.shape[1], n_bins)
-            if by_class
-            else None,
+            predicted_sums,
         )
 
     def __add__(self, other: Self) -> Self:
@@ -118,10 +116,10 @@ class Totals:
 
     def metrics(self) -> MonitorMetrics:
         """Return the metrics of the examples."""
-        n = self.bins.n
+        n = float(self.bins.count.sum())
         nll, brier, sure, right = self.sums.tolist()
         return MonitorMetrics(
-            n=n,
+            n=self.bins.n,
             error=1.0 - float(self.bins.correct_sum.sum()) / n,
             nll=nll / n,
             brier=brier / n,
@@ -134,25 +132,31 @@ class Totals:
 
 
 def table_of(sums: Floats, edges: Floats) -> ReliabilityTable:
-    """Return the table of ``[3, B]`` sums: count, confidence, correct."""
-    return ReliabilityTable(sums[0], sums[1], sums[2], edges)
+    """Return the table of sums ``[3, B]``: count, confidence, correct; ``[4, B]``: and spread."""
+    spread = sums[3] if len(sums) == 4 else None
+    return ReliabilityTable(sums[0], sums[1], sums[2], edges, spread)
 
 
 def sums_of(table: ReliabilityTable) -> Floats:
     """Return what `table_of` takes."""
-    return np.stack([table.count, table.confidence_sum, table.correct_sum])
+    sums = [table.count, table.confidence_sum, table.correct_sum]
+    return np.stack(sums if table.spread is None else [*sums, table.spread])
 
 
 def _by_predicted(
     confidence: Floats,
     correct: NDArray[np.bool_],
     predicted: NDArray[np.int64],
+    weights: Floats,
     n_classes: int,
     n_bins: int,
 ) -> Floats:
     sums = np.zeros((3, n_classes, n_bins))
     for k in np.unique(predicted):
-        rows = predicted == k
-        table = ReliabilityTable.of_confidence(confidence[rows], correct[rows], n_bins=n_bins)
-        sums[:, k] = sums_of(table)
+        rows = (predicted == k) & (weights > 0)
+        if rows.any():
+            table = ReliabilityTable.of_confidence(
+                confidence[rows], correct[rows], n_bins=n_bins, sample_weight=weights[rows]
+            )
+            sums[:, k] = table.count, table.confidence_sum, table.correct_sum
     return sums

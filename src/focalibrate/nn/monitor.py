@@ -15,13 +15,14 @@ from focalibrate.metrics import ClasswiseTable, ReliabilityTable, log_odds_edges
 from focalibrate.nn._image import LARGE, PIXELS_KEPT, image_totals, one_image, some_pixels
 from focalibrate.nn._inputs import outputs_of
 from focalibrate.nn._ranks import Arrays, gather_arrays, is_distributed
-from focalibrate.nn._rows import counted_rows
+from focalibrate.nn._rows import counted_rows, row_weights
 from focalibrate.nn._sample import RowKeeper, RowSample
 from focalibrate.nn._totals import Floats, MonitorMetrics, Totals, sums_of, table_of
 
 __all__ = ["CalibrationMonitor", "MonitorMetrics"]
 
 _SETTINGS = ("n_bins", "n_cells", "max_rows", "seed", "classwise", "by_class", "per_image")
+_ROWS = ("logits", "labels", "priority", "weights")
 
 
 @final
@@ -88,27 +89,39 @@ class CalibrationMonitor:
         self._rows: RowKeeper | None = None
         self._images: list[Floats] = []
 
-    def update(self, logits: Tensor, labels: Tensor) -> None:
+    def update(
+        self, logits: Tensor, labels: Tensor, *, sample_weight: Tensor | None = None
+    ) -> None:
         """Take in a batch.
 
         Args:
             logits: ``[N, K]``, ``[N, K, d1, ...]`` (segmentation: ``[N, K, H, W]``), any dtype
                 and device.
             labels: class indices ``[N]`` or ``[N, d1, ...]``.
+            sample_weight: ``[N]``, or of the shape of `labels`. Whole numbers count repeated
+                examples.
         """
         pixels = math.prod(logits.shape[2:]) if isinstance(logits, Tensor) else 0
-        if self.per_image or pixels >= LARGE:
-            for i in range(len(logits)):
-                self._update(logits[i : i + 1], labels[i : i + 1], is_large=pixels >= LARGE)
-        else:
-            self._update(logits, labels)
+        if not self.per_image and pixels < LARGE:
+            self._update(logits, labels, sample_weight)
+            return
+        for i in range(len(logits)):
+            part = slice(i, i + 1)
+            weights = None if sample_weight is None else sample_weight[part]
+            self._update(logits[part], labels[part], weights, is_large=pixels >= LARGE)
 
-    def _update(self, logits: Tensor, labels: Tensor, *, is_large: bool = False) -> None:
-        if is_large and not self.classwise:
+    def _update(
+        self, logits: Tensor, labels: Tensor, weights: Tensor | None, *, is_large: bool = False
+    ) -> None:
+        w = None
+        if is_large and not self.classwise and weights is None:
             totals, z, y = self._of_large_image(logits, labels)
         else:
             z, y = counted_rows(logits, labels, ignore_index=self.ignore_index)
             self._check_classes(z.shape[1])
+            if weights is not None:
+                w = row_weights(weights, labels, ignore_index=self.ignore_index)
+                z, y, w = z[w > 0], y[w > 0], w[w > 0]
             totals = None
             if len(z):  # else every label was to be ignored
                 totals = Totals.of(
@@ -118,16 +131,17 @@ class CalibrationMonitor:
                     n_cells=self.n_cells,
                     classwise=self.classwise,
                     by_class=self.by_class,
+                    weights=None if w is None else w.cpu().numpy(),
                 )
         if self.per_image:
             empty = np.zeros((3, self.n_bins))
-            self._images.append(empty if totals is None else sums_of(totals.bins))
+            self._images.append(empty if totals is None else sums_of(totals.bins)[:3])
         if totals is None:
             return
         self._totals = totals if self._totals is None else self._totals + totals
         if self._rows is None:
             self._rows = RowKeeper(RowSample.empty(self.max_rows, self.seed, z.shape[1]))
-        self._rows.add(z.cpu().numpy(), y.cpu().numpy())
+        self._rows.add(z.cpu().numpy(), y.cpu().numpy(), None if w is None else w.cpu().numpy())
 
     def _of_large_image(
         self, logits: Tensor, labels: Tensor
@@ -158,9 +172,10 @@ class CalibrationMonitor:
         Args:
             model: any module. A tuple or mapping of inputs is spread over its arguments. Its
                 output is the logits, a mapping that holds them, or a tuple that begins with them.
-            loader: yields ``(inputs, labels)``, or mappings as the loaders of Hugging Face do
-                (`dict`, `BatchEncoding`): the labels are taken out and the rest goes to the
-                model by name. Labels of -100 (padding of token classification) do not count.
+            loader: yields ``(inputs, labels)``, ``(inputs, labels, weights)``, or mappings as the
+                loaders of Hugging Face do (`dict`, `BatchEncoding`): the labels are taken out
+                and the rest goes to the model by name. Labels of -100 (padding of tokens) do
+                not count.
             labels: key of the labels in a mapping; without it ``"labels"``, ``"label"`` or
                 ``"label_ids"``.
             logits: key of the logits in the model's output.
@@ -175,8 +190,8 @@ class CalibrationMonitor:
             (3, 0.3333)
         """
         before = self.n
-        for found, targets in outputs_of(model, loader, labels=labels, logits=logits):
-            self.update(found, targets)
+        for found, targets, weights in outputs_of(model, loader, labels=labels, logits=logits):
+            self.update(found, targets, sample_weight=weights)
         if self.n == before:
             raise ValueError(
                 "`loader` must yield at least one batch with labels that count, got none. "
@@ -235,6 +250,9 @@ class CalibrationMonitor:
         logits, labels = self.rows()
         if len(labels) == 0:
             raise ValueError("`max_rows` must be at least 1 for `fit`, got 0.")
+        weights = self._rows.sample.weights if self._rows is not None else np.empty(0)
+        if (weights != 1.0).any():
+            options = {"sample_weight": weights} | options
         found = fit(method, logits, labels, **options)
         return found if isinstance(found, Calibrator) else found[0]
 
@@ -267,7 +285,7 @@ class CalibrationMonitor:
         if self._totals.predicted is not None:
             state["predicted"] = self._totals.predicted
         state["sums"] = self._totals.sums
-        for name in ("logits", "labels", "priority"):
+        for name in _ROWS:
             state[name] = getattr(self._rows.sample, name)
         return state
 
@@ -297,7 +315,7 @@ class CalibrationMonitor:
             ClasswiseTable(*state["classes"]) if "classes" in state else None,
             state.get("predicted"),
         )
-        parts = (state[name] for name in ("logits", "labels", "priority"))
+        parts = (state[name] for name in _ROWS)
         sample = RowSample(self.max_rows, self.seed, *parts)
         self._totals = totals if self._totals is None else self._totals + totals
         if self._rows is None:

@@ -254,6 +254,32 @@ def test_large_images_are_taken_one_at_a_time_with_the_same_numbers(dtype):
     assert_allclose(merged.predicted_tables[0].count, got.predicted_tables[0].count)
 
 
+def test_whole_weights_count_repeated_examples():
+    logits, labels = example(300)
+    times = torch.arange(300) % 3
+    options = {"classwise": True, "by_class": True}
+    got = CalibrationMonitor(**options)
+    for a, b in itertools.pairwise([0, 100, 300]):
+        got.update(logits[a:b], labels[a:b], sample_weight=times[a:b])
+    want = seen(logits.repeat_interleave(times, 0), labels.repeat_interleave(times), **options)
+    for name, value in want.metrics().as_dict().items():
+        assert_allclose(got.metrics().as_dict()[name], value, rtol=1e-10, err_msg=name)
+    assert got.n == want.n == 300
+    assert_allclose(got.predicted_tables[1].count, want.predicted_tables[1].count)
+    again = CalibrationMonitor(**options)
+    again.load_state_dict(got.state_dict())
+    assert_allclose(again.table.effective_n, got.table.effective_n)
+    assert len(again.rows()[0]) == 200
+    data = [(logits, labels, times)]
+    collected = CalibrationMonitor().collect(torch.nn.Identity(), data)
+    assert_allclose(collected.metrics().nll, want.metrics().nll, rtol=1e-10)
+
+
+def test_the_monitor_reports_every_metric_that_merges():
+    reported = seen(*example(50), classwise=True).metrics().as_dict()
+    assert set(reported) == (set(m.METRICS) - {"smooth_ece"}) | {"s99"}
+
+
 def test_bad_images_are_named():
     logits, labels = torch.zeros(1, 3, 64, 64), torch.zeros(1, 64, 64, dtype=torch.int64)
     bad = logits.clone()
@@ -376,6 +402,16 @@ ZERO = torch.zeros(4, dtype=torch.int64)
         (lambda: CalibrationMonitor().metrics(), r"seen no examples\. Call `update\(logits"),
         (lambda: CalibrationMonitor().fit(), r"seen no examples"),
         (lambda: CalibrationMonitor().cells, r"seen no examples"),
+        (
+            lambda: CalibrationMonitor().update(
+                torch.zeros(4, 3), ZERO, sample_weight=torch.ones(3)
+            ),
+            r"`sample_weight` must have shape \(4,\)",
+        ),
+        (
+            lambda: CalibrationMonitor().update(torch.zeros(4, 3), ZERO, sample_weight=ZERO - 1.0),
+            r"`sample_weight` must be finite and >= 0",
+        ),
         (lambda: CalibrationMonitor().image_tables, r"only with `per_image=True`"),
         (lambda: seen(torch.zeros(4, 3), ZERO).predicted_tables, r"only with `by_class=True`"),
         (
