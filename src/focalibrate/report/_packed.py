@@ -23,7 +23,7 @@ def pack(array: NDArray[Any], *, delta: bool = False) -> dict[str, Any]:
         table = np.diff(table, axis=1, prepend=np.zeros((len(table), 1), dtype=table.dtype))
     little = np.ascontiguousarray(table.T).astype(table.dtype.newbyteorder("<"))
     planes = little.view(np.uint8).reshape(-1, table.dtype.itemsize).T
-    text = base64.b64encode(zlib.compress(np.ascontiguousarray(planes).tobytes(), 9)).decode()
+    text = base64.b64encode(zlib.compress(np.ascontiguousarray(planes).tobytes(), 6)).decode()
     return {
         "dtype": table.dtype.name,
         "shape": list(table.shape),
