@@ -3,7 +3,7 @@
 
 import * as Plot from '@observablehq/plot';
 import type { BinTable, Curve, Risk } from './document';
-import { fixed, percent, whole } from './format';
+import { clipped, fixed, percent, whole } from './format';
 import { bootstrapBand } from './metrics';
 
 export const BEFORE = 'var(--before)';
@@ -160,6 +160,9 @@ export interface CostLine {
 
 /** Cost against the threshold, with the one that the costs ask for. */
 export function costChart(lines: CostLine[], threshold: number, width: number): Element {
+  // Above what it costs to decide always, or never, there is nothing to see.
+  const trivial = Math.min(...lines.flatMap(({ costs }) => [costs[0], costs[costs.length - 1]]));
+  const most = Math.max(1e-9, 1.5 * trivial, ...lines.map(({ costs }) => 1.1 * Math.min(...costs)));
   const points = lines.flatMap((line) =>
     line.thresholds.map((x, i) => ({ x, y: line.costs[i], name: line.name, colour: line.colour, tip: `${line.name}\nthreshold ${percent(x)}\ncost ${fixed(line.costs[i], 3)} per row` })),
   );
@@ -170,12 +173,12 @@ export function costChart(lines: CostLine[], threshold: number, width: number): 
     marginTop: 24,
     marginBottom: 36,
     x: { domain: [0, 1], ticks, tickFormat: asPercent, label: 'threshold (%)', labelAnchor: 'right' },
-    y: { label: 'cost per row', grid: true, zero: true, nice: true, ticks: 5 },
+    y: { label: 'cost per row', grid: true, domain: [0, most], ticks: 5 },
     marks: [
-      Plot.line(points, { x: 'x', y: 'y', z: 'name', stroke: 'colour', strokeWidth: 2 }),
+      Plot.line(points, { x: 'x', y: 'y', z: 'name', stroke: 'colour', strokeWidth: 2, clip: true }),
       Plot.ruleX([threshold], { stroke: 'var(--ink)', strokeDasharray: '3 3' }),
       Plot.ruleY([0], { stroke: 'var(--muted)' }),
-      Plot.tip(points, Plot.pointer({ x: 'x', y: 'y', title: 'tip', fill: 'var(--surface)', stroke: 'var(--line)' })),
+      Plot.tip(points.filter((p) => p.y <= most), Plot.pointer({ x: 'x', y: 'y', title: 'tip', fill: 'var(--surface)', stroke: 'var(--line)' })),
     ],
   });
   return labelled(plot, `Cost per row against the threshold, before and after calibration; the costs ask for a threshold of ${percent(threshold)}.`);
@@ -242,9 +245,10 @@ export function forest(rows: Forest[], width: number, title: string, scale: numb
   const most = Math.max(3 * highs[Math.floor((highs.length - 1) / 2)], reference);
   const isCut = (x: number) => most > 0 && x > most;
   const end = (x: number) => (isCut(x) ? most : x) * scale;
-  const data = rows.map((row) => ({ ...row, estimate: end(row.estimate), low: end(row.low), high: end(row.high) }));
+  const data = rows.map((row, at) => ({ ...row, at, estimate: end(row.estimate), low: end(row.low), high: end(row.high) }));
   const cut = data.filter((_, i) => isCut(rows[i].high));
   const room = Math.min(Math.max(...rows.map((row) => row.label.length)) * 6.6 + 14, width * 0.45);
+  const name = (i: number) => clipped(rows[i].label, Math.floor((room - 12) / 6.2));
   const plot = Plot.plot({
     width,
     height: 26 * rows.length + 48,
@@ -253,13 +257,13 @@ export function forest(rows: Forest[], width: number, title: string, scale: numb
     marginTop: 6,
     marginBottom: 38,
     x: { label: title, labelAnchor: 'right', grid: true, nice: true, ticks: Math.max(3, Math.round(width / 110)) },
-    y: { domain: rows.map((row) => row.label), label: null, tickSize: 0 },
+    y: { type: 'band', domain: rows.map((_, i) => i), tickFormat: name, label: null, tickSize: 0 },
     marks: [
       Plot.ruleX([reference * scale], { stroke: 'var(--muted)', strokeDasharray: '4 3' }),
-      Plot.ruleY(data, { x1: 'low', x2: 'high', y: 'label', stroke: 'colour', strokeWidth: 2 }),
-      Plot.text(cut, { x: 'high', y: 'label', text: () => '›', dx: 7, fontSize: 16, fill: 'var(--muted)' }),
-      Plot.dot(data.filter((_, i) => !isCut(rows[i].estimate)), { x: 'estimate', y: 'label', r: 4.5, fill: 'colour', stroke: 'var(--surface)' }),
-      Plot.tip(data, Plot.pointer({ x: 'estimate', y: 'label', title: 'tip', fill: 'var(--surface)', stroke: 'var(--line)' })),
+      Plot.ruleY(data, { x1: 'low', x2: 'high', y: 'at', stroke: 'colour', strokeWidth: 2 }),
+      Plot.text(cut, { x: 'high', y: 'at', text: () => '›', dx: 7, fontSize: 16, fill: 'var(--muted)' }),
+      Plot.dot(data.filter((_, i) => !isCut(rows[i].estimate)), { x: 'estimate', y: 'at', r: 4.5, fill: 'colour', stroke: 'var(--surface)' }),
+      Plot.tip(data, Plot.pointer({ x: 'estimate', y: 'at', title: 'tip', fill: 'var(--surface)', stroke: 'var(--line)' })),
     ],
   });
   const words = rows.map((row) => row.tip).join('; ');

@@ -1,4 +1,4 @@
-// The CORP reliability curve of one class, as src/focalibrate/report/curve.py computes it for all
+// The CORP reliability curve of one class, as src/focalibrate/metrics/corp.py computes it for all
 // rows: isotonic regression, and the band of a calibrated model with the same predictions.
 
 import type { Curve } from './document';

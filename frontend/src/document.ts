@@ -49,8 +49,17 @@ export interface Curve {
   band_high: number[];
 }
 
+/** score = miscalibration − discrimination + uncertainty; null stands for infinity */
+export interface Apart {
+  score: number | null;
+  miscalibration: number | null;
+  discrimination: number;
+  uncertainty: number;
+}
+
 export interface Diagrams {
   curve: Curve;
+  apart: Record<string, Apart>;
   tables: Record<Binning, Record<string, BinTable>>;
 }
 
@@ -178,6 +187,7 @@ export interface ReportDocument {
   n_fitted: number;
   n_classes: number;
   n_folds: number;
+  is_weighted: boolean;
   n_bins: number;
   n_resamples: number;
   bin_counts: number[];

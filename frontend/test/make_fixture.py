@@ -16,6 +16,7 @@ from focalibrate.metrics import (
     ReliabilityTable,
     adaptive_ece,
     confident_fraction,
+    corp,
     ece,
     nll,
 )
@@ -88,6 +89,43 @@ def _one_class(
     }
 
 
+def _curve(n: int, *, seed: int, ties: bool) -> dict[str, Any]:
+    """Return probabilities with outcomes, and their reliability curve."""
+    rng = np.random.default_rng(seed)
+    p = rng.random(n).round(1 if ties else 6)
+    y = (rng.random(n) < p**1.5).astype(int)
+    found = corp(p, y, event=1).curve
+    inside = found.band_probability[:: len(found.band_probability) // 5]
+    return {
+        "values": p.tolist(),
+        "outcomes": y.tolist(),
+        "probability": found.probability.tolist(),
+        "frequency": found.frequency.tolist(),
+        "band": [
+            [float(np.interp(x, found.band_probability, side)) for x in inside]
+            for side in (found.band_probability, found.band_low, found.band_high)
+        ],
+    }
+
+
+def _costs(*, seed: int) -> dict[str, Any]:
+    """Return whole rows, costs of every confusion, and the cost of the cheapest decisions."""
+    rng = np.random.default_rng(seed)
+    probs = rng.dirichlet(np.ones(3), size=200)
+    labels = rng.integers(3, size=200)
+    matrix = rng.integers(0, 9, size=(3, 3)).astype(float)
+    np.fill_diagonal(matrix, 0.0)
+    expected = probs @ matrix
+    return {
+        "probs": probs.ravel().tolist(),
+        "labels": labels.tolist(),
+        "matrix": matrix.tolist(),
+        "cost": float(matrix[labels, expected.argmin(axis=1)].mean()),
+        "stated": float(expected.min(axis=1).mean()),
+        "topLabel": float(matrix[labels, probs.argmax(axis=1)].mean()),
+    }
+
+
 def fixture() -> dict[str, Any]:
     """Return all cases."""
     bands = [(n, p) for n in (1, 7, 40, 333, 5000) for p in (0.02, 0.3, 0.5, 0.97)]
@@ -102,6 +140,8 @@ def fixture() -> dict[str, Any]:
         "bands": [
             [n, p, *(float(binom.ppf(q, n, p)) / n for q in (0.025, 0.975))] for n, p in bands
         ],
+        "curves": [_curve(400, seed=6, ties=False), _curve(300, seed=7, ties=True)],
+        "costs": _costs(seed=8),
         "thresholds": [[g, tau_over(g), tau_under(g)] for g in (0.05, 0.5, 1.0, 2.0, 3.0, 5.0)],
         "posteriors": [
             [v, g, recover_posterior(np.array(v), gamma=g).tolist()]

@@ -2,6 +2,8 @@
 
 import { describe, expect, test } from 'vitest';
 import type { PackedEntries, PackedRows } from '../src/document';
+import { bestThreshold, costCurve, matrixCost, statedCost } from '../src/costs';
+import { curveOf } from '../src/curve';
 import { unpackEntries } from '../src/entries';
 import { binTable, bootstrapBand, histogram, mean, s99, widthBin } from '../src/metrics';
 import { expansion } from '../src/packed';
@@ -67,6 +69,55 @@ test('bands of large bins are close to those of the formula for small ones', () 
 test('bins that cannot vary have a band without width', () => {
   expect(bootstrapBand(5, 0)).toEqual([0, 0]);
   expect(bootstrapBand(5, 1)).toEqual([1, 1]);
+});
+
+test.each(fixture.curves.map((c, i) => [i, c] as const))('reliability curve %i', (_, want) => {
+  const curve = curveOf(want.values, want.outcomes, want.values.map(() => 1));
+  const corners = (a: number[], b: number[]) => a.flatMap((x, i) => [x, b[i]]);
+  const close = (got: number[], expected: number[], digits: number) => {
+    expect(got).toHaveLength(expected.length);
+    got.forEach((x, i) => expect(x).toBeCloseTo(expected[i], digits));
+  };
+  close(corners(curve.low, curve.high), want.probability, 9);
+  close(corners(curve.rate, curve.rate), want.frequency, 9);
+  expect(curve.count.reduce((a, b) => a + b, 0)).toBe(want.values.length);
+  // Both bands are drawn at random: half as many draws here.
+  const [at, low, high] = want.band;
+  const between = (x: number, values: number[]) => {
+    const above = curve.band_at.findIndex((b) => b >= x);
+    if (above <= 0) return values[above === 0 ? 0 : values.length - 1];
+    const i = above - 1;
+    const share = (x - curve.band_at[i]) / (curve.band_at[i + 1] - curve.band_at[i]);
+    return values[i] + share * (values[i + 1] - values[i]);
+  };
+  // The ends hold a row or two: there the bands of other cells differ.
+  at.slice(1, -1).forEach((x, j) => {
+    const i = j + 1;
+    expect(Math.abs(between(x, curve.band_low) - low[i])).toBeLessThan(0.1);
+    expect(Math.abs(between(x, curve.band_high) - high[i])).toBeLessThan(0.1);
+  });
+});
+
+test('weights stand for repeated rows', () => {
+  const weighted = curveOf([0.2, 0.5, 0.9], [0.5, 0, 1], [4, 1, 2]);
+  const repeated = curveOf([0.2, 0.2, 0.2, 0.2, 0.5, 0.9, 0.9], [1, 1, 0, 0, 0, 1, 1], new Array(7).fill(1));
+  expect(weighted).toEqual(repeated);
+});
+
+test('the cheapest decisions, and what they are said to cost', () => {
+  const { probs, labels, matrix, ...want } = fixture.costs;
+  const rows = { labels: Uint8Array.from(labels), before: Float64Array.from(probs), after: Float64Array.from(probs) };
+  const got = matrixCost(rows, 'after', matrix);
+  for (const name of ['cost', 'stated', 'topLabel'] as const) expect(got[name]).toBeCloseTo(want[name], 9);
+});
+
+test('a threshold by costs', () => {
+  const one = { values: Float64Array.of(0.1, 0.3, 0.7), outcomes: Float64Array.of(0, 1, 1), weights: Float64Array.of(1, 1, 2) };
+  const costs = { falsePositive: 1, falseNegative: 3 };
+  expect(bestThreshold(costs)).toBe(0.25);
+  expect(costCurve(one, [0, 0.25, 0.5, 1], costs)).toEqual([0.25, 0, 0.75, 2.25]);
+  expect(statedCost(one, 0.25, costs)).toBeCloseTo((3 * 0.1 + 0.7 + 2 * 0.3) / 4, 12);
+  expect(bestThreshold({ falsePositive: 0, falseNegative: 0 })).toBe(0.5);
 });
 
 test.each(fixture.thresholds)('thresholds of gamma %f', (gamma, over, under) => {

@@ -15,6 +15,7 @@ const DEFINITIONS: [string, string, string][] = [
   ['Brier', '(1/N) Σ_i Σ_k (v_{ik} − 1[y_i = k])²', 'squared distance to the label, summed over the classes (for two classes twice scikit-learn’s brier_score_loss); lowest for the true probabilities'],
   ['Confidence of 99 % or more', '(1/N) #{i : conf_i ≥ .99}', 'share of predictions that the model is all but certain of'],
   ['Reliability curve', 'min_m Σ_i (m(v_i) − y_i)²,  m rising', 'isotonic regression of outcomes on probabilities; the band comes from outcomes drawn with the stated probabilities'],
+  ['Miscalibration, discrimination, uncertainty', 'S(v) = [S(v) − S(ṽ)] − [S(ȳ) − S(ṽ)] + S(ȳ)', 'a proper score taken apart: ṽ is the reliability curve at v, ȳ the base rate'],
   ['RMS calibration error', '√ Σ_b (n_b/N) (acc_b − conf_b)²', 'typical size of the error over 15 bins of equal mass, with the bias of noise subtracted'],
   ['Intervals', '[2θ̂ − q_{.975}, 2θ̂ − q_{.025}]', 'basic bootstrap over rows, for log loss, Brier and error. Calibration errors are shown beside what a calibrated model would show instead'],
 ];

@@ -1,10 +1,10 @@
 // Reliability diagrams, before and after.
 
 import { AFTER, BEFORE, binCounts, curveDiagram, reliability, type DiagramWords } from '../charts';
-import type { Binning, BinTable, Curve, ReportDocument } from '../document';
+import type { Binning, BinTable, Curve, Diagrams, ReportDocument } from '../document';
 import { classPicker, h, responsive, section, segmented } from '../dom';
 import type { Entries, Which } from '../entries';
-import { percent, whole } from '../format';
+import { fixed, percent, whole } from '../format';
 import { Watched, type View } from '../state';
 
 export function reliabilitySection(doc: ReportDocument, entries: Entries, names: (k: number) => string): HTMLElement {
@@ -16,7 +16,7 @@ export function reliabilitySection(doc: ReportDocument, entries: Entries, names:
   const guide = h('p', { class: 'muted' });
 
   /** Diagrams of all rows, or null where the class is drawn from the rows of the page. */
-  const all = (which: Which, k: number | null) => (k === null ? doc[which] : k === 1 && doc.positive !== null ? doc.positive[which] : null);
+  const all = (which: Which, k: number | null): Diagrams | null => (k === null ? doc[which] : k === 1 && doc.positive !== null ? doc.positive[which] : null);
   const table = (which: Which, { binning, bins, klass: k }: View): BinTable => all(which, k)?.tables[binning][String(bins)] ?? entries.table(k!, which, binning, bins);
   const curve = (which: Which, k: number | null): Curve => all(which, k)?.curve ?? entries.curve(k!, which);
 
@@ -26,6 +26,7 @@ export function reliabilitySection(doc: ReportDocument, entries: Entries, names:
     const chart = h('div', { class: 'chart' });
     const counts = h('div', { class: 'chart' });
     const figures = h('span', { class: 'figure-number', 'data-figure': `ece-${which}` });
+    const apart = h('p', { class: 'small muted' });
     let words: DiagramWords = { name: which, x: 'confidence', y: 'accuracy' };
     const draw = responsive(chart, (width) => {
       const now = view.value;
@@ -40,6 +41,7 @@ export function reliabilitySection(doc: ReportDocument, entries: Entries, names:
         x: now.klass === null ? 'confidence' : 'probability',
         y: now.klass === null ? 'accuracy' : 'frequency',
       };
+      apart.textContent = apartWords(all(which, now.klass));
       figures.textContent = `${errorName(now)} ${percent(table(which, now).ece, 2)}`;
       draw();
     });
@@ -51,6 +53,7 @@ export function reliabilitySection(doc: ReportDocument, entries: Entries, names:
       h('figcaption', {}, h('h3', {}, title), h('span', { class: 'small muted' }, method), figures),
       chart,
       counts,
+      apart,
     );
   }
 
@@ -96,6 +99,13 @@ export function reliabilitySection(doc: ReportDocument, entries: Entries, names:
   );
 }
 
+/** How much of the score is miscalibration, where all rows are known. */
+function apartWords(found: Diagrams | null): string {
+  const brier = found?.apart['Brier score'];
+  if (brier === undefined) return '';
+  return `Brier score ${fixed(brier.score, 4)} = ${fixed(brier.miscalibration, 4)} miscalibration − ${fixed(brier.discrimination, 4)} discrimination + ${fixed(brier.uncertainty, 4)} uncertainty`;
+}
+
 function guideWords({ form, klass }: View, names: (k: number) => string): string {
   const meaning =
     klass === null
@@ -116,8 +126,9 @@ function afterWords(doc: ReportDocument): string {
 function sampleWords(doc: ReportDocument, entries: Entries, { form, binning }: View, isAll: boolean): string {
   if (isAll) return '';
   const sample = entries.n < doc.n_judged ? `Drawn from a random sample of ${whole(entries.n)} of ${whole(doc.n_judged)} rows.` : '';
+  const weighted = doc.is_weighted ? 'Rows are drawn in proportion to their weights. ' : '';
   const isPooled = entries.pooledBelow > 0 && (form === 'curve' || binning === 'equal-mass');
-  return `${sample}${isPooled ? ` Probabilities below ${percent(entries.pooledBelow)} are pooled.` : ''}`;
+  return `${weighted}${sample}${isPooled ? ` Probabilities below ${percent(entries.pooledBelow)} are pooled.` : ''}`;
 }
 
 function errorName({ binning, klass, form }: View): string {

@@ -40,7 +40,7 @@ export function thresholdSection(doc: ReportDocument, entries: Entries, names: (
     );
     const sample = entries.n < doc.n_judged ? `Computed from a random sample of ${whole(entries.n)} of ${whole(doc.n_judged)} rows. ` : '';
     const pooled = t < entries.pooledBelow ? `Probabilities below ${percent(entries.pooledBelow)} are pooled: costs at this threshold are rough.` : '';
-    note.textContent = sample + pooled;
+    note.textContent = (doc.is_weighted ? 'Rows are drawn in proportion to their weights. ' : '') + sample + pooled;
     draw();
   });
   return section(

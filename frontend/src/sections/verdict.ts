@@ -15,7 +15,7 @@ export function verdictSection(doc: ReportDocument): HTMLElement {
   return h(
     'section',
     { id: 'verdict', class: 'verdict', 'aria-labelledby': 'verdict-title' },
-    h('h2', { id: 'verdict-title', class: 'headline' }, sentence(headline)),
+    h('h2', { id: 'verdict-title', class: headline.length > 70 ? 'headline long' : 'headline' }, sentence(headline)),
     rest.length > 0 && h('p', { class: 'lead' }, sentence(rest.join('. '))),
     doc.reason !== '' && h('p', { class: 'muted' }, sentence(doc.reason)),
     doc.assessment !== null && doc.assessment.after !== null && h('p', { class: 'after-words' }, h('strong', {}, 'After calibration: '), `${doc.assessment.after.summary.replace(/[.]$/, '')}.`),

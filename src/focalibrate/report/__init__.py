@@ -15,7 +15,6 @@ several models side by side. `reliability_diagram` and its neighbours draw for n
 """
 
 from focalibrate.report.criterion import CriterionGrid, criterion_grid
-from focalibrate.report.curve import ReliabilityCurve, reliability_curve
 from focalibrate.report.data import SCHEMA_VERSION, PageData, page_data
 from focalibrate.report.dynamics import dynamics_data, next_commands, write_dynamics
 from focalibrate.report.groups import AssessedGroup
@@ -37,7 +36,6 @@ __all__ = [
     "CriterionGrid",
     "PageData",
     "Provenance",
-    "ReliabilityCurve",
     "Snippet",
     "SourceFile",
     "binned_diagram",
@@ -47,7 +45,6 @@ __all__ = [
     "models_data",
     "next_commands",
     "page_data",
-    "reliability_curve",
     "reliability_diagram",
     "render_report",
     "simplex_map",

@@ -24,12 +24,9 @@ FLOAT32_BYTES = 480_000
 WEIGHT_CODES = 4096
 
 
-def sample_rows(n: int, n_classes: int, *, seed: int) -> NDArray[np.intp]:
-    """Return the rows to show, in order: all of them where the page can hold them."""
-    most = min(MAX_ROWS, MAX_ATOMS // (n_classes if n_classes <= WIDEST else MOST_ATOMS))
-    if n <= most:
-        return np.arange(n)
-    return np.sort(np.random.default_rng(seed).choice(n, most, replace=False))
+def most_rows(n: int, n_classes: int) -> int:
+    """Return how many of `n` rows the page can hold."""
+    return min(n, MAX_ROWS, MAX_ATOMS // (n_classes if n_classes <= WIDEST else MOST_ATOMS))
 
 
 def pack_rows(logits: NDArray[Any], labels: NDArray[np.intp]) -> dict[str, Any]:

@@ -13,10 +13,10 @@ from focalibrate._array import Array
 from focalibrate.calibrate import Identity, read_scores
 from focalibrate.comparison import Choice, Comparison, MethodResult, Score, verdict
 from focalibrate.metrics import Assessment, ClasswiseTable
-from focalibrate.report._diagrams import BIN_COUNTS, diagrams, top_label_figures
+from focalibrate.report._diagrams import BIN_COUNTS, diagrams, top_label_figures, weighted_mean
 from focalibrate.report._entries import PILOT, Entries, plan_entries
 from focalibrate.report._numbers import short, shorts
-from focalibrate.report._rows import MAX_TEXT, pack_rows, sample_rows, text_length
+from focalibrate.report._rows import MAX_TEXT, most_rows, pack_rows, text_length
 from focalibrate.report.criterion import CriterionGrid
 from focalibrate.report.groups import AssessedGroup, group_records
 from focalibrate.report.provenance import Provenance
@@ -103,6 +103,7 @@ def page_data(
     pair = _Pair(rows, targets, comparison, choice.row.method)
     rng = np.random.default_rng(seed)
     entries = _planned(pair, rng)
+    weights = comparison.weights
     judged = _judge(pair, entries)
     document = {
         "schema": SCHEMA_VERSION,
@@ -115,11 +116,12 @@ def page_data(
         "n_fitted": comparison.n_fitted,
         "n_classes": n_classes,
         "n_folds": comparison.n_folds,
+        "is_weighted": comparison.weights is not None,
         "n_bins": comparison.n_bins,
         "n_resamples": comparison.n_resamples,
         "bin_counts": list(BIN_COUNTS),
         "class_names": None if class_names is None else [str(name) for name in class_names],
-        "accuracy": short(float(judged.correct[0].mean())),
+        "accuracy": short(weighted_mean(judged.correct[0], weights)),
         "assessment": None
         if assessment is None
         else {
@@ -140,18 +142,18 @@ def page_data(
         ],
         "methods": [_method(row) for row in comparison.rows],
         "skipped": [list(pair) for pair in comparison.skipped],
-        "before": top_label_figures(judged.confidence[0], judged.correct[0]),
-        "after": top_label_figures(judged.confidence[1], judged.correct[1]),
+        "before": top_label_figures(judged.confidence[0], judged.correct[0], weights),
+        "after": top_label_figures(judged.confidence[1], judged.correct[1], weights),
         "positive": None
         if n_classes != 2
         else {
-            which: diagrams(judged.positive[i], targets == 1)
+            which: diagrams(judged.positive[i], targets == 1, weights)
             for i, which in enumerate(("before", "after"))
         },
-        "classes": _class_table(judged, targets, n_classes),
+        "classes": _class_table(judged, targets, n_classes, weights),
         "entries": entries.record(),
         "mistakes": _mistakes(judged, targets),
-        "rows": None if criterion is None else _rows(rows, targets, seed),
+        "rows": None if criterion is None else _rows(rows, targets, weights, seed),
         "criterion": None if criterion is None else _criterion(criterion),
         "provenance": asdict(provenance) | {"files": [asdict(f) for f in provenance.files]},
     }
@@ -182,19 +184,33 @@ def _check(comparison: Comparison, rows: NDArray[Any], class_names: Sequence[str
 def _planned(pair: "_Pair", rng: np.random.Generator) -> Entries:
     """Return the collector of the rows shown, a random sample where not all can be."""
     n, k = pair.logits.shape
-    mixed = rng.permutation(n)
-    pilot = np.sort(mixed[:PILOT])
+    pilot = np.sort(rng.permutation(n)[:PILOT])
     n_shown, floor = plan_entries(pair.before(pilot), pair.after(pilot), n=n)
-    return Entries(np.sort(mixed[:n_shown]), k, floor)
+    return Entries(_sample(n, n_shown, pair.comparison.weights, rng), k, floor)
 
 
-def _rows(rows: NDArray[Any], labels: NDArray[np.intp], seed: int) -> dict[str, Any]:
+def _sample(
+    n: int, size: int, weights: NDArray[np.float64] | None, rng: np.random.Generator
+) -> NDArray[np.intp]:
+    """Return `size` of `n` rows, rising; drawn in proportion to the weights where there are any.
+
+    The page then counts every row shown as one, and need not know of weights.
+    """
+    if weights is not None:
+        return np.sort(rng.choice(n, size, p=weights / weights.sum()))
+    return np.arange(n) if size >= n else np.sort(rng.choice(n, size, replace=False))
+
+
+def _rows(
+    rows: NDArray[Any], labels: NDArray[np.intp], weights: NDArray[np.float64] | None, seed: int
+) -> dict[str, Any]:
     """Return the rows that the page computes any gamma and temperature from, as JSON."""
-    shown = sample_rows(*rows.shape, seed=seed)
+    rng = np.random.default_rng(seed)
+    shown = _sample(len(rows), most_rows(*rows.shape), weights, rng)
     packed = pack_rows(rows[shown], labels[shown])
     if text_length(packed) > MAX_TEXT:
         n = int(len(shown) * 0.98 * MAX_TEXT / text_length(packed))
-        shown = np.sort(np.random.default_rng(seed).choice(len(rows), n, replace=False))
+        shown = _sample(len(rows), n, weights, rng)
         packed = pack_rows(rows[shown], labels[shown])
     return packed | {"seed": seed}
 
@@ -240,6 +256,7 @@ def _judge(pair: _Pair, entries: Entries) -> _Judged:
     found: list[tuple[Any, ...]] = []
     for part in pair.blocks():
         labels = pair.labels[part]
+        weights = None if pair.comparison.weights is None else pair.comparison.weights[part]
         probs = pair.before(part), pair.after(part)
         entries.add(part.start, *probs, labels)
         predicted = tuple(p.argmax(axis=1) for p in probs)
@@ -251,7 +268,7 @@ def _judge(pair: _Pair, entries: Entries) -> _Judged:
                 *predicted,
                 probs[1][at, predicted[0]].astype(np.float64),
                 *(np.minimum(p[:, -1].astype(np.float64), 1.0) for p in probs),
-                *(ClasswiseTable.of(p, labels) for p in probs),
+                *(ClasswiseTable.of(p, labels, sample_weight=weights) for p in probs),
             )
         )
     *columns, raw, after = zip(*found, strict=True)
@@ -309,28 +326,29 @@ def score_record(value: Score) -> list[float | None]:
     return shorts((value.estimate, value.low, value.high))
 
 
-def _class_table(judged: _Judged, labels: NDArray[np.intp], k: int) -> dict[str, Any]:
+def _class_table(
+    judged: _Judged, labels: NDArray[np.intp], k: int, weights: NDArray[np.float64] | None
+) -> dict[str, Any]:
+    """Return the columns of the table of classes; counts are of rows, means are weighted."""
     before, after = judged.predicted
-    count = np.bincount(labels, minlength=k)
-    hits = np.bincount(labels[judged.correct[0]], minlength=k)
-    predicted = np.bincount(before, minlength=k)
+    w = np.ones(len(labels)) if weights is None else weights
 
-    def mean(total: NDArray[Any], size: NDArray[Any]) -> list[float | None]:
+    def total(index: NDArray[Any], values: NDArray[Any]) -> NDArray[np.float64]:
+        return np.bincount(index, values, minlength=k).astype(np.float64)
+
+    def mean(part: NDArray[Any], whole: NDArray[Any]) -> list[float | None]:
         out = np.full(k, np.nan)
-        return shorts(np.divide(total, size, out=out, where=size > 0), 4)
+        return shorts(np.divide(part, whole, out=out, where=whole > 0), 4)
 
+    hits = total(labels, w * judged.correct[0])
+    predicted = total(before, w)
     return {
-        "count": count.tolist(),
-        "predicted": predicted.tolist(),
-        "recall": mean(hits, count),
+        "count": np.bincount(labels, minlength=k).tolist(),
+        "predicted": np.bincount(before, minlength=k).tolist(),
+        "recall": mean(hits, total(labels, w)),
         "precision": mean(hits, predicted),
-        "confidence_before": mean(
-            np.bincount(before, judged.confidence[0], minlength=k), predicted
-        ),
-        "confidence_after": mean(
-            np.bincount(after, judged.confidence[1], minlength=k),
-            np.bincount(after, minlength=k),
-        ),
+        "confidence_before": mean(total(before, w * judged.confidence[0]), predicted),
+        "confidence_after": mean(total(after, w * judged.confidence[1]), total(after, w)),
         "ece_before": shorts(judged.classwise[0].per_class, 4),
         "ece_after": shorts(judged.classwise[1].per_class, 4),
     }

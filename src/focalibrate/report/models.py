@@ -32,6 +32,8 @@ class ComparedModel:
     """of the predicted class ``[N]``"""
     correct: NDArray[Any]
     """whether it is the label ``[N]``"""
+    weights: NDArray[np.float64] | None = None
+    """of the rows ``[N]``; None for equal ones"""
     difference: Score | None = None
     """its log loss minus that of the best model, paired by row; None for the best"""
     p_value: float | None = None
@@ -111,5 +113,7 @@ def _model(model: ComparedModel) -> dict[str, Any]:
         "difference": None if model.difference is None else score_record(model.difference),
         "p_value": None if model.p_value is None else short(model.p_value),
         "assessment": assessment_record(model.assessment),
-        **top_label_figures(np.asarray(model.confidence, dtype=np.float64), correct),
+        **top_label_figures(
+            np.asarray(model.confidence, dtype=np.float64), correct, model.weights
+        ),
     }

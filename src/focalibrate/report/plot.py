@@ -10,12 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from focalibrate._array import Array, to_numpy
-from focalibrate._check import check_labels, check_probs
 from focalibrate.calibrate import Calibrator, FitReport
-from focalibrate.metrics import ReliabilityTable
+from focalibrate.metrics import ReliabilityCurve, ReliabilityTable, corp
 from focalibrate.report.colors import BLUE, GREY, ORANGE
 from focalibrate.report.criterion import CriterionGrid
-from focalibrate.report.curve import ReliabilityCurve, reliability_curve
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -60,40 +58,33 @@ def reliability_diagram(
         >>> reliability_diagram(probs, rng.integers(3, size=500)).get_xlabel()
         'confidence'
     """
-    confidence, correct, is_top = _one_probability(probs, labels, klass)
-    table = ReliabilityTable.of_confidence(confidence, correct, n_bins=N_BARS)
-    curve = reliability_curve(confidence, correct)
+    n_classes = 2 if len(probs.shape) == 1 else probs.shape[-1]
+    is_top = klass is None and n_classes > 2
+    event = 1 if klass is None else klass
+    curve = corp(probs, labels, event="top label" if is_top else event).curve
     ax = _axes(ax)
     _draw_curve(ax, curve)
     names = ("confidence", "accuracy") if is_top else ("probability", "frequency")
     ax.set(xlim=(0, 1), ylim=(0, 1), xlabel=names[0], ylabel=names[1], aspect="equal")
     ax.legend(loc="upper left", frameon=False, fontsize="small")
-    _note(ax, f"N = {table.n:,}")
+    _note(ax, f"N = {curve.weight.sum():,.0f}")
+    table = _table_of(probs, labels, None if is_top else event)
     _counts(ax, table)
     return ax
 
 
-def _one_probability(
-    probs: Array, labels: Array, klass: int | None
-) -> tuple[Floats, NDArray[np.bool_], bool]:
-    """Return probabilities, whether they came true, and whether they are of the top label."""
-    p, y = to_numpy(probs).astype(np.float64), to_numpy(labels)
-    check_labels(y, n_classes=2 if p.ndim == 1 else p.shape[-1], shape=p.shape[:1])
-    if p.ndim == 1:
-        p = np.stack([1.0 - p, p], axis=1)
-    check_probs(p)
-    if klass is None and p.shape[1] == 2:
-        klass = 1
+def _table_of(probs: Array, labels: Array, klass: int | None) -> ReliabilityTable:
+    """Return the bars above a curve: of the top label, or of one class."""
     if klass is None:
-        return np.minimum(p.max(axis=1), 1.0), p.argmax(axis=1) == y, True
-    if not 0 <= klass < p.shape[1]:
-        raise ValueError(f"`klass` must lie in [0, {p.shape[1] - 1}], got {klass!r}.")
-    return np.clip(p[:, klass], 0.0, 1.0), y == klass, False
+        return ReliabilityTable.of(probs, labels, n_bins=N_BARS)
+    p = to_numpy(probs)
+    values = p[:, klass] if p.ndim > 1 else p if klass == 1 else 1.0 - p
+    return ReliabilityTable.of_confidence(values, to_numpy(labels) == klass, n_bins=N_BARS)
 
 
 def _draw_curve(ax: "Axes", curve: ReliabilityCurve) -> None:
     ax.fill_between(
-        curve.band_at,
+        curve.band_probability,
         curve.band_low,
         curve.band_high,
         color=GREY,
@@ -102,7 +93,7 @@ def _draw_curve(ax: "Axes", curve: ReliabilityCurve) -> None:
         label="calibrated model, 95 % band",
     )
     ax.plot([0, 1], [0, 1], color=GREY, linestyle="--", linewidth=1)
-    ax.plot(curve.x, curve.y, color=BLUE, linewidth=1.8, label="observed")
+    ax.plot(curve.probability, curve.frequency, color=BLUE, linewidth=1.8, label="observed")
 
 
 def binned_diagram(table: ReliabilityTable, ax: "Axes | None" = None) -> "Axes":

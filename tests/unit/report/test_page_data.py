@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from tests.unit.report.test_packed import unpack
 
 from focalibrate.calibrate import (
     FINE_TEMPERATURES,
@@ -214,6 +215,39 @@ def test_two_classes_are_shown_by_the_probability_of_the_second():
     assert sum(table["count"]) == 300
     assert np.dot(table["count"], table["confidence"]) == pytest.approx(probs.sum(), rel=1e-5)
     assert np.dot(table["count"], table["accuracy"]) == pytest.approx(labels.sum(), rel=1e-5)
+
+
+def test_whole_weights_are_shown_as_repeated_rows():
+    logits, labels = simulate(300, 3)
+    weights = np.random.default_rng(0).integers(0, 4, size=300).astype(float)
+    found = compare(logits[:100], labels[:100], logits, labels, methods=["temperature"])
+    choice = choose(found)
+    weighted = page_data(
+        replace(found, weights=weights), choice, logits, labels, provenance=MADE
+    ).document
+    again = np.repeat(np.arange(300), weights.astype(int))
+    repeated = page_data(
+        replace(found, n_judged=len(again)),
+        choice,
+        logits[again],
+        labels[again],
+        provenance=MADE,
+    ).document
+    assert weighted["is_weighted"]
+    for name in ("accuracy", "before", "after"):
+        assert weighted[name] == repeated[name]
+    for name in ("recall", "precision", "confidence_before", "ece_after"):
+        assert weighted["classes"][name] == pytest.approx(repeated["classes"][name], abs=2e-4)
+
+
+def test_rows_of_weight_0_are_not_shown():
+    logits, labels = simulate(300, 3)
+    found = compare(logits[:100], labels[:100], logits, labels, methods=["temperature"])
+    weights = (labels > 0).astype(float)
+    document = page_data(
+        replace(found, weights=weights), choose(found), logits, labels, provenance=MADE
+    ).document
+    assert unpack(document["entries"]["labels"]).min() == 1
 
 
 def test_risk_falls_to_the_error_of_all_rows(judged, document):

@@ -16,8 +16,8 @@ from focalibrate.calibrate import (
     fit_focal_temperature,
     fit_temperature,
 )
-from focalibrate.metrics import ReliabilityTable
-from focalibrate.report import criterion_grid, reliability_curve
+from focalibrate.metrics import ReliabilityTable, corp
+from focalibrate.report import criterion_grid
 from focalibrate.report.plot import (
     CORNERS,
     binned_diagram,
@@ -55,13 +55,13 @@ def drawn(ax):
     return ax
 
 
-def test_the_curve_is_that_of_the_page(problem):
+def test_the_curve_is_that_of_the_metrics(problem):
     logits, labels = problem
     probs = Identity().probs(logits)
     ax = drawn(reliability_diagram(probs, labels))
-    curve = reliability_curve(probs.max(axis=1), probs.argmax(axis=1) == labels)
-    assert_allclose(ax.lines[1].get_xdata(), curve.x)
-    assert_allclose(ax.lines[1].get_ydata(), curve.y)
+    curve = corp(probs, labels).curve
+    assert_allclose(ax.lines[1].get_xdata(), curve.probability)
+    assert_allclose(ax.lines[1].get_ydata(), curve.frequency)
     assert (ax.get_xlabel(), ax.get_ylabel()) == ("confidence", "accuracy")
 
 
@@ -72,10 +72,10 @@ def test_two_classes_are_drawn_by_the_probability_of_the_second(shape):
     labels = (rng.random(200) < p).astype(int)
     probs = p if shape == "one column" else np.stack([1 - p, p], axis=1)
     ax = drawn(reliability_diagram(probs, labels))
-    assert_allclose(ax.lines[1].get_xdata(), reliability_curve(p, labels).x)
+    assert_allclose(ax.lines[1].get_xdata(), corp(p, labels, event=1).curve.probability)
     assert ax.get_xlabel() == "probability"
-    with pytest.raises(ValueError, match=r"`klass` must lie in \[0, 1\], got 2"):
-        reliability_diagram(probs, labels, klass=2)
+    other = drawn(reliability_diagram(probs, labels, klass=0))
+    assert_allclose(other.lines[1].get_xdata(), corp(p, labels, event=0).curve.probability)
 
 
 def test_bars_points_and_counts_are_the_tables(table):
