@@ -43,7 +43,7 @@ def is_numpy_array(x: object) -> bool:
 
 def is_array_api_obj(x: object) -> bool:
     """Say whether `x` is an array of a library that follows the standard."""
-    if isinstance(x, (int, float, str)) and not isinstance(x, np.generic):
+    if isinstance(x, (int, float, str, list, tuple)) and not isinstance(x, np.generic):
         return False
     return is_torch_array(x) or compat.is_array_api_obj(x)
 
@@ -75,7 +75,7 @@ def is_concrete(x: Array) -> bool:
         from jax.core import Tracer
 
         return not isinstance(x, Tracer)
-    return True
+    return bool(getattr(x, "is_concrete", True))  # arrays that only write down what is computed
 
 
 def working_dtype(x: Array) -> Any:

@@ -148,7 +148,7 @@ def test_given_binary_map_and_bounds(oracles):
 
 
 def test_supremum_for_large_gamma_is_between_the_ends():
-    # SPEC F9: at gamma = 9 the limit for small logits is .105045, the supremum .105084.
+    # At gamma = 9 the limit for small logits is .105045, the supremum .105084.
     with mp.workdps(DIGITS):
         grid = [mpf(k) / 50 for k in range(1, 400)]
 

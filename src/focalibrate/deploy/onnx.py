@@ -4,39 +4,46 @@ import os
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import onnx
 from onnx import GraphProto, ModelProto, TensorProto, ValueInfoProto, helper
 
 from focalibrate._atomic import atomic_path
-from focalibrate.calibrate import Calibrator, VectorScaling
-from focalibrate.calibrate.formula import Recovered, formula_of
-from focalibrate.deploy._graph import Nodes, curves_read, recovered, vector_scaled
+from focalibrate._check import check_choice
+from focalibrate.calibrate import Calibrator
+from focalibrate.deploy._trace import Graph
 
 OPSET = 17
 IR_VERSION = 8
 """What `calibrator_to_onnx` writes: old enough for the runtimes of 2022 and later."""
 MIN_OPSET = 13
 """Softmax and the axes of ReduceSum have their present meaning from here on."""
+Scores = Literal["logits", "probs"]
 FLOATS = (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16, TensorProto.BFLOAT16)
 
 
-def calibrator_to_onnx(calibrator: Calibrator, path: str | os.PathLike[str]) -> None:
+def calibrator_to_onnx(
+    calibrator: Calibrator, path: str | os.PathLike[str], *, scores: Scores = "logits"
+) -> None:
     """Write `calibrator` as an ONNX graph from ``logits`` to ``probs``, both float32 ``[N, K]``.
 
-    `N` is free, and so is `K` for the calibrators with a formula; vector scaling, isotonic
-    curves and histograms have the classes of their fit. -inf marks an impossible class.
+    `N` is free, and so is `K` where the calibrator was not fitted to a number of classes. -inf
+    marks an impossible class. The graph is what the calibrator's own Python code computes,
+    written down step by step.
 
     Args:
         calibrator: any calibrator of `focalibrate.calibrate`.
         path: file to write, whole or not at all.
+        scores: what goes in: ``"logits"``, or ``"probs"`` for probabilities, with the
+            calibrator's `zero_mix`; the input is then called ``scores``.
 
     Numerics:
         Float32, with the same care as `focalibrate.theory`: within 1e-6 of float64 NumPy for
-        rows saturated up to gaps of 1e4. Kinds with parameters of each class are computed in
-        float64: a scaled logit of 100 would be off by 1e-5 in float32, and a probability
-        could fall on the other side of a bin's edge.
+        rows saturated up to gaps of 1e4. All but temperatures and posterior recovery are
+        computed in float64: a scaled logit of 100 would be off by 1e-5 in float32, and a
+        probability could fall on the other side of a bin's edge.
 
     Example:
         >>> import tempfile
@@ -46,13 +53,13 @@ def calibrator_to_onnx(calibrator: Calibrator, path: str | os.PathLike[str]) -> 
         ...     [o.name for o in onnx.load(f"{folder}/calibrator.onnx").graph.output]
         ['probs']
     """
-    n_classes = _class_count(calibrator) or "K"
+    n_classes = calibrator.n_classes or "K"
     logits, probs = (
         helper.make_tensor_value_info(name, TensorProto.FLOAT, ["N", n_classes])
-        for name in ("logits", "probs")
+        for name in ("logits" if scores == "logits" else "scores", "probs")
     )
     graph = helper.make_graph([], "focalibrate", [logits], [])
-    _append(graph, calibrator, logits, probs, opset=OPSET)
+    _append(graph, calibrator, logits, probs, scores=scores, opset=OPSET)
     model = helper.make_model(
         graph,
         opset_imports=[helper.make_opsetid("", OPSET)],
@@ -69,19 +76,21 @@ def attach_to_onnx(
     out_path: str | os.PathLike[str],
     *,
     output: str | None = None,
+    scores: Scores = "logits",
 ) -> str:
-    """Append `calibrator` to a classifier's logits, as one more output of the graph.
+    """Append `calibrator` to a classifier's scores, as one more output of the graph.
 
     All outputs of the classifier stay; the new one is called ``probs``, or ``probs_2`` and so
-    on where that name is taken, and has the dtype of the logits.
+    on where that name is taken, and has the dtype of the scores.
 
     Args:
         model_path: the exported classifier, opset 13 or later.
         calibrator: any calibrator of `focalibrate.calibrate`.
         out_path: file to write, whole or not at all; may be `model_path`. A model with its
             weights in files of their own keeps them there: write into the same folder.
-        output: name of the logits, a float output ``[N, K]``; needed only where the graph has
+        output: name of the scores, a float output ``[N, K]``; needed only where the graph has
             more than one output.
+        scores: what that output holds, ``"logits"`` or ``"probs"``.
 
     Returns:
         The name of the new output.
@@ -112,7 +121,7 @@ def attach_to_onnx(
     prefix = next(
         p for p in _numbered("focalibrate", "/") if not any(n.startswith(p) for n in taken)
     )
-    _append(model.graph, calibrator, logits, probs, opset=opset, prefix=prefix)
+    _append(model.graph, calibrator, logits, probs, scores=scores, opset=opset, prefix=prefix)
     _write(model, target)
     return name
 
@@ -123,35 +132,29 @@ def _append(
     logits: ValueInfoProto,
     probs: ValueInfoProto,
     *,
+    scores: Scores,
     opset: int,
     prefix: str = "focalibrate/",
 ) -> None:
     """Append the nodes from `logits` to `probs`, and `probs` as an output."""
-    formula = formula_of(calibrator)
     given = logits.type.tensor_type.elem_type
-    is_double = given == TensorProto.DOUBLE or not isinstance(formula, Recovered)
-    nodes = Nodes(prefix, opset=opset, dtype=np.float64 if is_double else np.float32)
-    z = nodes("Cast", logits.name, to=TensorProto.DOUBLE if is_double else TensorProto.FLOAT)
-    if isinstance(formula, Recovered):
-        result = recovered(nodes, z, formula)
-    elif isinstance(formula, VectorScaling):
-        result = vector_scaled(nodes, z, formula)
-    else:
-        result = curves_read(nodes, z, formula)
-    nodes.nodes.append(
-        helper.make_node("Cast", [result], [probs.name], name=f"{prefix}probs", to=given)
+    is_double = given == TensorProto.DOUBLE or not _is_formula(calibrator)
+    traced = Graph(prefix, opset=opset, dtype=np.float64 if is_double else np.float32)
+    check_choice(scores, ("logits", "probs"), name="scores")
+    result = calibrator.probs(**{scores: traced.input(logits.name, calibrator.n_classes)})
+    nodes, constants = traced.needed_for(result.full)
+    graph.node.extend(nodes)
+    graph.node.append(
+        helper.make_node("Cast", [result.full], [probs.name], name=f"{prefix}probs", to=given)
     )
-    graph.node.extend(nodes.nodes)
-    graph.initializer.extend(nodes.constants.values())
+    graph.initializer.extend(constants)
     graph.output.append(probs)
 
 
-def _class_count(calibrator: Calibrator) -> int | None:
-    """Return the number of classes of the fit, or None where any will do."""
-    formula = formula_of(calibrator)
-    if isinstance(formula, Recovered):
-        return None
-    return len(formula.scale if isinstance(formula, VectorScaling) else formula.knots)
+def _is_formula(calibrator: Calibrator) -> bool:
+    """Say whether `calibrator` is a temperature and an exponent at most: float32 will do."""
+    parameters = calibrator.to_dict()["parameters"].values()
+    return calibrator.keeps_argmax and all(isinstance(x, (int, float)) for x in parameters)
 
 
 def _logits_of(graph: GraphProto, output: str | None, source: Path) -> ValueInfoProto:
@@ -184,9 +187,9 @@ def _check_form(logits: ValueInfoProto, calibrator: Calibrator) -> None:
     if len(sizes) != 2:
         raise ValueError(
             f"`output` must have shape [N, K], but {logits.name!r} has {sizes}. Name the output "
-            "that holds one row of logits an example."
+            "that holds one row of scores per example."
         )
-    n_classes = _class_count(calibrator)
+    n_classes = calibrator.n_classes
     if n_classes is not None and isinstance(sizes[1], int) and sizes[1] != n_classes:
         raise ValueError(
             f"`output` must have the {n_classes} classes of the fit, but {logits.name!r} has "

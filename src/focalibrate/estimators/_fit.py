@@ -1,39 +1,67 @@
-"""Fits by name with the options of an estimator, and with sample weights."""
+"""Fits by name, with the options of an estimator."""
 
-from inspect import Parameter, signature
-from typing import Any
+from collections.abc import Mapping
+from inspect import signature
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from focalibrate._check import check_choice
-from focalibrate.calibrate import METHODS, Calibrator
+from focalibrate.calibrate import METHODS, Calibrator, fit_auto
+
+AUTO = "auto"
+SKLEARN_NAMES = {"sigmoid": ("platt", "structured_vector")}
+"""What scikit-learn calls a method, and ours for two classes and for more."""
+
+ScoreKind = Literal["logits", "probs"]
 
 
 def fit_calibrator(
     method: str,
-    logits: NDArray[Any],
+    scores: NDArray[Any],
     labels: NDArray[np.intp],
     *,
-    criterion: str | None,
+    kind: ScoreKind,
     gamma: float | None,
+    options: Mapping[str, Any] | None,
     weights: NDArray[np.float64] | None,
 ) -> Calibrator:
-    """Fit `method` to weighted rows; options that are None are left to the fit."""
-    check_choice(method, tuple(METHODS), name="method")
-    accepted = signature(METHODS[method].fit).parameters
-    options = {"criterion": criterion, "gamma": gamma}
-    for name, value in options.items():
-        if value is not None and name not in accepted:
-            raise ValueError(f"`{name}` must be None for method={method!r}, got {value!r}.")
-        is_needed = name in accepted and accepted[name].default is Parameter.empty
-        if value is None and is_needed:
-            raise ValueError(f"`{name}` must be given for method={method!r}, got None.")
+    """Fit `method` to scores ``[N, K]`` of this `kind`."""
+    check_choice(method, (AUTO, *METHODS, *SKLEARN_NAMES), name="method")
     if len(labels) == 0 or (weights is not None and not weights.any()):
         raise ValueError(
             "`y` must leave rows to calibrate on, but every row has weight 0 or a class its "
             "classifier was not trained on. Use fewer folds or more data."
         )
-    given = {name: value for name, value in options.items() if value is not None}
-    found: Calibrator = METHODS[method].fit(logits, labels, sample_weight=weights, **given)
-    return found
+    given: dict[str, Any] = {kind: scores, "labels": labels, "sample_weight": weights}
+    extra = dict(options or {})
+    if method == AUTO:
+        _check_options(extra, fit_auto, method)
+        found: Calibrator = fit_auto(**given, trained_gamma=gamma, **extra)
+        return found
+    if method in SKLEARN_NAMES:
+        method = SKLEARN_NAMES[method][scores.shape[1] > 2]
+    if METHODS[method].needs_gamma:
+        if gamma is None:
+            raise ValueError(
+                f"`gamma` must be given for method={method!r}, got None. Pass the exponent of "
+                "the focal loss that the classifier was trained with."
+            )
+        extra["gamma"] = gamma
+    elif gamma is not None:
+        raise ValueError(f"`gamma` must be None for method={method!r}, got {gamma!r}.")
+    _check_options(extra, METHODS[method].fit, method)
+    fitted: Calibrator = METHODS[method].fit(**given, **extra)
+    return fitted
+
+
+def _check_options(options: Mapping[str, Any], fit: Any, method: str) -> None:
+    parameters = signature(fit).parameters
+    if any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
+        return
+    unknown = [name for name in options if name not in parameters]
+    if unknown:
+        raise ValueError(
+            f"`options` must be keywords of the fit of method={method!r}, found {unknown}."
+        )

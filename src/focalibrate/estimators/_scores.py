@@ -1,35 +1,41 @@
-"""Logits of a scikit-learn classifier."""
+"""Scores of a scikit-learn classifier."""
 
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from focalibrate.estimators._fit import ScoreKind
 
-def classifier_logits(estimator: Any, X: Any) -> NDArray[np.float64]:
-    r"""Return logits ``[N, K]`` in the order of ``estimator.classes_``.
 
-    ``decision_function`` where there is one, a binary score `s` as ``(0, s)``; else
-    ``log(predict_proba)``.
+def classifier_scores(estimator: Any, X: Any) -> tuple[NDArray[np.float64], ScoreKind]:
+    """Return scores ``[N, K]`` in the order of ``estimator.classes_``, and what they are.
 
-    Numerics:
-        Trees and neighbours give probability 0 to classes that do occur, which no log loss
-        survives. Probabilities are raised to the rounding of 1, 2e-16 for float64, which
-        moves no other entry.
+    Logits from ``decision_function`` where there is one, a binary score `s` as ``(0, s)``; else
+    probabilities from ``predict_proba``. Trees and neighbours give probability 0 to classes that
+    do occur: the fits have a rule for that (`Calibrator.zero_mix`).
     """
     n_classes = len(estimator.classes_)
-    if hasattr(estimator, "decision_function"):
-        scores = np.asarray(estimator.decision_function(X))
-        if scores.ndim == 1 and n_classes == 2:
-            scores = np.stack([np.zeros_like(scores), scores], axis=-1)
-    else:
-        probs = np.asarray(estimator.predict_proba(X))
-        floor = np.finfo(probs.dtype if probs.dtype.kind == "f" else np.float64).eps
-        scores = np.log(np.maximum(probs, floor))
+    kind: ScoreKind = "logits" if hasattr(estimator, "decision_function") else "probs"
+    method = "decision_function" if kind == "logits" else "predict_proba"
+    if not hasattr(estimator, method):
+        raise TypeError(
+            f"`estimator` must have `decision_function` or `predict_proba`, but "
+            f"{type(estimator).__name__} has neither."
+        )
+    scores = np.asarray(getattr(estimator, method)(X)).astype(np.float64, copy=False)
+    if scores.ndim == 2 and scores.shape[1] == 1 and n_classes == 2:
+        scores = scores[:, 0]
+    if scores.ndim == 1 and n_classes == 2:
+        first = np.zeros_like(scores) if kind == "logits" else 1.0 - scores
+        scores = np.stack([first, scores], axis=-1)
     if scores.ndim != 2 or scores.shape[1] != n_classes:
         raise ValueError(
-            f"`estimator` must give one score a class, shape [N, {n_classes}], but "
+            f"`estimator` must give one score per class, shape [N, {n_classes}], but "
             f"{type(estimator).__name__} gives {scores.shape}. Set "
             "decision_function_shape='ovr' where it has that option."
         )
-    return scores.astype(np.float64, copy=False)
+    if kind == "probs":
+        # float32 rounds sums of many classes; the fits want rows that sum to 1.
+        scores = scores / scores.sum(axis=1, keepdims=True)
+    return scores, kind

@@ -1,5 +1,6 @@
-"""Calibration of logits, as a scikit-learn classifier."""
+"""Calibration of scores that a model has given, as a scikit-learn classifier."""
 
+from collections.abc import Mapping
 from typing import Any, Self
 
 import numpy as np
@@ -9,26 +10,31 @@ from sklearn.utils import assert_all_finite, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from focalibrate._check import check_choice
 from focalibrate.calibrate import read_weights
-from focalibrate.estimators._fit import fit_calibrator
+from focalibrate.estimators._fit import ScoreKind, fit_calibrator
 
 
 class LogitCalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """Calibrate logits that a model has given already.
+    """Calibrate logits, or probabilities, that a model has given already.
 
-    `X` are the logits, one column a class in the order of ``classes_``, -inf for an impossible
-    class; or one column ``[N, 1]`` of binary scores, the log-odds of the second class.
+    `X` has one column per class in the order of ``classes_``, -inf for the logit of an
+    impossible class. One column, ``[N, 1]`` or ``[N]``, is for two classes: the log-odds or the
+    probability of the second.
 
     Args:
-        method: one of `focalibrate.calibrate.METHODS`.
-        criterion: what the fit minimises; None for the default of the method.
-        gamma: the training exponent, for ``"posterior_recovery"`` and
-            ``"focal_loss_temperature"``.
+        method: one of `focalibrate.calibrate.METHODS`, or ``"auto"``: a cross-validated choice
+            among them. scikit-learn's ``"sigmoid"`` is ``"platt"`` for two classes and
+            ``"structured_vector"`` for more.
+        scores: what `X` holds, ``"logits"`` or ``"probs"``.
+        gamma: exponent of the focal loss that the model was trained with, for
+            ``"posterior_recovery"``, ``"focal_loss_temperature"`` and, if known, ``"auto"``.
+        options: further keywords of the method's own fit.
         classes: label of each column, sorted. If None, the labels in `y`, which then must
             hold every class.
 
     Weights:
-        ``sample_weight`` goes to the fit; a whole number counts copies of the row.
+        ``sample_weight``: one number >= 0 per row; a whole number counts copies of the row.
 
     Attributes:
         classes_: labels ``[K]``.
@@ -46,39 +52,45 @@ class LogitCalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def __init__(
         self,
-        method: str = "focal_temperature",
+        method: str = "auto",
         *,
-        criterion: str | None = None,
+        scores: ScoreKind = "logits",
         gamma: float | None = None,
+        options: Mapping[str, Any] | None = None,
         classes: ArrayLike | None = None,
     ) -> None:
         self.method = method
-        self.criterion = criterion
+        self.scores: ScoreKind = scores
         self.gamma = gamma
+        self.options = options
         self.classes = classes
 
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Fit to logits `X` and labels `y`."""
-        logits = self._logits(X, reset=True)
+        """Fit to scores `X` and labels `y`."""
+        check_choice(self.scores, ("logits", "probs"), name="scores")
+        scores = self._scores(X, reset=True)
         labels = column_or_1d(y, warn=True)
         assert_all_finite(labels, input_name="y")
         check_classification_targets(labels)
         self.classes_ = np.unique(labels) if self.classes is None else np.asarray(self.classes)
-        self._check_classes(logits, labels)
-        self.calibrator_ = fit_calibrator(
+        self._check_classes(scores, labels)
+        found = fit_calibrator(
             self.method,
-            logits,
+            scores,
             np.searchsorted(self.classes_, labels),
-            criterion=self.criterion,
+            kind=self.scores,
             gamma=self.gamma,
-            weights=read_weights(sample_weight, n_rows=len(logits)),
+            options=self.options,
+            weights=read_weights(sample_weight, n_rows=len(scores)),
         )
+        self.calibrator_ = found.with_class_names(self.classes_)
         return self
 
     def predict_proba(self, X: Any) -> NDArray[np.floating]:
         """Return calibrated probabilities ``[N, K]``."""
         check_is_fitted(self)
-        probs: NDArray[np.floating] = self.calibrator_.probs(self._logits(X, reset=False))
+        scores = {self.scores: self._scores(X, reset=False)}
+        probs: NDArray[np.floating] = self.calibrator_.probs(**scores)
         return probs
 
     def predict(self, X: Any) -> NDArray[Any]:
@@ -87,29 +99,32 @@ class LogitCalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         labels: NDArray[Any] = self.classes_[self.predict_proba(X).argmax(axis=-1)]
         return labels
 
-    def _logits(self, X: Any, *, reset: bool) -> NDArray[Any]:
+    def _scores(self, X: Any, *, reset: bool) -> NDArray[Any]:
+        if getattr(X, "ndim", 2) == 1:
+            X = np.asarray(X).reshape(-1, 1)
         # nan and +inf are refused, and named, by the calibrator; -inf has a meaning here
-        logits: NDArray[Any] = validate_data(
+        scores: NDArray[Any] = validate_data(
             self, X, reset=reset, dtype=[np.float64, np.float32], ensure_all_finite=False
         )
-        if logits.shape[1] == 1:
-            return np.concatenate([np.zeros_like(logits), logits], axis=1)
-        return logits
+        if scores.shape[1] > 1:
+            return scores
+        first = np.zeros_like(scores) if self.scores == "logits" else 1.0 - scores
+        return np.concatenate([first, scores], axis=1)
 
-    def _check_classes(self, logits: NDArray[Any], labels: NDArray[Any]) -> None:
-        if len(labels) != len(logits):
+    def _check_classes(self, scores: NDArray[Any], labels: NDArray[Any]) -> None:
+        if len(labels) != len(scores):
             raise ValueError(
-                f"`y` must have one label a row of `X`, got {len(labels)} for {len(logits)}."
+                f"`y` must have one label per row of `X`, got {len(labels)} for {len(scores)}."
             )
         if (np.unique(self.classes_) != self.classes_).any():
             raise ValueError(
                 f"`classes` must be sorted and distinct, got {self.classes_.tolist()}. Sort them, "
                 "and the columns of `X` alike."
             )
-        if len(self.classes_) != logits.shape[1]:
+        if len(self.classes_) != scores.shape[1]:
             raise ValueError(
-                f"`X` must have one column a class, or one column of binary scores, got "
-                f"{logits.shape[1]} columns for {len(self.classes_)} classes. If `y` lacks a "
+                f"`X` must have one column per class, or one column of binary scores, got "
+                f"{scores.shape[1]} columns for {len(self.classes_)} classes. If `y` lacks a "
                 "class, pass `classes`."
             )
         unknown = np.setdiff1d(labels, self.classes_)

@@ -1,34 +1,32 @@
 """Calibrators as torch modules."""
 
-from collections.abc import Callable
-from typing import Any, Self, final
+import json
+from typing import Any, final
 
 import torch
 from torch import Tensor, nn
 
-from focalibrate.calibrate import Calibrator, VectorScaling
-from focalibrate.calibrate.formula import Recovered, formula_of
-from focalibrate.nn._maps import Affine, Curves, Recovery, keep_precision
+from focalibrate.calibrate import Calibrator
 
 
 @final
 class CalibratorModule(nn.Module):
     """A fitted calibrator as a module from logits to probabilities; see its class for the maths.
 
-    The parameters are buffers: they move with ``.to(device)`` and are part of ``state_dict``.
-    They keep float64 when the module is converted to another dtype; the result has the dtype
-    of the logits. Half-precision logits are computed in float32, isotonic curves and histograms
-    in float64 (float32 on a device without).
+    It has no parameters to train. Its ``state_dict`` holds the calibrator as the text of its JSON
+    file (bytes, dtype uint8), so that loading one into another module carries the calibrator over
+    exactly. The result has the dtype and device of the logits; half-precision logits are computed
+    in float32.
 
-    Runs under ``torch.compile``, ``torch.export`` (with the batch and, for calibrators with a
-    formula, the number of classes free) and ``torch.jit.script``. Values are not checked, as
-    looking at them would stop a GPU: nan in gives nan out.
+    Runs under ``torch.compile`` and ``torch.export``, with the batch free and, for calibrators
+    that were not fitted to a number of classes, the classes too.
 
     Args:
         calibrator: any calibrator of `focalibrate.calibrate`.
 
     Shape:
-        Logits and probabilities ``[..., K]``; -inf marks an impossible class.
+        Logits and probabilities ``[..., K]``; -inf marks an impossible class. nan and +inf are
+        refused, except under a compiler, which cannot look.
 
     Example:
         >>> from focalibrate.calibrate import TemperatureScaling
@@ -39,36 +37,45 @@ class CalibratorModule(nn.Module):
 
     def __init__(self, calibrator: Calibrator) -> None:
         super().__init__()
-        self.map = _map_of(calibrator)
+        if not isinstance(calibrator, Calibrator):
+            raise TypeError(
+                "`calibrator` must be a calibrator of focalibrate.calibrate, got "
+                f"{type(calibrator).__name__}. Fit one: `fit_temperature(logits, labels)`."
+            )
+        self.calibrator = calibrator
 
     def log_probs(self, logits: Tensor) -> Tensor:
         """Return calibrated log-probabilities, of the shape and dtype of `logits`."""
-        return self._log_probs(logits).to(logits.dtype)
+        if _is_empty(logits):
+            return logits
+        log_probs: Tensor = self.calibrator.log_probs(logits)
+        return log_probs
 
     def forward(self, logits: Tensor) -> Tensor:
         """Return calibrated probabilities, of the shape and dtype of `logits`."""
-        return torch.exp(self._log_probs(logits)).to(logits.dtype)
+        if _is_empty(logits):
+            return logits
+        probs: Tensor = self.calibrator.probs(logits)
+        return probs
 
-    def _log_probs(self, logits: Tensor) -> Tensor:
-        if not logits.is_floating_point():
-            raise ValueError("`logits` must be floating point. Convert them to float32 first.")
-        is_half = logits.dtype == torch.float16 or logits.dtype == torch.bfloat16
-        log_probs: Tensor = self.map(logits.to(torch.float32) if is_half else logits)
-        return log_probs
+    def get_extra_state(self) -> Tensor:
+        """Return the calibrator as JSON, in bytes: a tensor, which every format can store."""
+        text = json.dumps(self.calibrator.to_dict(), allow_nan=False)
+        return torch.tensor(list(text.encode()), dtype=torch.uint8)
 
-    def _apply(self, fn: Callable[[Tensor], Any], recurse: bool = True) -> Self:
-        apply: Any = super()._apply
-        apply(lambda tensor: keep_precision(fn, tensor), recurse)
-        return self
+    def set_extra_state(self, state: Tensor) -> None:
+        """Take over the calibrator that `get_extra_state` returned."""
+        document = json.loads(bytes(state.cpu().tolist()).decode())
+        self.calibrator = Calibrator.from_dict(document)
+
+    def extra_repr(self) -> str:
+        """Return the calibrator in words."""
+        return self.calibrator.describe()
 
 
-def _map_of(calibrator: Calibrator) -> nn.Module:
-    formula = formula_of(calibrator)
-    if isinstance(formula, Recovered):
-        return Recovery(formula.gamma, formula.temperature)
-    if isinstance(formula, VectorScaling):
-        return Affine(formula.scale, formula.bias)
-    return Curves(formula)
+def _is_empty(logits: Tensor) -> bool:
+    # A compiler would make its graph depend on the answer.
+    return not torch.compiler.is_compiling() and logits.numel() == 0
 
 
 @final

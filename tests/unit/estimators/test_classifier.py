@@ -2,21 +2,28 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from scipy.special import softmax
+from sklearn import config_context
 from sklearn.base import clone
 from sklearn.datasets import make_blobs
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression, RidgeClassifier
 from sklearn.metrics import log_loss
-from sklearn.model_selection import GridSearchCV, ShuffleSplit, cross_val_predict
+from sklearn.model_selection import (
+    GridSearchCV,
+    GroupKFold,
+    LeaveOneOut,
+    ShuffleSplit,
+    cross_val_predict,
+)
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.svm import SVC
+from sklearn.svm import SVC, LinearSVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from focalibrate.calibrate import fit_temperature
+from focalibrate.calibrate import fit_auto, fit_temperature
 from focalibrate.estimators import FocalCalibratedClassifierCV
 
 # Separable toy data has no best temperature, and says so.
@@ -32,11 +39,10 @@ def blobs():
 @pytest.mark.filterwarnings("ignore:divide by zero encountered in log:RuntimeWarning")
 @parametrize_with_checks(
     [
-        FocalCalibratedClassifierCV(GaussianNB(), criterion="nll", cv=2),
-        FocalCalibratedClassifierCV(RidgeClassifier(), method="temperature"),
+        FocalCalibratedClassifierCV(RidgeClassifier(), cv=2),
+        FocalCalibratedClassifierCV(GaussianNB(), method="focal_temperature", cv=2),
         FocalCalibratedClassifierCV(RidgeClassifier(), method="temperature", ensemble=False),
-        FocalCalibratedClassifierCV(GaussianNB(), method="histogram", cv=3),
-        FocalCalibratedClassifierCV(RidgeClassifier(), method="isotonic", cv=3),
+        FocalCalibratedClassifierCV(RidgeClassifier(), method="isotonic", cv=2),
     ]
 )
 def test_scikit_learn_contract(estimator, check):
@@ -47,9 +53,60 @@ def test_the_defaults_fit_and_predict(blobs):
     X, y = blobs
     model = FocalCalibratedClassifierCV().fit(X[:200], y[:200])
     probs = model.predict_proba(X)
-    assert [m.calibrator.kind for m in model.calibrated_classifiers_] == ["focal_temperature"] * 5
+    assert len(model.calibrated_classifiers_) == 5
+    assert isinstance(model.calibrated_classifiers_[0].estimator, LinearSVC)
     assert_allclose(probs.sum(axis=1), 1.0, rtol=1e-12)
     assert model.score(X, y) > 1.4 / model.classes_.size
+
+
+def test_auto_is_the_automatic_choice(blobs):
+    X, y = blobs
+    base = GaussianNB().fit(X[:300], y[:300])
+    model = FocalCalibratedClassifierCV(FrozenEstimator(base)).fit(X[300:], y[300:])
+    want = fit_auto(probs=base.predict_proba(X[300:]), labels=y[300:])
+    probs = want.probs(probs=base.predict_proba(X))
+    assert_allclose(model.predict_proba(X), probs, rtol=1e-6)
+
+
+@pytest.mark.parametrize(("n_classes", "kind"), [(2, "platt"), (3, "structured_vector")])
+def test_the_sigmoid_method_of_scikit_learn(blobs, n_classes, kind):
+    X, y = blobs
+    X, y = X[y < n_classes], y[y < n_classes]
+    model = FocalCalibratedClassifierCV(GaussianNB(), method="sigmoid", cv=2).fit(X, y)
+    assert {m.calibrator.kind for m in model.calibrated_classifiers_} == {kind}
+
+
+def test_metadata_is_routed_to_the_classifier_and_the_splitter(blobs):
+    X, y = blobs
+    groups = np.arange(len(y)) % 3
+    with config_context(enable_metadata_routing=True):
+        base = GaussianNB().set_fit_request(sample_weight=True)
+        splitter = GroupKFold(3).set_split_request(groups=True)
+        model = FocalCalibratedClassifierCV(base, method="temperature", cv=splitter)
+        model.fit(X, y, sample_weight=1.0 + (y == 0), groups=groups)
+        routed = model.predict_proba(X)
+    by_hand = [(np.flatnonzero(groups != g), np.flatnonzero(groups == g)) for g in range(3)]
+    model = FocalCalibratedClassifierCV(GaussianNB(), method="temperature", cv=by_hand)
+    model.fit(X, y, sample_weight=1.0 + (y == 0))
+    assert_allclose(routed, model.predict_proba(X), rtol=1e-12)
+
+
+def test_leave_one_out_calibrates_on_all_rows(blobs):
+    X, y = blobs[0][:60], blobs[1][:60]
+    model = FocalCalibratedClassifierCV(GaussianNB(), method="temperature", cv=LeaveOneOut())
+    (member,) = model.fit(X, y).calibrated_classifiers_
+    probs = cross_val_predict(GaussianNB(), X, y, cv=LeaveOneOut(), method="predict_proba")
+    want = fit_temperature(probs=probs, labels=y).temperature
+    assert_allclose(member.calibrator.temperature, want, rtol=1e-6)
+
+
+def test_data_frames_keep_their_column_names(blobs):
+    pandas = pytest.importorskip("pandas")
+    X = pandas.DataFrame(blobs[0], columns=["length", "width"])
+    model = FocalCalibratedClassifierCV(RidgeClassifier(), method="temperature", cv=2)
+    model.fit(X, np.array(["d", "a", "c", "b"])[blobs[1]])
+    assert model.feature_names_in_.tolist() == ["length", "width"]
+    assert model.calibrated_classifiers_[0].calibrator.class_names == ("a", "b", "c", "d")
 
 
 def test_one_calibrator_is_fitted_on_held_out_logits(blobs):
@@ -67,11 +124,10 @@ def test_one_calibrator_is_fitted_on_held_out_logits(blobs):
 def test_an_ensemble_averages_its_members(blobs):
     X, y = blobs
     model = FocalCalibratedClassifierCV(GaussianNB(), method="temperature", cv=3).fit(X, y)
-    members = [
-        m.calibrator.probs(np.log(np.maximum(m.estimator.predict_proba(X), 2.3e-16)))
-        for m in model.calibrated_classifiers_
-    ]
-    assert_allclose(model.predict_proba(X), np.mean(members, axis=0), rtol=1e-10)
+    members = model.calibrated_classifiers_
+    by_hand = [m.calibrator.probs(probs=m.estimator.predict_proba(X)) for m in members]
+    assert_allclose([m.predict_proba(X) for m in members], by_hand, rtol=1e-10)
+    assert_allclose(model.predict_proba(X), np.mean(by_hand, axis=0), rtol=1e-10)
 
 
 @pytest.mark.parametrize("wrap", [FrozenEstimator, lambda m: m], ids=["frozen", "prefit"])
@@ -187,7 +243,8 @@ def test_weights_do_not_reach_a_classifier_that_takes_none(blobs):
     X, y = blobs
     model = FocalCalibratedClassifierCV(KNeighborsClassifier(), method="temperature", cv=2)
     even = model.fit(X, y).predict_proba(X)
-    skewed = model.fit(X, y, sample_weight=1.0 + 9.0 * (y == 0)).predict_proba(X)
+    with pytest.warns(UserWarning, match=r"KNeighborsClassifier.fit takes no `sample_weight`"):
+        skewed = model.fit(X, y, sample_weight=1.0 + 9.0 * (y == 0)).predict_proba(X)
     assert (np.argsort(even, axis=1)[:, -1] == np.argsort(skewed, axis=1)[:, -1]).mean() > 0.95
     assert np.abs(even - skewed).max() > 1e-3
 
@@ -195,16 +252,19 @@ def test_weights_do_not_reach_a_classifier_that_takes_none(blobs):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"method": "platt"}, r"`method` must be one of identity, .*; got 'platt'"),
+        ({"method": "plat"}, r"`method` must be one of auto, identity, .*got 'plat'"),
         (
             {"method": "posterior_recovery"},
-            r"`gamma` must be given for method='posterior_recovery'",
+            r"`gamma` must be given for method='posterior_recovery', got None",
         ),
         (
-            {"method": "vector", "criterion": "nll"},
-            r"`criterion` must be None for method='vector', got 'nll'",
+            {"method": "vector", "options": {"criterion": "nll"}},
+            r"`options` must be keywords of the fit of method='vector', found \['criterion'\]",
         ),
-        ({"gamma": 2.0}, r"`gamma` must be None for method='focal_temperature', got 2.0"),
+        (
+            {"method": "temperature", "gamma": 2.0},
+            r"`gamma` must be None for method='temperature', got 2.0",
+        ),
         ({"cv": "prefit", "estimator": None}, r"`estimator` must be a fitted classifier"),
     ],
 )
@@ -217,7 +277,7 @@ def test_options_that_do_not_fit_together(blobs, options, message):
 @pytest.mark.parametrize(
     ("weights", "message"),
     [
-        (np.ones(3), r"`sample_weight` must have shape \(600,\), one a row, got \(3,\)"),
+        (np.ones(3), r"`sample_weight` must have shape \(600,\), one per row, got \(3,\)"),
         (-np.ones(600), r"`sample_weight` must be finite numbers >= 0 .* from -1 to -1"),
         (np.full(600, np.nan), r"`sample_weight` must be finite"),
     ],
@@ -242,9 +302,20 @@ def test_scores_of_pairs_of_classes_are_refused(blobs):
         model.fit(*blobs)
 
 
-def test_a_fold_without_a_row_to_calibrate_on_is_refused(blobs):
+def test_no_row_to_calibrate_on_is_refused(blobs):
     X, y = blobs
     split = [(np.flatnonzero(y < 3), np.flatnonzero(y == 3))]
     model = FocalCalibratedClassifierCV(GaussianNB(), method="temperature", cv=split)
     with pytest.raises(ValueError, match="`y` must leave rows to calibrate on"):
         model.fit(X, y)
+
+
+def test_a_fold_of_one_class_is_calibrated_on_all_folds(blobs):
+    X, y = blobs
+    few, many = np.flatnonzero(y == 0)[:50], np.flatnonzero(y != 0)
+    split = [(np.setdiff1d(np.arange(600), part), part) for part in (few, many[::2], many[1::2])]
+    model = FocalCalibratedClassifierCV(GaussianNB(), method="temperature", cv=split).fit(X, y)
+    first, *others = [m.calibrator.temperature for m in model.calibrated_classifiers_]
+    alone = clone(model).set_params(ensemble=False).fit(X, y)
+    assert first == alone.calibrated_classifiers_[0].calibrator.temperature
+    assert first not in others

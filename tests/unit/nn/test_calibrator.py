@@ -1,4 +1,5 @@
 import copy
+import io
 
 import numpy as np
 import pytest
@@ -7,7 +8,7 @@ from numpy.testing import assert_allclose
 from torch import nn
 
 from focalibrate.calibrate import (
-    FOCAL_GAMMAS,
+    METHODS,
     FocalLossTemperature,
     FocalTemperatureScaling,
     HistogramBinning,
@@ -18,7 +19,6 @@ from focalibrate.calibrate import (
     VectorScaling,
 )
 from focalibrate.nn import CalibratedModel, CalibratorModule
-from focalibrate.nn._maps import keep_precision
 
 ONE_EACH = [
     Identity(),
@@ -70,15 +70,24 @@ def test_a_probability_on_a_knot_or_edge(calibrator):
     assert_allclose(calibrator.to_torch()(torch.tensor(z)), want, rtol=1e-12)
 
 
-@pytest.mark.parametrize("k", [2, 3, 1000])
-@pytest.mark.parametrize("gamma", [-1.0, -0.99, *FOCAL_GAMMAS, 20.0])
-def test_saturated_rows_in_float32(gamma, k):
-    z = rows(k).astype(np.float32)
-    for temperature in (0.01, 1.0, 5.0):
-        calibrator = FocalTemperatureScaling(gamma, temperature)
-        got = calibrator.to_torch()(torch.tensor(z)).numpy()
-        assert_allclose(got, calibrator.probs(z.astype(np.float64)), rtol=0, atol=2e-6)
-        assert_allclose(got.sum(axis=-1), 1.0, atol=2e-6)
+@pytest.mark.parametrize("k", [2, 4])
+@pytest.mark.parametrize("method", list(METHODS))
+def test_every_method_of_the_shelf(method, k, fitted_calibrator):
+    calibrator = fitted_calibrator(method, k)
+    z = rows(k)
+    got = calibrator.to_torch().log_probs(torch.tensor(z))
+    assert_allclose(got, calibrator.log_probs(z), rtol=1e-7, atol=1e-12)
+
+
+@pytest.mark.parametrize("gamma", [-1.0, -0.99, -0.25, 0.05, 1.0, 20.0])
+def test_saturated_rows_in_float32(gamma):
+    for k in (2, 1000):
+        z = rows(k).astype(np.float32)
+        for temperature in (0.01, 5.0):
+            calibrator = FocalTemperatureScaling(gamma, temperature)
+            got = calibrator.to_torch()(torch.tensor(z)).numpy()
+            assert_allclose(got, calibrator.probs(z.astype(np.float64)), rtol=0, atol=2e-6)
+            assert_allclose(got.sum(axis=-1), 1.0, atol=2e-6)
 
 
 @pytest.mark.parametrize("calibrator", **KIND)
@@ -108,7 +117,7 @@ def test_gradients_are_finite_and_those_of_finite_differences(calibrator):
     z = torch.tensor(rows(), requires_grad=True)
     (gradient,) = torch.autograd.grad((module(z) * torch.arange(3.0)).sum(), z)
     assert torch.isfinite(gradient).all()
-    smooth = torch.tensor(rows()[21:40], requires_grad=True)
+    smooth = torch.tensor(rows()[21:23], requires_grad=True)
     assert torch.autograd.gradcheck(module, smooth)
     if not isinstance(calibrator, (IsotonicCalibration, HistogramBinning)):
         assert torch.autograd.gradgradcheck(module, smooth)
@@ -118,10 +127,7 @@ def test_gradients_are_finite_and_those_of_finite_differences(calibrator):
 def test_export_leaves_the_batch_and_where_possible_the_classes_free(calibrator):
     module = calibrator.to_torch()
     n, k = torch.export.Dim("n"), torch.export.Dim("k", min=2)
-    is_free = hasattr(calibrator, "gamma") or calibrator.kind in (
-        "identity",
-        "temperature",
-    )
+    is_free = calibrator.n_classes is None
     shapes = {0: n, 1: k} if is_free else {0: n}
     program = torch.export.export(module, (torch.randn(5, 3),), dynamic_shapes=(shapes,)).module()
     for shape in ((1, 3), (0, 3), (7, 3), *([(4, 50), (2, 2)] if is_free else [])):
@@ -129,56 +135,24 @@ def test_export_leaves_the_batch_and_where_possible_the_classes_free(calibrator)
         assert torch.equal(program(z), module(z))
 
 
-# TorchScript itself is deprecated, of which every use of it warns; people still deploy with it.
-@pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated:DeprecationWarning")
-@pytest.mark.filterwarnings("ignore:`torch.jit.script_method` is deprecated:DeprecationWarning")
-@pytest.mark.parametrize("calibrator", **KIND)
-def test_it_scripts(calibrator):
+@pytest.mark.parametrize("calibrator", ONE_EACH[3:7], ids=["focal", "loss", "vector", "isotonic"])
+def test_it_compiles(calibrator):
     module = calibrator.to_torch()
-    scripted = torch.jit.script(module)
-    z = torch.tensor(rows())
-    assert torch.equal(scripted(z), module(z))
-    assert torch.equal(scripted(z.float()), module(z.float()))
-
-
-def test_it_compiles():
-    module = FocalTemperatureScaling(1.0, 1.5).to_torch()
     compiled = torch.compile(module, backend="eager", fullgraph=True)
     z = torch.tensor(rows())
     assert torch.equal(compiled(z), module(z))
 
 
 @pytest.mark.parametrize("calibrator", **KIND)
-def test_parameters_are_state_that_keeps_its_precision(calibrator):
-    module = calibrator.to_torch()
-    before = {k: v.clone() for k, v in module.state_dict().items()}
-    nn.Sequential(nn.Linear(3, 3), module).half().bfloat16()
-    assert before
-    for name, value in module.state_dict().items():
-        assert value.dtype == torch.float64
-        assert torch.equal(value, before[name])
-    assert list(module.parameters()) == []
-    assert all(v.is_meta for v in module.to("meta").state_dict().values())
-
-
-def test_a_state_dict_carries_the_calibrator_over():
-    source, target = TemperatureScaling(2.5).to_torch(), TemperatureScaling(1.0).to_torch()
-    z = torch.tensor(rows())
-    assert not torch.equal(target(z), source(z))
-    target.load_state_dict(source.state_dict())
-    assert torch.equal(target(z), source(z))
-    assert torch.equal(copy.deepcopy(source)(z), source(z))
-
-
-def test_a_device_without_float64_gets_float32():
-    def refuses_double(tensor):
-        if tensor.dtype == torch.float64:
-            raise TypeError("Cannot convert a MPS Tensor to float64 dtype")
-        return tensor.half()
-
-    kept = keep_precision(refuses_double, torch.tensor(1.5, dtype=torch.float64))
-    assert kept.dtype == torch.float32
-    assert kept == 1.5
+def test_a_state_dict_carries_the_calibrator_over(calibrator):
+    source, target = calibrator.to_torch(), TemperatureScaling(3.0).to_torch()
+    assert list(source.parameters()) == []
+    file = io.BytesIO()
+    torch.save(nn.Sequential(source.half()).state_dict(), file)  # the numbers keep their digits
+    file.seek(0)
+    nn.Sequential(target).load_state_dict(torch.load(file, weights_only=True))
+    assert target.calibrator == source.calibrator == copy.deepcopy(source).calibrator
+    assert repr(target) == f"CalibratorModule({calibrator.describe()})"
 
 
 def test_a_calibrated_model_passes_its_arguments_on():
@@ -196,7 +170,8 @@ def test_a_calibrated_model_passes_its_arguments_on():
         calibrated = CalibratedModel(model, given)
         want = calibrator.probs(model(x, scale=2.0).detach())
         assert_allclose(calibrated(x, scale=2.0).detach(), want, atol=1e-6)
-        assert {"model.layer.weight", "calibrator.map.gamma"} <= calibrated.state_dict().keys()
+        names = calibrated.state_dict().keys()
+        assert names == {"model.layer.weight", "model.layer.bias", "calibrator._extra_state"}
     calibrated(x, scale=2.0).square().sum().backward()
     assert model.layer.weight.grad.abs().sum() > 0
 
@@ -205,7 +180,7 @@ def test_bad_input():
     with pytest.raises(ValueError, match="`logits` must be floating point"):
         Identity().to_torch()(torch.tensor([[1, 2]]))
     for calibrator in ONE_EACH[5:]:
-        with pytest.raises(ValueError, match="the 3 classes of the fit on the last axis, got 4"):
+        with pytest.raises(ValueError, match=r"must have the 3 classes .* got shape \(2, 4\)"):
             calibrator.to_torch()(torch.zeros(2, 4))
     with pytest.raises(TypeError, match=r"must be a calibrator of .*, got float"):
         CalibratorModule(1.5)

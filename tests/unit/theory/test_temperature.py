@@ -66,7 +66,7 @@ def test_many_classes_and_gamma_zero():
     assert nearest_temperature(0.0, 5).largest_difference == 0.0
     few, many = nearest_temperature(1.0, 4), nearest_temperature(1.0, 1000)
     assert many.temperature > few.temperature
-    # The overconfidence that no temperature below 1 can show: 1000 classes, SPEC X1.
+    # The overconfidence that no temperature below 1 can show, with 1000 classes.
     top = recover_posterior(np.array([0.05] + [0.95 / 999] * 999), 1.0)[0]
     assert round(float(top), 5) == 0.04592
 

@@ -1,0 +1,156 @@
+"""How a model was trained, from the command line: focal loss, weights, smoothing, frequencies."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import click
+import numpy as np
+from numpy.typing import NDArray
+
+from focalibrate.calibrate import Calibrator, PosteriorRecovery
+from focalibrate.theory import estimate_prior, shift_prior
+
+F = TypeVar("F", bound=Callable[..., Any])
+Floats = NDArray[np.float64]
+
+PER_CLASS = "one per class, as 1,5,2 in order or cat=1,dog=5 by name"
+
+
+def recovery_options(command: F) -> F:
+    """Add the options that say how the model was trained and where it is used."""
+    options = [
+        click.option("--focal", type=float, help="Exponent of the focal loss in training."),
+        click.option(
+            "--alpha",
+            type=click.FloatRange(0.0, 1.0, min_open=True, max_open=True),
+            help="Weight of class 1 in a sigmoid focal loss (class 0 has 1 - alpha).",
+        ),
+        click.option("--class-weight", help=f"Class weights of the training loss, {PER_CLASS}."),
+        click.option(
+            "--sampling-rate",
+            help=f"Rate at which classes were over- or undersampled, {PER_CLASS}.",
+        ),
+        click.option(
+            "--label-smoothing",
+            type=click.FloatRange(0.0, 1.0, max_open=True),
+            help="Label smoothing of the training loss.",
+        ),
+        click.option("--trained-prior", help=f"Class frequencies in training, {PER_CLASS}."),
+        click.option(
+            "--prior",
+            help=f"Class frequencies in FILE, {PER_CLASS}; em: estimate them from FILE. Needs "
+            "--trained-prior.",
+        ),
+    ]
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+@dataclass(frozen=True, kw_only=True)
+class Training:
+    """The options of `recovery_options`, as given."""
+
+    focal: float | None = None
+    alpha: float | None = None
+    class_weight: str | None = None
+    sampling_rate: str | None = None
+    label_smoothing: float | None = None
+    trained_prior: str | None = None
+    prior: str | None = None
+
+    @property
+    def says_how(self) -> bool:
+        """Whether the options describe a training loss, in place of a calibrator file."""
+        settings = (self.focal, self.alpha, self.class_weight, self.sampling_rate)
+        return any(value is not None for value in (*settings, self.label_smoothing))
+
+    def recovery(self, n_classes: int, class_names: tuple[str, ...] | None) -> PosteriorRecovery:
+        """Return posterior recovery for a model with these classes."""
+        weight = np.ones(n_classes)
+        for name in ("class_weight", "sampling_rate"):
+            text = getattr(self, name)
+            if text is not None:
+                weight *= per_class(text, n_classes, class_names, option=name)
+        if self.alpha is not None:
+            if n_classes != 2:
+                raise ValueError(
+                    f"--alpha is for two classes, but the file has {n_classes}. Use --class-weight."
+                )
+            weight *= [1.0 - self.alpha, self.alpha]
+        is_weighted = bool((weight != weight[0]).any())
+        return PosteriorRecovery(
+            self.focal or 0.0,
+            class_weight=tuple(weight.tolist()) if is_weighted else None,
+            label_smoothing=self.label_smoothing or 0.0,
+            class_names=class_names,
+            n_classes=n_classes,
+        )
+
+    def shift(
+        self,
+        n_classes: int,
+        class_names: tuple[str, ...] | None,
+        all_probs: Callable[[], Floats],
+    ) -> "PriorShift | None":
+        """Return the change of class frequencies asked for; `all_probs` are calibrated ones."""
+        if self.prior is None:
+            return None
+        if self.trained_prior is None:
+            raise ValueError(
+                "--prior needs --trained-prior: the class frequencies of the training data."
+            )
+        old = per_class(self.trained_prior, n_classes, class_names, option="trained_prior")
+        old = old / old.sum()
+        if self.prior == "em":
+            return PriorShift(old, estimate_prior(all_probs(), old))
+        new = per_class(self.prior, n_classes, class_names, option="prior")
+        return PriorShift(old, new / new.sum())
+
+
+@dataclass(frozen=True, eq=False)
+class PriorShift:
+    """From the class frequencies of training to those where the model is used."""
+
+    old: Floats
+    new: Floats
+
+    def probs(self, calibrator: Calibrator, **scores: Any) -> Any:
+        """Return the calibrated probabilities of scores under the new frequencies."""
+        return np.exp(shift_prior(calibrator.log_probs(**scores), self.old, self.new))
+
+    def describe(self) -> str:
+        """Return one line for a person to read."""
+        return "class frequencies " + ", ".join(f"{p:.3g}" for p in self.new)
+
+
+def per_class(
+    text: str, n_classes: int, class_names: tuple[str, ...] | None, *, option: str
+) -> Floats:
+    """Return the numbers of an option, one per class; by name, classes left out have 1."""
+    flag = "--" + option.replace("_", "-")
+    parts = [part.strip() for part in text.split(",")]
+    names, values = [part.rpartition("=")[0].strip() for part in parts], []
+    for part in parts:
+        try:
+            values.append(float(part.rpartition("=")[2]))
+        except ValueError:
+            raise ValueError(f"{flag} must hold numbers, found {part!r} in {text!r}.") from None
+    if not all(np.isfinite(values)) or min(values) <= 0:
+        raise ValueError(f"{flag} must hold finite numbers > 0, got {text!r}.")
+    if not any(names):
+        if len(values) != n_classes:
+            raise ValueError(f"{flag} must have {n_classes} numbers, {PER_CLASS}; got {text!r}.")
+        return np.array(values)
+    known = class_names or tuple(map(str, range(n_classes)))
+    unknown = [name for name in names if name not in known]
+    is_prior = option in ("prior", "trained_prior")
+    if unknown or len(set(names)) < len(names) or (is_prior and len(names) < n_classes):
+        raise ValueError(
+            f"{flag} must name {'every class' if is_prior else 'classes'} of the file once: "
+            f"{', '.join(known)}; got {text!r}."
+        )
+    found = np.ones(n_classes)
+    found[[known.index(name) for name in names]] = values
+    return found
