@@ -28,7 +28,7 @@ def check_sample_weight(
             "Give a row that should not count the weight 0."
         )
     if n_rows and not weights.any():
-        raise ValueError(f"`{name}` must not be 0 for every example.")
+        raise ValueError(f"`{name}` must not be zero for every example.")
     return weights
 
 

@@ -22,7 +22,6 @@ from focalibrate.calibrate.dirichlet import DirichletCalibration, fit_dirichlet
 from focalibrate.calibrate.ensemble import EnsembleTemperatureScaling, fit_ensemble_temperature
 from focalibrate.calibrate.fit_report import FitReport
 from focalibrate.calibrate.focal_temperature import fit_focal_temperature
-from focalibrate.calibrate.formula import CurveTables, Recovered, formula_of
 from focalibrate.calibrate.histogram import fit_histogram_binning
 from focalibrate.calibrate.isotonic import fit_isotonic
 from focalibrate.calibrate.methods import METHODS, Method, fit, fit_parts
@@ -61,7 +60,6 @@ __all__ = [
     "CalibrationWarning",
     "Calibrator",
     "CompressedLogits",
-    "CurveTables",
     "DirichletCalibration",
     "EnsembleTemperatureScaling",
     "FitReport",
@@ -76,7 +74,6 @@ __all__ = [
     "Pool",
     "PosteriorRecovery",
     "QuadraticScaling",
-    "Recovered",
     "ScoredRows",
     "SigmoidCalibrator",
     "SplineCalibration",
@@ -106,7 +103,6 @@ __all__ = [
     "fit_temperature",
     "fit_vector_scaling",
     "fit_venn_abers",
-    "formula_of",
     "read_scores",
     "read_weights",
 ]

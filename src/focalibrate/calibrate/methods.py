@@ -2,9 +2,11 @@
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal
+
+import numpy as np
 
 from focalibrate._array import Array
 from focalibrate._check import check_choice
@@ -117,13 +119,28 @@ def _fit_posterior_recovery(
     labels: Array | None = None,
     *,
     gamma: float,
+    class_weight: Sequence[float] | None = None,
+    label_smoothing: float = 0.0,
+    prior: Sequence[float] | None = None,
+    target_prior: Sequence[float] | None = None,
     probs: Array | None = None,
     sample_weight: Array | None = None,
     return_report: bool = False,
 ) -> Fitted:
     rows = read_scores(logits, labels, probs=probs, sample_weight=sample_weight)
-    found = rows.stamp(PosteriorRecovery(gamma))
-    return _fixed(found, gamma, rows) if return_report else found
+    per_class = {"class_weight": class_weight, "prior": prior, "target_prior": target_prior}
+    given: dict[str, Any] = {
+        name: None if values is None else tuple(map(float, values))
+        for name, values in per_class.items()
+    }
+    found = rows.stamp(PosteriorRecovery(gamma, label_smoothing=label_smoothing, **given))
+    if not return_report:
+        return found
+    fixed, report = _fixed(found, gamma, rows)
+    if label_smoothing or any(values is not None for values in per_class.values()):
+        true = found.log_probs(rows.logits)[np.arange(rows.n_rows), rows.labels]
+        report = replace(report, value=-float(np.average(true, weights=rows.weights)))
+    return fixed, report
 
 
 def _fixed(found: Calibrator, gamma: float, rows: ScoredRows) -> tuple[Calibrator, FitReport]:

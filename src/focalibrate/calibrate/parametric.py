@@ -2,12 +2,14 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar, final
+from typing import Any, ClassVar, final
+
+import numpy as np
 
 from focalibrate._array import Array, like, namespace, stop_gradient, working_dtype
 from focalibrate._check import check_gamma
 from focalibrate._stable import log_softmax
-from focalibrate.calibrate._base import Calibrator
+from focalibrate.calibrate._base import Calibrator, check_keys, frozen_numbers
 from focalibrate.calibrate._settings import check_numbers, check_temperature
 from focalibrate.theory import recover_log_posterior
 
@@ -33,28 +35,90 @@ class Identity(Calibrator):
 class PosteriorRecovery(Calibrator):
     r"""Posterior recovery :math:`\Psi_\gamma(\operatorname{softmax}(z))` with the training gamma.
 
+    With class weights, smoothed labels or other class frequencies where the model is used, what
+    those did is undone as well; see `focalibrate.theory.recover_log_posterior`. For a sigmoid
+    focal loss with ``alpha``, two classes: ``class_weight=(1 - alpha, alpha)``.
+
     Example:
         >>> import numpy as np
         >>> PosteriorRecovery(gamma=2.0).probs(np.log([[0.7, 0.2, 0.1]])).round(4)
         array([[0.9197, 0.0546, 0.0257]])
+        >>> weighted = PosteriorRecovery(gamma=2.0, class_weight=(0.75, 0.25))
+        >>> weighted.probs(np.array([[-1.0]])).round(4)
+        array([[0.8249, 0.1751]])
 
     References:
         Charoenphakdee et al. (2021), Thm. 11.
     """
 
     gamma: float
+    class_weight: tuple[float, ...] | None = None
+    """Weights of the training loss, or rates at which classes were sampled, one per class."""
+    label_smoothing: float = 0.0
+    """Share of each target that was spread over all classes."""
+    prior: tuple[float, ...] | None = None
+    """Class frequencies of the training data."""
+    target_prior: tuple[float, ...] | None = None
+    """Class frequencies where the model is used."""
     kind: ClassVar[str] = "posterior_recovery"
-    keeps_argmax: ClassVar[bool] = True
+
+    @property
+    def keeps_argmax(self) -> bool:  # type: ignore[override]
+        """Whether the predicted class never changes: not where classes are weighted."""
+        return self.class_weight is None and self.target_prior is None
 
     def _check(self) -> None:
         check_gamma(self.gamma, minimum=-1.0)
+        for name in ("class_weight", "prior", "target_prior"):
+            if getattr(self, name) is not None:
+                check_numbers(getattr(self, name), name=name)
+        n_classes = self._own_classes() or 2
+        recover_log_posterior(np.zeros(n_classes), self.gamma, **self._conditions())
+
+    def _own_classes(self) -> int | None:
+        for values in (self.class_weight, self.prior, self.target_prior):
+            if values is not None:
+                return len(values)
+        return None
+
+    def _conditions(self) -> dict[str, Any]:
+        return {
+            "class_weight": self.class_weight,
+            "label_smoothing": self.label_smoothing,
+            "prior": self.prior,
+            "target_prior": self.target_prior,
+        }
+
+    def _parameters(self) -> dict[str, Any]:
+        given = {name: value for name, value in self._conditions().items() if value}
+        return {"gamma": self.gamma, **given}
+
+    @classmethod
+    def _from_parameters(cls, parameters: dict[str, Any]) -> dict[str, Any]:
+        optional = ("class_weight", "label_smoothing", "prior", "target_prior")
+        what = f"parameters of {cls.kind!r}"
+        check_keys(parameters, ("gamma",), what=what, optional=optional)
+        return {name: frozen_numbers(value, name) for name, value in parameters.items()}
 
     def _log_probs(self, x: Array) -> Array:
-        return recovered(x, gamma=self.gamma, temperature=1.0)
+        return recover_log_posterior(x, self.gamma, **self._conditions())
+
+    def __repr__(self) -> str:
+        given = ", ".join(f"{name}={value}" for name, value in self._parameters().items())
+        return f"PosteriorRecovery({given})"
 
     def describe(self) -> str:
         """Return one line for a person to read."""
-        return f"posterior recovery: gamma={self.gamma:g}"
+        words = [f"posterior recovery: gamma={self.gamma:g}"]
+        if self.class_weight is not None:
+            weights = ", ".join(f"{w:g}" for w in self.class_weight[:6])
+            more = ", …" if len(self.class_weight) > 6 else ""
+            words.append(f"class weights {weights}{more}")
+        if self.label_smoothing:
+            words.append(f"label smoothing {self.label_smoothing:g}")
+        if self.target_prior is not None:
+            words.append("other class frequencies")
+        return ", ".join(words)
 
 
 @final

@@ -265,6 +265,8 @@ def pooled(rows: ScoredRows, crossed: CrossFitted) -> tuple[Pool, float]:
     if not names:
         raise ValueError("No member of the pool could be fitted to these rows. Fit on more data.")
     weights, value = pool_weights(rows, [crossed.held_out[name] for name in names])
+    if not weights.any():  # scores without information: as good as no weight at all
+        weights[0] = LEAST_WEIGHT
     kept = [(w, crossed.calibrators[n]) for w, n in zip(weights, names, strict=True) if w > 0]
     found = Pool(
         tuple(calibrator for _, calibrator in kept),

@@ -76,7 +76,7 @@ class Training:
         if self.alpha is not None:
             if n_classes != 2:
                 raise ValueError(
-                    f"--alpha is for two classes, but the file has {n_classes}. Use --class-weight."
+                    f"--alpha is for two classes, but FILE has {n_classes}. Use --class-weight."
                 )
             weight *= [1.0 - self.alpha, self.alpha]
         is_weighted = bool((weight != weight[0]).any())

@@ -313,7 +313,8 @@ class Graph:
     def concat(self, arrays: Sequence["Traced"], *, axis: int = 0) -> "Traced":
         """Return the arrays joined along an axis whose lengths are known."""
         axis %= arrays[0].ndim
-        total = sum(int(x.shape[axis]) for x in arrays)  # type: ignore[arg-type]
+        lengths: Any = [x.shape[axis] for x in arrays]
+        total = int(np.sum(lengths))
         shape = (*arrays[0].shape[:axis], total, *arrays[0].shape[axis + 1 :])
         name = self.node("Concat", *(x.full for x in arrays), axis=axis)
         return Traced(self, name, arrays[0].dtype, shape)

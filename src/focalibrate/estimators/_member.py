@@ -47,4 +47,5 @@ def known_only(probs: Floats, at: NDArray[np.intp]) -> Floats:
         return probs
     known = np.zeros_like(probs)
     known[:, at] = probs[:, at]
-    return known / known.sum(axis=1, keepdims=True)
+    known /= known.sum(axis=1, keepdims=True)
+    return known

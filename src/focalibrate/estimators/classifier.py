@@ -243,8 +243,7 @@ class FocalCalibratedClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstim
 
     def _member(self, fold: _Fold, folds: list[_Fold]) -> CalibratedClassifier:
         known = fold.estimator.classes_
-        is_weighted = fold.weights is not None
-        labels = fold.y[fold.weights > 0] if is_weighted else fold.y
+        labels = fold.y if fold.weights is None else fold.y[fold.weights > 0]
         if len(np.unique(labels)) < 2:
             calibrator = self._pooled_calibrator(folds)
         else:

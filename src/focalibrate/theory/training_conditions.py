@@ -1,5 +1,6 @@
 r"""What class weights, smoothed labels and class frequencies do to a posterior, undone."""
 
+import math
 from typing import Any
 
 import numpy as np
@@ -172,17 +173,24 @@ def _check_smoothing(label_smoothing: Any) -> None:
 def per_class(values: Any, rows: Array, *, name: str) -> Array:
     """Return `values` as an array ``[K]`` of the library, dtype and device of `rows`."""
     xp = namespace(rows)
-    if not is_array_api_obj(values) or namespace(values) is not xp:
-        values = np.asarray(to_numpy(values), dtype=np.float64).tolist()
-    found = like(values, rows, dtype=rows.dtype)
+    if is_array_api_obj(values) and namespace(values) is xp:
+        found = like(values, rows, dtype=rows.dtype)
+        least = float(xp.min(found)) if is_concrete(found) else 1.0
+        is_good = not is_concrete(found) or bool(xp.all(xp.isfinite(found) & (found > 0)))
+    else:  # plain numbers, looked at as such: a compiler need not follow
+        listed = values if isinstance(values, (list, tuple)) else to_numpy(values).tolist()
+        numbers = [float(value) for value in listed]
+        found = like(numbers, rows, dtype=rows.dtype)
+        least = min(numbers, default=1.0)
+        is_good = all(math.isfinite(value) and value > 0 for value in numbers)
     if tuple(found.shape) != (rows.shape[-1],):
         raise ValueError(
             f"`{name}` must have one number per class, shape ({rows.shape[-1]},), got "
             f"{tuple(found.shape)}."
         )
-    if is_concrete(found) and not bool(xp.all(xp.isfinite(found) & (found > 0))):
+    if not is_good:
         raise ValueError(
             f"`{name}` must hold finite numbers > 0, but its smallest entry is "
-            f"{float(xp.min(found)):.3g}. A class of weight 0 cannot be recovered: leave it out."
+            f"{least:.3g}. A class of weight 0 cannot be recovered: leave it out."
         )
     return found

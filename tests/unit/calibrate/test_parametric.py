@@ -10,7 +10,9 @@ from focalibrate.calibrate import (
     PosteriorRecovery,
     TemperatureScaling,
     VectorScaling,
+    fit,
 )
+from focalibrate.theory import recover_log_odds, recover_log_posterior
 
 CALIBRATORS = [
     Identity(),
@@ -105,3 +107,54 @@ def test_a_low_temperature_costs_no_digits_in_float32():
     for calibrator in (TemperatureScaling(0.01), FocalTemperatureScaling(1.0, 0.01)):
         want = calibrator.probs(z.astype(np.float64))
         assert_allclose(calibrator.probs(z), want, atol=3e-7)
+
+
+CONDITIONS = {
+    "class_weight": (5.0, 1.0, 0.5),
+    "label_smoothing": 0.1,
+    "prior": (0.2, 0.3, 0.5),
+    "target_prior": (0.5, 0.3, 0.2),
+}
+
+
+def test_recovery_with_weights_smoothing_and_priors(tmp_path):
+    z = 2 * np.random.default_rng(0).standard_normal((50, 3))
+    found = PosteriorRecovery(2.0, **CONDITIONS)
+    assert_allclose(found.log_probs(z), recover_log_posterior(z, 2.0, **CONDITIONS), rtol=1e-12)
+    found.save(tmp_path / "c.json")
+    assert PosteriorRecovery.load(tmp_path / "c.json") == found
+    assert found.n_classes == 3
+    assert not found.keeps_argmax
+    assert found.describe() == (
+        "posterior recovery: gamma=2, class weights 5, 1, 0.5, label smoothing 0.1, "
+        "other class frequencies"
+    )
+    assert "class_weight=(5.0, 1.0, 0.5)" in repr(found)
+    assert fit("posterior_recovery", z, np.arange(50) % 3, gamma=2.0, **CONDITIONS) == found
+    with pytest.raises(ValueError, match=r"`logits` must have the 3 classes"):
+        found.probs(np.zeros((1, 2)))
+
+
+def test_recovery_of_a_sigmoid_focal_loss_with_alpha():
+    s = np.linspace(-4, 4, 9)
+    probs = PosteriorRecovery(2.0, class_weight=(0.75, 0.25)).probs(s)
+    want = recover_log_odds(s, 2.0, alpha=0.25)
+    assert_allclose(np.log(probs[:, 1] / probs[:, 0]), want, rtol=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"class_weight": [1.0, 2.0]}, "`class_weight` must be a tuple of finite numbers"),
+        ({"class_weight": (1.0, 0.0)}, "`class_weight` must hold finite numbers > 0"),
+        ({"label_smoothing": 1.0}, r"`label_smoothing` must be a number in \[0, 1\)"),
+        ({"prior": (0.5, 0.5)}, "`prior` and `target_prior` must be given together"),
+        (
+            {"class_weight": (1.0, 2.0), "prior": (1.0,) * 3, "target_prior": (1.0,) * 3},
+            "`prior` must have one number per class",
+        ),
+    ],
+)
+def test_conditions_that_cannot_be(options, message):
+    with pytest.raises(ValueError, match=message):
+        PosteriorRecovery(2.0, **options)

@@ -27,14 +27,17 @@ FORMULAS = [  # without parameters per class: computed in float32
 ]
 ONE_EACH = [
     *FORMULAS,
+    PosteriorRecovery(
+        2.0, (5.0, 1.0, 0.5), 0.1, prior=(0.2, 0.3, 0.5), target_prior=(0.5, 0.3, 0.2)
+    ),
     VectorScaling((1.0, 0.0, 2.0), (0.5, 0.0, -0.5)),
     IsotonicCalibration(
         ((0.1, 0.4, 0.9), (0.2, 0.2, 0.8), (0.3,)), ((0.0, 0.5, 0.7), (0.1, 0.3, 1.0), (0.4,))
     ),
     HistogramBinning(((0, 0.5, 1), (0, 0.2, 0.9, 1), (0, 1)), ((0.0, 0.9), (0.0, 0.3, 1), (0.2,))),
 ]
-KIND = {"argvalues": ONE_EACH, "ids": [c.kind for c in ONE_EACH]}
-FEW = {"argvalues": ONE_EACH[3:7], "ids": [c.kind for c in ONE_EACH[3:7]]}
+KIND = {"argvalues": ONE_EACH, "ids": [f"{i}-{c.kind}" for i, c in enumerate(ONE_EACH)]}
+FEW = {"argvalues": ONE_EACH[3:8], "ids": KIND["ids"][3:8]}
 
 
 EDGE_CASES = [  # a tie puts the probability exactly on a knot with a jump, or on an edge
@@ -233,7 +236,7 @@ def test_what_cannot_be_attached_to(options, output, message, tmp_path):
         model.graph.output[2].type.tensor_type.shape.dim[1].dim_value = 12
         onnx.save(model, tmp_path / "in.onnx")
     with pytest.raises(ValueError, match=message):
-        attach_to_onnx(tmp_path / "in.onnx", ONE_EACH[5], tmp_path / "out.onnx", output=output)
+        attach_to_onnx(tmp_path / "in.onnx", ONE_EACH[6], tmp_path / "out.onnx", output=output)
     assert not (tmp_path / "out.onnx").exists()
 
 

@@ -26,13 +26,14 @@ ONE_EACH = [
     TemperatureScaling(1.7),
     FocalTemperatureScaling(-0.5, 0.6),
     FocalLossTemperature(3.0, 1.2),
+    PosteriorRecovery(2.0, (5.0, 1.0, 0.5)),
     VectorScaling((1.0, 0.0, 2.0), (0.5, 0.0, -0.5)),
     IsotonicCalibration(
         ((0.1, 0.4, 0.9), (0.2, 0.2, 0.8), (0.3,)), ((0.0, 0.5, 0.7), (0.1, 0.3, 1.0), (0.4,))
     ),
     HistogramBinning(((0, 0.5, 1), (0, 0.2, 0.9, 1), (0, 1)), ((0.0, 0.9), (0.0, 0.3, 1), (0.2,))),
 ]
-KIND = {"argvalues": ONE_EACH, "ids": [c.kind for c in ONE_EACH]}
+KIND = {"argvalues": ONE_EACH, "ids": [f"{i}-{c.kind}" for i, c in enumerate(ONE_EACH)]}
 
 
 EDGE_CASES = [  # a tie puts the probability exactly on a knot with a jump, or on an edge
@@ -135,7 +136,7 @@ def test_export_leaves_the_batch_and_where_possible_the_classes_free(calibrator)
         assert torch.equal(program(z), module(z))
 
 
-@pytest.mark.parametrize("calibrator", ONE_EACH[3:7], ids=["focal", "loss", "vector", "isotonic"])
+@pytest.mark.parametrize("calibrator", ONE_EACH[3:8], ids=KIND["ids"][3:8])
 def test_it_compiles(calibrator):
     module = calibrator.to_torch()
     compiled = torch.compile(module, backend="eager", fullgraph=True)
