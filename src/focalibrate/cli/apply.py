@@ -1,6 +1,7 @@
 """`focalibrate apply`."""
 
 from collections.abc import Iterator
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -10,48 +11,76 @@ from numpy.typing import NDArray
 
 from focalibrate.calibrate import Calibrator
 from focalibrate.cli._options import prediction_options
-from focalibrate.cli._read import LEAST_LOG_PROB, read_file, reported, steps
+from focalibrate.cli._read import read_file, reported, steps
+from focalibrate.cli._recovery import PriorShift, Training, recovery_options
 from focalibrate.cli._summary import say_what_was_read
-from focalibrate.io import Predictions, logit_blocks, printable, write_probs
+from focalibrate.io import Predictions, blocks, printable, write_probs
 
 
 @click.command("apply")
-@click.argument("calibrator", type=click.Path(path_type=Path))
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument(
+    "paths", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="[CALIBRATOR] FILE"
+)
 @click.option("--labels", type=click.Path(path_type=Path), help="File of the labels, if another.")
 @click.option("-o", "--out", required=True, type=click.Path(path_type=Path), help="File to write.")
 @click.option("--force", is_flag=True, help="Replace the file if it exists.")
+@recovery_options
 @prediction_options
 def apply_command(
-    calibrator: Path, file: Path, labels: Path | None, out: Path, force: bool, **options: Any
+    paths: tuple[Path, ...], labels: Path | None, out: Path, force: bool, **options: Any
 ) -> None:
     """Write the calibrated probabilities of FILE, in the format of the suffix of -o.
 
-    CALIBRATOR is a calibrator.json that `focalibrate calibrate` wrote. Ids, labels and all other
-    columns of FILE are kept, so that the result joins back. Columns are matched to the
-    calibrator's classes by name. Works block by block, so that a .npy or .safetensors may be
-    larger than memory; an interrupted run leaves nothing behind.
+    CALIBRATOR is a calibrator.json that `focalibrate calibrate` wrote. A model trained with
+    focal loss needs none: say how it was trained (--focal, --alpha, --class-weight,
+    --sampling-rate, --label-smoothing), and what that did to its scores is undone. --prior moves
+    the result to other class frequencies.
+
+    Ids, labels and all other columns of FILE are kept, so that the result joins back. Columns are
+    matched to the calibrator's classes by name. Works block by block, so that a .npy or
+    .safetensors may be larger than memory; an interrupted run leaves nothing behind.
 
     \b
-    Example:
+    Examples:
         focalibrate apply report/calibrator.json new.npz -o calibrated.npz
+        focalibrate apply --focal 2 --alpha .25 scores.csv -o probabilities.csv
     """
+    training = Training(**{field.name: options.pop(field.name) for field in fields(Training)})
     with reported():
-        chosen = Calibrator.load(calibrator)
-    given = read_file(
-        file, labels_path=labels, classes_of=getattr(chosen, "class_names", None), **options
-    )
+        loaded = _loaded(paths, training)
+    names = None if loaded is None else loaded.class_names
+    given = read_file(paths[-1], labels_path=labels, classes_of=names, **options)
     say_what_was_read([given])
     with reported():
+        classes = (given.n_classes, given.class_names)
+        chosen = training.recovery(*classes) if loaded is None else loaded
         _check_classes(chosen, given)
-        write_probs(out, _calibrated(chosen, given, out), like=given, force=force)
-    name = printable(str(out))
-    click.echo(f"Calibrated {given.n_rows} rows ({chosen.describe()}) → {name}")
+        shift = training.shift(*classes, lambda: np.concatenate(list(_probs(chosen, given))))
+        write_probs(out, _calibrated(chosen, given, out, shift), like=given, force=force)
+    words = chosen.describe() if shift is None else f"{chosen.describe()}; {shift.describe()}"
+    click.echo(f"Calibrated {given.n_rows} rows ({words}) → {printable(str(out))}")
+
+
+def _loaded(paths: tuple[Path, ...], training: Training) -> Calibrator | None:
+    """Return the calibrator of the command line, None where the training is described instead."""
+    if len(paths) == 2 and not training.says_how:
+        return Calibrator.load(paths[0])
+    if len(paths) == 1 and training.says_how:
+        return None
+    if len(paths) == 1:
+        raise ValueError(
+            "Give a calibrator and a file: `focalibrate apply calibrator.json new.csv -o out.csv`, "
+            "or say how the model was trained: `focalibrate apply --focal 2 new.csv -o out.csv`."
+        )
+    found = " ".join(str(path) for path in paths)
+    raise ValueError(
+        f"Give one file, and either a calibrator or how the model was trained, got {found}."
+    )
 
 
 def _check_classes(chosen: Calibrator, given: Predictions) -> None:
     """Raise where the calibrator was fitted for another number of classes."""
-    expected = getattr(chosen, "n_classes", None)
+    expected = chosen.n_classes
     if expected is not None and expected != given.n_classes:
         raise ValueError(
             f"{given.source}: has {given.n_classes} classes, but the calibrator was fitted for "
@@ -59,11 +88,21 @@ def _check_classes(chosen: Calibrator, given: Predictions) -> None:
         )
 
 
-def _calibrated(chosen: Calibrator, given: Predictions, out: Path) -> Iterator[NDArray[Any]]:
+def _calibrated(
+    chosen: Calibrator, given: Predictions, out: Path, shift: PriorShift | None
+) -> Iterator[NDArray[Any]]:
     with steps() as bar:
         task = bar.add_task(f"writing {printable(out.name)}", total=given.n_rows)
-        for block in logit_blocks(given):
-            if given.kind == "probs":
-                block = np.maximum(block, block.dtype.type(LEAST_LOG_PROB))
-            yield np.asarray(chosen.probs(block))
+        for block in _probs(chosen, given, shift):
+            yield block
             bar.advance(task, len(block))
+
+
+def _probs(
+    chosen: Calibrator, given: Predictions, shift: PriorShift | None = None
+) -> Iterator[NDArray[Any]]:
+    for block in blocks(given):
+        scores = {given.kind: block}
+        yield np.asarray(
+            chosen.probs(**scores) if shift is None else shift.probs(chosen, **scores)
+        )
