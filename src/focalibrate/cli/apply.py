@@ -69,7 +69,7 @@ def _loaded(paths: tuple[Path, ...], training: Training) -> Calibrator | None:
         return None
     if len(paths) == 1:
         raise ValueError(
-            "Give a calibrator and a file: `focalibrate apply calibrator.json new.csv -o out.csv`, "
+            "Give a calibrator and a file: `focalibrate apply calibrator.json new.csv -o out.csv` "
             "or say how the model was trained: `focalibrate apply --focal 2 new.csv -o out.csv`."
         )
     found = " ".join(str(path) for path in paths)
