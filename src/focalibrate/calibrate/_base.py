@@ -209,7 +209,8 @@ class Calibrator(ABC):
             document = json.loads(text, parse_constant=_refuse, object_pairs_hook=_unique)
             return cls.from_dict(document)
         except ValueError as error:  # includes what is no JSON or no UTF-8
-            raise ValueError(f"{path}: {error}") from error
+            text = str(error)  # which may repeat a name of the file, of any length
+            raise ValueError(f"{path}: {text[:1000]}{'...' * (len(text) > 1000)}") from error
         except RecursionError:
             raise ValueError(f"{path}: brackets are nested too deeply.") from None
 

@@ -223,7 +223,7 @@ def _complete(
         missing = np.isnan(scores) if scores.ndim == 1 else np.isnan(scores).any(axis=1)
     else:
         missing = np.zeros(len(scores), bool)
-    if labels is not None and len(labels) == len(missing):
+    if labels is not None and labels.shape[:1] == missing.shape:
         missing = missing | missing_rows(labels, names)
     _ = weights
     return ~missing if missing.any() else None
@@ -374,6 +374,8 @@ def _agreement(
 ) -> list[str]:
     """Return how often a column of predictions differs from the class with the highest score."""
     name = short(view.name(position))
+    if len(prediction) != len(scores):
+        return []
     kept = ~missing_rows(prediction, names)
     try:
         matched = match_labels(

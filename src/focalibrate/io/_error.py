@@ -107,7 +107,7 @@ def flags(fix: Mapping[str, object]) -> list[str]:
             words.append(f"--{flag}" if value else f"--no-{flag}")
             continue
         items = value if isinstance(value, (list, tuple)) else [value]
-        if name in ("score_columns", "by"):
+        if name in ("score_columns", "by", "class_names"):
             items = [",".join(_quoted(str(item)) for item in items)]
         for item in items:
             text = shlex.quote(str(item))

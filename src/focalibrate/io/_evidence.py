@@ -55,6 +55,8 @@ class Sums:
 def row_sums(columns: Sequence[NDArray[Any]] | NDArray[Any]) -> Sums:
     """Return what the rows of some columns, or of a matrix ``[N, K]``, sum to."""
     n = len(columns) if isinstance(columns, np.ndarray) else len(columns[0])
+    if n == 0 or (isinstance(columns, np.ndarray) and columns.shape[1] == 0):
+        return Sums(False, np.inf, np.inf, False, False, 0)
     in_unit, negative, fractions = True, False, False
     worst = worst_percent = 0.0
     used = 0

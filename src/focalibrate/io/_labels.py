@@ -53,7 +53,7 @@ def check_names(names: tuple[str, ...] | None, *, n_classes: int, path: Path) ->
 def missing_rows(labels: NDArray[Any], class_names: tuple[str, ...] | None) -> NDArray[np.bool_]:
     """Return which rows have no label: nan, or empty text where no class is called so."""
     if labels.ndim != 1:
-        return np.zeros(len(labels), bool)
+        return np.zeros(labels.shape[:1], bool)
     if labels.dtype.kind == "f":
         return np.asarray(np.isnan(labels))
     if labels.dtype.kind in "OU" and "" not in (class_names or ()):
@@ -209,10 +209,11 @@ def _in_range(labels: NDArray[Any], *, n_classes: int, path: Path, name: str) ->
     bad = np.flatnonzero((labels < 0) | (labels >= n_classes))
     if len(bad):
         low, high = int(labels.min()), int(labels.max())
-        step, fixes = "Number the classes from 0.", []
+        step = "Number the classes from 0."
+        fixes: list[dict[str, object]] = []
         if (low, high) == (1, n_classes):
             step = "They seem to be numbered from 1."
-            fixes = [{"class_names": ",".join(str(i + 1) for i in range(n_classes))}]
+            fixes = [{"class_names": [str(i + 1) for i in range(n_classes)]}]
             if n_classes > 20:
                 fixes, step = [], "They seem to be numbered from 1: subtract 1."
         raise file_error(
@@ -276,7 +277,7 @@ def _by_name(
     distinct, where = np.unique(labels.astype(str), return_inverse=True)
     values = [str(value) for value in distinct]
     if class_names is None:
-        fixes = [{"class_names": ",".join(values)}] if 2 <= len(values) <= 50 else []
+        fixes = [{"class_names": values}] if 2 <= len(values) <= 50 else []
         raise file_error(
             path,
             f"`{name}` are text ({listing([repr(v) for v in values])}), and nothing says which "

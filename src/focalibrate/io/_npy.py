@@ -27,6 +27,7 @@ HEADER_DAMAGE = (
     RecursionError,
     OverflowError,
     AttributeError,
+    IndexError,
     tokenize.TokenError,
 )
 """What NumPy raises on a damaged header, which it reads as a Python literal."""

@@ -63,7 +63,10 @@ def as_names(value: str | Sequence[str] | None) -> tuple[str, ...]:
     if value is None:
         return ()
     if isinstance(value, str):
-        return tuple(next(csv.reader([value], skipinitialspace=True), []))
+        try:
+            return tuple(next(csv.reader([value], skipinitialspace=True), []))
+        except csv.Error as error:
+            raise ValueError(f"`{value[:60]}` must be names separated by commas.") from error
     return tuple(str(name) for name in value)
 
 

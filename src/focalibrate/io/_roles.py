@@ -56,8 +56,15 @@ def resolve_roles(view: View, request: Request) -> Roles:
     taken = told.taken | ({label} if label is not None else set())
     if scores is None:
         scores = find_scores(view, request, taken, label)
+    notes = [*scores.notes]
+    if label is None and request.wants_labels and scores.form == "columns":
+        label = _label_by_values(view, scores, taken)
+        if label is not None:
+            taken = taken | {label}
+            name = short(view.name(label))
+            notes.append(f'labels are in "{name}" because all its values are names of classes')
     if not frame.is_table:
-        _check_rows(view, scores, label)
+        _check_rows(view, scores)
     if label is None and request.need_labels and not request.other_labels:
         raise _no_labels(view, scores)
     prediction = next(
@@ -71,7 +78,6 @@ def resolve_roles(view: View, request: Request) -> Roles:
         ),
         None,
     )
-    notes = [*scores.notes]
     unused = [
         column.name
         for i, column in enumerate(frame.columns)
@@ -165,6 +171,8 @@ def _find_label(
     if {"true", "false"} <= names:  # the classes of `columns=clf.classes_`
         exact = [i for i in exact if plain(view.name(i)) != "true"]
     found = [i for i in exact if _may_be_label(view, i)]
+    if len(found) > 1 and not frame.is_table and scores is not None:
+        found = _same_rest(view, found, scores) or found
     if not found:
         parts = {"label", "labels", "target", "targets", "truth"}
         if not frame.is_table:
@@ -182,6 +190,22 @@ def _find_label(
     if len(found) <= 1:
         return found[0] if found else None
     return _agreeing(view, found)
+
+
+def _label_by_values(view: View, scores: Scores, taken: frozenset[int]) -> int | None:
+    """Return the only column of text whose values are all names of classes, or None."""
+    if scores.class_names is None:
+        return None
+    names = set(scores.class_names)
+    found = []
+    for i, column in enumerate(view.frame.columns):
+        if column.kind != "text" or i in taken or i in scores.positions or column.problem:
+            continue
+        if is_prediction(column.name) or "pred" in column.name.lower():
+            continue
+        if set(view.values(i)[0].tolist()) <= names:
+            found.append(i)
+    return found[0] if len(found) == 1 else None
 
 
 def _same_rest(view: View, found: list[int], scores: Scores) -> list[int]:
@@ -217,7 +241,7 @@ def _agreeing(view: View, found: list[int]) -> int:
     return first
 
 
-def _check_rows(view: View, scores: Scores, label: int | None) -> None:
+def _check_rows(view: View, scores: Scores) -> None:
     """Raise where the arrays of one file have different numbers of rows."""
     sizes = {view[i].shape[0] for i in scores.positions}
     if len(sizes) > 1:

@@ -243,7 +243,7 @@ def not_numbers(view: View, position: int) -> PredictionFileError:
         view.path,
         f"column `{short(column.name)}` must hold numbers, but holds {kind}. If it is no class, "
         "leave it out.",
-        fixes=[{"ignore": column.name}],
+        fixes=[{"ignore": [column.name]}],
     )
 
 
@@ -350,6 +350,8 @@ def _unprefixed(view: View, request: Request, free: list[int], label: int | None
     numbers = [i for i in free if view.is_kind(i, "number")]
     if not view.frame.is_table:
         single = _single_by_name(view, request, numbers)
+        if single is None and len(view.frame.columns) == 1 and numbers:
+            single = _single(view, request, numbers[0])  # an .npy file is nothing but scores
         if single is None:
             raise _no_scores(view, numbers)
         return single
@@ -496,7 +498,7 @@ def _single_by_name(view: View, request: Request, numbers: list[int]) -> Scores 
                 view.path,
                 f"has {len(found)} columns that could be the score of the positive class: "
                 f"{listing([view.name(i) for i in found])}. Say which.",
-                fixes=[{"score_columns": view.name(i)} for i in found[:3]],
+                fixes=[{"score_columns": [view.name(i)]} for i in found[:3]],
             )
         if found:
             return _single(view, request, found[0])
@@ -523,8 +525,8 @@ def _single(view: View, request: Request, position: int) -> Scores:
         else:
             fixes: list[dict[str, object]] = []
             if sums.in_unit:
-                fixes.append({"score_columns": name, "input": "probs"})
-            fixes.append({"score_columns": name, "input": "logits"})
+                fixes.append({"score_columns": [name], "input": "probs"})
+            fixes.append({"score_columns": [name], "input": "logits"})
             raise file_error(
                 view.path,
                 f'has one column of scores, "{short(name)}", and does not say whether it holds '
@@ -557,7 +559,7 @@ def _unnamed_single(view: View, request: Request, position: int) -> PredictionFi
         view.path,
         f'has one column of numbers, "{short(name)}", that could be the score of the positive '
         "class. Say that it is, and of which kind.",
-        fixes=[{"score_columns": name, "input": kind} for kind in kinds],
+        fixes=[{"score_columns": [name], "input": kind} for kind in kinds],
     )
 
 

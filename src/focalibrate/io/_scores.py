@@ -185,7 +185,7 @@ def _off(
             path,
             f"{rule} Without column `{short(names[extra[0]])}` they do, so it is probably no "
             "class.",
-            fixes=[{"ignore": names[extra[0]]}],
+            fixes=[{"ignore": [names[extra[0]]]}],
         )
     if float(part.max()) > 1 + MAX_ROUNDING:
         return file_error(

@@ -102,13 +102,14 @@ def bad_cell(frame: Frame, position: int) -> PredictionFileError:
     """Return the error for a column of scores that holds text: its first such cell."""
     cells = frame.extra["cells"]([position])[0]
     comma = frame.extra["decimal_comma"]
-    row = next(i for i, cell in enumerate(cells) if not is_value(cell, decimal_comma=comma))
+    bad = (i for i, cell in enumerate(cells) if not is_value(cell, decimal_comma=comma))
+    row = next(bad, 0)
     name = frame.names[position]
     return file_error(
         frame.path,
         f"column `{short(name)}` must hold numbers, but row {row} (0-based) has "
         f"{short(repr(cells[row]))}. Correct it, or leave the column out.",
-        fixes=[{"ignore": name}],
+        fixes=[{"ignore": [name]}],
     )
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from focalibrate.io._error import PredictionFileError
+from focalibrate.io._error import PredictionFileError, file_error, short
 from focalibrate.io._evidence import Sums, is_whole, row_sums
 from focalibrate.io._frame import Column, Frame, Progress, silent
 
@@ -52,7 +52,15 @@ class View:
         if len(positions) == 1:
             values = self.values(positions[0])[0]
             return row_sums(values if values.ndim == 2 else [values])
-        return row_sums(self.values(*positions))
+        arrays = self.values(*positions)
+        if len({array.shape for array in arrays}) > 1:
+            raise file_error(
+                self.path,
+                "scores must have the same number of rows, but "
+                f"`{short(self.name(positions[0]))}` has shape {arrays[0].shape} and another "
+                f"{arrays[-1].shape}.",
+            )
+        return row_sums(arrays)
 
     def raise_problem(self, position: int) -> None:
         """Raise where the column is known to be unreadable."""

@@ -28,7 +28,7 @@ LABELS = _words(
     "label labels y y_true ytrue y_test y_val y_valid target targets class truth gt true actual "
     "actuals ground_truth groundtruth true_label true_labels true_class true_y label_true "
     "class_label class_true actual_label actual_class gold gold_label gold_labels label_ids "
-    "label_id expected observed outcome category test_labels val_labels reference references"
+    "label_id expected observed outcome category reference references"
 )
 """Names that mean the true class."""
 

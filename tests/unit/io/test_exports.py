@@ -607,6 +607,22 @@ WORKS = {
         Y3,
         ("a", "Unnamed: 2", "c"),
     ),
+    "labels known by their values": (
+        "a.csv",
+        csv(frame3(group=TEXT3, city="x"), index=False),
+        {},
+        P3,
+        Y3,
+        tuple(NAMES3),
+    ),
+    "npy of the positive class": (
+        "p.npy",
+        lambda path: np.save(path, P2[:, 1]),
+        {"input": "probs"},
+        P2,
+        None,
+        None,
+    ),
     "one row": (
         "a.csv",
         text("label,cat,dog\ndog,0.25,0.75\n"),
@@ -788,7 +804,7 @@ ASKS = {
     "an array of no known name": ("a.npz", npz(foo=Z3, labels=Y3), Z3, Y3, None),
     "labels of no known name": (
         "a.csv",
-        csv(frame3(diagnosis=TEXT3), index=False),
+        csv(frame3(diagnosis=Y3), index=False),
         P3,
         Y3,
         tuple(NAMES3),

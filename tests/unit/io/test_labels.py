@@ -40,7 +40,7 @@ def test_text_without_names(npz, labels):
     with pytest.raises(
         PredictionFileError,
         match=r"are text \('a', 'b', 'c'\), and nothing says "
-        r"which column.*`class_names='a,b,c'` \(command line: --class-names a,b,c\)",
+        r"which column.*`class_names=\['a', 'b', 'c'\]` \(command line: --class-names a,b,c\)",
     ):
         read_predictions(npz(labels=np.array(list("abc"))[labels]))
 

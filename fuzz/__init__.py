@@ -1,0 +1,1 @@
+"""Mutated files for the readers: anything but our own errors is a bug."""

@@ -1,0 +1,219 @@
+"""Read mutated files of every format and count what happens: ``python -m fuzz.files --n 1000``.
+
+A file is read, or refused by our own error; anything else is a bug: another exception, a
+crash of the process, a reading of more than 20 seconds, a message of more than 5,000
+characters. Exit status 1 where there was one. Every file follows from its number and the
+seed; ``--keep FOLDER`` keeps the files behind bugs.
+"""
+
+import argparse
+import json
+import multiprocessing
+import random
+import sys
+import tempfile
+import time
+import traceback
+import warnings
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from focalibrate.calibrate import Calibrator
+from focalibrate.io import PredictionFileError, as_logits, read_predictions
+from fuzz.mutate import mutated
+from fuzz.seeds import SEEDS
+
+SLOW_SECONDS = 20.0
+MAX_MESSAGE = 5000
+CHUNK = 400
+MEMORY = "300MB"
+"""The limit that files are read with: one that promises more must be refused."""
+
+OPTIONS: list[dict[str, Any]] = [
+    {},
+    {},
+    {},
+    {},
+    {"need_labels": True},
+    {"input": "logits"},
+    {"input": "probs"},
+    {"input": "percent"},
+    {"label_column": "label"},
+    {"label_column": -1},
+    {"label_column": "none"},
+    {"drop_missing": True},
+    {"header": True},
+    {"header": False},
+    {"positive": "cat"},
+    {"score_columns": "prob_*"},
+    {"ignore": "id"},
+    {"by": "id"},
+    {"weight_column": "prob_cat"},
+    {"class_names": "cat,dog,ox"},
+    {"encoding": "cp1252"},
+    {"probs_atol": 0.05},
+    {"expected_classes": ("cat", "dog", "ox")},
+]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of one file."""
+
+    kind: str
+    """"read", "refused", or "bug: ..." with the place."""
+    number: int
+    detail: str = ""
+
+
+def outcome(path: Path, number: int, options: dict[str, Any]) -> Outcome:
+    """Read one file and return what happened."""
+    start = time.monotonic()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            _use(path, options)
+        kind, detail = "read", ""
+    except PredictionFileError as error:
+        kind, detail = "refused", str(error)
+    except ValueError as error:
+        is_ours = path.suffix == ".calibrator" and str(error).startswith(f"{path}: ")
+        kind, detail = ("refused", str(error)) if is_ours else _bug(error)
+    except Exception as error:
+        kind, detail = _bug(error)
+    if time.monotonic() - start > SLOW_SECONDS:
+        kind = "bug: slow"
+    if kind == "refused" and len(detail) > MAX_MESSAGE:
+        kind = "bug: a message too long"
+    return Outcome(kind, number, detail if kind.startswith("bug") else "")
+
+
+def _use(path: Path, options: dict[str, Any]) -> None:
+    if path.suffix == ".calibrator":
+        calibrator = Calibrator.load(path)
+        calibrator.describe()
+        return
+    try:
+        found = read_predictions(path, max_memory=MEMORY, **options)
+    except PredictionFileError as error:
+        if not error.fixes:
+            raise
+        found = read_predictions(path, max_memory=MEMORY, **{**options, **error.fixes[0]})
+    found.describe()
+    assert found.scores.ndim == 2
+    if found.labels is not None:
+        assert found.labels.shape == (found.n_rows,)
+        assert 0 <= found.labels.min() <= found.labels.max() < found.n_classes
+    if found.kind == "probs":
+        assert np.allclose(found.scores.sum(axis=1), 1, atol=1e-4)
+    as_logits(found)
+    found.layout.load()
+
+
+def _bug(error: BaseException) -> tuple[str, str]:
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    ours = [f for f in traceback.extract_tb(error.__traceback__) if "/focalibrate/" in f.filename]
+    place = ours[-1] if ours else last
+    name = f"{Path(place.filename).name}:{place.lineno}"
+    return f"bug: {type(error).__name__} at {name}", str(error)[:200]
+
+
+@lru_cache
+def _seed(name: str) -> bytes:
+    return SEEDS[name][1]()
+
+
+def one_file(name: str, number: int, *, seed: int, folder: Path) -> tuple[Path, dict[str, Any]]:
+    """Write the file of a number and return it with the options to read it with."""
+    rng = random.Random(f"{seed}/{name}/{number}")
+    suffix, _ = SEEDS[name]
+    path = folder / f"file{suffix}"
+    path.write_bytes(mutated(name, _seed(name), rng))
+    return path, rng.choice(OPTIONS)
+
+
+def _chunk(names: Sequence[str], numbers: range, seed: int, keep: str | None, pipe: Any) -> None:
+    """Read some files in a process of its own, which may crash, and send what happened."""
+    with tempfile.TemporaryDirectory() as folder:
+        for number in numbers:
+            name = names[number % len(names)]
+            path, options = one_file(name, number, seed=seed, folder=Path(folder))
+            pipe.send(("starts", name, number))
+            found = outcome(path, number, options)
+            if found.kind.startswith("bug") and keep is not None:
+                Path(keep, f"{number}-{path.name}").write_bytes(path.read_bytes())
+                Path(keep, f"{number}.json").write_text(json.dumps(options))
+            pipe.send(("ends", name, found))
+
+
+def run(
+    *, n: int, seed: int, formats: Sequence[str] | None, keep: str | None
+) -> dict[str, Counter[str]]:
+    """Read `n` files and return how often each outcome came, by format."""
+    names = [f for f in SEEDS if formats is None or f in formats]
+    for name in names:
+        _seed(name)  # made once, before the processes are forked
+    counts: dict[str, Counter[str]] = {name: Counter() for name in names}
+    start = 0
+    while start < n:
+        numbers = range(start, min(n, start + CHUNK))
+        reached = start
+        receive, send = multiprocessing.Pipe(duplex=False)
+        worker = multiprocessing.get_context("fork").Process(
+            target=_chunk, args=(names, numbers, seed, keep, send)
+        )
+        worker.start()
+        send.close()
+        last = ""
+        try:
+            while True:
+                word, name, found = receive.recv()
+                if word == "starts":
+                    last, reached = name, found
+                else:
+                    counts[name][found.kind] += 1
+                    if found.kind.startswith("bug"):
+                        print(
+                            f"{name} file {found.number}: {found.kind}: {found.detail}", flush=True
+                        )
+                    last, reached = "", found.number + 1
+        except EOFError:
+            pass
+        worker.join()
+        if worker.exitcode != 0 and last:
+            counts[last][f"bug: crash, exit {worker.exitcode}"] += 1
+            print(f"{last} file {reached}: the process ended with {worker.exitcode}", flush=True)
+            reached += 1
+        elif worker.exitcode != 0:
+            raise RuntimeError(f"the fuzzer itself failed with {worker.exitcode}")
+        start = reached
+    return counts
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the fuzzer and print counts by outcome; 1 where there was a bug."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--n", type=int, default=1000, help="files to read")
+    parser.add_argument("--seed", type=int, default=0, help="random seed")
+    parser.add_argument("--format", action="append", choices=list(SEEDS), help="only this format")
+    parser.add_argument("--keep", help="folder for the files behind bugs")
+    given = parser.parse_args(arguments)
+    if given.keep is not None:
+        Path(given.keep).mkdir(parents=True, exist_ok=True)
+    counts = run(n=given.n, seed=given.seed, formats=given.format, keep=given.keep)
+    total: Counter[str] = Counter()
+    for name, found in counts.items():
+        total += found
+        print(f"{name:20} " + ", ".join(f"{k}: {v}" for k, v in found.most_common()))
+    print(f"{'total':20} " + ", ".join(f"{k}: {v}" for k, v in total.most_common()))
+    return int(any(kind.startswith("bug") for kind in total))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

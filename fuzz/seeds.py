@@ -1,0 +1,144 @@
+"""Valid files of every format, made in memory."""
+
+import bz2
+import gzip
+import importlib
+import io
+import json
+import lzma
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from focalibrate.calibrate import FocalTemperatureScaling, PosteriorRecovery, VectorScaling
+
+N, K = 12, 3
+RNG = np.random.default_rng(0)
+LOGITS = RNG.normal(size=(N, K))
+PROBS = np.exp(LOGITS) / np.exp(LOGITS).sum(axis=1, keepdims=True)
+LABELS = RNG.integers(K, size=N)
+NAMES = ["cat", "dog", "ox"]
+
+
+def _csv(separator: str = ",", header: str = "id,label,prob_cat,prob_dog,prob_ox") -> bytes:
+    lines = [header.replace(",", separator)]
+    for i in range(N):
+        cells = [str(i), NAMES[LABELS[i]], *map(repr, PROBS[i].tolist())]
+        lines.append(separator.join(cells))
+    return ("\n".join(lines) + "\n").encode()
+
+
+def _npz() -> bytes:
+    buffer = io.BytesIO()
+    names = np.array(NAMES)
+    np.savez(buffer, logits=LOGITS.astype(np.float32), labels=LABELS, class_names=names)
+    return buffer.getvalue()
+
+
+def _npy() -> bytes:
+    buffer = io.BytesIO()
+    np.save(buffer, LOGITS)
+    return buffer.getvalue()
+
+
+def arrow_table() -> Any:
+    """Return the predictions as an Arrow table."""
+    pa = importlib.import_module("pyarrow")
+    columns = {f"prob_{name}": PROBS[:, i] for i, name in enumerate(NAMES)}
+    return pa.table({"label": [NAMES[y] for y in LABELS], "id": list(range(N)), **columns})
+
+
+def _parquet() -> bytes:
+    buffer = io.BytesIO()
+    importlib.import_module("pyarrow.parquet").write_table(arrow_table(), buffer)
+    return buffer.getvalue()
+
+
+def _feather() -> bytes:
+    buffer = io.BytesIO()
+    importlib.import_module("pyarrow.feather").write_feather(
+        arrow_table(), buffer, compression="uncompressed"
+    )
+    return buffer.getvalue()
+
+
+def _jsonl() -> bytes:
+    rows = [
+        {"id": i, "label": NAMES[LABELS[i]], **dict(zip(NAMES, PROBS[i].tolist(), strict=True))}
+        for i in range(N)
+    ]
+    return "".join(json.dumps(row) + "\n" for row in rows).encode()
+
+
+def _json() -> bytes:
+    return json.dumps({"label": LABELS.tolist(), "probs": PROBS.tolist()}).encode()
+
+
+def safetensors(header: Mapping[str, Any], data: bytes) -> bytes:
+    """Return a .safetensors file of a header and its data."""
+    raw = json.dumps(header).encode()
+    return len(raw).to_bytes(8, "little") + raw + data
+
+
+def _safetensors() -> bytes:
+    scores = LOGITS.astype("<f4").tobytes()
+    labels = LABELS.astype("<i8").tobytes()
+    end = len(scores) + len(labels)
+    header = {
+        "logits": {"dtype": "F32", "shape": [N, K], "data_offsets": [0, len(scores)]},
+        "labels": {"dtype": "I64", "shape": [N], "data_offsets": [len(scores), end]},
+        "__metadata__": {"class_names": json.dumps(NAMES)},
+    }
+    return safetensors(header, scores + labels)
+
+
+def _torch() -> bytes:
+    torch = importlib.import_module("torch")
+    buffer = io.BytesIO()
+    torch.save({"logits": torch.tensor(LOGITS), "labels": torch.tensor(LABELS)}, buffer)
+    return buffer.getvalue()
+
+
+def _excel() -> bytes:
+    book = importlib.import_module("openpyxl").Workbook()
+    book.active.append(["label", *NAMES])
+    for i in range(N):
+        book.active.append([NAMES[LABELS[i]], *PROBS[i].tolist()])
+    buffer = io.BytesIO()
+    book.save(buffer)
+    return buffer.getvalue()
+
+
+def _calibrator(calibrator: Any) -> bytes:
+    return json.dumps(calibrator.to_dict(), indent=1).encode()
+
+
+SEEDS: Mapping[str, tuple[str, Callable[[], bytes]]] = {
+    "csv": (".csv", _csv),
+    "csv-plain": (".csv", lambda: _csv(header="id,label,cat,dog,ox")),
+    "tsv": (".tsv", lambda: _csv("\t")),
+    "csv.gz": (".csv.gz", lambda: gzip.compress(_csv(), mtime=0)),
+    "csv.bz2": (".csv.bz2", lambda: bz2.compress(_csv())),
+    "csv.xz": (".csv.xz", lambda: lzma.compress(_csv())),
+    "txt": (".txt", lambda: _csv(" ", header="id,label,cat,dog,ox")),
+    "jsonl": (".jsonl", _jsonl),
+    "json": (".json", _json),
+    "npz": (".npz", _npz),
+    "npy": (".npy", _npy),
+    "parquet": (".parquet", _parquet),
+    "feather": (".feather", _feather),
+    "safetensors": (".safetensors", _safetensors),
+    "pt": (".pt", _torch),
+    "xlsx": (".xlsx", _excel),
+    "calibrator": (
+        ".calibrator",
+        lambda: _calibrator(FocalTemperatureScaling(gamma=1.5, temperature=2.0)),
+    ),
+    "calibrator-recovery": (".calibrator", lambda: _calibrator(PosteriorRecovery(gamma=2.0))),
+    "calibrator-vector": (
+        ".calibrator",
+        lambda: _calibrator(VectorScaling(scale=(1.0, 2.0, 0.5), bias=(0.0, 0.1, -0.1))),
+    ),
+}
+"""Name of each seed: its suffix and its bytes."""
