@@ -58,7 +58,6 @@ OPTIONS: list[dict[str, Any]] = [
     {"class_names": "cat,dog,ox"},
     {"encoding": "cp1252"},
     {"probs_atol": 0.05},
-    {"expected_classes": ("cat", "dog", "ox")},
 ]
 
 

@@ -7,15 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import click
-import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
 from focalibrate.cli._errors import one_line
 from focalibrate.io import Predictions, align, printable, read_predictions
-
-LEAST_LOG_PROB = float(np.log(np.finfo(np.float32).smallest_normal))
-"""What a probability of exactly 0 is read as: one that float32 rounds to 0, about 1e-38."""
 
 
 def read_file(
@@ -42,7 +38,6 @@ def read_file(
             path,
             labels_path=labels_path,
             need_labels=need_labels,
-            expected_classes=classes_of,
             progress=lambda done, total: bar.update(task, completed=done, total=total),
             **given,
         )

@@ -50,7 +50,7 @@ def evaluate_command(
         file,
         labels_path=labels,
         need_labels=True,
-        classes_of=getattr(chosen, "class_names", None),
+        classes_of=None if chosen is None else chosen.class_names,
         **options,
     )
     say_what_was_read([given], to_stderr=as_json)

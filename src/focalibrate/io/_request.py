@@ -36,8 +36,6 @@ class Request:
     by: tuple[str, ...] = ()
     positive: str | None = None
     class_names: tuple[str, ...] | None = None
-    expected: tuple[str, ...] | None = None
-    """Classes of a calibrator that the scores are meant for: columns so named are the classes."""
     need_labels: bool = False
     other_labels: bool = False
     """Labels come from another file: those in this one are not wanted."""

@@ -355,7 +355,7 @@ def _unprefixed(view: View, request: Request, free: list[int], label: int | None
         if single is None:
             raise _no_scores(view, numbers)
         return single
-    expected = request.expected or request.class_names
+    expected = request.class_names
     if expected is not None:
         named = [i for i in numbers if view.name(i).strip() in set(expected)]
         if len(named) == len(expected) > 1:

@@ -47,7 +47,6 @@ def read_predictions(
     by: str | Sequence[str] | None = None,
     positive: str | None = None,
     class_names: str | Sequence[str] | None = None,
-    expected_classes: Sequence[str] | None = None,
     header: bool | None = None,
     encoding: str | None = None,
     drop_missing: bool = False,
@@ -92,7 +91,6 @@ def read_predictions(
         by: columns to group by.
         positive: name of the positive class, where one column holds its score.
         class_names: names of the classes in the order of the scores, where the file has none.
-        expected_classes: classes of a calibrator; columns so named are taken as the classes.
         header: whether a text table has a header; found out when left out.
         encoding: of a text table; UTF-8 when left out.
         drop_missing: leave out rows without a label or with a missing score.
@@ -139,7 +137,6 @@ def read_predictions(
         by=as_names(by),
         positive=positive,
         class_names=None if class_names is None else as_names(class_names),
-        expected=None if expected_classes is None else tuple(expected_classes),
         need_labels=need_labels,
         other_labels=other is not None,
     )

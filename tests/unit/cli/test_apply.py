@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from focalibrate.calibrate import FocalTemperatureScaling
+from focalibrate.calibrate import FocalTemperatureScaling, VectorScaling
 
 
 @pytest.fixture
@@ -39,3 +39,66 @@ def test_an_absent_calibrator(cli, val):
     done = cli("apply", "none.json", "val.npz", "-o", "out.npz", ok=False)
     assert done.returncode == 1
     assert "none.json" in done.stderr
+
+
+@pytest.fixture
+def named(tmp_path):
+    """A calibrator of two named classes that gives every class its own temperature."""
+    found = VectorScaling(scale=(1.0, 3.0), bias=(0.5, 0.0), class_names=("cat", "dog"))
+    found.save(tmp_path / "named.json")
+    return found
+
+
+def test_columns_are_put_in_the_order_of_the_calibrator(cli, tmp_path, named):
+    (tmp_path / "a.csv").write_text("id,cat,dog\n7,0.25,0.75\n8,0.5,0.5\n")
+    (tmp_path / "b.csv").write_text("id,dog,cat\n7,0.75,0.25\n8,0.5,0.5\n")
+    cli("apply", "named.json", "a.csv", "-o", "oa.csv")
+    cli("apply", "named.json", "b.csv", "-o", "ob.csv")
+    a = (tmp_path / "oa.csv").read_text().splitlines()
+    b = (tmp_path / "ob.csv").read_text().splitlines()
+    assert (a[0], b[0]) == ("id,prob_cat,prob_dog", "id,prob_dog,prob_cat")
+    for x, y in zip(a[1:], b[1:], strict=True):
+        i, cat, dog = x.split(",")
+        assert y.split(",") == [i, dog, cat]
+    expected = named.probs(probs=np.array([[0.25, 0.75], [0.5, 0.5]]))
+    assert_allclose([float(x.split(",")[1]) for x in a[1:]], expected[:, 0])
+
+
+def test_unknown_names_and_other_numbers_of_classes_are_refused(cli, tmp_path, named):
+    (tmp_path / "a.csv").write_text("cat,cow\n0.25,0.75\n0.5,0.5\n")
+    done = cli("apply", "named.json", "a.csv", "-o", "o.csv", ok=False)
+    assert (done.returncode, "cow is not among them" in done.stderr) == (1, True)
+    (tmp_path / "b.csv").write_text("cat,dog,cow\n0.25,0.5,0.25\n0.25,0.25,0.5\n")
+    done = cli("apply", "named.json", "b.csv", "-o", "o.csv", ok=False)
+    assert (done.returncode, "has 3 classes, but 2 are expected" in done.stderr) == (1, True)
+    VectorScaling(scale=(1.0, 3.0), bias=(0.5, 0.0)).save(tmp_path / "unnamed.json")
+    done = cli("apply", "unnamed.json", "b.csv", "-o", "o.csv", ok=False)
+    assert (done.returncode, "classes" in done.stderr) == (1, True)
+    assert not (tmp_path / "o.csv").exists()
+
+
+def test_ids_and_other_columns_are_kept(cli, tmp_path, named):
+    (tmp_path / "a.csv").write_text("id,cat,dog,city\n007,0.25,0.75,Ulm\n008,0.5,0.5,Bonn\n")
+    cli("apply", "named.json", "a.csv", "-o", "o.csv")
+    lines = (tmp_path / "o.csv").read_text().splitlines()
+    assert lines[0] == "id,prob_cat,prob_dog,city"
+    assert [line.split(",")[::3] for line in lines[1:]] == [["007", "Ulm"], ["008", "Bonn"]]
+
+
+def test_one_column_of_the_positive_class(cli, tmp_path, named):
+    (tmp_path / "a.csv").write_text("id,prob_dog\n7,0.75\n8,0.5\n")
+    cli("apply", "named.json", "a.csv", "-o", "o.csv")
+    expected = named.probs(probs=np.array([[0.25, 0.75], [0.5, 0.5]]))
+    lines = (tmp_path / "o.csv").read_text().splitlines()
+    assert lines[0] == "id,prob_dog"
+    assert_allclose([float(line.split(",")[1]) for line in lines[1:]], expected[:, 1])
+
+
+def test_exact_zeros_follow_the_calibrators_rule(cli, tmp_path):
+    found = VectorScaling(scale=(2.0, 2.0), bias=(0.0, 0.0), zero_mix=0.1)
+    found.save(tmp_path / "z.json")
+    (tmp_path / "a.csv").write_text("prob_0,prob_1\n0,1\n0.5,0.5\n")
+    done = cli("apply", "z.json", "a.csv", "-o", "o.csv")
+    assert "1 rows have a probability of exactly 0" in done.stdout
+    cells = (tmp_path / "o.csv").read_text().splitlines()[1].split(",")
+    assert_allclose([float(c) for c in cells], found.probs(probs=np.array([[0.0, 1.0]]))[0])
