@@ -8,6 +8,7 @@ from click.testing import CliRunner
 
 from focalibrate.cli import main
 from focalibrate.experiments.engine.registry import EXPERIMENTS
+from focalibrate.experiments.engine.sweep import LocalProcesses
 
 
 def invoked(*arguments):
@@ -15,12 +16,21 @@ def invoked(*arguments):
 
 
 @pytest.fixture
-def logged(cli, environment, logged_runs, tmp_path):
-    """Run the experiment of logged runs of these kinds as a command."""
+def in_process(serial, monkeypatch):
+    """Make the runs in this process, one after the other."""
+    monkeypatch.setattr(LocalProcesses, "map", lambda _, f, arguments: serial.map(f, arguments))
 
-    def run(kinds, *options, ok=True):
-        command = ("reproduce", logged_runs.NAME, "--workers", "1", "--scale", "smallest")
-        return cli(*command, *options, ok=ok, env=environment | {logged_runs.KINDS: kinds})
+
+@pytest.fixture
+def logged(registered, in_process, monkeypatch, tmp_path):
+    """Run the experiment of logged runs of these kinds as a command."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(kinds, *options):
+        words = [registered.NAME, "--workers", "1", "--scale", "smallest", *options]
+        monkeypatch.setenv(registered.KINDS, kinds)
+        monkeypatch.setattr(sys, "argv", ["focalibrate", "reproduce", *words])
+        return invoked(*words)
 
     return run
 
@@ -77,6 +87,7 @@ def test_what_is_no_scheduler_is_refused(tmp_path):
 
 def test_runs_and_verdicts_are_shown(logged, tmp_path):
     done = logged(",,")
+    assert done.exit_code == 0
     folder = tmp_path / "reproduced" / "logged-runs"
     assert "not run at full size" in " ".join(done.stdout.split())
     assert "Smaller than the paper: all of it" in done.stdout
@@ -89,22 +100,23 @@ def test_runs_and_verdicts_are_shown(logged, tmp_path):
 
 
 def test_a_failed_run_is_told_without_a_traceback(logged, tmp_path):
-    done = logged(",raises", "-o", "out", ok=False)
-    assert done.returncode == 1
+    done = logged(",raises", "-o", "out")
+    assert done.exit_code == 1
     assert "1 of 2 runs failed" in done.stderr
     assert "it was asked to" in done.stderr
     assert len(list((tmp_path / "out" / "runs").iterdir())) == 1
     assert not (tmp_path / "out" / "page.html").exists()
 
 
-def test_without_data_the_next_step_is_told(cli, tmp_path):
-    bare = {name: value for name, value in os.environ.items() if name != "FOCALIBRATE_DATA"}
-    done = cli("reproduce", "published-logits", "--workers", "1", ok=False, env=bare)
-    assert done.returncode == 1
+def test_without_data_the_next_step_is_told(in_process, monkeypatch, tmp_path):
+    monkeypatch.delenv("FOCALIBRATE_DATA", raising=False)
+    done = invoked("published-logits", "--workers", "1", "-o", str(tmp_path / "out"))
+    assert done.exit_code == 1
     assert "16 of 16 runs failed" in done.stderr
     assert "Give it as --data or in FOCALIBRATE_DATA" in " ".join(done.stderr.split())
 
 
+@pytest.mark.slow
 def test_interrupted_it_says_so_keeps_what_is_done_and_goes_on(
     logged, environment, logged_runs, tmp_path
 ):
@@ -135,3 +147,19 @@ def test_interrupted_it_says_so_keeps_what_is_done_and_goes_on(
     logged(",waits,waits,waits", "-o", "out")
     assert logged_runs.logged(tmp_path / "trained", "begin")[0][0] == 1
     assert len(list(runs.glob("*.json"))) == 4
+
+
+def test_rows_are_judged_again_without_a_run(logged, registered, tmp_path):
+    logged(",,", "-o", "out")
+    before = (tmp_path / "out" / "rows.csv").read_bytes()
+    (tmp_path / "out" / "page.html").unlink()
+    done = logged("raises", "-o", "out", "--judge-again")
+    assert done.exit_code == 0
+    assert (tmp_path / "out" / "page.html").exists()
+    assert (tmp_path / "out" / "rows.csv").read_bytes() == before
+    other = invoked("regimes", "-o", str(tmp_path / "out"), "--judge-again")
+    assert other.exit_code == 2
+    assert "holds the experiment 'logged-runs', not 'regimes'" in other.output
+    nothing = invoked("regimes", "-o", str(tmp_path / "none"), "--judge-again")
+    assert nothing.exit_code == 1
+    assert "must be the meta.json of a finished experiment" in nothing.output

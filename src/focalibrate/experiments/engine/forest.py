@@ -105,4 +105,4 @@ def _row(result: ClaimResult, top: float, scale: float) -> Iterator[str]:
         yield f'<circle cx="{at(result.ours.estimate):.1f}" cy="{y}" r="4" fill="{color}"/>'
     number = show_interval(result.ours)
     yield f'<text x="{TEXT + PLOT + 8}" y="{y + 4}" fill="{color}">{html.escape(number)} '
-    yield f"{result.verdict}</text>"
+    yield f"{result.shown}</text>"

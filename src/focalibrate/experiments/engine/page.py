@@ -121,7 +121,7 @@ def _verdicts(results: Sequence[ClaimResult]) -> Iterator[str]:
         yield (
             f"<tr><td>{_text(result.claim)}{whose}</td><td>{_text(result.paper_value)}</td>"
             f"<td>{_text(here)}{note}</td>"
-            f'<td class="verdict {_MARKS[result.verdict]}">{result.verdict}</td>'
+            f'<td class="verdict {_MARKS[result.verdict]}">{result.shown}</td>'
             f"<td>{_text(result.rule)}</td></tr>"
         )
     yield "</tbody></table></div>"

@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 from scipy.special import stdtrit
 from scipy.stats import binomtest
 
+from focalibrate.theory.claims import CLAIMS
+
 Verdict = Literal[
     "reproduced",
     "same direction",
@@ -32,6 +34,8 @@ VERDICTS: tuple[Verdict, ...] = (
 OWN_VERDICTS: tuple[Verdict, ...] = ("supported", "undecided", "not supported")
 """Verdicts on a question of ours, about which the paper says nothing."""
 N_RESAMPLES = 2000
+GRADES: dict[str, str] = {claim.id: claim.expected for claim in CLAIMS}
+"""Grades of the errata, by the id of their claim."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +76,16 @@ class ClaimResult:
     """whether the paper makes the claim; otherwise it is a question of ours"""
     theory: str = ""
     """id of the claim of `focalibrate theory` that is about the same sentence"""
+
+    @property
+    def shown(self) -> str:
+        """The verdict, with the grade of the erratum where there is one."""
+        grade = GRADES.get(self.theory, "")
+        return (
+            f"{self.verdict} ({grade})"
+            if self.verdict == "not reproduced" and grade
+            else (self.verdict)
+        )
 
 
 def mean_interval(values: Sequence[float] | NDArray[np.float64]) -> Interval:
@@ -235,6 +249,10 @@ def _own(verdict: Verdict, *, is_papers: bool) -> Verdict:
     return words.get(verdict, verdict)
 
 
+def _is(shown: str, verdict: str) -> bool:
+    return shown == verdict or shown.startswith(f"{verdict} (")
+
+
 def tally(results: Sequence[ClaimResult]) -> str:
     """Return how often each verdict was given, the paper's claims and our questions apart.
 
@@ -249,8 +267,9 @@ def tally(results: Sequence[ClaimResult]) -> str:
         (True, VERDICTS, "claim{} of the paper"),
         (False, OWN_VERDICTS, "question{} of ours"),
     ):
-        found = [result.verdict for result in results if result.is_papers == is_papers]
-        counts = ", ".join(f"{found.count(word)} {word}" for word in words if word in found)
+        found = [result.shown for result in results if result.is_papers == is_papers]
+        known = [word for verdict in words for word in sorted(set(found)) if _is(word, verdict)]
+        counts = ", ".join(f"{found.count(word)} {word}" for word in known)
         if found:
             parts.append(f"{len(found)} {name.format('s' if len(found) > 1 else '')}: {counts}.")
     return " ".join(parts)

@@ -170,6 +170,7 @@ def test_interrupted_it_closes_the_backend_at_once(registered, tmp_path):
     assert len(files(tmp_path)) == 1
 
 
+@pytest.mark.slow
 def test_processes_have_one_thread_each_and_the_setting_is_put_back(
     registered, environment, tmp_path, monkeypatch
 ):
@@ -180,6 +181,7 @@ def test_processes_have_one_thread_each_and_the_setting_is_put_back(
     assert os.getpid() not in registered.logged(tmp_path, "begin")[1].values()
 
 
+@pytest.mark.slow
 def test_a_killed_worker_ends_the_sweep_with_advice(registered, environment, tmp_path):
     message = r"a worker process was killed, perhaps for want of memory.*fewer --workers"
     with pytest.raises(SweepError, match=message):
@@ -204,6 +206,7 @@ DRIVER = textwrap.dedent(
 )
 
 
+@pytest.mark.slow
 def test_a_killed_sweep_is_resumed_without_repeating_what_finished(
     registered, environment, serial, tmp_path
 ):

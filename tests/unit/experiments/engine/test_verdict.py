@@ -137,3 +137,10 @@ def test_a_tally_counts_claims_and_questions_apart():
         "1 question of ours: 1 not supported."
     )
     assert all(result.verdict in VERDICTS for result in found[:3])
+
+
+def test_an_erratum_is_shown_with_its_grade():
+    no = Interval(1.0, 0.5, 2.0)
+    found = side_result(no, covers=True, theory="002-app-g", **WORDS)
+    assert found.shown == "not reproduced (slip)"
+    assert tally([found]) == "1 claim of the paper: 1 not reproduced (slip)."
