@@ -36,7 +36,7 @@ N_FOLDS = 5
 
 
 def tempered(z: Array, *, gamma: float, temperature: float, mix: float) -> Array:
-    r"""Return centred logarithms of :math:`(1-\varepsilon)\Psi_\gamma(v) + \varepsilon/K`.
+    r"""Return the logarithms of :math:`(1-\varepsilon)\Psi_\gamma(v) + \varepsilon/K`.
 
     With :math:`v = \operatorname{softmax}(z/T)`; mixing bounds the logarithms, so that a matrix
     can act on them.
@@ -44,8 +44,7 @@ def tempered(z: Array, *, gamma: float, temperature: float, mix: float) -> Array
     xp = namespace(z)
     x = xp.astype(z, working_dtype(z))
     probs = xp.exp(recovered(x, gamma=gamma, temperature=temperature))
-    logs = xp.log((1.0 - mix) * probs + mix / x.shape[-1])
-    return logs - xp.mean(logs, axis=-1, keepdims=True)
+    return xp.log((1.0 - mix) * probs + mix / x.shape[-1])
 
 
 def scaled_log_probs(z: Array, logits: Array) -> Array:
@@ -60,7 +59,7 @@ def scaled_log_probs(z: Array, logits: Array) -> Array:
 class StructuredVectorScaling(Calibrator):
     r"""Temperature, then :math:`\operatorname{softmax}(s \odot x + b)`: may change predictions.
 
-    :math:`x` are centred log-probabilities after :math:`\Psi_\gamma(\operatorname{softmax}(z/T))`
+    :math:`x` are log-probabilities after :math:`\Psi_\gamma(\operatorname{softmax}(z/T))`
     (gamma 0: plain temperature), mixed with a little of the uniform distribution.
 
     References:
