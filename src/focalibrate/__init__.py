@@ -42,6 +42,7 @@ if TYPE_CHECKING:
         Calibrator,
         PosteriorRecovery,
         TemperatureScaling,
+        fit_auto,
         fit_focal_temperature,
         fit_temperature,
     )
@@ -77,6 +78,7 @@ __all__ = [
     "curvature",
     "datasets",
     "ece",
+    "fit_auto",
     "fit_focal_temperature",
     "fit_temperature",
     "focal_loss",
@@ -103,6 +105,7 @@ _HOME = {
     "choose": "comparison",
     "compare": "comparison",
     "ece": "metrics",
+    "fit_auto": "calibrate",
     "fit_focal_temperature": "calibrate",
     "fit_temperature": "calibrate",
     "focal_loss": "losses",

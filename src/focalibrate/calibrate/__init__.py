@@ -9,6 +9,7 @@ from focalibrate.calibrate._settings import (
     FOCAL_GAMMAS,
     CalibrationWarning,
 )
+from focalibrate.calibrate.auto import AutomaticChoice, explain_auto, fit_auto
 from focalibrate.calibrate.binary import (
     BetaCalibration,
     PlattScaling,
@@ -56,6 +57,7 @@ __all__ = [
     "FINE_TEMPERATURES",
     "FOCAL_GAMMAS",
     "METHODS",
+    "AutomaticChoice",
     "BetaCalibration",
     "CalibrationWarning",
     "Calibrator",
@@ -84,7 +86,9 @@ __all__ = [
     "VennAbers",
     "compress_logits",
     "exact_logits",
+    "explain_auto",
     "fit",
+    "fit_auto",
     "fit_beta",
     "fit_dirichlet",
     "fit_ensemble_temperature",

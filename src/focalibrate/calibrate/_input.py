@@ -20,6 +20,8 @@ from focalibrate.calibrate._scores import as_array, log_probabilities, two_colum
 C = TypeVar("C", bound=Calibrator)
 Floats = NDArray[np.float64]
 
+SMALLEST = 2.0 * float(np.finfo(np.float32).tiny)
+"""Least positive probability that the rule for zeros counts with; its half is not 0 in float32."""
 FLOAT32_ABOVE = 2**19
 """Entries above which single-precision logits are worked on in float32, block by block."""
 
@@ -110,16 +112,24 @@ def read_scores(
     if probs is None:
         return ScoredRows(scores, targets, weights)
     check_probs(scores)
-    mix = zero_mix_for(scores, sample_size(weights, len(targets)))
+    mix = zero_mix_for(scores)
     return ScoredRows(log_probabilities(scores, mix), targets, weights, mix)
 
 
-def zero_mix_for(probs: NDArray[Any], size: float) -> float:
+def zero_mix_for(probs: NDArray[Any]) -> float:
     """Return the weight of the uniform distribution to mix into `probs` before the logarithm.
 
-    0 where no probability is exactly 0, else ``1 / (n + 1)``.
+    0 where no probability is exactly 0. Otherwise a zero stands for less than the scores can
+    resolve, and is read as half the smallest positive probability: half a vote of a forest or of
+    the nearest neighbours, next to nothing where an exponential underflowed. At least what
+    float32 can hold, at most half of the mixture. Of the rules tried on the arena's
+    calibration sets, 1 / (n + 1) and float32's smallest number among them, it had the least
+    log loss.
     """
-    return 1.0 / (size + 1.0) if bool((probs == 0).any()) else 0.0
+    if not bool((probs == 0).any()):
+        return 0.0
+    least = max(float(probs[probs > 0].min()), SMALLEST)
+    return float(min(0.5 * least * probs.shape[1], 0.5))
 
 
 def read_weights(sample_weight: Any, *, n_rows: int) -> Floats | None:

@@ -2,7 +2,7 @@
 
 import warnings
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, final
@@ -25,7 +25,13 @@ from focalibrate.calibrate.focal_temperature import fit_focal_temperature
 from focalibrate.calibrate.isotonic import fit_isotonic
 from focalibrate.calibrate.parametric import Identity
 from focalibrate.calibrate.spline import fit_spline
-from focalibrate.calibrate.structured import fit_structured_matrix, fit_structured_vector
+from focalibrate.calibrate.structured import (
+    StructuredMatrixScaling,
+    StructuredVectorScaling,
+    fit_structured_matrix,
+    fit_structured_vector,
+    refit,
+)
 from focalibrate.calibrate.temperature import fit_temperature
 from focalibrate.calibrate.vector import fit_vector_scaling
 from focalibrate.calibrate.venn_abers import fit_venn_abers
@@ -133,10 +139,12 @@ MEMBER_FITS: dict[str, Callable[..., Any]] = {
     "venn_abers": fit_venn_abers,
 }
 """Methods that can be pooled."""
-TWO_CLASSES = ("identity", "temperature", "focal_temperature", "platt", "beta", "quadratic")
+TWO_CLASSES = ("identity", "temperature", "platt", "quadratic", "beta", "spline")
 MANY_CLASSES = ("identity", "temperature", "structured_vector", "structured_matrix")
 """Methods pooled unless others are asked for."""
 N_FOLDS = 5
+FEW_FOLDS, MANY_ENTRIES = 3, 60_000
+"""Folds, and how many of them from so many logits on."""
 RIDGE = 1.0
 """Strength of the pull of the weights towards equality, as so many rows."""
 LEAST_WEIGHT = 0.01
@@ -158,8 +166,8 @@ def fit_pool(
     .. math:: \min_{w \ge 0} \frac1n\sum_i -\log\operatorname{softmax}\Big(\sum_m w_m
               \log p_m^{(-i)}\Big)_{y_i} + \frac{r}{n} \Big\|w - \frac1M\Big\|^2
 
-    with :math:`p_m^{(-i)}` from a fit that did not see row i (five stratified folds); the members
-    are then fitted again on all rows, those without weight are dropped.
+    with :math:`p_m^{(-i)}` from a fit that did not see row i (five stratified folds, three for
+    large data); the members are then fitted again on all rows, those without weight are dropped.
 
     Args:
         logits: real array ``[N, K]`` of any library, data frame or list; ``[N]`` or ``[N, 1]`` are
@@ -180,13 +188,13 @@ def fit_pool(
     for name in names:
         check_choice(name, tuple(MEMBER_FITS), name="members")
     crossed = cross_fit(rows, names, seed=seed)
-    found, value = pooled(rows, crossed)
+    found, losses = pooled(rows, crossed)
     if not return_report:
         return found
     return found, FitReport(
         method=found.kind,
         criterion="nll",
-        value=value,
+        value=float(np.average(losses, weights=rows.weights)),
         n_rows=rows.n_rows,
         n_classes=rows.n_classes,
         n_evaluations=1,
@@ -209,16 +217,29 @@ class CrossFitted:
 
 
 def cross_fit(
-    rows: ScoredRows, names: Sequence[str], *, seed: int | np.random.Generator = 0
+    rows: ScoredRows,
+    names: Sequence[str],
+    *,
+    extra: Mapping[str, Callable[..., Any]] | None = None,
+    seed: int | np.random.Generator = 0,
 ) -> CrossFitted:
-    """Fit each method on all rows and on each set of folds but one; skip those that cannot be."""
-    fold = stratified_folds(rows, min(N_FOLDS, rows.n_rows), seed)
+    """Fit each method on all rows and on all folds but one; leave out those that cannot be.
+
+    Args:
+        rows: the rows.
+        names: methods, of `MEMBER_FITS`.
+        extra: further fits by name.
+        seed: of the folds.
+    """
+    fits = {name: MEMBER_FITS[name] for name in names} | dict(extra or {})
+    n_folds = FEW_FOLDS if rows.logits.size > MANY_ENTRIES else N_FOLDS
+    fold = stratified_folds(rows, min(n_folds, rows.n_rows), seed)
     calibrators, held_out = {}, {}
-    for name in names:
+    for name, fit in fits.items():
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", CalibrationWarning)
             try:
-                calibrators[name], held_out[name] = _cross_fit_one(rows, MEMBER_FITS[name], fold)
+                calibrators[name], held_out[name] = _cross_fit_one(rows, fit, fold)
             except ValueError:  # such as a fold that lacks a class
                 calibrators.pop(name, None)
     return CrossFitted(calibrators, held_out)
@@ -228,11 +249,15 @@ def _cross_fit_one(
     rows: ScoredRows, fit: Callable[..., Any], fold: NDArray[np.intp]
 ) -> tuple[Calibrator, NDArray[Any]]:
     whole = fit(rows.logits, rows.labels, sample_weight=rows.weights)
+    is_structured = isinstance(whole, (StructuredMatrixScaling, StructuredVectorScaling))
     log_probs = np.empty(rows.logits.shape, dtype=np.float64)
     for held in np.unique(fold).tolist():
         is_held = fold == held
         kept = rows.take(~is_held)
-        part = fit(kept.logits, kept.labels, sample_weight=kept.weights)
+        if is_structured:
+            part = refit(kept, whole)
+        else:
+            part = fit(kept.logits, kept.labels, sample_weight=kept.weights)
         log_probs[is_held] = part.log_probs(rows.logits[is_held])
     return rows.stamp(whole), log_probs
 
@@ -259,25 +284,50 @@ def stratified_folds(
     return fold
 
 
-def pooled(rows: ScoredRows, crossed: CrossFitted) -> tuple[Pool, float]:
-    """Return the pool of cross-fitted methods and its held-out log loss."""
+def held_out_losses(rows: ScoredRows, log_probs: NDArray[Any]) -> Floats:
+    """Return the log loss of each row."""
+    return np.asarray(-log_probs[np.arange(rows.n_rows), rows.labels], dtype=np.float64)
+
+
+def pooled(rows: ScoredRows, crossed: CrossFitted) -> tuple[Pool, Floats]:
+    """Return the pool of cross-fitted methods and its held-out log loss in each row."""
     names = list(crossed.calibrators)
     if not names:
         raise ValueError("No member of the pool could be fitted to these rows. Fit on more data.")
-    weights, value = pool_weights(rows, [crossed.held_out[name] for name in names])
+    held_out = [crossed.held_out[name] for name in names]
+    weights = pool_weights(rows, held_out)
     if not weights.any():  # scores without information: as good as no weight at all
         weights[0] = LEAST_WEIGHT
     kept = [(w, crossed.calibrators[n]) for w, n in zip(weights, names, strict=True) if w > 0]
     found = Pool(
         tuple(calibrator for _, calibrator in kept),
         tuple(float(w) for w, _ in kept),
-        1.0 / (rows.size + 1.0),
+        _surprise(rows, held_out),
     )
-    return rows.stamp(found), value
+    return rows.stamp(found), _pooled_losses(rows, held_out, weights)
 
 
-def pool_weights(rows: ScoredRows, log_probs: Sequence[NDArray[Any]]) -> tuple[Floats, float]:
-    """Return the weights of the pool, small ones set to 0, and the log loss at them."""
+def _pooled_losses(rows: ScoredRows, held_out: Sequence[NDArray[Any]], weights: Floats) -> Floats:
+    is_possible = np.isfinite(rows.logits)
+    total = sum(
+        w * np.where(is_possible, p, 0.0) for w, p in zip(weights, held_out, strict=True) if w > 0
+    )
+    z = np.where(is_possible, total, -np.inf)
+    return held_out_losses(rows, np.asarray(log_softmax(z)))
+
+
+def _surprise(rows: ScoredRows, held_out: Sequence[NDArray[Any]]) -> float:
+    """Return the share of the uniform distribution: 0, but for data without a single error.
+
+    Where all held-out rows are predicted right, nothing bounds the confidence that fits best;
+    by the rule of succession an error is still to be expected once in n + 1 rows.
+    """
+    wrong = any(bool((p.argmax(axis=1) != rows.labels).any()) for p in held_out)
+    return 0.0 if wrong else 1.0 / (rows.size + 1.0)
+
+
+def pool_weights(rows: ScoredRows, log_probs: Sequence[NDArray[Any]]) -> Floats:
+    """Return the weights of the pool, small ones set to 0."""
     weights = _weights(rows, log_probs)
     is_kept = weights >= LEAST_WEIGHT * weights.max()
     if not is_kept.all():
@@ -285,7 +335,7 @@ def pool_weights(rows: ScoredRows, log_probs: Sequence[NDArray[Any]]) -> tuple[F
         weights[is_kept] = _weights(
             rows, [p for p, k in zip(log_probs, is_kept, strict=True) if k]
         )
-    return weights, _objective(rows, log_probs, 0.0)(weights)[0]
+    return weights
 
 
 def _weights(rows: ScoredRows, log_probs: Sequence[NDArray[Any]]) -> Floats:

@@ -329,6 +329,27 @@ def _fit(
     )
 
 
+def refit(rows: ScoredRows, near: Calibrator) -> Calibrator:
+    """Fit a structured scaling of the kind of `near` to `rows`, starting from its parameters.
+
+    The minimum is the same wherever the search starts; from a fit to nearly the same rows it
+    takes half the time.
+    """
+    form: type[_Vector] | type[_Matrix]
+    if isinstance(near, StructuredVectorScaling):
+        form, gamma = _Vector, near.gamma
+        start = np.concatenate([np.asarray(near.scale) - 1.0, near.bias])
+    elif isinstance(near, StructuredMatrixScaling):
+        form, gamma = _Matrix, near.gamma
+        change = np.asarray(near.matrix) - np.eye(len(near.bias))
+        start = np.concatenate([change, np.asarray(near.bias)[:, None]], axis=1).ravel()
+    else:
+        raise TypeError(f"`near` must be a structured scaling, got {type(near).__name__}.")
+    base = _base_of(rows, "temperature" if gamma == 0 else "focal_temperature")
+    result = _minimum(rows, base, 1.0, form, start=start)
+    return rows.stamp(form.calibrator(base, result.parameters))
+
+
 def _base_of(rows: ScoredRows, base: Base) -> tuple[float, float, float]:
     """Return gamma, T and the weight of the uniform distribution."""
     mix = 1.0 / (rows.size + 1.0)
@@ -342,13 +363,17 @@ def _minimum(
     base: tuple[float, float, float],
     strength: float,
     form: type[_Vector] | type[_Matrix],
+    *,
+    start: Floats | None = None,
 ) -> RidgeMinimum:
     gamma, temperature, mix = base
     z = rows.logits.astype(working_precision(rows.logits), copy=False)
     x = tempered(z, gamma=gamma, temperature=temperature, mix=mix)
     offset = np.where(np.isfinite(z), x, -np.inf)
     penalty = strength * form.penalty(rows.n_classes, rows.size)
-    return minimise_ridge(form.design(x), offset, rows.labels, penalty, weights=rows.weights)
+    return minimise_ridge(
+        form.design(x), offset, rows.labels, penalty, weights=rows.weights, start=start
+    )
 
 
 def _chosen_strength(rows: ScoredRows, base: Base, form: type[_Vector] | type[_Matrix]) -> float:

@@ -1,0 +1,62 @@
+"""The automatic choice: pool, one simple method, or the model as it is."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+import focalibrate
+from focalibrate.calibrate import Calibrator, Identity, Pool, explain_auto, fit_auto
+
+
+@pytest.fixture(scope="module")
+def calibrated():
+    rng = np.random.default_rng(0)
+    truth = 2.0 * rng.standard_normal((600, 3))
+    return truth, (truth + rng.gumbel(size=truth.shape)).argmax(axis=1)
+
+
+def test_it_is_at_the_top_level_and_takes_logits_or_probs(calibrated):
+    truth, labels = calibrated
+    logits = 2.5 * truth
+    probs = np.exp(logits - np.logaddexp.reduce(logits, axis=1, keepdims=True))
+    by_logits = focalibrate.fit_auto(labels=labels, logits=logits)
+    by_probs = focalibrate.fit_auto(labels=labels, probs=probs)
+    assert isinstance(by_logits, Pool)
+    assert_allclose(by_logits.probs(logits), by_probs.probs(probs=probs), atol=1e-4)
+
+
+def test_a_calibrated_model_is_kept(calibrated):
+    truth, labels = calibrated
+    found = explain_auto(labels=labels, logits=truth)
+    assert found.calibrator == Identity(n_classes=3)
+    assert "no clear gain" in found.reason
+
+
+def test_a_simple_choice_is_one_method(calibrated):
+    truth, labels = calibrated
+    found = explain_auto(labels=labels, logits=3.0 * truth, simple=True)
+    assert found.method == "temperature"
+    assert found.losses["temperature"] < found.losses["model"]
+
+
+def test_zeros_and_a_focal_model(calibrated, tmp_path):
+    truth, labels = calibrated
+    votes = np.round(np.exp(truth) / np.exp(truth).sum(axis=1, keepdims=True) ** 1, 1)
+    votes /= votes.sum(axis=1, keepdims=True)
+    assert (votes == 0).any()
+    found = fit_auto(labels=labels, probs=votes, trained_gamma=2.0)
+    assert found.zero_mix > 0
+    assert np.isfinite(found.log_probs(probs=votes)).all()
+    found.save(tmp_path / "auto.json")
+    again = Calibrator.load(tmp_path / "auto.json")
+    assert again == found
+    assert_allclose(again.probs(probs=votes), found.probs(probs=votes))
+
+
+def test_data_without_an_error_stays_finite():
+    labels = np.arange(60) % 3
+    logits = 5.0 * np.eye(3)[labels] + np.random.default_rng(0).normal(size=(60, 3))
+    found = fit_auto(labels=labels, logits=logits)
+    wrong = found.log_probs(np.array([[9.0, 0.0, -3.0]]))
+    assert np.isfinite(wrong).all()
+    assert wrong.min() > -30
