@@ -14,7 +14,7 @@ from focalibrate.calibrate._engine.columns import (
 from focalibrate.calibrate._input import read_scores
 from focalibrate.calibrate.fit_report import FitReport
 from focalibrate.calibrate.one_vs_rest import HistogramBinning
-from focalibrate.metrics._binning import equal_width_edges, equal_width_index
+from focalibrate.metrics.binning import equal_width_edges, equal_width_index
 
 
 @overload

@@ -8,9 +8,9 @@ one probability of class 1 per example needs ``binary=True``. `METRICS` lists th
 data that comes in pieces.
 """
 
-from focalibrate.metrics._binning import log_odds_edges
 from focalibrate.metrics.adaptive import adaptive_ece, debiased_ece
 from focalibrate.metrics.assessment import Assessment, PositiveAssessment, assess
+from focalibrate.metrics.binning import log_odds_edges
 from focalibrate.metrics.bootstrap import BootstrapInterval, bootstrap, bootstrap_difference
 from focalibrate.metrics.calibration_error import ece, mce
 from focalibrate.metrics.classwise import ClasswiseTable, classwise_ece

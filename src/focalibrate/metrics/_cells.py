@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from focalibrate._check import is_whole
-from focalibrate.metrics._binning import Floats, bin_sums, equal_width_index
+from focalibrate.metrics.binning import Floats, bin_sums, equal_width_index
 
 Ints = NDArray[np.intp]
 

@@ -4,8 +4,8 @@ import math
 
 import numpy as np
 
-from focalibrate.metrics._binning import Floats
 from focalibrate.metrics._cells import Cells
+from focalibrate.metrics.binning import Floats
 from focalibrate.metrics.interval import ConfidenceInterval
 
 LARGE_CHI2 = 2000.0

@@ -7,10 +7,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from focalibrate._check import is_whole
-from focalibrate.metrics._binning import Floats, equal_width_index
 from focalibrate.metrics._cells import BINS, Cells, View
 from focalibrate.metrics._null import indicator, share_matrix
 from focalibrate.metrics._rows import row_chunks
+from focalibrate.metrics.binning import Floats, equal_width_index
 from focalibrate.metrics.interval import NoiseFloor
 
 SMOOTH_DRAWS = 199

@@ -3,8 +3,8 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from focalibrate.metrics._binning import Floats, bin_sums
 from focalibrate.metrics._cells import SCALES, Cells, Ints, View
+from focalibrate.metrics.binning import Floats, bin_sums
 
 NORMAL_VARIANCE = 20.0
 """Hits of a cell that vary more than this are drawn from the normal law."""

@@ -9,14 +9,14 @@ from numpy.typing import NDArray
 
 from focalibrate._array import Array, device, namespace
 from focalibrate._check import check_n_bins
-from focalibrate.metrics._binning import (
+from focalibrate.metrics._rows import read, row_chunks, top_label
+from focalibrate.metrics.adaptive import Bins, adaptive_ece, debiased_ece
+from focalibrate.metrics.binning import (
     Floats,
     equal_width_edges,
     equal_width_index,
     split_equal_mass,
 )
-from focalibrate.metrics._rows import read, row_chunks, top_label
-from focalibrate.metrics.adaptive import Bins, adaptive_ece, debiased_ece
 from focalibrate.metrics.calibration_error import ece, mce
 from focalibrate.metrics.classwise import above_first_bin, classwise_ece
 from focalibrate.metrics.reliability_table import Norm, ReliabilityTable

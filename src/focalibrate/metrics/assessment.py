@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from focalibrate._array import Array
 from focalibrate._check import check_count, check_sample_weight
-from focalibrate.metrics._binning import Floats
 from focalibrate.metrics._cells import BINS, Cells, View, top_cells, two_class_cells
 from focalibrate.metrics._intervals import gap_interval, rms_interval
 from focalibrate.metrics._noise import binned_floors, classwise_floor, smooth_floor
@@ -18,6 +17,7 @@ from focalibrate.metrics._null import draw_residuals, finest, finest_variance, s
 from focalibrate.metrics._power import detectable_rms
 from focalibrate.metrics._random import generator
 from focalibrate.metrics._rows import read, top_label
+from focalibrate.metrics.binning import Floats
 from focalibrate.metrics.interval import ConfidenceInterval, NoiseFloor
 
 ALPHA = 0.05

@@ -15,8 +15,8 @@ from focalibrate._check import (
     check_sample_weight,
     is_whole,
 )
-from focalibrate.metrics._binning import Floats
 from focalibrate.metrics._resampling import Draws, Resampler, is_prepared, resampler
+from focalibrate.metrics.binning import Floats
 
 Interval = Literal["basic", "percentile"]
 

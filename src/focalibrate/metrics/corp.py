@@ -7,11 +7,11 @@ import numpy as np
 
 from focalibrate._array import Array
 from focalibrate._check import check_count
-from focalibrate.metrics._binning import Floats
 from focalibrate.metrics._cells import MAX_CELLS
 from focalibrate.metrics._random import generator
 from focalibrate.metrics._rows import read, read_weights, top_label
 from focalibrate.metrics.adaptive import distinct_table
+from focalibrate.metrics.binning import Floats
 from focalibrate.metrics.reliability_table import ReliabilityTable
 
 BAND_POINTS = 101

@@ -8,7 +8,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from focalibrate._array import Array, to_numpy
 from focalibrate._check import check_choice, check_confidence, check_n_bins, is_whole
-from focalibrate.metrics._binning import (
+from focalibrate.metrics._rows import read, read_weights, top_label
+from focalibrate.metrics.binning import (
     Floats,
     bin_sums,
     edges_index,
@@ -17,7 +18,6 @@ from focalibrate.metrics._binning import (
     read_edges,
     split_equal_mass,
 )
-from focalibrate.metrics._rows import read, read_weights, top_label
 
 Norm = Literal["l1", "l2", "max"]
 

@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 
 from focalibrate._array import Array, to_numpy
 from focalibrate._check import check_labels, check_log_probs, check_unit_interval
-from focalibrate.metrics._binning import Floats
 from focalibrate.metrics._rows import (
     read,
     read_probs,
@@ -18,6 +17,7 @@ from focalibrate.metrics._rows import (
     top_label,
     true_class,
 )
+from focalibrate.metrics.binning import Floats
 
 
 def nll(

@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from focalibrate._array import Array
-from focalibrate.metrics._binning import Floats, bin_sums
 from focalibrate.metrics._rows import read, read_weights, top_label
+from focalibrate.metrics.binning import Floats, bin_sums
 
 GRID = 1 << 15
 """Cells of the grid on [0, 1] that `smooth_ece` computes on."""

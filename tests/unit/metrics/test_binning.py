@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from focalibrate.metrics._binning import (
+from focalibrate.metrics.binning import (
     edges_index,
     equal_mass_sizes,
     equal_width_edges,

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from focalibrate._check import is_whole
-from focalibrate.metrics._binning import equal_mass_sizes, equal_width_index
+from focalibrate.metrics.binning import equal_mass_sizes, equal_width_index
 
 Floats = NDArray[np.float64]
 
