@@ -5,6 +5,7 @@ from typing import Any
 
 from errata import ERRATA
 from evidence import evidence_files, filled
+from focal_scores import focal_scores
 from formulas import FormulaExtension
 from generated import claims, commands_page, papers_page
 from mkdocs.config.defaults import MkDocsConfig
@@ -23,7 +24,7 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the files that are made anew by every build."""
     made = {"papers.md": papers_page(checked_claims()), "commands.md": commands_page()}
-    drawn = PICTURES | ERRATA
+    drawn = PICTURES | ERRATA | {"focal_scores": focal_scores}
     made |= {f"pictures/{name}.svg": svg_of(draw) for name, draw in drawn.items()}
     made |= evidence_files()
     for name, content in made.items():

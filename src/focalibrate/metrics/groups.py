@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from focalibrate._array import Array, to_numpy
 from focalibrate._check import check_count
-from focalibrate.metrics._binning import Floats
 from focalibrate.metrics._cells import BINS
 from focalibrate.metrics._intervals import gap_interval, rms_interval
 from focalibrate.metrics._null import draw_residuals
@@ -26,6 +25,7 @@ from focalibrate.metrics.assessment import (
     p_text,
     seen_by,
 )
+from focalibrate.metrics.binning import Floats
 from focalibrate.metrics.interval import ConfidenceInterval
 
 MIN_ROWS = 20

@@ -13,10 +13,10 @@ import numpy as np
 
 from focalibrate._array import Array
 from focalibrate._check import check_count
-from focalibrate.metrics._binning import Floats
 from focalibrate.metrics._cells import equal_mass_ranks
 from focalibrate.metrics._random import generator
 from focalibrate.metrics._rows import read, top_label
+from focalibrate.metrics.binning import Floats
 from focalibrate.metrics.interval import ConfidenceInterval
 
 __all__ = [

@@ -1,0 +1,142 @@
+r"""First and second derivatives of the focal loss in the margins, as boosting needs them."""
+
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from focalibrate._check import check_choice, check_gamma
+
+Curvature = Literal["exact", "bound"]
+"""``"exact"``: the second derivative, floored; ``"bound"``: :math:`\\varphi\\,v(1-v)`."""
+
+FLOOR = 0.05
+"""Smallest curvature, as a share of the bound: the focal loss is not convex in the margins, and a
+tree needs positive weights. Steps are at most 20 times those of the bound."""
+NEAR_CERTAIN = 1e-6
+"""Below this :math:`1 - p` the ratio r is taken from its series: the error is under 1e-12."""
+
+TINY = 1e-140
+"""Below this :math:`1 - p` every derivative is 0 in floating point, and ratios may overflow."""
+
+_Float = NDArray[np.float64]
+
+
+def softmax_derivatives(
+    margins: NDArray[Any],
+    labels: NDArray[Any],
+    gamma: float,
+    *,
+    curvature: Curvature = "exact",
+) -> tuple[_Float, _Float]:
+    r"""Gradient and curvature of the focal loss of each row, per class.
+
+    With :math:`v = \operatorname{softmax}(z)`, :math:`p = v_y` and :math:`\varphi`, :math:`r` of
+    `focalibrate.theory.phi`,
+
+    .. math:: \frac{\partial\ell}{\partial z_k} = \varphi(p)(v_k - [k = y]), \qquad
+              \frac{\partial^2\ell}{\partial z_k^2} = \varphi(p)\,v_k(1-v_k)
+              + \gamma p (1-p)^{\gamma-1}\,\bigl(2 + \log p + (\gamma-1) r\bigr)(v_k - [k=y])^2
+
+    Args:
+        margins: raw scores ``[N, K]``.
+        labels: class indices ``[N]``.
+        gamma: focusing exponent, ``>= 0``.
+        curvature: ``"exact"`` for the second derivative, raised to 0.05 times the bound where it
+            is smaller; ``"bound"`` for :math:`\varphi(p)v_k(1-v_k)`, which is always positive.
+
+    Returns:
+        Gradient and curvature, float64 ``[N, K]``.
+
+    Numerics:
+        :math:`1-p` is the sum of the other classes, so that nothing cancels near ``p = 1``;
+        :math:`(v_k-[k=y])^2(1-p)^{\gamma-1}` is finite for every ``gamma >= 0``.
+
+    Example:
+        >>> g, h = softmax_derivatives(np.zeros((1, 2)), np.array([0]), 2.0)
+        >>> g.round(4), h.round(4)
+        (array([[-0.2983,  0.2983]]), array([[0.3991, 0.3991]]))
+    """
+    _check(gamma, curvature)
+    z = np.asarray(margins, dtype=np.float64)
+    rows, top = np.arange(len(z)), z.argmax(axis=1)
+    gaps = z - z[rows, top][:, None]
+    v = np.exp(gaps)
+    v[rows, top] = 0.0
+    others = v.sum(axis=1)  # of all but the top class, whose own entry is 1
+    v[rows, top] = 1.0
+    v /= (1.0 + others)[:, None]
+    rest_of_top = others / (1.0 + others)
+    p = v[rows, labels]
+    # Only the top class can exceed one half, where 1 - p would cancel.
+    rest = np.where(top == labels, rest_of_top, 1.0 - p)
+    phi, bend = _factors(p, rest, gaps[rows, labels] - np.log1p(others), gamma)
+    bound = v * (1.0 - v)
+    bound[rows, top] = v[rows, top] * rest_of_top
+    bound *= phi[:, None]
+    second = bound
+    if curvature == "exact":
+        share = np.divide(bend, rest * rest, out=np.zeros_like(rest), where=rest > TINY)
+        second = v * v
+        second *= share[:, None]
+        second[rows, labels] = bend
+        second += bound
+        bound *= FLOOR
+        np.maximum(second, bound, out=second)
+    v[rows, labels] = -rest
+    v *= phi[:, None]
+    return v, second
+
+
+def binary_derivatives(
+    margins: NDArray[Any],
+    labels: NDArray[Any],
+    gamma: float,
+    *,
+    curvature: Curvature = "exact",
+) -> tuple[_Float, _Float]:
+    r"""Gradient and curvature of the focal loss of one log-odds per example.
+
+    The two-class case of `softmax_derivatives` for :math:`s = z_1 - z_0`.
+
+    Args:
+        margins: log-odds of class 1, ``[N]``.
+        labels: 0 or 1, ``[N]``.
+        gamma: focusing exponent, ``>= 0``.
+        curvature: as in `softmax_derivatives`.
+
+    Returns:
+        Gradient and curvature, float64 ``[N]``.
+
+    Example:
+        >>> g, h = binary_derivatives(np.zeros(1), np.array([1]), 2.0)
+        >>> g.round(4), h.round(4)
+        (array([-0.2983]), array([0.3991]))
+    """
+    _check(gamma, curvature)
+    sign = np.where(np.asarray(labels) > 0, 1.0, -1.0)
+    m = np.asarray(margins, dtype=np.float64) * sign
+    log_p = -np.logaddexp(0.0, -m)
+    p, rest = np.exp(log_p), np.exp(-np.logaddexp(0.0, m))
+    phi, bend = _factors(p, rest, log_p, gamma)
+    bound = phi * p * rest
+    gradient = -sign * phi * rest
+    if curvature == "bound":
+        return gradient, bound
+    return gradient, np.maximum(bound + bend, FLOOR * bound)
+
+
+def _factors(p: _Float, rest: _Float, log_p: _Float, gamma: float) -> tuple[_Float, _Float]:
+    r"""Return :math:`\varphi` and :math:`\gamma p(1-p)^{\gamma+1}(2+\log p+(\gamma-1)r)`."""
+    p_log_p = np.multiply(p, log_p, out=np.zeros_like(p), where=p > 0)
+    near = rest < NEAR_CERTAIN
+    r = np.where(near, 1.0 - 0.5 * rest, -p_log_p / np.where(near, 1.0, rest))
+    power = rest**gamma
+    phi = power * (1.0 + gamma * r)
+    bend = gamma * power * rest * (p * (2.0 + (gamma - 1.0) * r) + p_log_p)
+    return phi, bend
+
+
+def _check(gamma: float, curvature: str) -> None:
+    check_gamma(gamma)
+    check_choice(curvature, ("exact", "bound"), name="curvature")

@@ -1,0 +1,165 @@
+"""The focal loss as an objective of XGBoost and LightGBM, in each library's own convention."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import log_expit, log_softmax
+
+from focalibrate._check import check_choice, check_gamma, check_open_interval
+from focalibrate.boosting.derivatives import Curvature, binary_derivatives, softmax_derivatives
+from focalibrate.calibrate import PosteriorRecovery
+from focalibrate.theory import recover_log_posterior
+
+_Float = NDArray[np.float64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class FocalObjective:
+    """Focal loss for boosted trees: pass its methods where a library takes an objective.
+
+    ==========================================  =================================================
+    library                                     pass
+    ==========================================  =================================================
+    ``xgb.train(params, d, obj=…)``             ``objective.xgboost``
+    ``xgb.train(…, custom_metric=…)``           ``objective.xgboost_metric``
+    ``XGBClassifier(objective=…)``              ``objective.scikit_learn``
+    ``lgb.train({"objective": …}, d)``          ``objective.lightgbm``
+    ``lgb.train(…, feval=…)``                   ``objective.lightgbm_metric``
+    ``LGBMClassifier(objective=…)``             ``objective.scikit_learn``
+    ==========================================  =================================================
+
+    The model then gives margins (raw scores), not probabilities: ask for them with
+    ``output_margin=True`` (XGBoost) or ``raw_score=True`` (LightGBM), and pass them to
+    ``objective.probs``. Start from a margin of 0: ``base_score=0`` in ``xgb.train``, and
+    ``base_score=0.5`` in ``XGBClassifier``, which takes it for a probability.
+
+    Args:
+        gamma: focusing exponent, ``>= 0``; 0 is the log loss.
+        alpha: for two classes, the weight of class 1, class 0 having ``1 - alpha``.
+        class_weight: one positive weight per class, in place of `alpha`.
+        curvature: ``"exact"`` second derivatives (floored), or their positive ``"bound"``, which
+            takes smaller and safer steps: see `softmax_derivatives`.
+
+    Example:
+        >>> objective = FocalObjective(gamma=2.0)
+        >>> margins, labels = np.array([0.0, 3.0]), np.array([1, 1])
+        >>> gradient, curvature = objective.scikit_learn(labels, margins)
+        >>> gradient.round(4)
+        array([-0.2983, -0.0003])
+        >>> objective.probs(margins)[:, 1].round(4)
+        array([0.5   , 0.9997])
+    """
+
+    gamma: float = 2.0
+    alpha: float | None = None
+    class_weight: tuple[float, ...] | None = None
+    curvature: Curvature = "exact"
+
+    def __post_init__(self) -> None:
+        check_gamma(self.gamma)
+        check_choice(self.curvature, ("exact", "bound"), name="curvature")
+        if self.alpha is not None:
+            check_open_interval(self.alpha, low=0.0, high=1.0, name="alpha")
+            if self.class_weight is not None:
+                raise ValueError(
+                    "`alpha` and `class_weight` must not be given together: alpha=a means "
+                    "class_weight=(1 - a, a)."
+                )
+        if self.class_weight is not None:
+            weight = tuple(float(w) for w in self.class_weight)
+            if len(weight) < 2 or not all(0.0 < w < np.inf for w in weight):
+                raise ValueError(
+                    "`class_weight` must hold one finite number > 0 per class, got "
+                    f"{self.class_weight!r}."
+                )
+            object.__setattr__(self, "class_weight", weight)
+
+    def xgboost(self, margins: NDArray[Any], data: Any) -> tuple[_Float, _Float]:
+        """Return gradient and curvature for ``xgb.train(obj=…)``; `data` is its DMatrix."""
+        return self.scikit_learn(data.get_label(), margins, _weight_of(data))
+
+    def lightgbm(self, margins: NDArray[Any], data: Any) -> tuple[_Float, _Float]:
+        """Return gradient and curvature for ``lgb.train``; `data` is its Dataset."""
+        return self.scikit_learn(data.get_label(), margins, _weight_of(data))
+
+    def scikit_learn(
+        self, labels: NDArray[Any], margins: NDArray[Any], sample_weight: Any = None
+    ) -> tuple[_Float, _Float]:
+        """Return gradient and curvature; the form that ``XGBClassifier`` takes too."""
+        y = np.asarray(labels).astype(np.intp)
+        derivatives = softmax_derivatives if np.ndim(margins) == 2 else binary_derivatives
+        gradient, curvature = derivatives(margins, y, self.gamma, curvature=self.curvature)
+        weight = self._row_weight(y, margins, sample_weight)
+        if weight is not None:
+            weight = weight if gradient.ndim == 1 else weight[:, None]
+            gradient, curvature = gradient * weight, curvature * weight
+        return gradient, curvature
+
+    def xgboost_metric(self, margins: NDArray[Any], data: Any) -> tuple[str, float]:
+        """Return ``("focal_loss", value)`` for ``xgb.train(custom_metric=…)``."""
+        return "focal_loss", self.mean_loss(data.get_label(), margins, _weight_of(data))
+
+    def lightgbm_metric(self, margins: NDArray[Any], data: Any) -> tuple[str, float, bool]:
+        """Return ``("focal_loss", value, False)`` for ``lgb.train(feval=…)``."""
+        value = self.mean_loss(data.get_label(), margins, _weight_of(data))
+        return "focal_loss", value, False
+
+    def mean_loss(
+        self, labels: NDArray[Any], margins: NDArray[Any], sample_weight: Any = None
+    ) -> float:
+        """Return the weighted mean focal loss, what training lowers."""
+        y = np.asarray(labels).astype(np.intp)
+        log_v = _log_probs(np.asarray(margins, dtype=np.float64))
+        rows = np.arange(len(y))
+        log_p = log_v[rows, y]
+        log_v[rows, y] = -np.inf
+        rest = np.exp(log_v).sum(axis=1)
+        weight = self._row_weight(y, margins, sample_weight)
+        return float(np.average(-(rest**self.gamma) * log_p, weights=weight))
+
+    def recovery(self) -> PosteriorRecovery:
+        """Return the calibrator that takes this objective's margins to probabilities."""
+        return PosteriorRecovery(gamma=self.gamma, class_weight=self.weights)
+
+    @property
+    def weights(self) -> tuple[float, ...] | None:
+        """One weight per class, from `class_weight` or `alpha`."""
+        return self.class_weight if self.alpha is None else (1.0 - self.alpha, self.alpha)
+
+    def probs(self, margins: NDArray[Any]) -> _Float:
+        """Return class probabilities ``[N, K]`` from margins ``[N]`` or ``[N, K]``."""
+        log_v = _log_probs(np.asarray(margins, dtype=np.float64))
+        found: _Float = np.exp(recover_log_posterior(log_v, self.gamma, class_weight=self.weights))
+        return found
+
+    def _row_weight(
+        self, labels: NDArray[np.intp], margins: NDArray[Any], sample_weight: Any
+    ) -> _Float | None:
+        weights: Sequence[float] | None = self.weights
+        if weights is None and sample_weight is None:
+            return None
+        n_classes = np.shape(margins)[1] if np.ndim(margins) == 2 else 2
+        if weights is not None and len(weights) != n_classes:
+            raise ValueError(
+                f"`class_weight` must have one entry for each of the {n_classes} classes, got "
+                f"{len(weights)}."
+            )
+        by_class = np.ones(len(labels)) if weights is None else np.asarray(weights)[labels]
+        return by_class if sample_weight is None else by_class * np.asarray(sample_weight)
+
+
+def _weight_of(data: Any) -> _Float | None:
+    weight = data.get_weight()
+    return None if weight is None or np.size(weight) == 0 else np.asarray(weight, dtype=float)
+
+
+def _log_probs(margins: _Float) -> _Float:
+    """Return log-probabilities ``[N, K]`` of margins ``[N]`` or ``[N, K]``."""
+    if margins.ndim == 1:
+        found: _Float = np.stack([log_expit(-margins), log_expit(margins)], axis=1)
+        return found
+    by_row: _Float = log_softmax(margins, axis=1)
+    return by_row
