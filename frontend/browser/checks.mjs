@@ -24,7 +24,7 @@ export const overflow = (page) =>
   page.evaluate(() => {
     const width = document.documentElement.clientWidth;
     const out = [...document.querySelectorAll('body *')]
-      .filter((e) => !e.closest('.scroller') && !e.closest('svg') && !e.classList.contains('sr') && !e.classList.contains('skip'))
+      .filter((e) => !e.closest('.scroller, pre') && !e.closest('svg') && !e.classList.contains('sr') && !e.classList.contains('skip'))
       .filter((e) => e.getBoundingClientRect().right > width + 1)
       .map((e) => `${e.tagName}.${e.className}`);
     return { scroll: document.documentElement.scrollWidth, width, out: out.slice(0, 5) };

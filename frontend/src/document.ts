@@ -162,10 +162,10 @@ export interface Assessment {
 export interface Group {
   name: string;
   n: number;
-  gap: Known;
-  rms: Known;
-  /** corrected for the number of groups */
-  p_value: number;
+  gap: [number, number, number] | [null, null, null];
+  rms: [number, number, number] | [null, null, null];
+  /** corrected for the number of groups; null where there are too few rows to test */
+  p_value: number | null;
   verdict: string;
 }
 

@@ -70,3 +70,8 @@ export function capitalised(text: string): string {
 export function clipped(text: string, length: number): string {
   return text.length > length ? `${text.slice(0, length - 1)}…` : text;
 }
+
+/** A p-value; nothing where there is none. */
+export function pText(p: number | null): string {
+  return p === null ? '' : p <= 0.001 ? '≤ .001' : p.toFixed(3).replace(/^0/, '');
+}

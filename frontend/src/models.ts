@@ -3,7 +3,7 @@
 import { curveDiagram, forest, riskChart } from './charts';
 import type { ComparedModel, Interval, ModelsDocument } from './document';
 import { h, responsive, section, segmented } from './dom';
-import { clipped, fixed, METRIC_ORDER, metricRange, metricStyle, metricValue, percent, points, whole } from './format';
+import { clipped, fixed, METRIC_ORDER, metricRange, metricStyle, metricValue, percent, points, pText, whole } from './format';
 import { framed } from './frame';
 import { definitions, provenanceFacts } from './sections/made';
 import { sortableTable, type Column } from './sections/table';
@@ -37,8 +37,6 @@ function verdictSection(doc: ModelsDocument): HTMLElement {
     ),
   );
 }
-
-const pText = (p: number | null): string => (p === null ? '' : p <= 0.001 ? '≤ .001' : p.toFixed(3).replace(/^0/, ''));
 
 function scoresSection(doc: ModelsDocument): HTMLElement {
   const known = Object.keys(doc.models[0].scores);

@@ -94,17 +94,12 @@ def _curve(n: int, *, seed: int, ties: bool) -> dict[str, Any]:
     rng = np.random.default_rng(seed)
     p = rng.random(n).round(1 if ties else 6)
     y = (rng.random(n) < p**1.5).astype(int)
-    found = corp(p, y, event=1).curve
-    inside = found.band_probability[:: len(found.band_probability) // 5]
+    found = corp(p, y, event=1, n_draws=0).curve
     return {
         "values": p.tolist(),
         "outcomes": y.tolist(),
         "probability": found.probability.tolist(),
         "frequency": found.frequency.tolist(),
-        "band": [
-            [float(np.interp(x, found.band_probability, side)) for x in inside]
-            for side in (found.band_probability, found.band_low, found.band_high)
-        ],
     }
 
 

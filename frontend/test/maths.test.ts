@@ -81,21 +81,21 @@ test.each(fixture.curves.map((c, i) => [i, c] as const))('reliability curve %i',
   close(corners(curve.low, curve.high), want.probability, 9);
   close(corners(curve.rate, curve.rate), want.frequency, 9);
   expect(curve.count.reduce((a, b) => a + b, 0)).toBe(want.values.length);
-  // Both bands are drawn at random: half as many draws here.
-  const [at, low, high] = want.band;
-  const between = (x: number, values: number[]) => {
-    const above = curve.band_at.findIndex((b) => b >= x);
-    if (above <= 0) return values[above === 0 ? 0 : values.length - 1];
-    const i = above - 1;
-    const share = (x - curve.band_at[i]) / (curve.band_at[i + 1] - curve.band_at[i]);
-    return values[i] + share * (values[i + 1] - values[i]);
+});
+
+test('the band holds the diagonal, and narrows with the number of rows', () => {
+  const width = (n: number) => {
+    const values = Array.from({ length: n }, (_, i) => (i + 0.5) / n);
+    const { band_at, band_low, band_high } = curveOf(values, values.map((v) => (v > 0.5 ? 1 : 0)), values.map(() => 1));
+    band_at.forEach((x, i) => {
+      expect(band_low[i]).toBeLessThan(x + 0.02);
+      expect(band_high[i]).toBeGreaterThan(x - 0.02);
+    });
+    const middle = Math.floor(band_at.length / 2);
+    return band_high[middle] - band_low[middle];
   };
-  // The ends hold a row or two: there the bands of other cells differ.
-  at.slice(1, -1).forEach((x, j) => {
-    const i = j + 1;
-    expect(Math.abs(between(x, curve.band_low) - low[i])).toBeLessThan(0.1);
-    expect(Math.abs(between(x, curve.band_high) - high[i])).toBeLessThan(0.1);
-  });
+  expect(width(300)).toBeGreaterThan(2 * width(10000));
+  expect(width(10000)).toBeLessThan(0.15);
 });
 
 test('weights stand for repeated rows', () => {

@@ -14,16 +14,17 @@ from numpy.typing import NDArray
 
 from focalibrate.comparison import Choice, Comparison, choose, compare
 from focalibrate.metrics import (
+    GroupAssessment,
     ReliabilityTable,
     adaptive_ece,
     assess,
+    assess_groups,
     confident_fraction,
     ece,
     nll,
 )
 from focalibrate.metrics.adaptive import distinct_table
 from focalibrate.report import (
-    AssessedGroup,
     CriterionGrid,
     Provenance,
     SourceFile,
@@ -170,16 +171,11 @@ def write(path: Path, model: Model, example: Example) -> None:
     write_report(path, data)
 
 
-def _groups(probs: NDArray[Any], labels: NDArray[np.int64]) -> list[AssessedGroup]:
-    group = np.random.default_rng(0).integers(3, size=len(labels))
-    return [
-        AssessedGroup(
-            name=f"site = {HOSTILE if g else 'x' * 80}",
-            assessment=(found := assess(probs[group == g], labels[group == g], n_draws=99)),
-            p_value=found.p_value,
-        )
-        for g in range(3)
-    ]
+def _groups(probs: NDArray[Any], labels: NDArray[np.int64]) -> tuple[GroupAssessment, ...]:
+    names = np.array([HOSTILE, "x" * 80, "c"])
+    group = names[np.random.default_rng(0).integers(3, size=len(labels))]
+    group[:3] = "too small"
+    return assess_groups(probs, labels, {"site": group})
 
 
 def expected(example: Example) -> dict[str, Any]:

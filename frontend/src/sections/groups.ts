@@ -3,7 +3,7 @@
 import { AFTER, BEFORE, forest } from '../charts';
 import type { Group, ReportDocument } from '../document';
 import { h, responsive, section, segmented } from '../dom';
-import { clipped, percent, points, whole } from '../format';
+import { percent, points, pText, whole } from '../format';
 import { sortableTable } from './table';
 
 type Shown = 'gap' | 'rms';
@@ -11,14 +11,15 @@ type Shown = 'gap' | 'rms';
 export function groupsSection(doc: ReportDocument): HTMLElement {
   let shown: Shown = 'gap';
   const chart = h('div', { class: 'chart' });
-  const isBad = (g: Group) => g.p_value < 0.05;
+  const isBad = (g: Group) => g.p_value !== null && g.p_value < 0.05;
   const draw = responsive(chart, (width) => {
-    const rows = doc.groups.map((g) => {
+    const rows = doc.groups.flatMap((g) => {
       const [estimate, low, high] = g[shown];
+      if (estimate === null) return [];
       const range = shown === 'gap' ? `${points(estimate)} points [${points(low)}, ${points(high)}]` : `${percent(estimate)} [${(low * 100).toFixed(1)}, ${(high * 100).toFixed(1)}]`;
-      return { label: clipped(g.name, 34), estimate, low, high, colour: isBad(g) ? BEFORE : AFTER, tip: `${g.name}, ${whole(g.n)} rows: ${range}, ${g.verdict}` };
+      return [{ label: g.name, estimate, low, high, colour: isBad(g) ? BEFORE : AFTER, tip: `${g.name}, ${whole(g.n)} rows: ${range}, ${g.verdict}` }];
     });
-    chart.replaceChildren(forest(rows, width, shown === 'gap' ? 'confidence − accuracy, points' : 'RMS calibration error (%)', 100, 0));
+    if (rows.length > 0) chart.replaceChildren(forest(rows, width, shown === 'gap' ? 'confidence − accuracy, points' : 'RMS calibration error (%)', 100, 0));
   });
   const bad = doc.groups.filter(isBad).length;
   const words = bad === 0 ? 'No group is significantly miscalibrated.' : `${bad} of ${doc.groups.length} groups ${bad === 1 ? 'is' : 'are'} significantly miscalibrated.`;
@@ -55,9 +56,9 @@ export function groupsSection(doc: ReportDocument): HTMLElement {
       columns: [
         { title: 'Group', isHeader: true, key: (g) => g.name, cell: (g) => h('span', { class: 'class-name', title: g.name }, g.name) },
         { title: 'Rows', numeric: true, key: (g) => g.n, cell: (g) => whole(g.n) },
-        { title: 'Confidence − accuracy', numeric: true, hint: 'in points, with its 95 % interval', key: (g) => g.gap[0], cell: (g) => `${points(g.gap[0])} [${points(g.gap[1])}, ${points(g.gap[2])}]` },
-        { title: 'RMS error', numeric: true, key: (g) => g.rms[0], cell: (g) => percent(g.rms[0]) },
-        { title: 'p-value', numeric: true, hint: 'corrected for the number of groups', key: (g) => g.p_value, cell: (g) => (g.p_value <= 0.001 ? '≤ .001' : g.p_value.toFixed(3).replace(/^0/, '')) },
+        { title: 'Confidence − accuracy', numeric: true, hint: 'in points, with its 95 % interval', key: (g) => g.gap[0], cell: (g) => (g.gap[0] === null ? '–' : `${points(g.gap[0])} [${points(g.gap[1])}, ${points(g.gap[2])}]`) },
+        { title: 'RMS error', numeric: true, key: (g) => g.rms[0], cell: (g) => (g.rms[0] === null ? '–' : percent(g.rms[0])) },
+        { title: 'p-value', numeric: true, hint: 'corrected for the number of groups', key: (g) => g.p_value, cell: (g) => pText(g.p_value) },
         { title: 'Finding', key: (g) => g.verdict, cell: (g) => g.verdict },
       ],
     })),

@@ -3,7 +3,7 @@
 `page_data` gathers everything the page shows, `write_report` writes the file::
 
     data = page_data(
-        comparison, choice, judged_logits, judged_labels,
+        comparison, choice, test_logits, test_labels,
         provenance=Provenance(command="focalibrate calibrate val.npz", version=__version__,
                               seed=0, made_at="2026-11-15", files=(SourceFile(...),)),
         class_names=("cat", "dog"),
@@ -17,7 +17,6 @@ several models side by side. `reliability_diagram` and its neighbours draw for n
 from focalibrate.report.criterion import CriterionGrid, criterion_grid
 from focalibrate.report.data import SCHEMA_VERSION, PageData, page_data
 from focalibrate.report.dynamics import dynamics_data, next_commands, write_dynamics
-from focalibrate.report.groups import AssessedGroup
 from focalibrate.report.models import ComparedModel, models_data, write_comparison_page
 from focalibrate.report.page import render_report, write_report
 from focalibrate.report.plot import (
@@ -31,7 +30,6 @@ from focalibrate.report.snippets import Snippet, deployment_snippets
 
 __all__ = [
     "SCHEMA_VERSION",
-    "AssessedGroup",
     "ComparedModel",
     "CriterionGrid",
     "PageData",

@@ -12,18 +12,26 @@ from numpy.typing import NDArray
 from focalibrate._array import Array
 from focalibrate.calibrate import Identity, read_scores
 from focalibrate.comparison import Choice, Comparison, MethodResult, Score, verdict
-from focalibrate.metrics import Assessment, ClasswiseTable
+from focalibrate.metrics import Assessment, ClasswiseTable, GroupAssessment
 from focalibrate.report._diagrams import BIN_COUNTS, diagrams, top_label_figures, weighted_mean
 from focalibrate.report._entries import PILOT, Entries, plan_entries
+from focalibrate.report._groups import group_records
 from focalibrate.report._numbers import short, shorts
 from focalibrate.report._rows import MAX_TEXT, most_rows, pack_rows, text_length
 from focalibrate.report.criterion import CriterionGrid
-from focalibrate.report.groups import AssessedGroup, group_records
 from focalibrate.report.provenance import Provenance
 from focalibrate.report.snippets import Scores, deployment_snippets
 
 SCHEMA_VERSION = 2
 """Of the JSON inside the page."""
+ON_THE_MAP = (
+    "identity",
+    "temperature",
+    "posterior_recovery",
+    "focal_temperature",
+    "focal_loss_temperature",
+)
+"""Kinds of calibrator that are a gamma and a temperature, which the sliders can be set to."""
 N_MISTAKES = 25
 BLOCK_ENTRIES = 1 << 21
 """Probabilities held at once."""
@@ -54,7 +62,7 @@ def page_data(
     criterion: CriterionGrid | None = None,
     assessment: Assessment | None = None,
     assessment_after: Assessment | None = None,
-    groups: Sequence[AssessedGroup] = (),
+    groups: Sequence[GroupAssessment] = (),
     scores: Scores = "logits",
     title: str | None = None,
     seed: int = 0,
@@ -74,7 +82,7 @@ def page_data(
             something for models trained with focal loss. Default: neither is shown.
         assessment: `focalibrate.metrics.assess` of the uncalibrated rows. Default: none shown.
         assessment_after: the same of the calibrated rows, held out.
-        groups: verdicts by group, for a forest plot. Default: none shown.
+        groups: what `focalibrate.metrics.assess_groups` returned, for a forest plot.
         scores: what the model returns, for the code that deploys the calibrator.
         title: of the page. Default: the name of the first file in `provenance`.
         seed: of the sample of rows that is shown where the page cannot hold all.
@@ -170,9 +178,9 @@ def _check(comparison: Comparison, rows: NDArray[Any], class_names: Sequence[str
     n, k = rows.shape
     if (n, k) != (comparison.n_judged, comparison.n_classes):
         raise ValueError(
-            f"`logits` must be the rows judged, {comparison.n_judged} of {comparison.n_classes} "
-            f"classes, got {n} of {k}. Pass the test set, or the validation set where the "
-            "methods were cross-validated."
+            f"`logits` must be the rows evaluated, {comparison.n_judged} of "
+            f"{comparison.n_classes} classes, got {n} of {k}. Pass the test set, or the "
+            "validation set where the methods were cross-validated."
         )
     if class_names is not None and len(class_names) != k:
         raise ValueError(
@@ -285,20 +293,14 @@ def _judge(pair: _Pair, entries: Entries) -> _Judged:
 
 def _method(row: MethodResult) -> dict[str, Any]:
     calibrator: Any = row.calibrator
-    kind = calibrator.kind
-    gamma = getattr(calibrator, "gamma", None)
-    temperature = getattr(calibrator, "temperature", None)
-    if kind in ("identity", "posterior_recovery"):
-        temperature = 1.0
-    if kind in ("identity", "temperature"):
-        gamma = 0.0
+    is_map = calibrator.kind in ON_THE_MAP
     return {
         "method": row.method,
         "label": row.label,
         "complexity": row.complexity,
         "describe": calibrator.describe(),
-        "gamma": gamma if temperature is not None else None,
-        "temperature": temperature if gamma is not None else None,
+        "gamma": getattr(calibrator, "gamma", 0.0) if is_map else None,
+        "temperature": getattr(calibrator, "temperature", 1.0) if is_map else None,
         "scores": {m: score_record(i) for m, i in row.scores.items()},
         "changed": row.n_predictions_changed,
         "notes": list(row.notes),

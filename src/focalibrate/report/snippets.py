@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from focalibrate.calibrate import Calibrator
+from focalibrate.calibrate import Calibrator, TemperatureScaling
 
 Scores = Literal["logits", "probs"]
 """What the model returns."""
@@ -70,8 +70,7 @@ def deployment_snippets(
 
 
 def _without_focalibrate(calibrator: Calibrator, is_logits: bool) -> list[Snippet]:
-    temperature = getattr(calibrator, "temperature", None)
-    if temperature is None or hasattr(calibrator, "gamma"):
+    if not isinstance(calibrator, TemperatureScaling):
         return []
     argument = "logits" if is_logits else "np.log(model_probs)"
     return [
@@ -81,7 +80,7 @@ def _without_focalibrate(calibrator: Calibrator, is_logits: bool) -> list[Snippe
             note="Temperature scaling is one division: nothing has to be installed.",
             code="import numpy as np\n"
             "\n"
-            f"z = {argument} / {temperature!r}\n"
+            f"z = {argument} / {calibrator.temperature!r}\n"
             "z = np.exp(z - z.max(axis=-1, keepdims=True))\n"
             "probs = z / z.sum(axis=-1, keepdims=True)\n",
         )

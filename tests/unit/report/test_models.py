@@ -6,15 +6,14 @@ import numpy as np
 import pytest
 
 from focalibrate.comparison import Score
-from focalibrate.metrics import assess
+from focalibrate.metrics import assess, assess_groups
 from focalibrate.report import (
-    AssessedGroup,
     ComparedModel,
     Provenance,
     models_data,
     write_comparison_page,
 )
-from focalibrate.report.groups import MAX_GROUPS, group_records
+from focalibrate.report._groups import MAX_GROUPS, group_records
 
 MADE = Provenance(command="focalibrate compare a b", version="0.1.0", seed=0)
 
@@ -60,16 +59,22 @@ def test_the_page_is_one_file(models, tmp_path):
     assert "<i>" not in text
 
 
-def test_groups_keep_their_order_and_the_worst_are_kept(models):
-    found = models[0].assessment
-    groups = [
-        AssessedGroup(name=str(i), assessment=found, p_value=(i % 10) / 10) for i in range(100)
-    ]
+def test_groups_keep_their_order_and_the_worst_are_kept():
+    rng = np.random.default_rng(0)
+    p = rng.uniform(size=2000)
+    column = rng.integers(100, size=2000)
+    column[:5] = 999
+    y = (rng.uniform(size=2000) < np.where(column == 7, 0.0, p)).astype(int)
+    groups = assess_groups(p, y, {"site": column})
     records = group_records(groups)
+    assert len(groups) == 101
     assert len(records) == MAX_GROUPS
-    assert max(r["p_value"] for r in records) == 0.5
-    assert [int(r["name"]) for r in records] == sorted(int(r["name"]) for r in records)
-    assert records[0]["verdict"] in ("overconfident", "underconfident", "miscalibrated")
-    assert records[-1]["verdict"] == "no evidence of miscalibration"
-    few = AssessedGroup(name="few", assessment=found, p_value=1.0, note="too few rows to judge")
-    assert group_records([few])[0]["verdict"] == "too few rows to judge"
+    names = [f"{g.column} = {g.group}" for g in groups]
+    shown = [names.index(r["name"]) for r in records]
+    assert shown == sorted(shown)
+    found = {r["name"]: r for r in records}
+    assert found["site = 7"]["verdict"] in ("overconfident", "miscalibrated")
+    assert found["site = 7"]["p_value"] < 0.05
+    small = group_records([g for g in groups if g.group == "999"])[0]
+    assert small["p_value"] is None
+    assert small["verdict"] == "too few rows to judge"

@@ -128,7 +128,7 @@ def test_names_must_be_as_many_as_classes(judged):
 
 def test_other_rows_than_those_judged_are_refused(judged):
     comparison, choice, (logits, labels) = judged
-    with pytest.raises(ValueError, match=r"must be the rows judged, 500 of 4 classes, got 9 of 4"):
+    with pytest.raises(ValueError, match=r"the rows evaluated, 500 of 4 classes, got 9 of 4"):
         page_data(comparison, choice, logits[:9], labels[:9], provenance=MADE)
 
 

@@ -49,6 +49,13 @@ def test_the_python_snippet_gives_the_calibrators_probabilities(folder, calibrat
     assert_allclose(names["probs"], calibrator.probs(LOGITS))
 
 
+def test_the_python_snippet_of_probabilities(folder):
+    VECTOR.save(folder / "calibrator.json")
+    names = {"model_probs": softmax(LOGITS)}
+    exec(code(VECTOR, "Python", scores="probs"), names)
+    assert_allclose(names["probs"], VECTOR.probs(probs=softmax(LOGITS)))
+
+
 @pytest.mark.parametrize("scores", ["logits", "probs"])
 def test_temperature_scaling_needs_numpy_only(scores):
     names = {"logits": LOGITS, "model_probs": softmax(LOGITS)}
@@ -111,6 +118,9 @@ def test_the_scikit_learn_snippet_runs(folder):
     assert_allclose(found["probs"], want)
     exec(text, names)
     assert names["probs"].shape == (120, 3)
+    text = code(TEMPERATURE, "scikit-learn", scores="probs")
+    exec(text.split("\n\n# or")[0], names)
+    assert_allclose(names["probs"], TEMPERATURE.probs(probs=classifier.predict_proba(X)))
 
 
 def test_the_snippets_load_what_the_command_writes(folder):
