@@ -10,6 +10,7 @@ import argparse
 import json
 import math
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,8 +20,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import kstest
 
-from focalibrate.metrics import INTERVAL_METRICS, METRICS, BootstrapInterval
-from focalibrate.metrics._cells import BINS, equal_mass_ranks
+from focalibrate.metrics import (
+    INTERVAL_METRICS,
+    METRICS,
+    BootstrapInterval,
+    ConfidenceInterval,
+    MetricName,
+)
+from focalibrate.metrics._cells import BINS, Cells, View, equal_mass_ranks, top_cells
 from focalibrate.metrics._intervals import gap_interval, rms_interval
 from focalibrate.metrics._null import draw_residuals
 from focalibrate.metrics.assessment import cells_of, multi_scale_test, seen_by
@@ -38,12 +45,46 @@ BATCH = 50
 Floats = NDArray[np.float64]
 
 
-@dataclass(frozen=True)
-class Pool:
-    """Rows to draw from, with the truth of each model's errors."""
+@dataclass(frozen=True, eq=False)
+class Model:
+    """What one model says of every row of a pool, and how good that is in truth."""
 
-    posterior: Floats
-    probs: dict[str, Floats]
+    probs: Floats
+    confidence: Floats
+    predicted: NDArray[np.intp]
+    gap: float
+    rms: float
+    scores: dict[str, float]
+
+    @classmethod
+    def of(cls, probs: Floats, posterior: Floats) -> "Model":
+        """Return the model of `probs`; labels are drawn from `posterior`."""
+        predicted = probs.argmax(axis=1)
+        at = (np.arange(len(probs)), predicted)
+        confidence, accuracy = probs[at], posterior[at]
+        index = equal_mass_ranks(confidence, None, BINS)
+        size = np.bincount(index, minlength=BINS)
+        gap = np.bincount(index, confidence - accuracy, BINS) / size
+        square = (probs**2).sum(axis=1)
+        scores = {
+            "nll": float(-(posterior * np.log(probs)).sum(axis=1).mean()),
+            "brier": float((square - 2 * (posterior * probs).sum(axis=1) + 1.0).mean()),
+            "error": float(1.0 - accuracy.mean()),
+        }
+        rms = math.sqrt(float(size @ gap**2) / len(probs))
+        return cls(
+            probs, confidence, predicted, float((confidence - accuracy).mean()), rms, scores
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Pool:
+    """Rows to draw from."""
+
+    n_classes: int
+    cumulative: Floats
+    """cumulative posterior of row i, plus i, one row after the other: sorted"""
+    models: dict[str, Model]
 
     @classmethod
     def of(cls, n_classes: int) -> "Pool":
@@ -56,30 +97,20 @@ class Pool:
         group = equal_mass_ranks(seen, None, 1000)
         means = np.stack([np.bincount(group, column, 1000) for column in truth.T], axis=1)
         means /= means.sum(axis=1, keepdims=True)
+        cumulative = np.cumsum(truth, axis=1)
+        cumulative[:, -1] = 1.0
+        probs = {"exact": truth, "sharp": _softmax(SHARPNESS * logits), "coarse": means[group]}
         return cls(
-            truth,
-            {"exact": truth, "sharp": _softmax(SHARPNESS * logits), "coarse": means[group]},
+            n_classes,
+            (cumulative + np.arange(POOL)[:, None]).reshape(-1),
+            {name: Model.of(p, truth) for name, p in probs.items()},
         )
 
-    def truth_of(self, model: str) -> tuple[float, float]:
-        """Return the true confidence gap and root-mean-square error of `model`."""
-        probs = self.probs[model]
-        at = (np.arange(POOL), probs.argmax(axis=1))
-        confidence, accuracy = probs[at], self.posterior[at]
-        index = equal_mass_ranks(confidence, None, BINS)
-        size = np.bincount(index, minlength=BINS)
-        gap = np.bincount(index, confidence - accuracy, BINS) / size
-        rms = math.sqrt(float(size @ gap**2) / POOL)
-        return float((confidence - accuracy).mean()), rms
-
-    def draw(
-        self, n: int, rng: np.random.Generator
-    ) -> tuple[dict[str, Floats], NDArray[np.intp], NDArray[np.intp]]:
-        """Return `n` rows of every model, with labels drawn from the truth, and which rows."""
+    def draw(self, n: int, rng: np.random.Generator) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """Return `n` rows of the pool, and labels drawn from their posterior."""
         rows = rng.integers(POOL, size=n)
-        cumulative = np.cumsum(self.posterior[rows], axis=1)
-        labels = (rng.random((n, 1)) > cumulative[:, :-1]).sum(axis=1)
-        return {name: p[rows] for name, p in self.probs.items()}, labels, rows
+        flat = np.searchsorted(self.cumulative, rows + rng.random(n))
+        return rows, np.clip(flat - rows * self.n_classes, 0, self.n_classes - 1)
 
 
 def _softmax(x: Floats) -> Floats:
@@ -87,44 +118,52 @@ def _softmax(x: Floats) -> Floats:
     return np.asarray(e / e.sum(axis=1, keepdims=True))
 
 
-def repetition(
-    pool: Pool, n: int, rng: np.random.Generator, *, n_draws: int, with_scores: bool
-) -> dict[str, float]:
-    """Return what one sample of `n` rows says: p-value, and 1 where an interval covers."""
-    models, labels, _ = pool.draw(n, rng)
+def sample_cells(
+    pool: Pool, name: str, rows: NDArray[np.intp], labels: NDArray[np.intp]
+) -> tuple[Cells, list[View]]:
+    """Return the cells of a model's predictions for `rows`, as `assess` makes them."""
+    model = pool.models[name]
+    if pool.n_classes == 2:
+        return cells_of(model.probs[rows], labels, None)
+    correct = (model.predicted[rows] == labels).astype(np.float64)
+    cells, view = top_cells(model.confidence[rows], correct, None)
+    return cells, [view]
+
+
+def repetition(pool: Pool, n: int, rng: np.random.Generator) -> dict[str, float]:
+    """Return what one sample of `n` rows says: 1 where the test rejects or an interval covers."""
+    rows, labels = pool.draw(n, rng)
     found: dict[str, float] = {}
-    tops = {}
     for name in ("exact", "sharp"):
-        probs = models[name]
-        cells, views = cells_of(probs, labels, None)
-        gap, rms = pool.truth_of(name) if name not in _TRUTH else _TRUTH[name]
+        model = pool.models[name]
+        cells, views = sample_cells(pool, name, rows, labels)
         seen = seen_by(cells, views[0])
-        found[f"{name} gap"] = _holds(gap_interval(seen), gap)
-        found[f"{name} rms"] = _holds(rms_interval(seen.binned(views[0].bin, BINS)), rms)
+        found[f"{name} gap"] = _holds(gap_interval(seen), model.gap)
+        found[f"{name} rms"] = _holds(rms_interval(seen.binned(views[0].bin, BINS)), model.rms)
         if name == "exact":
-            drawn = draw_residuals(cells, n_draws, rng)
-            found["p"] = multi_scale_test(cells, views, drawn).p_value
-    for name, probs in models.items():
-        top = probs.argmax(axis=1)
-        tops[name] = (probs[np.arange(n), top], top == labels)
+            drawn = draw_residuals(cells, 999, rng)
+            found["size"] = float(multi_scale_test(cells, views, drawn).p_value <= 0.05)
+    tops = {
+        name: (model.confidence[rows], model.predicted[rows] == labels)
+        for name, model in pool.models.items()
+    }
     one = np.ones(n)
     same = difference_of_rows(*tops["exact"], *tops["coarse"], one)
-    found["told apart"] = float(same.low > 0 or same.high < 0)
+    found["told apart"] = float(same.excludes_zero)
     other = difference_of_rows(*tops["sharp"], *tops["coarse"], one)
-    found["rms difference"] = _holds(other, _TRUTH["sharp"][1] - _TRUTH["coarse"][1])
+    found["rms difference"] = _holds(other, pool.models["sharp"].rms - pool.models["coarse"].rms)
     found["sharp told from coarse"] = float(other.low > 0)
-    if with_scores:
-        for name, interval in _score_intervals(models["sharp"], labels, rng).items():
-            found[name] = _holds(interval, _TRUTH[name][0])
+    for name, interval in _score_intervals(pool.models["sharp"], rows, labels, rng).items():
+        found[name] = _holds(interval, pool.models["sharp"].scores[name])
     return found
 
 
 def _score_intervals(
-    probs: Floats, labels: NDArray[np.intp], rng: np.random.Generator
+    model: Model, rows: NDArray[np.intp], labels: NDArray[np.intp], rng: np.random.Generator
 ) -> dict[str, BootstrapInterval]:
     """Return the bootstrap intervals of the proper scores, all from the same resamples."""
-    rows = {name: METRICS[name].rows for name in INTERVAL_METRICS}
-    values = np.stack([terms(probs, labels) for terms in rows.values() if terms], axis=1)
+    probs = model.probs[rows]
+    values = np.stack([_terms(name)(probs, labels) for name in INTERVAL_METRICS], axis=1)
     n = len(labels)
     replicates = np.stack(
         [
@@ -134,29 +173,19 @@ def _score_intervals(
     )
     return {
         name: interval_of(replicates[:, i], float(values[:, i].mean()))
-        for i, name in enumerate(rows)
+        for i, name in enumerate(INTERVAL_METRICS)
     }
 
 
-_TRUTH: dict[str, tuple[float, float]] = {}
-"""True (gap, rms) of the models and (value, 0) of the scores, for the current pool."""
+def _terms(name: MetricName) -> Callable[..., Floats]:
+    rows = METRICS[name].rows
+    assert rows is not None
+    return rows
 
 
-def _holds(interval: object, truth: float) -> float:
+def _holds(interval: ConfidenceInterval | BootstrapInterval, truth: float) -> float:
     # a calibrated model's lower limit is 0 itself, and rounding must not push the truth out
-    return float(interval.low - 1e-12 <= truth <= interval.high + 1e-12)  # type: ignore[attr-defined]
-
-
-def set_truth(pool: Pool) -> None:
-    """Compute the true values of a pool."""
-    _TRUTH.clear()
-    for name in pool.probs:
-        _TRUTH[name] = pool.truth_of(name)
-    truth, probs = pool.posterior, pool.probs["sharp"]
-    _TRUTH["nll"] = (float(-(truth * np.log(probs)).sum(axis=1).mean()), 0.0)
-    brier = (probs**2).sum(axis=1) - 2 * (truth * probs).sum(axis=1) + 1.0
-    _TRUTH["brier"] = (float(brier.mean()), 0.0)
-    _TRUTH["error"] = (float(1 - truth[np.arange(POOL), probs.argmax(axis=1)].mean()), 0.0)
+    return float(interval.low - 1e-12 <= truth <= interval.high + 1e-12)
 
 
 def run_setting(pool: Pool, n_classes: int, n: int, reps: int) -> None:
@@ -166,9 +195,7 @@ def run_setting(pool: Pool, n_classes: int, n: int, reps: int) -> None:
     while record["reps"] < reps:
         rng = np.random.default_rng([n_classes, n, record["reps"]])
         for _ in range(min(BATCH, reps - record["reps"])):
-            values = repetition(pool, n, rng, n_draws=999, with_scores=True)
-            values["size"] = float(values.pop("p") <= 0.05)
-            for key, value in values.items():
+            for key, value in repetition(pool, n, rng).items():
                 record["held"][key] = record["held"].get(key, 0) + round(value)
             record["reps"] += 1
         _write(path, record)
@@ -182,8 +209,7 @@ def run_uniform(pool: Pool, reps: int, *, n: int = 300) -> None:
     while len(record["p"]) < reps:
         rng = np.random.default_rng([7, n, len(record["p"])])
         for _ in range(500):
-            models, labels, _ = pool.draw(n, rng)
-            cells, views = cells_of(models["exact"], labels, None)
+            cells, views = sample_cells(pool, "exact", *pool.draw(n, rng))
             test = multi_scale_test(cells, views, draw_residuals(cells, 499, rng))
             record["p"].append(round(test.p_value, 4))
         _write(path, record)
@@ -251,7 +277,6 @@ def main() -> None:
         for n in SIZES:
             for n_classes in CLASSES:
                 pool = Pool.of(n_classes)
-                set_truth(pool)
                 run_setting(pool, n_classes, n, arguments.reps)
                 if n_classes == 10 and n == 300:
                     run_uniform(pool, arguments.uniform)

@@ -108,6 +108,7 @@ def test_other_weights_scale_rows_and_widen_intervals():
     assert result.detectable > 1.2 * plain.detectable
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("k", [2, 5])
 def test_noise_floor_is_that_of_outcomes_drawn_from_the_predictions(k):
     probs, labels = predictions(200, k, seed=3)
@@ -144,6 +145,7 @@ def test_binomial_mean_absolute_deviation_is_exact():
         assert_allclose(_binomial_mad(np.array([n * 1.0]), np.array([p]))[0], exact, rtol=1e-10)
 
 
+@pytest.mark.slow
 def test_the_detectable_error_is_found_four_times_in_five():
     rng = np.random.default_rng(0)
     n, found = 1000, []
@@ -158,6 +160,7 @@ def test_the_detectable_error_is_found_four_times_in_five():
     assert np.mean(found) >= 0.6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("k", [2, 10])
 def test_calibrated_models_are_rejected_about_one_time_in_twenty(k):
     rng = np.random.default_rng(7)

@@ -27,6 +27,7 @@ def test_a_planted_group_is_found_and_the_others_are_not():
     json.dumps([one.to_dict() for one in found])
 
 
+@pytest.mark.slow
 def test_null_groups_are_rejected_at_most_one_time_in_twenty():
     found = []
     for seed in range(12):
