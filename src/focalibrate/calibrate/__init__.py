@@ -2,7 +2,15 @@
 
 from focalibrate.calibrate._base import Calibrator
 from focalibrate.calibrate._engine.grid import Part
-from focalibrate.calibrate._input import ScoredRows, read_scores, read_weights
+from focalibrate.calibrate._input import (
+    ScoredRows,
+    read_scores,
+    read_weights,
+    sample_size,
+    score_matrix,
+    zero_mix_for,
+)
+from focalibrate.calibrate._scores import as_array, log_probabilities
 from focalibrate.calibrate._settings import (
     COARSE_TEMPERATURES,
     FINE_TEMPERATURES,
@@ -84,6 +92,7 @@ __all__ = [
     "TemperatureScaling",
     "VectorScaling",
     "VennAbers",
+    "as_array",
     "compress_logits",
     "exact_logits",
     "explain_auto",
@@ -107,6 +116,10 @@ __all__ = [
     "fit_temperature",
     "fit_vector_scaling",
     "fit_venn_abers",
+    "log_probabilities",
     "read_scores",
     "read_weights",
+    "sample_size",
+    "score_matrix",
+    "zero_mix_for",
 ]

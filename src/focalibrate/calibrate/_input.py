@@ -97,7 +97,7 @@ def read_scores(
     if labels is None:
         raise ValueError("`labels` must be given: one class index per row of the scores.")
     name = "logits" if probs is None else "probs"
-    scores = _matrix(logits if probs is None else probs, name=name)
+    scores = score_matrix(logits if probs is None else probs, name=name)
     targets = as_array(labels, name="labels")
     if not is_array_api_obj(targets) or "bool" in str(targets.dtype):
         targets = np.asarray(targets).astype(np.intp)
@@ -140,7 +140,7 @@ def read_weights(sample_weight: Any, *, n_rows: int) -> Floats | None:
     return check_sample_weight(weights, n_rows=n_rows)
 
 
-def _matrix(scores: Any, *, name: str) -> NDArray[Any]:
+def score_matrix(scores: Any, *, name: str) -> NDArray[Any]:
     """Return scores ``[N, K]`` in NumPy, one column of binary scores as two."""
     array = as_array(scores, name=name)
     if not is_array_api_obj(array) or 0 in array.shape or array.ndim == 0:

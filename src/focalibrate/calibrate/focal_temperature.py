@@ -15,7 +15,11 @@ from focalibrate.calibrate._engine.grid import (
     minimum_of_grid,
     whole_grid,
 )
-from focalibrate.calibrate._engine.joint import JointMinimum, minimise_jointly
+from focalibrate.calibrate._engine.joint import (
+    JointMinimum,
+    minimise_jointly,
+    newton_step_of_parts,
+)
 from focalibrate.calibrate._input import ScoredRows, read_scores
 from focalibrate.calibrate._settings import (
     FINE_TEMPERATURES,
@@ -182,6 +186,39 @@ def cross_fit_focal_temperature(
     if found[0][1].at_bound:
         _warn_of_edge(found[0][0])
     return [given.stamp(calibrator) for calibrator, _ in found]
+
+
+def cross_fit_continuous(
+    given: ScoredRows, parts: Sequence[Part]
+) -> list[FocalTemperatureScaling]:
+    """Return the minimum of the log loss over gamma and T on each of several parts.
+
+    The first part is fitted as `fit_focal_temperature` does; each other part lies one Newton
+    step away, from derivatives that all of them share. A part whose step is too long for that is
+    fitted by itself.
+
+    Args:
+        given: the rows.
+        parts: indices of rows, or a slice, for each fit. Warnings are those of the first.
+    """
+    whole, report = _fit_continuous(given.take(parts[0]), "nll", None, None)
+    if report.at_bound:
+        _warn_of_edge(whole)
+    steps: list[FocalTemperatureScaling | None] = [None] * (len(parts) - 1)
+    bounds = (min(CONTINUOUS_GAMMAS), max(CONTINUOUS_GAMMAS))
+    is_at_gamma = whole.gamma in bounds
+    if len(parts) > 1 and report.converged and (is_at_gamma or not report.at_bound):
+        with Workers() as workers:
+            evaluate = GridEvaluator(read_rows(given), "nll", 1, workers, parts=parts[1:])
+            steps = [
+                None if x is None else FocalTemperatureScaling(*x)
+                for x in newton_step_of_parts(evaluate, whole.gamma, whole.temperature, bounds)
+            ]
+    found = [whole]
+    for part, step in zip(parts[1:], steps, strict=True):
+        alone = step or _fit_continuous(given.take(part), "nll", None, None)[0]
+        found.append(alone)
+    return [given.stamp(calibrator) for calibrator in found]
 
 
 def _warn_of_edge(found: FocalTemperatureScaling) -> None:

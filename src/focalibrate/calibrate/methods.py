@@ -20,6 +20,7 @@ from focalibrate.calibrate.dirichlet import fit_dirichlet
 from focalibrate.calibrate.ensemble import fit_ensemble_temperature
 from focalibrate.calibrate.fit_report import FitReport
 from focalibrate.calibrate.focal_temperature import (
+    cross_fit_continuous,
     cross_fit_focal_temperature,
     fit_focal_temperature,
 )
@@ -332,6 +333,8 @@ def fit_parts(
     Each is what `fit` returns for the part alone; a grid search shares what the rows have in
     common. `parts` are indices or slices; warnings are those of the first.
     """
+    if method == "focal_temperature":
+        return list(cross_fit_continuous(rows, parts))
     if method == "focal_temperature_ece":
         return list(cross_fit_focal_temperature(rows, parts, **options))
     found = [_fit_rows(method, rows.take(parts[0]), **options)]

@@ -376,3 +376,42 @@ def _objective(
         )
 
     return objective
+
+
+def pool_derivatives(
+    rows: ScoredRows, log_probs: Sequence[NDArray[Any]], weights: Floats
+) -> tuple[Floats, Floats]:
+    """Return the gradient ``[M, N]`` and second derivatives ``[M, M, N]`` of each row's log loss.
+
+    Sums over rows are those of the objective without its ridge, so that fits to parts of the
+    rows can share them.
+    """
+    n = rows.n_rows
+    is_possible = np.isfinite(rows.logits)
+    logs = [np.where(is_possible, p, 0.0) for p in log_probs]
+    z = np.where(is_possible, 0.0, -np.inf)
+    for weight, part in zip(weights, logs, strict=True):
+        z += weight * part
+    z -= z.max(axis=1, keepdims=True)
+    p = np.exp(z, out=z)
+    p /= p.sum(axis=1, keepdims=True)
+    mean = np.stack([np.einsum("nk,nk->n", part, p) for part in logs])
+    true = np.stack([part[np.arange(n), rows.labels] for part in logs])
+    second = np.empty((len(logs), len(logs), n))
+    for i, first in enumerate(logs):
+        weighted = first * p
+        for j in range(i + 1):
+            value = np.einsum("nk,nk->n", weighted, logs[j]) - mean[i] * mean[j]
+            second[i, j] = second[j, i] = value
+    return mean - true, second
+
+
+def quadratic_minimum(gradient: Floats, second: Floats, start: Floats) -> Floats:
+    """Return the minimum over ``w >= 0`` of the quadratic with these derivatives at `start`."""
+
+    def objective(w: Floats) -> tuple[float, Floats, Floats]:
+        move = w - start
+        slope = gradient + second @ move
+        return float(0.5 * move @ (gradient + slope)), slope, second
+
+    return minimise_convex(objective, start, lower=np.zeros(len(start))).x

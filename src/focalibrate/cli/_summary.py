@@ -43,6 +43,16 @@ def show_result(result: CalibrationResult, out: Path) -> None:
     console = Console(highlight=False)
     comparison, choice = result.comparison, result.choice
     console.print(comparison_table(comparison, choice, result.assessment, width=console.width))
+    for note in result.notes:
+        console.print(f"{note[:1].upper()}{note[1:]}.", style="yellow", markup=False)
+    if comparison.left_out:
+        names = ", ".join(method for method, _ in comparison.left_out)
+        reason = comparison.left_out[0][1]
+        console.print(
+            f"Left out, {reason}: {names}. Name them in --methods to include them.",
+            style="yellow",
+            markup=False,
+        )
     for method, reason in comparison.skipped:
         console.print(f"Not fitted: {method}: {reason}", style="yellow", markup=False)
     for _, reason in choice.excluded:

@@ -1,7 +1,7 @@
 """Calibration methods side by side, evaluated on rows that none was fitted on."""
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -13,16 +13,18 @@ from focalibrate._check import check_choice, check_count, check_n_bins
 from focalibrate.calibrate import (
     METHODS,
     CalibrationWarning,
-    Calibrator,
     Method,
     Part,
     ScoredRows,
     fit_parts,
     read_scores,
 )
+from focalibrate.comparison.fitted import Fitted
 from focalibrate.comparison.paired import PairedMeans, Score
+from focalibrate.comparison.pooling import pool_of
 from focalibrate.comparison.result import Comparison, MethodResult
-from focalibrate.comparison.row_scores import BLOCK_ENTRIES, MEANS, RowScores, score_rows
+from focalibrate.comparison.row_scores import MEANS, RowScores, score_rows
+from focalibrate.comparison.selection import selected
 from focalibrate.metrics import MetricName
 
 
@@ -34,6 +36,8 @@ def compare(
     *,
     methods: Sequence[str] | None = None,
     trained_gamma: float | None = None,
+    sample_weight: Array | None = None,
+    test_weight: Array | None = None,
     criterion: Literal["adaptive_ece", "ece"] = "adaptive_ece",
     n_bins: int = 15,
     n_folds: int = 5,
@@ -50,9 +54,14 @@ def compare(
             each of `n_folds` parts is evaluated by calibrators fitted on the others, so that no
             example is used both to fit and to evaluate.
         test_labels: class indices of `test_logits`.
-        methods: names of `METHODS`. Default: those marked as default that can be fitted; those
-            that need the training exponent only where `trained_gamma` is given.
+        methods: names of `METHODS`. Default: those marked as default that apply and are fast
+            enough for this many rows and classes (`Comparison.left_out` names the others), and
+            a pool of them; those that need the training exponent only where `trained_gamma` is
+            given.
         trained_gamma: exponent of the focal loss the model was trained with.
+        sample_weight: weights of the validation rows ``[N]``; a whole number counts copies of a
+            row, rows of weight 0 are dropped.
+        test_weight: the same of the test rows.
         criterion: which error the methods marked (ECE) minimise.
         n_bins: bins of the binned metrics and of that criterion.
         n_folds: folds of the cross-validation.
@@ -82,79 +91,62 @@ def compare(
     check_n_bins(n_bins)
     check_count(n_folds, name="n_folds", minimum=2)
     check_count(n_resamples, name="n_resamples")
-    val = _rows(val_logits, val_labels, "val")
-    names = _selected(methods, trained_gamma, n_classes=val.n_classes)
+    val = _rows(val_logits, val_labels, sample_weight, "val")
     if (test_logits is None) != (test_labels is None):
         raise ValueError(
             "`test_logits` and `test_labels` must be given together. Leave both out to "
             "cross-validate."
         )
-    test = None if test_logits is None else _rows(test_logits, test_labels, "test")
+    test = None if test_logits is None else _rows(test_logits, test_labels, test_weight, "test")
     if test is not None and test.n_classes != val.n_classes:
         raise ValueError(
             f"`test_logits` must have the {val.n_classes} classes of `val_logits`, got "
             f"{test.n_classes}."
         )
     folds = _folds(val.n_rows, n_folds, seed) if test is None else ()
+    names, left_out = selected(methods, trained_gamma, rows=val, n_fits=1 + len(folds))
     shared = _Shared(trained_gamma, criterion, n_bins)
+    rows = val if test is None else test
+    fits: dict[str, Fitted] = {}
     judged, skipped = [], []
     for name in names:
         if progress is not None:
             progress(METHODS[name].label)
         try:
-            fitted = _fit(name, val, folds, shared)
+            if name == "pool" and folds:
+                fits[name] = pool_of(fits, val, folds)
+            else:
+                fits[name] = _fit(name, val, folds, shared)
         except ValueError as error:  # such as a fold that lacks a class
             if methods is not None:
                 raise
             skipped.append((name, str(error)))
             continue
-        rows = val if test is None else test
-        judged.append(
-            (
-                name,
-                fitted,
-                score_rows(fitted.parts(rows.logits, folds), rows.labels, n_bins=n_bins),
-            )
+        scores = score_rows(
+            fits[name].parts(rows.logits, folds), rows.labels, n_bins=n_bins, weights=rows.weights
         )
+        judged.append((name, fits[name], scores))
     return Comparison(
-        rows=_results(judged, None, n_resamples=n_resamples, seed=seed),
+        rows=_results(judged, rows.weights, n_resamples=n_resamples, seed=seed),
         skipped=tuple(skipped),
+        left_out=left_out,
         judged_on="cross-fit" if test is None else "test",
         criterion=criterion,
         trained_gamma=trained_gamma,
         n_fitted=val.n_rows,
-        n_judged=(val if test is None else test).n_rows,
+        n_judged=rows.n_rows,
         n_classes=val.n_classes,
         n_bins=n_bins,
         n_resamples=n_resamples,
         seed=seed,
         folds=folds,
+        weights=rows.weights,
     )
 
 
-def _selected(
-    methods: Sequence[str] | None, trained_gamma: float | None, *, n_classes: int
-) -> list[str]:
-    if methods is None:
-        return [
-            name
-            for name, method in METHODS.items()
-            if method.default and method.applies_to(n_classes, trained_gamma)
-        ]
-    for name in methods:
-        check_choice(name, tuple(METHODS), name="methods")
-        if METHODS[name].needs_gamma and trained_gamma is None:
-            raise ValueError(
-                f"`trained_gamma` must be given for the method {name!r}, got None. Pass the "
-                "exponent the model was trained with, or leave the method out."
-            )
-    # Every row is compared with the uncalibrated model.
-    return list(dict.fromkeys(["identity", *methods]))
-
-
-def _rows(logits: Array, labels: Array | None, which: str) -> ScoredRows:
+def _rows(logits: Array, labels: Array | None, weights: Array | None, which: str) -> ScoredRows:
     try:
-        return read_scores(logits, labels)
+        return read_scores(logits, labels, sample_weight=weights)
     except ValueError as error:
         raise ValueError(f"{which}: {error}") from error
 
@@ -186,45 +178,20 @@ class _Shared:
         return options
 
 
-@dataclass(frozen=True)
-class _Fitted:
-    """One method fitted on all rows, and without each fold."""
-
-    whole: Calibrator
-    without_fold: tuple[Calibrator, ...]
-    notes: tuple[str, ...]
-    """what the fit on all rows warned of"""
-
-    def parts(
-        self, logits: NDArray[Any], folds: Sequence[NDArray[np.intp]]
-    ) -> Iterator[tuple[Any, NDArray[Any]]]:
-        """Yield held-out log-probabilities of some rows at a time, and which rows those are."""
-        n, k = logits.shape
-        step = max(1, BLOCK_ENTRIES // k)
-        if not folds:
-            for start in range(0, n, step):
-                block = slice(start, start + step)
-                yield block, self.whole.log_probs(logits[block])
-        for fold, calibrator in zip(folds, self.without_fold, strict=True):
-            for start in range(0, len(fold), step):
-                block_rows = fold[start : start + step]
-                yield block_rows, calibrator.log_probs(logits[block_rows])
-
-
 def _fit(
     name: str, rows: ScoredRows, folds: Sequence[NDArray[np.intp]], shared: _Shared
-) -> _Fitted:
+) -> Fitted:
     every = np.arange(rows.n_rows)
     parts: list[Part] = [slice(None)]
     parts += [np.setdiff1d(every, fold, assume_unique=True) for fold in folds]
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", CalibrationWarning)
         whole, *others = fit_parts(name, rows, parts, **shared.options(METHODS[name]))
-    return _Fitted(whole, tuple(others), tuple(str(w.message) for w in caught))
+    return Fitted(whole, tuple(others), tuple(str(w.message) for w in caught))
 
 
 def _results(
-    judged: Sequence[tuple[str, _Fitted, RowScores]],
+    judged: Sequence[tuple[str, Fitted, RowScores]],
     weights: NDArray[np.float64] | None,
     *,
     n_resamples: int,

@@ -44,6 +44,8 @@ class Comparison:
     rows: tuple[MethodResult, ...]
     skipped: tuple[tuple[str, str], ...]
     """methods that could not be fitted, and why"""
+    left_out: tuple[tuple[str, str], ...]
+    """default methods that were not tried, and why; name them in `methods` to include them"""
     judged_on: Literal["test", "cross-fit"]
     criterion: Literal["adaptive_ece", "ece"]
     """what the methods marked (ECE) minimise"""

@@ -51,6 +51,7 @@ def score_rows(
     labels: NDArray[np.intp],
     *,
     n_bins: int,
+    weights: Floats | None = None,
     probs_out: NDArray[Any] | None = None,
 ) -> RowScores:
     """Return the scores of all rows from log-probabilities that come in parts.
@@ -59,6 +60,7 @@ def score_rows(
         parts: pairs of which rows (indices or a slice) and their log-probabilities ``[n, K]``.
         labels: class indices of all rows ``[N]``.
         n_bins: bins of the binned errors.
+        weights: one number per row; whole numbers count repeated rows.
         probs_out: array ``[N, K]`` to write the probabilities to, where they are needed again.
     """
     n = len(labels)
@@ -78,10 +80,13 @@ def score_rows(
         brier[index] = squares - 2.0 * p_true + 1.0
         predictions[index] = top
         confidence[index] = np.minimum(probs[at, top], 1.0)
-        table = ClasswiseTable.of(probs, true, n_bins=n_bins)
+        some = None if weights is None else weights[index]
+        table = ClasswiseTable.of(probs, true, n_bins=n_bins, sample_weight=some)
         classwise = table if classwise is None else classwise + table
     correct = predictions == labels
-    bins = ReliabilityTable.of_confidence(confidence, correct, n_bins=n_bins)
+    bins = ReliabilityTable.of_confidence(
+        confidence, correct, n_bins=n_bins, sample_weight=weights
+    )
     return RowScores(
         nll=nll,
         brier=np.maximum(brier, 0.0),
@@ -90,9 +95,9 @@ def score_rows(
         correct=correct,
         calibration={
             "ece": bins.ece(),
-            "adaptive_ece": distinct_table(confidence, correct).equal_mass(n_bins).ece(),
+            "adaptive_ece": distinct_table(confidence, correct, weights).equal_mass(n_bins).ece(),
             "classwise_ece": 0.0 if classwise is None else classwise.ece(),
-            "smooth_ece": smooth_ece_of_rows(confidence, correct),
+            "smooth_ece": smooth_ece_of_rows(confidence, correct, weights),
             "mce": bins.mce(),
         },
     )

@@ -66,17 +66,21 @@ def smooth_ece(
     """
     confidence, correct = top_label(*read(probs, labels, binary=binary))
     weights = read_weights(sample_weight, len(confidence))
-    if weights is None:
-        return smooth_ece_of_rows(confidence, correct)
-    residual = weights * (confidence - correct) * (len(weights) / weights.sum())
-    return smooth_ece_of_residuals(confidence, residual, grid=GRID)
+    return smooth_ece_of_rows(confidence, correct, weights)
 
 
 def smooth_ece_of_rows(
-    confidence: Floats, correct: NDArray[np.bool_], *, grid: int = GRID
+    confidence: Floats,
+    correct: NDArray[np.bool_],
+    weights: Floats | None = None,
+    *,
+    grid: int = GRID,
 ) -> float:
     """Return `smooth_ece` for confidences and correctness already known to be good."""
-    return smooth_ece_of_residuals(confidence, confidence - correct, grid=grid)
+    residual = confidence - correct
+    if weights is not None:
+        residual = weights * residual * (len(weights) / weights.sum())
+    return smooth_ece_of_residuals(confidence, residual, grid=grid)
 
 
 def smooth_ece_of_residuals(

@@ -29,6 +29,7 @@ class Evaluation:
     assessment: Assessment
     row_scores: RowScores = field(repr=False)
     n_classes: int
+    weights: NDArray[np.float64] | None = field(default=None, repr=False)
 
     @property
     def n_rows(self) -> int:
@@ -74,26 +75,27 @@ def evaluate_examples(
         'no evidence of miscalibration'
     """
     applied = Identity() if calibrator is None else calibrator
-    logits, labels = examples.logits, examples.labels
+    scores, labels, weights = examples.scores, examples.labels, examples.weights
 
     def parts() -> Iterator[tuple[slice, NDArray[Any]]]:
-        step = max(1, BLOCK_ENTRIES // logits.shape[1])
-        for start in range(0, len(logits), step):
+        step = max(1, BLOCK_ENTRIES // scores.shape[1])
+        for start in range(0, len(scores), step):
             block = slice(start, start + step)
-            yield block, applied.log_probs(logits[block])
+            yield block, applied.log_probs(**{examples.kind: scores[block]})
 
-    probs = np.empty(logits.shape, np.result_type(logits.dtype, np.float32))
-    rows = score_rows(parts(), labels, n_bins=n_bins, probs_out=probs)
-    paired = PairedMeans.of(rows.means(), n_resamples=n_resamples, seed=seed)
-    scores = {m: Score(v) for m, v in rows.calibration.items()}
-    scores |= {m: paired.interval(i).clipped(m) for i, m in enumerate(MEANS)}
+    probs = np.empty(scores.shape, np.result_type(scores.dtype, np.float32))
+    rows = score_rows(parts(), labels, n_bins=n_bins, weights=weights, probs_out=probs)
+    paired = PairedMeans.of(rows.means(), weights=weights, n_resamples=n_resamples, seed=seed)
+    found = {m: Score(v) for m, v in rows.calibration.items()}
+    found |= {m: paired.interval(i).clipped(m) for i, m in enumerate(MEANS)}
     return Evaluation(
         name=name,
         calibrator=applied,
-        scores=scores,
-        assessment=assess(probs, labels, seed=seed),
+        scores=found,
+        assessment=assess(probs, labels, sample_weight=weights, seed=seed),
         row_scores=rows,
-        n_classes=logits.shape[1],
+        weights=weights,
+        n_classes=examples.n_classes,
     )
 
 
@@ -170,11 +172,15 @@ def compare_models(
         score = "brier"
     best = min(range(len(models)), key=lambda i: models[i].scores[score].estimate)
     values = np.concatenate([m.row_scores.means() for m in models], axis=1)
-    paired = PairedMeans.of(values, n_resamples=n_resamples, seed=seed)
+    weights = models[best].weights
+    paired = PairedMeans.of(values, weights=weights, n_resamples=n_resamples, seed=seed)
     width = len(MEANS)
     others = [i for i in range(len(models)) if i != best]
     p_values = _holm(
-        [paired_p_value(models[i].row_scores.nll, models[best].row_scores.nll) for i in others]
+        [
+            paired_p_value(models[i].row_scores.nll, models[best].row_scores.nll, weights)
+            for i in others
+        ]
     )
     return ModelComparison(
         models=tuple(models),
@@ -193,15 +199,19 @@ def compare_models(
     )
 
 
-def paired_p_value(first: NDArray[np.float64], second: NDArray[np.float64]) -> float:
+def paired_p_value(
+    first: NDArray[np.float64],
+    second: NDArray[np.float64],
+    weights: NDArray[np.float64] | None = None,
+) -> float:
     """Return the two-sided p-value of a mean difference, by the normal law."""
     if not (np.isfinite(first).all() and np.isfinite(second).all()):
         return 0.0 if np.isfinite(first).all() != np.isfinite(second).all() else 1.0
     gap = first - second
-    error = float(standard_error(gap, None))
+    error = float(standard_error(gap, weights))
     if error == 0.0:
         return 1.0
-    return math.erfc(abs(float(weighted_mean(gap, None))) / error / math.sqrt(2))
+    return math.erfc(abs(float(weighted_mean(gap, weights))) / error / math.sqrt(2))
 
 
 def _holm(p_values: Sequence[float]) -> list[float]:

@@ -1,7 +1,9 @@
 """Predictions with labels, from a file or from arrays, ready for the calibrators."""
 
 import os
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -10,23 +12,35 @@ from numpy.typing import NDArray
 
 from focalibrate._array import Array, to_numpy
 from focalibrate._check import check_labels, check_probs
-from focalibrate.io import Predictions, as_logits, read_predictions
-
-LEAST_LOG_PROB = float(np.log(np.finfo(np.float32).smallest_normal))
-"""What a probability of exactly 0 is read as: one that float32 rounds to 0, about 1e-38."""
+from focalibrate.calibrate import (
+    as_array,
+    log_probabilities,
+    read_weights,
+    sample_size,
+    score_matrix,
+)
+from focalibrate.io import Kind, Predictions, read_predictions
 
 
 @dataclass(frozen=True, eq=False)
 class Examples:
-    """Logits and labels of the same rows."""
+    """Scores and labels of the same rows."""
 
-    logits: NDArray[Any]
+    scores: NDArray[Any]
     """``[N, K]``"""
+    kind: Kind
+    """what the scores are, ``"logits"`` or ``"probs"``"""
     labels: NDArray[np.int64]
     """class positions ``[N]``"""
+    weights: NDArray[np.float64] | None = None
+    """``[N]``, all positive; None where every row counts 1"""
+    groups: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    """columns to group by"""
     class_names: tuple[str, ...] | None = None
     predictions: Predictions | None = None
     """what was read, where they come from a file"""
+    zero_mix: float = 0.0
+    """weight of the uniform distribution that is mixed into probabilities before the logarithm"""
 
     @classmethod
     def of_predictions(cls, found: Predictions) -> "Examples":
@@ -36,16 +50,31 @@ class Examples:
                 f"{found.source}: no labels found. Put them into the file, or pass a file of "
                 "labels (command line: --labels FILE)."
             )
-        logits = as_logits(found)
-        if found.kind == "probs":
-            logits = np.maximum(logits, logits.dtype.type(LEAST_LOG_PROB))
-        return cls(logits, found.labels, found.class_names, found)
+        return cls(
+            scores=found.scores,
+            kind=found.kind,
+            labels=found.labels,
+            weights=found.weights,
+            groups={name: np.asarray(column) for name, column in found.groups.items()},
+            class_names=found.class_names,
+            predictions=found,
+        )._without_zero_weights()
 
     @classmethod
     def of_arrays(
-        cls, *, logits: Array | None = None, probs: Array | None = None, labels: Array | None
+        cls,
+        *,
+        logits: Array | None = None,
+        probs: Array | None = None,
+        labels: Array | None = None,
+        sample_weight: Array | None = None,
+        class_names: Sequence[str] | None = None,
     ) -> "Examples":
-        """Return the examples of arrays, of which exactly one of `logits` and `probs` is given."""
+        """Return the examples of arrays, of which exactly one of `logits` and `probs` is given.
+
+        Arrays of any library, data frames and lists; ``[N]`` is the margin or probability of
+        class 1.
+        """
         if (logits is None) == (probs is None):
             found = "neither" if logits is None else "both"
             raise ValueError(
@@ -54,14 +83,67 @@ class Examples:
             )
         if labels is None:
             raise ValueError("`labels` must be given with `logits` or `probs`, got None.")
-        scores = to_numpy(logits if probs is None else probs)
-        targets = to_numpy(labels)
-        check_labels(targets, shape=scores.shape[:-1], n_classes=scores.shape[-1])
-        if probs is not None:
+        kind: Kind = "logits" if probs is None else "probs"
+        scores = score_matrix(logits if probs is None else probs, name=kind)
+        targets = np.asarray(to_numpy(as_array(labels, name="labels")))
+        if targets.dtype == np.bool_:
+            targets = targets.astype(np.int64)
+        check_labels(targets, shape=(len(scores),), n_classes=scores.shape[1])
+        if kind == "probs":
             check_probs(scores)
-            with np.errstate(divide="ignore"):
-                scores = np.maximum(np.log(scores), scores.dtype.type(LEAST_LOG_PROB))
-        return cls(scores, targets.astype(np.int64))
+        return cls(
+            scores=scores,
+            kind=kind,
+            labels=targets.astype(np.int64, copy=False),
+            weights=read_weights(sample_weight, n_rows=len(scores)),
+            class_names=None if class_names is None else tuple(str(n) for n in class_names),
+        )._without_zero_weights()
+
+    def _without_zero_weights(self) -> "Examples":
+        if self.weights is None or self.weights.all():
+            return self
+        kept = self.weights > 0
+        return replace(
+            self,
+            scores=self.scores[kept],
+            labels=self.labels[kept],
+            weights=self.weights[kept],
+            groups={name: column[kept] for name, column in self.groups.items()},
+        )
+
+    @property
+    def n_rows(self) -> int:
+        """Number of examples, without those of weight 0."""
+        return len(self.labels)
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes."""
+        return int(self.scores.shape[1])
+
+    @property
+    def size(self) -> float:
+        """How many rows the weights stand for."""
+        return sample_size(self.weights, self.n_rows)
+
+    @cached_property
+    def n_zero_rows(self) -> int:
+        """How many rows have a probability of exactly 0."""
+        if self.kind == "logits":
+            return 0
+        return int((self.scores == 0).any(axis=1).sum())
+
+    @cached_property
+    def logits(self) -> NDArray[Any]:
+        """Logits ``[N, K]``: the scores, or the logarithm of probabilities after `zero_mix`."""
+        if self.kind == "logits":
+            return self.scores
+        logits: NDArray[Any] = log_probabilities(self.scores, self.zero_mix)
+        return logits
+
+    def with_zero_mix(self, zero_mix: float) -> "Examples":
+        """Return the same examples with another rule for zeros."""
+        return replace(self, zero_mix=zero_mix)
 
 
 Source = str | os.PathLike[str] | Predictions
@@ -72,3 +154,28 @@ def read_source(source: Source) -> Examples:
     """Return the examples of a file or of predictions that were read."""
     found = source if isinstance(source, Predictions) else read_predictions(Path(source))
     return Examples.of_predictions(found)
+
+
+def zeros_smoothed(
+    fitted: Examples, judged: Examples | None
+) -> tuple[Examples, Examples | None, tuple[str, ...]]:
+    """Return the examples with zeros taken care of, and a note on what was done.
+
+    A probability of exactly 0 says more than any finite set of examples can: where there are
+    some, ``1 / (n + 1)`` of the uniform distribution is mixed in, n being the examples that the
+    calibrators are fitted on.
+    """
+    given = [fitted] if judged is None else [fitted, judged]
+    rows = sum(examples.n_zero_rows for examples in given)
+    if not rows:
+        return fitted, judged, ()
+    mix = 1.0 / (fitted.size + 1.0)
+    note = (
+        f"{rows:,} row{'' if rows == 1 else 's'} with a probability of exactly 0: {mix:.2g} of "
+        "the uniform distribution is mixed into all probabilities before the logarithm"
+    )
+    return (
+        fitted.with_zero_mix(mix),
+        None if judged is None else judged.with_zero_mix(mix),
+        (note,),
+    )

@@ -1,6 +1,7 @@
 """The main job in one call."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Literal
 
@@ -9,7 +10,7 @@ from focalibrate._array import Array
 from focalibrate.comparison import choose as choose_method
 from focalibrate.comparison import compare, verdict
 from focalibrate.metrics import assess
-from focalibrate.pipeline.examples import Examples, Source, read_source
+from focalibrate.pipeline.examples import Examples, Source, read_source, zeros_smoothed
 from focalibrate.pipeline.result import CalibrationResult
 from focalibrate.report import Provenance, SourceFile
 
@@ -23,7 +24,9 @@ def calibrate_predictions(
     logits: Array | None = None,
     probs: Array | None = None,
     labels: Array | None = None,
+    sample_weight: Array | None = None,
     test: Source | tuple[Array, Array] | None = None,
+    test_weight: Array | None = None,
     class_names: Sequence[str] | None = None,
     methods: Sequence[str] | None = None,
     choose: str | None = None,
@@ -48,9 +51,12 @@ def calibrate_predictions(
         logits: scores before the softmax, ``[N, K]``.
         probs: probabilities, ``[N, K]``.
         labels: class positions ``[N]``.
+        sample_weight: weights ``[N]`` of the arrays; a whole number counts copies of a row. A
+            file has its own (`read_predictions(..., weight_column=)`).
         test: examples to evaluate on: a file, or a pair ``(scores, labels)`` whose scores are
             of the same kind as those given. Default: five-fold cross-validation, so that no
             example is used both to fit and to evaluate.
+        test_weight: weights of a `test` given as arrays.
         class_names: one per class, in the order of the columns. Default: those of the file.
         methods: names of methods to compare. Default: all that apply. Where one is named, that
             one is chosen.
@@ -82,15 +88,17 @@ def calibrate_predictions(
         >>> result.calibrator.probs(3 * truth).shape
         (1000, 4)
     """
-    fitted = _fitted(source, logits, probs, labels)
-    judged = None if test is None else _test(test, is_probs=probs is not None)
-    wanted = methods if methods is None or choose is None else [*methods, choose]
+    fitted = _fitted(source, logits, probs, labels, sample_weight)
+    judged = None if test is None else _test(test, test_weight, is_probs=probs is not None)
+    fitted, judged, notes = zeros_smoothed(fitted, judged)
     comparison = compare(
         fitted.logits,
         fitted.labels,
         None if judged is None else judged.logits,
         None if judged is None else judged.labels,
-        methods=wanted,
+        sample_weight=fitted.weights,
+        test_weight=None if judged is None else judged.weights,
+        methods=methods if methods is None or choose is None else [*methods, choose],
         trained_gamma=trained_gamma,
         criterion=criterion,
         n_bins=n_bins,
@@ -112,7 +120,13 @@ def calibrate_predictions(
         verdict=verdict(comparison, choice, before),
         assessment=before,
         assessment_after=after,
-        calibrator=choice.row.calibrator,
+        calibrator=replace(
+            choice.row.calibrator,
+            class_names=names,
+            zero_mix=fitted.zero_mix,
+            n_classes=fitted.n_classes,
+        ),
+        notes=notes,
         provenance=Provenance(
             command=command,
             version=__version__,
@@ -135,24 +149,29 @@ def _asked_for(choose: str | None, methods: Sequence[str] | None) -> str | None:
 
 
 def _fitted(
-    source: Source | None, logits: Array | None, probs: Array | None, labels: Array | None
+    source: Source | None,
+    logits: Array | None,
+    probs: Array | None,
+    labels: Array | None,
+    weights: Array | None,
 ) -> Examples:
     if source is None:
-        return Examples.of_arrays(logits=logits, probs=probs, labels=labels)
-    if logits is not None or probs is not None or labels is not None:
+        return Examples.of_arrays(logits=logits, probs=probs, labels=labels, sample_weight=weights)
+    if any(array is not None for array in (logits, probs, labels, weights)):
         raise ValueError(
             "Pass either a file or the arrays `logits` (or `probs`) and `labels`, not both."
         )
     return read_source(source)
 
 
-def _test(test: Source | tuple[Array, Array], *, is_probs: bool) -> Examples:
+def _test(
+    test: Source | tuple[Array, Array], weights: Array | None, *, is_probs: bool
+) -> Examples:
     if not isinstance(test, tuple):
         return read_source(test)
     scores, labels = test
-    if is_probs:
-        return Examples.of_arrays(probs=scores, labels=labels)
-    return Examples.of_arrays(logits=scores, labels=labels)
+    name = "probs" if is_probs else "logits"
+    return Examples.of_arrays(**{name: scores}, labels=labels, sample_weight=weights)
 
 
 def _files(fitted: Examples, judged: Examples | None) -> tuple[SourceFile, ...]:

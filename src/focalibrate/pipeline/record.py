@@ -18,6 +18,7 @@ def comparison_record(comparison: Comparison) -> dict[str, Any]:
         "n_folds": comparison.n_folds,
         "n_resamples": comparison.n_resamples,
         "methods": [_method(row) for row in comparison.rows],
+        "left_out": [{"method": m, "reason": r} for m, r in comparison.left_out],
         "skipped": [{"method": m, "reason": r} for m, r in comparison.skipped],
     }
 

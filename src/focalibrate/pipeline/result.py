@@ -42,6 +42,8 @@ class CalibrationResult:
     """the chosen one, fitted on all examples, to deploy"""
     provenance: Provenance
     class_names: tuple[str, ...] | None = None
+    notes: tuple[str, ...] = ()
+    """what was done to the examples before fitting"""
     fitted: Examples = field(repr=False)
     """the examples that the methods were fitted on"""
     judged: Examples = field(repr=False)
@@ -56,6 +58,7 @@ class CalibrationResult:
             "reason": self.choice.reason,
             "chosen": self.choice.row.method,
             "held_out": {m: score_record(v) for m, v in self.choice.held_out.items()},
+            "notes": list(self.notes),
             "excluded": [{"method": m, "reason": r} for m, r in self.choice.excluded],
             "assessment": self.assessment.to_dict(),
             "assessment_after": self.assessment_after.to_dict(),

@@ -21,7 +21,7 @@ def test_any_number_of_models(cli, val, examples, tmp_path):
     assert worse["scores"]["error"]["estimate"] == 0
     assert same["p_value"] == 1
     page = (tmp_path / "models.html").read_text()
-    assert page.count("<svg") == 3
+    assert all(name in page for name in ("val.npz", "cool.npz", "same.npz"))
     assert cli(*words, "-o", "models.html", ok=False).returncode == 1
 
 

@@ -85,7 +85,7 @@ def test_every_method_appears_with_all_its_scores(overconfident):
     found = compare(z[:300], y[:300], trained_gamma=2.0, **QUICK)
     assert found.skipped == ()
     expected = [m.name for m in METHODS.values() if m.default and m.applies_to(4, 2.0)]
-    assert [row.method for row in found.rows] == expected
+    assert [row.method for row in found.rows] == [*expected, "pool"]
     for row in found.rows:
         assert set(row.scores) == set(METRIC_NAMES)
         for m in METRIC_NAMES:
@@ -122,7 +122,7 @@ def test_what_cannot_be_fitted_is_skipped_with_the_reason_unless_asked_for(
 
     monkeypatch.setitem(METHODS, "isotonic", replace(METHODS["isotonic"], fit=fail))
     module = import_module("focalibrate.comparison.compare")
-    monkeypatch.setattr(module, "_selected", lambda *_, **__: ["identity", "isotonic"])
+    monkeypatch.setattr(module, "selected", lambda *_, **__: (["identity", "isotonic"], ()))
     found = compare(z[:100], y[:100], **QUICK)
     assert found.skipped == (("isotonic", "no way"),)
     with pytest.raises(ValueError, match="no way"):

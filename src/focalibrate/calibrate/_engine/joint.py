@@ -43,6 +43,10 @@ class JointMinimum:
     n_evaluations: int
 
 
+SHORT_STEP = 0.3
+"""Of log T, and of gamma relative to 1 + gamma: one Newton step finds a minimum so near."""
+
+
 def minimise_jointly(
     evaluate: GridEvaluator, temperature: float, gammas: tuple[float, float]
 ) -> JointMinimum:
@@ -191,7 +195,11 @@ def _free_step(gradient: Floats, second: Floats) -> tuple[Floats, bool]:
 def _differences(loss: _Loss, x: Floats) -> tuple[float, Floats, Floats]:
     """Return the loss at `x`, its gradient and its second derivatives, by central differences."""
     offsets = DIFFERENCE * np.array([-1.0, 0.0, 1.0])
-    f = loss.at(x[0] + offsets, x[1] + offsets)
+    return _stencil(loss.at(x[0] + offsets, x[1] + offsets))
+
+
+def _stencil(f: Floats) -> tuple[float, Floats, Floats]:
+    """Return value, gradient and second derivatives from nine values ``[3, 3]``."""
     gradient = np.array([f[2, 1] - f[0, 1], f[1, 2] - f[1, 0]]) / (2.0 * DIFFERENCE)
     mixed = (f[2, 2] - f[2, 0] - f[0, 2] + f[0, 0]) / 4.0
     twice = 2.0 * f[1, 1]
@@ -218,3 +226,36 @@ def _nelder_mead(loss: _Loss, start: Floats, gammas: tuple[float, float]) -> Joi
         _is_end(gamma, gammas) or abs(abs(float(result.x[1])) - MAX_LOG_RATIO) < 1e-6,
         loss.n_evaluations,
     )
+
+
+def newton_step_of_parts(
+    evaluate: GridEvaluator, gamma: float, temperature: float, gammas: tuple[float, float]
+) -> list[tuple[float, float] | None]:
+    """Return gamma and T of each part of `evaluate`, one Newton step from a common point.
+
+    A gamma at an end of `gammas` stays there where the part's loss falls towards that end. None
+    where the step is not a short one down a bowl.
+    """
+    offsets = DIFFERENCE * np.array([-1.0, 0.0, 1.0])
+    is_end = _is_end(gamma, gammas)
+    inwards = DIFFERENCE if gamma - gammas[0] < gammas[1] - gamma else -DIFFERENCE
+    exponents = [gamma, gamma + inwards] if is_end else (gamma + offsets).tolist()
+    points = [(temperature * math.exp(u), exponents) for u in offsets]
+    values = np.stack([result[:, 0] for result in evaluate(points)], axis=2)  # [P, G, M]
+    found: list[tuple[float, float] | None] = []
+    for f in values:
+        move, is_bowl = _held_step(f) if is_end else _free_step(*_stencil(f)[1:])
+        is_short = abs(move[0]) <= SHORT_STEP * (1.0 + gamma) and abs(move[1]) <= SHORT_STEP
+        if is_bowl and is_short:
+            found.append((gamma + float(move[0]), temperature * math.exp(float(move[1]))))
+        else:
+            found.append(None)
+    return found
+
+
+def _held_step(f: Floats) -> tuple[Floats, bool]:
+    """Return the step in log T from values at the end and inside of it, ``[2, 3]``."""
+    slope = (f[0, 2] - f[0, 0]) / (2.0 * DIFFERENCE)
+    bend = (f[0, 2] - 2.0 * f[0, 1] + f[0, 0]) / DIFFERENCE**2
+    is_held = f[0, 1] <= f[1, 1]
+    return np.array([0.0, -slope / max(bend, LEAST_CURVATURE)]), bool(is_held and bend > 0)

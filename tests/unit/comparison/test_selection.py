@@ -1,0 +1,29 @@
+import numpy as np
+import pytest
+
+from focalibrate.calibrate import ScoredRows
+from focalibrate.comparison.selection import selected
+
+
+def rows(n, k):
+    logits = np.broadcast_to(np.float32(0), (n, k))
+    return ScoredRows(logits, np.zeros(n, dtype=np.intp))
+
+
+def test_what_is_too_slow_for_the_size_is_left_out_and_said():
+    names, left_out = selected(None, None, rows=rows(50_000, 1000), n_fits=6)
+    assert "temperature" in names
+    assert "structured_matrix" in dict(left_out)
+    assert dict(left_out)["structured_matrix"] == "too slow for 50,000 rows of 1,000 classes"
+    names, left_out = selected(None, None, rows=rows(10_000, 10), n_fits=6)
+    assert left_out == ()
+    assert names[-1] == "pool"
+    assert selected(["structured_matrix"], None, rows=rows(50_000, 1000), n_fits=6) == (
+        ["identity", "structured_matrix"],
+        (),
+    )
+
+
+def test_methods_for_two_classes_are_refused_for_more():
+    with pytest.raises(ValueError, match="'platt' is for two classes, but there are 3"):
+        selected(["platt"], None, rows=rows(10, 3), n_fits=1)
