@@ -68,7 +68,7 @@ def show_result(result: CalibrationResult, out: Path) -> None:
     if choice.row.method != "identity":
         console.print(f"After calibration: {result.assessment_after.summary}.", markup=False)
     console.print(choice.reason, markup=False)
-    if not choice.is_forced:
+    if not choice.is_forced and choice.row.method != "identity":
         part = "fold" if comparison.folds else "fifth of the test set"
         console.print(
             f"Held out: each {part} is scored by the method chosen without it, so that the "

@@ -78,7 +78,12 @@ def _plus_minus(value: Score) -> str:
 def evaluation_table(found: Evaluation) -> Table:
     """Return one row per measure: value, interval, and what a calibrated model would show."""
     table = Table(
-        title=f"{found.name}: {found.calibrator.describe()}",
+        title=found.name
+        + (
+            ", uncalibrated"
+            if found.calibrator.kind == "identity"
+            else f", calibrated: {found.calibrator.describe()}"
+        ),
         caption=caption_of_brier(found.n_classes),
         box=SIMPLE_HEAD,
     )

@@ -126,12 +126,11 @@ def calibrate_command(
         click.echo(json.dumps(result.to_dict(), indent=1, ensure_ascii=False))
     else:
         show_result(result, out)
-        show_next(
-            [
-                shlex.join(
-                    ["focalibrate", "apply", str(out / "calibrator.json"), str(test or val)]
-                )
-                + f" -o calibrated{(test or val).suffix}",
-                f"open {out / 'report.html'} in a browser",
-            ]
-        )
+        page = f"open {out / 'report.html'} in a browser"
+        if result.choice.row.method == "identity":
+            show_next([page])
+            return
+        given_file = str(test or val)
+        words = ["focalibrate", "apply", str(out / "calibrator.json"), given_file]
+        words += ["-o", f"calibrated{Path(given_file).suffix}"]
+        show_next([shlex.join(words), page])

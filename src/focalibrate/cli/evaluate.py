@@ -85,10 +85,12 @@ def _sentence(found: Evaluation) -> str:
     rows = found.row_scores
     text = found.assessment.summary
     is_sure = rows.confidence >= 0.99
-    sentence = f"{text[:1].upper()}{text[1:]}. {is_sure.mean():.1%} of the examples have a "
+    sentence = (
+        f"{text[:1].upper()}{text[1:]}. {100 * is_sure.mean():.1f} % of the examples have a "
+    )
     sentence += "confidence of at least 99 %"
     return (
-        f"{sentence}; {rows.correct[is_sure].mean():.1%} of those are right."
+        f"{sentence}; {100 * rows.correct[is_sure].mean():.1f} % of those are right."
         if is_sure.any()
         else f"{sentence}."
     )

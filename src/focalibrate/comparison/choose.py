@@ -19,6 +19,8 @@ POOL = "pool"
 """The method that mixes others: the one that `simple` leaves out."""
 N_SELECTION_FOLDS = 5
 """Parts of a test set in which the choice is repeated."""
+MAX_NAMED = 3
+"""More methods than this are counted, not named."""
 NORMAL_95 = 1.959963984540054
 
 Floats = NDArray[np.float64]
@@ -102,7 +104,7 @@ def choose(
             score=score,
             held_out={name: row.scores[name] for name in MEANS},
             is_forced=True,
-            reason=f"{_capital(row.label)} was asked for.",
+            reason=f"{_name(row)} was asked for.",
         )
     picked, best, equals = _pick(candidates, values, weights)
     chosen = candidates[picked]
@@ -209,7 +211,7 @@ def _reason(
     word = WORDS[score]
     chosen, lowest = rows[picked], rows[best]
     how = "cross-validated" if comparison.judged_on == "cross-fit" else "test"
-    text = f"{_capital(lowest.label)} has the lowest {how} {word}"
+    text = f"{_name(lowest)} has the lowest {how} {word}"
     text += f", {lowest.scores[score].estimate:.4f}"
     if score == "brier" and all(row.row_scores.n_zeros for row in rows):
         text = (
@@ -218,10 +220,12 @@ def _reason(
         )
     if picked != best:
         return (
-            f"{text}. {_capital(chosen.label)} ({chosen.scores[score].estimate:.4f}) is simpler "
+            f"{text}. {_name(chosen)} ({chosen.scores[score].estimate:.4f}) is simpler "
             "and within one standard error of it."
         )
     others = [rows[i].label for i in equals if i != best]
+    if len(others) > MAX_NAMED:
+        return f"{text}. {len(others)} more complex methods are within one standard error of it."
     if others:
         return f"{text}. Within one standard error of it but more complex: {', '.join(others)}."
     if len(rows) == 1:
@@ -229,5 +233,8 @@ def _reason(
     return f"{text}, more than one standard error below every other method."
 
 
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]
+def _name(row: MethodResult) -> str:
+    """Return a method as the beginning of a sentence."""
+    if row.method == "identity":
+        return "The uncalibrated model"
+    return row.label[:1].upper() + row.label[1:]
