@@ -32,6 +32,7 @@ from fuzz.seeds import SEEDS
 SLOW_SECONDS = 20.0
 MAX_MESSAGE = 5000
 CHUNK = 400
+REPORTED = 5000
 MEMORY = "300MB"
 """The limit that files are read with: one that promises more must be refused."""
 
@@ -191,6 +192,9 @@ def run(
             reached += 1
         elif worker.exitcode != 0:
             raise RuntimeError(f"the fuzzer itself failed with {worker.exitcode}")
+        if reached // REPORTED > start // REPORTED:
+            bugs = sum(v for c in counts.values() for k, v in c.items() if k.startswith("bug"))
+            print(f"{reached} files, {bugs} bugs", file=sys.stderr, flush=True)
         start = reached
     return counts
 

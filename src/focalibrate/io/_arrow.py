@@ -192,7 +192,10 @@ def _column(
     problem = None
     if count > 1:
         problem = file_error(
-            path, f"names must differ between columns, but {name!r} is there {count} times."
+            path,
+            f"names must differ between columns, but {short(repr(name))} is there {count} times. "
+            "Rename one, or leave them out.",
+            fixes=[{"ignore": [name]}],
         )
     is_index = is_index or name.startswith("__index_level_")
     found, width = _kind(kind, pa)

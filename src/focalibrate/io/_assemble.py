@@ -172,7 +172,7 @@ def _needs_cells(view: View, label: int, names: tuple[str, ...] | None) -> bool:
         return False
     plain_numbers = {str(i) for i in range(len(names))}
     return any(
-        (is_number(name) and name not in plain_numbers) or name.strip().lower() in MISSING
+        (is_number(name) and name not in plain_numbers) or name.strip().lower() in MISSING - {""}
         for name in names
     )
 
@@ -412,8 +412,7 @@ def _layout(
     chosen = set(roles.scores.positions)
     dropped = {frame.extra.get("class_names_at", -1)}
     others = [i for i in range(len(frame.columns)) if i not in chosen and i not in dropped]
-    if not frame.is_table:
-        others = [i for i in others if frame.columns[i].problem is None]
+    others = [i for i in others if frame.columns[i].problem is None]
     first = min(chosen)
 
     def load() -> list[Any]:

@@ -89,7 +89,7 @@ def find_columns(frame: Frame, wanted: Sequence[str], *, option: str) -> list[in
                 f"`{option}` must name a column, got {item!r}; the columns are "
                 f"{listing(frame.names)}.",
             )
-        if len(places) > 1 and not any(mark in item for mark in "*?["):
+        if len(places) > 1 and option != "ignore" and not any(mark in item for mark in "*?["):
             raise file_error(
                 frame.path,
                 f"names must differ between columns, but {item!r} is there {len(places)} times. "

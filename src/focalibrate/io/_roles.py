@@ -47,7 +47,7 @@ def resolve_roles(view: View, request: Request) -> Roles:
         PredictionFileError: where the roles are not certain, with the options that settle them.
     """
     frame = view.frame
-    _check_readable(view)
+    _check_readable(view, request)
     told = _told(view, request)
     scores = told.scores or find_matrix(view, request, told.taken)
     label = told.label
@@ -150,10 +150,14 @@ def _told_label(view: View, request: Request) -> int | None:
     return find_columns(view.frame, [str(wanted)], option=option)[0]
 
 
-def _check_readable(view: View) -> None:
-    """Raise where an array cannot be read although its name says that it is needed."""
+def _check_readable(view: View, request: Request) -> None:
+    """Raise where a column of a table, or an array whose name says it is needed, is unreadable.
+
+    A table's column may not be left out without a word: it could be a class.
+    """
     for i, column in enumerate(view.frame.columns):
-        if column.problem is not None and plain(column.name) in ("logits", "probs", "labels"):
+        is_needed = view.frame.is_table or plain(column.name) in ("logits", "probs", "labels")
+        if column.problem is not None and is_needed and column.name not in request.ignore:
             view.raise_problem(i)
 
 

@@ -63,7 +63,7 @@ def find_matrix(view: View, request: Request, taken: Iterable[int]) -> Scores | 
     for i in matrices:
         text = plain(view.name(i))
         kind = kind_of(said_by(view.name(i)))
-        if kind is not None:
+        if kind is not None and not _is_one_of_several(view, i):
             (exact if text in PROBABILITY | LOGIT else loose)[kind].append(i)
     order: tuple[Kind, ...] = ("logits", "probs")
     if request.kind is not None:
@@ -75,6 +75,15 @@ def find_matrix(view: View, request: Request, taken: Iterable[int]) -> Scores | 
             if found:
                 return _matrix_scores(view, request, found[0], kind)
     return None
+
+
+def _is_one_of_several(view: View, position: int) -> bool:
+    """Say whether a list column is named like plain ones: ``prob_dog`` next to ``prob_cat``."""
+    own = prefixed(view.name(position))
+    if own is None or not view.frame.is_table:
+        return False
+    others = (prefixed(c.name) for i, c in enumerate(view.frame.columns) if i != position)
+    return any(other is not None and other.word == own.word for other in others)
 
 
 def find_scores(view: View, request: Request, taken: Iterable[int], label: int | None) -> Scores:

@@ -1,5 +1,7 @@
 """Tensors that `torch.save` wrote: read with `weights_only=True`, which runs no code."""
 
+import pickletools
+import zipfile
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
@@ -8,10 +10,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from focalibrate.io._error import file_error, short
+from focalibrate.io._error import PredictionFileError, file_error, short
 from focalibrate.io._frame import Column, Frame
 from focalibrate.io._limit import check_fits
 from focalibrate.io._npy import as_text, described
+
+MAX_NAME = 100
+"""Longest name of a class of torch."""
 
 
 def open_torch(path: Path, *, limit: int) -> Frame:
@@ -23,17 +28,13 @@ def open_torch(path: Path, *, limit: int) -> Frame:
             path, "reading .pt needs torch. Install it: `pip install 'focalibrate[torch]'`."
         ) from error
     check_fits(path, path.stat().st_size, limit)
+    _check_pickle(path, limit=limit)
     try:
         stored = torch.load(path, map_location="cpu", weights_only=True, mmap=False)
     except MemoryError:
         raise
     except Exception as error:  # torch documents none of what a damaged or unsafe file raises
-        raise file_error(
-            path,
-            "is no file of tensors only, or is damaged, and a pickle of anything else can run any "
-            f"code: it is not opened ({short(str(error).splitlines()[0] if str(error) else '')}). "
-            "Save tensors: `torch.save({'logits': logits, 'labels': labels}, 'val.pt')`.",
-        ) from error
+        raise _not_tensors(path, str(error).splitlines()[0] if str(error) else "") from error
     arrays, class_names = _arrays(stored, path, torch)
     names = list(arrays)
 
@@ -47,6 +48,40 @@ def open_torch(path: Path, *, limit: int) -> Frame:
         is_table=False,
         class_names=class_names,
     )
+
+
+def _not_tensors(path: Path, finding: str) -> PredictionFileError:
+    return file_error(
+        path,
+        "is no file of tensors only, or is damaged, and a pickle of anything else can run any "
+        f"code: it is not opened ({short(finding)}). Save tensors: "
+        "`torch.save({'logits': logits, 'labels': labels}, 'val.pt')`.",
+    )
+
+
+def _check_pickle(path: Path, *, limit: int) -> None:
+    """Raise where the pickle of a file names anything but torch's own classes.
+
+    torch refuses such files too, but takes minutes over the message where a name is long.
+    Nothing is executed: the operations of the pickle are only listed.
+    """
+    try:
+        with zipfile.ZipFile(path) as archive:
+            inside = [i for i in archive.infolist() if i.filename.rpartition("/")[2] == "data.pkl"]
+            if len(inside) != 1:
+                raise _not_tensors(path, "it has no data.pkl")
+            check_fits(path, inside[0].file_size * 10, limit)
+            raw = archive.read(inside[0])
+        for operation, argument, _ in pickletools.genops(raw):
+            if operation.name in ("GLOBAL", "INST", "STACK_GLOBAL", "REDUCE_EX", "EXT1"):
+                name = str(argument)
+                is_plain = name.startswith(("torch ", "torch.", "collections OrderedDict"))
+                if not is_plain or len(name) > MAX_NAME:
+                    raise _not_tensors(path, f"it names {short(name)}")
+    except (PredictionFileError, MemoryError):
+        raise
+    except Exception as error:  # whatever a damaged archive or pickle makes them raise
+        raise _not_tensors(path, str(error)) from error
 
 
 def _column(name: str, stored: Any, arrays: Mapping[str, NDArray[Any]]) -> Column:

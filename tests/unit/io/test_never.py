@@ -1,0 +1,169 @@
+"""What must never happen with a file of predictions; each was seen once."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from focalibrate.io import PredictionFileError, align, read_predictions
+
+RNG = np.random.default_rng(0)
+P = RNG.dirichlet(np.ones(3), size=60)
+Y = np.array([RNG.choice(3, p=p) for p in P])
+NAMES = ("cat", "dog", "ox")
+
+
+def write(path, columns):
+    names = list(columns)
+    rows = zip(*columns.values(), strict=True)
+    text = "\n".join([",".join(names), *(",".join(map(str, row)) for row in rows)])
+    path.write_text(text + "\n")
+    return path
+
+
+def classes(p=P):
+    return {name: p[:, i].tolist() for i, name in enumerate(NAMES)}
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"": range(60)},
+        {"Unnamed: 0": range(60)},
+        {"index": range(60)},
+        {"level_0": range(60)},
+        {"id": RNG.integers(0, 9999, 60)},
+        {"customer_id": RNG.integers(0, 9999, 60)},
+        {"row": RNG.random(60) * 60},
+        {"pred": P.argmax(axis=1)},
+        {"y_pred": np.array(NAMES)[P.argmax(axis=1)]},
+        {"nobody_knows": RNG.integers(0, 2, 60)},
+        {"age": RNG.integers(18, 80, 60)},
+        {"confidence": P.max(axis=1)},
+        {"max_prob": P.max(axis=1)},
+    ],
+    ids=lambda more: next(iter(more)) or "unnamed",
+)
+@pytest.mark.parametrize("first", [True, False])
+def test_an_index_id_or_prediction_is_never_a_class(tmp_path, more, first):
+    label = {"y_true": np.array(NAMES)[Y]}
+    columns = {**more, **classes(), **label} if first else {**classes(), **more, **label}
+    found = read_predictions(write(tmp_path / "a.csv", columns))
+    assert found.class_names == NAMES
+    assert_allclose(found.scores, P)
+    assert found.labels.tolist() == Y.tolist()
+    expected = 'a.csv: 60 rows × 3 classes (cat, dog, ox), probabilities, labels in "y_true"'
+    assert found.describe() == expected
+
+
+def test_predictions_that_disagree_are_reported(tmp_path):
+    wrong = np.array(NAMES)[(P.argmax(axis=1) + (np.arange(60) < 15)) % 3]
+    columns = {**classes(), "y_pred": wrong, "y": np.array(NAMES)[Y]}
+    notes = read_predictions(write(tmp_path / "a.csv", columns)).notes
+    assert any(
+        '"y_pred" differs from the class with the highest score in 25.0%' in n for n in notes
+    )
+
+
+def test_class_order_is_never_ignored(tmp_path):
+    columns = {**{n: classes()[n] for n in ("ox", "cat", "dog")}, "y": np.array(NAMES)[Y]}
+    found = align(read_predictions(write(tmp_path / "a.csv", columns)), NAMES)
+    assert_allclose(found.scores, P)
+    assert found.labels.tolist() == Y.tolist()
+    with pytest.raises(PredictionFileError, match="ox is not among them"):
+        align(found, ("cat", "dog", "cow"))
+    with pytest.raises(PredictionFileError, match="has 3 classes, but 2 are expected"):
+        align(found, ("cat", "dog"))
+
+
+def test_a_class_is_never_dropped_because_its_column_is_a_list(tmp_path):
+    pa = pytest.importorskip("pyarrow")
+    pq = pytest.importorskip("pyarrow.parquet")
+    columns = {"prob_cat": P[:, 0], "prob_dog": [[v] for v in P[:, 1]], "prob_ox": P[:, 2]}
+    pq.write_table(pa.table({**columns, "y": Y}), tmp_path / "a.parquet")
+    with pytest.raises(PredictionFileError, match="`prob_dog` must hold numbers, but holds lists"):
+        read_predictions(tmp_path / "a.parquet")
+
+
+def test_a_class_is_never_dropped_because_its_name_is_empty(tmp_path):
+    columns = {"prob_cat": P[:, 0], "prob_": P[:, 1], "prob_ox": P[:, 2], "y": Y}
+    found = read_predictions(write(tmp_path / "a.csv", columns))
+    assert found.class_names == ("cat", "", "ox")
+    assert found.labels.tolist() == Y.tolist()
+
+
+def test_duplicate_parquet_columns_are_an_error_of_ours(tmp_path):
+    pa = pytest.importorskip("pyarrow")
+    pq = pytest.importorskip("pyarrow.parquet")
+    arrays = [pa.array(P[:, i % 3]) for i in range(4)]
+    names = ["prob_cat", "prob_dog", "prob_ox", "prob_ox"]
+    pq.write_table(pa.table(arrays, names=names), tmp_path / "a.parquet")
+    with pytest.raises(PredictionFileError, match="'prob_ox' is there 2 times"):
+        read_predictions(tmp_path / "a.parquet")
+
+
+@pytest.mark.parametrize(
+    ("scores", "fix", "text"),
+    [
+        (P * 100, {"input": "percent"}, "percentages"),
+        (np.log(P) * 3, {"input": "logits"}, "below 0"),
+        (np.exp(P * 5), {"input": "logits"}, "above 1"),
+        (P.round(2) + 0.004, {"probs_atol": 0.05}, "rounded"),
+        (np.c_[P[:, :2], 1 - P[:, 2]], {"input": "logits"}, "Is a class missing"),
+    ],
+)
+def test_a_tolerance_is_only_offered_for_rounding(tmp_path, scores, fix, text):
+    columns = {f"prob_{n}": scores[:, i] for i, n in enumerate(NAMES)}
+    with pytest.raises(PredictionFileError, match=text) as caught:
+        read_predictions(write(tmp_path / "a.csv", {**columns, "y": Y}))
+    assert caught.value.fixes == (fix,)
+
+
+def test_an_extra_column_is_named(tmp_path):
+    columns = {f"prob_{n}": P[:, i] for i, n in enumerate(NAMES)} | {"prob_x": RNG.random(60)}
+    with pytest.raises(PredictionFileError, match="Without column `prob_x` they do") as caught:
+        read_predictions(write(tmp_path / "a.csv", {**columns, "y": Y}))
+    assert caught.value.fixes == ({"ignore": ["prob_x"]},)
+
+
+def test_probabilities_stored_as_logits_are_doubted(tmp_path):
+    np.savez(tmp_path / "a.npz", logits=P, labels=Y)
+    found = read_predictions(tmp_path / "a.npz")
+    assert found.kind == "logits"
+    assert any("WARNING" in n and "--input probs" in n for n in found.notes)
+    assert read_predictions(tmp_path / "a.npz", input="probs").kind == "probs"
+
+
+def test_exact_zeros_are_counted(tmp_path):
+    p = P.copy()
+    p[:7] = [1, 0, 0]
+    np.savez(tmp_path / "a.npz", probs=p, labels=Y)
+    assert "7 rows have a probability of exactly 0" in read_predictions(tmp_path / "a.npz").notes
+
+
+def test_many_names_that_repeat_do_not_take_long(tmp_path):
+    names = np.array([f"c{i // 2}" for i in range(20_000)])
+    np.savez(tmp_path / "a.npz", logits=np.zeros((1, 20_000)), class_names=names)
+    with pytest.raises(PredictionFileError, match="must differ"):
+        read_predictions(tmp_path / "a.npz")
+
+
+def test_rows_that_are_wrong_more_often_than_by_chance_are_doubted(tmp_path):
+    p = np.full((60, 3), 0.05)
+    p[np.arange(60), (Y + 1) % 3] = 0.9
+    np.savez(tmp_path / "a.npz", probs=p, labels=Y)
+    assert any("check the order" in n for n in read_predictions(tmp_path / "a.npz").notes)
+
+
+def test_a_probability_of_the_top_class_is_not_that_of_the_positive_one(tmp_path):
+    write(tmp_path / "a.csv", {"y": Y, "prob": P.max(axis=1)})
+    with pytest.raises(PredictionFileError, match="two classes, but `y` holds 3 different values"):
+        read_predictions(tmp_path / "a.csv")
+
+
+def test_decompression_has_a_limit(tmp_path):
+    import gzip
+
+    path = tmp_path / "a.csv.gz"
+    path.write_bytes(gzip.compress(b"label,prob_a,prob_b\n" + b"0,0.5,0.5\n" * 300_000))
+    with pytest.raises(PredictionFileError, match=r"the limit.*--max-memory"):
+        read_predictions(path, max_memory="1MB")
