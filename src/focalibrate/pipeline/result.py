@@ -93,6 +93,7 @@ class CalibrationResult:
                 n_bins=comparison.n_bins,
                 seed=comparison.seed,
             )
+        read = self.fitted.predictions
         return page_data(
             comparison,
             self.choice,
@@ -103,6 +104,7 @@ class CalibrationResult:
             criterion=grid,
             assessment=self.assessment,
             assessment_after=self.assessment_after,
+            scores="logits" if read is None else read.kind,
         )
 
     def save(
