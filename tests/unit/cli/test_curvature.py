@@ -1,32 +1,44 @@
 import json
 
 import pytest
+from click.testing import CliRunner
+
+from focalibrate.cli import main
 
 
-@pytest.fixture
-def run(cli):
-    cli("train", "e2-fl1", "--scale", "0.02", "-o", "run")
+def run(*arguments):
+    return CliRunner().invoke(main, [str(word) for word in arguments])
 
 
-def test_figures_come_with_their_errors(cli, run):
-    record = json.loads(cli("curvature", "run", "--vectors", "4", "--json").stdout)
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A small network, trained once for all tests here."""
+    out = tmp_path_factory.mktemp("curvature") / "run"
+    size = ("--set", "size.hidden=[4]", "--set", "epochs=1")
+    done = run("train", "e2-fl1", "--scale", "0.02", *size, "-o", out)
+    assert done.exit_code == 0, done.output
+    return out
+
+
+def test_numbers_come_with_their_errors(folder):
+    found = run("curvature", folder, "--vectors", "4", "--json")
+    record = json.loads(found.stdout)
+    assert record["size"] == 23
     assert record["lambda_min"]["value"] < record["lambda_max"]["value"]
     assert record["lambda_max"]["converged"]
     assert record["trace"]["standard_error"] >= 0.0  # 0 where the trace is exact
     assert record["trace"]["method"]
-    again = json.loads(cli("curvature", "run", "--vectors", "4", "--json").stdout)
-    assert again == record
+    assert run("curvature", folder, "--vectors", "4", "--json").stdout == found.stdout
 
 
-def test_a_table_and_a_spectrum_for_people(cli, run):
-    done = cli("curvature", "run", "--vectors", "4", "--on", "train", "--max-examples", "100")
+def test_a_table_and_a_spectrum_for_people(folder):
+    done = run("curvature", folder, "--vectors", "4", "--on", "train", "--max-examples", "20")
     assert "Hessian of the train loss" in done.stdout
     assert "largest eigenvalue" in done.stdout
     assert "Spectrum" in done.stdout
 
 
-def test_an_unfinished_run_is_refused(cli, tmp_path):
-    (tmp_path / "empty").mkdir()
-    done = cli("curvature", "empty", ok=False)
-    assert done.returncode == 1
-    assert "holds no recipe.toml" in done.stderr
+def test_an_unfinished_run_is_refused(tmp_path):
+    done = run("curvature", tmp_path)
+    assert done.exit_code == 1
+    assert "holds no recipe.toml" in done.output

@@ -271,3 +271,29 @@ def test_the_recovery_has_the_exponent_of_the_loss():
     for policy in ("flsd-53", "adafocal"):
         with pytest.raises(ValueError, match=r"`gamma` must be one number .* Fit a calibrator on"):
             FocalLoss(policy).recovery()
+
+
+def test_the_recovery_has_the_weights_and_the_smoothing_of_the_loss():
+    if "class_weight" not in PosteriorRecovery.__dataclass_fields__:
+        pytest.skip("PosteriorRecovery undoes the exponent only")
+    weight = torch.tensor([1.0, 4.0, 0.5], dtype=torch.float64)
+    loss = FocalLoss(2.0, weight=weight, label_smoothing=0.1, reduction="none")
+    truth = torch.tensor([0.6, 0.1, 0.3], dtype=torch.float64)
+    z = torch.zeros(3, dtype=torch.float64, requires_grad=True)
+    optimiser = torch.optim.LBFGS(
+        [z],
+        max_iter=500,
+        tolerance_grad=1e-13,
+        tolerance_change=0.0,
+        line_search_fn="strong_wolfe",
+    )
+
+    def closure():
+        optimiser.zero_grad()
+        risk = truth @ loss(z.expand(3, 3), torch.arange(3))
+        risk.backward()
+        return risk
+
+    optimiser.step(closure)
+    found = loss.recovery().probs(z.detach()[None])[0]
+    assert torch.allclose(found, truth, atol=1e-6)

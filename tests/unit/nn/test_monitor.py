@@ -373,6 +373,7 @@ def on_two_ranks(mode, tmp_path, logits, labels):
     return [json.loads(out) for out, _ in answers]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["halves", "one"])
 def test_two_ranks_give_the_numbers_of_one_process(tmp_path, mode):
     logits, labels = example(501)
@@ -388,6 +389,7 @@ def test_two_ranks_give_the_numbers_of_one_process(tmp_path, mode):
         assert got == pytest.approx(want, rel=1e-10)
 
 
+@pytest.mark.slow
 def test_ranks_that_differ_in_settings_both_say_so(tmp_path):
     for got in on_two_ranks("differ", tmp_path, *example(100)):
         assert "must have the same settings to be merged" in got["error"]

@@ -4,6 +4,7 @@ import sys
 import textwrap
 
 import numpy as np
+import pytest
 import torch
 
 DRIVER = textwrap.dedent(
@@ -19,7 +20,7 @@ DRIVER = textwrap.dedent(
     data = load("overlap_1d", fraction=0.1)
     recipe = Recipe(
         dataset="overlap_1d", model="mlp", size={"hidden": [16, 16]}, gamma="adafocal",
-        optimiser="adam", lr=0.01, epochs=4, batch=50, fraction=0.1, milestones=(0.5,),
+        optimiser="adam", lr=0.01, epochs=3, batch=50, fraction=0.1, milestones=(0.5,),
     )
 
     def start(out):
@@ -37,7 +38,7 @@ DRIVER = textwrap.dedent(
     assert os.waitpid(start(folder / "whole"), 0)[1] == 0
     whole = time.monotonic() - begin
     rng, kills = random.Random(0), 0
-    for _ in range(8):
+    for _ in range(5):
         pid = start(folder / "killed")
         time.sleep(rng.uniform(0.02, min(whole / 4, 1.0)))
         os.kill(pid, signal.SIGKILL)
@@ -52,17 +53,18 @@ DRIVER = textwrap.dedent(
 )
 
 
+@pytest.mark.slow
 def test_killed_at_random_moments_it_ends_with_the_same_bits(tmp_path):
     done = subprocess.run(
         [sys.executable, "-c", DRIVER, str(tmp_path)],
         capture_output=True,
         text=True,
         env=os.environ | {"OMP_NUM_THREADS": "1"},
-        timeout=120,
+        timeout=600,
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert int(done.stdout.split()[-1]) >= 3
+    assert int(done.stdout.split()[-1]) >= 2
     whole, killed = (
         torch.load(tmp_path / name / "model.pt", weights_only=True) for name in ("whole", "killed")
     )

@@ -7,8 +7,9 @@ import pytest
 import torch
 from numpy.testing import assert_allclose
 
+from focalibrate._atomic import file as atomic
 from focalibrate.datasets import Split
-from focalibrate.io import atomic, read_predictions
+from focalibrate.io import read_predictions
 from focalibrate.train import CheckpointError, NanLossError, Recipe, read_recipe, train
 from focalibrate.train._inputs import Feed
 from focalibrate.train._objective import Objective

@@ -14,7 +14,7 @@ from focalibrate.train import Recipe, member_hessian, run_hessian, train, train_
 from focalibrate.train._stack import Stack, focal_and_gradient
 
 MLP = Recipe(
-    dataset="made", model="mlp", size={"hidden": [16]}, epochs=3, batch=64, lr=0.05, momentum=0.9
+    dataset="made", model="mlp", size={"hidden": [16]}, epochs=2, batch=64, lr=0.05, momentum=0.9
 )
 CASES = {
     "mlp": ("table", replace(MLP, weight_decay=5e-4, milestones=(0.5,))),
@@ -26,6 +26,7 @@ CASES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_copies_end_where_separate_runs_end(tmp_path, request, name):
     kind, recipe = CASES[name]
@@ -37,7 +38,7 @@ def test_copies_end_where_separate_runs_end(tmp_path, request, name):
         *((0, g) for g in (0.0, 2.0, "flsd-53", "fls-532")),
         (7, 0.0),
     ]
-    for i in (0, 2, 5, 7):
+    for i in (2, 7):
         alone = train(copies[i].recipe, out=tmp_path / str(i), dataset=dataset)
         state = alone.model.state_dict()
         for key, weight in copies[i].weights.items():
@@ -65,6 +66,7 @@ PENALISED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PENALISED)
 def test_penalised_copies_end_where_separate_runs_end(tmp_path, request, name):
     kind, recipe = PENALISED[name]
@@ -75,7 +77,7 @@ def test_penalised_copies_end_where_separate_runs_end(tmp_path, request, name):
         *((0, trace) for trace in traces),
         (7, 0.0),
     ]
-    for i in (0, 2, 4):
+    for i in (2, 4):
         alone = train(copies[i].recipe, out=tmp_path / str(i), dataset=dataset)
         state = alone.model.state_dict()
         for key, weight in copies[i].weights.items():
