@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from focalibrate._array import (
     Array,
-    device,
     is_numpy_array,
     is_torch_array,
     namespace,
@@ -18,6 +17,7 @@ from focalibrate._array import (
 )
 from focalibrate._stable import log_softmax
 from focalibrate.calibrate._base import Calibrator
+from focalibrate.calibrate._engine.tables import count_below, entries, padded
 from focalibrate.calibrate._settings import check_numbers
 
 Floats = NDArray[np.float64]
@@ -33,8 +33,8 @@ def class_probs(logits: NDArray[Any]) -> Floats:
     return z
 
 
-def recalibrated(logits: Array, curve: Callable[[int, Array], Array], n_classes: int) -> Array:
-    """Apply ``curve(k, p)`` to each class's probabilities and bring the rows back to sum 1.
+def recalibrated(logits: Array, curves: Callable[[Array], Array]) -> Array:
+    """Apply `curves` to the probabilities ``[..., K]`` and bring the rows back to sum 1.
 
     An impossible class stays so. A row whose every class is mapped to 0 keeps the model's own
     probabilities. Computed in float64 where the device has it.
@@ -42,8 +42,7 @@ def recalibrated(logits: Array, curve: Callable[[int, Array], Array], n_classes:
     xp = namespace(logits)
     x = xp.astype(logits, _precise(logits))
     raw = xp.exp(log_softmax(x))
-    columns = [curve(k, raw[..., k]) for k in range(n_classes)]
-    new = xp.stack(columns, axis=-1)
+    new = curves(raw)
     new = xp.where(raw == 0.0, xp.zeros_like(new), new)
     total = xp.sum(new, axis=-1, keepdims=True)
     is_lost = total <= 0
@@ -55,29 +54,6 @@ def _precise(logits: Array) -> Any:
     """Return float64, or the working precision on a device without it."""
     is_wide = is_numpy_array(logits) or (is_torch_array(logits) and logits.device.type != "mps")
     return namespace(logits).float64 if is_wide else working_dtype(logits)
-
-
-def flattened(p: Array) -> Array:
-    """Return `p` with one axis, in one piece of memory, as torch's `searchsorted` asks for."""
-    flat = namespace(p).reshape(p, (-1,))
-    return flat.contiguous() if is_torch_array(flat) else flat
-
-
-def between_knots(p: Array, x: Floats, y: Floats) -> Array:
-    """Return the piecewise linear curve through ``(x, y)`` at `p`, flat outside."""
-    xp = namespace(p)
-    knots, values = (xp.asarray(v, dtype=p.dtype, device=device(p)) for v in (x, y))
-    flat = flattened(p)
-    last = x.shape[0] - 1
-    at = xp.clip(xp.searchsorted(knots, flat, side="right") - 1, 0, max(last - 1, 0))
-    after = xp.clip(at + 1, 0, last)
-    low, high = xp.take(knots, at), xp.take(knots, after)
-    width = xp.where(high > low, high - low, xp.ones_like(low))
-    share = xp.clip((flat - low) / width, 0.0, 1.0)
-    start, end = xp.take(values, at), xp.take(values, after)
-    # Not start + share * (end - start): an exact end must stay exact.
-    out = xp.where(share >= 1.0, end, start + share * (end - start))
-    return xp.reshape(out, p.shape)
 
 
 def check_curves(x: Any, y: Any, names: tuple[str, str], *, longer: int) -> None:
@@ -102,11 +78,6 @@ def log_of(probs: Array) -> Array:
     is_zero = probs == 0
     log_probs = xp.log(xp.where(is_zero, xp.ones_like(probs), probs))
     return xp.where(is_zero, xp.full_like(probs, -xp.inf), log_probs)
-
-
-def pairs_of(x: Curves, y: Curves) -> list[tuple[Floats, Floats]]:
-    """Return the two halves of each class's curve as arrays."""
-    return [(np.asarray(a), np.asarray(b)) for a, b in zip(x, y, strict=True)]
 
 
 @final
@@ -135,14 +106,25 @@ class IsotonicCalibration(Calibrator):
         return len(self.scores)
 
     def _probs(self, x: Array) -> Array:
-        return recalibrated(x, lambda k, p: between_knots(p, *self._knots[k]), len(self.scores))
+        knots, values = self._tables
+
+        def curves(p: Array) -> Array:
+            after = count_below(p, knots, side="right")
+            x0, x1 = entries(knots, after - 1, p), entries(knots, after, p)
+            y0, y1 = entries(values, after - 1, p), entries(values, after, p)
+            return y0 + (y1 - y0) * ((p - x0) / (x1 - x0))
+
+        return recalibrated(x, curves)
 
     def _log_probs(self, x: Array) -> Array:
         return log_of(self._probs(x))
 
     @cached_property
-    def _knots(self) -> list[tuple[Floats, Floats]]:
-        return pairs_of(self.scores, self.values)
+    def _tables(self) -> tuple[Floats, Floats]:
+        # Flat from a knot below every probability to one at infinity: each lies between two.
+        knots = [(-1.0, *row, np.inf) for row in self.scores]
+        values = [(row[0], *row, row[-1]) for row in self.values]
+        return padded(knots, np.inf), padded(values)
 
     def describe(self) -> str:
         """Return one line for a person to read."""
@@ -177,20 +159,15 @@ class HistogramBinning(Calibrator):
         return len(self.edges)
 
     def _probs(self, x: Array) -> Array:
-        def curve(k: int, p: Array) -> Array:
-            xp = namespace(p)
-            inner, values = (xp.asarray(v, dtype=p.dtype, device=device(p)) for v in self._bins[k])
-            at = xp.searchsorted(inner, flattened(p), side="left")
-            return xp.reshape(xp.take(values, at), p.shape)
-
-        return recalibrated(x, curve, len(self.edges))
+        inner, values = self._tables
+        return recalibrated(x, lambda p: entries(values, count_below(p, inner, side="left"), p))
 
     def _log_probs(self, x: Array) -> Array:
         return log_of(self._probs(x))
 
     @cached_property
-    def _bins(self) -> list[tuple[Floats, Floats]]:
-        return [(x[1:-1], y) for x, y in pairs_of(self.edges, self.values)]
+    def _tables(self) -> tuple[Floats, Floats]:
+        return padded([row[1:-1] for row in self.edges], np.inf), padded(self.values)
 
     def describe(self) -> str:
         """Return one line for a person to read."""

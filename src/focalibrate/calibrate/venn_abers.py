@@ -7,20 +7,20 @@ from typing import Any, ClassVar, final
 import numpy as np
 from numpy.typing import NDArray
 
-from focalibrate._array import Array, device, namespace
+from focalibrate._array import Array, namespace
 from focalibrate.calibrate._base import Calibrator
 from focalibrate.calibrate._engine.columns import (
     check_classes_present,
     class_columns,
     count_changed,
 )
+from focalibrate.calibrate._engine.tables import count_below, entries, padded
 from focalibrate.calibrate._input import read_scores
 from focalibrate.calibrate.fit_report import FitReport
 from focalibrate.calibrate.isotonic import TIE_DIGITS
 from focalibrate.calibrate.one_vs_rest import (
     Curves,
     check_curves,
-    flattened,
     log_of,
     recalibrated,
 )
@@ -59,29 +59,25 @@ class VennAbers(Calibrator):
         return len(self.scores)
 
     def _probs(self, x: Array) -> Array:
-        def curve(k: int, p: Array) -> Array:
-            xp = namespace(p)
-            scores, low, high = (
-                xp.asarray(v, dtype=p.dtype, device=device(p)) for v in self._tables[k]
-            )
-            flat = flattened(p)
-            # Rounding as in the fit: scores that agree so far are one.
-            flat = xp.round(flat * 10.0**TIE_DIGITS) / 10.0**TIE_DIGITS
-            p0 = xp.take(low, xp.searchsorted(scores, flat, side="right"))
-            p1 = xp.take(high, xp.searchsorted(scores, flat, side="left"))
-            return xp.reshape(p1 / (1.0 - p0 + p1), p.shape)
+        scores, lower, upper = self._tables
 
-        return recalibrated(x, curve, len(self.scores))
+        def curves(p: Array) -> Array:
+            # Rounding as in the fit: scores that agree so far are one.
+            p = namespace(p).round(p * 10.0**TIE_DIGITS) / 10.0**TIE_DIGITS
+            p0 = entries(lower, count_below(p, scores, side="right"), p)
+            p1 = entries(upper, count_below(p, scores, side="left"), p)
+            return p1 / (1.0 - p0 + p1)
+
+        return recalibrated(x, curves)
 
     def _log_probs(self, x: Array) -> Array:
         return log_of(self._probs(x))
 
     @cached_property
-    def _tables(self) -> list[tuple[Floats, Floats, Floats]]:
-        return [
-            (np.asarray(s), np.append(0.0, low), np.append(high, 1.0))
-            for s, low, high in zip(self.scores, self.lower, self.upper, strict=True)
-        ]
+    def _tables(self) -> tuple[Floats, Floats, Floats]:
+        lower = [(0.0, *row) for row in self.lower]
+        upper = [(*row, 1.0) for row in self.upper]
+        return padded(self.scores, np.inf), padded(lower), padded(upper)
 
     def describe(self) -> str:
         """Return one line for a person to read."""
