@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from focalibrate._check import check_choice
-from focalibrate.calibrate import METHODS, Calibrator, fit_pool
+from focalibrate.calibrate import METHODS, Calibrator, fit_auto
 
 AUTO = "auto"
 SKLEARN_NAMES = {"sigmoid": ("platt", "structured_vector")}
@@ -37,9 +37,8 @@ def fit_calibrator(
     given: dict[str, Any] = {kind: scores, "labels": labels, "sample_weight": weights}
     extra = dict(options or {})
     if method == AUTO:
-        _check_options(extra, fit_pool, method)
-        found: Calibrator = fit_pool(**given, **extra)
-        return found
+        _check_options(extra, fit_auto, method)
+        return fit_auto(**given, trained_gamma=gamma, **extra)
     if method in SKLEARN_NAMES:
         method = SKLEARN_NAMES[method][scores.shape[1] > 2]
     if METHODS[method].needs_gamma:
