@@ -102,7 +102,7 @@ def _use(path: Path, options: dict[str, Any]) -> None:
     try:
         found = read_predictions(path, max_memory=MEMORY, **options)
     except PredictionFileError as error:
-        if not error.fixes:
+        if not error.fixes or "max_memory" in error.fixes[0]:
             raise
         found = read_predictions(path, max_memory=MEMORY, **{**options, **error.fixes[0]})
     found.describe()

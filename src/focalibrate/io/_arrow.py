@@ -102,9 +102,18 @@ def _frame(
         fields = list(_flat(schema, pa))
     index = _index_names(metadata)
     counts = Counter(name for name, _, _ in fields)
+    tops = Counter(schema.names)
     columns = tuple(
-        _column(name, kind, n_rows, pa, is_index=name in index, count=counts[name], path=path)
-        for name, kind, _ in fields
+        _column(
+            name,
+            kind,
+            n_rows,
+            pa,
+            is_index=name in index,
+            count=max(counts[name], tops[place[0]]),
+            path=path,
+        )
+        for name, kind, place in fields
     )
 
     def load(wanted: Sequence[int], progress: Progress) -> list[NDArray[Any]]:

@@ -19,7 +19,7 @@ from focalibrate.calibrate import (
     sample_size,
     score_matrix,
 )
-from focalibrate.io import Kind, Predictions, read_predictions
+from focalibrate.io import Kind, Predictions, align, read_predictions
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,10 +150,15 @@ Source = str | os.PathLike[str] | Predictions
 """A file of predictions, or one that was read."""
 
 
-def read_source(source: Source) -> Examples:
-    """Return the examples of a file or of predictions that were read."""
+def read_source(source: Source, class_names: tuple[str, ...] | None = None) -> Examples:
+    """Return the examples of a file or of predictions that were read.
+
+    Args:
+        source: the file.
+        class_names: put its classes in this order, by name.
+    """
     found = source if isinstance(source, Predictions) else read_predictions(Path(source))
-    return Examples.of_predictions(found)
+    return Examples.of_predictions(align(found, class_names))
 
 
 def zeros_smoothed(

@@ -89,7 +89,11 @@ def calibrate_predictions(
         (1000, 4)
     """
     fitted = _fitted(source, logits, probs, labels, sample_weight)
-    judged = None if test is None else _test(test, test_weight, is_probs=probs is not None)
+    judged = (
+        None
+        if test is None
+        else _test(test, test_weight, fitted.class_names, is_probs=probs is not None)
+    )
     fitted, judged, notes = zeros_smoothed(fitted, judged)
     comparison = compare(
         fitted.logits,
@@ -165,10 +169,14 @@ def _fitted(
 
 
 def _test(
-    test: Source | tuple[Array, Array], weights: Array | None, *, is_probs: bool
+    test: Source | tuple[Array, Array],
+    weights: Array | None,
+    class_names: tuple[str, ...] | None,
+    *,
+    is_probs: bool,
 ) -> Examples:
     if not isinstance(test, tuple):
-        return read_source(test)
+        return read_source(test, class_names)
     scores, labels = test
     name = "probs" if is_probs else "logits"
     return Examples.of_arrays(**{name: scores}, labels=labels, sample_weight=weights)

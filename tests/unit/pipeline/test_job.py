@@ -105,3 +105,26 @@ def test_the_names_people_reach_for():
     assert set(names.split()) <= set(dir(focalibrate))
     for name in focalibrate.__all__:
         assert getattr(focalibrate, name) is not None
+
+
+def test_a_test_file_is_put_in_the_order_of_the_classes(tmp_path):
+    rng = np.random.default_rng(0)
+    z = rng.normal(size=(120, 2)) * 2
+    y = (z + rng.gumbel(size=z.shape)).argmax(axis=1)
+    names = np.array(["cat", "dog"])
+    for path, order in (("val.csv", [0, 1]), ("same.csv", [0, 1]), ("swapped.csv", [1, 0])):
+        head = ",".join(["label", *(f"logit_{n}" for n in names[order])])
+        cells = [
+            f"{names[i]},{a!r},{b!r}" for i, (a, b) in zip(y, z[:, order].tolist(), strict=True)
+        ]
+        (tmp_path / path).write_text("\n".join([head, *cells]) + "\n")
+    found = [
+        calibrate_predictions(
+            tmp_path / "val.csv", test=tmp_path / path, methods=["temperature"], n_resamples=10
+        )
+        .comparison.row("temperature")
+        .scores["nll"]
+        .estimate
+        for path in ("same.csv", "swapped.csv")
+    ]
+    assert found[0] == found[1]
