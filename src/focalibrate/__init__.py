@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from focalibrate.metrics import (
         ReliabilityTable,
         adaptive_ece,
+        assess,
         bootstrap,
         brier_score,
         ece,
@@ -68,6 +69,7 @@ __all__ = [
     "TemperatureScaling",
     "__version__",
     "adaptive_ece",
+    "assess",
     "bootstrap",
     "brier_score",
     "calibrate",
@@ -99,6 +101,7 @@ _HOME = {
     "ReliabilityTable": "metrics",
     "TemperatureScaling": "calibrate",
     "adaptive_ece": "metrics",
+    "assess": "metrics",
     "bootstrap": "metrics",
     "brier_score": "metrics",
     "calibrate_predictions": "pipeline",

@@ -11,7 +11,7 @@ from focalibrate.cli._charts import reliability_chart
 from focalibrate.cli._tables import comparison_table
 from focalibrate.comparison import RowScores
 from focalibrate.io import Predictions, printable
-from focalibrate.metrics import ReliabilityTable
+from focalibrate.metrics import GroupAssessment, ReliabilityTable
 from focalibrate.pipeline import CalibrationResult
 
 
@@ -36,6 +36,15 @@ def show_diagram(console: Console, title: str, rows: RowScores, *, n_bins: int) 
     table = ReliabilityTable.of_confidence(rows.confidence, rows.correct, n_bins=n_bins)
     for line in reliability_chart(table, width=max(20, min(40, console.width - 58))):
         console.print(line, style="cyan", no_wrap=True, crop=False, markup=False)
+
+
+def show_groups(console: Console, groups: Sequence[GroupAssessment]) -> None:
+    """Print a verdict per group."""
+    if not groups:
+        return
+    console.print("\nBy group (p-values corrected for the number of groups):", markup=False)
+    for group in groups:
+        console.print(f"  {group.summary}", markup=False, soft_wrap=True)
 
 
 def show_result(result: CalibrationResult, out: Path) -> None:
@@ -64,6 +73,7 @@ def show_result(result: CalibrationResult, out: Path) -> None:
     show_diagram(console, "Before", comparison.row("identity").row_scores, n_bins=n_bins)
     if choice.row.method != "identity":
         show_diagram(console, f"After {choice.row.label}", choice.row.row_scores, n_bins=n_bins)
+    show_groups(console, result.groups)
     console.print(f"\n{result.verdict}", style="bold", markup=False)
     if choice.row.method != "identity":
         console.print(f"After calibration: {result.assessment_after.summary}.", markup=False)

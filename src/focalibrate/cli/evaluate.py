@@ -10,7 +10,7 @@ from rich.console import Console
 from focalibrate.calibrate import Calibrator
 from focalibrate.cli._options import judging_options, prediction_options
 from focalibrate.cli._read import read_file, reported, steps
-from focalibrate.cli._summary import say_what_was_read, show_diagram
+from focalibrate.cli._summary import say_what_was_read, show_diagram, show_groups
 from focalibrate.cli._tables import evaluation_table
 from focalibrate.metrics import ReliabilityTable
 from focalibrate.pipeline import Evaluation, Examples, evaluate_examples, file_record
@@ -78,6 +78,7 @@ def evaluate_command(
             style="yellow",
         )
     show_diagram(console, "Reliability", found.row_scores, n_bins=bins)
+    show_groups(console, found.groups)
     console.print(f"\n{_sentence(found)}", style="bold", markup=False)
 
 

@@ -12,7 +12,14 @@ from focalibrate.calibrate import Calibrator, Identity
 from focalibrate.comparison import PairedMeans, RowScores, Score, score_rows
 from focalibrate.comparison.paired import standard_error, weighted_mean
 from focalibrate.comparison.row_scores import BLOCK_ENTRIES, MEANS
-from focalibrate.metrics import Assessment, MetricName, assess
+from focalibrate.metrics import (
+    Assessment,
+    GroupAssessment,
+    MetricName,
+    assess,
+    assess_groups,
+    holm,
+)
 from focalibrate.pipeline.examples import Examples
 from focalibrate.pipeline.record import score_record
 
@@ -30,6 +37,8 @@ class Evaluation:
     row_scores: RowScores = field(repr=False)
     n_classes: int
     weights: NDArray[np.float64] | None = field(default=None, repr=False)
+    groups: tuple[GroupAssessment, ...] = ()
+    """a verdict per group, where groups were given"""
 
     @property
     def n_rows(self) -> int:
@@ -45,6 +54,7 @@ class Evaluation:
             "classes": self.n_classes,
             "scores": {m: score_record(v) for m, v in self.scores.items()},
             "assessment": self.assessment.to_dict(),
+            "groups": [group.to_dict() for group in self.groups],
         }
 
 
@@ -96,6 +106,22 @@ def evaluate_examples(
         row_scores=rows,
         weights=weights,
         n_classes=examples.n_classes,
+        groups=groups_of(examples, probs, seed=seed),
+    )
+
+
+def groups_of(
+    examples: Examples, probs: NDArray[Any], *, seed: int
+) -> tuple[GroupAssessment, ...]:
+    """Return a verdict per group of the examples, corrected for the number of groups."""
+    if not examples.groups:
+        return ()
+    return assess_groups(
+        probs,
+        examples.labels,
+        dict(examples.groups),
+        sample_weight=examples.weights,
+        seed=seed,
     )
 
 
@@ -176,7 +202,7 @@ def compare_models(
     paired = PairedMeans.of(values, weights=weights, n_resamples=n_resamples, seed=seed)
     width = len(MEANS)
     others = [i for i in range(len(models)) if i != best]
-    p_values = _holm(
+    p_values = holm(
         [
             paired_p_value(models[i].row_scores.nll, models[best].row_scores.nll, weights)
             for i in others
@@ -212,13 +238,3 @@ def paired_p_value(
     if error == 0.0:
         return 1.0
     return math.erfc(abs(float(weighted_mean(gap, weights))) / error / math.sqrt(2))
-
-
-def _holm(p_values: Sequence[float]) -> list[float]:
-    """Return p-values corrected for their number by Holm's method."""
-    found = [1.0] * len(p_values)
-    largest = 0.0
-    for rank, i in enumerate(sorted(range(len(p_values)), key=lambda i: p_values[i])):
-        largest = max(largest, min(1.0, (len(p_values) - rank) * p_values[i]))
-        found[i] = largest
-    return found

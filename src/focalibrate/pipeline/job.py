@@ -10,6 +10,7 @@ from focalibrate._array import Array
 from focalibrate.comparison import choose as choose_method
 from focalibrate.comparison import compare, verdict
 from focalibrate.metrics import assess
+from focalibrate.pipeline.evaluation import groups_of
 from focalibrate.pipeline.examples import Examples, Source, read_source, zeros_smoothed
 from focalibrate.pipeline.result import CalibrationResult
 from focalibrate.report import Provenance, SourceFile
@@ -113,10 +114,18 @@ def calibrate_predictions(
     )
     choice = choose_method(comparison, method=_asked_for(choose, methods), simple=simple)
     evaluated = fitted if judged is None else judged
-    before, after = (
-        assess(comparison.held_out_probs(method, evaluated.logits), evaluated.labels, seed=seed)
-        for method in ("identity", choice.row.method)
-    )
+    raw = comparison.held_out_probs("identity", evaluated.logits)
+    groups = groups_of(evaluated, raw, seed=seed)
+    before = assess(raw, evaluated.labels, sample_weight=evaluated.weights, seed=seed)
+    del raw  # as large as the file
+    after = before
+    if choice.row.method != "identity":
+        after = assess(
+            comparison.held_out_probs(choice.row.method, evaluated.logits),
+            evaluated.labels,
+            sample_weight=evaluated.weights,
+            seed=seed,
+        )
     names = fitted.class_names if class_names is None else tuple(str(n) for n in class_names)
     return CalibrationResult(
         comparison=comparison,
@@ -124,6 +133,7 @@ def calibrate_predictions(
         verdict=verdict(comparison, choice, before),
         assessment=before,
         assessment_after=after,
+        groups=groups,
         calibrator=replace(
             choice.row.calibrator,
             class_names=names,

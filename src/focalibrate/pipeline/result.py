@@ -10,7 +10,7 @@ from typing import Any
 from focalibrate._atomic import claim_folder, finish_folder
 from focalibrate.calibrate import Calibrator
 from focalibrate.comparison import Choice, Comparison
-from focalibrate.metrics import Assessment
+from focalibrate.metrics import Assessment, GroupAssessment
 from focalibrate.pipeline._notebook import result_html
 from focalibrate.pipeline.examples import Examples
 from focalibrate.pipeline.record import comparison_record, file_record, method_row, score_record
@@ -42,6 +42,8 @@ class CalibrationResult:
     """the chosen one, fitted on all examples, to deploy"""
     provenance: Provenance
     class_names: tuple[str, ...] | None = None
+    groups: tuple[GroupAssessment, ...] = ()
+    """a verdict per group of the uncalibrated examples, where groups were given"""
     notes: tuple[str, ...] = ()
     """what was done to the examples before fitting"""
     fitted: Examples = field(repr=False)
@@ -58,6 +60,7 @@ class CalibrationResult:
             "reason": self.choice.reason,
             "chosen": self.choice.row.method,
             "held_out": {m: score_record(v) for m, v in self.choice.held_out.items()},
+            "groups": [group.to_dict() for group in self.groups],
             "notes": list(self.notes),
             "excluded": [{"method": m, "reason": r} for m, r in self.choice.excluded],
             "assessment": self.assessment.to_dict(),
@@ -93,7 +96,6 @@ class CalibrationResult:
                 n_bins=comparison.n_bins,
                 seed=comparison.seed,
             )
-        read = self.fitted.predictions
         return page_data(
             comparison,
             self.choice,
@@ -104,7 +106,8 @@ class CalibrationResult:
             criterion=grid,
             assessment=self.assessment,
             assessment_after=self.assessment_after,
-            scores="logits" if read is None else read.kind,
+            groups=self.groups,
+            scores=self.fitted.kind,
         )
 
     def save(

@@ -50,3 +50,19 @@ def test_binary_brier_says_how_it_relates_to_scikit_learn(cli, tmp_path):
     np.savez(tmp_path / "b.npz", probs=probs, labels=np.array([1, 0] * 20))
     done = cli("evaluate", "b.npz", "--resamples", "20")
     assert "twice scikit-learn's brier_score_loss" in done.stdout
+
+
+def test_a_verdict_per_group(cli, examples, tmp_path):
+    """The model is right about one group and overconfident about the other."""
+    logits = examples.logits / 3
+    logits[:200] *= 4
+    site = ["north"] * 200 + ["south"] * 200
+    lines = ["logit_a,logit_b,logit_c,label,site"]
+    for row, y, where in zip(logits, examples.labels, site, strict=True):
+        lines.append(",".join([*map(repr, map(float, row)), str(y), where]))
+    (tmp_path / "sites.csv").write_text("\n".join(lines) + "\n")
+    words = ("evaluate", "sites.csv", "--by", "site", "--resamples", "20")
+    assert "site = north (200 rows): miscalibrated" in cli(*words).stdout
+    record = json.loads(cli(*words, "--json").stdout)
+    assert [g["group"] for g in record["groups"]] == ["north", "south"]
+    assert record["groups"][1]["verdict"] != "miscalibrated"
