@@ -302,7 +302,7 @@ def pooled(rows: ScoredRows, crossed: CrossFitted) -> tuple[Pool, Floats]:
     found = Pool(
         tuple(calibrator for _, calibrator in kept),
         tuple(float(w) for w, _ in kept),
-        _surprise(rows, held_out),
+        surprise(rows, held_out),
     )
     return rows.stamp(found), _pooled_losses(rows, held_out, weights)
 
@@ -316,7 +316,7 @@ def _pooled_losses(rows: ScoredRows, held_out: Sequence[NDArray[Any]], weights: 
     return held_out_losses(rows, np.asarray(log_softmax(z)))
 
 
-def _surprise(rows: ScoredRows, held_out: Sequence[NDArray[Any]]) -> float:
+def surprise(rows: ScoredRows, held_out: Sequence[NDArray[Any]]) -> float:
     """Return the share of the uniform distribution: 0, but for data without a single error.
 
     Where all held-out rows are predicted right, nothing bounds the confidence that fits best;

@@ -13,6 +13,7 @@ from focalibrate.calibrate.pool import (
     pool_derivatives,
     pool_weights,
     quadratic_minimum,
+    surprise,
 )
 from focalibrate.comparison.fitted import Fitted
 
@@ -37,10 +38,11 @@ def pool_of(
     held_out = [fits[name].held_out_log_probs(rows.logits, folds) for name in names]
     whole, without_fold = fold_weights(rows, held_out, folds)
     members = [fits[name] for name in names]
+    mix = surprise(rows, held_out)
     return Fitted(
-        _pool(rows, whole, [m.whole for m in members]),
+        _pool(rows, whole, [m.whole for m in members], mix),
         tuple(
-            _pool(rows, weights, [m.without_fold[i] for m in members])
+            _pool(rows, weights, [m.without_fold[i] for m in members], mix)
             for i, weights in enumerate(without_fold)
         ),
         (),
@@ -58,9 +60,9 @@ def fold_weights(
         folds: the rows of each fold.
     """
     step = -(-rows.n_rows // SAMPLE_ROWS)
-    start, _ = pool_weights(rows.take(slice(None, None, step)), [p[::step] for p in log_probs])
+    start = pool_weights(rows.take(slice(None, None, step)), [p[::step] for p in log_probs])
     # A member dropped on the sample may come back, but Newton's method needs it inside.
-    start = np.maximum(start, LEAST_WEIGHT * start.max())
+    start = np.maximum(start, LEAST_WEIGHT * max(start.max(), LEAST_WEIGHT))
     gradients, seconds = pool_derivatives(rows, log_probs, start)
     mass = np.ones(rows.n_rows) if rows.weights is None else rows.weights
 
@@ -71,6 +73,8 @@ def fold_weights(
         second = seconds @ share + ridge * np.eye(len(start))
         gradient = gradients @ share + ridge * (start - 1.0 / len(start))
         found = quadratic_minimum(gradient, second, start)
+        if not found.any():  # scores without information
+            found[0] = LEAST_WEIGHT
         return np.where(found >= LEAST_WEIGHT * found.max(), found, 0.0)
 
     without_fold = []
@@ -81,7 +85,7 @@ def fold_weights(
     return on(np.ones(rows.n_rows, dtype=bool)), without_fold
 
 
-def _pool(rows: ScoredRows, weights: Floats, members: Sequence[Calibrator]) -> Pool:
+def _pool(rows: ScoredRows, weights: Floats, members: Sequence[Calibrator], mix: float) -> Pool:
     kept = [(float(w), member) for w, member in zip(weights, members, strict=True) if w > 0]
-    pool = Pool(tuple(m for _, m in kept), tuple(w for w, _ in kept), 1.0 / (rows.size + 1.0))
+    pool = Pool(tuple(m for _, m in kept), tuple(w for w, _ in kept), mix)
     return rows.stamp(pool)
