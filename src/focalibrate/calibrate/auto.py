@@ -26,8 +26,9 @@ Floats = NDArray[np.float64]
 
 LEAST_LOG = float(np.log(np.finfo(np.float32).tiny))
 """A probability of 0 counts as float32's smallest number where the model itself is scored."""
-CLEAR_GAIN = 1.0
-"""Standard errors by which a calibrator must beat the model as it is to take its place."""
+CLEAR_GAIN = 1.28
+"""Standard errors by which a calibrator must beat the model as it is to take its place: a
+one-sided test at the 10 % level."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,8 +57,9 @@ def fit_auto(
     """Return the calibrator to deploy, chosen by held-out log loss.
 
     Several methods are cross-fitted and pooled (see `fit_pool`). The pool takes the model's
-    place only where it lowers the held-out log loss by more than a standard error; otherwise
-    the model is kept as it is, so that a calibrated model is not harmed.
+    place only where it lowers the held-out log loss clearly (by a one-sided test at the 10 %
+    level), or where the model gives probability 0 to a label that occurs; otherwise the model is
+    kept as it is, so that a calibrated model is not harmed.
 
     Args:
         labels: class indices ``[N]``.
@@ -126,7 +128,8 @@ def explain_auto(
     means = {n: _mean(rows, values) for n, values in {**losses, name: loss}.items()}
     means["model"] = _mean(rows, model)
     gain, error = _paired(rows, model, loss)
-    if not gain > CLEAR_GAIN * error:
+    has_true_zeros = bool(model.max() >= -LEAST_LOG)  # the model's own log loss is infinite
+    if not (has_true_zeros or gain > CLEAR_GAIN * error):
         return AutomaticChoice(
             Identity(n_classes=rows.n_classes),
             "identity",

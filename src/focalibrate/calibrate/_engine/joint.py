@@ -12,7 +12,7 @@ from focalibrate.calibrate._engine.grid import GridEvaluator
 
 Floats = NDArray[np.float64]
 
-START_GAMMAS = (-0.5, 0.0, 0.5, 1.0, 2.0, 5.0, 10.0)
+START_GAMMAS = (-1.0, -0.5, 0.0, 0.5, 1.0, 2.0, 5.0, 10.0)
 START_TEMPERATURES = 9
 START_MARGIN = math.log(1.6)
 SAMPLE_ROWS = 1024
@@ -27,6 +27,8 @@ LEAST_CURVATURE = 1e-9
 MAX_LOG_RATIO = math.log(1e3)
 """T stays within this factor, in logarithms, of that of plain scaling."""
 MAX_EVALUATIONS = 600
+WORTH = 0.01
+"""A valley that a coarse look shows so much higher than the lowest is not followed."""
 SAME = 0.05
 """Minima whose gammas differ by less, relative to 1 + gamma, are one."""
 
@@ -83,7 +85,7 @@ def minimise_jointly(
         if x is not None:
             minima.append(_minimum(loss, x, gammas))
     if not minima:
-        return _nelder_mead(loss, starts[0], gammas)
+        return min((_nelder_mead(loss, x, gammas) for x in starts), key=lambda m: m.loss)
     return replace(min(minima, key=lambda m: m.loss), n_evaluations=loss.n_evaluations)
 
 
@@ -113,7 +115,8 @@ class _Loss:
 
     def at(self, gammas: Any, log_ts: Any) -> Floats:
         """Return the losses ``[G, M]``."""
-        exponents = np.atleast_1d(gammas).tolist()
+        # A difference taken at the bound must not leave it by rounding.
+        exponents = np.maximum(np.atleast_1d(gammas), -1.0).tolist()
         points = [(self.temperature * math.exp(u), exponents) for u in log_ts]
         self.n_evaluations += len(points) * len(exponents)
         return np.stack([result[0, 0] for result in self.evaluate(points)], axis=1)
@@ -144,7 +147,8 @@ def _coarse_minima(first_look: _Loss, loss: _Loss, gammas: tuple[float, float]) 
         for point, before, after in zip(points, profile[:-2], profile[2:], strict=True)
         if before >= point[0] < after
     ]
-    return [np.array(point[1:]) for point in sorted(valleys)]
+    lowest = min(point[0] for point in valleys)
+    return [np.array(point[1:]) for point in sorted(valleys) if point[0] <= lowest + WORTH]
 
 
 def _newton(loss: _Loss, start: Floats, gammas: tuple[float, float]) -> Floats | None:
