@@ -74,8 +74,11 @@ def minimise_jointly(
     loss, first_look = _Loss(evaluate, temperature), _Loss(sample, temperature)
     starts = _coarse_minima(first_look, loss, gammas)
     minima: list[JointMinimum] = []
+    on_bound: list[JointMinimum] = []
     seen: list[Floats] = []
     for start in starts:
+        if start[0] == gammas[0] < gammas[1]:  # Newton may leave the bound for another valley
+            on_bound.append(_minimum(loss, _along_bound(loss, start), gammas))
         near = start if sample is evaluate else _newton(first_look, start, gammas)
         near = start if near is None else near
         if any(_is_same(near, other) for other in seen):
@@ -85,8 +88,22 @@ def minimise_jointly(
         if x is not None:
             minima.append(_minimum(loss, x, gammas))
     if not minima:
-        return min((_nelder_mead(loss, x, gammas) for x in starts), key=lambda m: m.loss)
-    return replace(min(minima, key=lambda m: m.loss), n_evaluations=loss.n_evaluations)
+        minima = [_nelder_mead(loss, x, gammas) for x in starts]
+    best = min([*minima, *on_bound], key=lambda m: m.loss)
+    return replace(best, n_evaluations=loss.n_evaluations)
+
+
+def _along_bound(loss: "_Loss", start: Floats) -> Floats:
+    """Return the point of least loss at the gamma of `start`."""
+    from scipy.optimize import minimize_scalar
+
+    found = minimize_scalar(
+        lambda u: float(loss.at(start[0], [u])[0, 0]),
+        bounds=(start[1] - START_MARGIN, start[1] + START_MARGIN),
+        method="bounded",
+        options={"xatol": 1e-7},
+    )
+    return np.array([start[0], float(found.x)])
 
 
 def _minimum(loss: "_Loss", x: Floats, gammas: tuple[float, float]) -> JointMinimum:
