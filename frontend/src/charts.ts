@@ -19,8 +19,13 @@ export function labelled(plot: Element, label: string): Element {
   const svg = plot.tagName === 'svg' ? plot : plot.querySelector('svg');
   svg?.setAttribute('role', 'img');
   svg?.setAttribute('aria-label', label);
-  // Plot names its groups; inside a picture with a label those names are noise.
-  for (const group of svg?.querySelectorAll('[aria-label]') ?? []) group.removeAttribute('aria-label');
+  // Plot names its groups, those under the pointer each time anew; inside a picture with a label
+  // those names are noise.
+  const strip = () => {
+    for (const group of svg?.querySelectorAll('[aria-label]') ?? []) group.removeAttribute('aria-label');
+  };
+  strip();
+  if (svg) new MutationObserver(strip).observe(svg, { childList: true, subtree: true });
   return plot;
 }
 
