@@ -1,7 +1,6 @@
 """Pooling: a log-linear mixture of several calibrators, weighted by held-out log loss."""
 
 import warnings
-import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -267,20 +266,16 @@ def stratified_folds(
 ) -> NDArray[np.intp]:
     """Return the fold of each row; every class is spread evenly over the folds.
 
-    Equal rows of one class share a fold, so that a weight of 2 is the same as two copies, and
-    the order of the rows does not matter.
+    Equal rows go to different folds: kept together by label, the rows left of a score that many
+    share would all be of the other labels.
     """
     rng = np.random.default_rng(seed)
-    scores = np.ascontiguousarray(rows.logits)
-    checksums = np.array([zlib.crc32(row.tobytes()) for row in scores], dtype=np.int64)
     fold = np.empty(rows.n_rows, dtype=np.intp)
     start = 0
     for label in np.unique(rows.labels):
-        at = np.flatnonzero(rows.labels == label)
-        distinct, index = np.unique(checksums[at], return_inverse=True)
-        of_distinct = (start + rng.permutation(len(distinct))) % n_folds
-        fold[at] = of_distinct[index]
-        start += len(distinct)
+        at = rng.permutation(np.flatnonzero(rows.labels == label))
+        fold[at] = (start + np.arange(len(at))) % n_folds
+        start += len(at)
     return fold
 
 

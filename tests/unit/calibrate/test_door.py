@@ -97,7 +97,7 @@ def test_probabilities_without_zeros_are_taken_as_they_are(rows_of):
     assert_allclose(found.temperature, fit_temperature(logits, labels).temperature, rtol=1e-6)
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", [m for m in METHODS if m != "pool"])  # it draws folds
 def test_whole_number_weights_are_copies_in_any_order(method):
     margin, labels = two_classes(120)
     logits = np.stack([np.zeros_like(margin), margin], axis=1)
