@@ -20,6 +20,7 @@ With an extra, never imported from here:
 - `focalibrate.models`, `focalibrate.train`: the papers' networks, and training by recipe.
 - `focalibrate.estimators`: calibrators as scikit-learn estimators.
 - `focalibrate.deploy`: calibrators as ONNX graphs.
+- `focalibrate.boosting`: focal loss for XGBoost, LightGBM and CatBoost.
 """
 
 from importlib import import_module

@@ -45,6 +45,7 @@ def test_every_public_name_exists_and_is_documented():
         "comparison",
         "datasets",
         "io",
+        "boosting",
         "deploy",
         "estimators",
         "report",
