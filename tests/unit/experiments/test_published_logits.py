@@ -7,7 +7,8 @@ from numpy.testing import assert_array_equal
 from focalibrate.datasets import VARIABLE
 from focalibrate.experiments.engine.experiment import Folders, Row, Rows
 from focalibrate.experiments.networks.halves import halves
-from focalibrate.experiments.published_logits.experiment import PAPER_VALUES, conclude, run, tasks
+from focalibrate.experiments.published_logits.claims import PAPER_VALUES
+from focalibrate.experiments.published_logits.experiment import conclude, run, tasks
 from focalibrate.experiments.published_logits.methods import COUNTED, FINE, PAIRS
 from focalibrate.experiments.published_logits.sets import SETS, generated_set, read_set
 

@@ -5,10 +5,10 @@ import pytest
 from numpy.testing import assert_allclose
 
 from focalibrate.experiments.engine.experiment import Folders, Row, Rows, Task
+from focalibrate.experiments.paper000.synthetic_posterior.claims import FOCAL
 from focalibrate.experiments.paper000.synthetic_posterior.experiment import (
     EXACT,
     EXPERIMENT,
-    FOCAL,
     GRID,
     LOSSES,
     SIZES,
