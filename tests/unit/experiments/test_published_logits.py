@@ -99,8 +99,14 @@ def rows_with(numbers):
 
 def test_the_papers_own_numbers_are_reproduced():
     found = conclude(rows_with(lambda name: {}), "full")
-    assert len(found.results) == len(PAPER_VALUES) + 3
-    assert {line.verdict for line in found.results} == {"reproduced"}
+    n = len(PAPER_VALUES)
+    assert {line.verdict for line in found.results[:n]} == {"reproduced"}
+    # Two questions of ours, and a claim of paper 000 that was made of other networks.
+    assert [line.verdict for line in found.results[n:]] == [
+        "supported",
+        "supported",
+        "same direction",
+    ]
 
 
 @pytest.mark.parametrize("place", range(len(PAPER_VALUES)))
@@ -119,7 +125,7 @@ def test_differences_of_either_sign_are_no_gain():
 
     line = conclude(rows_with(mixed), "full").results[len(PAPER_VALUES)]
     assert line.ours.low < 0 < line.ours.high
-    assert line.verdict != "reproduced"
+    assert line.verdict == "undecided"
 
 
 def test_generated_logits_reproduce_nothing():

@@ -94,8 +94,10 @@ def test_verdicts_follow_the_bar(trained):
             )
         )
 
-    assert verdict(altered(trained, "FL-1 Ψ KLD", 1e-9)) == "reproduced"
-    assert verdict(altered(trained, "FL-1 Ψ KLD", 1e9)) == "not reproduced"
+    # Far above the floor that a few examples leave, so that the bar alone decides.
+    far = altered(trained, "FL-1 raw KLD", 1e6)
+    assert verdict(altered(far, "FL-1 Ψ KLD", 1e-9)) == "reproduced"
+    assert verdict(altered(far, "FL-1 Ψ KLD", 1e9)) == "not reproduced"
 
 
 def test_conclusion_of_the_smallest_run(trained):
