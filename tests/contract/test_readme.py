@@ -1,8 +1,10 @@
 """What the README shows is what happens."""
 
+import json
 import re
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -48,3 +50,10 @@ def test_every_command_of_the_readme_exists():
         done = CliRunner().invoke(main, [command, "--help"])
         assert done.exit_code == 0
         assert re.search("Examples?:", done.output)
+
+
+def test_the_tally_of_verdicts_is_that_of_the_results():
+    shown = {k: int(n) for k, n in re.findall(r"^\| ([a-z ]+) \| (\d+) \|$", README, re.MULTILINE)}
+    documents = [json.loads(p.read_text()) for p in (ROOT / "results").glob("*/verdicts.json")]
+    claims = [claim for document in documents for claim in document["claims"]]
+    assert shown == Counter(claim["verdict"] for claim in claims if claim["is_papers"])
