@@ -45,7 +45,7 @@ class PosteriorRecovery(Calibrator):
         array([[0.9197, 0.0546, 0.0257]])
         >>> weighted = PosteriorRecovery(gamma=2.0, class_weight=(0.75, 0.25))
         >>> weighted.probs(np.array([[-1.0]])).round(4)
-        array([[0.8249, 0.1751]])
+        array([[0.8296, 0.1704]])
 
     References:
         Charoenphakdee et al. (2021), Thm. 11.

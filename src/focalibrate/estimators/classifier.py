@@ -81,8 +81,8 @@ class FocalCalibratedClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstim
         >>> X, y = make_classification(200, random_state=0)
         >>> model = FocalCalibratedClassifierCV(method="temperature", cv=3).fit(X, y)
         >>> model.predict_proba(X[:2]).round(2)
-        array([[0.9 , 0.1 ],
-               [0.76, 0.24]])
+        array([[0.88, 0.12],
+               [0.68, 0.32]])
         >>> len(model.calibrated_classifiers_)
         3
     """

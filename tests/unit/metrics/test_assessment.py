@@ -245,7 +245,7 @@ def test_bad_weights_are_named():
         assess(probs, labels, sample_weight=np.ones(3))
     with pytest.raises(ValueError, match=r"row 2 has -1\.0"):
         assess(probs, labels, sample_weight=np.r_[1, 1, -1, np.ones(7)])
-    with pytest.raises(ValueError, match="must not be 0 for every example"):
+    with pytest.raises(ValueError, match="must not be zero for every example"):
         assess(probs, labels, sample_weight=np.zeros(10))
 
 

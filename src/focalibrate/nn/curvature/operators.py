@@ -43,6 +43,7 @@ class HessianOperator(LossMatrix):
         chance.
 
     Example:
+        >>> from torch import nn
         >>> from focalibrate.curvature import lambda_max
         >>> from focalibrate.nn import FocalLoss
         >>> model = nn.Linear(2, 3)
@@ -90,6 +91,7 @@ class GGNOperator(LossMatrix):
     tensor.
 
     Example:
+        >>> from torch import nn
         >>> from torch.nn.functional import cross_entropy
         >>> batches = [(torch.ones(4, 2), torch.tensor([0, 1, 2, 0]))]
         >>> GGNOperator(nn.Linear(2, 3), cross_entropy, batches).size
