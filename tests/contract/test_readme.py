@@ -57,3 +57,16 @@ def test_the_tally_of_verdicts_is_that_of_the_results():
     documents = [json.loads(p.read_text()) for p in (ROOT / "results").glob("*/verdicts.json")]
     claims = [claim for document in documents for claim in document["claims"]]
     assert shown == Counter(claim["verdict"] for claim in claims if claim["is_papers"])
+
+
+def test_the_arena_table_is_that_of_the_results():
+    summary = json.loads((ROOT / "results/arena/summary.json").read_text())
+    for group, methods in summary.items():
+        ours = methods["focalibrate auto"]
+        peers = {k: v for k, v in methods.items() if not k.startswith("focalibrate")}
+        best = max(peers, key=lambda k: peers[k]["win_logloss"][0])
+        start = (
+            f"| {group} ({ours['n']}) | {ours['win_logloss'][0]:.3f} | "
+            f"{peers[best]['win_logloss'][0]:.3f} ({best}) |"
+        )
+        assert start in README
