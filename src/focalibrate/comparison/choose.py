@@ -19,8 +19,14 @@ POOL = "pool"
 """The method that mixes others: the one that `simple` leaves out."""
 N_SELECTION_FOLDS = 5
 """Parts of a test set in which the choice is repeated."""
+NOT_FITTED = ("identity", "posterior_recovery")
+"""Methods that learn nothing from the rows."""
 MAX_NAMED = 3
 """More methods than this are counted, not named."""
+ALWAYS_RIGHT = (
+    "Every one of the {n:,} predictions is right, so nothing limits how sure a fitted method "
+    "becomes, and none is chosen. Calibrate on examples that include mistakes."
+)
 NORMAL_95 = 1.959963984540054
 
 Floats = NDArray[np.float64]
@@ -61,7 +67,8 @@ def choose(
     paired by row, is at most the standard error of that difference. The simplest of those is
     chosen, unless it is significantly worse than the uncalibrated model. A method that gives
     probability 0 to a true class has an infinite log loss and is excluded by name; where that is
-    true of every method, the Brier score decides.
+    true of every method, the Brier score decides. Where the model is right on every row, nothing
+    limits how sure a fitted method becomes: the model is kept.
 
     The choice looks at the scores it then reports. So that `Choice.held_out` does not flatter it,
     the choice is repeated without each fold, and each fold is scored by the method chosen
@@ -116,7 +123,9 @@ def choose(
         score=score,
         held_out=_held_out(comparison, candidates, values),
         is_forced=False,
-        reason=_reason(comparison, candidates, picked, best, equals, score),
+        reason=ALWAYS_RIGHT.format(n=comparison.n_judged)
+        if is_always_right(comparison)
+        else _reason(comparison, candidates, picked, best, equals, score),
     )
 
 
@@ -132,6 +141,11 @@ def _candidates(
     comparison: Comparison, score: ProperScore, *, simple: bool
 ) -> tuple[list[MethodResult], tuple[tuple[str, str], ...], ProperScore]:
     rows = [row for row in comparison.rows if not (simple and row.method == POOL)]
+    if is_always_right(comparison):
+        reason = "every prediction is right, so nothing limits how sure it becomes"
+        fitted = [row for row in rows if row.method not in NOT_FITTED]
+        rows = [row for row in rows if row.method in NOT_FITTED]
+        return rows, tuple((row.method, f"{row.label}: {reason}") for row in fitted), score
     if score == "nll" and all(row.row_scores.n_zeros for row in rows):
         return rows, (), "brier"
     kept, excluded = [], []
@@ -149,6 +163,12 @@ def _candidates(
         else:
             kept.append(row)
     return kept, tuple(excluded), score
+
+
+def is_always_right(comparison: Comparison) -> bool:
+    """Return whether the model's own predictions have no mistake on the rows compared."""
+    raw = next((row for row in comparison.rows if row.method == "identity"), None)
+    return raw is not None and raw.scores["error"].estimate == 0.0
 
 
 def _values(row: MethodResult, score: ProperScore) -> Floats:

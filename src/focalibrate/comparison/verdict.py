@@ -1,6 +1,6 @@
 """What a comparison says, in plain words."""
 
-from focalibrate.comparison.choose import WORDS, Choice
+from focalibrate.comparison.choose import WORDS, Choice, is_always_right
 from focalibrate.comparison.paired import Score, standard_error, weighted_mean
 from focalibrate.comparison.result import Comparison
 from focalibrate.metrics import Assessment
@@ -28,7 +28,7 @@ def verdict(comparison: Comparison, choice: Choice, assessment: Assessment | Non
     opening = _direction(comparison) if assessment is None else assessment.summary
     opening = opening[:1].upper() + opening[1:]
     if choice.row.method == "identity":
-        return f"{opening}. {_keep(choice, assessment)}"
+        return f"{opening}. {_keep(comparison, choice, assessment)}"
     return f"{opening}. {_cure(comparison, choice)}"
 
 
@@ -43,9 +43,11 @@ def _direction(comparison: Comparison) -> str:
     return f"{side} by {abs(gap) * 100:.1f} points"
 
 
-def _keep(choice: Choice, assessment: Assessment | None) -> str:
+def _keep(comparison: Comparison, choice: Choice, assessment: Assessment | None) -> str:
     if choice.is_forced:
         return "The model is left uncalibrated, as asked."
+    if is_always_right(comparison):
+        return "It makes no mistake on these rows, which cannot say how sure it should be."
     word = WORDS[choice.score]
     if assessment is not None and assessment.verdict == "miscalibrated":
         return (

@@ -3,7 +3,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from focalibrate.comparison import choose, compare
+from focalibrate.comparison import choose, compare, verdict
 from focalibrate.comparison.choose import _pick
 
 
@@ -138,3 +138,16 @@ def test_no_choice_where_nothing_could_be_fitted(cured):
 def test_unknown_score(cured):
     with pytest.raises(ValueError, match=r"`score` must be one of .* got 'ece'"):
         choose(cured, score="ece")
+
+
+def test_a_model_without_a_mistake_is_kept():
+    """Nothing limits a temperature fitted on right predictions only."""
+    rng = np.random.default_rng(0)
+    logits = rng.normal(size=(30, 3))
+    found = compare(logits, logits.argmax(axis=1), methods=["temperature"], n_resamples=20)
+    choice = choose(found)
+    assert choice.row.method == "identity"
+    assert "Every one of the 30 predictions is right" in choice.reason
+    assert [method for method, _ in choice.excluded] == ["temperature"]
+    assert "makes no mistake on these rows" in verdict(found, choice)
+    assert choose(found, method="temperature").row.method == "temperature"
