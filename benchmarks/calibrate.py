@@ -123,7 +123,7 @@ def _best_inverse(logits: Logits, labels: Labels, near: float) -> float:
 
 
 def plain_psi(z: NDArray[np.float64], gamma: float) -> NDArray[np.float64]:
-    """Return the recovered posterior as a short NumPy function would: F3 of the SPEC."""
+    """Return the recovered posterior as a short NumPy function would."""
     v = np.exp(z - z.max(axis=1, keepdims=True))
     v /= v.sum(axis=1, keepdims=True)
     if gamma == 0:

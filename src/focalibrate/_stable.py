@@ -47,7 +47,7 @@ class LogSimplex(NamedTuple):
     log_rest: Array
     r""":math:`\log(1 - v)`, shape ``[..., K]``"""
     is_major: Array
-    """true where :math:`v` exceeds one half: at most once a row, shape ``[..., K]``"""
+    """true where :math:`v` exceeds one half: at most once per row, shape ``[..., K]``"""
 
 
 def log_simplex(logits: Array) -> LogSimplex:

@@ -70,7 +70,7 @@ def test_grid_by_log_loss(oracle, given):
 def interpolated_edges_error(confidence, correct, n_bins=15):
     """The oracle's own "ece": bins from interpolated quantiles, which drop the lowest row.
 
-    Not SPEC M3 (see X.7), so it checks the confidences, not the fit.
+    Its bins are interpolated edges, not ours, so it checks the confidences, not the fit.
     """
     n = len(confidence)
     edges = np.interp(np.linspace(0, n, n_bins + 1), np.arange(n), np.sort(confidence))
@@ -117,7 +117,7 @@ def test_temperature_of_real_logits_is_scipys(shared, name):
 
 
 def plain_psi(z, gamma, temperature):
-    """Psi as SPEC F3 writes it, in plain NumPy."""
+    """Psi by its formula, in plain NumPy."""
     x = z / temperature
     log_v = log_softmax(x, axis=1)
     order = np.sort(x, axis=1)
@@ -138,7 +138,7 @@ def plain_adaptive_ece(probs, labels, n_bins=15):
 
 @pytest.mark.parametrize("name", REAL_LOGITS)
 def test_focal_temperature_of_real_logits_is_the_double_loops(shared, name):
-    """A coarse part of the paper's grid, T >= 0.4: no ties, so array_split is SPEC M3."""
+    """A coarse part of the paper's grid, T >= 0.4: no ties, so array_split gives our bins."""
     logits, labels = scores_of(shared, name)
     logits, labels = logits[:2500], labels[:2500]
     gammas, temperatures = (-0.5, 0.0, 0.37, 1.0, 5.0), FINE_TEMPERATURES[39::23]

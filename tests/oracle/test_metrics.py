@@ -185,7 +185,7 @@ def test_debiased_ece_against_its_definition():
 
 
 class TestKnownDefectsOfPublicCode:
-    """SPEC X.7: each shows the defect in other code or by construction, and its absence here."""
+    """Each shows the defect in other code or by construction, and its absence here."""
 
     def test_interpolated_edges_drop_rows_and_ours_keep_them(self, probs, labels, want):
         assert want["AdaECE15_dropped_samples"] == 1

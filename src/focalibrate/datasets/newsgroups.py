@@ -60,7 +60,7 @@ def without_header(text: str) -> str:
 
 
 def read_folders(folder: Path) -> tuple[Documents, tuple[str, ...]]:
-    """Return the documents of one folder a class, in the order of their names."""
+    """Return the documents of one folder per class, in the order of their names."""
     names = tuple(sorted(path.name for path in folder.iterdir() if path.is_dir()))
     check_count(folder, "folders of newsgroups", len(names), N_CLASSES)
     texts, labels = [], []

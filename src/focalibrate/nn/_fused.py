@@ -139,7 +139,7 @@ def _take_true(e: Tensor, at_true: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def _r(p: Tensor, rest: Tensor, log_p: Tensor) -> Tensor:
-    r"""Return :math:`r = -p\log p/(1-p)` (SPEC F2), finite where a factor is 0 or infinite."""
+    r"""Return :math:`r = -p\log p/(1-p)`, finite where a factor is 0 or infinite."""
     info = torch.finfo(p.dtype)
     return -p * log_p.clamp_min(info.min) / rest.clamp_min(info.tiny)
 

@@ -63,7 +63,7 @@ class Dynamics:
         return cls({name: tensor.numpy() for name, tensor in tensors.items()})
 
     def save(self, folder: Path) -> None:
-        """Write dynamics.npz (all) and dynamics.json (one number an epoch; null for nan)."""
+        """Write dynamics.npz (all) and dynamics.json (one number per epoch; null for nan)."""
         with atomic_path(folder / "dynamics.npz", force=True) as path:
             np.savez(path, **{"gradient_edges": GRADIENT_EDGES, **self.arrays})  # type: ignore[arg-type]
         figures = {

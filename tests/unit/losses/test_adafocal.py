@@ -18,7 +18,7 @@ EXPONENTS = [-2.0, -0.7, -0.2, 0.2, 0.7, 3.0, 20.0]
 
 
 def plain_update(gammas, confidence, correct, *, rate=1.0):
-    """SPEC L7 by hand: sort, cut into equal masses, move each exponent. No ties."""
+    """AdaFocal by hand: sort, cut into equal masses, move each exponent. No ties."""
     rows = sorted(zip(confidence, correct, strict=True))
     size, larger = divmod(len(rows), len(gammas))
     cuts, moved, start = [], [], 0
