@@ -79,6 +79,8 @@ def evaluate_command(
         )
     show_diagram(console, "Reliability", found.row_scores, n_bins=bins)
     show_groups(console, found.groups)
+    if found.worst is not None:
+        console.print(f"Worst slice: {found.worst.summary}.", markup=False, soft_wrap=True)
     console.print(f"\n{_sentence(found)}", style="bold", markup=False)
 
 

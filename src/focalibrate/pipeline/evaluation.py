@@ -16,9 +16,11 @@ from focalibrate.metrics import (
     Assessment,
     GroupAssessment,
     MetricName,
+    WorstSlice,
     assess,
     assess_groups,
     holm,
+    worst_slice,
 )
 from focalibrate.pipeline.examples import Examples
 from focalibrate.pipeline.record import score_record
@@ -39,6 +41,8 @@ class Evaluation:
     weights: NDArray[np.float64] | None = field(default=None, repr=False)
     groups: tuple[GroupAssessment, ...] = ()
     """a verdict per group, where groups were given"""
+    worst: WorstSlice | None = None
+    """the slice that is most clearly off, where several columns of groups were given"""
 
     @property
     def n_rows(self) -> int:
@@ -55,6 +59,15 @@ class Evaluation:
             "scores": {m: score_record(v) for m, v in self.scores.items()},
             "assessment": self.assessment.to_dict(),
             "groups": [group.to_dict() for group in self.groups],
+            "worst_slice": None
+            if self.worst is None
+            else {
+                "description": self.worst.description,
+                "rows": self.worst.n,
+                "gap": self.worst.gap.estimate,
+                "p_value": self.worst.p_value,
+                "slices": self.worst.n_slices,
+            },
         }
 
 
@@ -107,6 +120,9 @@ def evaluate_examples(
         weights=weights,
         n_classes=examples.n_classes,
         groups=groups_of(examples, probs, seed=seed),
+        worst=worst_slice(probs, labels, dict(examples.groups), sample_weight=weights, seed=seed)
+        if len(examples.groups) > 1
+        else None,
     )
 
 

@@ -66,3 +66,21 @@ def test_a_verdict_per_group(cli, examples, tmp_path):
     record = json.loads(cli(*words, "--json").stdout)
     assert [g["group"] for g in record["groups"]] == ["north", "south"]
     assert record["groups"][1]["verdict"] != "miscalibrated"
+
+
+def test_the_worst_slice_over_several_columns(tmp_path, cli):
+    rng = np.random.default_rng(0)
+    n = 4000
+    region = rng.choice(["north", "south"], n)
+    device = rng.choice(["phone", "desk"], n)
+    p = rng.uniform(0.5, 0.95, size=n)
+    is_planted = (region == "north") & (device == "phone")
+    y = (rng.uniform(size=n) < np.where(is_planted, p - 0.2, p)).astype(int)
+    lines = [f"{a:.6f},{b},{c},{d}" for a, b, c, d in zip(p, y, region, device, strict=True)]
+    path = tmp_path / "p.csv"
+    path.write_text("\n".join(["y_prob,y_true,region,device", *lines]) + "\n")
+    arguments = ["evaluate", str(path), "--by", "region,device"]
+    found = json.loads(cli(*arguments, "--json").stdout)["worst_slice"]
+    assert found["p_value"] < 0.05
+    assert {"region = north", "device = phone"} == set(found["description"].split(" and "))
+    assert "Worst slice: " in cli(*arguments).stdout
