@@ -6,12 +6,16 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
 BENCH := .venv-bench
 
-.PHONY: demo test test-fast lint bench docs browser screenshot clean
+.PHONY: demo test test-fast coverage lint bench docs browser screenshot clean
 
 demo: $(VENV)/.core
 	$(BIN)/focalibrate demo --force
 
 test: $(VENV)/.dev browser
+	$(BIN)/python -m pytest -n 2
+
+# Takes about twice as long as the tests alone.
+coverage: $(VENV)/.dev browser
 	$(BIN)/python -m pytest -n 2 --cov --cov-report=term:skip-covered
 
 # For the edit loop: what is not marked slow, without coverage and browser.

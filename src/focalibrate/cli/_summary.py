@@ -38,13 +38,27 @@ def show_diagram(console: Console, title: str, rows: RowScores, *, n_bins: int) 
         console.print(line, style="cyan", no_wrap=True, crop=False, markup=False)
 
 
+FEW_GROUPS = 5
+"""More groups than this that are too small to judge are counted, not listed."""
+
+
 def show_groups(console: Console, groups: Sequence[GroupAssessment]) -> None:
     """Print a verdict per group."""
     if not groups:
         return
     console.print("\nBy group (p-values corrected for the number of groups):", markup=False)
-    for group in groups:
+    small = [group for group in groups if group.verdict == "too few rows to judge"]
+    shown = groups if len(small) <= FEW_GROUPS else [g for g in groups if g not in small]
+    for group in shown:
         console.print(f"  {group.summary}", markup=False, soft_wrap=True)
+    if len(shown) < len(groups):
+        most = max(group.n for group in small)
+        console.print(
+            f"  {len(small):,} more groups have too few rows to judge, at most {most:,} each; "
+            "all are in the output of --json",
+            markup=False,
+            soft_wrap=True,
+        )
 
 
 def show_result(result: CalibrationResult, out: Path) -> None:

@@ -91,7 +91,9 @@ class Assessment:
                 f"{100 * self.rms.low:.1f} to {100 * self.rms.high:.1f})"
             )
             if self.direction is None:
-                return f"{found}, too high for some predictions and too low for others, {typical}"
+                found += ", too high for some predictions and too low for others"
+                # An estimate of 0 beside a small p-value would read as a contradiction.
+                return found if self.rms.estimate == 0.0 else f"{found}, {typical}"
             found += f", {self.direction} by {_points(abs(self.gap.estimate))}"
             return f"{found} on average, {typical}" if self._hides_more else found
         if self.verdict == "too few rows to judge":

@@ -84,3 +84,13 @@ def test_the_worst_slice_over_several_columns(tmp_path, cli):
     assert found["p_value"] < 0.05
     assert {"region = north", "device = phone"} == set(found["description"].split(" and "))
     assert "Worst slice: " in cli(*arguments).stdout
+
+
+def test_many_small_groups_are_counted(cli, examples, tmp_path):
+    lines = ["logit_a,logit_b,logit_c,label,age"]
+    for i, (row, y) in enumerate(zip(examples.logits, examples.labels, strict=True)):
+        lines.append(",".join([*map(repr, map(float, row)), str(y), f"{i % 40}y"]))
+    (tmp_path / "ages.csv").write_text("\n".join(lines) + "\n")
+    done = cli("evaluate", "ages.csv", "--by", "age", "--resamples", "20")
+    assert "groups have too few rows to judge, at most 10 each" in done.stdout
+    assert "too few rows to judge\n" not in done.stdout
