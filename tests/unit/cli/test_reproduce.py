@@ -130,13 +130,15 @@ def test_interrupted_it_says_so_keeps_what_is_done_and_goes_on(
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
+        # Where the tests run in the background of a shell, Ctrl-C is ignored from the start.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     try:
         runs = tmp_path / "out" / "runs"
         logged_runs.until(lambda: len(logged_runs.logged(tmp_path / "trained", "begin")[0]) == 3)
         logged_runs.until(lambda: len(list(runs.glob("*.json"))) == 1)
         os.killpg(process.pid, signal.SIGINT)  # as the terminal does
-        _, stderr = process.communicate(timeout=300)
+        _, stderr = process.communicate(timeout=120)
     finally:
         process.kill()
         process.wait()
