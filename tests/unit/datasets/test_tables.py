@@ -39,7 +39,7 @@ def test_scaling_knows_only_the_training_rows():
     assert_allclose(
         got,
         [
-            # standardised, missing | one column a category of train | constant in train
+            # standardised, missing | one column per category of train | constant in train
             [-1, 0, 1, 0, 0],
             [1, 0, 0, 1, 0],
             [0, 1, 1, 0, 0],
