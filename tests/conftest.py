@@ -12,8 +12,11 @@ from hypothesis import settings
 # wait for them to be imported.
 os.environ.setdefault("JAX_ENABLE_X64", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
-settings.register_profile("focalibrate", deadline=None, max_examples=60)
-settings.load_profile("focalibrate")
+# The same examples in every run: what decides whether a change lands must not depend on luck.
+# HYPOTHESIS_PROFILE=hunt draws new ones, and more of them.
+settings.register_profile("focalibrate", deadline=None, max_examples=60, derandomize=True)
+settings.register_profile("hunt", deadline=None, max_examples=1000)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "focalibrate"))
 
 BACKENDS = {
     "numpy": "array_api_compat.numpy",

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from focalibrate.io._dialect import MISSING, is_number
+from focalibrate.io._dialect import MISSING, is_number, is_numbering
 from focalibrate.io._error import PredictionFileError, file_error, listing, rows_text, short
 from focalibrate.io._frame import Frame, Progress
 from focalibrate.io._labels import (
@@ -276,23 +276,12 @@ def _in_number_order(
     """Put classes called 0, 1, 2, ... in that order; they count as unnamed."""
     if names is None:
         return scores, None
-    numbers = [str(i) for i in range(len(names))]
-    given = [_as_whole(name) for name in names]
-    if given == numbers:
+    if not is_numbering(names):
+        return scores, names
+    given = [int(float(name)) for name in names]
+    if given == sorted(given):
         return scores, None
-    if sorted(given) == sorted(numbers):
-        order = [given.index(number) for number in numbers]
-        return np.ascontiguousarray(scores[:, order]), None
-    return scores, names
-
-
-def _as_whole(name: str) -> str:
-    """Return "1.0" as "1"."""
-    if is_number(name) and len(name) < 30:
-        number = float(name)
-        if number.is_integer() and "." in name:
-            return str(int(number))
-    return name
+    return np.ascontiguousarray(scores[:, np.argsort(given)]), None
 
 
 def _matched(

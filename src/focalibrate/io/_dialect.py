@@ -51,6 +51,12 @@ def is_number(cell: str) -> bool:
     return "_" not in cell and cell.isascii()
 
 
+def is_numbering(names: Sequence[str]) -> bool:
+    """Say whether the names are 0, 1, 2, ... (or ``0.0, 1.0, ...``) in any order."""
+    whole = {name.removesuffix(".0") for name in names}
+    return len(whole) == len(names) and whole == {str(i) for i in range(len(names))}
+
+
 def is_value(cell: str, *, decimal_comma: bool = False) -> bool:
     """Say whether `cell` is a number, a percentage or missing, as columns of numbers hold."""
     text = cell.strip()
@@ -81,15 +87,17 @@ def find_separator(lines: Sequence[str], *, suffix: str) -> str | None:
     column counts as separated by commas.
     """
     order = ("\t", *SEPARATORS) if suffix in (".tsv", ".tab") else SEPARATORS
-    usable = []
+    usable, even = [], []
     for mark in order:
         counts = _counts(lines, mark)
         if counts is None or min(counts) < 2:
             continue
         body = set(counts[1:]) or {counts[0]}
         if len(body) == 1 and counts[0] in (max(body), max(body) - 1):
-            return mark
+            even.append(mark)
         usable.append(mark)
+    if even:  # a class may be called "|"
+        return max(even, key=lambda mark: _share_of_numbers(lines, mark)) if even[1:] else even[0]
     if usable:
         return max(usable, key=lambda mark: (lines[0].count(mark), mark == ","))
     spaced = _counts(lines, None) or [0]
@@ -102,6 +110,12 @@ def find_separator(lines: Sequence[str], *, suffix: str) -> str | None:
         return None
     first = _counts(lines[:1], ",")
     return "," if first is not None else None
+
+
+def _share_of_numbers(lines: Sequence[str], mark: str) -> float:
+    cells = [cell for line in lines[1:] for cell in cells_of(line, mark)]
+    numbers = sum(is_value(cell) or is_value(cell, decimal_comma=True) for cell in cells)
+    return numbers / max(1, len(cells))
 
 
 def _counts(lines: Sequence[str], mark: str | None) -> list[int] | None:

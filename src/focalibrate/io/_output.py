@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from focalibrate.io._dialect import is_number
+from focalibrate.io._dialect import is_number, is_numbering
 from focalibrate.io._vocabulary import PROBABILITY, plain
 from focalibrate.io.predictions import Predictions
 
@@ -60,6 +60,9 @@ def output_of(like: Predictions, *, is_table: bool) -> Output:
         labels: Any = like.labels
         if like.class_names is not None and is_table:
             labels = np.array(like.class_names, dtype=object)[like.labels]
+        elif like.class_names is not None and is_numbering(like.class_names):
+            # Classes called 1, 0, 2: a number is read as the class of that name.
+            labels = np.array([int(float(name)) for name in like.class_names])[like.labels]
         own = "label" if is_table else "labels"
         while own in written:
             own = f"{own}_used"

@@ -197,19 +197,36 @@ def _find_label(
 
 
 def _label_by_values(view: View, scores: Scores, taken: frozenset[int]) -> int | None:
-    """Return the only column of text whose values are all names of classes, or None."""
+    """Return the only column of text whose values are all names of classes, or None.
+
+    A column of fractions counts too where it is named like labels: classes may be named ``.5``.
+    """
     if scores.class_names is None:
         return None
     names = set(scores.class_names)
+    numbers = {value for value in map(_number, names) if value is not None}
     found = []
     for i, column in enumerate(view.frame.columns):
-        if column.kind != "text" or i in taken or i in scores.positions or column.problem:
+        if i in taken or i in scores.positions or column.problem:
+            continue
+        if column.kind == "number" and is_label(column.name):
+            if set(view.values(i)[0].tolist()) <= numbers:
+                found.append(i)
+            continue
+        if column.kind != "text":
             continue
         if is_prediction(column.name) or "pred" in column.name.lower():
             continue
         if set(view.values(i)[0].tolist()) <= names:
             found.append(i)
     return found[0] if len(found) == 1 else None
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
 
 
 def _same_rest(view: View, found: list[int], scores: Scores) -> list[int]:

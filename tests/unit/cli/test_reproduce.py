@@ -122,16 +122,16 @@ def test_interrupted_it_says_so_keeps_what_is_done_and_goes_on(
 ):
     words = ["reproduce", logged_runs.NAME, "--workers", "2", "--scale", "smallest", "-o", "out"]
     kinds = environment | {logged_runs.KINDS: ",waits,waits,waits"}
+    # Where the tests run in the background of a shell, Ctrl-C is ignored from the start.
+    heed = "import runpy, signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
     process = subprocess.Popen(
-        [sys.executable, "-m", "focalibrate", *words],
+        [sys.executable, "-c", heed + "runpy.run_module('focalibrate')", *words],
         cwd=tmp_path,
         env=kinds,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
-        # Where the tests run in the background of a shell, Ctrl-C is ignored from the start.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     try:
         runs = tmp_path / "out" / "runs"

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
@@ -279,6 +279,9 @@ def test_progress_counts_rows(tmp_path, val, probs):
     seed=st.integers(0, 2**32 - 1),
     labels_as=st.sampled_from(["index", "name"]),
 )
+@example(names=["0", "00", ".1"], seed=0, labels_as="index")
+@example(names=["0", "00", ".1"], seed=1, labels_as="index")
+@example(names=["0.5", ".50", "1"], seed=1, labels_as="name")
 @pytest.mark.parametrize("suffix", [".csv", ".safetensors", ".npz"])
 def test_any_class_names_survive(tmp_path_factory, suffix, names, seed, labels_as):
     rng = np.random.default_rng(seed)
