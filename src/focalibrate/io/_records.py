@@ -54,7 +54,9 @@ def _flattened(record: Mapping[str, Any]) -> dict[str, Any]:
         if inner is None:
             row[str(name)] = value
         else:
-            row.update({f"{name}.{key}": cell for key, cell in inner.items()})
+            # A pipeline's output is scores whatever the field is called.
+            outer = "scores" if scores is not None and "scores" not in record else name
+            row.update({f"{outer}.{key}": cell for key, cell in inner.items()})
     return row
 
 

@@ -1,6 +1,6 @@
 """Which column holds the labels, which the scores: decided once for all formats."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -11,8 +11,10 @@ from focalibrate.io._view import View
 from focalibrate.io._vocabulary import (
     LABELS_SHOWN,
     WEIGHTS,
+    is_id,
     is_label,
     is_prediction,
+    outcome_of,
     plain,
 )
 
@@ -63,6 +65,11 @@ def resolve_roles(view: View, request: Request) -> Roles:
             taken = taken | {label}
             name = short(view.name(label))
             notes.append(f'labels are in "{name}" because all its values are names of classes')
+    if label is None and request.wants_labels and scores.form == "single":
+        label = _label_of_outcome(view, scores, taken)
+        if label is not None:
+            taken = taken | {label}
+            scores = replace(scores, positive=request.positive)
     if not frame.is_table:
         _check_rows(view, scores)
     if label is None and request.need_labels and not request.other_labels:
@@ -222,6 +229,41 @@ def _label_by_values(view: View, scores: Scores, taken: frozenset[int]) -> int |
     return found[0] if len(found) == 1 else None
 
 
+def _label_of_outcome(view: View, scores: Scores, taken: frozenset[int]) -> int | None:
+    """Return the column ``churn`` beside ``churn_probability`` or ``prob_churn``, or None."""
+    outcome = outcome_of(view.name(scores.positions[0]))
+    found = [
+        i
+        for i, column in enumerate(view.frame.columns)
+        if plain(column.name) == outcome and i not in taken and i not in scores.positions
+    ]
+    if len(found) != 1 or not view.is_whole(found[0]):
+        return None
+    return found[0] if len(np.unique(view.values(found[0])[0].astype(str))) == 2 else None
+
+
+def _check_not_long(view: View, found: list[int]) -> None:
+    """Raise where a table has one row per example and class."""
+    n_rows = view[0].shape[0] if view.frame.is_table else 0
+    numbers = [i for i in range(len(view.frame.columns)) if view.is_kind(i, "number")]
+    if not any(view.sums([i]).in_unit and not view.is_whole(i) for i in numbers):
+        return
+    for i in found:
+        classes = len(np.unique(view.values(i)[0].astype(str)))
+        for j, column in enumerate(view.frame.columns):
+            if j in found or not is_id(column.name) or classes < 2 or column.problem:
+                continue
+            counts = np.unique(view.values(j)[0].astype(str), return_counts=True)[1]
+            if (counts == classes).all() and len(counts) * classes == n_rows:
+                raise file_error(
+                    view.path,
+                    f"has one row per example and class ({classes} rows for each "
+                    f'"{short(column.name)}"); one row per example is needed. With pandas: '
+                    f"`df.pivot(index={column.name!r}, columns={view.name(i)!r}, values=...)`, "
+                    "and join the labels.",
+                )
+
+
 def _number(text: str) -> float | None:
     try:
         return float(text)
@@ -252,6 +294,7 @@ def _agreeing(view: View, found: list[int]) -> int:
             pairs = set(zip(a.tolist(), b.tolist(), strict=True))
             same = len(pairs) == len({p for p, _ in pairs}) == len({q for _, q in pairs})
         if not same:
+            _check_not_long(view, found)
             option = "label_column" if view.frame.is_table else "labels_key"
             raise file_error(
                 view.path,

@@ -20,6 +20,7 @@ from focalibrate.io._vocabulary import (
     is_label,
     is_prediction,
     kind_of,
+    outcome_of,
     plain,
     prefixed,
     said_by,
@@ -381,7 +382,9 @@ def _unprefixed(view: View, request: Request, free: list[int], label: int | None
                         f"not read as classes: {listing([_quoted(view, i) for i in left])} (the "
                         "other columns sum to 1 without them)",
                     )
-                return _columns(view, request, fitting, _stripped(view, fitting), None, notes)
+                return _columns(
+                    view, request, fitting, _stripped(view, fitting, label), None, notes
+                )
     single = _single_by_name(view, request, numbers)
     if single is not None:
         return single
@@ -389,20 +392,29 @@ def _unprefixed(view: View, request: Request, free: list[int], label: int | None
         raise _unnamed_single(view, request, likely[0])
     if not likely:
         raise _no_scores(view, numbers)
-    return _whole_set(view, request, likely, numbers)
+    return _whole_set(view, request, likely, numbers, label)
 
 
 def _quoted(view: View, position: int) -> str:
     return f'"{short(view.name(position))}"'
 
 
-def _stripped(view: View, positions: list[int]) -> tuple[str, ...]:
-    """Return the names as classes: without a prefix where all have the same."""
+def _stripped(view: View, positions: list[int], label: int | None) -> tuple[str, ...]:
+    """Return the names as classes: without a prefix where all have the same.
+
+    Labels of text that repeat the whole names, as ``class_0``, keep them.
+    """
+    whole = tuple(view.name(i).strip() for i in positions)
     cut = [prefixed(view.name(i)) for i in positions]
     words = {None if c is None else c.word for c in cut}
-    if len(words) == 1 and None not in words:
-        return tuple(c.name for c in cut if c is not None)
-    return tuple(view.name(i).strip() for i in positions)
+    if len(words) != 1 or None in words:
+        return whole
+    others = [label] if label is not None else range(len(view.frame.columns))
+    for i in others:
+        is_text = i not in positions and view.is_kind(i, "text") and view[i].problem is None
+        if is_text and set(view.values(i)[0].tolist()) <= set(whole):
+            return whole
+    return tuple(c.name for c in cut if c is not None)
 
 
 def _is_aside(view: View, position: int) -> bool:
@@ -450,7 +462,9 @@ def _simplex_among(view: View, candidates: list[int], label: int | None) -> list
     return None
 
 
-def _whole_set(view: View, request: Request, likely: list[int], numbers: list[int]) -> Scores:
+def _whole_set(
+    view: View, request: Request, likely: list[int], numbers: list[int], label: int | None
+) -> Scores:
     """Take every likely column as a class where the caller says the kind; else raise."""
     sums = view.sums(likely)
     if view.frame.has_names and sums.n_rows >= 5:  # of fewer rows whole numbers say nothing
@@ -473,7 +487,7 @@ def _whole_set(view: View, request: Request, likely: list[int], numbers: list[in
     left = [i for i in numbers if i not in likely]
     if left:
         notes = (f"not read as classes: {listing([_quoted(view, i) for i in left])}",)
-    return _columns(view, request, likely, _stripped(view, likely), None, notes)
+    return _columns(view, request, likely, _stripped(view, likely, label), None, notes)
 
 
 def _single_by_name(view: View, request: Request, numbers: list[int]) -> Scores | None:
@@ -490,6 +504,8 @@ def _single_by_name(view: View, request: Request, numbers: list[int]) -> Scores 
             by_said["probs"].append(i)
         elif text in LOGIT or (cut is not None and cut.said == "logits"):
             by_said["logits"].append(i)
+        elif outcome_of(text) and said_by(text) == "probs":
+            by_said["probs"].append(i)
         elif (
             text in SCORE
             or text in ("1", "true", "yes")
@@ -572,7 +588,25 @@ def _unnamed_single(view: View, request: Request, position: int) -> PredictionFi
     )
 
 
+def _only_confidence(view: View, numbers: list[int]) -> PredictionFileError | None:
+    """Return the error for a file with the predicted class and its probability alone."""
+    fractions = [i for i in numbers if not view.is_whole(i)]
+    if len(fractions) != 1 or plain(view.name(fractions[0])) not in DERIVED:
+        return None
+    if not any(is_prediction(column.name) for column in view.frame.columns):
+        return None
+    return file_error(
+        view.path,
+        f"holds the probability of the predicted class alone ({_quoted(view, fractions[0])}); "
+        "those of all classes are needed. Save `model.predict_proba(X)` or the logits, one "
+        "column per class.",
+    )
+
+
 def _no_scores(view: View, numbers: list[int]) -> PredictionFileError:
+    only = _only_confidence(view, numbers)
+    if only is not None:
+        return only
     for i, column in enumerate(view.frame.columns):
         if kind_of(said_by(column.name)) is not None and column.kind not in ("number", "matrix"):
             raise not_numbers(view, i)

@@ -25,7 +25,7 @@ from focalibrate.io._dialect import (
     is_value,
     split_spaces,
 )
-from focalibrate.io._error import PredictionFileError, file_error, short
+from focalibrate.io._error import PredictionFileError, file_error, listing, short
 from focalibrate.io._frame import Column, ColumnKind, Frame, Progress
 from focalibrate.io._limit import check_fits
 
@@ -185,11 +185,30 @@ def _top(source: Source, *, suffix: str, told: bool | None, encoding: str | None
     except csv.Error:
         rows = list(islice(_rows(_Opened(source, dialect, guessed, None, 0), whole=True), SAMPLE))
     dialect = Dialect(separator, find_decimal_comma(rows[1:] or rows, separator), comment=comment)
+    _check_one_header(rows, path)
     dialect = find_header(dialect, rows, path=path, told=True if comment else told)
     names = None
     if dialect.has_header:
         names = tuple(["", *rows[0]] if dialect.row_names else rows[0])
     return _Opened(source, dialect, guessed, names, len(names or rows[0]))
+
+
+def _check_one_header(rows: Sequence[Sequence[str]], path: Path) -> None:
+    """Raise where two rows of names stand above the numbers, as pandas writes a MultiIndex."""
+    if len(rows) < 3 or len({len(row) for row in rows[:3]}) > 1:
+        return
+    first, second, third = rows[:3]
+    named = [i for i, cell in enumerate(third) if is_number(cell) and first[i] and second[i]]
+    over, under = [first[i] for i in named], [second[i] for i in named]
+    if any(map(is_number, over + under)):
+        return
+    if len(set(over)) < len(over) == len(set(under)):
+        raise file_error(
+            path,
+            f"has two rows of names ({listing(over)} and {listing(under)}), as pandas writes "
+            "columns of two levels. Join them before saving: "
+            "`df.columns = ['_'.join(map(str, c)).strip('_') for c in df.columns]`.",
+        )
 
 
 def _encoding(start: bytes) -> str:

@@ -138,6 +138,22 @@ def prefixed(column: str) -> Prefixed | None:
     return None
 
 
+_OUTCOME = re.compile(
+    r"(?:prob|proba|probability|p)_(?:of_)?(?P<after>.+)|(?P<before>.+)_(?:prob|proba|probability)"
+)
+
+
+def outcome_of(name: str) -> str | None:
+    """Return what the probability in a column called so is of, or None.
+
+    Example:
+        >>> outcome_of("churn_probability"), outcome_of("prob_default"), outcome_of("churn")
+        ('churn', 'default', None)
+    """
+    found = _OUTCOME.fullmatch(plain(name))
+    return None if found is None else found["after"] or found["before"]
+
+
 def said_by(name: str) -> Said | None:
     """Return what the name of one column or array says it holds, or None.
 

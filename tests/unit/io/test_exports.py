@@ -12,6 +12,7 @@ from focalibrate.io import PredictionFileError, read_predictions
 pd = pytest.importorskip("pandas")
 
 N = 40
+CLASSES3 = ["class_0", "class_1", "class_2"]
 NAMES3 = ["alt.atheism", "comp.graphics", "sci.space"]
 
 
@@ -251,6 +252,63 @@ WORKS = {
         P3,
         Y3,
         None,
+    ),
+    "class_ in the names of classes": (
+        "a.csv",
+        csv(pd.DataFrame(P3, columns=CLASSES3).assign(target=np.array(CLASSES3)[Y3])),
+        {},
+        P3,
+        Y3,
+        tuple(CLASSES3),
+    ),
+    "caret's saved predictions": (
+        "a.csv",
+        csv(
+            pd.DataFrame(P3, columns=CLASSES3).assign(
+                pred=np.array(CLASSES3)[P3.argmax(1)], obs=np.array(CLASSES3)[Y3], Resample="Fold1"
+            )
+        ),
+        {},
+        P3,
+        Y3,
+        tuple(CLASSES3),
+    ),
+    "the label named after the outcome": (
+        "a.csv",
+        csv(pd.DataFrame({"churn": np.array(["No", "Yes"])[Y2], "churn_probability": P2[:, 1]})),
+        {},
+        P2,
+        Y2,
+        ("No", "Yes"),
+    ),
+    "the score named after the outcome": (
+        "a.csv",
+        csv(pd.DataFrame({"default": Y2, "prob_default": P2[:, 1]})),
+        {},
+        P2,
+        Y2,
+        None,
+    ),
+    "a pipeline's output under any name": (
+        "a.jsonl",
+        text(
+            "".join(
+                json.dumps(
+                    {
+                        "true": CLASSES3[Y3[i]],
+                        "prediction": [
+                            {"label": CLASSES3[j], "score": P3[i, j]} for j in range(3)
+                        ],
+                    }
+                )
+                + "\n"
+                for i in range(N)
+            )
+        ),
+        {},
+        P3,
+        Y3,
+        tuple(CLASSES3),
     ),
     "columns sorted as text": (
         "a.csv",
@@ -840,3 +898,40 @@ def test_gzip_without_its_suffix(tmp_path):
     path = tmp_path / "a.csv"
     path.write_bytes(gzip.compress(b"label,prob_a,prob_b\n0,0.5,0.5\n"))
     assert read_predictions(path).n_rows == 1
+
+
+@pytest.mark.parametrize(
+    ("frame", "message"),
+    [
+        (
+            pd.DataFrame(P3, columns=pd.MultiIndex.from_product([["prob"], NAMES3])),
+            r"two rows of names .* `df\.columns = ",
+        ),
+        (
+            pd.DataFrame(
+                {
+                    "id": np.repeat(np.arange(N), 3),
+                    "class": np.tile(NAMES3, N),
+                    "prob": P3.ravel(),
+                    "y_true": np.repeat(TEXT3, 3),
+                }
+            ),
+            r"one row per example and class \(3 rows for each \"id\"\).*df\.pivot\(index='id'",
+        ),
+        (
+            pd.DataFrame(
+                {
+                    "true_label": TEXT3,
+                    "predicted_label": np.array(NAMES3)[P3.argmax(1)],
+                    "confidence": P3.max(1),
+                }
+            ),
+            r"probability of the predicted class alone \(\"confidence\"\); those of all classes",
+        ),
+    ],
+    ids=["two levels of columns", "one row per example and class", "the top class alone"],
+)
+def test_what_cannot_be_read_is_named(tmp_path, frame, message):
+    frame.to_csv(tmp_path / "a.csv")
+    with pytest.raises(PredictionFileError, match=message):
+        read_predictions(tmp_path / "a.csv")
