@@ -4,8 +4,8 @@ Every metric takes ``(probs, labels)`` of any array library and returns a Python
 computed in NumPy float64; `sample_weight` weights the rows. Probabilities are ``[..., K]``;
 one probability of class 1 per example needs ``binary=True``. `METRICS` lists the metrics,
 `assess` says what they prove, `focalibrate.metrics.tests` has further tests by name.
-`ReliabilityTable` and `ClasswiseTable` are the mergeable states behind the binned errors, for
-data that comes in pieces.
+For data that comes in pieces, `Sketch` is a mergeable summary from which all of this follows;
+`ReliabilityTable` and `ClasswiseTable` are the tables in it.
 """
 
 from focalibrate.metrics.adaptive import adaptive_ece, debiased_ece
@@ -44,6 +44,8 @@ from focalibrate.metrics.scores import (
     kl_divergence,
     nll,
 )
+from focalibrate.metrics.sketch import Sketch
+from focalibrate.metrics.sketch_evaluation import SketchEvaluation
 from focalibrate.metrics.smooth import smooth_ece
 
 __all__ = [
@@ -66,6 +68,8 @@ __all__ = [
     "ReliabilityCurve",
     "ReliabilityTable",
     "Scorecard",
+    "Sketch",
+    "SketchEvaluation",
     "WorstSlice",
     "adaptive_ece",
     "assess",

@@ -1,5 +1,6 @@
 """Cells of neighbouring examples: all that inference about calibration needs of the rows."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Self
 
@@ -97,6 +98,10 @@ class Cells:
         """Return the sums over `n_bins` bins that `index` sorts the cells into."""
         return Cells(*(bin_sums(index, x, n_bins) for x in self.arrays()))
 
+    def summed_from(self, first: Ints) -> "Cells":
+        """Return the sums over runs of neighbouring cells that begin at `first`."""
+        return Cells(*(np.add.reduceat(x, first) for x in self.arrays()))
+
     def arrays(self) -> tuple[Floats, ...]:
         """Return the seven sums in the order of the fields."""
         return (
@@ -113,12 +118,25 @@ class Cells:
 def top_cells(confidence: Floats, correct: Floats, weights: Floats | None) -> tuple[Cells, View]:
     """Return the cells of confidences and correctness ``[N]``, and their bins."""
     value, event, w = _sorted(confidence, correct, weights)
+    return _gathered_top(value, w, lambda first: _sums(value, event, w, first))
+
+
+def top_cells_of_groups(groups: Cells) -> tuple[Cells, View]:
+    """Return the same from sums over groups of neighbours, in order of confidence.
+
+    The rows of a group count as tied at their mean.
+    """
+    return _gathered_top(groups.mean, groups.weight, groups.summed_from)
+
+
+def _gathered_top(
+    value: Floats, w: Floats | None, gather: Callable[[Ints], Cells]
+) -> tuple[Cells, View]:
     at = positions(value, w)
     cell, wide, fifteenth = _ranks(at, MAX_CELLS), equal_width_index(value, BINS), _ranks(at, BINS)
     first = _starts(cell, wide, fifteenth)
-    cells = _sums(value, event, w, first)
-    view = View(np.ones(len(first)), cells.mean, cell[first], fifteenth[first])
-    return cells, view
+    cells = gather(first)
+    return cells, View(np.ones(len(first)), cells.mean, cell[first], fifteenth[first])
 
 
 def two_class_cells(
@@ -126,6 +144,17 @@ def two_class_cells(
 ) -> tuple[Cells, View, View]:
     """Return the cells of P(class 1) ``[N]``, their bins by confidence and by P(class 1)."""
     value, event, w = _sorted(probability, positive, weights)
+    return _gathered_two(value, w, lambda first: _sums(value, event, w, first))
+
+
+def two_class_cells_of_groups(groups: Cells) -> tuple[Cells, View, View]:
+    """Return the same from sums over groups of neighbours, in order of P(class 1)."""
+    return _gathered_two(groups.mean, groups.weight, groups.summed_from)
+
+
+def _gathered_two(
+    value: Floats, w: Floats | None, gather: Callable[[Ints], Cells]
+) -> tuple[Cells, View, View]:
     confidence = np.maximum(value, 1.0 - value)
     by_confidence = np.argsort(confidence, kind="stable")  # two sorted runs: merged in one pass
     folded = np.empty(len(value))
@@ -138,7 +167,7 @@ def two_class_cells(
     is_class_1 = (value > 0.5).astype(np.intp)
     wide = equal_width_index(confidence, BINS)
     first = _starts(*ranks, *fifteenths, is_class_1, wide)
-    cells = _sums(value, event, w, first)
+    cells = gather(first)
     mean, side = cells.mean, is_class_1[first]
     top = View(
         np.where(side == 1, 1.0, -1.0),

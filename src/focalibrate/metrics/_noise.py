@@ -116,13 +116,20 @@ def classwise_floor(rows: NDArray[Any], weights: Floats | None) -> NoiseFloor:
     add up; their sum is close to normal.
     """
     n, k = rows.shape
-    count, prob, variance = _class_sums(rows, weights)
+    total = float(n if weights is None else weights.sum())
+    return classwise_floor_of_sums(*_class_sums(rows, weights), total=total, n_classes=k)
+
+
+def classwise_floor_of_sums(
+    count: Floats, prob: Floats, variance: Floats, *, total: float, n_classes: int
+) -> NoiseFloor:
+    """Return the same from rows, probability sum and variance by class and bin, flat."""
+    k = n_classes
     mean = np.divide(prob, count, out=np.zeros_like(prob), where=count > 0)
     mad = _binomial_mad(count, np.clip(mean, 0.0, 1.0))
     flat = count * mean * (1.0 - mean)
     ratio = np.divide(variance, flat, out=np.zeros_like(flat), where=flat > 1e-300)
     mad = mad * np.sqrt(ratio)
-    total = float(n if weights is None else weights.sum())
     spread = math.sqrt(max(0.0, float((variance - mad**2).sum())))
     if k == 2:  # both classes show the same deviations
         spread *= math.sqrt(2.0)

@@ -186,19 +186,39 @@ def assess(
         counts = weights > 0
         if not counts.all():
             rows, y, weights = rows[counts], y[counts], weights[counts]
-    rng = generator(seed)
     cells, views = cells_of(rows, y, weights)
+    return assess_cells(
+        cells,
+        views,
+        n_classes=rows.shape[1],
+        classwise=classwise_floor(rows, weights),
+        rng=generator(seed),
+        n_draws=n_draws,
+    )
+
+
+def assess_cells(
+    cells: Cells,
+    views: Sequence[View],
+    *,
+    n_classes: int,
+    classwise: NoiseFloor | None,
+    rng: np.random.Generator,
+    n_draws: int,
+) -> Assessment:
+    """Return what `assess` does from cells and the closed-form floor of classwise ECE."""
     drawn = draw_residuals(cells, n_draws, rng)
     test = multi_scale_test(cells, views, drawn)
     top = views[0]
     floors = binned_floors(cells, top, drawn)
-    floors["classwise_ece"] = classwise_floor(rows, weights)
+    if classwise is not None:
+        floors["classwise_ece"] = classwise
     floors["smooth_ece"] = smooth_floor(cells, top, drawn)
     seen = seen_by(cells, top)
     return Assessment(
         n=round(float(cells.rows.sum())),
         effective_n=cells.effective_rows,
-        n_classes=rows.shape[1],
+        n_classes=n_classes,
         gap=gap_interval(seen),
         rms=rms_interval(seen.binned(top.bin, BINS)),
         p_value=test.p_value,

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from focalibrate._array import Array, to_numpy
 from focalibrate._check import check_count
-from focalibrate.metrics._cells import BINS
+from focalibrate.metrics._cells import BINS, Cells, View
 from focalibrate.metrics._intervals import gap_interval, rms_interval
 from focalibrate.metrics._null import draw_residuals
 from focalibrate.metrics._power import detectable_rms
@@ -138,14 +138,17 @@ def assess_groups(
     if weights is not None:
         members = [(c, g, at[weights[at] > 0]) for c, g, at in members]
     members = [(c, g, at) for c, g, at in members if len(at)]
-    tested = sum(len(at) >= MIN_ROWS for _, _, at in members)
-    # Holm needs p-values well below 0.05 / groups
-    n_draws = int(min(19_999, max(999, 40 * tested - 1)))
+    n_draws = draws_for_groups(sum(len(at) >= MIN_ROWS for _, _, at in members))
     rng = generator(seed)
     found = [
         _group(c, g, rows[at], y[at], None if weights is None else weights[at], n_draws, rng)
         for c, g, at in members
     ]
+    return with_holm(found)
+
+
+def with_holm(found: Sequence[GroupAssessment]) -> tuple[GroupAssessment, ...]:
+    """Return the groups with their p-values corrected for how many there are."""
     adjusted = holm([one.p_value for one in found])
     return tuple(
         GroupAssessment(
@@ -181,8 +184,27 @@ def _group(
     rng: np.random.Generator,
 ) -> GroupAssessment:
     cells, views = cells_of(rows, labels, weights)
+    return assess_group(column, group, cells, views, n_rows=len(rows), n_draws=n_draws, rng=rng)
+
+
+def draws_for_groups(n_tested: int) -> int:
+    """Return how many draws give p-values well below 0.05 / groups, as Holm needs."""
+    return int(min(19_999, max(999, 40 * n_tested - 1)))
+
+
+def assess_group(
+    column: str,
+    group: str,
+    cells: Cells,
+    views: Sequence[View],
+    *,
+    n_rows: int,
+    n_draws: int,
+    rng: np.random.Generator,
+) -> GroupAssessment:
+    """Return what the cells of one group say; its p-value is yet to be corrected."""
     p_value, detectable = math.nan, math.nan
-    if len(rows) >= MIN_ROWS:
+    if n_rows >= MIN_ROWS:
         test = multi_scale_test(cells, views, draw_residuals(cells, n_draws, rng))
         p_value = test.p_value
         detectable = detectable_rms(cells, views, test.drawn, test.critical)

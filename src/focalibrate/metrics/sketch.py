@@ -1,0 +1,345 @@
+"""Sketch: a mergeable summary of predictions, from which calibration is evaluated."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from focalibrate._array import Array, to_numpy
+from focalibrate._check import (
+    check_count,
+    check_labels,
+    check_log_probs,
+    check_logits,
+    check_n_bins,
+    check_rows,
+    is_whole,
+)
+from focalibrate.metrics._cell_sums import (
+    GroupColumn,
+    added,
+    binned,
+    row_values,
+    table_of_sums,
+)
+from focalibrate.metrics._fine_index import fine_edges, fine_index
+from focalibrate.metrics._rows import read, read_weights
+from focalibrate.metrics._sketch_rows import CLASS_PLAIN, CLASS_WEIGHTED, Given, row_terms
+from focalibrate.metrics.binning import Floats
+from focalibrate.metrics.classwise import ClasswiseTable
+from focalibrate.metrics.corp import Corp, corp_of_table
+from focalibrate.metrics.reliability_table import ReliabilityTable
+
+if TYPE_CHECKING:
+    from focalibrate.metrics.sketch_evaluation import SketchEvaluation
+
+N_CELLS = 4096
+CONFIDENT = 0.99
+"""Least confidence that counts as confident (S99)."""
+MAX_CLASSWISE = 20_000
+"""Up to this many classes, sums by class and bin are kept: 480 bytes per class."""
+SCORES = ("nll", "brier", "error")
+MOMENTS = ("sum", "square", "spread_sum", "spread_square")
+"""of w x, w x², w² x and w² x²"""
+
+
+@dataclass(frozen=True, eq=False)
+class Sketch:
+    r"""A summary of predictions whose size does not grow with them, and which can be added.
+
+    Rows are gathered in about 4,100 cells that are equally wide in log-odds of the
+    confidence; each keeps the number of rows and of hits, and the sum of confidences of both.
+    Beside them: sums by class over equally wide bins, the sums and squared sums of log loss,
+    Brier score and error, and the cells of every group. ``+`` merges the sketches of batches,
+    files, workers and days.
+
+    For two classes, cells of the probability of class 1 are kept too.
+
+    Attributes:
+        n_classes: number of classes K.
+        n_bins: bins of the binned errors.
+        top: sums over the cells of the top label, shape ``[F, C]``: weight, confidence, hits,
+            confidence of the hits; with weights also rows, squared weights, and squared weights
+            of the hits.
+        positive: the same for the probability of class 1; None unless there are two classes.
+        classes: sums by class and bin ``[F, K, B]``; None for more than 20,000 classes.
+        scores: sums of log loss, Brier score and error ``[3, 4]``: times weight, squared times
+            weight, and both times squared weight.
+        totals: rows, sum of weights, of squared weights, weight of confident rows, and of
+            those that are right, ``[5]``.
+        n_zeros: rows with probability 0 at their label, which `scores` leave out.
+        is_whole: every weight so far was a whole number, that is, counts repeated rows.
+        groups: the cells of every group, by column.
+
+    Numerics:
+        Counts are exact up to 2**53, so in any order and in batches of any size they are the
+        same. Sums are float64: their order changes the last bits, about 1e-16 of them per
+        merge. See `evaluate` for what follows.
+
+    Example:
+        >>> rng = np.random.default_rng(0)
+        >>> logits = 2 * rng.normal(size=(3000, 5))
+        >>> labels = (logits / 1.5 + rng.gumbel(size=logits.shape)).argmax(axis=1)
+        >>> days = [Sketch.of(logits=logits[i::3], labels=labels[i::3]) for i in range(3)]
+        >>> week = days[0] + days[1] + days[2]
+        >>> week.n, week.evaluate().assessment.direction
+        (3000, 'overconfident')
+    """
+
+    n_classes: int
+    n_bins: int
+    top: Floats = field(repr=False)
+    positive: Floats | None = field(repr=False)
+    classes: Floats | None = field(repr=False)
+    scores: Floats = field(repr=False)
+    totals: Floats = field(repr=False)
+    n_zeros: int
+    is_whole: bool
+    groups: Mapping[str, GroupColumn] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def of(
+        cls,
+        probs: Array | None = None,
+        labels: Array | None = None,
+        *,
+        log_probs: Array | None = None,
+        logits: Array | None = None,
+        sample_weight: Array | None = None,
+        groups: Array | Mapping[str, Array] | None = None,
+        n_bins: int = 15,
+    ) -> Self:
+        """Return the sketch of some rows.
+
+        Args:
+            probs: probabilities ``[N, K]``, any array library, or ``[N]`` of class 1.
+            labels: class indices ``[N]``.
+            log_probs: their logarithms ``[N, K]`` instead.
+            logits: scores before the softmax ``[N, K]`` instead; the fastest.
+            sample_weight: weights ``[N]``. Whole numbers count repeated rows.
+            groups: which group each row belongs to ``[N]``, or several such columns by name.
+            n_bins: bins of ECE, MCE and classwise ECE, which are exact for this number.
+        """
+        check_n_bins(n_bins)
+        given, scores, y = _read(probs, log_probs, logits, labels)
+        n = len(y)
+        w = read_weights(sample_weight, n)
+        columns = _columns(groups, n)
+        if w is not None and not w.all():
+            kept = w > 0
+            scores, y, w = scores[kept], y[kept], w[kept]
+            columns = {name: values[kept] for name, values in columns.items()}
+        return cls._of_rows(given, scores, y, w, columns, n_bins)
+
+    @classmethod
+    def _of_rows(
+        cls,
+        given: Given,
+        scores: NDArray[Any],
+        labels: NDArray[np.intp],
+        w: Floats | None,
+        columns: Mapping[str, NDArray[Any]],
+        n_bins: int,
+    ) -> Self:
+        k = scores.shape[1]
+        rows = row_terms(
+            scores, labels, given=given, weights=w, n_bins=n_bins, classwise=k <= MAX_CLASSWISE
+        )
+        cell_of = fine_index(N_CELLS, n_bins)
+        n_cells = len(fine_edges(N_CELLS, n_bins)) - 1
+        cell, values = cell_of(rows.confidence), row_values(rows.confidence, rows.correct, w)
+        top, positive = binned(cell, values, n_cells), None
+        if rows.positive is not None:
+            cell, values = cell_of(rows.positive), row_values(rows.positive, labels == 1, w)
+            positive = binned(cell, values, n_cells)
+        is_possible = np.isfinite(rows.nll)
+        n = len(labels)
+        sure = np.bincount(
+            rows.correct[rows.confidence >= CONFIDENT],
+            None if w is None else w[rows.confidence >= CONFIDENT],
+            minlength=2,
+        )
+        mass, spread = (n, n) if w is None else (w.sum(), w @ w)
+        return cls(
+            n_classes=k,
+            n_bins=n_bins,
+            top=top,
+            positive=positive,
+            classes=rows.classes,
+            scores=np.stack(
+                [
+                    _moments(np.where(is_possible, rows.nll, 0.0), w),
+                    _moments(rows.brier, w),
+                    _moments((~rows.correct).astype(np.float64), w),
+                ]
+            ),
+            totals=np.array([n, mass, spread, sure.sum(), sure[1]], dtype=np.float64),
+            n_zeros=int(n - np.count_nonzero(is_possible)),
+            is_whole=w is None or is_whole(w),
+            groups={
+                name: GroupColumn.of(name, column, cell, values, n_cells)
+                for name, column in columns.items()
+            },
+        )
+
+    def __add__(self, other: Self) -> Self:
+        self._check_like(other)
+        classes = None
+        if self.classes is not None and other.classes is not None:
+            classes = _added_classes(self.classes, other.classes)
+        return type(self)(
+            n_classes=self.n_classes,
+            n_bins=self.n_bins,
+            top=added(self.top, other.top),
+            positive=None
+            if self.positive is None or other.positive is None
+            else added(self.positive, other.positive),
+            classes=classes,
+            scores=self.scores + other.scores,
+            totals=self.totals + other.totals,
+            n_zeros=self.n_zeros + other.n_zeros,
+            is_whole=self.is_whole and other.is_whole,
+            groups={
+                name: column.merged(other.groups[name], name, self.top.shape[1])
+                for name, column in self.groups.items()
+            },
+        )
+
+    def merge(self, *others: Self) -> Self:
+        """Return this sketch and `others` added from left to right."""
+        merged = self
+        for other in others:
+            merged = merged + other
+        return merged
+
+    @classmethod
+    def merged(cls, sketches: Iterable[Self]) -> Self:
+        """Return all the sketches added in the order given; there must be at least one."""
+        parts = iter(sketches)
+        first = next(parts, None)
+        if first is None:
+            raise ValueError("`sketches` must be at least one to merge, got none.")
+        return first.merge(*parts)
+
+    def _check_like(self, other: Self) -> None:
+        mine, theirs = (
+            {"classes": s.n_classes, "bins": s.n_bins, "group columns": tuple(sorted(s.groups))}
+            for s in (self, other)
+        )
+        for what, value in mine.items():
+            if value != theirs[what]:
+                raise ValueError(
+                    f"sketches must have the same {what} to be merged, got {value} and "
+                    f"{theirs[what]}. Build both with the same options."
+                )
+
+    @property
+    def n(self) -> int:
+        """Number of rows, repeated ones included where weights are whole."""
+        return round(float(self.totals[1 if self.is_whole else 0]))
+
+    @property
+    def edges(self) -> Floats:
+        """Edges of the cells, shape ``[C + 1]``."""
+        return fine_edges(N_CELLS, self.n_bins)
+
+    @property
+    def cells(self) -> ReliabilityTable:
+        """The cells of the top label as a table."""
+        return table_of_sums(self.top, self.edges, is_whole=self.is_whole)
+
+    @property
+    def positive_cells(self) -> ReliabilityTable:
+        """The cells of the probability of class 1 of two classes, as a table."""
+        if self.positive is None:
+            raise ValueError(
+                f"cells of class 1 are kept for two classes, not for {self.n_classes}."
+            )
+        return table_of_sums(self.positive, self.edges, is_whole=self.is_whole)
+
+    @property
+    def table(self) -> ReliabilityTable:
+        """The reliability table of `n_bins` equally wide bins; exact, no cell crosses a bin."""
+        limits = np.arange(self.n_bins + 1) / self.n_bins
+        starts = np.searchsorted(self.edges, limits)[:-1]
+        sums = np.add.reduceat(self.top, starts, axis=1)
+        return table_of_sums(sums, limits, is_whole=self.is_whole)
+
+    @property
+    def classwise_table(self) -> ClasswiseTable | None:
+        """The table of every class, None where there are more than 20,000."""
+        return None if self.classes is None else ClasswiseTable(*self.classes[:3])
+
+    def corp(self, *, n_draws: int = 199, seed: int = 0) -> Corp:
+        """Return the isotonic reliability curve of the top label, and its scores taken apart.
+
+        On cells; see `focalibrate.metrics.corp_of_table`.
+        """
+        check_count(n_draws, name="n_draws", minimum=0)
+        return corp_of_table(self.cells, n_draws=n_draws, seed=seed)
+
+    def evaluate(self, *, seed: int = 0, n_draws: int = 999) -> "SketchEvaluation":
+        """Return scores, calibration errors and the verdict; see `SketchEvaluation`."""
+        from focalibrate.metrics.sketch_evaluation import evaluate_sketch
+
+        return evaluate_sketch(self, seed=seed, n_draws=n_draws)
+
+
+def _read(
+    probs: Array | None, log_probs: Array | None, logits: Array | None, labels: Array | None
+) -> tuple[Given, NDArray[Any], NDArray[np.intp]]:
+    pairs: tuple[tuple[Given, Array | None], ...] = (
+        ("probs", probs),
+        ("log_probs", log_probs),
+        ("logits", logits),
+    )
+    named = {name: value for name, value in pairs if value is not None}
+    if len(named) != 1 or labels is None:
+        raise ValueError(
+            "`Sketch.of` takes `labels` and exactly one of `probs`, `log_probs` and `logits`, got "
+            f"{', '.join(named) or 'none of them'}{'' if labels is not None else ', no `labels`'}."
+        )
+    ((given, scores),) = named.items()
+    if given == "probs":
+        return given, *read(scores, labels, binary=len(scores.shape) == 1)
+    check_rows(scores, name=given)
+    (check_logits if given == "logits" else check_log_probs)(scores, name=given)
+    check_labels(labels, shape=tuple(scores.shape[:-1]), n_classes=scores.shape[-1])
+    rows = to_numpy(scores).reshape(-1, scores.shape[-1])
+    if rows.dtype not in (np.float32, np.float64):
+        rows = rows.astype(np.float32)
+    return given, rows, to_numpy(labels).reshape(-1).astype(np.intp, copy=False)
+
+
+def _columns(groups: Array | Mapping[str, Array] | None, n: int) -> dict[str, NDArray[Any]]:
+    if groups is None:
+        return {}
+    named = groups if isinstance(groups, Mapping) else {"group": groups}
+    found = {}
+    for name, column in named.items():
+        values = np.asarray(to_numpy(column)).reshape(-1)
+        if len(values) != n:
+            raise ValueError(f"`groups`: column {name!r} must have {n} rows, got {len(values)}.")
+        found[name] = values
+    return found
+
+
+def _moments(x: Floats, w: Floats | None) -> Floats:
+    if w is None:
+        total, square = float(x.sum()), float(x @ x)
+        return np.array([total, square, total, square])
+    u = w * w
+    return np.array([w @ x, w @ (x * x), u @ x, u @ (x * x)])
+
+
+def _added_classes(first: Floats, second: Floats) -> Floats:
+    def full(sums: Floats) -> Floats:
+        count, probability, _, variance = sums
+        return np.concatenate([sums, np.stack([count, probability, variance])])
+
+    if len(first) != len(second):
+        first, second = (x if len(x) == len(CLASS_WEIGHTED) else full(x) for x in (first, second))
+    assert len(first) in (len(CLASS_PLAIN), len(CLASS_WEIGHTED))  # noqa: S101
+    return np.asarray(first + second)

@@ -1,0 +1,285 @@
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.special import log_softmax, softmax
+
+from focalibrate.metrics import (
+    METRICS,
+    Sketch,
+    assess,
+    assess_groups,
+    confident_fraction,
+    corp,
+)
+from focalibrate.metrics._cell_sums import cells_of_sums
+from focalibrate.metrics._cells import top_cells_of_groups
+from focalibrate.metrics._fine_index import FineIndex, fine_edges
+from focalibrate.metrics._null import draw_residuals
+from focalibrate.metrics._random import generator
+from focalibrate.metrics.assessment import multi_scale_test
+from focalibrate.metrics.binning import edges_index
+
+SEEDS = st.integers(0, 2**32 - 1)
+
+
+def draw(seed, n, k, *, scale=2.0, weights=None, decimals=None):
+    rng = np.random.default_rng(seed)
+    logits = scale * rng.normal(size=(n, k))
+    if decimals is not None:
+        logits = logits.round(decimals)  # ties
+    labels = (logits / 1.3 + rng.gumbel(size=logits.shape)).argmax(axis=1)
+    w = None
+    if weights == "whole":
+        w = rng.integers(0, 4, size=n).astype(float)
+        w[0] = 1.0
+    elif weights == "any":
+        w = rng.uniform(0.1, 3.0, size=n)
+    return logits, labels, w
+
+
+def cut(rng, n, pieces):
+    order = rng.permutation(n)
+    return [part for part in np.array_split(order, pieces) if len(part)]
+
+
+def sketch_of(logits, labels, w, part, **options):
+    some = None if w is None else w[part]
+    return Sketch.of(logits=logits[part], labels=labels[part], sample_weight=some, **options)
+
+
+@given(
+    seed=SEEDS,
+    n=st.integers(1, 300),
+    k=st.sampled_from([2, 3, 40]),
+    pieces=st.integers(1, 6),
+    weights=st.sampled_from([None, "whole", "any"]),
+)
+@settings(max_examples=20)
+def test_rows_in_any_order_and_batches_give_the_same_sketch(seed, n, k, pieces, weights):
+    logits, labels, w = draw(seed, n, k, weights=weights)
+    if w is not None:
+        w = np.maximum(w, 1e-3 if weights == "any" else 1.0)  # a batch of weight 0 is refused
+    rng = np.random.default_rng(seed)
+    groups = rng.choice(["a", "b", "10", "9"], size=n)
+    whole = sketch_of(logits, labels, w, slice(None), groups=groups)
+    parts = [
+        sketch_of(logits, labels, w, part, groups=groups[part]) for part in cut(rng, n, pieces)
+    ]
+    merged = Sketch.merged(parts)
+    assert (merged.n, merged.n_zeros, merged.is_whole) == (whole.n, whole.n_zeros, whole.is_whole)
+    if weights != "any":
+        assert_array_equal(merged.top[[0, 2]], whole.top[[0, 2]])  # rows and hits: exactly
+    for name in ("top", "positive", "classes", "scores", "totals"):
+        mine, theirs = getattr(merged, name), getattr(whole, name)
+        if theirs is not None:
+            assert_allclose(mine, theirs, rtol=1e-12, atol=1e-12 * n)
+    assert merged.groups["group"].names == whole.groups["group"].names
+    assert_array_equal(merged.groups["group"].at, whole.groups["group"].at)
+    assert_allclose(merged.groups["group"].sums, whole.groups["group"].sums, rtol=1e-12)
+
+
+@pytest.mark.slow
+@given(
+    seed=SEEDS,
+    n=st.integers(2, 400),
+    k=st.sampled_from([2, 3, 10, 50]),
+    scale=st.sampled_from([0.1, 1.0, 4.0, 30.0]),
+    weights=st.sampled_from([None, "whole", "any"]),
+    decimals=st.sampled_from([None, 0, 1]),
+    n_bins=st.sampled_from([1, 10, 15, 32]),
+)
+@settings(max_examples=40)
+def test_every_metric_is_that_of_the_rows_within_its_stated_bound(
+    seed, n, k, scale, weights, decimals, n_bins
+):
+    logits, labels, w = draw(seed, n, k, scale=scale, weights=weights, decimals=decimals)
+    probs = softmax(logits, axis=1)
+    found = Sketch.of(logits=logits, labels=labels, sample_weight=w, n_bins=n_bins).evaluate(
+        n_draws=19
+    )
+    for name, metric in METRICS.items():
+        bins = {"n_bins": n_bins} if metric.takes_bins else {}
+        want = metric.function(probs, labels, sample_weight=w, **bins)
+        if metric.has_interval:
+            assert_allclose(found.scores[name].estimate, want, rtol=1e-9, atol=1e-12)
+        else:
+            off = abs(found.errors[name] - want)
+            assert off <= found.error_bound[name] + 1e-9, name
+    exact = assess(probs, labels, sample_weight=w, n_draws=19)
+    mine = found.assessment
+    assert (mine.n, mine.n_classes) == (exact.n, exact.n_classes)
+    assert_allclose(mine.gap.estimate, exact.gap.estimate, atol=1e-9)
+    assert_allclose(mine.gap.high, exact.gap.high, atol=2e-3)
+    assert_allclose(mine.effective_n, exact.effective_n)
+    if n_bins == 15:
+        assert_allclose(
+            mine.noise_floor["classwise_ece"], exact.noise_floor["classwise_ece"], rtol=1e-6
+        )
+    s99 = confident_fraction(probs, labels, sample_weight=w)
+    assert_allclose(found.confident.fraction, s99.fraction, atol=1e-12)
+
+
+@pytest.mark.parametrize("weights", [None, "whole", "any"])
+@pytest.mark.parametrize("k", [2, 10])
+def test_the_verdict_is_that_of_the_rows(k, weights):
+    logits, labels, w = draw(3, 4000, k, weights=weights)
+    probs = softmax(logits, axis=1)
+    exact = assess(probs, labels, sample_weight=w)
+    found = Sketch.of(probs, labels, sample_weight=w).evaluate()
+    mine = found.assessment
+    assert mine.verdict == exact.verdict == "miscalibrated"
+    assert mine.p_value == exact.p_value == 0.001
+    for name in ("estimate", "low", "high"):
+        assert_allclose(getattr(mine.rms, name), getattr(exact.rms, name), atol=3e-3)
+    for name, floor in exact.noise_floor.items():
+        assert_allclose(mine.noise_floor[name], floor, rtol=0.15)
+    assert_allclose(mine.detectable, exact.detectable, rtol=0.15)
+    assert max(found.error_bound["smooth_ece"], found.error_bound["ece"]) < 5e-4
+
+
+@pytest.mark.slow
+def test_calibrated_models_are_rejected_as_often_as_the_level_says():
+    rejected = 0
+    for seed in range(400):
+        rng = np.random.default_rng(seed)
+        logits = 2 * rng.normal(size=(600, 4))
+        labels = (logits + rng.gumbel(size=logits.shape)).argmax(axis=1)
+        sketch = Sketch.of(logits=logits, labels=labels)
+        cells, view = top_cells_of_groups(cells_of_sums(sketch.top, is_whole=True))
+        test = multi_scale_test(cells, [view], draw_residuals(cells, 199, generator(seed)))
+        rejected += test.p_value < 0.05
+    assert 0.03 <= rejected / 400 <= 0.085
+
+
+@pytest.mark.parametrize("weights", [None, "whole", "any"])
+def test_intervals_of_scores_are_those_of_the_standard_error(weights):
+    logits, labels, w = draw(5, 700, 3, weights=weights)
+    found = Sketch.of(logits=logits, labels=labels, sample_weight=w).evaluate(n_draws=19)
+    losses = -log_softmax(logits, axis=1)[np.arange(700), labels]
+    if weights == "whole":
+        losses, w = np.repeat(losses, w.astype(int)), None
+    w = np.ones(len(losses)) if w is None else w
+    mean = np.average(losses, weights=w)
+    n = len(losses)
+    error = math.sqrt((w**2 * (losses - mean) ** 2).sum() * n / (n - 1)) / w.sum()
+    score = found.scores["nll"]
+    assert_allclose([score.estimate, score.high - mean], [mean, 1.959964 * error], rtol=1e-6)
+
+
+def test_probabilities_their_logs_and_logits_are_the_same_predictions():
+    logits, labels, _ = draw(1, 500, 6)
+    first = Sketch.of(logits=logits, labels=labels)
+    for other in (
+        Sketch.of(softmax(logits, axis=1), labels),
+        Sketch.of(log_probs=log_softmax(logits, axis=1), labels=labels),
+        Sketch.of(logits=logits.astype(np.float32), labels=labels),
+    ):
+        assert_allclose(other.scores, first.scores, rtol=1e-5)
+        assert_allclose(other.table.confidence_sum, first.table.confidence_sum, rtol=1e-5)
+    one = np.random.default_rng(0).uniform(size=50)
+    y = np.arange(50) % 2
+    pair = Sketch.of(np.stack([1 - one, one], axis=1), y)
+    assert_array_equal(Sketch.of(one, y).top, pair.top)
+
+
+def test_groups_are_those_of_the_rows_in_their_order():
+    logits, labels, _ = draw(2, 3000, 2)
+    groups = np.random.default_rng(0).integers(8, 12, size=3000)
+    labels = np.where(groups == 11, 1 - logits.argmax(axis=1), labels)
+    exact = assess_groups(softmax(logits, axis=1), labels, {"age": groups})
+    found = Sketch.of(logits=logits, labels=labels, groups={"age": groups}).evaluate().groups
+    assert [g.group for g in found] == [g.group for g in exact] == ["8", "9", "10", "11"]
+    assert [g.n for g in found] == [g.n for g in exact]
+    assert_allclose([g.gap.estimate for g in found], [g.gap.estimate for g in exact], atol=1e-9)
+    assert found[3].verdict == exact[3].verdict == "miscalibrated"
+
+
+def test_the_curve_on_cells_is_close_to_that_of_the_rows():
+    logits, labels, _ = draw(4, 5000, 3)
+    probs = softmax(logits, axis=1)
+    exact, found = corp(probs, labels, n_draws=0), Sketch.of(probs, labels).corp(n_draws=0)
+    for name in ("log_loss", "brier"):
+        mine, theirs = getattr(found, name), getattr(exact, name)
+        assert_allclose(mine.score, theirs.score, atol=1e-5)
+        assert_allclose(mine.miscalibration, theirs.miscalibration, atol=1e-3)
+        identity = mine.miscalibration - mine.discrimination + mine.uncertainty
+        assert_allclose(identity, mine.score, atol=1e-12)
+
+
+def test_an_impossible_label_is_counted_and_makes_the_log_loss_infinite():
+    probs = np.array([[1.0, 0.0, 0.0], [0.2, 0.3, 0.5]])
+    sketch = Sketch.of(probs, np.array([1, 2])) + Sketch.of(probs, np.array([0, 0]))
+    found = sketch.evaluate(n_draws=19)
+    assert (found.n_zeros, found.scores["nll"].estimate) == (1, math.inf)
+    assert math.isfinite(found.scores["brier"].high)
+
+
+def test_weights_of_zero_count_for_nothing():
+    logits, labels, _ = draw(0, 40, 3)
+    w = (np.arange(40) % 2).astype(float)
+    kept = Sketch.of(logits=logits[1::2], labels=labels[1::2])
+    found = Sketch.of(logits=logits, labels=labels, sample_weight=w)
+    assert (found.n, found.is_whole) == (kept.n, True)
+    assert_allclose(found.top[:4], kept.top)
+    assert_allclose((found + kept).top[:4], 2 * kept.top)  # with and without weights
+
+
+def test_what_cannot_be_merged_is_refused():
+    logits, labels, _ = draw(0, 40, 3)
+    one = Sketch.of(logits=logits, labels=labels)
+    with pytest.raises(ValueError, match=r"same bins to be merged, got 15 and 10"):
+        one + Sketch.of(logits=logits, labels=labels, n_bins=10)
+    with pytest.raises(ValueError, match=r"same classes to be merged, got 3 and 2"):
+        one + Sketch.of(logits=logits[:, :2], labels=labels % 2)
+    with pytest.raises(ValueError, match=r"same group columns to be merged, got \(\) and"):
+        one + Sketch.of(logits=logits, labels=labels, groups={"g": labels})
+    with pytest.raises(ValueError, match="at least one to merge"):
+        Sketch.merged([])
+
+
+def test_bad_arguments_are_named():
+    logits, labels, _ = draw(0, 40, 3)
+    with pytest.raises(ValueError, match="exactly one of `probs`, `log_probs` and `logits`, got"):
+        Sketch.of(softmax(logits, axis=1), labels, logits=logits)
+    with pytest.raises(ValueError, match=r"none of them, no `labels`"):
+        Sketch.of()
+    with pytest.raises(ValueError, match=r"column 'group' must have 40 rows, got 3"):
+        Sketch.of(logits=logits, labels=labels, groups=np.arange(3))
+    with pytest.raises(ValueError, match=r"row 0"):
+        Sketch.of(logits=np.full((4, 3), np.nan), labels=labels[:4])
+    many = np.arange(10_001)
+    with pytest.raises(ValueError, match=r"column 'id' has more than 10,000 different values"):
+        Sketch.of(np.full(10_001, 0.3), many % 2, groups={"id": many})
+    with pytest.raises(ValueError, match="kept for two classes, not for 3"):
+        _ = Sketch.of(logits=logits, labels=labels).positive_cells
+
+
+def test_no_sums_by_class_are_kept_for_a_vocabulary():
+    logits = np.zeros((3, 20_001), dtype=np.float32)
+    sketch = Sketch.of(logits=logits, labels=np.array([0, 5, 9]))
+    assert sketch.classwise_table is None
+    found = (sketch + sketch).evaluate(n_draws=19)
+    assert "classwise_ece" not in found.errors
+    assert "classwise_ece" not in found.assessment.noise_floor
+
+
+@given(seed=SEEDS, n_cells=st.sampled_from([3, 100, 4096]), n_bins=st.integers(1, 40))
+@settings(max_examples=30)
+def test_the_index_of_a_cell_is_exact(seed, n_cells, n_bins):
+    edges = fine_edges(n_cells, n_bins)
+    rng = np.random.default_rng(seed)
+    values = np.concatenate(
+        [
+            edges,
+            np.nextafter(edges, 0.0),
+            np.nextafter(edges, 1.0),
+            rng.uniform(size=200),
+            1 / (1 + np.exp(10 * rng.normal(size=200))),
+            [0.0, 0.5, 1.0, 5e-324, 1 - 2**-53],
+        ]
+    )
+    assert_array_equal(FineIndex.of(edges)(values), edges_index(values, edges))
