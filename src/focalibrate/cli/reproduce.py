@@ -53,6 +53,11 @@ STYLES = {
     help="Folder of trained networks, shared by experiments.  [default: trained beside -o]",
 )
 @click.option(
+    "--only-trained",
+    is_flag=True,
+    help="Leave out runs whose network is not yet in --trained, instead of training it.",
+)
+@click.option(
     "--workers",
     type=click.IntRange(min=1),
     help="Runs at the same time.  [default: number of cores]",
@@ -76,6 +81,7 @@ def reproduce_command(
     out: Path | None,
     data: Path | None,
     trained: Path | None,
+    only_trained: bool,
     workers: int | None,
     backend: str,
     judge_again: bool,
@@ -115,6 +121,7 @@ def reproduce_command(
                     scale=scale,  # type: ignore[arg-type]
                     data=data,
                     trained=trained,
+                    only_trained=only_trained,
                     backend=where,
                     command=shlex.join(["focalibrate", *sys.argv[1:]]),
                     progress=progress,

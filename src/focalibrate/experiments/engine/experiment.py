@@ -178,8 +178,8 @@ class Experiment:
     describe: Callable[[Task], tuple[str, int]]
     """recipe and seed of a task, as the rows name them"""
     conclude: Callable[[Rows, Scale], Conclusion]
-    network: "Callable[[Task], Recipe] | None" = None
-    """recipe of the trained network a task looks at, where it is one network"""
+    network: "Callable[[Task], Recipe | None] | None" = None
+    """recipe of the trained network a task looks at; None of a task that has no such network"""
     coverage: Mapping[Scale, tuple[Covered, ...]] = field(default_factory=dict)
     """what of the paper's runs is made at a scale; nothing where all is computed"""
     changed_rules: str = ""

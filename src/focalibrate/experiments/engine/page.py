@@ -159,6 +159,8 @@ def _made(meta: Mapping[str, Any]) -> Iterator[str]:
     yield "<dl>"
     spent = f"{meta['seconds_of_all_runs']:g} s in {len(meta['runs'])} runs, {meta['machine']}"
     shown = ", ".join(f"{name} {number}" for name, number in meta["versions"].items())
+    if meta.get("runs_left_out"):
+        spent += f"; {meta['runs_left_out']} more are planned, their networks not trained yet"
     facts = {"Scale": meta["scale"], "Time": spent, "Versions": shown}
     if meta.get("commit"):
         facts["Commit of the runs"] = meta["commit"]

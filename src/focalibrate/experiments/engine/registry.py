@@ -11,6 +11,7 @@ EXPERIMENTS: dict[str, str] = {
     "synthetic-posterior": f"{_PACKAGE}.paper000.synthetic_posterior.experiment",
     "psi-images": f"{_PACKAGE}.paper000.psi_images.experiment",
     "psi-tabular": f"{_PACKAGE}.paper000.psi_tabular.experiment",
+    "psi-gap": f"{_PACKAGE}.paper000.psi_gap.experiment",
     "focal-calibration": f"{_PACKAGE}.paper002.focal_calibration.experiment",
     "dynamics": f"{_PACKAGE}.paper002.dynamics.experiment",
     "linear": f"{_PACKAGE}.paper002.linear.experiment",

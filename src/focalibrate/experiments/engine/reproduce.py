@@ -27,7 +27,13 @@ from focalibrate.experiments.engine.markdown import tables_markdown
 from focalibrate.experiments.engine.page import render_page
 from focalibrate.experiments.engine.provenance import commit, versions
 from focalibrate.experiments.engine.registry import find_experiment
-from focalibrate.experiments.engine.sweep import Backend, LocalProcesses, Result, run_sweep
+from focalibrate.experiments.engine.sweep import (
+    Backend,
+    LocalProcesses,
+    Result,
+    is_at_hand,
+    run_sweep,
+)
 from focalibrate.experiments.engine.verdict import ClaimResult, tally
 from focalibrate.report.charts import chart_svg
 
@@ -55,6 +61,7 @@ def reproduce(
     scale: Scale = "reduced",
     data: str | Path | None = None,
     trained: str | Path | None = None,
+    only_trained: bool = False,
     backend: Backend | None = None,
     command: str = "",
     progress: Callable[[int, int], None] | None = None,
@@ -72,12 +79,14 @@ def reproduce(
         scale: how much of the paper's size; what is smaller is said on the page.
         data: where the data sets are; FOCALIBRATE_DATA when None.
         trained: trained networks, shared by experiments; ``trained`` beside `out` when None.
+        only_trained: leave out the runs whose network is not in `trained` yet, instead of
+            training it; meta.json says how many were left out.
         backend: where the runs are made; this machine's cores when None.
         command: to be recorded.
         progress: called with the numbers of runs done and of all.
 
     Raises:
-        ValueError: for an unknown name or data that are absent.
+        ValueError: for an unknown name, data that are absent, or no run left by `only_trained`.
         SweepError: where runs failed; the others are kept.
     """
     experiment, out = find_experiment(name), Path(out)
@@ -87,8 +96,16 @@ def reproduce(
         Path(trained or out.parent / "trained").absolute(),
     )
     started = time.perf_counter()
+    tasks = every = list(experiment.tasks(scale))
+    if only_trained:
+        tasks = [t for t in every if is_at_hand(experiment, t, out / RUNS, folders)]
+        if not tasks:
+            raise ValueError(
+                f"none of the {len(every)} networks of {name!r} at scale {scale!r} is in "
+                f"{folders.trained}. Leave out --only-trained to train them."
+            )
     results = run_sweep(
-        experiment.tasks(scale),
+        tasks,
         folder=out / RUNS,
         folders=folders,
         backend=backend or LocalProcesses(os.cpu_count() or 1),
@@ -97,6 +114,7 @@ def reproduce(
     rows = Rows(tuple(row for result in results for row in result.rows))
     found = experiment.conclude(rows, scale)
     meta = _meta(experiment, scale, command, results, time.perf_counter() - started)
+    meta["runs_left_out"] = len(every) - len(tasks)
     _write_folder(out, experiment, scale, rows, found, meta)
     return Reproduced(experiment, scale, out, rows, found, meta["seconds_of_all_runs"])
 

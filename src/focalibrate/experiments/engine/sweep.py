@@ -174,13 +174,27 @@ def read_result(path: Path) -> Result:
 
 
 def _network(experiment: Experiment, task: Task, folders: Folders) -> dict[str, Any]:
-    """Return the recipe's key of the task's network and how long its training took."""
-    if experiment.network is None:
+    """Return the recipe's key of the task's network, how long it took to train, and by which code.
+
+    The commit is known where the folder of the network has it.
+    """
+    recipe = experiment.network(task) if experiment.network is not None else None
+    if recipe is None:
         return {}
-    key = experiment.network(task).key
-    clock = folders.trained / key / "time.json"
+    clock, made = (folders.trained / recipe.key / name for name in ("time.json", "commit"))
     seconds = json.loads(clock.read_text())["seconds"] if clock.exists() else None
-    return {"recipe": key, "seconds_of_training": seconds}
+    found = {"recipe": recipe.key, "seconds_of_training": seconds}
+    if made.exists():
+        found["trained_by"] = made.read_text(encoding="utf-8").strip()
+    return found
+
+
+def is_at_hand(experiment: Experiment, task: Task, folder: Path, folders: Folders) -> bool:
+    """Return whether a task is done, or needs no network, or has its network trained."""
+    if result_path(folder, task).exists() or experiment.network is None:
+        return True
+    recipe = experiment.network(task)
+    return recipe is None or (folders.trained / recipe.key / "time.json").exists()
 
 
 def _write(path: Path, text: str) -> None:

@@ -27,10 +27,15 @@ SHOWN = {
     "fl3": "FL-3",
     "fl5": "FL-5",
     "fl7": "FL-7",
+    "fls531": "FLS-531",
+    "fls532": "FLS-532",
+    "flsd532": "FLSD-532",
     "flsd53": "FLSD-53",
     "adafocal": "AdaFocal",
 }
-LOSSES = tuple(SHOWN)
+ONLY_OF_002 = ("fls531", "fls532", "flsd532")
+"""Schedules and thresholds that only paper 002's appendix has."""
+LOSSES = tuple(loss for loss in SHOWN if loss not in ONLY_OF_002)
 """The losses of the pool, in the tables' order."""
 GAMMA = {"ce": 0.0, "fl1": 1.0, "fl2": 2.0, "fl3": 3.0, "fl5": 5.0, "fl7": 7.0}
 """The losses that are the focal loss with one exponent."""
@@ -118,3 +123,23 @@ def _smallest(problem: Problem) -> "Recipe":
 
 
 _BASES = {"full": _full, "reduced": _reduced, "smallest": _smallest}
+
+
+def long_recipe(name: str, loss: str, *, seed: int) -> "Recipe":
+    """Return the recipe of one network of the long trainings, see `queue`.
+
+    ``fashion``: ResNet-8 on all of Fashion-MNIST with augmentation, which overfits little.
+    ``cifar10_s``: ResNet-8 on a tenth of CIFAR-10, as paper 000 has it, for a quarter of its
+    epochs. ``interpolating``: ResNet-20 on CIFAR-10 without augmentation, to about 0 % training
+    error.
+    """
+    from focalibrate.train.named import SHORT_CIFAR
+
+    few: dict[str, dict[str, Any]] = {
+        "fashion": {"dataset": "fashion_mnist", "model": "resnet8", "epochs": 15},
+        "cifar10_s": {"dataset": "cifar10_s", "model": "resnet8", "epochs": 50},
+        "interpolating": {"model": "resnet20", "augmentation": "none", "epochs": 60},
+    }
+    fields: dict[str, Any] = loss_settings(loss)
+    short = replace(SHORT_CIFAR, **(few[name] | {"milestones": (0.4, 0.75)}), seed=seed, **fields)
+    return replace(short, scale=short.epochs / SHORT_CIFAR.epochs)

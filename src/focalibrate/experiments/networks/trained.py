@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from focalibrate.train import Recipe
 
 CLOCK = "time.json"
+COMMIT = "commit"
+"""File with the commit of the code that trained a network, where that is known."""
 LOOK_EVERY = 4
 """Epochs between two looks at all of the test examples."""
 
@@ -35,13 +37,19 @@ class Trained:
     """of training, as time.json of the folder says; nan where nothing does"""
 
 
+def is_trained(recipe: "Recipe", folders: Folders) -> bool:
+    """Return whether the recipe's network is in the folder, finished."""
+    folder = folders.trained / recipe.key
+    return (folder / "model.pt").exists() and (folder / CLOCK).exists()
+
+
 def trained(recipe: "Recipe", folders: Folders) -> Trained:
     """Return the outputs of the recipe's network, training it first if nobody has yet.
 
     Interrupted, it goes on at its checkpoint. Needs torch to train, not to look up.
     """
     folder = folders.trained / recipe.key
-    if not (folder / "model.pt").exists() or not (folder / CLOCK).exists():
+    if not is_trained(recipe, folders):
         from focalibrate.train import train
 
         train(recipe, out=folder, data=folders.data, look_every=LOOK_EVERY)

@@ -1,35 +1,44 @@
 """The queue of long trainings."""
 
-import numpy as np
 import pytest
 
+from focalibrate.experiments.engine.experiment import Folders
 from focalibrate.experiments.networks import queue
+from focalibrate.experiments.networks.recipes import long_recipe
+from focalibrate.experiments.networks.trained import is_trained
+from focalibrate.train import Recipe
 
 pytest.importorskip("torch")
 
 
-def test_every_network_has_one_name_and_one_recipe():
-    found = dict(queue.queue())
-    assert len({recipe.key for recipe in found.values()}) == len(found)
-    assert next(iter(found)) == "sst-ce-s0"
-    assert found["sst-mmce-s4"].epochs == 25
-    assert found["trace-lr0.005-tau0.001-s0"].epochs == 60
+def test_the_networks_are_those_that_experiments_look_up():
+    found = {recipe.key: recipe for recipe in queue.queue()}
+    assert next(iter(found)) == queue.sst_recipe("ce", 0).key
+    assert found[queue.sst_recipe("mmce", 4).key].epochs == 25
+    assert long_recipe("fashion", "fl3", seed=2).key in found
 
 
-def test_only_finished_networks_have_rows(tmp_path):
-    folder = tmp_path / "fashion-resnet8-fl3-s0"
-    folder.mkdir()
-    rng = np.random.default_rng(0)
-    np.savez(folder / "test.npz", logits=rng.normal(size=(50, 10)), labels=np.arange(50) % 10)
-    names = (
-        f"{part}_{figure}" for part in ("train", "test") for figure in ("error", "nll", "ece")
-    )
-    np.savez(folder / "dynamics.npz", **{name: np.array([0.5, 0.25]) for name in names})
-    assert len(queue.finished_rows(tmp_path)[0]) == 0
-    (folder / "time.json").write_text('{"seconds": 12.5}')
-    rows, made = queue.finished_rows(tmp_path)
-    assert made["fashion-resnet8-fl3-s0"]["seconds_of_training"] == 12.5
-    assert rows.recipes() == ["fashion-resnet8-fl3"]
-    assert rows.values("fashion-resnet8-fl3", "error, raw") == rows.values(
-        "fashion-resnet8-fl3", "error, Ψ"
-    )
+@pytest.mark.parametrize(
+    ("name", "key"),
+    # What folders of networks that were trained by earlier commits are found by.
+    [
+        ("fashion", "cd1ae7120e69"),
+        ("cifar10_s", "8e475d34994c"),
+        ("interpolating", "f5739a395239"),
+    ],
+)
+def test_the_recipes_have_not_changed_since_they_were_trained(name, key):
+    assert long_recipe(name, "fl3", seed=0).key == key
+
+
+def test_what_is_finished_is_left_alone(tmp_path, monkeypatch):
+    recipe = Recipe(dataset="square_2d", model="linear", epochs=1, fraction=0.05)
+    monkeypatch.setattr(queue, "queue", lambda: iter([recipe, recipe]))
+    folders = Folders(None, tmp_path)
+    assert not is_trained(recipe, folders)
+    queue.work(folders)
+    assert is_trained(recipe, folders)
+    assert (tmp_path / recipe.key / "commit").exists()
+    changed = (tmp_path / recipe.key / "model.pt").stat().st_mtime_ns
+    queue.work(folders)
+    assert (tmp_path / recipe.key / "model.pt").stat().st_mtime_ns == changed

@@ -1,0 +1,217 @@
+"""Where Ψ helps and where it hurts: the rules, written before the long trainings had ended."""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from scipy.stats import spearmanr
+
+from focalibrate.experiments.engine.experiment import Rows
+from focalibrate.experiments.engine.forest import show_interval
+from focalibrate.experiments.engine.verdict import (
+    ClaimResult,
+    Interval,
+    mean_interval,
+    side_result,
+)
+from focalibrate.experiments.paper000.psi_gap.rows import (
+    FITTED,
+    GAMMAS,
+    LINE,
+    NEAR,
+    Setting,
+    by_problem,
+    loss_name,
+    mean_changes,
+    resampled_by_problem,
+)
+
+EXACTLY = 0.9
+"""The share of settings that "exactly" asks for."""
+_MINIMISER = (
+    'Sec. 6.2: "our proposed transformation does not always improve the performance in practice, '
+    'which could occur when the focal risk minimizer is not successfully learned"'
+)
+_OVERFIT = (
+    'Sec. 6.2: "We hypothesize that there are two potential reasons: (1) DNNs can overfit the '
+    "one-hot vector, which leads to overconfident prediction [...] (2) The amount of data could "
+    'be insufficient for correctly estimating the true class-posterior probability"'
+)
+_SIZE = (
+    'Sec. 6.2, of images: "Ψ becomes less effective as the dataset size gets smaller" and '
+    '"as the model becomes more complex"'
+)
+
+
+def claims(rows: Rows, settings: Sequence[Setting]) -> tuple[ClaimResult, ...]:
+    """Return a result for each question; all are ours, after hypotheses of the paper."""
+    known = [s for s in settings if not math.isnan(s.loss_gap)]
+    return (
+        _near(known),
+        _fitted(known),
+        _goes_with(known, "loss"),
+        _goes_with(settings, "error"),
+        _exactly(known),
+        _confidence_says_more(known),
+        *_less_data(rows, settings),
+    )
+
+
+def near_and_fitted(settings: Sequence[Setting]) -> tuple[Interval, Interval]:
+    """Return the mean change by Ψ near the minimiser, and where training examples are fitted."""
+    return (
+        mean_interval(mean_changes([s for s in settings if s.is_near])),
+        mean_interval(mean_changes([s for s in settings if s.is_fitted])),
+    )
+
+
+def finding(settings: Sequence[Setting]) -> str:
+    """Return the answer in one sentence."""
+    known = [s for s in settings if not math.isnan(s.loss_gap)]
+    near, fitted = (
+        "nothing known (there is none)"
+        if math.isnan(interval.estimate)
+        else f"{show_interval(interval)} points"
+        for interval in near_and_fitted(known)
+    )
+    return (
+        f"Where training and test loss agree (within {NEAR:g}), Ψ changes the ECE by {near}; "
+        f"where a network fits its training examples (error below {FITTED:.0%}) and loses more on "
+        f"test examples, by {fitted} (mean over problems, 95 % interval)."
+    )
+
+
+def _counted(settings: Sequence[Setting]) -> str:
+    problems, share = by_problem(settings), np.mean([s.change < 0 for s in settings] or [math.nan])
+    return (
+        f"{len(settings)} settings of {len(problems)} problems; ECE falls in {share:.0%} of them."
+    )
+
+
+def _near(settings: Sequence[Setting]) -> ClaimResult:
+    return side_result(
+        near_and_fitted(settings)[0],
+        claim="Ψ lowers the ECE where training and test loss agree",
+        what=f"ECE with Ψ − without, mean over problems, of settings whose test loss is less than "
+        f"{NEAR:g} above the training loss",
+        paper_value=_MINIMISER,
+        unit="points of ECE, with Ψ − without",
+        covers=False,
+        is_papers=False,
+        note=_counted([s for s in settings if s.is_near]),
+    )
+
+
+def _fitted(settings: Sequence[Setting]) -> ClaimResult:
+    return side_result(
+        near_and_fitted(settings)[1],
+        claim="Ψ raises the ECE where the network fits its training examples and not the test",
+        what=f"ECE with Ψ − without, mean over problems, of settings with a training error below "
+        f"{FITTED:.0%} and a test loss at least {NEAR:g} above the training loss",
+        paper_value=_OVERFIT,
+        unit="points of ECE, with Ψ − without",
+        below=False,
+        covers=False,
+        is_papers=False,
+        note=_counted([s for s in settings if s.is_fitted]),
+    )
+
+
+def _goes_with(settings: Sequence[Setting], what: str) -> ClaimResult:
+    def gap(setting: Setting) -> float:
+        return setting.loss_gap if what == "loss" else setting.error_gap
+
+    def estimate(drawn: list[Setting]) -> float:
+        if len({gap(s) for s in drawn}) < 3:
+            return math.nan
+        found = spearmanr([gap(s) for s in drawn], [s.change for s in drawn])
+        return float(found.statistic)
+
+    return side_result(
+        resampled_by_problem(estimate, settings),
+        claim=f"The further the test {what} is above the training {what}, the less Ψ helps",
+        what=f"rank correlation of test − training {what} with the change of ECE by Ψ, over all "
+        "settings; interval by resampling problems",
+        paper_value=_OVERFIT,
+        unit="Spearman's ρ",
+        below=False,
+        covers=False,
+        is_papers=False,
+        note=f"{len(settings)} settings of {len(by_problem(settings))} problems.",
+    )
+
+
+def _agreement(settings: Sequence[Setting], *, by_confidence: bool) -> float:
+    """Return the share of settings in which Ψ helps where the sign expects it to, and else not."""
+    expected = [s.confidence_gap < 0 if by_confidence else s.is_near for s in settings]
+    return float(np.mean([s.change < 0 for s in settings] == np.array(expected)))
+
+
+def _exactly(settings: Sequence[Setting]) -> ClaimResult:
+    return side_result(
+        resampled_by_problem(lambda drawn: _agreement(drawn, by_confidence=False), settings),
+        claim="Ψ lowers the ECE exactly where training and test loss agree",
+        what=f"share of settings in which both or neither is true (agree: within {NEAR:g}); "
+        "interval by resampling problems",
+        paper_value=_MINIMISER,
+        unit=f"of {len(settings)} settings",
+        below=False,
+        bound=EXACTLY,
+        covers=False,
+        is_papers=False,
+    )
+
+
+def _confidence_says_more(settings: Sequence[Setting]) -> ClaimResult:
+    def estimate(drawn: list[Setting]) -> float:
+        return _agreement(drawn, by_confidence=True) - _agreement(drawn, by_confidence=False)
+
+    share = _agreement(settings, by_confidence=True)
+    return side_result(
+        resampled_by_problem(estimate, settings),
+        claim="Underconfidence on held-out examples tells better than the losses whether Ψ helps",
+        what="share of settings told right by the sign of confidence − accuracy − share told "
+        f"right by a loss gap below {NEAR:g}; interval by resampling problems",
+        paper_value="the paper does not compare the two",
+        unit="difference of shares",
+        below=False,
+        covers=False,
+        is_papers=False,
+        note=f"The sign of confidence − accuracy tells it right in {share:.0%} of the settings.",
+    )
+
+
+def _less_data(rows: Rows, settings: Sequence[Setting]) -> list[ClaimResult]:
+    """Return the same network and problem with few and with many examples, if both were run."""
+    sizes = sorted(
+        {int(s.problem.removeprefix(LINE)) for s in settings if s.problem.startswith(LINE)}
+    )
+    if len(sizes) < 2:
+        return []
+    few, many = (_changes_by_seed(rows, f"{LINE}{n}") for n in (sizes[0], sizes[-1]))
+    return [
+        side_result(
+            mean_interval(few - many),
+            claim=f"On a line, Ψ helps less with {sizes[0]:,} than with {sizes[-1]:,} examples",
+            what="change of ECE by Ψ, mean over γ, with few − with many examples, by seed",
+            paper_value=_SIZE,
+            unit="points of ECE, few − many",
+            below=False,
+            covers=False,
+            is_papers=False,
+            note=f"Ψ changes the ECE by {few.mean():+.2f} points with {sizes[0]:,} examples and "
+            f"by {many.mean():+.2f} with {sizes[-1]:,}.",
+        )
+    ]
+
+
+def _changes_by_seed(rows: Rows, problem: str) -> np.ndarray:
+    curves = [
+        100
+        * (
+            rows.curve(problem, f"ECE with Ψ, {loss_name(g)}")[1]
+            - rows.curve(problem, f"ECE, {loss_name(g)}")[1]
+        )
+        for g in GAMMAS
+    ]
+    return np.asarray(np.mean(curves, axis=0))
