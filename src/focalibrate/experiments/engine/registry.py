@@ -13,6 +13,7 @@ EXPERIMENTS: dict[str, str] = {
     "psi-tabular": f"{_PACKAGE}.paper000.psi_tabular.experiment",
     "psi-gap": f"{_PACKAGE}.paper000.psi_gap.experiment",
     "focal-calibration": f"{_PACKAGE}.paper002.focal_calibration.experiment",
+    "sst": f"{_PACKAGE}.paper002.sst.experiment",
     "dynamics": f"{_PACKAGE}.paper002.dynamics.experiment",
     "linear": f"{_PACKAGE}.paper002.linear.experiment",
     "s99": f"{_PACKAGE}.paper002.s99.experiment",

@@ -118,8 +118,8 @@ def test_runs_get_whole_paths(made, tmp_path, registered, monkeypatch):
     assert (folders.data, folders.trained) == (tmp_path / "data", tmp_path / "trained")
 
 
-def test_there_are_thirteen_names():
-    assert len(set(EXPERIMENTS)) == len(EXPERIMENTS) == 13
+def test_there_are_fifteen_names():
+    assert len(set(EXPERIMENTS)) == len(EXPERIMENTS) == 15
 
 
 @pytest.mark.parametrize(

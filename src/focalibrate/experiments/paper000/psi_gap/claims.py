@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from scipy.stats import spearmanr
+from scipy.stats import rankdata
 
 from focalibrate.experiments.engine.experiment import Rows
 from focalibrate.experiments.engine.forest import show_interval
@@ -14,6 +14,7 @@ from focalibrate.experiments.engine.verdict import (
     mean_interval,
     side_result,
 )
+from focalibrate.experiments.networks.trend import correlation
 from focalibrate.experiments.paper000.psi_gap.rows import (
     FITTED,
     GAMMAS,
@@ -82,10 +83,8 @@ def finding(settings: Sequence[Setting]) -> str:
 
 
 def _counted(settings: Sequence[Setting]) -> str:
-    problems, share = by_problem(settings), np.mean([s.change < 0 for s in settings] or [math.nan])
-    return (
-        f"{len(settings)} settings of {len(problems)} problems; ECE falls in {share:.0%} of them."
-    )
+    helped, problems = sum(s.change < 0 for s in settings), len(by_problem(settings))
+    return f"{len(settings)} settings of {problems} problems; the ECE falls in {helped} of them."
 
 
 def _near(settings: Sequence[Setting]) -> ClaimResult:
@@ -122,10 +121,8 @@ def _goes_with(settings: Sequence[Setting], what: str) -> ClaimResult:
         return setting.loss_gap if what == "loss" else setting.error_gap
 
     def estimate(drawn: list[Setting]) -> float:
-        if len({gap(s) for s in drawn}) < 3:
-            return math.nan
-        found = spearmanr([gap(s) for s in drawn], [s.change for s in drawn])
-        return float(found.statistic)
+        gaps, changes = rankdata([gap(s) for s in drawn]), rankdata([s.change for s in drawn])
+        return float(correlation(gaps, changes))
 
     return side_result(
         resampled_by_problem(estimate, settings),

@@ -1,0 +1,212 @@
+"""Paper 002's rows of SST by its own protocol: Tree-LSTM, 25 epochs, ten losses."""
+
+import warnings
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from focalibrate.calibrate import CalibrationWarning, Identity, fit_temperature
+from focalibrate.experiments.engine.experiment import (
+    Conclusion,
+    Covered,
+    Experiment,
+    Folders,
+    Numbers,
+    Rows,
+    Scale,
+    Table,
+    Task,
+)
+from focalibrate.experiments.networks.pool import (
+    SMALLEST,
+    describe_network,
+    losses_in,
+    network_name,
+)
+from focalibrate.experiments.networks.recipes import SHOWN, network_recipe
+from focalibrate.experiments.networks.trained import Trained, trained
+from focalibrate.experiments.paper002.focal_calibration.claims import (
+    ERROR,
+    claims_of_number,
+    claims_of_set,
+)
+from focalibrate.experiments.paper002.focal_calibration.experiment import scores
+from focalibrate.experiments.paper002.focal_calibration.paper_values import MAIN, paper_values
+from focalibrate.experiments.paper002.focal_calibration.tables import (
+    charts,
+    main_table,
+    other_table,
+)
+
+if TYPE_CHECKING:
+    from focalibrate.train import Recipe
+
+NAME = "sst"
+PROBLEM: Literal["sst_binary"] = "sst_binary"
+LOSSES = (
+    *("ce", "brier", "mmce", "fl1", "fl2", "fl3"),
+    *("fls531", "fls532", "flsd532", "flsd53"),
+)
+NUMBERS = ("ce", "fl3", "flsd53")
+"""Losses whose printed ECE is judged, where the networks err as often as the paper's."""
+SEEDS = 5
+
+
+def tasks(scale: Scale) -> list[Task]:
+    """Return a task for each network."""
+    losses, seeds = {
+        "smallest": (("ce", "fl3"), 2),
+        "reduced": (("ce", "fl3", "flsd53"), 3),
+        "full": (LOSSES, SEEDS),
+    }[scale]
+    return [
+        Task.of(NAME, problem=PROBLEM, loss=loss, seed=seed, is_short=scale == "smallest")
+        for seed in range(seeds)
+        for loss in losses
+    ]
+
+
+def recipe_of(task: Task) -> "Recipe":
+    """Return how the task's network is trained: as the paper says, but for a test."""
+    scale: Scale = "smallest" if task["is_short"] else "full"
+    return network_recipe(PROBLEM, task["loss"], seed=task["seed"], scale=scale)
+
+
+def run(task: Task, folders: Folders) -> Numbers:
+    """Return the scores of the test sentences before and after T of the validation sentences."""
+    found = trained(recipe_of(task), folders)
+    yield from _before_and_after(found)
+    yield "train error %", 100 * float(found.dynamics["train_error"][-1])
+
+
+def _before_and_after(found: Trained) -> Iterator[tuple[str, float]]:
+    logits, labels = found.test_logits.astype(np.float64), found.test_labels
+    yield from scores(np.asarray(Identity().log_probs(logits)), labels).items()
+    by_ece, temperature = _scaled(found, "ece")
+    yield from ((f"{name} after T", x) for name, x in by_ece.items() if name in _AFTER)
+    by_ada, ada_temperature = _scaled(found, "adaptive_ece")
+    yield "AdaECE % after T", by_ada["AdaECE %"]
+    yield "T", temperature
+    yield "|ln T|", abs(float(np.log(temperature)))
+    yield "T of AdaECE", ada_temperature
+
+
+_AFTER = ("ECE %", "classwise ECE %", "MCE %", "NLL %")
+
+
+def _scaled(
+    found: Trained, criterion: Literal["ece", "adaptive_ece"]
+) -> tuple[dict[str, float], float]:
+    """Return the scores after T of least `criterion` on the validation part, and T."""
+    with warnings.catch_warnings():  # of an edge of the grid: the rows show that T
+        warnings.simplefilter("ignore", CalibrationWarning)
+        fitted = fit_temperature(
+            found.validation_logits.astype(np.float64),
+            found.validation_labels,
+            criterion=criterion,
+        )
+    log_probs: NDArray[np.float64] = np.asarray(
+        fitted.log_probs(found.test_logits.astype(np.float64))
+    )
+    return scores(log_probs, found.test_labels), fitted.temperature
+
+
+def is_covered(rows: Rows, scale: Scale) -> bool:
+    """Return whether the networks are the paper's: CE errs within a point of its 12.85 %.
+
+    The bound is that of `focal-calibration` for errors that count as equal.
+    """
+    ours = rows.values(network_name(PROBLEM, "ce"), "error %")
+    paper = paper_values(PROBLEM, "ce")[MAIN[PROBLEM]].error
+    return scale != "smallest" and bool(ours.size) and abs(ours.mean() - paper) <= ERROR.bound
+
+
+def conclude(rows: Rows, scale: Scale) -> Conclusion:
+    """Return the verdicts on SST, and the paper's rows beside ours."""
+    covers = is_covered(rows, scale)
+    results = [*claims_of_set(rows, PROBLEM, is_full=covers)]
+    for loss in NUMBERS:
+        results += claims_of_number(rows, PROBLEM, MAIN[PROBLEM], loss, is_full=covers)
+    tables = (main_table(rows, PROBLEM), other_table(rows, PROBLEM), _trained_table(rows))
+    return Conclusion(tuple(results), tables, tuple(charts(rows)), _finding(rows))
+
+
+def _trained_table(rows: Rows) -> Table:
+    """Return which seeds of which losses are trained so far."""
+    body = []
+    for loss in LOSSES:
+        seeds = sorted(rows.by_seed(network_name(PROBLEM, loss), "ECE %"))
+        body.append(
+            (SHOWN[loss], ", ".join(map(str, seeds)) or "none", f"{len(seeds)} of {SEEDS}")
+        )
+    return Table("Networks trained so far", ("loss", "seeds", "trained"), tuple(body))
+
+
+def _finding(rows: Rows) -> str:
+    """Return the main result in one sentence."""
+    parts = []
+    for loss in losses_in(rows, PROBLEM):
+        ours = rows.values(network_name(PROBLEM, loss), "ECE %")
+        if loss in NUMBERS:
+            (paper,) = paper_values(PROBLEM, loss).values()
+            parts.append(f"{SHOWN[loss]} {ours.mean():.1f} (paper: {paper.ece:.1f})")
+    networks = sum(len(rows.values(network_name(PROBLEM, loss), "ECE %")) for loss in LOSSES)
+    error = rows.values(network_name(PROBLEM, "ce"), "error %")
+    errs = f"{error.mean():.1f} %" if error.size else "an unknown share"
+    return (
+        f"ECE in % before T: {', '.join(parts)}, from {networks} of the "
+        f"{SEEDS * len(LOSSES)} networks; with CE ours err on {errs} of the sentences, the "
+        "paper's on 12.85 %."
+    )
+
+
+EXPERIMENT = Experiment(
+    name=NAME,
+    code="E5",
+    source="Paper 002, the rows of SST in Tables 1-5 and 7-13",
+    title="SST by the paper's own protocol",
+    protocol=(
+        "Tree-LSTM on SST binary as the paper trains it: AdaGrad with learning rate 0.05, weight "
+        "decay 1e-4, 25 epochs, the weights of the epoch with the least validation error. Scores "
+        "of the 1,821 test sentences with 15 bins before and after T, which minimises ECE (AdaECE "
+        "for AdaECE after T) on the 872 validation sentences over 0.1 to 10 by 0.1, as in the "
+        "paper. Claims on this set are the paper's text unless its own table says the opposite. "
+        "The run covers a claim only if the networks err as the paper's do: the mean error of CE "
+        "within 1 point of 12.85 %."
+    ),
+    smaller={
+        "smallest": SMALLEST,
+        "reduced": "Three of the ten losses and three seeds.",
+        "full": (
+            "Words start from GloVe vectors of 100 dimensions, known for 89 % of the words; the "
+            "paper tuned vectors whose size it does not give. Where our networks err more often "
+            "than the paper's, verdicts are on the direction only. Not all ten losses and five "
+            "seeds are trained yet: see the table."
+        ),
+    },
+    tasks=tasks,
+    run=run,
+    describe=describe_network,
+    conclude=conclude,
+    network=recipe_of,
+    coverage=dict.fromkeys(
+        ("reduced", "full"),
+        (
+            Covered("data", "SST binary, 6,920 / 872 / 1,821 sentences", "the same"),
+            Covered("network", "Tree-LSTM (constituency)", "the same"),
+            Covered("word vectors", "GloVe, tuned", "GloVe, 100 dimensions, 89 % of the words"),
+            Covered("epochs", "25, best on validation", "25, best on validation"),
+            Covered("losses", "10", "in the table of networks trained so far"),
+            Covered("seeds", "1", "up to 5, in the same table"),
+            Covered("error of CE", "12.85 %", "in the finding"),
+        ),
+    ),
+    changed_rules=(
+        "The rules are those of focal-calibration, committed before these runs. That a run covers "
+        "the claims only if its networks err as the paper's do was added when the first network "
+        "was seen to err on 15.2 %, before any ECE was looked at."
+    ),
+    packages=("numpy", "scipy", "torch"),
+)
