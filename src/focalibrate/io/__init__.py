@@ -12,14 +12,17 @@ from focalibrate.io.predictions import (
     logit_blocks,
 )
 from focalibrate.io.read import FORMATS, read_predictions
+from focalibrate.io.scan import Part, Scan, scan_predictions
 from focalibrate.io.write import write_probs
 
 __all__ = [
     "FORMATS",
     "Kind",
     "Layout",
+    "Part",
     "PredictionFileError",
     "Predictions",
+    "Scan",
     "align",
     "as_logits",
     "atomic_path",
@@ -28,5 +31,6 @@ __all__ = [
     "logit_blocks",
     "printable",
     "read_predictions",
+    "scan_predictions",
     "write_probs",
 ]

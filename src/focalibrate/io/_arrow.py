@@ -32,7 +32,7 @@ def import_arrow(module: str, *, path: Path) -> Any:
 def open_parquet(path: Path, *, limit: int) -> Frame:
     """Return the columns of a parquet file, read batch by batch when asked for."""
     parquet = import_arrow("pyarrow.parquet", path=path)
-    with _damage_named(path, ".parquet"), parquet.ParquetFile(path) as file:
+    with damage_named(path, ".parquet"), parquet.ParquetFile(path) as file:
         schema, n_rows = file.schema_arrow, file.metadata.num_rows
 
     @contextmanager
@@ -48,7 +48,7 @@ def open_ipc(path: Path, *, limit: int) -> Frame:
     ipc = import_arrow("pyarrow.ipc", path=path)
     feather = import_arrow("pyarrow.feather", path=path)
     check_fits(path, path.stat().st_size, limit)
-    with _damage_named(path, path.suffix), path.open("rb") as raw:
+    with damage_named(path, path.suffix), path.open("rb") as raw:
         magic = raw.read(6)
         raw.seek(0)
         if magic == b"ARROW1":
@@ -68,7 +68,8 @@ def open_ipc(path: Path, *, limit: int) -> Frame:
 
 
 @contextmanager
-def _damage_named(path: Path, suffix: str) -> Iterator[None]:
+def damage_named(path: Path, suffix: str) -> Iterator[None]:
+    """Turn what Arrow raises on a damaged file into the file's own error."""
     pa = import_arrow("pyarrow", path=path)
     try:
         yield
@@ -85,19 +86,16 @@ def _damage_named(path: Path, suffix: str) -> Iterator[None]:
         ) from error
 
 
-def _frame(
-    path: Path,
-    schema: Any,
-    n_rows: int,
-    batches: Callable[[list[str]], Any],
-    *,
-    limit: int,
-    suffix: str,
-) -> Frame:
+Field = tuple[str, Any, tuple[str, ...]]
+"""Name, type and path in the file of one column."""
+
+
+def described_schema(
+    path: Path, schema: Any, n_rows: int, *, suffix: str
+) -> tuple[list[Field], tuple[Column, ...], dict[bytes, bytes]]:
+    """Return the fields of a schema, the columns they are, and the metadata."""
     pa = import_arrow("pyarrow", path=path)
-    if n_rows <= 0:  # a damaged file may say -1
-        raise file_error(path, "holds no rows. Write at least one example.")
-    with _damage_named(path, suffix):
+    with damage_named(path, suffix):
         metadata = schema.metadata or {}
         fields = list(_flat(schema, pa))
     index = _index_names(metadata)
@@ -115,6 +113,22 @@ def _frame(
         )
         for name, kind, place in fields
     )
+    return fields, columns, metadata
+
+
+def _frame(
+    path: Path,
+    schema: Any,
+    n_rows: int,
+    batches: Callable[[list[str]], Any],
+    *,
+    limit: int,
+    suffix: str,
+) -> Frame:
+    pa = import_arrow("pyarrow", path=path)
+    if n_rows <= 0:  # a damaged file may say -1
+        raise file_error(path, "holds no rows. Write at least one example.")
+    fields, columns, metadata = described_schema(path, schema, n_rows, suffix=suffix)
 
     def load(wanted: Sequence[int], progress: Progress) -> list[NDArray[Any]]:
         for i in wanted:
@@ -127,11 +141,11 @@ def _frame(
         check_fits(path, n_rows * width * 8, limit)
         parts: list[list[NDArray[Any]]] = [[] for _ in wanted]
         start = 0
-        with _damage_named(path, suffix), batches(_tops(fields, wanted)) as found:
+        with damage_named(path, suffix), batches(top_names(fields, wanted)) as found:
             for batch in found:
                 for part, i in zip(parts, wanted, strict=True):
-                    cells = _cells(batch, fields[i][2])
-                    part.append(_array(cells, columns[i], pa, start, path))
+                    cells = cells_at(batch, fields[i][2])
+                    part.append(array_of(cells, columns[i], pa, start, path))
                 start += batch.num_rows
                 progress(start, n_rows)
         if start != n_rows and wanted:
@@ -145,10 +159,10 @@ def _frame(
                 raise problem
         names = [columns[i].name for i in wanted]
         parts: list[list[Any]] = [[] for _ in wanted]
-        with _damage_named(path, suffix), batches(_tops(fields, wanted)) as found:
+        with damage_named(path, suffix), batches(top_names(fields, wanted)) as found:
             for batch in found:
                 for part, i in zip(parts, wanted, strict=True):
-                    part.append(_cells(batch, fields[i][2]))
+                    part.append(cells_at(batch, fields[i][2]))
         arrays = [
             pa.chunked_array(part, type=fields[i][1])
             for part, i in zip(parts, wanted, strict=True)
@@ -174,11 +188,13 @@ def _flat(schema: Any, pa: Any) -> Iterator[tuple[str, Any, tuple[str, ...]]]:
             yield field.name, field.type, (field.name,)
 
 
-def _tops(fields: list[tuple[str, Any, tuple[str, ...]]], wanted: Sequence[int]) -> list[str]:
+def top_names(fields: list[Field], wanted: Sequence[int]) -> list[str]:
+    """Return the columns of the file in which the wanted fields are."""
     return list(dict.fromkeys(fields[i][2][0] for i in wanted))
 
 
-def _cells(batch: Any, place: tuple[str, ...]) -> Any:
+def cells_at(batch: Any, place: tuple[str, ...]) -> Any:
+    """Return one field of a batch; the fields of a struct are columns."""
     cells = batch.column(batch.schema.get_field_index(place[0]))
     if len(place) > 1:
         cells = importlib.import_module("pyarrow.compute").struct_field(cells, [place[1]])
@@ -252,7 +268,7 @@ def _is_half(column_type: Any, pa: Any) -> bool:
     return bool(pa.types.is_float16(storage))
 
 
-def _array(cells: Any, column: Column, pa: Any, start: int, path: Path) -> NDArray[Any]:
+def array_of(cells: Any, column: Column, pa: Any, start: int, path: Path) -> NDArray[Any]:
     """Return one batch of a column; a missing number becomes nan, missing text ""."""
     cells = getattr(cells, "storage", cells)
     if column.kind == "matrix":

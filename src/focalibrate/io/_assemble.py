@@ -1,7 +1,7 @@
 """From the roles of a file's columns to checked predictions."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,19 @@ DISAGREEMENT = 0.0
 """Rate of disagreement with a column of predictions above which a note says so."""
 
 
+@dataclass(frozen=True)
+class Settled:
+    """What the first rows of a data set settled for all its batches.
+
+    Attributes:
+        pair: the negative and the positive label, where one column holds the scores.
+        is_first: these rows speak for all: doubts about them are worth a note.
+    """
+
+    pair: tuple[str, str] | None = None
+    is_first: bool = False
+
+
 def assemble(
     view: View,
     roles: Roles,
@@ -39,8 +52,12 @@ def assemble(
     probs_atol: float,
     drop_missing: bool,
     progress: Progress,
-) -> Predictions:
+    settled: Settled | None = None,
+) -> Predictions | None:
     """Return the predictions of a file whose columns' roles are known, every row checked.
+
+    Of a batch of rows, nothing is said that only all rows can say; where `drop_missing` leaves
+    no row of a batch, None is returned.
 
     Args:
         view: the file.
@@ -51,15 +68,19 @@ def assemble(
         probs_atol: how far a row of probabilities may be from summing to 1.
         drop_missing: leave out rows without a label or with a missing score.
         progress: called with work done and work in all.
+        settled: what is known of all rows, where these are a batch of them.
     """
+    is_batch = settled is not None
     frame, chosen = view.frame, roles.scores
     notes = [*frame.notes, *roles.notes]
     stored = _stored_scores(view, roles)
     names = _class_names(view, roles, request)
     raw_labels, labels_name = _raw_labels(view, roles, labels, names)
-    weights = None if roles.weight is None else _weights(view, roles.weight)
+    weights = None if roles.weight is None else _weights(view, roles.weight, is_batch=is_batch)
     groups = {view.name(i): view.values(i)[0] for i in roles.groups}
-    prediction = None if roles.prediction is None else view.values(roles.prediction)[0]
+    speaks = settled is None or settled.is_first
+    checks_prediction = roles.prediction is not None and speaks
+    prediction = view.values(roles.prediction or 0)[0] if checks_prediction else None
     kept = None
     if drop_missing:
         kept = _complete(stored, raw_labels, weights, names)
@@ -70,6 +91,8 @@ def assemble(
             groups = {name: values[kept] for name, values in groups.items()}
             prediction = None if prediction is None else prediction[kept]
             notes.append(f"{int((~kept).sum())} rows with missing values are left out")
+            if not len(stored) and is_batch:
+                return None
             if not len(stored):
                 raise file_error(view.path, "has missing values in every row.")
     if raw_labels is not None:
@@ -90,16 +113,24 @@ def assemble(
     check_names(names, n_classes=scores.shape[1], path=view.path)
     scores, names = _in_number_order(scores, names)
     matched, names, positive = _matched(
-        raw_labels, scores, names, view, roles, request, labels_name, labels_path or view.path
+        raw_labels,
+        scores,
+        names,
+        view,
+        roles,
+        request,
+        labels_name,
+        labels_path or view.path,
+        pair=None if settled is None else settled.pair,
     )
     if chosen.form == "single" and names is not None:
         scores, names, matched = _sorted_pair(scores, names, matched)
     if matched is not None:
         notes += matched.notes
-        notes += _doubts(scores, matched.labels)
+        notes += _doubts(scores, matched.labels) if speaks else []
     if prediction is not None and roles.prediction is not None:
         notes += _agreement(scores, prediction, names, view, roles.prediction)
-    if chosen.kind == "probs":
+    if chosen.kind == "probs" and not is_batch:
         zeros = int((scores == 0).any(axis=1).sum()) if scores.size < 1 << 31 else 0
         if zeros:
             notes.append(f"{zeros} rows have a probability of exactly 0")
@@ -192,7 +223,7 @@ def _class_names(view: View, roles: Roles, request: Request) -> tuple[str, ...] 
     )
 
 
-def _weights(view: View, position: int) -> NDArray[np.float64]:
+def _weights(view: View, position: int, *, is_batch: bool) -> NDArray[np.float64]:
     values = view.values(position)[0]
     if values.dtype.kind not in "fiub" or values.ndim != 1:
         raise file_error(view.path, f"weights in `{short(view.name(position))}` must be numbers.")
@@ -205,11 +236,14 @@ def _weights(view: View, position: int) -> NDArray[np.float64]:
             f"weights in `{short(view.name(position))}` must be finite and >= 0, but not in "
             f"{rows_text(bad[:5].tolist(), len(bad))}.",
         )
-    if not weights.sum() > 0:
-        raise file_error(
-            view.path, f"weights in `{short(view.name(position))}` must not all be 0."
-        )
+    if not is_batch and not weights.sum() > 0:
+        raise all_zero(view.path, view.name(position))
     return weights
+
+
+def all_zero(path: Path, name: str) -> PredictionFileError:
+    """Return the error for weights that are all 0."""
+    return file_error(path, f"weights in `{short(name)}` must not all be 0.")
 
 
 def _complete(
@@ -293,20 +327,23 @@ def _matched(
     request: Request,
     labels_name: str,
     path: Path,
+    *,
+    pair: tuple[str, str] | None,
 ) -> tuple[Matched | None, tuple[str, ...] | None, str | None]:
     """Return the labels as positions, the names of the classes, and the positive one."""
     name = short(labels_name)
     chosen = roles.scores
     if chosen.form == "single":
-        matched, pair = match_binary(
+        matched, shown = match_binary(
             labels,
             positive=chosen.positive,
             told=request.positive is not None,
             n_rows=len(scores),
             path=path,
             name=name,
+            pair=pair,
         )
-        return matched, pair, chosen.positive if pair is None else pair[1]
+        return matched, shown, chosen.positive if shown is None else shown[1]
     if request.positive is not None and names is not None and request.positive not in names:
         raise file_error(
             path,

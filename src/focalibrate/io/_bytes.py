@@ -25,6 +25,10 @@ DAMAGE = (OSError, EOFError, zlib.error, lzma.LZMAError)
 """What reading compressed bytes raises where they are damaged."""
 
 
+UNBOUNDED = 1 << 62
+"""As a limit: none."""
+
+
 @dataclass(frozen=True)
 class Source:
     """Bytes that can be opened several times.
@@ -35,6 +39,7 @@ class Source:
         limit: most bytes that may come out of it.
         content: the bytes themselves, where they came from standard input.
         compression: suffix of the compression, or "".
+        opener: opens the stored bytes, where they are not a file of this machine.
     """
 
     path: Path
@@ -42,20 +47,24 @@ class Source:
     limit: int
     content: bytes | None = None
     compression: str = ""
+    opener: Callable[[], IO[bytes]] | None = None
 
     def open(self) -> IO[bytes]:
         """Return the bytes from their start, decompressed."""
+        stored: Any = self.path if self.opener is None else self.opener()
+        if self.content is not None:
+            stored = io.BytesIO(self.content)
         if not self.compression:
-            return io.BytesIO(self.content) if self.content is not None else self.path.open("rb")
-        stored = self.path if self.content is None else io.BytesIO(self.content)
-        return cast(BinaryIO, _Bounded(COMPRESSED[self.compression](stored, "rb"), self))
+            return cast(BinaryIO, stored.open("rb") if isinstance(stored, Path) else stored)
+        raw = stored.open("rb") if isinstance(stored, Path) else stored
+        return cast(BinaryIO, _Bounded(COMPRESSED[self.compression](raw, "rb"), self, raw))
 
 
 class _Bounded(io.BufferedIOBase):
     """A stream that stops with an error where more comes out of it than the limit."""
 
-    def __init__(self, inner: IO[bytes], source: Source) -> None:
-        self._inner, self._source, self._done = inner, source, 0
+    def __init__(self, inner: IO[bytes], source: Source, raw: IO[bytes]) -> None:
+        self._inner, self._source, self._raw, self._done = inner, source, raw, 0
 
     def readable(self) -> bool:
         return True
@@ -77,6 +86,7 @@ class _Bounded(io.BufferedIOBase):
 
     def close(self) -> None:
         self._inner.close()
+        self._raw.close()
         super().close()
 
 
@@ -86,6 +96,16 @@ def source_of(path: Path, *, limit: int) -> Source:
     with path.open("rb") as file:
         start = file.read(8)
     return Source(path, size, limit, compression=_compression(start))
+
+
+def source_at(path: Path, size: int, opener: Callable[[], IO[bytes]]) -> Source:
+    """Return the bytes that `opener` opens, compressed where the first of them say so.
+
+    What is read in batches is never whole in memory: there is no limit to what comes out.
+    """
+    with opener() as file:
+        start = file.read(8)
+    return Source(path, size, UNBOUNDED, compression=_compression(start), opener=opener)
 
 
 def stdin_source(*, limit: int) -> Source:

@@ -17,6 +17,9 @@ MAX_MESSAGE = 2000
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
+_SCHEME = re.compile(r"^([a-z][a-z0-9+.-]+):/(?!/)", re.ASCII)
+
+
 class PredictionFileError(ValueError):
     """A file of predictions cannot be read or written; the message begins with its name.
 
@@ -38,7 +41,17 @@ def file_error(
         text = f"{text} Pass {' or '.join(hint(fix) for fix in fixes)}."
     if len(text) > MAX_MESSAGE:
         text = f"{text[:MAX_MESSAGE]} ..."
-    return PredictionFileError(printable(f"{path}: {text}"), fixes=fixes)
+    return PredictionFileError(printable(f"{shown(path)}: {text}"), fixes=fixes)
+
+
+def shown(path: Path | str) -> str:
+    """Return a path as a person wrote it: `Path` makes ``s3:/`` of ``s3://``.
+
+    Example:
+        >>> shown(Path("s3://bucket/a.csv"))
+        's3://bucket/a.csv'
+    """
+    return _SCHEME.sub(r"\1://", str(path))
 
 
 def printable(text: str) -> str:

@@ -3,8 +3,8 @@
 import zipfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import TypeAlias
+from pathlib import Path, PurePath
+from typing import IO, TypeAlias
 
 from focalibrate.io._arrow import open_ipc, open_parquet
 from focalibrate.io._bytes import COMPRESSED, Source, source_of
@@ -94,7 +94,7 @@ ALIASES: Mapping[str, str] = {
 PICKLES = (".pkl", ".pickle", ".joblib", ".p")
 
 
-def suffix_of(path: Path) -> str:
+def suffix_of(path: PurePath) -> str:
     """Return the suffix that says the format, without that of a compression.
 
     Example:
@@ -108,10 +108,19 @@ def suffix_of(path: Path) -> str:
     return ALIASES.get(suffix, suffix)
 
 
-def open_file(path: Path, opening: Opening) -> Frame:
-    """Open one file; where its first bytes contradict its suffix, they are believed."""
+def chosen_format(
+    path: Path, opener: Callable[[], IO[bytes]] | None = None
+) -> tuple[str, tuple[str, ...]]:
+    """Return the suffix of the format to read a file as, and a note where its name says another.
+
+    Args:
+        path: the file.
+        opener: opens it, where it is not a file of this machine.
+    """
     suffix = suffix_of(path)
-    found = _format_by_magic(path)
+    with path.open("rb") if opener is None else opener() as file:
+        found = _format_by_magic(file)
+        is_text = found is None and suffix not in READERS and _is_text(file)
     if suffix in PICKLES and found is None:
         raise file_error(
             path,
@@ -119,28 +128,31 @@ def open_file(path: Path, opening: Opening) -> Frame:
             "`np.savez('val.npz', logits=logits, labels=labels)`.",
         )
     if suffix not in READERS and found is None:
-        if not _is_text(path):
+        if not is_text:
             raise file_error(
                 path, f"has an unknown suffix {short(suffix)!r}. Give one of {', '.join(READERS)}."
             )
         found = ".csv"
-    chosen = suffix if found is None else found
     if found is None or found == suffix or (suffix, found) in _COMPATIBLE:
-        return READERS[suffix](path, opening)
+        return suffix, ()
+    if suffix not in READERS:
+        return found, ()
+    return found, (f"is read as {found}, which its first bytes say, not as {suffix}",)
+
+
+def open_file(path: Path, opening: Opening) -> Frame:
+    """Open one file; where its first bytes contradict its suffix, they are believed."""
+    chosen, notes = chosen_format(path)
     frame = READERS[chosen](path, opening)
-    if suffix in READERS:
-        note = f"is read as {chosen}, which its first bytes say, not as {suffix}"
-        frame = replace(frame, notes=(*frame.notes, note))
-    return frame
+    return replace(frame, notes=(*frame.notes, *notes)) if notes else frame
 
 
 _COMPATIBLE = {(".feather", ".arrow"), (".arrow", ".feather")}
 
 
-def _format_by_magic(path: Path) -> str | None:
+def _format_by_magic(file: IO[bytes]) -> str | None:
     """Return the format that the first bytes say, or None where they say nothing."""
-    with path.open("rb") as file:
-        start = file.read(8)
+    start = file.read(8)
     if start.startswith(b"PAR1"):
         return ".parquet"
     if start.startswith(b"\x93NUMPY"):
@@ -150,13 +162,13 @@ def _format_by_magic(path: Path) -> str | None:
     if start.startswith(b"FEA1"):
         return ".feather"
     if start.startswith(b"PK\x03\x04"):
-        return _format_in_zip(path)
+        return _format_in_zip(file)
     return None
 
 
-def _format_in_zip(path: Path) -> str | None:
+def _format_in_zip(file: IO[bytes]) -> str | None:
     try:
-        with zipfile.ZipFile(path) as archive:
+        with zipfile.ZipFile(file) as archive:
             names = archive.namelist()
     except Exception:  # damaged: the reader of the suffix says how
         return None
@@ -169,10 +181,10 @@ def _format_in_zip(path: Path) -> str | None:
     return None
 
 
-def _is_text(path: Path) -> bool:
+def _is_text(file: IO[bytes]) -> bool:
     """Say whether a file without a known suffix begins as text does."""
-    with path.open("rb") as file:
-        start = file.read(4096)
+    file.seek(0)
+    start = file.read(4096)
     if not start or b"\0" in start:
         return False
     try:

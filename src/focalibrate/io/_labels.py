@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from focalibrate.io._dialect import is_number
-from focalibrate.io._error import SHOWN, file_error, listing, rows_text, short
+from focalibrate.io._error import SHOWN, PredictionFileError, file_error, listing, rows_text, short
 
 NEGATIVE = {"1": "0", "true": "false", "yes": "no", "y": "n", "t": "f", "pos": "neg"}
 NEGATIVE |= {"positive": "negative", "+1": "-1", "+": "-"}
@@ -115,6 +115,7 @@ def match_binary(
     n_rows: int,
     path: Path,
     name: str,
+    pair: tuple[str, str] | None = None,
 ) -> tuple[Matched | None, tuple[str, ...] | None]:
     """Return labels of two classes, and their names, negative first, where one column has scores.
 
@@ -125,32 +126,54 @@ def match_binary(
         n_rows: number of rows.
         path: the file of the labels.
         name: what messages call the labels.
+        pair: the negative and the positive label, where all rows were looked at before.
     """
     if labels is None:
         if positive is None or positive == "1":
             return None, None
         return None, (NEGATIVE.get(positive.lower(), f"not {positive}"), positive)
+    values, where = distinct_labels(labels, n_rows=n_rows, path=path, name=name)
+    names = pair or pair_of(values, positive=positive, told=told, path=path, name=name)
+    unknown = [value for value in values if value not in names]
+    if unknown:
+        raise _more_than_two([*names, *unknown], path=path, name=name)
+    positions = np.array([names.index(v) for v in values], np.int64)[where]
+    shown = None if names == ("0", "1") else names
+    form: Literal["index", "name"] = "index" if shown is None else "name"
+    return Matched(positions, form, shown), shown
+
+
+def distinct_labels(
+    labels: NDArray[Any], *, n_rows: int, path: Path, name: str
+) -> tuple[list[str], NDArray[np.intp]]:
+    """Return the different labels as text, and which of them every row has."""
     labels = _row(labels, n_rows=n_rows, path=path, name=name)
     if labels.dtype.kind == "f":
         labels = _whole(labels, path=path, name=name)
     distinct, where = np.unique(labels.astype(str), return_inverse=True)
-    values = [str(value) for value in distinct]
+    return [str(value) for value in distinct], where.reshape(-1)
+
+
+def pair_of(
+    values: list[str], *, positive: str | None, told: bool, path: Path, name: str
+) -> tuple[str, str]:
+    """Return the negative and the positive label, given all the different ones."""
     if len(values) > 2:
-        raise file_error(
-            path,
-            f"has one column of scores, so two classes, but `{name}` holds {len(values)} "
-            f"different values: {listing(values)}. Save one column of scores per class.",
-        )
+        raise _more_than_two(values, path=path, name=name)
     chosen = _positive_of(values, positive, told=told, path=path, name=name)
     other = next((v for v in values if v != chosen), None)
     if other is None:
         known = {**NEGATIVE, **{v: k for k, v in NEGATIVE.items()}}
         other = known.get(chosen.lower(), f"not {chosen}")
-    names = (other, chosen)
-    positions = np.array([names.index(v) for v in values], np.int64)[where.reshape(-1)]
-    shown = None if names == ("0", "1") else names
-    form: Literal["index", "name"] = "index" if shown is None else "name"
-    return Matched(positions, form, shown), shown
+    return other, chosen
+
+
+def _more_than_two(values: list[str], *, path: Path, name: str) -> PredictionFileError:
+    return file_error(
+        path,
+        f"has one column of scores, so two classes, but `{name}` holds {len(values)} "
+        f"different values: {listing(values)}. Save one column of scores per class.",
+    )
 
 
 def _positive_of(

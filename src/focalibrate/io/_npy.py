@@ -41,6 +41,8 @@ class NpyHeader:
     dtype: np.dtype[Any]
     n_bytes: int
     """Bytes of the header itself."""
+    fortran_order: bool = False
+    """Numbers are stored column by column."""
 
     @property
     def data_bytes(self) -> int:
@@ -57,8 +59,8 @@ def read_header(file: IO[bytes], *, path: Path, name: str) -> NpyHeader:
             (1, 0): npy_format.read_array_header_1_0,
             (2, 0): npy_format.read_array_header_2_0,
         }[version]
-        shape, _, dtype = read(file)
-        header = NpyHeader(shape, dtype, file.tell())
+        shape, fortran_order, dtype = read(file)
+        header = NpyHeader(shape, dtype, file.tell(), bool(fortran_order))
         if any(type(n) is not int or abs(n) > MAX_EXTENT for n in shape):
             raise ValueError("shape must be whole numbers")
     except HEADER_DAMAGE as error:

@@ -15,7 +15,14 @@ from numpy.typing import NDArray
 from focalibrate.io._error import PredictionFileError, file_error, listing, short
 from focalibrate.io._frame import Column, Frame, Progress
 from focalibrate.io._limit import check_fits
-from focalibrate.io._npy import HEADER_DAMAGE, as_text, described, read_header, unreadable
+from focalibrate.io._npy import (
+    HEADER_DAMAGE,
+    NpyHeader,
+    as_text,
+    described,
+    read_header,
+    unreadable,
+)
 
 DAMAGE = (
     zipfile.BadZipFile,
@@ -41,21 +48,13 @@ def open_npz(path: Path, *, limit: int) -> Frame:
             f"is not an .npz file: it begins with {magic!r}, not with the mark of a zip archive. "
             "If it was copied, copy it again; else write it with np.savez.",
         )
-    with _damage_named(path), zipfile.ZipFile(path) as archive:
-        members = [info for info in archive.infolist() if not info.is_dir()]
-        names = [info.filename.removesuffix(".npy") for info in members]
-        twice = [name for name, count in Counter(names).items() if count > 1]
-        if twice:
-            raise file_error(
-                path, f"holds {listing([f'`{n}`' for n in twice])} more than once. Write it again."
-            )
-        columns = tuple(
-            _column(archive, info, name, path) for info, name in zip(members, names, strict=True)
-        )
-    stored = [info.filename for info in members]
+    with damage_named(path), zipfile.ZipFile(path) as archive:
+        members = member_columns(archive, path)
+    stored = [name for name, _, _ in members]
+    columns = tuple(column for _, column, _ in members)
 
     def load(wanted: Sequence[int], progress: Progress) -> list[NDArray[Any]]:
-        with _damage_named(path), zipfile.ZipFile(path) as archive:
+        with damage_named(path), zipfile.ZipFile(path) as archive:
             found = []
             for done, i in enumerate(wanted, start=1):
                 found.append(_array(archive, stored[i], columns[i], path, limit=limit))
@@ -65,8 +64,26 @@ def open_npz(path: Path, *, limit: int) -> Frame:
     return Frame(path=path, columns=columns, load=load, is_table=False)
 
 
+def member_columns(
+    archive: zipfile.ZipFile, path: Path
+) -> list[tuple[str, Column, NpyHeader | None]]:
+    """Return every array: its name in the archive, what it is, its header where it is readable."""
+    members = [info for info in archive.infolist() if not info.is_dir()]
+    names = [info.filename.removesuffix(".npy") for info in members]
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    if twice:
+        raise file_error(
+            path, f"holds {listing([f'`{n}`' for n in twice])} more than once. Write it again."
+        )
+    return [
+        (info.filename, *_column(archive, info, name, path))
+        for info, name in zip(members, names, strict=True)
+    ]
+
+
 @contextmanager
-def _damage_named(path: Path) -> Iterator[None]:
+def damage_named(path: Path) -> Iterator[None]:
+    """Turn what a damaged archive raises into the file's own error."""
     try:
         yield
     except (PredictionFileError, MemoryError):
@@ -79,7 +96,9 @@ def _damage_named(path: Path) -> Iterator[None]:
         ) from error
 
 
-def _column(archive: zipfile.ZipFile, info: zipfile.ZipInfo, name: str, path: Path) -> Column:
+def _column(
+    archive: zipfile.ZipFile, info: zipfile.ZipInfo, name: str, path: Path
+) -> tuple[Column, NpyHeader | None]:
     try:
         with archive.open(info) as file:
             header = read_header(file, path=path, name=name)
@@ -91,8 +110,8 @@ def _column(archive: zipfile.ZipFile, info: zipfile.ZipInfo, name: str, path: Pa
                     "again.",
                 )
     except PredictionFileError as problem:
-        return unreadable(name, problem)
-    return described(name, header.shape, header.dtype)
+        return unreadable(name, problem), None
+    return described(name, header.shape, header.dtype), header
 
 
 def _array(

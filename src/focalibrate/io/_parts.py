@@ -101,9 +101,24 @@ def _named_arrays(path: Path, parts: list[Path], opening: Opening) -> Frame:
 
 def _with_partition(frame: Frame, root: Path, part: Path) -> Frame:
     """Add the columns that Hive keeps in the names of folders: ``label=cat/part-0.parquet``."""
+    return with_columns(frame, partition_of(root, part))
+
+
+def partition_of(root: Path, part: Path) -> list[tuple[str, str]]:
+    """Return the names and values that stand in the names of folders.
+
+    Example:
+        >>> partition_of(Path("preds"), Path("preds/day=1/label=cat/part-0.parquet"))
+        [('day', '1'), ('label', 'cat')]
+    """
     inside = part.relative_to(root).parts if part.is_relative_to(root) else part.parts
     cut = [piece.partition("=") for piece in inside[:-1] if "=" in piece]
-    pairs = [(unquote(k), unquote(v)) for k, _, v in cut if k and k not in frame.names]
+    return [(unquote(k), unquote(v)) for k, _, v in cut if k]
+
+
+def with_columns(frame: Frame, constants: Sequence[tuple[str, str]]) -> Frame:
+    """Return a table with columns added that have one value each; its own names go first."""
+    pairs = [(k, v) for k, v in constants if k not in frame.names]
     if not pairs or not frame.is_table:
         return frame
     n_rows = frame.columns[0].shape[0] if frame.columns else 0

@@ -2,21 +2,48 @@
 
 import csv
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, TypedDict
 
 from focalibrate.io._error import file_error, listing
 from focalibrate.io._frame import Frame
 from focalibrate.io.predictions import Kind
+
+INPUTS = ("logits", "probs", "percent")
 
 NO_LABELS = "none"
 """As `label_column`: the table has no column of labels."""
 
 Input: TypeAlias = Literal["logits", "probs", "percent"]
 """What the scores are; percentages are probabilities times 100."""
+
+
+class ReadOptions(TypedDict, total=False):
+    """The options of `read_predictions`, see there."""
+
+    labels_path: str | Path | None
+    input: "Input | None"
+    logits_key: str | None
+    probs_key: str | None
+    labels_key: str | None
+    label_column: str | int | None
+    score_columns: str | Sequence[str] | None
+    id_column: str | Sequence[str] | None
+    ignore: str | Sequence[str] | None
+    weight_column: str | None
+    by: str | Sequence[str] | None
+    positive: str | None
+    class_names: str | Sequence[str] | None
+    header: bool | None
+    encoding: str | None
+    drop_missing: bool
+    need_labels: bool
+    probs_atol: float
+    max_memory: str | int | None
+    progress: Callable[[int, int | None], None] | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,6 +76,31 @@ class Request:
     def wants_labels(self) -> bool:
         """Whether labels are looked for in this file."""
         return not self.other_labels and self.label_column != NO_LABELS
+
+
+def request_of(path: Path, options: ReadOptions) -> Request:
+    """Return what the caller says about a file, from the options of `read_predictions`."""
+    given = options.get("input")
+    if given is not None and given not in INPUTS:
+        raise ValueError(f"`input` must be 'logits', 'probs' or 'percent', got {given!r}.")
+    score_columns, class_names = options.get("score_columns"), options.get("class_names")
+    return Request(
+        path=path,
+        input=given,
+        logits_key=options.get("logits_key"),
+        probs_key=options.get("probs_key"),
+        labels_key=options.get("labels_key"),
+        label_column=options.get("label_column"),
+        score_columns=None if score_columns is None else as_names(score_columns),
+        id_columns=as_names(options.get("id_column")),
+        ignore=as_names(options.get("ignore")),
+        weight_column=options.get("weight_column"),
+        by=as_names(options.get("by")),
+        positive=options.get("positive"),
+        class_names=None if class_names is None else as_names(class_names),
+        need_labels=options.get("need_labels", False),
+        other_labels=options.get("labels_path") is not None,
+    )
 
 
 def as_names(value: str | Sequence[str] | None) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,7 +46,8 @@ class TensorInfo:
 
 def open_safetensors(path: Path) -> Frame:
     """Return the tensors as memory maps; ``class_names`` in the metadata is a JSON list."""
-    tensors, metadata = read_safetensors_header(path)
+    with path.open("rb") as file:
+        tensors, metadata = read_safetensors_header(path, file, path.stat().st_size)
     names = list(tensors)
 
     def load(wanted: Sequence[int], _: object) -> list[NDArray[Any]]:
@@ -54,26 +55,24 @@ def open_safetensors(path: Path) -> Frame:
 
     return Frame(
         path=path,
-        columns=tuple(_column(path, name, info) for name, info in tensors.items()),
+        columns=tuple(tensor_column(path, name, info) for name, info in tensors.items()),
         load=load,
         is_table=False,
         class_names=names_from_json(metadata.get("class_names"), path),
     )
 
 
-def read_safetensors_header(path: Path) -> tuple[dict[str, TensorInfo], dict[str, Any]]:
-    """Return the tensors of `path` and its metadata.
+def read_safetensors_header(
+    path: Path, file: IO[bytes], size: int
+) -> tuple[dict[str, TensorInfo], dict[str, Any]]:
+    """Return the tensors of a file of `size` bytes, opened at its start, and its metadata.
 
     The tensors must cover the data without gaps or overlaps, as the format demands.
     """
-    size = path.stat().st_size
-    with path.open("rb") as file:
-        length = int.from_bytes(file.read(8), "little")
-        if size < 8 or length > min(MAX_HEADER, size - 8):
-            raise _damaged(
-                path, f"its header would be {length:,} bytes long, the file is {size:,}"
-            )
-        raw = file.read(length)
+    length = int.from_bytes(file.read(8), "little")
+    if size < 8 or length > min(MAX_HEADER, size - 8):
+        raise _damaged(path, f"its header would be {length:,} bytes long, the file is {size:,}")
+    raw = file.read(length)
     try:
         header = json.loads(raw, object_pairs_hook=_unique)
     except (ValueError, RecursionError) as error:
@@ -140,7 +139,8 @@ def _are_counts(value: Any) -> bool:
     )
 
 
-def _column(path: Path, name: str, info: TensorInfo) -> Column:
+def tensor_column(path: Path, name: str, info: TensorInfo) -> Column:
+    """Return what one tensor holds."""
     if info.dtype not in DTYPES:
         problem = file_error(
             path,
@@ -160,7 +160,7 @@ def _column(path: Path, name: str, info: TensorInfo) -> Column:
 
 
 def _tensor(path: Path, name: str, info: TensorInfo) -> NDArray[Any]:
-    column = _column(path, name, info)
+    column = tensor_column(path, name, info)
     if column.problem is not None:
         raise column.problem
     try:

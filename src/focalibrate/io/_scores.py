@@ -44,8 +44,9 @@ def checked_scores(
 ) -> NDArray[Any]:
     """Return scores ``[N, K]`` in float32 or float64, every row checked.
 
-    Memory maps of either dtype are returned as they are. Probabilities whose sums are off
-    by more than rounding of float32, but within the tolerance, are divided by their sum.
+    Memory maps of either dtype are returned as they are. Rows of probabilities whose sums are
+    off by more than rounding of float32, but within the tolerance, are divided by their sum; the
+    others are left as they are, so that a row does not depend on the rows around it.
 
     Args:
         stored: as the file has them.
@@ -218,5 +219,6 @@ def _normalised(scores: NDArray[Any]) -> NDArray[Any]:
     for start in range(0, len(scores), step):
         block = scores[start : start + step]
         sums = block.sum(axis=1, dtype=np.float64, keepdims=True)
+        sums[np.abs(sums - 1.0) <= PROBS_ATOL] = 1.0
         np.divide(block, sums, out=probs[start : start + step], casting="same_kind")
     return probs

@@ -15,8 +15,9 @@ from focalibrate.io._error import file_error, listing
 from focalibrate.io._formats import FORMATS, Opening, open_file, open_text_source
 from focalibrate.io._frame import Frame, Progress
 from focalibrate.io._limit import parse_size
-from focalibrate.io._parts import is_pattern, open_parts
-from focalibrate.io._request import Input, Request, as_names, find_columns
+from focalibrate.io._parts import is_pattern, joined, natural, open_parts
+from focalibrate.io._place import Place, remote_places, url_of
+from focalibrate.io._request import Input, Request, find_columns, request_of
 from focalibrate.io._roles import resolve_roles
 from focalibrate.io._view import View
 from focalibrate.io._vocabulary import CLASS_NAMES, is_id, is_label, plain
@@ -24,8 +25,6 @@ from focalibrate.io.checksum import sha256_of_all
 from focalibrate.io.predictions import Predictions
 
 __all__ = ["FORMATS", "read_predictions"]
-
-INPUTS = ("logits", "probs", "percent")
 
 STEPS = 3
 """Read, check, checksum: each counts as one pass over the file's bytes."""
@@ -118,43 +117,50 @@ def read_predictions(
     """
     path = Path(path)
     other = None if labels_path is None else Path(labels_path)
-    if input is not None and input not in INPUTS:
-        raise ValueError(f"`input` must be 'logits', 'probs' or 'percent', got {input!r}.")
     limit = parse_size(max_memory)
     steps = _Steps(progress)
     opening = Opening(limit, header, encoding, steps.part(0))
-    request = Request(
-        path=path,
-        input=input,
-        logits_key=logits_key,
-        probs_key=probs_key,
-        labels_key=labels_key,
-        label_column=label_column,
-        score_columns=None if score_columns is None else as_names(score_columns),
-        id_columns=as_names(id_column),
-        ignore=as_names(ignore),
-        weight_column=weight_column,
-        by=as_names(by),
-        positive=positive,
-        class_names=None if class_names is None else as_names(class_names),
-        need_labels=need_labels,
-        other_labels=other is not None,
+    request = request_of(
+        path,
+        {
+            "labels_path": labels_path,
+            "input": input,
+            "logits_key": logits_key,
+            "probs_key": probs_key,
+            "labels_key": labels_key,
+            "label_column": label_column,
+            "score_columns": score_columns,
+            "id_column": id_column,
+            "ignore": ignore,
+            "weight_column": weight_column,
+            "by": by,
+            "positive": positive,
+            "class_names": class_names,
+            "need_labels": need_labels,
+        },
     )
     try:
         opened = open_any(path, opening)
-        frame = _with_class_names(opened.frame)
+        frame = with_class_names(opened.frame)
         view = View(frame, steps.part(0))
         roles = resolve_roles(view, request)
+        labels = None
+        if other is not None:
+            read = read_labels(other, request, opening, frame)
+            check_same_ids(view, read, other, slice(None))
+            labels = (read.values, read.name)
         found = assemble(
             view,
             roles,
             request,
-            labels=None if other is None else _labels_of(other, request, opening, view),
+            labels=labels,
             labels_path=other,
             probs_atol=probs_atol,
             drop_missing=drop_missing,
             progress=steps.part(1),
         )
+        if found is None:  # only a batch may be empty
+            raise file_error(path, "has missing values in every row.")
         return replace(
             found,
             checksum=opened.checksum(steps.part(2)),
@@ -184,14 +190,23 @@ def open_any(path: Path, opening: Opening) -> _Opened:
     if str(path) == "-":
         source = stdin_source(limit=opening.limit)
         return _Opened(open_text_source(source, opening), lambda _: _digest(source.content or b""))
-    if ":/" in str(path)[:12] and not path.exists():
-        raise file_error(path, "is a URL, which is not read yet. Download the file first.")
+    url = url_of(path)
+    if url is not None:
+        return _open_remote(path, remote_places(url), opening)
     if path.is_dir() or is_pattern(path):
         frame, parts = open_parts(path, opening)
         return _Opened(frame, lambda progress: sha256_of_all(parts, progress=progress))
-    _check_readable(path)
+    check_readable(path)
     frame = open_file(path, opening)
     return _Opened(frame, lambda progress: sha256_of_all([path], progress=progress))
+
+
+def _open_remote(path: Path, places: Sequence[Place], opening: Opening) -> _Opened:
+    """Open files behind a URL, downloaded into a temporary folder."""
+    local = [place.local() for place in sorted(places, key=lambda place: natural(place.path))]
+    frames = [open_file(file, opening) for file in local]
+    frame = joined(path, frames, opening)
+    return _Opened(frame, lambda progress: sha256_of_all(local, progress=progress))
 
 
 def _digest(content: bytes) -> str:
@@ -200,7 +215,7 @@ def _digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def _with_class_names(frame: Frame) -> Frame:
+def with_class_names(frame: Frame) -> Frame:
     """Take names of classes stored as an array of their own out of the columns."""
     if frame.is_table or frame.class_names is not None:
         return frame
@@ -226,10 +241,24 @@ def _with_class_names(frame: Frame) -> Frame:
     )
 
 
-def _labels_of(
-    path: Path, request: Request, opening: Opening, scores: View
-) -> tuple[NDArray[Any], str]:
-    """Return the labels that stand in a file of their own, and what they are called there."""
+@dataclass(frozen=True)
+class OtherLabels:
+    """Labels that stand in a file of their own.
+
+    Attributes:
+        values: as stored, one per row.
+        name: what they are called there.
+        ids: position in the file of scores, and values in that of labels, of each column that
+            names the rows in both.
+    """
+
+    values: NDArray[Any]
+    name: str
+    ids: tuple[tuple[int, NDArray[Any]], ...]
+
+
+def read_labels(path: Path, request: Request, opening: Opening, scores: Frame) -> OtherLabels:
+    """Return the labels of a file of their own."""
     frame = open_any(path, replace(opening, progress=lambda done, total: None)).frame
     view = View(frame)
     wanted = request.label_column if request.label_column is not None else request.labels_key
@@ -256,29 +285,38 @@ def _labels_of(
             "which.",
             fixes=[{"label_column": frame.names[i]} for i in usable[:3]],
         )
-    _check_same_ids(scores, view)
-    return view.values(found[0])[0], frame.names[found[0]]
+    ids = [
+        (scores.names.index(column.name), view.values(i)[0])
+        for i, column in enumerate(frame.columns)
+        if is_id(column.name)
+        and column.name.strip()
+        and column.kind in ("number", "text")
+        and scores.names.count(column.name) == 1
+        and frame.is_table
+    ]
+    return OtherLabels(view.values(found[0])[0], frame.names[found[0]], tuple(ids))
 
 
-def _check_same_ids(scores: View, labels: View) -> None:
-    """Raise where both files name their rows and the names differ: rows would be mixed up."""
-    for i, column in enumerate(labels.frame.columns):
-        name = column.name
-        if not (is_id(name) and name.strip()) or column.kind not in ("number", "text"):
-            continue
-        if scores.frame.names.count(name) != 1 or not labels.frame.is_table:
-            continue
-        at = scores.frame.names.index(name)
-        ours, theirs = scores.values(at)[0], labels.values(i)[0]
+def check_same_ids(scores: View, labels: OtherLabels, path: Path, rows: slice) -> None:
+    """Raise where both files name their rows and the names differ: rows would be mixed up.
+
+    Args:
+        scores: rows of the file of scores.
+        labels: all labels.
+        path: the file of the labels.
+        rows: which labels belong to the rows.
+    """
+    for at, values in labels.ids:
+        ours, theirs = scores.values(at)[0], values[rows]
         if ours.shape == theirs.shape and not np.array_equal(ours.astype(str), theirs.astype(str)):
             raise file_error(
-                labels.path,
-                f'its rows are not those of {scores.path.name}: column "{name}" differs. Sort '
-                "both files in the same way.",
+                path,
+                f'its rows are not those of {scores.path.name}: column "{scores.name(at)}" '
+                "differs. Sort both files in the same way.",
             )
 
 
-def _check_readable(path: Path) -> None:
+def check_readable(path: Path) -> None:
     """Raise where `path` cannot be opened or is empty."""
     try:
         size = path.stat().st_size

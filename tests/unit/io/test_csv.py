@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
 from focalibrate.io import PredictionFileError, read_predictions
-from focalibrate.io import _text as module
+from focalibrate.io import _text_rows as module
 from focalibrate.io._dialect import is_number
 
 GOOD = "label,prob_cat,prob_dog\n1,0.25,0.75\n0,0.5,0.5\n"

@@ -1,0 +1,150 @@
+"""Text tables, read some rows at a time."""
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import Any
+
+from numpy.typing import NDArray
+
+from focalibrate.io._bytes import COMPRESSED, source_at
+from focalibrate.io._dialect import is_value
+from focalibrate.io._error import PredictionFileError, file_error, short
+from focalibrate.io._formats import Opening
+from focalibrate.io._frame import Column, ColumnKind, Frame
+from focalibrate.io._place import Place
+from focalibrate.io._stream import Kinds, Stream
+from focalibrate.io._text_cells import joined_cells, kind_of_cells, parse_cells
+from focalibrate.io._text_rows import (
+    SAMPLE,
+    Opened,
+    chunks_of,
+    damage_named,
+    look_at_top,
+    name_of,
+)
+
+HEAD_ROWS = 1 << 16
+HEAD_CELLS = 1 << 22
+"""Rows and cells of the first part that tell what the columns hold."""
+
+
+def stream_text(place: Place, opening: Opening, kinds: Kinds | None) -> Stream:
+    """Return the rows of a text table; what its columns hold is told by the first rows."""
+    source = source_at(place.path, place.size, place.open)
+    suffixes = [s.lower() for s in place.path.suffixes if s.lower() not in COMPRESSED]
+    with damage_named(source):
+        opened = look_at_top(
+            source,
+            suffix=suffixes[-1] if suffixes else "",
+            told=opening.header,
+            encoding=opening.encoding,
+        )
+        names = [name_of(opened, i) for i in range(opened.width)]
+        is_empty = False
+        if kinds is None:
+            rows = max(SAMPLE, min(HEAD_ROWS, HEAD_CELLS // max(1, opened.width)))
+            head = list(islice(_all_rows(opened), rows))
+            is_empty = not head
+            found = [_settled(opened, [row[i] for row in head]) for i in range(opened.width)]
+        else:
+            found = [kinds.get(name, "text") for name in names]
+    columns = tuple(
+        Column(
+            name=name,
+            kind=kind,
+            shape=(0,),
+            unnamed=opened.names is not None and not opened.names[i],
+        )
+        for i, (name, kind) in enumerate(zip(names, found, strict=True))
+    )
+    notes = ("numbers are written with a decimal comma",) if opened.dialect.decimal_comma else ()
+    base = Frame(
+        path=place.path,
+        columns=columns,
+        load=_not_loaded,
+        has_names=opened.names is not None,
+        notes=notes,
+    )
+
+    def read(wanted: Sequence[int] | None, n_rows: int) -> Iterator[Frame]:
+        needed = range(opened.width) if wanted is None else wanted
+        start = 0
+        with damage_named(source):
+            for rows, _ in chunks_of(opened, n_rows=n_rows):
+                if rows:
+                    yield _block(base, opened, rows, needed, start)
+                    start += len(rows)
+
+    return Stream(place=place, frame=base, n_rows=0 if is_empty else None, read=read)
+
+
+def _all_rows(opened: Opened) -> Iterator[list[str]]:
+    for rows, _ in chunks_of(opened):
+        yield from rows
+
+
+def _settled(opened: Opened, cells: list[str]) -> ColumnKind:
+    """Return what the cells of the first rows are, corrected as the reader of files does."""
+    kind = kind_of_cells(cells[:SAMPLE], opened.dialect)
+    return "text" if parse_cells(cells, kind, {}, opened.dialect) is None else kind
+
+
+def _not_loaded(wanted: Sequence[int], _: object) -> list[NDArray[Any]]:
+    raise RuntimeError(f"columns {wanted} of a text table are read in batches only")
+
+
+def _block(
+    base: Frame, opened: Opened, rows: list[list[str]], wanted: Sequence[int], start: int
+) -> Frame:
+    arrays: dict[int, NDArray[Any]] = {}
+    path = base.path
+    for i in wanted:
+        kind = base.columns[i].kind
+        codes: dict[str, int] = {}
+        cells = [row[i] for row in rows]
+        part = parse_cells(cells, kind, codes, opened.dialect)
+        if part is None:
+            raise _changed(base, i, cells, start, opened)
+        arrays[i] = joined_cells([part], kind, codes, path)
+    columns = tuple(
+        Column(
+            name=c.name,
+            kind=c.kind,
+            shape=arrays[i].shape if i in arrays else (len(rows),),
+            unnamed=c.unnamed,
+        )
+        for i, c in enumerate(base.columns)
+    )
+    return Frame(
+        path=path,
+        columns=columns,
+        load=lambda positions, _: [arrays[i] for i in positions],
+        has_names=base.has_names,
+        extra={
+            "cells": lambda positions: [[row[i] for row in rows] for i in positions],
+            "separator": opened.dialect.separator or " ",
+            "decimal_comma": opened.dialect.decimal_comma,
+        },
+        notes=base.notes,
+    )
+
+
+def _changed(
+    base: Frame, position: int, cells: list[str], start: int, opened: Opened
+) -> PredictionFileError:
+    """Return the error for a column that holds something else than in the first rows."""
+    column = base.columns[position]
+    comma = opened.dialect.decimal_comma
+    what = {"number": "numbers", "bool": "true and false", "matrix": "lists"}.get(
+        column.kind, "nothing"
+    )
+    bad = range(len(cells))
+    if column.kind == "number":
+        bad = [i for i, cell in enumerate(cells) if not is_value(cell, decimal_comma=comma)]  # type: ignore[assignment]
+    row = bad[0] if len(bad) else 0
+    return file_error(
+        base.path,
+        f"column `{short(column.name)}` holds {what} in the first rows, but row {start + row} "
+        f"(0-based) has {short(repr(cells[row]))}. Correct it, or leave the column out.",
+        fixes=[{"ignore": [column.name]}],
+    )

@@ -1,0 +1,264 @@
+"""The rows of a text table: encoding, separator, header, cells."""
+
+import csv
+import io
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import IO, Any
+
+from focalibrate.io._bytes import DAMAGE, Source
+from focalibrate.io._dialect import (
+    Dialect,
+    cells_of,
+    find_decimal_comma,
+    find_header,
+    find_separator,
+    is_number,
+    split_spaces,
+)
+from focalibrate.io._error import PredictionFileError, file_error, listing
+
+CHUNK_ROWS = 20_000
+"""Rows parsed at a time."""
+
+SAMPLE = 200
+"""Rows that tell the separator, the header and what the columns hold."""
+
+MAX_SAMPLE = 1 << 24
+"""Bytes in which the sample must be found: a file without line ends is no table."""
+
+
+@dataclass(frozen=True)
+class Opened:
+    """Where the text is and how it is written."""
+
+    source: Source
+    dialect: Dialect
+    encoding: str
+    names: tuple[str, ...] | None
+    width: int
+
+
+def raw_cells(opened: Opened, wanted: Sequence[int]) -> list[list[str]]:
+    """Return the cells of some columns exactly as the file has them."""
+    found: list[list[str]] = [[] for _ in wanted]
+    with damage_named(opened.source):
+        for row in rows_of(opened):
+            for cells, i in zip(found, wanted, strict=True):
+                cells.append(row[i])
+    return found
+
+
+@contextmanager
+def damage_named(source: Source) -> Iterator[None]:
+    """Turn what damaged bytes raise into the file's own error."""
+    try:
+        yield
+    except PredictionFileError:
+        raise
+    except UnicodeDecodeError as error:
+        byte = error.object[error.start] if isinstance(error.object, bytes) else 0
+        raise file_error(
+            source.path,
+            f"must be UTF-8 text, but holds the byte 0x{byte:02x}. Save it as CSV UTF-8, or say "
+            "how it is encoded.",
+            fixes=[{"encoding": "cp1252"}],
+        ) from error
+    except DAMAGE as error:
+        if isinstance(error, OSError) and not source.compression:
+            raise
+        raise file_error(
+            source.path, f"is truncated or damaged ({error}). Copy or write it again."
+        ) from error
+
+
+def name_of(opened: Opened, position: int) -> str:
+    if opened.names is None:
+        return str(position)
+    return opened.names[position] or f"Unnamed: {position}"
+
+
+def look_at_top(source: Source, *, suffix: str, told: bool | None, encoding: str | None) -> Opened:
+    """Look at the first rows: encoding, separator, decimal mark, header."""
+    path = source.path
+    with source.open() as file:
+        start = file.read(4)
+    guessed = encoding or _encoding(start)
+    try:
+        "".encode(guessed)
+    except LookupError as error:
+        raise ValueError(f"`encoding` must be a text encoding, got {encoding!r}.") from error
+    lines = []
+    with _text(source, guessed) as text:
+        taken = 0
+        for line in text:
+            taken += len(line)
+            if taken > MAX_SAMPLE:
+                raise file_error(path, "has lines too long for a table. Is it a text file?")
+            if line.strip():
+                lines.append(line.strip("\r\n"))
+            if len(lines) > SAMPLE:
+                break
+    if not lines:
+        raise file_error(path, "is empty. Write a header and at least one example.")
+    comment = lines[0].lstrip().startswith("#")
+    kept = [lines[0].lstrip().lstrip("#") if comment else lines[0]]
+    kept += [line for line in lines[1:] if not (comment and line.lstrip().startswith("#"))]
+    separator = find_separator(kept, suffix=suffix)
+    dialect = Dialect(separator, comment=comment)
+    try:
+        rows = [cells_of(line, separator) for line in kept]
+    except csv.Error:
+        rows = list(islice(rows_of(Opened(source, dialect, guessed, None, 0), whole=True), SAMPLE))
+    dialect = Dialect(separator, find_decimal_comma(rows[1:] or rows, separator), comment=comment)
+    _check_one_header(rows, path)
+    dialect = find_header(dialect, rows, path=path, told=True if comment else told)
+    names = None
+    if dialect.has_header:
+        names = tuple(["", *rows[0]] if dialect.row_names else rows[0])
+    return Opened(source, dialect, guessed, names, len(names or rows[0]))
+
+
+def _check_one_header(rows: Sequence[Sequence[str]], path: Path) -> None:
+    """Raise where two rows of names stand above the numbers, as pandas writes a MultiIndex."""
+    if len(rows) < 3 or len({len(row) for row in rows[:3]}) > 1:
+        return
+    first, second, third = rows[:3]
+    named = [i for i, cell in enumerate(third) if is_number(cell) and first[i] and second[i]]
+    over, under = [first[i] for i in named], [second[i] for i in named]
+    if any(map(is_number, over + under)):
+        return
+    if len(set(over)) < len(over) == len(set(under)):
+        raise file_error(
+            path,
+            f"has two rows of names ({listing(over)} and {listing(under)}), as pandas writes "
+            "columns of two levels. Join them before saving: "
+            "`df.columns = ['_'.join(map(str, c)).strip('_') for c in df.columns]`.",
+        )
+
+
+def _encoding(start: bytes) -> str:
+    if start[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        return "utf-16"
+    return "utf-8-sig"
+
+
+@contextmanager
+def _text(source: Source, encoding: str) -> Iterator[IO[str]]:
+    with source.open() as binary, io.TextIOWrapper(binary, encoding, newline="") as text:
+        yield text
+
+
+def rows_of(opened: Opened, *, whole: bool = False) -> Iterator[list[str]]:
+    """Yield the cells of every row but the header; raise where a row has more or fewer cells."""
+    for chunk, _ in chunks_of(opened, whole=whole):
+        yield from chunk
+
+
+def chunks_of(
+    opened: Opened, *, whole: bool = False, n_rows: int | None = None
+) -> Iterator[tuple[list[list[str]], int]]:
+    """Yield rows many at a time, each time with the line number reached."""
+    dialect, path = opened.dialect, opened.source.path
+    skip = 0 if whole else int(dialect.has_header)
+    with _text(opened.source, opened.encoding) as text:
+        lines = _checked_lines(text, path, comment=dialect.comment)
+        reader = (
+            _Split(lines)
+            if dialect.separator is None
+            else csv.reader(lines, delimiter=dialect.separator, strict=True)
+        )
+        while True:
+            before = reader.line_num
+            try:
+                rows = list(islice(reader, n_rows or CHUNK_ROWS))
+            except csv.Error as error:
+                raise _bad_quote(opened, error) from error
+            if not rows:
+                return
+            kept = [row for row in rows if len(row) > 1 or (row and row[0].strip())]
+            if skip and kept:
+                del kept[0]
+                skip = 0
+            if not whole and set(map(len, kept)) - {opened.width}:
+                raise _bad_width(opened)
+            yield kept, before
+
+
+class _Split:
+    """Rows of cells between runs of white space, in the form of `csv.reader`."""
+
+    def __init__(self, lines: Iterator[str]) -> None:
+        self._lines, self.line_num = lines, 0
+
+    def __iter__(self) -> "_Split":
+        return self
+
+    def __next__(self) -> list[str]:
+        self.line_num += 1
+        return split_spaces(next(self._lines))
+
+
+def _checked_lines(text: IO[str], path: Path, *, comment: bool) -> Iterator[str]:
+    for number, line in enumerate(text):
+        if "\0" in line:
+            raise file_error(path, "must be text, but holds zero bytes. Save it as CSV UTF-8.")
+        if comment and line.lstrip().startswith("#"):
+            line = line.lstrip().lstrip("#").lstrip() if number == 0 else "\n"
+        yield line
+
+
+def _bad_quote(opened: Opened, error: csv.Error) -> PredictionFileError:
+    line = _first_bad_line(opened, lambda cells: False)
+    if "field larger" in str(error):
+        return file_error(
+            opened.source.path,
+            f"line {line} has a cell of more than {csv.field_size_limit():,} characters.",
+        )
+    return file_error(
+        opened.source.path,
+        f"line {line} has an unclosed or misplaced quote. Correct it, and write quotes in a cell "
+        'twice ("").',
+    )
+
+
+def _bad_width(opened: Opened) -> PredictionFileError:
+    found = [0]
+
+    def is_bad(cells: list[str]) -> bool:
+        found[0] = len(cells)
+        return (len(cells) > 1 or bool(cells and cells[0].strip())) and found[0] != opened.width
+
+    skip = 1 if opened.dialect.row_names else 0
+    line = _first_bad_line(opened, is_bad, skip=skip)
+    return file_error(
+        opened.source.path,
+        f"line {line} has {found[0]} cells, the first line has {opened.width}. Give every line "
+        "the same number of cells.",
+    )
+
+
+def _first_bad_line(opened: Opened, is_bad: Any, *, skip: int = 0) -> int:
+    """Return the number, from 1, of the first line that cannot be parsed or that `is_bad`."""
+    dialect = opened.dialect
+    with _text(opened.source, opened.encoding) as text:
+        lines = _checked_lines(text, opened.source.path, comment=dialect.comment)
+        reader = (
+            _Split(lines)
+            if dialect.separator is None
+            else csv.reader(lines, delimiter=dialect.separator, strict=True)
+        )
+        start = 1
+        try:
+            for cells in reader:
+                if cells and skip:
+                    skip -= 1
+                elif is_bad(cells):
+                    break
+                start = reader.line_num + 1
+        except csv.Error:
+            pass
+    return start
