@@ -2,17 +2,19 @@
 
 Models whose true probabilities are known are drawn again and again: one that states them,
 one that is 1.3 times too sharp, and one that knows less but is calibrated. Every setting is
-a JSON file under results/coverage, so that a run that was stopped goes on where it was;
-table.md, which the docs include, is written from those files.
+a JSON file under results/coverage, so that a run that was stopped goes on where it was; a file
+of another `PROTOCOL` is begun again. table.md, which the docs include, is written from those
+files.
 """
 
 import argparse
 import json
 import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
@@ -26,19 +28,25 @@ from focalibrate.metrics import (
     BootstrapInterval,
     ConfidenceInterval,
     MetricName,
+    NoiseFloor,
 )
 from focalibrate.metrics._cells import BINS, Cells, View, equal_mass_ranks, top_cells
 from focalibrate.metrics._intervals import gap_interval, rms_interval
+from focalibrate.metrics._noise import binned_floors, classwise_floor, smooth_floor
 from focalibrate.metrics._null import draw_residuals
 from focalibrate.metrics.assessment import cells_of, multi_scale_test, seen_by
 from focalibrate.metrics.bootstrap import interval_of
 from focalibrate.metrics.difference import difference_of_rows
 
 FOLDER = Path(__file__).parents[1] / "results" / "coverage"
+PROTOCOL = 2
+"""Raised when the simulation changes, so that no table mixes two of them."""
 CLASSES, SIZES = (2, 10, 100), (300, 2000, 20_000)
 POOL = 60_000
 SHARPNESS = 1.3
 RESAMPLES = 200
+DRAWS = 999
+FLOORS: tuple[MetricName, ...] = ("ece", "adaptive_ece", "classwise_ece", "smooth_ece", "mce")
 BATCH = 50
 """Repetitions between two looks at the clock, and two writings of the file."""
 
@@ -141,8 +149,13 @@ def repetition(pool: Pool, n: int, rng: np.random.Generator) -> dict[str, float]
         found[f"{name} gap"] = _holds(gap_interval(seen), model.gap)
         found[f"{name} rms"] = _holds(rms_interval(seen.binned(views[0].bin, BINS)), model.rms)
         if name == "exact":
-            drawn = draw_residuals(cells, 999, rng)
+            drawn = draw_residuals(cells, DRAWS, rng)
             found["size"] = float(multi_scale_test(cells, views, drawn).p_value <= 0.05)
+            probs = model.probs[rows]
+            for metric, floor in _floors(probs, cells, views[0], drawn).items():
+                value = METRICS[metric].function(probs, labels)
+                found[f"{metric} below q95"] = float(value <= floor.q95)
+                found[f"{metric} below median"] = float(value <= floor.median)
     tops = {
         name: (model.confidence[rows], model.predicted[rows] == labels)
         for name, model in pool.models.items()
@@ -156,6 +169,16 @@ def repetition(pool: Pool, n: int, rng: np.random.Generator) -> dict[str, float]
     for name, interval in _score_intervals(pool.models["sharp"], rows, labels, rng).items():
         found[name] = _holds(interval, pool.models["sharp"].scores[name])
     return found
+
+
+def _floors(
+    probs: Floats, cells: Cells, view: View, drawn: Floats
+) -> dict[MetricName, NoiseFloor]:
+    """Return the noise floors that `assess` states."""
+    found: dict[str, NoiseFloor] = binned_floors(cells, view, drawn)
+    found["classwise_ece"] = classwise_floor(probs, None)
+    found["smooth_ece"] = smooth_floor(cells, view, drawn)
+    return {name: found[name] for name in FLOORS}
 
 
 def _score_intervals(
@@ -188,10 +211,11 @@ def _holds(interval: ConfidenceInterval | BootstrapInterval, truth: float) -> fl
     return float(interval.low - 1e-12 <= truth <= interval.high + 1e-12)
 
 
-def run_setting(pool: Pool, n_classes: int, n: int, reps: int) -> None:
+def run_setting(pool: Pool, folder: Path, n: int, reps: int) -> None:
     """Add repetitions to a setting's file until it has `reps`."""
-    path = FOLDER / f"k{n_classes}-n{n}.json"
-    record = json.loads(path.read_text()) if path.exists() else {"reps": 0, "held": {}}
+    n_classes = pool.n_classes
+    path = folder / f"k{n_classes}-n{n}.json"
+    record = _begun(path) or {"protocol": PROTOCOL, "reps": 0, "held": {}}
     while record["reps"] < reps:
         rng = np.random.default_rng([n_classes, n, record["reps"]])
         for _ in range(min(BATCH, reps - record["reps"])):
@@ -202,18 +226,24 @@ def run_setting(pool: Pool, n_classes: int, n: int, reps: int) -> None:
         print(f"{path.stem}: {record['reps']} of {reps}", flush=True)
 
 
-def run_uniform(pool: Pool, reps: int, *, n: int = 300) -> None:
-    """Collect p-values of calibrated models; the draws are fewer, as only their law matters."""
-    path = FOLDER / "uniform.json"
-    record = json.loads(path.read_text()) if path.exists() else {"n": n, "p": []}
+def run_uniform(pool: Pool, folder: Path, reps: int, *, n: int = 300) -> None:
+    """Collect p-values of calibrated models."""
+    path = folder / "uniform.json"
+    record = _begun(path) or {"protocol": PROTOCOL, "n": n, "p": []}
     while len(record["p"]) < reps:
         rng = np.random.default_rng([7, n, len(record["p"])])
         for _ in range(500):
             cells, views = sample_cells(pool, "exact", *pool.draw(n, rng))
-            test = multi_scale_test(cells, views, draw_residuals(cells, 499, rng))
+            test = multi_scale_test(cells, views, draw_residuals(cells, DRAWS, rng))
             record["p"].append(round(test.p_value, 4))
         _write(path, record)
         print(f"uniform: {len(record['p'])} of {reps}", flush=True)
+
+
+def _begun(path: Path) -> dict[str, Any] | None:
+    """Return what an earlier run of this protocol wrote, None where there is nothing."""
+    record: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
+    return record if record.get("protocol") == PROTOCOL else None
 
 
 def _write(path: Path, record: dict[str, object]) -> None:
@@ -237,33 +267,56 @@ COLUMNS = {
 }
 
 
-def write_table() -> None:
+def write_table(folder: Path) -> None:
     """Write table.md from the files of the settings."""
-    lines = [
-        "| classes | rows | repetitions | " + " | ".join(COLUMNS) + " |",
-        "|-" * (3 + len(COLUMNS)) + "|",
-    ]
-    for n_classes in CLASSES:
-        for n in SIZES:
-            path = FOLDER / f"k{n_classes}-n{n}.json"
-            if not path.exists():
-                continue
-            record = json.loads(path.read_text())
-            cells = [str(n_classes), f"{n:,}", f"{record['reps']:,}"]
-            cells += [f"{record['held'][key] / record['reps']:.3f}" for key in COLUMNS.values()]
-            lines.append("| " + " | ".join(cells) + " |")
-    uniform = FOLDER / "uniform.json"
-    if uniform.exists():
-        p = np.array(json.loads(uniform.read_text())["p"])
-        # p-values are multiples of 1/500: spread each over its step before asking
+    records = {
+        (n_classes, n): _begun(folder / f"k{n_classes}-n{n}.json")
+        for n_classes in CLASSES
+        for n in SIZES
+    }
+    done = {key: record for key, record in records.items() if record is not None}
+    lines = _table(COLUMNS, done)
+    uniform = _begun(folder / "uniform.json")
+    if uniform is not None:
+        p = np.array(uniform["p"])
+        # p-values are multiples of 1/1000: spread each over its step before asking
         rng = np.random.default_rng(0)
-        found = kstest(p - rng.random(len(p)) / 500, "uniform")
+        found = kstest(p - rng.random(len(p)) / (DRAWS + 1), "uniform")
         lines += [
             "",
             f"p-values of {len(p):,} calibrated models (10 classes, 300 rows) against the "
             f"uniform law: Kolmogorov–Smirnov p = {found.pvalue:.2f}.",
         ]
-    (FOLDER / "table.md").write_text("\n".join(lines) + "\n")
+    lines += [
+        "",
+        "Share of calibrated models whose calibration error is at most the stated 95 % quantile "
+        "of the noise floor (at most its median in brackets):",
+        "",
+        *_table({METRICS[name].heading.removesuffix(" %"): name for name in FLOORS}, done),
+    ]
+    (folder / "table.md").write_text("\n".join(lines) + "\n")
+
+
+def _table(
+    columns: Mapping[str, str], records: Mapping[tuple[int, int], dict[str, Any]]
+) -> list[str]:
+    """Return one line per setting; the columns are shares of its repetitions."""
+    lines = [
+        "| classes | rows | repetitions | " + " | ".join(columns) + " |",
+        "|-" * (3 + len(columns)) + "|",
+    ]
+    for (n_classes, n), record in records.items():
+        held, reps = record["held"], record["reps"]
+
+        def share(key: str, held: dict[str, int] = held, reps: int = reps) -> str:
+            if key in held:
+                return f"{held[key] / reps:.3f}"
+            below = (held[f"{key} below {part}"] / reps for part in ("q95", "median"))
+            return "{:.3f} ({:.2f})".format(*below)
+
+        cells = [str(n_classes), f"{n:,}", f"{reps:,}", *map(share, columns.values())]
+        lines.append("| " + " | ".join(cells) + " |")
+    return lines
 
 
 def main() -> None:
@@ -271,16 +324,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--reps", type=int, default=1000, help="repetitions per setting")
     parser.add_argument("--uniform", type=int, default=10_000, help="p-values for uniformity")
+    parser.add_argument("--folder", type=Path, default=FOLDER, help="where the results are kept")
     parser.add_argument("--table-only", action="store_true", help="only write table.md")
     arguments = parser.parse_args()
     if not arguments.table_only:
         for n in SIZES:
             for n_classes in CLASSES:
                 pool = Pool.of(n_classes)
-                run_setting(pool, n_classes, n, arguments.reps)
+                run_setting(pool, arguments.folder, n, arguments.reps)
                 if n_classes == 10 and n == 300:
-                    run_uniform(pool, arguments.uniform)
-    write_table()
+                    run_uniform(pool, arguments.folder, arguments.uniform)
+    write_table(arguments.folder)
 
 
 if __name__ == "__main__":

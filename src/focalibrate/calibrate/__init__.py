@@ -31,6 +31,7 @@ from focalibrate.calibrate.dirichlet import DirichletCalibration, fit_dirichlet
 from focalibrate.calibrate.ensemble import EnsembleTemperatureScaling, fit_ensemble_temperature
 from focalibrate.calibrate.fit_report import FitReport
 from focalibrate.calibrate.focal_temperature import fit_focal_temperature
+from focalibrate.calibrate.grouped import GroupedCalibrator, group_names
 from focalibrate.calibrate.histogram import fit_histogram_binning
 from focalibrate.calibrate.isotonic import fit_isotonic
 from focalibrate.calibrate.methods import METHODS, Method, fit, fit_parts
@@ -75,6 +76,7 @@ __all__ = [
     "FitReport",
     "FocalLossTemperature",
     "FocalTemperatureScaling",
+    "GroupedCalibrator",
     "HistogramBinning",
     "Identity",
     "IsotonicCalibration",
@@ -116,6 +118,7 @@ __all__ = [
     "fit_temperature",
     "fit_vector_scaling",
     "fit_venn_abers",
+    "group_names",
     "log_probabilities",
     "read_scores",
     "read_weights",

@@ -61,6 +61,25 @@ def show_groups(console: Console, groups: Sequence[GroupAssessment]) -> None:
         )
 
 
+def show_by_group(console: Console, result: CalibrationResult) -> None:
+    """Print the worst slice, and which groups get a calibrator of their own."""
+    if result.worst is not None:
+        console.print(f"Worst slice: {result.worst.summary}.", markup=False, soft_wrap=True)
+    found = result.by_group
+    if found is None:
+        return
+    for trial in found.trials:
+        if trial.is_better:
+            console.print(
+                f"  {trial.column} = {trial.group}: log loss {trial.shared:.4f} with the shared "
+                f"calibrator, {trial.own:.4f} with its own, held out",
+                markup=False,
+                soft_wrap=True,
+            )
+    if found.calibrator is None:
+        console.print(f"{found.summary}.", markup=False, soft_wrap=True)
+
+
 def show_result(result: CalibrationResult, out: Path) -> None:
     """Print the table, the diagrams, the verdict, and what was written."""
     console = Console(highlight=False)
@@ -88,6 +107,7 @@ def show_result(result: CalibrationResult, out: Path) -> None:
     if choice.row.method != "identity":
         show_diagram(console, f"After {choice.row.label}", choice.row.row_scores, n_bins=n_bins)
     show_groups(console, result.groups)
+    show_by_group(console, result)
     console.print(f"\n{result.verdict}", style="bold", markup=False)
     if choice.row.method != "identity":
         console.print(f"After calibration: {result.assessment_after.summary}.", markup=False)

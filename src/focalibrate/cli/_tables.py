@@ -3,13 +3,17 @@
 import math
 
 from rich.box import SIMPLE_HEAD
+from rich.markup import escape
 from rich.table import Table
 
 from focalibrate.comparison import Choice, Comparison, Score
+from focalibrate.io import printable
 from focalibrate.metrics import METRICS, Assessment, MetricName
 from focalibrate.pipeline import Evaluation, ModelComparison
 
 HEADINGS: dict[MetricName, str] = {name: metric.heading for name, metric in METRICS.items()}
+MAX_GROUPS = 40
+"""More groups than this are left to --json."""
 CALIBRATION: tuple[MetricName, ...] = tuple(n for n, m in METRICS.items() if not m.has_interval)
 
 
@@ -117,6 +121,28 @@ def caption_of_brier(n_classes: int) -> str:
     if n_classes == 2:
         return "Brier score: summed over both classes, twice scikit-learn's brier_score_loss."
     return "Brier score: summed over classes."
+
+
+def models_by_group_table(found: ModelComparison) -> Table:
+    """Return one row per group and one column per model: the log loss."""
+    table = Table(
+        title="Log loss by group",
+        caption=f"Bold: lowest in the group. *: significantly different from {found.best.name} "
+        "there (paired by example, corrected for the number of comparisons).",
+        box=SIMPLE_HEAD,
+    )
+    table.add_column("group", overflow="fold")
+    table.add_column("rows", justify="right")
+    for model in found.models:
+        table.add_column(model.name, justify="right", overflow="fold")
+    for group in found.groups[:MAX_GROUPS]:
+        cells = []
+        for i, value in enumerate(group.nll):
+            text = f"{number('nll', value)}{'*' if group.is_clear(i) else ' '}"
+            cells.append(f"[bold]{text}[/bold]" if i == group.best else text)
+        name = escape(printable(f"{group.column} = {group.group}"))
+        table.add_row(name, f"{group.n:,}", *cells)
+    return table
 
 
 def models_table(found: ModelComparison) -> Table:

@@ -9,12 +9,15 @@ import click
 import numpy as np
 from numpy.typing import NDArray
 
-from focalibrate.calibrate import Calibrator
+from focalibrate.calibrate import Calibrator, GroupedCalibrator, group_names
 from focalibrate.cli._options import prediction_options
 from focalibrate.cli._read import read_file, reported, steps
 from focalibrate.cli._recovery import PriorShift, Training, recovery_options
 from focalibrate.cli._summary import say_what_was_read
 from focalibrate.io import Predictions, blocks, printable, write_probs
+
+SHOWN_GROUPS = 5
+"""More unknown groups than this are not named."""
 
 
 @click.command("apply")
@@ -37,8 +40,10 @@ def apply_command(
     the result to other class frequencies.
 
     Ids, labels and all other columns of FILE are kept, so that the result joins back. Columns are
-    matched to the calibrator's classes by name. Works block by block, so that a .npy or
-    .safetensors may be larger than memory; an interrupted run leaves nothing behind.
+    matched to the calibrator's classes by name. A calibrator with groups needs the column that
+    tells them; rows of groups that it does not know use its shared calibrator. Works block by
+    block, so that a .npy or .safetensors may be larger than memory; an interrupted run leaves
+    nothing behind.
 
     \b
     Examples:
@@ -49,6 +54,8 @@ def apply_command(
     with reported():
         loaded = _loaded(paths, training)
     names = None if loaded is None else loaded.class_names
+    if isinstance(loaded, GroupedCalibrator):
+        options["by"] = loaded.column
     given = read_file(paths[-1], labels_path=labels, classes_of=names, **options)
     say_what_was_read([given])
     with reported():
@@ -57,6 +64,7 @@ def apply_command(
         _check_classes(chosen, given)
         shift = training.shift(*classes, lambda: np.concatenate(list(_probs(chosen, given))))
         write_probs(out, _calibrated(chosen, given, out, shift), like=given, force=force)
+    _say_unknown_groups(chosen, given)
     words = chosen.describe() if shift is None else f"{chosen.describe()}; {shift.describe()}"
     click.echo(f"Calibrated {given.n_rows} rows ({words}) → {printable(str(out))}")
 
@@ -88,6 +96,23 @@ def _check_classes(chosen: Calibrator, given: Predictions) -> None:
         )
 
 
+def _say_unknown_groups(chosen: Calibrator, given: Predictions) -> None:
+    """Print how many rows belong to groups that the calibrator has not seen."""
+    if not isinstance(chosen, GroupedCalibrator):
+        return
+    names = group_names(given.groups[chosen.column])
+    is_unknown = ~np.isin(names, chosen.groups)
+    if is_unknown.any():
+        unknown = np.unique(names[is_unknown])
+        shown = ", ".join(unknown[:SHOWN_GROUPS]) + (", ..." * (len(unknown) > SHOWN_GROUPS))
+        click.echo(
+            printable(
+                f"{int(is_unknown.sum())} rows have a {chosen.column} that the calibrator does "
+                f"not know ({shown}): they use the shared calibrator."
+            )
+        )
+
+
 def _calibrated(
     chosen: Calibrator, given: Predictions, out: Path, shift: PriorShift | None
 ) -> Iterator[NDArray[Any]]:
@@ -101,8 +126,12 @@ def _calibrated(
 def _probs(
     chosen: Calibrator, given: Predictions, shift: PriorShift | None = None
 ) -> Iterator[NDArray[Any]]:
+    start = 0
     for block in blocks(given):
-        scores = {given.kind: block}
+        scores: dict[str, Any] = {given.kind: block}
+        if isinstance(chosen, GroupedCalibrator):
+            scores["groups"] = given.groups[chosen.column][start : start + len(block)]
+        start += len(block)
         yield np.asarray(
             chosen.probs(**scores) if shift is None else shift.probs(chosen, **scores)
         )

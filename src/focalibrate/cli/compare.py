@@ -9,14 +9,13 @@ import numpy as np
 from rich.console import Console
 
 from focalibrate._atomic import atomic_path
-from focalibrate.calibrate import Calibrator, Identity
+from focalibrate.calibrate import Calibrator, GroupedCalibrator, Identity
 from focalibrate.cli._options import judging_options, prediction_options
 from focalibrate.cli._read import read_file, reported, steps
 from focalibrate.cli._summary import command_line, say_what_was_read
-from focalibrate.cli._tables import models_table
+from focalibrate.cli._tables import models_by_group_table, models_table
 from focalibrate.io import Predictions
 from focalibrate.pipeline import (
-    Evaluation,
     Examples,
     compare_models,
     evaluate_examples,
@@ -52,7 +51,8 @@ def compare_command(
 
     MODELS are files of predictions for the same examples in the same order; or, with --on FILE,
     calibrators (calibrator.json) and the word `raw` for the uncalibrated model. Differences in
-    log loss are paired by example and corrected for the number of models.
+    log loss are paired by example and corrected for the number of models. --by compares them in
+    every group too.
 
     \b
     Example:
@@ -76,11 +76,25 @@ def compare_command(
                 for name, file in zip(names, files, strict=True)
             ]
     else:
+        with reported():
+            loaded = [_loaded(path) for path in models]
+        by = {c.column: None for c in loaded if isinstance(c, GroupedCalibrator)}
+        if by and not options.get("by"):
+            options["by"] = ",".join(by)
         given = read_file(on, labels_path=labels, need_labels=True, **options)
         say_what_was_read([given], to_stderr=as_json)
         with reported(), steps() as bar:
             bar.add_task("evaluating", total=None)
-            found = _calibrated(models, names, Examples.of_predictions(given), settings)
+            examples = Examples.of_predictions(given)
+            found = [
+                evaluate_examples(
+                    examples,
+                    name="uncalibrated" if str(path) == UNCALIBRATED else name,
+                    calibrator=calibrator,
+                    **settings,
+                )
+                for path, name, calibrator in zip(models, names, loaded, strict=True)
+            ]
     compared = compare_models(found, n_resamples=resamples, seed=seed)
     if out is not None:
         with reported(), atomic_path(out, force=force) as temporary:
@@ -90,9 +104,14 @@ def compare_command(
         return
     console = Console(highlight=False)
     console.print(models_table(compared))
+    if compared.groups:
+        console.print(models_by_group_table(compared))
     console.print(f"\n{compared.verdict}", style="bold", markup=False)
     for model in compared.models:
         console.print(f"{model.name}: {model.assessment.summary}.", markup=False)
+        for group in model.groups:
+            if group.verdict == "miscalibrated":
+                console.print(f"  {group.summary}", markup=False, soft_wrap=True)
     if out is not None:
         console.print(f"\nWritten to {out}", markup=False)
 
@@ -102,18 +121,8 @@ def _distinct(names: list[str], paths: list[str]) -> list[str]:
     return names if len(set(names)) == len(names) else paths
 
 
-def _calibrated(
-    paths: tuple[Path, ...], names: list[str], given: Examples, settings: dict[str, Any]
-) -> list[Evaluation]:
-    return [
-        evaluate_examples(
-            given,
-            name="uncalibrated" if str(path) == UNCALIBRATED else name,
-            calibrator=Identity() if str(path) == UNCALIBRATED else Calibrator.load(path),
-            **settings,
-        )
-        for path, name in zip(paths, names, strict=True)
-    ]
+def _loaded(path: Path) -> Calibrator:
+    return Identity() if str(path) == UNCALIBRATED else Calibrator.load(path)
 
 
 def _check_same_examples(files: list[Predictions]) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import click
 from rich.console import Console
 
-from focalibrate.calibrate import Calibrator
+from focalibrate.calibrate import Calibrator, GroupedCalibrator
 from focalibrate.cli._options import judging_options, prediction_options
 from focalibrate.cli._read import read_file, reported, steps
 from focalibrate.cli._summary import say_what_was_read, show_diagram, show_groups
@@ -46,6 +46,8 @@ def evaluate_command(
     """
     with reported():
         chosen = None if calibrator is None else Calibrator.load(calibrator)
+    if isinstance(chosen, GroupedCalibrator) and not options.get("by"):
+        options["by"] = chosen.column
     given = read_file(
         file,
         labels_path=labels,

@@ -1,5 +1,6 @@
 """Calibration methods side by side: compare them, choose one, say it in a sentence."""
 
+from focalibrate.comparison.by_group import GroupChoice, GroupedRows, choose_by_group
 from focalibrate.comparison.choose import Choice, choose
 from focalibrate.comparison.compare import compare
 from focalibrate.comparison.paired import PairedMeans, Score
@@ -10,11 +11,14 @@ from focalibrate.comparison.verdict import verdict
 __all__ = [
     "Choice",
     "Comparison",
+    "GroupChoice",
+    "GroupedRows",
     "MethodResult",
     "PairedMeans",
     "RowScores",
     "Score",
     "choose",
+    "choose_by_group",
     "compare",
     "score_rows",
     "verdict",

@@ -52,6 +52,21 @@ def standard_error(values: Floats, weights: Floats | None) -> Floats:
     return np.asarray(spread * math.sqrt(n / (n - 1))).reshape(values.shape[1:])
 
 
+def paired_p_value(
+    first: Floats,
+    second: Floats,
+    weights: Floats | None = None,
+) -> float:
+    """Return the two-sided p-value of a mean difference, by the normal law."""
+    if not (np.isfinite(first).all() and np.isfinite(second).all()):
+        return 0.0 if np.isfinite(first).all() != np.isfinite(second).all() else 1.0
+    gap = first - second
+    error = float(standard_error(gap, weights))
+    if error == 0.0:
+        return 1.0
+    return math.erfc(abs(float(weighted_mean(gap, weights))) / error / math.sqrt(2))
+
+
 @dataclass(frozen=True, eq=False)
 class PairedMeans:
     """Means of several columns of values, resampled on the same examples."""

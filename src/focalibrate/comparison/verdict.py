@@ -1,19 +1,26 @@
 """What a comparison says, in plain words."""
 
+from focalibrate.comparison.by_group import GroupChoice
 from focalibrate.comparison.choose import WORDS, Choice, is_always_right
 from focalibrate.comparison.paired import Score, standard_error, weighted_mean
 from focalibrate.comparison.result import Comparison
 from focalibrate.metrics import Assessment
 
 
-def verdict(comparison: Comparison, choice: Choice, assessment: Assessment | None = None) -> str:
-    """Return in one or two sentences what is wrong, what to do about it, and what that gains.
+def verdict(
+    comparison: Comparison,
+    choice: Choice,
+    assessment: Assessment | None = None,
+    by_group: GroupChoice | None = None,
+) -> str:
+    """Return in a few sentences what is wrong, what to do about it, and what that gains.
 
     Args:
         comparison: what `compare` returned.
         choice: what `choose` returned.
         assessment: `focalibrate.metrics.assess` of the uncalibrated rows. Default: only the
             direction is stated.
+        by_group: what `choose_by_group` returned.
 
     Example:
         >>> import numpy as np
@@ -27,9 +34,16 @@ def verdict(comparison: Comparison, choice: Choice, assessment: Assessment | Non
     """
     opening = _direction(comparison) if assessment is None else assessment.summary
     opening = opening[:1].upper() + opening[1:]
-    if choice.row.method == "identity":
-        return f"{opening}. {_keep(comparison, choice, assessment)}"
-    return f"{opening}. {_cure(comparison, choice)}"
+    groups = ""
+    if by_group is not None and by_group.calibrator is not None:
+        groups = f" {by_group.summary}."
+    if choice.row.method != "identity":
+        return f"{opening}. {_cure(comparison, choice)}{groups}"
+    if groups and not choice.is_forced:
+        return (
+            f"{opening}. No method lowers the {WORDS[choice.score]} of all rows together.{groups}"
+        )
+    return f"{opening}. {_keep(comparison, choice, assessment)}{groups}"
 
 
 def _direction(comparison: Comparison) -> str:

@@ -1,7 +1,6 @@
 """How good the probabilities of one model are, and which of several is best."""
 
-import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -9,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from focalibrate.calibrate import Calibrator, Identity
+from focalibrate.calibrate.grouped import log_probs_by_row
 from focalibrate.comparison import PairedMeans, RowScores, Score, score_rows
-from focalibrate.comparison.paired import standard_error, weighted_mean
+from focalibrate.comparison.paired import paired_p_value
 from focalibrate.comparison.row_scores import BLOCK_ENTRIES, MEANS
 from focalibrate.metrics import (
     Assessment,
@@ -23,7 +23,11 @@ from focalibrate.metrics import (
     worst_slice,
 )
 from focalibrate.pipeline.examples import Examples
-from focalibrate.pipeline.record import score_record
+from focalibrate.pipeline.groups import GroupScores, scores_by_group
+from focalibrate.pipeline.record import score_record, worst_record
+
+LEAST_SLICE = 100
+"""Fewer rows than this are not searched for a slice."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,6 +47,8 @@ class Evaluation:
     """a verdict per group, where groups were given"""
     worst: WorstSlice | None = None
     """the slice that is most clearly off, where several columns of groups were given"""
+    columns: Mapping[str, NDArray[Any]] = field(default_factory=dict, repr=False)
+    """columns of groups"""
 
     @property
     def n_rows(self) -> int:
@@ -59,15 +65,7 @@ class Evaluation:
             "scores": {m: score_record(v) for m, v in self.scores.items()},
             "assessment": self.assessment.to_dict(),
             "groups": [group.to_dict() for group in self.groups],
-            "worst_slice": None
-            if self.worst is None
-            else {
-                "description": self.worst.description,
-                "rows": self.worst.n,
-                "gap": self.worst.gap.estimate,
-                "p_value": self.worst.p_value,
-                "slices": self.worst.n_slices,
-            },
+            "worst_slice": worst_record(self.worst),
         }
 
 
@@ -104,7 +102,8 @@ def evaluate_examples(
         step = max(1, BLOCK_ENTRIES // scores.shape[1])
         for start in range(0, len(scores), step):
             block = slice(start, start + step)
-            yield block, applied.log_probs(**{examples.kind: scores[block]})
+            given = {examples.kind: scores[block]}
+            yield block, log_probs_by_row(applied, examples.groups, block, **given)
 
     probs = np.empty(scores.shape, np.result_type(scores.dtype, np.float32))
     rows = score_rows(parts(), labels, n_bins=n_bins, weights=weights, probs_out=probs)
@@ -120,9 +119,8 @@ def evaluate_examples(
         weights=weights,
         n_classes=examples.n_classes,
         groups=groups_of(examples, probs, seed=seed),
-        worst=worst_slice(probs, labels, dict(examples.groups), sample_weight=weights, seed=seed)
-        if len(examples.groups) > 1
-        else None,
+        worst=worst_slice_of(examples, probs, seed=seed),
+        columns=examples.groups,
     )
 
 
@@ -138,6 +136,15 @@ def groups_of(
         dict(examples.groups),
         sample_weight=examples.weights,
         seed=seed,
+    )
+
+
+def worst_slice_of(examples: Examples, probs: NDArray[Any], *, seed: int) -> WorstSlice | None:
+    """Return the slice that is most clearly off; None without several columns, or many rows."""
+    if len(examples.groups) < 2 or examples.n_rows < LEAST_SLICE:
+        return None
+    return worst_slice(
+        probs, examples.labels, dict(examples.groups), sample_weight=examples.weights, seed=seed
     )
 
 
@@ -166,6 +173,8 @@ class ModelComparison:
     """the lowest log loss, or the lowest Brier score where every log loss is infinite"""
     differences: tuple[Difference, ...]
     """of every other model, in the order given"""
+    groups: tuple[GroupScores, ...] = ()
+    """the log loss of every model in every group, where groups were given"""
 
     @property
     def verdict(self) -> str:
@@ -183,6 +192,7 @@ class ModelComparison:
             "verdict": self.verdict,
             "best": self.best.name,
             "models": [model.to_dict() for model in self.models],
+            "groups": [group.to_dict() for group in self.groups],
             "differences_to_best": [
                 {
                     "name": d.name,
@@ -238,19 +248,7 @@ def compare_models(
             )
             for i, p in zip(others, p_values, strict=True)
         ),
+        groups=scores_by_group(
+            [m.row_scores.nll for m in models], models[best].columns, best=best, weights=weights
+        ),
     )
-
-
-def paired_p_value(
-    first: NDArray[np.float64],
-    second: NDArray[np.float64],
-    weights: NDArray[np.float64] | None = None,
-) -> float:
-    """Return the two-sided p-value of a mean difference, by the normal law."""
-    if not (np.isfinite(first).all() and np.isfinite(second).all()):
-        return 0.0 if np.isfinite(first).all() != np.isfinite(second).all() else 1.0
-    gap = first - second
-    error = float(standard_error(gap, weights))
-    if error == 0.0:
-        return 1.0
-    return math.erfc(abs(float(weighted_mean(gap, weights))) / error / math.sqrt(2))

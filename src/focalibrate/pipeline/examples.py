@@ -69,6 +69,7 @@ class Examples:
         labels: Array | None = None,
         sample_weight: Array | None = None,
         class_names: Sequence[str] | None = None,
+        groups: Mapping[str, Array] | None = None,
     ) -> "Examples":
         """Return the examples of arrays, of which exactly one of `logits` and `probs` is given.
 
@@ -96,6 +97,7 @@ class Examples:
             kind=kind,
             labels=targets.astype(np.int64, copy=False),
             weights=read_weights(sample_weight, n_rows=len(scores)),
+            groups=_columns(groups, len(scores)),
             class_names=None if class_names is None else tuple(str(n) for n in class_names),
         )._without_zero_weights()
 
@@ -144,6 +146,19 @@ class Examples:
     def with_zero_mix(self, zero_mix: float) -> "Examples":
         """Return the same examples with another rule for zeros."""
         return replace(self, zero_mix=zero_mix)
+
+
+def _columns(groups: Mapping[str, Array] | None, n_rows: int) -> dict[str, NDArray[Any]]:
+    found = {}
+    for name, column in (groups or {}).items():
+        values = np.asarray(to_numpy(as_array(column, name="groups")))
+        if values.shape != (n_rows,):
+            raise ValueError(
+                f"`groups`: column {name!r} must have one value per row, [{n_rows}], got shape "
+                f"{values.shape}."
+            )
+        found[str(name)] = values
+    return found
 
 
 Source = str | os.PathLike[str] | Predictions

@@ -1,16 +1,28 @@
 """The main job in one call."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Literal
 
+import numpy as np
+
 from focalibrate import __version__
 from focalibrate._array import Array
+from focalibrate.calibrate import ScoredRows
+from focalibrate.comparison import (
+    Choice,
+    Comparison,
+    GroupChoice,
+    GroupedRows,
+    choose_by_group,
+    compare,
+    verdict,
+)
 from focalibrate.comparison import choose as choose_method
-from focalibrate.comparison import compare, verdict
+from focalibrate.comparison.choose import is_always_right
 from focalibrate.metrics import assess
-from focalibrate.pipeline.evaluation import groups_of
+from focalibrate.pipeline.evaluation import groups_of, worst_slice_of
 from focalibrate.pipeline.examples import Examples, Source, read_source, zeros_smoothed
 from focalibrate.pipeline.result import CalibrationResult
 from focalibrate.report import Provenance, SourceFile
@@ -28,6 +40,9 @@ def calibrate_predictions(
     sample_weight: Array | None = None,
     test: Source | tuple[Array, Array] | None = None,
     test_weight: Array | None = None,
+    groups: Mapping[str, Array] | None = None,
+    test_groups: Mapping[str, Array] | None = None,
+    per_group: bool = True,
     class_names: Sequence[str] | None = None,
     methods: Sequence[str] | None = None,
     choose: str | None = None,
@@ -58,6 +73,11 @@ def calibrate_predictions(
             of the same kind as those given. Default: five-fold cross-validation, so that no
             example is used both to fit and to evaluate.
         test_weight: weights of a `test` given as arrays.
+        groups: columns ``[N]`` by name that tell groups of the arrays' rows. Each group gets a
+            verdict. A file has its own (`read_predictions(..., by=)`).
+        test_groups: the same of a `test` given as arrays.
+        per_group: give a group a calibrator of its own where that significantly lowers its
+            held-out log loss, see `focalibrate.comparison.choose_by_group`.
         class_names: one per class, in the order of the columns. Default: those of the file.
         methods: names of methods to compare. Default: all that apply. Where one is named, that
             one is chosen.
@@ -89,11 +109,11 @@ def calibrate_predictions(
         >>> result.calibrator.probs(3 * truth).shape
         (1000, 4)
     """
-    fitted = _fitted(source, logits, probs, labels, sample_weight)
+    fitted = _fitted(source, logits, probs, labels, sample_weight, groups)
     judged = (
         None
         if test is None
-        else _test(test, test_weight, fitted.class_names, is_probs=probs is not None)
+        else _test(test, test_weight, test_groups, fitted.class_names, is_probs=probs is not None)
     )
     fitted, judged, notes = zeros_smoothed(fitted, judged)
     comparison = compare(
@@ -115,7 +135,8 @@ def calibrate_predictions(
     choice = choose_method(comparison, method=_asked_for(choose, methods), simple=simple)
     evaluated = fitted if judged is None else judged
     raw = comparison.held_out_probs("identity", evaluated.logits)
-    groups = groups_of(evaluated, raw, seed=seed)
+    verdicts = groups_of(evaluated, raw, seed=seed)
+    worst = worst_slice_of(evaluated, raw, seed=seed)
     before = assess(raw, evaluated.labels, sample_weight=evaluated.weights, seed=seed)
     del raw  # as large as the file
     after = before
@@ -126,16 +147,22 @@ def calibrate_predictions(
             sample_weight=evaluated.weights,
             seed=seed,
         )
+    by_group = _by_group(comparison, choice, fitted, judged) if per_group else None
+    deployed = choice.row.calibrator
+    if by_group is not None and by_group.calibrator is not None:
+        deployed = by_group.calibrator
     names = fitted.class_names if class_names is None else tuple(str(n) for n in class_names)
     return CalibrationResult(
         comparison=comparison,
         choice=choice,
-        verdict=verdict(comparison, choice, before),
+        verdict=verdict(comparison, choice, before, by_group),
         assessment=before,
         assessment_after=after,
-        groups=groups,
+        groups=verdicts,
+        worst=worst,
+        by_group=by_group,
         calibrator=replace(
-            choice.row.calibrator,
+            deployed,
             class_names=names,
             zero_mix=fitted.zero_mix,
             n_classes=fitted.n_classes,
@@ -168,10 +195,13 @@ def _fitted(
     probs: Array | None,
     labels: Array | None,
     weights: Array | None,
+    groups: Mapping[str, Array] | None,
 ) -> Examples:
     if source is None:
-        return Examples.of_arrays(logits=logits, probs=probs, labels=labels, sample_weight=weights)
-    if any(array is not None for array in (logits, probs, labels, weights)):
+        return Examples.of_arrays(
+            logits=logits, probs=probs, labels=labels, sample_weight=weights, groups=groups
+        )
+    if any(given is not None for given in (logits, probs, labels, weights, groups)):
         raise ValueError(
             "Pass either a file or the arrays `logits` (or `probs`) and `labels`, not both."
         )
@@ -181,6 +211,7 @@ def _fitted(
 def _test(
     test: Source | tuple[Array, Array],
     weights: Array | None,
+    groups: Mapping[str, Array] | None,
     class_names: tuple[str, ...] | None,
     *,
     is_probs: bool,
@@ -189,7 +220,35 @@ def _test(
         return read_source(test, class_names)
     scores, labels = test
     name = "probs" if is_probs else "logits"
-    return Examples.of_arrays(**{name: scores}, labels=labels, sample_weight=weights)
+    return Examples.of_arrays(
+        **{name: scores}, labels=labels, sample_weight=weights, groups=groups
+    )
+
+
+def _by_group(
+    comparison: Comparison, choice: Choice, fitted: Examples, judged: Examples | None
+) -> GroupChoice | None:
+    """Return which groups get a calibrator of their own; None where there are no groups."""
+    if not fitted.groups or is_always_right(comparison):
+        return None
+    if judged is not None:
+        missing = [name for name in fitted.groups if name not in judged.groups]
+        if missing:
+            raise ValueError(
+                f"The test examples must have the columns of the groups too; missing {missing}. "
+                "Pass `test_groups`, or `per_group=False`."
+            )
+    return choose_by_group(
+        comparison,
+        choice,
+        _grouped_rows(fitted),
+        None if judged is None else _grouped_rows(judged),
+    )
+
+
+def _grouped_rows(examples: Examples) -> GroupedRows:
+    labels = examples.labels.astype(np.intp, copy=False)
+    return GroupedRows(ScoredRows(examples.logits, labels, examples.weights), examples.groups)
 
 
 def _files(fitted: Examples, judged: Examples | None) -> tuple[SourceFile, ...]:

@@ -5,6 +5,7 @@ from typing import Any
 
 from focalibrate.comparison import Choice, Comparison, MethodResult, Score
 from focalibrate.io import Predictions
+from focalibrate.metrics import WorstSlice
 
 
 def comparison_record(comparison: Comparison) -> dict[str, Any]:
@@ -55,6 +56,11 @@ def method_row(row: MethodResult, choice: Choice) -> dict[str, Any]:
     return cells
 
 
+def finite(value: float) -> float | None:
+    """Return a number, None where JSON has none for it."""
+    return value if math.isfinite(value) else None
+
+
 def score_record(value: Score) -> dict[str, float | None]:
     """Return a score, with its interval where it has one.
 
@@ -63,7 +69,21 @@ def score_record(value: Score) -> dict[str, float | None]:
     numbers = {"estimate": value.estimate}
     if value.low is not None and value.high is not None:
         numbers |= {"low": value.low, "high": value.high}
-    return {k: v if math.isfinite(v) else None for k, v in numbers.items()}
+    return {k: finite(v) for k, v in numbers.items()}
+
+
+def worst_record(worst: WorstSlice | None) -> dict[str, Any] | None:
+    """Return the worst slice, without the rows in it."""
+    if worst is None:
+        return None
+    return {
+        "description": worst.description,
+        "rows": worst.n,
+        "gap": worst.gap.estimate,
+        "p_value": worst.p_value,
+        "slices": worst.n_slices,
+        "summary": worst.summary,
+    }
 
 
 def file_record(predictions: Predictions) -> dict[str, Any]:

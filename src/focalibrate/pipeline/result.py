@@ -9,11 +9,17 @@ from typing import Any
 
 from focalibrate._atomic import claim_folder, finish_folder
 from focalibrate.calibrate import Calibrator
-from focalibrate.comparison import Choice, Comparison
-from focalibrate.metrics import Assessment, GroupAssessment
+from focalibrate.comparison import Choice, Comparison, GroupChoice
+from focalibrate.metrics import Assessment, GroupAssessment, WorstSlice
 from focalibrate.pipeline._notebook import result_html
 from focalibrate.pipeline.examples import Examples
-from focalibrate.pipeline.record import comparison_record, file_record, method_row, score_record
+from focalibrate.pipeline.record import (
+    comparison_record,
+    file_record,
+    method_row,
+    score_record,
+    worst_record,
+)
 from focalibrate.report import (
     PageData,
     Provenance,
@@ -44,6 +50,10 @@ class CalibrationResult:
     class_names: tuple[str, ...] | None = None
     groups: tuple[GroupAssessment, ...] = ()
     """a verdict per group of the uncalibrated examples, where groups were given"""
+    worst: WorstSlice | None = None
+    """the slice that is most clearly off, where several columns of groups were given"""
+    by_group: GroupChoice | None = None
+    """which groups get a calibrator of their own, where groups were given"""
     notes: tuple[str, ...] = ()
     """what was done to the examples before fitting"""
     fitted: Examples = field(repr=False)
@@ -61,6 +71,8 @@ class CalibrationResult:
             "chosen": self.choice.row.method,
             "held_out": {m: score_record(v) for m, v in self.choice.held_out.items()},
             "groups": [group.to_dict() for group in self.groups],
+            "worst_slice": worst_record(self.worst),
+            "by_group": None if self.by_group is None else self.by_group.to_dict(),
             "notes": list(self.notes),
             "excluded": [{"method": m, "reason": r} for m, r in self.choice.excluded],
             "assessment": self.assessment.to_dict(),
@@ -107,6 +119,8 @@ class CalibrationResult:
             assessment=self.assessment,
             assessment_after=self.assessment_after,
             groups=self.groups,
+            worst=self.worst,
+            by_group=self.by_group,
             scores=self.fitted.kind,
         )
 

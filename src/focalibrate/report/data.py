@@ -11,16 +11,28 @@ from numpy.typing import NDArray
 
 from focalibrate._array import Array
 from focalibrate.calibrate import Identity, read_scores
-from focalibrate.comparison import Choice, Comparison, MethodResult, Score, verdict
-from focalibrate.metrics import Assessment, ClasswiseTable, GroupAssessment
+from focalibrate.comparison import (
+    Choice,
+    Comparison,
+    GroupChoice,
+    MethodResult,
+    Score,
+    verdict,
+)
+from focalibrate.metrics import Assessment, ClasswiseTable, GroupAssessment, WorstSlice
 from focalibrate.report._diagrams import BIN_COUNTS, diagrams, top_label_figures, weighted_mean
 from focalibrate.report._entries import PILOT, Entries, plan_entries
-from focalibrate.report._groups import group_records
+from focalibrate.report._groups import by_group_record, group_records
 from focalibrate.report._numbers import short, shorts
 from focalibrate.report._rows import MAX_TEXT, most_rows, pack_rows, text_length
 from focalibrate.report.criterion import CriterionGrid
 from focalibrate.report.provenance import Provenance
-from focalibrate.report.snippets import Scores, deployment_snippets
+from focalibrate.report.snippets import (
+    Scores,
+    Snippet,
+    deployment_snippets,
+    grouped_snippets,
+)
 
 SCHEMA_VERSION = 2
 """Of the JSON inside the page."""
@@ -63,6 +75,8 @@ def page_data(
     assessment: Assessment | None = None,
     assessment_after: Assessment | None = None,
     groups: Sequence[GroupAssessment] = (),
+    worst: WorstSlice | None = None,
+    by_group: GroupChoice | None = None,
     scores: Scores = "logits",
     title: str | None = None,
     seed: int = 0,
@@ -83,6 +97,8 @@ def page_data(
         assessment: `focalibrate.metrics.assess` of the uncalibrated rows. Default: none shown.
         assessment_after: the same of the calibrated rows, held out.
         groups: what `focalibrate.metrics.assess_groups` returned, for a forest plot.
+        worst: what `focalibrate.metrics.worst_slice` returned.
+        by_group: what `focalibrate.comparison.choose_by_group` returned.
         scores: what the model returns, for the code that deploys the calibrator.
         title: of the page. Default: the name of the first file in `provenance`.
         seed: of the sample of rows that is shown where the page cannot hold all.
@@ -116,7 +132,7 @@ def page_data(
     document = {
         "schema": SCHEMA_VERSION,
         "title": title if title is not None else _title(provenance),
-        "verdict": verdict(comparison, choice, assessment),
+        "verdict": verdict(comparison, choice, assessment, by_group),
         "reason": choice.reason,
         "chosen": choice.row.method,
         "judged_on": comparison.judged_on,
@@ -140,14 +156,9 @@ def page_data(
         },
         "held_out": {m: score_record(i) for m, i in choice.held_out.items()},
         "groups": group_records(groups),
-        "deploy": []
-        if choice.row.method == "identity"
-        else [
-            asdict(snippet)
-            for snippet in deployment_snippets(
-                choice.row.calibrator, method=choice.row.method, scores=scores
-            )
-        ],
+        "worst_slice": None if worst is None else worst.summary,
+        "by_group": None if by_group is None else by_group_record(by_group),
+        "deploy": [asdict(snippet) for snippet in _snippets(choice, by_group, scores)],
         "methods": [_method(row) for row in comparison.rows],
         "skipped": [list(pair) for pair in comparison.skipped],
         "before": top_label_figures(judged.confidence[0], judged.correct[0], weights),
@@ -166,6 +177,14 @@ def page_data(
         "provenance": asdict(provenance) | {"files": [asdict(f) for f in provenance.files]},
     }
     return PageData(document)
+
+
+def _snippets(choice: Choice, by_group: GroupChoice | None, scores: Scores) -> Sequence[Snippet]:
+    if by_group is not None and by_group.calibrator is not None:
+        return grouped_snippets(by_group.calibrator, scores=scores)
+    if choice.row.method == "identity":
+        return ()
+    return deployment_snippets(choice.row.calibrator, method=choice.row.method, scores=scores)
 
 
 def _title(provenance: Provenance) -> str:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from focalibrate.calibrate import Calibrator, TemperatureScaling
+from focalibrate.calibrate import Calibrator, GroupedCalibrator, TemperatureScaling
 
 Scores = Literal["logits", "probs"]
 """What the model returns."""
@@ -64,6 +64,41 @@ def deployment_snippets(
             title="Command line",
             language="sh",
             note="Any file of predictions that `focalibrate calibrate` reads.",
+            code="focalibrate apply calibrator.json predictions.csv -o calibrated.csv\n",
+        ),
+    ]
+
+
+def grouped_snippets(calibrator: GroupedCalibrator, *, scores: Scores = "logits") -> list[Snippet]:
+    """Return how to use a calibrator that needs the group of each row.
+
+    Args:
+        calibrator: the one to deploy, saved as ``calibrator.json``.
+        scores: whether the model returns logits or probabilities.
+    """
+    argument = "logits" if scores == "logits" else "probs=model_probs"
+    first = calibrator.own_groups[0] if calibrator.own_groups else ""
+    return [
+        Snippet(
+            title="Python",
+            language="python",
+            note=f"Needs the column {calibrator.column!r} of every row. Groups that were not seen "
+            "use the shared calibrator.",
+            code=f"{_LOAD}probs = calibrator.probs({argument}, "
+            f"groups=frame[{calibrator.column!r}])\n",
+        ),
+        Snippet(
+            title="torch, ONNX",
+            language="python",
+            note="A module or graph of the scores alone cannot know the group: export one "
+            "for each group that has its own, and the shared one.",
+            code=f"{_LOAD}module = calibrator.of_group({first!r}).to_torch()\n"
+            "rest = calibrator.shared.to_torch()\n",
+        ),
+        Snippet(
+            title="Command line",
+            language="sh",
+            note=f"The file must have the column {calibrator.column!r}.",
             code="focalibrate apply calibrator.json predictions.csv -o calibrated.csv\n",
         ),
     ]

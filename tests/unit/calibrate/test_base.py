@@ -8,6 +8,7 @@ from focalibrate.calibrate import (
     Calibrator,
     FocalLossTemperature,
     FocalTemperatureScaling,
+    GroupedCalibrator,
     HistogramBinning,
     Identity,
     IsotonicCalibration,
@@ -26,6 +27,7 @@ CALIBRATORS = [
     VectorScaling((1.0, 2.0), (0.0, 1e-17)),
     IsotonicCalibration(((0.1, 0.9), (0.5,)), ((0.0, 1.0), (0.3,))),
     HistogramBinning(((0.0, 0.5, 1.0),) * 2, ((0.1, 0.9), (0.2, 0.8))),
+    GroupedCalibrator("g", Identity(), ("a", "b"), (TemperatureScaling(2.0), None)),
 ]
 
 

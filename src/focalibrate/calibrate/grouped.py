@@ -1,0 +1,211 @@
+"""A calibrator that treats some groups of rows by themselves."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from focalibrate._array import Array, to_numpy
+from focalibrate.calibrate._base import Calibrator, check_keys
+
+if TYPE_CHECKING:
+    import os
+
+    from focalibrate.nn.calibrator import CalibratorModule
+
+MAX_NAMED = 3
+"""More groups than this are counted, not named."""
+
+
+@final
+@dataclass(frozen=True)
+class GroupedCalibrator(Calibrator):
+    """One calibrator for all rows, and others for the groups that need their own.
+
+    The group of a row is the text of its value in `column`. A group that has no calibrator of
+    its own, and any group that was never seen, uses the shared one.
+
+    Example:
+        >>> from focalibrate.calibrate import TemperatureScaling
+        >>> found = GroupedCalibrator(
+        ...     "region", TemperatureScaling(1.0), ("north", "south"),
+        ...     (TemperatureScaling(2.0), None))
+        >>> logits = np.array([[0.0, 2.0], [0.0, 2.0]])
+        >>> found.probs(logits, groups=["north", "south"]).round(3)
+        array([[0.269, 0.731],
+               [0.119, 0.881]])
+    """
+
+    column: str
+    """name of the column that tells the groups"""
+    shared: Calibrator
+    """for every group without one of its own"""
+    groups: tuple[str, ...]
+    """those that were seen when fitting"""
+    own: tuple[Calibrator | None, ...]
+    """the calibrator of each of `groups`; None: the shared one"""
+    kind: ClassVar[str] = "by_group"
+    keeps_argmax: ClassVar[bool] = False
+
+    def _check(self) -> None:
+        if not isinstance(self.column, str) or not self.column:
+            raise ValueError(f"`column` must be a name, got {self.column!r:.80}.")
+        if len(self.groups) != len(self.own) or len(set(self.groups)) < len(self.groups):
+            raise ValueError(
+                "`groups` must be different names, one for each calibrator of `own`, got "
+                f"{len(self.groups)} and {len(self.own)}."
+            )
+        members = (self.shared, *(c for c in self.own if c is not None))
+        if any(isinstance(member, GroupedCalibrator) for member in members):
+            raise ValueError("`shared` and `own` must not be calibrators by group themselves.")
+
+    def _own_classes(self) -> int | None:
+        members = (self.shared, *self.own)
+        return next((m.n_classes for m in members if m is not None and m.n_classes), None)
+
+    @property
+    def own_groups(self) -> tuple[str, ...]:
+        """The groups that have a calibrator of their own."""
+        return tuple(g for g, c in zip(self.groups, self.own, strict=True) if c is not None)
+
+    def of_group(self, group: Any) -> Calibrator:
+        """Return the calibrator that rows of `group` use."""
+        name = str(group_names([group])[0])
+        found = dict(zip(self.groups, self.own, strict=True)).get(name)
+        return self.shared if found is None else found
+
+    def log_probs(self, logits: Any = None, *, probs: Any = None, groups: Any = None) -> Array:
+        """Return calibrated log-probabilities; arguments as for `probs`."""
+        x = self._read(logits, probs)
+        names = self._group_of_rows(groups, x)
+        if len(x.shape) != 2:
+            raise ValueError(f"Scores must have shape [N, K], got {tuple(x.shape)}.")
+        rows = to_numpy(x)
+        found = np.empty(rows.shape, dtype=np.result_type(rows.dtype, np.float32))
+        for name in np.unique(names):
+            at = names == name
+            found[at] = self.of_group(name)._log_probs(rows[at])
+        return found
+
+    def probs(self, logits: Any = None, *, probs: Any = None, groups: Any = None) -> Array:
+        """Return calibrated probabilities ``[N, K]``, a NumPy array.
+
+        Args:
+            logits: real array ``[N, K]``, see `Calibrator.probs`.
+            probs: probabilities instead.
+            groups: the group of each row ``[N]``: the values of `column`.
+        """
+        return np.exp(to_numpy(self.log_probs(logits, probs=probs, groups=groups)))
+
+    def _group_of_rows(self, groups: Any, x: Array) -> NDArray[np.str_]:
+        if groups is None:
+            raise ValueError(
+                f"`groups` must be given: the {self.column!r} of every row. For one group use "
+                "`of_group(name)`, for rows of no known group `shared`."
+            )
+        names = group_names(groups)
+        if names.shape != (x.shape[0],):
+            raise ValueError(
+                f"`groups` must have one value per row, [{x.shape[0]}], got shape {names.shape}."
+            )
+        return names
+
+    def _log_probs(self, x: Array) -> Array:
+        self._refuse("a function of the scores alone")
+
+    def _refuse(self, what: str) -> NoReturn:
+        raise ValueError(
+            f"A calibrator by group needs the {self.column!r} of every row, so it cannot be "
+            f"{what}. Use `of_group(name)` for each group and `shared` for the others, or "
+            "calibrate without groups."
+        )
+
+    def to_torch(self) -> "CalibratorModule":
+        """Raise: a torch module gets the scores, not the group; see `of_group`."""
+        self._refuse("a torch module of logits")
+
+    def to_onnx(self, path: "str | os.PathLike[str]") -> None:
+        """Raise: an ONNX graph gets the scores, not the group; see `of_group`."""
+        self._refuse("an ONNX graph of logits")
+
+    def describe(self) -> str:
+        """Return one line for a person to read."""
+        own = self.own_groups
+        if len(own) > MAX_NAMED:
+            named = f"{len(own)} groups of {self.column}"
+        else:
+            named = ", ".join(f"{self.column} = {name}" for name in own)
+        return f"calibrators of their own for {named}; others: {self.shared.describe()}"
+
+    def _parameters(self) -> dict[str, Any]:
+        return {
+            "column": self.column,
+            "shared": self.shared.to_dict(),
+            "groups": {
+                group: None if calibrator is None else calibrator.to_dict()
+                for group, calibrator in zip(self.groups, self.own, strict=True)
+            },
+        }
+
+    @classmethod
+    def _from_parameters(cls, parameters: dict[str, Any]) -> dict[str, Any]:
+        check_keys(parameters, ("column", "shared", "groups"), what=f"parameters of {cls.kind!r}")
+        groups = parameters["groups"]
+        if not isinstance(groups, dict):
+            raise ValueError(f"`groups` must be a JSON object, got {type(groups).__name__}.")
+        for member in (parameters["shared"], *groups.values()):
+            if isinstance(member, dict) and member.get("kind") == cls.kind:
+                raise ValueError("`groups` must not hold calibrators by group themselves.")
+        return {
+            "column": parameters["column"],
+            "shared": Calibrator.from_dict(parameters["shared"]),
+            "groups": tuple(groups),
+            "own": tuple(None if c is None else Calibrator.from_dict(c) for c in groups.values()),
+        }
+
+
+def group_names(values: Any) -> NDArray[np.str_]:
+    """Return the values of a column as text: 1, 1.0 and "1" are the same group.
+
+    Example:
+        >>> group_names([1.0, 2.0, float("nan")]).tolist()
+        ['1', '2', 'nan']
+    """
+    array = np.asarray(to_numpy(values) if hasattr(values, "__array_namespace__") else values)
+    if array.dtype.kind == "f":
+        is_whole = np.isfinite(array) & (array == np.rint(array)) & (np.abs(array) < 2**53)
+        if (is_whole | np.isnan(array)).all():
+            text = np.where(is_whole, array, 0).astype(np.int64).astype(str)
+            return np.where(is_whole, text, "nan")
+    return array.astype(str)
+
+
+def log_probs_by_row(
+    calibrator: Calibrator,
+    groups: Mapping[str, NDArray[Any]],
+    index: Any = slice(None),
+    **scores: Any,
+) -> Array:
+    """Return the log-probabilities of rows whose columns of groups are at hand.
+
+    Args:
+        calibrator: of any kind.
+        groups: columns of all rows by name.
+        index: which of them the scores are.
+        scores: ``logits=`` or ``probs=``.
+    """
+    if not isinstance(calibrator, GroupedCalibrator):
+        return calibrator.log_probs(**scores)
+    return calibrator.log_probs(**scores, groups=column_of(calibrator, groups)[index])
+
+
+def column_of(calibrator: GroupedCalibrator, groups: Mapping[str, NDArray[Any]]) -> NDArray[Any]:
+    """Return the column that tells the groups of `calibrator`."""
+    if calibrator.column not in groups:
+        raise ValueError(
+            f"The calibrator needs the column {calibrator.column!r}, which tells the group of "
+            f"each row. Pass it: --by {calibrator.column}."
+        )
+    return groups[calibrator.column]
