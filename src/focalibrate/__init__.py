@@ -59,7 +59,7 @@ if TYPE_CHECKING:
         ece,
         nll,
     )
-    from focalibrate.pipeline import calibrate_predictions
+    from focalibrate.pipeline import calibrate_predictions, check_predictions
     from focalibrate.theory import recover_posterior
 
 __version__ = "0.1.0"
@@ -75,6 +75,7 @@ __all__ = [
     "brier_score",
     "calibrate",
     "calibrate_predictions",
+    "check_predictions",
     "choose",
     "compare",
     "comparison",
@@ -106,6 +107,7 @@ _HOME = {
     "bootstrap": "metrics",
     "brier_score": "metrics",
     "calibrate_predictions": "pipeline",
+    "check_predictions": "pipeline",
     "choose": "comparison",
     "compare": "comparison",
     "ece": "metrics",

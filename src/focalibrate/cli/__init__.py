@@ -16,6 +16,10 @@ COMMANDS = {
         "focalibrate.cli.calibrate:calibrate_command",
         "Evaluate predictions, find the best calibrator, write it and a report.",
     ),
+    "check": LazyCommand(
+        "focalibrate.cli.check:check_command",
+        "Hold predictions to limits in CI: pass, fail, or not enough data.",
+    ),
     "compare": LazyCommand(
         "focalibrate.cli.compare:compare_command",
         "Compare models or calibrators on the same examples.",

@@ -12,6 +12,7 @@ from focalibrate.metrics.adaptive import adaptive_ece, debiased_ece
 from focalibrate.metrics.assessment import Assessment, PositiveAssessment, assess
 from focalibrate.metrics.binning import log_odds_edges
 from focalibrate.metrics.bootstrap import BootstrapInterval, bootstrap, bootstrap_difference
+from focalibrate.metrics.bounds import ErrorBounds, calibration_bounds
 from focalibrate.metrics.calibration_error import ece, mce
 from focalibrate.metrics.classwise import ClasswiseTable, classwise_ece
 from focalibrate.metrics.corp import Corp, Decomposition, ReliabilityCurve, corp, corp_of_table
@@ -59,6 +60,7 @@ __all__ = [
     "ConfidentFraction",
     "Corp",
     "Decomposition",
+    "ErrorBounds",
     "GroupAssessment",
     "Metric",
     "MetricName",
@@ -78,6 +80,7 @@ __all__ = [
     "bootstrap",
     "bootstrap_difference",
     "brier_score",
+    "calibration_bounds",
     "classwise_ece",
     "confident_fraction",
     "corp",

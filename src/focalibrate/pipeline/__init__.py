@@ -8,19 +8,27 @@ from focalibrate.pipeline.evaluation import (
     evaluate_examples,
 )
 from focalibrate.pipeline.examples import Examples
+from focalibrate.pipeline.gate import check_predictions
+from focalibrate.pipeline.gate_baseline import LossMean
+from focalibrate.pipeline.gate_result import BAD_INPUT, GateResult, LimitCheck
 from focalibrate.pipeline.job import calibrate_predictions
 from focalibrate.pipeline.models_page import models_page
 from focalibrate.pipeline.record import comparison_record, file_record, score_record
 from focalibrate.pipeline.result import FILES, CalibrationResult
 
 __all__ = [
+    "BAD_INPUT",
     "FILES",
     "CalibrationResult",
     "Difference",
     "Evaluation",
     "Examples",
+    "GateResult",
+    "LimitCheck",
+    "LossMean",
     "ModelComparison",
     "calibrate_predictions",
+    "check_predictions",
     "compare_models",
     "comparison_record",
     "evaluate_examples",

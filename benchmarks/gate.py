@@ -1,0 +1,180 @@
+"""How often the gate decides wrongly: `python -m benchmarks.gate -o results/gate`.
+
+Outcomes are drawn from a known posterior, so that the true calibration error is known. For each
+setting the limit is set exactly to the true error (the hardest case of a model that keeps it), or
+the model is calibrated and the limit is 0.02. Counted: how often the gate fails a model that keeps
+its limit (must be at most alpha), and passes one whose error is a quarter above it.
+"""
+
+import csv
+import json
+import math
+import platform
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+from scipy.special import log_softmax, softmax
+
+from focalibrate.metrics import calibration_bounds
+from focalibrate.pipeline import LossMean
+
+ALPHA = 0.05
+SHAPES = ("calibrated", "overconfident", "underconfident", "wave", "spot")
+SETTINGS = tuple(
+    (n, k, sharp)
+    for n in (200, 1000, 5000)
+    for k, sharp in ((2, 1.0), (2, 4.0), (10, 1.0), (10, 4.0))
+)
+COLUMNS = ("limit_on", "n", "k", "sharpness", "shape", "runs", "limit", "false_fail", "false_pass")
+
+
+def accuracy(confidence: Any, size: float, shape: str) -> Any:
+    """Return the true accuracy given the confidence, off by `size` in one of several ways."""
+    rank = np.argsort(np.argsort(confidence)) / len(confidence)
+    change = {
+        "calibrated": 0.0,
+        "overconfident": -size,
+        "underconfident": size,
+        "wave": size * np.sign(np.sin(8 * math.pi * rank)),
+        "spot": np.where(rank < 0.2, -5 * size, 0.0),
+    }[shape]
+    return np.clip(confidence + change, 0.0, 1.0)
+
+
+def draw(rng: np.random.Generator, n: int, k: int, sharp: float, size: float, shape: str) -> Any:
+    """Return probabilities, labels and the true errors (ECE, RMS) over 15 bins of equal mass."""
+    probs = softmax(sharp * rng.normal(size=(n, k)), axis=1)
+    confidence, top = probs.max(axis=1), probs.argmax(axis=1)
+    truth = accuracy(confidence, size, shape)
+    hit = rng.uniform(size=n) < truth
+    other = (top + rng.integers(1, k, size=n)) % k
+    gap = confidence - truth
+    return probs, np.where(hit, top, other), gap
+
+
+def true_errors(probs: Any, gap: Any) -> dict[str, tuple[float, float]]:
+    """Return for each error its largest value (no bins) and its value in 15 bins of equal mass."""
+    binned = [float(part.mean()) for part in np.array_split(gap[probs.max(axis=1).argsort()], 15)]
+    return {
+        "ece": (float(np.abs(gap).mean()), float(np.abs(binned).mean())),
+        "rms": (math.sqrt(float((gap**2).mean())), math.sqrt(float(np.square(binned).mean()))),
+    }
+
+
+def error_rates(
+    error: str, n: int, k: int, sharp: float, shape: str, runs: int, *, seed: int = 0
+) -> tuple[float, float, float]:
+    """Return how often a model at its limit fails, and one a quarter above its limit passes."""
+    rng = np.random.default_rng([seed, n, k, int(sharp), SHAPES.index(shape)])
+    failed = passed = 0
+    limits = []
+    for _ in range(runs):
+        probs, labels, gap = draw(rng, n, k, sharp, 0.02, shape)
+        whole, binned = true_errors(probs, gap)[error]
+        at = 0.02 if shape == "calibrated" else whole
+        below = binned / 1.25
+        bounds = calibration_bounds(
+            probs, labels, error=error, alpha=ALPHA, limit=below, seed=rng
+        )  # the limit enters the upper bound alone
+        failed += bounds.low > at
+        passed += bounds.high < below
+        limits.append(at)
+    return failed / runs, passed / runs, float(np.mean(limits))
+
+
+def loss_rates(n: int, k: int, sharp: float, shape: str, runs: int, *, seed: int = 0) -> Any:
+    """Return the same for the increase of the log loss, row by row, over a calibrated baseline.
+
+    `shape` is the new model: ``"sharper"`` (logits doubled) or ``"flatter"`` (halved). The limit
+    is the true increase, from a million draws.
+    """
+    factor = {"sharper": 2.0, "flatter": 0.5}[shape]
+    rng = np.random.default_rng([seed, n, k, int(sharp)])
+
+    def losses(n_rows: int) -> Any:
+        z = sharp * rng.normal(size=(n_rows, k))
+        y = (z + rng.gumbel(size=z.shape)).argmax(axis=1)
+        return z, y
+
+    z, _ = losses(1_000_000)
+    eta = softmax(z, axis=1)
+    new, old = (log_softmax(f * z, axis=1) for f in (factor, 1.0))
+    true = float((eta * (old - new)).sum(axis=1).mean())
+    failed = passed = 0
+    for _ in range(runs):
+        z, y = losses(n)
+        change = LossMean.of(_nll(factor * z, y) - _nll(z, y), None)
+        failed += change.lower(ALPHA) > true
+        passed += change.upper(ALPHA) < true / 1.25
+    return failed / runs, passed / runs, true
+
+
+def _nll(z: Any, labels: Any) -> Any:
+    return -log_softmax(z, axis=1)[np.arange(len(labels)), labels]
+
+
+@click.command()
+@click.option("-o", "--out", type=click.Path(path_type=Path), required=True)
+@click.option("--runs", default=1000, show_default=True)
+def evidence(out: Path, runs: int) -> None:
+    """Simulate every setting; resume where rows.csv ends."""
+    out.mkdir(parents=True, exist_ok=True)
+    path = out / "rows.csv"
+    done = list(csv.DictReader(path.open())) if path.exists() else []
+    keys = {tuple(r[c] for c in COLUMNS[:5]) for r in done}
+    plan = [(e, *s, shape) for e in ("ece", "rms") for s in SETTINGS for shape in SHAPES]
+    plan += [("nll_increase", *s, shape) for s in SETTINGS for shape in ("sharper", "flatter")]
+    with path.open("a", newline="") as file:
+        writer = csv.DictWriter(file, COLUMNS)
+        if not done:
+            writer.writeheader()
+        for kind, n, k, sharp, shape in plan:
+            if tuple(map(str, (kind, n, k, sharp, shape))) in keys:
+                continue
+            if kind == "nll_increase":
+                rates = loss_rates(n, k, sharp, shape, runs)
+            else:
+                rates = error_rates(kind, n, k, sharp, shape, runs)
+            fail, ok, limit = (round(x, 5) for x in rates)
+            row = (kind, n, k, sharp, shape, runs, limit, fail, ok)
+            writer.writerow(dict(zip(COLUMNS, row, strict=True)))
+            file.flush()
+    rows = list(csv.DictReader(path.open()))
+    text = to_markdown(rows)
+    (out / "tables.md").write_text(text)
+    record = {
+        "command": f"python -m benchmarks.gate -o results/gate --runs {runs}",
+        "alpha": ALPHA,
+        "worst_false_fail": {
+            kind: max(float(r["false_fail"]) for r in rows if r["limit_on"] == kind)
+            for kind in sorted({r["limit_on"] for r in rows})
+        },
+        "python": platform.python_version(),
+        "versions": {name: version(name) for name in ("numpy", "scipy", "focalibrate")},
+    }
+    (out / "summary.json").write_text(json.dumps(record, indent=1) + "\n")
+    click.echo(text)
+
+
+def to_markdown(rows: list[dict[str, str]]) -> str:
+    """Return the worst and the mean rate per limit, model and number of rows."""
+    lines = [
+        "| limit on | model | rows | false fails, mean | worst | false passes, worst |",
+        "|-|-|-|-|-|-|",
+    ]
+    for kind, shape, n in dict.fromkeys((r["limit_on"], r["shape"], r["n"]) for r in rows):
+        same = [r for r in rows if (r["limit_on"], r["shape"], r["n"]) == (kind, shape, n)]
+        fail = [float(r["false_fail"]) for r in same]
+        ok = [float(r["false_pass"]) for r in same]
+        lines.append(
+            f"| {kind} | {shape} | {int(n):,} | {np.mean(fail):.3f} | {max(fail):.3f} | "
+            f"{max(ok):.3f} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    evidence()

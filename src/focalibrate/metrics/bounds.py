@@ -1,0 +1,231 @@
+"""One-sided bounds of the calibration error: what a limit on it can be held to."""
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from focalibrate._array import Array
+from focalibrate._check import check_open_interval, check_sample_weight
+from focalibrate.metrics._cells import BINS, SCALES, Cells, Ints
+from focalibrate.metrics._intervals import mean_variance, noncentrality
+from focalibrate.metrics._random import generator
+from focalibrate.metrics._rows import read
+from focalibrate.metrics.assessment import cells_of, seen_by
+from focalibrate.metrics.binning import Floats, bin_sums
+
+LEVELS = tuple(2**i for i in range(int(math.log2(SCALES)) + 1))
+"""Numbers of bins of the lower bound: 1, 2, 4, … 32, each cut in two for the next."""
+N_DRAWS = 1999
+"""Draws of the noise behind the lower bound of ECE."""
+ErrorName = Literal["ece", "rms"]
+
+
+@dataclass(frozen=True)
+class ErrorBounds:
+    """A calibration error with a lower and an upper bound, each one-sided."""
+
+    estimate: float
+    """as measured, in 15 bins of equal mass: noise included for ECE, subtracted for RMS"""
+    low: float
+    """the true error is at least this, with probability ``1 - alpha``"""
+    high: float
+    """the true error is at most this, with probability ``1 - alpha_high``"""
+    alpha: float
+    alpha_high: float
+    calibrated_high: float
+    """the upper bound that a calibrated model with these predictions typically has"""
+
+
+def calibration_bounds(
+    probs: Array,
+    labels: Array,
+    *,
+    error: ErrorName = "ece",
+    limit: float = 0.0,
+    alpha: float = 0.05,
+    alpha_high: float | None = None,
+    sample_weight: Array | None = None,
+    seed: int | np.random.Generator = 0,
+) -> ErrorBounds:
+    r"""Bound the calibration error of a model from below and from above.
+
+    The error is that of the predicted class. For two classes the probability of class 1 is looked
+    at too, and the larger error counts. With mean residuals :math:`g_b = \mu_b + \varepsilon_b` of
+    bins with weight :math:`w_b`, the expected calibration error is
+    :math:`\theta = \sum_b w_b |\mu_b|`.
+
+    - **Lower bound**, from :math:`B = 1, 2, 4, \dots, 32` bins at once. By the triangle
+      inequality :math:`\sum_b w_b |g_b| \le \theta + \sum_b w_b |\varepsilon_b|`, whatever the
+      :math:`\mu_b` are, so that
+
+      .. math:: \theta \ge \max_B \Big( \sum_b w_b |g_b| - q_B \Big)
+
+      with probability :math:`1 - \alpha`, where the :math:`q_B` are exceeded by the noise
+      :math:`\sum_b w_b |\varepsilon_b|` of any B with probability :math:`\alpha`. Coarse bins
+      have little noise, fine ones see errors that cancel. Every B is a lower bound of the error
+      without bins too.
+    - **Upper bound**, from 15 bins: noise makes :math:`\sum_b w_b |g_b|` larger on average,
+      never smaller, so that :math:`\theta \le \sum_b w_b |g_b| + z_{1-\alpha}
+      (\sum_b w_b^2 s_b^2)^{1/2}`. An error that varies within the bins is not seen.
+
+    For the root-mean-square error both come from the noncentral chi-square law, as in `assess`.
+
+    Args:
+        probs: probabilities ``[N, K]``, any array library, or ``[N]`` of class 1.
+        labels: class indices ``[N]``.
+        error: ``"ece"`` or ``"rms"``.
+        limit: the limit that the upper bound is for. Outcomes vary more where predictions are
+            off: the upper bound allows for the variance of a model that is off by `limit`.
+        alpha: probability that the lower bound is too high.
+        alpha_high: probability that the upper bound is too low, `alpha` where not given.
+        sample_weight: weights ``[N]``, see `assess`.
+        seed: of the draws of the noise, or a `numpy.random.Generator`.
+
+    Example:
+        >>> rng = np.random.default_rng(0)
+        >>> p = rng.uniform(size=20_000)
+        >>> y = (rng.uniform(size=20_000) < p).astype(int)
+        >>> calibration_bounds(p, y).low, calibration_bounds(p, y).high < 0.02
+        (0.0, True)
+        >>> calibration_bounds(p**2, y).low > 0.15
+        True
+    """
+    check_open_interval(alpha, low=0.0, high=0.5, name="alpha")
+    upper = alpha if alpha_high is None else alpha_high
+    check_open_interval(upper, low=0.0, high=0.5, name="alpha_high")
+    rows, y = read(probs, labels, binary=len(probs.shape) == 1)
+    weights = None
+    if sample_weight is not None:
+        weights = check_sample_weight(sample_weight, n_rows=len(rows))
+        counts = weights > 0
+        if not counts.all():
+            rows, y, weights = rows[counts], y[counts], weights[counts]
+    cells, views = cells_of(rows, y, weights)
+    bound = ece_bounds if error == "ece" else rms_bounds
+    rng = generator(seed)
+    found = [
+        bound(seen_by(cells, v), v.bin, v.scale, limit, alpha / len(views), upper, rng)
+        for v in views
+    ]
+    return ErrorBounds(
+        estimate=max(b.estimate for b in found),
+        low=max(b.low for b in found),
+        high=max(b.high for b in found),
+        alpha=alpha,
+        alpha_high=upper,
+        calibrated_high=max(b.calibrated_high for b in found),
+    )
+
+
+def ece_bounds(
+    cells: Cells,
+    bin_index: Ints,
+    scale: Ints,
+    limit: float,
+    alpha: float,
+    alpha_high: float,
+    rng: np.random.Generator,
+) -> ErrorBounds:
+    """Return the bounds of the expected calibration error of `cells`.
+
+    Args:
+        cells: sums over cells of neighbouring rows.
+        bin_index: which of 15 bins of equal mass each cell is in.
+        scale: which of 32 bins of equal mass.
+        limit: see `calibration_bounds`.
+        alpha: of the lower bound.
+        alpha_high: of the upper bound.
+        rng: source of the noise.
+    """
+    low = _lowest_ece(cells.binned(scale, SCALES), alpha, rng)
+    bins = cells.binned(bin_index, BINS)
+    share, mean = _share_and_mean(bins)
+    variance = _variance(cells, bins, bin_index, limit)
+    estimate = float(share @ np.abs(mean))
+    margin = _normal(1.0 - alpha_high) * math.sqrt(float(share**2 @ variance))
+    typical = math.sqrt(2.0 / math.pi) * float(share @ np.sqrt(variance)) + margin
+    high = min(1.0, max(estimate + margin, low))
+    return ErrorBounds(estimate, low, high, alpha, alpha_high, min(1.0, typical))
+
+
+def rms_bounds(
+    cells: Cells,
+    bin_index: Ints,
+    scale: Ints,
+    limit: float,
+    alpha: float,
+    alpha_high: float,
+    rng: np.random.Generator,
+) -> ErrorBounds:
+    """Return the bounds of the root-mean-square calibration error; see `ece_bounds`."""
+    bins = cells.binned(bin_index, BINS)
+    share, mean = _share_and_mean(bins)
+    pairs = bins.weight**2 - bins.spread
+    several = pairs > 1e-9 * bins.weight**2
+    unbiased = np.divide(bins.residual**2 - bins.square, pairs, out=np.zeros(BINS), where=several)
+    estimate = math.sqrt(max(0.0, float(share @ unbiased)))
+    seen = float(share @ mean**2)
+    low = _rms_at(seen, share, mean_variance(bins, least=1.0), 1.0 - alpha)
+    variance = _variance(cells, bins, bin_index, limit)
+    noise = float(share @ variance)
+    high = _rms_at(max(seen, noise), share, variance, alpha_high)
+    typical = _rms_at(noise, share, variance, alpha_high)
+    return ErrorBounds(estimate, low, max(high, low), alpha, alpha_high, typical)
+
+
+def _lowest_ece(bins: Cells, alpha: float, rng: np.random.Generator) -> float:
+    """Return the lower bound from 32 bins and those that they add up to."""
+    share, mean = _share_and_mean(bins)
+    sd = np.sqrt(mean_variance(bins, least=1.0))
+    noise = share[:, None] * sd[:, None] * rng.standard_normal((SCALES, N_DRAWS))
+    drawn = np.stack([_size(noise, n) for n in LEVELS])
+    seen = np.array([float(_size((share * mean)[:, None], n)[0]) for n in LEVELS])
+    typical, spread = drawn.mean(axis=1), drawn.std(axis=1)
+    if not spread.all():  # certain predictions: what is seen is the truth
+        return float(seen.max())
+    largest = ((drawn - typical[:, None]) / spread[:, None]).max(axis=0)
+    reached = typical + spread * np.quantile(largest, 1.0 - alpha)
+    return max(0.0, float((seen - reached).max()))
+
+
+def _size(weighted: NDArray[np.float64], n_bins: int) -> Floats:
+    r"""Return :math:`\sum_b |\sum_{j \in b} w_j g_j|` over `n_bins` of the rows' bins."""
+    sums = weighted.reshape(n_bins, SCALES // n_bins, -1).sum(axis=1)
+    found: Floats = np.abs(sums).sum(axis=0)
+    return found
+
+
+def _share_and_mean(bins: Cells) -> tuple[Floats, Floats]:
+    w = bins.weight
+    mean = np.divide(bins.residual, w, out=np.zeros_like(w), where=w > 0)
+    return w / w.sum(), mean
+
+
+def _variance(cells: Cells, bins: Cells, index: Ints, limit: float) -> Floats:
+    """Return the variance of each bin's mean residual for an upper bound.
+
+    The larger of what the sample has, and of what a model has whose true frequencies are
+    `limit` nearer to one half: a few rows without a single error have no spread of their own.
+    """
+    away = np.maximum(np.abs(cells.mean - 0.5) - limit, 0.0)
+    worst = bin_sums(index, cells.spread * (0.25 - away**2), len(bins.weight))
+    w = bins.weight
+    at_limit = np.divide(worst, w**2, out=np.zeros_like(w), where=w > 0)
+    return np.maximum(mean_variance(bins, least=1.0), at_limit)
+
+
+def _rms_at(seen: float, share: Floats, variance: Floats, probability: float) -> float:
+    first, second = float(share @ variance), float(share**2 @ variance**2)
+    if second <= 0.0:
+        return math.sqrt(seen)
+    a, nu = second / first, first**2 / second
+    return min(1.0, math.sqrt(a * noncentrality(seen / a, nu, probability)))
+
+
+def _normal(probability: float) -> float:
+    from scipy.special import ndtri
+
+    return float(ndtri(probability))

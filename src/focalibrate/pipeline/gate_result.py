@@ -1,0 +1,113 @@
+"""What a gate found: pass, fail, or not enough data to tell."""
+
+import math
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from focalibrate.pipeline._gate_text import junit_text, markdown_text
+from focalibrate.pipeline.gate_baseline import LossMean
+
+Status = Literal["pass", "fail", "undetermined"]
+LimitName = Literal["ece", "rms", "nll_increase"]
+
+EXIT_CODES: dict[Status, int] = {"pass": 0, "fail": 1, "undetermined": 3}
+BAD_INPUT = 2
+"""Exit status where the input could not be read or the limits make no sense."""
+LABELS: dict[LimitName, str] = {
+    "ece": "ECE",
+    "rms": "RMS calibration error",
+    "nll_increase": "log loss increase",
+}
+
+
+@dataclass(frozen=True)
+class LimitCheck:
+    """One limit, and what the data say about it."""
+
+    name: LimitName
+    limit: float
+    estimate: float
+    low: float
+    """the true value is at least this, at the level of the check"""
+    high: float
+    """the true value is at most this"""
+    status: Status
+    message: str
+    """the finding as a sentence"""
+
+    @property
+    def label(self) -> str:
+        """What is limited, for people."""
+        return LABELS[self.name]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything by name, for JSON; an infinite number is None."""
+        numbers = {"limit": self.limit, "estimate": self.estimate} | {
+            "low": self.low,
+            "high": self.high,
+        }
+        return {
+            "name": self.name,
+            "status": self.status,
+            **{k: v if math.isfinite(v) else None for k, v in numbers.items()},
+            "message": self.message,
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class GateResult:
+    """Whether predictions keep their limits; made by `check_predictions`."""
+
+    name: str
+    """the file, or "predictions" for arrays"""
+    n_rows: int
+    n_classes: int
+    alpha: float
+    """a model that keeps every limit fails with at most this probability"""
+    checks: tuple[LimitCheck, ...]
+    log_loss: LossMean
+    """mean log loss of the predictions, which a later run can take as its baseline"""
+    baseline: str | None = None
+    """what the log loss was compared with, and how"""
+
+    @property
+    def status(self) -> Status:
+        """Fail where a limit is broken, pass where all are kept, else undetermined."""
+        found = {check.status for check in self.checks}
+        if "fail" in found:
+            return "fail"
+        return "undetermined" if "undetermined" in found else "pass"
+
+    @property
+    def exit_code(self) -> int:
+        """Return 0 for pass, 1 for fail, 3 for undetermined."""
+        return EXIT_CODES[self.status]
+
+    @property
+    def summary(self) -> str:
+        """The finding in a few words."""
+        words = {"pass": "PASS", "fail": "FAIL", "undetermined": "NOT ENOUGH DATA TO TELL"}
+        return f"{words[self.status]}: {self.name}, {self.n_rows:,} rows"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything by name, for JSON."""
+        return {
+            "focalibrate_check": 1,
+            "status": self.status,
+            "exit_code": self.exit_code,
+            "name": self.name,
+            "rows": self.n_rows,
+            "classes": self.n_classes,
+            "alpha": self.alpha,
+            "baseline": self.baseline,
+            "log_loss": self.log_loss.to_dict(),
+            "checks": [check.to_dict() for check in self.checks],
+        }
+
+    def to_markdown(self) -> str:
+        """Return a summary for a page of a CI job, such as ``$GITHUB_STEP_SUMMARY``."""
+        return markdown_text(self)
+
+    def to_junit(self) -> str:
+        """Return JUnit XML: a test case per limit; one that is undetermined is an error."""
+        return junit_text(self)

@@ -1,0 +1,208 @@
+import json
+import math
+import xml.etree.ElementTree as ET
+
+import numpy as np
+import pytest
+
+from focalibrate import check_predictions
+from focalibrate.calibrate import TemperatureScaling
+from focalibrate.pipeline import LossMean
+
+
+@pytest.fixture(scope="module")
+def examples():
+    """Calibrated logits of 20,000 rows."""
+    rng = np.random.default_rng(0)
+    logits = 2 * rng.normal(size=(20_000, 3))
+    return logits, (logits + rng.gumbel(size=logits.shape)).argmax(axis=1)
+
+
+def test_pass_fail_and_not_enough_data(examples):
+    z, y = examples
+    good = check_predictions(logits=z, labels=y, max_ece=0.02)
+    assert (good.status, good.exit_code) == ("pass", 0)
+    assert "At most 0.0" in good.checks[0].message
+    bad = check_predictions(logits=3 * z, labels=y, max_ece=0.02)
+    assert (bad.status, bad.exit_code) == ("fail", 1)
+    assert "above the limit of 0.02" in bad.checks[0].message
+    few = check_predictions(logits=z[:200], labels=y[:200], max_ece=0.02)
+    assert (few.status, few.exit_code) == ("undetermined", 3)
+    assert "A calibrated model passes with about" in few.checks[0].message
+
+
+def test_the_number_of_rows_it_asks_for_is_enough(examples):
+    """The message of 1,000 rows names a number with which calibrated models pass."""
+    z, y = examples
+    text = check_predictions(logits=z[:1000], labels=y[:1000], max_ece=0.02).checks[0].message
+    asked = int(text.split("about ")[1].split(" rows")[0].replace(",", ""))
+    assert 2000 < asked < 20_000
+    found = check_predictions(logits=z[-asked:], labels=y[-asked:], max_ece=0.025)
+    assert found.status == "pass"
+
+
+def test_a_calibrator_comes_first(examples):
+    z, y = examples
+    cure = TemperatureScaling(3.0)
+    assert check_predictions(logits=3 * z, labels=y, max_ece=0.02, calibrator=cure).exit_code == 0
+
+
+def test_one_broken_limit_fails_the_whole(examples):
+    z, y = examples
+    found = check_predictions(logits=1.3 * z, labels=y, max_ece=0.2, max_rms=0.01)
+    assert [c.status for c in found.checks] == ["pass", "fail"]
+    assert found.status == "fail"
+
+
+def test_the_bound_of_the_rms_lies_above_that_of_the_ece(examples):
+    z, y = examples
+    ece, rms = check_predictions(logits=1.2 * z, labels=y, max_ece=0.5, max_rms=0.5).checks
+    assert ece.low < rms.high
+    assert ece.status == rms.status == "pass"
+
+
+def saved(path, logits, labels):
+    np.savez(path, logits=logits, labels=labels)
+    return path
+
+
+def test_the_log_loss_is_compared_row_by_row(examples, tmp_path):
+    z, y = examples
+    former = saved(tmp_path / "former.npz", z, y)
+
+    def against(logits, limit):
+        return check_predictions(logits=logits, labels=y, max_nll_increase=limit, baseline=former)
+
+    assert against(z, 0.0).status == "pass"  # the same predictions
+    assert against(z, 0.0).baseline == "former.npz, row by row"
+    worse = against(1.2 * z, 0.001)
+    assert worse.status == "fail"
+    assert worse.checks[0].low > 0.001
+    assert against(1.2 * z, 0.1).status == "pass"
+    assert against(1.05 * z, worse.checks[0].estimate / 10).status in ("undetermined", "pass")
+
+
+def test_other_rows_are_two_samples(examples, tmp_path):
+    z, y = examples
+    former = saved(tmp_path / "former.npz", z[:9000], y[:9000])
+    rest = {"logits": z[9000:], "labels": y[9000:], "baseline": former}
+    found = check_predictions(**rest, max_nll_increase=0.05)
+    assert found.baseline == "former.npz, other rows"
+    assert found.status == "pass"
+    assert check_predictions(**rest, max_nll_increase=1e-4).status == "undetermined"
+
+
+def test_the_output_of_a_check_is_a_baseline_for_the_next(examples, tmp_path):
+    z, y = examples
+    path = tmp_path / "check.json"
+    first = check_predictions(logits=z, labels=y, max_ece=0.02)
+    path.write_text(json.dumps(first.to_dict()))
+    later = {"labels": y, "baseline": path, "max_nll_increase": 0.05}
+    assert check_predictions(logits=z, **later).status == "pass"
+    assert check_predictions(logits=3 * z, **later).status == "fail"
+
+
+def test_results_of_calibrate_and_evaluate_are_baselines(examples, tmp_path):
+    z, y = examples
+    path = tmp_path / "results.json"
+    nll = {"estimate": 0.6, "low": 0.59, "high": 0.61}
+    later = {"logits": z, "labels": y, "baseline": path, "max_nll_increase": 0.5}
+    for record in (
+        {"held_out": {"nll": nll}, "comparison": {"n_judged": 500}},
+        {"assessment": {}, "scores": {"nll": nll}, "rows": 500},
+    ):
+        path.write_text(json.dumps(record))
+        found = check_predictions(**later)
+        want = LossMean.of(-np.log(np.exp(z)[np.arange(len(y)), y] / np.exp(z).sum(1)), None)
+        assert found.checks[0].estimate == pytest.approx(want.mean - 0.6)
+        assert found.status == "pass"
+    path.write_text(json.dumps({"held_out": {"brier": nll}}))
+    with pytest.raises(ValueError, match=r"results\.json: no log loss found"):
+        check_predictions(**later)
+
+
+def test_infinite_log_losses(tmp_path):
+    rng = np.random.default_rng(1)
+    good = np.tile([0.7, 0.2, 0.1], (100, 1))
+    labels = rng.choice(3, p=good[0], size=100)
+    labels[0] = 2
+    bad = good.copy()
+    bad[0] = [0.5, 0.5, 0.0]
+    files = {"good": tmp_path / "good.npz", "bad": tmp_path / "bad.npz"}
+    for name, probs in (("good", good), ("bad", bad)):
+        np.savez(files[name], probs=probs, labels=labels)
+
+    def status(probs, former):
+        found = check_predictions(
+            probs=probs, labels=labels, max_nll_increase=0.1, baseline=files[former]
+        )
+        json.dumps(found.to_dict(), allow_nan=False)
+        return found.status
+
+    assert status(bad, "good") == "fail"
+    assert status(good, "bad") == "pass"
+    assert status(bad, "bad") == "undetermined"
+
+
+def test_few_rows_decide_nothing():
+    probs, labels = np.tile([0.99, 0.01], (20, 1)), np.ones(20, int)
+    found = check_predictions(probs=probs, labels=labels, max_ece=0.02)
+    assert found.exit_code == 3
+    assert "20 rows are too few: at least 30" in found.checks[0].message
+
+
+@pytest.mark.parametrize(
+    ("limits", "text"),
+    [
+        ({}, "At least one limit must be given"),
+        ({"max_ece": 0.0}, "`max_ece` must"),
+        ({"max_ece": 0.02, "alpha": 0.7}, "`alpha` must"),
+        ({"max_nll_increase": 0.01}, "must come with a `baseline`"),
+        ({"max_ece": 0.02, "baseline": "x.npz"}, "must come with `max_nll_increase`"),
+    ],
+)
+def test_limits_that_make_no_sense(limits, text):
+    with pytest.raises(ValueError, match=text):
+        check_predictions(probs=np.full((40, 2), 0.5), labels=np.zeros(40, int), **limits)
+
+
+def test_the_mean_has_honest_bounds_where_rows_are_skewed():
+    """At the limit at most 5 % fail; 67 of 1,000 have a chance of 1 %."""
+    rng = np.random.default_rng(2)
+    values = -rng.exponential(size=(1000, 100))  # skewness -2
+    means = [LossMean.of(v, None) for v in values]
+    failed = sum(m.lower(0.05) > -1.0 for m in means)
+    passed = sum(LossMean.of(-v, None).upper(0.05) < 1.0 for v in values)
+    assert failed == passed <= 67
+    plain = [LossMean(m.mean, m.standard_error, 100) for m in means]
+    assert sum(m.lower(0.05) > -1.0 for m in plain) > 67  # without the correction
+
+
+def test_markdown_and_junit(examples):
+    z, y = examples
+    found = check_predictions(logits=1.3 * z[:5000], labels=y[:5000], max_ece=0.2, max_rms=0.01)
+    text = found.to_markdown()
+    assert "### Calibration check: ❌ fail" in text
+    assert text.count("\n| ") == 4 - 1  # header and two limits
+    suite = ET.fromstring(found.to_junit())[0]
+    assert suite.attrib | {"tests": "2", "failures": "1", "errors": "0"} == suite.attrib
+    cases = suite.findall("testcase")
+    assert [len(c) for c in cases] == [0, 1]
+    assert "above the limit" in cases[1].find("failure").attrib["message"]
+
+
+def test_names_cannot_break_the_summaries(examples, tmp_path):
+    z, y = examples
+    path = saved(tmp_path / 'a"<b>|`c.npz', z[:50], y[:50])
+    found = check_predictions(path, max_ece=0.02)
+    suite = ET.fromstring(found.to_junit())[0]
+    assert suite.attrib["name"] == 'focalibrate check a"<b>|`c.npz'
+    assert suite.attrib["errors"] == "1"
+    assert "a\"<b>\\|'c.npz" in found.to_markdown()
+
+
+def test_nothing_infinite_gets_into_json(examples):
+    z, y = examples
+    record = check_predictions(logits=z, labels=y, max_rms=0.1).to_dict()
+    assert math.isfinite(record["log_loss"]["estimate"])
+    json.dumps(record, allow_nan=False)
