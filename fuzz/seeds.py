@@ -6,12 +6,16 @@ import importlib
 import io
 import json
 import lzma
+import tempfile
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from focalibrate.calibrate import FocalTemperatureScaling, PosteriorRecovery, VectorScaling
+from focalibrate.io import SketchFile, write_sketch
+from focalibrate.metrics import Sketch
 
 N, K = 12, 3
 RNG = np.random.default_rng(0)
@@ -110,6 +114,16 @@ def _excel() -> bytes:
     return buffer.getvalue()
 
 
+def _sketch() -> bytes:
+    groups = {"pet": np.array(NAMES)[LABELS]}
+    sketch = Sketch.of(logits=LOGITS[:, :2], labels=LABELS % 2, groups=groups, n_bins=3)
+    found = SketchFile(sketch=sketch, class_names=("cat", "dog"), start="2026-01-01")
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "day.sketch")
+        write_sketch(found, path)
+        return path.read_bytes()
+
+
 def _calibrator(calibrator: Any) -> bytes:
     return json.dumps(calibrator.to_dict(), indent=1).encode()
 
@@ -131,6 +145,7 @@ SEEDS: Mapping[str, tuple[str, Callable[[], bytes]]] = {
     "safetensors": (".safetensors", _safetensors),
     "pt": (".pt", _torch),
     "xlsx": (".xlsx", _excel),
+    "sketch": (".sketch", _sketch),
     "calibrator": (
         ".calibrator",
         lambda: _calibrator(FocalTemperatureScaling(gamma=1.5, temperature=2.0)),

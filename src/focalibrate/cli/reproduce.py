@@ -14,11 +14,11 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedCo
 from rich.table import Table
 from rich.text import Text
 
+from focalibrate.cli._engine import backend_of, engine_options
 from focalibrate.cli._read import reported
 
 if TYPE_CHECKING:
     from focalibrate.experiments.engine.reproduce import Reproduced
-    from focalibrate.experiments.engine.sweep import Backend
 
 AGAIN = "run the same command again to make only those that are missing."
 STYLES = {
@@ -57,24 +57,12 @@ STYLES = {
     is_flag=True,
     help="Leave out runs whose network is not yet in --trained, instead of training it.",
 )
-@click.option(
-    "--workers",
-    type=click.IntRange(min=1),
-    help="Runs at the same time.  [default: number of cores]",
-)
-@click.option(
-    "--backend",
-    default="local",
-    show_default=True,
-    type=click.Choice(["local", "dask"]),
-    help="Where to run.",
-)
+@engine_options("Runs at the same time.  [default: number of cores]")
 @click.option(
     "--judge-again",
     is_flag=True,
     help="Judge the rows.csv already in the folder by today's rules; nothing is run.",
 )
-@click.option("--scheduler", metavar="ADDRESS", help="Address of the Dask scheduler.")
 def reproduce_command(
     name: str | None,
     scale: str,
@@ -105,14 +93,14 @@ def reproduce_command(
         if name is None:
             _print_list()
             return
+        from focalibrate.engines import EngineError
         from focalibrate.experiments.engine.reproduce import reproduce
-        from focalibrate.experiments.engine.sweep import SweepError
 
         folder = out or Path("reproduced", name)
         if judge_again:
             _show(_judged_again(name, folder))
             return
-        where = _backend(backend, scheduler, workers)
+        where = backend_of(backend, scheduler, workers, default=os.cpu_count() or 1)
         try:
             with _bar(name) as progress:
                 found = reproduce(
@@ -126,7 +114,7 @@ def reproduce_command(
                     command=shlex.join(["focalibrate", *sys.argv[1:]]),
                     progress=progress,
                 )
-        except SweepError as error:
+        except EngineError as error:
             raise click.ClickException(str(error)) from error
         except KeyboardInterrupt:
             raise click.ClickException(
@@ -142,20 +130,6 @@ def _judged_again(name: str, folder: Path) -> "Reproduced":
     if found != name:
         raise click.UsageError(f"{folder} holds the experiment {found!r}, not {name!r}.")
     return judge_again(folder)
-
-
-def _backend(name: str, scheduler: str | None, workers: int | None) -> "Backend":
-    if (name == "dask") != (scheduler is not None):
-        raise click.UsageError("--backend dask and --scheduler ADDRESS go together.")
-    if name == "dask" and workers is not None:
-        raise click.UsageError("--workers is for --backend local; a cluster has its own workers.")
-    if scheduler is not None:
-        from focalibrate.experiments.engine.cluster import DaskCluster
-
-        return DaskCluster(scheduler)
-    from focalibrate.experiments.engine.sweep import LocalProcesses
-
-    return LocalProcesses(workers or os.cpu_count() or 1)
 
 
 @contextmanager

@@ -13,6 +13,13 @@ from focalibrate.io.predictions import (
 )
 from focalibrate.io.read import FORMATS, read_predictions
 from focalibrate.io.scan import Part, Scan, scan_predictions
+from focalibrate.io.sketches import (
+    SketchFile,
+    check_time,
+    merge_sketches,
+    read_sketch,
+    write_sketch,
+)
 from focalibrate.io.write import write_probs
 
 __all__ = [
@@ -23,14 +30,19 @@ __all__ = [
     "PredictionFileError",
     "Predictions",
     "Scan",
+    "SketchFile",
     "align",
     "as_logits",
     "atomic_path",
     "blocks",
+    "check_time",
     "flags",
     "logit_blocks",
+    "merge_sketches",
     "printable",
     "read_predictions",
+    "read_sketch",
     "scan_predictions",
     "write_probs",
+    "write_sketch",
 ]

@@ -43,6 +43,7 @@ MAX_CLASSWISE = 20_000
 SCORES = ("nll", "brier", "error")
 MOMENTS = ("sum", "square", "spread_sum", "spread_square")
 """of w x, w x², w² x and w² x²"""
+TOTALS = ("rows", "weight", "spread", "confident", "confident_correct")
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,7 +149,7 @@ class Sketch:
             scores, labels, given=given, weights=w, n_bins=n_bins, classwise=k <= MAX_CLASSWISE
         )
         cell_of = fine_index(N_CELLS, n_bins)
-        n_cells = len(fine_edges(N_CELLS, n_bins)) - 1
+        n_cells = n_cells_of(n_bins)
         cell, values = cell_of(rows.confidence), row_values(rows.confidence, rows.correct, w)
         top, positive = binned(cell, values, n_cells), None
         if rows.positive is not None:
@@ -285,6 +286,11 @@ class Sketch:
         from focalibrate.metrics.sketch_evaluation import evaluate_sketch
 
         return evaluate_sketch(self, seed=seed, n_draws=n_draws)
+
+
+def n_cells_of(n_bins: int) -> int:
+    """Return how many cells a sketch has; those that a bin's edge cuts are two."""
+    return len(fine_edges(N_CELLS, n_bins)) - 1
 
 
 def _read(

@@ -7,8 +7,8 @@ import pytest
 from click.testing import CliRunner
 
 from focalibrate.cli import main
+from focalibrate.engines import LocalProcesses
 from focalibrate.experiments.engine.registry import EXPERIMENTS
-from focalibrate.experiments.engine.sweep import LocalProcesses
 
 
 def invoked(*arguments):

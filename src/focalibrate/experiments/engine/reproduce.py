@@ -14,6 +14,7 @@ from typing import Any
 
 from focalibrate._atomic import atomic_path, replaced_folder
 from focalibrate.datasets import VARIABLE
+from focalibrate.engines import Backend, LocalProcesses, commit, versions
 from focalibrate.experiments.engine.experiment import (
     Conclusion,
     Experiment,
@@ -25,15 +26,8 @@ from focalibrate.experiments.engine.experiment import (
 from focalibrate.experiments.engine.forest import forest_svg
 from focalibrate.experiments.engine.markdown import tables_markdown
 from focalibrate.experiments.engine.page import render_page
-from focalibrate.experiments.engine.provenance import commit, versions
 from focalibrate.experiments.engine.registry import find_experiment
-from focalibrate.experiments.engine.sweep import (
-    Backend,
-    LocalProcesses,
-    Result,
-    is_at_hand,
-    run_sweep,
-)
+from focalibrate.experiments.engine.sweep import Result, is_at_hand, run_sweep
 from focalibrate.experiments.engine.verdict import ClaimResult, tally
 from focalibrate.report.charts import chart_svg
 
@@ -87,7 +81,7 @@ def reproduce(
 
     Raises:
         ValueError: for an unknown name, data that are absent, or no run left by `only_trained`.
-        SweepError: where runs failed; the others are kept.
+        EngineError: where runs failed; the others are kept.
     """
     experiment, out = find_experiment(name), Path(out)
     data = data or os.environ.get(VARIABLE)  # which workers elsewhere do not have

@@ -1,22 +1,16 @@
 """Runs of an experiment side by side, one result file each, whatever interrupts them."""
 
 import json
-import os
-import signal
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, as_completed
-from concurrent.futures.process import BrokenProcessPool
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Callable, Iterable
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
-from multiprocessing import get_context, parent_process
 from pathlib import Path
-from threading import Thread
-from typing import Any, Protocol, TypeAlias
+from typing import Any
 
 from focalibrate._atomic import atomic_path
+from focalibrate.engines import Backend, EngineError, commit, reason_of, versions
 from focalibrate.experiments.engine.experiment import Experiment, Folders, Row, Task
-from focalibrate.experiments.engine.provenance import commit, versions
 from focalibrate.experiments.engine.registry import find_experiment
 
 
@@ -32,38 +26,6 @@ class Result:
     """of the code that made the run; empty where that was not recorded"""
     network: dict[str, Any] = field(default_factory=dict)
     """key of the recipe of its trained network, and the seconds that took to train"""
-
-
-class SweepError(RuntimeError):
-    """Some runs failed; the others are kept."""
-
-
-Outcomes: TypeAlias = Generator[tuple[int, Any], None, None]
-
-
-class Backend(Protocol):
-    """Somewhere runs are made: calls a function for every argument, in any order."""
-
-    def map(self, function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]) -> Outcomes:
-        """Yield the place of each call and what it returned, or the exception it raised.
-
-        Closed before its end, it drops the calls not begun.
-        """
-        ...
-
-
-@dataclass(frozen=True)
-class LocalProcesses:
-    """Worker processes on this machine, one thread each."""
-
-    workers: int
-
-    def map(self, function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]) -> Outcomes:
-        """Yield results as they come; a killed worker ends the sweep, and says so."""
-        with _one_thread_each(), _pool(self.workers) as pool:
-            futures = {pool.submit(function, *args): i for i, args in enumerate(arguments)}
-            for future in as_completed(futures):
-                yield futures[future], _outcome(future)
 
 
 def run_sweep(
@@ -84,7 +46,7 @@ def run_sweep(
         progress: called with the numbers of runs done and of all.
 
     Raises:
-        SweepError: runs failed; all others were finished and kept first.
+        EngineError: runs failed; all others were finished and kept first.
     """
     tasks = list({task.key: task for task in tasks}.values())
     folder = folder.absolute()  # as workers elsewhere need it
@@ -94,18 +56,23 @@ def run_sweep(
     failed: list[str] = []
     _report(progress, done, len(tasks))
     calls = [(task, folder, folders) for task in missing]
-    with closing(backend.map(run_task, calls)) as outcomes:
-        for place, outcome in outcomes:
-            if isinstance(outcome, BaseException):
-                failed.append(f"{dict(missing[place].settings)}: {_reason(outcome)}")
-                continue
-            path = result_path(folder, missing[place])
-            if not path.exists():  # a worker without this folder on its disk sent the text only
-                _write(path, outcome)
-            done += 1
-            _report(progress, done, len(tasks))
+    try:
+        with closing(backend.map(run_task, calls)) as outcomes:
+            for place, outcome in outcomes:
+                if isinstance(outcome, BaseException):
+                    failed.append(f"{dict(missing[place].settings)}: {reason_of(outcome)}")
+                    continue
+                path = result_path(folder, missing[place])
+                if not path.exists():  # a worker without this folder sent the text only
+                    _write(path, outcome)
+                done += 1
+                _report(progress, done, len(tasks))
+    except EngineError as error:
+        raise EngineError(
+            f"{error} Finished runs are kept: run the same command again."
+        ) from error
     if failed:
-        raise SweepError(
+        raise EngineError(
             f"{len(failed)} of {len(tasks)} runs failed; the first: {failed[0].rstrip('.')}. The "
             f"others are in {folder}: run the same command again to repeat only those that failed."
         )
@@ -205,67 +172,3 @@ def _write(path: Path, text: str) -> None:
 def _report(progress: Callable[[int, int], None] | None, done: int, total: int) -> None:
     if progress is not None:
         progress(done, total)
-
-
-def _reason(error: BaseException) -> str:
-    """Return what went wrong; with the kind of error where its message was not made for users."""
-    is_for_users = isinstance(error, (ValueError, OSError, ImportError, SweepError))
-    return str(error) if is_for_users and str(error) else repr(error)
-
-
-def _outcome(future: "Future[Any]") -> Any:
-    error = future.exception()
-    if isinstance(error, BrokenProcessPool):
-        raise SweepError(
-            "a worker process was killed, perhaps for want of memory. Finished runs are kept: "
-            "run the same command again, with fewer --workers if memory is short."
-        ) from error
-    return future.result() if error is None else error
-
-
-@contextmanager
-def _pool(workers: int) -> Iterator[ProcessPoolExecutor]:
-    """Give worker processes; interrupted, drop the runs not begun and stop those that are."""
-    pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_begin_worker)
-    try:
-        yield pool
-    except BaseException:
-        processes = list((pool._processes or {}).values())
-        pool.shutdown(wait=False, cancel_futures=True)
-        for process in processes:
-            process.terminate()
-        raise
-    pool.shutdown()
-
-
-def _begin_worker() -> None:
-    """Tie a worker to the process that started it, in its end and in nothing else.
-
-    Ctrl-C reaches every process of a terminal, and is for the one that waits to handle. A worker
-    whose parent is killed would wait for its next run forever.
-    """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    Thread(target=_end_with_parent, daemon=True).start()
-
-
-def _end_with_parent() -> None:
-    parent = parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)
-
-
-@contextmanager
-def _one_thread_each() -> Iterator[None]:
-    """Let processes started meanwhile use one thread: side by side, more would only disturb."""
-    names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
-    before = {name: os.environ.get(name) for name in names}
-    os.environ.update(dict.fromkeys(names, "1"))
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value

@@ -21,8 +21,8 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from focalibrate.engines import commit
 from focalibrate.experiments.engine.experiment import Folders
-from focalibrate.experiments.engine.provenance import commit
 from focalibrate.experiments.networks.recipes import long_recipe, network_recipe
 from focalibrate.experiments.networks.trained import COMMIT, is_trained, trained
 

@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from focalibrate.experiments.engine.cluster import DaskCluster, _outcome
+from focalibrate.engines import DaskCluster, EngineError
+from focalibrate.engines.cluster import _outcome
 from focalibrate.experiments.engine.experiment import Folders
-from focalibrate.experiments.engine.sweep import SweepError, run_sweep
+from focalibrate.experiments.engine.sweep import run_sweep
 
 distributed = pytest.importorskip("distributed")
 pytestmark = pytest.mark.slow
@@ -97,7 +98,7 @@ def test_of_two_workers_one_is_killed_and_nothing_is_lost_or_made_twice(
 def test_a_run_that_raises_is_reported_and_the_others_are_kept(workers, logged_runs, tmp_path):
     address, _ = workers(1)
     tasks = logged_runs.tasks_of("", "raises", "")
-    with pytest.raises(SweepError, match=r"1 of 3 runs failed.*'number': 1.*asked to"):
+    with pytest.raises(EngineError, match=r"1 of 3 runs failed.*'number': 1.*asked to"):
         sweep(tasks, tmp_path, DaskCluster(address))
     assert len(result_files(tmp_path)) == 2
 
@@ -121,7 +122,7 @@ def test_interrupted_it_takes_back_the_runs_not_begun(workers, logged_runs, tmp_
 def test_a_run_that_kills_its_workers_ends_in_an_error(workers, logged_runs, tmp_path):
     address, processes = workers(1)
     tasks = logged_runs.tasks_of("kills")
-    with pytest.raises(SweepError, match=r"no worker for 1 s. Start workers with"):
+    with pytest.raises(EngineError, match=r"no worker for 1 s. Start workers with"):
         sweep(tasks, tmp_path, DaskCluster(address, patience_seconds=1))
     assert logged_runs.logged(tmp_path, "begin")[0][0] == len(processes)
     assert result_files(tmp_path) == []
@@ -138,7 +139,7 @@ def test_a_lost_scheduler_is_named(logged_runs, tmp_path):
                 return super()._count_workers(client)
 
         address = address_in(tmp_path / "scheduler", logged_runs)
-        with pytest.raises(SweepError, match=rf"lost the Dask scheduler at {address}.*are kept"):
+        with pytest.raises(EngineError, match=rf"lost the Dask scheduler at {address}.*are kept"):
             sweep(logged_runs.tasks_of(""), tmp_path, Losing(address, connect_seconds=2))
 
 
@@ -163,7 +164,7 @@ class Workers:
 
 
 def test_workers_of_many_threads_are_refused():
-    with pytest.raises(SweepError, match=r"tcp://other:2 has 4 threads.*--nthreads 1"):
+    with pytest.raises(EngineError, match=r"tcp://other:2 has 4 threads.*--nthreads 1"):
         DaskCluster("tcp://host:8786")._count_workers(Workers())
 
 

@@ -10,10 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from focalibrate.engines import EngineError, LocalProcesses
 from focalibrate.experiments.engine.experiment import Folders, Task
 from focalibrate.experiments.engine.sweep import (
-    LocalProcesses,
-    SweepError,
     read_result,
     result_path,
     run_sweep,
@@ -70,17 +69,17 @@ def test_progress_begins_with_what_is_there(registered, serial, tmp_path):
 def test_a_run_that_fails_is_reported_and_the_others_are_kept(registered, serial, tmp_path):
     tasks = registered.tasks_of("", "raises", "")
     message = r"1 of 3 runs failed; the first: {'kind': 'raises', 'number': 1}: it was asked to\. "
-    with pytest.raises(SweepError, match=message + r"The others are in .*runs: run the same"):
+    with pytest.raises(EngineError, match=message + r"The others are in .*runs: run the same"):
         sweep(tasks, tmp_path, serial)
     assert files(tmp_path) == sorted(f"{tasks[i].key}.json" for i in (0, 2))
-    with pytest.raises(SweepError):
+    with pytest.raises(EngineError):
         sweep(tasks, tmp_path, serial)
     assert registered.logged(tmp_path, "begin")[0] == Counter([0, 1, 1, 2])
 
 
 def test_a_defect_is_reported_with_its_kind(registered, serial, tmp_path):
     tasks = [Task.of(registered.NAME, number=1)]  # without its kind
-    with pytest.raises(SweepError, match=r"KeyError\('kind'\)"):
+    with pytest.raises(EngineError, match=r"KeyError\('kind'\)"):
         sweep(tasks, tmp_path, serial)
 
 
@@ -184,7 +183,7 @@ def test_processes_have_one_thread_each_and_the_setting_is_put_back(
 @pytest.mark.slow
 def test_a_killed_worker_ends_the_sweep_with_advice(registered, environment, tmp_path):
     message = r"a worker process was killed, perhaps for want of memory.*fewer --workers"
-    with pytest.raises(SweepError, match=message):
+    with pytest.raises(EngineError, match=message):
         sweep(registered.tasks_of("", "kills", "waits"), tmp_path, LocalProcesses(1))
     assert len(files(tmp_path)) == 1
 
@@ -195,7 +194,8 @@ DRIVER = textwrap.dedent(
     from pathlib import Path
     import logged_runs
     from focalibrate.experiments.engine.experiment import Folders
-    from focalibrate.experiments.engine.sweep import LocalProcesses, run_sweep
+    from focalibrate.engines import LocalProcesses
+    from focalibrate.experiments.engine.sweep import run_sweep
 
     if __name__ == "__main__":
         folder = Path(sys.argv[1])

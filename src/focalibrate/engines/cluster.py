@@ -1,4 +1,4 @@
-"""Runs on a Dask cluster."""
+"""Calls on a Dask cluster."""
 
 import asyncio
 import time
@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
-from focalibrate.experiments.engine.sweep import Outcomes, SweepError
+from focalibrate.engines.backend import EngineError, Outcomes
 
 POLL = 0.5
 """Seconds between two looks at the workers."""
@@ -35,7 +35,7 @@ class DaskCluster:
         Raises:
             ValueError: the address is none.
             ConnectionError: no scheduler answers there.
-            SweepError: the scheduler was lost, there are no workers, or they have many threads.
+            EngineError: the scheduler was lost, there are no workers, or they have many threads.
         """
         with self._client() as client:
             pending: dict[Any, int] = {}
@@ -45,9 +45,8 @@ class DaskCluster:
                     pending[client.submit(function, *args, pure=False)] = i
                 yield from self._results(client, pending)
             except (CancelledError, OSError) as error:
-                raise SweepError(
-                    f"lost the Dask scheduler at {self.address} ({_short(error)}). Finished runs "
-                    "are kept: start it again, then run the same command."
+                raise EngineError(
+                    f"lost the Dask scheduler at {self.address} ({_short(error)}). Start it again."
                 ) from error
             finally:
                 with suppress(Exception):  # a scheduler that is gone has forgotten them anyway
@@ -60,7 +59,7 @@ class DaskCluster:
             if self._count_workers(client):
                 seen = time.monotonic()
             elif time.monotonic() - seen > self.patience_seconds:
-                raise SweepError(self._no_worker())
+                raise EngineError(self._no_worker())
             with suppress(TimeoutError):  # also where a result was lost with its worker
                 done, _ = _dask().wait(list(pending), timeout=POLL, return_when="FIRST_COMPLETED")
                 for future in done:
@@ -71,7 +70,7 @@ class DaskCluster:
         threads = client.nthreads()
         busy = [worker for worker, n in threads.items() if n > 1]
         if busy:
-            raise SweepError(
+            raise EngineError(
                 f"the Dask worker {busy[0]} has {threads[busy[0]]} threads, but runs share the "
                 f"state of their process. Start workers with `dask worker {self.address} "
                 "--nworkers N --nthreads 1`."
@@ -83,7 +82,7 @@ class DaskCluster:
             f"the Dask scheduler at {self.address} has had no worker for "
             f"{self.patience_seconds:g} s. Start workers with `dask worker {self.address} "
             "--nworkers N --nthreads 1`. If there were some, look at what they last wrote: a "
-            "run may need more memory than they have. Finished runs are kept."
+            "run may need more memory than they have."
         )
 
     @contextmanager
@@ -127,7 +126,7 @@ def _outcome(future: Any) -> Any:
     """Return what a finished future returned, or the exception it raised."""
     error = future.exception(timeout=POLL)
     if isinstance(error, _dask().KilledWorker):
-        return SweepError(
+        return EngineError(
             f"{error.allowed_failures + 1} workers died while they made this run, perhaps for "
             "want of memory"
         )

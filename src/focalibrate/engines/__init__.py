@@ -1,0 +1,17 @@
+"""Where work is done side by side: processes of this machine, or a Dask cluster."""
+
+from focalibrate.engines.backend import Backend, EngineError, Outcomes, reason_of
+from focalibrate.engines.cluster import DaskCluster
+from focalibrate.engines.local import LocalProcesses
+from focalibrate.engines.provenance import commit, versions
+
+__all__ = [
+    "Backend",
+    "DaskCluster",
+    "EngineError",
+    "LocalProcesses",
+    "Outcomes",
+    "commit",
+    "reason_of",
+    "versions",
+]

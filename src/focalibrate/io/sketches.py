@@ -1,0 +1,234 @@
+"""Files of sketches: two lines of JSON, a header with a checksum and the sums."""
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from focalibrate._atomic import atomic_path
+from focalibrate.io._error import PredictionFileError, file_error, listing, short
+from focalibrate.metrics import Sketch
+from focalibrate.metrics.sketch_arrays import sketch_from_arrays, sketch_to_arrays
+
+SUFFIX = ".sketch"
+FORMAT = "focalibrate-sketch"
+VERSION = 1
+MAX_BYTES = 1 << 30
+"""Larger files are refused before they are read; 10,000 groups take a tenth of this."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class SketchFile:
+    """A sketch, and what it is of."""
+
+    sketch: Sketch
+    class_names: tuple[str, ...] | None = None
+    kind: str = "probs"
+    """what the scores were: ``"logits"`` or ``"probs"``"""
+    sources: tuple[str, ...] = ()
+    """what was read, a line each"""
+    versions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """of every package that took part, such as ``{"focalibrate": ("0.1.0",)}``"""
+    start: str | None = None
+    """first moment of the rows, as ISO 8601"""
+    end: str | None = None
+
+    def describe(self) -> str:
+        """Return one line that says what it is of."""
+        sketch = self.sketch
+        text = f"{sketch.n:,} row{'' if sketch.n == 1 else 's'} × {sketch.n_classes:,} classes"
+        if self.start or self.end:
+            text += f", {self.start or '...'} to {self.end or '...'}"
+        if sketch.groups:
+            text += f", by {listing(list(sketch.groups))}"
+        return text
+
+
+def write_sketch(found: SketchFile, path: str | Path, *, force: bool = False) -> None:
+    """Write a sketch, whole or not at all.
+
+    The first line is ``{"format": "focalibrate-sketch", "version": 1, "sha256": ...}``, the
+    SHA-256 of the bytes of the second line without its end; the second line holds the sums.
+    """
+    body = json.dumps(_record(found), ensure_ascii=False, allow_nan=False).encode()
+    header = {"format": FORMAT, "version": VERSION, "sha256": hashlib.sha256(body).hexdigest()}
+    with atomic_path(path, force=force) as beside:
+        beside.write_bytes(json.dumps(header).encode() + b"\n" + body + b"\n")
+
+
+def read_sketch(path: str | Path) -> SketchFile:
+    """Read what `write_sketch` wrote, with everything checked.
+
+    Raises:
+        PredictionFileError: the file is damaged, of another version, or something else.
+    """
+    place = Path(path)
+    try:
+        if place.stat().st_size > MAX_BYTES:
+            raise file_error(place, f"is larger than {MAX_BYTES >> 20} MB, so no sketch.")
+        content = place.read_bytes()
+    except OSError as error:
+        raise file_error(place, f"could not be read: {error.strerror or error}.") from error
+    header, _, rest = content.partition(b"\n")
+    body = rest.removesuffix(b"\n")
+    _check_header(place, header, body)
+    try:
+        return _of_record(json.loads(body))
+    except (ValueError, KeyError, TypeError, IndexError, OverflowError, RecursionError) as error:
+        raise file_error(
+            place,
+            f"is not a whole sketch ({short(error) or type(error).__name__}). Make it again.",
+        ) from error
+
+
+def _check_header(path: Path, header: bytes, body: bytes) -> None:
+    try:
+        found = json.loads(header)
+        if not isinstance(found, dict) or found.get("format") != FORMAT:
+            raise ValueError("another format")
+    except (ValueError, RecursionError) as error:
+        raise file_error(
+            path,
+            "is no sketch: its first line must name the format "
+            f'"{FORMAT}". Make one with `focalibrate sketch PREDICTIONS -o {path.name}`.',
+        ) from error
+    if found.get("version") != VERSION:
+        raise file_error(
+            path,
+            f"is a sketch of version {short(found.get('version'))}, but this program reads "
+            f"version {VERSION}. Make it again, or install the program that made it.",
+        )
+    if found.get("sha256") != hashlib.sha256(body).hexdigest():
+        raise file_error(
+            path, "is damaged: its checksum does not match. Copy it again, or make it again."
+        )
+
+
+def merge_sketches(files: Sequence[SketchFile], names: Sequence[str] | None = None) -> SketchFile:
+    """Return the sketches of several files added in the order given.
+
+    Args:
+        files: at least one, of the same classes, options and version.
+        names: what to call each in an error; their positions when None.
+
+    Raises:
+        PredictionFileError: where classes, bins, groups or versions differ.
+    """
+    if not files:
+        raise ValueError("`files` must be at least one sketch, got none.")
+    called = list(names) if names is not None else [f"sketch {i + 1}" for i in range(len(files))]
+    first, merged = files[0], files[0].sketch
+    for name, other in zip(called[1:], files[1:], strict=True):
+        mine, theirs = (dict(f.versions).get("focalibrate", ()) for f in (first, other))
+        if mine != theirs:
+            raise PredictionFileError(
+                f"{name}: was made by focalibrate {listing(theirs) or 'of unknown version'}, but "
+                f"{called[0]} by {listing(mine) or 'an unknown version'}. Sketches of different "
+                "versions are not merged: make them again with one version."
+            )
+        if first.class_names != other.class_names:
+            raise PredictionFileError(
+                f"{name}: its classes must be those of {called[0]}, in the same order: "
+                f"{_names(first)}, but they are {_names(other)}."
+            )
+        try:
+            merged = merged + other.sketch
+        except ValueError as error:
+            raise PredictionFileError(f"{name}: {error}") from error
+    packages = sorted({package for f in files for package in f.versions})
+    starts = [f.start for f in files if f.start is not None]
+    ends = [f.end for f in files if f.end is not None]
+    return replace(
+        first,
+        sketch=merged,
+        kind=first.kind if len({f.kind for f in files}) == 1 else "logits and probs",
+        sources=tuple(dict.fromkeys(source for f in files for source in f.sources)),
+        versions={
+            package: tuple(sorted({v for f in files for v in f.versions.get(package, ())}))
+            for package in packages
+        },
+        start=min(starts, key=_moment) if len(starts) == len(files) else None,
+        end=max(ends, key=_moment) if len(ends) == len(files) else None,
+    )
+
+
+def check_time(value: str, *, name: str) -> str:
+    """Return an ISO 8601 date or time as it is; raise `ValueError` where it is none."""
+    try:
+        datetime.fromisoformat(value)
+    except ValueError as error:
+        raise ValueError(
+            f"`{name}` must be a date or time as in 2026-01-31 or 2026-01-31T08:00+00:00, got "
+            f"{short(repr(value))}."
+        ) from error
+    return value
+
+
+def _moment(value: str) -> float:
+    return datetime.fromisoformat(value).timestamp()
+
+
+def _names(found: SketchFile) -> str:
+    return "unnamed" if found.class_names is None else listing(found.class_names)
+
+
+def _record(found: SketchFile) -> dict[str, Any]:
+    return {
+        "class_names": None if found.class_names is None else list(found.class_names),
+        "kind": found.kind,
+        "sources": list(found.sources),
+        "versions": {name: list(v) for name, v in found.versions.items()},
+        "from": found.start,
+        "to": found.end,
+        "sums": _lists(sketch_to_arrays(found.sketch)),
+    }
+
+
+def _lists(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    if isinstance(value, Mapping):
+        return {name: _lists(item) for name, item in value.items()}
+    return value
+
+
+def _of_record(record: dict[str, Any]) -> SketchFile:
+    sketch = sketch_from_arrays(_arrays(record["sums"]))
+    names = record["class_names"]
+    if names is not None:
+        if len(names) != sketch.n_classes or not all(isinstance(n, str) for n in names):
+            raise ValueError(f"it names {len(names)} classes but has {sketch.n_classes}")
+        names = tuple(names)
+    for key in ("from", "to"):
+        if record[key] is not None:
+            check_time(record[key], name=key)
+    return SketchFile(
+        sketch=sketch,
+        class_names=names,
+        kind=str(record["kind"]),
+        sources=tuple(str(source) for source in record["sources"]),
+        versions={str(k): tuple(str(x) for x in v) for k, v in record["versions"].items()},
+        start=record["from"],
+        end=record["to"],
+    )
+
+
+def _arrays(value: Any) -> Any:
+    """Return lists of numbers as arrays; lists of names as they are."""
+    if isinstance(value, Mapping):
+        return {name: _arrays(item) for name, item in value.items()}
+    if isinstance(value, list) and not (value and isinstance(value[0], str)):
+        array: NDArray[np.float64] = np.asarray(value, dtype=np.float64)
+        if not np.isfinite(array).all():
+            raise ValueError("a sum is not finite")
+        return array
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError("a sum is not finite")
+    return value
