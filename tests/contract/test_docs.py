@@ -3,8 +3,8 @@
 import importlib
 import json
 import re
+import runpy
 import shlex
-import subprocess
 import sys
 from pathlib import Path
 
@@ -36,13 +36,11 @@ def commands(page):
 
 
 @pytest.mark.parametrize("page", [p for p in PAGES if blocks(p, "python")], ids=lambda p: p.stem)
-def test_the_python_of_a_page_runs_from_top_to_bottom(page, tmp_path):
+def test_the_python_of_a_page_runs_from_top_to_bottom(page, tmp_path, monkeypatch):
     script = tmp_path / "page.py"
     script.write_text("\n".join(blocks(page, "python")))
-    done = subprocess.run(
-        [sys.executable, "-W", "error", str(script)], cwd=tmp_path, capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr
+    monkeypatch.chdir(tmp_path)
+    runpy.run_path(str(script), run_name="__main__")
 
 
 def command_of(name):

@@ -2,8 +2,7 @@
 
 import json
 import re
-import subprocess
-import sys
+import runpy
 from collections import Counter
 from pathlib import Path
 
@@ -19,17 +18,11 @@ BLOCKS = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
 
 
 @pytest.mark.parametrize("block", BLOCKS, ids=lambda b: b.splitlines()[0][:40])
-def test_every_python_block_runs(block, tmp_path):
+def test_every_python_block_runs(block, tmp_path, monkeypatch):
     script = tmp_path / "block.py"
     script.write_text(block)
-    done = subprocess.run(
-        [sys.executable, "-W", "error", str(script)],
-        check=False,
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
+    monkeypatch.chdir(tmp_path)
+    runpy.run_path(str(script), run_name="__main__")
 
 
 def test_the_demo_prints_the_table_shown(tmp_path):

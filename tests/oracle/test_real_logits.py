@@ -9,7 +9,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from focalibrate.calibrate import (
-    FOCAL_GAMMAS,
+    FINE_TEMPERATURES,
     CalibrationWarning,
     Identity,
     PosteriorRecovery,
@@ -64,11 +64,16 @@ def test_the_halves_are_disjoint_and_complete():
     assert_array_equal(first, halves(7)[0])
 
 
-def exponents(one, committed):
-    """The whole grid for small sets; for large ones cross-entropy's and the committed one."""
+def focal_grid(one, committed):
+    """The whole grid for small sets; for large ones a coarse one, and all about the committed."""
     if one.fit_logits.size < 30_000:
-        return FOCAL_GAMMAS
-    return tuple(sorted({0.0, 1.0, committed[one.name, "FTS γ"]}))
+        return {}
+    gamma, temperature = committed[one.name, "FTS γ"], committed[one.name, "FTS T"]
+    near = [t for t in FINE_TEMPERATURES if abs(t - temperature) < 0.055]
+    return {
+        "gammas": sorted({0.0, 1.0, gamma}),
+        "temperatures": sorted({*near, *FINE_TEMPERATURES[9::10]}),
+    }
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -84,7 +89,7 @@ def test_every_method_on(name, folder, committed, stated):
             *fit_rows, criterion="adaptive_ece", return_report=True
         )
         focal, focal_report = fit_focal_temperature(
-            *fit_rows, gammas=exponents(one, committed), return_report=True
+            *fit_rows, **focal_grid(one, committed), return_report=True
         )
         focal_nll, focal_nll_report = fit_focal_temperature(
             *fit_rows, criterion="nll", search="continuous", return_report=True

@@ -29,6 +29,12 @@ FITS = {
 }
 
 
+@pytest.fixture(scope="module")
+def many(rows_of):
+    """32 MB of logits, and their labels."""
+    return rows_of(8000, 1000)
+
+
 def peak_of(call):
     tracemalloc.start()
     try:
@@ -39,18 +45,18 @@ def peak_of(call):
 
 
 @pytest.mark.parametrize("name", FITS)
-def test_extra_memory_is_at_most_a_quarter_of_the_logits(rows_of, name, monkeypatch):
+def test_extra_memory_is_at_most_a_quarter_of_the_logits(many, name, monkeypatch):
     monkeypatch.setattr("focalibrate.calibrate._engine.blocks.available_cores", lambda: 2)
     monkeypatch.setattr("focalibrate.calibrate.vector.MAX_ITERATIONS", 3)
-    logits, labels = rows_of(8000, 1000)
+    logits, labels = many
     FITS[name](logits[:200], labels[:200])  # imports what it imports
     assert peak_of(lambda: FITS[name](logits, labels)) <= 0.25 * logits.nbytes
 
 
 @pytest.mark.parametrize("name", ["nll", "ece", "fts"])
-def test_a_memory_map_is_streamed(rows_of, name, tmp_path, monkeypatch):
+def test_a_memory_map_is_streamed(many, name, tmp_path, monkeypatch):
     monkeypatch.setattr("focalibrate.calibrate._engine.blocks.available_cores", lambda: 2)
-    logits, labels = rows_of(8000, 1000)
+    logits, labels = many
     np.save(tmp_path / "z.npy", logits)
     mapped = np.load(tmp_path / "z.npy", mmap_mode="r")
     found = []

@@ -4,6 +4,7 @@ pip install lightning transformers accelerate
 """
 
 import json
+import runpy
 import subprocess
 import sys
 
@@ -167,28 +168,22 @@ class TestLightning:
     @pytest.mark.filterwarnings("ignore")
     def test_two_ranks_see_what_one_sees(self, tmp_path):
         script = tmp_path / "run.py"
-        script.write_text(TWO_RANKS)
-        answers = {}
-        for devices in (1, 2):
-            done = subprocess.run(
-                [sys.executable, script, str(devices), str(tmp_path)],
-                capture_output=True,
-                text=True,
-                timeout=300,
-            )
-            assert done.returncode == 0, done.stderr
-            # Two processes share the pipe: a line of one may follow the other's without a break.
-            said = done.stdout.replace("}{", "}\n{").splitlines()
-            lines = [line for line in said if line.startswith("{")]
-            answers[devices] = [json.loads(line) for line in lines]
-        assert len(answers[2]) == 2
-        for answer in answers[2]:
-            assert answer == pytest.approx(answers[1][0], rel=1e-4, abs=1e-7)
+        script.write_text(VALIDATED)
+        one = runpy.run_path(str(script))["validated"](1, tmp_path)
+        done = subprocess.run(
+            [sys.executable, script, str(tmp_path)],
+            capture_output=True,
+            text=True,
+            timeout=900,
+        )
+        assert done.returncode == 0, done.stderr
+        two = [json.loads((tmp_path / f"rank{rank}.json").read_text()) for rank in range(2)]
+        assert two == [pytest.approx(one, rel=1e-4, abs=1e-7)] * 2
 
 
-TWO_RANKS = """
-import json, sys, warnings
-warnings.filterwarnings("ignore")
+VALIDATED = """
+import json, os, sys, warnings
+from pathlib import Path
 import torch
 from lightning.pytorch import LightningModule, Trainer
 from torch.utils.data import DataLoader, TensorDataset
@@ -202,15 +197,21 @@ class Model(LightningModule):
     def validation_step(self, batch, batch_idx):
         return {"logits": self.net(batch[0]), "labels": batch[1]}
 
-torch.manual_seed(1)
-data = TensorDataset(torch.randn(80, 5), torch.randint(3, (80,)))
-trainer = Trainer(
-    accelerator="cpu", devices=int(sys.argv[1]), strategy="ddp" if sys.argv[1] == "2" else "auto",
-    callbacks=[CalibrationCallback()], logger=False, enable_progress_bar=False,
-    default_root_dir=sys.argv[2],
-)
-trainer.validate(Model(), DataLoader(data, batch_size=8), verbose=False)
-print(json.dumps({k: float(v) for k, v in trainer.callback_metrics.items()}))
+def validated(devices, folder):
+    torch.manual_seed(1)
+    data = TensorDataset(torch.randn(80, 5), torch.randint(3, (80,)))
+    trainer = Trainer(
+        accelerator="cpu", devices=devices, strategy="ddp" if devices == 2 else "auto",
+        callbacks=[CalibrationCallback()], logger=False, enable_progress_bar=False,
+        default_root_dir=folder,
+    )
+    trainer.validate(Model(), DataLoader(data, batch_size=8), verbose=False)
+    return {k: float(v) for k, v in trainer.callback_metrics.items()}
+
+if __name__ == "__main__":
+    warnings.filterwarnings("ignore")
+    found = json.dumps(validated(2, sys.argv[1]))
+    Path(sys.argv[1], f"rank{os.environ.get('LOCAL_RANK', 0)}.json").write_text(found)
 """
 
 

@@ -334,33 +334,39 @@ RANK = """
     import torch, torch.distributed as dist
     from focalibrate.nn import CalibrationMonitor
 
-    rank, mode, file = int(sys.argv[1]), sys.argv[2], sys.argv[3]
+    rank, file = int(sys.argv[1]), sys.argv[2]
     dist.init_process_group("gloo", init_method="file://" + file, rank=rank, world_size=2)
     data = torch.load(file + ".pt", weights_only=True)
-    n_bins = 10 + rank if mode == "differ" else 15
-    monitor = CalibrationMonitor(max_rows=200, classwise=True, n_bins=n_bins)
-    if mode != "one" or rank == 0:
-        mine = slice(rank, None, 2) if mode != "one" else slice(None)
-        for z, y in zip(data["logits"][mine].split(64), data["labels"][mine].split(64)):
-            monitor.update(z, y)
-    try:
-        merged = monitor.synchronize()
-        out = {**merged.metrics().as_dict(), "n": merged.n, "own": monitor.n,
-               "T": merged.fit("temperature").temperature}
-    except ValueError as error:
-        out = {"error": str(error)}
-    print(json.dumps(out))
+
+    def answer(mode):
+        n_bins = 10 + rank if mode == "differ" else 15
+        monitor = CalibrationMonitor(max_rows=200, classwise=True, n_bins=n_bins)
+        if mode != "one" or rank == 0:
+            mine = slice(rank, None, 2) if mode != "one" else slice(None)
+            for z, y in zip(data["logits"][mine].split(64), data["labels"][mine].split(64)):
+                monitor.update(z, y)
+        try:
+            merged = monitor.synchronize()
+        except ValueError as error:
+            return {"error": str(error)}
+        return {**merged.metrics().as_dict(), "n": merged.n, "own": monitor.n,
+                "T": merged.fit("temperature").temperature}
+
+    print(json.dumps({mode: answer(mode) for mode in ("halves", "one", "differ")}))
     dist.destroy_process_group()
 """
 
 
-def on_two_ranks(mode, tmp_path, logits, labels):
-    file = tmp_path / "meet"
+@pytest.fixture(scope="module")
+def on_two_ranks(tmp_path_factory):
+    """What each of two processes answers in each mode."""
+    file = tmp_path_factory.mktemp("ranks") / "meet"
+    logits, labels = example(501)
     torch.save({"logits": logits, "labels": labels}, f"{file}.pt")
     environment = {**os.environ, "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1"}
     ranks = [
         subprocess.Popen(
-            [sys.executable, "-c", textwrap.dedent(RANK), str(rank), mode, str(file)],
+            [sys.executable, "-c", textwrap.dedent(RANK), str(rank), str(file)],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -368,14 +374,14 @@ def on_two_ranks(mode, tmp_path, logits, labels):
         )
         for rank in range(2)
     ]
-    answers = [rank.communicate(timeout=300) for rank in ranks]
+    answers = [rank.communicate(timeout=900) for rank in ranks]
     assert [rank.returncode for rank in ranks] == [0, 0], answers
     return [json.loads(out) for out, _ in answers]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", ["halves", "one"])
-def test_two_ranks_give_the_numbers_of_one_process(tmp_path, mode):
+def test_two_ranks_give_the_numbers_of_one_process(on_two_ranks, mode):
     logits, labels = example(501)
     whole = seen(logits, labels, max_rows=200, classwise=True)
     want = {
@@ -384,15 +390,14 @@ def test_two_ranks_give_the_numbers_of_one_process(tmp_path, mode):
         "T": whole.fit("temperature").temperature,
     }
     own = [251, 250] if mode == "halves" else [501, 0]
-    for got, n in zip(on_two_ranks(mode, tmp_path, logits, labels), own, strict=True):
-        assert got.pop("own") == n
-        assert got == pytest.approx(want, rel=1e-10)
+    for answers, n in zip(on_two_ranks, own, strict=True):
+        assert answers[mode] == pytest.approx({**want, "own": n}, rel=1e-10)
 
 
 @pytest.mark.slow
-def test_ranks_that_differ_in_settings_both_say_so(tmp_path):
-    for got in on_two_ranks("differ", tmp_path, *example(100)):
-        assert "must have the same settings to be merged" in got["error"]
+def test_ranks_that_differ_in_settings_both_say_so(on_two_ranks):
+    for answers in on_two_ranks:
+        assert "must have the same settings to be merged" in answers["differ"]["error"]
 
 
 ZERO = torch.zeros(4, dtype=torch.int64)

@@ -27,7 +27,7 @@ def parts_of(n, seed=0):
 
 
 @pytest.mark.parametrize("criterion", ["adaptive_ece", "ece"])
-@pytest.mark.parametrize(("n", "k"), [(400, 4), (2500, 60)])  # in float64, in float32 first
+@pytest.mark.parametrize(("n", "k"), [(300, 4), (1200, 60)])  # in float64, in float32 first
 def test_each_part_gets_what_it_gets_alone(rows_of, criterion, n, k):
     logits, labels = rows_of(n, k)
     parts = parts_of(n)
@@ -85,8 +85,8 @@ def test_confidences_in_float32_are_off_by_less_than_a_millionth(rows_of, scale)
 def test_a_first_look_in_float32_finds_the_minimum_of_float64(
     rows_of, criterion, find, monkeypatch
 ):
-    temperatures = FINE_TEMPERATURES[::2]
-    for seed in range(3):
+    temperatures = FINE_TEMPERATURES[::5]
+    for seed in range(2):
         rows = exact_logits(*rows_of(300, 30, seed=seed))
         found = []
         for above in (0, 10**9):
