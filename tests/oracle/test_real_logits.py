@@ -66,7 +66,7 @@ def test_the_halves_are_disjoint_and_complete():
 
 def focal_grid(one, committed):
     """The whole grid for small sets; for large ones a coarse one, and all about the committed."""
-    if one.fit_logits.size < 30_000:
+    if len(one.fit_labels) < 3000:
         return {}
     gamma, temperature = committed[one.name, "FTS γ"], committed[one.name, "FTS T"]
     near = [t for t in FINE_TEMPERATURES if abs(t - temperature) < 0.055]
