@@ -14,8 +14,8 @@ RESULTS = Path(__file__).parents[1] / "results"
 IN_SIGHT = 12
 """A picture of more claims than these is folded away."""
 PAPERS = {
-    "000": ("regimes", "synthetic-posterior", "psi-images", "psi-tabular"),
-    "002": ("published-logits", "focal-calibration", "dynamics", "s99", "linear"),
+    "000": ("regimes", "synthetic-posterior", "psi-gap", "psi-images", "psi-tabular"),
+    "002": ("published-logits", "focal-calibration", "sst", "dynamics", "s99", "linear"),
     "003": ("temperature-relation", "focal-temperature", "published-logits"),
     "004": ("curvature", "curvature-regularised"),
 }

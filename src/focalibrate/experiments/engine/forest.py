@@ -21,7 +21,7 @@ CAPTION = (
     "a printed number with its tolerance. Dot and bar: our estimate and its 95 % interval, scaled "
     "among claims of the same unit. An open end: the interval reaches further."
 )
-WIDTH, TEXT, PLOT, ROW = 1060, 560, 260, 24
+WIDTH, TEXT, PLOT, ROW = 1130, 560, 260, 24
 _LETTERS = 92
 """How many of the claim fit beside its line."""
 

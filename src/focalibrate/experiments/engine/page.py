@@ -1,6 +1,7 @@
 """The page of an experiment: one HTML file, without scripts and requests."""
 
 import html
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -24,6 +25,7 @@ _MARKS: dict[Verdict, str] = {
     "not reproduced": "bad",
     "not supported": "bad",
 }
+_NUMBER = re.compile(r"(?=.*\d)[-−+±\d.,e%\[\]() /]+")
 _STYLE = """
 :root { color-scheme: light dark; --ink: #1b1b1f; --paper: #fff; --faint: #5c5f66;
   --rule: #d8dae0; --good: #00684a; --fair: #0b5fa5; --bad: #a6341b; --open: #5c5f66; }
@@ -149,7 +151,8 @@ def _table(table: Table) -> Iterator[str]:
 
 
 def _kind(cell: str) -> str:
-    return ' class="number"' if cell[:1].isdigit() or cell[:1] in "-−+" else ""
+    """Return the class of a cell that holds numbers and signs only, which is set to the right."""
+    return ' class="number"' if _NUMBER.fullmatch(cell) else ""
 
 
 def _made(meta: Mapping[str, Any]) -> Iterator[str]:

@@ -1,11 +1,10 @@
 """Temperature and focal temperature scaling on the published outputs of real models."""
 
+from focalibrate.experiments.engine.conclude import concluding, plainly
 from focalibrate.experiments.engine.experiment import (
-    Conclusion,
     Experiment,
     Folders,
     Numbers,
-    Rows,
     Scale,
     Task,
 )
@@ -55,10 +54,14 @@ def run(task: Task, folders: Folders) -> Numbers:
     return measure(one, **options)
 
 
-def conclude(rows: Rows, scale: Scale) -> Conclusion:
-    """Compare with paper 002's row, and judge what 003 and 000 say on these sets."""
-    results = claims(rows, is_full=EXPERIMENT.is_full(scale))
-    return Conclusion(results, (counts(rows), every_method(rows)), (chart(rows),), finding(rows))
+conclude = concluding(
+    NAME,
+    plainly,
+    claims=claims,
+    tables=lambda rows: [counts(rows), every_method(rows)],
+    charts=lambda rows: [chart(rows)],
+    finding=finding,
+)
 
 
 EXPERIMENT = Experiment(

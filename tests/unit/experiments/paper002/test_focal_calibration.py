@@ -124,8 +124,8 @@ def test_every_set_has_two_tables_and_a_panel_a_chart(outputs):
         for number in numbers
     ]
     found = conclude(Rows(tuple(rows)), "reduced")
-    assert len(found.tables) == 6
+    assert len(found.tables) == 8
     assert all(len(row) == len(t.head) for t in found.tables for row in t.body)
-    assert [len(chart.panels) for chart in found.charts] == [3, 3]
+    assert [len(chart.panels) for chart in found.charts] == [4, 4]
     # every network alike: nothing is told apart
     assert not any(line.verdict == "reproduced" for line in found.results)

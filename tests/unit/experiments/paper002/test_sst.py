@@ -25,7 +25,7 @@ def made(errors, ece):
     )
 
 
-CLAIM = "SST binary: FL-3 has a higher ECE before T than CE"  # as the paper's table has it
+CLAIM = "SST, 25 epochs: FL-3 has a higher ECE before T than CE"  # as the paper's table has it
 
 
 @pytest.mark.parametrize(("error", "verdict"), [(13.0, "reproduced"), (15.2, "same direction")])
@@ -33,7 +33,7 @@ def test_networks_that_err_more_than_the_paper_s_cover_nothing(error, verdict):
     rows = made([error - 0.1, error, error + 0.1], {"CE": 7.0, "FL-3": 16.0})
     found = {line.claim: line for line in sst.conclude(rows, "full").results}
     assert found[CLAIM].verdict == verdict
-    number = found["SST binary: ECE of FL-3 before T"]
+    number = found["SST, 25 epochs: ECE of FL-3 before T"]
     assert number.verdict == ("reproduced" if error < 14 else "not run at full size")
 
 

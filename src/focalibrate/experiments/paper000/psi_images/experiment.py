@@ -16,13 +16,12 @@ from focalibrate.calibrate import (
     TemperatureScaling,
     fit_temperature,
 )
+from focalibrate.experiments.engine.conclude import concluding
 from focalibrate.experiments.engine.experiment import (
-    Conclusion,
     Covered,
     Experiment,
     Folders,
     Numbers,
-    Rows,
     Scale,
     Task,
 )
@@ -139,11 +138,14 @@ def _scores(
             yield f"{what} in bin, {name}", float(number), float(place)
 
 
-def conclude(rows: Rows, scale: Scale) -> Conclusion:
-    """Say where Ψ lowers the calibration error, where not, and of which networks."""
-    found = PsiRows(rows, scale)
-    results = claims(found, is_full=EXPERIMENT.is_full(scale))
-    return Conclusion(results, (score_table(found),), tuple(charts(found)), finding(found))
+conclude = concluding(
+    NAME,
+    PsiRows,
+    claims=claims,
+    tables=lambda found: [score_table(found)],
+    charts=charts,
+    finding=finding,
+)
 
 
 EXPERIMENT = Experiment(

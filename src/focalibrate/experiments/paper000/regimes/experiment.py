@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 
-from focalibrate.experiments.engine.experiment import Conclusion, Experiment, Rows, Scale, Task
+from focalibrate.experiments.engine.conclude import concluding, plainly
+from focalibrate.experiments.engine.experiment import Experiment, Scale, Task
 from focalibrate.experiments.paper000.regimes.claims import SLIDES, claims, finding
 from focalibrate.experiments.paper000.regimes.figures import (
     FIGURE_CLASSES,
@@ -55,12 +56,14 @@ def describe(task: Task) -> tuple[str, int]:
     return " ".join(words), int(settings.get("seed", 0))
 
 
-def conclude(rows: Rows, scale: Scale) -> Conclusion:
-    """Judge the claims, and draw the figures of paper 000."""
-    results = claims(rows, is_full=EXPERIMENT.is_full(scale))
-    tables = (thresholds(rows), falls(rows), counterexamples(rows))
-    charts = (figure_1(rows), figure_2(rows), few_classes(rows))
-    return Conclusion(results, tables, charts, finding(rows))
+conclude = concluding(
+    NAME,
+    plainly,
+    claims=claims,
+    tables=lambda rows: [thresholds(rows), falls(rows), counterexamples(rows)],
+    charts=lambda rows: [figure_1(rows), figure_2(rows), few_classes(rows)],
+    finding=finding,
+)
 
 
 EXPERIMENT = Experiment(

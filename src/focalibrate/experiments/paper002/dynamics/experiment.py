@@ -6,13 +6,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from focalibrate.experiments.engine.conclude import concluding, plainly
 from focalibrate.experiments.engine.experiment import (
-    Conclusion,
     Covered,
     Experiment,
     Folders,
     Numbers,
-    Rows,
     Scale,
     Task,
 )
@@ -167,15 +166,14 @@ def _short(value: float) -> float:
     return float(f"{value:.5g}")
 
 
-def conclude(rows: Rows, scale: Scale) -> Conclusion:
-    """Return verdicts, the state at the end of training, and Figures 1 to 4."""
-    is_full = EXPERIMENT.is_full(scale)
-    return Conclusion(
-        tuple(claims(rows, is_full=is_full)),
-        tuple(end_table(rows)),
-        tuple(charts(rows)),
-        finding(rows),
-    )
+conclude = concluding(
+    NAME,
+    plainly,
+    claims=claims,
+    tables=end_table,
+    charts=charts,
+    finding=finding,
+)
 
 
 EXPERIMENT = Experiment(

@@ -16,6 +16,7 @@ from focalibrate.experiments.engine.verdict import (
 )
 from focalibrate.experiments.networks.pool import (
     SET_NAMES,
+    TOO_FEW,
     UNPUBLISHED,
     difference,
     losses_in,
@@ -34,8 +35,6 @@ ECE_TOLERANCE = 0.5
 """Points of ECE within which a number of the paper counts as found again."""
 ALMOST_ALL = 0.9
 """The share of the cases that "almost all" asks for; the paper gives no number."""
-TOO_FEW: tuple[Problem, ...] = ("20newsgroups",)
-"""Trained on a quarter of the texts, these err far more often than the paper's network."""
 OVERCONFIDENT = 1.1
 """Temperature of cross-entropy from which a network counts as overconfident: below it there is
 next to nothing that focal loss could cure."""
@@ -103,18 +102,27 @@ def concluded(rows: Rows, *, is_full: bool) -> list[Problem]:
     return [p for p in problems_in(rows) if is_full or p not in TOO_FEW]
 
 
-def claims_of_set(rows: Rows, problem: Problem, *, is_full: bool) -> Iterator[ClaimResult]:
-    """Yield the comparisons of losses on one set."""
-    for measure in (BEFORE, NEAR_ONE, AFTER, ERROR):
-        for loss in FOCAL:
-            yield from _compared(rows, problem, loss, "ce", measure, is_full=is_full)
-    for measure, others in ((BEFORE, ("brier", "mmce", "ls")), (AFTER, ("brier", "mmce"))):
-        for other in others:
-            yield from _compared(rows, problem, "flsd53", other, measure, is_full=is_full)
+def claims_of_set(
+    rows: Rows, problem: Problem, *, is_full: bool, name: str = ""
+) -> Iterator[ClaimResult]:
+    """Yield the comparisons of losses on one set, which claims call `name` if it is given."""
+    name = name or SET_NAMES[problem]
+    pairs = [(m, loss, "ce") for m in (BEFORE, NEAR_ONE, AFTER, ERROR) for loss in FOCAL]
+    pairs += [(BEFORE, "flsd53", other) for other in ("brier", "mmce", "ls")]
+    pairs += [(AFTER, "flsd53", other) for other in ("brier", "mmce")]
+    for measure, loss, other in pairs:
+        yield from _compared(rows, problem, loss, other, measure, is_full=is_full, name=name)
 
 
 def _compared(
-    rows: Rows, problem: Problem, loss: str, other: str, measure: Measure, *, is_full: bool
+    rows: Rows,
+    problem: Problem,
+    loss: str,
+    other: str,
+    measure: Measure,
+    *,
+    is_full: bool,
+    name: str,
 ) -> Iterator[ClaimResult]:
     """Yield the result of two losses, in the direction the paper's table has; none if not run."""
     ours = difference(
@@ -131,7 +139,7 @@ def _compared(
         )
     yield side_result(
         ours,
-        claim=f"{SET_NAMES[problem]}: {SHOWN[loss]} {measure.words(below=below)} {SHOWN[other]}",
+        claim=f"{name}: {SHOWN[loss]} {measure.words(below=below)} {SHOWN[other]}",
         what=f"{SHOWN[loss]} − {SHOWN[other]}, paired by seed",
         paper_value=_paper_words(problem, loss, other, measure),
         unit=f"{measure.unit}, {SHOWN[loss]} − {SHOWN[other]}",
@@ -188,7 +196,7 @@ def _count(rows: Rows, loss: str, measure: Measure, *, is_full: bool) -> Iterato
         for p in concluded(rows, is_full=is_full)
         if {loss, "ce"} <= set(losses_in(rows, p)) and p not in UNPUBLISHED
     }
-    if len(gaps) < 2:  # one set says nothing about almost all
+    if not gaps:
         return
     below = [name for name, gap in gaps.items() if gap is not None and gap.estimate < 0]
     paper = [
@@ -211,7 +219,7 @@ def _count(rows: Rows, loss: str, measure: Measure, *, is_full: bool) -> Iterato
 
 
 def claims_of_number(
-    rows: Rows, problem: Problem, network: str, loss: str, *, is_full: bool
+    rows: Rows, problem: Problem, network: str, loss: str, *, is_full: bool, name: str = ""
 ) -> Iterator[ClaimResult]:
     """Yield the result of an ECE the paper prints, if the network was trained."""
     values = rows.values(network_name(problem, loss), BEFORE.metric)
@@ -222,7 +230,7 @@ def claims_of_number(
         mean_interval(values),
         paper,
         tolerance=ECE_TOLERANCE,
-        claim=f"{SET_NAMES[problem]}: ECE of {SHOWN[loss]} before T",
+        claim=f"{name or SET_NAMES[problem]}: ECE of {SHOWN[loss]} before T",
         what="mean over seeds, at full size only",
         paper_value=f"Table 1: {paper:.2f} % ({network})",
         unit="% ECE",

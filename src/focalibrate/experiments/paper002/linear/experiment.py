@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 
 from focalibrate.datasets import Dataset
 from focalibrate.datasets.synthetic import square
+from focalibrate.experiments.engine.conclude import concluding, plainly
 from focalibrate.experiments.engine.experiment import (
-    Conclusion,
     Covered,
     Experiment,
     Folders,
@@ -136,13 +136,6 @@ def _last_look(
     yield "same prediction", float((sides[0] == sides[1]).mean())
 
 
-def conclude(rows: Rows, scale: Scale) -> Conclusion:
-    """Judge what appendix G says of weights and mistakes, and draw its figures."""
-    results = claims(rows, is_full=EXPERIMENT.is_full(scale))
-    figures = (_figure_5(rows), _figure_6(rows))
-    return Conclusion(results, (_table(rows),), figures, finding(rows))
-
-
 def _table(rows: Rows) -> Table:
     metrics = (
         "weight norm",
@@ -238,6 +231,16 @@ def _regions(rows: Rows, loss: str, title: str) -> Panel:
     y = np.linspace(-2.2, 2.2, 2)
     boundary = Series(-w2 / w1 * y, y, "boundary", color=7)
     return Panel(title, "x1", "x2", [*points, boundary], is_square=True)
+
+
+conclude = concluding(
+    NAME,
+    plainly,
+    claims=claims,
+    tables=lambda rows: [_table(rows)],
+    charts=lambda rows: [_figure_5(rows), _figure_6(rows)],
+    finding=finding,
+)
 
 
 EXPERIMENT = Experiment(

@@ -18,6 +18,7 @@ from focalibrate.experiments.networks.pool import (
     UNPUBLISHED,
     difference,
     network_name,
+    problems_in,
 )
 from focalibrate.experiments.networks.recipes import SHOWN, Problem
 
@@ -114,10 +115,17 @@ def numbers(rows: Rows, *, is_full: bool) -> Iterator[ClaimResult]:
                 )
 
 
-def finding(rows: Rows, problems: list[Problem]) -> str:
+def claims(rows: Rows, *, is_full: bool) -> Iterator[ClaimResult]:
+    """Yield the comparisons on every set, then the paper's own shares."""
+    for problem in problems_in(rows):
+        yield from of_set(rows, problem, is_full=is_full)
+    yield from numbers(rows, is_full=is_full)
+
+
+def finding(rows: Rows) -> str:
     """Return the main result in one sentence."""
     parts = []
-    for problem in problems:
+    for problem in problems_in(rows):
         before, after = (
             [np.mean(rows.values(network_name(problem, loss), m)) for loss in ("ce", "fl3")]
             for m in (METRICS[0], METRICS[2])

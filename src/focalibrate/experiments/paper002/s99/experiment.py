@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from focalibrate.calibrate import Identity
+from focalibrate.experiments.engine.conclude import concluding, plainly
 from focalibrate.experiments.engine.experiment import (
-    Conclusion,
     Covered,
     Experiment,
     Folders,
@@ -36,9 +36,8 @@ from focalibrate.experiments.networks.trained import trained
 from focalibrate.experiments.paper002.s99.claims import (
     METRICS,
     PAPER_VALUES,
+    claims,
     finding,
-    numbers,
-    of_set,
 )
 from focalibrate.metrics import confident_fraction
 from focalibrate.report.charts import Chart, Panel, Series
@@ -78,16 +77,6 @@ def confident_numbers(
     yield "T", float(np.mean([half.temperature for half in halves]))
 
 
-def conclude(rows: Rows, scale: Scale) -> Conclusion:
-    """Return verdicts, Table 6 beside ours, and a picture of it."""
-    is_full, problems = EXPERIMENT.is_full(scale), problems_in(rows)
-    results = [result for p in problems for result in of_set(rows, p, is_full=is_full)]
-    results += numbers(rows, is_full=is_full)
-    tables = tuple(_table(rows, problem) for problem in problems)
-    chart = _chart(rows, problems)
-    return Conclusion(tuple(results), tables, (chart,), finding(rows, problems))
-
-
 def _table(rows: Rows, problem: Problem) -> Table:
     has_paper = problem not in UNPUBLISHED
     head = ["loss", "T"]
@@ -118,9 +107,9 @@ def _table(rows: Rows, problem: Problem) -> Table:
     )
 
 
-def _chart(rows: Rows, problems: list[Problem]) -> Chart:
+def _chart(rows: Rows) -> Chart:
     panels = []
-    for problem in problems:
+    for problem in problems_in(rows):
         losses = losses_in(rows, problem)
         series = []
         for metric in ("S99 %", "S99 % after T"):
@@ -141,6 +130,16 @@ def _chart(rows: Rows, problems: list[Problem]) -> Chart:
         "temperature scaling; bars are 95 % intervals over the seeds."
     )
     return Chart("s99", caption, panels, columns=2)
+
+
+conclude = concluding(
+    NAME,
+    plainly,
+    claims=claims,
+    tables=lambda rows: [_table(rows, problem) for problem in problems_in(rows)],
+    charts=lambda rows: [_chart(rows)],
+    finding=finding,
+)
 
 
 EXPERIMENT = Experiment(

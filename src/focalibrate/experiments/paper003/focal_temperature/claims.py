@@ -40,9 +40,9 @@ _METHODS = ("TS", "FTS")
 
 def claims(found: ScalingRows, *, is_full: bool) -> tuple[ClaimResult, ...]:
     """Return a result for each claim."""
-    trends = [p for p in found.losses if len(found.focal(p)) >= FEWEST_GAMMAS]
+    trends = [p for p in found.concluded if len(found.focal(p)) >= FEWEST_GAMMAS]
     return (
-        *(_fts_below_ts(found, p, is_full=is_full) for p in found.losses),
+        *(_fts_below_ts(found, p, is_full=is_full) for p in found.concluded),
         _over_all(found, is_full=is_full),
         _everywhere(found, is_full=is_full),
         _same_log_loss(found, is_full=is_full),
@@ -57,8 +57,8 @@ def finding(found: ScalingRows) -> str:
     gaps = 100 * _kinds(found, "adaece", "FTS_ECE", "TS_ECE")
     mean = mean_interval(gaps)
     return (
-        f"A second parameter changes AdaECE by {mean.estimate:.2f} points [{mean.low:.2f}, "
-        f"{mean.high:.2f}] on average over {gaps.size} kinds of networks (FTS − TS); it is lower "
+        f"A second parameter changes AdaECE by {mean.estimate:.3f} points [{mean.low:.3f}, "
+        f"{mean.high:.3f}] on average over {gaps.size} kinds of networks (FTS − TS); it is lower "
         f"for {int((gaps < 0).sum())} of them."
     )
 
@@ -92,7 +92,7 @@ def _kinds(found: ScalingRows, metric: str, first: str, second: str) -> NDArray[
     return np.array(
         [
             found.gap(metric, problem, loss, first=first, second=second).mean()
-            for problem, losses in found.losses.items()
+            for problem, losses in found.concluded.items()
             for loss in losses
         ]
     )
@@ -132,7 +132,7 @@ def _same_log_loss(found: ScalingRows, *, is_full: bool) -> ClaimResult:
     level = np.array(
         [
             found.values("nll, TS_NLL", problem, loss).mean()
-            for problem, losses in found.losses.items()
+            for problem, losses in found.concluded.items()
             for loss in losses
         ]
     )
@@ -150,7 +150,7 @@ def _same_log_loss(found: ScalingRows, *, is_full: bool) -> ClaimResult:
 
 def _criterion_matters(found: ScalingRows, *, is_full: bool) -> ClaimResult:
     gains = []
-    for problem, losses in found.losses.items():
+    for problem, losses in found.concluded.items():
         for loss in losses:
             by_ece, by_nll = (
                 np.mean(

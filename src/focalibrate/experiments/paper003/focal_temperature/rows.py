@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from focalibrate.experiments.engine.experiment import Rows, Scale
-from focalibrate.experiments.networks.pool import network_name
+from focalibrate.experiments.networks.pool import TOO_FEW, network_name
 from focalibrate.experiments.networks.recipes import GAMMA, Problem
 from focalibrate.experiments.networks.trend import StraightLine, fit_line
 
@@ -38,6 +38,11 @@ class ScalingRows:
     def losses(self) -> Mapping[Problem, tuple[str, ...]]:
         """Return the losses of each problem."""
         return LOSSES[self.scale]
+
+    @property
+    def concluded(self) -> Mapping[Problem, tuple[str, ...]]:
+        """Return the losses of the problems conclusions are drawn from."""
+        return {p: own for p, own in self.losses.items() if p not in TOO_FEW}
 
     def values(self, metric: str, problem: Problem, loss: str) -> NDArray[np.float64]:
         """Return a number for each seed, as it was measured."""

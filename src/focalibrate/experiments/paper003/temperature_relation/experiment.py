@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 
-from focalibrate.experiments.engine.experiment import Conclusion, Experiment, Rows, Scale, Task
+from focalibrate.experiments.engine.conclude import concluding, plainly
+from focalibrate.experiments.engine.experiment import Experiment, Scale, Task
 from focalibrate.experiments.paper003.temperature_relation.claims import claims, finding
 from focalibrate.experiments.paper003.temperature_relation.figures import (
     CLASSES,
@@ -58,10 +59,14 @@ def describe(task: Task) -> tuple[str, int]:
     return " ".join(words), 0
 
 
-def conclude(rows: Rows, scale: Scale) -> Conclusion:
-    """Judge the claims of sections 3.2 and 3.3, and draw their figures."""
-    results = claims(rows, is_full=EXPERIMENT.is_full(scale))
-    return Conclusion(results, tables(rows), charts(rows), finding(rows))
+conclude = concluding(
+    NAME,
+    plainly,
+    claims=claims,
+    tables=tables,
+    charts=charts,
+    finding=finding,
+)
 
 
 EXPERIMENT = Experiment(

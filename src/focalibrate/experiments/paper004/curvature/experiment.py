@@ -7,13 +7,12 @@ import numpy as np
 
 from focalibrate.calibrate import Identity
 from focalibrate.curvature import hutchinson_trace, lambda_max
+from focalibrate.experiments.engine.conclude import concluding
 from focalibrate.experiments.engine.experiment import (
-    Conclusion,
     Covered,
     Experiment,
     Folders,
     Numbers,
-    Rows,
     Scale,
     Task,
 )
@@ -95,11 +94,14 @@ def _curvature(hessian: "HessianOperator", *, n_vectors: int) -> dict[str, float
     }
 
 
-def conclude(rows: Rows, scale: Scale) -> Conclusion:
-    """Say whether curvature falls with γ, and at which curvature calibration is best."""
-    found = CurvatureRows(rows, scale)
-    results = claims(found, is_full=EXPERIMENT.is_full(scale))
-    return Conclusion(results, (score_table(found),), tuple(charts(found)), finding(found))
+conclude = concluding(
+    NAME,
+    CurvatureRows,
+    claims=claims,
+    tables=lambda found: [score_table(found)],
+    charts=charts,
+    finding=finding,
+)
 
 
 EXPERIMENT = Experiment(

@@ -27,10 +27,15 @@ _CORRELATED = (
 )
 
 
+def taus_of(rows: Rows) -> list[float]:
+    """Return the weights of the trace, 0 first."""
+    return sorted({row.at for row in rows})
+
+
 def by_seed(rows: Rows, recipe: str, metric: str) -> NDArray[np.float64]:
     """Return a metric ``[seeds, weights]``; nan where a run diverged."""
     seeds = sorted({row.seed for row in rows})
-    taus = sorted({row.at for row in rows})
+    taus = taus_of(rows)
     found = np.full((len(seeds), len(taus)), np.nan)
     for row in rows:
         if row.recipe == recipe and row.metric == metric:
@@ -38,8 +43,9 @@ def by_seed(rows: Rows, recipe: str, metric: str) -> NDArray[np.float64]:
     return found
 
 
-def claims(rows: Rows, taus: list[float], *, is_full: bool) -> tuple[ClaimResult, ...]:
+def claims(rows: Rows, *, is_full: bool) -> tuple[ClaimResult, ...]:
     """Compare the largest weight with none, step by step, at every learning rate."""
+    taus = taus_of(rows)
     results: list[ClaimResult] = []
     for metric, factor, unit in ((ECE, 100.0, "points of ECE"), (TRACE, 1.0, "Tr(H_val)")):
         results += [
@@ -49,7 +55,7 @@ def claims(rows: Rows, taus: list[float], *, is_full: bool) -> tuple[ClaimResult
     return (*results, _correlation(rows, is_full))
 
 
-def finding(rows: Rows, taus: list[float]) -> str:
+def finding(rows: Rows) -> str:
     """Return the main result in one sentence."""
     parts = []
     for recipe in rows.recipes():
@@ -57,7 +63,10 @@ def finding(rows: Rows, taus: list[float]) -> str:
         parts.append(
             f"{ece[0]:.1f} → {ece[-1]:.1f} at {recipe} (error {error[0]:.1f} → {error[-1]:.1f})"
         )
-    return f"ECE in % without the penalty → with τ = {taus[-1]:g}: {', '.join(parts)}."
+    return (
+        f"ECE in % without the penalty → with τ = {taus_of(rows)[-1]:g}: {', '.join(parts)}. The "
+        "networks have not converged: longer training may say otherwise."
+    )
 
 
 def _ends(

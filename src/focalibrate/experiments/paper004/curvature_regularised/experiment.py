@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from focalibrate.curvature import hutchinson_trace
+from focalibrate.experiments.engine.conclude import concluding, plainly
 from focalibrate.experiments.engine.experiment import (
-    Conclusion,
     Covered,
     Experiment,
     Folders,
@@ -26,6 +26,7 @@ from focalibrate.experiments.paper004.curvature_regularised.claims import (
     by_seed,
     claims,
     finding,
+    taus_of,
 )
 from focalibrate.metrics import brier_score, ece, error_rate, nll
 from focalibrate.report.charts import Chart, Panel, Series
@@ -98,16 +99,8 @@ def describe(task: Task) -> tuple[str, int]:
     return f"lr {task['lr']:g}", task["seed"]
 
 
-def conclude(rows: Rows, scale: Scale) -> Conclusion:
-    """Judge the claims and draw Figure 4."""
-    taus = sorted({row.at for row in rows})
-    results = claims(rows, taus, is_full=EXPERIMENT.is_full(scale))
-    tables = (_table(rows, taus),)
-    return Conclusion(results, tables, (_figure(rows, taus),), finding(rows, taus))
-
-
-def _table(rows: Rows, taus: list[float]) -> Table:
-    body = []
+def _table(rows: Rows) -> Table:
+    taus, body = taus_of(rows), []
     for recipe in rows.recipes():
         found = {m: by_seed(rows, recipe, m) for m in (ECE, *OTHERS, TRACE)}
         for i, tau in enumerate(taus):
@@ -137,7 +130,8 @@ def _times(interval: Interval, factor: float) -> Interval:
     return Interval(*(factor * x for x in (interval.estimate, interval.low, interval.high)))
 
 
-def _figure(rows: Rows, taus: list[float]) -> Chart:
+def _figure(rows: Rows) -> Chart:
+    taus = taus_of(rows)
     cloud = [
         Series(
             by_seed(rows, recipe, TRACE).mean(axis=0),
@@ -171,6 +165,16 @@ def _curves(rows: Rows, metric: str, factor: float, taus: list[float]) -> list[S
         mean, low, high = found.mean(axis=0), found.min(axis=0), found.max(axis=0)
         series.append(Series(at, mean, recipe, "line and points", low, high))
     return series
+
+
+conclude = concluding(
+    NAME,
+    plainly,
+    claims=claims,
+    tables=lambda rows: [_table(rows)],
+    charts=lambda rows: [_figure(rows)],
+    finding=finding,
+)
 
 
 EXPERIMENT = Experiment(

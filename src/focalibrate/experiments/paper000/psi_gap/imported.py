@@ -1,0 +1,70 @@
+"""The pool's CIFAR-10 networks in `psi-gap`, from the committed rows of two other experiments.
+
+::
+
+    python -m focalibrate.experiments.paper000.psi_gap.imported results results/psi-gap/runs
+
+The networks themselves are not kept, only what `psi-images` (calibration) and `dynamics` (losses
+and errors) measured of them. The training loss of focal networks is not among that.
+"""
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from focalibrate._atomic import atomic_path
+from focalibrate.experiments.engine.experiment import Rows, Task
+from focalibrate.experiments.engine.reproduce import read_meta, read_rows
+from focalibrate.experiments.engine.sweep import result_path
+from focalibrate.experiments.paper000.psi_gap.experiment import describe, network_of, tasks
+from focalibrate.experiments.paper000.psi_gap.rows import loss_name
+
+
+def pool_numbers(task: Task, psi: Rows, dynamics: Rows) -> Iterator[tuple[str, float]]:
+    """Yield what is known of a network, under the names of `psi-gap`."""
+    loss, seed = loss_name(task["gamma"]), task["seed"]
+    names = {
+        "train error": (dynamics, "train error"),
+        "test loss": (dynamics, "test nll"),
+        "test error": (dynamics, "test error"),
+        "confidence − accuracy": (psi, "gap, raw"),
+        "ECE": (psi, "ece, raw"),
+        "ECE with Ψ": (psi, "ece, Ψ"),
+    }
+    for name, (rows, metric) in names.items():
+        yield f"{name}, {loss}", rows.by_seed(f"CIFAR-10 {loss}", metric)[seed]
+
+
+def import_pool(results: Path, runs: Path) -> int:
+    """Write a result file for each network of the pool; return how many."""
+    psi, dynamics = (read_rows(results / name / "rows.csv") for name in ("psi-images", "dynamics"))
+    own = [task for task in tasks("reduced") if "pool" in dict(task.settings)]
+    runs.mkdir(parents=True, exist_ok=True)
+    for task in own:
+        recipe, (name, seed) = network_of(task), describe(task)
+        meta = read_meta(results / "psi-images")
+        record = {
+            "experiment": task.experiment,
+            "settings": dict(task.settings),
+            "recipe": name,
+            "seed": seed,
+            "seconds": 0.0,
+            "versions": meta["versions"],
+            "commit": meta.get("commit", ""),
+            "network": {
+                "recipe": "" if recipe is None else recipe.key,
+                "from": "rows of results/psi-images and results/dynamics",
+            },
+            "numbers": [
+                [float("nan"), metric, value]
+                for metric, value in pool_numbers(task, psi, dynamics)
+            ],
+        }
+        with atomic_path(result_path(runs, task), force=True) as path:
+            path.write_text(json.dumps(record, ensure_ascii=False) + "\n", encoding="utf-8")
+    return len(own)
+
+
+if __name__ == "__main__":
+    import_pool(Path(sys.argv[1]), Path(sys.argv[2]))
