@@ -25,6 +25,7 @@ export async function withBrowser(options, use) {
     args: FLAGS,
     ...options,
   });
+  context.setDefaultTimeout(300000); // a busy machine is slow, not broken
   try {
     return await use(context);
   } finally {
@@ -38,7 +39,7 @@ export async function open(context, path, prepare = () => {}) {
   const page = await context.newPage();
   prepare(page);
   await page.goto(`file://${path}`);
-  await page.waitForSelector('html[data-ready="true"], [role="alert"]', { timeout: 30000 });
+  await page.waitForSelector('html[data-ready="true"], [role="alert"]');
   const alert = page.locator('[role="alert"]');
   if ((await alert.count()) > 0) throw new Error(`${path}: ${await alert.first().innerText()}`);
   return page;

@@ -5,7 +5,7 @@ import { axe, frames, overflow } from './checks.mjs';
 
 const figure = (page, name) => page.locator(`[data-figure="${name}"]`).innerText();
 
-export async function dynamics(page, { isThorough }, seen) {
+export async function dynamics(page, { isResized, isThorough }, seen) {
   Object.assign(seen, { overflow: {}, axe: {}, moved: [] });
   seen.title = await page.title();
   seen.text = await page.innerText('#app');
@@ -23,18 +23,20 @@ export async function dynamics(page, { isThorough }, seen) {
     await page.locator(`input[name="choice-predictions-for"][value="${split}"]`).check();
     await frames(page);
   }
-  if (!isThorough) return;
-  seen.axe.light = await axe(page);
+  if (!isResized) return;
   seen.overflow.light = await overflow(page);
-  await page.emulateMedia({ colorScheme: 'dark' });
-  seen.axe.dark = await axe(page);
-  await page.emulateMedia({ colorScheme: 'light' });
+  if (isThorough) {
+    seen.axe.light = await axe(page);
+    await page.emulateMedia({ colorScheme: 'dark' });
+    seen.axe.dark = await axe(page);
+    await page.emulateMedia({ colorScheme: 'light' });
+  }
   for (const [name, width] of [['phone', 390], ['small', 320]]) {
     await page.setViewportSize({ width, height: 844 });
     await frames(page, 4);
     seen.overflow[name] = await overflow(page);
   }
-  seen.axe.phone = await axe(page);
+  if (isThorough) seen.axe.phone = await axe(page);
   await page.setViewportSize({ width: 720, height: 1000 });
   await page.emulateMedia({ media: 'print' });
   await frames(page, 4);

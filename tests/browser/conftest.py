@@ -53,7 +53,7 @@ def frontend(shared_folder: Path) -> Path:
                 cwd=FRONTEND,
                 capture_output=True,
                 text=True,
-                timeout=300,
+                timeout=900,
                 check=False,
             )
             if done.returncode != 0:
@@ -84,7 +84,7 @@ def node(frontend: Path, chromium: str):
             env=os.environ | {"FOCALIBRATE_CHROMIUM": chromium},
             capture_output=True,
             text=True,
-            timeout=400,
+            timeout=1800,
             check=False,
         )
         assert done.returncode == 0, done.stdout + done.stderr

@@ -43,8 +43,10 @@ RUNS = {
 }
 COPIES = ("hostile", "no_last_layer")
 """The run "whole", changed after it was trained."""
-THOROUGH = ("whole", "hostile")
-"""Also looked at in the dark, by axe, on small windows and on paper."""
+RESIZED = ("whole", "hostile")
+"""Runs also looked at on small windows and on paper."""
+THOROUGH = ("k3", "whole")
+"""Pages also looked at by axe in the dark and on a phone: it takes seconds each time."""
 MADE = Provenance(command="focalibrate train", version="0.1.0", seed=0, made_at="2026-11-15")
 
 _Rows = tuple[NDArray[np.float64], NDArray[np.int64]]
@@ -105,15 +107,19 @@ def make_jobs(folder: Path) -> dict[str, dict[str, Any]]:
     for name in REPORTS:
         examples.make(name, folder)
         script = json.loads((folder / f"{name}.json").read_text())["script"]
-        jobs[name] = _job("observe", folder / f"{name}.html", script)
+        jobs[name] = _job("observe", folder / f"{name}.html", _thorough(script, name))
     for case in EDGES:
         page, script = _edge(folder, case)
         jobs[case.__name__] = _job("read", page, script)
     jobs["models"] = _job("glance", _models(folder), {})
     for name in (*RUNS, *COPIES):
         page = _run(folder, name)
-        jobs[name] = _job("dynamics", page, {"isThorough": name in THOROUGH})
+        jobs[name] = _job("dynamics", page, _thorough({"isResized": name in RESIZED}, name))
     return jobs
+
+
+def _thorough(script: dict[str, Any], name: str) -> dict[str, Any]:
+    return script | {"isThorough": name in THOROUGH}
 
 
 def _job(kind: str, path: Path, script: dict[str, Any]) -> dict[str, Any]:

@@ -5,7 +5,7 @@ import pytest
 
 HOSTILE = "<script>document.title='hacked'</script>"
 RUNS = ["whole", "seldom", "one_epoch", "hostile", "no_last_layer"]
-THOROUGH = ["whole", "hostile"]
+RESIZED = ["whole", "hostile"]
 
 
 @pytest.fixture(params=RUNS)
@@ -55,7 +55,7 @@ def test_a_data_set_called_script_is_shown_not_run(look):
     assert seen["scripts"] == 2
 
 
-@pytest.mark.parametrize("name", THOROUGH)
+@pytest.mark.parametrize("name", RESIZED)
 @pytest.mark.parametrize("where", ["light", "phone", "small", "print"])
 def test_nothing_sticks_out(look, name, where):
     found = look(name)[1]["overflow"][where]
@@ -63,7 +63,6 @@ def test_nothing_sticks_out(look, name, where):
     assert found["scroll"] <= found["width"]
 
 
-@pytest.mark.parametrize("name", THOROUGH)
 @pytest.mark.parametrize("where", ["light", "dark", "phone"])
-def test_axe_finds_nothing(look, name, where):
-    assert look(name)[1]["axe"][where] == []
+def test_axe_finds_nothing(look, where):
+    assert look("whole")[1]["axe"][where] == []

@@ -17,7 +17,7 @@ def test_npm_run(frontend, script):
         cwd=frontend,
         capture_output=True,
         text=True,
-        timeout=180,
+        timeout=900,
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr

@@ -160,13 +160,9 @@ def test_nothing_sticks_out(page, where):
     assert found["scroll"] <= found["width"]
 
 
-@pytest.mark.parametrize("where", ["light", "dark", "phone"])
-def test_axe_finds_nothing_serious(page, where):
-    _, seen = page
+@pytest.mark.parametrize(
+    ("name", "where"), [*((name, "light") for name in PAGES), ("k3", "dark"), ("k3", "phone")]
+)
+def test_axe_finds_nothing_serious(look, name, where):
+    _, seen = look(name)
     assert [v for v in seen["axe"][where] if v["impact"] in ("serious", "critical")] == []
-
-
-def test_it_follows_the_hand(focal):
-    """A generous bound on a shared machine: about 20 ms on an idle one."""
-    _, seen = focal
-    assert seen["frame_ms"] < 500

@@ -138,7 +138,7 @@ def test_interrupted_it_says_so_keeps_what_is_done_and_goes_on(
         logged_runs.until(lambda: len(logged_runs.logged(tmp_path / "trained", "begin")[0]) == 3)
         logged_runs.until(lambda: len(list(runs.glob("*.json"))) == 1)
         os.killpg(process.pid, signal.SIGINT)  # as the terminal does
-        _, stderr = process.communicate(timeout=120)
+        _, stderr = process.communicate(timeout=900)
     finally:
         process.kill()
         process.wait()

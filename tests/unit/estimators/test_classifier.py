@@ -39,9 +39,9 @@ def blobs():
 @pytest.mark.filterwarnings("ignore:divide by zero encountered in log:RuntimeWarning")
 @parametrize_with_checks(
     [
-        FocalCalibratedClassifierCV(RidgeClassifier(), cv=2),
+        FocalCalibratedClassifierCV(RidgeClassifier(), cv=2, ensemble=False),
         FocalCalibratedClassifierCV(GaussianNB(), method="focal_temperature", cv=2),
-        FocalCalibratedClassifierCV(RidgeClassifier(), method="temperature", ensemble=False),
+        FocalCalibratedClassifierCV(RidgeClassifier(), method="temperature", cv=2),
         FocalCalibratedClassifierCV(RidgeClassifier(), method="isotonic", cv=2),
     ]
 )

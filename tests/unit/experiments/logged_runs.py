@@ -42,7 +42,7 @@ def run(task, folders):
         except FileExistsError:
             pass
         else:
-            time.sleep(120)
+            time.sleep(3600)
     while kind == "waits" and not (folder / "go").exists():
         time.sleep(0.02)
     log(folder, "end", number)
@@ -88,7 +88,7 @@ def logged(folder, what):
     return counts, {int(number): int(pid) for word, number, pid in found if word == what}
 
 
-def until(is_so, seconds=120):
+def until(is_so, seconds=600):
     deadline = time.monotonic() + seconds
     while not is_so():
         assert time.monotonic() < deadline, "waited in vain"

@@ -37,7 +37,7 @@ def workers(tmp_path_factory, logged_runs):
                 command = ("worker", address, *options)
                 processes.append(stack.enter_context(started(folder, *command)))
             with distributed.Client(address) as client:
-                client.wait_for_workers(n, timeout=120)
+                client.wait_for_workers(n, timeout=600)
             return address, processes
 
         yield at_least
