@@ -16,7 +16,7 @@ IN_SIGHT = 12
 PAPERS = {
     "000": ("regimes", "synthetic-posterior", "psi-gap", "psi-images", "psi-tabular"),
     "002": ("published-logits", "focal-calibration", "sst", "dynamics", "s99", "linear"),
-    "003": ("temperature-relation", "focal-temperature", "published-logits"),
+    "003": ("temperature-relation", "focal-temperature"),
     "004": ("curvature", "curvature-regularised"),
 }
 """The experiments of each paper, in the order its page tells them."""
@@ -84,11 +84,14 @@ def _evidence(name: str) -> Iterator[str]:
         if path.stem != "claims":
             yield f"![{path.stem.replace('-', ' ')}](../results/{name}/figures/{path.name})"
             yield ""
+            yield f"*{escaped(verdicts['figures'][path.stem])}*"
+            yield ""
     runs, minutes = len(meta["runs"]), meta["seconds_of_all_runs"] / 60
+    besides = ", not counting networks trained before" if find_experiment(name).network else ""
     yield (
         f"[The whole page](../results/{name}/page.html): the paper's sentences, rules, coverage "
         f"and tables. Rows in `results/{name}/rows.csv`; {runs} run{'s' if runs > 1 else ''}, "
-        f"{minutes:.1f} minutes of one core. Made by `{meta['command']}`."
+        f"{minutes:.1f} minutes of one core{besides}. Made by `{meta['command']}`."
     )
 
 
@@ -121,9 +124,11 @@ def _errata(paper: str, claims: list[dict[str, str | None]]) -> Iterator[str]:
         yield "|-|-|-|"
         for claim in wrong:
             link = f"[{claim['verdict']}](../papers.md#{claim['id']})"
-            by = " ".join(filter(None, (claim["counterexample"], claim["scan"])))
+            by = ". ".join(filter(None, (claim["counterexample"], claim["scan"])))
             yield f"| {link} | {escaped(str(claim['sentence']))} | {escaped(by)} |"
         yield ""
     right = [f"[{c['id']}](../papers.md#{c['id']})" for c in mine if c["verdict"] not in ERRATA]
     if right:
-        yield f"{len(right)} other claims hold where we tried them: {', '.join(right)}."
+        more = "more " if wrong else ""
+        which = f"{len(right)} {more}claims hold" if len(right) > 1 else f"One {more}claim holds"
+        yield f"{which} where we tried: {', '.join(right)}."

@@ -201,6 +201,7 @@ def _write_folder(
     verdicts = {
         "finding": found.finding,
         "tally": tally(found.results),
+        "figures": {chart.name: chart.caption for chart in found.charts},
         "claims": [_record(result) for result in found.results],
     }
     texts = {
