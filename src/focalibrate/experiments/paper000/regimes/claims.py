@@ -46,8 +46,8 @@ def finding(rows: Rows) -> str:
     n = sum(int(rows.values("vectors", m).sum()) for m in ("below tau_over", "above tau_under"))
     return (
         f"Theorem 8 of paper 000 holds: {wrong:,} of {n:,} random vectors are in the wrong "
-        "regime. The two claims not reproduced are of others: paper 003's Proposition 5, as Ψ can lower "
-        "the top probability from four classes on, and a digit of the slides 001."
+        "regime. The two claims not reproduced are of others: paper 003's Proposition 5, as Ψ can "
+        "lower the top probability from four classes on, and a digit of the slides 001."
     )
 
 
