@@ -55,7 +55,7 @@ def log_simplex(logits: Array) -> LogSimplex:
 
     Both are exact to rounding however saturated the row: below one half, :math:`1-v` loses
     no digits; above it, which only the top class can be, :math:`\log(1-v)` is taken from the
-    log-sum-exp :math:`s` of the other classes less the top logit, as :math:`\log\sigma(s)`.
+    log-sum-exp :math:`s` of the other classes minus the top logit, as :math:`\log\sigma(s)`.
     """
     xp = namespace(logits)
     classes = xp.arange(logits.shape[-1], device=device(logits))

@@ -22,7 +22,7 @@ NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 def atomic_path(target: str | Path, *, force: bool = False) -> Iterator[Path]:
     """Give a temporary path beside `target` that becomes `target` when the block succeeds.
 
-    The temporary file has the suffix of `target`, stands in the same directory and exists
+    The temporary file has the suffix of `target`, is in the same directory and exists
     from the start, so that a directory that cannot be written to is found before any work.
     On any exception, Ctrl-C included, it is removed and `target` is as it was. Another
     program never sees half a file. A symbolic link is followed, not replaced.
@@ -118,7 +118,7 @@ def _create(temporary: Path, given: Path) -> int:
 
 
 def _flush(temporary: Path) -> None:
-    """Wait until the bytes are on disk, lest a power cut leave a name without a content."""
+    """Wait until the bytes are on disk, so that a power cut cannot leave an empty file."""
     descriptor = os.open(temporary, os.O_RDWR)
     try:
         os.fsync(descriptor)

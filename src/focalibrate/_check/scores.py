@@ -1,4 +1,4 @@
-"""Checks of scores: logits, probabilities, and the door for binary ones."""
+"""Checks of scores: logits, probabilities, and one score per example for two classes."""
 
 import math
 

@@ -167,7 +167,7 @@ class Calibrator(ABC):
 
     @classmethod
     def _from_parameters(cls, parameters: dict[str, Any]) -> dict[str, Any]:
-        """Return the arguments of the constructor that the JSON object `parameters` stands for."""
+        """Return the constructor arguments that the JSON object `parameters` holds."""
         names = _own_names(cls)
         check_keys(parameters, names, what=f"parameters of {cls.kind!r}")
         return {name: frozen_numbers(parameters[name], name) for name in names}

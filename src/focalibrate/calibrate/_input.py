@@ -1,4 +1,4 @@
-"""The door of every fit and every calibrator: any form of scores, looked at once."""
+"""Input of every fit and every calibrator: any form of scores, checked once."""
 
 from dataclasses import dataclass, replace
 from typing import Any, NoReturn, TypeVar
@@ -51,7 +51,7 @@ class ScoredRows:
 
     @property
     def size(self) -> float:
-        r"""How many rows the weights stand for.
+        r"""Number of rows that the weights amount to.
 
         Whole-number weights count copies of a row, so it is their sum. Other weights are only
         relative to each other: Kish's effective sample size :math:`(\sum w)^2 / \sum w^2`.
@@ -69,7 +69,7 @@ class ScoredRows:
 
 
 def sample_size(weights: Floats | None, n_rows: int) -> float:
-    """Return how many rows `weights` stand for; see `ScoredRows.size`."""
+    """Return the number of rows that `weights` amount to; see `ScoredRows.size`."""
     if weights is None:
         return float(n_rows)
     total = float(weights.sum())

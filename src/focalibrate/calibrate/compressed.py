@@ -57,9 +57,9 @@ class CompressedLogits:
     top: NDArray[np.int32]
     """Column of the (first) largest logit among the atoms, shape ``[N]``."""
     weights: NDArray[np.float32] | None
-    """Classes that each of the last atoms stands for, shape ``[N, W]``; None: one each."""
+    """Classes that each of the last atoms represents, shape ``[N, W]``; None: one each."""
     true_gap: NDArray[Any]
-    """Top logit less the label's, 0 where the prediction is right, shape ``[N]``."""
+    """Top logit minus the label's, 0 where the prediction is right, shape ``[N]``."""
     correct: NDArray[np.bool_]
     """Whether the (first) top class is the label, shape ``[N]``."""
     n_classes: int

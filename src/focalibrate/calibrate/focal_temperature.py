@@ -313,6 +313,6 @@ def _fit_continuous(
 
 
 def quiet_focal_temperature(rows: ScoredRows) -> tuple[float, float]:
-    """Return gamma and T of least log loss; nothing is said of bounds."""
+    """Return gamma and T of the lowest log loss, without a warning at a bound."""
     found, _ = _fit_continuous(rows, "nll", None, None)
     return found.gamma, found.temperature

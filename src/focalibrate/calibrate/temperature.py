@@ -129,7 +129,7 @@ def fit_temperature(
 
 
 def quiet_temperature(rows: ScoredRows) -> tuple[float, FitReport]:
-    """Return the temperature of least log loss and its report; nothing is said of bounds."""
+    """Return the temperature of the lowest log loss and its report; no warning at a bound."""
     found, report = _fit_continuous(rows, None)
     return found.temperature, report
 

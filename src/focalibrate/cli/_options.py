@@ -25,8 +25,13 @@ def judging_options(command: F) -> F:
     return _all(
         command,
         [
-            _number("--bins", 15, 1, "Bins of the binned errors."),
-            _number("--resamples", 300, 10, "Bootstrap resamples behind every interval."),
+            _number("--bins", 15, 1, "Number of bins of the calibration errors."),
+            _number(
+                "--resamples",
+                300,
+                10,
+                "Number of bootstrap resamples for the confidence intervals.",
+            ),
             _number("--seed", 0, 0, "Random seed."),
         ],
     )
@@ -54,7 +59,7 @@ def prediction_options(command: F) -> F:
                 help="Columns of the scores in order, such as 'cat,dog', or a pattern: 'p_*'.",
             ),
             click.option("--id-column", multiple=True, help="Column that names the rows."),
-            click.option("--ignore", multiple=True, help="Column to pass over; may be repeated."),
+            click.option("--ignore", multiple=True, help="Column to ignore; may be repeated."),
             click.option("--weight-column", help="Column of weights of the examples."),
             click.option("--by", help="Columns to group by, separated by commas."),
             click.option("--positive", help="Positive class, where one column has its scores."),

@@ -24,7 +24,11 @@ SHOWN_GROUPS = 5
 @click.argument(
     "paths", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="[CALIBRATOR] FILE"
 )
-@click.option("--labels", type=click.Path(path_type=Path), help="File of the labels, if another.")
+@click.option(
+    "--labels",
+    type=click.Path(path_type=Path),
+    help="File of the labels, if they are not in the predictions file.",
+)
 @click.option("-o", "--out", required=True, type=click.Path(path_type=Path), help="File to write.")
 @click.option("--force", is_flag=True, help="Replace the file if it exists.")
 @recovery_options

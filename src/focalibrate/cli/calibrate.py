@@ -18,12 +18,16 @@ from focalibrate.pipeline import FILES, calibrate_predictions
 
 @click.command("calibrate")
 @click.argument("val", type=click.Path(path_type=Path))
-@click.option("--labels", type=click.Path(path_type=Path), help="File of the labels, if another.")
+@click.option(
+    "--labels",
+    type=click.Path(path_type=Path),
+    help="File of the labels, if they are not in the predictions file.",
+)
 @click.option("--test", type=click.Path(path_type=Path), help="File to evaluate on.")
 @click.option(
     "--test-labels",
     type=click.Path(path_type=Path),
-    help="File of the labels of --test, if another.",
+    help="File of the labels of --test, if they are not in it.",
 )
 @click.option(
     "--methods",

@@ -42,8 +42,12 @@ _limit = click.FloatRange(min=0.0)
     show_default=True,
     help="Chance of failing a model that keeps the limits.",
 )
-@click.option("--labels", type=click.Path(path_type=Path), help="File of the labels, if another.")
-@click.option("--calibrator", type=click.Path(path_type=Path), help="Apply this one first.")
+@click.option(
+    "--labels",
+    type=click.Path(path_type=Path),
+    help="File of the labels, if they are not in the predictions file.",
+)
+@click.option("--calibrator", type=click.Path(path_type=Path), help="Calibrator to apply first.")
 @click.option(
     "--markdown",
     type=click.Path(path_type=Path, dir_okay=False),

@@ -23,13 +23,17 @@ from focalibrate.pipeline import (
 )
 
 UNCALIBRATED = "raw"
-"""The word that stands for no calibrator."""
+"""The word for no calibrator."""
 
 
 @click.command("compare")
 @click.argument("models", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--on", type=click.Path(path_type=Path), help="Predictions to apply calibrators to.")
-@click.option("--labels", type=click.Path(path_type=Path), help="File of the labels, if another.")
+@click.option(
+    "--labels",
+    type=click.Path(path_type=Path),
+    help="File of the labels, if they are not in the predictions file.",
+)
 @judging_options
 @click.option("-o", "--out", type=click.Path(path_type=Path), help="Also write a page, HTML.")
 @click.option("--force", is_flag=True, help="Replace the page if it exists.")

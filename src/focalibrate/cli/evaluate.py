@@ -18,8 +18,12 @@ from focalibrate.pipeline import Evaluation, Examples, evaluate_examples, file_r
 
 @click.command("evaluate")
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--labels", type=click.Path(path_type=Path), help="File of the labels, if another.")
-@click.option("--calibrator", type=click.Path(path_type=Path), help="Apply this one first.")
+@click.option(
+    "--labels",
+    type=click.Path(path_type=Path),
+    help="File of the labels, if they are not in the predictions file.",
+)
+@click.option("--calibrator", type=click.Path(path_type=Path), help="Calibrator to apply first.")
 @judging_options
 @click.option("--json", "as_json", is_flag=True, help="Print the scores as JSON.")
 @prediction_options

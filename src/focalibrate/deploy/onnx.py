@@ -13,7 +13,7 @@ from onnx import GraphProto, ModelProto, TensorProto, ValueInfoProto, helper
 from focalibrate._atomic import atomic_path
 from focalibrate._check import check_choice
 from focalibrate.calibrate import Calibrator
-from focalibrate.deploy._trace import Graph
+from focalibrate.deploy._graph import Graph
 
 OPSET = 17
 IR_VERSION = 8

@@ -32,7 +32,7 @@ def _outcome(future: "Future[Any]") -> Any:
     error = future.exception()
     if isinstance(error, BrokenProcessPool):
         raise EngineError(
-            "a worker process was killed, perhaps for want of memory: if that is short, use "
+            "a worker process was killed, perhaps because memory ran out: if so, use "
             "fewer --workers."
         ) from error
     return future.result() if error is None else error

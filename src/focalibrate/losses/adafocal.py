@@ -48,7 +48,7 @@ class AdaFocal:
 
     with :math:`b` the bin that the true-class probability :math:`p` falls in. Every exponent is
     1 at first. After each epoch :math:`\gamma_b \leftarrow \gamma_b\,e^{\pm\lambda g_b}`, where
-    :math:`g_b` is the mean confidence less the accuracy of bin :math:`b` of the validation
+    :math:`g_b` is the mean confidence minus the accuracy of bin :math:`b` of the validation
     examples and the sign is that of :math:`\gamma_b`: it rises where the model is overconfident.
     An exponent of size below 0.2 crosses to the other sign at 0.2; all stay in [-2, 20].
 
@@ -140,7 +140,7 @@ class AdaFocal:
 
 
 def next_exponent(gamma: float, gap: float, *, rate: float = 1.0) -> float:
-    r"""Return the exponent of a bin after an epoch with a `gap` of confidence less accuracy.
+    r"""Return the exponent of a bin after an epoch; `gap` is confidence − accuracy.
 
     :math:`\gamma e^{\pm\lambda g}`, the sign that of :math:`\gamma`; then across zero if its
     size is below 0.2, to 0.2 of the other sign; then into [-2, 20].

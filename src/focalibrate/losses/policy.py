@@ -137,7 +137,7 @@ _NAMED: dict[str, BySample | ByEpoch | AdaFocal] = {
 
 
 def gamma_policy(spec: str | GammaPolicy) -> GammaPolicy:
-    """Return the policy that a number, a name or a policy stands for.
+    """Return the policy given as a number, a name or a policy.
 
     Names: ``flsd-53`` and ``flsd-532`` (sample-wise, cut at 0.2 as in the widely used code),
     ``flsd-53-paper`` and ``flsd-532-paper`` (cut at 0.19, right-closed, as printed),

@@ -55,7 +55,7 @@ def cells_of_sums(sums: Floats, *, is_whole: bool) -> Cells:
     r"""Return the filled cells, with squares and variances as if tied at the cell's mean.
 
     Rows of a cell of width :math:`w` are off their mean by less than :math:`w`, which changes
-    a sum of squares by less than :math:`w^2/4` a row.
+    a sum of squares by less than :math:`w^2/4` per row.
     """
     filled = sums[0] > 0
     weight, probability, outcome, of_hits = sums[: len(PLAIN), filled]

@@ -206,7 +206,7 @@ def equal_mass_ranks(value: Floats, weights: Floats | None, n_bins: int) -> Ints
 def positions(value: Floats, weights: Floats | None) -> Floats:
     """Return for sorted `value` which share of the mass lies below, half of its ties included.
 
-    Ties have one position, so rows of equal probability are never told apart and the order
+    Ties have one position, so rows of equal probability are treated alike and the order
     of the rows does not matter.
     """
     n = len(value)

@@ -79,7 +79,7 @@ def rms_interval(bins: Cells) -> ConfidenceInterval:
 def noncentrality(x: float, nu: float, probability: float) -> float:
     r"""Return :math:`\lambda` with :math:`P(\chi'^2_\nu(\lambda) \le x)` = `probability`.
 
-    0 where even the central law has less than that below `x`.
+    0 where even the central distribution has a smaller probability below `x`.
     """
     from scipy.optimize import brentq
     from scipy.special import chndtr, ndtri

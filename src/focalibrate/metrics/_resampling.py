@@ -244,7 +244,7 @@ def _classwise_ece(
 
 
 def _times(indices: Indices, n: int) -> Floats:
-    """Return how often each of ``range(n)`` stands in each row of `indices`, ``[C, n]``."""
+    """Return how often each of ``range(n)`` occurs in each row of `indices`, ``[C, n]``."""
     c = len(indices)
     flat = (indices + n * np.arange(c)[:, None]).reshape(-1)
     return np.bincount(flat, minlength=c * n).reshape(c, n).astype(np.float64)

@@ -1,4 +1,4 @@
-"""Rows of probabilities and their labels, as NumPy arrays: the door of every metric."""
+"""Rows of probabilities and their labels, as NumPy arrays: what every metric starts from."""
 
 from collections.abc import Iterator
 from typing import Any

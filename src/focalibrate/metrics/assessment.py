@@ -163,7 +163,7 @@ def assess(
 
     Numerics:
         Float64. Draws are made on about 512 cells of neighbouring rows, not on rows. Rows
-        of equal confidence are never told apart, so the order of the rows does not matter.
+        of equal confidence are treated alike, so the order of the rows does not matter.
 
     Example:
         >>> rng = np.random.default_rng(0)

@@ -30,7 +30,7 @@ def rms_difference(
 
     or :math:`U = u_a` where :math:`l_b = 0`; the lower limit is the same with the models
     exchanged. Unlike the bootstrap this holds where both errors are 0: two calibrated models
-    are told apart less than 5 % of the time. The interval is cautious: it covers more often
+    are called different less than 5 % of the time. The interval is cautious: it covers more often
     than 95 %.
 
     Args:
@@ -41,7 +41,7 @@ def rms_difference(
 
     Returns:
         `ConfidenceInterval` of the first error minus the second; where it excludes 0 the
-        models are told apart.
+        models are called different.
 
     Example:
         >>> rng = np.random.default_rng(0)

@@ -2,7 +2,7 @@
 
 The default is `focalibrate.metrics.assess`, which looks at all scales at once. These are the
 tests of the literature: each takes probabilities ``[N, K]`` or ``[N]`` of class 1 with labels,
-looks at one event (the top label unless said otherwise), and returns a `TestResult`.
+looks at one event (the top label by default), and returns a `TestResult`.
 """
 
 import math

@@ -19,7 +19,7 @@ class TreeLSTM(nn.Module):
 
     where input i, forget f_l and f_r, output o (all sigmoid) and update u (tanh) are affine in
     the children's h_l and h_r. At a leaf c is affine in the word's vector, and so is the output
-    gate's argument. Words stand at leaves only.
+    gate's argument. Only leaves have words.
 
     Args:
         n_classes: K.

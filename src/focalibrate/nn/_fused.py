@@ -147,7 +147,7 @@ def _r(p: Tensor, rest: Tensor, log_p: Tensor) -> Tensor:
 def _power_and_slope(
     p: Tensor, rest: Tensor, log_p: Tensor, gamma: RowGamma
 ) -> tuple[Tensor, Tensor]:
-    r"""Return the factor of :math:`-\log p` in the loss, and :math:`\varphi` over it less 1.
+    r"""Return the factor of :math:`-\log p` in the loss, and :math:`\varphi` over it, minus 1.
 
     They are :math:`(1-p)^\gamma` and :math:`\gamma r`. For the negative exponents of AdaFocal,
     :math:`(1+p)^{|\gamma|}` and :math:`|\gamma|\,p\log p/(1+p)`: the same with the complement

@@ -16,7 +16,7 @@ class RowSample:
 
     Every row has the same chance to be among them, and which rows are is decided by what was
     seen, not by batches, their order, or how many workers saw them: merging equals
-    concatenating. Equal rows stand or fall together. As long as no more than `capacity` rows
+    concatenating. Equal rows are kept or dropped together. As long as no more than `capacity` rows
     were seen, all are kept.
     """
 

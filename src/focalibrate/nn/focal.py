@@ -74,7 +74,7 @@ class FocalLoss(nn.Module):
         5.0
         >>> adaptive = FocalLoss("adafocal")
         >>> adaptive.update(torch.zeros(30, 2), torch.zeros(30, dtype=torch.int64))
-        >>> round(adaptive.gamma.gammas[0], 4)  # less: a confidence of 0.5 that is always right
+        >>> round(adaptive.gamma.gammas[0], 4)  # lower: a confidence of 0.5 that is always right
         0.6065
     """
 

@@ -125,7 +125,7 @@ class Examples:
 
     @property
     def size(self) -> float:
-        """How many rows the weights stand for."""
+        """Number of rows that the weights amount to."""
         return sample_size(self.weights, self.n_rows)
 
     @cached_property

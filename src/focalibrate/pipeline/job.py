@@ -88,7 +88,7 @@ def calibrate_predictions(
         criterion: what the methods marked (ECE) minimise.
         n_bins: bins of the binned errors.
         n_folds: folds of the cross-validation.
-        n_resamples: bootstrap resamples behind every interval.
+        n_resamples: number of bootstrap resamples for the confidence intervals.
         seed: random seed.
         progress: called with the label of each method as its fit begins.
         command: how the job was started, shown on the page.

@@ -16,7 +16,7 @@ POOLED_BELOW = (0.002, 0.005, 0.01, 0.02, 0.04)
 """Smaller probabilities are pooled: below the first of these that `MAX_ENTRIES` has room for. The
 last is the narrowest bin of the page, 1/25."""
 PILOT = 400
-"""Rows from which it is told how much there is room for."""
+"""Number of rows from which the size of a row is estimated."""
 
 
 def plan_entries(

@@ -13,7 +13,7 @@ IMPOSSIBLE = 1e30
 WIDEST = 88
 """Classes up to which `compress_logits` would not make rows of float32 shorter."""
 MOST_ATOMS = 48
-"""Gaps that stand for those of a row of more classes."""
+"""Gaps that represent those of a row with more classes."""
 MAX_ROWS = 20_000
 MAX_ATOMS = 500_000
 """Atoms of all rows: what a page sums up between two frames."""

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 MARKERS = "os^Dv<>P"
 LETTERS = 40
-"""How many stand beside each other below a panel; more names are turned upright."""
+"""How many names fit below a panel; more are written vertically."""
 Style = Literal["line", "points", "line and points", "dashed", "bars"]
 _STYLE = {
     "svg.hashsalt": "focalibrate",

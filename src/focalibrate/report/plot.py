@@ -25,7 +25,7 @@ N_BARS = 20
 """Bars of the histogram above a curve."""
 Z_95 = 1.959964
 CORNERS = np.array([[0.0, 0.0], [1.0, 0.0], [0.5, np.sqrt(0.75)]])
-"""Where the classes of a three-class simplex stand."""
+"""Corners of the three-class simplex."""
 SIMPLEX_STEPS = 15
 """Arrows start at multiples of 1/15: none lies on an edge, and one at the centre."""
 

@@ -35,7 +35,7 @@ def focal_minimizer(
     :math:`\eta'_i \propto w_i\,((1-\varepsilon)\eta_i + \varepsilon/K)`.
 
     Args:
-        posterior: rows on the simplex, shape ``[..., K]``; zeros are welcome and stay zero.
+        posterior: rows on the simplex, shape ``[..., K]``; zeros are allowed and stay zero.
         gamma: focusing exponent, ``>= 0``.
         class_weight: weights of the training loss, one per class.
         label_smoothing: share of each target spread over all classes, in [0, 1).

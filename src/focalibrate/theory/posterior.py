@@ -99,7 +99,7 @@ def recovery_scores(simplex: LogSimplex, gamma: Any) -> Array:
     xp = namespace(log_v)
     zero = xp.zeros_like(log_v)
     # A class that is certain or impossible would give inf - inf; any finite score will do for
-    # the first, as all its rivals stand at -inf.
+    # the first, as all others are at -inf.
     log_rest = xp.where(xp.isfinite(log_rest), log_rest, zero)
     finite_log_v = xp.where(xp.isfinite(log_v), log_v, zero - xp.finfo(log_v.dtype).max)
     major_log_v, major_log_rest = (
@@ -127,7 +127,7 @@ def recover_posterior(
     .. math:: \Psi_\gamma(v)_i = \frac{h(v_i)}{\sum_l h(v_l)}, \qquad h(v) = v/\varphi_\gamma(v)
 
     Args:
-        probs: rows on the simplex, shape ``[..., K]``; exact zeros and ones are welcome.
+        probs: rows on the simplex, shape ``[..., K]``; exact zeros and ones are allowed.
         gamma: as in `recover_log_posterior`.
         class_weight: as there.
         label_smoothing: as there.

@@ -104,7 +104,7 @@ def read_checkpoint(path: Path) -> Mapping[str, Any]:
     except (RuntimeError, EOFError, pickle.UnpicklingError, OSError, ValueError) as error:
         raise CheckpointError(
             f"{path}: is damaged or no checkpoint ({str(error).splitlines()[0]}). Delete it to "
-            "begin anew, or name another folder with -o."
+            "start again, or name another folder with -o."
         ) from error
     if not isinstance(record, Mapping) or record.get("format") != FORMAT:
         raise CheckpointError(

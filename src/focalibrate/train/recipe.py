@@ -147,7 +147,7 @@ class Recipe:
 
     @classmethod
     def of(cls, table: Mapping[str, Any], *, source: str = "the recipe") -> Self:
-        """Return the recipe a table of fields stands for; strict about names and types.
+        """Return the recipe given by a table of fields; strict about names and types.
 
         Raises:
             ValueError: for an unknown field, with the nearest known one, a field that is

@@ -66,7 +66,7 @@ class Row:
     metric: str
     value: float
     at: float = float("nan")
-    """where on a curve the number stands, such as the epoch; nan for a number of the whole run"""
+    """position of the number on a curve, such as the epoch; nan for a number of the whole run"""
 
 
 @dataclass(frozen=True)

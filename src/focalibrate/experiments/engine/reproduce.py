@@ -70,7 +70,7 @@ def reproduce(
     Args:
         name: one of `EXPERIMENTS`.
         out: folder; made if absent.
-        scale: how much of the paper's size; what is smaller is said on the page.
+        scale: how much of the paper's size; the page states what is smaller.
         data: where the data sets are; FOCALIBRATE_DATA when None.
         trained: trained networks, shared by experiments; ``trained`` beside `out` when None.
         only_trained: leave out the runs whose network is not in `trained` yet, instead of
@@ -143,7 +143,7 @@ def _one_or_all(commits: set[str]) -> str:
 
 
 def judge_again(folder: str | Path) -> Reproduced:
-    """Judge the rows of a finished experiment by today's rules and write its pages anew.
+    """Judge the rows of a finished experiment by today's rules and rewrite its pages.
 
     Nothing is run; rows.csv stays as it is. meta.json says which commit judged.
 

@@ -125,7 +125,7 @@ def resampled_interval(
 ) -> Interval:
     """Return a number of a table ``[settings, seeds]`` with its percentile bootstrap interval.
 
-    The seeds of each setting are drawn anew, with repetition, so that the interval stays inside
+    The seeds of each setting are resampled, with replacement, so that the interval stays inside
     the number's range. With three seeds it is rough: it says what three seeds can say. `estimate`
     takes many tables at once, ``[..., settings, seeds]``.
     """

@@ -24,7 +24,7 @@ SET_NAMES: Mapping[Problem, str] = {
     "sst_binary": "SST binary",
 }
 UNPUBLISHED: tuple[Problem, ...] = ("fashion_mnist",)
-"""Problems of the pool that no paper speaks of: what they show answers questions of ours."""
+"""Problems of the pool that no paper covers: they answer questions of ours."""
 TOO_FEW: tuple[Problem, ...] = ("20newsgroups",)
 """Trained on a quarter of the texts, these err far more often than paper 002's network: their
 numbers are shown at reduced scale, and nothing is concluded from them."""

@@ -28,7 +28,7 @@ class CalibrationCallback(Callback):  # type: ignore[misc]  # of type Any where 
 
         Trainer(callbacks=[CalibrationCallback()])
 
-    Every `FocalLoss` among the submodules of the model is told the epoch (``"fls-532"``) and,
+    Every `FocalLoss` among the submodules of the model gets the epoch (``"fls-532"``) and,
     after each validation while fitting, what it showed (``"adafocal"``); its state is saved with
     the model's. Validate once an epoch, as is the default, for AdaFocal as published. All ranks
     are merged. The sanity check before training counts for nothing.

@@ -45,7 +45,7 @@ class CalibrationCallback(TrainerCallback):  # type: ignore[misc]  # Any where n
             compute_metrics=calibration.compute_metrics,
         )
 
-    Schedules (``"fls-532"``) are told the epoch; AdaFocal is told what each evaluation during
+    Schedules (``"fls-532"``) get the epoch; AdaFocal gets what each evaluation during
     training showed, so evaluate once an epoch. The state of the loss goes into the checkpoints'
     ``trainer_state.json`` and comes back with ``resume_from_checkpoint``. With
     ``batch_eval_metrics=True`` logits are seen batch by batch and never held together.

@@ -8,7 +8,7 @@ from typing import Literal
 Verdict = Literal["holds", "holds where", "fair", "digit", "slip", "false"]
 Erratum = Literal["digit", "slip", "false"]
 VERDICTS: dict[Verdict, str] = {
-    "false": "the statement does not hold as it stands",
+    "false": "the statement does not hold as printed",
     "slip": "a sign, symbol, caption or direction that the same paper has right elsewhere",
     "digit": "a number off by its last digit or by a margin",
     "fair": "right as far as it is meant to be exact",

@@ -38,7 +38,7 @@ def _order_is_kept() -> Finding:
     )
     return holds_if(
         worst > -1e-12 and same,
-        f"the classes stand in the same order in all {n} posteriors tried (2 to 100 classes); "
+        f"the classes have the same order in all {n} posteriors tried (2 to 100 classes); "
         f"so they do when {as_text(direct)} is minimised directly",
         otherwise=f"two classes swap, by a relative {-worst:.2g}",
     )

@@ -115,8 +115,8 @@ def _one_optimum() -> Finding:
         f"on {len(roots)} random sets of logits the slope of the NLL changes sign exactly "
         f"{max(roots)} time for T from 0.01 to 100",
         f"the curvature in 1/T is a mean variance of logits, {least:.1g} or more: convex, and one "
-        "optimum in 1/T is one optimum in T. The paper's choice of a grid does not hang on it: it "
-        "minimises the ECE, which is neither convex nor smooth",
+        "optimum in 1/T is one optimum in T. The paper's choice of a grid does not depend on it: "
+        "it minimises the ECE, which is neither convex nor smooth",
     )
 
 

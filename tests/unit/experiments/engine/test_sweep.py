@@ -182,7 +182,7 @@ def test_processes_have_one_thread_each_and_the_setting_is_put_back(
 
 @pytest.mark.slow
 def test_a_killed_worker_ends_the_sweep_with_advice(registered, environment, tmp_path):
-    message = r"a worker process was killed, perhaps for want of memory.*fewer --workers"
+    message = r"a worker process was killed, perhaps because memory ran out.*fewer --workers"
     with pytest.raises(EngineError, match=message):
         sweep(registered.tasks_of("", "kills", "waits"), tmp_path, LocalProcesses(1))
     assert len(files(tmp_path)) == 1

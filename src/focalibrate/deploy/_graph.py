@@ -1,8 +1,8 @@
-"""Arrays that write down what is computed with them, as ONNX nodes.
+"""The array namespace that writes an ONNX graph instead of computing.
 
 A calibrator is written once, for any array library. Given a `Traced` array in place of numbers it
-computes nothing and leaves behind the graph of what it would have computed: every calibrator, also
-one that does not exist yet, becomes an ONNX graph without a second writing of its formula.
+computes nothing and records the graph of what it would have computed: every calibrator, also one
+that does not exist yet, becomes an ONNX graph without a second implementation of its formula.
 """
 
 import operator
@@ -10,30 +10,11 @@ from collections.abc import Callable, Sequence
 from typing import Any, final
 
 import numpy as np
-from numpy.typing import NDArray
 from onnx import NodeProto, TensorProto, helper, numpy_helper
 
+from focalibrate.deploy._traced import Length, Shape, Size, Traced
+
 _Numpy = Callable[..., Any]
-
-
-@final
-class Size:
-    """Length of an axis that is known only when the graph runs."""
-
-    def __init__(self, graph: "Graph", name: str) -> None:
-        self.graph = graph
-        self.name = name
-
-    def __lt__(self, other: int) -> bool:
-        return False  # rows are never refused for a length that is not known yet
-
-    def __rtruediv__(self, other: float) -> "Traced":
-        size = Traced(self.graph, self.name, np.dtype(np.int64), ())
-        return other / self.graph.astype(size, self.graph.dtype)
-
-
-Length = int | Size
-Shape = tuple[Length, ...]
 
 
 @final
@@ -61,7 +42,7 @@ class Graph:
         self._known: dict[str, str] = {}
 
     def __getattr__(self, name: str) -> Any:
-        raise NotImplementedError(f"`{name}` has no ONNX writing in focalibrate.deploy yet.")
+        raise NotImplementedError(f"`{name}` cannot be written as ONNX by focalibrate.deploy yet.")
 
     # What a graph is made of
 
@@ -83,7 +64,7 @@ class Graph:
             self.constants[content] = numpy_helper.from_array(array, name)
         return self.constants[content].name
 
-    def input(self, name: str, n_classes: int | None) -> "Traced":
+    def input(self, name: str, n_classes: int | None) -> Traced:
         """Return the rows ``[N, K]`` of the tensor `name` as an array to compute with."""
         rows = self.node("Cast", name, to=helper.np_dtype_to_tensor_dtype(self.dtype))
         shape = [self._size(rows, 0), n_classes or self._size(rows, 1)]
@@ -103,7 +84,7 @@ class Graph:
         shape = self.node("Shape", name)
         return Size(self, self.node("Gather", shape, self.constant(axis), axis=0))
 
-    def _folded(self, value: Any, shape: Shape | None = None) -> "Traced":
+    def _folded(self, value: Any, shape: Shape | None = None) -> Traced:
         array = np.asarray(value)
         return Traced(self, "", array.dtype, array.shape if shape is None else shape, array)
 
@@ -121,32 +102,32 @@ class Graph:
 
     # Making arrays
 
-    def asarray(self, value: Any, *, dtype: Any = None, device: Any = None) -> "Traced":
+    def asarray(self, value: Any, *, dtype: Any = None, device: Any = None) -> Traced:
         """Return a constant."""
         if isinstance(value, Traced):
             return value if dtype is None else self.astype(value, dtype)
         return self._folded(np.asarray(value, dtype=dtype or None))
 
-    def arange(self, n: Length, *, device: Any = None) -> "Traced":
+    def arange(self, n: Length, *, device: Any = None) -> Traced:
         """Return ``0 … n - 1``."""
         if isinstance(n, int):
             return self._folded(np.arange(n))
         name = self.node("Range", self.constant(0), n.name, self.constant(1))
         return Traced(self, name, self.int64, (n,))
 
-    def full_like(self, x: "Traced", value: Any) -> "Traced":
+    def full_like(self, x: Traced, value: Any) -> Traced:
         """Return an array of the shape of `x`: one number that is not spread out until needed."""
         return self._folded(np.asarray(value, dtype=x.dtype), x.shape)
 
-    def zeros_like(self, x: "Traced") -> "Traced":
+    def zeros_like(self, x: Traced) -> Traced:
         """Return zeros."""
         return self.full_like(x, 0)
 
-    def ones_like(self, x: "Traced") -> "Traced":
+    def ones_like(self, x: Traced) -> Traced:
         """Return ones."""
         return self.full_like(x, 1)
 
-    def astype(self, x: "Traced", dtype: Any, **_: Any) -> "Traced":
+    def astype(self, x: Traced, dtype: Any, **_: Any) -> Traced:
         """Return `x` in another dtype."""
         dtype = np.dtype(dtype)
         if x.value is not None:
@@ -158,7 +139,7 @@ class Graph:
 
     # Entry by entry
 
-    def apply(self, op: str, compute: _Numpy, *inputs: Any, dtype: Any = None) -> "Traced":
+    def apply(self, op: str, compute: _Numpy, *inputs: Any, dtype: Any = None) -> Traced:
         """Return `op` of arrays and numbers; numbers take the dtype of the arrays."""
         arrays = [x for x in inputs if isinstance(x, Traced)]
         kind = np.result_type(*(x.dtype for x in arrays if op != "Where" or x is not inputs[0]))
@@ -172,31 +153,31 @@ class Graph:
         name = self.node(op, *(x.name for x in wanted))
         return Traced(self, name, np.dtype(dtype or kind), shape)
 
-    def where(self, condition: "Traced", x: Any, y: Any) -> "Traced":
+    def where(self, condition: Traced, x: Any, y: Any) -> Traced:
         """Return `x` where the condition holds, else `y`."""
         return self.apply("Where", np.where, condition, x, y)
 
-    def exp(self, x: "Traced") -> "Traced":
+    def exp(self, x: Traced) -> Traced:
         """Return the exponential."""
         return self.apply("Exp", np.exp, x)
 
-    def log(self, x: "Traced") -> "Traced":
+    def log(self, x: Traced) -> Traced:
         """Return the logarithm."""
         return self.apply("Log", np.log, x)
 
-    def sqrt(self, x: "Traced") -> "Traced":
+    def sqrt(self, x: Traced) -> Traced:
         """Return the square root."""
         return self.apply("Sqrt", np.sqrt, x)
 
-    def abs(self, x: "Traced") -> "Traced":
+    def abs(self, x: Traced) -> Traced:
         """Return the absolute value."""
         return self.apply("Abs", np.abs, x)
 
-    def round(self, x: "Traced") -> "Traced":
+    def round(self, x: Traced) -> Traced:
         """Return the nearest whole number, the even one of two."""
         return self.apply("Round", np.round, x)
 
-    def log1p(self, x: "Traced") -> "Traced":
+    def log1p(self, x: Traced) -> Traced:
         """Return log(1 + x), which ONNX lacks, to full accuracy (Kahan's quotient)."""
         if x.value is not None:
             return self.apply("", np.log1p, x)
@@ -208,37 +189,37 @@ class Graph:
         ratio = self.where(x > 1e6, 1.0, ratio)
         return self.where(is_lost, x, self.log(total) * ratio)
 
-    def expm1(self, x: "Traced") -> "Traced":
+    def expm1(self, x: Traced) -> Traced:
         """Return exp(x) - 1, which ONNX lacks, as 2 tanh(x/2) / (1 - tanh(x/2)) for small x."""
         tanh = self.apply("Tanh", np.tanh, 0.5 * x)
         is_small = self.abs(x) < 1.0
         safe = self.where(is_small, tanh, 0.0)
         return self.where(is_small, 2.0 * safe / (1.0 - safe), self.exp(x) - 1.0)
 
-    def logaddexp(self, x: "Traced", y: "Traced") -> "Traced":
+    def logaddexp(self, x: Traced, y: Traced) -> Traced:
         """Return log(exp(x) + exp(y)); the two must not be the same infinity."""
         return self.maximum(x, y) + self.log1p(self.exp(-self.abs(x - y)))
 
-    def maximum(self, x: Any, y: Any) -> "Traced":
+    def maximum(self, x: Any, y: Any) -> Traced:
         """Return the larger of two."""
         return self.apply("Max", np.maximum, x, y)
 
-    def minimum(self, x: Any, y: Any) -> "Traced":
+    def minimum(self, x: Any, y: Any) -> Traced:
         """Return the smaller of two."""
         return self.apply("Min", np.minimum, x, y)
 
-    def clip(self, x: "Traced", low: Any = None, high: Any = None) -> "Traced":
+    def clip(self, x: Traced, low: Any = None, high: Any = None) -> Traced:
         """Return `x` within bounds."""
         x = x if low is None else self.maximum(x, low)
         return x if high is None else self.minimum(x, high)
 
-    def isfinite(self, x: "Traced") -> "Traced":
+    def isfinite(self, x: Traced) -> Traced:
         """Return where `x` is neither infinite nor nan."""
         return self.abs(x) <= float(np.finfo(x.dtype).max)
 
     # Over an axis
 
-    def _reduce(self, op: str, x: "Traced", compute: _Numpy, axis: int, keepdims: Any) -> "Traced":
+    def _reduce(self, op: str, x: Traced, compute: _Numpy, axis: int, keepdims: Any) -> Traced:
         axis %= x.ndim
         kept = (*x.shape[:axis], 1, *x.shape[axis + 1 :])
         shape = kept if keepdims else kept[:axis] + kept[axis + 1 :]
@@ -250,23 +231,23 @@ class Graph:
             name = self.node(op, x.full, axes=[axis], keepdims=int(keepdims))
         return Traced(self, name, x.dtype, shape)
 
-    def sum(self, x: "Traced", *, axis: int, keepdims: Any = False) -> "Traced":
+    def sum(self, x: Traced, *, axis: int, keepdims: Any = False) -> Traced:
         """Return the sum."""
         return self._reduce("ReduceSum", x, np.sum, axis, keepdims)
 
-    def max(self, x: "Traced", *, axis: int, keepdims: Any = False) -> "Traced":
+    def max(self, x: Traced, *, axis: int, keepdims: Any = False) -> Traced:
         """Return the largest entry."""
         return self._reduce("ReduceMax", x, np.max, axis, keepdims)
 
-    def min(self, x: "Traced", *, axis: int, keepdims: Any = False) -> "Traced":
+    def min(self, x: Traced, *, axis: int, keepdims: Any = False) -> Traced:
         """Return the smallest entry."""
         return self._reduce("ReduceMin", x, np.min, axis, keepdims)
 
-    def mean(self, x: "Traced", *, axis: int, keepdims: Any = False) -> "Traced":
+    def mean(self, x: Traced, *, axis: int, keepdims: Any = False) -> Traced:
         """Return the mean."""
         return self._reduce("ReduceMean", x, np.mean, axis, keepdims)
 
-    def argmax(self, x: "Traced", *, axis: int, keepdims: Any = False) -> "Traced":
+    def argmax(self, x: Traced, *, axis: int, keepdims: Any = False) -> Traced:
         """Return the index of the first largest entry."""
         axis %= x.ndim
         name = self.node("ArgMax", x.full, axis=axis, keepdims=int(keepdims))
@@ -275,7 +256,7 @@ class Graph:
 
     # Shapes
 
-    def expand_dims(self, x: "Traced", *, axis: int) -> "Traced":
+    def expand_dims(self, x: Traced, *, axis: int) -> Traced:
         """Return `x` with one more axis of length 1."""
         axis %= x.ndim + 1
         shape = (*x.shape[:axis], 1, *x.shape[axis:])
@@ -285,32 +266,32 @@ class Graph:
         name = self.node("Unsqueeze", x.name, self.constant([axis]))
         return Traced(self, name, x.dtype, shape)
 
-    def squeeze(self, x: "Traced", *, axis: int) -> "Traced":
+    def squeeze(self, x: Traced, *, axis: int) -> Traced:
         """Return `x` without an axis of length 1."""
         axis %= x.ndim
         shape = x.shape[:axis] + x.shape[axis + 1 :]
         name = self.node("Squeeze", x.full, self.constant([axis]))
         return Traced(self, name, x.dtype, shape)
 
-    def reshape(self, x: "Traced", shape: Sequence[Length]) -> "Traced":
+    def reshape(self, x: Traced, shape: Sequence[Length]) -> Traced:
         """Return the entries of `x` in another shape; -1 is what is left."""
         name = self.node("Reshape", x.full, self._shape(shape))
         sizes = [self._size(name, i) if n == -1 else n for i, n in enumerate(shape)]
         return Traced(self, name, x.dtype, tuple(sizes))
 
-    def broadcast_to(self, x: "Traced", shape: Sequence[Length]) -> "Traced":
+    def broadcast_to(self, x: Traced, shape: Sequence[Length]) -> Traced:
         """Return `x` spread out to `shape`."""
         if x.value is not None and x.value.ndim == 0:
             return self._folded(x.value, tuple(shape))
         return Traced(self, self.node("Expand", x.full, self._shape(shape)), x.dtype, tuple(shape))
 
-    def stack(self, arrays: Sequence["Traced"], *, axis: int = 0) -> "Traced":
+    def stack(self, arrays: Sequence[Traced], *, axis: int = 0) -> Traced:
         """Return the arrays joined along a new axis."""
         axis %= arrays[0].ndim + 1
         parts = [self.expand_dims(x, axis=axis) for x in arrays]
         return self.concat(parts, axis=axis)
 
-    def concat(self, arrays: Sequence["Traced"], *, axis: int = 0) -> "Traced":
+    def concat(self, arrays: Sequence[Traced], *, axis: int = 0) -> Traced:
         """Return the arrays joined along an axis whose lengths are known."""
         axis %= arrays[0].ndim
         lengths: Any = [x.shape[axis] for x in arrays]
@@ -319,23 +300,23 @@ class Graph:
         name = self.node("Concat", *(x.full for x in arrays), axis=axis)
         return Traced(self, name, arrays[0].dtype, shape)
 
-    def take(self, x: "Traced", index: "Traced", *, axis: int | None = None) -> "Traced":
+    def take(self, x: Traced, index: Traced, *, axis: int | None = None) -> Traced:
         """Return the entries of `x` at `index` along an axis."""
         axis = 0 if axis is None else axis % x.ndim
         name = self.node("Gather", x.full, index.full, axis=axis)
         return Traced(self, name, x.dtype, x.shape[:axis] + index.shape + x.shape[axis + 1 :])
 
-    def flip(self, x: "Traced", *, axis: int) -> "Traced":
+    def flip(self, x: Traced, *, axis: int) -> Traced:
         """Return the entries of an axis of known length in reverse."""
         length = int(x.shape[axis])  # type: ignore[arg-type]
         return self.take(x, self.asarray(np.arange(length)[::-1].copy()), axis=axis)
 
-    def matmul(self, x: "Traced", y: "Traced") -> "Traced":
+    def matmul(self, x: Traced, y: Traced) -> Traced:
         """Return the matrix product ``[..., K] @ [K, L]``."""
         name = self.node("MatMul", x.full, y.full)
         return Traced(self, name, x.dtype, x.shape[:-1] + y.shape[1:])
 
-    def searchsorted(self, knots: "Traced", x: "Traced", *, side: str = "left") -> "Traced":
+    def searchsorted(self, knots: Traced, x: Traced, *, side: str = "left") -> Traced:
         """Return how many of the constant, rising `knots` are below each `x`, by halving."""
         table = np.asarray(knots.value)
         n_steps = len(table).bit_length()
@@ -350,144 +331,9 @@ class Graph:
             count = self.where(is_below(knot, x), trial, count)
         return count
 
-    def native_log_softmax(self, x: "Traced") -> "Traced":
+    def native_log_softmax(self, x: Traced) -> Traced:
         """Return the logarithm of the softmax over the last axis, by the operator of that name."""
         return Traced(self, self.node("LogSoftmax", x.full, axis=-1), x.dtype, x.shape)
-
-
-@final
-class Traced:
-    """An array of the result of a node, or a constant that no node has needed yet."""
-
-    device = "onnx"
-
-    def __init__(
-        self,
-        graph: Graph,
-        name: str,
-        dtype: np.dtype[Any],
-        shape: Shape,
-        value: NDArray[Any] | None = None,
-    ) -> None:
-        self.graph = graph
-        self.dtype = dtype
-        self.shape = shape
-        self.value = value
-        """Of a constant: of the shape of the array, or one number in place of many."""
-        self._name = name
-
-    @property
-    def name(self) -> str:
-        """The tensor in the graph."""
-        if self.value is not None:
-            return self.graph.constant(self.value, self.dtype)
-        return self._name
-
-    @property
-    def full(self) -> str:
-        """The tensor with every entry written out."""
-        if self.value is None or self.value.shape == self.shape:
-            return self.name
-        return self.graph.node("Expand", self.name, self.graph._shape(self.shape))
-
-    @property
-    def ndim(self) -> int:
-        """Number of axes."""
-        return len(self.shape)
-
-    @property
-    def is_concrete(self) -> bool:
-        """Whether the values can be looked at."""
-        return self.value is not None
-
-    def __array_namespace__(self, *, api_version: str | None = None) -> Graph:
-        return self.graph
-
-    def __getitem__(self, key: Any) -> "Traced":
-        index, axis = (key[1], -1) if isinstance(key, tuple) and key[0] is Ellipsis else (key, 0)
-        if not isinstance(index, int):
-            raise NotImplementedError(f"`x[{key}]` has no ONNX writing in focalibrate.deploy yet.")
-        return self.graph.take(self, self.graph.asarray(np.int64(index)), axis=axis)
-
-    def __bool__(self) -> bool:
-        return bool(np.asarray(self.value).all() if self._is_known() else None)
-
-    def __float__(self) -> float:
-        return float(np.asarray(self.value) if self._is_known() else 0.0)
-
-    def _is_known(self) -> bool:
-        if self.value is None:
-            raise NotImplementedError("An ONNX graph cannot depend on the values of its input.")
-        return True
-
-    def __neg__(self) -> "Traced":
-        return self.graph.apply("Neg", np.negative, self)
-
-    def __invert__(self) -> "Traced":
-        return self.graph.apply("Not", np.logical_not, self)
-
-    def __abs__(self) -> "Traced":
-        return self.graph.abs(self)
-
-    def __matmul__(self, other: "Traced") -> "Traced":
-        return self.graph.matmul(self, other)
-
-    def __hash__(self) -> int:
-        return id(self)
-
-    def __eq__(self, other: object) -> "Traced":  # type: ignore[override]
-        return self.graph.apply("Equal", np.equal, self, other, dtype=bool)
-
-    def __ne__(self, other: object) -> "Traced":  # type: ignore[override]
-        return ~(self == other)
-
-    def __add__(self, other: Any) -> "Traced":
-        return self.graph.apply("Add", np.add, self, other)
-
-    def __radd__(self, other: Any) -> "Traced":
-        return self.graph.apply("Add", np.add, other, self)
-
-    def __sub__(self, other: Any) -> "Traced":
-        return self.graph.apply("Sub", np.subtract, self, other)
-
-    def __rsub__(self, other: Any) -> "Traced":
-        return self.graph.apply("Sub", np.subtract, other, self)
-
-    def __mul__(self, other: Any) -> "Traced":
-        return self.graph.apply("Mul", np.multiply, self, other)
-
-    def __rmul__(self, other: Any) -> "Traced":
-        return self.graph.apply("Mul", np.multiply, other, self)
-
-    def __truediv__(self, other: Any) -> "Traced":
-        return self.graph.apply("Div", np.divide, self, other)
-
-    def __rtruediv__(self, other: Any) -> "Traced":
-        return self.graph.apply("Div", np.divide, other, self)
-
-    def __pow__(self, other: Any) -> "Traced":
-        return self.graph.apply("Pow", np.power, self, other)
-
-    def __rpow__(self, other: Any) -> "Traced":
-        return self.graph.apply("Pow", np.power, other, self)
-
-    def __lt__(self, other: Any) -> "Traced":
-        return self.graph.apply("Less", np.less, self, other, dtype=bool)
-
-    def __le__(self, other: Any) -> "Traced":
-        return self.graph.apply("LessOrEqual", np.less_equal, self, other, dtype=bool)
-
-    def __gt__(self, other: Any) -> "Traced":
-        return self.graph.apply("Greater", np.greater, self, other, dtype=bool)
-
-    def __ge__(self, other: Any) -> "Traced":
-        return self.graph.apply("GreaterOrEqual", np.greater_equal, self, other, dtype=bool)
-
-    def __and__(self, other: Any) -> "Traced":
-        return self.graph.apply("And", np.logical_and, self, other, dtype=bool)
-
-    def __or__(self, other: Any) -> "Traced":
-        return self.graph.apply("Or", np.logical_or, self, other, dtype=bool)
 
 
 def _broadcast(shapes: Sequence[Shape]) -> Shape:
