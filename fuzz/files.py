@@ -1,9 +1,9 @@
 """Read mutated files of every format and count what happens: ``python -m fuzz.files --n 1000``.
 
-A file is read, or refused by our own error; anything else is a bug: another exception, a
-crash of the process, a reading of more than 20 seconds, a message of more than 5,000
-characters. Exit status 1 where there was one. Every file follows from its number and the
-seed; ``--keep FOLDER`` keeps the files behind bugs.
+A file is read, whole and in batches with the same result, or refused by our own error; anything
+else is a bug: another exception, a crash of the process, a reading of more than 20 seconds, a
+message of more than 5,000 characters. Exit status 1 where there was one. Every file follows from
+its number and the seed; ``--keep FOLDER`` keeps the files behind bugs.
 """
 
 import argparse
@@ -19,6 +19,7 @@ import traceback
 import warnings
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -33,6 +34,7 @@ from focalibrate.io import (
     merge_sketches,
     read_predictions,
     read_sketch,
+    scan_predictions,
 )
 from fuzz.mutate import mutated
 from fuzz.seeds import SEEDS
@@ -113,9 +115,16 @@ def _use(path: Path, options: dict[str, Any]) -> None:
     try:
         found = read_predictions(path, max_memory=MEMORY, **options)
     except PredictionFileError as error:
+        with suppress(PredictionFileError):
+            _scanned(path, options)
         if not error.fixes or "max_memory" in error.fixes[0]:
             raise
-        found = read_predictions(path, max_memory=MEMORY, **{**options, **error.fixes[0]})
+        options = {**options, **error.fixes[0]}
+        found = read_predictions(path, max_memory=MEMORY, **options)
+    with suppress(PredictionFileError):
+        scores, labels = _scanned(path, options)
+        assert np.array_equal(scores, found.scores, equal_nan=True)
+        assert found.labels is None or np.array_equal(labels, found.labels)
     found.describe()
     assert found.scores.ndim == 2
     if found.labels is not None:
@@ -137,6 +146,15 @@ def _use_sketch(path: Path) -> None:
     found.describe()
     found.sketch.evaluate(n_draws=19)
     merge_sketches([found, found])
+
+
+def _scanned(path: Path, options: dict[str, Any]) -> tuple[Any, Any]:
+    """Return scores and labels as they are read in batches."""
+    scan = scan_predictions(path, batch_rows=7, max_memory=MEMORY, **options)
+    scan.describe()
+    found = list(scan.batches())
+    labels = [batch.labels for batch in found if batch.labels is not None]
+    return np.concatenate([b.scores for b in found]), np.concatenate(labels) if labels else None
 
 
 def _bug(error: BaseException) -> tuple[str, str]:
