@@ -1,7 +1,7 @@
 """Reading files of predictions for a command: progress, errors."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,15 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
 from focalibrate.cli._errors import one_line
-from focalibrate.io import Predictions, align, printable, read_predictions
+from focalibrate.io import (
+    Predictions,
+    Scan,
+    align,
+    printable,
+    read_predictions,
+    scan_predictions,
+)
+from focalibrate.pipeline import fit_rows_of
 
 
 def read_file(
@@ -42,6 +50,38 @@ def read_file(
             **given,
         )
         return align(found, classes_of)
+
+
+SMALL = 8 << 20
+"""Bytes of a file that is read whole without a look at how many rows it has."""
+
+
+def scan_large(
+    paths: Sequence[tuple[Path, Path | None]], fit_rows: str | None, options: Mapping[str, Any]
+) -> list[Scan]:
+    """Return the data sets opened for reading in batches, or none where they are read whole.
+
+    They are read whole where they have no more rows than methods are fitted on.
+
+    Args:
+        paths: the predictions and the file of their labels: those to fit on first.
+        fit_rows: most rows to fit on, ``"all"``, or None.
+        options: those of `prediction_options`.
+    """
+    if fit_rows == "all" or any(str(path) == "-" for path, _ in paths):
+        return []
+    if fit_rows is None and all(p.is_file() and p.stat().st_size < SMALL for p, _ in paths):
+        return []
+    given = {name: value for name, value in options.items() if value not in (None, ())}
+    with reported():
+        scans = [
+            scan_predictions(path, labels_path=labels, need_labels=True, **given)
+            for path, labels in paths
+        ]
+    asked = None if fit_rows is None else int(fit_rows)
+    limit = fit_rows_of(scans[0].n_classes, asked)
+    is_large = any(scan.n_rows is None or scan.n_rows > limit for scan in scans)
+    return scans if is_large else []
 
 
 @contextmanager

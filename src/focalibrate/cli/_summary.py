@@ -9,9 +9,9 @@ from rich.console import Console
 
 from focalibrate.cli._charts import reliability_chart
 from focalibrate.cli._tables import comparison_table
-from focalibrate.comparison import RowScores
-from focalibrate.io import Predictions, printable
-from focalibrate.metrics import GroupAssessment, ReliabilityTable
+from focalibrate.comparison import GroupedScores, RowScores
+from focalibrate.io import Predictions, Scan, printable
+from focalibrate.metrics import GroupAssessment
 from focalibrate.pipeline import CalibrationResult
 
 
@@ -20,7 +20,7 @@ def command_line() -> str:
     return shlex.join(["focalibrate", *sys.argv[1:]])
 
 
-def say_what_was_read(files: Sequence[Predictions], *, to_stderr: bool = False) -> None:
+def say_what_was_read(files: Sequence[Predictions | Scan], *, to_stderr: bool = False) -> None:
     """Print one line per file, and what its reader noticed."""
     console = Console(highlight=False, stderr=to_stderr)
     for found in files:
@@ -30,10 +30,12 @@ def say_what_was_read(files: Sequence[Predictions], *, to_stderr: bool = False) 
             console.print(f"  {printable(note)}", markup=False, soft_wrap=True, style=style)
 
 
-def show_diagram(console: Console, title: str, rows: RowScores, *, n_bins: int) -> None:
+def show_diagram(
+    console: Console, title: str, rows: RowScores | GroupedScores, *, n_bins: int
+) -> None:
     """Print a reliability diagram."""
     console.print(f"\n{title} (bar: accuracy, |: mean confidence)", markup=False)
-    table = ReliabilityTable.of_confidence(rows.confidence, rows.correct, n_bins=n_bins)
+    table = rows.table(n_bins)
     for line in reliability_chart(table, width=max(20, min(40, console.width - 58))):
         console.print(line, style="cyan", no_wrap=True, crop=False, markup=False)
 

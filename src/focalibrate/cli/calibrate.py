@@ -2,6 +2,7 @@
 
 import json
 import shlex
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -11,9 +12,24 @@ from focalibrate._atomic import claim_folder
 from focalibrate.calibrate import METHODS
 from focalibrate.cli._errors import require
 from focalibrate.cli._options import judging_options, prediction_options
-from focalibrate.cli._read import read_file, reported, steps
+from focalibrate.cli._read import read_file, reported, scan_large, steps
 from focalibrate.cli._summary import command_line, say_what_was_read, show_next, show_result
-from focalibrate.pipeline import FILES, calibrate_predictions
+from focalibrate.io import Predictions
+from focalibrate.pipeline import (
+    FILES,
+    CalibrationResult,
+    calibrate_predictions,
+    calibrate_scan,
+)
+
+ONE_FOR_ALL = "One calibrator for all groups: an ONNX graph of the scores cannot know the group."
+
+
+def fit_rows_option(_: click.Context, __: click.Parameter, value: str | None) -> str | None:
+    """Return `value` where it is a number of rows or "all"."""
+    if value is None or value == "all" or (value.isdecimal() and int(value) > 0):
+        return value
+    raise click.BadParameter(f"must be a number of rows or 'all', got {value!r}.")
 
 
 @click.command("calibrate")
@@ -63,6 +79,13 @@ from focalibrate.pipeline import FILES, calibrate_predictions
     help="With --by: give a group its own calibrator where that is significantly better held "
     "out.  [default: yes]",
 )
+@click.option(
+    "--fit-rows",
+    metavar="N|all",
+    callback=fit_rows_option,
+    help="Most rows to fit on; methods are evaluated on all others.  [default: 200000, fewer with "
+    "more than 200 classes]",
+)
 @click.option("--onnx", is_flag=True, help="Also write calibrator.onnx.")
 @click.option("--force", is_flag=True, help="Replace files of an earlier run.")
 @click.option("--json", "as_json", is_flag=True, help="Print results.json instead of tables.")
@@ -82,6 +105,7 @@ def calibrate_command(
     seed: int,
     out: Path,
     per_group: bool,
+    fit_rows: str | None,
     onnx: bool,
     force: bool,
     as_json: bool,
@@ -94,6 +118,8 @@ def calibrate_command(
     to evaluate. The simplest method within one standard error of the lowest log loss is chosen.
     With --by every group of rows gets a verdict, and a calibrator of its own where that
     significantly lowers its held-out log loss; `apply` then needs the same column.
+    VAL may also be a folder, a glob or a URL (s3://...), of more rows than fit into memory:
+    methods are then fitted on a sample of the rows and evaluated on all others, see --fit-rows.
     Writes report.html, calibrator.json and results.json into the folder of -o. Exit status: 0
     done, 1 bad file, 2 bad options.
 
@@ -106,37 +132,40 @@ def calibrate_command(
         if onnx:
             require("onnx")
         claim_folder(out, FILES, force=force)
-    given = read_file(val, labels_path=labels, need_labels=True, **options)
-    judged = None
-    if test is not None:
-        judged = read_file(
-            test,
-            labels_path=test_labels,
-            need_labels=True,
-            classes_of=given.class_names,
-            **options,
-        )
-    say_what_was_read([given] if judged is None else [given, judged], to_stderr=as_json)
-    if onnx and given.groups and per_group:
-        text = "One calibrator for all groups: an ONNX graph of the scores cannot know the group."
-        click.echo(text, err=as_json)
+    shared: dict[str, Any] = {
+        "methods": None if methods is None else [m.strip() for m in methods.split(",")],
+        "choose": choose,
+        "simple": simple,
+        "trained_gamma": trained_gamma,
+        "criterion": criterion,
+        "n_bins": bins,
+        "n_resamples": resamples,
+        "seed": seed,
+        "command": command_line(),
+    }
+    files = [(val, labels)] if test is None else [(val, labels), (test, test_labels)]
+    result = _calibrated_in_batches(files, fit_rows, options, shared, to_stderr=as_json)
+    given: list[Predictions] = []
+    if result is None:
+        for path, other in files:
+            classes = given[0].class_names if given else None
+            found = read_file(
+                path, labels_path=other, need_labels=True, classes_of=classes, **options
+            )
+            given.append(found)
+        say_what_was_read(given, to_stderr=as_json)
+        if onnx and given[0].groups and per_group:
+            click.echo(ONE_FOR_ALL, err=as_json)
     with steps() as bar, reported():
         task = bar.add_task("fitting", total=None)
-        result = calibrate_predictions(
-            given,
-            test=judged,
-            methods=None if methods is None else [m.strip() for m in methods.split(",")],
-            choose=choose,
-            simple=simple,
-            trained_gamma=trained_gamma,
-            criterion=criterion,
-            n_bins=bins,
-            n_resamples=resamples,
-            seed=seed,
-            progress=lambda label: bar.update(task, description=f"fitting: {label}"),
-            per_group=per_group and not onnx,
-            command=command_line(),
-        )
+        if result is None:
+            result = calibrate_predictions(
+                given[0],
+                test=None if test is None else given[1],
+                progress=lambda label: bar.update(task, description=f"fitting: {label}"),
+                per_group=per_group and not onnx,
+                **shared,
+            )
         bar.update(task, description="writing the report")
         result.save(out, force=force, onnx=onnx)
     if as_json:
@@ -151,3 +180,29 @@ def calibrate_command(
         words = ["focalibrate", "apply", str(out / "calibrator.json"), given_file]
         words += ["-o", f"calibrated{Path(given_file).suffix}"]
         show_next([shlex.join(words), page])
+
+
+def _calibrated_in_batches(
+    files: Sequence[tuple[Path, Path | None]],
+    fit_rows: str | None,
+    options: Mapping[str, Any],
+    shared: Mapping[str, Any],
+    *,
+    to_stderr: bool,
+) -> CalibrationResult | None:
+    """Return the result on more rows than are fitted on; None where there are fewer."""
+    scans = scan_large(files, fit_rows, options)
+    if not scans:
+        return None
+    with steps() as bar, reported():
+        task = bar.add_task("reading", total=None)
+        found = calibrate_scan(
+            scans[0],
+            test=scans[1] if len(scans) > 1 else None,
+            fit_rows=None if fit_rows is None else int(fit_rows),
+            progress=lambda label: bar.update(task, description=label),
+            **shared,
+        )
+    if found is not None:
+        say_what_was_read(scans, to_stderr=to_stderr)
+    return found

@@ -1,8 +1,10 @@
 """Calibration methods side by side: compare them, choose one, say it in a sentence."""
 
+from focalibrate.comparison.batches import JudgedBatch, judge_batches
 from focalibrate.comparison.by_group import GroupChoice, GroupedRows, choose_by_group
 from focalibrate.comparison.choose import Choice, choose
 from focalibrate.comparison.compare import compare
+from focalibrate.comparison.grouped_scores import GroupedScores
 from focalibrate.comparison.paired import PairedMeans, Score
 from focalibrate.comparison.result import Comparison, MethodResult
 from focalibrate.comparison.row_scores import RowScores, score_rows
@@ -13,6 +15,8 @@ __all__ = [
     "Comparison",
     "GroupChoice",
     "GroupedRows",
+    "GroupedScores",
+    "JudgedBatch",
     "MethodResult",
     "PairedMeans",
     "RowScores",
@@ -20,6 +24,7 @@ __all__ = [
     "choose",
     "choose_by_group",
     "compare",
+    "judge_batches",
     "score_rows",
     "verdict",
 ]

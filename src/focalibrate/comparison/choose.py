@@ -200,7 +200,7 @@ def _held_out(
     comparison: Comparison, rows: Sequence[MethodResult], values: Floats
 ) -> dict[MetricName, Score]:
     """Return scores of the whole procedure: each fold by the method chosen without it."""
-    n = comparison.n_judged
+    n = len(values)  # rows, or random groups of them
     folds: Sequence[NDArray[np.intp]] = comparison.folds
     if not folds:
         order = np.random.default_rng(comparison.seed).permutation(n)

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from focalibrate.calibrate import Calibrator
+from focalibrate.comparison.grouped_scores import GroupedScores
 from focalibrate.comparison.paired import Score
 from focalibrate.comparison.row_scores import RowScores
 from focalibrate.metrics import MetricName
@@ -29,7 +30,7 @@ class MethodResult:
     to_temperature: dict[MetricName, Score] | None
     """the same to temperature scaling by log loss, where that was compared"""
     n_predictions_changed: int
-    row_scores: RowScores
+    row_scores: RowScores | GroupedScores
     """per row, on held-out rows"""
     fold_calibrators: tuple[Calibrator, ...] = ()
     """one per fold, fitted on the other folds; empty where there is a test set"""

@@ -40,6 +40,10 @@ class RowScores:
         """Return what `MEANS` average, ``[N, 3]``."""
         return np.stack([self.nll, self.brier, ~self.correct], axis=1).astype(np.float64)
 
+    def table(self, n_bins: int) -> ReliabilityTable:
+        """Return the reliability table."""
+        return ReliabilityTable.of_confidence(self.confidence, self.correct, n_bins=n_bins)
+
     @property
     def n_zeros(self) -> int:
         """How many examples have probability 0 at their true class."""

@@ -1,5 +1,6 @@
 """Predictions of any size: a file, a folder, a glob, several paths or a URL, read in batches."""
 
+import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,6 +20,7 @@ from focalibrate.io._request import ReadOptions, Request, request_of
 from focalibrate.io._roles import Roles, resolve_roles
 from focalibrate.io._stream import reordered
 from focalibrate.io._view import View
+from focalibrate.io.checksum import CHUNK
 from focalibrate.io.predictions import SHOWN_CLASSES, Kind, Predictions
 from focalibrate.io.read import OtherLabels, check_same_ids, read_labels
 
@@ -80,7 +82,7 @@ class Scan:
         self._roles: Roles = resolve_roles(view, self._request)
         data.check_same_length(self._needed())
         self._settled = Settled(self._pair(view, is_all=is_all))
-        self._batch_rows = batch_rows
+        self._checksum: str | None = None
         self.first = self._first_batch()
         found = self.first
         self.kind: Kind = found.kind
@@ -169,6 +171,17 @@ class Scan:
             raise file_error(self._data.path, "has missing values in every row.")
         if part is None and not weight > 0:
             raise all_zero(self._data.path, self._request.weight_column or "")
+
+    def checksum(self) -> str:
+        """Return the SHA-256 of the bytes of all parts, one after another, in hex."""
+        if self._checksum is None:
+            digest = hashlib.sha256()
+            for stream in self._data.streams:
+                with stream.place.open() as file:
+                    while piece := file.read(CHUNK):
+                        digest.update(piece)
+            self._checksum = digest.hexdigest()
+        return self._checksum
 
     def _part(
         self, index: int, offset: int, *, keep: bool

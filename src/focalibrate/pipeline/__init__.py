@@ -12,6 +12,7 @@ from focalibrate.pipeline.gate import check_predictions
 from focalibrate.pipeline.gate_baseline import LossMean
 from focalibrate.pipeline.gate_result import BAD_INPUT, GateResult, LimitCheck
 from focalibrate.pipeline.job import calibrate_predictions
+from focalibrate.pipeline.large import calibrate_scan, fit_rows_of
 from focalibrate.pipeline.models_page import models_page
 from focalibrate.pipeline.record import comparison_record, file_record, score_record
 from focalibrate.pipeline.result import FILES, CalibrationResult
@@ -28,11 +29,13 @@ __all__ = [
     "LossMean",
     "ModelComparison",
     "calibrate_predictions",
+    "calibrate_scan",
     "check_predictions",
     "compare_models",
     "comparison_record",
     "evaluate_examples",
     "file_record",
+    "fit_rows_of",
     "models_page",
     "score_record",
 ]

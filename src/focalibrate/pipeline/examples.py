@@ -186,16 +186,28 @@ def zeros_smoothed(
     calibrators are fitted on.
     """
     given = [fitted] if judged is None else [fitted, judged]
-    rows = sum(examples.n_zero_rows for examples in given)
-    if not rows:
+    mix, notes = zeros_note(sum(examples.n_zero_rows for examples in given), fitted.size)
+    if not notes:
         return fitted, judged, ()
-    mix = 1.0 / (fitted.size + 1.0)
-    note = (
-        f"{rows:,} row{'' if rows == 1 else 's'} with a probability of exactly 0: {mix:.2g} of "
-        "the uniform distribution is mixed into all probabilities before the logarithm"
-    )
     return (
         fitted.with_zero_mix(mix),
         None if judged is None else judged.with_zero_mix(mix),
-        (note,),
+        notes,
+    )
+
+
+def zeros_note(n_zero_rows: int, size: float) -> tuple[float, tuple[str, ...]]:
+    """Return how much of the uniform distribution is mixed in, and a note that says so.
+
+    Args:
+        n_zero_rows: rows with a probability of exactly 0.
+        size: examples that the calibrators are fitted on.
+    """
+    if not n_zero_rows:
+        return 0.0, ()
+    mix = 1.0 / (size + 1.0)
+    rows = f"{n_zero_rows:,} row{'' if n_zero_rows == 1 else 's'}"
+    return mix, (
+        f"{rows} with a probability of exactly 0: {mix:.2g} of the uniform distribution is mixed "
+        "into all probabilities before the logarithm",
     )

@@ -132,7 +132,7 @@ def calibrate_predictions(
         seed=seed,
         progress=progress,
     )
-    choice = choose_method(comparison, method=_asked_for(choose, methods), simple=simple)
+    choice = choose_method(comparison, method=asked_for(choose, methods), simple=simple)
     evaluated = fitted if judged is None else judged
     raw = comparison.held_out_probs("identity", evaluated.logits)
     verdicts = groups_of(evaluated, raw, seed=seed)
@@ -181,7 +181,7 @@ def calibrate_predictions(
     )
 
 
-def _asked_for(choose: str | None, methods: Sequence[str] | None) -> str | None:
+def asked_for(choose: str | None, methods: Sequence[str] | None) -> str | None:
     """Return the method to take whatever its score: the one named, or the only one."""
     if choose is not None:
         return choose

@@ -2,7 +2,7 @@
 
 import json
 import os
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from focalibrate.pipeline.record import (
     score_record,
     worst_record,
 )
+from focalibrate.pipeline.sizes import Sizes
 from focalibrate.report import (
     PageData,
     Provenance,
@@ -61,10 +62,17 @@ class CalibrationResult:
     judged: Examples = field(repr=False)
     """those they were evaluated on: the test examples, or the same, cross-validated"""
 
+    sizes: Sizes | None = None
+    """how many rows were used for what, where the methods were fitted on a sample of rows;
+    `judged` are then the rows that the diagrams are drawn from"""
+    scans: tuple[dict[str, Any], ...] = ()
+    """what identifies the data sets that were read in batches"""
+
     def to_dict(self) -> dict[str, Any]:
         """Return the content of results.json."""
         sources = dict.fromkeys((self.fitted, self.judged))
         files = [file_record(e.predictions) for e in sources if e.predictions is not None]
+        files += self.scans
         return {
             "verdict": self.verdict,
             "reason": self.choice.reason,
@@ -74,6 +82,7 @@ class CalibrationResult:
             "worst_slice": worst_record(self.worst),
             "by_group": None if self.by_group is None else self.by_group.to_dict(),
             "notes": list(self.notes),
+            "sample": None if self.sizes is None else asdict(self.sizes),
             "excluded": [{"method": m, "reason": r} for m, r in self.choice.excluded],
             "assessment": self.assessment.to_dict(),
             "assessment_after": self.assessment_after.to_dict(),
@@ -98,6 +107,10 @@ class CalibrationResult:
                 to be trained with focal loss.
         """
         comparison = self.comparison
+        if self.sizes is not None:
+            comparison = replace(
+                comparison, n_judged=self.judged.n_rows, weights=self.judged.weights
+            )
         is_focal = comparison.trained_gamma is not None
         grid = None
         if is_focal if show_gamma_map is None else show_gamma_map:
@@ -108,7 +121,7 @@ class CalibrationResult:
                 n_bins=comparison.n_bins,
                 seed=comparison.seed,
             )
-        return page_data(
+        data = page_data(
             comparison,
             self.choice,
             self.judged.logits,
@@ -123,6 +136,9 @@ class CalibrationResult:
             by_group=self.by_group,
             scores=self.fitted.kind,
         )
+        if self.sizes is not None:  # the table and the verdict are about all rows
+            data.document.update(n_judged=self.comparison.n_judged, verdict=self.verdict)
+        return data
 
     def save(
         self,

@@ -1,0 +1,189 @@
+"""Methods that were fitted, evaluated on any number of rows in one pass, all at once."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from focalibrate.calibrate import Calibrator
+from focalibrate.comparison.grouped_scores import GroupedScores
+from focalibrate.comparison.paired import PairedMeans, Score
+from focalibrate.comparison.result import Comparison, MethodResult
+from focalibrate.comparison.row_scores import BLOCK_ENTRIES, MEANS
+from focalibrate.metrics import MetricName, Sketch
+
+Floats = NDArray[np.float64]
+
+N_GROUPS = 20_000
+"""Random groups of rows whose sums are kept: as many as a bootstrap of rows resamples."""
+
+
+@dataclass(frozen=True)
+class JudgedBatch:
+    """Some rows to evaluate on.
+
+    Attributes:
+        logits: ``[n, K]``.
+        labels: class indices ``[n]``.
+        group: random group of each row ``[n]``, below `N_GROUPS`; it follows from the row, not
+            from the batch.
+        weights: ``[n]``, or None.
+        groups: columns to group the verdicts by.
+    """
+
+    logits: NDArray[Any]
+    labels: NDArray[np.intp]
+    group: NDArray[np.intp]
+    weights: Floats | None = None
+    groups: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+
+
+class _Sums:
+    """What one method sums up."""
+
+    def __init__(self, calibrator: Calibrator) -> None:
+        self.calibrator = calibrator
+        self.sums = np.zeros((4, N_GROUPS))  # log loss, Brier score, hits, confidence
+        self.n_zeros = 0
+        self.n_changed = 0
+        self.sketch: Sketch | None = None
+
+    def add(
+        self,
+        batch: JudgedBatch,
+        raw: NDArray[np.intp] | None,
+        n_bins: int,
+        groups: Mapping[str, NDArray[Any]] | None,
+    ) -> NDArray[np.intp]:
+        """Add a batch and return its predictions; `raw` are those of the uncalibrated model."""
+        log_probs = np.asarray(self.calibrator.log_probs(batch.logits))
+        probs = np.exp(log_probs)
+        at = np.arange(len(batch.labels))
+        top: NDArray[np.intp] = probs.argmax(axis=1)
+        p_true = probs[at, batch.labels].astype(np.float64)
+        squares = np.einsum("nk,nk->n", probs, probs, dtype=np.float64)
+        nll = -log_probs[at, batch.labels].astype(np.float64)
+        rows = (
+            nll,
+            np.maximum(squares - 2.0 * p_true + 1.0, 0.0),
+            (top == batch.labels).astype(np.float64),
+            np.minimum(probs[at, top], 1.0).astype(np.float64),
+        )
+        for sums, values in zip(self.sums, rows, strict=True):
+            weighted = values if batch.weights is None else values * batch.weights
+            sums += np.bincount(batch.group, weighted, minlength=N_GROUPS)
+        self.n_zeros += int(np.isinf(nll).sum())
+        if raw is not None:
+            self.n_changed += int((top != raw).sum())
+        made = Sketch.of(
+            log_probs=log_probs,
+            labels=batch.labels,
+            sample_weight=batch.weights,
+            groups=groups,
+            n_bins=n_bins,
+        )
+        self.sketch = made if self.sketch is None else self.sketch + made
+        return top
+
+    def scores(self, mass: Floats, seed: int) -> GroupedScores:
+        if self.sketch is None:
+            raise ValueError("`batches` must hold at least one row, got none.")
+        filled = mass > 0
+        nll, brier, correct, confidence = self.sums[:, filled] / mass[filled]
+        found = self.sketch.evaluate(seed=seed, n_draws=19).errors
+        return GroupedScores(
+            nll=nll,
+            brier=brier,
+            error=1.0 - correct,
+            confidence=confidence,
+            correct=correct,
+            calibration=dict(found),
+            n_zeros=self.n_zeros,
+            sketch=self.sketch,
+        )
+
+
+def judge_batches(comparison: Comparison, batches: Iterable[JudgedBatch]) -> Comparison:
+    """Return the comparison with every method evaluated on the rows of `batches` instead.
+
+    One pass over the rows for all methods; memory does not depend on their number.
+
+    Args:
+        comparison: methods fitted on other rows, with a test set: nothing is refitted.
+        batches: the rows.
+
+    Returns:
+        The comparison with `GroupedScores` in place of scores per row. Binned errors are exact,
+        adaptive and smooth ECE within the bounds of `focalibrate.metrics.Sketch`.
+    """
+    if comparison.folds:
+        raise ValueError("`comparison` must be one with a test set, but is cross-validated.")
+    sums = {row.method: _Sums(row.calibrator) for row in comparison.rows}
+    mass = np.zeros(N_GROUPS)
+    n_rows = 0
+    for batch in _small(batches):
+        n_rows += len(batch.labels)
+        mass += np.bincount(batch.group, batch.weights, minlength=N_GROUPS)
+        raw: NDArray[np.intp] | None = None
+        for method, found in sums.items():
+            groups = batch.groups if method == "identity" and batch.groups else None
+            top = found.add(batch, raw, comparison.n_bins, groups)
+            raw = top if raw is None else raw
+    scores = {method: found.scores(mass, comparison.seed) for method, found in sums.items()}
+    weights = mass[mass > 0]
+    return replace(
+        comparison,
+        rows=_results(comparison, scores, sums, weights),
+        n_judged=n_rows,
+        weights=weights,
+    )
+
+
+def _small(batches: Iterable[JudgedBatch]) -> Iterator[JudgedBatch]:
+    """Yield batches of few enough entries that a method's copies of them stay small."""
+    for batch in batches:
+        step = max(1, 16 * BLOCK_ENTRIES // batch.logits.shape[1])
+        for start in range(0, len(batch.labels), step):
+            part = slice(start, start + step)
+            yield JudgedBatch(
+                batch.logits[part],
+                batch.labels[part],
+                batch.group[part],
+                None if batch.weights is None else batch.weights[part],
+                {name: values[part] for name, values in batch.groups.items()},
+            )
+
+
+def _results(
+    comparison: Comparison,
+    scores: Mapping[str, GroupedScores],
+    sums: Mapping[str, _Sums],
+    weights: Floats,
+) -> tuple[MethodResult, ...]:
+    names: Sequence[str] = list(scores)
+    values = np.concatenate([scores[name].means() for name in names], axis=1)
+    paired = PairedMeans.of(
+        values, weights=weights, n_resamples=comparison.n_resamples, seed=comparison.seed
+    )
+    place = {name: len(MEANS) * i for i, name in enumerate(names)}
+
+    def differences(name: str, other: str) -> dict[MetricName, Score]:
+        a, b = place[name], place[other]
+        return {m: paired.difference(a + i, b + i) for i, m in enumerate(MEANS)}
+
+    return tuple(
+        replace(
+            row,
+            scores={m: Score(v) for m, v in scores[row.method].calibration.items()}
+            | {m: paired.interval(place[row.method] + i).clipped(m) for i, m in enumerate(MEANS)},
+            to_raw=differences(row.method, "identity"),
+            to_temperature=differences(row.method, "temperature")
+            if "temperature" in place
+            else None,
+            n_predictions_changed=sums[row.method].n_changed,
+            row_scores=scores[row.method],
+        )
+        for row in comparison.rows
+    )

@@ -1,0 +1,159 @@
+"""Rows chosen by a hash of their position: the same whatever the batches and the workers."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from focalibrate.io import Predictions, Scan, align
+from focalibrate.pipeline.examples import Examples
+
+MOVED = 4096
+"""Rows moved at once when the buffer is tidied."""
+
+
+def row_hash(positions: NDArray[np.int64]) -> NDArray[np.uint64]:
+    """Return a random-looking number for each position (SplitMix64), the same on every machine.
+
+    Example:
+        >>> row_hash(np.arange(2)).tolist()
+        [16294208416658607535, 7960286522194355700]
+    """
+    with np.errstate(over="ignore"):
+        z = (positions.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        return z ^ (z >> np.uint64(31))
+
+
+def positioned(
+    scan: Scan, class_names: tuple[str, ...] | None
+) -> Iterator[tuple[NDArray[np.int64], Predictions]]:
+    """Yield batches with the positions of their rows, counted over all parts.
+
+    Rows of weight 0 are left out; so are those without a label where they are dropped, and
+    neither is counted.
+    """
+    start = 0
+    for batch in scan.batches():
+        found = align(batch, class_names)
+        yield np.arange(start, start + found.n_rows, dtype=np.int64), found
+        start += found.n_rows
+
+
+@dataclass(frozen=True, eq=False)
+class Drawn:
+    """The rows with the smallest hashes.
+
+    Attributes:
+        examples: in the order of their hashes.
+        hashes: of these rows, rising.
+        n_rows: rows in all, without those of weight 0.
+        n_zero_rows: rows in all with a probability of exactly 0.
+    """
+
+    examples: Examples
+    hashes: NDArray[np.uint64]
+    n_rows: int
+    n_zero_rows: int
+
+
+def draw(scan: Scan, n_keep: int, class_names: tuple[str, ...] | None) -> Drawn:
+    """Return the `n_keep` rows with the smallest hashes, in one pass.
+
+    Args:
+        scan: all rows, with labels.
+        n_keep: most rows to keep.
+        class_names: the order to put the classes in, by name.
+    """
+    room = n_keep + n_keep // 4 + 1
+    kept: _Buffer | None = None
+    n_rows = n_zero_rows = 0
+    for positions, batch in positioned(scan, class_names):
+        if batch.labels is None:
+            raise ValueError(f"{batch.source}: no labels found. Pass --labels FILE.")
+        is_used = np.ones(len(positions), bool) if batch.weights is None else batch.weights > 0
+        n_rows += int(is_used.sum())
+        if batch.kind == "probs":
+            n_zero_rows += int((batch.scores[is_used] == 0).any(axis=1).sum())
+        if kept is None:
+            kept = _Buffer(room, n_keep, batch)
+        kept.add(row_hash(positions), batch, is_used)
+    if kept is None:
+        raise ValueError(f"{scan.source}: holds no rows.")
+    return Drawn(*kept.drawn(scan, class_names), n_rows, n_zero_rows)
+
+
+class _Buffer:
+    """Rows with small hashes, tidied where they become too many."""
+
+    def __init__(self, room: int, n_keep: int, like: Predictions) -> None:
+        self.n_keep, self.used = n_keep, 0
+        self.limit = np.uint64(2**64 - 1)
+        self.kind = like.kind
+        self.hashes = np.empty(room, np.uint64)
+        self.scores = np.empty((room, like.n_classes), like.scores.dtype)
+        self.labels = np.empty(room, np.int64)
+        self.weights = None if like.weights is None else np.empty(room)
+        self.groups: dict[str, NDArray[Any]] = {
+            name: np.empty(room, object) for name in like.groups
+        }
+
+    def add(
+        self, hashes: NDArray[np.uint64], batch: Predictions, is_used: NDArray[np.bool_]
+    ) -> None:
+        chosen = np.flatnonzero(is_used & (hashes <= self.limit))
+        while len(chosen):
+            free = len(self.hashes) - self.used
+            if not free:
+                self._tidy()
+                chosen = chosen[hashes[chosen] <= self.limit]
+                continue
+            some, chosen = chosen[:free], chosen[free:]
+            to = slice(self.used, self.used + len(some))
+            self.hashes[to] = hashes[some]
+            self.scores[to] = batch.scores[some]
+            if batch.labels is not None:
+                self.labels[to] = batch.labels[some]
+            if self.weights is not None and batch.weights is not None:
+                self.weights[to] = batch.weights[some]
+            for name, values in self.groups.items():
+                values[to] = batch.groups[name][some]
+            self.used += len(some)
+
+    def _tidy(self) -> None:
+        """Keep the smallest hashes, moving rows down a few at a time: no second copy is made."""
+        if self.used <= self.n_keep:
+            return
+        kept = np.argpartition(self.hashes[: self.used], self.n_keep - 1)[: self.n_keep]
+        kept.sort()
+        self.limit = self.hashes[kept].max()
+        arrays = [self.hashes, self.scores, self.labels, *self.groups.values()]
+        for array in [*arrays, *([] if self.weights is None else [self.weights])]:
+            for start in range(0, len(kept), MOVED):
+                piece = kept[start : start + MOVED]
+                array[start : start + len(piece)] = array[piece]
+        self.used = self.n_keep
+
+    def drawn(
+        self, scan: Scan, class_names: tuple[str, ...] | None
+    ) -> tuple[Examples, NDArray[np.uint64]]:
+        self._tidy()
+        order = np.argsort(self.hashes[: self.used])
+        examples = Examples(
+            scores=self.scores[order],
+            kind=self.kind,
+            labels=self.labels[order],
+            weights=None if self.weights is None else self.weights[order],
+            groups={name: _plain(values[order]) for name, values in self.groups.items()},
+            class_names=scan.class_names if class_names is None else class_names,
+        )
+        return examples, self.hashes[order]
+
+
+def _plain(values: NDArray[Any]) -> NDArray[Any]:
+    """Return objects as numbers where all are numbers, as text otherwise."""
+    found = np.array(values.tolist())
+    return found if found.dtype.kind in "biuf" else values

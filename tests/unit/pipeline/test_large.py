@@ -1,0 +1,158 @@
+"""The main job on more rows than are fitted on."""
+
+import json
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from numpy.testing import assert_allclose, assert_array_equal
+
+from focalibrate.cli import main as cli
+from focalibrate.comparison import JudgedBatch, compare, judge_batches
+from focalibrate.io import scan_predictions
+from focalibrate.metrics import assess
+from focalibrate.pipeline import calibrate_scan
+from focalibrate.pipeline.sampling import draw, row_hash
+
+
+def _data(n, k=4, seed=0):
+    rng = np.random.default_rng(seed)
+    truth = 1.5 * rng.normal(size=(n, k))
+    labels = (truth + rng.gumbel(size=truth.shape)).argmax(axis=1)
+    return (2.5 * truth).astype(np.float32), labels
+
+
+@pytest.fixture
+def parts(tmp_path):
+    z, y = _data(3000)
+    for i in range(3):
+        rows = slice(1000 * i, 1000 * i + 1000)
+        np.savez(tmp_path / f"part-{i}.npz", logits=z[rows], labels=y[rows])
+    return tmp_path, z, y
+
+
+@pytest.mark.parametrize("batch_rows", [1, 17, 5000])
+def test_the_rows_drawn_are_those_with_the_smallest_hashes(parts, batch_rows):
+    folder, z, y = parts
+    if batch_rows == 1:
+        folder = folder / "part-0.npz"
+        z, y = z[:1000], y[:1000]
+    order = np.argsort(row_hash(np.arange(len(y))))[:300]
+    found = draw(scan_predictions(folder, batch_rows=batch_rows), 300, None)
+    assert_array_equal(found.examples.scores, z[order])
+    assert_array_equal(found.examples.labels, y[order])
+    assert found.n_rows == len(y)
+
+
+def test_one_pass_gives_the_scores_of_all_rows():
+    z, y = _data(2000)
+    test_z, test_y = _data(5000, seed=1)
+    weights = np.random.default_rng(2).uniform(0.5, 2, size=5000)
+    options = {"methods": ["identity", "temperature", "vector"], "n_resamples": 200}
+    whole = compare(z, y, test_z, test_y, test_weight=weights, **options)
+    group = (row_hash(np.arange(5000)) % np.uint64(20_000)).astype(np.intp)
+    batches = [
+        JudgedBatch(test_z[i : i + 700], test_y[i : i + 700], group[i : i + 700],
+                    weights[i : i + 700])
+        for i in range(0, 5000, 700)
+    ]  # fmt: skip
+    found = judge_batches(compare(z, y, test_z[:50], test_y[:50], **options), batches)
+    assert (found.n_judged, found.n_fitted) == (5000, 2000)
+    for ours, theirs in zip(found.rows, whole.rows, strict=True):
+        for name in ("nll", "brier", "error", "ece", "classwise_ece", "mce"):
+            got, want = ours.scores[name], theirs.scores[name]
+            assert_allclose(got.estimate, want.estimate, rtol=1e-6)
+            if want.low is not None:
+                width = want.high - want.low
+                assert_allclose(got.high - got.low, width, rtol=0.25)
+        assert ours.n_predictions_changed == theirs.n_predictions_changed
+        gap = ours.to_raw["nll"].estimate
+        assert_allclose(gap, theirs.to_raw["nll"].estimate, rtol=1e-6, atol=1e-12)
+
+
+def test_fitted_on_a_sample_and_evaluated_on_all_others(parts):
+    folder, z, y = parts
+    scan = scan_predictions(folder, batch_rows=333)
+    result = calibrate_scan(scan, fit_rows=500, methods=["temperature"], n_resamples=30)
+    order = np.argsort(row_hash(np.arange(3000)))
+    fit, rest = order[:500], order[500:]
+    alone = compare(z[fit], y[fit], z[rest], y[rest], methods=["temperature"], n_resamples=30)
+    assert (result.comparison.n_fitted, result.comparison.n_judged) == (500, 2500)
+    assert_allclose(
+        result.calibrator.temperature, alone.row("temperature").calibrator.temperature, rtol=1e-9
+    )
+    got, want = result.comparison.row("temperature"), alone.row("temperature")
+    for name in ("nll", "brier", "error", "ece"):
+        assert_allclose(got.scores[name].estimate, want.scores[name].estimate, rtol=1e-6)
+    probs = alone.held_out_probs("identity", z[rest])
+    assert_allclose(result.assessment.gap.estimate, assess(probs, y[rest]).gap.estimate, rtol=1e-5)
+    text = "Fitted on 500 of 3,000 rows, chosen by a hash of their position, and evaluated on all"
+    assert f"{text} 2,500 others." in result.choice.reason
+    assert result.to_dict()["sample"]["n_judged"] == 2500
+    document = result.page_data().document
+    assert (document["n_fitted"], document["n_judged"]) == (500, 2500)
+    assert text in document["reason"]
+
+
+def test_with_a_test_set_and_with_few_rows(parts, tmp_path):
+    folder, z, y = parts
+    scan = scan_predictions(folder / "part-*.npz")
+    assert calibrate_scan(scan, methods=["temperature"]) is None
+    np.savez(tmp_path / "test.npz", logits=z[:700], labels=y[:700])
+    test = scan_predictions(tmp_path / "test.npz", batch_rows=99)
+    found = calibrate_scan(scan, test=test, methods=["temperature"], n_resamples=20)
+    assert (found.comparison.n_fitted, found.comparison.n_judged) == (3000, 700)
+    whole = compare(z, y, z[:700], y[:700], methods=["temperature"], n_resamples=20)
+    assert_allclose(
+        found.comparison.row("temperature").scores["nll"].estimate,
+        whole.row("temperature").scores["nll"].estimate,
+        rtol=1e-6,
+    )
+
+
+def test_never_more_than_half_of_the_rows_are_fitted_on(parts):
+    folder, _, _ = parts
+    scan = scan_predictions(folder)
+    found = calibrate_scan(scan, fit_rows=2900, methods=["temperature"], n_resamples=20)
+    assert (found.comparison.n_fitted, found.comparison.n_judged) == (1500, 1500)
+
+
+def test_zeros_groups_and_weights(tmp_path):
+    z, y = _data(1200, k=3)
+    p = np.exp(z.astype(float))
+    p /= p.sum(axis=1, keepdims=True)
+    p[5] = np.eye(3)[y[5]]
+    lines = ["prob_a,prob_b,prob_c,label,w,site"]
+    lines += [
+        ",".join([*map(repr, map(float, p[i])), "abc"[y[i]], str(i % 3), f"s{i % 2}"])
+        for i in range(1200)
+    ]
+    path = tmp_path / "val.csv"
+    path.write_text("\n".join(lines) + "\n")
+    scan = scan_predictions(path, weight_column="w", by="site", batch_rows=100)
+    found = calibrate_scan(scan, fit_rows=200, methods=["temperature"], n_resamples=20)
+    assert found.comparison.n_fitted + found.comparison.n_judged == 800  # weight 0 left out
+    assert [group.group for group in found.groups] == ["s0", "s1"]
+    assert found.calibrator.zero_mix > 0
+    assert "1 row with a probability of exactly 0" in found.notes[0]
+    assert "no calibrator of their own" in found.notes[1]
+
+
+def test_the_command_says_both_numbers(parts):
+    folder, _, _ = parts
+    out = folder / "report"
+    words = ["calibrate", str(folder / "part-*.npz"), "--methods", "temperature"]
+    words += ["--resamples", "20", "-o", str(out), "--fit-rows", "400"]
+    done = CliRunner().invoke(cli, words)
+    assert done.exit_code == 0, done.output
+    plain = " ".join(done.output.split())
+    assert "3 parts, 3000 rows × 4 classes" in plain
+    assert "Fitted on 400 of 3,000 rows" in plain
+    assert "all 2,600 others" in plain
+    stored = json.loads((out / "results.json").read_text())
+    assert stored["sample"]["n_fitted"] == 400
+    assert stored["made_with"]["files"][0]["rows"] == 3000
+    assert "all 2,600 others" in (out / "report.html").read_text()
+    bad = CliRunner().invoke(cli, [*words[:-1], "some"])
+    assert bad.exit_code == 2
+    assert "number of rows or 'all'" in bad.output
