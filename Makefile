@@ -12,15 +12,15 @@ demo: $(VENV)/.core
 	$(BIN)/focalibrate demo --force
 
 test: $(VENV)/.dev browser
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 # Takes about twice as long as the tests alone.
 coverage: $(VENV)/.dev browser
-	$(BIN)/python -m pytest -n 2 --cov --cov-report=term:skip-covered
+	$(BIN)/python -m pytest -n 2 --dist worksteal --cov --cov-report=term:skip-covered
 
 # For the edit loop: what is not marked slow, without coverage and browser.
 test-fast: $(VENV)/.dev
-	$(BIN)/python -m pytest -n 2 -m 'not slow' --ignore=tests/browser
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m 'not slow' --ignore=tests/browser
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

@@ -45,7 +45,7 @@ def spectral_density(
     *,
     n_vectors: int = 10,
     n_steps: int = 80,
-    seed: int = 0,
+    seed: int | np.random.Generator = 0,
     n_points: int = 1000,
     relative_width: float = 0.01,
     block_matvec: Matvec | None = None,

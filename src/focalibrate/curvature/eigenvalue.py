@@ -35,7 +35,7 @@ def lambda_max(
     matvec: Matvec,
     size: int,
     *,
-    seed: int = 0,
+    seed: int | np.random.Generator = 0,
     tolerance: float = 1e-6,
     max_products: int = 500,
 ) -> Eigenvalue:
@@ -117,7 +117,7 @@ def lambda_min(
     matvec: Matvec,
     size: int,
     *,
-    seed: int = 0,
+    seed: int | np.random.Generator = 0,
     tolerance: float = 1e-6,
     max_products: int = 500,
 ) -> Eigenvalue:

@@ -22,7 +22,7 @@ def hutchpp_trace(
     size: int,
     *,
     n_products: int = 99,
-    seed: int = 0,
+    seed: int | np.random.Generator = 0,
     block_matvec: Matvec | None = None,
 ) -> TraceEstimate:
     r"""Hutch++: exact trace on a subspace, Hutchinson's estimate on the rest.
@@ -78,7 +78,7 @@ def xtrace(
     size: int,
     *,
     n_products: int = 100,
-    seed: int = 0,
+    seed: int | np.random.Generator = 0,
     block_matvec: Matvec | None = None,
 ) -> TraceEstimate:
     r"""XTrace: Hutch++ with each vector once left out of the subspace and used as the sample.

@@ -37,7 +37,7 @@ def hutchinson_trace(
     size: int,
     *,
     n_vectors: int = 100,
-    seed: int = 0,
+    seed: int | np.random.Generator = 0,
     tolerance: float | None = None,
     block_matvec: Matvec | None = None,
 ) -> TraceEstimate:

@@ -3,7 +3,6 @@
 import json
 import platform
 from collections.abc import Sequence
-from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +10,7 @@ import torch
 
 from focalibrate._atomic import atomic_path
 from focalibrate.calibrate import PosteriorRecovery
+from focalibrate.engines import versions
 from focalibrate.nn import FocalLoss
 from focalibrate.train.checkpoint import CheckpointError, clear_leftovers, write_tensors
 from focalibrate.train.recipe import Recipe
@@ -43,7 +43,7 @@ def claim_run(out: Path, recipe: Recipe) -> None:
         write_recipe(written, recipe)
     if not (out / "versions.json").exists():
         with atomic_path(out / "versions.json") as path:
-            path.write_text(json.dumps(versions(), indent=1) + "\n")
+            path.write_text(json.dumps(run_versions(), indent=1) + "\n")
 
 
 def _check_same(out: Path, found: Recipe, recipe: Recipe) -> None:
@@ -59,14 +59,12 @@ def _check_same(out: Path, found: Recipe, recipe: Recipe) -> None:
         )
 
 
-def versions() -> dict[str, str | int]:
+def run_versions() -> dict[str, str | int]:
     """Return what a run depends on besides its recipe."""
-    packages = {name: version(name) for name in ("focalibrate", "numpy", "scipy", "torch")}
     return {
-        "python": platform.python_version(),
         "platform": platform.platform(),
         "threads": torch.get_num_threads(),
-        **packages,
+        **versions(("numpy", "scipy", "torch")),
     }
 
 

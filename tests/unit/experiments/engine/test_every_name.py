@@ -7,6 +7,7 @@ import re
 import pytest
 
 from focalibrate.datasets import VARIABLE
+from focalibrate.experiments.engine import reproduce as reproduce_module
 from focalibrate.experiments.engine.registry import EXPERIMENTS, find_experiment
 from focalibrate.experiments.engine.reproduce import read_rows, reproduce
 from focalibrate.experiments.engine.verdict import OWN_VERDICTS, VERDICTS
@@ -70,6 +71,7 @@ def test_an_experiment_from_its_name_to_its_page(name, trained, tmp_path, monkey
     assert ("Smaller than the paper." in page) == (not found.experiment.is_full("smallest"))
 
     again = Counting()
+    monkeypatch.setattr(reproduce_module, "_write_folder", lambda *_: None)  # drawn above
     second = reproduce(name, out=out, scale="smallest", trained=trained, backend=again)
     assert again.calls == 0
     assert repr(second.rows) == repr(found.rows)
