@@ -49,3 +49,14 @@ def test_no_private_module_is_imported_from_another_package():
             if any(part.startswith("_") and not part.startswith("__") for part in parts[1:]):
                 found.append(f"{path.relative_to(ROOT)}: {name}")
     assert not found
+
+
+def test_the_files_that_a_command_is_followed_through_exist():
+    section = re.search(
+        r"^## Follow a command\n(.*?)^## ",
+        (ROOT / "CONTRIBUTING.md").read_text(),
+        re.DOTALL | re.M,
+    )
+    named = re.findall(r"`((?!src)[a-z_0-9/]+/(?:[a-z_0-9]+\.py)?)`", section[1])
+    assert len(named) > 20
+    assert [name for name in named if not (ROOT / "src/focalibrate" / name).exists()] == []
