@@ -40,6 +40,10 @@ COMMANDS = {
         "focalibrate.cli.reproduce:reproduce_command",
         "Run an experiment from the papers and check its claims.",
     ),
+    "sketch": LazyCommand(
+        "focalibrate.cli.sketch:sketch_command",
+        "Summarise predictions of any size in one small file that merges.",
+    ),
     "theory": LazyCommand(
         "focalibrate.cli.theory:theory_command",
         "Check the papers' claims numerically.",

@@ -11,7 +11,7 @@ from focalibrate.cli._charts import reliability_chart
 from focalibrate.cli._tables import comparison_table
 from focalibrate.comparison import GroupedScores, RowScores
 from focalibrate.io import Predictions, Scan, printable
-from focalibrate.metrics import GroupAssessment
+from focalibrate.metrics import GroupAssessment, ReliabilityTable
 from focalibrate.pipeline import CalibrationResult
 
 
@@ -33,9 +33,13 @@ def say_what_was_read(files: Sequence[Predictions | Scan], *, to_stderr: bool = 
 def show_diagram(
     console: Console, title: str, rows: RowScores | GroupedScores, *, n_bins: int
 ) -> None:
+    """Print the reliability diagram of rows."""
+    show_table(console, title, rows.table(n_bins))
+
+
+def show_table(console: Console, title: str, table: ReliabilityTable) -> None:
     """Print a reliability diagram."""
     console.print(f"\n{title} (bar: accuracy, |: mean confidence)", markup=False)
-    table = rows.table(n_bins)
     for line in reliability_chart(table, width=max(20, min(40, console.width - 58))):
         console.print(line, style="cyan", no_wrap=True, crop=False, markup=False)
 

@@ -9,7 +9,7 @@ from rich.table import Table
 from focalibrate.comparison import Choice, Comparison, Score
 from focalibrate.io import printable
 from focalibrate.metrics import METRICS, Assessment, MetricName
-from focalibrate.pipeline import Evaluation, ModelComparison
+from focalibrate.pipeline import Evaluation, ModelComparison, SketchedEvaluation
 
 HEADINGS: dict[MetricName, str] = {name: metric.heading for name, metric in METRICS.items()}
 MAX_GROUPS = 40
@@ -79,15 +79,13 @@ def _plus_minus(value: Score) -> str:
     return f"{text} ± {number('nll', 0.5 * (value.high - value.low))}"
 
 
-def evaluation_table(found: Evaluation) -> Table:
+def evaluation_table(found: Evaluation | SketchedEvaluation) -> Table:
     """Return one row per measure: value, interval, and what a calibrated model would show."""
+    applied = found.calibrator
+    if not isinstance(applied, str):
+        applied = "" if applied.kind == "identity" else applied.describe()
     table = Table(
-        title=found.name
-        + (
-            ", uncalibrated"
-            if found.calibrator.kind == "identity"
-            else f", calibrated: {found.calibrator.describe()}"
-        ),
+        title=found.name + (f", calibrated: {applied}" if applied else ", uncalibrated"),
         caption=caption_of_brier(found.n_classes),
         box=SIMPLE_HEAD,
     )
@@ -103,6 +101,8 @@ def evaluation_table(found: Evaluation) -> Table:
         low, high = 100 * value.low, 100 * value.high
         table.add_row(heading, f"{100 * value.estimate:.2f}", f"[{low:.2f}, {high:.2f}]", "")
     for name in CALIBRATION:
+        if name not in found.scores:  # classwise, of a sketch of very many classes
+            continue
         floor = assessment.noise_floor[name]
         table.add_row(
             HEADINGS[name],

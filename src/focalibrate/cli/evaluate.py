@@ -1,23 +1,35 @@
 """`focalibrate evaluate`."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
 import click
+import numpy as np
 from rich.console import Console
 
 from focalibrate.calibrate import Calibrator, GroupedCalibrator
+from focalibrate.cli._engine import backend_of, engine_options
 from focalibrate.cli._options import judging_options, prediction_options
 from focalibrate.cli._read import read_file, reported, steps
-from focalibrate.cli._summary import say_what_was_read, show_diagram, show_groups
+from focalibrate.cli._sketching import is_large, sketched
+from focalibrate.cli._summary import say_what_was_read, show_groups, show_table
 from focalibrate.cli._tables import evaluation_table
-from focalibrate.metrics import ReliabilityTable
-from focalibrate.pipeline import Evaluation, Examples, evaluate_examples, file_record
+from focalibrate.io import SketchFile, merge_sketches, read_sketch
+from focalibrate.metrics import ConfidentFraction, ReliabilityTable
+from focalibrate.pipeline import (
+    Evaluation,
+    Examples,
+    SketchedEvaluation,
+    evaluate_examples,
+    evaluate_sketch_file,
+    file_record,
+)
 
 
 @click.command("evaluate")
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("paths", nargs=-1, required=True, metavar="PATH...")
 @click.option(
     "--labels",
     type=click.Path(path_type=Path),
@@ -26,34 +38,68 @@ from focalibrate.pipeline import Evaluation, Examples, evaluate_examples, file_r
 @click.option("--calibrator", type=click.Path(path_type=Path), help="Calibrator to apply first.")
 @judging_options
 @click.option("--json", "as_json", is_flag=True, help="Print the scores as JSON.")
+@engine_options("Parts read at the same time, each in a process.  [default: 1]")
 @prediction_options
 def evaluate_command(
-    file: Path,
+    paths: tuple[str, ...],
     labels: Path | None,
     calibrator: Path | None,
     bins: int,
     resamples: int,
     seed: int,
     as_json: bool,
+    workers: int | None,
+    backend: str,
+    scheduler: str | None,
     **options: Any,
 ) -> None:
-    """Say whether the probabilities in FILE are calibrated, and print their scores.
+    """Say whether the probabilities in PATHs are calibrated, and print their scores.
 
     Nothing is fitted or written. Calibration errors are shown beside what a calibrated model
     with the same predictions would show by chance; log loss, Brier score and error have 95 %
-    bootstrap intervals.
+    intervals.
+
+    A PATH is a file, a folder or glob of parts, a URL, or a sketch (`focalibrate sketch`); several
+    are evaluated together. More than 100 MB, several paths, URLs, and anything with --workers or
+    --backend are read once in batches, whose memory does not grow with the rows.
 
     \b
     Example:
         focalibrate evaluate test.npz
         focalibrate evaluate test.npz --calibrator report/calibrator.json
+        focalibrate evaluate predictions/ --workers 2 --by region
+        focalibrate evaluate day1.sketch day2.sketch
     """
+    where = backend_of(backend, scheduler, workers, default=1)
+    if any(path.endswith(".sketch") for path in paths):
+        if calibrator is not None:
+            raise click.UsageError(
+                "--calibrator is for rows, which a sketch does not have: pass it to "
+                "`focalibrate sketch`."
+            )
+        _show_sketch(_merged(paths), paths, bins, seed, as_json)
+        return
     with reported():
         chosen = None if calibrator is None else Calibrator.load(calibrator)
     if isinstance(chosen, GroupedCalibrator) and not options.get("by"):
         options["by"] = chosen.column
+    if where is not None or is_large(paths):
+        file = sketched(
+            paths,
+            calibrator=chosen,
+            bins=bins,
+            backend=where,
+            folder=None,
+            to_stderr=as_json,
+            advice=f"`focalibrate sketch {' '.join(paths)} -o all.sketch` keeps finished parts.",
+            labels_path=labels,
+            **options,
+        )
+        _show_sketch(file, paths, bins, seed, as_json)
+        return
+    file_path = Path(paths[0])
     given = read_file(
-        file,
+        file_path,
         labels_path=labels,
         need_labels=True,
         classes_of=None if chosen is None else chosen.class_names,
@@ -64,50 +110,108 @@ def evaluate_command(
         bar.add_task("evaluating", total=None)
         found = evaluate_examples(
             Examples.of_predictions(given),
-            name=file.name,
+            name=file_path.name,
             calibrator=chosen,
             n_bins=bins,
             n_resamples=resamples,
             seed=seed,
         )
+    table = ReliabilityTable.of_confidence(
+        found.row_scores.confidence,
+        found.row_scores.correct,
+        n_bins=bins,
+        sample_weight=found.weights,
+    )
     if as_json:
-        record = found.to_dict() | {"bins": _bins(found, bins), "file": file_record(given)}
-        click.echo(json.dumps(record, indent=1, ensure_ascii=False))
+        _print_json(found.to_dict() | {"bins": _bins(table), "file": file_record(given)})
+        return
+    _show(found, table, _confident(found), found.row_scores.n_zeros)
+
+
+def _merged(paths: tuple[str, ...]) -> SketchFile:
+    with reported():
+        others = [path for path in paths if not path.endswith(".sketch")]
+        if others:
+            raise ValueError(
+                f"{others[0]}: must be a sketch too. Make one first: "
+                f"focalibrate sketch {others[0]} -o {Path(others[0]).stem}.sketch"
+            )
+        return merge_sketches([read_sketch(path) for path in paths], list(paths))
+
+
+def _show_sketch(
+    file: SketchFile, paths: tuple[str, ...], bins: int, seed: int, as_json: bool
+) -> None:
+    if file.sketch.n_bins != bins:
+        raise click.UsageError(
+            f"--bins {bins} must be the bins of the sketch, {file.sketch.n_bins}. Pass --bins "
+            f"{file.sketch.n_bins}, or make the sketch again with --bins {bins}."
+        )
+    name = os.path.basename(paths[0].rstrip("/")) or paths[0]
+    if len(paths) > 1:
+        name += f" and {len(paths) - 1} more"
+    with reported(), steps() as bar:
+        bar.add_task("evaluating", total=None)
+        found = evaluate_sketch_file(file, name=name, seed=seed)
+    if as_json:
+        _print_json(found.to_dict() | {"bins": _bins(found.table)})
         return
     console = Console(highlight=False)
+    console.print(file.describe(), markup=False, soft_wrap=True)
+    _show(found, found.table, found.confident, found.n_zeros)
+    console.print(found.precision, style="dim", markup=False, soft_wrap=True)
+    if len(file.sketch.groups) > 1:
+        console.print(
+            "The worst slice over several columns needs rows in memory and was not sought.",
+            style="dim",
+        )
+
+
+def _print_json(record: dict[str, Any]) -> None:
+    click.echo(json.dumps(record, indent=1, ensure_ascii=False))
+
+
+def _show(
+    found: Evaluation | SketchedEvaluation,
+    table: ReliabilityTable,
+    confident: ConfidentFraction,
+    zeros: int,
+) -> None:
+    console = Console(highlight=False)
     console.print(evaluation_table(found))
-    zeros = found.row_scores.n_zeros
     if zeros:
         rows = "1 example has" if zeros == 1 else f"{zeros:,} examples have"
         console.print(
             f"The log loss is infinite (∞): {rows} probability 0 at the true class.",
             style="yellow",
         )
-    show_diagram(console, "Reliability", found.row_scores, n_bins=bins)
+    show_table(console, "Reliability", table)
     show_groups(console, found.groups)
-    if found.worst is not None:
+    if isinstance(found, Evaluation) and found.worst is not None:
         console.print(f"Worst slice: {found.worst.summary}.", markup=False, soft_wrap=True)
-    console.print(f"\n{_sentence(found)}", style="bold", markup=False)
-
-
-def _sentence(found: Evaluation) -> str:
-    rows = found.row_scores
     text = found.assessment.summary
-    is_sure = rows.confidence >= 0.99
-    sentence = (
-        f"{text[:1].upper()}{text[1:]}. {100 * is_sure.mean():.1f} % of the examples have a "
-    )
-    sentence += "confidence of at least 99 %"
-    return (
-        f"{sentence}; {100 * rows.correct[is_sure].mean():.1f} % of those are right."
-        if is_sure.any()
-        else f"{sentence}."
+    console.print(
+        f"\n{text[:1].upper()}{text[1:]}. {_sure(confident)}", style="bold", markup=False
     )
 
 
-def _bins(found: Evaluation, n_bins: int) -> dict[str, Any]:
+def _confident(found: Evaluation) -> ConfidentFraction:
     rows = found.row_scores
-    table = ReliabilityTable.of_confidence(rows.confidence, rows.correct, n_bins=n_bins)
+    weights = np.ones(len(rows.correct)) if found.weights is None else found.weights
+    sure = weights * (rows.confidence >= 0.99)
+    mass = float(sure.sum())
+    right = float(sure @ rows.correct) / mass if mass else float("nan")
+    return ConfidentFraction(mass / float(weights.sum()), right)
+
+
+def _sure(confident: ConfidentFraction) -> str:
+    text = f"{100 * confident.fraction:.1f} % of the examples have a confidence of at least 99 %"
+    if not confident.fraction:
+        return f"{text}."
+    return f"{text}; {100 * confident.accuracy:.1f} % of those are right."
+
+
+def _bins(table: ReliabilityTable) -> dict[str, Any]:
     return {
         "edges": table.edges.tolist(),
         "count": table.count.tolist(),

@@ -17,7 +17,9 @@ from focalibrate.io.sketches import (
     SketchFile,
     check_time,
     merge_sketches,
+    parse_sketch,
     read_sketch,
+    sketch_bytes,
     write_sketch,
 )
 from focalibrate.io.write import write_probs
@@ -39,10 +41,12 @@ __all__ = [
     "flags",
     "logit_blocks",
     "merge_sketches",
+    "parse_sketch",
     "printable",
     "read_predictions",
     "read_sketch",
     "scan_predictions",
+    "sketch_bytes",
     "write_probs",
     "write_sketch",
 ]

@@ -36,6 +36,8 @@ class SketchFile:
     """what was read, a line each"""
     versions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """of every package that took part, such as ``{"focalibrate": ("0.1.0",)}``"""
+    calibrator: str = ""
+    """what was applied to the scores first, in words; empty where nothing was"""
     start: str | None = None
     """first moment of the rows, as ISO 8601"""
     end: str | None = None
@@ -57,10 +59,15 @@ def write_sketch(found: SketchFile, path: str | Path, *, force: bool = False) ->
     The first line is ``{"format": "focalibrate-sketch", "version": 1, "sha256": ...}``, the
     SHA-256 of the bytes of the second line without its end; the second line holds the sums.
     """
+    with atomic_path(path, force=force) as beside:
+        beside.write_bytes(sketch_bytes(found))
+
+
+def sketch_bytes(found: SketchFile) -> bytes:
+    """Return what `write_sketch` writes."""
     body = json.dumps(_record(found), ensure_ascii=False, allow_nan=False).encode()
     header = {"format": FORMAT, "version": VERSION, "sha256": hashlib.sha256(body).hexdigest()}
-    with atomic_path(path, force=force) as beside:
-        beside.write_bytes(json.dumps(header).encode() + b"\n" + body + b"\n")
+    return json.dumps(header).encode() + b"\n" + body + b"\n"
 
 
 def read_sketch(path: str | Path) -> SketchFile:
@@ -76,6 +83,12 @@ def read_sketch(path: str | Path) -> SketchFile:
         content = place.read_bytes()
     except OSError as error:
         raise file_error(place, f"could not be read: {error.strerror or error}.") from error
+    return parse_sketch(content, place)
+
+
+def parse_sketch(content: bytes, name: str | Path) -> SketchFile:
+    """Return the sketch of a file's bytes; `name` is for errors."""
+    place = Path(name)
     header, _, rest = content.partition(b"\n")
     body = rest.removesuffix(b"\n")
     _check_header(place, header, body)
@@ -138,6 +151,11 @@ def merge_sketches(files: Sequence[SketchFile], names: Sequence[str] | None = No
                 f"{name}: its classes must be those of {called[0]}, in the same order: "
                 f"{_names(first)}, but they are {_names(other)}."
             )
+        if first.calibrator != other.calibrator:
+            raise PredictionFileError(
+                f"{name}: must have the calibrator of {called[0]}, "
+                f"{first.calibrator or 'none'}, but it has {other.calibrator or 'none'}."
+            )
         try:
             merged = merged + other.sketch
         except ValueError as error:
@@ -183,6 +201,7 @@ def _record(found: SketchFile) -> dict[str, Any]:
     return {
         "class_names": None if found.class_names is None else list(found.class_names),
         "kind": found.kind,
+        "calibrator": found.calibrator,
         "sources": list(found.sources),
         "versions": {name: list(v) for name, v in found.versions.items()},
         "from": found.start,
@@ -213,6 +232,7 @@ def _of_record(record: dict[str, Any]) -> SketchFile:
         sketch=sketch,
         class_names=names,
         kind=str(record["kind"]),
+        calibrator=str(record["calibrator"]),
         sources=tuple(str(source) for source in record["sources"]),
         versions={str(k): tuple(str(x) for x in v) for k, v in record["versions"].items()},
         start=record["from"],

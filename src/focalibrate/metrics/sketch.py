@@ -132,18 +132,21 @@ class Sketch:
             kept = w > 0
             scores, y, w = scores[kept], y[kept], w[kept]
             columns = {name: values[kept] for name, values in columns.items()}
-        return cls._of_rows(given, scores, y, w, columns, n_bins)
+        return cls.of_rows(scores, y, given=given, weights=w, groups=columns, n_bins=n_bins)
 
     @classmethod
-    def _of_rows(
+    def of_rows(
         cls,
-        given: Given,
         scores: NDArray[Any],
-        labels: NDArray[np.intp],
-        w: Floats | None,
-        columns: Mapping[str, NDArray[Any]],
-        n_bins: int,
+        labels: NDArray[Any],
+        *,
+        given: Given,
+        weights: Floats | None = None,
+        groups: Mapping[str, NDArray[Any]] | None = None,
+        n_bins: int = 15,
     ) -> Self:
+        """Return the sketch of NumPy rows that are known to be good; nothing is checked."""
+        w, columns = weights, groups or {}
         k = scores.shape[1]
         rows = row_terms(
             scores, labels, given=given, weights=w, n_bins=n_bins, classwise=k <= MAX_CLASSWISE

@@ -16,6 +16,8 @@ from focalibrate.pipeline.large import calibrate_scan, fit_rows_of
 from focalibrate.pipeline.models_page import models_page
 from focalibrate.pipeline.record import comparison_record, file_record, score_record
 from focalibrate.pipeline.result import FILES, CalibrationResult
+from focalibrate.pipeline.sketched import SketchedEvaluation, evaluate_sketch_file
+from focalibrate.pipeline.sketching import batch_sketch, sketch_predictions
 
 __all__ = [
     "BAD_INPUT",
@@ -28,14 +30,18 @@ __all__ = [
     "LimitCheck",
     "LossMean",
     "ModelComparison",
+    "SketchedEvaluation",
+    "batch_sketch",
     "calibrate_predictions",
     "calibrate_scan",
     "check_predictions",
     "compare_models",
     "comparison_record",
     "evaluate_examples",
+    "evaluate_sketch_file",
     "file_record",
     "fit_rows_of",
     "models_page",
     "score_record",
+    "sketch_predictions",
 ]

@@ -1,0 +1,90 @@
+"""Sketching for commands: what is large, progress, errors."""
+
+import glob
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedColumn
+
+from focalibrate.calibrate import Calibrator
+from focalibrate.cli._read import reported
+from focalibrate.cli._summary import say_what_was_read
+from focalibrate.engines import EngineError
+from focalibrate.io import SketchFile, scan_predictions
+
+if TYPE_CHECKING:
+    from focalibrate.engines import Backend
+
+LARGE_BYTES = 100_000_000
+"""Larger files are evaluated in one pass, from a sketch."""
+
+
+def is_large(paths: Sequence[str]) -> bool:
+    """Say whether predictions are better not read into memory: several, remote, or many bytes."""
+    if len(paths) > 1 or any("://" in path for path in paths):
+        return True
+    return sum(map(_bytes, paths)) > LARGE_BYTES
+
+
+def _bytes(path: str) -> int:
+    try:
+        if os.path.isdir(path):
+            return sum(p.stat().st_size for p in Path(path).rglob("*") if p.is_file())
+        if os.path.isfile(path):
+            return os.path.getsize(path)
+        return sum(map(_bytes, glob.glob(path, recursive=True)))
+    except OSError:
+        return 0  # reading it says what is wrong
+
+
+def sketched(
+    paths: Sequence[str],
+    *,
+    calibrator: Calibrator | None,
+    bins: int,
+    backend: "Backend | None",
+    folder: Path | None,
+    to_stderr: bool,
+    advice: str,
+    **options: Any,
+) -> SketchFile:
+    """Return the sketch of predictions, with a progress bar on a terminal."""
+    from focalibrate.pipeline import sketch_predictions
+
+    given = {name: value for name, value in options.items() if value not in (None, ())}
+    with reported():
+        scan = scan_predictions(list(paths), **given)
+        say_what_was_read([scan], to_stderr=to_stderr)
+        try:
+            with _bar() as progress:
+                return sketch_predictions(
+                    list(paths),
+                    calibrator=calibrator,
+                    n_bins=bins,
+                    backend=backend,
+                    folder=folder,
+                    scan=scan,
+                    progress=progress,
+                    **given,
+                )
+        except EngineError as error:
+            raise click.ClickException(f"{error} {advice}") from error
+        except KeyboardInterrupt:
+            raise click.ClickException(f"interrupted. {advice}") from None
+
+
+@contextmanager
+def _bar() -> Iterator[Callable[[int, int], None]]:
+    """Show finished parts on stderr, if that is a terminal."""
+    console = Console(stderr=True)
+    columns = ("{task.description}", BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(
+        *columns, console=console, transient=True, disable=not console.is_terminal
+    ) as bar:
+        task = bar.add_task("parts", total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)

@@ -1,0 +1,102 @@
+"""`focalibrate sketch`."""
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+
+from focalibrate.calibrate import Calibrator, GroupedCalibrator
+from focalibrate.cli._engine import backend_of, engine_options
+from focalibrate.cli._options import prediction_options
+from focalibrate.cli._read import reported
+from focalibrate.cli._sketching import sketched
+from focalibrate.io import check_time, write_sketch
+
+
+@click.command("sketch")
+@click.argument("paths", nargs=-1, required=True, metavar="PATH...")
+@click.option(
+    "-o", "--out", required=True, type=click.Path(path_type=Path), help="File to write: x.sketch."
+)
+@click.option("--force", is_flag=True, help="Replace the file where it exists.")
+@click.option(
+    "--labels",
+    type=click.Path(path_type=Path),
+    help="File of the labels, if they are not in the predictions.",
+)
+@click.option("--calibrator", type=click.Path(path_type=Path), help="Calibrator to apply first.")
+@click.option("--bins", default=15, show_default=True, type=click.IntRange(1, 10_000))
+@click.option("--from", "start", metavar="TIME", help="First moment of the rows, as 2026-01-31.")
+@click.option("--to", "end", metavar="TIME", help="Last moment of the rows.")
+@engine_options("Parts sketched at the same time, each in a process.  [default: 1]")
+@prediction_options
+def sketch_command(
+    paths: tuple[str, ...],
+    out: Path,
+    force: bool,
+    labels: Path | None,
+    calibrator: Path | None,
+    bins: int,
+    start: str | None,
+    end: str | None,
+    workers: int | None,
+    backend: str,
+    scheduler: str | None,
+    **options: Any,
+) -> None:
+    """Summarise the predictions in PATHs in one small file: a sketch.
+
+    A PATH is a file, a folder or glob of parts, or a URL such as s3://bucket/day1. The rows are
+    read once, in batches; memory does not grow with them. `focalibrate evaluate` says from the
+    sketch what it says from the rows, and merges several. Parts are the unit of work: while the
+    command runs, finished ones are kept in OUT.parts, so that the same command continues after
+    an interruption, and nothing is counted twice.
+
+    \b
+    Example:
+        focalibrate sketch predictions/day1 -o day1.sketch --from 2026-01-31 --to 2026-02-01
+        focalibrate sketch 's3://bucket/day1/*.parquet' -o day1.sketch --workers 2
+        focalibrate sketch /shared/day1 -o day1.sketch --backend dask --scheduler tcp://host:8786
+        focalibrate evaluate day1.sketch day2.sketch
+    """
+    where = backend_of(backend, scheduler, workers, default=1)
+    folder = out.with_name(f"{out.name}.parts")
+    with reported():
+        for name, value in (("--from", start), ("--to", end)):
+            if value is not None:
+                check_time(value, name=name)
+        if out.exists() and not force:
+            raise FileExistsError(
+                f"{out}: already exists and is not overwritten. Choose another name, or pass "
+                "--force."
+            )
+        if not out.absolute().parent.is_dir():
+            raise FileNotFoundError(f"{out}: the directory {out.parent} does not exist.")
+        chosen = None if calibrator is None else Calibrator.load(calibrator)
+    if isinstance(chosen, GroupedCalibrator) and not options.get("by"):
+        options["by"] = chosen.column
+    found = sketched(
+        paths,
+        calibrator=chosen,
+        bins=bins,
+        backend=where,
+        folder=folder,
+        to_stderr=False,
+        advice=f"Finished parts are kept in {folder}: run the same command again.",
+        labels_path=labels,
+        **options,
+    )
+    with reported():
+        write_sketch(replace(found, start=start, end=end), out, force=force)
+        shutil.rmtree(folder, ignore_errors=True)
+    size = out.stat().st_size
+    console = Console(highlight=False)
+    console.print(
+        f"{out}: {replace(found, start=start, end=end).describe()}, {size / 1000:,.0f} kB",
+        markup=False,
+        soft_wrap=True,
+    )
+    console.print(f"Next: focalibrate evaluate {out}", markup=False, soft_wrap=True)

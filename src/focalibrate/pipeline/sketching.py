@@ -1,0 +1,324 @@
+"""Predictions of any size to one sketch: part by part, here or on other machines."""
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, suppress
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from focalibrate.calibrate import Calibrator
+from focalibrate.calibrate.grouped import log_probs_by_row
+from focalibrate.engines import Backend, EngineError, reason_of, versions
+from focalibrate.io import (
+    PredictionFileError,
+    Predictions,
+    Scan,
+    SketchFile,
+    align,
+    atomic_path,
+    merge_sketches,
+    parse_sketch,
+    scan_predictions,
+    sketch_bytes,
+)
+from focalibrate.metrics import Sketch
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PartTask:
+    """What is needed to sketch one part, wherever that is done."""
+
+    source: tuple[str, ...]
+    options: str
+    """of `scan_predictions`, as JSON"""
+    part: int
+    name: str
+    """of the part"""
+    n_bytes: int
+    key: str
+    """of everything that decides the sketch: the name of its file"""
+    token: str
+    """of the whole data set, so that one that has changed is opened anew"""
+    n_bins: int
+    calibrator: str | None = None
+    """as JSON"""
+
+
+def sketch_predictions(
+    source: str | Path | Sequence[str | Path],
+    *,
+    calibrator: Calibrator | None = None,
+    n_bins: int = 15,
+    backend: Backend | None = None,
+    folder: Path | None = None,
+    scan: Scan | None = None,
+    progress: Progress | None = None,
+    **options: Any,
+) -> SketchFile:
+    """Return the sketch of predictions of any size, read once and in batches.
+
+    Every part is sketched by itself and the parts are added in their order: the result is the
+    same to the last bit for any number of workers.
+
+    Args:
+        source: a file, a folder, a glob, a list of these, or a URL; see `scan_predictions`.
+        calibrator: applied to the scores first.
+        n_bins: bins of the binned errors.
+        backend: where parts are sketched, side by side; None: here, one after another.
+        folder: where finished parts are kept until all are, so that the same call made again
+            after an interruption repeats none of them; None: nowhere.
+        scan: the source, if it has been opened with the same options.
+        progress: called with the numbers of parts done and of all.
+        options: those of `scan_predictions`.
+
+    Raises:
+        PredictionFileError: the files cannot be read, or were sketched by mixed versions.
+        EngineError: parts failed, or the workers were lost.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     for i in range(3):
+        ...         text = "cat,dog,y_true\\n0.25,0.75,dog\\n0.5,0.5,cat\\n"
+        ...         _ = Path(folder, f"part-{i}.csv").write_text(text)
+        ...     found = sketch_predictions(folder)
+        >>> found.sketch.n, found.class_names
+        (6, ('cat', 'dog'))
+    """
+    places = [source] if isinstance(source, (str, Path)) else list(source)
+    opened = scan if scan is not None else scan_predictions(places, **options)
+    if not opened.has_labels:
+        raise PredictionFileError(
+            f"{opened.source}: no labels found. Put them into the files, or pass a file of labels "
+            "(command line: --labels FILE)."
+        )
+    tasks = _tasks(opened, [_absolute(p) for p in places], options, calibrator, n_bins)
+    if backend is None:
+        contents = _here(opened, tasks, calibrator, folder, progress)
+    else:
+        contents = _elsewhere(tasks, backend, folder, progress)
+    files = [parse_sketch(c, t.name) for t, c in zip(tasks, contents, strict=True) if c]
+    if not files:
+        raise PredictionFileError(f"{opened.source}: has no rows that count.")
+    merged = merge_sketches(files, [t.name for t, c in zip(tasks, contents, strict=True) if c])
+    return replace(merged, sources=(opened.describe(),))
+
+
+def _tasks(
+    scan: Scan,
+    places: list[str],
+    options: Mapping[str, Any],
+    calibrator: Calibrator | None,
+    n_bins: int,
+) -> list[PartTask]:
+    kept = {k: v for k, v in options.items() if k != "progress" and v is not None}
+    if "labels_path" in kept:
+        kept["labels_path"] = _absolute(kept["labels_path"])
+    text = json.dumps(kept, sort_keys=True, default=str)
+    fitted = None if calibrator is None else json.dumps(calibrator.to_dict(), sort_keys=True)
+    stamps = [(_absolute(part.name), part.n_bytes, _changed(part.name)) for part in scan.parts]
+    common = [places, text, fitted, n_bins, _versions(), _changed(str(kept.get("labels_path")))]
+    token = _digest([*common, stamps])
+    return [
+        PartTask(
+            source=tuple(places),
+            options=text,
+            part=i,
+            name=_absolute(part.name),
+            n_bytes=part.n_bytes,
+            key=_digest([*common, i, stamps[i]]),
+            token=token,
+            n_bins=n_bins,
+            calibrator=fitted,
+        )
+        for i, part in enumerate(scan.parts)
+    ]
+
+
+def _here(
+    scan: Scan,
+    tasks: Sequence[PartTask],
+    calibrator: Calibrator | None,
+    folder: Path | None,
+    progress: Progress | None,
+) -> list[bytes]:
+    contents = []
+    for done, task in enumerate(tasks):
+        _report(progress, done, len(tasks))
+        contents.append(_kept(task, folder) or _sketched(scan, task, calibrator, folder))
+    _report(progress, len(tasks), len(tasks))
+    return contents
+
+
+def _elsewhere(
+    tasks: Sequence[PartTask], backend: Backend, folder: Path | None, progress: Progress | None
+) -> list[bytes]:
+    contents: dict[int, bytes] = {}
+    for i, task in enumerate(tasks):
+        content = _kept(task, folder)
+        if content:
+            contents[i] = content
+    missing = [i for i in range(len(tasks)) if i not in contents]
+    _report(progress, len(contents), len(tasks))
+    failed: list[str] = []
+    calls = [(tasks[i], None if folder is None else folder.absolute()) for i in missing]
+    with closing(backend.map(sketch_part, calls)) as outcomes:
+        for place, outcome in outcomes:
+            if isinstance(outcome, BaseException):
+                failed.append(reason_of(outcome))
+                continue
+            _keep(tasks[missing[place]], outcome, folder)  # from a worker without this folder
+            contents[missing[place]] = outcome
+            _report(progress, len(contents), len(tasks))
+    if failed:
+        raise EngineError(
+            f"{len(failed)} of {len(tasks)} parts failed; the first: {failed[0].rstrip('.')}."
+        )
+    return [contents[i] for i in range(len(tasks))]
+
+
+def sketch_part(task: PartTask, folder: Path | None) -> bytes:
+    """Sketch one part, keep it in `folder` where that can be written, and return its bytes."""
+    found = _kept(task, folder)
+    if found:
+        return found
+    scan = _opened(task.source, task.options, task.token)
+    part = scan.parts[task.part] if task.part < len(scan.parts) else None
+    if part is None or (_absolute(part.name), part.n_bytes) != (task.name, task.n_bytes):
+        raise PredictionFileError(
+            f"{task.name}: is not the same file here as where the command runs, or has changed "
+            "since. Every worker needs the files under the same names."
+        )
+    fitted = None if task.calibrator is None else Calibrator.from_dict(json.loads(task.calibrator))
+    return _sketched(scan, task, fitted, folder)
+
+
+@lru_cache(maxsize=2)
+def _opened(source: tuple[str, ...], options: str, token: str) -> Scan:
+    """Open a data set once per process; `token` tells data that have changed apart."""
+    return scan_predictions(list(source), **json.loads(options))
+
+
+def _sketched(
+    scan: Scan, task: PartTask, calibrator: Calibrator | None, folder: Path | None
+) -> bytes:
+    names = None if calibrator is None else calibrator.class_names
+    sketch: Sketch | None = None
+    found_names = scan.class_names
+    for batch in _counted(scan.batches(task.part)):
+        aligned = align(batch, names)
+        found_names = aligned.class_names
+        more = batch_sketch(aligned, calibrator=calibrator, n_bins=task.n_bins)
+        sketch = more if sketch is None else sketch + more
+    if sketch is None:
+        return b""
+    file = SketchFile(
+        sketch=sketch,
+        class_names=found_names,
+        kind=scan.kind,
+        calibrator="" if calibrator is None else calibrator.describe(),
+        sources=(task.name,),
+        versions={name: (text,) for name, text in _versions().items()},
+    )
+    content = sketch_bytes(file)
+    _keep(task, content, folder)
+    return content
+
+
+def batch_sketch(
+    batch: Predictions, *, calibrator: Calibrator | None = None, n_bins: int = 15
+) -> Sketch:
+    """Return the sketch of predictions that were read, and so checked."""
+    if batch.labels is None:
+        raise PredictionFileError(f"{batch.source}: no labels found.")
+    scores: Any = batch.scores
+    given: Literal["probs", "log_probs", "logits"] = batch.kind
+    groups = {name: np.asarray(column) for name, column in batch.groups.items()}
+    if calibrator is not None:
+        scores = log_probs_by_row(calibrator, groups, **{batch.kind: batch.scores})
+        given = "log_probs"
+    return Sketch.of_rows(
+        np.asarray(scores),
+        batch.labels,
+        given=given,
+        weights=batch.weights,
+        groups=groups,
+        n_bins=n_bins,
+    )
+
+
+def _counted(batches: Iterator[Predictions]) -> Iterator[Predictions]:
+    """Yield the batches without rows of weight 0."""
+    for batch in batches:
+        if batch.weights is None or batch.weights.all():
+            yield batch
+            continue
+        kept = batch.weights > 0
+        if kept.any() and batch.labels is not None:
+            yield replace(
+                batch,
+                scores=batch.scores[kept],
+                labels=batch.labels[kept],
+                weights=batch.weights[kept],
+                groups={n: np.asarray(c)[kept] for n, c in batch.groups.items()},
+            )
+
+
+def _versions() -> dict[str, str]:
+    packages = ["numpy", *(["pyarrow"] if find_spec("pyarrow") else [])]
+    return versions(packages)
+
+
+def _path(task: PartTask, folder: Path) -> Path:
+    return folder / f"{task.key}.sketch"
+
+
+def _kept(task: PartTask, folder: Path | None) -> bytes:
+    """Return the bytes of a part that was finished before, empty where it was not."""
+    if folder is None:
+        return b""
+    try:
+        content = _path(task, folder).read_bytes()
+        parse_sketch(content, task.name)
+    except (PredictionFileError, OSError):  # absent, or damaged: it is made again
+        return b""
+    return content
+
+
+def _keep(task: PartTask, content: bytes, folder: Path | None) -> None:
+    if folder is None or not content or _path(task, folder).exists():
+        return
+    with suppress(OSError):  # a worker elsewhere may not have the folder: its bytes are enough
+        folder.mkdir(parents=True, exist_ok=True)
+        with atomic_path(_path(task, folder), force=True) as beside:
+            beside.write_bytes(content)
+
+
+def _absolute(place: str | Path) -> str:
+    text = os.fspath(place)
+    return text if "://" in text or text == "-" else os.path.abspath(text)
+
+
+def _changed(name: str) -> int | None:
+    try:
+        return os.stat(name).st_mtime_ns
+    except OSError:
+        return None
+
+
+def _digest(value: Any) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _report(progress: Progress | None, done: int, total: int) -> None:
+    if progress is not None:
+        progress(done, total)

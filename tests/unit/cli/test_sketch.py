@@ -1,0 +1,79 @@
+import json
+
+import numpy as np
+import pytest
+
+from focalibrate.metrics import ece
+
+
+@pytest.fixture
+def days(tmp_path):
+    rng = np.random.default_rng(0)
+    for day in (1, 2):
+        logits = 3 * rng.normal(size=(300, 3))
+        labels = (logits / 2 + rng.gumbel(size=logits.shape)).argmax(axis=1)
+        np.savez(tmp_path / f"day{day}.npz", logits=logits, labels=labels)
+
+
+def test_days_are_sketched_merged_and_evaluated(cli, days):
+    for day in (1, 2):
+        done = cli(
+            "sketch", f"day{day}.npz", "-o", f"day{day}.sketch", "--from", f"2026-01-0{day}"
+        )
+        assert f"day{day}.sketch: 300 rows × 3 classes" in done.stdout
+        assert "Next: focalibrate evaluate" in done.stdout
+    done = cli("evaluate", "day1.sketch", "day2.sketch")
+    assert "600 rows × 3 classes" in done.stdout
+    assert "Miscalibrated (p ≤ .001), overconfident by" in done.stdout
+    assert "bar: accuracy, |: mean confidence" in done.stdout
+    assert "Evaluated in one pass, from a sketch" in done.stdout
+    merged = json.loads(cli("evaluate", "day1.sketch", "day2.sketch", "--json").stdout)
+    rows = json.loads(cli("evaluate", "day1.npz", "day2.npz", "--json").stdout)
+    assert merged["scores"] == rows["scores"]
+    assert merged["assessment"] == rows["assessment"]
+    assert merged["sketch"]["from"] == "2026-01-01"
+    assert sum(merged["bins"]["count"]) == 600
+
+
+def test_the_rows_and_their_sketch_say_the_same(cli, days, tmp_path):
+    rows = json.loads(cli("evaluate", "day1.npz", "--resamples", "20", "--json").stdout)
+    with np.load(tmp_path / "day1.npz") as data:
+        z = data["logits"]
+        probs = np.exp(z) / np.exp(z).sum(axis=1, keepdims=True)
+        want = ece(probs, data["labels"])
+    cli("sketch", "day1.npz", "-o", "a.sketch")
+    found = json.loads(cli("evaluate", "a.sketch", "--json").stdout)
+    assert found["scores"]["ece"]["estimate"] == pytest.approx(want, rel=1e-9)
+    for name, score in rows["scores"].items():
+        bound = found["sketch"]["error_bound"].get(name, 0.0)
+        assert found["scores"][name]["estimate"] == pytest.approx(
+            score["estimate"], abs=bound + 1e-9
+        )
+    assert found["assessment"]["verdict"] == rows["assessment"]["verdict"]
+
+
+def test_what_is_wrong_is_said(cli, days, tmp_path):
+    cli("sketch", "day1.npz", "-o", "a.sketch")
+    assert "already exists" in cli("sketch", "day1.npz", "-o", "a.sketch", ok=False).stderr
+    cli("sketch", "day1.npz", "-o", "a.sketch", "--force")
+    done = cli("evaluate", "a.sketch", "day2.npz", ok=False)
+    assert "focalibrate sketch day2.npz -o day2.sketch" in done.stderr
+    done = cli("evaluate", "a.sketch", "--bins", "10", ok=False)
+    assert "--bins 10 must be the bins of the sketch, 15" in done.stderr
+    done = cli("evaluate", "a.sketch", "--calibrator", "c.json", ok=False)
+    assert "--calibrator is for rows" in done.stderr
+    done = cli("sketch", "day1.npz", "-o", "b.sketch", "--from", "soon", ok=False)
+    assert "`--from` must be a date or time" in done.stderr
+    done = cli("sketch", "day1.npz", "-o", "no/b.sketch", ok=False)
+    assert "no/b.sketch: the directory no does not exist" in done.stderr
+    done = cli("evaluate", "day1.npz", "--backend", "dask", ok=False)
+    assert "--backend dask and --scheduler ADDRESS go together" in done.stderr
+    text = (tmp_path / "a.sketch").read_text()
+    (tmp_path / "a.sketch").write_text(text[:-20])
+    assert "a.sketch: is damaged" in cli("evaluate", "a.sketch", ok=False).stderr
+
+
+def test_the_help_says_who_can_run_code(cli):
+    for command in ("sketch", "evaluate", "reproduce"):
+        text = " ".join(cli(command, "--help").stdout.split())
+        assert "Whoever reaches a scheduler can run code on its workers" in text

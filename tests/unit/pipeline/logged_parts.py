@@ -1,0 +1,46 @@
+"""Sketching of parts that logs its beginning and can be made to wait, for workers elsewhere."""
+
+import os
+import sys
+import time
+from pathlib import Path
+
+from focalibrate.engines import LocalProcesses
+from focalibrate.pipeline import sketch_predictions
+from focalibrate.pipeline.sketching import sketch_part
+
+
+def logged_part(task, folder):
+    """Sketch a part; the last two wait for the file `go`, once for each worker's life."""
+    log = Path(task.source[0]).parent / "log"
+    log.mkdir(exist_ok=True)
+    (log / f"begin-{task.part}-{os.getpid()}-{time.monotonic_ns()}").touch()
+    while task.part >= 2 and not (log / "go").exists():
+        time.sleep(0.02)
+    return sketch_part(task, folder)
+
+
+class Logged:
+    """A backend that sketches parts by `logged_part`."""
+
+    def __init__(self, backend):
+        self.backend = backend
+
+    def map(self, function, arguments):
+        return self.backend.map(logged_part, arguments)
+
+
+def begun(folder):
+    """Return how often each part was begun, and the last process that began each."""
+    counts, pids = {}, {}
+    for path in sorted((folder / "log").glob("begin-*"), key=lambda p: p.stat().st_mtime_ns):
+        _, part, pid, _ = path.name.split("-")
+        counts[int(part)] = counts.get(int(part), 0) + 1
+        pids[int(part)] = int(pid)
+    return counts, pids
+
+
+if __name__ == "__main__":
+    here = Path(sys.argv[1])
+    where = Logged(LocalProcesses(2))
+    sketch_predictions(here / "preds", folder=here / "kept", backend=where)

@@ -1,0 +1,182 @@
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from focalibrate.calibrate import Identity, TemperatureScaling
+from focalibrate.engines import EngineError
+from focalibrate.io import PredictionFileError, parse_sketch, read_predictions, sketch_bytes
+from focalibrate.metrics import METRICS
+from focalibrate.pipeline import evaluate_sketch_file, sketch_predictions, sketching
+
+SUMS = ("top", "classes", "scores", "totals")
+
+
+def write_parts(folder, n_parts=4, *, seed=0, columns=("w", "region")):
+    folder.mkdir()
+    rng = np.random.default_rng(seed)
+    for i in range(n_parts):
+        n = 30 + 10 * i
+        logits = 2 * rng.normal(size=(n, 3))
+        labels = (logits / 2 + rng.gumbel(size=logits.shape)).argmax(axis=1)
+        names = ["logit_a", "logit_b", "logit_c", "label", *columns]
+        lines = [",".join(names)]
+        for row, y in zip(logits.tolist(), labels, strict=True):
+            extra = [str(rng.integers(0, 3)), rng.choice(["n", "s"])][: len(columns)]
+            lines.append(",".join([*map(repr, row), "abc"[y], *extra]))
+        (folder / f"part-{i}.csv").write_text("\n".join(lines) + "\n")
+    return folder
+
+
+@pytest.fixture
+def parts(tmp_path):
+    return write_parts(tmp_path / "preds")
+
+
+def same(first, second):
+    for name in SUMS:
+        assert_array_equal(getattr(first.sketch, name), getattr(second.sketch, name))
+
+
+def test_the_sketch_of_parts_is_that_of_their_rows(parts):
+    options = {"weight_column": "w", "by": "region"}
+    found = sketch_predictions(parts, **options)
+    rows = read_predictions(parts, **options)
+    probs = Identity().probs(logits=rows.scores)
+    evaluated = evaluate_sketch_file(found, name="x")
+    for name, metric in METRICS.items():
+        want = metric.function(probs, rows.labels, sample_weight=rows.weights)
+        off = abs(evaluated.scores[name].estimate - want)
+        assert off <= evaluated.error_bound.get(name, 0.0) + 1e-9, name
+    assert found.class_names == ("a", "b", "c")
+    assert sum(group.n for group in evaluated.groups) == evaluated.n_rows == rows.weights.sum()
+    assert "within" in evaluated.precision
+    assert evaluated.to_dict()["sketch"]["versions"]["focalibrate"]
+
+
+def test_elsewhere_and_here_give_the_same_bits(parts, serial, tmp_path):
+    here = sketch_predictions(parts)
+    same(here, sketch_predictions(parts, backend=serial))
+    same(here, sketch_predictions(parts, backend=serial, folder=tmp_path / "kept"))
+    one = sketch_predictions(parts, batch_rows=7)
+    assert_array_equal(one.sketch.top[[0, 2]], here.sketch.top[[0, 2]])
+    assert_allclose(one.sketch.scores, here.sketch.scores, rtol=1e-12)
+    backwards = sketch_predictions(sorted(parts.iterdir(), reverse=True))
+    assert_array_equal(backwards.sketch.top[[0, 2]], here.sketch.top[[0, 2]])
+
+
+def test_a_calibrator_is_applied_first(parts):
+    cured = sketch_predictions(parts, calibrator=TemperatureScaling(2.0))
+    assert cured.calibrator == "temperature scaling: T=2"
+    raw = sketch_predictions(parts)
+    assert cured.sketch.scores[0, 0] < raw.sketch.scores[0, 0]
+    assert "ece" in evaluate_sketch_file(cured).scores
+
+
+def test_an_interrupted_sketch_goes_on_where_it_was(parts, serial, tmp_path, monkeypatch):
+    kept = tmp_path / "kept"
+
+    class Broken:
+        def map(self, function, arguments):
+            yield 2, function(*arguments[2])
+            yield 0, function(*arguments[0])
+            raise EngineError("lost")
+
+    with pytest.raises(EngineError, match="lost"):
+        sketch_predictions(parts, backend=Broken(), folder=kept)
+    assert len(list(kept.iterdir())) == 2
+    asked = []
+
+    class Counting:
+        def map(self, function, arguments):
+            asked.extend(Path(task.name).name for task, _ in arguments)
+            return serial.map(function, arguments)
+
+    same(sketch_predictions(parts, backend=Counting(), folder=kept), sketch_predictions(parts))
+    assert asked == ["part-1.csv", "part-3.csv"]
+    damaged = sorted(kept.iterdir())[0]
+    damaged.write_bytes(damaged.read_bytes()[:-5])
+    same(sketch_predictions(parts, folder=kept), sketch_predictions(parts))
+    asked.clear()
+    sketch_predictions(parts, backend=Counting(), folder=kept, n_bins=10)
+    assert len(asked) == 4  # other options, other sketches
+
+
+def test_a_worker_without_the_folder_sends_the_bytes(parts, tmp_path):
+    (tmp_path / "file").touch()
+
+    class Elsewhere:
+        def map(self, function, arguments):
+            for place, (task, _) in enumerate(arguments):
+                yield place, function(task, tmp_path / "file" / "kept")
+
+    kept = tmp_path / "kept"
+    same(sketch_predictions(parts, backend=Elsewhere(), folder=kept), sketch_predictions(parts))
+    assert len(list(kept.iterdir())) == 4
+
+
+def test_parts_that_fail_are_counted_and_the_first_is_named(parts, serial):
+    path = parts / "part-2.csv"
+    path.write_text(path.read_text().replace(",a,", ",zebra,"))
+    with pytest.raises(EngineError, match=r"1 of 4 parts failed; the first: .*part-2\.csv.*zebra"):
+        sketch_predictions(parts, backend=serial)
+    with pytest.raises(PredictionFileError, match=r"part-2\.csv"):
+        sketch_predictions(parts)
+
+
+def test_a_part_that_changed_on_the_way_is_refused(parts, serial):
+    class Changing:
+        def map(self, function, arguments):
+            (parts / "part-1.csv").write_text((parts / "part-0.csv").read_text())
+            return serial.map(function, arguments)
+
+    with pytest.raises(EngineError, match=r"part-1\.csv: is not the same file here"):
+        sketch_predictions(parts, backend=Changing())
+
+
+def test_workers_of_another_version_are_refused(parts, serial):
+    class Mixed:
+        def map(self, function, arguments):
+            for place, content in serial.map(function, arguments):
+                found = parse_sketch(content, "x")
+                version = "0.0.1" if place == 3 else found.versions["focalibrate"][0]
+                yield place, sketch_bytes(replace(found, versions={"focalibrate": (version,)}))
+
+    with pytest.raises(PredictionFileError, match=r"part-3\.csv: was made by focalibrate 0\.0\.1"):
+        sketch_predictions(parts, backend=Mixed())
+
+
+def test_rows_of_weight_zero_and_parts_of_them_count_for_nothing(tmp_path):
+    folder = write_parts(tmp_path / "preds", 2, columns=("w",))
+    path = folder / "part-0.csv"
+    lines = path.read_text().splitlines()
+    path.write_text(
+        "\n".join([lines[0], *(line[: line.rindex(",")] + ",0" for line in lines[1:])])
+    )
+    found = sketch_predictions(folder, weight_column="w")
+    alone = sketch_predictions(folder / "part-1.csv", weight_column="w")
+    same(found, alone)
+    (folder / "part-1.csv").unlink()
+    with pytest.raises(PredictionFileError, match="weight"):
+        sketch_predictions(folder, weight_column="w")
+
+
+def test_labels_are_needed(tmp_path):
+    np.savez(tmp_path / "z.npz", logits=np.zeros((5, 3)))
+    with pytest.raises(PredictionFileError, match=r"no labels found.*--labels FILE"):
+        sketch_predictions(tmp_path / "z.npz")
+
+
+def test_tasks_know_everything_that_decides_the_sketch(parts):
+    scan = sketching.scan_predictions([parts])
+    keys = set()
+    for options, bins, calibrator in (
+        ({}, 15, None),
+        ({"by": "region"}, 15, None),
+        ({}, 10, None),
+        ({}, 15, TemperatureScaling(2.0)),
+    ):
+        keys |= {t.key for t in sketching._tasks(scan, [str(parts)], options, calibrator, bins)}
+    assert len(keys) == 16

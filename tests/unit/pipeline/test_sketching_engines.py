@@ -1,0 +1,166 @@
+"""Sketches made by worker processes and by a real Dask cluster, which the tests kill."""
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+import threading
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+from focalibrate.engines import DaskCluster, EngineError, LocalProcesses
+from focalibrate.pipeline import sketch_predictions
+
+pytestmark = pytest.mark.slow
+HERE = Path(__file__).parent
+SUMS = ("top", "classes", "scores", "totals")
+
+
+@pytest.fixture(scope="module")
+def logged():
+    """The module `logged_parts`, under the name by which workers import it."""
+    spec = importlib.util.spec_from_file_location("logged_parts", HERE / "logged_parts.py")
+    sys.modules["logged_parts"] = module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    yield module
+    del sys.modules["logged_parts"]
+
+
+@pytest.fixture
+def environment(monkeypatch):
+    """Processes started meanwhile can import `logged_parts`."""
+    path = os.pathsep.join(filter(None, [str(HERE), os.environ.get("PYTHONPATH")]))
+    monkeypatch.setenv("PYTHONPATH", path)
+    monkeypatch.syspath_prepend(HERE)  # which spawned processes take over
+
+
+@pytest.fixture
+def folder(tmp_path):
+    rng = np.random.default_rng(0)
+    (tmp_path / "preds").mkdir()
+    for i in range(4):
+        logits = rng.normal(size=(50, 3))
+        labels = rng.integers(3, size=50)
+        np.savez(tmp_path / "preds" / f"part-{i}.npz", logits=logits, labels=labels)
+    return tmp_path
+
+
+def check_same(found, folder):
+    whole = sketch_predictions(folder / "preds")
+    assert found.sketch.n == 200
+    for name in SUMS:
+        assert_array_equal(getattr(found.sketch, name), getattr(whole.sketch, name))
+
+
+def until(logged_runs, folder, logged, parts):
+    logged_runs.until(lambda: (folder / "log").exists())
+    logged_runs.until(lambda: parts <= logged.begun(folder)[0].keys())
+
+
+def kept(folder):
+    return len(list((folder / "kept").glob("*.sketch"))) if (folder / "kept").exists() else 0
+
+
+def test_a_killed_command_continues_and_counts_nothing_twice(
+    environment, folder, logged, logged_runs
+):
+    command = [sys.executable, str(HERE / "logged_parts.py"), str(folder)]
+    with subprocess.Popen(command) as driver:
+        until(logged_runs, folder, logged, {0, 1, 2, 3})
+        logged_runs.until(lambda: kept(folder) == 2)
+        driver.kill()
+    (folder / "log" / "go").touch()
+    where = logged.Logged(LocalProcesses(2))
+    found = sketch_predictions(folder / "preds", folder=folder / "kept", backend=where)
+    check_same(found, folder)
+    assert logged.begun(folder)[0] == {0: 1, 1: 1, 2: 2, 3: 2}
+
+
+def test_a_killed_worker_process_is_named(environment, folder, logged, logged_runs):
+    def kill():
+        until(logged_runs, folder, logged, {2})
+        os.kill(logged.begun(folder)[1][2], 9)
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    with pytest.raises(EngineError, match="a worker process was killed"):
+        sketch_predictions(folder / "preds", backend=logged.Logged(LocalProcesses(1)))
+    killer.join()
+
+
+@contextmanager
+def started(folder, *command):
+    words = [sys.executable, "-m", "dask", *map(str, command), "--host", "127.0.0.1"]
+    with (folder / "output").open("ab") as output:
+        process = subprocess.Popen(
+            [*words, "--no-dashboard"], cwd=folder, stdout=output, stderr=output
+        )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+@contextmanager
+def cluster(folder, name, n, logged_runs):
+    """Give a scheduler's address, its process and those of its workers."""
+    distributed = pytest.importorskip("distributed")
+    file = folder / name
+    with started(folder, "scheduler", "--port", "0", "--scheduler-file", file) as scheduler:
+        logged_runs.until(lambda: file.exists() and file.read_text().endswith("}"))
+        address = json.loads(file.read_text())["address"]
+        words = ("worker", address, "--no-nanny", "--nthreads", "1")
+        with ExitStack() as stack:
+            processes = [stack.enter_context(started(folder, *words)) for _ in range(n)]
+            with distributed.Client(address) as client:
+                client.wait_for_workers(n, timeout=120)
+            yield address, scheduler, processes
+
+
+def test_a_killed_worker_and_scheduler_lose_nothing(environment, folder, logged, logged_runs):
+    options = {"folder": folder / "kept"}
+    with cluster(folder, "first", 2, logged_runs) as (address, scheduler, workers):
+
+        def kill():
+            until(logged_runs, folder, logged, {2, 3})
+            logged_runs.until(lambda: kept(folder) == 2)
+            pid = logged.begun(folder)[1][2]
+            next(process for process in workers if process.pid == pid).kill()
+            logged_runs.until(lambda: logged.begun(folder)[0].get(2) == 1)
+            scheduler.kill()
+
+        killer = threading.Thread(target=kill)
+        killer.start()
+        where = logged.Logged(DaskCluster(address, connect_seconds=5))
+        with pytest.raises(EngineError, match="lost the Dask scheduler"):
+            sketch_predictions(folder / "preds", backend=where, **options)
+        killer.join()
+    (folder / "log" / "go").touch()
+    with cluster(folder, "second", 1, logged_runs) as (address, _, _):
+        where = logged.Logged(DaskCluster(address))
+        found = sketch_predictions(folder / "preds", backend=where, **options)
+    check_same(found, folder)
+    counts = logged.begun(folder)[0]
+    assert (counts[0], counts[1]) == (1, 1)
+
+
+def test_a_killed_worker_has_its_part_made_by_another(environment, folder, logged, logged_runs):
+    with cluster(folder, "only", 2, logged_runs) as (address, _, workers):
+
+        def kill():
+            until(logged_runs, folder, logged, {2})
+            pid = logged.begun(folder)[1][2]
+            next(process for process in workers if process.pid == pid).kill()
+            (folder / "log" / "go").touch()
+
+        killer = threading.Thread(target=kill)
+        killer.start()
+        found = sketch_predictions(folder / "preds", backend=logged.Logged(DaskCluster(address)))
+        killer.join()
+    check_same(found, folder)
