@@ -1,6 +1,7 @@
 """Post-hoc calibration: fit on validation logits, apply to any logits."""
 
 from focalibrate.calibrate._base import Calibrator
+from focalibrate.calibrate._engine.blocks import available_cores
 from focalibrate.calibrate._engine.grid import Part
 from focalibrate.calibrate._input import (
     ScoredRows,
@@ -29,7 +30,7 @@ from focalibrate.calibrate.binary import (
 from focalibrate.calibrate.compressed import CompressedLogits, compress_logits, exact_logits
 from focalibrate.calibrate.dirichlet import DirichletCalibration, fit_dirichlet
 from focalibrate.calibrate.ensemble import EnsembleTemperatureScaling, fit_ensemble_temperature
-from focalibrate.calibrate.fit_report import FitReport
+from focalibrate.calibrate.fit_report import FitReport, collected_warnings
 from focalibrate.calibrate.focal_temperature import fit_focal_temperature
 from focalibrate.calibrate.grouped import GroupedCalibrator, group_names
 from focalibrate.calibrate.histogram import fit_histogram_binning
@@ -44,6 +45,7 @@ from focalibrate.calibrate.parametric import (
     TemperatureScaling,
     VectorScaling,
 )
+from focalibrate.calibrate.parts import Parts
 from focalibrate.calibrate.pool import Pool, fit_pool
 from focalibrate.calibrate.sigmoid import (
     SigmoidCalibrator,
@@ -57,7 +59,7 @@ from focalibrate.calibrate.structured import (
     fit_structured_matrix,
     fit_structured_vector,
 )
-from focalibrate.calibrate.temperature import fit_temperature
+from focalibrate.calibrate.temperature import fit_temperature, share_temperatures
 from focalibrate.calibrate.vector import fit_vector_scaling
 from focalibrate.calibrate.venn_abers import VennAbers, fit_venn_abers
 
@@ -82,6 +84,7 @@ __all__ = [
     "IsotonicCalibration",
     "Method",
     "Part",
+    "Parts",
     "PlattScaling",
     "Pool",
     "PosteriorRecovery",
@@ -95,6 +98,8 @@ __all__ = [
     "VectorScaling",
     "VennAbers",
     "as_array",
+    "available_cores",
+    "collected_warnings",
     "compress_logits",
     "exact_logits",
     "explain_auto",
@@ -124,5 +129,6 @@ __all__ = [
     "read_weights",
     "sample_size",
     "score_matrix",
+    "share_temperatures",
     "zero_mix_for",
 ]

@@ -1,6 +1,6 @@
 """Input of every fit and every calibrator: any form of scores, checked once."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn, TypeVar
 
 import numpy as np
@@ -38,6 +38,8 @@ class ScoredRows:
     """Positive weights ``[N]``; None: every row counts 1."""
     zero_mix: float = 0.0
     """Weight of the uniform distribution that was mixed into probabilities with zeros."""
+    known: dict[str, Any] = field(default_factory=dict, repr=False)
+    """What a fit to these rows found that others need as well, such as the temperature."""
 
     @property
     def n_rows(self) -> int:
@@ -58,10 +60,11 @@ class ScoredRows:
         """
         return sample_size(self.weights, self.n_rows)
 
-    def take(self, index: Any) -> "ScoredRows":
+    def take(self, index: Any, *, known: dict[str, Any] | None = None) -> "ScoredRows":
         """Return the rows of `index`: integers, booleans or a slice."""
         weights = None if self.weights is None else self.weights[index]
-        return ScoredRows(self.logits[index], self.labels[index], weights, self.zero_mix)
+        logits, labels = self.logits[index], self.labels[index]
+        return ScoredRows(logits, labels, weights, self.zero_mix, {} if known is None else known)
 
     def stamp(self, calibrator: C) -> C:
         """Return `calibrator` with the class count and the rule for zeros of this data."""
@@ -87,8 +90,10 @@ def read_scores(
     ``[N, K]``, or ``[N]`` and ``[N, 1]`` for the margin or probability of class 1. Rows of
     weight 0 are dropped. Shapes, dtypes and labels are checked here; the values of logits are
     checked by the first pass over them (`check_rows`), as a pass of its own would cost as much
-    as the fit.
+    as the fit. `ScoredRows`, as `logits`, have been read before and come back as they are.
     """
+    if isinstance(logits, ScoredRows):
+        return logits
     if (logits is None) == (probs is None):
         raise ValueError(
             "Pass exactly one of `logits` and `probs`, got "

@@ -27,6 +27,8 @@ __all__ = [
 
 Floats = NDArray[np.float64]
 
+KNOWN = "compressed"
+"""Under which name rows know what they are compressed to."""
 MAX_SHARE = 0.2
 """Rows are compressed only where that takes at most this share of the logits' memory."""
 
@@ -212,9 +214,13 @@ def compress_logits(logits: Array, labels: Array) -> CompressedLogits:
 
 def read_rows(given: ScoredRows) -> CompressedLogits:
     """Return the rows compressed where that saves most of the memory, else exact."""
+    if KNOWN in given.known:
+        known: CompressedLogits = given.known[KNOWN]
+        return known
     saves = MAX_SHARE * given.n_classes * given.logits.itemsize >= 4 * ROW_FLOATS
     found = (compress_logits if saves else exact_logits)(given.logits, given.labels)
-    return replace(found, counts=given.weights)
+    given.known[KNOWN] = found = replace(found, counts=given.weights)
+    return found
 
 
 def _joined_counts(pieces: list[tuple[Floats | None, int]]) -> Floats | None:

@@ -1,5 +1,6 @@
 """Ensemble temperature scaling: a mixture of tempered, own and uniform probabilities."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, final
 
@@ -8,13 +9,15 @@ from numpy.typing import NDArray
 
 from focalibrate._array import Array, namespace, working_dtype
 from focalibrate.calibrate._base import Calibrator
-from focalibrate.calibrate._engine.convex import minimise_convex
-from focalibrate.calibrate._input import read_scores
+from focalibrate.calibrate._engine.blocks import Workers, Workspace, row_blocks
+from focalibrate.calibrate._engine.convex import ConvexMinimum, minimise_convex
+from focalibrate.calibrate._input import ScoredRows, check_rows, read_scores
 from focalibrate.calibrate._settings import check_numbers, check_temperature
 from focalibrate.calibrate.fit_report import FitReport
 from focalibrate.calibrate.one_vs_rest import log_of
 from focalibrate.calibrate.parametric import recovered
-from focalibrate.calibrate.temperature import quiet_temperature
+from focalibrate.calibrate.parts import Parts
+from focalibrate.calibrate.temperature import quiet_temperature, share_temperatures
 
 Floats = NDArray[np.float64]
 
@@ -107,10 +110,61 @@ def fit_ensemble_temperature(
     """
     rows = read_scores(logits, labels, probs=probs, sample_weight=sample_weight)
     temperature, _ = quiet_temperature(rows)
-    z = rows.logits.astype(np.float64)
-    at = (np.arange(rows.n_rows), rows.labels)
-    true = np.stack([part[at] for part in _parts(z, temperature)], axis=1)
-    share = np.full(rows.n_rows, 1.0) if rows.weights is None else rows.weights
+    true = _true_probs(rows, [temperature, 1.0])
+    weights, result = _weights(true, rows.weights)
+    found = rows.stamp(EnsembleTemperatureScaling(temperature, tuple(weights.tolist())))
+    if not return_report:
+        return found
+    return found, FitReport(
+        method=found.kind,
+        criterion="nll",
+        value=-float(np.average(np.log(true @ weights), weights=rows.weights)),
+        n_rows=rows.n_rows,
+        n_classes=rows.n_classes,
+        n_evaluations=result.n_evaluations,
+        converged=result.converged,
+    )
+
+
+def cross_fit_ensemble(parts: Parts) -> list[EnsembleTemperatureScaling]:
+    """Return the ensemble temperature scaling of each part, from one pass over all rows."""
+    share_temperatures(parts)
+    temperatures = [quiet_temperature(parts[i])[0] for i in range(len(parts))]
+    true = _true_probs(parts.rows, [*temperatures, 1.0])
+    found = []
+    for i, temperature in enumerate(temperatures):
+        columns = true[parts.index[i]][:, [i, -2, -1]]
+        weights, _ = _weights(columns, parts[i].weights)
+        found.append(EnsembleTemperatureScaling(temperature, tuple(weights.tolist())))
+    return found
+
+
+def _true_probs(rows: ScoredRows, temperatures: Sequence[float]) -> Floats:
+    """Return each label's probability at every temperature, and its uniform one ``[N, M + 1]``."""
+    found = np.empty((rows.n_rows, len(temperatures) + 1))
+
+    def fill(part: slice, space: Workspace) -> None:
+        block, labels = rows.logits[part], rows.labels[part]
+        gaps, scaled = (space.array(name, block.shape) for name in ("gaps", "scaled"))
+        top = block.max(axis=-1, keepdims=True)
+        at = (np.arange(len(block)), labels)
+        check_rows(top, block[at], rows.logits, rows.labels)
+        np.subtract(block, top, out=gaps, dtype=np.float64)
+        for column, temperature in enumerate(temperatures):
+            np.multiply(gaps, 1.0 / temperature, out=scaled)
+            np.exp(scaled, out=scaled)
+            found[part, column] = scaled[at] / scaled.sum(axis=-1)
+        found[part, -1] = 1.0 / np.isfinite(gaps).sum(axis=-1)
+
+    with Workers() as workers:
+        for _ in workers.map(fill, row_blocks(rows.n_rows, row_bytes=8 * rows.n_classes)):
+            pass
+    return found
+
+
+def _weights(true: Floats, row_weights: Floats | None) -> tuple[Floats, ConvexMinimum]:
+    """Return the weights of the three distributions, given those of each row's label."""
+    share = np.ones(len(true)) if row_weights is None else row_weights
     share = share / share.sum()
 
     def objective(w: Floats) -> tuple[float, Floats, Floats]:
@@ -123,16 +177,4 @@ def fit_ensemble_temperature(
 
     result = minimise_convex(objective, np.array([0.8, 0.1, 0.1]), lower=np.zeros(3))
     weights = result.x / result.x.sum()
-    weights = np.append(weights[:2], max(0.0, 1.0 - weights[:2].sum()))
-    found = rows.stamp(EnsembleTemperatureScaling(temperature, tuple(weights.tolist())))
-    if not return_report:
-        return found
-    return found, FitReport(
-        method=found.kind,
-        criterion="nll",
-        value=-float(share @ np.log(true @ weights)),
-        n_rows=rows.n_rows,
-        n_classes=rows.n_classes,
-        n_evaluations=result.n_evaluations,
-        converged=result.converged,
-    )
+    return np.append(weights[:2], max(0.0, 1.0 - weights[:2].sum())), result

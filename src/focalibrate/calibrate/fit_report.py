@@ -1,6 +1,9 @@
 """What a fit found out besides the calibrator."""
 
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 
 import numpy as np
@@ -35,6 +38,27 @@ class FitReport:
     """Rows fitted on whose predicted class the calibrator changes."""
 
 
+_collected: ContextVar[list[str] | None] = ContextVar("collected", default=None)
+
+
+@contextmanager
+def collected_warnings() -> Iterator[list[str]]:
+    """Collect what fits of this thread would warn of, instead of warning.
+
+    `warnings.catch_warnings` changes the filters of all threads.
+    """
+    messages: list[str] = []
+    token = _collected.set(messages)
+    try:
+        yield messages
+    finally:
+        _collected.reset(token)
+
+
 def warn(message: str) -> None:
     """Warn the caller of the public fit (two frames up)."""
-    warnings.warn(message, CalibrationWarning, stacklevel=3)
+    messages = _collected.get()
+    if messages is None:
+        warnings.warn(message, CalibrationWarning, stacklevel=3)
+    else:
+        messages.append(message)

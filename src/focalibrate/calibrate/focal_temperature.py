@@ -11,7 +11,6 @@ from focalibrate.calibrate._engine.blocks import Workers
 from focalibrate.calibrate._engine.grid import (
     GridEvaluator,
     GridValues,
-    Part,
     minimum_of_grid,
     whole_grid,
 )
@@ -30,7 +29,8 @@ from focalibrate.calibrate._settings import (
 from focalibrate.calibrate.compressed import CompressedLogits, read_rows
 from focalibrate.calibrate.fit_report import FitReport, warn
 from focalibrate.calibrate.parametric import FocalTemperatureScaling
-from focalibrate.calibrate.temperature import quiet_temperature
+from focalibrate.calibrate.parts import Parts
+from focalibrate.calibrate.temperature import quiet_temperature, share_temperatures
 
 FocalTemperatureCriterion = Literal["adaptive_ece", "ece", "nll"]
 Search = Literal["full", "line", "continuous"]
@@ -161,8 +161,7 @@ def fit_focal_temperature(
 
 
 def cross_fit_focal_temperature(
-    given: ScoredRows,
-    parts: Sequence[Part],
+    parts: Parts,
     *,
     criterion: Literal["adaptive_ece", "ece"] = "adaptive_ece",
     n_bins: int = 15,
@@ -173,24 +172,21 @@ def cross_fit_focal_temperature(
     looked at and what is best there, each part decides by its own rows.
 
     Args:
-        given: the rows.
-        parts: indices of rows, or a slice, for each fit. Warnings are those of the first.
+        parts: the rows of each fit. Warnings are those of the first.
         criterion: see `fit_focal_temperature`.
         n_bins: number of bins.
     """
-    rows = read_rows(given)
+    rows = read_rows(parts.rows)
     with Workers() as workers:
-        evaluate = GridEvaluator(rows, criterion, n_bins, workers, parts=parts)
+        evaluate = GridEvaluator(rows, criterion, n_bins, workers, parts=parts.index)
         grids = minimum_of_grid(evaluate, FOCAL_GAMMAS, FINE_TEMPERATURES)
     found = [_first_minimum(rows, criterion, grid) for grid in grids]
     if found[0][1].at_bound:
         _warn_of_edge(found[0][0])
-    return [given.stamp(calibrator) for calibrator, _ in found]
+    return [calibrator for calibrator, _ in found]
 
 
-def cross_fit_continuous(
-    given: ScoredRows, parts: Sequence[Part]
-) -> list[FocalTemperatureScaling]:
+def cross_fit_continuous(parts: Parts) -> list[FocalTemperatureScaling]:
     """Return the minimum of the log loss over gamma and T on each of several parts.
 
     The first part is fitted as `fit_focal_temperature` does; each other part lies one Newton
@@ -198,10 +194,10 @@ def cross_fit_continuous(
     fitted by itself.
 
     Args:
-        given: the rows.
-        parts: indices of rows, or a slice, for each fit. Warnings are those of the first.
+        parts: the rows of each fit. Warnings are those of the first.
     """
-    whole, report = _fit_continuous(given.take(parts[0]), "nll", None, None)
+    share_temperatures(parts)
+    whole, report = _fit_continuous(parts[0], "nll", None, None)
     if report.at_bound:
         _warn_of_edge(whole)
     steps: list[FocalTemperatureScaling | None] = [None] * (len(parts) - 1)
@@ -209,16 +205,16 @@ def cross_fit_continuous(
     is_at_gamma = whole.gamma in bounds
     if len(parts) > 1 and report.converged and (is_at_gamma or not report.at_bound):
         with Workers() as workers:
-            evaluate = GridEvaluator(read_rows(given), "nll", 1, workers, parts=parts[1:])
+            rows = read_rows(parts.rows)
+            evaluate = GridEvaluator(rows, "nll", 1, workers, parts=parts.index[1:])
             steps = [
                 None if x is None else FocalTemperatureScaling(*x)
                 for x in newton_step_of_parts(evaluate, whole.gamma, whole.temperature, bounds)
             ]
     found = [whole]
-    for part, step in zip(parts[1:], steps, strict=True):
-        alone = step or _fit_continuous(given.take(part), "nll", None, None)[0]
-        found.append(alone)
-    return [given.stamp(calibrator) for calibrator in found]
+    for i, step in enumerate(steps, start=1):
+        found.append(step or _fit_continuous(parts[i], "nll", None, None)[0])
+    return found
 
 
 def _warn_of_edge(found: FocalTemperatureScaling) -> None:

@@ -12,8 +12,9 @@ from focalibrate.calibrate._engine.columns import (
     count_changed,
 )
 from focalibrate.calibrate._input import read_scores
-from focalibrate.calibrate.fit_report import FitReport
+from focalibrate.calibrate.fit_report import FitReport, collected_warnings
 from focalibrate.calibrate.one_vs_rest import IsotonicCalibration
+from focalibrate.calibrate.parts import Parts
 
 Floats = NDArray[np.float64]
 
@@ -90,7 +91,7 @@ def fit_isotonic(
     check_classes_present(rows.labels, rows.n_classes, method="isotonic calibration")
     curves, error = [], 0.0
     for column, is_label in class_columns(rows.logits, rows.labels):
-        x, y, squares = _curve(column, is_label, rows.weights)
+        x, y, squares = _curve(*_ties(column), is_label, rows.weights)
         curves.append((tuple(x.tolist()), tuple(y.tolist())))
         error += squares
     scores, values = zip(*curves, strict=True)
@@ -109,17 +110,47 @@ def fit_isotonic(
     )
 
 
+def cross_fit_isotonic(parts: Parts) -> list[IsotonicCalibration]:
+    """Return the isotonic calibration of each part; each class is put in order only once."""
+    rows = parts.rows
+    curves: list[list[tuple[tuple[float, ...], tuple[float, ...]]]] = [[] for _ in parts.index]
+    labels = [rows.labels[part] for part in parts.index]
+    weights = [None if rows.weights is None else rows.weights[part] for part in parts.index]
+    check_classes_present(labels[0], rows.n_classes, method="isotonic calibration")
+    with collected_warnings():
+        for some in labels[1:]:
+            check_classes_present(some, rows.n_classes, method="isotonic calibration")
+    for column, is_label in class_columns(rows.logits, rows.labels):
+        distinct, index = _ties(column)
+        for i, part in enumerate(parts.index):
+            x, y, _ = _curve(distinct, index[part], is_label[part], weights[i])
+            curves[i].append((tuple(x.tolist()), tuple(y.tolist())))
+    return [IsotonicCalibration(*zip(*found, strict=True)) for found in curves]
+
+
+def _ties(probs: Floats) -> tuple[Floats, NDArray[np.intp]]:
+    """Return the different probabilities, rising, and which of them each row has.
+
+    Equal probabilities of different rows may differ in their last bits: still a tie.
+    """
+    return np.unique(np.round(probs, TIE_DIGITS), return_inverse=True)
+
+
 def _curve(
-    probs: Floats, is_label: NDArray[np.bool_], weights: Floats | None
+    distinct: Floats,
+    index: NDArray[np.intp],
+    is_label: NDArray[np.bool_],
+    weights: Floats | None,
 ) -> tuple[Floats, Floats, float]:
     """Return the knots of one class's curve and its mean squared error."""
     from scipy.optimize import isotonic_regression
 
-    # Equal probabilities of different rows may differ in their last bits: still a tie.
-    rounded = np.round(probs, TIE_DIGITS)
-    distinct, index = np.unique(rounded, return_inverse=True)
-    weights = np.ones(len(probs)) if weights is None else weights
-    count = np.bincount(index, weights)
+    weights = np.ones(len(index)) if weights is None else weights
+    count = np.bincount(index, weights, minlength=len(distinct))
+    if not count.all():  # probabilities that only other parts have
+        is_here = count > 0
+        index = (np.cumsum(is_here) - 1)[index]
+        distinct, count = distinct[is_here], count[is_here]
     hits = np.bincount(index, weights * is_label)
     frequency = hits.sum() / count.sum()
     if frequency > 0:  # a class that never occurs stays at 0

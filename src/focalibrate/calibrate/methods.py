@@ -1,6 +1,5 @@
 """The calibration methods by name: one vocabulary for the whole project."""
 
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -11,23 +10,19 @@ import numpy as np
 from focalibrate._array import Array
 from focalibrate._check import check_choice
 from focalibrate.calibrate._base import Calibrator
-from focalibrate.calibrate._engine.grid import Part
 from focalibrate.calibrate._input import ScoredRows, read_scores
-from focalibrate.calibrate._settings import CalibrationWarning
 from focalibrate.calibrate.binary import fit_beta, fit_platt, fit_quadratic
 from focalibrate.calibrate.compressed import read_rows
 from focalibrate.calibrate.dirichlet import fit_dirichlet
 from focalibrate.calibrate.ensemble import fit_ensemble_temperature
 from focalibrate.calibrate.fit_report import FitReport
-from focalibrate.calibrate.focal_temperature import (
-    cross_fit_continuous,
-    cross_fit_focal_temperature,
-    fit_focal_temperature,
-)
+from focalibrate.calibrate.focal_temperature import fit_focal_temperature
 from focalibrate.calibrate.histogram import fit_histogram_binning
 from focalibrate.calibrate.isotonic import fit_isotonic
 from focalibrate.calibrate.parametric import Identity, PosteriorRecovery
+from focalibrate.calibrate.parts import Parts
 from focalibrate.calibrate.pool import fit_pool
+from focalibrate.calibrate.shared_fits import fit_each_part
 from focalibrate.calibrate.spline import fit_spline
 from focalibrate.calibrate.structured import fit_structured_matrix, fit_structured_vector
 from focalibrate.calibrate.temperature import fit_temperature
@@ -325,27 +320,11 @@ METHODS: Mapping[str, Method] = {method.name: method for method in _TABLE}
 """The methods, from simple to complex."""
 
 
-def fit_parts(
-    method: str, rows: ScoredRows, parts: Sequence[Part], **options: Any
-) -> list[Calibrator]:
+def fit_parts(method: str, parts: Parts, **options: Any) -> list[Calibrator]:
     """Fit the calibrator called `method` to each of several parts of the same rows.
 
-    Each is what `fit` returns for the part alone; a grid search shares what the rows have in
-    common. `parts` are indices or slices; warnings are those of the first.
+    Each is what `fit` returns for the part alone, to within rounding: what the parts have in
+    common is computed once, and searches start from the first part's result. Warnings are those
+    of the first.
     """
-    if method == "focal_temperature":
-        return list(cross_fit_continuous(rows, parts))
-    if method == "focal_temperature_ece":
-        return list(cross_fit_focal_temperature(rows, parts, **options))
-    found = [_fit_rows(method, rows.take(parts[0]), **options)]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", CalibrationWarning)
-        found += [_fit_rows(method, rows.take(part), **options) for part in parts[1:]]
-    return found
-
-
-def _fit_rows(method: str, rows: ScoredRows, **options: Any) -> Calibrator:
-    found: Calibrator = METHODS[method].fit(
-        rows.logits, rows.labels, sample_weight=rows.weights, **options
-    )
-    return rows.stamp(found)
+    return fit_each_part(method, parts, METHODS[method].fit, **options)

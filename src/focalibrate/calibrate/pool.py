@@ -1,6 +1,5 @@
 """Pooling: a log-linear mixture of several calibrators, weighted by held-out log loss."""
 
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -16,21 +15,17 @@ from focalibrate.calibrate._base import Calibrator, check_keys, frozen_numbers
 from focalibrate.calibrate._engine.columns import count_changed
 from focalibrate.calibrate._engine.convex import minimise_convex
 from focalibrate.calibrate._input import ScoredRows, read_scores
-from focalibrate.calibrate._settings import CalibrationWarning, check_numbers
+from focalibrate.calibrate._settings import check_numbers
 from focalibrate.calibrate.binary import fit_beta, fit_platt, fit_quadratic
 from focalibrate.calibrate.ensemble import fit_ensemble_temperature
-from focalibrate.calibrate.fit_report import FitReport
+from focalibrate.calibrate.fit_report import FitReport, collected_warnings
 from focalibrate.calibrate.focal_temperature import fit_focal_temperature
 from focalibrate.calibrate.isotonic import fit_isotonic
 from focalibrate.calibrate.parametric import Identity
+from focalibrate.calibrate.parts import Parts
+from focalibrate.calibrate.shared_fits import fit_each_part
 from focalibrate.calibrate.spline import fit_spline
-from focalibrate.calibrate.structured import (
-    StructuredMatrixScaling,
-    StructuredVectorScaling,
-    fit_structured_matrix,
-    fit_structured_vector,
-    refit,
-)
+from focalibrate.calibrate.structured import fit_structured_matrix, fit_structured_vector
 from focalibrate.calibrate.temperature import fit_temperature
 from focalibrate.calibrate.vector import fit_vector_scaling
 from focalibrate.calibrate.venn_abers import fit_venn_abers
@@ -116,7 +111,9 @@ class Pool(Calibrator):
         return f"pool: {parts}"
 
 
-def _fit_identity(logits: Array, labels: Array, *, sample_weight: Array | None = None) -> Identity:
+def _fit_identity(
+    logits: Array, labels: Array | None = None, *, sample_weight: Array | None = None
+) -> Identity:
     return read_scores(logits, labels, sample_weight=sample_weight).stamp(Identity())
 
 
@@ -233,32 +230,28 @@ def cross_fit(
     fits = {name: MEMBER_FITS[name] for name in names} | dict(extra or {})
     n_folds = FEW_FOLDS if rows.logits.size > MANY_ENTRIES else N_FOLDS
     fold = stratified_folds(rows, min(n_folds, rows.n_rows), seed)
+    held = [np.flatnonzero(fold == i) for i in np.unique(fold)]
+    kept = [np.flatnonzero(fold != i) for i in np.unique(fold)]
+    parts = Parts(rows, [slice(None), *kept])
     calibrators, held_out = {}, {}
     for name, fit in fits.items():
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", CalibrationWarning)
+        with collected_warnings():
             try:
-                calibrators[name], held_out[name] = _cross_fit_one(rows, fit, fold)
+                whole, *others = fit_each_part(name, parts, fit)
             except ValueError:  # such as a fold that lacks a class
-                calibrators.pop(name, None)
+                continue
+        calibrators[name], held_out[name] = whole, _held_out(rows, held, others)
     return CrossFitted(calibrators, held_out)
 
 
-def _cross_fit_one(
-    rows: ScoredRows, fit: Callable[..., Any], fold: NDArray[np.intp]
-) -> tuple[Calibrator, NDArray[Any]]:
-    whole = fit(rows.logits, rows.labels, sample_weight=rows.weights)
-    is_structured = isinstance(whole, (StructuredMatrixScaling, StructuredVectorScaling))
+def _held_out(
+    rows: ScoredRows, held: Sequence[NDArray[np.intp]], calibrators: Sequence[Calibrator]
+) -> NDArray[Any]:
+    """Return log-probabilities of all rows, each by the calibrator fitted without it."""
     log_probs = np.empty(rows.logits.shape, dtype=np.float64)
-    for held in np.unique(fold).tolist():
-        is_held = fold == held
-        kept = rows.take(~is_held)
-        if is_structured:
-            part = refit(kept, whole)
-        else:
-            part = fit(kept.logits, kept.labels, sample_weight=kept.weights)
-        log_probs[is_held] = part.log_probs(rows.logits[is_held])
-    return rows.stamp(whole), log_probs
+    for index, calibrator in zip(held, calibrators, strict=True):
+        log_probs[index] = calibrator.log_probs(rows.logits[index])
+    return log_probs
 
 
 def stratified_folds(

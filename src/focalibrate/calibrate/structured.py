@@ -24,7 +24,8 @@ from focalibrate.calibrate._settings import check_numbers, check_temperature
 from focalibrate.calibrate.fit_report import FitReport
 from focalibrate.calibrate.focal_temperature import quiet_focal_temperature
 from focalibrate.calibrate.parametric import recovered
-from focalibrate.calibrate.temperature import quiet_temperature
+from focalibrate.calibrate.parts import Parts
+from focalibrate.calibrate.temperature import quiet_temperature, share_temperatures
 
 Floats = NDArray[np.float64]
 Base = Literal["temperature", "focal_temperature"]
@@ -307,8 +308,11 @@ class _Matrix:
         )
 
 
+Form = type[_Vector] | type[_Matrix]
+
+
 def _fit(
-    rows: ScoredRows, base: Base, strength: Strength, form: type[_Vector] | type[_Matrix]
+    rows: ScoredRows, base: Base, strength: Strength, form: Form
 ) -> tuple[Calibrator, FitReport]:
     check_choice(base, ("temperature", "focal_temperature"), name="base")
     if strength == "cross_validated":
@@ -329,25 +333,23 @@ def _fit(
     )
 
 
-def refit(rows: ScoredRows, near: Calibrator) -> Calibrator:
-    """Fit a structured scaling of the kind of `near` to `rows`, starting from its parameters.
+def cross_fit_structured(
+    parts: Parts, *, base: Base, shape: Literal["vector", "matrix"]
+) -> list[Calibrator]:
+    """Return the structured scaling of each part, with the published penalty.
 
-    The minimum is the same wherever the search starts; from a fit to nearly the same rows it
-    takes half the time.
+    The first's minimum, and its second derivatives, are near those of the others; what is found
+    does not depend on where a search starts.
     """
-    form: type[_Vector] | type[_Matrix]
-    if isinstance(near, StructuredVectorScaling):
-        form, gamma = _Vector, near.gamma
-        start = np.concatenate([np.asarray(near.scale) - 1.0, near.bias])
-    elif isinstance(near, StructuredMatrixScaling):
-        form, gamma = _Matrix, near.gamma
-        change = np.asarray(near.matrix) - np.eye(len(near.bias))
-        start = np.concatenate([change, np.asarray(near.bias)[:, None]], axis=1).ravel()
-    else:
-        raise TypeError(f"`near` must be a structured scaling, got {type(near).__name__}.")
-    base = _base_of(rows, "temperature" if gamma == 0 else "focal_temperature")
-    result = _minimum(rows, base, 1.0, form, start=start)
-    return rows.stamp(form.calibrator(base, result.parameters))
+    share_temperatures(parts)
+    form: Form = _Vector if shape == "vector" else _Matrix
+    bases = [_base_of(parts[i], base) for i in range(len(parts))]
+    near = _minimum(parts[0], bases[0], 1.0, form)
+    found = [form.calibrator(bases[0], near.parameters)]
+    for i in range(1, len(parts)):
+        result = _minimum(parts[i], bases[i], 1.0, form, near=near)
+        found.append(form.calibrator(bases[i], result.parameters))
+    return found
 
 
 def _base_of(rows: ScoredRows, base: Base) -> tuple[float, float, float]:
@@ -362,9 +364,9 @@ def _minimum(
     rows: ScoredRows,
     base: tuple[float, float, float],
     strength: float,
-    form: type[_Vector] | type[_Matrix],
+    form: Form,
     *,
-    start: Floats | None = None,
+    near: RidgeMinimum | None = None,
 ) -> RidgeMinimum:
     gamma, temperature, mix = base
     z = rows.logits.astype(working_precision(rows.logits), copy=False)
@@ -372,11 +374,17 @@ def _minimum(
     offset = np.where(np.isfinite(z), x, -np.inf)
     penalty = strength * form.penalty(rows.n_classes, rows.size)
     return minimise_ridge(
-        form.design(x), offset, rows.labels, penalty, weights=rows.weights, start=start
+        form.design(x),
+        offset,
+        rows.labels,
+        penalty,
+        weights=rows.weights,
+        start=None if near is None else near.parameters,
+        inverse=None if near is None else near.inverse,
     )
 
 
-def _chosen_strength(rows: ScoredRows, base: Base, form: type[_Vector] | type[_Matrix]) -> float:
+def _chosen_strength(rows: ScoredRows, base: Base, form: Form) -> float:
     """Return the strength of least log loss in cross-validation."""
     folds = np.array_split(np.random.default_rng(0).permutation(rows.n_rows), N_FOLDS)
     loss = np.zeros(len(STRENGTHS))

@@ -3,10 +3,12 @@
 from collections.abc import Sequence
 from typing import Literal, overload
 
+import numpy as np
+
 from focalibrate._array import Array
 from focalibrate._check import check_choice, check_gamma, check_n_bins
 from focalibrate.calibrate._engine.blocks import Workers
-from focalibrate.calibrate._engine.descent import minimise
+from focalibrate.calibrate._engine.descent import Minimum, minima_nearby, minimise
 from focalibrate.calibrate._engine.grid import GridEvaluator, minimum_of_grid, whole_grid
 from focalibrate.calibrate._engine.passes import LogitPasses, focal_loss_sums, log_loss_sums
 from focalibrate.calibrate._input import ScoredRows, read_scores
@@ -14,9 +16,13 @@ from focalibrate.calibrate._settings import COARSE_TEMPERATURES, read_temperatur
 from focalibrate.calibrate.compressed import read_rows
 from focalibrate.calibrate.fit_report import FitReport, warn
 from focalibrate.calibrate.parametric import FocalLossTemperature, TemperatureScaling
+from focalibrate.calibrate.parts import Parts
 
 TemperatureCriterion = Literal["nll", "ece", "adaptive_ece", "focal"]
 TemperatureCalibrator = TemperatureScaling | FocalLossTemperature
+
+KNOWN = "temperature"
+"""Under which name rows know their temperature."""
 
 
 @overload
@@ -134,6 +140,35 @@ def quiet_temperature(rows: ScoredRows) -> tuple[float, FitReport]:
     return found.temperature, report
 
 
+def share_temperatures(parts: Parts) -> None:
+    """Find the temperature of every part: all but the first from one pass that they share.
+
+    `quiet_temperature` and the fits of single parts then know it.
+    """
+    if all(KNOWN in parts.known(i) for i in range(len(parts))):
+        return
+    _, whole = quiet_temperature(parts[0])
+    temperature = parts.known(0)[KNOWN][0].temperature
+    if len(parts) == 1 or whole.at_bound or not whole.converged:
+        return
+    rows = parts.rows
+    weights = np.stack([parts.row_weights(i) for i in range(1, len(parts))], axis=1)
+    with Workers() as workers:
+        passes = LogitPasses(rows.logits, rows.labels, workers)
+        found = minima_nearby(passes, log_loss_sums, temperature, weights)
+    for i, best in enumerate(found, start=1):
+        if best is not None:
+            n_rows = int(np.count_nonzero(weights[:, i - 1]))
+            parts.known(i)[KNOWN] = _reported(best, None, n_rows, rows.n_classes)
+
+
+def cross_fit_temperature(parts: Parts) -> list[TemperatureCalibrator]:
+    """Return the temperature scaling of each part. Warnings are those of the first."""
+    share_temperatures(parts)
+    found = [fit_temperature(parts[0])]
+    return found + [_fit_continuous(parts[i], None)[0] for i in range(1, len(parts))]
+
+
 def _check_gamma_is_for_focal(criterion: str, gamma: float | None) -> None:
     if criterion == "focal" and gamma is None:
         raise ValueError(
@@ -157,17 +192,29 @@ def _calibrator(temperature: float, gamma: float | None) -> TemperatureCalibrato
 def _fit_continuous(
     rows: ScoredRows, gamma: float | None
 ) -> tuple[TemperatureCalibrator, FitReport]:
+    if gamma is None and KNOWN in rows.known:
+        known: tuple[TemperatureCalibrator, FitReport] = rows.known[KNOWN]
+        return known
     kernel = log_loss_sums if gamma is None else focal_loss_sums(gamma)
     with Workers() as workers:
         passes = LogitPasses(rows.logits, rows.labels, workers, weights=rows.weights)
         best = minimise(passes, kernel, is_convex=gamma is None)
+    found = _reported(best, gamma, rows.n_rows, rows.n_classes)
+    if gamma is None:
+        rows.known[KNOWN] = found
+    return found
+
+
+def _reported(
+    best: Minimum, gamma: float | None, n_rows: int, n_classes: int
+) -> tuple[TemperatureCalibrator, FitReport]:
     found = _calibrator(best.temperature, gamma)
     return found, FitReport(
         method=found.kind,
         criterion="nll" if gamma is None else "focal",
         value=best.loss,
-        n_rows=rows.n_rows,
-        n_classes=rows.n_classes,
+        n_rows=n_rows,
+        n_classes=n_classes,
         n_evaluations=best.n_evaluations,
         converged=best.converged,
         at_bound=best.at_bound,

@@ -4,11 +4,12 @@ from typing import Literal, overload
 
 from focalibrate._array import Array
 from focalibrate.calibrate._engine.columns import check_classes_present, count_changed
-from focalibrate.calibrate._engine.scaling import minimise_scaling
-from focalibrate.calibrate._input import read_scores
-from focalibrate.calibrate.fit_report import FitReport, warn
+from focalibrate.calibrate._engine.scaling import ScalingMinimum, minimise_scaling
+from focalibrate.calibrate._input import ScoredRows, read_scores
+from focalibrate.calibrate.fit_report import FitReport, collected_warnings, warn
 from focalibrate.calibrate.parametric import VectorScaling
-from focalibrate.calibrate.temperature import quiet_temperature
+from focalibrate.calibrate.parts import Parts
+from focalibrate.calibrate.temperature import quiet_temperature, share_temperatures
 
 MAX_ITERATIONS = 300
 REACH = 50.0
@@ -82,8 +83,35 @@ def fit_vector_scaling(
         Guo et al. (2017), Sec. 4.2.
     """
     rows = read_scores(logits, labels, probs=probs, sample_weight=sample_weight)
-    n_classes = rows.n_classes
-    check_classes_present(rows.labels, n_classes, method="vector scaling")
+    found, result, at_bound = _fit(rows, None)
+    if not return_report:
+        return found
+    return found, FitReport(
+        method=found.kind,
+        criterion="nll",
+        value=result.loss,
+        n_rows=rows.n_rows,
+        n_classes=rows.n_classes,
+        n_evaluations=result.n_evaluations,
+        converged=result.converged,
+        at_bound=at_bound,
+        n_predictions_changed=count_changed(found, rows.logits),
+    )
+
+
+def cross_fit_vector(parts: Parts) -> list[VectorScaling]:
+    """Return the vector scaling of each part; the first's minimum is near those of the others."""
+    share_temperatures(parts)
+    whole, near, _ = _fit(parts[0], None)
+    with collected_warnings():
+        return [whole, *(_fit(parts[i], near)[0] for i in range(1, len(parts)))]
+
+
+def _fit(
+    rows: ScoredRows, near: ScalingMinimum | None
+) -> tuple[VectorScaling, ScalingMinimum, bool]:
+    """Return the calibrator, the minimum, and whether it is at a bound."""
+    check_classes_present(rows.labels, rows.n_classes, method="vector scaling")
     temperature, plain = quiet_temperature(rows)
     inverse = 1.0 / temperature
     result = minimise_scaling(
@@ -93,8 +121,9 @@ def fit_vector_scaling(
         weights=rows.weights,
         reach=REACH,
         max_iterations=MAX_ITERATIONS,
+        near=near,
     )
-    scale, bias = inverse * result.x[:n_classes], result.x[n_classes:]
+    scale, bias = inverse * result.x[: rows.n_classes], result.x[rows.n_classes :]
     at_bound = plain.at_bound or bool(max(result.x.max(), -bias.min()) >= REACH)
     bias = bias - bias.mean()
     found = VectorScaling(tuple(scale.tolist()), tuple(bias.tolist()))
@@ -103,17 +132,4 @@ def fit_vector_scaling(
             f"{found.describe()}: a scale or bias is at its bound, so the log loss still falls "
             "there. Fit on more data, or fit a temperature."
         )
-    found = rows.stamp(found)
-    if not return_report:
-        return found
-    return found, FitReport(
-        method=found.kind,
-        criterion="nll",
-        value=result.loss,
-        n_rows=rows.n_rows,
-        n_classes=n_classes,
-        n_evaluations=result.n_evaluations,
-        converged=result.converged,
-        at_bound=at_bound,
-        n_predictions_changed=count_changed(found, rows.logits),
-    )
+    return rows.stamp(found), result, at_bound

@@ -1,7 +1,8 @@
 """Calibration methods side by side, evaluated on rows that none was fitted on."""
 
-import warnings
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -12,12 +13,15 @@ from focalibrate._array import Array
 from focalibrate._check import check_choice, check_count, check_n_bins
 from focalibrate.calibrate import (
     METHODS,
-    CalibrationWarning,
     Method,
     Part,
+    Parts,
     ScoredRows,
+    available_cores,
+    collected_warnings,
     fit_parts,
     read_scores,
+    share_temperatures,
 )
 from focalibrate.comparison.fitted import Fitted
 from focalibrate.comparison.paired import PairedMeans, Score
@@ -26,6 +30,11 @@ from focalibrate.comparison.result import Comparison, MethodResult
 from focalibrate.comparison.row_scores import MEANS, RowScores, score_rows
 from focalibrate.comparison.selection import selected
 from focalibrate.metrics import MetricName
+
+MAX_THREADS = 4
+"""Methods fitted at once; each needs memory of its own."""
+FEW_ENTRIES = 20_000
+"""Rows times classes below which threads are not worth their start."""
 
 
 def compare(
@@ -107,25 +116,21 @@ def compare(
     names, left_out = selected(methods, trained_gamma, rows=val, n_fits=1 + len(folds))
     shared = _Shared(trained_gamma, criterion, n_bins)
     rows = val if test is None else test
+    parts = _parts(val, folds)
     fits: dict[str, Fitted] = {}
-    judged, skipped = [], []
-    for name in names:
+
+    def judge(name: str) -> tuple[str, Fitted, RowScores]:
         if progress is not None:
             progress(METHODS[name].label)
-        try:
-            if name == "pool" and folds:
-                fits[name] = pool_of(fits, val, folds)
-            else:
-                fits[name] = _fit(name, val, folds, shared)
-        except ValueError as error:  # such as a fold that lacks a class
-            if methods is not None:
-                raise
-            skipped.append((name, str(error)))
-            continue
-        scores = score_rows(
-            fits[name].parts(rows.logits, folds), rows.labels, n_bins=n_bins, weights=rows.weights
-        )
-        judged.append((name, fits[name], scores))
+        if name == "pool" and folds:
+            fits[name] = pool_of(fits, val, folds)
+        else:
+            fits[name] = _fit(name, parts, shared)
+        held_out = fits[name].parts(rows.logits, folds)
+        scores = score_rows(held_out, rows.labels, n_bins=n_bins, weights=rows.weights)
+        return name, fits[name], scores
+
+    judged, skipped = _each(judge, names, parts, is_strict=methods is not None)
     return Comparison(
         rows=_results(judged, rows.weights, n_resamples=n_resamples, seed=seed),
         skipped=tuple(skipped),
@@ -178,16 +183,52 @@ class _Shared:
         return options
 
 
-def _fit(
-    name: str, rows: ScoredRows, folds: Sequence[NDArray[np.intp]], shared: _Shared
-) -> Fitted:
-    every = np.arange(rows.n_rows)
-    parts: list[Part] = [slice(None)]
-    parts += [np.setdiff1d(every, fold, assume_unique=True) for fold in folds]
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", CalibrationWarning)
-        whole, *others = fit_parts(name, rows, parts, **shared.options(METHODS[name]))
-    return Fitted(whole, tuple(others), tuple(str(w.message) for w in caught))
+def _parts(rows: ScoredRows, folds: Sequence[NDArray[np.intp]]) -> Parts:
+    """Return all rows, then the rows outside of each fold."""
+    index: list[Part] = [slice(None)]
+    for fold in folds:
+        is_kept = np.ones(rows.n_rows, dtype=bool)
+        is_kept[fold] = False
+        index.append(np.flatnonzero(is_kept))
+    return Parts(rows, index)
+
+
+_Judged = tuple[str, Fitted, RowScores]
+
+
+def _each(
+    judge: Callable[[str], _Judged], names: Sequence[str], parts: Parts, *, is_strict: bool
+) -> tuple[list[_Judged], list[tuple[str, str]]]:
+    """Return what `judge` finds for each method, and why it could not for some.
+
+    Methods run side by side on a few threads; none depends on another but the pool, which comes
+    last. The results do not depend on the number of threads.
+    """
+    n_threads = min(available_cores(), MAX_THREADS)
+    if parts.rows.logits.size < FEW_ENTRIES:
+        n_threads = 1
+    with suppress(ValueError):  # each method says it again
+        share_temperatures(parts)
+    found: list[_Judged] = []
+    failed: list[tuple[str, str]] = []
+    first = [name for name in names if name != "pool"]
+    with ThreadPoolExecutor(n_threads) as threads:
+        for some in (first, [name for name in names if name == "pool"]):
+            for name, future in [(name, threads.submit(judge, name)) for name in some]:
+                try:
+                    found.append(future.result())
+                except ValueError as error:  # such as a fold that lacks a class
+                    if is_strict:
+                        threads.shutdown(cancel_futures=True)
+                        raise
+                    failed.append((name, str(error)))
+    return found, failed
+
+
+def _fit(name: str, parts: Parts, shared: _Shared) -> Fitted:
+    with collected_warnings() as messages:
+        whole, *others = fit_parts(name, parts, **shared.options(METHODS[name]))
+    return Fitted(whole, tuple(others), tuple(messages))
 
 
 def _results(

@@ -5,9 +5,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from focalibrate.calibrate._engine.blocks import thin_rows
 from focalibrate.calibrate._engine.passes import Derivatives, Kernel, LogitPasses
+
+Floats = NDArray[np.float64]
 
 REACH = 1e3
 """T is first looked for within this factor of a typical gap between a row's top two logits."""
@@ -21,6 +24,8 @@ MAX_STEPS = 100
 N_SCAN = 25
 TOLERANCE = {4: 1e-7, 8: 1e-13}
 """Largest relative error left in T, by the size in bytes of the working precision."""
+NEARBY_TOLERANCE = 1e-9
+"""The same for the minimum of a part of the rows, found from a pass over all of them."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +72,27 @@ def minimise(passes: LogitPasses, kernel: Kernel, *, is_convex: bool) -> Minimum
         if is_done:
             break
     return replace(found, temperature=unit * found.temperature)
+
+
+def minima_nearby(
+    passes: LogitPasses, kernel: Kernel, temperature: float, weights: Floats
+) -> list[Minimum | None]:
+    r"""Return the minimum for each column of `weights` ``[N, P]``, from one pass near all of them.
+
+    Each is the root of its own Taylor polynomial at the given temperature; None where the terms
+    left out may matter.
+    """
+    if not 1.0 / PLAIN_SCALE < temperature < PLAIN_SCALE:
+        return [None] * weights.shape[1]
+    beta = 1.0 / temperature
+    tolerance = max(NEARBY_TOLERANCE, TOLERANCE[np.dtype(passes.dtype).itemsize])
+    found: list[Minimum | None] = []
+    for at in passes.derivatives_of_parts(kernel, beta, weights):
+        move, error = _taylor_step(at, beta)
+        is_near = abs(move) < 0.25 * beta and error <= tolerance * beta
+        loss = _taylor_loss(at, move) if is_near else at.loss
+        found.append(Minimum(1.0 / (beta + move), loss, True, False, 1) if is_near else None)
+    return found
 
 
 def _search(

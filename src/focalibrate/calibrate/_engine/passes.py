@@ -25,11 +25,11 @@ class Block(NamedTuple):
     true_gap: Sums
     """Gap of the label, shape ``[n]``."""
     weights: Sums | None = None
-    """Weights of the rows, shape ``[n]``; None: 1 each."""
+    """Weights of the rows, shape ``[n]``, or ``[n, P]`` for P sums; None: 1 each."""
 
-    def total(self, values: Sums) -> float:
-        """Return the weighted sum over the rows."""
-        return float(values.sum() if self.weights is None else values @ self.weights)
+    def total(self, values: Sums) -> Any:
+        """Return the weighted sum over the rows, one for each column of weights."""
+        return values.sum() if self.weights is None else values @ self.weights
 
 
 Kernel = Callable[[Block, float, Workspace], Sums]
@@ -101,6 +101,24 @@ class LogitPasses:
 
     def derivatives(self, kernel: Kernel, beta: float) -> Derivatives:
         """Return the means of the kernel's sums, added up in the order of the rows."""
+        return Derivatives(*(self._kernel_sums(kernel, beta) / self.total_weight).tolist())
+
+    def derivatives_of_parts(
+        self, kernel: Kernel, beta: float, weights: Sums
+    ) -> list[Derivatives]:
+        """Return the same for each column of `weights` ``[N, P]``, from one pass."""
+        shared = LogitPasses(
+            self.logits,
+            self.labels,
+            self.workers,
+            weights=weights,
+            unit=self.unit,
+            whole=self.whole,
+        )
+        means = shared._kernel_sums(kernel, beta) / weights.sum(axis=0)
+        return [Derivatives(*part) for part in means.T.tolist()]
+
+    def _kernel_sums(self, kernel: Kernel, beta: float) -> Sums:
 
         def sums(block: Block, space: Workspace) -> Sums:
             with np.errstate(invalid="ignore", over="ignore"):
@@ -110,7 +128,7 @@ class LogitPasses:
                 total = kernel(block, beta, space)
             return total
 
-        return Derivatives(*(self._sum(sums) / self.total_weight).tolist())
+        return self._sum(sums)
 
     def typical_gap(self) -> float:
         """Return the median gap between a row's two largest different logits, 0 if all are equal.

@@ -9,13 +9,21 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
-TOLERANCE = 1e-11
-"""The search ends where the objective has no more than this to fall."""
+TOLERANCE = {4: 3e-9, 8: 1e-10}
+"""A last step is taken where the objective has no more than this to fall, by the size in bytes of
+the working precision: what is left after it is smaller by several orders of magnitude."""
+ROUNDING = 1e-7
+"""What single precision may add to a mean log loss of 1."""
 MAX_NEWTON = 50
 MAX_HALVINGS = 40
 MAX_CONJUGATE = 250
 DENSE_PARAMETERS = 420
 """Up to so many parameters the second derivatives are held as a matrix."""
+BLOCK_CLASSES = 160
+"""Up to so many classes a matrix's steps are found with a block of second derivatives for each."""
+
+Inverse = Callable[[Floats], Floats]
+"""Solves with second derivatives close to those sought."""
 
 
 class Design(Protocol):
@@ -31,8 +39,11 @@ class Design(Protocol):
     def adjoint(self, residuals: NDArray[Any]) -> Floats:
         """Return the transposed map of `residuals` ``[N, K]``."""
 
-    def diagonal(self, curvature: NDArray[Any]) -> Floats:
-        """Return the diagonal of the second derivatives, given those in the logits."""
+    def inverse(self, probs: NDArray[Any], weights: NDArray[Any], penalty: Floats) -> Inverse:
+        """Return a solver with the diagonal, or more, of the second derivatives.
+
+        `penalty` is the penalty's part of the diagonal.
+        """
 
     def hessian(self, probs: NDArray[Any], weights: NDArray[Any]) -> Floats:
         """Return the matrix of second derivatives of the loss, before the penalty."""
@@ -61,14 +72,39 @@ class MatrixDesign:
     def adjoint(self, residuals: NDArray[Any]) -> Floats:
         return np.asarray(residuals.T @ self.features, dtype=np.float64).ravel()
 
-    def diagonal(self, curvature: NDArray[Any]) -> Floats:
-        return np.asarray(curvature.T @ self.features**2, dtype=np.float64).ravel()
+    def inverse(self, probs: NDArray[Any], weights: NDArray[Any], penalty: Floats) -> Inverse:
+        r"""Return a solver with one block per class.
+
+        Block j has the exact diagonal :math:`\sum_i w_i p_{ij}(1-p_{ij}) x_{ik}^2` and the
+        correlations of the features over all rows, which saves one matrix product per class.
+        """
+        x = self.features
+        curvature = probs * (1.0 - probs)
+        curvature *= weights[:, None]
+        diagonal = np.asarray(curvature.T @ x**2, dtype=np.float64)
+        penalties = penalty.reshape(diagonal.shape)
+        if self.n_classes > BLOCK_CLASSES:
+            return _divided_by((diagonal + penalties).ravel())
+        rows = x * np.sqrt(curvature.sum(axis=1))[:, None]
+        moments = np.asarray(rows.T @ rows, dtype=np.float64)
+        scale = np.sqrt(np.maximum(np.diagonal(moments), 1e-300))
+        root = np.sqrt(diagonal)
+        blocks = (moments / np.outer(scale, scale)) * (root[:, :, None] * root[:, None, :])
+        at = np.arange(blocks.shape[1])
+        blocks[:, at, at] += penalties
+        inverses = np.linalg.inv(blocks)
+
+        def solve(target: Floats) -> Floats:
+            return np.asarray(inverses @ target.reshape(*penalties.shape, 1)).ravel()
+
+        return solve
 
     def hessian(self, probs: NDArray[Any], weights: NDArray[Any]) -> Floats:
         n, k = probs.shape
         x = self.features
-        products = (probs[:, :, None] * x[:, None, :]).reshape(n, -1)
-        total: Floats = -((products * weights[:, None]).T @ products)
+        rooted = probs * np.sqrt(weights)[:, None]
+        products = (rooted[:, :, None] * x[:, None, :]).reshape(n, -1)
+        total: Floats = -(products.T @ products)  # one array twice: half the work for BLAS
         for j in range(k):
             at = slice(j * (k + 1), (j + 1) * (k + 1))
             total[at, at] += (x * (weights * probs[:, j])[:, None]).T @ x
@@ -94,21 +130,27 @@ class VectorDesign:
         scaled = np.einsum("nk,nk->k", residuals, self.x)
         return np.concatenate([scaled, residuals.sum(axis=0)]).astype(np.float64, copy=False)
 
-    def diagonal(self, curvature: NDArray[Any]) -> Floats:
-        scaled = np.einsum("nk,nk,nk->k", curvature, self.x, self.x)
-        return np.concatenate([scaled, curvature.sum(axis=0)]).astype(np.float64, copy=False)
+    def inverse(self, probs: NDArray[Any], weights: NDArray[Any], penalty: Floats) -> Inverse:
+        curvature = probs * (1.0 - probs)
+        curvature *= weights[:, None]
+        scaled = curvature * self.x
+        diagonal = [np.einsum("nk,nk->k", scaled, self.x), curvature.sum(axis=0)]
+        return _divided_by(np.concatenate(diagonal).astype(np.float64, copy=False) + penalty)
 
     def hessian(self, probs: NDArray[Any], weights: NDArray[Any]) -> Floats:
         k = self.x.shape[1]
-        both = np.concatenate([probs * self.x, probs], axis=1)
-        weighted = both * weights[:, None]
-        total: Floats = -(weighted.T @ both)
+        root = np.sqrt(weights)[:, None]
+        both = np.empty((len(probs), 2 * k), dtype=probs.dtype)
+        np.multiply(probs, root, out=both[:, k:])
+        np.multiply(both[:, k:], self.x, out=both[:, :k])
+        total: Floats = -(both.T @ both)  # one array twice: half the work for BLAS
+        both *= root
         at = np.arange(k)
-        mixed = weighted[:, :k].sum(axis=0)
-        total[at, at] += np.einsum("nk,nk->k", weighted[:, :k], self.x)
+        mixed = both[:, :k].sum(axis=0)
+        total[at, at] += np.einsum("nk,nk->k", both[:, :k], self.x)
         total[at, at + k] += mixed
         total[at + k, at] += mixed
-        total[at + k, at + k] += weighted[:, k:].sum(axis=0)
+        total[at + k, at + k] += both[:, k:].sum(axis=0)
         return total
 
 
@@ -121,6 +163,9 @@ class RidgeMinimum:
     """Mean log loss, without the penalty."""
     converged: bool
     n_evaluations: int
+    inverse: Inverse
+    """Solves with second derivatives close to those at the minimum: a search nearby starts with
+    it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,6 +184,7 @@ def minimise_ridge(
     *,
     weights: Floats | None = None,
     start: Floats | None = None,
+    inverse: Inverse | None = None,
 ) -> RidgeMinimum:
     r"""Return the minimum of the mean log loss of ``softmax(offset + design)`` plus a penalty.
 
@@ -155,76 +201,100 @@ def minimise_ridge(
         penalty: :math:`\lambda`, one number per parameter; those at 0 are held regular by 1e-12.
         weights: of the rows; None: 1 each. Their sum does not matter.
         start: parameters to begin with; None: 0.
+        inverse: that of a search on nearly the same rows. Conjugate gradients with it take the
+            place of matrices of second derivatives.
     """
     n = len(labels)
     share = np.full(n, 1.0 / n) if weights is None else weights / weights.sum()
     share = share.astype(offset.dtype, copy=False)
     rows = np.arange(n)
+    spare = ROUNDING if offset.dtype == np.float32 else 0.0
 
     def look(parameters: Floats) -> _Point:
-        z = offset + design.apply(parameters)
+        z = design.apply(parameters)
+        z += offset
         z -= z.max(axis=1, keepdims=True)
         true = z[rows, labels].astype(np.float64)
         np.exp(z, out=z)
         total = z.sum(axis=1)
         z /= total[:, None]
         loss = float(share @ (np.log(total) - true))
-        residuals = z.copy()
-        residuals[rows, labels] -= 1.0
-        residuals *= share[:, None]
+        residuals = z * share[:, None]
+        residuals[rows, labels] -= share
         gradient = design.adjoint(residuals) + 2.0 * penalty * parameters
         return _Point(loss + float(penalty @ parameters**2), loss, z, gradient)
 
     x = np.zeros(design.n_parameters) if start is None else start.copy()
     at, n_evaluations = look(x), 1
+    curved = 2.0 * penalty + 1e-12
+    is_dense = inverse is None and design.n_parameters <= DENSE_PARAMETERS
+    find = _matrix_inverse(design) if is_dense else design.inverse
+    solve = inverse or find(at.probs, share, curved)
     for _ in range(MAX_NEWTON):
-        step = _step(design, at, share, penalty)
+        if is_dense:
+            step = solve(-at.gradient)
+        else:
+            step = _conjugate_gradients(_product(design, at, share, curved), at.gradient, solve)
         slope = float(at.gradient @ step)
-        if -0.5 * slope <= TOLERANCE:  # a last step costs nothing
-            return RidgeMinimum(x + step, at.loss, True, n_evaluations)
+        if -0.5 * slope <= TOLERANCE[offset.dtype.itemsize]:  # a last step costs nothing
+            return RidgeMinimum(x + step, at.loss, True, n_evaluations, solve)
         for halving in range(MAX_HALVINGS):
             moved = x + 0.5**halving * step
             found = look(moved)
             n_evaluations += 1
-            if found.value <= at.value + 1e-4 * 0.5**halving * slope:
+            if found.value <= at.value + 1e-4 * 0.5**halving * slope + spare * abs(at.value):
                 break
         else:  # rounding hides what is left to gain
-            return RidgeMinimum(x, at.loss, True, n_evaluations)
+            return RidgeMinimum(x, at.loss, True, n_evaluations, solve)
         x, at = moved, found
-    return RidgeMinimum(x, at.loss, False, n_evaluations)
+        if is_dense:
+            solve = find(at.probs, share, curved)
+    return RidgeMinimum(x, at.loss, False, n_evaluations, solve)
 
 
-def _step(design: Design, at: _Point, share: NDArray[Any], penalty: Floats) -> Floats:
-    """Return Newton's step, or one that is close to it."""
-    if design.n_parameters <= DENSE_PARAMETERS:
-        hessian = design.hessian(at.probs, share)
-        hessian[np.diag_indices_from(hessian)] += 2.0 * penalty + 1e-12
+def _divided_by(scale: Floats) -> Inverse:
+    return lambda target: target / scale
+
+
+def _matrix_inverse(design: Design) -> Callable[[NDArray[Any], NDArray[Any], Floats], Inverse]:
+    """Return what finds a solver with all second derivatives, penalty included."""
+
+    def find(probs: NDArray[Any], weights: NDArray[Any], penalty: Floats) -> Inverse:
+        hessian = design.hessian(probs, weights).astype(np.float64, copy=False)
+        hessian[np.diag_indices_from(hessian)] += penalty
         try:
-            return np.asarray(np.linalg.solve(hessian, -at.gradient))
+            inverse = np.linalg.inv(hessian)
         except np.linalg.LinAlgError:
-            return np.asarray(np.linalg.lstsq(hessian, -at.gradient, rcond=None)[0])
-    probs = at.probs
-    curvature = (probs * (1.0 - probs)) * share[:, None]
-    scale = design.diagonal(curvature) + 2.0 * penalty + 1e-12
+            inverse = np.linalg.pinv(hessian, hermitian=True)
+        return lambda target: np.asarray(inverse @ target)
+
+    return find
+
+
+def _product(
+    design: Design, at: _Point, share: NDArray[Any], curved: Floats
+) -> Callable[[Floats], Floats]:
+    """Return the product of the second derivatives with a vector."""
+    probs, shared = at.probs, at.probs * share[:, None]
 
     def product(v: Floats) -> Floats:
         u = design.apply(v)
-        u -= np.einsum("nk,nk->n", probs, u)[:, None]
-        u *= probs
-        u *= share[:, None]
-        return design.adjoint(u) + (2.0 * penalty + 1e-12) * v
+        u -= np.vecdot(probs, u)[:, None]
+        u *= shared
+        return design.adjoint(u) + curved * v
 
-    return _conjugate_gradients(product, -at.gradient, scale)
+    return product
 
 
 def _conjugate_gradients(
-    product: Callable[[Floats], Floats], target: Floats, scale: Floats
+    product: Callable[[Floats], Floats], gradient: Floats, inverse: Inverse
 ) -> Floats:
-    """Return an approximate solution, closer the smaller the target already is."""
-    x, residual = np.zeros_like(target), target.copy()
-    size = float(residual @ (residual / scale))
+    """Return Newton's step, approximately: closer the smaller the gradient already is."""
+    x, residual = np.zeros_like(gradient), -gradient
+    fresh = inverse(residual)
+    size = float(residual @ fresh)
     goal = size * min(0.05, size**0.25) ** 2
-    direction = residual / scale
+    direction = fresh
     for _ in range(MAX_CONJUGATE):
         if size <= goal or size == 0:
             break
@@ -232,7 +302,7 @@ def _conjugate_gradients(
         length = size / float(direction @ moved)
         x += length * direction
         residual -= length * moved
-        fresh = residual / scale
+        fresh = inverse(residual)
         size, before = float(residual @ fresh), size
         direction = fresh + (size / before) * direction
     return x

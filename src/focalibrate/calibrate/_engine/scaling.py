@@ -13,8 +13,10 @@ from focalibrate.calibrate._input import check_rows
 
 Floats = NDArray[np.float64]
 
-TOLERANCE = 1e-12
-"""Newton ends where the loss has no more than this to fall."""
+TOLERANCE = 1e-10
+"""Newton ends with a last step where the loss has no more than this to fall."""
+LEAST_GAIN = 4.0
+"""Second derivatives of other rows are used while what is left falls by this factor per step."""
 MAX_HALVINGS = 30
 HESSIAN_SHARE = 0.1
 HESSIAN_FLOOR = 2**24
@@ -30,6 +32,8 @@ class ScalingMinimum:
     loss: float
     converged: bool
     n_evaluations: int
+    hessian: Floats | None = None
+    """Second derivatives close to the minimum, where they were computed."""
 
 
 def minimise_scaling(
@@ -40,6 +44,7 @@ def minimise_scaling(
     weights: Floats | None = None,
     reach: float,
     max_iterations: int,
+    near: ScalingMinimum | None = None,
 ) -> ScalingMinimum:
     r"""Return the minimum of the log loss of ``softmax(unit * x[:K] * z + x[K:])``.
 
@@ -51,6 +56,8 @@ def minimise_scaling(
         reach: scales stay in ``[0, reach]``, biases in ``[-reach, reach]``.
         max_iterations: of either method. Newton's takes a handful, but holds ``[2K, 2K]``
             numbers; where these are too many for the data it is L-BFGS-B.
+        near: the minimum for nearly the same rows: where to start, and second derivatives that
+            serve until they are too far off.
     """
     n_classes = rows.shape[1]
     low = np.concatenate([np.zeros(n_classes), np.full(n_classes, -reach)])
@@ -62,27 +69,32 @@ def minimise_scaling(
     # within ours they would wait for each other.
     with Workers(1 if is_small else None) as workers:
         objective = partial(_derivatives, rows, labels, weights, workers, unit)
-        return (_newton if is_small else _lbfgs)(objective, (low, high), max_iterations)
+        find = _newton if is_small else _lbfgs
+        return find(objective, (low, high), max_iterations, near)
 
 
 _Objective = Callable[..., tuple[float, Floats, Floats]]
 _Bounds = tuple[Floats, Floats]
 
 
-def _start(bounds: _Bounds) -> Floats:
-    """Return the start: temperature scaling, all scales one unit."""
+def _start(bounds: _Bounds, near: ScalingMinimum | None) -> Floats:
+    """Return the start: `near`, or temperature scaling, all scales one unit."""
+    if near is not None:
+        return near.x
     x = np.zeros(len(bounds[0]))
     x[: len(x) // 2] = 1.0
     return x
 
 
-def _lbfgs(objective: _Objective, bounds: _Bounds, max_iterations: int) -> ScalingMinimum:
+def _lbfgs(
+    objective: _Objective, bounds: _Bounds, max_iterations: int, near: ScalingMinimum | None
+) -> ScalingMinimum:
     from scipy.optimize import minimize
 
     options: Any = {"maxiter": max_iterations, "ftol": 1e-12, "gtol": 1e-7}
     result = minimize(
         lambda x: objective(x)[:2],
-        _start(bounds),
+        _start(bounds, near),
         jac=True,
         method="L-BFGS-B",
         bounds=list(zip(*bounds, strict=True)),
@@ -91,26 +103,38 @@ def _lbfgs(objective: _Objective, bounds: _Bounds, max_iterations: int) -> Scali
     return ScalingMinimum(result.x, float(result.fun), bool(result.success), int(result.nfev))
 
 
-def _newton(objective: _Objective, bounds: _Bounds, max_iterations: int) -> ScalingMinimum:
+def _newton(
+    objective: _Objective, bounds: _Bounds, max_iterations: int, near: ScalingMinimum | None
+) -> ScalingMinimum:
     """Newton's method on the parameters that are not held by a bound, with halved steps."""
-    x = _start(bounds)
-    loss, gradient, hessian = objective(x, curved=True)
-    n_evaluations = 1
+    x = _start(bounds, near)
+    lent = None if near is None else near.hessian
+    loss, gradient, hessian = objective(x, curved=lent is None)
+    n_evaluations, fall_before = 1, np.inf
     for _ in range(max_iterations):
         is_held = ((x <= bounds[0]) & (gradient > 0)) | ((x >= bounds[1]) & (gradient < 0))
-        step = _newton_step(gradient, hessian, ~is_held)
-        if -0.5 * float(gradient @ step) <= TOLERANCE:
-            return ScalingMinimum(x, loss, True, n_evaluations)
+        step = _newton_step(gradient, hessian if lent is None else lent, ~is_held)
+        fall = -0.5 * float(gradient @ step)
+        if fall <= TOLERANCE:
+            x = np.clip(x + step, *bounds)
+            kept = hessian if lent is None else lent
+            return ScalingMinimum(x, loss, True, n_evaluations, kept)
+        if lent is not None and fall > fall_before / LEAST_GAIN:
+            lent = None
+            loss, gradient, hessian = objective(x, curved=True)
+            n_evaluations += 1
+            continue
+        fall_before = fall
         for halving in range(MAX_HALVINGS):
             moved = np.clip(x + 0.5**halving * step, *bounds)
-            found = objective(moved, curved=True)
+            found = objective(moved, curved=lent is None)
             n_evaluations += 1
             if found[0] <= loss + 1e-4 * float(gradient @ (moved - x)):
                 break
         else:  # rounding hides what is left to gain
-            return ScalingMinimum(x, loss, True, n_evaluations)
+            return ScalingMinimum(x, loss, True, n_evaluations, lent)
         x, (loss, gradient, hessian) = moved, found
-    return ScalingMinimum(x, loss, False, n_evaluations)
+    return ScalingMinimum(x, loss, False, n_evaluations, lent)
 
 
 def _newton_step(gradient: Floats, hessian: Floats, is_free: NDArray[np.bool_]) -> Floats:

@@ -10,6 +10,7 @@ from focalibrate.calibrate import (
     FINE_TEMPERATURES,
     FOCAL_GAMMAS,
     CalibrationWarning,
+    Parts,
     exact_logits,
     fit_focal_temperature,
     fit_parts,
@@ -33,9 +34,8 @@ def test_each_part_gets_what_it_gets_alone(rows_of, criterion, n, k):
     parts = parts_of(n)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CalibrationWarning)
-        found = fit_parts(
-            "focal_temperature_ece", read_scores(logits, labels), parts, criterion=criterion
-        )
+        rows = Parts(read_scores(logits, labels), parts)
+        found = fit_parts("focal_temperature_ece", rows, criterion=criterion)
         alone = [
             fit_focal_temperature(logits[part], labels[part], criterion=criterion)
             for part in parts
@@ -51,18 +51,10 @@ def test_other_rows_do_not_reach_a_part(rows_of):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CalibrationWarning)
         a, b = (
-            fit_parts("focal_temperature_ece", read_scores(logits, y), [part])
+            fit_parts("focal_temperature_ece", Parts(read_scores(logits, y), [part]))
             for y in (labels, other)
         )
     assert a == b
-
-
-@pytest.mark.parametrize("name", ["temperature", "vector", "isotonic"])
-def test_fits_that_share_nothing_are_made_one_by_one(rows_of, name):
-    logits, labels = rows_of(300, 3)
-    whole, part = fit_parts(name, read_scores(logits, labels), [slice(None), np.arange(200)])
-    assert [whole] == fit_parts(name, read_scores(logits, labels), [slice(None)])
-    assert [part] == fit_parts(name, read_scores(logits[:200], labels[:200]), [slice(None)])
 
 
 @pytest.mark.parametrize("scale", [0.2, 1.8, 40.0])
