@@ -16,8 +16,8 @@ from focalibrate.calibrate._engine.grid import (
 )
 from focalibrate.calibrate._engine.joint import (
     JointMinimum,
+    minima_of_parts,
     minimise_jointly,
-    newton_step_of_parts,
 )
 from focalibrate.calibrate._input import ScoredRows, read_scores
 from focalibrate.calibrate._settings import (
@@ -37,6 +37,8 @@ Search = Literal["full", "line", "continuous"]
 
 LINE_POINTS = 101
 """Points looked at along the line, at most as many as there are temperatures."""
+FEW_ENTRIES = 40_000
+"""Up to so many logits every part is fitted by itself: its lowest valley may be another one."""
 CONTINUOUS_GAMMAS = (-1.0, 20.0)
 """Range of gamma in the continuous search unless `gammas` give another."""
 
@@ -189,9 +191,8 @@ def cross_fit_focal_temperature(
 def cross_fit_continuous(parts: Parts) -> list[FocalTemperatureScaling]:
     """Return the minimum of the log loss over gamma and T on each of several parts.
 
-    The first part is fitted as `fit_focal_temperature` does; each other part lies one Newton
-    step away, from derivatives that all of them share. A part whose step is too long for that is
-    fitted by itself.
+    The first part is fitted as `fit_focal_temperature` does; the others have their minimum
+    nearby. A part whose minimum is not is fitted by itself.
 
     Args:
         parts: the rows of each fit. Warnings are those of the first.
@@ -203,13 +204,14 @@ def cross_fit_continuous(parts: Parts) -> list[FocalTemperatureScaling]:
     steps: list[FocalTemperatureScaling | None] = [None] * (len(parts) - 1)
     bounds = (min(CONTINUOUS_GAMMAS), max(CONTINUOUS_GAMMAS))
     is_at_gamma = whole.gamma in bounds
-    if len(parts) > 1 and report.converged and (is_at_gamma or not report.at_bound):
+    is_large = parts.rows.logits.size > FEW_ENTRIES
+    if is_large and report.converged and (is_at_gamma or not report.at_bound):
         with Workers() as workers:
-            rows = read_rows(parts.rows)
-            evaluate = GridEvaluator(rows, "nll", 1, workers, parts=parts.index[1:])
+            evaluate = GridEvaluator(read_rows(parts.rows), "nll", 1, workers)
+            at = (whole.gamma, whole.temperature)
             steps = [
                 None if x is None else FocalTemperatureScaling(*x)
-                for x in newton_step_of_parts(evaluate, whole.gamma, whole.temperature, bounds)
+                for x in minima_of_parts(evaluate, parts.index[1:], *at, bounds)
             ]
     found = [whole]
     for i, step in enumerate(steps, start=1):

@@ -5,6 +5,7 @@ from functools import partial
 from typing import Any
 
 from focalibrate.calibrate._base import Calibrator
+from focalibrate.calibrate._input import ScoredRows
 from focalibrate.calibrate.ensemble import cross_fit_ensemble
 from focalibrate.calibrate.fit_report import collected_warnings
 from focalibrate.calibrate.focal_temperature import (
@@ -50,7 +51,11 @@ def fit_each_part(
     if name in SHARED_FITS:
         found = SHARED_FITS[name](parts, **options)
     else:
-        found = [fit(parts[0], **options)]
+        found = [_fit_alone(fit, parts[0], **options)]
         with collected_warnings():
-            found += [fit(parts[i], **options) for i in range(1, len(parts))]
+            found += [_fit_alone(fit, parts[i], **options) for i in range(1, len(parts))]
     return [parts.rows.stamp(calibrator) for calibrator in found]
+
+
+def _fit_alone(fit: Callable[..., Any], rows: ScoredRows, **options: Any) -> Any:
+    return fit(rows.logits, rows.labels, sample_weight=rows.weights, **options)

@@ -10,7 +10,7 @@ from focalibrate.calibrate import METHODS, CalibrationWarning, Parts, fit, fit_p
 from focalibrate.calibrate.parts import KEEP_BYTES
 from focalibrate.calibrate.shared_fits import SHARED_FITS
 
-NAMES = sorted(set(SHARED_FITS) - {"focal_temperature", "focal_temperature_ece"})
+NAMES = sorted(set(SHARED_FITS) - {"focal_temperature_ece"})
 
 
 def parts_of(n, seed=0):

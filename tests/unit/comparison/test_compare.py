@@ -120,13 +120,13 @@ def test_what_cannot_be_fitted_is_skipped_with_the_reason_unless_asked_for(
     def fail(logits, labels, **_):
         raise ValueError("no way")
 
-    monkeypatch.setitem(METHODS, "isotonic", replace(METHODS["isotonic"], fit=fail))
+    monkeypatch.setitem(METHODS, "histogram", replace(METHODS["histogram"], fit=fail))
     module = import_module("focalibrate.comparison.compare")
-    monkeypatch.setattr(module, "selected", lambda *_, **__: (["identity", "isotonic"], ()))
+    monkeypatch.setattr(module, "selected", lambda *_, **__: (["identity", "histogram"], ()))
     found = compare(z[:100], y[:100], **QUICK)
-    assert found.skipped == (("isotonic", "no way"),)
+    assert found.skipped == (("histogram", "no way"),)
     with pytest.raises(ValueError, match="no way"):
-        compare(z[:100], y[:100], methods=["isotonic"], **QUICK)
+        compare(z[:100], y[:100], methods=["histogram"], **QUICK)
 
 
 @pytest.mark.parametrize(

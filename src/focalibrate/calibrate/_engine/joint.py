@@ -1,32 +1,40 @@
 r"""The gamma and temperature that minimise the mean log loss together."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from focalibrate.calibrate._engine.blocks import thin_rows
-from focalibrate.calibrate._engine.grid import GridEvaluator
+from focalibrate.calibrate._engine.focal_derivatives import loss_derivatives
+from focalibrate.calibrate._engine.grid import GridEvaluator, Part
 
 Floats = NDArray[np.float64]
 
 START_GAMMAS = (-1.0, -0.5, 0.0, 0.5, 1.0, 2.0, 5.0, 10.0)
 START_TEMPERATURES = 9
 START_MARGIN = math.log(1.6)
-SAMPLE_ROWS = 1024
-"""The first look is at about so many rows, evenly spaced, of at least twice as many."""
+LOOK_ROWS, SAMPLE_ROWS = 1024, 4096
+"""The first look is at about so many rows, evenly spaced, of at least twice as many; which valleys
+there are is seen on more of them, and so is the way down each."""
 DIFFERENCE = 1e-3
 """Step of the differences that stand for derivatives: off by about 1e-7 of the third."""
-TOLERANCE = 1e-10
-"""Newton ends with a last step where the loss has no more than this to fall."""
+TOLERANCE = 1e-8
+"""Newton ends with a last step where the loss has no more than this to fall; after it what is left
+is of the order of its square."""
 MAX_NEWTON = 15
 LEAST_CURVATURE = 1e-9
 """Flatter is rounding: a step divided by it is cut to length."""
 MAX_LOG_RATIO = math.log(1e3)
 """T stays within this factor, in logarithms, of that of plain scaling."""
 MAX_EVALUATIONS = 600
+NARROW_MARGIN, NEARLY = math.log(1.1), 0.002
+"""A minimum at the least gamma, seen on a sample, is looked for within this margin of log T on all
+rows, unless its loss there is higher than the lowest by more."""
 WORTH = 0.01
 """A valley that a coarse look shows so much higher than the lowest is not followed."""
 SAME = 0.05
@@ -46,7 +54,7 @@ class JointMinimum:
 
 
 SHORT_STEP = 0.3
-"""Of log T, and of gamma relative to 1 + gamma: one Newton step finds a minimum so near."""
+"""Of log T, and of gamma relative to 1 + gamma: parts of the rows have their minimum so near."""
 
 
 def minimise_jointly(
@@ -67,19 +75,19 @@ def minimise_jointly(
         gammas: least and largest gamma.
     """
     rows = evaluate.rows
-    sample = evaluate
-    if rows.n_rows >= 2 * SAMPLE_ROWS:
-        thinned = rows.take(thin_rows(rows.n_rows, at_most=SAMPLE_ROWS))
-        sample = GridEvaluator(thinned, "nll", 1, evaluate.workers)
-    loss, first_look = _Loss(evaluate, temperature), _Loss(sample, temperature)
-    starts = _coarse_minima(first_look, loss, gammas)
+    look, sample = (
+        _Loss(_thinned(evaluate, n) if rows.n_rows >= 2 * n else evaluate, temperature)
+        for n in (LOOK_ROWS, SAMPLE_ROWS)
+    )
+    loss = _Loss(evaluate, temperature)
+    starts = _coarse_minima(look, sample, gammas)
     minima: list[JointMinimum] = []
-    on_bound: list[JointMinimum] = []
+    on_bound: list[Floats] = []
     seen: list[Floats] = []
     for start in starts:
         if start[0] == gammas[0] < gammas[1]:  # Newton may leave the bound for another valley
-            on_bound.append(_minimum(loss, _along_bound(loss, start), gammas))
-        near = start if sample is evaluate else _newton(first_look, start, gammas)
+            on_bound.append(_along_bound(sample, start))
+        near = start if sample.evaluate is evaluate else _newton(sample, start, gammas)
         near = start if near is None else near
         if any(_is_same(near, other) for other in seen):
             continue  # two starts in one valley
@@ -89,17 +97,27 @@ def minimise_jointly(
             minima.append(_minimum(loss, x, gammas))
     if not minima:
         minima = [_nelder_mead(loss, x, gammas) for x in starts]
-    best = min([*minima, *on_bound], key=lambda m: m.loss)
+    for x in on_bound:
+        if float(loss.at(*x[:, None])[0, 0]) <= min(m.loss for m in minima) + NEARLY:
+            minima.append(_minimum(loss, _along_bound(loss, x, NARROW_MARGIN), gammas))
+    best = min(minima, key=lambda m: m.loss)
     return replace(best, n_evaluations=loss.n_evaluations)
 
 
-def _along_bound(loss: "_Loss", start: Floats) -> Floats:
+def _thinned(evaluate: GridEvaluator, at_most: int) -> GridEvaluator:
+    rows = evaluate.rows
+    return GridEvaluator(
+        rows.take(thin_rows(rows.n_rows, at_most=at_most)), "nll", 1, evaluate.workers
+    )
+
+
+def _along_bound(loss: "_Loss", start: Floats, margin: float = START_MARGIN) -> Floats:
     """Return the point of least loss at the gamma of `start`."""
     from scipy.optimize import minimize_scalar
 
     found = minimize_scalar(
         lambda u: float(loss.at(start[0], [u])[0, 0]),
-        bounds=(start[1] - START_MARGIN, start[1] + START_MARGIN),
+        bounds=(start[1] - margin, start[1] + margin),
         method="bounded",
         options={"xatol": 1e-7},
     )
@@ -122,6 +140,10 @@ def _is_same(a: Floats, b: Floats) -> bool:
     return bool(abs(a[0] - b[0]) <= SAME * (1.0 + abs(b[0])))
 
 
+_Quadratic = tuple[float, Floats, Floats]
+"""A value, its gradient and its second derivatives."""
+
+
 class _Loss:
     """The mean log loss in gamma and ``log(T / temperature)``, counted."""
 
@@ -129,6 +151,26 @@ class _Loss:
         self.evaluate = evaluate
         self.temperature = temperature
         self.n_evaluations = 0
+
+    def derivatives(self, x: Floats) -> _Quadratic:
+        """Return the loss at `x`, its gradient and its second derivatives.
+
+        By central differences where the formulas lose digits.
+        """
+        rows = self.evaluate.rows
+        gamma, temperature = float(x[0]), self.temperature * math.exp(x[1])
+        found = loss_derivatives(rows, gamma, temperature, self.evaluate.workers)
+        if found is None:
+            return _differences(self, x)
+        self.n_evaluations += 1
+        return _quadratic(found.mean(axis=1) if rows.counts is None else found @ self.share)
+
+    @cached_property
+    def share(self) -> Floats:
+        """The weights of the rows, of sum 1."""
+        counts = self.evaluate.rows.counts
+        weights = np.ones(self.evaluate.rows.n_rows) if counts is None else counts
+        return weights / weights.sum()
 
     def at(self, gammas: Any, log_ts: Any) -> Floats:
         """Return the losses ``[G, M]``."""
@@ -144,11 +186,11 @@ def _is_end(gamma: float, gammas: tuple[float, float]) -> bool:
     return low < high and (gamma - low < 1e-6 or high - gamma < 1e-6)
 
 
-def _coarse_minima(first_look: _Loss, loss: _Loss, gammas: tuple[float, float]) -> list[Floats]:
+def _coarse_minima(look: _Loss, profile: _Loss, gammas: tuple[float, float]) -> list[Floats]:
     """Return the best point of every valley that a coarse look shows, the lowest first.
 
-    The sample finds a temperature for each gamma; the valleys are those of all rows, as a sample
-    may well miss the deeper of two.
+    The sample finds a temperature for each gamma; the valleys are those of more rows, as a small
+    sample may well miss the deeper of two.
     """
     starts = sorted({min(max(g, gammas[0]), gammas[1]) for g in START_GAMMAS})
     points = []
@@ -156,20 +198,29 @@ def _coarse_minima(first_look: _Loss, loss: _Loss, gammas: tuple[float, float]) 
         # From no change of T, as where confidence is low, to that of a binary classifier.
         ends = sorted([0.0, math.log(max(1.0 + gamma, 0.5))])
         log_ts = np.linspace(ends[0] - START_MARGIN, ends[1] + START_MARGIN, START_TEMPERATURES)
-        log_t = float(log_ts[first_look.at(gamma, log_ts)[0].argmin()])
-        points.append((float(loss.at(gamma, [log_t])[0, 0]), gamma, log_t))
-    profile = [math.inf, *(value for value, _, _ in points), math.inf]
+        log_t = float(log_ts[look.at(gamma, log_ts)[0].argmin()])
+        points.append((float(profile.at(gamma, [log_t])[0, 0]), gamma, log_t))
+    values = [math.inf, *(value for value, _, _ in points), math.inf]
     valleys = [
         point
-        for point, before, after in zip(points, profile[:-2], profile[2:], strict=True)
+        for point, before, after in zip(points, values[:-2], values[2:], strict=True)
         if before >= point[0] < after
     ]
     lowest = min(point[0] for point in valleys)
     return [np.array(point[1:]) for point in sorted(valleys) if point[0] <= lowest + WORTH]
 
 
-def _newton(loss: _Loss, start: Floats, gammas: tuple[float, float]) -> Floats | None:
-    """Return the minimum near `start`, a gamma at its bound included; None where none is found."""
+def _newton(
+    loss: _Loss,
+    start: Floats,
+    gammas: tuple[float, float],
+    *,
+    known: _Quadratic | None = None,
+) -> Floats | None:
+    """Return the minimum near `start`, a gamma at its bound included; None where none is found.
+
+    `known` is what `loss.derivatives` would find at the start.
+    """
     low, high = gammas[0] + DIFFERENCE, gammas[1] - DIFFERENCE
     if not low < high:
         return None
@@ -177,7 +228,8 @@ def _newton(loss: _Loss, start: Floats, gammas: tuple[float, float]) -> Floats |
     for _ in range(MAX_NEWTON):
         if abs(x[1]) > MAX_LOG_RATIO:
             return None
-        value, gradient, second = _differences(loss, x)
+        value, gradient, second = known or loss.derivatives(x)
+        known = None
         if value > least + TOLERANCE:
             move = 0.5 * move
             x = x - move
@@ -213,13 +265,19 @@ def _free_step(gradient: Floats, second: Floats) -> tuple[Floats, bool]:
     return move, bool(curvature[0] > 0)
 
 
-def _differences(loss: _Loss, x: Floats) -> tuple[float, Floats, Floats]:
+def _differences(loss: _Loss, x: Floats) -> _Quadratic:
     """Return the loss at `x`, its gradient and its second derivatives, by central differences."""
     offsets = DIFFERENCE * np.array([-1.0, 0.0, 1.0])
     return _stencil(loss.at(x[0] + offsets, x[1] + offsets))
 
 
-def _stencil(f: Floats) -> tuple[float, Floats, Floats]:
+def _quadratic(parts: Floats) -> _Quadratic:
+    """Return value, gradient and second derivatives from those of `loss_derivatives` ``[6]``."""
+    value, g, u, gg, gu, uu = parts.tolist()
+    return value, np.array([g, u]), np.array([[gg, gu], [gu, uu]])
+
+
+def _stencil(f: Floats) -> _Quadratic:
     """Return value, gradient and second derivatives from nine values ``[3, 3]``."""
     gradient = np.array([f[2, 1] - f[0, 1], f[1, 2] - f[1, 0]]) / (2.0 * DIFFERENCE)
     mixed = (f[2, 2] - f[2, 0] - f[0, 2] + f[0, 0]) / 4.0
@@ -249,34 +307,34 @@ def _nelder_mead(loss: _Loss, start: Floats, gammas: tuple[float, float]) -> Joi
     )
 
 
-def newton_step_of_parts(
-    evaluate: GridEvaluator, gamma: float, temperature: float, gammas: tuple[float, float]
+def minima_of_parts(
+    evaluate: GridEvaluator,
+    parts: Sequence[Part],
+    gamma: float,
+    temperature: float,
+    gammas: tuple[float, float],
 ) -> list[tuple[float, float] | None]:
-    """Return gamma and T of each part of `evaluate`, one Newton step from a common point.
+    """Return gamma and T of each part's minimum near that of all rows; None where none is found.
 
-    A gamma at an end of `gammas` stays there where the part's loss falls towards that end. None
-    where the step is not a short one down a bowl.
+    The first Newton step of every part is taken from derivatives that all of them share; each
+    then goes on by itself.
     """
-    offsets = DIFFERENCE * np.array([-1.0, 0.0, 1.0])
-    is_end = _is_end(gamma, gammas)
-    inwards = DIFFERENCE if gamma - gammas[0] < gammas[1] - gamma else -DIFFERENCE
-    exponents = [gamma, gamma + inwards] if is_end else (gamma + offsets).tolist()
-    points = [(temperature * math.exp(u), exponents) for u in offsets]
-    values = np.stack([result[:, 0] for result in evaluate(points)], axis=2)  # [P, G, M]
+    rows = evaluate.rows
+    start = np.array([min(max(gamma, gammas[0] + DIFFERENCE), gammas[1] - DIFFERENCE), 0.0])
+    shared = loss_derivatives(rows, float(start[0]), temperature, evaluate.workers)
     found: list[tuple[float, float] | None] = []
-    for f in values:
-        move, is_bowl = _held_step(f) if is_end else _free_step(*_stencil(f)[1:])
-        is_short = abs(move[0]) <= SHORT_STEP * (1.0 + gamma) and abs(move[1]) <= SHORT_STEP
-        if is_bowl and is_short:
-            found.append((gamma + float(move[0]), temperature * math.exp(float(move[1]))))
-        else:
+    for part in parts:
+        some = GridEvaluator(rows.take(part), "nll", 1, evaluate.workers)
+        loss = _Loss(some, temperature)
+        known = None if shared is None else _quadratic(shared[:, part] @ loss.share)
+        x = _newton(loss, start, gammas, known=known)
+        if x is None or max(abs(x[0] - gamma) / (1.0 + gamma), abs(x[1])) > SHORT_STEP:
             found.append(None)
+        else:
+            found.append(_clipped(x, temperature, gammas))
     return found
 
 
-def _held_step(f: Floats) -> tuple[Floats, bool]:
-    """Return the step in log T from values at the end and inside of it, ``[2, 3]``."""
-    slope = (f[0, 2] - f[0, 0]) / (2.0 * DIFFERENCE)
-    bend = (f[0, 2] - 2.0 * f[0, 1] + f[0, 0]) / DIFFERENCE**2
-    is_held = f[0, 1] <= f[1, 1]
-    return np.array([0.0, -slope / max(bend, LEAST_CURVATURE)]), bool(is_held and bend > 0)
+def _clipped(x: Floats, temperature: float, gammas: tuple[float, float]) -> tuple[float, float]:
+    gamma = min(max(float(x[0]), gammas[0]), gammas[1])
+    return gamma, temperature * math.exp(float(x[1]))
