@@ -61,9 +61,9 @@ def _numbers(values: Any, *, name: str) -> tuple[float, ...]:
 
 def check_numbers(values: Any, *, name: str) -> None:
     """Raise `ValueError` unless `values` is a tuple of finite numbers."""
-    is_good = isinstance(values, tuple) and all(
-        isinstance(v, (int, float)) and not isinstance(v, bool) and math.isfinite(v)
-        for v in values
-    )
+    # By type and by `map`: a matrix of 1000 classes has a million numbers.
+    kinds = set(map(type, values)) if isinstance(values, tuple) else {tuple}
+    is_number = all(issubclass(kind, (int, float)) and kind is not bool for kind in kinds)
+    is_good = is_number and all(map(math.isfinite, values))
     if not is_good:
         raise ValueError(f"`{name}` must be a tuple of finite numbers, got {values!r:.80}.")

@@ -1,7 +1,6 @@
 """One calibrator per group, where that is significantly better on held-out rows."""
 
 import math
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,10 +11,11 @@ from scipy.special import stdtr
 
 from focalibrate.calibrate import (
     METHODS,
-    CalibrationWarning,
     Calibrator,
     GroupedCalibrator,
+    Parts,
     ScoredRows,
+    collected_warnings,
     fit_parts,
     group_names,
     sample_size,
@@ -259,9 +259,9 @@ def _own(
     parts: list[Any] = [slice(None)]
     parts += [np.flatnonzero(fold != f) for f in range(comparison.n_folds)]
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", CalibrationWarning)
-            whole, *others = fit_parts(method, rows, parts, **_options(comparison, method))
+        with collected_warnings():
+            options = _options(comparison, method)
+            whole, *others = fit_parts(method, Parts(rows, parts), **options)
     except ValueError as error:  # such as a group that lacks a class
         return _Kept(judged_at, f"not fitted: {error}")
     logits = judged.logits[judged_at]

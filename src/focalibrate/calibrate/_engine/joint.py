@@ -170,7 +170,7 @@ class _Loss:
         """The weights of the rows, of sum 1."""
         counts = self.evaluate.rows.counts
         weights = np.ones(self.evaluate.rows.n_rows) if counts is None else counts
-        return weights / weights.sum()
+        return np.asarray(weights / weights.sum())
 
     def at(self, gammas: Any, log_ts: Any) -> Floats:
         """Return the losses ``[G, M]``."""

@@ -175,11 +175,13 @@ def _derivatives(
         z[...] = rows[part]
         at_label = (np.arange(n), labels[part])
         check_rows(z.max(axis=-1), z[at_label], rows, labels)
-        is_possible = np.isfinite(z)
-        z[~is_possible] = 0.0  # a finite stand-in; its probability is set to 0 below
+        is_impossible = None if np.isfinite(z.min()) else ~np.isfinite(z)
+        if is_impossible is not None:
+            z[is_impossible] = 0.0  # a finite stand-in; its probability is set to 0 below
         np.multiply(z, scale, out=p)
         p += bias
-        p[~is_possible] = -np.inf
+        if is_impossible is not None:
+            p[is_impossible] = -np.inf
         p -= p.max(axis=-1, keepdims=True)
         true = p[at_label]
         np.exp(p, out=p)
