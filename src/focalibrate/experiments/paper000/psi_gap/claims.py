@@ -7,7 +7,6 @@ import numpy as np
 from scipy.stats import rankdata
 
 from focalibrate.experiments.engine.experiment import Rows
-from focalibrate.experiments.engine.forest import show_interval
 from focalibrate.experiments.engine.verdict import (
     ClaimResult,
     Interval,
@@ -72,7 +71,7 @@ def finding(settings: Sequence[Setting]) -> str:
     near, fitted = (
         "nothing known (there is none)"
         if math.isnan(interval.estimate)
-        else f"{show_interval(interval)} points"
+        else f"{interval.estimate:+.1f} points [{interval.low:+.1f}, {interval.high:+.1f}]"
         for interval in near_and_fitted(known)
     )
     return (
