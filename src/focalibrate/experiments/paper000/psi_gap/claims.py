@@ -76,7 +76,7 @@ def finding(settings: Sequence[Setting]) -> str:
     )
     return (
         f"Where training and test loss agree (within {NEAR:g}), Ψ changes the ECE by {near}; "
-        f"where a network fits its training examples (error below {FITTED:.0%}) and loses more on "
+        f"where a network fits its training examples (error below {100 * FITTED:g} %) and loses more on "
         f"test examples, by {fitted} (mean over problems, 95 % interval)."
     )
 
@@ -105,7 +105,7 @@ def _fitted(settings: Sequence[Setting]) -> ClaimResult:
         near_and_fitted(settings)[1],
         claim="Ψ raises the ECE where the network fits its training examples and not the test",
         what=f"ECE with Ψ − without, mean over problems, of settings with a training error below "
-        f"{FITTED:.0%} and a test loss at least {NEAR:g} above the training loss",
+        f"{100 * FITTED:g} % and a test loss at least {NEAR:g} above the training loss",
         paper_value=_OVERFIT,
         unit="points of ECE, with Ψ − without",
         below=False,

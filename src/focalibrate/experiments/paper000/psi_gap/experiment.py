@@ -247,8 +247,8 @@ EXPERIMENT = Experiment(
     source="Paper 000 (Charoenphakdee et al. 2021), Sec. 6.2 and Fig. 4-6",
     title="Where Ψ helps: calibration against the generalisation gap",
     protocol=(
-        "Ψ recovers the posterior from the minimiser of the expected focal loss. A network is "
-        "near it only if it does on test examples as it does on training examples. For every "
+        "Ψ recovers the posterior from the minimiser of the expected focal loss. A network can "
+        "be near it only if it does as well on test examples as on training examples. For every "
         "problem and γ = 1, 2, 3: NLL and error on training examples (at most 5,000) and on test "
         "examples, and ECE (10 bins) of the test examples without and with Ψ. Problems: tables "
         "(the networks of psi-tabular), three classes on a line with 200 to 50,000 examples (the "

@@ -75,7 +75,9 @@ def regimes_table(settings: Sequence[Setting]) -> Table:
     regimes = {
         f"losses agree within {NEAR:g}": [s for s in known if s.is_near],
         "between": [s for s in known if not s.is_near and not s.is_fitted],
-        f"training error below {FITTED:.0%}, losses differ": [s for s in known if s.is_fitted],
+        f"training error below {100 * FITTED:g} %, losses differ": [
+            s for s in known if s.is_fitted
+        ],
     }
     body = []
     for name, own in regimes.items():
