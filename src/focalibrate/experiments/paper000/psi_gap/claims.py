@@ -76,8 +76,8 @@ def finding(settings: Sequence[Setting]) -> str:
     )
     return (
         f"Where training and test loss agree (within {NEAR:g}), Ψ changes the ECE by {near}; "
-        f"where a network fits its training examples (error below {100 * FITTED:g} %) and loses more on "
-        f"test examples, by {fitted} (mean over problems, 95 % interval)."
+        f"where a network fits its training examples (error below {100 * FITTED:g} %) and loses "
+        f"more on test examples, by {fitted} (mean over problems, 95 % interval)."
     )
 
 
