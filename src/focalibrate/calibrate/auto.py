@@ -71,7 +71,7 @@ def fit_auto(
         sample_weight: one number >= 0 per row; a whole number counts copies of the row.
         simple: choose one method instead of a pool: the simplest within a standard error of the
             lowest held-out log loss.
-        seed: of the folds.
+        seed: random seed of the folds.
 
     Returns:
         A calibrator; `explain_auto` says why it was chosen.

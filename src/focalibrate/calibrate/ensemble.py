@@ -35,7 +35,7 @@ class EnsembleTemperatureScaling(Calibrator):
 
     temperature: float
     weights: tuple[float, ...]
-    """Of the tempered, the model's own and the uniform probabilities; they sum to 1."""
+    """Weights of the tempered, the model's own and the uniform probabilities; sum 1."""
     kind: ClassVar[str] = "ensemble_temperature"
     keeps_argmax: ClassVar[bool] = True
 

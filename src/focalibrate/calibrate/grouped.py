@@ -191,7 +191,7 @@ def log_probs_by_row(
     """Return the log-probabilities of rows whose columns of groups are at hand.
 
     Args:
-        calibrator: of any kind.
+        calibrator: any calibrator.
         groups: columns of all rows by name.
         index: which of them the scores are.
         scores: ``logits=`` or ``probs=``.

@@ -44,7 +44,7 @@ class Pool(Calibrator):
 
     members: tuple[Calibrator, ...]
     weights: tuple[float, ...]
-    """Of the members, > 0; they need not sum to 1."""
+    """Weights of the members, > 0; they need not sum to 1."""
     mix: float
     r""":math:`\varepsilon`."""
     kind: ClassVar[str] = "pool"
@@ -173,7 +173,7 @@ def fit_pool(
         sample_weight: one number >= 0 per row; a whole number counts copies of the row.
         members: names of the methods to pool, of `MEMBER_FITS`. Default: six for two classes,
             four for more.
-        seed: of the folds.
+        seed: random seed of the folds.
         return_report: also return a `FitReport`; its value is the held-out log loss.
 
     Returns:
@@ -225,7 +225,7 @@ def cross_fit(
         rows: the rows.
         names: methods, of `MEMBER_FITS`.
         extra: further fits by name.
-        seed: of the folds.
+        seed: random seed of the folds.
     """
     fits = {name: MEMBER_FITS[name] for name in names} | dict(extra or {})
     n_folds = FEW_FOLDS if rows.logits.size > MANY_ENTRIES else N_FOLDS

@@ -71,7 +71,7 @@ def prediction_options(command: F) -> F:
                 default=None,
                 help="Whether the first row of a text table names the columns.",
             ),
-            click.option("--encoding", help="Of a text table.  [default: UTF-8]"),
+            click.option("--encoding", help="Encoding of a text table.  [default: UTF-8]"),
             click.option(
                 "--drop-missing",
                 is_flag=True,

@@ -64,8 +64,8 @@ def spectral_density(
         matvec: symmetric matrix, ``[D] -> [D]``.
         size: D.
         n_vectors: M, ``>= 2``.
-        n_steps: products a vector, at most D of which are used.
-        seed: of the random vectors.
+        n_steps: products per vector; at most D are used.
+        seed: seed of the random vectors.
         n_points: points of the curve.
         relative_width: :math:`\sigma` as a share of the range of the nodes.
         block_matvec: the same matrix on ``[D, B]``; all vectors then go in step.

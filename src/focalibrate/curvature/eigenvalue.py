@@ -49,7 +49,7 @@ def lambda_max(
     Args:
         matvec: symmetric matrix, ``[D] -> [D]``.
         size: D.
-        seed: of the first vector.
+        seed: random seed of the first vector.
         tolerance: largest residual, as a fraction of the value found.
         max_products: most products to spend.
 

@@ -67,7 +67,7 @@ def curvature_report(
         n_density_vectors: random vectors of the spectrum (`spectral_density`).
         n_steps: products for each of them.
         tolerance: relative residual of the eigenvalues (`lambda_max`, `lambda_min`).
-        seed: of every random vector.
+        seed: seed of all random vectors.
 
     Returns:
         The four results, each with its error.

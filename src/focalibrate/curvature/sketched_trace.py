@@ -39,7 +39,7 @@ def hutchpp_trace(
         size: D.
         n_products: products to spend, ``>= 6``; a third each on :math:`AS`, :math:`AQ` and
             the terms.
-        seed: of the random vectors.
+        seed: seed of the random vectors.
         block_matvec: the same matrix on ``[D, B]``.
 
     Returns:
@@ -99,7 +99,7 @@ def xtrace(
         matvec: symmetric matrix, ``[D] -> [D]``.
         size: D.
         n_products: products to spend, ``>= 4``; half on :math:`A\omega_i`, half on :math:`AQ`.
-        seed: of the random vectors.
+        seed: seed of the random vectors.
         block_matvec: the same matrix on ``[D, B]``.
 
     Returns:

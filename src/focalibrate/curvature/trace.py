@@ -54,7 +54,7 @@ def hutchinson_trace(
         matvec: symmetric matrix, ``[D] -> [D]``.
         size: D.
         n_vectors: M, ``>= 2``; with `tolerance`, the most that are used.
-        seed: of the random vectors.
+        seed: seed of the random vectors.
         tolerance: stop when the standard error, seen on 10 vectors or more, is at most this.
             Never on two running means that come close, which they do by chance.
         block_matvec: the same matrix on ``[D, B]``.

@@ -106,7 +106,7 @@ def read_newsgroups(root: Path | None, seed: int, *, sizes: Sizes = PUBLISHED) -
 
     Args:
         root: folder of data sets.
-        seed: of the split.
+        seed: random seed of the split.
         sizes: what the files must hold; other numbers than the published ones are for files of
             one's own in the same form, such as a slice, which `load` refuses.
     """

@@ -43,10 +43,10 @@ def load(
         name: a key of `DATASETS`, or the name of a table in the folder `data`.
         data: folder of data sets, with the files as their authors distribute them; the
             environment variable FOCALIBRATE_DATA names it when None. Generated sets need none.
-        seed: of the split into training and validation examples, of generated examples and of
-            `fraction`.
-        fraction: of the training and of the validation examples that is kept, with the shares of
-            the classes; all test examples are. Smaller fractions are parts of larger ones.
+        seed: random seed of the split into training and validation examples, of generated
+            examples and of `fraction`.
+        fraction: share of the training and of the validation examples that is kept, the same in
+            every class; all test examples are kept. Smaller fractions are parts of larger ones.
 
     Raises:
         DataSetError: files are absent, with what to download and where to put it, or are not

@@ -151,7 +151,7 @@ def read_sentiment(
     Args:
         name: with two classes or with five.
         root: folder of data sets.
-        seed: of the vectors of words that have none.
+        seed: random seed of the vectors of words that have none.
         counts: sentences that the files train, dev and test must hold; other numbers than the
             published ones are for files of one's own in the same form, such as a slice, which
             `load` refuses.

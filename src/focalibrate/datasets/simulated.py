@@ -110,7 +110,7 @@ def simulate(*, gamma: float, n: int, seed: int) -> Simulated:
     Args:
         gamma: exponent of the focal loss, ``> 0``.
         n: number of training, of validation and of test examples.
-        seed: of the three samples.
+        seed: random seed of the three samples.
     """
     training, validation, test = (sample(n, seed=[seed, part]) for part in range(3))
     focal, plain = train(training, gamma=gamma), train(training, gamma=0.0)

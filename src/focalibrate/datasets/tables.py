@@ -29,7 +29,7 @@ class Table:
     Attributes:
         X: numbers, and codes of categories, NaN where missing, ``[N, d]``.
         labels: ``[N]``.
-        is_categorical: of each column, ``[d]``.
+        is_categorical: whether each column is categorical, ``[d]``.
         class_names: one for each class.
     """
 

@@ -47,7 +47,7 @@ class Traced:
         self.dtype = dtype
         self.shape = shape
         self.value = value
-        """Of a constant: of the shape of the array, or one number in place of many."""
+        """Value of a constant: the whole array, or one number in place of many equal ones."""
         self._name = name
 
     @property

@@ -12,9 +12,6 @@ from focalibrate.io._records import frame_of_columns
 CELL_BYTES = 100
 """Memory that one cell takes while it is read."""
 
-MAX_PACKING = 200
-"""A sheet's text is at most this many times its compressed bytes."""
-
 
 def open_excel(path: Path, *, limit: int) -> Frame:
     """Return the columns of the first sheet; needs openpyxl."""

@@ -9,11 +9,6 @@ from focalibrate.io._frame import Progress
 CHUNK = 1 << 22
 
 
-def sha256_of(path: Path, *, progress: Progress | None = None) -> str:
-    """Return the SHA-256 of the bytes of `path`, in hex."""
-    return sha256_of_all([path], progress=progress)
-
-
 def sha256_of_all(paths: Sequence[Path], *, progress: Progress | None = None) -> str:
     """Return the SHA-256 of the bytes of several files one after another, in hex."""
     digest = hashlib.sha256()

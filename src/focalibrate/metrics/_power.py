@@ -23,7 +23,7 @@ def detectable_rms(
     find counts. nan if no error can be found, as when every prediction is certain.
 
     Args:
-        cells: of the predictions.
+        cells: cells of the predictions.
         views: the ways the test looks at them.
         drawn: for each view the residual sums of calibrated draws in the finest bins.
         critical: value of the statistic that 5 % of calibrated draws exceed.

@@ -154,7 +154,7 @@ def assess(
         sample_weight: weights ``[N]``. Whole numbers count repeated rows; other weights
             scale rows, and uncertainty follows the effective sample size
             :math:`(\sum w)^2 / \sum w^2`.
-        seed: of the draws, or a `numpy.random.Generator`.
+        seed: random seed of the draws, or a `numpy.random.Generator`.
         n_draws: outcomes drawn from the predictions; the smallest p-value is
             ``1 / (n_draws + 1)``.
 

@@ -69,7 +69,7 @@ def bootstrap(
         n_resamples: number of resamples.
         level: confidence level, between 0 and 1.
         interval: ``"basic"`` or ``"percentile"``.
-        seed: of the resampling, or a `numpy.random.Generator`.
+        seed: random seed of the resampling, or a `numpy.random.Generator`.
         sample_weight: weights ``[N]``. Whole numbers count repeated rows; rows of other
             weights are drawn equally often and keep their weight.
         options: passed on to `metric`, such as ``n_bins=10`` or ``binary=True``.
@@ -132,7 +132,7 @@ def bootstrap_difference(
         n_resamples: number of resamples.
         level: confidence level, between 0 and 1.
         interval: ``"basic"`` or ``"percentile"``, see `bootstrap`.
-        seed: of the resampling, or a `numpy.random.Generator`.
+        seed: random seed of the resampling, or a `numpy.random.Generator`.
         sample_weight: weights ``[N]``. Whole numbers count repeated rows; rows of other
             weights are drawn equally often and keep their weight.
         options: passed on to `metric`.

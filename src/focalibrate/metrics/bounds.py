@@ -82,7 +82,7 @@ def calibration_bounds(
         alpha: probability that the lower bound is too high.
         alpha_high: probability that the upper bound is too low, `alpha` where not given.
         sample_weight: weights ``[N]``, see `assess`.
-        seed: of the draws of the noise, or a `numpy.random.Generator`.
+        seed: random seed of the draws of the noise, or a `numpy.random.Generator`.
 
     Example:
         >>> rng = np.random.default_rng(0)
@@ -136,8 +136,8 @@ def ece_bounds(
         bin_index: which of 15 bins of equal mass each cell is in.
         scale: which of 32 bins of equal mass.
         limit: see `calibration_bounds`.
-        alpha: of the lower bound.
-        alpha_high: of the upper bound.
+        alpha: error rate of the lower bound.
+        alpha_high: error rate of the upper bound.
         rng: source of the noise.
     """
     low = _lowest_ece(cells.binned(scale, SCALES), alpha, rng)

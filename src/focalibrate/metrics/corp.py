@@ -103,7 +103,7 @@ def corp(
         event: ``"top label"`` (the prediction is right), or a class.
         sample_weight: weights ``[N]``; whole numbers count repeated rows.
         n_draws: outcomes drawn for the band; 0 for none.
-        seed: of the draws, or a `numpy.random.Generator`.
+        seed: random seed of the draws, or a `numpy.random.Generator`.
 
     Returns:
         `Corp`.

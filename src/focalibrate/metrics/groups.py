@@ -112,7 +112,7 @@ def assess_groups(
         groups: which group each row belongs to, ``[N]`` of numbers or text; or several
             such columns by name.
         sample_weight: weights ``[N]``, see `assess`.
-        seed: of the draws, or a `numpy.random.Generator`.
+        seed: random seed of the draws, or a `numpy.random.Generator`.
 
     Returns:
         One `GroupAssessment` per group, by column and then by name.
@@ -280,7 +280,7 @@ def worst_slice(
         min_rows: rows a slice must have.
         sample_weight: weights ``[N]``, see `assess`.
         n_draws: draws for the p-value.
-        seed: of the draws, or a `numpy.random.Generator`.
+        seed: random seed of the draws, or a `numpy.random.Generator`.
 
     Returns:
         `WorstSlice`.

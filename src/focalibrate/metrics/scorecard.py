@@ -80,7 +80,7 @@ def scorecard(
         sample_weight: weights ``[N]``; whole numbers count repeated rows.
         n_bins: bins of the binned metrics.
         n_resamples: bootstrap resamples.
-        seed: of the resamples; the same seed draws the same rows for every card.
+        seed: random seed of the resamples; the same seed draws the same rows for every card.
         resampled: metrics that get an interval: by default those whose interval covers.
 
     Example:

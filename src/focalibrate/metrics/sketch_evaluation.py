@@ -82,8 +82,8 @@ def evaluate_sketch(sketch: Sketch, *, seed: int = 0, n_draws: int = 999) -> Ske
     cells are at most 0.2 points wide.
 
     Args:
-        sketch: of at least one row.
-        seed: of the draws.
+        sketch: a sketch of at least one row.
+        seed: random seed of the draws.
         n_draws: outcomes drawn from the predictions, as in `assess`.
     """
     check_count(n_draws, name="n_draws", minimum=19)

@@ -251,9 +251,9 @@ def skce(
     Args:
         probs: probabilities ``[N, K]``, or ``[N]`` of class 1.
         labels: class indices ``[N]``.
-        bandwidth: of the kernel; default: the median distance of the rows.
+        bandwidth: bandwidth of the kernel; default: the median distance of the rows.
         n_draws: random signs for the p-value.
-        seed: of the draws, or a `numpy.random.Generator`.
+        seed: random seed of the draws, or a `numpy.random.Generator`.
 
     Example:
         >>> rng = np.random.default_rng(0)

@@ -44,8 +44,8 @@ class DenseNet(nn.Module):
 
     Args:
         n_classes: K.
-        in_channels: of the images.
-        image_size: of the images.
+        in_channels: number of channels of the images.
+        image_size: height and width of the images.
         depths: layers of each dense block.
         growth: channels a layer adds.
     """

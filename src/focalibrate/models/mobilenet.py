@@ -47,8 +47,8 @@ class MobileNetV2(nn.Module):
 
     Args:
         n_classes: K.
-        in_channels: of the images.
-        image_size: of the images.
+        in_channels: number of channels of the images.
+        image_size: height and width of the images.
     """
 
     def __init__(self, *, n_classes: int, in_channels: int = 3, image_size: int = 32) -> None:

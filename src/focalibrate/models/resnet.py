@@ -82,9 +82,9 @@ class ResNet(nn.Module):
 
     Args:
         n_classes: K.
-        in_channels: of the images.
-        image_size: of the images.
-        width: of the first stage; each later one is twice as wide.
+        in_channels: number of channels of the images.
+        image_size: height and width of the images.
+        width: width of the first stage; each later one is twice as wide.
         depths: blocks of each stage.
         bottleneck: whether blocks have three convolutions, not two.
         padded: whether shortcuts pad with zeros ("option A" of He et al.), not project.

@@ -28,9 +28,9 @@ class TextCNN(nn.Module):
         vectors: initial vectors of the words, ``[n_words, d]``.
         n_dimensions: d, where no `vectors` are given.
         tuned: whether given vectors are trained; random ones are.
-        width: of the convolutions and of the hidden layer.
+        width: width of the convolutions and of the hidden layer.
         drop: share of hidden units dropped.
-        pool_stride: of the maxima between convolutions; the paper's code has 1, the network
+        pool_stride: stride of the maxima between convolutions; the paper's code has 1, the network
             it adapts 5, which is about four times as fast.
     """
 

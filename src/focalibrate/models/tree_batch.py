@@ -21,13 +21,14 @@ class TreeBatch:
     so that all nodes of a level can be computed at once.
 
     Attributes:
-        words: of the leaves, int64 ``[n_leaves]``.
-        orders: of each level above the leaves, int64: where its nodes' children, left and right
-            in turn, then the other nodes that still wait for their parent, stand among the nodes
-            that waited before. Each node waits from its own level to its parent's.
+        words: words of the leaves, int64 ``[n_leaves]``.
+        orders: for each level above the leaves, int64 positions among the nodes that waited
+            before: those of its nodes' children, left and right in turn, then those of the other
+            nodes that still wait for their parent. Each node waits from its own level to its
+            parent's.
         widths: number of nodes of each level above the leaves.
         roots: index of the root of each tree, int64 ``[N]``.
-        labels: of all nodes, int64 ``[n_leaves + n_inner]``; -1 where there is none.
+        labels: labels of all nodes, int64 ``[n_leaves + n_inner]``; -1 where there is none.
     """
 
     words: Tensor

@@ -29,7 +29,7 @@ class TreeLSTM(nn.Module):
         vectors: initial vectors of the words, ``[n_words, d]``.
         n_dimensions: d, where no `vectors` are given.
         tuned: whether given vectors are trained; random ones are.
-        width: of the memory.
+        width: width of the memory.
         drop: share of the state dropped before the last layer.
     """
 
@@ -58,7 +58,7 @@ class TreeLSTM(nn.Module):
         """Return c and h of nodes, each ``[n, width]``.
 
         Args:
-            c: of their children, left and right in turn, ``[2n, width]``.
+            c: memories of their children, left and right in turn, ``[2n, width]``.
             h: likewise.
             weight: of both children's h, from `joined`.
             bias: likewise.

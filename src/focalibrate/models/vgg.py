@@ -17,8 +17,8 @@ class VGG(nn.Module):
 
     Args:
         n_classes: K.
-        in_channels: of the images.
-        image_size: of the images.
+        in_channels: number of channels of the images.
+        image_size: height and width of the images.
         depths: convolutions of each stage.
     """
 

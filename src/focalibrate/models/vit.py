@@ -33,12 +33,12 @@ class ViT(nn.Module):
 
     Args:
         n_classes: K.
-        in_channels: of the images.
-        image_size: of the images, a multiple of `patch`.
+        in_channels: number of channels of the images.
+        image_size: height and width of the images, a multiple of `patch`.
         patch: side of a square that becomes a token.
-        width: of a token.
+        width: width of a token.
         depth: number of layers.
-        n_heads: of the attention.
+        n_heads: number of attention heads.
         inner: width of the layer between the two linear ones.
         drop: share of units dropped.
     """

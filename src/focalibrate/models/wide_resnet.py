@@ -38,8 +38,8 @@ class WideResNet(nn.Module):
 
     Args:
         n_classes: K.
-        in_channels: of the images.
-        image_size: of the images.
+        in_channels: number of channels of the images.
+        image_size: height and width of the images.
         depth: number of layers without shortcuts, 6n + 2.
         widen: factor over the widths 16, 32, 64.
         drop: share of units dropped between the two convolutions of a block.

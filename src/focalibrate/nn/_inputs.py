@@ -84,8 +84,8 @@ def read_logits(output: Any, labels: Tensor, *, key: str, is_mapping: bool) -> T
 
     Args:
         output: a tensor; a mapping (`ModelOutput`) with `key`; or a tuple that begins with them.
-        labels: of the batch.
-        key: of the logits in a mapping.
+        labels: labels of the batch.
+        key: key of the logits in a mapping.
         is_mapping: whether the batch was a mapping. Models that take such batches have classes
             last where each token has a label.
     """

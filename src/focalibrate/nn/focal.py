@@ -120,7 +120,7 @@ class FocalLoss(nn.Module):
         """Adapt AdaFocal's exponents to validation logits after an epoch; others stay.
 
         Args:
-            logits: of all validation examples, in the shapes of `forward`.
+            logits: logits of all validation examples, in the shapes of `forward`.
             labels: class indices; those of `ignore_index` do not count.
         """
         if isinstance(self.gamma, AdaFocal):

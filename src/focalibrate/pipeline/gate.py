@@ -58,7 +58,7 @@ def check_predictions(
             evaluate --json`` or ``check --json``, or a file of predictions. Predictions of the
             same rows are compared row by row.
         alpha: probability of failing a model that keeps the limits.
-        seed: of the draws behind the bounds.
+        seed: random seed of the draws behind the bounds.
 
     Returns:
         `GateResult`.

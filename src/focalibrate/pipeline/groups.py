@@ -62,7 +62,7 @@ def scores_by_group(
         nll: log loss of each example ``[N]``, one array per model.
         columns: of groups, each ``[N]``.
         best: which model the others are compared with.
-        weights: of the examples ``[N]``.
+        weights: weights of the examples ``[N]``.
     """
     found: list[tuple[str, str, int, list[float]]] = []
     tests: list[float] = []

@@ -76,7 +76,7 @@ def criterion_grid(
         labels: class indices ``[N]``.
         criterion: ``"adaptive_ece"``, ``"ece"`` or ``"nll"``.
         n_bins: bins of the binned criteria.
-        seed: of the sample that is taken of more than `MAX_ROWS` rows.
+        seed: random seed of the sample that is taken of more than `MAX_ROWS` rows.
 
     Example:
         >>> rng = np.random.default_rng(0)

@@ -100,8 +100,8 @@ def page_data(
         worst: what `focalibrate.metrics.worst_slice` returned.
         by_group: what `focalibrate.comparison.choose_by_group` returned.
         scores: what the model returns, for the code that deploys the calibrator.
-        title: of the page. Default: the name of the first file in `provenance`.
-        seed: of the sample of rows that is shown where the page cannot hold all.
+        title: title of the page. Default: the name of the first file in `provenance`.
+        seed: random seed of the sample of rows that is shown where the page cannot hold all.
 
     Returns:
         `PageData`, for `write_report`.

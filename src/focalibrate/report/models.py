@@ -55,7 +55,7 @@ def models_data(
         verdict: which is best, in a sentence or two.
         provenance: how the page was made.
         n_classes: number of classes.
-        title: of the page. Default: the names of the models.
+        title: title of the page. Default: the names of the models.
 
     Returns:
         `PageData`, for `write_report`.
@@ -91,7 +91,7 @@ def write_comparison_page(
         verdict: which is best, in a sentence or two.
         provenance: how the page was made.
         n_classes: number of classes.
-        title: of the page. Default: the names of the models.
+        title: title of the page. Default: the names of the models.
     """
     data = models_data(
         models, verdict=verdict, provenance=provenance, n_classes=n_classes, title=title

@@ -34,8 +34,8 @@ class Stack:
     Copies of one seed see the same batches; only the batches of different seeds are gathered.
 
     Args:
-        recipes: of the copies, different in seed, exponent and weight of the trace only.
-        datasets: of each seed, all of one shape; one object for all where they share it.
+        recipes: recipes of the copies, different in seed, exponent and weight of the trace only.
+        datasets: data set of each seed, all of one shape; one object for all where they share it.
     """
 
     def __init__(self, recipes: Sequence[Recipe], datasets: Mapping[int, Dataset]) -> None:

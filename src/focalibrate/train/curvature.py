@@ -41,7 +41,7 @@ def run_curvature(
         data: folder of data sets; the environment variable FOCALIBRATE_DATA names it when None.
         n_vectors: random vectors of the trace.
         max_examples: use only the first so many examples.
-        seed: of every random vector.
+        seed: seed of all random vectors.
 
     Raises:
         ValueError: if the folder holds no finished run, or its data cannot be found.

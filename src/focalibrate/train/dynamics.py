@@ -21,7 +21,7 @@ from focalibrate.train._inputs import Feed
 from focalibrate.train._objective import Objective, logit_gradients
 
 GRADIENT_EDGES = np.concatenate([[0.0], np.logspace(-8, 4, 61), [np.inf]])
-"""Edges of the histogram of gradient norms: five bins a decade, and one at either end."""
+"""Edges of the histogram of gradient norms: five bins per decade, and one at either end."""
 N_BINS = 15
 SEEN_OF_TRAIN = 5_000
 """How many training examples are looked at, unchanged and in evaluation mode."""

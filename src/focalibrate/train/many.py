@@ -47,7 +47,7 @@ def train_many(
 
     Args:
         recipe: what the copies share.
-        seeds: of the copies; that of the recipe when None.
+        seeds: seeds of the copies; that of the recipe when None.
         gammas: exponents or names of policies; that of the recipe when None.
         trace_weights: weights of the trace of the Hessian in the loss; that of the recipe when
             None.

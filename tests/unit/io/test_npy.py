@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
 from focalibrate.io import PredictionFileError, read_predictions
-from focalibrate.io.checksum import sha256_of
+from focalibrate.io.checksum import sha256_of_all
 
 
 @pytest.fixture
@@ -24,7 +24,7 @@ def test_pair_stays_a_memory_map(pair, logits, labels):
     assert_array_equal(found.scores, logits)
     assert_array_equal(found.labels, labels)
     assert found.kind == "logits"
-    assert (found.labels_source, found.labels_checksum) == (pair[1], sha256_of(pair[1]))
+    assert (found.labels_source, found.labels_checksum) == (pair[1], sha256_of_all([pair[1]]))
 
 
 def test_fortran_order(tmp_path, logits):

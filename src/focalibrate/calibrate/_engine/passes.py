@@ -53,7 +53,7 @@ class LogitPasses:
         logits: ``[N, K]``, any floating dtype; never copied whole.
         labels: class indices ``[N]``.
         workers: threads.
-        weights: of the rows ``[N]``; None: 1 each.
+        weights: weights of the rows ``[N]``; None: 1 each.
         unit: what gaps are counted in; beta counts in its inverse.
         whole: logits and labels these rows were taken from, if they are a part.
     """

@@ -105,7 +105,7 @@ def temper(
     Args:
         atoms: logits of the atoms, ``[n, A]``; -inf allowed.
         top: column of each row's top class, whose weight is 1.
-        weights: of the last atoms, or None where each atom is one class.
+        weights: weights of the last atoms, or None where each atom is one class.
         temperature: ``> 0``.
         gammas: exponents ``>= -1``.
         space: buffers.

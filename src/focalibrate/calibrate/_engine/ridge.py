@@ -199,7 +199,7 @@ def minimise_ridge(
         offset: logits ``[N, K]`` at parameters 0; -inf rules a class out.
         labels: class indices ``[N]``.
         penalty: :math:`\lambda`, one number per parameter; those at 0 are held regular by 1e-12.
-        weights: of the rows; None: 1 each. Their sum does not matter.
+        weights: weights of the rows; None: 1 each. Their sum does not matter.
         start: parameters to begin with; None: 0.
         inverse: that of a search on nearly the same rows. Conjugate gradients with it take the
             place of matrices of second derivatives.

@@ -52,7 +52,7 @@ def minimise_scaling(
         rows: logits ``[N, K]``; -inf allowed, never at a label.
         labels: class indices ``[N]``.
         unit: what scales are counted in.
-        weights: of the rows ``[N]``; None: 1 each.
+        weights: weights of the rows ``[N]``; None: 1 each.
         reach: scales stay in ``[0, reach]``, biases in ``[-reach, reach]``.
         max_iterations: of either method. Newton's takes a handful, but holds ``[2K, 2K]``
             numbers; where these are too many for the data it is L-BFGS-B.

@@ -32,7 +32,7 @@ def concluding(
     """Return the function that concludes the experiment `name`.
 
     Args:
-        name: of the experiment, which knows at which scale it is full.
+        name: name of the experiment, which knows at which scale it is full.
         look: the rows as the other functions ask for them.
         claims: the verdicts.
         tables: for the fold of the page.

@@ -23,7 +23,7 @@ CAPTION = (
 )
 WIDTH, TEXT, PLOT, ROW = 1130, 560, 260, 24
 _LETTERS = 92
-"""How many of the claim fit beside its line."""
+"""How many letters of the claim fit beside its line."""
 
 
 def forest_svg(results: Sequence[ClaimResult]) -> str:

@@ -40,7 +40,7 @@ def run_sweep(
 
     Args:
         tasks: what to run.
-        folder: of the result files, ``<key>.json``; each appears whole, when its run is done.
+        folder: folder of the result files, ``<key>.json``, each written when its run is done.
         folders: folders the runs use.
         backend: where they are made.
         progress: called with the numbers of runs done and of all.

@@ -1,4 +1,4 @@
-"""How one number goes with another: a straight line, and the order alone."""
+"""How one number depends on another: a straight line, and rank correlation."""
 
 import math
 from collections.abc import Sequence

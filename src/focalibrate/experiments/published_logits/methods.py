@@ -49,7 +49,7 @@ def measure(one: LogitSet, *, gamma: float | None, n_resamples: int) -> list[tup
         one: the set.
         gamma: exponent of the training loss, where there is one; with it Ψ is among the methods,
             and paper 002's row is measured.
-        n_resamples: of the bootstrap.
+        n_resamples: number of bootstrap resamples.
 
     Returns:
         Names and values: ``<method> <metric>``, ``<method> less <other> <metric>`` (paired), both

@@ -46,7 +46,7 @@ SETS: Mapping[str, str] = {
 }
 """The sets a calibrator can be fitted on, with the SHA-256 of their files."""
 SEED = 0
-"""Of the bootstrap and of generated sets."""
+"""Random seed of the bootstrap and of generated sets."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,7 +72,7 @@ def read_set(name: str, data: Path | None) -> LogitSet:
     at random by a fixed seed. Rows a model was trained on (``train``) are left alone.
 
     Args:
-        name: of the file.
+        name: name of the file.
         data: folder of data sets; FOCALIBRATE_DATA when None.
 
     Raises:

@@ -82,7 +82,7 @@ def second_products(
     Args:
         slopes: gradients in some leaves, with their graph.
         leaves: parameters.
-        vectors: of the shape of `slopes`, or ``[B, ...]`` with `is_block`.
+        vectors: vectors of the shape of `slopes`, or ``[B, ...]`` with `is_block`.
         is_block: whether there are B vectors.
         keep_graph: whether the graph is needed again.
     """

@@ -43,7 +43,7 @@ class SplitTrace:
         loss: as of `HessianOperator`.
         parameters: by name.
         n_vectors: M, passes for examples and layers together.
-        rng: of the random signs.
+        rng: generator of the random signs.
     """
 
     def __init__(

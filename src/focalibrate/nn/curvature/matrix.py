@@ -117,7 +117,7 @@ class LossMatrix(ABC):
         Args:
             n_vectors: passes over the batches, ``>= 2``. A third is for the examples, the rest for
                 the layers, at least 2 each; all for the examples where no layer is curved.
-            seed: of the random vectors.
+            seed: seed of the random vectors.
 
         Returns:
             Trace; standard error, from the spread of independent terms (0 where there are none:

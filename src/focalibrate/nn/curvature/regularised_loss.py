@@ -31,7 +31,7 @@ class CurvatureRegularisedLoss(nn.Module):
         n_vectors: M.
         parameters: names of layers or parameters to penalise; all that require a gradient
             without it.
-        generator: of the random signs, on the CPU; torch's own without it, which
+        generator: generator of the random signs, on the CPU; torch's own without it, which
             `torch.manual_seed` sets.
 
     Shape:
@@ -44,7 +44,7 @@ class CurvatureRegularisedLoss(nn.Module):
         :math:`f(x;\theta)+\epsilon f(x;v)`, so that no array of the size of the weights is
         differentiated twice, and one ordinary backward pass gives the gradient: about twice the
         cost of a plain step. Activations that are linear in pieces (ReLU) have second derivative
-        0. The model runs once a vector, in the mode it is in; batch-norm in training mode
+        0. The model runs once per vector, in the mode it is in; batch-norm in training mode
         penalises the curvature given the batch's statistics as functions of the parameters.
 
     Example:

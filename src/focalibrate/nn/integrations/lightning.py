@@ -35,7 +35,7 @@ class CalibrationCallback(Callback):  # type: ignore[misc]  # of type Any where 
 
     Args:
         monitor: what collects; by default a `CalibrationMonitor` of 15 bins.
-        prefix: of the names logged: ``val_ece``, ``val_nll`` ...
+        prefix: prefix of the names logged: ``val_ece``, ``val_nll`` ...
         logits: key of the logits in what ``validation_step`` returns.
         labels: key of the class indices.
         dataloader: which validation loader to watch, where there are several.

@@ -24,7 +24,7 @@ GAMMAS: dict[Scale, tuple[int, ...]] = {
     "full": (0, 1, 2, 3),
 }
 SMOOTHED_GAMMAS: Mapping[Scale, tuple[int, ...]] = GAMMAS | {"reduced": (0, 1, 2)}
-"""Of the networks trained with smoothed labels, which only this experiment trains."""
+"""Exponents of the networks trained with smoothed labels, which only this experiment trains."""
 PARADIGMS = ("Standard", "TS_FL", "LS")
 WITHOUT = {"Standard": "raw", "TS_FL": "TS_FL", "LS": "raw"}
 """How rows name the probabilities of a paradigm without Ψ."""

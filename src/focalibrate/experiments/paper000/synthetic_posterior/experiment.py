@@ -40,7 +40,7 @@ TESTED = {"smallest": 500, "reduced": 50_000, "full": 50_000}
 VALIDATED = 5_000
 EXACT = "exact minimiser"
 N_BINS = 10
-"""Of the ECE, as in paper 000."""
+"""Bins of the ECE, as in paper 000."""
 GRID = np.linspace(*RANGE, 121)
 
 

@@ -37,7 +37,7 @@ EXAMPLES = {"smallest": 200, "reduced": 2_000, "full": 2_000}
 SEEDS = {"smallest": 3, "reduced": 10, "full": 10}
 CONFIDENT = 0.9
 EDGES = np.linspace(0.5, 1.0, 11)
-"""Of the histogram of the confidence of mistakes."""
+"""Edges of the histogram of the confidence of mistakes."""
 N_SHOWN = 300
 
 

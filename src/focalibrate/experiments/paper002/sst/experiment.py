@@ -53,7 +53,7 @@ NUMBERS = ("ce", "fl3", "flsd53")
 """Losses whose printed ECE is judged, where the networks err as often as the paper's."""
 SEEDS = 5
 SHOWN_SET = "SST, 25 epochs"
-"""How claims call the set, to be told from the shorter runs of `focal-calibration`."""
+"""Name of the set in claims, to distinguish it from the shorter runs of `focal-calibration`."""
 
 
 def tasks(scale: Scale) -> list[Task]:

@@ -40,7 +40,7 @@ Criterion: TypeAlias = Literal["adaptive_ece", "nll"]
 CRITERIA: Mapping[str, Criterion] = {"ECE": "adaptive_ece", "NLL": "nll"}
 """What a fit minimises, by how rows name it; the paper's ECE has bins of equal mass."""
 STEP: Mapping[Scale, int] = {"smallest": 20, "reduced": 1, "full": 1}
-"""Of the temperatures on the paper's grid, every so many."""
+"""Every how many temperatures of the paper's grid are used."""
 
 
 def tasks(scale: Scale) -> list[Task]:

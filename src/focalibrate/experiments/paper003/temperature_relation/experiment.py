@@ -17,7 +17,7 @@ from focalibrate.experiments.paper003.temperature_relation.numbers import RISKS,
 
 NAME = "temperature-relation"
 GRID_STEPS = {2: 0.01, 3: 0.05, 4: 0.2}
-"""Of the logits in [-5, 5] by which the paper's own fits are imitated."""
+"""Steps of the logits in [-5, 5] that imitate the paper's own fits, by number of classes."""
 
 
 def tasks(scale: Scale) -> Sequence[Task]:

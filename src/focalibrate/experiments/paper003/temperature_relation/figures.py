@@ -24,7 +24,7 @@ PAPER_LINES = {2: (0.95, 0.85), 3: (0.64, 0.91), 4: (0.47, 0.85)}
 PAPER_TEMPERATURES = {2: {0.5: 0.76, 3.0: 0.36}, 3: {1.0: 0.81, 3.0: 0.46}}
 """Nearest temperatures by classes and exponent, in the captions of Figures 2 and 5."""
 SIMPLEX_SIZE = (2.7, 2.1)
-"""Of a panel that is drawn in colour, in inches: its pixels are what makes a page large."""
+"""Size of a panel that is drawn in colour, in inches: its pixels are what makes a page large."""
 
 
 def one(rows: Rows, recipe: str, metric: str) -> float:
