@@ -10,11 +10,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from focalibrate.calibrate import Calibrator, GroupedCalibrator, group_names
+from focalibrate.cli._apply import (
+    apply_to_parts,
+    calibrated_blocks,
+    check_classes,
+    is_parts_folder,
+)
 from focalibrate.cli._options import prediction_options
 from focalibrate.cli._read import read_file, reported, steps
 from focalibrate.cli._recovery import PriorShift, Training, recovery_options
 from focalibrate.cli._summary import say_what_was_read
-from focalibrate.io import Predictions, blocks, printable, write_probs
+from focalibrate.io import Predictions, printable, write_probs
 
 SHOWN_GROUPS = 5
 """More unknown groups than this are not named."""
@@ -49,10 +55,15 @@ def apply_command(
     block, so that a .npy or .safetensors may be larger than memory; an interrupted run leaves
     nothing behind.
 
+    Where FILE is a folder, a glob or a URL of parts and -o has no suffix, -o becomes a folder with
+    a part of the same name for each, read and written in batches. A run that was killed goes on
+    where it stopped when the command is given again.
+
     \b
     Examples:
         focalibrate apply report/calibrator.json new.npz -o calibrated.npz
         focalibrate apply --focal 2 --alpha .25 scores.csv -o probabilities.csv
+        focalibrate apply report/calibrator.json s3://bucket/day1 -o day1-calibrated
     """
     training = Training(**{field.name: options.pop(field.name) for field in fields(Training)})
     with reported():
@@ -60,13 +71,20 @@ def apply_command(
     names = None if loaded is None else loaded.class_names
     if isinstance(loaded, GroupedCalibrator):
         options["by"] = loaded.column
+    if is_parts_folder(paths[-1], out):
+        apply_to_parts(
+            paths[-1], out, loaded, training, labels_path=labels, force=force, options=options
+        )
+        return
     given = read_file(paths[-1], labels_path=labels, classes_of=names, **options)
     say_what_was_read([given])
     with reported():
         classes = (given.n_classes, given.class_names)
         chosen = training.recovery(*classes) if loaded is None else loaded
-        _check_classes(chosen, given)
-        shift = training.shift(*classes, lambda: np.concatenate(list(_probs(chosen, given))))
+        check_classes(chosen, given.n_classes, str(given.source))
+        shift = training.shift(
+            *classes, lambda: np.concatenate(list(calibrated_blocks(chosen, given)))
+        )
         write_probs(out, _calibrated(chosen, given, out, shift), like=given, force=force)
     _say_unknown_groups(chosen, given)
     words = chosen.describe() if shift is None else f"{chosen.describe()}; {shift.describe()}"
@@ -88,16 +106,6 @@ def _loaded(paths: tuple[Path, ...], training: Training) -> Calibrator | None:
     raise ValueError(
         f"Give one file, and either a calibrator or how the model was trained, got {found}."
     )
-
-
-def _check_classes(chosen: Calibrator, given: Predictions) -> None:
-    """Raise where the calibrator was fitted for another number of classes."""
-    expected = chosen.n_classes
-    if expected is not None and expected != given.n_classes:
-        raise ValueError(
-            f"{given.source}: has {given.n_classes} classes, but the calibrator was fitted for "
-            f"{expected}. Use the calibrator of the same model."
-        )
 
 
 def _say_unknown_groups(chosen: Calibrator, given: Predictions) -> None:
@@ -122,20 +130,6 @@ def _calibrated(
 ) -> Iterator[NDArray[Any]]:
     with steps() as bar:
         task = bar.add_task(f"writing {printable(out.name)}", total=given.n_rows)
-        for block in _probs(chosen, given, shift):
+        for block in calibrated_blocks(chosen, given, shift):
             yield block
             bar.advance(task, len(block))
-
-
-def _probs(
-    chosen: Calibrator, given: Predictions, shift: PriorShift | None = None
-) -> Iterator[NDArray[Any]]:
-    start = 0
-    for block in blocks(given):
-        scores: dict[str, Any] = {given.kind: block}
-        if isinstance(chosen, GroupedCalibrator):
-            scores["groups"] = given.groups[chosen.column][start : start + len(block)]
-        start += len(block)
-        yield np.asarray(
-            chosen.probs(**scores) if shift is None else shift.probs(chosen, **scores)
-        )

@@ -2,6 +2,7 @@
 
 from focalibrate._atomic import atomic_path
 from focalibrate.io._error import PredictionFileError, flags, printable
+from focalibrate.io._find_streams import is_data_set
 from focalibrate.io.predictions import (
     Kind,
     Layout,
@@ -23,12 +24,14 @@ from focalibrate.io.sketches import (
     write_sketch,
 )
 from focalibrate.io.write import write_probs
+from focalibrate.io.write_parts import PartsWritten, part_names, write_parts
 
 __all__ = [
     "FORMATS",
     "Kind",
     "Layout",
     "Part",
+    "PartsWritten",
     "PredictionFileError",
     "Predictions",
     "Scan",
@@ -39,14 +42,17 @@ __all__ = [
     "blocks",
     "check_time",
     "flags",
+    "is_data_set",
     "logit_blocks",
     "merge_sketches",
     "parse_sketch",
+    "part_names",
     "printable",
     "read_predictions",
     "read_sketch",
     "scan_predictions",
     "sketch_bytes",
+    "write_parts",
     "write_probs",
     "write_sketch",
 ]

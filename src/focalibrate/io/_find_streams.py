@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from focalibrate.io._error import file_error, listing, shown
-from focalibrate.io._formats import Opening, suffix_of
+from focalibrate.io._formats import READERS, Opening, suffix_of
 from focalibrate.io._frame import Frame
 from focalibrate.io._open_stream import open_stream
 from focalibrate.io._parts import find_parts, is_pattern, natural, partition_of
@@ -107,6 +107,15 @@ def find_streams(
         if first is None and stream.n_rows != 0:
             first = stream
     return shown_name, _data_set(path, streams)
+
+
+def is_data_set(source: str | Path) -> bool:
+    """Say whether `source` is a folder, a glob or a URL that has no suffix of a file."""
+    path = Path(source)
+    if url_of(path) is not None:
+        has_marks = any(mark in str(path) for mark in "*[")
+        return has_marks or suffix_of(path) not in READERS
+    return path.is_dir() or is_pattern(path)
 
 
 def _places(source: str | Path) -> list[tuple[Path | None, Place]]:

@@ -134,7 +134,27 @@ def with_columns(frame: Frame, constants: Sequence[tuple[str, str]]) -> Frame:
             for i in wanted
         ]
 
-    return replace(frame, columns=(*frame.columns, *added), load=load, extra={})
+    extra = dict(frame.extra)
+    if "cells" in extra:
+        extra["cells"] = lambda wanted: [
+            frame.extra["cells"]([i])[0] if i < width else [pairs[i - width][1]] * n_rows
+            for i in wanted
+        ]
+    if "arrow" in extra:
+        extra["arrow"] = lambda wanted: _with_arrow(frame, pairs, wanted, n_rows)
+    return replace(frame, columns=(*frame.columns, *added), load=load, extra=extra)
+
+
+def _with_arrow(
+    frame: Frame, pairs: Sequence[tuple[str, str]], wanted: Sequence[int], n_rows: int
+) -> Any:
+    width = len(frame.columns)
+    table = frame.extra["arrow"]([i for i in wanted if i < width])
+    for at, i in enumerate(wanted):
+        if i >= width:
+            name, value = pairs[i - width]
+            table = table.add_column(at, name, [[value] * n_rows])
+    return table
 
 
 def joined(path: Path, frames: list[Frame], opening: Opening) -> Frame:
@@ -174,9 +194,32 @@ def joined(path: Path, frames: list[Frame], opening: Opening) -> Frame:
         path=path,
         columns=columns,
         load=load,
-        extra={},
+        extra=_joined_extra(frames, places),
         notes=(f"{len(frames)} parts, {first.path.name} to {frames[-1].path.name}", *notes),
     )
+
+
+def _joined_extra(frames: list[Frame], places: list[list[int]]) -> dict[str, Any]:
+    """Return how the text of all parts is read as it is, where all are written in one way."""
+    first = frames[0].extra
+    if any("cells" not in f.extra for f in frames) or (
+        len({f.extra["decimal_comma"] for f in frames}) > 1
+    ):
+        return {}
+
+    def cells(wanted: Sequence[int]) -> list[list[str]]:
+        found: list[list[str]] = [[] for _ in wanted]
+        for frame, place in zip(frames, places, strict=True):
+            read = frame.extra["cells"]([place[i] for i in wanted])
+            for column, part in zip(found, read, strict=True):
+                column += part
+        return found
+
+    return {
+        "cells": cells,
+        "separator": first["separator"],
+        "decimal_comma": first["decimal_comma"],
+    }
 
 
 def _joined_column(frames: list[Frame], places: list[list[int]], at: int) -> Column:

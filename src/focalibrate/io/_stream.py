@@ -27,12 +27,14 @@ class Stream:
         frame: its columns; whether values can be loaded from it depends on the format.
         n_rows: number of rows, where the file says so.
         read: its rows, some at a time.
+        is_one_file: all its columns are in `place`.
     """
 
     place: Place
     frame: Frame
     n_rows: int | None
     read: Read
+    is_one_file: bool = True
 
 
 def whole_stream(place: Place, frame: Frame) -> Stream:

@@ -218,7 +218,7 @@ def side_by_side(path: Path, places: Mapping[str, Place]) -> Stream:
         arrays.append(_Array(column, header.dtype, header.shape, _at(place, header.n_bytes)))
     first = next(iter(places.values()))
     size = sum(place.size for place in places.values())
-    return _stream(replace(first, size=size), arrays)
+    return replace(_stream(replace(first, size=size), arrays), is_one_file=False)
 
 
 def _renamed(frame: Frame, column: Column) -> Frame:

@@ -50,28 +50,48 @@ def write_text(path: Path, blocks: Iterator[NDArray[Any]], like: Predictions) ->
     The separator and the decimal mark are those of the input.
     """
     output = output_of(like, is_table=True)
-    extra = like.layout.extra
-    separator = "\t" if suffix_of(path) == ".tsv" else str(extra.get("separator", ","))
-    separator = "," if separator.isspace() and separator != "\t" else separator
-    comma = bool(extra.get("decimal_comma")) and separator != ","
+    separator = text_separator(path, like)
+    with open_output(path) as file:
+        writer = csv.writer(file, delimiter=separator, lineterminator="\n")
+        writer.writerow(text_header(output))
+        write_text_rows(writer, blocks, like, output, separator)
+
+
+def text_separator(path: Path, like: Predictions) -> str:
+    """Return what separates the cells: as in the input, or a tab where the suffix says so."""
+    given = str(like.layout.extra.get("separator", ","))
+    separator = "\t" if suffix_of(path) == ".tsv" else given
+    return "," if separator.isspace() and separator != "\t" else separator
+
+
+def text_header(output: Output) -> list[str]:
+    """Return the names of the columns."""
+    return [*(n for n, _ in output.before), *output.names, *(n for n, _ in output.after)]
+
+
+def write_text_rows(
+    writer: Any,
+    blocks: Iterator[NDArray[Any]],
+    like: Predictions,
+    output: Output,
+    separator: str,
+) -> None:
+    """Write one line per example, the other columns beside the probabilities."""
+    comma = bool(like.layout.extra.get("decimal_comma")) and separator != ","
     digits = FLOAT32_DIGITS if like.scores.dtype == np.float32 else None
     before = [_cells(value, comma=comma) for _, value in output.before]
     after = [_cells(value, comma=comma) for _, value in output.after]
     start = 0
-    with open_output(path) as file:
-        writer = csv.writer(file, delimiter=separator, lineterminator="\n")
-        names = [name for name, _ in output.before], [name for name, _ in output.after]
-        writer.writerow([*names[0], *output.names, *names[1]])
-        for block in blocks:
-            cells = [
-                [(digits % v if digits else repr(v)) for v in row]
-                for row in output.columns(block).tolist()
-            ]
-            if comma:
-                cells = [[cell.replace(".", ",") for cell in row] for row in cells]
-            for i, row in enumerate(cells, start=start):
-                writer.writerow([*(c[i] for c in before), *row, *(c[i] for c in after)])
-            start += len(block)
+    for block in blocks:
+        cells = [
+            [(digits % v if digits else repr(v)) for v in row]
+            for row in output.columns(block).tolist()
+        ]
+        if comma:
+            cells = [[cell.replace(".", ",") for cell in row] for row in cells]
+        for i, row in enumerate(cells, start=start):
+            writer.writerow([*(c[i] for c in before), *row, *(c[i] for c in after)])
+        start += len(block)
 
 
 def _cells(value: Any, *, comma: bool) -> list[str]:
@@ -93,7 +113,7 @@ def _cell(value: Any) -> str:
 def write_parquet(path: Path, blocks: Iterator[NDArray[Any]], like: Predictions) -> None:
     """Write one row group per block; other columns and a pandas index are kept as they were."""
     parquet = import_arrow("pyarrow.parquet", path=path)
-    tables = _arrow_tables(path, blocks, like)
+    tables = arrow_tables(path, blocks, like)
     first = next(tables)
     with parquet.ParquetWriter(path, first.schema) as writer:
         writer.write_table(first)
@@ -104,7 +124,7 @@ def write_parquet(path: Path, blocks: Iterator[NDArray[Any]], like: Predictions)
 def write_ipc(path: Path, blocks: Iterator[NDArray[Any]], like: Predictions) -> None:
     """Write an Arrow file (feather version 2), one batch per block."""
     ipc = import_arrow("pyarrow.ipc", path=path)
-    tables = _arrow_tables(path, blocks, like)
+    tables = arrow_tables(path, blocks, like)
     first = next(tables)
     with path.open("wb") as file, ipc.new_file(file, first.schema) as writer:
         writer.write_table(first)
@@ -112,7 +132,7 @@ def write_ipc(path: Path, blocks: Iterator[NDArray[Any]], like: Predictions) -> 
             writer.write_table(table)
 
 
-def _arrow_tables(path: Path, blocks: Iterator[NDArray[Any]], like: Predictions) -> Iterator[Any]:
+def arrow_tables(path: Path, blocks: Iterator[NDArray[Any]], like: Predictions) -> Iterator[Any]:
     """Yield one table per block: kept columns, and a list column or one column per class."""
     pa = import_arrow("pyarrow", path=path)
     output = output_of(like, is_table=True)
@@ -198,7 +218,7 @@ def write_json_lines(path: Path, blocks: Iterator[NDArray[Any]], like: Predictio
     """Write one JSON object per line."""
     output = output_of(like, is_table=True)
     with open_output(path) as file:
-        for record in _json_records(output, blocks, like):
+        for record in json_records(output, blocks, like):
             file.write(record + "\n")
 
 
@@ -207,15 +227,16 @@ def write_json(path: Path, blocks: Iterator[NDArray[Any]], like: Predictions) ->
     output = output_of(like, is_table=True)
     start = 0
     with open_output(path) as file:
-        for record in _json_records(output, blocks, like):
+        for record in json_records(output, blocks, like):
             file.write(("[\n" if start == 0 else ",\n") + record)
             start += 1
         file.write("\n]\n")
 
 
-def _json_records(
+def json_records(
     output: Output, blocks: Iterator[NDArray[Any]], like: Predictions
 ) -> Iterator[str]:
+    """Yield one JSON object per example."""
     kept = [(name, _json_values(value)) for name, value in output.kept]
     is_list = like.layout.form == "matrix"
     start = 0

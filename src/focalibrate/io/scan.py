@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Unpack
@@ -22,7 +23,7 @@ from focalibrate.io._stream import reordered
 from focalibrate.io._view import View
 from focalibrate.io.checksum import CHUNK
 from focalibrate.io.predictions import SHOWN_CLASSES, Kind, Predictions
-from focalibrate.io.read import OtherLabels, check_same_ids, read_labels
+from focalibrate.io.read import OtherLabels, check_same_ids, read_labels, read_predictions
 
 BATCH_ROWS = 65_536
 BATCH_BYTES = 1 << 25
@@ -32,6 +33,7 @@ HEAD_ROWS = 65_536
 HEAD_CELLS = 1 << 22
 """Rows, and cells, by which it is decided which column is what."""
 
+_Batch = tuple[int, Predictions | None]
 Source = str | Path | Sequence[str | Path]
 
 
@@ -157,7 +159,7 @@ class Scan:
         n_found = 0
         for index in chosen:
             start = self._rows_before(index) if self._labels is not None else 0
-            for n_read, found in self._part(index, start, keep=keep):
+            for n_read, found in _guarded(self._part(index, start, keep=keep), self.source):
                 start += n_read
                 done += n_read
                 self._report(done)
@@ -172,16 +174,44 @@ class Scan:
         if part is None and not weight > 0:
             raise all_zero(self._data.path, self._request.weight_column or "")
 
-    def checksum(self) -> str:
-        """Return the SHA-256 of the bytes of all parts, one after another, in hex."""
-        if self._checksum is None:
-            digest = hashlib.sha256()
-            for stream in self._data.streams:
-                with stream.place.open() as file:
-                    while piece := file.read(CHUNK):
-                        digest.update(piece)
+    def checksum(self, part: int | None = None) -> str:
+        """Return the SHA-256 of the bytes of one part, or of all one after another, in hex."""
+        if part is None and self._checksum is not None:
+            return self._checksum
+        digest = hashlib.sha256()
+        streams = self._data.streams if part is None else [self._data.streams[part]]
+        for stream in streams:
+            with stream.place.open() as file:
+                while piece := file.read(CHUNK):
+                    digest.update(piece)
+        if part is None:
             self._checksum = digest.hexdigest()
-        return self._checksum
+        return digest.hexdigest()
+
+    def read_part(self, part: int) -> Predictions:
+        """Return one part read whole by `read_predictions`, with its layout.
+
+        Raises:
+            PredictionFileError: where the part alone would be read in another way.
+        """
+        stream = self._data.streams[part]
+        path = stream.place.path
+        if self._labels is not None or not stream.is_one_file:
+            raise file_error(
+                path,
+                "cannot be written part by part with its labels in other files. Write all parts "
+                "to one file: -o calibrated.npz.",
+            )
+        options = {k: v for k, v in self._options.items() if k != "progress"}
+        found = read_predictions(stream.place.local(), **options)  # type: ignore[arg-type]
+        if (found.kind, found.class_names) != (self.kind, self.class_names):
+            raise file_error(
+                path,
+                f"alone is read as {found.kind} of {found.class_names}, all parts together as "
+                f"{self.kind} of {self.class_names}. Say what it holds with --input and "
+                "--class-names.",
+            )
+        return found
 
     def _part(
         self, index: int, offset: int, *, keep: bool
@@ -372,8 +402,31 @@ def scan_predictions(
         raise ValueError(f"`batch_rows` must be >= 1, got {batch_rows!r}.")
     limit = parse_size(options.get("max_memory"))
     opening = Opening(limit, options.get("header"), options.get("encoding"))
-    name, data = find_streams(source, opening)
-    return Scan(name, data, options, batch_rows)
+    with _memory_named(str(source)):
+        name, data = find_streams(source, opening)
+        return Scan(name, data, options, batch_rows)
+
+
+@contextmanager
+def _memory_named(source: str) -> Iterator[None]:
+    """Turn memory that does not suffice, or that a damaged file asks for, into our error."""
+    try:
+        yield
+    except MemoryError as error:
+        raise file_error(
+            source,
+            f"a batch of it does not fit into memory ({short(error)}). Pass fewer rows "
+            "per batch, or write the file again.",
+        ) from error
+
+
+def _guarded(batches: Iterator[_Batch], source: str) -> Iterator[_Batch]:
+    while True:
+        with _memory_named(source):
+            found = next(batches, None)
+        if found is None:
+            return
+        yield found
 
 
 def head_rows(frame: Frame) -> int:

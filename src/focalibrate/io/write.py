@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from focalibrate._atomic import atomic_path
-from focalibrate.io._error import file_error
+from focalibrate.io._error import PredictionFileError, file_error
 from focalibrate.io._formats import suffix_of
 from focalibrate.io._write_arrays import write_npy, write_npz, write_safetensors, write_torch
 from focalibrate.io._write_tables import (
@@ -95,13 +95,18 @@ def write_probs(
     except FileExistsError:
         raise
     except OSError as error:
-        if error.strerror is None:  # our own words, with the name already in front
-            raise
-        raise file_error(
-            path,
-            f"could not be written: {error.strerror}. Nothing is left behind; free some room or "
-            "write elsewhere.",
-        ) from error
+        raise could_not_write(path, error) from error
+
+
+def could_not_write(path: Path, error: OSError) -> OSError | PredictionFileError:
+    """Return the error in our words: itself where it already is."""
+    if error.strerror is None:  # our own words, with the name already in front
+        return error
+    return file_error(
+        path,
+        f"could not be written: {error.strerror}. Nothing is left behind; free some room or "
+        "write elsewhere.",
+    )
 
 
 def _checked(

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from focalibrate.calibrate import FocalTemperatureScaling, VectorScaling
+from focalibrate.calibrate import FocalTemperatureScaling, TemperatureScaling, VectorScaling
 
 
 @pytest.fixture
@@ -102,3 +102,34 @@ def test_exact_zeros_follow_the_calibrators_rule(cli, tmp_path):
     assert "1 rows have a probability of exactly 0" in done.stdout
     cells = (tmp_path / "o.csv").read_text().splitlines()[1].split(",")
     assert_allclose([float(c) for c in cells], found.probs(probs=np.array([[0.0, 1.0]]))[0])
+
+
+def test_a_folder_of_parts_becomes_a_folder_of_parts(cli, tmp_path):
+    folder = tmp_path / "preds"
+    folder.mkdir()
+    for i in range(2):
+        text = "id,logit_a,logit_b,label\n" + "".join(f"0{k},1.50,{k},a\n" for k in range(3))
+        (folder / f"part-{i}.csv").write_text(text)
+    calibrator = tmp_path / "calibrator.json"
+    TemperatureScaling(2.0, class_names=("b", "a")).save(calibrator)
+    out = tmp_path / "out"
+    done = cli("apply", calibrator, folder, "-o", out)
+    assert "Calibrated 6 rows of 2 parts" in done.stdout
+    lines = (out / "part-1.csv").read_text().splitlines()
+    assert lines[0] == "id,prob_a,prob_b,label"
+    name, first, second, label = lines[1].split(",")
+    assert (name, label) == ("00", "a")
+    assert float(first) == pytest.approx(1 / (1 + np.exp(-0.75)))
+    assert float(second) == pytest.approx(1 / (1 + np.exp(0.75)))
+    again = cli("apply", calibrator, folder, "-o", out)
+    assert "0 parts, 2 were done before" in again.stdout
+    TemperatureScaling(3.0, class_names=("b", "a")).save(calibrator)
+    other = cli("apply", calibrator, folder, "-o", out, ok=False)
+    assert other.returncode == 1
+    assert "another calibrator" in other.stderr
+    cli("apply", calibrator, folder, "-o", tmp_path / "one.csv")
+    assert (tmp_path / "one.csv").read_text().splitlines()[1].startswith("00,")
+    words = ("--prior", "em", "--trained-prior", "1,1")
+    em = cli("apply", calibrator, folder, "-o", out, *words, ok=False)
+    assert em.returncode == 1
+    assert "--prior em looks at all rows at once" in em.stderr

@@ -1,0 +1,154 @@
+"""A data set of parts in, a data set of parts out."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from focalibrate.io import (
+    PredictionFileError,
+    part_names,
+    read_predictions,
+    scan_predictions,
+    write_parts,
+)
+
+NAMES = ("cat", "dog", "eel")
+
+
+def _halved(batch):
+    """Stand in for a calibrator: half the way to the uniform distribution."""
+    scores = np.exp(batch.scores.astype(float))
+    probs = scores / scores.sum(axis=1, keepdims=True)
+    return batch, (0.5 * probs + 0.5 / batch.n_classes).astype(batch.scores.dtype)
+
+
+def _csv(folder: Path, n_parts: int = 3) -> np.ndarray:
+    rng = np.random.default_rng(0)
+    z = rng.normal(size=(n_parts * 20, 3)).round(3)
+    for i in range(n_parts):
+        lines = ["id,price,logit_cat,logit_dog,logit_eel,label"]
+        for k in range(20 * i, 20 * i + 20):
+            cells = [f"{k:05d}", "1.50", *map(str, z[k]), NAMES[k % 3]]
+            lines.append(",".join(cells))
+        (folder / f"part-{i}.csv").write_text("\n".join(lines) + "\n")
+    return z
+
+
+def test_csv_parts_keep_their_names_and_the_text_of_other_columns(tmp_path):
+    z = _csv(tmp_path)
+    out = tmp_path / "out"
+    scan = scan_predictions(tmp_path / "part-*.csv", batch_rows=7)
+    done = write_parts(scan, out, _halved, key="a")
+    assert (done.n_rows, done.n_written, done.n_kept) == (60, 3, 0)
+    assert part_names(scan) == ["part-0.csv", "part-1.csv", "part-2.csv"]
+    lines = (out / "part-1.csv").read_text().splitlines()
+    assert lines[0] == "id,price,prob_cat,prob_dog,prob_eel,label"
+    assert lines[1].startswith("00020,1.50,")
+    found = read_predictions(out)
+    assert found.n_rows == 60
+    p = np.exp(z) / np.exp(z).sum(axis=1, keepdims=True)
+    assert_allclose(found.scores, 0.5 * p + 1 / 6, rtol=1e-12)
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".feather", ".jsonl", ".npz", ".npy"])
+def test_other_formats(tmp_path, suffix):
+    pa = pytest.importorskip("pyarrow")
+    rng = np.random.default_rng(0)
+    z, y = rng.normal(size=(40, 3)).astype(np.float32), rng.integers(3, size=40)
+    for i in range(2):
+        rows, path = slice(20 * i, 20 * i + 20), tmp_path / f"part-{i}{suffix}"
+        columns = {f"logit_{n}": z[rows, k] for k, n in enumerate(NAMES)}
+        table = pa.table({"id": [f"r{k}" for k in range(20)], **columns, "label": y[rows]})
+        if suffix == ".parquet":
+            pytest.importorskip("pyarrow.parquet").write_table(table, path, row_group_size=6)
+        elif suffix == ".feather":
+            pytest.importorskip("pyarrow.feather").write_feather(table, str(path))
+        elif suffix == ".jsonl":
+            table.to_pandas().to_json(path, orient="records", lines=True)
+        elif suffix == ".npz":
+            np.savez(path, logits=z[rows], labels=y[rows])
+        else:
+            np.save(path, z[rows])
+    options = {"input": "logits"} if suffix == ".npy" else {}
+    scan = scan_predictions(tmp_path, batch_rows=8, **options)
+    done = write_parts(scan, tmp_path / "out", _halved, key="a")
+    assert (done.n_rows, done.n_written) == (40, 2)
+    found = [read_predictions(tmp_path / "out" / name) for name in part_names(scan)]
+    p = np.exp(z) / np.exp(z).sum(axis=1, keepdims=True)
+    assert_allclose(np.concatenate([f.scores for f in found]), 0.5 * p + 1 / 6, atol=1e-5)
+    if suffix != ".npy":
+        assert np.concatenate([f.labels for f in found]).tolist() == y.tolist()
+    if suffix in (".parquet", ".feather", ".jsonl"):
+        assert "id" in found[0].layout.names
+
+
+def test_finished_parts_are_kept_unless_the_input_or_the_key_changes(tmp_path):
+    _csv(tmp_path)
+    out = tmp_path / "out"
+    pattern = str(tmp_path / "part-*.csv")
+    write_parts(scan_predictions(pattern), out, _halved, key="a")
+    again = write_parts(scan_predictions(pattern), out, _halved, key="a")
+    assert (again.n_written, again.n_kept) == (0, 3)
+    text = (tmp_path / "part-1.csv").read_text()
+    (tmp_path / "part-1.csv").write_text(text.replace("1.50", "1.75"))
+    changed = write_parts(scan_predictions(pattern), out, _halved, key="a")
+    assert (changed.n_written, changed.n_kept) == (1, 2)
+    assert "1.75" in (out / "part-1.csv").read_text()
+    with pytest.raises(FileExistsError, match="another calibrator or other options"):
+        write_parts(scan_predictions(pattern), out, _halved, key="b")
+    forced = write_parts(scan_predictions(pattern), out, _halved, key="b", force=True)
+    assert forced.n_written == 3
+    (out / "_focalibrate-apply.json").write_text("{")
+    with pytest.raises(PredictionFileError, match=r"is damaged. Remove it"):
+        write_parts(scan_predictions(pattern), out, _halved, key="b")
+
+
+def test_files_of_others_are_not_overwritten(tmp_path):
+    _csv(tmp_path)
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "part-2.csv").write_text("mine")
+    with pytest.raises(FileExistsError, match=r"already holds part-2\.csv"):
+        write_parts(scan_predictions(tmp_path / "part-*.csv"), out, _halved, key="a")
+    assert (out / "part-2.csv").read_text() == "mine"
+    assert not (out / "part-0.csv").exists()
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+sys.path.insert(0, str(Path({tests!r})))
+from test_write_parts import _halved
+from focalibrate.io import scan_predictions, write_parts
+n = 0
+def killed(batch):
+    global n
+    n += 1
+    if n == 3:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return _halved(batch)
+write_parts(scan_predictions({source!r}), {out!r}, killed, key="a")
+"""
+
+
+@pytest.mark.slow
+def test_a_killed_run_goes_on_where_it_stopped(tmp_path):
+    _csv(tmp_path)
+    out, source = tmp_path / "out", str(tmp_path / "part-*.csv")
+    script = KILLED.format(tests=str(Path(__file__).parent), source=source, out=str(out))
+    done = subprocess.run([sys.executable, "-c", script], check=False, capture_output=True)
+    assert done.returncode == -9, done.stderr
+    assert (out / "part-1.csv").exists()
+    assert not (out / "part-2.csv").exists()
+    before = {name: (out / name).stat().st_mtime_ns for name in ("part-0.csv", "part-1.csv")}
+    again = write_parts(scan_predictions(source), out, _halved, key="a")
+    assert (again.n_written, again.n_kept, again.n_rows) == (1, 2, 20)
+    assert {name: (out / name).stat().st_mtime_ns for name in before} == before
+    whole = tmp_path / "whole"
+    write_parts(scan_predictions(source), whole, _halved, key="a")
+    for name in part_names(scan_predictions(source)):
+        assert (out / name).read_bytes() == (whole / name).read_bytes()
