@@ -34,7 +34,7 @@ FOLDER = Path(__file__).parents[1] / "results" / "choice"
 COLUMNS = ("source", "name", "n", "K", "seed", "rule", "method", "logloss", "best", "excess")
 SIZES = ((0, 300), (300, 1000), (1000, 10**9))
 """Rows that an experiment is calibrated on: the groups of the table."""
-SIMULATED_ROWS, TEMPERATURES, DRAWS, TEST_ROWS = (200, 1000), (1.0, 1.25, 2.0), 60, 20_000
+SIMULATED_ROWS, TEMPERATURES, DRAWS, TEST_ROWS = (200, 1000), (1.0, 1.25, 2.0), 40, 20_000
 CLEAR_GAIN = 1.28
 
 

@@ -169,6 +169,19 @@ export interface Group {
   verdict: string;
 }
 
+/** What a calibrator of its own would gain a group. */
+export interface GroupTrial {
+  name: string;
+  n: number;
+  /** held-out log loss of the shared calibrator, and of one fitted on the group */
+  shared: number | null;
+  own: number | null;
+  /** one-sided, corrected for the number of groups */
+  p_value: number | null;
+  /** in words where the group has its own, else null */
+  calibrator: string | null;
+}
+
 export interface Snippet {
   title: string;
   language: string;
@@ -197,6 +210,9 @@ export interface ReportDocument {
   /** scores of the choice, held out: the choosing itself was cross-validated too */
   held_out: Record<string, Interval>;
   groups: Group[];
+  /** the slice of several columns that is most clearly off, as a sentence */
+  worst_slice: string | null;
+  by_group: { summary: string; has_own: boolean; trials: GroupTrial[] } | null;
   deploy: Snippet[];
   methods: Method[];
   skipped: [string, string][];
@@ -277,6 +293,15 @@ export interface ComparedModel extends TopLabel {
   assessment: Assessment;
 }
 
+/** The log loss of every model in one group of rows. */
+export interface ComparedGroup {
+  name: string;
+  n: number;
+  nll: (number | null)[];
+  /** whether each model differs there from the best of all rows by more than noise */
+  clear: boolean[];
+}
+
 export interface ModelsDocument {
   schema: number;
   kind: 'models';
@@ -285,5 +310,6 @@ export interface ModelsDocument {
   n_rows: number;
   n_classes: number;
   models: ComparedModel[];
+  groups: ComparedGroup[];
   provenance: ReportDocument['provenance'];
 }

@@ -1,7 +1,7 @@
 // The page that compares models on the same rows.
 
 import { curveDiagram, forest, riskChart } from './charts';
-import type { ComparedModel, Interval, ModelsDocument } from './document';
+import type { ComparedGroup, ComparedModel, Interval, ModelsDocument } from './document';
 import { h, responsive, section, segmented } from './dom';
 import { clipped, fixed, METRIC_ORDER, metricRange, metricStyle, metricValue, percent, points, pText, whole } from './format';
 import { framed } from './frame';
@@ -20,6 +20,7 @@ export function modelsPage(doc: ModelsDocument): HTMLElement[] {
     ['Verdict', verdictSection(doc)],
     ['Scores', scoresSection(doc)],
     ['Reliability', reliabilitySection(doc)],
+    ...(doc.groups.length === 0 ? [] : ([['Groups', groupsSection(doc)]] as [string, HTMLElement][])),
     ['Coverage', coverageSection(doc)],
     ['How it was made', section('made', 'How this was made', provenanceFacts(doc, `${whole(doc.n_rows)} rows, ${whole(doc.n_classes)} classes`), h('h3', {}, 'Definitions'), definitions(false))],
   ]);
@@ -135,6 +136,28 @@ function reliabilitySection(doc: ModelsDocument): HTMLElement {
         return h('figure', { class: 'card' }, h('figcaption', {}, h('h3', { class: 'class-name', title: m.name }, m.name), h('span', { class: 'figure-number' }, `ECE ${metricValue('ece', m.scores.ece[0])}`)), chart);
       }),
     ),
+  );
+}
+
+function groupsSection(doc: ModelsDocument): HTMLElement {
+  const lowest = (g: ComparedGroup) => Math.min(...g.nll.map((x) => x ?? Infinity));
+  const columns: Column<ComparedGroup>[] = [
+    { title: 'Group', isHeader: true, key: (g) => g.name, cell: (g) => h('span', { class: 'class-name', title: g.name }, g.name) },
+    { title: 'Rows', numeric: true, key: (g) => g.n, cell: (g) => whole(g.n) },
+    ...doc.models.map((m, i): Column<ComparedGroup> => ({
+      title: clipped(m.name, 24),
+      hint: `log loss of ${m.name}`,
+      numeric: true,
+      key: (g) => g.nll[i],
+      cell: (g) => [h('span', { class: g.nll[i] === lowest(g) ? 'best' : '' }, metricValue('nll', g.nll[i])), h('span', { class: 'small muted' }, g.clear[i] ? 'significant' : '')],
+    })),
+  ];
+  const best = doc.models.find((m) => m.difference === null);
+  return section(
+    'groups',
+    'Group by group',
+    h('p', { class: 'muted' }, `Log loss in every group. “Significant”: different from ${best?.name ?? 'the best model'} in that group, paired by row and corrected for the number of comparisons (Holm).`),
+    sortableTable({ caption: 'Log loss by group', columns, rows: doc.groups, limit: 20 }),
   );
 }
 

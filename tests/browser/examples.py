@@ -12,9 +12,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from focalibrate.comparison import Choice, Comparison, choose, compare
+from focalibrate.calibrate import read_scores
+from focalibrate.comparison import (
+    Choice,
+    Comparison,
+    GroupedRows,
+    choose,
+    choose_by_group,
+    compare,
+)
 from focalibrate.metrics import (
-    GroupAssessment,
     ReliabilityTable,
     adaptive_ece,
     assess,
@@ -22,6 +29,7 @@ from focalibrate.metrics import (
     confident_fraction,
     ece,
     nll,
+    worst_slice,
 )
 from focalibrate.metrics.adaptive import distinct_table
 from focalibrate.report import (
@@ -156,6 +164,7 @@ def write(path: Path, model: Model, example: Example) -> None:
     )
     before = example.comparison.held_out_probs("identity", example.logits)
     after = example.comparison.held_out_probs(example.choice.row.method, example.logits)
+    groups = _groups(len(example.labels)) if model.has_groups else {}
     data = page_data(
         example.comparison,
         example.choice,
@@ -166,16 +175,24 @@ def write(path: Path, model: Model, example: Example) -> None:
         criterion=example.grid,
         assessment=assess(before, example.labels),
         assessment_after=assess(after, example.labels),
-        groups=_groups(before, example.labels) if model.has_groups else (),
+        groups=assess_groups(before, example.labels, groups) if groups else (),
+        worst=worst_slice(before, example.labels, groups) if groups else None,
+        by_group=choose_by_group(
+            example.comparison,
+            example.choice,
+            GroupedRows(read_scores(example.logits, example.labels), groups),
+        )
+        if groups
+        else None,
     )
     write_report(path, data)
 
 
-def _groups(probs: NDArray[Any], labels: NDArray[np.int64]) -> tuple[GroupAssessment, ...]:
+def _groups(n: int) -> dict[str, NDArray[Any]]:
     names = np.array([HOSTILE, "x" * 80, "c"])
-    group = names[np.random.default_rng(0).integers(3, size=len(labels))]
+    group = names[np.random.default_rng(0).integers(3, size=n)]
     group[:3] = "too small"
-    return assess_groups(probs, labels, {"site": group})
+    return {"site": group}
 
 
 def expected(example: Example) -> dict[str, Any]:

@@ -1,8 +1,11 @@
 """Inference about calibration against code that shares nothing with it.
 
-MAPIE and model-diagnostics are peers, not dependencies: their tests are skipped where they
-are not installed (`pip install mapie model-diagnostics`).
+MAPIE and model-diagnostics are peers, not dependencies: what they say of three samples is in
+tests/vectors/inference.json, with their versions and the script that wrote it.
 """
+
+import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -23,38 +26,41 @@ def binary(request):
     return p, (rng.random(500) < truth).astype(int)
 
 
-def test_cumulative_tests_of_mapie(binary):
-    mapie = pytest.importorskip("mapie.metrics.calibration")
-    p, y = binary
+TABLE = json.loads((Path(__file__).parents[1] / "vectors" / "inference.json").read_text())
+
+
+@pytest.fixture(params=range(len(TABLE["cases"])))
+def case(request):
+    found = TABLE["cases"][request.param]
+    return found, np.array(found["probability"]), np.array(found["outcome"])
+
+
+def test_cumulative_tests_of_mapie(case):
+    found, p, y = case
+    theirs = found["mapie"]
     kuiper, smirnov = named.kuiper(p, y, event=1), named.kolmogorov_smirnov(p, y, event=1)
-    assert_allclose(kuiper.statistic, mapie.kuiper_statistic(y, p), rtol=0.03)
-    assert_allclose(kuiper.p_value, mapie.kuiper_p_value(y, p), atol=0.03)
-    assert_allclose(smirnov.statistic, mapie.kolmogorov_smirnov_statistic(y, p), rtol=1e-6)
-    assert_allclose(smirnov.p_value, mapie.kolmogorov_smirnov_p_value(y, p), atol=1e-6)
+    # Kuiper: MAPIE leaves out that the sum starts at 0
+    assert_allclose(kuiper.statistic, theirs["kuiper_statistic"], rtol=0.03)
+    assert_allclose(kuiper.p_value, theirs["kuiper_p_value"], atol=0.03)
+    assert_allclose(smirnov.statistic, theirs["kolmogorov_smirnov_statistic"], rtol=1e-6)
+    assert_allclose(smirnov.p_value, theirs["kolmogorov_smirnov_p_value"], atol=1e-6)
 
 
-def test_spiegelhalter_of_mapie(binary):
-    mapie = pytest.importorskip("mapie.metrics.calibration")
-    p, y = binary
-    found = named.spiegelhalter(p, y, event=1)
-    assert_allclose(abs(found.statistic), abs(mapie.spiegelhalter_statistic(y, p)), rtol=1e-9)
+def test_spiegelhalter_of_mapie(case):
+    found, p, y = case
+    ours = named.spiegelhalter(p, y, event=1)
+    assert_allclose(abs(ours.statistic), abs(found["mapie"]["spiegelhalter_statistic"]), rtol=1e-9)
 
 
 @pytest.mark.parametrize("score", ["brier", "log_loss"])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_decomposition_of_model_diagnostics(binary, score, weighted):
-    scoring = pytest.importorskip("model_diagnostics.scoring")
-    p, y = binary
-    w = np.random.default_rng(5).gamma(1.0, size=len(p)) if weighted else None
-    function = scoring.SquaredError() if score == "brier" else scoring.LogLoss()
-    row = scoring.decompose(y_obs=y, y_pred=p, weights=w, scoring_function=function).row(
-        0, named=True
-    )
-    found = getattr(corp(p, y, event=1, sample_weight=w, n_draws=0), score)
-    assert_allclose(found.miscalibration, row["miscalibration"], rtol=1e-8, atol=1e-10)
-    assert_allclose(found.discrimination, row["discrimination"], rtol=1e-8, atol=1e-10)
-    assert_allclose(found.uncertainty, row["uncertainty"], rtol=1e-8)
-    assert_allclose(found.score, row["score"], rtol=1e-8)
+def test_decomposition_of_model_diagnostics(case, score, weighted):
+    found, p, y = case
+    theirs = found["model_diagnostics"][score + " weighted" * weighted]
+    w = np.array(found["weight"]) if weighted else None
+    ours = getattr(corp(p, y, event=1, sample_weight=w, n_draws=0), score)
+    for part in ("miscalibration", "discrimination", "uncertainty", "score"):
+        assert_allclose(getattr(ours, part), theirs[part], rtol=1e-8, atol=1e-10)
 
 
 def test_decomposition_by_the_isotonic_regression_of_scikit_learn(binary):

@@ -1,9 +1,9 @@
 // Groups of rows, each assessed by itself.
 
 import { AFTER, BEFORE, forest } from '../charts';
-import type { Group, ReportDocument } from '../document';
+import type { Group, GroupTrial, ReportDocument } from '../document';
 import { h, responsive, section, segmented } from '../dom';
-import { percent, points, pText, whole } from '../format';
+import { capitalised, metricValue, percent, points, pText, whole } from '../format';
 import { sortableTable } from './table';
 
 type Shown = 'gap' | 'rms';
@@ -27,6 +27,7 @@ export function groupsSection(doc: ReportDocument): HTMLElement {
     'groups',
     'Group by group',
     h('p', { class: 'muted' }, `${words} Before calibration; p-values are corrected for the number of groups (Holm). Orange: significantly miscalibrated.`),
+    doc.worst_slice !== null && h('p', {}, h('strong', {}, 'Worst slice: '), `${doc.worst_slice}.`),
     h(
       'figure',
       { class: 'card' },
@@ -62,5 +63,31 @@ export function groupsSection(doc: ReportDocument): HTMLElement {
         { title: 'Finding', key: (g) => g.verdict, cell: (g) => g.verdict },
       ],
     })),
+    doc.by_group !== null && ownCalibrators(doc.by_group),
+  );
+}
+
+/** Which groups get a calibrator of their own, and what that gains. */
+function ownCalibrators(found: NonNullable<ReportDocument['by_group']>): HTMLElement {
+  const figures = found.has_own ? ' All other figures of this page show the shared calibrator.' : '';
+  return h(
+    'div',
+    { class: 'below', id: 'own-calibrators' },
+    h('h3', {}, 'One calibrator per group?'),
+    h('p', {}, `${capitalised(found.summary)}.${figures}`),
+    found.trials.length > 0 &&
+      sortableTable<GroupTrial>({
+        caption: 'Held-out log loss with the shared calibrator and with one fitted on the group alone',
+        rows: found.trials,
+        limit: 20,
+        columns: [
+          { title: 'Group', isHeader: true, key: (t) => t.name, cell: (t) => h('span', { class: 'class-name', title: t.name }, t.name) },
+          { title: 'Rows', numeric: true, key: (t) => t.n, cell: (t) => whole(t.n) },
+          { title: 'Shared', numeric: true, hint: 'log loss', key: (t) => t.shared, cell: (t) => metricValue('nll', t.shared) },
+          { title: 'Its own', numeric: true, hint: 'log loss', key: (t) => t.own, cell: (t) => metricValue('nll', t.own) },
+          { title: 'p-value', numeric: true, hint: 'one-sided, corrected for the number of groups', key: (t) => t.p_value, cell: (t) => pText(t.p_value) },
+          { title: 'Used', key: (t) => t.calibrator ?? '', cell: (t) => t.calibrator ?? 'the shared calibrator' },
+        ],
+      }),
   );
 }

@@ -1,6 +1,67 @@
 """Charts made of characters."""
 
-from focalibrate.metrics import ReliabilityTable
+import numpy as np
+from numpy.typing import NDArray
+
+from focalibrate.metrics import ReliabilityCurve, ReliabilityTable
+
+LEVELS = np.array([0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 1.0])
+"""A line is shown for the examples nearest to each of these confidences."""
+
+
+def curve_chart(curve: ReliabilityCurve, cells: ReliabilityTable, *, width: int = 40) -> list[str]:
+    """Return one line per level of confidence: the curve and its band, averaged there.
+
+    ``|`` is the confidence, ``o`` the accuracy, dots where the accuracy of a calibrated model
+    would be. An o left of the dots says that the confidence is too high, one right of them that
+    it is too low.
+
+    Args:
+        curve: of `focalibrate.metrics.corp`.
+        cells: the examples that it was drawn from, in narrow cells.
+        width: characters from 0 to 1.
+
+    Example:
+        >>> from focalibrate.metrics import corp_of_table
+        >>> p, right = np.repeat([0.5, 0.9], 50), np.tile([0, 1], 50)
+        >>> cells = ReliabilityTable.of_confidence(p, right, n_bins=20)
+        >>> print(*curve_chart(corp_of_table(cells).curve, cells, width=20), sep="\\n")
+        0.50        ...o..         accuracy 0.50, calibrated 0.36-0.62, 50 examples
+        0.90           o     ..|.. accuracy 0.50, calibrated 0.82-0.98, 50 examples
+    """
+    weight = cells.count[cells.count > 0]
+    confidence = np.clip(cells.confidence_sum[cells.count > 0] / weight, 0.0, 1.0)
+    nearest = np.searchsorted((LEVELS[1:] + LEVELS[:-1]) / 2, confidence)
+    mass = np.bincount(nearest, weight, len(LEVELS))
+
+    def means(values: NDArray[np.float64]) -> NDArray[np.float64]:
+        sums = np.bincount(nearest, values * weight, len(LEVELS))
+        return np.asarray(sums[mass > 0] / mass[mass > 0])
+
+    def along(x: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.float64]:
+        return means(np.interp(confidence, x, y))
+
+    at = curve.band_probability
+    columns = (
+        means(confidence),
+        along(curve.probability, curve.frequency),
+        along(at, curve.band_low),
+        along(at, curve.band_high),
+        mass[mass > 0],
+    )
+    lines = []
+    for level, right, low, high, n in zip(*columns, strict=True):
+        line = [" "] * (width + 1)
+        for place in range(round(low * width), round(high * width) + 1):
+            line[place] = "."
+        line[round(level * width)] = "|"
+        line[round(right * width)] = "o"
+        word = "example" if round(n) == 1 else "examples"
+        lines.append(
+            f"{level:.2f} {''.join(line)} accuracy {right:.2f}, calibrated {low:.2f}-{high:.2f}, "
+            f"{round(n):,} {word}"
+        )
+    return lines
 
 
 def reliability_chart(table: ReliabilityTable, *, width: int = 40) -> list[str]:

@@ -37,6 +37,17 @@ def judging_options(command: F) -> F:
     )
 
 
+def diagram_option(command: F) -> F:
+    """Add the option that says which reliability diagram is printed."""
+    return click.option(
+        "--diagram",
+        type=click.Choice(["curve", "bins"]),
+        default="curve",
+        show_default=True,
+        help="Reliability diagram: the curve without bins and its band (CORP), or bars.",
+    )(command)
+
+
 def prediction_options(command: F) -> F:
     """Add the options that say what a file holds; the names are those of `read_predictions`."""
     return _all(

@@ -4,14 +4,16 @@ import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Literal
 
 from rich.console import Console
 
-from focalibrate.cli._charts import reliability_chart
+from focalibrate.cli._charts import curve_chart, reliability_chart
 from focalibrate.cli._tables import comparison_table
-from focalibrate.comparison import GroupedScores, RowScores
+from focalibrate.comparison import Comparison, GroupedScores, RowScores
 from focalibrate.io import Predictions, Scan, printable
-from focalibrate.metrics import GroupAssessment, ReliabilityTable
+from focalibrate.metrics import GroupAssessment, ReliabilityTable, corp_of_table
+from focalibrate.metrics.adaptive import distinct_table
 from focalibrate.pipeline import CalibrationResult
 
 
@@ -30,18 +32,37 @@ def say_what_was_read(files: Sequence[Predictions | Scan], *, to_stderr: bool = 
             console.print(f"  {printable(note)}", markup=False, soft_wrap=True, style=style)
 
 
+Diagram = Literal["curve", "bins"]
+
+
 def show_diagram(
-    console: Console, title: str, rows: RowScores | GroupedScores, *, n_bins: int
+    console: Console, title: str, table: ReliabilityTable, *, diagram: Diagram
 ) -> None:
-    """Print the reliability diagram of rows."""
-    show_table(console, title, rows.table(n_bins))
-
-
-def show_table(console: Console, title: str, table: ReliabilityTable) -> None:
-    """Print a reliability diagram."""
-    console.print(f"\n{title} (bar: accuracy, |: mean confidence)", markup=False)
-    for line in reliability_chart(table, width=max(20, min(40, console.width - 58))):
+    """Print a reliability diagram: the curve of narrow cells, or the bars of bins."""
+    width = max(20, min(40, console.width - 58))
+    if diagram == "bins":
+        words = "bar: accuracy, |: mean confidence"
+        lines = reliability_chart(table, width=width)
+    else:
+        words = "o: accuracy, |: confidence, dots: a calibrated model, 95 %"
+        lines = curve_chart(corp_of_table(table).curve, table, width=width)
+    console.print(f"\n{title} ({words})", markup=False)
+    for line in lines:
         console.print(line, style="cyan", no_wrap=True, crop=False, markup=False)
+
+
+def _shown_table(
+    rows: RowScores | GroupedScores, comparison: Comparison, diagram: Diagram
+) -> ReliabilityTable:
+    """Return what a diagram is drawn from."""
+    if isinstance(rows, GroupedScores):
+        return rows.table(comparison.n_bins) if diagram == "bins" else rows.sketch.cells
+    weights = comparison.weights
+    if diagram == "curve":
+        return distinct_table(rows.confidence, rows.correct, weights)
+    return ReliabilityTable.of_confidence(
+        rows.confidence, rows.correct, n_bins=comparison.n_bins, sample_weight=weights
+    )
 
 
 FEW_GROUPS = 5
@@ -86,7 +107,7 @@ def show_by_group(console: Console, result: CalibrationResult) -> None:
         console.print(f"{found.summary}.", markup=False, soft_wrap=True)
 
 
-def show_result(result: CalibrationResult, out: Path) -> None:
+def show_result(result: CalibrationResult, out: Path, *, diagram: Diagram = "curve") -> None:
     """Print the table, the diagrams, the verdict, and what was written."""
     console = Console(highlight=False)
     comparison, choice = result.comparison, result.choice
@@ -108,14 +129,19 @@ def show_result(result: CalibrationResult, out: Path) -> None:
     for row in comparison.rows:
         for note in row.notes:
             console.print(f"{row.label}: {note}", style="dim", markup=False)
-    n_bins = comparison.n_bins
-    show_diagram(console, "Before", comparison.row("identity").row_scores, n_bins=n_bins)
+    shown = {"Before": comparison.row("identity")}
     if choice.row.method != "identity":
-        show_diagram(console, f"After {choice.row.label}", choice.row.row_scores, n_bins=n_bins)
+        shown[f"After {choice.row.label}"] = choice.row
+    for title, row in shown.items():
+        table = _shown_table(row.row_scores, comparison, diagram)
+        show_diagram(console, title, table, diagram=diagram)
     show_groups(console, result.groups)
     show_by_group(console, result)
     console.print(f"\n{result.verdict}", style="bold", markup=False)
-    if choice.row.method != "identity":
+    if result.assessment_by_group is not None:
+        summary = result.assessment_by_group.summary
+        console.print(f"After calibration by group: {summary}.", markup=False)
+    elif choice.row.method != "identity":
         console.print(f"After calibration: {result.assessment_after.summary}.", markup=False)
     console.print(choice.reason, markup=False)
     if not choice.is_forced and choice.row.method != "identity":

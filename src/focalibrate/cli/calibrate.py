@@ -11,9 +11,15 @@ import click
 from focalibrate._atomic import claim_folder
 from focalibrate.calibrate import METHODS
 from focalibrate.cli._errors import require
-from focalibrate.cli._options import judging_options, prediction_options
+from focalibrate.cli._options import diagram_option, judging_options, prediction_options
 from focalibrate.cli._read import read_file, reported, scan_large, steps
-from focalibrate.cli._summary import command_line, say_what_was_read, show_next, show_result
+from focalibrate.cli._summary import (
+    Diagram,
+    command_line,
+    say_what_was_read,
+    show_next,
+    show_result,
+)
 from focalibrate.io import Predictions
 from focalibrate.pipeline import (
     FILES,
@@ -65,6 +71,7 @@ def fit_rows_option(_: click.Context, __: click.Parameter, value: str | None) ->
     help="What the methods marked (ECE) minimise.",
 )
 @judging_options
+@diagram_option
 @click.option(
     "-o",
     "--out",
@@ -103,6 +110,7 @@ def calibrate_command(
     bins: int,
     resamples: int,
     seed: int,
+    diagram: Diagram,
     out: Path,
     per_group: bool,
     fit_rows: str | None,
@@ -171,7 +179,7 @@ def calibrate_command(
     if as_json:
         click.echo(json.dumps(result.to_dict(), indent=1, ensure_ascii=False))
     else:
-        show_result(result, out)
+        show_result(result, out, diagram=diagram)
         page = f"open {out / 'report.html'} in a browser"
         if result.calibrator.kind == "identity":
             show_next([page])

@@ -11,13 +11,14 @@ from rich.console import Console
 
 from focalibrate.calibrate import Calibrator, GroupedCalibrator
 from focalibrate.cli._engine import backend_of, engine_options
-from focalibrate.cli._options import judging_options, prediction_options
+from focalibrate.cli._options import diagram_option, judging_options, prediction_options
 from focalibrate.cli._read import read_file, reported, steps
 from focalibrate.cli._sketching import is_large, sketched
-from focalibrate.cli._summary import say_what_was_read, show_groups, show_table
+from focalibrate.cli._summary import Diagram, say_what_was_read, show_diagram, show_groups
 from focalibrate.cli._tables import evaluation_table
 from focalibrate.io import SketchFile, merge_sketches, read_sketch
 from focalibrate.metrics import ConfidentFraction, ReliabilityTable
+from focalibrate.metrics.adaptive import distinct_table
 from focalibrate.pipeline import (
     Evaluation,
     Examples,
@@ -37,6 +38,7 @@ from focalibrate.pipeline import (
 )
 @click.option("--calibrator", type=click.Path(path_type=Path), help="Calibrator to apply first.")
 @judging_options
+@diagram_option
 @click.option("--json", "as_json", is_flag=True, help="Print the scores as JSON.")
 @engine_options("Parts read at the same time, each in a process.  [default: 1]")
 @prediction_options
@@ -47,6 +49,7 @@ def evaluate_command(
     bins: int,
     resamples: int,
     seed: int,
+    diagram: Diagram,
     as_json: bool,
     workers: int | None,
     backend: str,
@@ -77,7 +80,7 @@ def evaluate_command(
                 "--calibrator is for rows, which a sketch does not have: pass it to "
                 "`focalibrate sketch`."
             )
-        _show_sketch(_merged(paths), paths, bins, seed, as_json)
+        _show_sketch(_merged(paths), paths, bins, seed, diagram, as_json)
         return
     with reported():
         chosen = None if calibrator is None else Calibrator.load(calibrator)
@@ -95,7 +98,7 @@ def evaluate_command(
             labels_path=labels,
             **options,
         )
-        _show_sketch(file, paths, bins, seed, as_json)
+        _show_sketch(file, paths, bins, seed, diagram, as_json)
         return
     file_path = Path(paths[0])
     given = read_file(
@@ -125,7 +128,10 @@ def evaluate_command(
     if as_json:
         _print_json(found.to_dict() | {"bins": _bins(table), "file": file_record(given)})
         return
-    _show(found, table, _confident(found), found.row_scores.n_zeros)
+    if diagram == "curve":
+        rows = found.row_scores
+        table = distinct_table(rows.confidence, rows.correct, found.weights)
+    _show(found, table, diagram, _confident(found), found.row_scores.n_zeros)
 
 
 def _merged(paths: tuple[str, ...]) -> SketchFile:
@@ -140,7 +146,12 @@ def _merged(paths: tuple[str, ...]) -> SketchFile:
 
 
 def _show_sketch(
-    file: SketchFile, paths: tuple[str, ...], bins: int, seed: int, as_json: bool
+    file: SketchFile,
+    paths: tuple[str, ...],
+    bins: int,
+    seed: int,
+    diagram: Diagram,
+    as_json: bool,
 ) -> None:
     if file.sketch.n_bins != bins:
         raise click.UsageError(
@@ -158,7 +169,8 @@ def _show_sketch(
         return
     console = Console(highlight=False)
     console.print(file.describe(), markup=False, soft_wrap=True)
-    _show(found, found.table, found.confident, found.n_zeros)
+    table = file.sketch.cells if diagram == "curve" else found.table
+    _show(found, table, diagram, found.confident, found.n_zeros)
     console.print(found.precision, style="dim", markup=False, soft_wrap=True)
     if len(file.sketch.groups) > 1:
         console.print(
@@ -174,6 +186,7 @@ def _print_json(record: dict[str, Any]) -> None:
 def _show(
     found: Evaluation | SketchedEvaluation,
     table: ReliabilityTable,
+    diagram: Diagram,
     confident: ConfidentFraction,
     zeros: int,
 ) -> None:
@@ -185,7 +198,7 @@ def _show(
             f"The log loss is infinite (∞): {rows} probability 0 at the true class.",
             style="yellow",
         )
-    show_table(console, "Reliability", table)
+    show_diagram(console, "Reliability", table, diagram=diagram)
     show_groups(console, found.groups)
     if isinstance(found, Evaluation) and found.worst is not None:
         console.print(f"Worst slice: {found.worst.summary}.", markup=False, soft_wrap=True)

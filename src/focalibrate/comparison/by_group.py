@@ -108,18 +108,15 @@ class GroupChoice:
                 f"{len(tried)} that were tried has a significantly lower held-out log loss with "
                 "one of its own"
             )
-        column = self.calibrator.column
-        better = [t for t in tried if t.is_better and t.column == column]
+        better = [t for t in tried if t.is_better and t.column == self.calibrator.column]
         if len(better) > MAX_NAMED:
-            named = f"{len(better)} groups of {column}"
+            named = f"{len(better)} groups of {self.calibrator.column}"
         else:
-            named = ", ".join(f"{column} = {t.group} ({p_text(t.p_adjusted)})" for t in better)
-        verb = "has" if len(better) == 1 else "have"
-        whose = "its" if len(better) == 1 else "their"
+            named = ", ".join(f"{t.column} = {t.group} ({p_text(t.p_adjusted)})" for t in better)
+        gain = self.shared.estimate - self.held_out.estimate
         return (
-            f"{named} {verb} a significantly lower held-out log loss with a calibrator of {whose} "
-            f"own ({METHODS[self.method].label}): over all rows it falls from "
-            f"{self.shared.estimate:.4f} to {self.held_out.estimate:.4f}"
+            f"A calibrator of its own ({METHODS[self.method].label}) significantly lowers the "
+            f"held-out log loss of {named}: by a further {gain:.4f} over all rows"
         )
 
     def to_dict(self) -> dict[str, Any]:

@@ -63,6 +63,11 @@ def _keep(comparison: Comparison, choice: Choice, assessment: Assessment | None)
     if is_always_right(comparison):
         return "It makes no mistake on these rows, which cannot say how sure it should be."
     word = WORDS[choice.score]
+    if assessment is not None and assessment.verdict == "too few rows to judge":
+        return (
+            f"They cannot say which method lowers the {word} either, so the model is left as it "
+            "is: calibrate on more rows."
+        )
     if assessment is not None and assessment.verdict == "miscalibrated":
         return (
             f"No method compared lowers the {word} by more than noise, so the model is left as "

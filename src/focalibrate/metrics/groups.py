@@ -2,7 +2,8 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,8 @@ from focalibrate.metrics.assessment import (
 from focalibrate.metrics.binning import Floats
 from focalibrate.metrics.interval import ConfidenceInterval
 
+MAX_VALUES, ROWS_PER_VALUE = 8, 100
+"""A column of numbers with more distinct values, and fewer rows for each, is cut in quarters."""
 MIN_ROWS = 20
 """Smaller groups are not tested."""
 
@@ -48,6 +51,8 @@ class GroupAssessment:
     """the same, corrected for the number of groups looked at (Holm)"""
     detectable: float
     """root-mean-square error that would be found with probability 0.8, without correction"""
+    n_draws: int = 999
+    """outcomes drawn for the test: no p-value is below ``1 / (n_draws + 1)``"""
 
     @property
     def verdict(self) -> Verdict:
@@ -63,11 +68,17 @@ class GroupAssessment:
         """The finding as a sentence."""
         text = f"{self.column} = {self.group} ({self.n:,} rows): {self.verdict}"
         if self.verdict == "miscalibrated":
-            text += f" ({p_text(self.p_adjusted)}, corrected)"
+            text += f" ({self._p_text()}, corrected)"
             if self.gap.excludes_zero:
                 side = "overconfident" if self.gap.estimate > 0 else "underconfident"
                 text += f", {side} by {100 * abs(self.gap.estimate):.1f} points"
         return text
+
+    def _p_text(self) -> str:
+        """Return the corrected p-value; the smallest that the draws allow is a bound."""
+        is_least = self.p_value * (self.n_draws + 1) <= 1.0 + 1e-9
+        text = p_text(self.p_adjusted)
+        return text.replace("=", "≤") if is_least else text
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything by name, for JSON; a number that is not defined is None."""
@@ -110,7 +121,7 @@ def assess_groups(
         probs: probabilities ``[N, K]``, any array library, or ``[N]`` of class 1.
         labels: class indices ``[N]``.
         groups: which group each row belongs to, ``[N]`` of numbers or text; or several
-            such columns by name.
+            such columns by name. Numbers with many distinct values are cut in quarters.
         sample_weight: weights ``[N]``, see `assess`.
         seed: random seed of the draws, or a `numpy.random.Generator`.
 
@@ -150,12 +161,7 @@ def assess_groups(
 def with_holm(found: Sequence[GroupAssessment]) -> tuple[GroupAssessment, ...]:
     """Return the groups with their p-values corrected for how many there are."""
     adjusted = holm([one.p_value for one in found])
-    return tuple(
-        GroupAssessment(
-            one.column, one.group, one.n, one.gap, one.rms, one.p_value, p, one.detectable
-        )
-        for one, p in zip(found, adjusted, strict=True)
-    )
+    return tuple(replace(one, p_adjusted=p) for one, p in zip(found, adjusted, strict=True))
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
@@ -218,6 +224,7 @@ def assess_group(
         p_value,
         math.nan,
         detectable,
+        n_draws,
     )
 
 
@@ -374,8 +381,36 @@ def _columns(
             raise ValueError(f"`groups`: column {name!r} must have {n} rows, got {len(values)}.")
         if values.dtype == object:
             values = values.astype(str)
-        found[name] = np.unique(values, return_inverse=True)
+        distinct, index = np.unique(values, return_inverse=True)
+        if _is_measured(distinct, n):
+            found[name] = _quarters(values)
+            continue
+        if distinct.dtype.kind == "f" and bool((distinct == np.rint(distinct)).all()):
+            distinct = distinct.astype(np.int64)  # a table's 43.0 is 43
+        found[name] = (distinct, index)
     return found
+
+
+def _is_measured(distinct: NDArray[Any], n: int) -> bool:
+    """Return whether a column is of measurements, each with too few rows to be a group."""
+    return (
+        distinct.dtype.kind in "iuf"
+        and len(distinct) > MAX_VALUES
+        and n < ROWS_PER_VALUE * len(distinct)
+    )
+
+
+def _quarters(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.intp]]:
+    """Return ranges with about a quarter of the rows each, as text, and the range of each row."""
+    is_missing = np.isnan(values.astype(np.float64))
+    known = values[~is_missing]
+    cuts = np.unique(np.quantile(known, [0.25, 0.5, 0.75]))
+    ends = [*(f"<= {cut:g}" for cut in cuts[:1])]
+    ends += [f"{a:g} to {b:g}" for a, b in pairwise(cuts)]
+    ends += [f"> {cuts[-1]:g}", "missing"]
+    index = np.where(is_missing, len(ends) - 1, np.searchsorted(cuts, values))
+    used, index = np.unique(index, return_inverse=True)
+    return np.array(ends)[used], index
 
 
 def _conditions(columns: Mapping[str, Array], n: int) -> list[tuple[str, str, NDArray[np.bool_]]]:

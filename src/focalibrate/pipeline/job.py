@@ -148,9 +148,15 @@ def calibrate_predictions(
             seed=seed,
         )
     by_group = _by_group(comparison, choice, fitted, judged) if per_group else None
-    deployed = choice.row.calibrator
-    if by_group is not None and by_group.calibrator is not None:
+    deployed, after_by_group = choice.row.calibrator, None
+    if by_group is not None and by_group.calibrator and by_group.log_probs is not None:
         deployed = by_group.calibrator
+        after_by_group = assess(
+            np.exp(by_group.log_probs),
+            evaluated.labels,
+            sample_weight=evaluated.weights,
+            seed=seed,
+        )
     names = fitted.class_names if class_names is None else tuple(str(n) for n in class_names)
     return CalibrationResult(
         comparison=comparison,
@@ -161,6 +167,7 @@ def calibrate_predictions(
         groups=verdicts,
         worst=worst,
         by_group=by_group,
+        assessment_by_group=after_by_group,
         calibrator=replace(
             deployed,
             class_names=names,

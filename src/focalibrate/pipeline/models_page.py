@@ -2,7 +2,7 @@
 
 from focalibrate import __version__
 from focalibrate.pipeline.evaluation import Evaluation, ModelComparison
-from focalibrate.report import ComparedModel, Provenance, models_data, render_report
+from focalibrate.report import ComparedGroup, ComparedModel, Provenance, models_data, render_report
 
 
 def models_page(
@@ -22,6 +22,15 @@ def models_page(
         verdict=found.verdict,
         provenance=made,
         n_classes=found.best.n_classes,
+        groups=[
+            ComparedGroup(
+                f"{group.column} = {group.group}",
+                group.n,
+                group.nll,
+                tuple(group.is_clear(i) for i in range(len(group.nll))),
+            )
+            for group in found.groups
+        ],
     )
     return render_report(data)
 

@@ -55,6 +55,8 @@ class CalibrationResult:
     """the slice that is most clearly off, where several columns of groups were given"""
     by_group: GroupChoice | None = None
     """which groups get a calibrator of their own, where groups were given"""
+    assessment_by_group: Assessment | None = None
+    """`assessment_after` with the groups' own calibrators, where there are some"""
     notes: tuple[str, ...] = ()
     """what was done to the examples before fitting"""
     fitted: Examples = field(repr=False)
@@ -80,6 +82,9 @@ class CalibrationResult:
             "held_out": {m: score_record(v) for m, v in self.choice.held_out.items()},
             "groups": [group.to_dict() for group in self.groups],
             "worst_slice": worst_record(self.worst),
+            "assessment_by_group": None
+            if self.assessment_by_group is None
+            else self.assessment_by_group.to_dict(),
             "by_group": None if self.by_group is None else self.by_group.to_dict(),
             "notes": list(self.notes),
             "sample": None if self.sizes is None else asdict(self.sizes),

@@ -17,7 +17,12 @@ several models side by side. `reliability_diagram` and its neighbours draw for n
 from focalibrate.report.criterion import CriterionGrid, criterion_grid
 from focalibrate.report.data import SCHEMA_VERSION, PageData, page_data
 from focalibrate.report.dynamics import dynamics_data, next_commands, write_dynamics
-from focalibrate.report.models import ComparedModel, models_data, write_comparison_page
+from focalibrate.report.models import (
+    ComparedGroup,
+    ComparedModel,
+    models_data,
+    write_comparison_page,
+)
 from focalibrate.report.page import render_report, write_report
 from focalibrate.report.plot import (
     binned_diagram,
@@ -30,6 +35,7 @@ from focalibrate.report.snippets import Snippet, deployment_snippets
 
 __all__ = [
     "SCHEMA_VERSION",
+    "ComparedGroup",
     "ComparedModel",
     "CriterionGrid",
     "PageData",

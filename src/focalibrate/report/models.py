@@ -11,11 +11,13 @@ from numpy.typing import NDArray
 from focalibrate.comparison import Score
 from focalibrate.metrics import Assessment
 from focalibrate.report._diagrams import top_label_figures
-from focalibrate.report._numbers import short
+from focalibrate.report._numbers import short, shorts
 from focalibrate.report.data import SCHEMA_VERSION, PageData, assessment_record, score_record
 from focalibrate.report.page import write_report
 from focalibrate.report.provenance import Provenance
 
+MAX_GROUPS = 200
+"""Groups that the page shows at most."""
 MOST_NAMED = 3
 """Models that the default title names."""
 
@@ -40,6 +42,17 @@ class ComparedModel:
     """of that difference, corrected for the number of models"""
 
 
+@dataclass(frozen=True)
+class ComparedGroup:
+    """One group of rows: the log loss of every model there."""
+
+    name: str
+    n: int
+    nll: tuple[float, ...]
+    is_clear: tuple[bool, ...]
+    """whether each model differs there from the best of all rows by more than noise"""
+
+
 def models_data(
     models: Sequence[ComparedModel],
     *,
@@ -47,6 +60,7 @@ def models_data(
     provenance: Provenance,
     n_classes: int,
     title: str | None = None,
+    groups: Sequence[ComparedGroup] = (),
 ) -> PageData:
     """Gather what the page of a comparison of models shows, any number of them side by side.
 
@@ -56,6 +70,7 @@ def models_data(
         provenance: how the page was made.
         n_classes: number of classes.
         title: title of the page. Default: the names of the models.
+        groups: the log loss of every model in every group of rows, where there are groups.
 
     Returns:
         `PageData`, for `write_report`.
@@ -69,6 +84,15 @@ def models_data(
             "n_rows": len(models[0].confidence),
             "n_classes": n_classes,
             "models": [_model(model) for model in models],
+            "groups": [
+                {
+                    "name": group.name,
+                    "n": group.n,
+                    "nll": shorts(group.nll),
+                    "clear": list(group.is_clear),
+                }
+                for group in groups[:MAX_GROUPS]
+            ],
             "provenance": asdict(provenance) | {"files": [asdict(f) for f in provenance.files]},
         }
     )

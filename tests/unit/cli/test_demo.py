@@ -19,7 +19,7 @@ def test_the_truth_is_met_and_files_are_written(cli, tmp_path):
 def test_it_ends_with_three_commands_that_work(cli, tmp_path):
     done = cli("demo", "--examples", "500")
     assert "\x1b[" not in done.stdout
-    assert done.stdout.count("bar: accuracy, |: mean confidence") == 2
+    assert done.stdout.count("o: accuracy, |: confidence") == 2
     lines = [line.strip() for line in done.stdout.splitlines()]
     commands = [line.split()[1:] for line in lines if line.startswith("focalibrate ")]
     assert [command[0] for command in commands] == ["evaluate", "calibrate", "apply"]

@@ -11,7 +11,7 @@ def test_metrics_and_diagram(cli, val, examples):
     done = cli("evaluate", "val.npz", "--resamples", "20")
     assert "overconfident by" in done.stdout
     assert "val.npz: 400 rows × 3 classes, logits" in done.stdout
-    assert "bar: accuracy, |: mean confidence" in done.stdout
+    assert "o: accuracy, |: confidence, dots: a calibrated model" in done.stdout
     assert "Brier score: summed over classes." in done.stdout
     record = json.loads(cli("evaluate", "val.npz", "--resamples", "20", "--json").stdout)
     want = ece(Identity().probs(examples.logits), examples.labels)
@@ -94,3 +94,8 @@ def test_many_small_groups_are_counted(cli, examples, tmp_path):
     done = cli("evaluate", "ages.csv", "--by", "age", "--resamples", "20")
     assert "groups have too few rows to judge, at most 10 each" in done.stdout
     assert "too few rows to judge\n" not in done.stdout
+
+
+def test_bars_stay_an_option(cli, val):
+    done = cli("evaluate", "val.npz", "--resamples", "20", "--diagram", "bins")
+    assert "bar: accuracy, |: mean confidence" in done.stdout

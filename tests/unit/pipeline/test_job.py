@@ -128,3 +128,35 @@ def test_a_test_file_is_put_in_the_order_of_the_classes(tmp_path):
         for path in ("same.csv", "swapped.csv")
     ]
     assert found[0] == found[1]
+
+
+def test_a_page_shows_who_gets_a_calibrator_of_their_own():
+    rng = np.random.default_rng(0)
+    truth = 2.0 * rng.normal(size=(900, 3))
+    labels = (truth + rng.gumbel(size=truth.shape)).argmax(axis=1)
+    site, age = rng.choice(["a", "b"], size=900), rng.integers(20, 60, size=900)
+    logits = truth * np.where(site == "a", 4.0, 1.0)[:, None]
+    result = calibrate_predictions(
+        logits=logits,
+        labels=labels,
+        groups={"site": site, "age": age},
+        methods=["temperature"],
+        n_resamples=20,
+    )
+    assert result.calibrator.own_groups == ("a", "b")
+    document = result.page_data().document
+    assert document["by_group"]["has_own"]
+    used = {t["name"]: t["calibrator"] for t in document["by_group"]["trials"]}
+    assert used["site = a"].startswith("temperature scaling: T=")
+    assert document["worst_slice"].startswith("site = a")
+    assert document["verdict"] == result.verdict
+    assert [s["title"] for s in document["deploy"]] == ["Python", "torch, ONNX", "Command line"]
+    # calibrated by group, site a is no longer the worst by far
+    assert result.assessment_by_group.rms.estimate < result.assessment_after.rms.estimate
+
+
+def test_groups_must_have_a_value_per_row():
+    with pytest.raises(ValueError, match=r"`groups`: column 'site' must have one value per row"):
+        calibrate_predictions(
+            logits=np.zeros((4, 2)), labels=[0, 1, 0, 1], groups={"site": np.array(["a"])}
+        )
