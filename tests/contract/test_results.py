@@ -34,6 +34,7 @@ def test_the_verdicts_follow_from_the_rows(folder):
         assert_allclose(finite, np.array(want, dtype=np.float64), rtol=1e-6, atol=1e-9)
     names = {"claims", *(chart.name for chart in found.charts)}
     assert names == {path.stem for path in (folder / "figures").iterdir()}
+    assert written["figures"] == {chart.name: chart.caption for chart in found.charts}
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda path: path.name)
