@@ -117,13 +117,14 @@ def explain_auto(
             focal = partial(fit_temperature, criterion="focal", gamma=trained_gamma)
             extra["focal_loss_temperature"] = focal
     crossed = cross_fit(rows, default_members(rows), extra=extra, seed=seed)
+    rows = crossed.rows
     model = _model_losses(rows)
     losses = {name: held_out_losses(rows, p) for name, p in crossed.held_out.items()}
     if simple:
         name, loss = _simplest(rows, losses)
         found = crossed.calibrators[name]
     else:
-        found, loss = pooled(rows, crossed)
+        found, loss = pooled(crossed)
         name = "pool"
     means = {n: _mean(rows, values) for n, values in {**losses, name: loss}.items()}
     means["model"] = _mean(rows, model)

@@ -1,7 +1,7 @@
 """Pooling: a log-linear mixture of several calibrators, weighted by held-out log loss."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar, final
 
@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from focalibrate._array import Array, namespace, working_dtype
-from focalibrate._check import check_choice
+from focalibrate._check import check_choice, is_whole
 from focalibrate._stable import log_softmax
 from focalibrate.calibrate._base import Calibrator, check_keys, frozen_numbers
 from focalibrate.calibrate._engine.columns import count_changed
@@ -141,6 +141,8 @@ MANY_CLASSES = ("identity", "temperature", "structured_vector", "structured_matr
 N_FOLDS = 5
 FEW_FOLDS, MANY_ENTRIES = 3, 60_000
 """Folds, and how many of them from so many logits on."""
+MAX_COPIES = 10_000_000
+"""Copies of rows in a class that are dealt out to the folds one by one."""
 RIDGE = 1.0
 """Strength of the pull of the weights towards equality, as so many rows."""
 LEAST_WEIGHT = 0.01
@@ -184,13 +186,13 @@ def fit_pool(
     for name in names:
         check_choice(name, tuple(MEMBER_FITS), name="members")
     crossed = cross_fit(rows, names, seed=seed)
-    found, losses = pooled(rows, crossed)
+    found, losses = pooled(crossed)
     if not return_report:
         return found
     return found, FitReport(
         method=found.kind,
         criterion="nll",
-        value=float(np.average(losses, weights=rows.weights)),
+        value=float(np.average(losses, weights=crossed.rows.weights)),
         n_rows=rows.n_rows,
         n_classes=rows.n_classes,
         n_evaluations=1,
@@ -207,6 +209,8 @@ def default_members(rows: ScoredRows) -> tuple[str, ...]:
 class CrossFitted:
     """Methods fitted on all rows, and what fits on the other folds say about each row."""
 
+    rows: ScoredRows
+    """The rows as they were held out: one of weight 3 may be in up to three folds."""
     calibrators: dict[str, Calibrator]
     held_out: dict[str, NDArray[Any]]
     """Log-probabilities ``[N, K]``."""
@@ -228,8 +232,9 @@ def cross_fit(
         seed: random seed of the folds.
     """
     fits = {name: MEMBER_FITS[name] for name in names} | dict(extra or {})
-    n_folds = FEW_FOLDS if rows.logits.size > MANY_ENTRIES else N_FOLDS
-    fold = stratified_folds(rows, min(n_folds, rows.n_rows), seed)
+    is_many = n_copies(rows) * rows.n_classes > MANY_ENTRIES
+    n_folds = min(FEW_FOLDS if is_many else N_FOLDS, n_copies(rows))
+    rows, fold = split_over_folds(rows, n_folds, seed)
     held = [np.flatnonzero(fold == i) for i in np.unique(fold)]
     kept = [np.flatnonzero(fold != i) for i in np.unique(fold)]
     parts = Parts(rows, [slice(None), *kept])
@@ -241,7 +246,7 @@ def cross_fit(
             except ValueError:  # such as a fold that lacks a class
                 continue
         calibrators[name], held_out[name] = whole, _held_out(rows, held, others)
-    return CrossFitted(calibrators, held_out)
+    return CrossFitted(rows, calibrators, held_out)
 
 
 def _held_out(
@@ -254,22 +259,59 @@ def _held_out(
     return log_probs
 
 
-def stratified_folds(
+def n_copies(rows: ScoredRows) -> int:
+    """Return how many rows there are, counting a whole weight as copies of its row."""
+    if rows.weights is None or not is_whole(rows.weights):
+        return rows.n_rows
+    return int(rows.weights.sum())
+
+
+def split_over_folds(
     rows: ScoredRows, n_folds: int, seed: int | np.random.Generator
-) -> NDArray[np.intp]:
-    """Return the fold of each row; every class is spread evenly over the folds.
+) -> tuple[ScoredRows, NDArray[np.intp]]:
+    """Return the rows and the fold of each; every class is spread evenly over the folds.
 
     Equal rows go to different folds: kept together by label, the rows left of a score that many
-    share would all be of the other labels.
+    share would all be of the other labels. A row of weight 3 is three such rows: it comes once
+    for each fold that holds some of them, with their number as its weight. Folds follow what is
+    in a row and not where it stands, so that the order of the rows does not matter and weights
+    give what copies give.
     """
     rng = np.random.default_rng(seed)
-    fold = np.empty(rows.n_rows, dtype=np.intp)
+    counts = np.ones(rows.n_rows, dtype=np.int64)
+    if rows.weights is not None and is_whole(rows.weights):
+        counts = rows.weights.astype(np.int64)
+    order = _by_content(rows)
+    held = np.zeros((rows.n_rows, n_folds), dtype=np.int64)
     start = 0
     for label in np.unique(rows.labels):
-        at = rng.permutation(np.flatnonzero(rows.labels == label))
-        fold[at] = (start + np.arange(len(at))) % n_folds
-        start += len(at)
-    return fold
+        at = order[rows.labels[order] == label]
+        total = int(counts[at].sum())
+        if total <= MAX_COPIES:
+            fold = np.empty(total, dtype=np.intp)
+            fold[rng.permutation(total)] = (start + np.arange(total)) % n_folds
+            np.add.at(held, (np.repeat(at, counts[at]), fold), 1)
+        else:  # too many copies to deal out one by one
+            held[at] = counts[at, None] // n_folds
+            rest = (start + np.arange(n_folds)) % n_folds < counts[at, None] % n_folds
+            held[at] += rest
+        start += total
+    row, fold_of_row = np.nonzero(held)
+    if len(row) == rows.n_rows:  # no row is in two folds
+        return rows, fold_of_row.astype(np.intp)
+    weights = held[row, fold_of_row].astype(np.float64)
+    return replace(rows.take(row), weights=weights), fold_of_row.astype(np.intp)
+
+
+def _by_content(rows: ScoredRows) -> NDArray[np.intp]:
+    """Return an order of the rows that does not depend on where they stand."""
+    direction = np.random.default_rng(rows.n_classes).normal(size=rows.n_classes)
+    key = np.empty(rows.n_rows)
+    for start in range(0, rows.n_rows, 4096):
+        block = np.asarray(rows.logits[start : start + 4096], dtype=np.float64)
+        # not `@`, whose rounding depends on a row's neighbours
+        key[start : start + 4096] = (np.where(np.isfinite(block), block, -1e3) * direction).sum(1)
+    return np.argsort(key, kind="stable")
 
 
 def held_out_losses(rows: ScoredRows, log_probs: NDArray[Any]) -> Floats:
@@ -277,8 +319,9 @@ def held_out_losses(rows: ScoredRows, log_probs: NDArray[Any]) -> Floats:
     return np.asarray(-log_probs[np.arange(rows.n_rows), rows.labels], dtype=np.float64)
 
 
-def pooled(rows: ScoredRows, crossed: CrossFitted) -> tuple[Pool, Floats]:
+def pooled(crossed: CrossFitted) -> tuple[Pool, Floats]:
     """Return the pool of cross-fitted methods and its held-out log loss in each row."""
+    rows = crossed.rows
     names = list(crossed.calibrators)
     if not names:
         raise ValueError("No member of the pool could be fitted to these rows. Fit on more data.")

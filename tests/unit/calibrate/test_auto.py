@@ -60,3 +60,18 @@ def test_data_without_an_error_stays_finite():
     wrong = found.log_probs(np.array([[9.0, 0.0, -3.0]]))
     assert np.isfinite(wrong).all()
     assert wrong.min() > -30
+
+
+@pytest.mark.parametrize("n_classes", [2, 4])
+def test_whole_weights_are_copies_in_any_order(n_classes):
+    rng = np.random.default_rng(3)
+    truth = 1.5 * rng.normal(size=(150, n_classes))
+    labels = (truth + rng.gumbel(size=truth.shape)).argmax(axis=1)
+    weights = rng.integers(0, 5, size=150)
+    copied = [np.repeat(2.5 * truth, weights, axis=0), np.repeat(labels, weights)]
+    order = rng.permutation(len(copied[1]))
+    weighted = fit_auto(logits=2.5 * truth, labels=labels, sample_weight=weights)
+    for rows in (slice(None), order):
+        one = fit_auto(logits=copied[0][rows], labels=copied[1][rows])
+        assert one.kind == weighted.kind == "pool"
+        np.testing.assert_allclose(one.probs(truth), weighted.probs(truth), atol=1e-5)
