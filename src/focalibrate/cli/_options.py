@@ -82,6 +82,7 @@ def prediction_options(command: F) -> F:
                 default=None,
                 help="Whether the first row of a text table names the columns.",
             ),
+            click.option("--sheet", help="Sheet of a workbook, where several are not empty."),
             click.option("--encoding", help="Encoding of a text table.  [default: UTF-8]"),
             click.option(
                 "--drop-missing",

@@ -1,4 +1,4 @@
-"""The `.xlsx` format: the first sheet, its first row the header. The one use of openpyxl."""
+"""The `.xlsx` format: one sheet, its first row the header. The one use of openpyxl."""
 
 from importlib import import_module
 from pathlib import Path
@@ -13,8 +13,8 @@ CELL_BYTES = 100
 """Memory that one cell takes while it is read."""
 
 
-def open_excel(path: Path, *, limit: int) -> Frame:
-    """Return the columns of the first sheet; needs openpyxl."""
+def open_excel(path: Path, *, limit: int, sheet: str | None = None) -> Frame:
+    """Return the columns of a sheet, by default of the only one that is not empty."""
     try:
         openpyxl = import_module("openpyxl")
     except ImportError as error:
@@ -27,8 +27,8 @@ def open_excel(path: Path, *, limit: int) -> Frame:
     try:
         book = openpyxl.load_workbook(path, read_only=True, data_only=True)
         try:
-            sheets = book.sheetnames
-            rows = _rows(book[sheets[0]], path, limit)
+            chosen, notes = _chosen(book, sheet, path)
+            rows = _rows(book[chosen], path, limit)
         finally:
             book.close()
     except (PredictionFileError, MemoryError):
@@ -54,8 +54,34 @@ def open_excel(path: Path, *, limit: int) -> Frame:
         name: [_plain(row[i]) if i < len(row) else None for row in rows[1:]]
         for i, name in enumerate(names)
     }
-    notes = (f'only the first sheet, "{short(sheets[0])}", is read',) if len(sheets) > 1 else ()
     return frame_of_columns(path, columns, notes=notes)
+
+
+def _chosen(book: Any, told: str | None, path: Path) -> tuple[str, tuple[str, ...]]:
+    """Return the name of the sheet to read, and a note where there are others."""
+    sheets = [sheet.title for sheet in book.worksheets]
+    if told is not None:
+        if told not in sheets:
+            raise file_error(
+                path, f"`sheet` must be one of its sheets, {listing(sheets)}; got {told!r}."
+            )
+        return told, ()
+    if not sheets:
+        raise file_error(path, "holds no sheet of cells. Save the table in one.")
+    filled = [name for name in sheets if _has_cells(book[name])] if len(sheets) > 1 else sheets
+    if len(filled) > 1:
+        raise file_error(
+            path,
+            f"holds {len(filled)} sheets that are not empty: {listing(filled)}. Say which.",
+            fixes=[{"sheet": name} for name in filled[:3]],
+        )
+    chosen = (filled or sheets)[0]
+    note = f'only the sheet "{short(chosen)}" is read, the others are empty'
+    return chosen, (note,) if len(sheets) > 1 else ()
+
+
+def _has_cells(sheet: Any) -> bool:
+    return any(cell is not None for row in sheet.iter_rows(values_only=True) for cell in row)
 
 
 def _rows(sheet: Any, path: Path, limit: int) -> list[tuple[Any, ...]]:

@@ -28,12 +28,14 @@ class Opening:
         header: whether a text table has a header; None to find out.
         encoding: of text; None for UTF-8 or what a byte order mark says.
         progress: called with work done and work in all.
+        sheet: of a workbook; None for the only one that is not empty.
     """
 
     limit: int
     header: bool | None = None
     encoding: str | None = None
     progress: Progress = silent
+    sheet: str | None = None
 
 
 Opener: TypeAlias = Callable[[Path, Opening], Frame]
@@ -71,7 +73,7 @@ READERS: Mapping[str, Opener] = {
     ".arrow": lambda path, o: open_ipc(path, limit=o.limit),
     ".jsonl": _text,
     ".json": _text,
-    ".xlsx": lambda path, o: open_excel(path, limit=o.limit),
+    ".xlsx": lambda path, o: open_excel(path, limit=o.limit, sheet=o.sheet),
     ".safetensors": lambda path, o: open_safetensors(path),
     ".pt": lambda path, o: open_torch(path, limit=o.limit),
 }

@@ -39,6 +39,7 @@ class ReadOptions(TypedDict, total=False):
     class_names: str | Sequence[str] | None
     header: bool | None
     encoding: str | None
+    sheet: str | None
     drop_missing: bool
     need_labels: bool
     probs_atol: float

@@ -132,8 +132,8 @@ def prefixed(column: str) -> Prefixed | None:
             if opening in mark and name.endswith(closing):
                 name = name[:-1]
         name = name.strip()
-        if len(name) > 1 and name[0] == name[-1] == '"':
-            name = name[1:-1]
+        if mark != "_" and len(name) > 2 and name[0] == name[-1] == '"':
+            name = name[1:-1]  # Scored Probabilities for Class "cat"; after prob_ they are ours
         return Prefixed(plain(found["word"]), said, name)
     return None
 

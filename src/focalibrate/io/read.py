@@ -48,6 +48,7 @@ def read_predictions(
     class_names: str | Sequence[str] | None = None,
     header: bool | None = None,
     encoding: str | None = None,
+    sheet: str | None = None,
     drop_missing: bool = False,
     need_labels: bool = False,
     probs_atol: float = PROBS_ATOL,
@@ -92,6 +93,7 @@ def read_predictions(
         class_names: names of the classes in the order of the scores, where the file has none.
         header: whether a text table has a header; found out when left out.
         encoding: of a text table; UTF-8 when left out.
+        sheet: of a workbook; the only one that is not empty when left out.
         drop_missing: leave out rows without a label or with a missing score.
         need_labels: raise where there are no labels.
         probs_atol: how far a row of probabilities may be from summing to 1; rows off by more
@@ -119,7 +121,7 @@ def read_predictions(
     other = None if labels_path is None else Path(labels_path)
     limit = parse_size(max_memory)
     steps = _Steps(progress)
-    opening = Opening(limit, header, encoding, steps.part(0))
+    opening = Opening(limit, header, encoding, steps.part(0), sheet)
     request = request_of(
         path,
         {

@@ -401,7 +401,9 @@ def scan_predictions(
     if batch_rows < 1:
         raise ValueError(f"`batch_rows` must be >= 1, got {batch_rows!r}.")
     limit = parse_size(options.get("max_memory"))
-    opening = Opening(limit, options.get("header"), options.get("encoding"))
+    opening = Opening(
+        limit, options.get("header"), options.get("encoding"), sheet=options.get("sheet")
+    )
     with _memory_named(str(source)):
         name, data = find_streams(source, opening)
         return Scan(name, data, options, batch_rows)

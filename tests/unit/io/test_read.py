@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from focalibrate.io import PredictionFileError, _formats, read_predictions
+from focalibrate.io import PredictionFileError, _formats, read_predictions, write_probs
 
 REAL = {
     "agnews_gpt2": (7600, 4),
@@ -148,3 +148,37 @@ def test_progress_rises_to_the_total(npz):
 def test_the_suffix_may_be_in_capitals(npz):
     path = npz()
     assert read_predictions(path.rename(path.with_suffix(".NPZ"))).kind == "logits"
+
+
+def test_a_workbook_of_several_sheets(tmp_path):
+    openpyxl = pytest.importorskip("openpyxl")
+    book = openpyxl.Workbook()
+    book.active.title = "empty"
+    for name, p in (("val", 0.25), ("test", 0.5)):
+        sheet = book.create_sheet(name)
+        sheet.append(["cat", "dog", "label"])
+        sheet.append([p, 1 - p, "dog"])
+    path = tmp_path / "val.xlsx"
+    book.save(path)
+    with pytest.raises(PredictionFileError, match=r"2 sheets that are not empty: val, test") as e:
+        read_predictions(path)
+    assert "--sheet val" in str(e.value)
+    assert read_predictions(path, **e.value.fixes[1]).scores.tolist() == [[0.5, 0.5]]
+    with pytest.raises(PredictionFileError, match=r"empty, val, test; got 'x'"):
+        read_predictions(path, sheet="x")
+    del book["test"]
+    book.save(path)
+    found = read_predictions(path)
+    assert found.scores.tolist() == [[0.25, 0.75]]
+    assert 'only the sheet "val" is read, the others are empty' in found.notes
+
+
+@pytest.mark.parametrize("names", [('""', "b"), ('"a"', "a"), ("a", '"')])
+def test_class_names_of_quotes(tmp_path, names):
+    p = np.array([[0.25, 0.75], [0.5, 0.5]])
+    np.savez(tmp_path / "val.npz", probs=p, labels=np.array([0, 1]), class_names=names)
+    given = read_predictions(tmp_path / "val.npz")
+    write_probs(tmp_path / "out.csv", [p], like=given)
+    found = read_predictions(tmp_path / "out.csv")
+    assert found.class_names == names
+    assert found.labels.tolist() == [0, 1]
