@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+from focalibrate.calibrate import METHODS
 from focalibrate.experiments.engine.registry import EXPERIMENTS, find_experiment
 from focalibrate.experiments.engine.reproduce import read_rows
 from focalibrate.experiments.engine.verdict import tally
@@ -73,3 +74,10 @@ def test_a_sentence_has_one_verdict_everywhere():
         for name, verdicts in found.items():
             is_wrong = expected[name] in ("false", "slip", "digit")
             assert ("not reproduced" in verdicts) == is_wrong, (folder.name, name)
+
+
+def test_the_warning_about_one_curve_per_class_is_what_the_arena_measured():
+    rows = json.loads((RESULTS / "arena" / "summary.json").read_text())["many classes"]
+    for name in ("Isotonic", "Hist-uniform", "Hist-quantile"):
+        assert 0.6 < rows[name]["worse_than_model"][0] < 0.75
+    assert "two of three experiments" in METHODS["isotonic"].caution

@@ -35,7 +35,7 @@ from focalibrate.calibrate.focal_temperature import fit_focal_temperature
 from focalibrate.calibrate.grouped import GroupedCalibrator, group_names
 from focalibrate.calibrate.histogram import fit_histogram_binning
 from focalibrate.calibrate.isotonic import fit_isotonic
-from focalibrate.calibrate.methods import METHODS, Method, fit, fit_parts
+from focalibrate.calibrate.methods import METHODS, fit, fit_parts
 from focalibrate.calibrate.one_vs_rest import HistogramBinning, IsotonicCalibration
 from focalibrate.calibrate.parametric import (
     FocalLossTemperature,
@@ -52,6 +52,7 @@ from focalibrate.calibrate.sigmoid import (
     fit_sigmoid_platt,
     fit_sigmoid_temperature,
 )
+from focalibrate.calibrate.single import Method
 from focalibrate.calibrate.spline import SplineCalibration, fit_spline
 from focalibrate.calibrate.structured import (
     StructuredMatrixScaling,

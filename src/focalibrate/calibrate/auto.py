@@ -1,10 +1,7 @@
 """The automatic choice: a pool of methods, one simple method, or the model as it is."""
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,22 +10,23 @@ from focalibrate._array import Array
 from focalibrate._check import check_gamma
 from focalibrate.calibrate._base import Calibrator
 from focalibrate.calibrate._input import ScoredRows, read_scores
+from focalibrate.calibrate.effort import is_too_slow
+from focalibrate.calibrate.folds import fold_count
 from focalibrate.calibrate.parametric import Identity
-from focalibrate.calibrate.pool import (
-    cross_fit,
-    default_members,
-    held_out_losses,
-    pooled,
-)
-from focalibrate.calibrate.temperature import fit_temperature
+from focalibrate.calibrate.pool import cross_fit, held_out_losses, pooled
+from focalibrate.calibrate.rule import candidates, pick, pool_members
+from focalibrate.calibrate.single import SINGLE_METHODS
 
 Floats = NDArray[np.float64]
 
 LEAST_LOG = float(np.log(np.finfo(np.float32).tiny))
 """A probability of 0 counts as float32's smallest number where the model itself is scored."""
-CLEAR_GAIN = 1.28
-"""Standard errors by which a calibrator must beat the model as it is to take its place: a
-one-sided test at the 10 % level."""
+ALWAYS_RIGHT = (
+    "Every one of the {n:,} predictions is right, so nothing limits how sure a fitted method "
+    "becomes, and none is chosen. Calibrate on examples that include mistakes."
+)
+POOL = "pool"
+MODEL = "identity"
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +37,8 @@ class AutomaticChoice:
     method: str
     """``"pool"``, ``"identity"`` or the one method's name."""
     losses: dict[str, float]
-    """Held-out mean log loss of every member, of the pool, and of the model (``"model"``)."""
+    """Held-out mean log loss of the model (``"identity"``), of every other method that could be
+    chosen, and of the pool."""
     reason: str
     """In words."""
 
@@ -56,10 +55,13 @@ def fit_auto(
 ) -> Calibrator:
     """Return the calibrator to deploy, chosen by held-out log loss.
 
-    Several methods are cross-fitted and pooled (see `fit_pool`). The pool takes the model's
-    place only where it lowers the held-out log loss clearly (by a one-sided test at the 10 %
-    level), or where the model gives probability 0 to a label that occurs; otherwise the model is
-    kept as it is, so that a calibrated model is not harmed.
+    Several methods are cross-fitted, and pooled (see `fit_pool`). Of the single methods the
+    simplest within one standard error of the lowest held-out log loss is taken; the pool takes
+    its place where it is better by more than half a standard error. Either must beat the model
+    clearly (by 1.28 standard errors, a one-sided test at the 10 % level), unless the model gives
+    probability 0 to a label that occurs; otherwise the model is kept as it is, so that a
+    calibrated model is not harmed. ``focalibrate calibrate`` and ``method="auto"`` of the
+    estimators choose by the same rule.
 
     Args:
         labels: class indices ``[N]``.
@@ -67,10 +69,9 @@ def fit_auto(
             margins of class 1.
         probs: probabilities instead of logits; ``[N]`` or ``[N, 1]`` are those of class 1.
         trained_gamma: exponent of the focal loss that the model was trained with, if it was:
-            the temperature for that loss, with its posterior recovery, joins the pool.
+            posterior recovery and the temperature for that loss join the choice.
         sample_weight: one number >= 0 per row; a whole number counts copies of the row.
-        simple: choose one method instead of a pool: the simplest within a standard error of the
-            lowest held-out log loss.
+        simple: choose a single method, never the pool.
         seed: random seed of the folds.
 
     Returns:
@@ -110,44 +111,56 @@ def explain_auto(
 ) -> AutomaticChoice:
     """Return what `fit_auto` chooses, with the held-out losses and the reason."""
     rows = read_scores(logits, labels, probs=probs, sample_weight=sample_weight)
-    extra: dict[str, Callable[..., Any]] = {}
     if trained_gamma is not None:
         check_gamma(trained_gamma, name="trained_gamma")
-        if trained_gamma:
-            focal = partial(fit_temperature, criterion="focal", gamma=trained_gamma)
-            extra["focal_loss_temperature"] = focal
-    crossed = cross_fit(rows, default_members(rows), extra=extra, seed=seed)
-    rows = crossed.rows
-    model = _model_losses(rows)
-    losses = {name: held_out_losses(rows, p) for name, p in crossed.held_out.items()}
-    if simple:
-        name, loss = _simplest(rows, losses)
-        found = crossed.calibrators[name]
-    else:
-        found, loss = pooled(crossed)
-        name = "pool"
-    means = {n: _mean(rows, values) for n, values in {**losses, name: loss}.items()}
-    means["model"] = _mean(rows, model)
-    gain, error = _paired(rows, model, loss)
-    has_true_zeros = bool(model.max() >= -LEAST_LOG)  # the model's own log loss is infinite
-    if not (has_true_zeros or gain > CLEAR_GAIN * error):
-        return AutomaticChoice(
-            Identity(n_classes=rows.n_classes),
-            "identity",
-            means,
-            f"Calibration lowers the held-out log loss by {gain:.4f} (standard error "
-            f"{error:.4f}): no clear gain, the model is kept as it is.",
-        )
-    return AutomaticChoice(
-        found,
-        name,
-        means,
-        f"Held-out log loss {means[name]:.4f}, {gain:.4f} lower than the model's "
-        f"(standard error {error:.4f}).",
+    own = model_losses(rows)
+    if (rows.logits.argmax(axis=1) == rows.labels).all():
+        mean = float(np.average(own, weights=rows.weights))
+        kept = Identity(n_classes=rows.n_classes)
+        return AutomaticChoice(kept, MODEL, {MODEL: mean}, ALWAYS_RIGHT.format(n=rows.n_rows))
+    crossed = cross_fit(
+        rows, candidates(rows, trained_gamma), trained_gamma=trained_gamma, seed=seed
     )
+    n_fits = 1 + fold_count(rows)
+    rows = crossed.rows
+    own = model_losses(rows)
+    losses = {MODEL: own}
+    found: dict[str, Calibrator] = {MODEL: Identity(n_classes=rows.n_classes)}
+    for name, log_probs in crossed.held_out.items():
+        if name != MODEL:
+            losses[name], found[name] = held_out_losses(rows, log_probs), crossed.calibrators[name]
+    if not simple and not is_too_slow(POOL, rows, n_fits):
+        found[POOL], losses[POOL] = pooled(crossed, pool_members(rows, trained_gamma))
+    is_infinite = bool(is_impossible(own).any())  # the model's own log loss
+    names = [name for name in losses if not (name == MODEL and is_infinite)]
+    picked = pick(
+        np.stack([losses[name] for name in names], axis=1),
+        [SINGLE_METHODS[n].complexity if n in SINGLE_METHODS else len(names) for n in names],
+        weights=rows.weights,
+        model=None if is_infinite else names.index(MODEL),
+        pool=names.index(POOL) if POOL in names else None,
+    )
+    chosen = names[picked.chosen]
+    means = {name: float(np.average(v, weights=rows.weights)) for name, v in losses.items()}
+    return AutomaticChoice(found[chosen], chosen, means, _reason(means, chosen, rows))
 
 
-def _model_losses(rows: ScoredRows) -> Floats:
+def _reason(means: dict[str, float], chosen: str, rows: ScoredRows) -> str:
+    if chosen == MODEL:
+        best = min(means.values())
+        return (
+            f"No method lowers the held-out log loss of the model, {means[MODEL]:.4f}, clearly "
+            f"(the lowest is {best:.4f}): the model is kept as it is."
+        )
+    text = f"Held-out log loss {means[chosen]:.4f}, {means[MODEL]:.4f} before calibration"
+    others = {n: m for n, m in means.items() if n not in (chosen, MODEL)}
+    lowest = min(others, key=lambda n: others[n], default=chosen)
+    if lowest != chosen and means[lowest] < means[chosen]:
+        text += f"; {lowest} is lower ({means[lowest]:.4f}) by less than noise, but not as simple"
+    return f"{text}."
+
+
+def model_losses(rows: ScoredRows) -> Floats:
     """Return the log loss of each row by the model as it is, zeros included."""
     log_probs = np.asarray(Identity().log_probs(rows.logits.astype(np.float64)))
     true = log_probs[np.arange(rows.n_rows), rows.labels]
@@ -157,23 +170,6 @@ def _model_losses(rows: ScoredRows) -> Floats:
     return np.asarray(-np.maximum(true, LEAST_LOG))
 
 
-def _simplest(rows: ScoredRows, losses: dict[str, Floats]) -> tuple[str, Floats]:
-    """Return the first method, from simple to complex, within a standard error of the best."""
-    best = min(losses, key=lambda name: _mean(rows, losses[name]))
-    for name, values in losses.items():
-        gain, error = _paired(rows, values, losses[best])
-        if name == best or gain <= error:
-            return name, values
-    return best, losses[best]
-
-
-def _mean(rows: ScoredRows, values: Floats) -> float:
-    return float(np.average(values, weights=rows.weights))
-
-
-def _paired(rows: ScoredRows, worse: Floats, better: Floats) -> tuple[float, float]:
-    """Return the mean difference of two losses and its standard error."""
-    gap = worse - better
-    mean = _mean(rows, gap)
-    spread = math.sqrt(float(np.average((gap - mean) ** 2, weights=rows.weights)))
-    return mean, spread / math.sqrt(rows.size)
+def is_impossible(losses: Floats) -> NDArray[np.bool_]:
+    """Return which of the model's log losses are those of a probability of 0."""
+    return losses >= -LEAST_LOG

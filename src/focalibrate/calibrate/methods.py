@@ -1,63 +1,23 @@
 """The calibration methods by name: one vocabulary for the whole project."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any, Literal
-
-import numpy as np
+from collections.abc import Mapping
+from typing import Any
 
 from focalibrate._array import Array
 from focalibrate._check import check_choice
 from focalibrate.calibrate._base import Calibrator
-from focalibrate.calibrate._input import ScoredRows, read_scores
-from focalibrate.calibrate.binary import fit_beta, fit_platt, fit_quadratic
-from focalibrate.calibrate.compressed import read_rows
-from focalibrate.calibrate.dirichlet import fit_dirichlet
-from focalibrate.calibrate.ensemble import fit_ensemble_temperature
-from focalibrate.calibrate.fit_report import FitReport
-from focalibrate.calibrate.focal_temperature import fit_focal_temperature
-from focalibrate.calibrate.histogram import fit_histogram_binning
-from focalibrate.calibrate.isotonic import fit_isotonic
-from focalibrate.calibrate.parametric import Identity, PosteriorRecovery
 from focalibrate.calibrate.parts import Parts
 from focalibrate.calibrate.pool import fit_pool
 from focalibrate.calibrate.shared_fits import fit_each_part
-from focalibrate.calibrate.spline import fit_spline
-from focalibrate.calibrate.structured import fit_structured_matrix, fit_structured_vector
-from focalibrate.calibrate.temperature import fit_temperature
-from focalibrate.calibrate.vector import fit_vector_scaling
-from focalibrate.calibrate.venn_abers import fit_venn_abers
+from focalibrate.calibrate.single import SINGLE_METHODS, Fitted, Method
 
-Fitted = Calibrator | tuple[Calibrator, FitReport]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Method:
-    """A calibration method: what it is called, how it is fitted, and when it applies."""
-
-    name: str
-    label: str
-    """What a person reads."""
-    complexity: int
-    """The simpler of two equally good methods is chosen."""
-    fit: Callable[..., Any]
-    """``fit(logits, labels, *, probs, sample_weight, return_report, ...)``."""
-    needs_gamma: bool = False
-    """Whether the fit needs ``gamma``, the exponent of the focal loss trained with."""
-    classes: Literal["any", "two"] = "any"
-    """How many classes it is for."""
-    default: bool = True
-    """Whether `compare` takes it up unasked."""
-    keeps_argmax: bool = False
-    """Whether the predicted class never changes."""
-    is_by_ece: bool = False
-    """Whether the fit minimises a calibration error, with options ``criterion`` and ``n_bins``."""
-
-    def applies_to(self, n_classes: int, trained_gamma: float | None) -> bool:
-        """Say whether the method can be fitted to such data."""
-        has_gamma = trained_gamma is not None or not self.needs_gamma
-        return has_gamma and (self.classes == "any" or n_classes == 2)
+METHODS: Mapping[str, Method] = {
+    **SINGLE_METHODS,
+    "pool": Method(
+        name="pool", label="pool of methods", complexity=11, fit=fit_pool, default=False
+    ),
+}
+"""The methods, from simple to complex."""
 
 
 def fit(
@@ -95,229 +55,6 @@ def fit(
         logits, labels, probs=probs, sample_weight=sample_weight, **options
     )
     return found
-
-
-def _fit_identity(
-    logits: Array | None = None,
-    labels: Array | None = None,
-    *,
-    probs: Array | None = None,
-    sample_weight: Array | None = None,
-    return_report: bool = False,
-) -> Fitted:
-    rows = read_scores(logits, labels, probs=probs, sample_weight=sample_weight)
-    found = rows.stamp(Identity())
-    return _fixed(found, 0.0, rows) if return_report else found
-
-
-def _fit_posterior_recovery(
-    logits: Array | None = None,
-    labels: Array | None = None,
-    *,
-    gamma: float,
-    class_weight: Sequence[float] | None = None,
-    label_smoothing: float = 0.0,
-    prior: Sequence[float] | None = None,
-    target_prior: Sequence[float] | None = None,
-    probs: Array | None = None,
-    sample_weight: Array | None = None,
-    return_report: bool = False,
-) -> Fitted:
-    rows = read_scores(logits, labels, probs=probs, sample_weight=sample_weight)
-    per_class = {"class_weight": class_weight, "prior": prior, "target_prior": target_prior}
-    given: dict[str, Any] = {
-        name: None if values is None else tuple(map(float, values))
-        for name, values in per_class.items()
-    }
-    found = rows.stamp(PosteriorRecovery(gamma, label_smoothing=label_smoothing, **given))
-    if not return_report:
-        return found
-    fixed, report = _fixed(found, gamma, rows)
-    if label_smoothing or any(values is not None for values in per_class.values()):
-        true = found.log_probs(rows.logits)[np.arange(rows.n_rows), rows.labels]
-        report = replace(report, value=-float(np.average(true, weights=rows.weights)))
-    return fixed, report
-
-
-def _fixed(found: Calibrator, gamma: float, rows: ScoredRows) -> tuple[Calibrator, FitReport]:
-    """Return a calibrator that has nothing to fit, with its log loss on these rows."""
-    return found, FitReport(
-        method=found.kind,
-        criterion="nll",
-        value=read_rows(rows).nll(gamma=gamma, temperature=1.0),
-        n_rows=rows.n_rows,
-        n_classes=rows.n_classes,
-        n_evaluations=1,
-    )
-
-
-def _fit_temperature_by_ece(
-    logits: Array | None = None,
-    labels: Array | None = None,
-    *,
-    criterion: Literal["adaptive_ece", "ece"] = "adaptive_ece",
-    **options: Any,
-) -> Fitted:
-    found: Fitted = fit_temperature(logits, labels, criterion=criterion, **options)
-    return found
-
-
-def _fit_focal_loss_temperature(
-    logits: Array | None = None, labels: Array | None = None, *, gamma: float, **options: Any
-) -> Fitted:
-    found: Fitted = fit_temperature(logits, labels, criterion="focal", gamma=gamma, **options)
-    return found
-
-
-def _fit_focal_temperature(
-    logits: Array | None = None,
-    labels: Array | None = None,
-    *,
-    criterion: Literal["nll"] = "nll",
-    **options: Any,
-) -> Fitted:
-    check_choice(criterion, ("nll",), name="criterion")
-    found: Fitted = fit_focal_temperature(
-        logits, labels, criterion="nll", search="continuous", **options
-    )
-    return found
-
-
-def _fit_focal_temperature_by_ece(
-    logits: Array | None = None,
-    labels: Array | None = None,
-    *,
-    criterion: Literal["adaptive_ece", "ece"] = "adaptive_ece",
-    **options: Any,
-) -> Fitted:
-    found: Fitted = fit_focal_temperature(logits, labels, criterion=criterion, **options)
-    return found
-
-
-_TABLE = (
-    Method(
-        name="identity",
-        label="uncalibrated",
-        complexity=0,
-        fit=_fit_identity,
-        keeps_argmax=True,
-    ),
-    Method(
-        name="posterior_recovery",
-        label="posterior recovery",
-        complexity=1,
-        fit=_fit_posterior_recovery,
-        needs_gamma=True,
-        keeps_argmax=True,
-    ),
-    Method(
-        name="temperature",
-        label="temperature",
-        complexity=2,
-        fit=fit_temperature,
-        keeps_argmax=True,
-    ),
-    Method(
-        name="temperature_ece",
-        label="temperature (by ECE)",
-        complexity=3,
-        fit=_fit_temperature_by_ece,
-        default=False,
-        keeps_argmax=True,
-        is_by_ece=True,
-    ),
-    Method(
-        name="focal_loss_temperature",
-        label="focal-loss temperature",
-        complexity=3,
-        fit=_fit_focal_loss_temperature,
-        needs_gamma=True,
-        keeps_argmax=True,
-    ),
-    Method(
-        name="focal_temperature",
-        label="focal temperature",
-        complexity=4,
-        fit=_fit_focal_temperature,
-        keeps_argmax=True,
-    ),
-    Method(
-        name="focal_temperature_ece",
-        label="focal temperature (by ECE)",
-        complexity=5,
-        fit=_fit_focal_temperature_by_ece,
-        default=False,
-        keeps_argmax=True,
-        is_by_ece=True,
-    ),
-    Method(name="platt", label="Platt scaling", complexity=4, fit=fit_platt, classes="two"),
-    Method(
-        name="quadratic", label="quadratic map", complexity=5, fit=fit_quadratic, classes="two"
-    ),
-    Method(name="beta", label="beta calibration", complexity=5, fit=fit_beta, classes="two"),
-    Method(
-        name="ensemble_temperature",
-        label="ensemble temperature",
-        complexity=5,
-        fit=fit_ensemble_temperature,
-        keeps_argmax=True,
-    ),
-    Method(name="vector", label="vector scaling", complexity=6, fit=fit_vector_scaling),
-    Method(
-        name="structured_vector",
-        label="structured vector scaling",
-        complexity=6,
-        fit=fit_structured_vector,
-    ),
-    Method(
-        name="focal_structured_vector",
-        label="focal structured vector scaling",
-        complexity=7,
-        fit=partial(fit_structured_vector, base="focal_temperature"),
-        default=False,
-    ),
-    Method(
-        name="structured_matrix",
-        label="structured matrix scaling",
-        complexity=7,
-        fit=fit_structured_matrix,
-    ),
-    Method(
-        name="focal_structured_matrix",
-        label="focal structured matrix scaling",
-        complexity=8,
-        fit=partial(fit_structured_matrix, base="focal_temperature"),
-        default=False,
-    ),
-    Method(
-        name="dirichlet",
-        label="Dirichlet calibration",
-        complexity=8,
-        fit=fit_dirichlet,
-        default=False,
-    ),
-    Method(
-        name="spline",
-        label="spline",
-        complexity=8,
-        fit=fit_spline,
-        classes="two",
-        default=False,
-    ),
-    Method(name="isotonic", label="isotonic regression", complexity=9, fit=fit_isotonic),
-    Method(name="venn_abers", label="Venn-Abers", complexity=9, fit=fit_venn_abers, default=False),
-    Method(
-        name="histogram",
-        label="histogram binning",
-        complexity=10,
-        fit=fit_histogram_binning,
-        default=False,
-    ),
-    Method(name="pool", label="pool of methods", complexity=11, fit=fit_pool, default=False),
-)
-
-METHODS: Mapping[str, Method] = {method.name: method for method in _TABLE}
-"""The methods, from simple to complex."""
 
 
 def fit_parts(method: str, parts: Parts, **options: Any) -> list[Calibrator]:

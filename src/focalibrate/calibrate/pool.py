@@ -1,34 +1,26 @@
 """Pooling: a log-linear mixture of several calibrators, weighted by held-out log loss."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar, final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from focalibrate._array import Array, namespace, working_dtype
-from focalibrate._check import check_choice, is_whole
+from focalibrate._check import check_choice
 from focalibrate._stable import log_softmax
 from focalibrate.calibrate._base import Calibrator, check_keys, frozen_numbers
 from focalibrate.calibrate._engine.columns import count_changed
 from focalibrate.calibrate._engine.convex import minimise_convex
 from focalibrate.calibrate._input import ScoredRows, read_scores
 from focalibrate.calibrate._settings import check_numbers
-from focalibrate.calibrate.binary import fit_beta, fit_platt, fit_quadratic
-from focalibrate.calibrate.ensemble import fit_ensemble_temperature
 from focalibrate.calibrate.fit_report import FitReport, collected_warnings
-from focalibrate.calibrate.focal_temperature import fit_focal_temperature
-from focalibrate.calibrate.isotonic import fit_isotonic
-from focalibrate.calibrate.parametric import Identity
+from focalibrate.calibrate.folds import fold_count, split_over_folds
 from focalibrate.calibrate.parts import Parts
+from focalibrate.calibrate.rule import pool_members
 from focalibrate.calibrate.shared_fits import fit_each_part
-from focalibrate.calibrate.spline import fit_spline
-from focalibrate.calibrate.structured import fit_structured_matrix, fit_structured_vector
-from focalibrate.calibrate.temperature import fit_temperature
-from focalibrate.calibrate.vector import fit_vector_scaling
-from focalibrate.calibrate.venn_abers import fit_venn_abers
+from focalibrate.calibrate.single import SINGLE_METHODS
 
 Floats = NDArray[np.float64]
 
@@ -111,42 +103,12 @@ class Pool(Calibrator):
         return f"pool: {parts}"
 
 
-def _fit_identity(
-    logits: Array, labels: Array | None = None, *, sample_weight: Array | None = None
-) -> Identity:
-    return read_scores(logits, labels, sample_weight=sample_weight).stamp(Identity())
-
-
-MEMBER_FITS: dict[str, Callable[..., Any]] = {
-    "identity": _fit_identity,
-    "temperature": fit_temperature,
-    "focal_temperature": partial(fit_focal_temperature, criterion="nll", search="continuous"),
-    "platt": fit_platt,
-    "quadratic": fit_quadratic,
-    "beta": fit_beta,
-    "spline": fit_spline,
-    "ensemble_temperature": fit_ensemble_temperature,
-    "vector": fit_vector_scaling,
-    "structured_vector": fit_structured_vector,
-    "focal_structured_vector": partial(fit_structured_vector, base="focal_temperature"),
-    "structured_matrix": fit_structured_matrix,
-    "focal_structured_matrix": partial(fit_structured_matrix, base="focal_temperature"),
-    "isotonic": fit_isotonic,
-    "venn_abers": fit_venn_abers,
-}
-"""Methods that can be pooled."""
-TWO_CLASSES = ("identity", "temperature", "platt", "quadratic", "beta", "spline")
-MANY_CLASSES = ("identity", "temperature", "structured_vector", "structured_matrix")
-"""Methods pooled unless others are asked for."""
-N_FOLDS = 5
-FEW_FOLDS, MANY_ENTRIES = 3, 60_000
-"""Folds, and how many of them from so many logits on."""
-MAX_COPIES = 10_000_000
-"""Copies of rows in a class that are dealt out to the folds one by one."""
 RIDGE = 1.0
 """Strength of the pull of the weights towards equality, as so many rows."""
-LEAST_WEIGHT = 0.01
-"""Members of a smaller weight are dropped."""
+LEAST_WEIGHT = 0.005
+"""Members of a smaller share of the largest weight are dropped; up to twice that they fade."""
+MAX_EXACT_ENTRIES, SAMPLE_ROWS = 1_000_000, 3000
+"""Above so many entries the weights are found on so many rows, then corrected by all."""
 
 
 def fit_pool(
@@ -173,8 +135,8 @@ def fit_pool(
         labels: class indices ``[N]``.
         probs: probabilities instead of logits; ``[N]`` or ``[N, 1]`` are those of class 1.
         sample_weight: one number >= 0 per row; a whole number counts copies of the row.
-        members: names of the methods to pool, of `MEMBER_FITS`. Default: six for two classes,
-            four for more.
+        members: names of the single methods to pool, none that needs the training exponent.
+            Default: six for two classes, four for more; fewer where they would take too long.
         seed: random seed of the folds.
         return_report: also return a `FitReport`; its value is the held-out log loss.
 
@@ -182,9 +144,10 @@ def fit_pool(
         `Pool`, and the report if asked for.
     """
     rows = read_scores(logits, labels, probs=probs, sample_weight=sample_weight)
-    names = default_members(rows) if members is None else tuple(members)
+    names = pool_members(rows) if members is None else tuple(members)
+    known = tuple(name for name, method in SINGLE_METHODS.items() if not method.needs_gamma)
     for name in names:
-        check_choice(name, tuple(MEMBER_FITS), name="members")
+        check_choice(name, known, name="members")
     crossed = cross_fit(rows, names, seed=seed)
     found, losses = pooled(crossed)
     if not return_report:
@@ -198,11 +161,6 @@ def fit_pool(
         n_evaluations=1,
         n_predictions_changed=count_changed(found, rows.logits),
     )
-
-
-def default_members(rows: ScoredRows) -> tuple[str, ...]:
-    """Return the methods that are pooled for such data."""
-    return TWO_CLASSES if rows.n_classes == 2 else MANY_CLASSES
 
 
 @dataclass(frozen=True, eq=False)
@@ -220,32 +178,31 @@ def cross_fit(
     rows: ScoredRows,
     names: Sequence[str],
     *,
-    extra: Mapping[str, Callable[..., Any]] | None = None,
+    trained_gamma: float | None = None,
     seed: int | np.random.Generator = 0,
 ) -> CrossFitted:
     """Fit each method on all rows and on all folds but one; leave out those that cannot be.
 
     Args:
         rows: the rows.
-        names: methods, of `MEMBER_FITS`.
-        extra: further fits by name.
+        names: methods, of `SINGLE_METHODS`.
+        trained_gamma: exponent of the focal loss trained with, for methods that need it.
         seed: random seed of the folds.
     """
-    fits = {name: MEMBER_FITS[name] for name in names} | dict(extra or {})
-    is_many = n_copies(rows) * rows.n_classes > MANY_ENTRIES
-    n_folds = min(FEW_FOLDS if is_many else N_FOLDS, n_copies(rows))
-    rows, fold = split_over_folds(rows, n_folds, seed)
-    held = [np.flatnonzero(fold == i) for i in np.unique(fold)]
-    kept = [np.flatnonzero(fold != i) for i in np.unique(fold)]
+    rows, folds = split_over_folds(rows, fold_count(rows), seed)
+    every = np.arange(rows.n_rows)
+    kept = [np.setdiff1d(every, fold, assume_unique=True) for fold in folds]
     parts = Parts(rows, [slice(None), *kept])
     calibrators, held_out = {}, {}
-    for name, fit in fits.items():
+    for name in names:
+        method = SINGLE_METHODS[name]
+        options = {"gamma": trained_gamma} if method.needs_gamma else {}
         with collected_warnings():
             try:
-                whole, *others = fit_each_part(name, parts, fit)
+                whole, *others = fit_each_part(name, parts, method.fit, **options)
             except ValueError:  # such as a fold that lacks a class
                 continue
-        calibrators[name], held_out[name] = whole, _held_out(rows, held, others)
+        calibrators[name], held_out[name] = whole, _held_out(rows, folds, others)
     return CrossFitted(rows, calibrators, held_out)
 
 
@@ -259,92 +216,42 @@ def _held_out(
     return log_probs
 
 
-def n_copies(rows: ScoredRows) -> int:
-    """Return how many rows there are, counting a whole weight as copies of its row."""
-    if rows.weights is None or not is_whole(rows.weights):
-        return rows.n_rows
-    return int(rows.weights.sum())
-
-
-def split_over_folds(
-    rows: ScoredRows, n_folds: int, seed: int | np.random.Generator
-) -> tuple[ScoredRows, NDArray[np.intp]]:
-    """Return the rows and the fold of each; every class is spread evenly over the folds.
-
-    Equal rows go to different folds: kept together by label, the rows left of a score that many
-    share would all be of the other labels. A row of weight 3 is three such rows: it comes once
-    for each fold that holds some of them, with their number as its weight. Folds follow what is
-    in a row and not where it stands, so that the order of the rows does not matter and weights
-    give what copies give.
-    """
-    rng = np.random.default_rng(seed)
-    counts = np.ones(rows.n_rows, dtype=np.int64)
-    if rows.weights is not None and is_whole(rows.weights):
-        counts = rows.weights.astype(np.int64)
-    order = _by_content(rows)
-    held = np.zeros((rows.n_rows, n_folds), dtype=np.int64)
-    start = 0
-    for label in np.unique(rows.labels):
-        at = order[rows.labels[order] == label]
-        total = int(counts[at].sum())
-        if total <= MAX_COPIES:
-            fold = np.empty(total, dtype=np.intp)
-            fold[rng.permutation(total)] = (start + np.arange(total)) % n_folds
-            np.add.at(held, (np.repeat(at, counts[at]), fold), 1)
-        else:  # too many copies to deal out one by one
-            held[at] = counts[at, None] // n_folds
-            rest = (start + np.arange(n_folds)) % n_folds < counts[at, None] % n_folds
-            held[at] += rest
-        start += total
-    row, fold_of_row = np.nonzero(held)
-    if len(row) == rows.n_rows:  # no row is in two folds
-        return rows, fold_of_row.astype(np.intp)
-    weights = held[row, fold_of_row].astype(np.float64)
-    return replace(rows.take(row), weights=weights), fold_of_row.astype(np.intp)
-
-
-def _by_content(rows: ScoredRows) -> NDArray[np.intp]:
-    """Return an order of the rows that does not depend on where they stand."""
-    direction = np.random.default_rng(rows.n_classes).normal(size=rows.n_classes)
-    key = np.empty(rows.n_rows)
-    for start in range(0, rows.n_rows, 4096):
-        block = np.asarray(rows.logits[start : start + 4096], dtype=np.float64)
-        # not `@`, whose rounding depends on a row's neighbours
-        key[start : start + 4096] = (np.where(np.isfinite(block), block, -1e3) * direction).sum(1)
-    return np.argsort(key, kind="stable")
-
-
 def held_out_losses(rows: ScoredRows, log_probs: NDArray[Any]) -> Floats:
     """Return the log loss of each row."""
     return np.asarray(-log_probs[np.arange(rows.n_rows), rows.labels], dtype=np.float64)
 
 
-def pooled(crossed: CrossFitted) -> tuple[Pool, Floats]:
+def pooled(crossed: CrossFitted, members: Sequence[str] | None = None) -> tuple[Pool, Floats]:
     """Return the pool of cross-fitted methods and its held-out log loss in each row."""
     rows = crossed.rows
-    names = list(crossed.calibrators)
+    names = [n for n in crossed.calibrators if members is None or n in members]
     if not names:
         raise ValueError("No member of the pool could be fitted to these rows. Fit on more data.")
     held_out = [crossed.held_out[name] for name in names]
     weights = pool_weights(rows, held_out)
-    if not weights.any():  # scores without information: as good as no weight at all
-        weights[0] = LEAST_WEIGHT
-    kept = [(w, crossed.calibrators[n]) for w, n in zip(weights, names, strict=True) if w > 0]
-    found = Pool(
-        tuple(calibrator for _, calibrator in kept),
-        tuple(float(w) for w, _ in kept),
-        surprise(rows, held_out),
-    )
-    return rows.stamp(found), _pooled_losses(rows, held_out, weights)
+    calibrators = [crossed.calibrators[name] for name in names]
+    found = weighted_pool(rows, weights, calibrators, surprise(rows, held_out))
+    return found, held_out_losses(rows, pooled_log_probs(rows.logits, held_out, weights))
 
 
-def _pooled_losses(rows: ScoredRows, held_out: Sequence[NDArray[Any]], weights: Floats) -> Floats:
-    is_possible = np.isfinite(rows.logits)
-    total = sum(
-        w * np.where(is_possible, p, 0.0) for w, p in zip(weights, held_out, strict=True) if w > 0
-    )
-    z = np.where(is_possible, total, -np.inf)
-    return held_out_losses(rows, np.asarray(log_softmax(z)))
+def weighted_pool(
+    rows: ScoredRows, weights: Floats, members: Sequence[Calibrator], mix: float
+) -> Pool:
+    """Return the pool of those members that have a weight."""
+    kept = [(float(w), member) for w, member in zip(weights, members, strict=True) if w > 0]
+    return rows.stamp(Pool(tuple(m for _, m in kept), tuple(w for w, _ in kept), mix))
+
+
+def pooled_log_probs(
+    logits: NDArray[Any], log_probs: Sequence[NDArray[Any]], weights: Floats
+) -> Floats:
+    """Return the log-probabilities of the pool from those of its members, without `mix`."""
+    is_possible = np.isfinite(logits)
+    total = np.where(is_possible, 0.0, -np.inf)
+    for weight, part in zip(weights, log_probs, strict=True):
+        if weight > 0:
+            total += weight * np.where(is_possible, part, 0.0)
+    return np.asarray(log_softmax(total))
 
 
 def surprise(rows: ScoredRows, held_out: Sequence[NDArray[Any]]) -> float:
@@ -358,15 +265,29 @@ def surprise(rows: ScoredRows, held_out: Sequence[NDArray[Any]]) -> float:
 
 
 def pool_weights(rows: ScoredRows, log_probs: Sequence[NDArray[Any]]) -> Floats:
-    """Return the weights of the pool, small ones set to 0."""
-    weights = _weights(rows, log_probs)
-    is_kept = weights >= LEAST_WEIGHT * weights.max()
-    if not is_kept.all():
-        weights = np.zeros(len(weights))
-        weights[is_kept] = _weights(
-            rows, [p for p, k in zip(log_probs, is_kept, strict=True) if k]
-        )
-    return weights
+    """Return the weights of the pool, small ones faded out.
+
+    For large data the weights of a sample are corrected by one Newton step on all rows.
+    """
+    if rows.logits.size <= MAX_EXACT_ENTRIES:
+        return faded(_weights(rows, log_probs))
+    step = -(-rows.n_rows // SAMPLE_ROWS)
+    start = _weights(rows.take(slice(None, None, step)), [p[::step] for p in log_probs])
+    return NearbyWeights.of(rows, log_probs, start).on(np.ones(rows.n_rows, dtype=bool))
+
+
+def faded(weights: Floats) -> Floats:
+    """Return `weights` of the same sum with the small ones 0.
+
+    A weight below `LEAST_WEIGHT` of the largest becomes 0, one above twice that is kept, and
+    between them it fades: the result does not jump where a weight differs in its last digit.
+    """
+    top = float(weights.max())
+    if not top > 0:  # scores without information: as good as no weight at all
+        return np.where(np.arange(len(weights)) == 0, LEAST_WEIGHT, 0.0)
+    share = weights / top
+    kept = weights * np.clip(share / LEAST_WEIGHT - 1.0, 0.0, 1.0)
+    return np.asarray(kept * (weights.sum() / kept.sum()))
 
 
 def _weights(rows: ScoredRows, log_probs: Sequence[NDArray[Any]]) -> Floats:
@@ -409,40 +330,60 @@ def _objective(
     return objective
 
 
-def pool_derivatives(
-    rows: ScoredRows, log_probs: Sequence[NDArray[Any]], weights: Floats
-) -> tuple[Floats, Floats]:
-    """Return the gradient ``[M, N]`` and second derivatives ``[M, M, N]`` of each row's log loss.
+@dataclass(frozen=True, eq=False)
+class NearbyWeights:
+    """The pool's log loss to second order near some weights, row by row.
 
     Sums over rows are those of the objective without its ridge, so that fits to parts of the
-    rows can share them.
+    rows share them.
     """
-    n = rows.n_rows
-    is_possible = np.isfinite(rows.logits)
-    logs = [np.where(is_possible, p, 0.0) for p in log_probs]
-    z = np.where(is_possible, 0.0, -np.inf)
-    for weight, part in zip(weights, logs, strict=True):
-        z += weight * part
-    z -= z.max(axis=1, keepdims=True)
-    p = np.exp(z, out=z)
-    p /= p.sum(axis=1, keepdims=True)
-    mean = np.stack([np.einsum("nk,nk->n", part, p) for part in logs])
-    true = np.stack([part[np.arange(n), rows.labels] for part in logs])
-    second = np.empty((len(logs), len(logs), n))
-    for i, first in enumerate(logs):
-        weighted = first * p
-        for j in range(i + 1):
-            value = np.einsum("nk,nk->n", weighted, logs[j]) - mean[i] * mean[j]
-            second[i, j] = second[j, i] = value
-    return mean - true, second
 
+    rows: ScoredRows
+    start: Floats
+    gradients: Floats
+    """``[M, N]``"""
+    seconds: Floats
+    """``[M, M, N]``"""
 
-def quadratic_minimum(gradient: Floats, second: Floats, start: Floats) -> Floats:
-    """Return the minimum over ``w >= 0`` of the quadratic with these derivatives at `start`."""
+    @classmethod
+    def of(
+        cls, rows: ScoredRows, log_probs: Sequence[NDArray[Any]], weights: Floats
+    ) -> "NearbyWeights":
+        """Expand around `weights`; those that are 0 are lifted, as they may come back."""
+        least = LEAST_WEIGHT * max(float(weights.max()), LEAST_WEIGHT)
+        start = np.maximum(weights, least)
+        n = rows.n_rows
+        is_possible = np.isfinite(rows.logits)
+        logs = [np.where(is_possible, p, 0.0) for p in log_probs]
+        z = np.where(is_possible, 0.0, -np.inf)
+        for weight, part in zip(start, logs, strict=True):
+            z += weight * part
+        z -= z.max(axis=1, keepdims=True)
+        p = np.exp(z, out=z)
+        p /= p.sum(axis=1, keepdims=True)
+        mean = np.stack([np.einsum("nk,nk->n", part, p) for part in logs])
+        true = np.stack([part[np.arange(n), rows.labels] for part in logs])
+        second = np.empty((len(logs), len(logs), n))
+        for i, first in enumerate(logs):
+            weighted = first * p
+            for j in range(i + 1):
+                value = np.einsum("nk,nk->n", weighted, logs[j]) - mean[i] * mean[j]
+                second[i, j] = second[j, i] = value
+        return cls(rows, start, mean - true, second)
 
-    def objective(w: Floats) -> tuple[float, Floats, Floats]:
-        move = w - start
-        slope = gradient + second @ move
-        return float(0.5 * move @ (gradient + slope)), slope, second
+    def on(self, kept: NDArray[np.bool_]) -> Floats:
+        """Return the weights that are best for the rows `kept`."""
+        mass = np.ones(self.rows.n_rows) if self.rows.weights is None else self.rows.weights
+        share = np.where(kept, mass, 0.0)
+        share /= share.sum()
+        ridge = 2.0 * RIDGE / self.rows.take(kept).size
+        start = self.start
+        second = self.seconds @ share + ridge * np.eye(len(start))
+        gradient = self.gradients @ share + ridge * (start - 1.0 / len(start))
 
-    return minimise_convex(objective, start, lower=np.zeros(len(start))).x
+        def objective(w: Floats) -> tuple[float, Floats, Floats]:
+            move = w - start
+            slope = gradient + second @ move
+            return float(0.5 * move @ (gradient + slope)), slope, second
+
+        return faded(minimise_convex(objective, start, lower=np.zeros(len(start))).x)

@@ -53,8 +53,9 @@ def fit_rows_option(_: click.Context, __: click.Parameter, value: str | None) ->
 )
 @click.option(
     "--methods",
-    help=f"Methods to compare, separated by commas: {', '.join(METHODS)}. Default: all that "
-    "apply. If you name one, that one is written.",
+    help=f"Methods to compare, separated by commas: auto (those that the automatic choice is "
+    f"made from), {', '.join(METHODS)}. Default: all that apply. If you name one, that one is "
+    "written.",
 )
 @click.option("--choose", metavar="METHOD", help="Write this method, whatever its score.")
 @click.option("--simple", is_flag=True, help="Choose a single method, never a pool of several.")
@@ -123,7 +124,8 @@ def calibrate_command(
 
     VAL is a file of logits or probabilities with labels. Methods are fitted on VAL and evaluated
     on --test; without --test VAL is cross-validated, so that no example is used both to fit and
-    to evaluate. The simplest method within one standard error of the lowest log loss is chosen.
+    to evaluate. The choice is that of focalibrate.fit_auto: the simplest of a few methods within
+    one standard error of the lowest log loss, or a pool of them where that is better by more.
     With --by every group of rows gets a verdict, and a calibrator of its own where that
     significantly lowers its held-out log loss; `apply` then needs the same column.
     VAL may also be a folder, a glob or a URL (s3://...), of more rows than fit into memory:

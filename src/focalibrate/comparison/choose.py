@@ -8,7 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from focalibrate._check import check_choice
-from focalibrate.comparison.paired import PairedMeans, Score, standard_error, weighted_mean
+from focalibrate.calibrate.auto import ALWAYS_RIGHT, is_impossible
+from focalibrate.calibrate.rule import Pick, pick
+from focalibrate.comparison.paired import PairedMeans, Score, weighted_mean
 from focalibrate.comparison.result import Comparison, MethodResult
 from focalibrate.comparison.row_scores import MEANS
 from focalibrate.metrics import MetricName
@@ -23,11 +25,6 @@ NOT_FITTED = ("identity", "posterior_recovery")
 """Methods that learn nothing from the rows."""
 MAX_NAMED = 3
 """More methods than this are counted, not named."""
-ALWAYS_RIGHT = (
-    "Every one of the {n:,} predictions is right, so nothing limits how sure a fitted method "
-    "becomes, and none is chosen. Calibrate on examples that include mistakes."
-)
-NORMAL_95 = 1.959963984540054
 
 Floats = NDArray[np.float64]
 
@@ -40,7 +37,7 @@ class Choice:
     best: MethodResult
     """the method of the lowest score; another than `row` where a simpler one does as well"""
     equals: tuple[MethodResult, ...]
-    """methods within one standard error of the best, the best among them"""
+    """single methods within one standard error of the best of them"""
     excluded: tuple[tuple[str, str], ...]
     """methods that could not be chosen, and why"""
     score: ProperScore
@@ -59,16 +56,19 @@ def choose(
     method: str | None = None,
     simple: bool = False,
 ) -> Choice:
-    """Return the simplest method within one standard error of the best.
+    """Return the method to deploy, by the rule of `focalibrate.fit_auto`.
 
     The best is the method with the lowest mean proper score (log loss or Brier score) on
     held-out rows: unlike a calibration error, such a score cannot be improved by giving up what
-    the model knows. A method is within one standard error if its mean difference to the best,
-    paired by row, is at most the standard error of that difference. The simplest of those is
-    chosen, unless it is significantly worse than the uncalibrated model. A method that gives
-    probability 0 to a true class has an infinite log loss and is excluded by name; where that is
-    true of every method, the Brier score decides. Where the model is right on every row, nothing
-    limits how sure a fitted method becomes: the model is kept.
+    the model knows. Of the single methods the simplest within one standard error of the best is
+    taken: its mean difference to the best, paired by row, is at most the standard error of that
+    difference. The pool takes its place where it is better by more than half a standard error.
+    Either must beat the uncalibrated model by 1.28 standard errors, a one-sided test at the 10 %
+    level; otherwise the model is kept. A method that gives probability 0 to a true class has an
+    infinite log loss and is excluded by name; where that is true of every method, the Brier
+    score decides. Where the model is right on every row, nothing limits how sure a fitted method
+    becomes: the model is kept. A default comparison shows more methods than it chooses from
+    (`Comparison.candidates`): on real tables the others did worse when they were chosen.
 
     The choice looks at the scores it then reports. So that `Choice.held_out` does not flatter it,
     the choice is repeated without each fold, and each fold is scored by the method chosen
@@ -99,7 +99,7 @@ def choose(
     check_choice(score, tuple(WORDS), name="score")
     _check_any_fit(comparison)
     candidates, excluded, score = _candidates(comparison, score, simple=simple)
-    values = np.stack([_values(row, score) for row in candidates], axis=1)
+    values = np.stack([_values(comparison, row, score) for row in candidates], axis=1)
     weights = comparison.weights
     if method is not None:
         row = comparison.row(method)
@@ -113,19 +113,18 @@ def choose(
             is_forced=True,
             reason=f"{_name(row)} was asked for.",
         )
-    picked, best, equals = _pick(candidates, values, weights)
-    chosen = candidates[picked]
+    found = _pick(candidates, values, weights)
     return Choice(
-        row=chosen,
-        best=candidates[best],
-        equals=tuple(candidates[i] for i in equals),
+        row=candidates[found.chosen],
+        best=candidates[found.best],
+        equals=tuple(candidates[i] for i in found.equals),
         excluded=excluded,
         score=score,
         held_out=_held_out(comparison, candidates, values),
         is_forced=False,
         reason=ALWAYS_RIGHT.format(n=comparison.n_judged)
         if is_always_right(comparison)
-        else _reason(comparison, candidates, picked, best, equals, score),
+        else _reason(comparison, candidates, found, score),
     )
 
 
@@ -140,17 +139,19 @@ def _check_any_fit(comparison: Comparison) -> None:
 def _candidates(
     comparison: Comparison, score: ProperScore, *, simple: bool
 ) -> tuple[list[MethodResult], tuple[tuple[str, str], ...], ProperScore]:
+    allowed = comparison.candidates
     rows = [row for row in comparison.rows if not (simple and row.method == POOL)]
+    rows = [row for row in rows if allowed is None or row.method in allowed]
     if is_always_right(comparison):
         reason = "every prediction is right, so nothing limits how sure it becomes"
         fitted = [row for row in rows if row.method not in NOT_FITTED]
         rows = [row for row in rows if row.method in NOT_FITTED]
         return rows, tuple((row.method, f"{row.label}: {reason}") for row in fitted), score
-    if score == "nll" and all(row.row_scores.n_zeros for row in rows):
+    if score == "nll" and all(_n_zeros(comparison, row) for row in rows):
         return rows, (), "brier"
     kept, excluded = [], []
     for row in rows:
-        zeros = row.row_scores.n_zeros
+        zeros = _n_zeros(comparison, row)
         if score == "nll" and zeros:
             examples = "1 example" if zeros == 1 else f"{zeros} examples"
             excluded.append(
@@ -165,35 +166,37 @@ def _candidates(
     return kept, tuple(excluded), score
 
 
+def _n_zeros(comparison: Comparison, row: MethodResult) -> int:
+    """Return how many examples have probability 0 at their true class."""
+    if row.method == "identity" and comparison.model_nll is not None:
+        return int(is_impossible(comparison.model_nll).sum())
+    return row.row_scores.n_zeros
+
+
 def is_always_right(comparison: Comparison) -> bool:
     """Return whether the model's own predictions have no mistake on the rows compared."""
     raw = next((row for row in comparison.rows if row.method == "identity"), None)
     return raw is not None and raw.scores["error"].estimate == 0.0
 
 
-def _values(row: MethodResult, score: ProperScore) -> Floats:
-    return row.row_scores.nll if score == "nll" else row.row_scores.brier
+def _values(comparison: Comparison, row: MethodResult, score: ProperScore) -> Floats:
+    scores = row.row_scores
+    if row.method == "identity" and score == "nll" and comparison.model_nll is not None:
+        return comparison.model_nll
+    if row.method == POOL and comparison.pool_scores is not None:
+        scores = comparison.pool_scores
+    return scores.nll if score == "nll" else scores.brier
 
 
-def _pick(
-    rows: Sequence[MethodResult], values: Floats, weights: Floats | None
-) -> tuple[int, int, list[int]]:
-    """Return the method chosen, the best, and those within one standard error of the best."""
-    means = weighted_mean(values, weights)
-    order = [row.complexity for row in rows]
-    best = min(range(len(rows)), key=lambda i: (means[i], order[i]))
-    gap = values - values[:, [best]]
-    near = weighted_mean(gap, weights) <= standard_error(gap, weights)
-    equals = [i for i in range(len(rows)) if i == best or near[i]]
-    raw = next((i for i, row in enumerate(rows) if row.method == "identity"), None)
-    allowed = equals
-    if raw is not None and raw not in equals:
-        harm = values - values[:, [raw]]
-        noise = NORMAL_95 * standard_error(harm, weights)
-        is_harmless = weighted_mean(harm, weights) <= noise
-        allowed = [i for i in equals if is_harmless[i]] or [best]
-    picked = min(allowed, key=lambda i: (order[i], means[i]))
-    return picked, best, equals
+def _pick(rows: Sequence[MethodResult], values: Floats, weights: Floats | None) -> Pick:
+    places = {row.method: i for i, row in enumerate(rows)}
+    return pick(
+        values,
+        [row.complexity for row in rows],
+        weights=weights,
+        model=places.get("identity"),
+        pool=places.get(POOL),
+    )
 
 
 def _held_out(
@@ -212,7 +215,7 @@ def _held_out(
         is_kept = np.ones(n, dtype=bool)
         is_kept[fold] = False
         kept = None if weights is None else weights[is_kept]
-        picked = 0 if n < 2 else _pick(rows, values[is_kept], kept)[0]
+        picked = 0 if n < 2 else _pick(rows, values[is_kept], kept).chosen
         found[fold] = means[picked, fold]
     paired = PairedMeans.of(
         found, weights=weights, n_resamples=comparison.n_resamples, seed=comparison.seed
@@ -221,36 +224,41 @@ def _held_out(
 
 
 def _reason(
-    comparison: Comparison,
-    rows: Sequence[MethodResult],
-    picked: int,
-    best: int,
-    equals: Sequence[int],
-    score: ProperScore,
+    comparison: Comparison, rows: Sequence[MethodResult], found: Pick, score: ProperScore
 ) -> str:
     word = WORDS[score]
-    chosen, lowest = rows[picked], rows[best]
+    chosen, lowest = rows[found.chosen], rows[found.best]
     how = "cross-validated" if comparison.judged_on == "cross-fit" else "test"
     text = f"{_name(lowest)} has the lowest {how} {word}"
     text += f", {lowest.scores[score].estimate:.4f}"
-    if score == "brier" and all(row.row_scores.n_zeros for row in rows):
+    if score == "brier" and all(_n_zeros(comparison, row) for row in rows):
         text = (
             "Every method gives probability 0 to some true class, which makes the log loss "
             f"infinite, so the Brier score decides. {text}"
         )
-    if picked != best:
-        return (
-            f"{text}. {_name(chosen)} ({chosen.scores[score].estimate:.4f}) is simpler "
-            "and within one standard error of it."
-        )
-    others = [rows[i].label for i in equals if i != best]
+    if len(rows) == 1:
+        return f"{text}; no other method could be compared."
+    value = f"{chosen.scores[score].estimate:.4f}"
+    if chosen.method == POOL:
+        return f"{_name(chosen)} ({value}) {_why_pool(rows, found)}."
+    if chosen.method == "identity" and found.chosen != found.best:
+        return f"{text}. That is not clearly below {_name(chosen).lower()}'s, {value}."
+    if found.chosen != found.best:
+        near = "half a standard error" if lowest.method == POOL else "one standard error"
+        return f"{text}. {_name(chosen)} ({value}) is simpler and within {near} of it."
+    others = [rows[i].label for i in found.equals if i != found.best]
     if len(others) > MAX_NAMED:
         return f"{text}. {len(others)} more complex methods are within one standard error of it."
     if others:
         return f"{text}. Within one standard error of it but more complex: {', '.join(others)}."
-    if len(rows) == 1:
-        return f"{text}; no other method could be compared."
     return f"{text}, more than one standard error below every other method."
+
+
+def _why_pool(rows: Sequence[MethodResult], found: Pick) -> str:
+    other = rows[found.single]
+    if other.method == "identity":
+        return "is clearly better than the uncalibrated model, which no single method is"
+    return f"is more than half a standard error below the best simple method, {other.label}"
 
 
 def _name(row: MethodResult) -> str:

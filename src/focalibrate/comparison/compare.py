@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -23,11 +23,14 @@ from focalibrate.calibrate import (
     read_scores,
     share_temperatures,
 )
+from focalibrate.calibrate.auto import model_losses
+from focalibrate.calibrate.folds import fold_count, stratified_folds
+from focalibrate.calibrate.rule import candidates, pool_members
 from focalibrate.comparison.fitted import Fitted
 from focalibrate.comparison.paired import PairedMeans, Score
 from focalibrate.comparison.pooling import pool_of
 from focalibrate.comparison.result import Comparison, MethodResult
-from focalibrate.comparison.row_scores import MEANS, RowScores, score_rows
+from focalibrate.comparison.row_scores import BLOCK_ENTRIES, MEANS, RowScores, score_rows
 from focalibrate.comparison.selection import selected
 from focalibrate.metrics import MetricName
 
@@ -49,9 +52,10 @@ def compare(
     test_weight: Array | None = None,
     criterion: Literal["adaptive_ece", "ece"] = "adaptive_ece",
     n_bins: int = 15,
-    n_folds: int = 5,
+    n_folds: int | None = None,
     n_resamples: int = 300,
     seed: int = 0,
+    zero_mix: float = 0.0,
     progress: Callable[[str], None] | None = None,
 ) -> Comparison:
     """Fit every method on validation rows and evaluate it on held-out ones.
@@ -63,7 +67,8 @@ def compare(
             each of `n_folds` parts is evaluated by calibrators fitted on the others, so that no
             example is used both to fit and to evaluate.
         test_labels: class indices of `test_logits`.
-        methods: names of `METHODS`. Default: those marked as default that apply and are fast
+        methods: names of `METHODS`; ``"auto"`` stands for those that the automatic choice is
+            made from. Default: those marked as default that apply and are fast
             enough for this many rows and classes (`Comparison.left_out` names the others), and
             a pool of them; those that need the training exponent only where `trained_gamma` is
             given.
@@ -73,9 +78,11 @@ def compare(
         test_weight: the same of the test rows.
         criterion: which error the methods marked (ECE) minimise.
         n_bins: bins of the binned metrics and of that criterion.
-        n_folds: folds of the cross-validation.
+        n_folds: folds of the cross-validation. Default: 5, or 3 for more than 60,000 logits.
         n_resamples: bootstrap resamples behind the intervals of log loss, Brier score and error.
         seed: random seed of the folds and the resamples.
+        zero_mix: weight of the uniform distribution that was mixed into probabilities with
+            zeros, to know where the model itself gives probability 0.
         progress: called with the label of each method as its fit begins.
 
     Returns:
@@ -98,32 +105,40 @@ def compare(
     """
     check_choice(criterion, ("adaptive_ece", "ece"), name="criterion")
     check_n_bins(n_bins)
-    check_count(n_folds, name="n_folds", minimum=2)
+    if n_folds is not None:
+        check_count(n_folds, name="n_folds", minimum=2)
     check_count(n_resamples, name="n_resamples")
-    val = _rows(val_logits, val_labels, sample_weight, "val")
+    val = replace(_rows(val_logits, val_labels, sample_weight, "val"), zero_mix=zero_mix)
     if (test_logits is None) != (test_labels is None):
         raise ValueError(
             "`test_logits` and `test_labels` must be given together. Leave both out to "
             "cross-validate."
         )
     test = None if test_logits is None else _rows(test_logits, test_labels, test_weight, "test")
+    if test is not None:
+        test = replace(test, zero_mix=zero_mix)
     if test is not None and test.n_classes != val.n_classes:
         raise ValueError(
             f"`test_logits` must have the {val.n_classes} classes of `val_logits`, got "
             f"{test.n_classes}."
         )
-    folds = _folds(val.n_rows, n_folds, seed) if test is None else ()
+    folds = _folds(val, n_folds, seed) if test is None else ()
     names, left_out = selected(methods, trained_gamma, rows=val, n_fits=1 + len(folds))
     shared = _Shared(trained_gamma, criterion, n_bins)
     rows = val if test is None else test
     parts = _parts(val, folds)
     fits: dict[str, Fitted] = {}
+    members = pool_members(val, trained_gamma)
+    pool_scores: RowScores | None = None
 
     def judge(name: str) -> tuple[str, Fitted, RowScores]:
+        nonlocal pool_scores
         if progress is not None:
             progress(METHODS[name].label)
         if name == "pool" and folds:
-            fits[name] = pool_of(fits, val, folds)
+            pool = pool_of(fits, val, folds, members)
+            pool_scores = _whole_scores(pool.log_probs, rows, n_bins)
+            fits[name] = pool.fitted
         else:
             fits[name] = _fit(name, parts, shared)
         held_out = fits[name].parts(rows.logits, folds)
@@ -146,7 +161,17 @@ def compare(
         seed=seed,
         folds=folds,
         weights=rows.weights,
+        candidates=None if methods is not None else (*candidates(val, trained_gamma), "pool"),
+        pool_scores=pool_scores,
+        model_nll=model_losses(rows),
     )
+
+
+def _whole_scores(log_probs: NDArray[Any], rows: ScoredRows, n_bins: int) -> RowScores:
+    step = max(1, BLOCK_ENTRIES // rows.n_classes)
+    blocks = [slice(start, start + step) for start in range(0, rows.n_rows, step)]
+    parts = ((block, log_probs[block]) for block in blocks)
+    return score_rows(parts, rows.labels, n_bins=n_bins, weights=rows.weights)
 
 
 def _rows(logits: Array, labels: Array | None, weights: Array | None, which: str) -> ScoredRows:
@@ -156,14 +181,14 @@ def _rows(logits: Array, labels: Array | None, weights: Array | None, which: str
         raise ValueError(f"{which}: {error}") from error
 
 
-def _folds(n: int, n_folds: int, seed: int) -> tuple[NDArray[np.intp], ...]:
-    if n < n_folds:
+def _folds(rows: ScoredRows, n_folds: int | None, seed: int) -> tuple[NDArray[np.intp], ...]:
+    n = max(2, fold_count(rows)) if n_folds is None else n_folds
+    if rows.n_rows < n:
         raise ValueError(
-            f"`val_logits` must have at least {n_folds} rows to cross-validate, got {n}. Pass "
-            "a test set, or fewer `n_folds`."
+            f"`val_logits` must have at least {n} rows to cross-validate, got {rows.n_rows}. "
+            "Pass a test set, or fewer `n_folds`."
         )
-    order = np.random.default_rng(seed).permutation(n)
-    return tuple(np.sort(part) for part in np.array_split(order, n_folds))
+    return stratified_folds(rows, n, seed)
 
 
 @dataclass(frozen=True)

@@ -61,6 +61,13 @@ class Comparison:
     """the rows that each fold holds out; empty where there is a test set"""
     weights: NDArray[np.float64] | None = None
     """of the rows evaluated ``[N]``"""
+    candidates: tuple[str, ...] | None = None
+    """methods that `choose` chooses from unless one is named; None: all"""
+    model_nll: NDArray[np.float64] | None = None
+    """log loss of the model itself in each row ``[N]``, zeros counted as zeros"""
+    pool_scores: RowScores | None = None
+    """of the pool with the weights of all rows, which `choose` compares: the weights without a
+    fold, which its own scores are from, are noisier than those to be deployed"""
 
     @property
     def n_folds(self) -> int:

@@ -4,23 +4,12 @@ from collections.abc import Sequence
 
 from focalibrate._check import check_choice
 from focalibrate.calibrate import METHODS, ScoredRows
-from focalibrate.calibrate.pool import default_members
+from focalibrate.calibrate.effort import is_too_slow
+from focalibrate.calibrate.rule import candidates, pool_members
 
+AUTO = "auto"
+"""The methods that the automatic choice is made from."""
 LeftOut = tuple[tuple[str, str], ...]
-
-MAX_ENTRIES: dict[str, int] = {
-    "vector": 12_000_000,
-    "structured_vector": 12_000_000,
-    "ensemble_temperature": 60_000_000,
-    "isotonic": 60_000_000,
-    "focal_temperature": 400_000_000,
-    "pool": 12_000_000,
-}
-"""Rows times classes times fits, above which a method is left out unless it is named: measured
-so that ``focalibrate calibrate`` takes 5 seconds at 10,000 x 100 and 30 at 50,000 x 1000."""
-MAX_MATRIX_COST = 1_500_000_000
-"""The same for methods with a matrix, whose cost grows with the square of the classes."""
-MATRICES = ("structured_matrix", "focal_structured_matrix", "dirichlet")
 
 
 def selected(
@@ -40,8 +29,10 @@ def selected(
     """
     if methods is None:
         return _default(trained_gamma, rows, n_fits)
+    automatic = (*candidates(rows, trained_gamma), "pool")
+    methods = [m for name in methods for m in (automatic if name == AUTO else (name,))]
     for name in methods:
-        check_choice(name, tuple(METHODS), name="methods")
+        check_choice(name, (AUTO, *METHODS), name="methods")
         method = METHODS[name]
         if method.needs_gamma and trained_gamma is None:
             raise ValueError(
@@ -56,7 +47,7 @@ def selected(
     # Every method is compared with the uncalibrated model; a pool needs its members.
     names = ["identity", *methods]
     if "pool" in methods:
-        names = ["identity", *default_members(rows), *methods]
+        names = ["identity", *pool_members(rows, trained_gamma), *methods]
     in_order = sorted(dict.fromkeys(names), key=lambda name: name == "pool")
     return in_order, ()
 
@@ -65,20 +56,14 @@ def _default(
     trained_gamma: float | None, rows: ScoredRows, n_fits: int
 ) -> tuple[list[str], LeftOut]:
     names, left_out = [], []
-    applying = [n for n, m in METHODS.items() if m.default or n == "pool"]
+    pooled = (*pool_members(rows, trained_gamma), "pool")
+    applying = [n for n, m in METHODS.items() if m.default or n in pooled]
     for name in applying:
         if not METHODS[name].applies_to(rows.n_classes, trained_gamma):
             continue
-        if _is_too_slow(name, rows, n_fits):
+        if is_too_slow(name, rows, n_fits):
             size = f"{rows.n_rows:,} rows of {rows.n_classes:,} classes"
             left_out.append((name, f"too slow for {size}"))
         else:
             names.append(name)
     return names, tuple(left_out)
-
-
-def _is_too_slow(name: str, rows: ScoredRows, n_fits: int) -> bool:
-    entries = rows.n_rows * rows.n_classes * n_fits
-    if name in MATRICES:
-        return entries * rows.n_classes > MAX_MATRIX_COST
-    return entries > MAX_ENTRIES.get(name, entries)

@@ -1,5 +1,6 @@
 """What a comparison says, in plain words."""
 
+from focalibrate.calibrate import METHODS
 from focalibrate.comparison.by_group import GroupChoice
 from focalibrate.comparison.choose import WORDS, Choice, is_always_right
 from focalibrate.comparison.paired import Score, standard_error, weighted_mean
@@ -97,6 +98,9 @@ def _cure(comparison: Comparison, choice: Choice) -> str:
     verb = "raises" if after.estimate > before.estimate else "lowers"
     doubt = "" if is_clear or is_worse else " (a difference within noise)"
     advice = " It was asked for, but does harm." if is_worse and choice.is_forced else ""
+    caution = METHODS[choice.row.method].caution
+    if caution and comparison.n_classes > 2:
+        advice += f" Beware: {caution}."
     return (
         f"{cure}, {verb} the {word} from {before.estimate:.4f} to {_interval(after)}, "
         f"held out{doubt}; {price}.{advice}"

@@ -50,7 +50,7 @@ def calibrate_predictions(
     trained_gamma: float | None = None,
     criterion: Literal["adaptive_ece", "ece"] = "adaptive_ece",
     n_bins: int = 15,
-    n_folds: int = 5,
+    n_folds: int | None = None,
     n_resamples: int = 300,
     seed: int = 0,
     progress: Callable[[str], None] | None = None,
@@ -70,7 +70,7 @@ def calibrate_predictions(
         sample_weight: weights ``[N]`` of the arrays; a whole number counts copies of a row. A
             file has its own (`read_predictions(..., weight_column=)`).
         test: examples to evaluate on: a file, or a pair ``(scores, labels)`` whose scores are
-            of the same kind as those given. Default: five-fold cross-validation, so that no
+            of the same kind as those given. Default: cross-validation, so that no
             example is used both to fit and to evaluate.
         test_weight: weights of a `test` given as arrays.
         groups: columns ``[N]`` by name that tell groups of the arrays' rows. Each group gets a
@@ -79,15 +79,15 @@ def calibrate_predictions(
         per_group: give a group a calibrator of its own where that significantly lowers its
             held-out log loss, see `focalibrate.comparison.choose_by_group`.
         class_names: one per class, in the order of the columns. Default: those of the file.
-        methods: names of methods to compare. Default: all that apply. Where one is named, that
-            one is chosen.
-        choose: the method to take, whatever its score. Default: the simplest within one standard
-            error of the best, see `focalibrate.comparison.choose`.
+        methods: names of methods to compare; ``"auto"`` stands for those that the automatic
+            choice is made from. Default: all that apply. Where one is named, that one is chosen.
+        choose: the method to take, whatever its score. Default: the automatic choice, that of
+            `focalibrate.fit_auto`; see `focalibrate.comparison.choose`.
         simple: choose a single method, never the pool of several.
         trained_gamma: exponent of the focal loss that the model was trained with.
         criterion: what the methods marked (ECE) minimise.
         n_bins: bins of the binned errors.
-        n_folds: folds of the cross-validation.
+        n_folds: folds of the cross-validation. Default: 5, or 3 for more than 60,000 logits.
         n_resamples: number of bootstrap resamples for the confidence intervals.
         seed: random seed.
         progress: called with the label of each method as its fit begins.
@@ -130,6 +130,7 @@ def calibrate_predictions(
         n_folds=n_folds,
         n_resamples=n_resamples,
         seed=seed,
+        zero_mix=fitted.zero_mix,
         progress=progress,
     )
     choice = choose_method(comparison, method=asked_for(choose, methods), simple=simple)
@@ -193,7 +194,7 @@ def asked_for(choose: str | None, methods: Sequence[str] | None) -> str | None:
     if choose is not None:
         return choose
     others = [] if methods is None else [m for m in dict.fromkeys(methods) if m != "identity"]
-    return others[0] if len(others) == 1 else None
+    return others[0] if len(others) == 1 and others != ["auto"] else None
 
 
 def _fitted(

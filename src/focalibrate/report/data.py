@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from focalibrate._array import Array
-from focalibrate.calibrate import Identity, read_scores
+from focalibrate.calibrate import METHODS, Identity, read_scores
 from focalibrate.comparison import (
     Choice,
     Comparison,
@@ -159,7 +159,7 @@ def page_data(
         "worst_slice": None if worst is None else worst.summary,
         "by_group": None if by_group is None else by_group_record(by_group),
         "deploy": [asdict(snippet) for snippet in _snippets(choice, by_group, scores)],
-        "methods": [_method(row) for row in comparison.rows],
+        "methods": [_method(row, comparison.n_classes) for row in comparison.rows],
         "skipped": [list(pair) for pair in comparison.skipped],
         "before": top_label_figures(judged.confidence[0], judged.correct[0], weights),
         "after": top_label_figures(judged.confidence[1], judged.correct[1], weights),
@@ -310,8 +310,9 @@ def _judge(pair: _Pair, entries: Entries) -> _Judged:
     )
 
 
-def _method(row: MethodResult) -> dict[str, Any]:
+def _method(row: MethodResult, n_classes: int) -> dict[str, Any]:
     calibrator: Any = row.calibrator
+    caution = METHODS[row.method].caution
     is_map = calibrator.kind in ON_THE_MAP
     return {
         "method": row.method,
@@ -322,7 +323,7 @@ def _method(row: MethodResult) -> dict[str, Any]:
         "temperature": getattr(calibrator, "temperature", 1.0) if is_map else None,
         "scores": {m: score_record(i) for m, i in row.scores.items()},
         "changed": row.n_predictions_changed,
-        "notes": list(row.notes),
+        "notes": [*row.notes, *([caution] if caution and n_classes > 2 else [])],
     }
 
 

@@ -5,7 +5,16 @@ import pytest
 from numpy.testing import assert_allclose
 
 import focalibrate
-from focalibrate.calibrate import Calibrator, Identity, Pool, explain_auto, fit_auto
+from focalibrate.calibrate import (
+    Calibrator,
+    Identity,
+    Pool,
+    explain_auto,
+    fit_auto,
+    fit_pool,
+    read_scores,
+)
+from focalibrate.calibrate.rule import candidates, pool_members
 
 
 @pytest.fixture(scope="module")
@@ -29,14 +38,14 @@ def test_a_calibrated_model_is_kept(calibrated):
     truth, labels = calibrated
     found = explain_auto(labels=labels, logits=truth)
     assert found.calibrator == Identity(n_classes=3)
-    assert "no clear gain" in found.reason
+    assert "the model is kept as it is" in found.reason
 
 
 def test_a_simple_choice_is_one_method(calibrated):
     truth, labels = calibrated
     found = explain_auto(labels=labels, logits=3.0 * truth, simple=True)
     assert found.method == "temperature"
-    assert found.losses["temperature"] < found.losses["model"]
+    assert found.losses["temperature"] < found.losses["identity"]
 
 
 def test_zeros_and_a_focal_model(calibrated, tmp_path):
@@ -53,11 +62,13 @@ def test_zeros_and_a_focal_model(calibrated, tmp_path):
     assert_allclose(again.probs(probs=votes), found.probs(probs=votes))
 
 
-def test_data_without_an_error_stays_finite():
+def test_a_model_without_an_error_is_kept_and_a_pool_of_it_stays_finite():
     labels = np.arange(60) % 3
     logits = 5.0 * np.eye(3)[labels] + np.random.default_rng(0).normal(size=(60, 3))
-    found = fit_auto(labels=labels, logits=logits)
-    wrong = found.log_probs(np.array([[9.0, 0.0, -3.0]]))
+    found = explain_auto(labels=labels, logits=logits)
+    assert found.method == "identity"
+    assert "Every one of the 60 predictions is right" in found.reason
+    wrong = fit_pool(logits, labels).log_probs(np.array([[9.0, 0.0, -3.0]]))
     assert np.isfinite(wrong).all()
     assert wrong.min() > -30
 
@@ -73,5 +84,13 @@ def test_whole_weights_are_copies_in_any_order(n_classes):
     weighted = fit_auto(logits=2.5 * truth, labels=labels, sample_weight=weights)
     for rows in (slice(None), order):
         one = fit_auto(logits=copied[0][rows], labels=copied[1][rows])
-        assert one.kind == weighted.kind == "pool"
+        assert one.kind == weighted.kind != "identity"
         np.testing.assert_allclose(one.probs(truth), weighted.probs(truth), atol=1e-5)
+
+
+def test_large_data_and_many_classes_leave_out_what_takes_too_long():
+    rows = read_scores(np.zeros((4000, 1000), dtype=np.float32), np.zeros(4000, dtype=int))
+    assert pool_members(rows) == ("identity", "temperature")
+    small = read_scores(np.zeros((400, 2)), np.arange(400) % 2)
+    assert "spline" in pool_members(small)
+    assert candidates(small, 2.0)[-2:] == ("focal_loss_temperature", "posterior_recovery")

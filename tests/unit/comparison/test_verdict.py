@@ -34,3 +34,10 @@ def test_changed_predictions_are_counted(make_problem):
     n = found.row("vector").n_predictions_changed
     assert n > 0
     assert verdict(found, choose(found)).endswith(f"{n} of 1,500 predictions change.")
+
+
+def test_one_curve_per_class_comes_with_a_warning(overconfident):
+    z, y = overconfident
+    found = compare(z[:300], y[:300], methods=["isotonic"], n_resamples=20)
+    text = verdict(found, choose(found, method="isotonic"))
+    assert "Beware: with more than two classes, one curve per class did worse than no" in text

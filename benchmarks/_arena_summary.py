@@ -1,0 +1,288 @@
+"""What the arena's results say: win rates with intervals, tables, figures and a page."""
+
+import csv
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks._arena_page import page
+
+Key = tuple[str, str]
+Results = dict[Key, dict[str, dict[str, float]]]
+"""``(table, model) -> method -> score -> value``."""
+
+TIE = 1e-7
+N_RESAMPLES = 2000
+GROUPS = {
+    "two classes": lambda e: e["K"] == 2 and e["benchmark"] != "published",
+    "many classes": lambda e: e["K"] > 2 and e["benchmark"] != "published",
+    "published, many": lambda e: e["K"] > 2 and e["benchmark"] == "published",
+}
+
+
+def read_rows(path: Path) -> list[dict[str, str]]:
+    """Return the rows of a results file, none where there is no file."""
+    if not path.exists():
+        return []
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def read_results(path: Path) -> Results:
+    """Return the scores of a results file."""
+    found: Results = {}
+    for row in read_rows(path):
+        value = {s: float(row[s]) if row[s] else np.inf for s in ("logloss", "brier")}
+        value["seconds"] = float(row["seconds"] or 0)
+        found.setdefault((row["table"], row["model"]), {})[row["method"]] = value
+    return found
+
+
+def win(a: float, b: float) -> float:
+    """Return 1 where `a` is lower, a half for a tie."""
+    return 0.5 if abs(a - b) < TIE or (np.isinf(a) and np.isinf(b)) else float(a < b)
+
+
+def write_summary(
+    listed: dict[Key, dict[str, Any]], results: Path, peers_path: Path | None, out: Path
+) -> None:
+    """Write ``summary.json``, the tables, the figures and the page.
+
+    Args:
+        listed: what is known of every experiment.
+        results: our results.
+        peers_path: results of others, the field where there are some.
+        out: folder to write.
+    """
+    ours = read_results(results)
+    peers = {} if peers_path is None else read_results(peers_path)
+    summary = {}
+    for group, is_in in GROUPS.items():
+        keys = [k for k, e in listed.items() if k in ours and is_in(e)]
+        if keys:
+            summary[group] = summarise(keys, ours, peers)
+    (out / "summary.json").write_text(json.dumps(summary, indent=1) + "\n")
+    (out / "table.md").write_text("\n".join(_table(summary)) + "\n")
+    (out / "page.html").write_text(page(summary, listed, ours, peers))
+    if peers:
+        (out / "binned.md").write_text(binned(listed, ours, peers))
+    cuts = gamma_cuts(listed, read_rows(results))
+    (out / "gamma.md").write_text("\n".join(gamma_table(cuts)) + "\n")
+    try:
+        draw_wins(summary, out / "winrates.svg")
+        if cuts:
+            draw_gamma(cuts, out / "gamma.svg")
+    except ImportError:
+        print("no figures: pip install matplotlib")
+    print((out / "table.md").read_text())
+
+
+def summarise(
+    keys: list[tuple[str, str]], ours: Results, peers: Results
+) -> dict[str, dict[str, Any]]:
+    """Return, for each method, win rates and gains with intervals over resampled tables."""
+    base = "Base-model" if peers else "identity"
+    everyone: dict[str, dict[tuple[str, str], dict[str, float]]] = {}
+    for key in keys:
+        for name, value in ours[key].items():
+            everyone.setdefault(f"focalibrate {name}", {})[key] = value
+        for name, value in peers.get(key, {}).items():
+            everyone.setdefault(name, {})[key] = value
+    found = {}
+    for name, scores in everyone.items():
+        if len(scores) < len(keys):
+            continue
+        per_table: dict[str, list[list[float]]] = {}
+        for key, value in scores.items():
+            field = peers.get(key) or {f"focalibrate {n}": v for n, v in ours[key].items()}
+            rivals = [v for n, v in field.items() if n != name]
+            both = ("logloss", "brier")
+            numbers = [np.mean([win(value[s], r[s]) for r in rivals]) for s in both]
+            raw = field.get(base, field.get("focalibrate identity"))
+            if raw is not None:
+                numbers += [raw[s] - value[s] for s in both]
+                numbers.append(float(value["logloss"] > raw["logloss"] + TIE))
+            per_table.setdefault(key[0], []).append([float(x) for x in numbers])
+        found[name] = _with_intervals(list(per_table.values())) | {
+            "n": len(scores),
+            "seconds": float(np.mean([v["seconds"] for v in scores.values()])),
+        }
+    return dict(sorted(found.items(), key=lambda item: -item[1]["win_logloss"][0]))
+
+
+NAMES = ("win_logloss", "win_brier", "gain_logloss", "gain_brier", "worse_than_model")
+
+
+def _with_intervals(tables: list[list[list[float]]]) -> dict[str, Any]:
+    """Return each mean over experiments with a 95 % interval from resampled tables."""
+    sums = np.array([np.sum(t, axis=0) for t in tables])
+    counts = np.array([len(t) for t in tables], dtype=float)
+    mean = sums.sum(axis=0) / counts.sum()
+    picks = np.random.default_rng(0).integers(len(tables), size=(N_RESAMPLES, len(tables)))
+    drawn = sums[picks].sum(axis=1) / counts[picks].sum(axis=1)[:, None]
+    low, high = np.quantile(drawn, [0.025, 0.975], axis=0)
+    return {
+        name: [round(float(v), 6) for v in triple]
+        for name, *triple in zip(NAMES, mean, low, high, strict=False)
+    }
+
+
+def _table(summary: dict[str, dict[str, dict[str, Any]]]) -> Iterator[str]:
+    for group, rows in summary.items():
+        n = next(iter(rows.values()))["n"]
+        yield f"### {group}: {n} experiments\n"
+        yield "| method | wins by log loss | wins by Brier | gain in log loss ×100 | gain in Brier ×100 | worse than the model | seconds |"  # noqa: E501
+        yield "| --- | --- | --- | --- | --- | --- | --- |"
+        for name, row in rows.items():
+            yield "| " + " | ".join(_cells(name, row)) + " |"
+        yield ""
+
+
+def _cells(name: str, row: dict[str, Any]) -> Iterable[str]:
+    label = f"**{name}**" if name == "focalibrate auto" else name
+
+    def share(key: str) -> str:
+        mean, low, high = row[key]
+        return f"{mean:.3f} [{low:.3f}, {high:.3f}]"
+
+    gains = [f"{100 * row[k][0]:.2f}" for k in ("gain_logloss", "gain_brier")]
+    worse = f"{100 * row['worse_than_model'][0]:.1f} %"
+    shares = share("win_logloss"), share("win_brier")
+    return [label, *shares, *gains, worse, f"{row['seconds']:.3f}"]
+
+
+MANY = {
+    "Isotonic": "isotonic regression (scikit-learn's)",
+    "Hist-uniform": "histogram binning, 10 equal bins",
+    "Hist-quantile": "histogram binning, 10 quantiles",
+}
+OURS_MANY = {
+    "isotonic": "our isotonic regression",
+    "histogram": "our histogram binning, 15 equal bins",
+}
+
+
+def binned(listed: dict[Key, dict[str, Any]], ours: Results, peers: Results) -> str:
+    """Say how often binned and isotonic curves do worse than no calibration with many classes."""
+    keys = [k for k, e in listed.items() if e["K"] > 2 and k in peers]
+    lines = []
+    for field, names in ((peers, MANY), (ours, OURS_MANY)):
+        for name, words in names.items():
+            known = [k for k in keys if name in field.get(k, {})]
+            if not known:
+                continue
+            gap = [field[k][name]["logloss"] - peers[k]["Base-model"]["logloss"] for k in known]
+            worse = 100 * float(np.mean([g > TIE for g in gap]))
+            lines.append(f"| {words} | {len(known)} | {worse:.0f} % |")
+    head = (
+        "With more than two classes, one curve per class, renormalised, often has a higher log "
+        "loss on new rows than no calibration at all:\n\n"
+        "| method | many-class experiments | worse than uncalibrated |\n| --- | --- | --- |\n"
+    )
+    return head + "\n".join(lines) + "\n"
+
+
+@dataclass(frozen=True)
+class Cut:
+    """Experiments of a kind, and what the second parameter of focal temperature gains there."""
+
+    name: str
+    n: int
+    gain: tuple[float, float, float]
+    """Log loss of temperature minus that of focal temperature, times 100, with an interval."""
+    share: tuple[float, float, float]
+    """Of experiments with a gain, in per cent."""
+
+
+def gamma_cuts(listed: dict[Key, dict[str, Any]], rows: list[dict[str, str]]) -> list[Cut]:
+    """Say where the second parameter of focal temperature scaling lowers the test log loss."""
+    loss = {(r["table"], r["model"], r["method"]): float(r["logloss"]) for r in rows}
+    right = {
+        (r["table"], r["model"]): float(r["accuracy"])
+        for r in rows
+        if r["method"] == "temperature"
+    }
+    gains = {}
+    for key in listed:
+        pair = [(*key, m) for m in ("temperature", "focal_temperature")]
+        if all(p in loss for p in pair):
+            gains[key] = 100 * (loss[pair[0]] - loss[pair[1]])
+    about = {k: listed[k] for k in gains}
+    cuts: dict[str, Any] = {
+        "all": lambda k: True,
+        "2 classes": lambda k: about[k]["K"] == 2,
+        "3 to 10 classes": lambda k: 3 <= about[k]["K"] <= 10,
+        "more classes": lambda k: about[k]["K"] > 10,
+        "up to 500 rows": lambda k: about[k]["n_cal"] <= 500,
+        "501 to 2,000 rows": lambda k: 500 < about[k]["n_cal"] <= 2000,
+        "more rows": lambda k: about[k]["n_cal"] > 2000,
+        "accuracy below 80 %": lambda k: right[k] < 0.8,
+        "accuracy 80 to 95 %": lambda k: 0.8 <= right[k] < 0.95,
+        "accuracy from 95 %": lambda k: right[k] >= 0.95,
+        "trained with focal loss": lambda k: bool(about[k].get("gamma")),
+        "given as probabilities": lambda k: about[k]["kind"] == "probs",
+    }
+    found = []
+    for name, is_in in cuts.items():
+        tables: dict[str, list[list[float]]] = {}
+        for key in about:
+            if is_in(key):
+                numbers = [gains[key], 100 * win(0.0, gains[key])]
+                tables.setdefault(key[0], []).append([float(x) for x in numbers])
+        if tables:
+            both = _with_intervals(list(tables.values()))
+            n = sum(map(len, tables.values()))
+            found.append(Cut(name, n, tuple(both["win_logloss"]), tuple(both["win_brier"])))
+    return found
+
+
+def gamma_table(cuts: list[Cut]) -> Iterator[str]:
+    """Yield the lines of the table."""
+    yield "| experiments | number | gain in log loss ×100 by γ | better with γ |"
+    yield "| --- | --- | --- | --- |"
+    for cut in cuts:
+        mean, low, high = cut.gain
+        share = "{:.0f} % [{:.0f}, {:.0f}]".format(*cut.share)
+        yield f"| {cut.name} | {cut.n} | {mean:.2f} [{low:.2f}, {high:.2f}] | {share} |"
+
+
+def draw_gamma(cuts: list[Cut], path: Path) -> None:
+    """Draw what the second parameter gains, with intervals."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(8, 4), layout="constrained")
+    left, right = figure.subplots(1, 2, sharey=True)
+    for y, cut in enumerate(reversed(cuts)):
+        for axes, (mean, low, high) in ((left, cut.gain), (right, cut.share)):
+            axes.plot([low, high], [y, y], color="#475569", lw=2)
+            axes.plot(mean, y, "o", color="#c2410c")
+    left.set_yticks(range(len(cuts)), [f"{c.name} ({c.n})" for c in reversed(cuts)])
+    left.axvline(0.0, color="#94a3b8", lw=1)
+    right.axvline(50.0, color="#94a3b8", lw=1)
+    left.set_xlabel("gain in log loss ×100 by γ")
+    right.set_xlabel("experiments better with γ, %")
+    figure.savefig(path, metadata={"Date": None})
+
+
+def draw_wins(summary: dict[str, dict[str, dict[str, Any]]], path: Path) -> None:
+    """Draw the win rates with their intervals, best first: whose bars overlap may be equals."""
+    from matplotlib.figure import Figure
+
+    groups = [g for g, rows in summary.items() if len(rows) > 1]
+    figure = Figure(figsize=(4.2 * len(groups), 7), layout="constrained")
+    for i, group in enumerate(groups):
+        rows = list(summary[group].items())[:24]
+        axes = figure.add_subplot(1, len(groups), i + 1)
+        for y, (name, row) in enumerate(reversed(rows)):
+            mean, low, high = row["win_logloss"]
+            colour = "#c2410c" if name.startswith("focalibrate") else "#475569"
+            axes.plot([low, high], [y, y], color=colour, lw=2)
+            axes.plot(mean, y, "o", color=colour)
+        axes.set_yticks(range(len(rows)), [name for name, _ in reversed(rows)], fontsize=8)
+        axes.set_xlabel("share of peers beaten by log loss")
+        axes.set_title(group)
+    figure.savefig(path, metadata={"Date": None})

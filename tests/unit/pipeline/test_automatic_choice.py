@@ -1,0 +1,64 @@
+"""`fit_auto`, the command's job and the estimators make the same choice."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from focalibrate import calibrate_predictions, fit_auto
+from focalibrate.calibrate import explain_auto
+from focalibrate.estimators import LogitCalibrator
+
+
+def predictions(n_classes, scale, bend, *, n=300, seed=0):
+    rng = np.random.default_rng(seed)
+    truth = 2.0 * rng.standard_normal((n, n_classes))
+    labels = (truth + rng.gumbel(size=truth.shape)).argmax(axis=1)
+    return scale * truth + bend * np.tanh(truth) + bend * np.arange(n_classes), labels
+
+
+@pytest.mark.parametrize(
+    ("n_classes", "scale", "bend", "gamma"),
+    [(3, 1.0, 0.0, None), (3, 2.5, 0.0, None), (4, 1.3, 0.8, None), (2, 2.0, 0.5, 2.0)],
+    ids=["calibrated", "overconfident", "skewed", "two classes, focal"],
+)
+def test_three_doors_one_choice(n_classes, scale, bend, gamma):
+    logits, labels = predictions(n_classes, scale, bend, n=200)
+    for simple in (False, True)[: 1 if gamma else 2]:
+        auto = fit_auto(labels=labels, logits=logits, trained_gamma=gamma, simple=simple)
+        job = calibrate_predictions(
+            logits=logits,
+            labels=labels,
+            methods=["auto"],
+            trained_gamma=gamma,
+            simple=simple,
+            n_resamples=10,
+        )
+        estimator = LogitCalibrator("auto", gamma=gamma, options={"simple": simple})
+        estimator.fit(logits, labels)
+        assert job.calibrator.kind == estimator.calibrator_.kind == auto.kind
+        want = auto.probs(logits)
+        assert_allclose(job.calibrator.probs(logits), want, atol=1e-6)
+        assert_allclose(estimator.predict_proba(logits), want, atol=1e-12)
+        if simple:
+            assert auto.kind != "pool"
+
+
+def test_a_default_comparison_shows_more_than_it_chooses_from():
+    logits, labels = predictions(3, 2.5, 0.0)
+    job = calibrate_predictions(logits=logits, labels=labels, n_resamples=10)
+    shown = {row.method for row in job.comparison.rows}
+    assert {"vector", "isotonic", "focal_temperature"} <= shown
+    assert not {"vector", "isotonic", "focal_temperature"} & set(job.comparison.candidates)
+    assert job.choice.row.method == explain_auto(labels=labels, logits=logits).method
+
+
+def test_where_the_model_gives_0_to_a_label_that_occurs_it_is_not_kept():
+    logits, labels = predictions(3, 1.0, 0.0)
+    probs = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    probs = np.where(probs < 0.05, 0.0, probs)
+    probs /= probs.sum(axis=1, keepdims=True)
+    assert (probs[np.arange(len(labels)), labels] == 0).any()
+    assert explain_auto(labels=labels, probs=probs).method != "identity"
+    job = calibrate_predictions(probs=probs, labels=labels, methods=["auto"], n_resamples=10)
+    assert job.choice.row.method != "identity"
+    assert "uncalibrated gives probability 0" in dict(job.choice.excluded)["identity"]
