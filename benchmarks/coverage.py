@@ -4,7 +4,8 @@ Models whose true probabilities are known are drawn again and again: one that st
 one that is 1.3 times too sharp, and one that knows less but is calibrated. Every setting is
 a JSON file under results/coverage, so that a run that was stopped goes on where it was; a file
 of another `PROTOCOL` is begun again. table.md, which the docs include, is written from those
-files.
+files. Every 50 repetitions have a seed of their own, so that the same command gives the same
+counts. Files without a protocol are of the first, which did not look at noise floors.
 """
 
 import argparse
@@ -269,12 +270,13 @@ COLUMNS = {
 
 def write_table(folder: Path) -> None:
     """Write table.md from the files of the settings."""
-    records = {
-        (n_classes, n): _begun(folder / f"k{n_classes}-n{n}.json")
-        for n_classes in CLASSES
-        for n in SIZES
-    }
-    done = {key: record for key, record in records.items() if record is not None}
+    done: dict[tuple[int, int], dict[str, Any]] = {}
+    for n_classes in CLASSES:
+        for n in SIZES:
+            path = folder / f"k{n_classes}-n{n}.json"
+            if path.exists():
+                done[n_classes, n] = json.loads(path.read_text())
+    floors = {key: record for key, record in done.items() if "protocol" in record}
     lines = _table(COLUMNS, done)
     uniform = _begun(folder / "uniform.json")
     if uniform is not None:
@@ -292,7 +294,7 @@ def write_table(folder: Path) -> None:
         "Share of calibrated models whose calibration error is at most the stated 95 % quantile "
         "of the noise floor (at most its median in brackets):",
         "",
-        *_table({METRICS[name].heading.removesuffix(" %"): name for name in FLOORS}, done),
+        *_table({METRICS[name].heading.removesuffix(" %"): name for name in FLOORS}, floors),
     ]
     (folder / "table.md").write_text("\n".join(lines) + "\n")
 
