@@ -35,6 +35,7 @@ def commands(page):
         yield from re.findall(r"^\$ (.+)$", block, flags=re.MULTILINE)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", [p for p in PAGES if blocks(p, "python")], ids=lambda p: p.stem)
 def test_the_python_of_a_page_runs_from_top_to_bottom(page, tmp_path, monkeypatch):
     script = tmp_path / "page.py"
@@ -62,6 +63,7 @@ def files(tmp_path, monkeypatch):
     return tmp_path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", [p for p in PAGES if any(commands(p))], ids=lambda p: p.stem)
 def test_the_commands_of_a_page_work(page, files):
     for line in commands(page):

@@ -17,6 +17,7 @@ README = (ROOT / "README.md").read_text()
 BLOCKS = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("block", BLOCKS, ids=lambda b: b.splitlines()[0][:40])
 def test_every_python_block_runs(block, tmp_path, monkeypatch):
     script = tmp_path / "block.py"
@@ -25,6 +26,7 @@ def test_every_python_block_runs(block, tmp_path, monkeypatch):
     runpy.run_path(str(script), run_name="__main__")
 
 
+@pytest.mark.slow
 def test_the_demo_prints_the_table_shown(tmp_path):
     row = r"^ +(?:► )?(\S.*?) {2,}([\d.]+) ± ([\d.]+) +([\d.]+) +([\d.]+) +\d+ *$"
     rows = re.compile(row, flags=re.MULTILINE)

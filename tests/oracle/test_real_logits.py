@@ -76,6 +76,7 @@ def focal_grid(one, committed):
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_every_method_on(name, folder, committed, stated):
     one = read_set(name, folder)

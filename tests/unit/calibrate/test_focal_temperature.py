@@ -46,6 +46,7 @@ def test_the_whole_grid_equals_a_plain_double_loop(rows_of, criterion):
     assert report.n_evaluations == len(gammas) * len(temperatures)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("criterion", CRITERIA)
 @pytest.mark.parametrize(("n", "k", "scale"), [(30, 3, 1.0), (400, 3, 0.2), (300, 40, 5.0)])
 def test_skipping_grid_points_changes_nothing(rows_of, criterion, n, k, scale):
@@ -61,6 +62,7 @@ def test_skipping_grid_points_changes_nothing(rows_of, criterion, n, k, scale):
         assert report.grid.shape == (4, 250)
 
 
+@pytest.mark.slow
 def test_compressed_rows_find_the_minimum_of_exact_ones(rows_of):
     logits, labels = rows_of(800, 600)
     temperatures = FINE_TEMPERATURES[39:250:30]
@@ -101,6 +103,7 @@ def test_shifts_and_permutations_change_nothing(rows_of, criterion, seed):
     assert_allclose(ra.grid, rb.grid, atol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("criterion", CRITERIA)
 def test_line_search_is_close_to_the_full_one_with_few_evaluations(rows_of, criterion):
     logits, labels = rows_of(800, 10)
@@ -119,6 +122,7 @@ def test_line_of_one_gamma_is_that_gamma(rows_of):
     assert found == fit_quietly(logits, labels, gammas=[1.0])
 
 
+@pytest.mark.slow
 def test_continuous_search_is_at_least_as_good_as_the_grid(rows_of):
     logits, labels = rows_of(700, 8)
     _, grid = fit_quietly(logits, labels, criterion="nll", return_report=True)
@@ -129,6 +133,7 @@ def test_continuous_search_is_at_least_as_good_as_the_grid(rows_of):
     assert_allclose(free.value, nll(found.probs(logits.astype(np.float64)), labels), rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_continuous_search_recovers_the_parameters_of_its_own_model():
     rng = np.random.default_rng(0)
     logits = 3.0 * rng.standard_normal((20_000, 4))

@@ -44,6 +44,7 @@ def peak_of(call):
         tracemalloc.stop()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FITS)
 def test_extra_memory_is_at_most_a_quarter_of_the_logits(many, name, monkeypatch):
     monkeypatch.setattr("focalibrate.calibrate._engine.blocks.available_cores", lambda: 2)
@@ -53,6 +54,7 @@ def test_extra_memory_is_at_most_a_quarter_of_the_logits(many, name, monkeypatch
     assert peak_of(lambda: FITS[name](logits, labels)) <= 0.25 * logits.nbytes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["nll", "ece", "fts"])
 def test_a_memory_map_is_streamed(many, name, tmp_path, monkeypatch):
     monkeypatch.setattr("focalibrate.calibrate._engine.blocks.available_cores", lambda: 2)

@@ -39,13 +39,18 @@ def blobs():
 @pytest.mark.filterwarnings("ignore:divide by zero encountered in log:RuntimeWarning")
 @parametrize_with_checks(
     [
-        FocalCalibratedClassifierCV(RidgeClassifier(), cv=2, ensemble=False),
         FocalCalibratedClassifierCV(GaussianNB(), method="focal_temperature", cv=2),
         FocalCalibratedClassifierCV(RidgeClassifier(), method="temperature", cv=2),
         FocalCalibratedClassifierCV(RidgeClassifier(), method="isotonic", cv=2),
     ]
 )
 def test_scikit_learn_contract(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.slow
+@parametrize_with_checks([FocalCalibratedClassifierCV(RidgeClassifier(), cv=2, ensemble=False)])
+def test_scikit_learn_contract_of_the_automatic_choice(estimator, check):
     check(estimator)
 
 

@@ -148,6 +148,7 @@ def test_value_and_gradient_are_finite_in_half_precision(gamma, dtype, label):
     assert torch.isfinite(gradient).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("gamma", [0.5, 2.0])
 def test_jax_transforms(gamma):
     z = jnp.asarray(np.random.default_rng(0).normal(size=(4, 5)) * 50)

@@ -59,6 +59,7 @@ def test_a_schedule_needs_an_end():
     begin_epoch([FocalLoss(2.0)], 0, None)
 
 
+@pytest.mark.slow
 class TestLightning:
     """Against lightning.pytorch."""
 
@@ -215,6 +216,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.slow
 class TestTransformers:
     """Against transformers.Trainer."""
 

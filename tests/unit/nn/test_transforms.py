@@ -203,6 +203,7 @@ def test_hessian_vector_product_through_a_model():
     assert_close(product(FocalLoss(2.0)), want)
 
 
+@pytest.mark.slow
 def test_compiled_whole_with_the_default_backend():
     logits, labels = batch(None, torch.float32)
     logits.requires_grad_()
@@ -214,6 +215,7 @@ def test_compiled_whole_with_the_default_backend():
     assert_close(got, torch.autograd.grad(loss(logits, labels), logits)[0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
     ["cross-entropy", "focal, 0.5", "smoothed", "Brier", "dual", "proper", "MMCE", "sigmoid"],

@@ -16,6 +16,8 @@ from focalibrate.theory.claims import (
 )
 from focalibrate.theory.claims._entropy_bound import two_class_slack
 
+pytestmark = pytest.mark.slow  # checking all claims takes seconds
+
 ISSUE_2 = {
     "000": "thm-3 thm-5 thm-8 thm-11 prop-6 prop-12 cor-9 cor-10",
     "002": "prop-1 prop-2 app-h",

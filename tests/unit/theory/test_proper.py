@@ -44,6 +44,7 @@ def test_derivatives_in_torch(scale):
     assert torch.autograd.gradgradcheck(f, (z,), atol=1e-6, fast_mode=True)
 
 
+@pytest.mark.slow
 def test_derivatives_in_jax_equal_those_in_torch(monkeypatch):
     # JAX compiles every Newton step: five, instead of 24, reach the same root from here. All
     # gammas are compiled at once, one per row.

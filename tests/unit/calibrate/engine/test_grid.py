@@ -27,6 +27,7 @@ def parts_of(n, seed=0):
     return [slice(None), *(np.setdiff1d(np.arange(n), fold) for fold in folds)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("criterion", ["adaptive_ece", "ece"])
 @pytest.mark.parametrize(("n", "k"), [(300, 4), (1200, 60)])  # in float64, in float32 first
 def test_each_part_gets_what_it_gets_alone(rows_of, criterion, n, k):
@@ -72,6 +73,7 @@ def test_confidences_in_float32_are_off_by_less_than_a_millionth(rows_of, scale)
                 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("criterion", ["adaptive_ece", "ece"])
 @pytest.mark.parametrize("find", [minimum_of_grid, whole_grid])
 def test_a_first_look_in_float32_finds_the_minimum_of_float64(
