@@ -137,6 +137,7 @@ def explain_auto(
         np.stack([losses[name] for name in names], axis=1),
         [SINGLE_METHODS[n].complexity if n in SINGLE_METHODS else len(names) for n in names],
         weights=rows.weights,
+        size=rows.size,
         model=None if is_infinite else names.index(MODEL),
         pool=names.index(POOL) if POOL in names else None,
     )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from focalibrate.calibrate._input import ScoredRows, sample_size
+from focalibrate.calibrate._input import ScoredRows
 from focalibrate.calibrate.effort import is_too_slow
 from focalibrate.calibrate.folds import fold_count
 
@@ -21,6 +21,7 @@ CLEAR_GAIN = 1.28
 at the 10 % level."""
 NEAR = 1.0
 """Standard errors within which a simpler single method is as good as the best."""
+TINY = 1e-12
 POOL_GAIN = 0.5
 """Standard errors by which the pool must beat that single method to take its place."""
 
@@ -57,6 +58,7 @@ def pick(
     complexity: Sequence[int],
     *,
     weights: Floats | None = None,
+    size: float | None = None,
     model: int | None = None,
     pool: int | None = None,
 ) -> Pick:
@@ -72,6 +74,8 @@ def pick(
         losses: held-out loss of each row and method ``[N, M]``.
         complexity: of each method; the simplest has the lowest number.
         weights: of the rows ``[N]``.
+        size: how many rows the weights stand for, where whole ones count copies. Default: each
+            entry is one observation, whatever its weight, such as the mean of a group of rows.
         model: which method is the model as it is. Default: none, such as where its log loss is
             infinite.
         pool: which method is the pool. Default: none.
@@ -82,7 +86,7 @@ def pick(
 
     def gain(i: int, over: int) -> tuple[float, float]:
         gap = losses[:, over] - losses[:, i]
-        return _mean_and_error(gap, weights)
+        return _mean_and_error(gap, weights, size)
 
     def is_clear(i: int) -> bool:
         if model is None or i == model:
@@ -108,11 +112,17 @@ def pick(
     return Pick(chosen, single, best, tuple(equals))
 
 
-def _mean_and_error(values: Floats, weights: Floats | None) -> tuple[float, float]:
-    """Return a mean and its standard error; whole weights count copies of a row."""
-    size = sample_size(weights, len(values))
-    if size < 2:
-        return float(np.average(values, weights=weights)), math.inf
+def _mean_and_error(
+    values: Floats, weights: Floats | None, size: float | None
+) -> tuple[float, float]:
+    """Return a mean and its standard error."""
+    n = len(values)
     mean = float(np.average(values, weights=weights))
-    variance = float(np.average((values - mean) ** 2, weights=weights))
-    return mean, math.sqrt(variance / (size - 1.0))
+    squares = (values - mean) ** 2
+    if weights is None or size is not None:
+        size = n if size is None else size
+        variance = float(np.average(squares, weights=weights)) / max(size - 1.0, TINY)
+    else:
+        variance = float((weights**2 * squares).sum()) / float(weights.sum()) ** 2
+        variance *= n / max(n - 1.0, TINY)
+    return mean, math.sqrt(variance) if n > 1 else math.inf

@@ -135,6 +135,8 @@ def judge_batches(comparison: Comparison, batches: Iterable[JudgedBatch]) -> Com
     weights = mass[mass > 0]
     return replace(
         comparison,
+        model_nll=None,
+        pool_scores=None,
         rows=_results(comparison, scores, sums, weights),
         n_judged=n_rows,
         weights=weights,

@@ -8,11 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from focalibrate._check import check_choice
+from focalibrate.calibrate import sample_size
 from focalibrate.calibrate.auto import ALWAYS_RIGHT, is_impossible
 from focalibrate.calibrate.rule import Pick, pick
 from focalibrate.comparison.paired import PairedMeans, Score, weighted_mean
 from focalibrate.comparison.result import Comparison, MethodResult
-from focalibrate.comparison.row_scores import MEANS
+from focalibrate.comparison.row_scores import MEANS, RowScores
 from focalibrate.metrics import MetricName
 
 ProperScore = Literal["nll", "brier"]
@@ -190,10 +191,12 @@ def _values(comparison: Comparison, row: MethodResult, score: ProperScore) -> Fl
 
 def _pick(rows: Sequence[MethodResult], values: Floats, weights: Floats | None) -> Pick:
     places = {row.method: i for i, row in enumerate(rows)}
+    are_rows = all(isinstance(row.row_scores, RowScores) for row in rows)
     return pick(
         values,
         [row.complexity for row in rows],
         weights=weights,
+        size=sample_size(weights, len(values)) if are_rows else None,
         model=places.get("identity"),
         pool=places.get(POOL),
     )

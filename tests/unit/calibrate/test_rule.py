@@ -64,3 +64,16 @@ def test_small_weights_fade_without_a_jump():
     assert faded(np.array([0.7, 0.003]))[1] == 0.0
     assert_allclose(faded(np.array([0.5, 0.4, 0.001])).sum(), 0.901)
     assert faded(np.zeros(3)).tolist() == [LEAST_WEIGHT, 0.0, 0.0]
+
+
+def test_means_of_groups_are_observations_and_whole_weights_are_copies():
+    better = shifted(-1.4 * 0.1 / np.sqrt(N), 0.1)
+    groups = np.stack([MODEL, better], axis=1).reshape(N // 2, 2, 2).mean(axis=1)
+    twos = np.full(N // 2, 2.0)
+    assert (
+        pick(groups, range(2), model=0, weights=twos).chosen
+        == pick(groups, range(2), model=0).chosen
+    )
+    copied = np.repeat(groups, 2, axis=0)
+    weighted = pick(groups, range(2), model=0, weights=twos, size=float(N))
+    assert weighted == pick(copied, range(2), model=0)
