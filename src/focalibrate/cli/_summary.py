@@ -11,15 +11,15 @@ from rich.console import Console
 from focalibrate.cli._charts import curve_chart, reliability_chart
 from focalibrate.cli._tables import comparison_table
 from focalibrate.comparison import Comparison, GroupedScores, RowScores
-from focalibrate.io import Predictions, Scan, printable
+from focalibrate.io import Predictions, Scan, printable, without_user
 from focalibrate.metrics import GroupAssessment, ReliabilityTable, corp_of_table
 from focalibrate.metrics.adaptive import distinct_table
 from focalibrate.pipeline import CalibrationResult
 
 
 def command_line() -> str:
-    """Return the command as it was typed."""
-    return shlex.join(["focalibrate", *sys.argv[1:]])
+    """Return the command as it was typed, without passwords in URLs."""
+    return shlex.join(["focalibrate", *(without_user(word) for word in sys.argv[1:])])
 
 
 def say_what_was_read(files: Sequence[Predictions | Scan], *, to_stderr: bool = False) -> None:

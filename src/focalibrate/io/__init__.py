@@ -1,7 +1,7 @@
 """Files of predictions: reading with checks, writing whole or not at all."""
 
 from focalibrate._atomic import atomic_path
-from focalibrate.io._error import PredictionFileError, flags, printable
+from focalibrate.io._error import PredictionFileError, flags, printable, without_user
 from focalibrate.io._find_streams import is_data_set
 from focalibrate.io.predictions import (
     Kind,
@@ -52,6 +52,7 @@ __all__ = [
     "read_sketch",
     "scan_predictions",
     "sketch_bytes",
+    "without_user",
     "write_parts",
     "write_probs",
     "write_sketch",

@@ -17,6 +17,7 @@ MAX_MESSAGE = 2000
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
+_USER = re.compile(r"([a-z][a-z0-9+.-]+://)[^/@\s]*@", re.ASCII)
 _SCHEME = re.compile(r"^([a-z][a-z0-9+.-]+):/(?!/)", re.ASCII)
 
 
@@ -45,13 +46,20 @@ def file_error(
 
 
 def shown(path: Path | str) -> str:
-    """Return a path as a person wrote it: `Path` makes ``s3:/`` of ``s3://``.
+    """Return a path as a person wrote it, without what only its owner should know.
+
+    `Path` makes ``s3:/`` of ``s3://``; a user's name and password are left out.
 
     Example:
-        >>> shown(Path("s3://bucket/a.csv"))
-        's3://bucket/a.csv'
+        >>> shown(Path("s3://bucket/a.csv")), shown("s3://me:secret@bucket/a.csv?region=eu")
+        ('s3://bucket/a.csv', 's3://bucket/a.csv?region=eu')
     """
-    return _SCHEME.sub(r"\1://", str(path))
+    return without_user(_SCHEME.sub(r"\1://", str(path)))
+
+
+def without_user(text: str) -> str:
+    """Return text with the names and passwords of users left out of its URLs."""
+    return _USER.sub(r"\1", text)
 
 
 def printable(text: str) -> str:

@@ -13,7 +13,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Any, cast
 
 from focalibrate.io._arrow import import_arrow
-from focalibrate.io._error import PredictionFileError, file_error, listing, short
+from focalibrate.io._error import PredictionFileError, file_error, listing, short, shown
 from focalibrate.io._formats import READERS, suffix_of
 
 _URL = re.compile(r"([a-z][a-z0-9+.-]+):/+", re.ASCII)
@@ -111,8 +111,8 @@ def _place(system: Any, info: Any, url: str, inside: str) -> Place:
     """Return one file; messages call it by the URL with its own path in it."""
     base = url.partition("?")[0] if "?" in url and "?" not in inside else url
     head = base[: -len(inside)] if inside and base.endswith(inside) else base.partition("://")[0]
-    shown = f"{head}{info.path}" if head.endswith("/") else f"{head}://{info.path}"
-    return Place(Path(shown), int(info.size or 0), (system, info.path))
+    name = f"{head}{info.path}" if head.endswith("/") else f"{head}://{info.path}"
+    return Place(Path(shown(name)), int(info.size or 0), (system, info.path))
 
 
 def _file_system(url: str, path: Path) -> tuple[Any, str]:
@@ -192,7 +192,7 @@ def _is_hidden(path: str, root: str) -> bool:
 
 def _first_line(error: BaseException) -> str:
     lines = str(error).splitlines() or [type(error).__name__]
-    return short(lines[0].rstrip("."))
+    return short(shown(lines[0].rstrip(".")))
 
 
 @contextmanager

@@ -11,7 +11,7 @@ import numpy as np
 
 from focalibrate._check import PROBS_ATOL
 from focalibrate.io._assemble import Settled, all_zero, assemble
-from focalibrate.io._error import PredictionFileError, file_error, printable, short
+from focalibrate.io._error import PredictionFileError, file_error, printable, short, shown
 from focalibrate.io._find_streams import DataSet, find_streams
 from focalibrate.io._formats import Opening
 from focalibrate.io._frame import Frame, silent
@@ -95,7 +95,9 @@ class Scan:
         self.scores_names = found.scores_names
         self._rows = max(1, min(batch_rows, BATCH_BYTES // (8 * self.n_classes)))
         self.parts = tuple(
-            Part(str(s.place.path), s.place.size, data.rows_of(i, self._roles.scores.positions[0]))
+            Part(
+                shown(s.place.path), s.place.size, data.rows_of(i, self._roles.scores.positions[0])
+            )
             for i, s in enumerate(data.streams)
         )
         many = (

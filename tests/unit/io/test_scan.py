@@ -308,3 +308,24 @@ def test_kept_columns_of_a_batch_can_be_written_again(tmp_path):
             assert len(kept["id"]) == batch.n_rows
             ids += list(kept["id"])
         assert ids == [f"row {k}" for k in range(9)]
+
+
+def test_a_url_that_fsspec_opens(tmp_path):
+    memory = pytest.importorskip("fsspec").filesystem("memory")
+    z, _, y = _data(30, seed=0)
+    for i in range(2):
+        rows = slice(15 * i, 15 * i + 15)
+        _write(tmp_path / f"part-{i}.csv", z[rows], y[rows], "logit")
+        memory.pipe(f"/preds/part-{i}.csv", (tmp_path / f"part-{i}.csv").read_bytes())
+    for url in ("memory://preds", "memory://preds/part-*.csv"):
+        scan = scan_predictions(url, batch_rows=4)
+        found = np.concatenate([b.scores for b in scan.batches()])
+        assert_array_equal(found, z.astype(str).astype(np.float64))
+        assert len(scan.parts) == 2
+
+
+def test_a_password_in_a_url_is_never_shown():
+    with pytest.raises(PredictionFileError, match=r"nowhere://bucket/x\.csv") as found:
+        scan_predictions("nowhere://me:secret@bucket/x.csv")
+    assert "secret" not in str(found.value)
+    assert "secret" not in str(found.value.__cause__)
