@@ -14,6 +14,7 @@ import os
 import warnings
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,6 @@ COLUMNS = ("source", "name", "n", "K", "seed", "rule", "method", "logloss", "bes
 SIZES = ((0, 300), (300, 1000), (1000, 10**9))
 """Rows that an experiment is calibrated on: the groups of the table."""
 SIMULATED_ROWS, TEMPERATURES, DRAWS, TEST_ROWS = (200, 1000), (1.0, 1.25, 2.0), 40, 20_000
-CLEAR_GAIN = 1.28
 
 
 def keep(comparison: Comparison) -> str:
@@ -53,11 +53,38 @@ def not_told_apart(comparison: Comparison) -> str:
 
 
 def one_standard_error(comparison: Comparison) -> str:
+    """Return the simplest method within one standard error of the lowest score."""
+    rows, values = _candidates(comparison)
+    best = int(values.mean(axis=0).argmin())
+    gap = values - values[:, [best]]
+    near = gap.mean(axis=0) <= standard_error(gap, None)
+    near[best] = True
+    return min((row for row, n in zip(rows, near, strict=True) if n), key=_simple).method
+
+
+def one_standard_error_no_pool(comparison: Comparison) -> str:
+    """Return the same among single methods."""
+    rows = tuple(row for row in comparison.rows if row.method != "pool")
+    return one_standard_error(replace(comparison, rows=rows))
+
+
+def pool_if_clear(comparison: Comparison) -> str:
+    """Return the pool where it is clearly better than the model (one-sided, 10 % level)."""
+    if "pool" not in {row.method for row in comparison.rows}:
+        return lowest(comparison)
+    gap = comparison.row("identity").row_scores.nll - comparison.row("pool").row_scores.nll
+    if not np.isfinite(gap).all():
+        return "pool"
+    clear = gap.mean() > 1.28 * float(standard_error(gap, None))
+    return "pool" if clear else "identity"
+
+
+def chosen(comparison: Comparison) -> str:
     """Return what `choose` does."""
     return choose(comparison).row.method
 
 
-def one_standard_error_no_pool(comparison: Comparison) -> str:
+def chosen_without_pool(comparison: Comparison) -> str:
     """Return what `choose` does among single methods."""
     return choose(comparison, simple=True).row.method
 
@@ -68,25 +95,15 @@ def lowest(comparison: Comparison) -> str:
     return rows[int(values.mean(axis=0).argmin())].method
 
 
-def pool_if_clear(comparison: Comparison) -> str:
-    """Return the pool where it is clearly better than the model, as `fit_auto` does."""
-    names = {row.method for row in comparison.rows}
-    if "pool" not in names:
-        return lowest(comparison)
-    gap = comparison.row("identity").row_scores.nll - comparison.row("pool").row_scores.nll
-    if not np.isfinite(gap).all():
-        return "pool"
-    clear = gap.mean() > CLEAR_GAIN * float(standard_error(gap, None))
-    return "pool" if clear else "identity"
-
-
 RULES: dict[str, Callable[[Comparison], str]] = {
     "keep the model": keep,
     "simplest not told from the lowest (release 0.1)": not_told_apart,
-    "simplest within one standard error (`choose`)": one_standard_error,
-    "the same without the pool (`--simple`)": one_standard_error_no_pool,
+    "simplest within one standard error": one_standard_error,
+    "the same without the pool": one_standard_error_no_pool,
     "lowest score": lowest,
-    "pool if clearly better (`fit_auto`)": pool_if_clear,
+    "pool if clearly better than the model": pool_if_clear,
+    "`choose`": chosen,
+    "`choose(simple=True)`": chosen_without_pool,
 }
 
 
@@ -234,14 +251,16 @@ def write_table(folder: Path) -> None:
 
 
 def _table(title: str, columns: dict[str, list[dict[str, str]]]) -> list[str]:
-    count = {heading: len(rows) // len(RULES) for heading, rows in columns.items()}
+    names = {h: {(r["name"], r["n"], r["seed"]) for r in rows} for h, rows in columns.items()}
+    count = {heading: len(found) for heading, found in names.items()}
+    measured = {row["rule"] for rows in columns.values() for row in rows}
     lines = [
         f"{title} (number of experiments in brackets; lower is better):",
         "",
         "| rule | " + " | ".join(f"{h} ({count[h]})" for h in columns) + " |",
         "|-" * (1 + len(columns)) + "|",
     ]
-    for rule in RULES:
+    for rule in [rule for rule in RULES if rule in measured]:
         excess: dict[str, list[float]] = defaultdict(list)
         for heading, rows in columns.items():
             excess[heading] = [float(r["excess"]) for r in rows if r["rule"] == rule]

@@ -132,7 +132,9 @@ def judge_batches(comparison: Comparison, batches: Iterable[JudgedBatch]) -> Com
             top = found.add(batch, raw, comparison.n_bins, groups)
             raw = top if raw is None else raw
     scores = {method: found.scores(mass, comparison.seed) for method, found in sums.items()}
-    weights = mass[mass > 0]
+    # Relative to their mean: whole numbers would be read as copies of one row, and the standard
+    # errors of group means would be too small by the root of the rows in a group.
+    weights = mass[mass > 0] / mass[mass > 0].mean()
     return replace(
         comparison,
         model_nll=None,

@@ -1,6 +1,6 @@
 """What a comparison says, in plain words."""
 
-from focalibrate.calibrate import METHODS
+from focalibrate.calibrate import METHODS, Calibrator, Pool
 from focalibrate.comparison.by_group import GroupChoice
 from focalibrate.comparison.choose import WORDS, Choice, is_always_right
 from focalibrate.comparison.paired import Score, standard_error, weighted_mean
@@ -82,8 +82,7 @@ def _cure(comparison: Comparison, choice: Choice) -> str:
     word = WORDS[score]
     before = comparison.row("identity").scores[score]
     after = choice.held_out[score]
-    cure = choice.row.calibrator.describe().replace(": ", ", ", 1).replace("gamma=", "γ=")
-    cure = cure[:1].upper() + cure[1:]
+    cure = _described(choice.row.calibrator)
     n = choice.row.n_predictions_changed
     price = (
         "predictions unchanged"
@@ -91,7 +90,7 @@ def _cure(comparison: Comparison, choice: Choice) -> str:
         else f"{n:,} of {comparison.n_judged:,} predictions change"
     )
     if before.estimate == float("inf"):
-        return f"{cure}, brings the {word} from infinity to {_interval(after)}, held out; {price}."
+        return f"{cure} brings the {word} from infinity to {_interval(after)}, held out; {price}."
     gain = choice.row.to_raw[score]
     is_clear = gain.high is not None and gain.high < 0
     is_worse = gain.low is not None and gain.low > 0
@@ -102,9 +101,19 @@ def _cure(comparison: Comparison, choice: Choice) -> str:
     if caution and comparison.n_classes > 2:
         advice += f" Beware: {caution}."
     return (
-        f"{cure}, {verb} the {word} from {before.estimate:.4f} to {_interval(after)}, "
+        f"{cure} {verb} the {word} from {before.estimate:.4f} to {_interval(after)}, "
         f"held out{doubt}; {price}.{advice}"
     )
+
+
+def _described(calibrator: Calibrator) -> str:
+    """Return a calibrator as the beginning of a sentence, its members by their usual names."""
+    if isinstance(calibrator, Pool):
+        parts = zip(calibrator.weights, calibrator.members, strict=True)
+        named = (f"{w:.2f} {METHODS[m.kind].label}" for w, m in parts if m.kind in METHODS)
+        return f"A pool of methods ({', '.join(named)})"
+    text = calibrator.describe().replace(": ", ", ", 1).replace("gamma=", "γ=")
+    return f"{text[:1].upper()}{text[1:]},"
 
 
 def _interval(value: Score) -> str:

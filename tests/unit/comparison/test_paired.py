@@ -43,3 +43,12 @@ def test_intervals_stay_in_range():
     x = np.array([[0.0], [1.0], [1.0]])
     found = PairedMeans.of(x, n_resamples=50).interval(0).clipped("error")
     assert 0 <= found.low <= found.estimate <= found.high <= 1
+
+
+def test_whole_weights_have_the_standard_error_of_copies():
+    rng = np.random.default_rng(0)
+    x, times = rng.normal(size=(60, 2)), rng.integers(1, 5, size=60)
+    copies = standard_error(np.repeat(x, times, axis=0), None)
+    assert_allclose(standard_error(x, times.astype(float)), copies, rtol=1e-12)
+    # other weights only say how rows count against each other
+    assert_allclose(standard_error(x, times + 0.5), standard_error(x, 3 * (times + 0.5)))

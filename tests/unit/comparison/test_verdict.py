@@ -41,3 +41,11 @@ def test_one_curve_per_class_comes_with_a_warning(overconfident):
     found = compare(z[:300], y[:300], methods=["isotonic"], n_resamples=20)
     text = verdict(found, choose(found, method="isotonic"))
     assert "Beware: with more than two classes, one curve per class did worse than no" in text
+
+
+def test_a_pool_is_described_by_the_usual_names(overconfident):
+    logits, labels = overconfident
+    found = compare(logits, labels, methods=["pool"], n_resamples=20)
+    text = verdict(found, choose(found, method="pool"))
+    assert "A pool of methods (" in text
+    assert "structured_matrix" not in text
