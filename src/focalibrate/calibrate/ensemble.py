@@ -17,7 +17,7 @@ from focalibrate.calibrate.fit_report import FitReport
 from focalibrate.calibrate.one_vs_rest import log_of
 from focalibrate.calibrate.parametric import recovered
 from focalibrate.calibrate.parts import Parts
-from focalibrate.calibrate.temperature import quiet_temperature, share_temperatures
+from focalibrate.calibrate.temperature import cross_fit_temperature, quiet_temperature
 
 Floats = NDArray[np.float64]
 
@@ -128,13 +128,14 @@ def fit_ensemble_temperature(
 
 def cross_fit_ensemble(parts: Parts) -> list[EnsembleTemperatureScaling]:
     """Return the ensemble temperature scaling of each part, from one pass over all rows."""
-    share_temperatures(parts)
-    temperatures = [quiet_temperature(parts[i])[0] for i in range(len(parts))]
+    temperatures = [x.temperature for x in cross_fit_temperature(parts)]
     true = _true_probs(parts.rows, [*temperatures, 1.0])
     found = []
     for i, temperature in enumerate(temperatures):
         columns = true[parts.index[i]][:, [i, -2, -1]]
-        weights, _ = _weights(columns, parts[i].weights)
+        row_weights = parts.rows.weights
+        some = None if row_weights is None else row_weights[parts.index[i]]
+        weights, _ = _weights(columns, some)
         found.append(EnsembleTemperatureScaling(temperature, tuple(weights.tolist())))
     return found
 

@@ -165,8 +165,11 @@ def share_temperatures(parts: Parts) -> None:
 def cross_fit_temperature(parts: Parts) -> list[TemperatureCalibrator]:
     """Return the temperature scaling of each part. Warnings are those of the first."""
     share_temperatures(parts)
-    found = [fit_temperature(parts[0])]
-    return found + [_fit_continuous(parts[i], None)[0] for i in range(1, len(parts))]
+    found: list[TemperatureCalibrator] = [fit_temperature(parts[0])]
+    for i in range(1, len(parts)):
+        known = parts.known(i)  # asked first: a part of large data is a copy of most of it
+        found.append(known[KNOWN][0] if KNOWN in known else _fit_continuous(parts[i], None)[0])
+    return found
 
 
 def _check_gamma_is_for_focal(criterion: str, gamma: float | None) -> None:

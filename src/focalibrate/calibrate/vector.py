@@ -65,7 +65,8 @@ def fit_vector_scaling(
         `VectorScaling`; the biases sum to 0.
 
     Numerics:
-        Newton's method on float64 blocks, to within 1e-12 of the least log loss; L-BFGS-B
+        Newton's method on float64 blocks (float32 for large single-precision logits), to within
+        1e-10 of the least log loss; L-BFGS-B
         (SciPy) where ``[2K, 2K]`` second derivatives would take more than a tenth of the
         logits' memory, and more than 16 MB. Scales in ``[0, 50/T]`` and biases in
         ``[-50, 50]`` keep separable data finite.

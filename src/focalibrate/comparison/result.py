@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from focalibrate.calibrate import Calibrator
 from focalibrate.comparison.grouped_scores import GroupedScores
 from focalibrate.comparison.paired import Score
-from focalibrate.comparison.row_scores import RowScores
+from focalibrate.comparison.row_scores import BLOCK_ENTRIES, RowScores
 from focalibrate.metrics import MetricName
 
 
@@ -104,13 +104,13 @@ class Comparison:
         """
         row = self.row(method)
         rows = logits[index]
-        if not self.folds:
-            probs: NDArray[Any] = row.calibrator.probs(rows)
-            return probs
         fold = self.fold_of_row[index]
+        calibrators = row.fold_calibrators if self.folds else (row.calibrator,)
         probs = np.empty(rows.shape, dtype=np.result_type(rows.dtype, np.float32))
-        for number, calibrator in enumerate(row.fold_calibrators):
-            is_held_out = fold == number
-            if is_held_out.any():
-                probs[is_held_out] = calibrator.probs(rows[is_held_out])
+        step = max(1, BLOCK_ENTRIES // rows.shape[1])
+        for number, calibrator in enumerate(calibrators):
+            held_out = np.flatnonzero(fold == number)
+            for start in range(0, len(held_out), step):  # blocks: little memory for many classes
+                block = held_out[start : start + step]
+                probs[block] = calibrator.probs(rows[block])
         return probs

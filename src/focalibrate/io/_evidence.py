@@ -17,6 +17,8 @@ MAX_RUN_COLUMNS = 1500
 """Most columns among which a run that sums to 1 is looked for."""
 
 BLOCK = 1 << 16
+BLOCK_ENTRIES = 1 << 19
+"""Most numbers looked at at once: 4 MB."""
 
 
 @dataclass(frozen=True)
@@ -60,17 +62,19 @@ def row_sums(columns: Sequence[NDArray[Any]] | NDArray[Any]) -> Sums:
     in_unit, negative, fractions = True, False, False
     worst = worst_percent = 0.0
     used = 0
-    for start in range(0, n, BLOCK):
+    # Blocks of as many numbers, not rows: 1000 classes must not take twice the file's memory.
+    width = columns.shape[1] if isinstance(columns, np.ndarray) else len(columns)
+    step = max(1, min(BLOCK, BLOCK_ENTRIES // width))
+    for start in range(0, n, step):
         if isinstance(columns, np.ndarray):
-            block = np.asarray(columns[start : start + BLOCK], np.float64)
+            block = np.asarray(columns[start : start + step], np.float64)
         else:
-            block = np.stack(
-                [np.asarray(c[start : start + BLOCK], np.float64) for c in columns], 1
-            )
+            block = np.stack([np.asarray(c[start : start + step], np.float64) for c in columns], 1)
         with np.errstate(all="ignore"):
             total = block.sum(axis=1)
             good = ~np.isnan(total)
-            block, total = block[good], total[good]
+            if not good.all():
+                block, total = block[good], total[good]
             if not len(total):
                 continue
             used += len(total)

@@ -9,12 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from focalibrate.calibrate._engine.blocks import Workers, Workspace, row_blocks
-from focalibrate.calibrate._input import check_rows
+from focalibrate.calibrate._input import check_rows, working_precision
 
 Floats = NDArray[np.float64]
 
 TOLERANCE = 1e-10
 """Newton ends with a last step where the loss has no more than this to fall."""
+SINGLE_TOLERANCE, ROUNDING = 3e-9, 1e-7
+"""The same in single precision, and what that may add to a loss of 1."""
 LEAST_GAIN = 4.0
 """Second derivatives of other rows are used while what is left falls by this factor per step."""
 MAX_HALVINGS = 30
@@ -69,8 +71,10 @@ def minimise_scaling(
     # within ours they would wait for each other.
     with Workers(1 if is_small else None) as workers:
         objective = partial(_derivatives, rows, labels, weights, workers, unit)
-        find = _newton if is_small else _lbfgs
-        return find(objective, (low, high), max_iterations, near)
+        if not is_small:
+            return _lbfgs(objective, (low, high), max_iterations, near)
+        is_single = working_precision(rows) == np.float32
+        return _newton(objective, (low, high), max_iterations, near, is_single=is_single)
 
 
 _Objective = Callable[..., tuple[float, Floats, Floats]]
@@ -104,18 +108,24 @@ def _lbfgs(
 
 
 def _newton(
-    objective: _Objective, bounds: _Bounds, max_iterations: int, near: ScalingMinimum | None
+    objective: _Objective,
+    bounds: _Bounds,
+    max_iterations: int,
+    near: ScalingMinimum | None,
+    *,
+    is_single: bool,
 ) -> ScalingMinimum:
     """Newton's method on the parameters that are not held by a bound, with halved steps."""
     x = _start(bounds, near)
     lent = None if near is None else near.hessian
     loss, gradient, hessian = objective(x, curved=lent is None)
     n_evaluations, fall_before = 1, np.inf
+    tolerance, spare = (SINGLE_TOLERANCE, ROUNDING) if is_single else (TOLERANCE, 0.0)
     for _ in range(max_iterations):
         is_held = ((x <= bounds[0]) & (gradient > 0)) | ((x >= bounds[1]) & (gradient < 0))
         step = _newton_step(gradient, hessian if lent is None else lent, ~is_held)
         fall = -0.5 * float(gradient @ step)
-        if fall <= TOLERANCE:
+        if fall <= (tolerance if lent is None else tolerance / 10.0):
             x = np.clip(x + step, *bounds)
             kept = hessian if lent is None else lent
             return ScalingMinimum(x, loss, True, n_evaluations, kept)
@@ -129,7 +139,7 @@ def _newton(
             moved = np.clip(x + 0.5**halving * step, *bounds)
             found = objective(moved, curved=lent is None)
             n_evaluations += 1
-            if found[0] <= loss + 1e-4 * float(gradient @ (moved - x)):
+            if found[0] <= loss + 1e-4 * float(gradient @ (moved - x)) + spare * abs(loss):
                 break
         else:  # rounding hides what is left to gain
             return ScalingMinimum(x, loss, True, n_evaluations, lent)
@@ -165,12 +175,13 @@ def _derivatives(
     Otherwise these are empty.
     """
     k = rows.shape[1]
-    scale, bias = unit * x[:k], x[k:]
+    dtype = working_precision(rows)
+    scale, bias = (unit * x[:k]).astype(dtype), x[k:].astype(dtype)
     n_total = len(rows) if weights is None else weights.sum()
 
     def sums(part: slice, space: Workspace) -> Floats:
         n = len(rows[part])
-        z, both = space.array("z", (n, k)), space.array("both", (n, 2 * k))
+        z, both = (space.array(x, (n, m), dtype) for x, m in (("z", k), ("both", 2 * k)))
         p = both[:, k:]
         z[...] = rows[part]
         at_label = (np.arange(n), labels[part])
@@ -187,15 +198,15 @@ def _derivatives(
         np.exp(p, out=p)
         total = p.sum(axis=-1)
         p /= total[:, None]
-        z *= unit
+        z *= dtype(unit)
         out = np.zeros((2 * k + 1 if curved else 1, 2 * k + 1))
         if curved:
             _add_curvature(out[1:, 1:], z, both, None if weights is None else weights[part])
         p[at_label] -= 1.0
-        losses = np.log(total) - true
+        losses = np.log(total.astype(np.float64)) - true
         if weights is not None:
             losses *= weights[part]
-            p *= weights[part, None]
+            p *= weights[part, None].astype(dtype)
         out[0, 0] = losses.sum()
         out[0, 1 : k + 1] = np.einsum("nk,nk->k", p, z)
         out[0, k + 1 :] = p.sum(axis=0)
@@ -206,7 +217,9 @@ def _derivatives(
     return float(total[0, 0]), total[0, 1:], total[1:, 1:]
 
 
-def _add_curvature(out: Floats, z: Floats, both: Floats, weights: Floats | None) -> None:
+def _add_curvature(
+    out: Floats, z: NDArray[Any], both: NDArray[Any], weights: Floats | None
+) -> None:
     r"""Add :math:`\sum_i \operatorname{diag}(p_i) - p_i p_i^\top` in scales and biases.
 
     `both` holds the probabilities in its right half, and room for them times `z` in its left.
@@ -217,8 +230,9 @@ def _add_curvature(out: Floats, z: Floats, both: Floats, weights: Floats | None)
     if weights is None:
         out -= both.T @ both
     else:
-        out -= (both * weights[:, None]).T @ both
-        left, p = left * weights[:, None], p * weights[:, None]
+        share = weights[:, None].astype(both.dtype)
+        out -= (both * share).T @ both
+        left, p = left * share, p * share
     at = np.arange(k)
     mixed = left.sum(axis=0)
     out[at, at] += np.einsum("nk,nk->k", left, z)
