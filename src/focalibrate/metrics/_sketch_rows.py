@@ -119,25 +119,27 @@ def _add_classes(
     p = np.minimum(probs.reshape(-1)[hit], 1.0)
     cell = column * n_bins + equal_width_index(p, n_bins)
     variance = probs - probs * probs
-    one = np.ones(n)
+    each = np.ones(len(p))
 
-    def add(name: int, times: Floats, values: Floats | None, entries: Floats) -> None:
+    def add(name: int, times: Floats | None, values: Floats | None, entries: Floats) -> None:
         """Add the sum of `times` ``[N]`` times `values` ``[K, N]`` by class and bin."""
         if values is None:
-            total = np.full(k, times.sum())
+            total = np.full(k, n if times is None else times.sum())
+        elif times is None:
+            total = values.sum(axis=1 - axis)
         else:
             total = values @ times if axis == 0 else times @ values
-        above = bin_sums(cell, times[row] * entries, k * n_bins).reshape(k, n_bins)
+        counted = entries if times is None else times[row] * entries
+        above = bin_sums(cell, counted, k * n_bins).reshape(k, n_bins)
         above[:, 0] += total - above.sum(axis=1)
         sums[name] += above
 
-    w = one if weights is None else weights
-    add(0, w, None, np.ones(len(p)))
-    add(1, w, probs, p)
+    add(0, weights, None, each)
+    add(1, weights, probs, p)
     own_cell = labels * n_bins + equal_width_index(np.minimum(own, 1.0), n_bins)
-    sums[2] += bin_sums(own_cell, w, k * n_bins).reshape(k, n_bins)
-    add(3, w, variance, p - p * p)
+    sums[2] += np.bincount(own_cell, weights, k * n_bins).reshape(k, n_bins)
+    add(3, weights, variance, p - p * p)
     if weights is not None:
-        add(4, one, None, np.ones(len(p)))
-        add(5, one, probs, p)
-        add(6, w * w, variance, p - p * p)
+        add(4, None, None, each)
+        add(5, None, probs, p)
+        add(6, weights * weights, variance, p - p * p)

@@ -337,7 +337,7 @@ def _columns(groups: Array | Mapping[str, Array] | None, n: int) -> dict[str, ND
 
 def _moments(x: Floats, w: Floats | None) -> Floats:
     if w is None:
-        total, square = float(x.sum()), float(x @ x)
+        total, square = float(x.sum()), float((x * x).sum())  # no BLAS, whose threads spin
         return np.array([total, square, total, square])
     u = w * w
     return np.array([w @ x, w @ (x * x), u @ x, u @ (x * x)])
