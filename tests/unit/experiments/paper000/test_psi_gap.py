@@ -1,12 +1,16 @@
 """Where Ψ helps, by the generalisation gap."""
 
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from focalibrate.experiments.engine.experiment import Folders, Row, Rows
+from focalibrate.experiments.engine.reproduce import read_rows
+from focalibrate.experiments.engine.sweep import read_result
 from focalibrate.experiments.paper000.psi_gap import experiment as psi_gap
+from focalibrate.experiments.paper000.psi_gap.imported import import_pool
 from focalibrate.experiments.paper000.psi_gap.rows import (
     GAMMAS,
     mean_changes,
@@ -123,3 +127,16 @@ def test_only_tasks_of_one_network_have_a_recipe():
     found = [psi_gap.network_of(task) for task in psi_gap.tasks("reduced")]
     assert sum(recipe is not None for recipe in found) == 3 * 3 * 4
     assert len({recipe.key for recipe in found if recipe is not None}) == 3 * 3 * 4
+
+
+def test_the_pool_s_networks_are_copied_from_the_committed_rows(tmp_path):
+    pytest.importorskip("torch")
+    results = Path(__file__).parents[4] / "results"
+    assert import_pool(results, tmp_path) == 9
+    copied = {row for path in tmp_path.iterdir() for row in map(shown, read_result(path).rows)}
+    committed = read_rows(results / "psi-gap" / "rows.csv")
+    assert copied == {shown(row) for row in committed if row.recipe == psi_gap.POOL}
+
+
+def shown(row):
+    return row.run, row.recipe, row.seed, row.metric, row.value
