@@ -19,6 +19,9 @@ NEAR_CERTAIN = 1e-6
 TINY = 1e-140
 """Below this :math:`1 - p` every derivative is 0 in floating point, and ratios may overflow."""
 
+BLOCK_ENTRIES = 1 << 16
+"""Entries worked on at once: few enough that what is computed stays in the cache."""
+
 _Float = NDArray[np.float64]
 
 
@@ -59,33 +62,54 @@ def softmax_derivatives(
     """
     _check(gamma, curvature)
     z = np.asarray(margins, dtype=np.float64)
-    rows, top = np.arange(len(z)), z.argmax(axis=1)
-    gaps = z - z[rows, top][:, None]
-    v = np.exp(gaps)
-    v[rows, top] = 0.0
+    y = np.asarray(labels)
+    gradient, second = np.empty(z.shape), np.empty(z.shape)
+    step = max(1, BLOCK_ENTRIES // z.shape[1])
+    for start in range(0, len(z), step):
+        part = slice(start, start + step)
+        _block(z[part], y[part], gamma, curvature, gradient[part], second[part])
+    return gradient, second
+
+
+def _block(
+    z: _Float,
+    labels: NDArray[Any],
+    gamma: float,
+    curvature: Curvature,
+    v: _Float,
+    second: _Float,
+) -> None:
+    """Write the gradient to `v` and the curvature to `second`, ``[n, K]`` each."""
+    at = np.arange(0, z.size, z.shape[1])
+    top = at + z.argmax(axis=1)  # places in the flat arrays, which are faster than pairs
+    true = at + labels
+    flat, flat_second = v.reshape(-1), second.reshape(-1)
+    np.subtract(z, z.reshape(-1)[top][:, None], out=v)
+    gap = flat[true]
+    np.exp(v, out=v)
+    flat[top] = 0.0
     others = v.sum(axis=1)  # of all but the top class, whose own entry is 1
-    v[rows, top] = 1.0
-    v /= (1.0 + others)[:, None]
-    rest_of_top = others / (1.0 + others)
-    p = v[rows, labels]
+    flat[top] = 1.0
+    total = 1.0 + others
+    v /= total[:, None]
+    rest_of_top = others / total
+    p = flat[true]
     # Only the top class can exceed one half, where 1 - p would cancel.
-    rest = np.where(top == labels, rest_of_top, 1.0 - p)
-    phi, bend = _factors(p, rest, gaps[rows, labels] - np.log1p(others), gamma)
-    bound = v * (1.0 - v)
-    bound[rows, top] = v[rows, top] * rest_of_top
-    bound *= phi[:, None]
-    second = bound
+    rest = np.where(top == true, rest_of_top, 1.0 - p)
+    phi, bend = _factors(p, rest, gap - np.log1p(others), gamma)
+    np.subtract(1.0, v, out=second)
+    flat_second[top] = rest_of_top
+    second *= v
+    second *= phi[:, None]
     if curvature == "exact":
         share = np.divide(bend, rest * rest, out=np.zeros_like(rest), where=rest > TINY)
-        second = v * v
-        second *= share[:, None]
-        second[rows, labels] = bend
-        second += bound
-        bound *= FLOOR
-        np.maximum(second, bound, out=second)
-    v[rows, labels] = -rest
+        floor = FLOOR * second
+        on_label = flat_second[true] + bend
+        second += v * v * share[:, None]
+        flat_second[true] = on_label
+        np.maximum(second, floor, out=second)
+    flat[true] = -rest
     v *= phi[:, None]
-    return v, second
 
 
 def binary_derivatives(

@@ -1,17 +1,17 @@
 """Calibrators with a formula: any array library, device and dtype kept."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, final
 
 import numpy as np
 
-from focalibrate._array import Array, like, namespace, stop_gradient, working_dtype
+from focalibrate._array import Array, like, namespace, stop_gradient, to_numpy, working_dtype
 from focalibrate._check import check_gamma
 from focalibrate._stable import log_softmax
 from focalibrate.calibrate._base import Calibrator, check_keys, frozen_numbers
 from focalibrate.calibrate._settings import check_numbers, check_temperature
-from focalibrate.theory import recover_log_posterior
+from focalibrate.theory import is_outside_smoothing, recover_log_posterior
 
 
 @final
@@ -102,6 +102,22 @@ class PosteriorRecovery(Calibrator):
 
     def _log_probs(self, x: Array) -> Array:
         return recover_log_posterior(x, self.gamma, **self._conditions())
+
+    def n_clipped(self, logits: Any = None, *, probs: Any = None) -> int:
+        """Return how many rows have an entry that undoing label smoothing clips to 0.
+
+        A model at the minimum of its loss has none: its probabilities, the weights undone, are
+        at least ``label_smoothing / K``.
+
+        Args:
+            logits: ``[N, K]``, as `log_probs` takes them.
+            probs: probabilities instead.
+        """
+        if not self.label_smoothing:
+            return 0
+        before = replace(self, label_smoothing=0.0, prior=None, target_prior=None)
+        found = is_outside_smoothing(before.log_probs(logits, probs=probs), self.label_smoothing)
+        return int(to_numpy(found).sum())
 
     def __repr__(self) -> str:
         given = ", ".join(f"{name}={value}" for name, value in self._parameters().items())

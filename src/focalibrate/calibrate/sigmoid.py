@@ -122,6 +122,12 @@ class SigmoidCalibrator:
         n = "" if self.n_labels is None else f" of {self.n_labels} labels"
         return f"sigmoid calibration{n}: {', '.join(parts) or 'identity'}"
 
+    def to_onnx(self, path: str | os.PathLike[str]) -> None:
+        """Write an ONNX graph from ``logits`` to ``probs``, one per label; needs onnx."""
+        from focalibrate.deploy.onnx import calibrator_to_onnx
+
+        calibrator_to_onnx(self, path)
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the calibrator to `path` as JSON, whole or not at all."""
         record = {"format": FORMAT, "version": VERSION, "parameters": vars(self)}

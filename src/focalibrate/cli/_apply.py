@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import click
 import numpy as np
 from numpy.typing import NDArray
 
-from focalibrate.calibrate import Calibrator, GroupedCalibrator
+from focalibrate.calibrate import Calibrator, GroupedCalibrator, PosteriorRecovery
 from focalibrate.cli._read import reported, steps
 from focalibrate.cli._recovery import PriorShift, Training
 from focalibrate.cli._summary import say_what_was_read
@@ -23,6 +24,29 @@ from focalibrate.io import (
     scan_predictions,
     write_parts,
 )
+
+
+@dataclass
+class Clipped:
+    """How many rows lay where no model of smoothed labels can be, and were clipped."""
+
+    n: int = 0
+    n_rows: int = 0
+
+    def count(self, chosen: Calibrator, scores: Mapping[str, Any]) -> None:
+        """Count the rows of a block that undoing label smoothing clips."""
+        if isinstance(chosen, PosteriorRecovery):
+            self.n += chosen.n_clipped(**scores)
+        self.n_rows += len(next(iter(scores.values())))
+
+    def say(self) -> None:
+        """Print the number where there are any."""
+        if self.n:
+            rows = "1 row has" if self.n == 1 else f"{self.n:,} of {self.n_rows:,} rows have"
+            click.echo(
+                f"{rows} a probability below what label smoothing leaves: clipped to 0 and "
+                "renormalised. Many such rows mean that the model was trained in another way."
+            )
 
 
 def is_parts_folder(source: Path, out: Path) -> bool:
@@ -57,10 +81,11 @@ def apply_to_parts(
         check_classes(chosen, scan.n_classes, scan.source)
         shift = training.shift(*classes, _no_rows)
     say_what_was_read([scan])
+    clipped = Clipped()
 
     def calibrated(batch: Predictions) -> tuple[Predictions, NDArray[Any]]:
         aligned = align(batch, chosen.class_names)
-        found = np.concatenate(list(calibrated_blocks(chosen, aligned, shift)))
+        found = np.concatenate(list(calibrated_blocks(chosen, aligned, shift, clipped)))
         return aligned, found.astype(aligned.scores.dtype, copy=False)
 
     key = json.dumps(
@@ -77,6 +102,7 @@ def apply_to_parts(
             force=force,
             progress=lambda rows, total: bar.update(task, completed=rows, total=total),
         )
+    clipped.say()
     words = chosen.describe() if shift is None else f"{chosen.describe()}; {shift.describe()}"
     kept = f", {done.n_kept} were done before" if done.n_kept else ""
     click.echo(
@@ -104,7 +130,10 @@ def check_classes(chosen: Calibrator, n_classes: int, source: str) -> None:
 
 
 def calibrated_blocks(
-    chosen: Calibrator, given: Predictions, shift: PriorShift | None = None
+    chosen: Calibrator,
+    given: Predictions,
+    shift: PriorShift | None = None,
+    clipped: Clipped | None = None,
 ) -> Iterator[NDArray[Any]]:
     """Yield the calibrated probabilities, some rows at a time."""
     start = 0
@@ -113,6 +142,8 @@ def calibrated_blocks(
         if isinstance(chosen, GroupedCalibrator):
             scores["groups"] = given.groups[chosen.column][start : start + len(block)]
         start += len(block)
+        if clipped is not None:
+            clipped.count(chosen, scores)
         yield np.asarray(
             chosen.probs(**scores) if shift is None else shift.probs(chosen, **scores)
         )

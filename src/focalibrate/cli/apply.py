@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from focalibrate.calibrate import Calibrator, GroupedCalibrator, group_names
 from focalibrate.cli._apply import (
+    Clipped,
     apply_to_parts,
     calibrated_blocks,
     check_classes,
@@ -85,8 +86,10 @@ def apply_command(
         shift = training.shift(
             *classes, lambda: np.concatenate(list(calibrated_blocks(chosen, given)))
         )
-        write_probs(out, _calibrated(chosen, given, out, shift), like=given, force=force)
+        clipped = Clipped()
+        write_probs(out, _calibrated(chosen, given, out, shift, clipped), like=given, force=force)
     _say_unknown_groups(chosen, given)
+    clipped.say()
     words = chosen.describe() if shift is None else f"{chosen.describe()}; {shift.describe()}"
     click.echo(f"Calibrated {given.n_rows} rows ({words}) → {printable(str(out))}")
 
@@ -126,10 +129,14 @@ def _say_unknown_groups(chosen: Calibrator, given: Predictions) -> None:
 
 
 def _calibrated(
-    chosen: Calibrator, given: Predictions, out: Path, shift: PriorShift | None
+    chosen: Calibrator,
+    given: Predictions,
+    out: Path,
+    shift: PriorShift | None,
+    clipped: Clipped,
 ) -> Iterator[NDArray[Any]]:
     with steps() as bar:
         task = bar.add_task(f"writing {printable(out.name)}", total=given.n_rows)
-        for block in calibrated_blocks(chosen, given, shift):
+        for block in calibrated_blocks(chosen, given, shift, clipped):
             yield block
             bar.advance(task, len(block))

@@ -12,7 +12,7 @@ from onnx import GraphProto, ModelProto, TensorProto, ValueInfoProto, helper
 
 from focalibrate._atomic import atomic_path
 from focalibrate._check import check_choice
-from focalibrate.calibrate import Calibrator
+from focalibrate.calibrate import Calibrator, SigmoidCalibrator
 from focalibrate.deploy._graph import Graph
 
 OPSET = 17
@@ -21,11 +21,12 @@ IR_VERSION = 8
 MIN_OPSET = 13
 """Softmax and the axes of ReduceSum have their present meaning from here on."""
 Scores = Literal["logits", "probs"]
+Exported = Calibrator | SigmoidCalibrator
 FLOATS = (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16, TensorProto.BFLOAT16)
 
 
 def calibrator_to_onnx(
-    calibrator: Calibrator, path: str | os.PathLike[str], *, scores: Scores = "logits"
+    calibrator: Exported, path: str | os.PathLike[str], *, scores: Scores = "logits"
 ) -> None:
     """Write `calibrator` as an ONNX graph from ``logits`` to ``probs``, both float32 ``[N, K]``.
 
@@ -34,10 +35,12 @@ def calibrator_to_onnx(
     written down step by step.
 
     Args:
-        calibrator: any calibrator of `focalibrate.calibrate`.
+        calibrator: any calibrator of `focalibrate.calibrate`; that of a sigmoid head takes and
+            gives one number per label.
         path: file to write, whole or not at all.
         scores: what goes in: ``"logits"``, or ``"probs"`` for probabilities, with the
-            calibrator's `zero_mix`; the input is then called ``scores``.
+            calibrator's `zero_mix`; the input is then called ``scores``. A sigmoid head has
+            logits.
 
     Numerics:
         Float32, with the same care as `focalibrate.theory`: within 1e-6 of float64 NumPy for
@@ -53,7 +56,7 @@ def calibrator_to_onnx(
         ...     [o.name for o in onnx.load(f"{folder}/calibrator.onnx").graph.output]
         ['probs']
     """
-    n_classes = calibrator.n_classes or "K"
+    n_classes = _width(calibrator) or "K"
     logits, probs = (
         helper.make_tensor_value_info(name, TensorProto.FLOAT, ["N", n_classes])
         for name in ("logits" if scores == "logits" else "scores", "probs")
@@ -72,7 +75,7 @@ def calibrator_to_onnx(
 
 def attach_to_onnx(
     model_path: str | os.PathLike[str],
-    calibrator: Calibrator,
+    calibrator: Exported,
     out_path: str | os.PathLike[str],
     *,
     output: str | None = None,
@@ -128,7 +131,7 @@ def attach_to_onnx(
 
 def _append(
     graph: GraphProto,
-    calibrator: Calibrator,
+    calibrator: Exported,
     logits: ValueInfoProto,
     probs: ValueInfoProto,
     *,
@@ -140,8 +143,9 @@ def _append(
     given = logits.type.tensor_type.elem_type
     is_double = given == TensorProto.DOUBLE or not _is_formula(calibrator)
     traced = Graph(prefix, opset=opset, dtype=np.float64 if is_double else np.float32)
-    check_choice(scores, ("logits", "probs"), name="scores")
-    result = calibrator.probs(**{scores: traced.input(logits.name, calibrator.n_classes)})
+    is_sigmoid = isinstance(calibrator, SigmoidCalibrator)
+    check_choice(scores, ("logits",) if is_sigmoid else ("logits", "probs"), name="scores")
+    result = calibrator.probs(**{scores: traced.input(logits.name, _width(calibrator))})
     nodes, constants = traced.needed_for(result.full)
     graph.node.extend(nodes)
     graph.node.append(
@@ -151,8 +155,17 @@ def _append(
     graph.output.append(probs)
 
 
-def _is_formula(calibrator: Calibrator) -> bool:
+def _width(calibrator: Exported) -> int | None:
+    """Return the number of classes or labels; None where any will do."""
+    if isinstance(calibrator, SigmoidCalibrator):
+        return calibrator.n_labels
+    return calibrator.n_classes
+
+
+def _is_formula(calibrator: Exported) -> bool:
     """Say whether `calibrator` is a temperature and an exponent at most: float32 will do."""
+    if isinstance(calibrator, SigmoidCalibrator):
+        return False
     parameters = calibrator.to_dict()["parameters"].values()
     return calibrator.keeps_argmax and all(isinstance(x, (int, float)) for x in parameters)
 
@@ -169,7 +182,7 @@ def _logits_of(graph: GraphProto, output: str | None, source: Path) -> ValueInfo
     return outputs[output] if output is not None else next(iter(outputs.values()))
 
 
-def _check_form(logits: ValueInfoProto, calibrator: Calibrator) -> None:
+def _check_form(logits: ValueInfoProto, calibrator: Exported) -> None:
     """Raise `ValueError` unless `logits` are declared as floats ``[N, K]`` of the right K."""
     kind = logits.type.tensor_type
     if not logits.type.HasField("tensor_type") or kind.elem_type not in FLOATS:
@@ -189,7 +202,7 @@ def _check_form(logits: ValueInfoProto, calibrator: Calibrator) -> None:
             f"`output` must have shape [N, K], but {logits.name!r} has {sizes}. Name the output "
             "that holds one row of scores per example."
         )
-    n_classes = calibrator.n_classes
+    n_classes = _width(calibrator)
     if n_classes is not None and isinstance(sizes[1], int) and sizes[1] != n_classes:
         raise ValueError(
             f"`output` must have the {n_classes} classes of the fit, but {logits.name!r} has "

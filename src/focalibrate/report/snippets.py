@@ -3,7 +3,12 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from focalibrate.calibrate import Calibrator, GroupedCalibrator, TemperatureScaling
+from focalibrate.calibrate import (
+    Calibrator,
+    GroupedCalibrator,
+    PosteriorRecovery,
+    TemperatureScaling,
+)
 
 Scores = Literal["logits", "probs"]
 """What the model returns."""
@@ -18,6 +23,9 @@ class Snippet:
     note: str
     code: str
 
+
+MAX_WRITTEN = 20
+"""Weights of more classes than this are in the file, and not written out."""
 
 _LOAD = """\
 from focalibrate import Calibrator
@@ -105,6 +113,9 @@ def grouped_snippets(calibrator: GroupedCalibrator, *, scores: Scores = "logits"
 
 
 def _without_focalibrate(calibrator: Calibrator, is_logits: bool) -> list[Snippet]:
+    if isinstance(calibrator, PosteriorRecovery):
+        few = (calibrator.n_classes or 0) <= MAX_WRITTEN
+        return [_recovery(calibrator, is_logits)] if few else []
     if not isinstance(calibrator, TemperatureScaling):
         return []
     argument = "logits" if is_logits else "np.log(model_probs)"
@@ -120,6 +131,35 @@ def _without_focalibrate(calibrator: Calibrator, is_logits: bool) -> list[Snippe
             "probs = z / z.sum(axis=-1, keepdims=True)\n",
         )
     ]
+
+
+def _recovery(calibrator: PosteriorRecovery, is_logits: bool) -> Snippet:
+    """Return posterior recovery from its settings alone, which are those of the training."""
+    return Snippet(
+        title="Without a file",
+        language="python",
+        note="Nothing was fitted: these settings say how the model was trained (exponent, class "
+        "weights or α, label smoothing) and where it is used (class frequencies).",
+        code="from focalibrate import PosteriorRecovery\n"
+        "\n"
+        f"calibrator = {calibrator!r}\n"
+        f"probs = calibrator.probs({'logits' if is_logits else 'probs=model_probs'})\n"
+        f"# in a terminal: focalibrate apply {_flags(calibrator)} predictions.csv -o out.csv\n",
+    )
+
+
+def _flags(calibrator: PosteriorRecovery) -> str:
+    """Return the options of `focalibrate apply` that mean the same."""
+    per_class = {
+        "class-weight": calibrator.class_weight,
+        "trained-prior": calibrator.prior,
+        "prior": calibrator.target_prior,
+    }
+    words = [f"--focal {calibrator.gamma:g}"]
+    words += [f"--{k} {','.join(f'{x:g}' for x in v)}" for k, v in per_class.items() if v]
+    if calibrator.label_smoothing:
+        words.append(f"--label-smoothing {calibrator.label_smoothing:g}")
+    return " ".join(words)
 
 
 def _torch(is_logits: bool) -> Snippet:

@@ -13,6 +13,7 @@ from focalibrate.calibrate import (
     Identity,
     IsotonicCalibration,
     PosteriorRecovery,
+    SigmoidCalibrator,
     TemperatureScaling,
     VectorScaling,
 )
@@ -261,3 +262,36 @@ def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
         TemperatureScaling(2.0).to_onnx(path)
     assert path.read_bytes() == before
     assert [p.name for p in tmp_path.iterdir()] == ["calibrator.onnx"]
+
+
+@pytest.mark.parametrize(
+    "calibrator",
+    [
+        SigmoidCalibrator(),
+        SigmoidCalibrator.recovery(2.0, alpha=0.25),
+        SigmoidCalibrator((0.5, 2.0, 1.0), (0.1, -1.0, 0.0), gamma=0.5),
+    ],
+    ids=["identity", "recovery", "platt"],
+)
+def test_a_sigmoid_head(calibrator, tmp_path):
+    path = tmp_path / "sigmoid.onnx"
+    calibrator.to_onnx(path)
+    onnx.checker.check_model(path, full_check=True)
+    z = np.concatenate([s * np.random.default_rng(0).normal(size=(20, 3)) for s in (1, 10, 300)])
+    z = z.astype(np.float32)
+    got = run(path, logits=z)["probs"]
+    assert_allclose(got, calibrator.probs(z.astype(np.float64)), rtol=0, atol=1e-6)
+
+
+def test_a_sigmoid_head_behind_a_classifier(tmp_path):
+    calibrator = SigmoidCalibrator((0.5, 2.0, 1.0), (0.1, -1.0, 0.0), gamma=2.0)
+    path = tmp_path / "model.onnx"
+    Identity().to_onnx(path)  # stands for a network; its output is what is calibrated
+    name = attach_to_onnx(path, calibrator, tmp_path / "both.onnx", output="probs")
+    z = rows()
+    found = run(tmp_path / "both.onnx", logits=z)
+    assert_allclose(
+        found[name], calibrator.probs(found["probs"].astype(np.float64)), rtol=0, atol=1e-6
+    )
+    with pytest.raises(ValueError, match="`scores` must be one of logits"):
+        calibrator_to_onnx(calibrator, path, scores="probs")

@@ -4,7 +4,12 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from focalibrate.calibrate import Calibrator, TemperatureScaling, VectorScaling
+from focalibrate.calibrate import (
+    Calibrator,
+    PosteriorRecovery,
+    TemperatureScaling,
+    VectorScaling,
+)
 from focalibrate.report import deployment_snippets
 
 RNG = np.random.default_rng(0)
@@ -127,3 +132,16 @@ def test_the_snippets_load_what_the_command_writes(folder):
     VECTOR.save(folder / "calibrator.json")
     assert Calibrator.load("calibrator.json") == VECTOR
     assert all("calibrator.json" in s.code for s in deployment_snippets(VECTOR, method="vector"))
+
+
+def test_posterior_recovery_is_written_with_its_settings():
+    recovery = PosteriorRecovery(2.0, (1.0, 2.0, 5.0), 0.1, (0.2, 0.3, 0.5), (0.5, 0.3, 0.2))
+    text = code(recovery, "Without a file")
+    names = {"logits": LOGITS}
+    exec(text, names)
+    assert_allclose(names["probs"], recovery.probs(LOGITS))
+    options = "--focal 2 --class-weight 1,2,5 --trained-prior 0.2,0.3,0.5 --prior 0.5,0.3,0.2"
+    assert f"focalibrate apply {options} --label-smoothing 0.1 predictions.csv" in text
+    many = PosteriorRecovery(2.0, tuple(range(1, 51)))
+    titles = [s.title for s in deployment_snippets(many, method="posterior_recovery")]
+    assert "Without a file" not in titles

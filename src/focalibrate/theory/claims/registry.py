@@ -8,6 +8,7 @@ from focalibrate.theory.claims import (
     paper003,
     paper003_temperature,
     paper004,
+    weights,
 )
 from focalibrate.theory.claims._claim import Claim, Outcome, check_claim
 
@@ -17,6 +18,7 @@ CLAIMS: tuple[Claim, ...] = (
     *paper003.CLAIMS,
     *paper003_temperature.CLAIMS,
     *paper004.CLAIMS,
+    *weights.CLAIMS,
 )
 
 
