@@ -20,7 +20,7 @@ from focalibrate.cli._summary import (
     show_next,
     show_result,
 )
-from focalibrate.io import Predictions
+from focalibrate.io import Predictions, shown
 from focalibrate.pipeline import (
     FILES,
     CalibrationResult,
@@ -186,7 +186,7 @@ def calibrate_command(
         if result.calibrator.kind == "identity":
             show_next([page])
             return
-        given_file = str(test or val)
+        given_file = shown(test or val)
         words = ["focalibrate", "apply", str(out / "calibrator.json"), given_file]
         words += ["-o", f"calibrated{Path(given_file).suffix}"]
         show_next([shlex.join(words), page])

@@ -1,7 +1,7 @@
 """Files of predictions: reading with checks, writing whole or not at all."""
 
 from focalibrate._atomic import atomic_path
-from focalibrate.io._error import PredictionFileError, flags, printable, without_user
+from focalibrate.io._error import PredictionFileError, flags, printable, shown, without_user
 from focalibrate.io._find_streams import is_data_set
 from focalibrate.io.predictions import (
     Kind,
@@ -51,6 +51,7 @@ __all__ = [
     "read_predictions",
     "read_sketch",
     "scan_predictions",
+    "shown",
     "sketch_bytes",
     "without_user",
     "write_parts",

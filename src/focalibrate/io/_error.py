@@ -53,8 +53,13 @@ def shown(path: Path | str) -> str:
     Example:
         >>> shown(Path("s3://bucket/a.csv")), shown("s3://me:secret@bucket/a.csv?region=eu")
         ('s3://bucket/a.csv', 's3://bucket/a.csv?region=eu')
+        >>> shown(Path("file:///tmp/a.csv"))
+        'file:///tmp/a.csv'
     """
-    return without_user(_SCHEME.sub(r"\1://", str(path)))
+    text = _SCHEME.sub(r"\1://", str(path))
+    if text.startswith("file://") and not text.startswith("file:///"):
+        text = text.replace("file://", "file:///", 1)
+    return without_user(text)
 
 
 def without_user(text: str) -> str:
