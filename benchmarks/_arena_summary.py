@@ -252,6 +252,7 @@ def gamma_table(cuts: list[Cut]) -> Iterator[str]:
 
 def draw_gamma(cuts: list[Cut], path: Path) -> None:
     """Draw what the second parameter gains, with intervals."""
+    from matplotlib import rc_context
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(8, 4), layout="constrained")
@@ -265,11 +266,13 @@ def draw_gamma(cuts: list[Cut], path: Path) -> None:
     right.axvline(50.0, color="#94a3b8", lw=1)
     left.set_xlabel("gain in log loss ×100 by γ")
     right.set_xlabel("experiments better with γ, %")
-    figure.savefig(path, metadata={"Date": None})
+    with rc_context({"svg.hashsalt": "focalibrate"}):  # the same file every time
+        figure.savefig(path, metadata={"Date": None})
 
 
 def draw_wins(summary: dict[str, dict[str, dict[str, Any]]], path: Path) -> None:
     """Draw the win rates with their intervals, best first: whose bars overlap may be equals."""
+    from matplotlib import rc_context
     from matplotlib.figure import Figure
 
     groups = [g for g, rows in summary.items() if len(rows) > 1]
@@ -285,4 +288,5 @@ def draw_wins(summary: dict[str, dict[str, dict[str, Any]]], path: Path) -> None
         axes.set_yticks(range(len(rows)), [name for name, _ in reversed(rows)], fontsize=8)
         axes.set_xlabel("share of peers beaten by log loss")
         axes.set_title(group)
-    figure.savefig(path, metadata={"Date": None})
+    with rc_context({"svg.hashsalt": "focalibrate"}):  # the same file every time
+        figure.savefig(path, metadata={"Date": None})

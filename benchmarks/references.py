@@ -172,7 +172,9 @@ ENDS = "ours has one more row at both ends of its curves, so that no class gets 
 FLAT = "the penalty is weak and the minimum flat: the fitted rows agree, new rows need not"
 EMPTY = "in a bin without rows theirs takes the frequency of the class, ours the bin's centre"
 TIES = "ours counts scores that agree to the last digits as one; one row of 300 differs"
-SEARCH = "theirs stops short of the minimum or walks off where classes are separable"
+SEARCH = (
+    "our scales cannot be negative, theirs can; and their search may stop short of the minimum"
+)
 REFERENCES = (
     Reference("temperature", "probmetrics", "temp-scaling", _probmetrics("temp-scaling")),
     Reference(

@@ -1,6 +1,7 @@
 """What mkdocs does besides rendering: formulas, pictures and the pages the package writes."""
 
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from errata import ERRATA
@@ -26,6 +27,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     made = {"papers.md": papers_page(checked_claims()), "commands.md": commands_page()}
     drawn = PICTURES | ERRATA | {"focal_scores": focal_scores}
     made |= {f"pictures/{name}.svg": svg_of(draw) for name, draw in drawn.items()}
+    arena = Path(__file__).parents[1] / "results" / "arena"
+    made |= {f"pictures/arena-{p.stem}.svg": p.read_text("utf-8") for p in arena.glob("*.svg")}
     made |= evidence_files()
     for name, content in made.items():
         files.append(File.generated(config, name, content=content))
