@@ -1,3 +1,4 @@
+import warnings
 from dataclasses import replace
 from importlib import import_module
 
@@ -156,3 +157,31 @@ def test_unknown_row(overconfident):
     found = compare(*overconfident, methods=["identity"], **QUICK)
     with pytest.raises(ValueError, match=r"one of those compared, identity; got 'vector'"):
         found.row("vector")
+
+
+def test_the_number_of_threads_changes_nothing(overconfident, monkeypatch):
+    z, y = overconfident
+    module = import_module("focalibrate.comparison.compare")
+    monkeypatch.setattr(module, "FEW_ENTRIES", 0)
+    monkeypatch.setattr(module, "available_cores", lambda: 3)
+    names = ["temperature", "vector", "isotonic", "structured_vector"]
+    found = []
+    for n_threads in (1, 3):
+        monkeypatch.setattr(module, "MAX_THREADS", n_threads)
+        found.append(compare(z[:400], y[:400], methods=names, **QUICK))
+    for one, three in zip(found[0].rows, found[1].rows, strict=True):
+        assert one.method == three.method
+        assert one.scores == three.scores
+        assert one.calibrator == three.calibrator
+
+
+def test_warnings_of_a_fit_are_notes_on_every_thread(overconfident, monkeypatch):
+    z, y = overconfident
+    module = import_module("focalibrate.comparison.compare")
+    monkeypatch.setattr(module, "FEW_ENTRIES", 0)
+    labels = np.where(y[:200] == 3, 0, y[:200])  # a class that never occurs
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = compare(z[:200], labels, methods=["temperature", "isotonic"], **QUICK)
+    assert "never occur" in " ".join(found.row("isotonic").notes)
+    assert found.row("temperature").notes == ()
