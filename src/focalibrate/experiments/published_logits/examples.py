@@ -4,6 +4,8 @@
 
     python -m focalibrate.experiments.published_logits.examples --images DIR --logits DIR --out SVG
 
+With ``--numbers-only`` the place of each image in the test set stands instead of the image: the
+authors of CIFAR-10 state no licence, so that no file with its images is kept in the repository.
 The images are the first of the CIFAR-10 test set that both networks get right and the first that
 both get wrong: nothing is picked by eye. Both sets of outputs are in the order of the test set.
 """
@@ -35,8 +37,8 @@ EACH = 4
 WIDTH, HEIGHT, SIZE = 190, 150, 72
 
 
-def draw(images: Path, logits: Path) -> str:
-    """Return the picture as SVG."""
+def draw(images: Path, logits: Path, *, numbers_only: bool = False) -> str:
+    """Return the picture as SVG, with the images or with their numbers alone."""
     test = load("cifar10", data=images, seed=0)
     found = [read_set(name, logits) for name in NETWORKS]
     for one in found:
@@ -55,10 +57,13 @@ def draw(images: Path, logits: Path) -> str:
     ]
     for place, row in enumerate(shown):
         left, top = WIDTH * (place % EACH), HEIGHT * (place // EACH)
-        parts.append(
-            f'<image x="{left + 8}" y="{top + 8}" width="{SIZE}" height="{SIZE}" '
-            f'style="image-rendering:pixelated" href="data:image/png;base64,{_png(pixels[row])}"/>'
-        )
+        box = f'x="{left + 8}" y="{top + 8}" width="{SIZE}" height="{SIZE}"'
+        if numbers_only:
+            parts.append(f'<rect {box} fill="#eceef2"/>')
+            parts += _text(["test image", f"{row:,}"], left + 14, top + 8 + SIZE / 2)
+        else:
+            png = f"data:image/png;base64,{_png(pixels[row])}"
+            parts.append(f'<image {box} style="image-rendering:pixelated" href="{png}"/>')
         label = test.class_names[int(test.test.labels[row])]
         lines = [f"label: {label}"]
         for name, (before, after) in zip(NETWORKS.values(), scores, strict=True):
@@ -102,8 +107,11 @@ def main() -> None:
     parser.add_argument("--images", type=Path, required=True, help="folder of CIFAR-10")
     parser.add_argument("--logits", type=Path, required=True, help="folder that holds logits/")
     parser.add_argument("--out", type=Path, required=True, help="SVG file to write")
+    parser.add_argument(
+        "--numbers-only", action="store_true", help="the place of each image instead of it"
+    )
     given = parser.parse_args()
-    text = draw(given.images, given.logits)
+    text = draw(given.images, given.logits, numbers_only=given.numbers_only)
     given.out.parent.mkdir(parents=True, exist_ok=True)
     with atomic_path(given.out, force=True) as path:
         path.write_text(text, encoding="utf-8")
