@@ -61,11 +61,11 @@ def test_the_page_is_one_file(models, tmp_path):
 
 def test_groups_keep_their_order_and_the_worst_are_kept():
     rng = np.random.default_rng(0)
-    p = rng.uniform(size=2000)
-    column = rng.integers(100, size=2000)
+    p = rng.uniform(size=6000)
+    column = rng.integers(100, size=6000)
     column[:5] = 999
-    y = (rng.uniform(size=2000) < np.where(column == 7, 0.0, p)).astype(int)
-    groups = assess_groups(p, y, {"site": column})
+    y = (rng.uniform(size=6000) < np.where(column == 7, 0.0, p)).astype(int)
+    groups = assess_groups(p, y, {"site": column.astype(str)})
     records = group_records(groups)
     assert len(groups) == 101
     assert len(records) == MAX_GROUPS
