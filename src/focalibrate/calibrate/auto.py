@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from focalibrate._array import Array
 from focalibrate._check import check_gamma
 from focalibrate.calibrate._base import Calibrator
+from focalibrate.calibrate._engine.blocks import row_blocks
 from focalibrate.calibrate._input import ScoredRows, read_scores
 from focalibrate.calibrate.effort import is_too_slow
 from focalibrate.calibrate.folds import fold_count
@@ -163,8 +164,10 @@ def _reason(means: dict[str, float], chosen: str, rows: ScoredRows) -> str:
 
 def model_losses(rows: ScoredRows) -> Floats:
     """Return the log loss of each row by the model as it is, zeros included."""
-    log_probs = np.asarray(Identity().log_probs(rows.logits.astype(np.float64)))
-    true = log_probs[np.arange(rows.n_rows), rows.labels]
+    true = np.empty(rows.n_rows)
+    for block in row_blocks(rows.n_rows, row_bytes=8 * rows.n_classes):
+        log_probs = np.asarray(Identity().log_probs(rows.logits[block].astype(np.float64)))
+        true[block] = log_probs[np.arange(len(log_probs)), rows.labels[block]]
     if rows.zero_mix:  # undo the mixture, to score zeros as the zeros they are
         own = (np.exp(true) - rows.zero_mix / rows.n_classes) / (1.0 - rows.zero_mix)
         true = np.log(np.maximum(own, math.exp(LEAST_LOG)))
