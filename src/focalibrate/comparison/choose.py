@@ -230,9 +230,16 @@ def _reason(
     comparison: Comparison, rows: Sequence[MethodResult], found: Pick, score: ProperScore
 ) -> str:
     word = WORDS[score]
-    chosen, lowest = rows[found.chosen], rows[found.best]
+    chosen, best = rows[found.chosen], found.best
+    passed = rows[best].method == POOL != chosen.method
+    if passed:
+        # The pool is picked by weights fitted to the same rows; its printed score is not.
+        singles = [i for i, row in enumerate(rows) if row.method != POOL]
+        best = min(singles, key=lambda i: rows[i].scores[score].estimate)
+    lowest = rows[best]
     how = "cross-validated" if comparison.judged_on == "cross-fit" else "test"
     text = f"{_name(lowest)} has the lowest {how} {word}"
+    text += " of the single methods" if passed else ""
     text += f", {lowest.scores[score].estimate:.4f}"
     if score == "brier" and all(_n_zeros(comparison, row) for row in rows):
         text = (
@@ -244,17 +251,19 @@ def _reason(
     value = f"{chosen.scores[score].estimate:.4f}"
     if chosen.method == POOL:
         return f"{_name(chosen)} ({value}) {_why_pool(rows, found)}."
-    if chosen.method == "identity" and found.chosen != found.best:
+    if chosen.method == "identity" and found.chosen != best:
         return f"{text}. That is not clearly below {_name(chosen).lower()}'s, {value}."
-    if found.chosen != found.best:
-        near = "half a standard error" if lowest.method == POOL else "one standard error"
-        return f"{text}. {_name(chosen)} ({value}) is simpler and within {near} of it."
-    others = [rows[i].label for i in found.equals if i != found.best]
+    pool = " The pool of methods is not clearly better." if passed else ""
+    if found.chosen != best:
+        return f"{text}. {_name(chosen)} ({value}) is simpler and within one standard error.{pool}"
+    others = [rows[i].label for i in found.equals if i != best]
     if len(others) > MAX_NAMED:
-        return f"{text}. {len(others)} more complex methods are within one standard error of it."
+        near = f"{len(others)} more complex methods are within one standard error of it."
+        return f"{text}. {near}{pool}"
     if others:
-        return f"{text}. Within one standard error of it but more complex: {', '.join(others)}."
-    return f"{text}, more than one standard error below every other method."
+        named = ", ".join(others)
+        return f"{text}. Within one standard error of it but more complex: {named}.{pool}"
+    return f"{text}, more than one standard error below every other method.{pool}"
 
 
 def _why_pool(rows: Sequence[MethodResult], found: Pick) -> str:

@@ -122,3 +122,20 @@ def test_a_model_without_a_mistake_is_kept():
     assert [method for method, _ in choice.excluded] == ["temperature"]
     assert "makes no mistake on these rows" in verdict(found, choice)
     assert choose(found, method="temperature").row.method == "temperature"
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_score_called_lowest_is_the_lowest_shown(seed):
+    rng = np.random.default_rng(seed)
+    z = rng.normal(size=500) * 2
+    y = (rng.random(500) < 1 / (1 + np.exp(-z))).astype(int)
+    logits = np.stack([0 * z, z * np.where(rng.random(500) < 0.3, 2.5, 1.0)], axis=1)
+    found = compare(logits, y, methods=["temperature", "quadratic", "spline", "pool"])
+    reason = choose(found).reason
+    shown = {m.method: m.scores["nll"].estimate for m in found.rows}
+    if "lowest cross-validated log loss" in reason:
+        if "of the single methods" in reason:
+            del shown["pool"]
+        assert f"{min(shown.values()):.4f}" in reason
+    else:
+        assert reason.startswith("Pool of methods")
