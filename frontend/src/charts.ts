@@ -244,11 +244,11 @@ export interface Forest {
 }
 
 /** Estimates as dots with intervals, one below the other, and a line at the reference. */
-export function forest(rows: Forest[], width: number, title: string, scale: number, reference: number): Element {
+export function forest(rows: Forest[], width: number, title: string, scale: number, reference: number, isCutOff = true): Element {
   // One absurd method must not press all others into a line: it is cut off, with an arrow.
   const highs = rows.map((row) => row.high).sort((a, b) => a - b);
   const most = Math.max(3 * highs[Math.floor((highs.length - 1) / 2)], reference);
-  const isCut = (x: number) => most > 0 && x > most;
+  const isCut = (x: number) => isCutOff && most > 0 && x > most;
   const end = (x: number) => (isCut(x) ? most : x) * scale;
   const data = rows.map((row, at) => ({ ...row, at, estimate: end(row.estimate), low: end(row.low), high: end(row.high) }));
   const cut = data.filter((_, i) => isCut(rows[i].high));

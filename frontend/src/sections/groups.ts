@@ -19,7 +19,7 @@ export function groupsSection(doc: ReportDocument): HTMLElement {
       const range = shown === 'gap' ? `${points(estimate)} points [${points(low)}, ${points(high)}]` : `${percent(estimate)} [${(low * 100).toFixed(1)}, ${(high * 100).toFixed(1)}]`;
       return [{ label: g.name, estimate, low, high, colour: isBad(g) ? BEFORE : AFTER, tip: `${g.name}, ${whole(g.n)} rows: ${range}, ${g.verdict}` }];
     });
-    if (rows.length > 0) chart.replaceChildren(forest(rows, width, shown === 'gap' ? 'confidence − accuracy, points' : 'RMS calibration error (%)', 100, 0));
+    if (rows.length > 0) chart.replaceChildren(forest(rows, width, shown === 'gap' ? 'confidence − accuracy, points' : 'RMS calibration error (%)', 100, 0, false));
   });
   const bad = doc.groups.filter(isBad).length;
   const words = bad === 0 ? 'No group is significantly miscalibrated.' : `${bad} of ${doc.groups.length} groups ${bad === 1 ? 'is' : 'are'} significantly miscalibrated.`;
