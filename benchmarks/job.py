@@ -5,6 +5,7 @@ import sys
 import tempfile
 import warnings
 from collections.abc import Callable
+from contextlib import chdir
 from pathlib import Path
 from time import perf_counter, process_time
 
@@ -33,20 +34,21 @@ def write_file(path: Path, n: int, k: int) -> None:
     np.savez(path, logits=np.float32(1.8) * logits, labels=labels)
 
 
-def run_command(words: list[str]) -> tuple[float, float, int]:
-    """Return wall seconds, processor seconds and peak memory in bytes of one command."""
+def run_command(words: list[str], *, cwd: Path = Path()) -> tuple[float, float, int]:
+    """Return wall seconds, processor seconds and peak bytes of a command run in `cwd`."""
     # An installed package has its byte code: without it each run would compile all of it.
     given = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
     start = perf_counter()
-    child = os.posix_spawn(
-        sys.executable,
-        [sys.executable, "-m", "focalibrate", *words],
-        given | {"NO_COLOR": "1"},
-        file_actions=[
-            (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0),
-            (os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0),
-        ],
-    )
+    with chdir(cwd):
+        child = os.posix_spawn(
+            sys.executable,
+            [sys.executable, "-m", "focalibrate", *words],
+            given | {"NO_COLOR": "1"},
+            file_actions=[
+                (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0),
+                (os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0),
+            ],
+        )
     _, status, usage = os.wait4(child, 0)
     wall = perf_counter() - start
     if status != 0:
