@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
+import numpy as np
 from numpy.typing import NDArray
 
 from focalibrate.io._error import file_error, listing
@@ -76,7 +77,7 @@ def _slice(
     return replace(
         frame,
         columns=columns,
-        load=lambda wanted, _: [array[part] for array in values(wanted)],
+        load=lambda wanted, _: [np.atleast_1d(array)[part] for array in values(wanted)],
         extra=extra,
     )
 

@@ -189,13 +189,16 @@ def _stream(place: Place, arrays: Sequence[_Array | Column]) -> Stream:
                     i: checked(i).take(files[i], max(0, min(rows, sizes[i] - start)), path)
                     for i in needed
                 }
-                yield replace(base, load=_loader(taken))
+                yield replace(base, load=_loader(taken, load, slice(start, start + rows)))
 
     return Stream(place=place, frame=base, n_rows=None, read=read)
 
 
-def _loader(taken: dict[int, NDArray[Any]]) -> Load:
-    return lambda positions, _: [taken[i] for i in positions]
+def _loader(taken: dict[int, NDArray[Any]], load: Load, part: slice) -> Load:
+    """Return what gives the rows that were read; single numbers, which have none, count as one."""
+    return lambda positions, progress: [
+        taken[i] if i in taken else load([i], progress)[0][part] for i in positions
+    ]
 
 
 def side_by_side(path: Path, places: Mapping[str, Place]) -> Stream:

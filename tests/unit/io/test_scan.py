@@ -329,3 +329,18 @@ def test_a_password_in_a_url_is_never_shown():
         scan_predictions("nowhere://me:secret@bucket/x.csv")
     assert "secret" not in str(found.value)
     assert "secret" not in str(found.value.__cause__)
+
+
+@pytest.mark.parametrize("name", ["a.npz", "a.pt"])
+def test_a_number_among_the_arrays_is_passed_over_or_refused(tmp_path, name):
+    probs = np.full((4, 2), 0.5)
+    arrays = {"probs": probs, "labels": np.array([0, 1, 1, 0]), "epoch": np.array(3)}
+    if name.endswith(".pt"):
+        torch = pytest.importorskip("torch")
+        torch.save({k: torch.from_numpy(v) for k, v in arrays.items()}, tmp_path / name)
+    else:
+        np.savez(tmp_path / name, **arrays)
+    (batch,) = scan_predictions(tmp_path / name).batches()
+    assert_array_equal(batch.labels, arrays["labels"])
+    with pytest.raises(PredictionFileError, match="epoch"):
+        list(scan_predictions(tmp_path / name, labels_key="epoch").batches())
