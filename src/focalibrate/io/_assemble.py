@@ -83,7 +83,7 @@ def assemble(
     prediction = view.values(roles.prediction or 0)[0] if checks_prediction else None
     kept = None
     if drop_missing:
-        kept = _complete(stored, raw_labels, weights, names)
+        kept = _complete(stored, raw_labels, names)
         if kept is not None:
             stored = stored[kept]
             raw_labels = None if raw_labels is None else raw_labels[kept]
@@ -249,7 +249,6 @@ def all_zero(path: Path, name: str) -> PredictionFileError:
 def _complete(
     scores: NDArray[Any],
     labels: NDArray[Any] | None,
-    weights: NDArray[Any] | None,
     names: tuple[str, ...] | None,
 ) -> NDArray[np.bool_] | None:
     """Return which rows have a label and all scores, or None where all have."""
@@ -259,7 +258,6 @@ def _complete(
         missing = np.zeros(len(scores), bool)
     if labels is not None and labels.shape[:1] == missing.shape:
         missing = missing | missing_rows(labels, names)
-    _ = weights
     return ~missing if missing.any() else None
 
 
