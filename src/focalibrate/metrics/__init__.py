@@ -17,13 +17,7 @@ from focalibrate.metrics.calibration_error import ece, mce
 from focalibrate.metrics.classwise import ClasswiseTable, classwise_ece
 from focalibrate.metrics.corp import Corp, Decomposition, ReliabilityCurve, corp, corp_of_table
 from focalibrate.metrics.difference import rms_difference
-from focalibrate.metrics.groups import (
-    GroupAssessment,
-    WorstSlice,
-    assess_groups,
-    holm,
-    worst_slice,
-)
+from focalibrate.metrics.groups import GroupAssessment, assess_groups, holm
 from focalibrate.metrics.interval import ConfidenceInterval, NoiseFloor
 from focalibrate.metrics.multilabel import MultilabelTable, multilabel_ece
 from focalibrate.metrics.registry import (
@@ -47,6 +41,7 @@ from focalibrate.metrics.scores import (
 )
 from focalibrate.metrics.sketch import Sketch
 from focalibrate.metrics.sketch_evaluation import SketchEvaluation
+from focalibrate.metrics.slices import WorstSlice, worst_slice
 from focalibrate.metrics.smooth import smooth_ece
 
 __all__ = [

@@ -1,0 +1,228 @@
+"""Search for the slice of rows on which a model is most clearly miscalibrated."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from focalibrate._array import Array, to_numpy
+from focalibrate._check import check_count
+from focalibrate.metrics._random import generator
+from focalibrate.metrics._rows import read, read_weights, top_label
+from focalibrate.metrics.assessment import ALPHA, p_text
+from focalibrate.metrics.binning import Floats
+from focalibrate.metrics.interval import ConfidenceInterval
+
+
+@dataclass(frozen=True, eq=False)
+class WorstSlice:
+    """The slice of rows whose confidence is most clearly off."""
+
+    description: str
+    """such as "age > 41.5 and region = north\""""
+    n: int
+    gap: ConfidenceInterval
+    """mean confidence minus accuracy; the interval allows for the search over slices"""
+    p_value: float
+    """chance that the worst slice of a calibrated model is at least as far off"""
+    n_slices: int
+    """slices looked at"""
+    rows: NDArray[np.bool_]
+    """which rows belong to it, shape ``[N]``"""
+
+    @property
+    def summary(self) -> str:
+        """The finding as a sentence."""
+        if self.p_value >= ALPHA:
+            return (
+                f"no slice stands out: the worst of {self.n_slices:,} ({self.description}) is "
+                f"within what chance gives ({p_text(self.p_value)})"
+            )
+        side = "overconfident" if self.gap.estimate > 0 else "underconfident"
+        return (
+            f"{self.description} ({self.n:,} rows): {side} by "
+            f"{100 * abs(self.gap.estimate):.1f} points ({p_text(self.p_value)}, allowing for "
+            f"{self.n_slices:,} slices looked at)"
+        )
+
+
+def worst_slice(
+    probs: Array,
+    labels: Array,
+    columns: Mapping[str, Array],
+    *,
+    max_depth: int = 2,
+    min_rows: int = 50,
+    sample_weight: Array | None = None,
+    n_draws: int = 499,
+    seed: int | np.random.Generator = 0,
+) -> WorstSlice:
+    r"""Search for the slice of rows with the clearest confidence gap, with an honest p-value.
+
+    Slices are one condition (``region = north``, ``age > 41.5`` at a quartile) or two on
+    different columns. For each, :math:`z = \sum r / \sqrt{\sum c(1-c)}`; the largest
+    :math:`|z|` is compared with the largest of the *same search* on outcomes drawn from the
+    predictions, so that the p-value allows for how many slices were looked at.
+
+    Args:
+        probs: probabilities ``[N, K]``, any array library, or ``[N]`` of class 1.
+        labels: class indices ``[N]``.
+        columns: values of each row ``[N]`` by name, numbers or text. Of a text column the
+            eight most frequent values are looked at.
+        max_depth: 1 for single conditions, 2 for pairs too.
+        min_rows: rows a slice must have.
+        sample_weight: weights ``[N]``, see `assess`.
+        n_draws: draws for the p-value.
+        seed: random seed of the draws, or a `numpy.random.Generator`.
+
+    Returns:
+        `WorstSlice`.
+
+    Example:
+        >>> rng = np.random.default_rng(0)
+        >>> p, region = rng.uniform(0.5, 1, size=4000), rng.choice(["north", "south"], 4000)
+        >>> y = (rng.uniform(size=4000) < p - 0.15 * (region == "north")).astype(int)
+        >>> worst_slice(p, y, {"region": region}).description
+        'region = north'
+    """
+    check_count(n_draws, name="n_draws", minimum=19)
+    check_count(min_rows, name="min_rows")
+    if max_depth not in (1, 2):
+        raise ValueError(f"`max_depth` must be 1 or 2, got {max_depth!r}.")
+    rows, y = read(probs, labels, binary=len(probs.shape) == 1)
+    n = len(rows)
+    weights = read_weights(sample_weight, n)
+    w = np.ones(n) if weights is None else weights
+    slices = _large_slices(columns, w > 0, max_depth=max_depth, min_rows=min_rows)
+    confidence, correct = top_label(rows, y)
+    spread = w if weights is None or bool((w == np.rint(w)).all()) else w**2
+    scale = np.sqrt(np.maximum(slices.sums(spread * confidence * (1 - confidence)), 1e-12))
+    z = slices.sums(w * (confidence - correct)) / scale
+    null = _largest_of_calibrated(slices, confidence, spread, scale, n_draws, generator(seed))
+    worst = int(np.abs(z).argmax())
+    reached = np.count_nonzero(null >= abs(z[worst]) - 1e-9)
+    held = slices.rows(worst)
+    mass = float(w[held].sum())
+    gap = float(z[worst] * scale[worst] / mass)
+    half = float(np.quantile(null, 0.95) * scale[worst] / mass)
+    return WorstSlice(
+        slices.names[worst],
+        int(held.sum()),
+        ConfidenceInterval(gap, max(-1.0, gap - half), min(1.0, gap + half)),
+        float((1 + reached) / (1 + n_draws)),
+        len(slices.names),
+        held,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Slices:
+    """Slices as sums over atoms: rows of one atom meet exactly the same conditions."""
+
+    names: list[str]
+    atom: NDArray[np.intp]
+    """the atom of each row, shape ``[N]``"""
+    matrix: Floats
+    """1 where a slice holds an atom, shape ``[slices, atoms]``"""
+
+    def sums(self, values: Floats) -> Floats:
+        """Return the sum of `values`, one per row, over each slice."""
+        return np.asarray(self.matrix @ self.atom_sums(values))
+
+    def atom_sums(self, values: Floats) -> Floats:
+        """Return the sum of `values`, one per row, over each atom."""
+        return np.bincount(self.atom, values, self.matrix.shape[1])
+
+    def rows(self, position: int) -> NDArray[np.bool_]:
+        """Return which rows the slice at `position` holds."""
+        return np.asarray(self.matrix[position, self.atom] > 0)
+
+
+def _large_slices(
+    columns: Mapping[str, Array], counts: NDArray[np.bool_], *, max_depth: int, min_rows: int
+) -> _Slices:
+    """Return the slices with at least `min_rows` rows, of the rows for which `counts` is true."""
+    conditions = _conditions(columns, len(counts))
+    atoms, atom = np.unique(
+        np.stack([held for _, _, held in conditions], axis=1), axis=0, return_inverse=True
+    )
+    names, matrix = _slices(conditions, atoms, max_depth)
+    every = _Slices(names, atom.reshape(-1), matrix)
+    is_large = every.sums(counts.astype(np.float64)) >= min_rows
+    if not is_large.any():
+        raise ValueError(
+            f"no slice has {min_rows} rows; lower `min_rows` or pass columns with fewer values."
+        )
+    kept = np.flatnonzero(is_large)
+    return _Slices([names[i] for i in kept], every.atom, matrix[kept])
+
+
+def _largest_of_calibrated(
+    slices: _Slices,
+    confidence: Floats,
+    spread: Floats,
+    scale: Floats,
+    n_draws: int,
+    rng: np.random.Generator,
+) -> Floats:
+    """Return the largest |z| over the slices for each draw from the predictions."""
+    n, n_atoms = len(confidence), slices.matrix.shape[1]
+    if n * n_draws > 2e7:  # sums of many rows are normal
+        variance = slices.atom_sums(spread * confidence * (1 - confidence))
+        sums = np.sqrt(variance)[:, None] * rng.standard_normal((n_atoms, n_draws))
+    else:
+        root = np.sqrt(spread)
+        sums = np.stack(
+            [
+                slices.atom_sums(root * (confidence - (rng.random(n) < confidence)))
+                for _ in range(n_draws)
+            ],
+            axis=1,
+        )
+    return np.asarray(np.abs((slices.matrix @ sums) / scale[:, None]).max(axis=0))
+
+
+def _conditions(columns: Mapping[str, Array], n: int) -> list[tuple[str, str, NDArray[np.bool_]]]:
+    """Return column, text and rows of every single condition."""
+    found: list[tuple[str, str, NDArray[np.bool_]]] = []
+    for name, column in columns.items():
+        values = np.asarray(to_numpy(column)).reshape(-1)
+        if len(values) != n:
+            raise ValueError(f"`columns`: {name!r} must have {n} rows, got {len(values)}.")
+        is_number = values.dtype.kind in "iuf"
+        if not is_number:
+            values = values.astype(str)
+        distinct, count = np.unique(values, return_counts=True)
+        if is_number and len(distinct) > 8:
+            for cut in np.unique(np.quantile(values, [0.25, 0.5, 0.75])):
+                found.append((name, f"{name} <= {cut:g}", values <= cut))
+                found.append((name, f"{name} > {cut:g}", values > cut))
+            continue
+        for value in distinct[np.argsort(-count, kind="stable")[:8]]:
+            found.append((name, f"{name} = {value}", values == value))
+    if not found:
+        raise ValueError("`columns` must name at least one column to slice by.")
+    return found
+
+
+def _slices(
+    conditions: list[tuple[str, str, NDArray[np.bool_]]],
+    atoms: NDArray[np.bool_],
+    max_depth: int,
+) -> tuple[list[str], Floats]:
+    """Return the text of every slice and the matrix ``[slices, atoms]`` of what it holds."""
+    names = [text for _, text, _ in conditions]
+    parts = [atoms.T]
+    if max_depth == 2:
+        pairs = [
+            (i, j)
+            for i in range(len(conditions))
+            for j in range(i + 1, len(conditions))
+            if conditions[i][0] != conditions[j][0]
+        ]
+        names += [f"{names[i]} and {names[j]}" for i, j in pairs]
+        if pairs:
+            first, second = np.array(pairs).T
+            parts.append(atoms.T[first] & atoms.T[second])
+    return names, np.concatenate(parts).astype(np.float64)
