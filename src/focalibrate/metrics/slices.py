@@ -132,7 +132,7 @@ class _Slices:
 
     def atom_sums(self, values: Floats) -> Floats:
         """Return the sum of `values`, one per row, over each atom."""
-        return np.bincount(self.atom, values, self.matrix.shape[1])
+        return np.asarray(np.bincount(self.atom, values, self.matrix.shape[1]), np.float64)
 
     def rows(self, position: int) -> NDArray[np.bool_]:
         """Return which rows the slice at `position` holds."""
