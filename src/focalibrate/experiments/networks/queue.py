@@ -36,15 +36,15 @@ FOCAL = ("fl3", "fl1", "fl2", "ce")
 
 def queue() -> Iterator["Recipe"]:
     """Yield the recipe of every network, the most telling first."""
-    for loss in MAIN_LOSSES:
-        yield sst_recipe(loss, 0)
+    for seed in range(3):
+        yield from (sst_recipe(loss, seed) for loss in MAIN_LOSSES)
+    for seed in range(3):
+        yield from (sst_recipe(loss, seed) for loss in OTHER_LOSSES)
     for loss in FOCAL:
         yield from (long_recipe(name, loss, seed=0) for name in ("fashion", "cifar10_s"))
+    for seed in (3, 4):
+        yield from (sst_recipe(loss, seed) for loss in MAIN_LOSSES + OTHER_LOSSES)
     yield from (_penalised(0.005, tau, 0) for tau in (0.0, 1e-4, 3e-4, 1e-3))
-    for seed in range(1, 5):
-        yield from (sst_recipe(loss, seed) for loss in MAIN_LOSSES)
-    for seed in range(5):
-        yield from (sst_recipe(loss, seed) for loss in OTHER_LOSSES)
     for seed in (1, 2):
         for loss in FOCAL:
             yield from (long_recipe(name, loss, seed=seed) for name in ("fashion", "cifar10_s"))
