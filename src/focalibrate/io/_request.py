@@ -74,6 +74,11 @@ class Request:
         return "probs" if self.input == "percent" else self.input
 
     @property
+    def kinds_by_preference(self) -> tuple[Kind, Kind]:
+        """The kind to look for first, and the other; logits come first by default."""
+        return ("probs", "logits") if self.kind == "probs" else ("logits", "probs")
+
+    @property
     def wants_labels(self) -> bool:
         """Whether labels are looked for in this file."""
         return not self.other_labels and self.label_column != NO_LABELS

@@ -6,7 +6,9 @@ import numpy as np
 
 from focalibrate.io._error import PredictionFileError, file_error, listing, short
 from focalibrate.io._request import NO_LABELS, Request, find_columns
-from focalibrate.io._score_roles import Scores, find_matrix, find_scores
+from focalibrate.io._score_kind import Scores
+from focalibrate.io._score_matrix import find_matrix
+from focalibrate.io._score_roles import find_scores
 from focalibrate.io._view import View
 from focalibrate.io._vocabulary import (
     LABELS_SHOWN,

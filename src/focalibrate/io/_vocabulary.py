@@ -6,7 +6,7 @@ from typing import Literal, TypeAlias
 
 from focalibrate.io.predictions import Kind
 
-Said: TypeAlias = Literal["logits", "probs", "scores"]
+Meaning: TypeAlias = Literal["logits", "probs", "scores"]
 """What a name says: the kind of the scores, or only that they are scores."""
 
 
@@ -81,7 +81,7 @@ SCORE = _words(
 CLASS_NAMES = _words("class_names classes target_names label_names categories class_name names")
 """Names of arrays that hold one name per class."""
 
-_PREFIXES: tuple[tuple[str, Said], ...] = (
+_PREFIXES: tuple[tuple[str, Meaning], ...] = (
     (r"(?:y_?)?logits?|margin|log_?odds|decision_function|raw_margin", "logits"),
     (r"log_?(?:probs?|proba|p)", "logits"),
     (
@@ -97,9 +97,9 @@ _PREFIX = [
             rf"(?P<word>{words})(?:(?P<mark>\s*[(\[]|[_.:\-=/|]|\s+)(?P<name>.*)|(?P<digits>\d+))",
             re.IGNORECASE | re.DOTALL,
         ),
-        said,
+        meaning,
     )
-    for words, said in _PREFIXES
+    for words, meaning in _PREFIXES
 ]
 
 
@@ -108,7 +108,7 @@ class Prefixed:
     """A column's name cut into what it says and the class: ``prob_cat``."""
 
     word: str
-    said: Said
+    meaning: Meaning
     name: str
 
 
@@ -122,7 +122,7 @@ def prefixed(column: str) -> Prefixed | None:
         True
     """
     text = column.strip()
-    for pattern, said in _PREFIX:
+    for pattern, meaning in _PREFIX:
         found = pattern.fullmatch(text)
         if found is None:
             continue
@@ -134,7 +134,7 @@ def prefixed(column: str) -> Prefixed | None:
         name = name.strip()
         if mark != "_" and len(name) > 2 and name[0] == name[-1] == '"':
             name = name[1:-1]  # Scored Probabilities for Class "cat"; after prob_ they are ours
-        return Prefixed(plain(found["word"]), said, name)
+        return Prefixed(plain(found["word"]), meaning, name)
     return None
 
 
@@ -154,15 +154,15 @@ def outcome_of(name: str) -> str | None:
     return None if found is None else found["after"] or found["before"]
 
 
-def said_by(name: str) -> Said | None:
+def meaning_of(name: str) -> Meaning | None:
     """Return what the name of one column or array says it holds, or None.
 
     The whole name counts first, then its parts: ``val_logits`` says logits.
     """
     text = plain(name)
-    for words, said in ((PROBABILITY, "probs"), (LOGIT, "logits"), (SCORE, "scores")):
+    for words, meaning in ((PROBABILITY, "probs"), (LOGIT, "logits"), (SCORE, "scores")):
         if text in words:
-            return said  # type: ignore[return-value]
+            return meaning  # type: ignore[return-value]
     parts = set(text.split("_"))
     if parts & _words("logit logits margin margins logodds logprobs logprob") or "log" in parts:
         return "logits"
@@ -173,9 +173,9 @@ def said_by(name: str) -> Said | None:
     return None
 
 
-def kind_of(said: Said | None) -> Kind | None:
+def kind_of(meaning: Meaning | None) -> Kind | None:
     """Return the kind a name says, or None where it does not say."""
-    return said if said in ("logits", "probs") else None
+    return meaning if meaning in ("logits", "probs") else None
 
 
 def is_label(name: str) -> bool:
@@ -210,4 +210,4 @@ def is_known_role(name: str) -> bool:
     if name.strip() and is_id(name):
         return True
     found = prefixed(name)
-    return found is not None and found.said != "scores"
+    return found is not None and found.meaning != "scores"

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from focalibrate.io._error import PredictionFileError, listing, printable, short
 
 Kind: TypeAlias = Literal["logits", "probs"]
-"""What the scores are. Said by the file or the caller, never guessed from values."""
+"""What the scores are. Meaning by the file or the caller, never guessed from values."""
 
 BLOCK_BYTES = 1 << 22
 """Bytes of scores in one block: small enough to stay in cache, large enough to be few."""

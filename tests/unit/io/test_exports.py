@@ -926,7 +926,7 @@ def test_gzip_without_its_suffix(tmp_path):
                     "confidence": P3.max(1),
                 }
             ),
-            r"probability of the predicted class alone \(\"confidence\"\); those of all classes",
+            r"only the probability of the predicted class \(\"confidence\"\), but those of all",
         ),
     ],
     ids=["two levels of columns", "one row per example and class", "the top class alone"],

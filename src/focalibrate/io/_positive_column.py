@@ -1,0 +1,117 @@
+"""Scores in one column: those of the positive of two classes."""
+
+from focalibrate.io._error import PredictionFileError, file_error, listing, short
+from focalibrate.io._request import Request
+from focalibrate.io._score_kind import Scores
+from focalibrate.io._view import View
+from focalibrate.io._vocabulary import (
+    DERIVED,
+    LOGIT,
+    PREDICTIONS,
+    PROBABILITY,
+    SCORE,
+    is_id,
+    kind_of,
+    meaning_of,
+    outcome_of,
+    plain,
+    prefixed,
+)
+
+
+def column_by_name(view: View, request: Request, numbers: list[int]) -> Scores | None:
+    """Return the one column whose name means the score of the positive class, or None."""
+    if not view.frame.has_names:
+        return None
+    by_meaning: dict[str, list[int]] = {"probs": [], "logits": [], "scores": []}
+    for i in numbers:
+        text = plain(view.name(i))
+        cut = prefixed(view.name(i))
+        if text in DERIVED or (is_id(view.name(i)) and text != "p"):
+            continue
+        if text in PROBABILITY or (cut is not None and cut.meaning == "probs"):
+            by_meaning["probs"].append(i)
+        elif text in LOGIT or (cut is not None and cut.meaning == "logits"):
+            by_meaning["logits"].append(i)
+        elif outcome_of(text) and meaning_of(text) == "probs":
+            by_meaning["probs"].append(i)
+        elif (
+            text in SCORE
+            or text in ("1", "true", "yes")
+            or (
+                (text in PREDICTIONS or (cut is not None and cut.meaning == "scores"))
+                and (not view.is_whole(i))
+            )
+        ):
+            by_meaning["scores"].append(i)
+    order = ["logits", "probs"] if request.kind == "logits" else ["probs", "logits"]
+    for meaning in (*order, "scores"):
+        found = by_meaning[meaning]
+        if len(found) > 1:
+            raise file_error(
+                view.path,
+                f"has {len(found)} columns that could be the score of the positive class: "
+                f"{listing([view.name(i) for i in found])}. Say which.",
+                fixes=[{"score_columns": [view.name(i)]} for i in found[:3]],
+            )
+        if found:
+            return positive_column(view, request, found[0])
+    return None
+
+
+def positive_column(view: View, request: Request, position: int) -> Scores:
+    """Return the scores of one column: of the positive of two classes."""
+    name = view.name(position)
+    text = plain(name)
+    cut = prefixed(name)
+    kind = kind_of(meaning_of(name)) or (None if cut is None else kind_of(cut.meaning))
+    sums = view.sums([position])
+    notes: tuple[str, ...] = ()
+    if request.kind is not None:
+        kind = request.kind
+    elif kind is None:
+        if sums.in_unit and text in SCORE | {"1", "true", "yes"}:
+            kind = "probs"
+            notes = (
+                f'"{short(name)}" is read as probabilities because all values lie in [0, 1]; '
+                "if these are margins, pass --input logits",
+            )
+        else:
+            fixes: list[dict[str, object]] = []
+            if sums.in_unit:
+                fixes.append({"score_columns": [name], "input": "probs"})
+            fixes.append({"score_columns": [name], "input": "logits"})
+            raise file_error(
+                view.path,
+                f'has one column of scores, "{short(name)}", and does not say whether it holds '
+                "probabilities or log-odds of the positive class; that is never guessed.",
+                fixes=fixes,
+            )
+    positive = request.positive
+    if positive is None and cut is not None and text not in PROBABILITY | LOGIT:
+        suffix = cut.name
+        if plain(suffix) not in ("pos", "positive", "hat", "pred", "true", ""):
+            positive = suffix
+    return Scores(
+        positions=(position,),
+        kind=kind,
+        percent=request.input == "percent",
+        form="single",
+        positive=positive,
+        n_classes=2,
+        notes=notes,
+    )
+
+
+def unnamed_column(view: View, request: Request, position: int) -> PredictionFileError:
+    """Return the error for one column of numbers whose name does not say that it is a score."""
+    name = view.name(position)
+    kinds = [request.input] if request.input is not None else ["probs", "logits"]
+    if request.input is None and not view.sums([position]).in_unit:
+        kinds = ["logits"]
+    return file_error(
+        view.path,
+        f'has one column of numbers, "{short(name)}", that could be the score of the positive '
+        "class. Say so, and of which kind it is.",
+        fixes=[{"score_columns": [name], "input": kind} for kind in kinds],
+    )

@@ -1,0 +1,181 @@
+"""Scores in one column per class."""
+
+from focalibrate.io._error import file_error, listing
+from focalibrate.io._evidence import find_runs, is_row_number
+from focalibrate.io._request import Request
+from focalibrate.io._score_kind import (
+    Scores,
+    names_text,
+    not_numbers,
+    quoted,
+    settle_kind,
+    unclear_kind,
+)
+from focalibrate.io._view import View
+from focalibrate.io._vocabulary import (
+    DERIVED,
+    WEIGHTS,
+    is_id,
+    is_label,
+    is_prediction,
+    kind_of,
+    plain,
+    prefixed,
+)
+from focalibrate.io.predictions import Kind
+
+
+def class_columns(
+    view: View,
+    request: Request,
+    positions: list[int],
+    names: tuple[str, ...],
+    by_name: Kind | None,
+    notes: tuple[str, ...] = (),
+) -> Scores:
+    """Return the scores in one column per class, once their kind is settled."""
+    sums = view.sums(positions)
+    kind, more = settle_kind(view, request, sums, by_name, positions)
+    return Scores(
+        positions=tuple(positions),
+        kind=kind,
+        percent=request.input == "percent",
+        class_names=names if view.frame.has_names else None,
+        n_classes=len(positions),
+        notes=(*notes, *more),
+    )
+
+
+def columns_by_prefix(view: View, request: Request, free: list[int]) -> Scores | None:
+    """Return the columns whose prefix says that they are scores: ``prob_cat, prob_dog``."""
+    if not view.frame.has_names:
+        return None
+    groups: dict[tuple[Kind, str], list[int]] = {}
+    for i in free:
+        cut = prefixed(view.name(i))
+        by_name = None if cut is None else kind_of(cut.meaning)
+        if cut is None or by_name is None or is_prediction(view.name(i)):
+            continue
+        groups.setdefault((by_name, cut.word), []).append(i)
+    for kind in request.kinds_by_preference:
+        usable = []
+        for (of, _), members in groups.items():
+            if of == kind and len(members) > 1 and any(view.is_kind(i, "number") for i in members):
+                usable.append(_without_derived(view, members))
+        if len(usable) > 1:
+            usable = [m for m in usable if _is_simplex(view, m)] or usable
+        if len(usable) > 1:
+            raise file_error(
+                view.path,
+                f"has {len(usable)} sets of columns that could be the classes: "
+                f"{listing([listing([view.name(i) for i in m]) for m in usable])}. Say which.",
+                fixes=[{"score_columns": [view.name(i) for i in m]} for m in usable[:3]],
+            )
+        if usable:
+            return _prefixed_group(view, request, usable[0], kind)
+    return None
+
+
+def _prefixed_group(view: View, request: Request, members: list[int], kind: Kind) -> Scores:
+    """Return the scores in columns that share a prefix, all of which must be numbers."""
+    for i in members:
+        if not view.is_kind(i, "number"):
+            raise not_numbers(view, i)  # never drop a class: labels would shift
+    names = tuple(c.name for c in (prefixed(view.name(i)) for i in members) if c is not None)
+    return class_columns(view, request, members, names, kind)
+
+
+def _without_derived(view: View, members: list[int]) -> list[int]:
+    """Leave out columns such as ``prob_max``, unless the rows sum to 1 only with them."""
+    if not all(view.is_kind(i, "number") for i in members):
+        return members
+    kept = [i for i in members if plain(view.name(i)) not in DERIVED]
+    if len(kept) == len(members) or len(kept) < 2 or _is_simplex(view, members):
+        return members
+    return kept
+
+
+def _is_simplex(view: View, positions: list[int]) -> bool:
+    return all(view.is_kind(i, "number") for i in positions) and view.sums(positions).on_simplex
+
+
+def is_aside(view: View, position: int) -> bool:
+    """Return whether a column is usually not a class: an id, a prediction, a weight."""
+    name = view.name(position)
+    text = plain(name)
+    if not view.frame.has_names:
+        return False
+    if view[position].unnamed or is_id(name) or text in WEIGHTS or text in DERIVED:
+        return True
+    if is_prediction(name) or is_label(name):
+        return view.is_whole(position)
+    return is_row_number(view.values(position)[0])
+
+
+def columns_by_sum(view: View, candidates: list[int], label: int | None) -> list[int] | None:
+    """Return those of the `candidates` whose rows sum to 1: all, or neighbours; else None."""
+    if view.sums(candidates).on_simplex:
+        return candidates
+    bounded = [i for i in candidates if view.sums([i]).in_unit]
+    if len(bounded) > 1 and len(bounded) < len(candidates):
+        sums = view.sums(bounded)
+        if sums.on_simplex and sums.fractions:
+            return bounded
+    if label is not None and view.is_kind(label, "text"):
+        known = set(view.values(label)[0].tolist())
+        named = [i for i in bounded if view.name(i).strip() in known]
+        if len(named) > 1 and known <= {view.name(i).strip() for i in named}:
+            sums = view.sums(named)
+            if sums.on_simplex and sums.fractions:
+                return named
+    runs = find_runs(view.values(*bounded)) if len(bounded) > 1 else []
+    if len(runs) == 1:
+        return bounded[runs[0][0] : runs[0][1] + 1]
+    if runs:
+        sets = [[view.name(i) for i in bounded[a : b + 1]] for a, b in runs]
+        raise file_error(
+            view.path,
+            f"has {len(runs)} sets of columns whose rows sum to 1: "
+            f"{listing([listing(names) for names in sets])}. Say which are the classes.",
+            fixes=[{"score_columns": names} for names in sets[:3]],
+        )
+    return None
+
+
+def check_alike(view: View, request: Request, likely: list[int]) -> None:
+    """Raise unless the caller says the kind and no column differs from the others in kind."""
+    sums = view.sums(likely)
+    if view.frame.has_names and sums.n_rows >= 5:  # in fewer rows, logits may all be whole
+        whole = [i for i in likely if view.is_whole(i)]
+        if whole and len(whole) < len(likely):
+            rest = [i for i in likely if i not in whole]
+            more = {"input": "logits"} if request.kind is None else {}
+            raise file_error(
+                view.path,
+                f"column {listing([quoted(view, i) for i in whole])} holds whole numbers only, "
+                "unlike the others, so it may not be a class. Say which columns are classes.",
+                fixes=[
+                    {"score_columns": [view.name(i) for i in rest], **more},
+                    {"score_columns": [view.name(i) for i in likely], **more},
+                ],
+            )
+    if request.kind is None:
+        raise unclear_kind(view, sums, names_text(view, likely))
+
+
+def without_prefix(view: View, positions: list[int], label: int | None) -> tuple[str, ...]:
+    """Return the class names: those of the columns, without a prefix that all share.
+
+    Where the labels repeat the whole names, such as ``class_0``, the prefix stays.
+    """
+    whole = tuple(view.name(i).strip() for i in positions)
+    cut = [prefixed(view.name(i)) for i in positions]
+    words = {None if c is None else c.word for c in cut}
+    if len(words) != 1 or None in words:
+        return whole
+    others = [label] if label is not None else range(len(view.frame.columns))
+    for i in others:
+        is_text = i not in positions and view.is_kind(i, "text") and view[i].problem is None
+        if is_text and set(view.values(i)[0].tolist()) <= set(whole):
+            return whole
+    return tuple(c.name for c in cut if c is not None)

@@ -1,0 +1,111 @@
+"""Scores and their kind: logits or probabilities."""
+
+from dataclasses import dataclass
+
+from focalibrate.io._error import PredictionFileError, file_error, listing, short
+from focalibrate.io._evidence import Sums
+from focalibrate.io._request import Request
+from focalibrate.io._text import bad_cell
+from focalibrate.io._view import View
+from focalibrate.io.predictions import Kind
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scores:
+    """Which columns hold the scores, and how.
+
+    Attributes:
+        positions: one column per class, or one matrix, or one column of the positive class.
+        kind: logits or probabilities.
+        percent: probabilities are stored times 100.
+        form: how the columns hold the classes.
+        class_names: the names the columns have, or None.
+        positive: name of the positive class, where one column holds its score.
+        n_classes: number of classes; 0 if known only once the values are read.
+        notes: what the user should know.
+    """
+
+    positions: tuple[int, ...]
+    kind: Kind
+    percent: bool = False
+    form: str = "columns"
+    class_names: tuple[str, ...] | None = None
+    positive: str | None = None
+    n_classes: int = 0
+    notes: tuple[str, ...] = ()
+
+
+def settle_kind(
+    view: View, request: Request, sums: Sums, by_name: Kind | None, positions: list[int]
+) -> tuple[Kind, tuple[str, ...]]:
+    """Return the kind: from the caller, else from the names, else from every row; or raise."""
+    what = names_text(view, positions)
+    if request.kind is not None:
+        notes: tuple[str, ...] = ()
+        if request.kind == "logits" and sums.on_simplex and sums.fractions:
+            notes = (_looks_like_probs(what, requested=True),)
+        return request.kind, notes
+    if by_name == "logits" and sums.on_simplex and sums.fractions and sums.worst < 1e-3:
+        return "logits", (_looks_like_probs(what, requested=False),)
+    if by_name is not None:
+        return by_name, ()
+    if sums.on_simplex:
+        return "probs", (f"probabilities because all rows of {what} lie in [0, 1] and sum to 1",)
+    raise unclear_kind(view, sums, what)
+
+
+def _looks_like_probs(what: str, *, requested: bool) -> str:
+    by = "as requested" if requested else "as the name says"
+    return (
+        f"WARNING: {what} is read as logits, {by}, but every row lies in [0, 1] and sums to 1 as "
+        "probabilities do; if they are probabilities, pass --input probs"
+    )
+
+
+def unclear_kind(view: View, sums: Sums, what: str) -> PredictionFileError:
+    """Return the error for scores of unknown kind, with the options that say which."""
+    if sums.in_percent:
+        return file_error(
+            view.path,
+            f"{what} holds percentages (rows sum to 100).",
+            fixes=[{"input": "percent"}],
+        )
+    fixes: list[dict[str, object]] = [{"input": "logits"}]
+    if sums.in_unit:
+        fixes.append({"input": "probs"})
+    found = "some numbers are negative" if sums.negative else "rows do not sum to 1"
+    return file_error(
+        view.path,
+        f"does not say whether {what} holds logits or probabilities ({found}), and that is never "
+        "guessed.",
+        fixes=fixes,
+    )
+
+
+def names_text(view: View, positions: list[int]) -> str:
+    """Return what messages call these columns."""
+    if not view.frame.has_names and len(positions) > 1:
+        return f"columns {positions[0]} to {positions[-1]}"
+    names = [view.name(i) for i in positions]
+    if len(names) == 1:
+        return f'"{short(names[0])}"'
+    return f"columns {listing(names)}"
+
+
+def quoted(view: View, position: int) -> str:
+    """Return a column's name in double quotes, cut where it is long."""
+    return f'"{short(view.name(position))}"'
+
+
+def not_numbers(view: View, position: int) -> PredictionFileError:
+    """Return the error for a column of scores that holds no numbers."""
+    column = view[position]
+    if column.kind == "text" and "cells" in view.frame.extra:
+        return bad_cell(view.frame, position)
+    kind = {"matrix": "lists", "bool": "booleans", "empty": "no values"}.get(column.kind, "text")
+    return file_error(
+        view.path,
+        f"column `{short(column.name)}` must hold numbers, but holds {kind}. If it is not a "
+        "class, leave it out.",
+        fixes=[{"ignore": [column.name]}],
+    )
