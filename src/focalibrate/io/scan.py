@@ -10,15 +10,16 @@ from typing import Any, Unpack
 import numpy as np
 
 from focalibrate._check import PROBS_ATOL
-from focalibrate.io._assemble import Settled, all_zero, assemble
+from focalibrate.io._assemble import Settled, assemble
+from focalibrate.io._binary_labels import distinct_labels, pair_of
 from focalibrate.io._error import PredictionFileError, file_error, printable, short, shown
 from focalibrate.io._find_streams import DataSet, find_streams
 from focalibrate.io._formats import Opening
 from focalibrate.io._frame import Frame, silent
-from focalibrate.io._labels import distinct_labels, pair_of
 from focalibrate.io._limit import human, parse_size
 from focalibrate.io._request import ReadOptions, Request, request_of
 from focalibrate.io._roles import Roles, resolve_roles
+from focalibrate.io._stored import all_zero
 from focalibrate.io._stream import reordered
 from focalibrate.io._view import View
 from focalibrate.io.checksum import CHUNK
@@ -299,7 +300,7 @@ class Scan:
         return pair_of(
             sorted(values),
             positive=roles.scores.positive,
-            told=self._request.positive is not None,
+            requested=self._request.positive is not None,
             path=path,
             name=short(name),
         )

@@ -96,7 +96,7 @@ def test_error_shows_how_to_name_the_array(npz, logits):
         (
             {"class_names": np.array(["a", "b", "a"])},
             {},
-            r"must differ, but a is there more than once",
+            r"must differ, but a occurs more than once",
         ),
         ({"logits": np.zeros((0, 3))}, {}, r"`logits` is empty or damaged: shape \(0, 3\)"),
         (

@@ -1,0 +1,86 @@
+"""What looks wrong about predictions that can be read."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from focalibrate.io._error import PredictionFileError, short
+from focalibrate.io._label_rows import Matched, missing_rows
+from focalibrate.io._labels import match_labels
+from focalibrate.io._roles import Roles
+from focalibrate.io._view import View
+
+
+def doubts_about(
+    scores: NDArray[Any],
+    matched: Matched | None,
+    prediction: NDArray[Any] | None,
+    names: tuple[str, ...] | None,
+    view: View,
+    roles: Roles,
+) -> list[str]:
+    """Return a warning for each sign that the classes or the rows are in the wrong order.
+
+    Args:
+        scores: ``[N, K]``.
+        matched: the labels, or None.
+        prediction: the predicted class of each row as stored, or None.
+        names: of the classes.
+        view: the file.
+        roles: of its columns.
+    """
+    found = [] if matched is None else _worse_than_chance(scores, matched.labels)
+    if prediction is not None and roles.prediction is not None:
+        found += _disagreement(scores, prediction, names, view, roles.prediction)
+    return found
+
+
+def _worse_than_chance(scores: NDArray[Any], labels: NDArray[np.int64]) -> list[str]:
+    """Return a warning where the most probable class is right less often than by chance."""
+    n, k = scores.shape
+    if n < 50:
+        return []
+    part = slice(0, 1 << 20)
+    right = float((np.argmax(scores[part], axis=1) == labels[part]).mean())
+    if right < 0.5 / k:
+        return [
+            f"WARNING: the class with the highest score is right in {right:.1%} of the rows, "
+            "less often than by chance: check the order of the classes and of the rows"
+        ]
+    return []
+
+
+def _disagreement(
+    scores: NDArray[Any],
+    prediction: NDArray[Any],
+    names: tuple[str, ...] | None,
+    view: View,
+    position: int,
+) -> list[str]:
+    """Return how often a column of predictions differs from the class with the highest score."""
+    name = short(view.name(position))
+    if len(prediction) != len(scores):
+        return []
+    kept = ~missing_rows(prediction, names)
+    try:
+        matched = match_labels(
+            prediction[kept],
+            n_rows=int(kept.sum()),
+            n_classes=scores.shape[1],
+            class_names=names,
+            names_are_labels=True,
+            path=view.path,
+            name=name,
+        )
+    except PredictionFileError:
+        return [f'column "{name}" could not be compared with the scores']
+    top = np.take_along_axis(scores[kept], np.argmax(scores[kept], axis=1)[:, None], axis=1)[:, 0]
+    own = np.take_along_axis(scores[kept], matched.labels[:, None], axis=1)[:, 0]
+    rate = float((own < top).mean()) if kept.any() else 0.0
+    if rate > 0:
+        return [
+            f'WARNING: "{name}" differs from the class with the highest score in {rate:.1%} of '
+            "the rows: check the order of the classes, or the threshold"
+        ]
+    return []

@@ -1,0 +1,132 @@
+"""Labels that are the names of classes."""
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from focalibrate.io._dialect import is_number
+from focalibrate.io._error import file_error, listing
+from focalibrate.io._label_rows import Matched, bad_rows
+
+
+def check_names(names: tuple[str, ...] | None, *, n_classes: int, path: Path) -> None:
+    """Raise unless `names`, where given, has one name per class and no name twice."""
+    if names is None:
+        return
+    if len(names) != n_classes:
+        raise file_error(
+            path,
+            f"`class_names` must give one name per class, got {len(names)} names for {n_classes} "
+            "classes. Save them in the order of the columns.",
+        )
+    if len(set(names)) < len(names):
+        twice = [name for name, count in Counter(names).items() if count > 1]
+        raise file_error(
+            path, f"`class_names` must differ, but {listing(twice)} occurs more than once."
+        )
+
+
+def match_names(
+    labels: NDArray[Any], class_names: tuple[str, ...] | None, *, path: Path, name: str
+) -> Matched:
+    """Return the position of each label among the class names."""
+    distinct, where = np.unique(labels.astype(str), return_inverse=True)
+    values = [str(value) for value in distinct]
+    if class_names is None:
+        fixes = [{"class_names": values}] if 2 <= len(values) <= 50 else []
+        raise file_error(
+            path,
+            f"`{name}` are text ({listing([repr(v) for v in values])}), and nothing says which "
+            "column is which class. Save numbers from 0, or give the names in the order of the "
+            "columns"
+            + (" (scikit-learn sorts them)." if fixes else ": `class_names` in an .npz file."),
+            fixes=fixes,
+        )
+    places = {n: i for i, n in enumerate(class_names)}
+    index = _or_by_number([places.get(v, -1) for v in values], values, class_names)
+    notes: tuple[str, ...] = ()
+    names = class_names
+    if (index < 0).any():
+        looser = _looser(values, class_names)
+        if looser is not None:
+            index, names, notes = looser
+    if (index < 0).any():
+        unknown = [v for v, i in zip(values, index, strict=True) if i < 0]
+        bad = np.flatnonzero((index < 0)[where.reshape(-1)])
+        raise file_error(
+            path,
+            f"`{name}` must be names of classes, but those in {bad_rows(bad)} are not: "
+            f"found {listing([repr(v) for v in unknown])}, the classes are "
+            f"{listing(class_names)}. Correct the labels, or add the class.",
+        )
+    return Matched(index[where.reshape(-1)], "name", names, notes)
+
+
+def _or_by_number(
+    index: list[int], values: list[str], names: tuple[str, ...]
+) -> NDArray[np.int64]:
+    """Return positions; where one is -1, that of the only name that is the same number."""
+    if min(index, default=0) < 0:
+        numbers = [(float(n), i) for i, n in enumerate(names) if is_number(n)]
+        counts = Counter(number for number, _ in numbers)
+        places = {number: i for number, i in numbers if counts[number] == 1}
+        index = [
+            i if i >= 0 or not is_number(v) else places.get(float(v), -1)
+            for i, v in zip(index, values, strict=True)
+        ]
+    return np.array(index, np.int64)
+
+
+def _looser(
+    values: list[str], class_names: tuple[str, ...]
+) -> tuple[NDArray[np.int64], tuple[str, ...], tuple[str, ...]] | None:
+    """Match without what all names begin or end with, or ignoring case; None if that fails."""
+    shared = _shared(class_names)
+    cut = tuple(n[shared[0] : len(n) - shared[1]].strip() for n in class_names)
+    for names, what in (
+        (cut, f"the part of the column names that differs ({listing(cut)})"),
+        (tuple(n.strip().lower() for n in class_names), "the names, ignoring case"),
+        (tuple(n.lower() for n in cut), "the part of the column names that differs"),
+    ):
+        if len(set(names)) < len(names) or "" in names:
+            continue
+        places = {n: i for i, n in enumerate(names)}
+        folded = [v.strip().lower() if names[0] == names[0].lower() else v for v in values]
+        loose = [places.get(v, places.get(f, -1)) for v, f in zip(values, folded, strict=True)]
+        index = _or_by_number(loose, values, names)
+        if index.min() >= 0 and len(set(index.tolist())) == len(index):
+            kept = class_names if "case" in what else cut
+            return index, kept, (f"labels are matched to {what}",)
+    return None
+
+
+def _shared(names: tuple[str, ...]) -> tuple[int, int]:
+    """Return the lengths of what all names begin with and end with, cut between words.
+
+    Example:
+        >>> _shared(("model_cat", "model_car")), _shared(("c1", "c2"))
+        ((6, 0), (1, 0))
+    """
+    start = _boundary(_common(list(names)), list(names))
+    rest = [n[start:][::-1] for n in names]
+    return start, _boundary(_common(rest), rest)
+
+
+def _common(names: list[str]) -> str:
+    """Return the characters that all names begin with."""
+    low, high = min(names), max(names)
+    at = next((i for i, (a, b) in enumerate(zip(low, high, strict=False)) if a != b), len(low))
+    return low[:at]
+
+
+def _boundary(prefix: str, names: list[str]) -> int:
+    """Return the length of `prefix` without the part of a word or number at its end."""
+    at = len(prefix.rstrip("0123456789"))
+    if prefix and all(n[at : at + 1].isdigit() for n in names):
+        return at
+    while at and prefix[at - 1].isalnum():
+        at -= 1
+    return at

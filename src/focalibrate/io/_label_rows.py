@@ -1,0 +1,72 @@
+"""Labels as stored: one per row, whole numbers or text."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from focalibrate.io._error import SHOWN, file_error, rows_text
+
+
+@dataclass(frozen=True)
+class Matched:
+    """Labels as positions of classes.
+
+    Attributes:
+        labels: int64 ``[N]``.
+        form: whether the file has positions or names.
+        class_names: the names, where the labels show better ones than the columns have.
+        notes: what the user should know.
+    """
+
+    labels: NDArray[np.int64]
+    form: Literal["index", "name"]
+    class_names: tuple[str, ...] | None
+    notes: tuple[str, ...] = ()
+
+
+def missing_rows(labels: NDArray[Any], class_names: tuple[str, ...] | None) -> NDArray[np.bool_]:
+    """Return which rows have no label: nan, or empty text unless that names a class."""
+    if labels.ndim != 1:
+        return np.zeros(labels.shape[:1], bool)
+    if labels.dtype.kind == "f":
+        return np.asarray(np.isnan(labels))
+    if labels.dtype.kind in "OU" and "" not in (class_names or ()):
+        return np.asarray(labels == "", bool)
+    return np.zeros(len(labels), bool)
+
+
+def as_row(labels: NDArray[Any], *, n_rows: int, path: Path, name: str) -> NDArray[Any]:
+    """Return labels as an array ``[n_rows]``; raise where there are more or fewer."""
+    if labels.ndim == 2 and labels.shape[1] == 1:
+        labels = labels[:, 0]
+    if labels.ndim != 1:
+        raise file_error(path, f"`{name}` must have shape [{n_rows}], got {labels.shape}.")
+    if len(labels) != n_rows:
+        more = "more" if len(labels) > n_rows else "fewer"
+        raise file_error(
+            path,
+            f"`{name}` must hold one label per row, but there are {more} labels than rows: "
+            f"{len(labels)} labels, {n_rows} rows. Check that both come from the same split.",
+        )
+    return labels
+
+
+def as_whole(labels: NDArray[Any], *, path: Path, name: str) -> NDArray[Any]:
+    """Return float labels as integers; raise where one is nan, infinite or a fraction."""
+    with np.errstate(invalid="ignore"):
+        bad = np.flatnonzero(~(np.abs(labels) < 2.0**53) | (labels != np.trunc(labels)))
+    if len(bad):
+        raise file_error(
+            path,
+            f"`{name}` must be whole numbers, but those in {bad_rows(bad)} are not; found "
+            f"{float(labels[bad[0]])!r}. Save class numbers, or the names of the classes.",
+        )
+    return labels.astype(np.int64)
+
+
+def bad_rows(bad: Any) -> str:
+    """Return what messages call the rows that break a rule."""
+    return rows_text(bad[:SHOWN].tolist(), len(bad))
