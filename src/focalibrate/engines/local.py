@@ -1,66 +1,175 @@
 """Calls in processes of this machine."""
 
 import os
+import pickle
 import signal
+import traceback
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, as_completed
-from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing import get_context, parent_process
+from multiprocessing.connection import Connection, wait
 from threading import Thread
 from typing import Any
 
 from focalibrate.engines.backend import EngineError, Outcomes
 
+MAX_DEATHS = 3
+"""A call that has lost so many worker processes is given up."""
+LOST = (
+    f"its worker process was killed, {MAX_DEATHS} times one after another, perhaps because memory "
+    "ran out: if so, use fewer --workers"
+)
+
 
 @dataclass(frozen=True)
 class LocalProcesses:
-    """Worker processes on this machine, one thread each."""
+    """Worker processes on this machine, one thread each; one that dies is replaced."""
 
     workers: int
 
     def map(self, function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]) -> Outcomes:
-        """Yield results as they come; a killed worker ends them, and says so."""
-        with _one_thread_each(), _pool(self.workers) as pool:
-            futures = {pool.submit(function, *args): i for i, args in enumerate(arguments)}
-            for future in as_completed(futures):
-                yield futures[future], _outcome(future)
+        """Yield results as they come.
+
+        A worker has one call at a time, so that one that is killed loses only that call, which
+        is made again. The outcome of a call that has lost `MAX_DEATHS` workers is an
+        `EngineError`.
+
+        Raises:
+            EngineError: workers end before they begin.
+        """
+        waiting = deque(enumerate(arguments))
+        lost: Counter[int] = Counter()  # workers, by call; -1: before their first
+        team: list[_Worker] = []
+        with _one_thread_each(), _ended(team):
+            while waiting or any(worker.call is not None for worker in team):
+                for worker in team:
+                    if worker.is_ready and worker.call is None and waiting:
+                        worker.begin(*waiting.popleft())
+                n_starting = sum(not worker.is_ready for worker in team)
+                n_new = min(self.workers - len(team), len(waiting) - n_starting)
+                team.extend(_Worker(function) for _ in range(n_new))
+                for worker in _with_news(team):
+                    place, outcome = worker.call, worker.news()
+                    if outcome is _DIED:
+                        team.remove(worker)
+                        worker.end()
+                        if place is None:
+                            _count_early_death(lost, has_begun=worker.is_ready)
+                            continue
+                        lost[place] += 1
+                        if lost[place] < MAX_DEATHS:
+                            waiting.appendleft((place, arguments[place]))
+                            continue
+                        outcome = EngineError(LOST)
+                    if place is not None:
+                        yield place, outcome
 
 
-def _outcome(future: "Future[Any]") -> Any:
-    error = future.exception()
-    if isinstance(error, BrokenProcessPool):
+def _count_early_death(lost: "Counter[int]", *, has_begun: bool) -> None:
+    lost[-1] += not has_begun
+    if lost[-1] >= MAX_DEATHS:
         raise EngineError(
-            "a worker process was killed, perhaps because memory ran out: if so, use "
-            "fewer --workers."
-        ) from error
-    return future.result() if error is None else error
+            "worker processes end before they begin, perhaps because memory ran out: if so, use "
+            "fewer --workers. A script that starts some must do so under "
+            "`if __name__ == '__main__':`."
+        )
+
+
+_DIED = object()
+
+
+class _Worker:
+    """A process, the pipe to it, and which call it makes."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        context = get_context("spawn")
+        self.pipe, there = context.Pipe()
+        self.process = context.Process(target=_work, args=(there, function))
+        self.process.start()
+        there.close()  # so that its end is noticed here
+        self.call: int | None = None
+        self.is_ready = False
+
+    def begin(self, place: int, arguments: tuple[Any, ...]) -> None:
+        """Send a call; one to a worker that is dead is noticed when it is waited for."""
+        self.call = place
+        try:
+            self.pipe.send_bytes(pickle.dumps(arguments))
+        except OSError:
+            return
+
+    def news(self) -> Any:
+        """Return the outcome of the call, `_DIED`, or None at its first sign of life."""
+        try:
+            if not self.pipe.poll():  # the process has ended, and said nothing
+                return _DIED
+            content = self.pipe.recv_bytes()
+        except (EOFError, OSError):
+            return _DIED
+        if not self.is_ready:
+            self.is_ready = True
+            return None
+        self.call = None
+        try:
+            return pickle.loads(content)  # noqa: S301  from a process started here
+        except Exception as error:  # what it returned exists there only
+            return error
+
+    def end(self, *, at_once: bool = True) -> None:
+        """End the process: now, or as it finds its pipe closed."""
+        if at_once:
+            self.process.terminate()
+        self.pipe.close()
+        self.process.join()
+
+
+def _with_news(team: "Sequence[_Worker]") -> "list[_Worker]":
+    ready = wait([x for worker in team for x in (worker.pipe, worker.process.sentinel)])
+    return [w for w in team if w.pipe in ready or w.process.sentinel in ready]
 
 
 @contextmanager
-def _pool(workers: int) -> Iterator[ProcessPoolExecutor]:
-    """Give worker processes; interrupted, drop the calls not begun and stop those that are."""
-    pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_begin_worker)
+def _ended(team: list[_Worker]) -> Iterator[None]:
+    """End the workers that are left; interrupted, stop the calls they make."""
+    is_done = False
     try:
-        yield pool
-    except BaseException:
-        processes = list((pool._processes or {}).values())
-        pool.shutdown(wait=False, cancel_futures=True)
-        for process in processes:
-            process.terminate()
-        raise
-    pool.shutdown()
+        yield
+        is_done = True
+    finally:
+        for worker in team:
+            worker.end(at_once=not is_done)
 
 
-def _begin_worker() -> None:
-    """Tie a worker to the process that started it, in its end and in nothing else.
+def _work(pipe: Connection, function: Callable[..., Any]) -> None:
+    """Make the calls that come through the pipe until it is closed.
 
-    Ctrl-C reaches every process of a terminal, and is for the one that waits to handle. A worker
-    whose parent is killed would wait for its next call forever.
+    Tied to the process that started it, in its end and in nothing else: Ctrl-C reaches every
+    process of a terminal, and is for the one that waits to handle. A worker whose parent is
+    killed in the midst of a call would otherwise go on.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     Thread(target=_end_with_parent, daemon=True).start()
+    pipe.send_bytes(b"ready")
+    while True:
+        try:
+            content = pipe.recv_bytes()
+        except EOFError:
+            return
+        pipe.send_bytes(_outcome(function, content))
+
+
+def _outcome(function: Callable[..., Any], content: bytes) -> bytes:
+    try:
+        found = function(*pickle.loads(content))  # noqa: S301  from the process that started this
+        return pickle.dumps(found)
+    except Exception as error:
+        error.add_note("".join(traceback.format_exception(error)))
+        try:
+            return pickle.dumps(error)
+        except Exception:  # it holds something that cannot be sent
+            return pickle.dumps(EngineError(repr(error)))
 
 
 def _end_with_parent() -> None:

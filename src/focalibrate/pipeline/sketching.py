@@ -174,7 +174,9 @@ def _elsewhere(
     with closing(backend.map(sketch_part, calls)) as outcomes:
         for place, outcome in outcomes:
             if isinstance(outcome, BaseException):
-                failed.append(reason_of(outcome))
+                lost = isinstance(outcome, EngineError)  # which does not know the part
+                name = f"{tasks[missing[place]].name}: " if lost else ""
+                failed.append(f"{name}{reason_of(outcome)}")
                 continue
             _keep(tasks[missing[place]], outcome, folder)  # from a worker without this folder
             contents[missing[place]] = outcome

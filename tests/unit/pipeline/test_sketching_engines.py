@@ -81,16 +81,28 @@ def test_a_killed_command_continues_and_counts_nothing_twice(
     assert logged.begun(folder)[0] == {0: 1, 1: 1, 2: 2, 3: 2}
 
 
-def test_a_killed_worker_process_is_named(environment, folder, logged, logged_runs):
+def test_a_killed_worker_process_loses_nothing(environment, folder, logged, logged_runs):
     def kill():
-        until(logged_runs, folder, logged, {2})
+        until(logged_runs, folder, logged, {2, 3})
         os.kill(logged.begun(folder)[1][2], 9)
+        logged_runs.until(lambda: logged.begun(folder)[0][2] == 2)
+        (folder / "log" / "go").touch()
 
     killer = threading.Thread(target=kill)
     killer.start()
-    with pytest.raises(EngineError, match="a worker process was killed"):
-        sketch_predictions(folder / "preds", backend=logged.Logged(LocalProcesses(1)))
+    found = sketch_predictions(folder / "preds", backend=logged.Logged(LocalProcesses(2)))
     killer.join()
+    check_same(found, folder)
+    assert logged.begun(folder)[0] == {0: 1, 1: 1, 2: 2, 3: 1}
+
+
+def test_a_part_that_kills_its_workers_is_named(environment, folder, logged):
+    (folder / "log").mkdir()
+    (folder / "log" / "go").touch()
+    (folder / "log" / "kill-2").touch()
+    with pytest.raises(EngineError, match=r"1 of 4 parts failed.*part-2.npz: its worker .*killed"):
+        sketch_predictions(folder / "preds", backend=logged.Logged(LocalProcesses(2)))
+    assert logged.begun(folder)[0] == {0: 1, 1: 1, 2: 3, 3: 1}
 
 
 @contextmanager

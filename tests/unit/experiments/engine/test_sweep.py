@@ -181,11 +181,12 @@ def test_processes_have_one_thread_each_and_the_setting_is_put_back(
 
 
 @pytest.mark.slow
-def test_a_killed_worker_ends_the_sweep_with_advice(registered, environment, tmp_path):
-    message = r"a worker process was killed, perhaps because memory ran out.*fewer --workers"
+def test_a_run_that_kills_its_workers_is_named_with_advice(registered, environment, tmp_path):
+    message = r"1 of \d runs failed.*its worker process was killed, 3 times.*fewer --workers"
     with pytest.raises(EngineError, match=message):
-        sweep(registered.tasks_of("", "kills", "waits"), tmp_path, LocalProcesses(1))
-    assert len(files(tmp_path)) == 1
+        sweep(registered.tasks_of("", "kills", ""), tmp_path, LocalProcesses(1))
+    assert len(files(tmp_path)) == 2
+    assert registered.logged(tmp_path, "begin")[0] == {0: 1, 1: 3, 2: 1}
 
 
 DRIVER = textwrap.dedent(

@@ -1,0 +1,59 @@
+"""Worker processes: results, errors, deaths and their bounds."""
+
+import os
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from focalibrate.engines import EngineError, LocalProcesses
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def calls(monkeypatch):
+    """The module `local_calls`, which processes started meanwhile can import as well."""
+    monkeypatch.syspath_prepend(Path(__file__).parent)
+    import local_calls
+
+    yield local_calls
+    del sys.modules["local_calls"]
+
+
+def test_every_call_has_its_outcome_and_the_environment_is_put_back(calls, monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    outcomes = dict(LocalProcesses(2).map(calls.square, [(i,) for i in (3, -1, 5, 7, 2)]))
+    assert isinstance(outcomes[1], ValueError)
+    assert "it was asked to" in str(outcomes[1])
+    assert "square" in outcomes[1].__notes__[0]  # where it was raised
+    assert {i: x for i, x in outcomes.items() if i != 1} == {0: 9, 2: 25, 3: 49, 4: 4}
+    assert os.environ["OMP_NUM_THREADS"] == "3"
+    assert dict(LocalProcesses(2).map(calls.square, [])) == {}
+
+
+def test_a_call_whose_worker_dies_is_made_again_and_at_last_given_up(calls, tmp_path):
+    deaths = (0, 2, 3, 0, 1)
+    arguments = [(tmp_path, i, n) for i, n in enumerate(deaths)]
+    outcomes = list(LocalProcesses(2).map(calls.die_at_first, arguments))
+    assert sorted(i for i, _ in outcomes) == [0, 1, 2, 3, 4]  # none twice
+    found = dict(outcomes)
+    assert [found[i] for i in (0, 1, 3, 4)] == [0, 1, 3, 4]
+    assert isinstance(found[2], EngineError)
+    assert "killed, 3 times one after another" in str(found[2])
+    assert len(list(tmp_path.iterdir())) == sum(deaths)
+
+
+def test_an_error_that_cannot_be_sent_is_told(calls):
+    ((_, error),) = LocalProcesses(1).map(calls.stubborn, [()])
+    assert isinstance(error, EngineError)
+    assert "not sent" in str(error)
+
+
+def test_closed_early_it_ends_its_workers(calls):
+    import multiprocessing
+
+    with closing(LocalProcesses(2).map(calls.square, [(i,) for i in range(50)])) as outcomes:
+        next(outcomes)
+    assert not multiprocessing.active_children()
