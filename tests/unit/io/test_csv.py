@@ -114,7 +114,7 @@ def test_both_kinds_by_prefix(table):
         (
             "a,a,label\n1,2,0\n",
             {"input": "logits"},
-            r"`class_names` must differ, but a is there mo",
+            r"`class_names` must differ, but a occurs mo",
         ),
         (
             "cat,0.5,0.5\ndog,1,0\n",
