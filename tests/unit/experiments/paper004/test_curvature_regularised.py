@@ -16,14 +16,15 @@ from focalibrate.experiments.paper004.curvature_regularised.experiment import (
 )
 from focalibrate.train.named import NAMED, PENALISED, PENALISED_LRS, TRACE_WEIGHTS
 
-LRS, SEEDS, TAUS = ("lr 0.0025", "lr 0.005", "lr 0.01"), (0, 1, 2), (0.0, 1e-4, 3e-4, 1e-3)
+LRS = ("lr 0.0025, 8 epochs", "lr 0.005, 8 epochs", "lr 0.01, 8 epochs")
+SEEDS, TAUS = (0, 1, 2), (0.0, 1e-4, 3e-4, 1e-3)
 
 
-def made_rows(ece, trace):
+def made_rows(ece, trace, recipes=LRS):
     """Numbers by the place of τ, with a little noise."""
     rng = np.random.default_rng(0)
     rows = []
-    for recipe, seed, (i, tau) in product(LRS, SEEDS, enumerate(TAUS)):
+    for recipe, seed, (i, tau) in product(recipes, SEEDS, enumerate(TAUS)):
         values = {ECE: ece[i], TRACE: trace[i], "NLL": 1.4, "Brier": 0.6, "error": 0.5}
         rows += [
             Row("run", recipe, seed, metric, value * (1 + 1e-3 * rng.random()), tau)
@@ -41,7 +42,9 @@ def test_the_runs_are_the_named_recipes():
     assert {(task["lr"], task["seed"]) for task in full} == set(product(PENALISED_LRS, SEEDS))
     for task in full:
         assert task["taus"] == TRACE_WEIGHTS
-        assert (task["dataset"], task["epochs"], task["fraction"]) == ("cifar10", 8, 1.0)
+        assert (task["dataset"], task["fraction"]) == ("cifar10", 1.0)
+    assert [task["lr"] for task in full if task["epochs"] == 60] == [0.005] * 3
+    assert {task["epochs"] for task in full[:9]} == {8}
     for lr, tau in product(PENALISED_LRS, TRACE_WEIGHTS):
         named = NAMED[f"e12-lr{lr:g}-tau{tau:g}"]
         assert named == replace(PENALISED, lr=lr, trace_weight=tau)
@@ -51,7 +54,16 @@ def test_the_runs_are_the_named_recipes():
 def test_what_the_paper_says_is_the_same_direction_where_it_holds():
     rows = made_rows((0.08, 0.06, 0.04, 0.02), (900, 700, 500, 300))
     assert standings(rows) == ["same direction"] * 9
-    assert not EXPERIMENT.is_full("full")  # 8 epochs do not converge
+    assert not EXPERIMENT.is_full("full")  # the paper prints neither epochs nor learning rates
+
+
+def test_longer_runs_are_judged_by_themselves():
+    short = made_rows((0.02, 0.03, 0.04, 0.05), (900, 700, 500, 300))
+    long = made_rows((0.3, 0.2, 0.1, 0.05), (900, 700, 500, 300), ("lr 0.005, 60 epochs",))
+    found = conclude(Rows((*short, *long)), "full").results
+    assert [result.verdict for result in found[9:]] == ["same direction"] * 5
+    assert all("60 epochs" in result.claim for result in found[9:])
+    assert [result.verdict for result in found[:9]] == standings(short)
 
 
 def test_a_step_up_breaks_consistency_only():
@@ -72,9 +84,13 @@ def test_an_ece_that_rises_is_the_opposite():
 def test_a_run_that_diverged_reproduces_nothing():
     rows = made_rows((0.08, 0.06, 0.04, 0.02), (900, 700, 500, 300))
     gone = Rows(
-        tuple(row for row in rows if (row.recipe, row.seed, row.at) != ("lr 0.01", 1, TAUS[-1]))
+        tuple(
+            row
+            for row in rows
+            if (row.recipe, row.seed, row.at) != ("lr 0.01, 8 epochs", 1, TAUS[-1])
+        )
     )
-    assert np.isnan(by_seed(gone, "lr 0.01", ECE)[1, -1])
+    assert np.isnan(by_seed(gone, "lr 0.01, 8 epochs", ECE)[1, -1])
     found = standings(gone)
     assert found[2] == "undecided"
     assert found[:2] == ["same direction"] * 2

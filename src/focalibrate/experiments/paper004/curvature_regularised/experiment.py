@@ -34,26 +34,31 @@ from focalibrate.theory import recover_log_posterior
 
 NAME = "curvature-regularised"
 SEEDS = (0, 1, 2)
+SHORT, LONG = 8, 60
+"""Epochs: of the sweep over learning rates, and of the runs that go on to the end."""
 TRACE_VECTORS = 10
 OTHERS = ("NLL", "Brier", "error")
 
 
 def tasks(scale: Scale) -> list[Task]:
-    """Return a run for each learning rate and seed; all weights of the trace are one program."""
+    """Return a run for each learning rate and seed; all weights of the trace are one program.
+
+    At full size also to the end of learning, at the middle learning rate.
+    """
     small = scale == "smallest"
-    return [
-        Task.of(
-            NAME,
-            dataset="overlap_1d" if small else "cifar10",
-            lr=lr,
-            seed=seed,
-            taus=(0.0, 1e-4, 3e-4, 1e-3),
-            epochs=2 if small else 8,
-            fraction={"smallest": 0.04, "reduced": 0.2, "full": 1.0}[scale],
-        )
+    settings = {
+        "dataset": "overlap_1d" if small else "cifar10",
+        "taus": (0.0, 1e-4, 3e-4, 1e-3),
+        "fraction": {"smallest": 0.04, "reduced": 0.2, "full": 1.0}[scale],
+    }
+    short = [
+        Task.of(NAME, lr=lr, seed=seed, epochs=2 if small else SHORT, **settings)
         for lr in ((0.005, 0.01) if small else (0.0025, 0.005, 0.01))
         for seed in (SEEDS[:2] if small else SEEDS)
     ]
+    if scale != "full":
+        return short
+    return short + [Task.of(NAME, lr=0.005, seed=s, epochs=LONG, **settings) for s in SEEDS]
 
 
 def run(task: Task, folders: Folders) -> Numbers:
@@ -95,8 +100,8 @@ def _measured(
 
 
 def describe(task: Task) -> tuple[str, int]:
-    """Return the learning rate and the seed."""
-    return f"lr {task['lr']:g}", task["seed"]
+    """Return the learning rate with the epochs, and the seed."""
+    return f"lr {task['lr']:g}, {task['epochs']} epochs", task["seed"]
 
 
 def _table(rows: Rows) -> Table:
@@ -119,7 +124,7 @@ def _table(rows: Rows) -> Table:
             )
     return Table(
         "Test examples at the end, and the trace on the validation examples",
-        ("learning rate", "τ", "ECE, %", "error, %", "NLL", "Brier", "Tr(H_val)"),
+        ("learning rate, epochs", "τ", "ECE, %", "error, %", "NLL", "Brier", "Tr(H_val)"),
         tuple(body),
         "Means over seeds with their 95 % interval. A low ECE is no merit where the error is "
         "high: probabilities near those of the classes at large are calibrated and useless.",
@@ -143,9 +148,9 @@ def _figure(rows: Rows) -> Chart:
     ]
     return Chart(
         "figure-4",
-        "First as in the paper: a point for each learning rate and τ, means over seeds, joined in "
-        "the order of τ. The others against τ, with bands from the lowest to the highest seed; "
-        "the leftmost point is without the penalty.",
+        "First as in the paper: a point for each learning rate, number of epochs and τ, means "
+        "over seeds, joined in the order of τ. The others against τ, with bands from the lowest "
+        "to the highest seed; the leftmost point is without the penalty.",
         [
             Panel("ECE against curvature", "Tr(H_val)", "ECE, %", cloud),
             Panel("ECE", "τ", "ECE, %", _curves(rows, ECE, 100.0, taus), log_x=True),
@@ -187,12 +192,12 @@ EXPERIMENT = Experiment(
         "plus τ times the trace of its Hessian over all weights, on each batch by Hutchinson's "
         "estimate with one vector. The paper shows learning rates and τ in a figure only; ours "
         "are 0.0025, 0.005 and 0.01, and 0, 1e-4, 3e-4 and 1e-3 (SGD with momentum 0.9, batches "
-        "of 128, 8 epochs, 3 seeds), chosen by loss and trace of a short run with another seed, "
+        "of 128, 3 seeds), chosen by loss and trace of a short run with another seed, "
         "without a look at the calibration. In the end: ECE (15 bins), NLL, Brier score and error "
         "on the 10,000 test images, and the trace of the Hessian of the cross-entropy of the "
         "5,000 validation images, from 10 vectors. The caption of Fig. 4 calls the penalty "
-        "Tr(H_val), but Eq. 33 has the training loss, as here. Epochs are our choice too, so "
-        "few that the networks have not converged: longer training may give other verdicts."
+        "Tr(H_val), but Eq. 33 has the training loss, as here. Epochs are our choice too: 8 at "
+        "every learning rate, where the networks still learn, and 60 at 0.005."
     ),
     smaller={
         "smallest": "A generated problem of 200 examples, 2 seeds, 2 learning rates, 2 epochs: "
@@ -200,9 +205,9 @@ EXPERIMENT = Experiment(
         "reduced": "A fifth of the training images: the networks fit them sooner and are more "
         "overconfident, so that sizes cannot be compared.",
         "full": (
-            "All images, 3 seeds, but 8 epochs: the networks have not converged. The paper prints "
-            "neither its epochs nor its learning rates and values of τ, so that no run of ours is "
-            "known to be its own; longer training may give other verdicts."
+            "All images, 3 seeds; 8 epochs at three learning rates, 60 epochs at one. The paper "
+            "prints neither its epochs nor its learning rates and values of τ, so that no run of "
+            "ours is known to be its own."
         ),
     },
     tasks=tasks,
@@ -215,14 +220,15 @@ EXPERIMENT = Experiment(
             Covered("network", "2-layer MLP, 100 hidden units", "the same"),
             Covered("learning rates", "in a figure only", "0.0025, 0.005, 0.01"),
             Covered("τ", "in a figure only", "0, 1e-4, 3e-4, 1e-3"),
-            Covered("epochs", "not said", "8: not converged"),
+            Covered("epochs", "not said", "8 at each learning rate, 60 at 0.005"),
             Covered("seeds", "not said", "3"),
         ),
     },
     changed_rules=(
-        "Rules changed after the rows had been seen: the run is no longer called full, as 8 "
-        "epochs do not reach convergence; a step counts as a fall only if its interval does; the "
-        "correlation has an interval inside [-1, 1]; undecided is a verdict."
+        "Rules changed after the rows of 8 epochs had been seen: the run is no longer called "
+        "full; a step counts as a fall only if its interval does; the correlation has an interval "
+        "inside [-1, 1]; undecided is a verdict. The runs of 60 epochs are judged by the same "
+        "rules, by themselves, which was committed before they ran."
     ),
     packages=("numpy", "scipy", "torch"),
 )
