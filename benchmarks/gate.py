@@ -19,7 +19,7 @@ import numpy as np
 from scipy.special import log_softmax, softmax
 
 from focalibrate.metrics import calibration_bounds
-from focalibrate.pipeline import LossMean
+from focalibrate.pipeline import LossMean, check_predictions
 
 ALPHA = 0.05
 SHAPES = ("calibrated", "overconfident", "underconfident", "wave", "spot")
@@ -114,13 +114,77 @@ def _nll(z: Any, labels: Any) -> Any:
     return -log_softmax(z, axis=1)[np.arange(len(labels)), labels]
 
 
+def group_rates(
+    n_groups: int, n: int, k: int, sharp: float, shape: str, runs: int, *, seed: int = 0
+) -> tuple[float, float]:
+    """Return how often a model fails by any group or all rows, and the mean limit.
+
+    Every group has `n` rows, and the limit is the largest true error of any: a model at its limit
+    in every group. Calibrated models have a limit of 0.005.
+    """
+    rng = np.random.default_rng([seed, n_groups, n, k, int(sharp), SHAPES.index(shape)])
+    groups = np.repeat(np.arange(n_groups), n)
+    failed, limits = 0, []
+    for _ in range(runs):
+        parts = [draw(rng, n, k, sharp, 0.02, shape) for _ in range(n_groups)]
+        errors = [true_errors(probs, gap)["ece"][0] for probs, _, gap in parts]
+        limit = 0.005 if shape == "calibrated" else max(errors)
+        found = check_predictions(
+            probs=np.concatenate([p[0] for p in parts]),
+            labels=np.concatenate([p[1] for p in parts]),
+            groups={"group": groups},
+            max_ece=limit,
+            alpha=ALPHA,
+            seed=int(rng.integers(1 << 30)),
+        )
+        failed += found.status == "fail"
+        limits.append(limit)
+    return failed / runs, float(np.mean(limits))
+
+
+def group_evidence(out: Path, runs: int) -> None:
+    """Simulate checks by group; resume where groups.csv ends."""
+    columns = ("groups", "n", "k", "sharpness", "shape", "runs", "limit", "false_fail")
+    path = out / "groups.csv"
+    done = list(csv.DictReader(path.open())) if path.exists() else []
+    keys = {tuple(r[c] for c in columns[:5]) for r in done}
+    plan = [
+        (groups, n, k, sharp, shape)
+        for groups, n in ((20, 50), (20, 500), (100, 50))
+        for k, sharp in ((2, 1.0), (2, 4.0), (10, 1.0), (10, 4.0))
+        for shape in ("calibrated", "overconfident", "wave")
+        if groups < 100 or k == 10
+    ]
+    with path.open("a", newline="") as file:
+        writer = csv.DictWriter(file, columns)
+        if not done:
+            writer.writeheader()
+        for setting in plan:
+            if tuple(map(str, setting)) not in keys:
+                n_runs = runs if setting[0] < 100 else runs // 2
+                fail, limit = group_rates(*setting, n_runs)
+                row = (*setting, n_runs, round(limit, 5), round(fail, 5))
+                writer.writerow(dict(zip(columns, row, strict=True)))
+                file.flush()
+    rows = list(csv.DictReader(path.open()))
+    lines = ["| groups | rows each | model | false fails, mean | worst |", "|-|-|-|-|-|"]
+    for key in dict.fromkeys((r["groups"], r["n"], r["shape"]) for r in rows):
+        rates = [float(r["false_fail"]) for r in rows if (r["groups"], r["n"], r["shape"]) == key]
+        lines.append(f"| {' | '.join(key)} | {np.mean(rates):.3f} | {max(rates):.3f} |")
+    (out / "groups.md").write_text("\n".join(lines) + "\n")
+
+
 @click.command()
 @click.option("-o", "--out", type=click.Path(path_type=Path), required=True)
 @click.option("--runs", default=300, show_default=True)
+@click.option("--groups", is_flag=True, help="Simulate checks by group instead.")
 @click.option("--only-summary", is_flag=True, help="Summarise the rows that are there.")
-def evidence(out: Path, runs: int, only_summary: bool) -> None:
+def evidence(out: Path, runs: int, groups: bool, only_summary: bool) -> None:
     """Simulate every setting; resume where rows.csv ends."""
     out.mkdir(parents=True, exist_ok=True)
+    if groups:
+        group_evidence(out, runs)
+        return
     path = out / "rows.csv"
     done = list(csv.DictReader(path.open())) if path.exists() else []
     keys = {tuple(r[c] for c in COLUMNS[:5]) for r in done}

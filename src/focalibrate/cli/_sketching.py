@@ -15,7 +15,7 @@ from focalibrate.calibrate import Calibrator
 from focalibrate.cli._read import reported
 from focalibrate.cli._summary import say_what_was_read
 from focalibrate.engines import EngineError
-from focalibrate.io import SketchFile, scan_predictions
+from focalibrate.io import SketchFile, merge_sketches, read_sketch, scan_predictions
 
 if TYPE_CHECKING:
     from focalibrate.engines import Backend
@@ -40,6 +40,29 @@ def _bytes(path: str) -> int:
         return sum(map(_bytes, glob.glob(path, recursive=True)))
     except OSError:
         return 0  # reading it says what is wrong
+
+
+def is_sketch(path: str) -> bool:
+    """Say whether a path names a sketch."""
+    return path.endswith(".sketch")
+
+
+def merged(paths: Sequence[str]) -> SketchFile:
+    """Return the sketches in `paths` added up; all of them must be sketches."""
+    with reported():
+        others = [path for path in paths if not is_sketch(path)]
+        if others:
+            raise ValueError(
+                f"{others[0]}: must be a sketch too. Make one first: "
+                f"focalibrate sketch {others[0]} -o {Path(others[0]).stem}.sketch"
+            )
+        return merge_sketches([read_sketch(path) for path in paths], list(paths))
+
+
+def name_of(paths: Sequence[str]) -> str:
+    """Return what to call several paths."""
+    name = os.path.basename(paths[0].rstrip("/")) or paths[0]
+    return name if len(paths) == 1 else f"{name} and {len(paths) - 1} more"
 
 
 def sketched(

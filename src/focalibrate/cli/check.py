@@ -2,21 +2,27 @@
 
 import json
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich.console import Console
 
 from focalibrate._atomic import atomic_path
-from focalibrate.calibrate import Calibrator
+from focalibrate.calibrate import Calibrator, GroupedCalibrator
+from focalibrate.cli._engine import backend_of, engine_options
 from focalibrate.cli._options import prediction_options
 from focalibrate.cli._read import read_file, reported, steps
+from focalibrate.cli._sketching import is_large, is_sketch, merged, name_of, sketched
 from focalibrate.cli._summary import say_what_was_read
-from focalibrate.io import printable
+from focalibrate.io import Predictions, SketchFile, printable
 from focalibrate.pipeline import BAD_INPUT, GateResult, check_predictions
+
+if TYPE_CHECKING:
+    from focalibrate.engines import Backend
 
 STYLES = {"pass": "bold green", "fail": "bold red", "undetermined": "bold yellow"}
 WORDS = {"pass": "pass", "fail": "fail", "undetermined": "not enough data"}
@@ -25,7 +31,7 @@ _limit = click.FloatRange(min=0.0)
 
 
 @click.command("check")
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("paths", nargs=-1, required=True, metavar="PATH...")
 @click.option("--max-ece", type=_limit, help="Largest expected calibration error, such as 0.02.")
 @click.option("--max-rms", type=_limit, help="Largest root-mean-square calibration error.")
 @click.option(
@@ -34,7 +40,7 @@ _limit = click.FloatRange(min=0.0)
 @click.option(
     "--baseline",
     type=click.Path(path_type=Path),
-    help="Former results.json, or former predictions; those of the same rows are paired.",
+    help="Former results.json, predictions or sketch; predictions of the same rows are paired.",
 )
 @click.option(
     "--alpha",
@@ -61,9 +67,10 @@ _limit = click.FloatRange(min=0.0)
     help="Write the finding as JSON; - for standard output.",
 )
 @click.option("--seed", default=0, show_default=True, help="Random seed.")
+@engine_options("Parts read at the same time, each in a process.  [default: 1]")
 @prediction_options
 def check_command(
-    file: Path,
+    paths: tuple[str, ...],
     max_ece: float | None,
     max_rms: float | None,
     max_nll_increase: float | None,
@@ -75,49 +82,111 @@ def check_command(
     junit: Path | None,
     json_file: Path | None,
     seed: int,
+    workers: int | None,
+    backend: str,
+    scheduler: str | None,
     **options: Any,
 ) -> None:
-    """Hold the predictions in FILE to limits; for CI.
+    """Hold the predictions in PATHs to limits; for CI.
 
     Exit status: 0 pass, 1 fail, 3 not enough data to tell, 2 bad input. A limit fails only
     where the data show that it is exceeded, and passes only where they show that it is kept: a
-    model that keeps the limits fails in at most 5 % of runs (--alpha).
+    model that keeps the limits fails in at most 5 % of runs (--alpha). With --by, the limits on
+    the calibration error hold for every group too, and the 5 % for all of them together.
+
+    A PATH is a file, a folder or glob of parts, a URL, or a sketch (`focalibrate sketch`); several
+    are checked together. More than 100 MB, several paths, URLs, and anything with --workers or
+    --backend are read once in batches, whose memory does not grow with the rows.
 
     \b
     Example:
         focalibrate check test.npz --max-ece 0.05
         focalibrate check test.npz --max-nll-increase 0.01 --baseline report/results.json
+        focalibrate check test.parquet --max-ece 0.05 --by region
+        focalibrate check day1.sketch day2.sketch --max-ece 0.05 --by region
     """
     with _status_2():
-        if options.pop("by"):
-            raise click.UsageError("--by: limits hold for all rows. Check a file per group.")
-        with reported():
-            chosen = None if calibrator is None else Calibrator.load(calibrator)
-        given = read_file(
-            file,
-            labels_path=labels,
-            need_labels=True,
-            classes_of=None if chosen is None else chosen.class_names,
-            **options,
-        )
         to_stderr = json_file is not None and str(json_file) == "-"
-        say_what_was_read([given], to_stderr=to_stderr)
+        by = [] if not options["by"] else [name.strip() for name in options["by"].split(",")]
+        where = backend_of(backend, scheduler, workers, default=1)
+        given, chosen = _given(paths, labels, calibrator, where, to_stderr, options)
+        former: Any = baseline
+        is_sketched = isinstance(given, SketchFile)
+        if is_sketched and baseline is not None and baseline.suffix not in (".json", ".sketch"):
+            former = _sketched([str(baseline)], None, None, where, to_stderr, options)
         with reported(), steps() as bar:
             bar.add_task("checking", total=None)
             found = check_predictions(
                 given,
-                calibrator=chosen,
+                by=by,
+                calibrator=None if is_sketched else chosen,
                 max_ece=max_ece,
                 max_rms=max_rms,
                 max_nll_increase=max_nll_increase,
-                baseline=baseline,
+                baseline=former,
                 alpha=alpha,
                 seed=seed,
             )
+        if is_sketched:
+            found = replace(found, name=name_of(paths))
         with reported():
             _write(found, markdown, junit, json_file)
         _show(Console(highlight=False, stderr=to_stderr), found)
     click.get_current_context().exit(found.exit_code)
+
+
+def _given(
+    paths: tuple[str, ...],
+    labels: Path | None,
+    calibrator: Path | None,
+    where: "Backend | None",
+    to_stderr: bool,
+    options: dict[str, Any],
+) -> tuple[Predictions | SketchFile, Calibrator | None]:
+    """Return the rows in memory or their sketch, and the calibrator that rows still need."""
+    if any(map(is_sketch, paths)):
+        if calibrator is not None:
+            raise click.UsageError(
+                "--calibrator is for rows, which a sketch does not have: pass it to "
+                "`focalibrate sketch`."
+            )
+        return merged(paths), None
+    with reported():
+        chosen = None if calibrator is None else Calibrator.load(calibrator)
+    if isinstance(chosen, GroupedCalibrator) and not options["by"]:
+        options = options | {"by": chosen.column}
+    if where is not None or is_large(paths):
+        return _sketched(paths, labels, chosen, where, to_stderr, options), None
+    given = read_file(
+        Path(paths[0]),
+        labels_path=labels,
+        need_labels=True,
+        classes_of=None if chosen is None else chosen.class_names,
+        **options,
+    )
+    say_what_was_read([given], to_stderr=to_stderr)
+    return given, chosen
+
+
+def _sketched(
+    paths: Sequence[str],
+    labels: Path | None,
+    calibrator: Calibrator | None,
+    where: "Backend | None",
+    to_stderr: bool,
+    options: dict[str, Any],
+) -> SketchFile:
+    return sketched(
+        paths,
+        calibrator=calibrator,
+        bins=15,
+        backend=where,
+        folder=None,
+        to_stderr=to_stderr,
+        advice=f"`focalibrate sketch {' '.join(paths)} -o all.sketch` keeps finished parts.",
+        labels_path=labels,
+        **options,
+    )
 
 
 @contextmanager
@@ -152,8 +221,10 @@ def _write(
 def _show(console: Console, found: GateResult) -> None:
     if found.baseline is not None:
         console.print(f"baseline: {printable(found.baseline)}", markup=False, style="dim")
-    for check in found.checks:
-        console.print(f"  {check.label}: ", end="", markup=False)
+    for check in found.shown:
+        console.print(f"  {printable(check.label)}: ", end="", markup=False)
         console.print(WORDS[check.status], end=". ", style=STYLES[check.status])
         console.print(check.message, markup=False, soft_wrap=True)
+    if found.note:
+        console.print(printable(found.note), markup=False, soft_wrap=True)
     console.print(printable(found.summary), style=STYLES[found.status], markup=False)

@@ -1,7 +1,6 @@
 """`focalibrate evaluate`."""
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +12,10 @@ from focalibrate.calibrate import Calibrator, GroupedCalibrator
 from focalibrate.cli._engine import backend_of, engine_options
 from focalibrate.cli._options import diagram_option, judging_options, prediction_options
 from focalibrate.cli._read import read_file, reported, steps
-from focalibrate.cli._sketching import is_large, sketched
+from focalibrate.cli._sketching import is_large, is_sketch, merged, name_of, sketched
 from focalibrate.cli._summary import Diagram, say_what_was_read, show_diagram, show_groups
 from focalibrate.cli._tables import evaluation_table
-from focalibrate.io import SketchFile, merge_sketches, read_sketch
+from focalibrate.io import SketchFile
 from focalibrate.metrics import ConfidentFraction, ReliabilityTable
 from focalibrate.metrics.adaptive import distinct_table
 from focalibrate.pipeline import (
@@ -74,13 +73,13 @@ def evaluate_command(
         focalibrate evaluate day1.sketch day2.sketch
     """
     where = backend_of(backend, scheduler, workers, default=1)
-    if any(path.endswith(".sketch") for path in paths):
+    if any(map(is_sketch, paths)):
         if calibrator is not None:
             raise click.UsageError(
                 "--calibrator is for rows, which a sketch does not have: pass it to "
                 "`focalibrate sketch`."
             )
-        _show_sketch(_merged(paths), paths, bins, seed, diagram, as_json)
+        _show_sketch(merged(paths), paths, bins, seed, diagram, as_json)
         return
     with reported():
         chosen = None if calibrator is None else Calibrator.load(calibrator)
@@ -134,17 +133,6 @@ def evaluate_command(
     _show(found, table, diagram, _confident(found), found.row_scores.n_zeros)
 
 
-def _merged(paths: tuple[str, ...]) -> SketchFile:
-    with reported():
-        others = [path for path in paths if not path.endswith(".sketch")]
-        if others:
-            raise ValueError(
-                f"{others[0]}: must be a sketch too. Make one first: "
-                f"focalibrate sketch {others[0]} -o {Path(others[0]).stem}.sketch"
-            )
-        return merge_sketches([read_sketch(path) for path in paths], list(paths))
-
-
 def _show_sketch(
     file: SketchFile,
     paths: tuple[str, ...],
@@ -158,12 +146,9 @@ def _show_sketch(
             f"--bins {bins} must be the bins of the sketch, {file.sketch.n_bins}. Pass --bins "
             f"{file.sketch.n_bins}, or make the sketch again with --bins {bins}."
         )
-    name = os.path.basename(paths[0].rstrip("/")) or paths[0]
-    if len(paths) > 1:
-        name += f" and {len(paths) - 1} more"
     with reported(), steps() as bar:
         bar.add_task("evaluating", total=None)
-        found = evaluate_sketch_file(file, name=name, seed=seed)
+        found = evaluate_sketch_file(file, name=name_of(paths), seed=seed)
     if as_json:
         _print_json(found.to_dict() | {"bins": _bins(found.table)})
         return

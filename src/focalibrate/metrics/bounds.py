@@ -1,15 +1,16 @@
 """One-sided bounds of the calibration error: what a limit on it can be held to."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
 
 from focalibrate._array import Array
 from focalibrate._check import check_open_interval, check_sample_weight
-from focalibrate.metrics._cells import BINS, SCALES, Cells, Ints
+from focalibrate.metrics._cells import BINS, SCALES, Cells, Ints, View
 from focalibrate.metrics._intervals import mean_variance, noncentrality
 from focalibrate.metrics._random import generator
 from focalibrate.metrics._rows import read
@@ -20,7 +21,19 @@ LEVELS = tuple(2**i for i in range(int(math.log2(SCALES)) + 1))
 """Numbers of bins of the lower bound: 1, 2, 4, … 32, each cut in two for the next."""
 N_DRAWS = 1999
 """Draws of the noise behind the lower bound of ECE."""
+FINEST = 0.005
+"""Least error rate that is read off the draws, which ten of them exceed."""
 ErrorName = Literal["ece", "rms"]
+
+
+class BoundOptions(TypedDict, total=False):
+    """The options of `calibration_bounds` that have nothing to do with rows."""
+
+    error: ErrorName
+    limit: float
+    alpha: float
+    alpha_high: float | None
+    seed: int | np.random.Generator
 
 
 @dataclass(frozen=True)
@@ -93,9 +106,6 @@ def calibration_bounds(
         >>> calibration_bounds(p**2, y).low > 0.15
         True
     """
-    check_open_interval(alpha, low=0.0, high=0.5, name="alpha")
-    upper = alpha if alpha_high is None else alpha_high
-    check_open_interval(upper, low=0.0, high=0.5, name="alpha_high")
     rows, y = read(probs, labels, binary=len(probs.shape) == 1)
     weights = None
     if sample_weight is not None:
@@ -103,7 +113,33 @@ def calibration_bounds(
         counts = weights > 0
         if not counts.all():
             rows, y, weights = rows[counts], y[counts], weights[counts]
-    cells, views = cells_of(rows, y, weights)
+    return bounds_of_cells(
+        *cells_of(rows, y, weights),
+        error=error,
+        limit=limit,
+        alpha=alpha,
+        alpha_high=alpha_high,
+        seed=seed,
+    )
+
+
+def bounds_of_cells(
+    cells: Cells,
+    views: Sequence[View],
+    *,
+    error: ErrorName = "ece",
+    limit: float = 0.0,
+    alpha: float = 0.05,
+    alpha_high: float | None = None,
+    seed: int | np.random.Generator = 0,
+) -> ErrorBounds:
+    """Return the bounds of the error of `cells`, the largest of all `views`.
+
+    The arguments are those of `calibration_bounds`.
+    """
+    check_open_interval(alpha, low=0.0, high=0.5, name="alpha")
+    upper = alpha if alpha_high is None else alpha_high
+    check_open_interval(upper, low=0.0, high=0.5, name="alpha_high")
     bound = ece_bounds if error == "ece" else rms_bounds
     rng = generator(seed)
     found = [
@@ -177,7 +213,14 @@ def rms_bounds(
 
 
 def _lowest_ece(bins: Cells, alpha: float, rng: np.random.Generator) -> float:
-    """Return the lower bound from 32 bins and those that they add up to."""
+    r"""Return the lower bound from 32 bins and those that they add up to.
+
+    An `alpha` below `FINEST`, as many groups need it, is beyond what draws can tell. The largest
+    standardised noise is a function of independent normal numbers that changes by at most
+    :math:`L` times their distance, so that its quantiles rise by at most :math:`L` times those
+    of the normal law (Borell 1975): :math:`q_{1-\alpha} \le q_{1-\alpha_0} + L\,(z_{1-\alpha}
+    - z_{1-\alpha_0})`.
+    """
     share, mean = _share_and_mean(bins)
     sd = np.sqrt(mean_variance(bins, least=1.0))
     noise = share[:, None] * sd[:, None] * rng.standard_normal((SCALES, N_DRAWS))
@@ -187,7 +230,10 @@ def _lowest_ece(bins: Cells, alpha: float, rng: np.random.Generator) -> float:
     if not spread.all():  # certain predictions: what is seen is the truth
         return float(seen.max())
     largest = ((drawn - typical[:, None]) / spread[:, None]).max(axis=0)
-    reached = typical + spread * np.quantile(largest, 1.0 - alpha)
+    level = max(alpha, FINEST)
+    steepness = float(np.sqrt(np.sum((share * sd) ** 2)) / spread.min())
+    beyond = steepness * (_normal(1.0 - alpha) - _normal(1.0 - level))
+    reached = typical + spread * (np.quantile(largest, 1.0 - level) + beyond)
     return max(0.0, float((seen - reached).max()))
 
 

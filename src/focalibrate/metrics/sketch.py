@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +33,7 @@ from focalibrate.metrics.corp import Corp, corp_of_table
 from focalibrate.metrics.reliability_table import ReliabilityTable
 
 if TYPE_CHECKING:
+    from focalibrate.metrics.bounds import BoundOptions, ErrorBounds
     from focalibrate.metrics.sketch_evaluation import SketchEvaluation
 
 N_CELLS = 4096
@@ -41,9 +42,12 @@ CONFIDENT = 0.99
 MAX_CLASSWISE = 20_000
 """Up to this many classes, sums by class and bin are kept: 480 bytes per class."""
 SCORES = ("nll", "brier", "error")
-MOMENTS = ("sum", "square", "spread_sum", "spread_square")
-"""of w x, w x², w² x and w² x²"""
-TOTALS = ("rows", "weight", "spread", "confident", "confident_correct")
+MOMENTS = (
+    "sum", "square", "cube", "spread_sum", "spread_square",
+    "cubed_sum", "cubed_square", "cubed_cube",
+)  # fmt: skip
+"""of w x, w x², w x³, w² x, w² x², w³ x, w³ x² and w³ x³"""
+TOTALS = ("rows", "weight", "spread", "cubed", "confident", "confident_correct")
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,10 +70,10 @@ class Sketch:
             of the hits.
         positive: the same for the probability of class 1; None unless there are two classes.
         classes: sums by class and bin ``[F, K, B]``; None for more than 20,000 classes.
-        scores: sums of log loss, Brier score and error ``[3, 4]``: times weight, squared times
-            weight, and both times squared weight.
-        totals: rows, sum of weights, of squared weights, weight of confident rows, and of
-            those that are right, ``[5]``.
+        scores: sums of log loss, Brier score and error ``[3, 8]``, of their squares and cubes, and
+            of these times powers of the weights: `MOMENTS`.
+        totals: rows, sums of weights, of their squares and cubes, weight of confident rows, and of
+            those that are right, ``[6]``.
         n_zeros: rows with probability 0 at their label, which `scores` leave out.
         is_whole: every weight so far was a whole number, that is, counts repeated rows.
         groups: the cells of every group, by column.
@@ -165,7 +169,7 @@ class Sketch:
             None if w is None else w[rows.confidence >= CONFIDENT],
             minlength=2,
         )
-        mass, spread = (n, n) if w is None else (w.sum(), w @ w)
+        sizes = (n, n, n) if w is None else (w.sum(), w @ w, w @ (w * w))
         return cls(
             n_classes=k,
             n_bins=n_bins,
@@ -179,7 +183,7 @@ class Sketch:
                     _moments((~rows.correct).astype(np.float64), w),
                 ]
             ),
-            totals=np.array([n, mass, spread, sure.sum(), sure[1]], dtype=np.float64),
+            totals=np.array([n, *sizes, sure.sum(), sure[1]], dtype=np.float64),
             n_zeros=int(n - np.count_nonzero(is_possible)),
             is_whole=w is None or is_whole(w),
             groups={
@@ -290,6 +294,19 @@ class Sketch:
 
         return evaluate_sketch(self, seed=seed, n_draws=n_draws)
 
+    def bounds(
+        self, *, group: tuple[str, int] | None = None, **options: Unpack["BoundOptions"]
+    ) -> "ErrorBounds":
+        """Return bounds of the calibration error, as `calibration_bounds` does of rows.
+
+        Args:
+            group: of this column, the group of this position among its names; None: all rows.
+            options: ``error``, ``limit``, ``alpha``, ``alpha_high`` and ``seed``.
+        """
+        from focalibrate.metrics.sketch_evaluation import bounds_of_sketch
+
+        return bounds_of_sketch(self, group, options)
+
 
 def n_cells_of(n_bins: int) -> int:
     """Return how many cells a sketch has; those that a bin's edge cuts are two."""
@@ -337,10 +354,13 @@ def _columns(groups: Array | Mapping[str, Array] | None, n: int) -> dict[str, ND
 
 def _moments(x: Floats, w: Floats | None) -> Floats:
     if w is None:
-        total, square = float(x.sum()), float((x * x).sum())  # no BLAS, whose threads spin
-        return np.array([total, square, total, square])
-    u = w * w
-    return np.array([w @ x, w @ (x * x), u @ x, u @ (x * x)])
+        squares = x * x
+        one, two = float(x.sum()), float(squares.sum())  # no BLAS, whose threads spin
+        squares *= x
+        three = float(squares.sum())
+        return np.array([one, two, three, one, two, one, two, three])
+    xs, u, v = (x, x * x, x**3), w * w, w**3
+    return np.array([*(w @ y for y in xs), u @ x, u @ xs[1], *(v @ y for y in xs)])
 
 
 def _added_classes(first: Floats, second: Floats) -> Floats:

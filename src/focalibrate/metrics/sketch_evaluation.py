@@ -18,6 +18,7 @@ from focalibrate.metrics._noise import classwise_floor_of_sums
 from focalibrate.metrics._random import generator
 from focalibrate.metrics.assessment import Assessment, assess_cells
 from focalibrate.metrics.binning import equal_mass_sizes
+from focalibrate.metrics.bounds import BoundOptions, ErrorBounds, bounds_of_cells
 from focalibrate.metrics.groups import (
     MIN_ROWS,
     GroupAssessment,
@@ -109,7 +110,7 @@ def evaluate_sketch(sketch: Sketch, *, seed: int = 0, n_draws: int = 999) -> Ske
         rng=rng,
         n_draws=n_draws,
     )
-    _, mass, _, sure, right = sketch.totals.tolist()
+    mass, sure, right = sketch.totals[[1, 4, 5]].tolist()
     return SketchEvaluation(
         n=sketch.n,
         n_classes=sketch.n_classes,
@@ -124,6 +125,21 @@ def evaluate_sketch(sketch: Sketch, *, seed: int = 0, n_draws: int = 999) -> Ske
     )
 
 
+def bounds_of_sketch(
+    sketch: Sketch, group: tuple[str, int] | None, options: BoundOptions
+) -> ErrorBounds:
+    """Return what `Sketch.bounds` does."""
+    if group is None:
+        sums = sketch.top if sketch.positive is None else sketch.positive
+        cells = cells_of_sums(sums, is_whole=sketch.is_whole)
+    else:
+        column, number = group
+        cells, _ = sketch.groups[column].cells(
+            number, sketch.top.shape[1], is_whole=sketch.is_whole
+        )
+    return bounds_of_cells(*_viewed(cells, sketch.n_classes), **options)
+
+
 def _viewed(groups: Cells, n_classes: int) -> tuple[Cells, list[View]]:
     if n_classes == 2:
         cells, top, positive = two_class_cells_of_groups(groups)
@@ -134,10 +150,10 @@ def _viewed(groups: Cells, n_classes: int) -> tuple[Cells, list[View]]:
 
 def _scores(sketch: Sketch) -> dict[MetricName, ConfidenceInterval]:
     """Return the mean scores, with intervals from the sums of squares."""
-    n, mass, spread, *_ = sketch.totals.tolist()
+    n, mass, spread = sketch.totals[:3].tolist()
     found: dict[MetricName, ConfidenceInterval] = {}
     names: tuple[MetricName, ...] = SCORES  # type: ignore[assignment]
-    for name, (total, square, spread_total, spread_square) in zip(
+    for name, (total, square, _, spread_total, spread_square, *_) in zip(
         names, sketch.scores.tolist(), strict=True
     ):
         mean = total / mass

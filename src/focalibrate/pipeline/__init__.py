@@ -9,10 +9,10 @@ from focalibrate.pipeline.evaluation import (
 )
 from focalibrate.pipeline.examples import Examples
 from focalibrate.pipeline.gate import check_predictions
-from focalibrate.pipeline.gate_baseline import LossMean
 from focalibrate.pipeline.gate_result import BAD_INPUT, GateResult, LimitCheck
 from focalibrate.pipeline.job import calibrate_predictions
 from focalibrate.pipeline.large import calibrate_scan, fit_rows_of
+from focalibrate.pipeline.loss_mean import LossMean
 from focalibrate.pipeline.models_page import models_page
 from focalibrate.pipeline.record import comparison_record, file_record, score_record
 from focalibrate.pipeline.result import FILES, CalibrationResult

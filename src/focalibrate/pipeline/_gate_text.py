@@ -36,10 +36,15 @@ def markdown_text(found: "GateResult") -> str:
         "| limit | allowed | measured | at least | at most | |",
         "|-|-|-|-|-|-|",
     ]
-    for check in found.checks:
-        cells = [check.label, *map(number, (check.limit, check.estimate, check.low, check.high))]
+    for check in found.shown:
+        cells = [
+            _cell(check.label),
+            *map(number, (check.limit, check.estimate, check.low, check.high)),
+        ]
         lines.append(f"| {' | '.join(cells)} | {SIGNS[check.status]} |")
-    lines += ["", *(f"- {check.label}: {check.message}" for check in found.checks), ""]
+    lines += ["", *(f"- {_cell(check.label)}: {check.message}" for check in found.shown), ""]
+    if found.note:
+        lines += [_cell(found.note), ""]
     lines.append(
         f"At least, at most: bounds at {confidence} confidence. A model that keeps the limits "
         f"fails in at most {100 * found.alpha:g} % of runs."
@@ -69,7 +74,7 @@ def junit_text(found: "GateResult") -> str:
 
 
 def _case(check: "LimitCheck") -> list[str]:
-    name = quoteattr(f"{check.label} at most {number(check.limit)}")
+    name = quoteattr(f"{printable(check.label)} at most {number(check.limit)}")
     opening = f'<testcase classname="focalibrate.check" name={name} time="0"'
     if check.status == "pass":
         return [f"{opening}/>"]

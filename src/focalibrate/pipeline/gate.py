@@ -1,38 +1,38 @@
 """Holding predictions to limits."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from focalibrate._array import Array
 from focalibrate._check import check_open_interval, check_positive
-from focalibrate.calibrate import Calibrator, Identity
-from focalibrate.comparison.row_scores import BLOCK_ENTRIES
-from focalibrate.metrics import ErrorBounds, calibration_bounds
+from focalibrate.calibrate import Calibrator
+from focalibrate.io import Predictions, SketchFile, read_sketch
+from focalibrate.metrics import ErrorBounds
 from focalibrate.pipeline._gate_text import number
 from focalibrate.pipeline.examples import Examples, Source, read_source
-from focalibrate.pipeline.gate_baseline import Baseline, LossMean, read_baseline
+from focalibrate.pipeline.gate_baseline import SUFFIX, Baseline, read_baseline
 from focalibrate.pipeline.gate_result import GateResult, LimitCheck, LimitName
-
-LEAST_ROWS = 30
-"""Fewer rows than this decide nothing."""
+from focalibrate.pipeline.gate_source import LEAST_ROWS, Judged
+from focalibrate.pipeline.loss_mean import LossMean
 
 
 def check_predictions(
-    source: Source | None = None,
+    source: Source | SketchFile | None = None,
     *,
     logits: Array | None = None,
     probs: Array | None = None,
     labels: Array | None = None,
     sample_weight: Array | None = None,
+    groups: Mapping[str, Array] | None = None,
+    by: Sequence[str] | None = None,
     calibrator: Calibrator | None = None,
     max_ece: float | None = None,
     max_rms: float | None = None,
     max_nll_increase: float | None = None,
-    baseline: Source | None = None,
+    baseline: Source | SketchFile | None = None,
     alpha: float = 0.05,
     seed: int = 0,
 ) -> GateResult:
@@ -41,22 +41,28 @@ def check_predictions(
     A limit is broken only where the data show it: where the lower bound of the error lies above
     the limit. It is kept only where the upper bound lies below. Otherwise there are not enough
     data to tell. A model that keeps every limit, exactly at the limit included, fails with
-    probability at most `alpha`, whatever the number of limits.
+    probability at most `alpha`, whatever the number of limits and of groups.
+
+    With groups, the limits on calibration errors hold for all rows and for every group of at least
+    30 rows. Half of `alpha` is for all rows, half is shared by the groups.
 
     Args:
-        source: a file of predictions with labels, or one that was read; or pass arrays.
+        source: a file of predictions with labels or a sketch (``.sketch``), or one that was read;
+            or pass arrays.
         logits: scores before the softmax, ``[N, K]``.
         probs: probabilities ``[N, K]``, or ``[N]`` of class 1.
         labels: class indices ``[N]``.
         sample_weight: weights ``[N]``.
-        calibrator: applied first.
+        groups: columns of groups ``[N]`` by name, of arrays.
+        by: names of the columns whose groups are checked too; None: all that the source has.
+        calibrator: applied first; not for sketches.
         max_ece: largest expected calibration error of the predicted class; for two classes of
             the probability of class 1 too. See `focalibrate.metrics.calibration_bounds`.
         max_rms: largest root-mean-square calibration error, which is never below the ECE.
         max_nll_increase: by how much the mean log loss may exceed that of `baseline`.
         baseline: a results.json of ``focalibrate calibrate``, the output of ``focalibrate
-            evaluate --json`` or ``check --json``, or a file of predictions. Predictions of the
-            same rows are compared row by row.
+            evaluate --json`` or ``check --json``, a sketch, or a file of predictions. Predictions
+            of the same rows are compared row by row.
         alpha: probability of failing a model that keeps the limits.
         seed: random seed of the draws behind the bounds.
 
@@ -64,6 +70,7 @@ def check_predictions(
         `GateResult`.
 
     Example:
+        >>> import numpy as np
         >>> rng = np.random.default_rng(0)
         >>> z = rng.normal(size=(20_000, 3)) * 2
         >>> y = (z + rng.gumbel(size=z.shape)).argmax(axis=1)
@@ -76,51 +83,74 @@ def check_predictions(
     """
     check_open_interval(alpha, low=0.0, high=0.5, name="alpha")
     limits = _limits(max_ece, max_rms, max_nll_increase, has_baseline=baseline is not None)
-    if source is None:
-        examples, name = (
-            Examples.of_arrays(
-                logits=logits, probs=probs, labels=labels, sample_weight=sample_weight
-            ),
-            "predictions",
+    arrays = {"logits": logits, "probs": probs, "labels": labels, "sample_weight": sample_weight}
+    judged = _judged(source, arrays, groups, calibrator)
+    columns = tuple(judged.grouped.groups) if by is None and judged.grouped else tuple(by or ())
+    parts, n_small = judged.parts(columns)
+    errors = [(kind, limit) for kind, limit in limits if kind != "nll_increase"]
+    if columns and not errors:
+        raise ValueError(
+            "Groups must come with `max_ece` or `max_rms`: the log loss is compared over all rows "
+            "(command line: --by with --max-ece 0.02)."
         )
-    else:
-        if any(given is not None for given in (logits, probs, labels, sample_weight)):
-            raise ValueError("`source` must be given without `logits`, `probs` and `labels`.")
-        names = None if calibrator is None else calibrator.class_names
-        examples = read_source(source, names)
-        name = "" if examples.predictions is None else examples.predictions.source.name
-    found, nll = _probs_and_nll(examples, calibrator)
-    level = alpha / len(limits)
-    checks = []
-    compared = None
+    share = alpha / 2 if columns else alpha
+    options: dict[str, Any] = {"alpha_high": alpha, "seed": seed}
+    checks, compared = [], None
     for kind, limit in limits:
-        if kind == "nll_increase":
-            if baseline is None:  # `_limits` has refused this
-                continue
-            reference = read_baseline(baseline, examples)
+        level = share / len(limits)
+        if kind == "nll_increase" and baseline is not None:
+            reference = read_baseline(baseline, judged)
             compared = reference.description
-            checks.append(_loss_check(limit, nll, examples, reference, level, alpha))
-            continue
-        bounds = calibration_bounds(
-            found,
-            examples.labels,
-            error=kind,
-            limit=limit,
-            alpha=level,
-            alpha_high=alpha,
-            sample_weight=examples.weights,
-            seed=seed,
-        )
-        checks.append(_error_check(kind, limit, bounds, examples.n_rows))
+            checks.append(_loss_check(limit, judged, reference, level, alpha))
+        elif kind != "nll_increase":  # `_limits` has refused one without a baseline
+            bounds = judged.bounds(error=kind, limit=limit, alpha=level, **options)
+            checks.append(_error_check(kind, limit, bounds, judged.n_rows))
+    for part in parts:
+        for kind, limit in errors:
+            level = share / (len(errors) * len(parts))
+            bounds = judged.bounds_of(part, error=kind, limit=limit, alpha=level, **options)
+            found = _error_check(kind, limit, bounds, part.n_rows)
+            checks.append(replace(found, column=part.column, group=part.group, n_rows=part.n_rows))
     return GateResult(
-        name=name,
-        n_rows=examples.n_rows,
-        n_classes=examples.n_classes,
+        name=judged.name,
+        n_rows=judged.n_rows,
+        n_classes=judged.n_classes,
         alpha=alpha,
         checks=tuple(checks),
-        log_loss=LossMean.of(nll, examples.weights),
+        log_loss=judged.log_loss,
         baseline=compared,
+        by=columns,
+        n_small_groups=n_small,
     )
+
+
+def _judged(
+    source: Source | SketchFile | None,
+    arrays: dict[str, Array | None],
+    groups: Mapping[str, Array] | None,
+    calibrator: Calibrator | None,
+) -> Judged:
+    """Return what is checked, from the one place where it was given."""
+    if source is None:
+        examples = Examples.of_arrays(**arrays, groups=groups)
+        return Judged.of_examples(examples, calibrator, "predictions")
+    if groups is not None or any(given is not None for given in arrays.values()):
+        raise ValueError(
+            "`source` must be given without `logits`, `probs`, `labels` and `groups`."
+        )
+    name = "sketch"
+    if not isinstance(source, (Predictions, SketchFile)) and Path(source).suffix == SUFFIX:
+        name, source = Path(source).name, read_sketch(Path(source))
+    if isinstance(source, SketchFile):
+        if calibrator is not None:
+            raise ValueError(
+                "`calibrator` is for rows, which a sketch does not have: apply it where the "
+                "sketch is made (command line: focalibrate sketch PATH --calibrator FILE)."
+            )
+        return Judged.of_sketch(source, name)
+    examples = read_source(source, None if calibrator is None else calibrator.class_names)
+    file = examples.predictions
+    return Judged.of_examples(examples, calibrator, "" if file is None else file.source.name)
 
 
 def _limits(
@@ -159,28 +189,6 @@ def _limits(
     return found
 
 
-def _probs_and_nll(
-    examples: Examples, calibrator: Calibrator | None
-) -> tuple[NDArray[Any], NDArray[np.float64]]:
-    """Return probabilities ``[N, K]`` and the log loss of each row, in blocks."""
-    applied = Identity() if calibrator is None else calibrator
-    scores = examples.scores
-    probs = np.empty(scores.shape, np.result_type(scores.dtype, np.float32))
-    nll = np.empty(len(scores))
-    for rows, log_probs in _blocks(examples, applied):
-        probs[rows] = np.exp(log_probs)
-        labels = examples.labels[rows]
-        nll[rows] = -log_probs[np.arange(len(labels)), labels]
-    return probs, nll
-
-
-def _blocks(examples: Examples, applied: Calibrator) -> Iterator[tuple[slice, NDArray[Any]]]:
-    step = max(1, BLOCK_ENTRIES // examples.n_classes)
-    for start in range(0, examples.n_rows, step):
-        rows = slice(start, start + step)
-        yield rows, applied.log_probs(**{examples.kind: examples.scores[rows]})
-
-
 def _error_check(name: LimitName, limit: float, bounds: ErrorBounds, n_rows: int) -> LimitCheck:
     estimate, low, high = bounds.estimate, bounds.low, bounds.high
     if n_rows < LEAST_ROWS:
@@ -208,23 +216,22 @@ def _round(rows: float) -> int:
 
 def _loss_check(
     limit: float,
-    nll: NDArray[np.float64],
-    examples: Examples,
+    judged: Judged,
     baseline: Baseline,
     alpha: float,
     alpha_high: float,
 ) -> LimitCheck:
     """Return the check of the mean log loss against the baseline's."""
     name: LimitName = "nll_increase"
-    mine = LossMean.of(nll, examples.weights)
+    mine = judged.log_loss
     is_finite = math.isfinite(mine.mean), math.isfinite(baseline.mean.mean)
     if not all(is_finite):
         return _infinite(limit, *is_finite)
-    if baseline.row_nll is not None:
-        change = LossMean.of(nll - baseline.row_nll, examples.weights)
+    if baseline.row_nll is not None and judged.nll is not None:
+        change = LossMean.of(judged.nll - baseline.row_nll, judged.weights)
     else:
         change = mine.minus(baseline.mean)
-    rows, mean = change.rows or examples.n_rows, change.mean
+    rows, mean = change.rows or judged.n_rows, change.mean
     low, high = change.lower(alpha), change.upper(alpha_high)
     if rows < LEAST_ROWS:
         text = f"{rows} rows are too few: at least {LEAST_ROWS} are needed."

@@ -10,86 +10,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from focalibrate.calibrate import Identity
-from focalibrate.comparison.paired import standard_error, weighted_mean
-from focalibrate.comparison.row_scores import BLOCK_ENTRIES
-from focalibrate.io import Predictions
+from focalibrate.io import Predictions, SketchFile, read_sketch
 from focalibrate.pipeline.examples import Examples, Source, read_source
+from focalibrate.pipeline.gate_source import Judged, row_nll
+from focalibrate.pipeline.loss_mean import LossMean
 
 NORMAL_95 = 1.959963984540054
-LARGE = 1_000_000
-"""Rows of a mean whose number of rows is not known."""
-
-
-@dataclass(frozen=True)
-class LossMean:
-    """A mean log loss, or a mean difference of two, and how exactly it is known."""
-
-    mean: float
-    standard_error: float
-    rows: int | None = None
-    """how many rows; None where the source does not say"""
-    third: float | None = None
-    """third central moment of the mean, which log losses of a few bad rows make large"""
-
-    @classmethod
-    def of(cls, values: NDArray[np.float64], weights: NDArray[np.float64] | None) -> "LossMean":
-        """Return the mean of one value per row ``[N]``."""
-        n = len(values)
-        if not np.isfinite(values).all():
-            return cls(math.inf, math.inf, n)
-        mean = float(weighted_mean(values, weights))
-        w = np.ones(n) if weights is None else weights
-        third = float((w**3 @ (values - mean) ** 3) / w.sum() ** 3)
-        return cls(mean, float(standard_error(values, weights)), n, third)
-
-    def minus(self, other: "LossMean") -> "LossMean":
-        """Return the difference to the mean of other rows."""
-        rows = self.rows if other.rows is None else min(self.rows or other.rows, other.rows)
-        third = other.third
-        if third is None and self.third is not None:  # as skewed as this one
-            ratio = other.standard_error / self.standard_error if self.standard_error else 0.0
-            third = self.third * ratio**3
-        return LossMean(
-            self.mean - other.mean,
-            math.hypot(self.standard_error, other.standard_error),
-            rows,
-            None if third is None or self.third is None else self.third - third,
-        )
-
-    def lower(self, alpha: float) -> float:
-        """Return what the true mean is at least, with probability ``1 - alpha``."""
-        return self.mean - self._margin(alpha, -1.0)
-
-    def upper(self, alpha: float) -> float:
-        """Return what the true mean is at most, with probability ``1 - alpha``."""
-        return self.mean + self._margin(alpha, 1.0)
-
-    def _margin(self, alpha: float, side: float) -> float:
-        r"""Return the distance of a one-sided bound from the mean.
-
-        :math:`s\,(t_{1-\alpha} + \hat\gamma (2t^2 + 1) / 3)` with the skewness
-        :math:`\hat\gamma` of the mean where that widens the bound. It is twice the term of
-        Hall (1983), as the skewness of a sample is too small on average: with one of the term,
-        models at the limit failed in up to 7 % of 1,500 runs, with two in 5 %.
-        """
-        from scipy.special import stdtrit
-
-        if self.standard_error == 0.0:
-            return 0.0
-        z = float(stdtrit(max((self.rows or LARGE) - 1, 1), 1.0 - alpha))
-        skew = 0.0 if self.third is None else self.third / self.standard_error**3
-        return self.standard_error * (z + max(0.0, side * skew) * (2.0 * z * z + 1.0) / 3.0)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the numbers by name, for JSON; an infinite number is None."""
-        is_finite = math.isfinite(self.mean)
-        return {
-            "estimate": self.mean if is_finite else None,
-            "standard_error": self.standard_error if is_finite else None,
-            "third": self.third,
-            "rows": self.rows,
-        }
+SUFFIX = ".sketch"
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,19 +29,24 @@ class Baseline:
     """log loss of each row ``[N]``, where the rows are the same"""
 
 
-def read_baseline(source: Source, examples: Examples) -> Baseline:
-    """Return the baseline in a results.json or a file of predictions.
+def read_baseline(source: Source | SketchFile, judged: Judged) -> Baseline:
+    """Return the baseline in a results.json, a sketch or a file of predictions.
 
     Args:
-        source: the file, or predictions that were read.
-        examples: what will be compared with it, to find out whether the rows are the same.
+        source: the file, or predictions or a sketch that were read.
+        judged: what will be compared with it, to find out whether the rows are the same.
     """
-    if not isinstance(source, Predictions):
-        record = _json_record(Path(source))
+    if not isinstance(source, (Predictions, SketchFile)):
+        path = Path(source)
+        record = _json_record(path)
         if record is not None:
-            return _from_record(Path(source), record)
-    former = read_source(source, examples.class_names)
-    return _from_examples(former, _name(source), examples)
+            return _from_record(path, record)
+        if path.suffix == SUFFIX:
+            return _from_sketch(read_sketch(path), path.name, judged)
+    if isinstance(source, SketchFile):
+        return _from_sketch(source, "sketch", judged)
+    former = read_source(source, judged.class_names)
+    return _from_examples(former, _name(source), judged)
 
 
 def _name(source: Source) -> str:
@@ -163,20 +95,23 @@ def _from_record(path: Path, record: dict[str, Any]) -> Baseline:
     return Baseline(LossMean(float(found["estimate"]), error, rows, third), text)
 
 
-def _from_examples(former: Examples, name: str, examples: Examples) -> Baseline:
-    if former.n_classes != examples.n_classes:
-        raise ValueError(
-            f"{name}: the baseline must have the same classes, but has {former.n_classes} where "
-            f"the predictions have {examples.n_classes}."
-        )
-    nll = np.empty(former.n_rows)
-    step = max(1, BLOCK_ENTRIES // former.n_classes)
-    for start in range(0, former.n_rows, step):
-        rows = slice(start, start + step)
-        log_probs = Identity().log_probs(**{former.kind: former.scores[rows]})
-        labels = former.labels[rows]
-        nll[rows] = -log_probs[np.arange(len(labels)), labels]
-    same = former.n_rows == examples.n_rows and np.array_equal(former.labels, examples.labels)
+def _from_sketch(former: SketchFile, name: str, judged: Judged) -> Baseline:
+    _check_classes(former.sketch.n_classes, name, judged)
+    return Baseline(LossMean.of_sketch(former.sketch), f"{name}, other rows")
+
+
+def _from_examples(former: Examples, name: str, judged: Judged) -> Baseline:
+    _check_classes(former.n_classes, name, judged)
+    nll = row_nll(former)
+    same = judged.labels is not None and np.array_equal(former.labels, judged.labels)
     how = "row by row" if same else "other rows"
     mean = LossMean.of(nll, former.weights)
     return Baseline(mean, f"{name}, {how}", nll if same else None)
+
+
+def _check_classes(n_classes: int, name: str, judged: Judged) -> None:
+    if n_classes != judged.n_classes:
+        raise ValueError(
+            f"{name}: the baseline must have the same classes, but has {n_classes} where the "
+            f"predictions have {judged.n_classes}."
+        )

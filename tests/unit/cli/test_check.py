@@ -36,7 +36,7 @@ def test_the_exit_status(cli, good, val):
         (["good.npz"], "At least one limit"),
         (["none.npz", "--max-ece", "0.05"], "none.npz"),
         (["good.npz", "--max-ece", "-1"], "--max-ece"),
-        (["good.npz", "--max-ece", "0.05", "--by", "site"], "--by"),
+        (["good.npz", "--max-ece", "0.05", "--by", "site"], "site"),
         (["good.npz", "--max-nll-increase", "0.1"], "--baseline"),
         (["good.npz", "--max-ece", "0.05", "--calibrator", "bad.npz"], "bad.npz"),
         (["good.npz", "--max-ece", "0.05", "--junit", "no/where.xml"], "no/where.xml"),
@@ -125,3 +125,63 @@ def test_the_plugin_costs_pytest_nothing():
     code = "import focalibrate.pytest_plugin, sys; print('numpy' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"
+
+
+@pytest.fixture
+def regions(tmp_path):
+    """Calibrated in the north and for all rows together, but not in the south."""
+    rng = np.random.default_rng(3)
+    logits = 2 * rng.normal(size=(8000, 3))
+    labels = (logits + rng.gumbel(size=logits.shape)).argmax(axis=1)
+    region = np.where(np.arange(8000) < 800, "south", "north")
+    region[:5] = "islands"
+    logits[region == "south"] *= 3
+    for i, rows in enumerate((slice(0, None, 2), slice(1, None, 2))):
+        path = tmp_path / f"day{i}.npz"
+        np.savez(path, logits=logits[rows], labels=labels[rows], region=region[rows])
+    np.savez(tmp_path / "all.npz", logits=logits, labels=labels, region=region)
+
+
+def test_sketches_are_checked_together(cli, regions):
+    for i in (0, 1):
+        cli("sketch", f"day{i}.npz", "-o", f"day{i}.sketch", "--by", "region")
+    words = ["--max-ece", "0.08", "--json", "-"]
+    rows = json.loads(cli("check", "all.npz", *words).stdout)
+    merged = json.loads(cli("check", "day0.sketch", "day1.sketch", *words).stdout)
+    parts = json.loads(cli("check", "day0.npz", "day1.npz", *words).stdout)
+    assert merged["checks"] == parts["checks"]
+    assert merged["status"] == rows["status"] == "pass"
+    assert merged["checks"][0]["estimate"] == pytest.approx(
+        rows["checks"][0]["estimate"], abs=2e-3
+    )
+    assert merged["log_loss"] == pytest.approx(rows["log_loss"], rel=1e-9)
+    assert merged["name"] == "day0.sketch and 1 more"
+    limit = ["--max-nll-increase", "0.1", "--baseline"]
+    assert "day1.sketch, other rows" in cli("check", "day0.sketch", *limit, "day1.sketch").stdout
+    cli("check", "day0.sketch", *limit, "day1.npz")
+    cli("check", "day0.npz", *limit, "day1.sketch")
+
+
+def test_every_group_has_its_verdict(cli, regions):
+    words = ["--max-ece", "0.08", "--by", "region"]
+    done = cli("check", "all.npz", *words, "--markdown", "a.md", "--junit", "a.xml", ok=False)
+    assert done.returncode == 1
+    assert "ECE: pass" in done.stdout
+    assert "ECE, region south: fail" in done.stdout
+    assert "region north" not in done.stdout
+    note = "1 fail, 1 pass, 0 without enough data to tell. 1 with fewer than 30 rows were not"
+    assert f"Groups by region: {note} checked." in done.stdout.replace("\n", " ")
+    cli("sketch", "all.npz", "-o", "all.sketch", "--by", "region")
+    found, want = (
+        json.loads(cli("check", name, *words, "--json", "-", ok=False).stdout)
+        for name in ("all.sketch", "all.npz")
+    )
+    for mine, theirs in zip(found["checks"][1:], want["checks"][1:], strict=True):
+        assert (mine["group"], mine["status"]) == (theirs["group"], theirs["status"])
+        for name in ("estimate", "low", "high"):
+            assert mine[name] == pytest.approx(theirs[name], rel=1e-9)
+    assert found["small_groups"] == 1
+    cli("sketch", "day0.npz", "-o", "plain.sketch")
+    done = cli("check", "plain.sketch", *words, ok=False)
+    assert done.returncode == 2
+    assert "focalibrate sketch PATH -o x.sketch --by region" in " ".join(done.stderr.split())

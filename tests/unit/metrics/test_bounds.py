@@ -1,3 +1,5 @@
+import itertools
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -93,3 +95,20 @@ def test_a_smaller_alpha_widens_the_bounds():
 def test_alpha_is_checked():
     with pytest.raises(ValueError, match="`alpha` must"):
         calibration_bounds(np.full((4, 2), 0.5), np.zeros(4, int), alpha=0.0)
+
+
+def test_rare_error_rates_are_on_the_safe_side():
+    """Far in the tail the bound is that of many draws, or below it."""
+    rng = np.random.default_rng(6)
+    p = rng.uniform(0.5, 1, size=3000)
+    labels = (rng.uniform(size=3000) < p - 0.2).astype(int)
+    lows = [calibration_bounds(p, labels, alpha=a).low for a in (0.05, 0.01, 1e-3, 1e-4, 1e-6)]
+    assert all(a > b > 0.05 for a, b in itertools.pairwise(lows))
+
+
+def test_the_tail_beyond_the_draws_is_borells():
+    """Against half a million draws of the noise of 32 equal bins."""
+    rng = np.random.default_rng(7)
+    noise = np.abs(rng.standard_normal((500_000, 32))).sum(axis=1)
+    at, far = np.quantile(noise, [1 - 0.005, 1 - 1e-4])
+    assert far <= at + np.sqrt(32) * (3.7190 - 2.5758)

@@ -7,6 +7,7 @@ import pytest
 
 from focalibrate import check_predictions
 from focalibrate.calibrate import TemperatureScaling
+from focalibrate.metrics import Sketch, calibration_bounds
 from focalibrate.pipeline import LossMean
 
 
@@ -206,3 +207,58 @@ def test_nothing_infinite_gets_into_json(examples):
     record = check_predictions(logits=z, labels=y, max_rms=0.1).to_dict()
     assert math.isfinite(record["log_loss"]["estimate"])
     json.dumps(record, allow_nan=False)
+
+
+def test_groups_share_the_error_rate(examples):
+    """Lower bounds of groups are those of their rows alone, at alpha / (2 times the groups)."""
+    z, y = examples
+    region = np.where(np.arange(len(y)) % 4 == 0, "a", "b")
+    found = check_predictions(logits=1.3 * z, labels=y, groups={"region": region}, max_ece=0.2)
+    whole, first, second = found.checks
+    assert (whole.column, first.group, second.group) == (None, "a", "b")
+    assert (first.n_rows, second.n_rows) == (5000, 15_000)
+    p = np.exp(1.3 * z) / np.exp(1.3 * z).sum(axis=1, keepdims=True)
+    for check in (first, second):
+        rows = region == check.group
+        want = calibration_bounds(p[rows], y[rows], limit=0.2, alpha=0.0125, alpha_high=0.05)
+        assert check.low == pytest.approx(want.low, abs=2e-3)
+        assert check.high == pytest.approx(want.high, abs=2e-3)
+    assert whole.low == calibration_bounds(p, y, limit=0.2, alpha=0.025, alpha_high=0.05).low
+
+
+def test_groups_need_a_limit_and_rows(examples, tmp_path):
+    z, y = examples
+    few = {"logits": z[:200], "labels": y[:200], "groups": {"id": np.arange(200) // 20}}
+    found = check_predictions(**few, max_ece=0.9)
+    assert (found.status, found.n_small_groups) == ("undetermined", 10)
+    former = saved(tmp_path / "former.npz", z, y)
+    with pytest.raises(ValueError, match="Groups must come with `max_ece`"):
+        check_predictions(**few, max_nll_increase=0.1, baseline=former)
+    with pytest.raises(ValueError, match="has no groups by 'site'"):
+        check_predictions(**few, by=["site"], max_ece=0.9)
+
+
+def test_the_mean_loss_of_a_sketch_is_that_of_its_rows(examples):
+    z, y = examples
+    rng = np.random.default_rng(4)
+    nll = np.log(np.exp(z).sum(axis=1)) - z[np.arange(len(y)), y]
+    for weights in (None, rng.integers(1, 4, size=len(y)) * 1.0, rng.uniform(0.5, 2, len(y))):
+        found = LossMean.of_sketch(Sketch.of(logits=z, labels=y, sample_weight=weights))
+        want = LossMean.of(nll, weights)
+        for name in ("mean", "standard_error", "third"):
+            assert getattr(found, name) == pytest.approx(getattr(want, name), rel=1e-9)
+
+
+@pytest.mark.slow
+def test_calibrated_groups_rarely_fail():
+    """20 groups at a limit of 0.005: at most 5 % of runs fail; 17 of 200 have a chance of 2 %."""
+    rng = np.random.default_rng(5)
+    failed = 0
+    for _ in range(200):
+        z = 3 * rng.normal(size=(2000, 4))
+        y = (z + rng.gumbel(size=z.shape)).argmax(axis=1)
+        groups = {"g": np.arange(2000) % 20}
+        failed += (
+            check_predictions(logits=z, labels=y, groups=groups, max_ece=0.005).status == "fail"
+        )
+    assert failed <= 17

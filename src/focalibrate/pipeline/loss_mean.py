@@ -1,0 +1,106 @@
+"""A mean log loss, or a mean difference of two, with one-sided bounds."""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from focalibrate._check import is_whole
+from focalibrate.comparison.paired import standard_error, weighted_mean
+from focalibrate.metrics import Sketch
+
+LARGE = 1_000_000
+"""Rows of a mean whose number of rows is not known."""
+
+
+@dataclass(frozen=True)
+class LossMean:
+    """A mean log loss, or a mean difference of two, and how exactly it is known."""
+
+    mean: float
+    standard_error: float
+    rows: int | None = None
+    """how many rows; None where the source does not say"""
+    third: float | None = None
+    """third central moment of the mean, which log losses of a few bad rows make large"""
+
+    @classmethod
+    def of(cls, values: NDArray[np.float64], weights: NDArray[np.float64] | None) -> "LossMean":
+        """Return the mean of one value per row ``[N]``."""
+        n = len(values)
+        if not np.isfinite(values).all():
+            return cls(math.inf, math.inf, n)
+        mean = float(weighted_mean(values, weights))
+        w = np.ones(n) if weights is None else weights
+        cubed = w if is_whole(w) else w**3  # whole weights count copies of a row
+        third = float((cubed @ (values - mean) ** 3) / w.sum() ** 3)
+        return cls(mean, float(standard_error(values, weights)), n, third)
+
+    @classmethod
+    def of_sketch(cls, sketch: Sketch) -> "LossMean":
+        """Return the mean log loss of the rows behind a sketch; the same as of the rows."""
+        if sketch.n_zeros:
+            return cls(math.inf, math.inf, sketch.n)
+        rows, mass, spread, cubed = sketch.totals[:4].tolist()
+        total, square, cube, u1, u2, v1, v2, v3 = sketch.scores[0].tolist()
+        mean = total / mass
+        size = rows
+        if sketch.is_whole:
+            size, spread, u1, u2 = mass, mass, total, square
+            cubed, v1, v2, v3 = mass, total, square, cube
+        around = max(0.0, u2 - 2 * mean * u1 + mean**2 * spread)
+        third = v3 - 3 * mean * v2 + 3 * mean**2 * v1 - mean**3 * cubed
+        if size < 2:
+            return cls(mean, math.inf, sketch.n)
+        error = math.sqrt(around * size / (size - 1)) / mass
+        return cls(mean, error, sketch.n, third / mass**3)
+
+    def minus(self, other: "LossMean") -> "LossMean":
+        """Return the difference to the mean of other rows."""
+        rows = self.rows if other.rows is None else min(self.rows or other.rows, other.rows)
+        third = other.third
+        if third is None and self.third is not None:  # as skewed as this one
+            ratio = other.standard_error / self.standard_error if self.standard_error else 0.0
+            third = self.third * ratio**3
+        return LossMean(
+            self.mean - other.mean,
+            math.hypot(self.standard_error, other.standard_error),
+            rows,
+            None if third is None or self.third is None else self.third - third,
+        )
+
+    def lower(self, alpha: float) -> float:
+        """Return what the true mean is at least, with probability ``1 - alpha``."""
+        return self.mean - self._margin(alpha, -1.0)
+
+    def upper(self, alpha: float) -> float:
+        """Return what the true mean is at most, with probability ``1 - alpha``."""
+        return self.mean + self._margin(alpha, 1.0)
+
+    def _margin(self, alpha: float, side: float) -> float:
+        r"""Return the distance of a one-sided bound from the mean.
+
+        :math:`s\,(t_{1-\alpha} + \hat\gamma (2t^2 + 1) / 3)` with the skewness
+        :math:`\hat\gamma` of the mean where that widens the bound. It is twice the term of
+        Hall (1983), as the skewness of a sample is too small on average: with one of the term,
+        models at the limit failed in up to 7 % of 1,500 runs, with two in 5 %.
+        """
+        from scipy.special import stdtrit
+
+        if self.standard_error == 0.0:
+            return 0.0
+        z = float(stdtrit(max((self.rows or LARGE) - 1, 1), 1.0 - alpha))
+        skew = 0.0 if self.third is None else self.third / self.standard_error**3
+        return self.standard_error * (z + max(0.0, side * skew) * (2.0 * z * z + 1.0) / 3.0)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the numbers by name, for JSON; an infinite number is None."""
+        is_finite = math.isfinite(self.mean)
+        return {
+            "estimate": self.mean if is_finite else None,
+            "standard_error": self.standard_error if is_finite else None,
+            "third": self.third,
+            "rows": self.rows,
+        }
