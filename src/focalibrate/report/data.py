@@ -1,7 +1,7 @@
 """Everything that a page shows, gathered before a line of it is written."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -10,21 +10,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from focalibrate._array import Array
-from focalibrate.calibrate import METHODS, Identity, read_scores
+from focalibrate.calibrate import read_scores
 from focalibrate.comparison import (
     Choice,
     Comparison,
     GroupChoice,
-    MethodResult,
-    Score,
     verdict,
 )
-from focalibrate.metrics import Assessment, ClasswiseTable, GroupAssessment, WorstSlice
+from focalibrate.metrics import Assessment, GroupAssessment, WorstSlice
 from focalibrate.report._diagrams import BIN_COUNTS, diagrams, top_label_figures, weighted_mean
-from focalibrate.report._entries import PILOT, Entries, plan_entries
 from focalibrate.report._groups import by_group_record, group_records
-from focalibrate.report._numbers import short, shorts
-from focalibrate.report._rows import MAX_TEXT, most_rows, pack_rows, text_length
+from focalibrate.report._judged import BeforeAfter, judge_rows, planned_entries
+from focalibrate.report._numbers import short
+from focalibrate.report._records import (
+    assessment_record,
+    class_table,
+    criterion_record,
+    method_record,
+    mistakes,
+    score_record,
+)
+from focalibrate.report._sampled import packed_sample
 from focalibrate.report.criterion import CriterionGrid
 from focalibrate.report.provenance import Provenance
 from focalibrate.report.snippets import (
@@ -36,17 +42,6 @@ from focalibrate.report.snippets import (
 
 SCHEMA_VERSION = 2
 """Of the JSON inside the page."""
-ON_THE_MAP = (
-    "identity",
-    "temperature",
-    "posterior_recovery",
-    "focal_temperature",
-    "focal_loss_temperature",
-)
-"""Kinds of calibrator that are a gamma and a temperature, which the sliders can be set to."""
-N_MISTAKES = 25
-BLOCK_ENTRIES = 1 << 21
-"""Probabilities held at once."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,11 +119,11 @@ def page_data(
     rows, targets = scored.logits, scored.labels
     n_classes = rows.shape[1]
     _check(comparison, rows, class_names)
-    pair = _Pair(rows, targets, comparison, choice.row.method)
+    pair = BeforeAfter(rows, targets, comparison, choice.row.method)
     rng = np.random.default_rng(seed)
-    entries = _planned(pair, rng)
+    entries = planned_entries(pair, rng)
     weights = comparison.weights
-    judged = _judge(pair, entries)
+    judged = judge_rows(pair, entries)
     document = {
         "schema": SCHEMA_VERSION,
         "title": title if title is not None else _title(provenance),
@@ -159,7 +154,7 @@ def page_data(
         "worst_slice": None if worst is None else worst.summary,
         "by_group": None if by_group is None else by_group_record(by_group),
         "deploy": [asdict(snippet) for snippet in _snippets(choice, by_group, scores)],
-        "methods": [_method(row, comparison.n_classes) for row in comparison.rows],
+        "methods": [method_record(row, comparison.n_classes) for row in comparison.rows],
         "skipped": [list(pair) for pair in comparison.skipped],
         "before": top_label_figures(judged.confidence[0], judged.correct[0], weights),
         "after": top_label_figures(judged.confidence[1], judged.correct[1], weights),
@@ -169,11 +164,11 @@ def page_data(
             which: diagrams(judged.positive[i], targets == 1, weights)
             for i, which in enumerate(("before", "after"))
         },
-        "classes": _class_table(judged, targets, n_classes, weights),
+        "classes": class_table(judged, targets, n_classes, weights),
         "entries": entries.record(),
-        "mistakes": _mistakes(judged, targets),
-        "rows": None if criterion is None else _rows(rows, targets, weights, seed),
-        "criterion": None if criterion is None else _criterion(criterion),
+        "mistakes": mistakes(judged, targets),
+        "rows": None if criterion is None else packed_sample(rows, targets, weights, seed),
+        "criterion": None if criterion is None else criterion_record(criterion),
         "provenance": asdict(provenance) | {"files": [asdict(f) for f in provenance.files]},
     }
     return PageData(document)
@@ -206,198 +201,3 @@ def _check(comparison: Comparison, rows: NDArray[Any], class_names: Sequence[str
             f"`class_names` must name each of the {k} classes, got {len(class_names)}. "
             "Leave them out to number the classes."
         )
-
-
-def _planned(pair: "_Pair", rng: np.random.Generator) -> Entries:
-    """Return the collector of the rows shown, a random sample where not all can be."""
-    n, k = pair.logits.shape
-    pilot = np.sort(rng.permutation(n)[:PILOT])
-    n_shown, floor = plan_entries(pair.before(pilot), pair.after(pilot), n=n)
-    return Entries(_sample(n, n_shown, pair.comparison.weights, rng), k, floor)
-
-
-def _sample(
-    n: int, size: int, weights: NDArray[np.float64] | None, rng: np.random.Generator
-) -> NDArray[np.intp]:
-    """Return `size` of `n` rows, rising; drawn in proportion to the weights where there are any.
-
-    The page then counts every row shown as one, and need not know of weights.
-    """
-    if weights is not None:
-        return np.sort(rng.choice(n, size, p=weights / weights.sum()))
-    return np.arange(n) if size >= n else np.sort(rng.choice(n, size, replace=False))
-
-
-def _rows(
-    rows: NDArray[Any], labels: NDArray[np.intp], weights: NDArray[np.float64] | None, seed: int
-) -> dict[str, Any]:
-    """Return the rows that the page computes any gamma and temperature from, as JSON."""
-    rng = np.random.default_rng(seed)
-    shown = _sample(len(rows), most_rows(*rows.shape), weights, rng)
-    packed = pack_rows(rows[shown], labels[shown])
-    if text_length(packed) > MAX_TEXT:
-        n = int(len(shown) * 0.98 * MAX_TEXT / text_length(packed))
-        shown = _sample(len(rows), n, weights, rng)
-        packed = pack_rows(rows[shown], labels[shown])
-    return packed | {"seed": seed}
-
-
-@dataclass(frozen=True, eq=False)
-class _Pair:
-    """Probabilities before and after, of any rows."""
-
-    logits: NDArray[Any]
-    labels: NDArray[np.intp]
-    comparison: Comparison
-    chosen: str
-
-    def before(self, index: Any) -> NDArray[Any]:
-        probs: NDArray[Any] = Identity().probs(self.logits[index])
-        return probs
-
-    def after(self, index: Any) -> NDArray[Any]:
-        return self.comparison.held_out_probs(self.chosen, self.logits, index)
-
-    def blocks(self) -> Iterator[slice]:
-        n, k = self.logits.shape
-        step = max(1, BLOCK_ENTRIES // k)
-        return (slice(start, min(start + step, n)) for start in range(0, n, step))
-
-
-@dataclass(frozen=True, eq=False)
-class _Judged:
-    """Before and after, of all rows."""
-
-    confidence: tuple[NDArray[np.float64], NDArray[np.float64]]
-    predicted: tuple[NDArray[np.intp], NDArray[np.intp]]
-    correct: tuple[NDArray[np.bool_], NDArray[np.bool_]]
-    of_predicted: NDArray[np.float64]
-    """probability, after, of the class predicted before"""
-    positive: tuple[NDArray[np.float64], NDArray[np.float64]]
-    """probability of the last class"""
-    classwise: tuple[ClasswiseTable, ClasswiseTable]
-
-
-def _judge(pair: _Pair, entries: Entries) -> _Judged:
-    """Look at all rows once, block by block, and give `entries` those that are shown."""
-    found: list[tuple[Any, ...]] = []
-    for part in pair.blocks():
-        labels = pair.labels[part]
-        weights = None if pair.comparison.weights is None else pair.comparison.weights[part]
-        probs = pair.before(part), pair.after(part)
-        entries.add(part.start, *probs, labels)
-        predicted = tuple(p.argmax(axis=1) for p in probs)
-        confidence = tuple(np.minimum(p.max(axis=1).astype(np.float64), 1.0) for p in probs)
-        at = np.arange(len(labels))
-        found.append(
-            (
-                *confidence,
-                *predicted,
-                probs[1][at, predicted[0]].astype(np.float64),
-                *(np.minimum(p[:, -1].astype(np.float64), 1.0) for p in probs),
-                *(ClasswiseTable.of(p, labels, sample_weight=weights) for p in probs),
-            )
-        )
-    *columns, raw, after = zip(*found, strict=True)
-    c0, c1, p0, p1, of_predicted, last0, last1 = (np.concatenate(column) for column in columns)
-    return _Judged(
-        (c0, c1),
-        (p0, p1),
-        (p0 == pair.labels, p1 == pair.labels),
-        of_predicted,
-        (last0, last1),
-        (sum(raw[1:], raw[0]), sum(after[1:], after[0])),
-    )
-
-
-def _method(row: MethodResult, n_classes: int) -> dict[str, Any]:
-    calibrator: Any = row.calibrator
-    caution = METHODS[row.method].caution
-    is_map = calibrator.kind in ON_THE_MAP
-    return {
-        "method": row.method,
-        "label": row.label,
-        "complexity": row.complexity,
-        "describe": calibrator.describe(),
-        "gamma": getattr(calibrator, "gamma", 0.0) if is_map else None,
-        "temperature": getattr(calibrator, "temperature", 1.0) if is_map else None,
-        "scores": {m: score_record(i) for m, i in row.scores.items()},
-        "changed": row.n_predictions_changed,
-        "notes": [*row.notes, *([caution] if caution and n_classes > 2 else [])],
-    }
-
-
-def assessment_record(found: Assessment) -> dict[str, Any]:
-    """Return an assessment as JSON."""
-    record = found.to_dict()
-    return record | {
-        "gap": shorts(record["gap"][end] for end in ("estimate", "low", "high")),
-        "rms": shorts(record["rms"][end] for end in ("estimate", "low", "high")),
-        "noise_floor": {
-            metric: {name: short(value) for name, value in floor.items()}
-            for metric, floor in record["noise_floor"].items()
-        },
-        "positive": None,
-    }
-
-
-def score_record(value: Score) -> list[float | None]:
-    """Return the estimate, with its interval where it has one."""
-    if value.low is None or value.high is None:
-        return [short(value.estimate)]
-    return shorts((value.estimate, value.low, value.high))
-
-
-def _class_table(
-    judged: _Judged, labels: NDArray[np.intp], k: int, weights: NDArray[np.float64] | None
-) -> dict[str, Any]:
-    """Return the columns of the table of classes; counts are of rows, means are weighted."""
-    before, after = judged.predicted
-    w = np.ones(len(labels)) if weights is None else weights
-
-    def total(index: NDArray[Any], values: NDArray[Any]) -> NDArray[np.float64]:
-        return np.bincount(index, values, minlength=k).astype(np.float64)
-
-    def mean(part: NDArray[Any], whole: NDArray[Any]) -> list[float | None]:
-        out = np.full(k, np.nan)
-        return shorts(np.divide(part, whole, out=out, where=whole > 0), 4)
-
-    hits = total(labels, w * judged.correct[0])
-    predicted = total(before, w)
-    return {
-        "count": np.bincount(labels, minlength=k).tolist(),
-        "predicted": np.bincount(before, minlength=k).tolist(),
-        "recall": mean(hits, total(labels, w)),
-        "precision": mean(hits, predicted),
-        "confidence_before": mean(total(before, w * judged.confidence[0]), predicted),
-        "confidence_after": mean(total(after, w * judged.confidence[1]), total(after, w)),
-        "ece_before": shorts(judged.classwise[0].per_class, 4),
-        "ece_after": shorts(judged.classwise[1].per_class, 4),
-    }
-
-
-def _mistakes(judged: _Judged, labels: NDArray[np.intp]) -> list[dict[str, Any]]:
-    wrong = np.flatnonzero(~judged.correct[0])
-    order = np.lexsort((wrong, -judged.confidence[0][wrong]))
-    return [
-        {
-            "row": int(i),
-            "label": int(labels[i]),
-            "predicted": int(judged.predicted[0][i]),
-            "predicted_after": int(judged.predicted[1][i]),
-            "before": short(float(judged.confidence[0][i])),
-            "after": short(float(judged.of_predicted[i])),
-        }
-        for i in wrong[order][:N_MISTAKES]
-    ]
-
-
-def _criterion(grid: CriterionGrid) -> dict[str, Any]:
-    return {
-        "criterion": grid.criterion,
-        "gammas": shorts(grid.gammas),
-        "temperatures": shorts(grid.temperatures),
-        "values": [shorts(row, 5) for row in grid.values],
-        "n_rows": grid.n_rows,
-        "n_rows_given": grid.n_rows_given,
-    }

@@ -12,7 +12,8 @@ from focalibrate.comparison import Score
 from focalibrate.metrics import Assessment
 from focalibrate.report._diagrams import top_label_figures
 from focalibrate.report._numbers import short, shorts
-from focalibrate.report.data import SCHEMA_VERSION, PageData, assessment_record, score_record
+from focalibrate.report._records import assessment_record, score_record
+from focalibrate.report.data import SCHEMA_VERSION, PageData
 from focalibrate.report.page import write_report
 from focalibrate.report.provenance import Provenance
 
