@@ -3,9 +3,10 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from focalibrate import __version__
 from focalibrate._array import Array
@@ -21,7 +22,7 @@ from focalibrate.comparison import (
 )
 from focalibrate.comparison import choose as choose_method
 from focalibrate.comparison.choose import is_always_right
-from focalibrate.metrics import assess
+from focalibrate.metrics import Assessment, GroupAssessment, WorstSlice, assess
 from focalibrate.pipeline.evaluation import groups_of, worst_slice_of
 from focalibrate.pipeline.examples import Examples, Source, read_source, zeros_smoothed
 from focalibrate.pipeline.result import CalibrationResult
@@ -73,14 +74,14 @@ def calibrate_predictions(
             of the same kind as those given. Default: cross-validation, so that no
             example is used both to fit and to evaluate.
         test_weight: weights of a `test` given as arrays.
-        groups: columns ``[N]`` by name that tell groups of the arrays' rows. Each group gets a
-            verdict. A file has its own (`read_predictions(..., by=)`).
+        groups: columns ``[N]`` by name, which say the group of each row of the arrays. Each
+            group gets a verdict. A file has its own (`read_predictions(..., by=)`).
         test_groups: the same of a `test` given as arrays.
         per_group: give a group a calibrator of its own where that significantly lowers its
             held-out log loss, see `focalibrate.comparison.choose_by_group`.
         class_names: one per class, in the order of the columns. Default: those of the file.
-        methods: names of methods to compare; ``"auto"`` stands for those that the automatic
-            choice is made from. Default: all that apply. Where one is named, that one is chosen.
+        methods: names of methods to compare; ``"auto"`` means those that the automatic choice
+            is made from. Default: all that apply. If one is named, that one is chosen.
         choose: the method to take, whatever its score. Default: the automatic choice, that of
             `focalibrate.fit_auto`; see `focalibrate.comparison.choose`.
         simple: choose a single method, never the pool of several.
@@ -110,11 +111,8 @@ def calibrate_predictions(
         (1000, 4)
     """
     fitted = _fitted(source, logits, probs, labels, sample_weight, groups)
-    judged = (
-        None
-        if test is None
-        else _test(test, test_weight, test_groups, fitted.class_names, is_probs=probs is not None)
-    )
+    name = "logits" if probs is None else "probs"
+    judged = _test(test, test_weight, test_groups, fitted.class_names, name=name)
     fitted, judged, notes = zeros_smoothed(fitted, judged)
     comparison = compare(
         fitted.logits,
@@ -133,31 +131,14 @@ def calibrate_predictions(
         zero_mix=fitted.zero_mix,
         progress=progress,
     )
-    choice = choose_method(comparison, method=asked_for(choose, methods), simple=simple)
+    choice = choose_method(comparison, method=requested(choose, methods), simple=simple)
     evaluated = fitted if judged is None else judged
-    raw = comparison.held_out_probs("identity", evaluated.logits)
-    verdicts = groups_of(evaluated, raw, seed=seed)
-    worst = worst_slice_of(evaluated, raw, seed=seed)
-    before = assess(raw, evaluated.labels, sample_weight=evaluated.weights, seed=seed)
-    del raw  # as large as the file
-    after = before
-    if choice.row.method != "identity":
-        after = assess(
-            comparison.held_out_probs(choice.row.method, evaluated.logits),
-            evaluated.labels,
-            sample_weight=evaluated.weights,
-            seed=seed,
-        )
+    before, after, verdicts, worst = _assessments(comparison, choice, evaluated, seed)
     by_group = _by_group(comparison, choice, fitted, judged) if per_group else None
     deployed, after_by_group = choice.row.calibrator, None
     if by_group is not None and by_group.calibrator and by_group.log_probs is not None:
         deployed = by_group.calibrator
-        after_by_group = assess(
-            np.exp(by_group.log_probs),
-            evaluated.labels,
-            sample_weight=evaluated.weights,
-            seed=seed,
-        )
+        after_by_group = _assessed(np.exp(by_group.log_probs), evaluated, seed)
     names = fitted.class_names if class_names is None else tuple(str(n) for n in class_names)
     return CalibrationResult(
         comparison=comparison,
@@ -170,26 +151,47 @@ def calibrate_predictions(
         by_group=by_group,
         assessment_by_group=after_by_group,
         calibrator=replace(
-            deployed,
-            class_names=names,
-            zero_mix=fitted.zero_mix,
-            n_classes=fitted.n_classes,
+            deployed, class_names=names, zero_mix=fitted.zero_mix, n_classes=fitted.n_classes
         ),
         notes=notes,
-        provenance=Provenance(
-            command=command,
-            version=__version__,
-            seed=seed,
-            made_at=datetime.now(UTC).date().isoformat(),
-            files=_files(fitted, judged),
-        ),
+        provenance=made_today(command, seed, _files(fitted, judged)),
         class_names=names,
         fitted=fitted,
         judged=evaluated,
     )
 
 
-def asked_for(choose: str | None, methods: Sequence[str] | None) -> str | None:
+def _assessments(
+    comparison: Comparison, choice: Choice, evaluated: Examples, seed: int
+) -> tuple[Assessment, Assessment, tuple[GroupAssessment, ...], WorstSlice | None]:
+    """Return what the data say before and after calibration; before, also of groups and slices."""
+    raw = comparison.held_out_probs("identity", evaluated.logits)
+    groups = groups_of(evaluated, raw, seed=seed)
+    worst = worst_slice_of(evaluated, raw, seed=seed)
+    before = _assessed(raw, evaluated, seed)
+    del raw  # as large as the file
+    if choice.row.method == "identity":
+        return before, before, groups, worst
+    probs = comparison.held_out_probs(choice.row.method, evaluated.logits)
+    return before, _assessed(probs, evaluated, seed), groups, worst
+
+
+def _assessed(probs: NDArray[Any], evaluated: Examples, seed: int) -> Assessment:
+    return assess(probs, evaluated.labels, sample_weight=evaluated.weights, seed=seed)
+
+
+def made_today(command: str, seed: int, files: tuple[SourceFile, ...]) -> Provenance:
+    """Return how a result was made, with this version and date."""
+    return Provenance(
+        command=command,
+        version=__version__,
+        seed=seed,
+        made_at=datetime.now(UTC).date().isoformat(),
+        files=files,
+    )
+
+
+def requested(choose: str | None, methods: Sequence[str] | None) -> str | None:
     """Return the method to take whatever its score: the one named, or the only one."""
     if choose is not None:
         return choose
@@ -217,17 +219,18 @@ def _fitted(
 
 
 def _test(
-    test: Source | tuple[Array, Array],
+    test: Source | tuple[Array, Array] | None,
     weights: Array | None,
     groups: Mapping[str, Array] | None,
     class_names: tuple[str, ...] | None,
     *,
-    is_probs: bool,
-) -> Examples:
+    name: str,
+) -> Examples | None:
+    if test is None:
+        return None
     if not isinstance(test, tuple):
         return read_source(test, class_names)
     scores, labels = test
-    name = "probs" if is_probs else "logits"
     return Examples.of_arrays(
         **{name: scores}, labels=labels, sample_weight=weights, groups=groups
     )

@@ -1,13 +1,11 @@
 """The main job on more rows than memory: fit on a sample of rows, evaluate on all others."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
-from datetime import UTC, datetime
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 
-from focalibrate import __version__
 from focalibrate.calibrate import log_probabilities
 from focalibrate.comparison import GroupedScores, JudgedBatch, compare, judge_batches, verdict
 from focalibrate.comparison import choose as choose_method
@@ -15,15 +13,15 @@ from focalibrate.comparison.batches import N_GROUPS
 from focalibrate.io import Scan
 from focalibrate.metrics import Assessment, GroupAssessment
 from focalibrate.pipeline.examples import Examples, zeros_note
-from focalibrate.pipeline.job import COMMAND, asked_for
+from focalibrate.pipeline.job import COMMAND, made_today, requested
 from focalibrate.pipeline.result import CalibrationResult
 from focalibrate.pipeline.sampling import Drawn, draw, positioned, row_hash
 from focalibrate.pipeline.sizes import Sizes
-from focalibrate.report import Provenance, SourceFile
+from focalibrate.report import SourceFile
 
 FIT_ROWS = 200_000
 FIT_ENTRIES = 40_000_000
-"""Most rows, and most scores, that methods are fitted on where nothing else is said."""
+"""Default limits on the rows, and on the scores, that methods are fitted on."""
 SHOWN_ROWS = 50_000
 SHOWN_ENTRIES = 10_000_000
 """Most rows, and scores, of those evaluated that the diagrams of the page are drawn from."""
@@ -91,29 +89,14 @@ def calibrate_scan(
     """
     say = progress or (lambda _: None)
     names, k = source.class_names, source.n_classes
-    n_fit = fit_rows_of(k, fit_rows)
-    n_shown = max(1, min(SHOWN_ROWS, SHOWN_ENTRIES // k))
     say("choosing rows")
-    drawn = draw(source, n_fit + (n_shown if test is None else 0), names)
-    if test is None:
-        if drawn.n_rows <= n_fit:
-            return None
-        n_fit = min(n_fit, drawn.n_rows // 2)
-        fitted, shown = _part(drawn, slice(0, n_fit)), _part(drawn, slice(n_fit, None))
-        judged_of, limit, n_zero_rows = source, drawn.hashes[n_fit - 1], drawn.n_zero_rows
-        n_tested = drawn.n_rows - n_fit
-    else:
-        drawn_test = draw(test, n_shown, names)
-        fitted, shown = _part(drawn, slice(0, n_fit)), _part(drawn_test, slice(None))
-        judged_of, limit = test, None
-        n_zero_rows = drawn.n_zero_rows + drawn_test.n_zero_rows
-        n_tested = drawn_test.n_rows
-    n_source = drawn.n_rows
-    del drawn
-    mix, notes = zeros_note(n_zero_rows, fitted.size)
-    if fitted.groups:
+    rows = _chosen_rows(source, test, fit_rows)
+    if rows is None:
+        return None
+    mix, notes = zeros_note(rows.n_zero_rows, rows.fitted.size)
+    if rows.fitted.groups:
         notes = (*notes, NO_GROUPS)
-    fitted, shown = fitted.with_zero_mix(mix), shown.with_zero_mix(mix)
+    fitted, shown = rows.fitted.with_zero_mix(mix), rows.shown.with_zero_mix(mix)
     comparison = compare(
         fitted.logits,
         fitted.labels,
@@ -129,12 +112,15 @@ def calibrate_scan(
         seed=seed,
         progress=progress,
     )
-    say(f"evaluating on {n_tested:,} rows")
+    say(f"evaluating on {rows.n_tested:,} rows")
     comparison = judge_batches(
-        replace(comparison, n_resamples=n_resamples), _batches(judged_of, names, limit, mix)
+        replace(comparison, n_resamples=n_resamples),
+        _batches(source if test is None else test, names, rows.limit, mix),
     )
-    choice = choose_method(comparison, method=asked_for(choose, methods), simple=simple)
-    sizes = Sizes(n_source, fitted.n_rows, comparison.n_judged, shown.n_rows, test is not None)
+    choice = choose_method(comparison, method=requested(choose, methods), simple=simple)
+    sizes = Sizes(
+        rows.n_source, fitted.n_rows, comparison.n_judged, shown.n_rows, test is not None
+    )
     choice = replace(choice, reason=f"{choice.reason} {sizes.summary}")
     before, groups = _assessed(comparison.row("identity").row_scores, seed)
     after, _ = _assessed(choice.row.row_scores, seed)
@@ -147,22 +133,53 @@ def calibrate_scan(
         groups=groups,
         calibrator=replace(choice.row.calibrator, class_names=names, zero_mix=mix, n_classes=k),
         notes=notes,
-        provenance=Provenance(
-            command=command,
-            version=__version__,
-            seed=seed,
-            made_at=datetime.now(UTC).date().isoformat(),
-            files=tuple(
-                SourceFile(name=scan.source, sha256=scan.checksum(), role=role)
-                for scan, role in ((source, "fitted on"), (test, "evaluated on"))
-                if scan is not None
-            ),
-        ),
+        provenance=made_today(command, seed, _files(source, test)),
         class_names=names,
         fitted=fitted,
         judged=shown,
         sizes=sizes,
         scans=tuple(scan_record(scan) for scan in (source, test) if scan is not None),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Rows:
+    """Which rows are used for what."""
+
+    fitted: Examples
+    shown: Examples
+    """rows evaluated that the diagrams are drawn from"""
+    limit: np.uint64 | None
+    """rows of `source` with a larger hash are evaluated; None: all rows of the test set are"""
+    n_source: int
+    n_tested: int
+    n_zero_rows: int
+
+
+def _chosen_rows(source: Scan, test: Scan | None, fit_rows: int | None) -> _Rows | None:
+    """Return the rows to fit on and to show, or None where too few remain to evaluate on."""
+    names, k = source.class_names, source.n_classes
+    n_fit = fit_rows_of(k, fit_rows)
+    n_shown = max(1, min(SHOWN_ROWS, SHOWN_ENTRIES // k))
+    if test is not None:
+        drawn, tested = draw(source, n_fit, names), draw(test, n_shown, names)
+        fitted, shown = _part(drawn, slice(0, n_fit)), _part(tested, slice(None))
+        zeros = drawn.n_zero_rows + tested.n_zero_rows
+        return _Rows(fitted, shown, None, drawn.n_rows, tested.n_rows, zeros)
+    drawn = draw(source, n_fit + n_shown, names)
+    if drawn.n_rows <= n_fit:
+        return None
+    n_fit = min(n_fit, drawn.n_rows // 2)
+    fitted, shown = _part(drawn, slice(0, n_fit)), _part(drawn, slice(n_fit, None))
+    limit, n_tested = drawn.hashes[n_fit - 1], drawn.n_rows - n_fit
+    return _Rows(fitted, shown, limit, drawn.n_rows, n_tested, drawn.n_zero_rows)
+
+
+def _files(source: Scan, test: Scan | None) -> tuple[SourceFile, ...]:
+    return tuple(
+        SourceFile(name=scan.source, sha256=scan.checksum(), role=role)
+        for scan, role in ((source, "fitted on"), (test, "evaluated on"))
+        if scan is not None
     )
 
 
