@@ -27,6 +27,22 @@ def row_values(probability: Floats, outcome: NDArray[Any], weights: Floats | Non
     return np.stack([w, w * probability, w * y, w * probability * y, one, w * w, w * w * y])
 
 
+def cell_sums(
+    cell: Ints, probability: Floats, outcome: NDArray[np.bool_], weights: Floats | None, n: int
+) -> Floats:
+    """Return the sums ``[F, n]`` of rows over cells, `PLAIN` or `WEIGHTED`.
+
+    Without weights the rows are sorted by cell and outcome at once: two passes instead of four.
+    """
+    if weights is not None:
+        return binned(cell, row_values(probability, outcome, weights), n)
+    at = 2 * cell
+    at += outcome
+    rows = np.bincount(at, minlength=2 * n).reshape(n, 2).astype(np.float64)
+    sums = np.bincount(at, probability, 2 * n).reshape(n, 2)
+    return np.stack([rows.sum(axis=1), sums.sum(axis=1), rows[:, 1], sums[:, 1]])
+
+
 def binned(index: Ints, values: Floats, n: int) -> Floats:
     """Return the sums ``[F, n]`` of `values` ``[F, N]`` by `index`."""
     return np.stack([np.bincount(index, row, n) for row in values]).astype(np.float64, copy=False)

@@ -20,7 +20,7 @@ from focalibrate._check import (
 from focalibrate.metrics._cell_sums import (
     GroupColumn,
     added,
-    binned,
+    cell_sums,
     row_values,
     table_of_sums,
 )
@@ -69,7 +69,8 @@ class Sketch:
             confidence of the hits; with weights also rows, squared weights, and squared weights
             of the hits.
         positive: the same for the probability of class 1; None unless there are two classes.
-        classes: sums by class and bin ``[F, K, B]``; None for more than 20,000 classes.
+        classes: sums by class and bin ``[F, K, B]``; None for more than 20,000 classes, or where
+            they were not wanted.
         scores: sums of log loss, Brier score and error ``[3, 8]``, of their squares and cubes, and
             of these times powers of the weights: `MOMENTS`.
         totals: rows, sums of weights, of their squares and cubes, weight of confident rows, and of
@@ -148,47 +149,92 @@ class Sketch:
         weights: Floats | None = None,
         groups: Mapping[str, NDArray[Any]] | None = None,
         n_bins: int = 15,
+        classwise: bool = True,
     ) -> Self:
         """Return the sketch of NumPy rows that are known to be good; nothing is checked."""
-        w, columns = weights, groups or {}
         k = scores.shape[1]
         rows = row_terms(
-            scores, labels, given=given, weights=w, n_bins=n_bins, classwise=k <= MAX_CLASSWISE
+            scores,
+            labels,
+            given=given,
+            weights=weights,
+            n_bins=n_bins,
+            classwise=classwise and k <= MAX_CLASSWISE,
         )
-        cell_of = fine_index(N_CELLS, n_bins)
-        n_cells = n_cells_of(n_bins)
-        cell, values = cell_of(rows.confidence), row_values(rows.confidence, rows.correct, w)
-        top, positive = binned(cell, values, n_cells), None
-        if rows.positive is not None:
-            cell, values = cell_of(rows.positive), row_values(rows.positive, labels == 1, w)
-            positive = binned(cell, values, n_cells)
-        is_possible = np.isfinite(rows.nll)
-        n = len(labels)
-        sure = np.bincount(
-            rows.correct[rows.confidence >= CONFIDENT],
-            None if w is None else w[rows.confidence >= CONFIDENT],
-            minlength=2,
-        )
-        sizes = (n, n, n) if w is None else (w.sum(), w @ w, w @ (w * w))
-        return cls(
+        return cls.of_terms(
             n_classes=k,
+            confidence=rows.confidence,
+            correct=rows.correct,
+            nll=rows.nll,
+            brier=rows.brier,
+            positive=None if rows.positive is None else (rows.positive, labels == 1),
+            classes=rows.classes,
+            weights=weights,
+            groups=groups,
+            n_bins=n_bins,
+        )
+
+    @classmethod
+    def of_terms(
+        cls,
+        *,
+        n_classes: int,
+        confidence: Floats,
+        correct: NDArray[np.bool_],
+        nll: Floats,
+        brier: Floats,
+        positive: tuple[Floats, NDArray[np.bool_]] | None,
+        classes: Floats | None = None,
+        weights: Floats | None = None,
+        groups: Mapping[str, NDArray[Any]] | None = None,
+        n_bins: int = 15,
+    ) -> Self:
+        """Return the sketch of rows whose terms are known, in float64; nothing is checked.
+
+        Args:
+            n_classes: number of classes.
+            confidence: probability of the predicted class ``[N]``.
+            correct: whether that is the label ``[N]``.
+            nll: log loss ``[N]``, infinite for an impossible label.
+            brier: Brier score ``[N]``.
+            positive: for two classes, the probability of class 1 and whether it is the label.
+            classes: sums by class and bin.
+            weights: ``[N]``, all above 0.
+            groups: columns of groups ``[N]`` by name.
+            n_bins: bins of the binned errors.
+        """
+        w, n, cell_of, n_cells = weights, len(nll), fine_index(N_CELLS, n_bins), n_cells_of(n_bins)
+        event = confidence, correct
+        cell = cell_of(confidence)
+        top, of_positive = cell_sums(cell, *event, w, n_cells), None
+        if positive is not None:
+            event, cell = positive, cell_of(positive[0])
+            of_positive = cell_sums(cell, *event, w, n_cells)
+        values = row_values(*event, w) if groups else np.empty((0, 0))
+        is_possible = np.isfinite(nll)
+        is_sure = confidence >= CONFIDENT
+        sure = np.bincount(correct[is_sure], None if w is None else w[is_sure], minlength=2)
+        sizes = (n, n, n) if w is None else (w.sum(), w @ w, w @ (w * w))
+        finite = nll if is_possible.all() else np.where(is_possible, nll, 0.0)
+        wrong = np.ones(n - np.count_nonzero(correct))  # others add nothing
+        losses = (
+            _moments(finite, w),
+            _moments(brier, w),
+            _moments(wrong, w if w is None else w[~correct]),
+        )
+        return cls(
+            n_classes=n_classes,
             n_bins=n_bins,
             top=top,
-            positive=positive,
-            classes=rows.classes,
-            scores=np.stack(
-                [
-                    _moments(np.where(is_possible, rows.nll, 0.0), w),
-                    _moments(rows.brier, w),
-                    _moments((~rows.correct).astype(np.float64), w),
-                ]
-            ),
+            positive=of_positive,
+            classes=classes,
+            scores=np.stack(losses),
             totals=np.array([n, *sizes, sure.sum(), sure[1]], dtype=np.float64),
             n_zeros=int(n - np.count_nonzero(is_possible)),
             is_whole=w is None or is_whole(w),
             groups={
                 name: GroupColumn.of(name, column, cell, values, n_cells)
-                for name, column in columns.items()
+                for name, column in (groups or {}).items()
             },
         )
 
@@ -242,6 +288,11 @@ class Sketch:
                     f"sketches must have the same {what} to be merged, got {value} and "
                     f"{theirs[what]}. Build both with the same options."
                 )
+        if (self.classes is None) != (other.classes is None):
+            raise ValueError(
+                "sketches must both have sums by class to be merged, or both not. A monitor keeps "
+                "them with CalibrationMonitor(classwise=True)."
+            )
 
     @property
     def n(self) -> int:
@@ -277,7 +328,7 @@ class Sketch:
 
     @property
     def classwise_table(self) -> ClasswiseTable | None:
-        """The table of every class, None where there are more than 20,000."""
+        """The table of every class, None where sums by class were not kept."""
         return None if self.classes is None else ClasswiseTable(*self.classes[:3])
 
     def corp(self, *, n_draws: int = 199, seed: int = 0) -> Corp:

@@ -74,7 +74,7 @@ def sketch_from_arrays(record: Mapping[str, Any]) -> Sketch:
         positive = _dense(record["positive"], n_cells)
         _check_mass(positive[0], totals[1], "cells of class 1")
     classes = None
-    if (n_classes <= MAX_CLASSWISE) != (record["classes"] is not None):
+    if n_classes > MAX_CLASSWISE and record["classes"] is not None:
         raise ValueError(f"sums by class are for up to {MAX_CLASSWISE} classes")
     if record["classes"] is not None:
         classes = _rows(record["classes"], CLASS_PLAIN, CLASS_WEIGHTED)

@@ -1,11 +1,7 @@
-"""Sums over the pixels of one image, at about the cost of finding their classes."""
-
-import math
-from typing import Any
+"""The sketch of one image, at about the cost of finding their classes."""
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from focalibrate._check import (
@@ -14,13 +10,9 @@ from focalibrate._check import (
     check_labels,
     check_logits,
 )
-from focalibrate.metrics import log_odds_edges
+from focalibrate.metrics import Sketch
 from focalibrate.nn._rows import counted_rows, working_dtype
-from focalibrate.nn._totals import CONFIDENT, Floats, Totals, table_of
-
-LEAST_LOG_ODDS, GREATEST_LOG_ODDS = -16.0, 16.0
-"""Range of `log_odds_edges`."""
-
+from focalibrate.nn._seen import Floats, sums_by_class
 
 LARGE = 4096
 """Pixels from which an image is taken in one pass, without a row for each pixel."""
@@ -52,17 +44,19 @@ def some_pixels(
     return logits[:, chosen].T.contiguous(), labels[chosen]
 
 
-def image_totals(
-    logits: Tensor, labels: Tensor, *, ignore_index: int | None, n_bins: int, n_cells: int
-) -> Totals | None:
-    """Return the sums over the pixels that count, None if there are none.
+def image_sketch(
+    logits: Tensor, labels: Tensor, *, ignore_index: int | None, n_bins: int, by_class: bool
+) -> tuple[Sketch, Floats | None] | None:
+    """Return the sketch of the pixels that count, without sums by class; None if there are none.
+
+    With `by_class` also the sums of `sums_by_class`.
 
     Args:
         logits: ``[K, P]``, of float32 or float64, on any device.
         labels: class indices ``[P]``.
         ignore_index: label of pixels that do not count.
         n_bins: equally wide bins.
-        n_cells: fine cells.
+        by_class: whether to sum by predicted class too.
 
     Numerics:
         Numbers of a pixel in the dtype of the logits, sums in float64. The class of a pixel is
@@ -102,64 +96,22 @@ def image_totals(
     confidence = total.reciprocal()
     p_true = (-loss).exp()
     brier = squares * confidence * confidence - 2.0 * p_true + 1.0
-    correct = predicted == y
-    sure = confidence >= CONFIDENT
-    sums = [x.double().sum().item() for x in (loss, brier, sure, sure & correct)]
-    return _binned(
-        np.array(sums),
-        confidence.numpy(),
-        correct.numpy(),
-        predicted.long().numpy(),
-        log_odds=-(total - 1.0).clamp_min(torch.finfo(total.dtype).tiny).log().numpy(),
+    correct = (predicted == y).numpy()
+    values = confidence.double().numpy()
+    chosen = predicted.long().numpy()
+    positive = None
+    if n_classes == 2:
+        positive = np.where(chosen == 1, values, 1.0 - values), y.numpy() == 1
+    sketch = Sketch.of_terms(
         n_classes=n_classes,
+        confidence=values,
+        correct=correct,
+        nll=loss.double().numpy(),
+        brier=brier.double().numpy(),
+        positive=positive,
         n_bins=n_bins,
-        n_cells=n_cells,
     )
-
-
-def _binned(
-    sums: Floats,
-    confidence: NDArray[Any],
-    correct: NDArray[np.bool_],
-    predicted: NDArray[np.int64],
-    *,
-    log_odds: NDArray[Any],
-    n_classes: int,
-    n_bins: int,
-    n_cells: int,
-) -> Totals:
-    values, hits = confidence.astype(np.float64), correct.astype(np.float64)
-    edges = np.arange(n_bins + 1) / n_bins
-    index = _mended((values * n_bins).astype(np.intp), values, edges)
-    by_class = _sums(predicted * n_bins + index, values, hits, n_classes * n_bins)
-    by_class = by_class.reshape(3, n_classes, n_bins)
-    fine = log_odds_edges(n_cells)
-    width = (GREATEST_LOG_ODDS - LEAST_LOG_ODDS) / (n_cells - 2)
-    guess = np.ceil((log_odds - LEAST_LOG_ODDS) / width)
-    cells = _mended(np.clip(guess, 0, n_cells - 1).astype(np.intp), values, fine)
-    return Totals(
-        sums,
-        table_of(by_class.sum(axis=1), edges),
-        table_of(_sums(cells, values, hits, n_cells), fine),
-        None,
-        by_class,
-    )
-
-
-def _mended(guess: NDArray[np.intp], values: Floats, edges: Floats) -> NDArray[np.intp]:
-    """Return the bin ``(edges[b], edges[b + 1]]`` of each value, from a guess that is near."""
-    last = len(edges) - 2
-    index = np.minimum(guess, last, out=guess)
-    lower, upper = edges[:-1].copy(), edges[1:].copy()
-    lower[0], upper[-1] = -math.inf, math.inf
-    while True:
-        low, high = values <= lower[index], values > upper[index]
-        if not (low.any() or high.any()):
-            return index
-        index += high.astype(np.intp)
-        index -= low
-
-
-def _sums(index: NDArray[np.intp], values: Floats, hits: Floats, n: int) -> Floats:
-    count = np.bincount(index, minlength=n)
-    return np.stack([count, np.bincount(index, values, n), np.bincount(index, hits, n)])
+    sums = None
+    if by_class:
+        sums = sums_by_class(values, correct, chosen, None, n_classes=n_classes, n_bins=n_bins)
+    return sketch, sums

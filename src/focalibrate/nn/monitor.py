@@ -1,8 +1,8 @@
 """Calibration of a model over a loader, collected batch by batch in bounded memory."""
 
 import math
-from collections.abc import Iterable
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any, Self, final
 
 import numpy as np
@@ -11,17 +11,28 @@ from torch import Tensor, nn
 
 from focalibrate._check import check_count, check_n_bins
 from focalibrate.calibrate import Calibrator, fit
-from focalibrate.metrics import ClasswiseTable, ReliabilityTable, log_odds_edges
-from focalibrate.nn._image import LARGE, PIXELS_KEPT, image_totals, one_image, some_pixels
+from focalibrate.engines import versions
+from focalibrate.io import SketchFile, check_time, write_sketch
+from focalibrate.metrics import ClasswiseTable, ReliabilityTable, Sketch
+from focalibrate.nn._image import LARGE, PIXELS_KEPT, image_sketch, one_image, some_pixels
 from focalibrate.nn._inputs import outputs_of
 from focalibrate.nn._ranks import Arrays, gather_arrays, is_distributed
 from focalibrate.nn._rows import counted_rows, row_weights
 from focalibrate.nn._sample import RowKeeper, RowSample
-from focalibrate.nn._totals import Floats, MonitorMetrics, Totals, sums_of, table_of
+from focalibrate.nn._seen import (
+    Floats,
+    MonitorMetrics,
+    arrays_of,
+    sketch_of,
+    sums_by_class,
+    table_of,
+)
 
 __all__ = ["CalibrationMonitor", "MonitorMetrics"]
 
-_SETTINGS = ("n_bins", "n_cells", "max_rows", "seed", "classwise", "by_class", "per_image")
+_SETTINGS = ("n_bins", "max_rows", "seed", "classwise", "by_class", "per_image")
+_Seen = tuple[Sketch, Floats | None]
+"""a sketch, and sums by predicted class"""
 _ROWS = ("logits", "labels", "priority", "weights")
 
 
@@ -29,17 +40,16 @@ _ROWS = ("logits", "labels", "priority", "weights")
 class CalibrationMonitor:
     r"""Metrics, a reliability table and a calibrator for logits that come in batches.
 
-    Sums over bins are kept, and a sample of at most `max_rows` rows for fits: memory is
-    ``O(n_cells + max_rows * K)`` however many examples are seen. ``+`` merges monitors and
-    `synchronize` merges those of all ranks; the result is that of one monitor that saw all
-    examples, in any order.
+    A `Sketch` is kept, and a sample of at most `max_rows` rows for fits: memory is
+    ``O(max_rows * K)`` however many examples are seen. ``+`` merges monitors and `synchronize`
+    merges those of all ranks; the result is that of one monitor that saw all examples, in any
+    order. `save` writes the sketch for ``focalibrate evaluate`` and ``focalibrate check``.
 
     Args:
         n_bins: bins of the binned metrics.
-        n_cells: cells from which bins of equal mass are cut; see `ReliabilityTable.equal_mass`.
         max_rows: rows kept for `fit`, all of them until there are more; 0 for none.
         seed: random seed of the choice which rows are kept.
-        classwise: keep the ``K * n_bins`` sums of the classwise error too.
+        classwise: keep the sums by class too, for the classwise error.
         by_class: keep a table of each predicted class too: `predicted_tables`.
         per_image: keep a table of each image (each example of the batch) too: `image_tables`,
             ``3 * n_bins`` numbers per image.
@@ -66,7 +76,6 @@ class CalibrationMonitor:
         self,
         *,
         n_bins: int = 15,
-        n_cells: int = 4096,
         max_rows: int = 10_000,
         seed: int = 0,
         classwise: bool = False,
@@ -75,17 +84,17 @@ class CalibrationMonitor:
         ignore_index: int = -100,
     ) -> None:
         check_n_bins(n_bins)
-        check_count(n_cells, name="n_cells", minimum=3)
         check_count(max_rows, name="max_rows", minimum=0)
         check_count(seed, name="seed", minimum=0)
-        self.n_bins, self.n_cells, self.max_rows, self.seed = n_bins, n_cells, max_rows, seed
+        self.n_bins, self.max_rows, self.seed = n_bins, max_rows, seed
         self.classwise, self.by_class, self.per_image = classwise, by_class, per_image
         self.ignore_index = ignore_index
         self.reset()
 
     def reset(self) -> None:
         """Forget all examples."""
-        self._totals: Totals | None = None
+        self._sketch: Sketch | None = None
+        self._predicted: Floats | None = None
         self._rows: RowKeeper | None = None
         self._images: list[Floats] = []
 
@@ -113,48 +122,67 @@ class CalibrationMonitor:
     def _update(
         self, logits: Tensor, labels: Tensor, weights: Tensor | None, *, is_large: bool = False
     ) -> None:
-        w = None
         if is_large and not self.classwise and weights is None:
-            totals, z, y = self._of_large_image(logits, labels)
+            seen, z, y, w = self._of_large_image(logits, labels)
         else:
-            z, y = counted_rows(logits, labels, ignore_index=self.ignore_index)
-            self._check_classes(z.shape[1])
-            if weights is not None:
-                w = row_weights(weights, labels, ignore_index=self.ignore_index)
-                z, y, w = z[w > 0], y[w > 0], w[w > 0]
-            totals = None
-            if len(z):  # else every label was to be ignored
-                totals = Totals.of(
-                    z.cpu().double().log_softmax(-1).numpy(),
-                    y.cpu().numpy(),
-                    n_bins=self.n_bins,
-                    n_cells=self.n_cells,
-                    classwise=self.classwise,
-                    by_class=self.by_class,
-                    weights=None if w is None else w.cpu().numpy(),
-                )
+            seen, z, y, w = self._of_rows(logits, labels, weights)
         if self.per_image:
             empty = np.zeros((3, self.n_bins))
-            self._images.append(empty if totals is None else sums_of(totals.bins)[:3])
-        if totals is None:
+            self._images.append(empty if seen is None else _three(seen[0].table))
+        if seen is None:  # every label was to be ignored
             return
-        self._totals = totals if self._totals is None else self._totals + totals
+        self._add(*seen)
         if self._rows is None:
             self._rows = RowKeeper(RowSample.empty(self.max_rows, self.seed, z.shape[1]))
-        self._rows.add(z.cpu().numpy(), y.cpu().numpy(), None if w is None else w.cpu().numpy())
+        self._rows.add(z.cpu().numpy(), y.cpu().numpy(), w)
+
+    def _add(self, sketch: Sketch, predicted: Floats | None) -> None:
+        self._sketch = sketch if self._sketch is None else self._sketch + sketch
+        if predicted is not None:
+            kept = self._predicted
+            self._predicted = predicted if kept is None else kept + predicted
+
+    def _of_rows(
+        self, logits: Tensor, labels: Tensor, weights: Tensor | None
+    ) -> tuple[_Seen | None, Tensor, Tensor, Floats | None]:
+        """Return the sums of a batch, and its rows that count."""
+        z, y = counted_rows(logits, labels, ignore_index=self.ignore_index)
+        self._check_classes(z.shape[1])
+        w = None
+        if weights is not None:
+            share = row_weights(weights, labels, ignore_index=self.ignore_index)
+            z, y, w = z[share > 0], y[share > 0], share[share > 0].cpu().numpy()
+        if len(z) == 0:
+            return None, z, y, w
+        scores, targets = z.cpu().double().numpy(), y.cpu().numpy()
+        sketch = Sketch.of_rows(
+            scores,
+            targets,
+            given="logits",
+            weights=w,
+            n_bins=self.n_bins,
+            classwise=self.classwise,
+        )
+        predicted = None
+        if self.by_class:
+            top = scores.argmax(axis=1)
+            confidence = z.cpu().double().softmax(-1).amax(-1).numpy()
+            k, n_bins = z.shape[1], self.n_bins
+            predicted = sums_by_class(
+                confidence, top == targets, top, w, n_classes=k, n_bins=n_bins
+            )
+        return (sketch, predicted), z, y, w
 
     def _of_large_image(
         self, logits: Tensor, labels: Tensor
-    ) -> tuple[Totals | None, Tensor, Tensor]:
+    ) -> tuple[_Seen | None, Tensor, Tensor, None]:
         """Return the sums of one image, and logits and labels of some of its pixels."""
         ignored = self.ignore_index
         z, y = one_image(logits, labels, ignore_index=ignored)
         self._check_classes(len(z))
-        totals = image_totals(z, y, ignore_index=ignored, n_bins=self.n_bins, n_cells=self.n_cells)
-        if totals is not None and not self.by_class:
-            totals = replace(totals, predicted=None)
+        seen = image_sketch(z, y, ignore_index=ignored, n_bins=self.n_bins, by_class=self.by_class)
         n = min(PIXELS_KEPT, self.max_rows)
-        return totals, *some_pixels(z, y, ignore_index=ignored, n=n, seed=self.seed)
+        return seen, *some_pixels(z, y, ignore_index=ignored, n=n, seed=self.seed), None
 
     @torch.no_grad()
     def collect(
@@ -202,46 +230,107 @@ class CalibrationMonitor:
     @property
     def n(self) -> int:
         """Number of examples seen."""
-        return 0 if self._totals is None else self._totals.bins.n
+        return 0 if self._sketch is None else self._sketch.n
+
+    def sketch(self) -> Sketch:
+        """Return the sketch of all examples seen: test, noise floors, CORP and the rest."""
+        if self._sketch is None:
+            raise ValueError(
+                "the monitor has seen no examples. Call `update(logits, labels)` for each batch "
+                "or `collect(model, loader)` first."
+            )
+        return self._sketch
+
+    def save(
+        self,
+        path: str | Path,
+        *,
+        class_names: Sequence[str] | None = None,
+        start: str | None = None,
+        end: str | None = None,
+        force: bool = False,
+    ) -> None:
+        """Write the sketch for ``focalibrate evaluate`` and ``focalibrate check``.
+
+        It merges with sketches of the same classes; with those of ``focalibrate sketch`` where the
+        monitor has ``classwise=True``.
+
+        Args:
+            path: the file, such as day1.sketch.
+            class_names: names of the classes in order.
+            start: first moment of the examples, as ISO 8601.
+            end: last moment.
+            force: replace the file where it exists.
+
+        Example:
+            >>> import tempfile
+            >>> from focalibrate.io import read_sketch
+            >>> monitor = CalibrationMonitor()
+            >>> monitor.update(torch.tensor([[2.0, 0.0], [0.0, 1.0]]), torch.tensor([0, 0]))
+            >>> with tempfile.TemporaryDirectory() as folder:
+            ...     monitor.save(f"{folder}/day1.sketch", start="2026-01-31")
+            ...     read_sketch(f"{folder}/day1.sketch").describe()
+            '2 rows × 2 classes, 2026-01-31 to ...'
+        """
+        sketch = self.sketch()
+        names = None if class_names is None else tuple(str(name) for name in class_names)
+        if names is not None and len(names) != sketch.n_classes:
+            raise ValueError(
+                f"`class_names` must name the {sketch.n_classes} classes, got {len(names)} names."
+            )
+        for name, value in (("start", start), ("end", end)):
+            if value is not None:
+                check_time(value, name=name)
+        file = SketchFile(
+            sketch=sketch,
+            class_names=names,
+            kind="logits",
+            sources=("CalibrationMonitor",),
+            versions={name: (v,) for name, v in versions(["numpy", "torch"]).items()},
+            start=start,
+            end=end,
+        )
+        write_sketch(file, path, force=force)
 
     @property
     def table(self) -> ReliabilityTable:
         """The reliability table of `n_bins` equally wide bins."""
-        return self._seen().bins
+        return self.sketch().table
 
     @property
     def cells(self) -> ReliabilityTable:
         """The table of fine cells: for `equal_mass`, or for `FocalLoss.update_from`."""
-        return self._seen().cells
+        return self.sketch().cells
 
     @property
     def predicted_tables(self) -> list[ReliabilityTable]:
         """The table of each predicted class, of `n_bins` bins; needs ``by_class=True``."""
-        sums = self._seen().predicted
+        self.sketch()
+        sums = self._predicted
         if sums is None:
             raise ValueError("tables by class are kept only with `by_class=True`.")
-        return [self._table(sums[:, k]) for k in range(sums.shape[1])]
+        return [table_of(sums[:, k]) for k in range(sums.shape[1])]
 
     @property
     def image_tables(self) -> list[ReliabilityTable]:
         """The table of each image in the order they came; needs ``per_image=True``."""
         if not self.per_image:
             raise ValueError("tables by image are kept only with `per_image=True`.")
-        return [self._table(sums) for sums in self._images]
+        return [table_of(sums) for sums in self._images]
 
     @property
     def classwise_table(self) -> ClasswiseTable | None:
         """The table of every class; None unless `classwise`."""
-        return self._seen().classwise
+        return self.sketch().classwise_table
 
     def metrics(self) -> MonitorMetrics:
         """Return the metrics of all examples seen."""
-        return self._seen().metrics()
+        return MonitorMetrics.of(self.sketch())
 
     def rows(self) -> tuple[Tensor, Tensor]:
         """Return the logits ``[M, K]`` and labels ``[M]`` that were kept."""
-        self._seen()
-        assert self._rows is not None  # noqa: S101  (kept beside the totals)
+        self.sketch()
+        assert self._rows is not None  # noqa: S101  (kept beside the sketch)
         kept = self._rows.sample
         return torch.from_numpy(kept.logits), torch.from_numpy(kept.labels)
 
@@ -275,16 +364,11 @@ class CalibrationMonitor:
         state: Arrays = {"settings": np.array([int(getattr(self, name)) for name in _SETTINGS])}
         if self._images:
             state["images"] = np.stack(self._images)
-        if self._totals is None or self._rows is None:
+        if self._sketch is None or self._rows is None:
             return state
-        tables = {"bins": self._totals.bins, "cells": self._totals.cells}
-        for name, table in tables.items():
-            state[name] = sums_of(table)
-        if (classes := self._totals.classwise) is not None:
-            state["classes"] = np.stack([classes.count, classes.prob_sum, classes.label_sum])
-        if self._totals.predicted is not None:
-            state["predicted"] = self._totals.predicted
-        state["sums"] = self._totals.sums
+        state |= arrays_of(self._sketch)
+        if self._predicted is not None:
+            state["predicted"] = self._predicted
         for name in _ROWS:
             state[name] = getattr(self._rows.sample, name)
         return state
@@ -304,20 +388,12 @@ class CalibrationMonitor:
                 f"monitors must have the same settings to be merged, got {mine} and {theirs}."
             )
         self._images += list(state.get("images", ()))
-        if "sums" not in state:
+        if "counts" not in state:
             return
         self._check_classes(state["logits"].shape[1])
-        bins, cells = state["bins"], state["cells"]
-        totals = Totals(
-            state["sums"],
-            self._table(bins),
-            table_of(cells, log_odds_edges(self.n_cells)),
-            ClasswiseTable(*state["classes"]) if "classes" in state else None,
-            state.get("predicted"),
-        )
+        self._add(sketch_of(state, self.n_bins), state.get("predicted"))
         parts = (state[name] for name in _ROWS)
         sample = RowSample(self.max_rows, self.seed, *parts)
-        self._totals = totals if self._totals is None else self._totals + totals
         if self._rows is None:
             self._rows = RowKeeper(sample)
         else:
@@ -327,9 +403,6 @@ class CalibrationMonitor:
         settings: dict[str, Any] = {name: getattr(self, name) for name in _SETTINGS}
         return CalibrationMonitor(**settings, ignore_index=self.ignore_index)
 
-    def _table(self, sums: Floats) -> ReliabilityTable:
-        return table_of(sums, np.arange(self.n_bins + 1) / self.n_bins)
-
     def _check_classes(self, n_classes: int) -> None:
         if self._rows is not None and self._rows.n_classes != n_classes:
             raise ValueError(
@@ -337,10 +410,6 @@ class CalibrationMonitor:
                 f"got {n_classes}. Use one monitor for each model."
             )
 
-    def _seen(self) -> Totals:
-        if self._totals is None:
-            raise ValueError(
-                "the monitor has seen no examples. Call `update(logits, labels)` for each batch "
-                "or `collect(model, loader)` first."
-            )
-        return self._totals
+
+def _three(table: ReliabilityTable) -> Floats:
+    return np.stack([table.count, table.confidence_sum, table.correct_sum])

@@ -57,6 +57,79 @@ def test_metrics_are_those_of_all_rows_at_once():
     assert_allclose([got.s99.fraction, got.s99.accuracy], [s99.fraction, s99.accuracy])
 
 
+def assert_sketches_equal(one, other, *, rtol=1e-9):
+    for name in ("top", "positive", "classes", "scores", "totals"):
+        mine, theirs = getattr(one, name), getattr(other, name)
+        assert (mine is None) == (theirs is None), name
+        if mine is not None:
+            assert_allclose(mine, theirs, rtol=rtol, atol=1e-9, err_msg=name)
+    assert (one.n, one.n_zeros, one.is_whole) == (other.n, other.n_zeros, other.is_whole)
+
+
+@pytest.mark.parametrize("k", [2, 6])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_monitor_is_a_sketch_of_its_rows(k, weighted):
+    logits, labels = example(700, k)
+    weights = torch.linspace(0.5, 2, 700, dtype=torch.float64) if weighted else None
+    monitor = CalibrationMonitor(classwise=True)
+    for part in torch.arange(700).split(100):
+        own = None if weights is None else weights[part]
+        monitor.update(logits[part], labels[part], sample_weight=own)
+    want = m.Sketch.of(logits=logits.double(), labels=labels, sample_weight=weights)
+    assert_sketches_equal(monitor.sketch(), want)
+    got, expected = monitor.sketch().evaluate(), want.evaluate()
+    assert got.assessment.p_value == expected.assessment.p_value
+    assert_allclose(got.errors["smooth_ece"], expected.errors["smooth_ece"], rtol=1e-9)
+
+
+def test_two_classes_of_large_images_have_cells_of_class_1():
+    rng = torch.Generator().manual_seed(1)
+    logits = torch.randn(1, 2, 64, 64, generator=rng, dtype=torch.float64)
+    labels = (logits + torch.randn(logits.shape, generator=rng)).argmax(1)
+    monitor = CalibrationMonitor()
+    monitor.update(logits, labels)
+    rows = seen(logits.movedim(1, -1).reshape(-1, 2), labels.reshape(-1))
+    got, want = (x.sketch().evaluate().assessment.positive.gap.estimate for x in (monitor, rows))
+    assert_allclose(got, want, rtol=1e-9)
+
+
+def test_what_a_monitor_saves_is_evaluated_checked_and_merged(tmp_path, monkeypatch):
+    from click.testing import CliRunner
+
+    from focalibrate.cli import main
+
+    monkeypatch.chdir(tmp_path)
+    logits, labels = example(2000)
+    np.savez("rows.npz", logits=logits.double().numpy(), labels=labels.numpy())
+    monitor = seen(logits, labels, cuts=(500,), classwise=True)
+    names = [f"class {k}" for k in range(6)]
+    monitor.save("day1.sketch", class_names=names, start="2026-01-31", end="2026-02-01")
+
+    def run(*words, code=0):
+        done = CliRunner().invoke(main, words)
+        assert done.exit_code == code, done.output
+        return done.stdout
+
+    found, want = (
+        json.loads(run("evaluate", file, "--json")) for file in ("day1.sketch", "rows.npz")
+    )
+    assert (found["rows"], found["sketch"]["from"]) == (2000, "2026-01-31")
+    for name in ("ece", "mce", "classwise_ece", "nll", "brier", "error"):
+        estimates = [x["scores"][name]["estimate"] for x in (found, want)]
+        assert_allclose(*estimates, rtol=1e-9, err_msg=name)
+    assert "FAIL" in run("check", "day1.sketch", "--max-ece", "0.02", code=1)
+    run("sketch", "rows.npz", "-o", "day2.sketch", "--class-names", ",".join(names))
+    assert json.loads(run("evaluate", "day1.sketch", "day2.sketch", "--json"))["rows"] == 4000
+    with pytest.raises(FileExistsError):
+        monitor.save("day1.sketch")
+    with pytest.raises(ValueError, match="must name the 6 classes, got 2 names"):
+        monitor.save("day3.sketch", class_names=["a", "b"])
+    with pytest.raises(ValueError, match="`start` must be a date or time"):
+        monitor.save("day3.sketch", start="yesterday")
+    with pytest.raises(ValueError, match=r"CalibrationMonitor\(classwise=True\)"):
+        monitor.sketch() + seen(logits, labels).sketch()
+
+
 def test_a_calibrator_is_fitted_on_all_rows_while_they_fit():
     logits, labels = example(2000)
     monitor = seen(logits, labels, cuts=(300, 900))
@@ -86,7 +159,7 @@ def test_a_calibrator_from_a_bounded_sample_is_close():
 )
 def test_streaming_merging_and_order_make_no_difference(n, max_rows, at, seed):
     logits, labels = example(n, 4, seed=seed)
-    options = {"n_bins": 5, "n_cells": 64, "max_rows": max_rows, "classwise": True}
+    options = {"n_bins": 5, "max_rows": max_rows, "classwise": True}
     whole = seen(logits, labels, **options)
     a, b = sorted(1 + int(x * (n - 3)) for x in at)
     assert_same(whole, seen(logits, labels, cuts=sorted({a, b}), **options))
@@ -409,6 +482,7 @@ ZERO = torch.zeros(4, dtype=torch.int64)
         (lambda: CalibrationMonitor().metrics(), r"seen no examples\. Call `update\(logits"),
         (lambda: CalibrationMonitor().fit(), r"seen no examples"),
         (lambda: CalibrationMonitor().cells, r"seen no examples"),
+        (lambda: CalibrationMonitor().save("x.sketch"), r"seen no examples"),
         (
             lambda: CalibrationMonitor().update(
                 torch.zeros(4, 3), ZERO, sample_weight=torch.ones(3)
@@ -448,7 +522,6 @@ ZERO = torch.zeros(4, dtype=torch.int64)
         (lambda: seen(torch.zeros(4, 3), torch.full((4, 3), 1 / 3)), r"got soft targets"),
         (lambda: seen(torch.zeros(4, 3).long(), ZERO), r"must be a floating tensor"),
         (lambda: seen(torch.zeros(4, 3), ZERO, max_rows=0).fit(), r"`max_rows` must be at least"),
-        (lambda: CalibrationMonitor(n_cells=2), r"`n_cells` must be a whole number >= 3"),
         (lambda: seen(torch.zeros(4, 3), ZERO).fit("magic"), r"`method` must be one of"),
         (
             lambda: seen(torch.zeros(4, 3), ZERO).update(torch.zeros(4, 2), ZERO),
