@@ -144,10 +144,10 @@ def explain_auto(
     )
     chosen = names[picked.chosen]
     means = {name: float(np.average(v, weights=rows.weights)) for name, v in losses.items()}
-    return AutomaticChoice(found[chosen], chosen, means, _reason(means, chosen, rows))
+    return AutomaticChoice(found[chosen], chosen, means, _reason(means, chosen))
 
 
-def _reason(means: dict[str, float], chosen: str, rows: ScoredRows) -> str:
+def _reason(means: dict[str, float], chosen: str) -> str:
     if chosen == MODEL:
         best = min(means.values())
         return (

@@ -9,15 +9,15 @@ from numpy.typing import NDArray
 from focalibrate._array import Array, namespace, working_dtype
 from focalibrate._stable import log_sigmoid
 from focalibrate.calibrate._base import Calibrator
-from focalibrate.calibrate._engine.columns import check_classes_present, count_changed
+from focalibrate.calibrate._engine.columns import check_classes_present
 from focalibrate.calibrate._engine.convex import (
     ConvexMinimum,
     logistic_objective,
     minimise_convex,
 )
+from focalibrate.calibrate._engine.reporting import report_on
 from focalibrate.calibrate._input import ScoredRows, check_rows, read_scores
 from focalibrate.calibrate._settings import check_numbers
-from focalibrate.calibrate.fit_report import FitReport
 
 Floats = NDArray[np.float64]
 
@@ -274,13 +274,10 @@ def _finished(
     found = rows.stamp(found)
     if not return_report:
         return found
-    return found, FitReport(
-        method=found.kind,
-        criterion="nll",
+    return found, report_on(
+        found,
+        rows,
         value=result.value,
-        n_rows=rows.n_rows,
-        n_classes=2,
         n_evaluations=result.n_evaluations,
         converged=result.converged,
-        n_predictions_changed=count_changed(found, rows.logits),
     )

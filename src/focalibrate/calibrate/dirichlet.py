@@ -11,11 +11,11 @@ from focalibrate._array import Array, namespace, working_dtype
 from focalibrate._check import check_positive
 from focalibrate._stable import log_softmax
 from focalibrate.calibrate._base import Calibrator
-from focalibrate.calibrate._engine.columns import check_classes_present, count_changed
+from focalibrate.calibrate._engine.columns import check_classes_present
+from focalibrate.calibrate._engine.reporting import report_on
 from focalibrate.calibrate._engine.ridge import MatrixDesign, minimise_ridge
 from focalibrate.calibrate._input import check_rows, read_scores
 from focalibrate.calibrate.binary import MAX_LOG_ODDS
-from focalibrate.calibrate.fit_report import FitReport
 from focalibrate.calibrate.structured import check_matrix, constant, scaled_log_probs
 
 Floats = NDArray[np.float64]
@@ -128,13 +128,10 @@ def fit_dirichlet(
     )
     if not return_report:
         return found
-    return found, FitReport(
-        method=found.kind,
-        criterion="nll",
+    return found, report_on(
+        found,
+        rows,
         value=result.loss,
-        n_rows=rows.n_rows,
-        n_classes=k,
         n_evaluations=result.n_evaluations,
         converged=result.converged,
-        n_predictions_changed=count_changed(found, rows.logits),
     )

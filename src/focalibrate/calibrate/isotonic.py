@@ -9,8 +9,8 @@ from focalibrate._array import Array
 from focalibrate.calibrate._engine.columns import (
     check_classes_present,
     class_columns,
-    count_changed,
 )
+from focalibrate.calibrate._engine.reporting import report_on
 from focalibrate.calibrate._input import read_scores
 from focalibrate.calibrate.fit_report import FitReport, collected_warnings
 from focalibrate.calibrate.one_vs_rest import IsotonicCalibration
@@ -99,14 +99,12 @@ def fit_isotonic(
     found = rows.stamp(found)
     if not return_report:
         return found
-    return found, FitReport(
-        method=found.kind,
+    return found, report_on(
+        found,
+        rows,
         criterion="squared error",
         value=error,
-        n_rows=rows.n_rows,
-        n_classes=rows.n_classes,
         n_evaluations=1,
-        n_predictions_changed=count_changed(found, rows.logits),
     )
 
 

@@ -11,11 +11,11 @@ from focalibrate._array import Array, namespace, working_dtype
 from focalibrate._check import check_choice
 from focalibrate._stable import log_softmax
 from focalibrate.calibrate._base import Calibrator, check_keys, frozen_numbers
-from focalibrate.calibrate._engine.columns import count_changed
 from focalibrate.calibrate._engine.convex import minimise_convex
+from focalibrate.calibrate._engine.reporting import report_on
 from focalibrate.calibrate._input import ScoredRows, read_scores
 from focalibrate.calibrate._settings import check_numbers
-from focalibrate.calibrate.fit_report import FitReport, collected_warnings
+from focalibrate.calibrate.fit_report import collected_warnings
 from focalibrate.calibrate.folds import fold_count, split_over_folds
 from focalibrate.calibrate.parts import Parts
 from focalibrate.calibrate.rule import pool_members
@@ -152,14 +152,11 @@ def fit_pool(
     found, losses = pooled(crossed)
     if not return_report:
         return found
-    return found, FitReport(
-        method=found.kind,
-        criterion="nll",
+    return found, report_on(
+        found,
+        rows,
         value=float(np.average(losses, weights=crossed.rows.weights)),
-        n_rows=rows.n_rows,
-        n_classes=rows.n_classes,
         n_evaluations=1,
-        n_predictions_changed=count_changed(found, rows.logits),
     )
 
 

@@ -9,11 +9,10 @@ from numpy.typing import NDArray
 
 from focalibrate._array import Array, namespace
 from focalibrate.calibrate._base import Calibrator
-from focalibrate.calibrate._engine.columns import count_changed
 from focalibrate.calibrate._engine.convex import logistic_objective, minimise_convex
+from focalibrate.calibrate._engine.reporting import report_on
 from focalibrate.calibrate._settings import check_numbers
 from focalibrate.calibrate.binary import log_odds, two_classes, two_log_probs
-from focalibrate.calibrate.fit_report import FitReport
 from focalibrate.calibrate.structured import constant
 
 Floats = NDArray[np.float64]
@@ -150,14 +149,11 @@ def fit_spline(
     found = rows.stamp(SplineCalibration(tuple(knots.tolist()), tuple(result[0].tolist())))
     if not return_report:
         return found
-    return found, FitReport(
-        method=found.kind,
-        criterion="nll",
+    return found, report_on(
+        found,
+        rows,
         value=_loss(features, is_one, weights, result[0]),
-        n_rows=rows.n_rows,
-        n_classes=2,
         n_evaluations=result[1],
-        n_predictions_changed=count_changed(found, rows.logits),
     )
 
 

@@ -11,7 +11,7 @@ from focalibrate._array import Array, device, namespace, working_dtype
 from focalibrate._check import check_choice, check_gamma, check_positive
 from focalibrate._stable import log_softmax
 from focalibrate.calibrate._base import Calibrator
-from focalibrate.calibrate._engine.columns import count_changed
+from focalibrate.calibrate._engine.reporting import report_on
 from focalibrate.calibrate._engine.ridge import (
     Design,
     MatrixDesign,
@@ -321,15 +321,12 @@ def _fit(
     start = _base_of(rows, base)
     result = _minimum(rows, start, strength, form)
     found = rows.stamp(form.calibrator(start, result.parameters))
-    return found, FitReport(
-        method=found.kind,
-        criterion="nll",
+    return found, report_on(
+        found,
+        rows,
         value=result.loss,
-        n_rows=rows.n_rows,
-        n_classes=rows.n_classes,
         n_evaluations=result.n_evaluations,
         converged=result.converged,
-        n_predictions_changed=count_changed(found, rows.logits),
     )
 
 

@@ -3,7 +3,8 @@
 from typing import Literal, overload
 
 from focalibrate._array import Array
-from focalibrate.calibrate._engine.columns import check_classes_present, count_changed
+from focalibrate.calibrate._engine.columns import check_classes_present
+from focalibrate.calibrate._engine.reporting import report_on
 from focalibrate.calibrate._engine.scaling import ScalingMinimum, minimise_scaling
 from focalibrate.calibrate._input import ScoredRows, read_scores
 from focalibrate.calibrate.fit_report import FitReport, collected_warnings, warn
@@ -87,16 +88,13 @@ def fit_vector_scaling(
     found, result, at_bound = _fit(rows, None)
     if not return_report:
         return found
-    return found, FitReport(
-        method=found.kind,
-        criterion="nll",
+    return found, report_on(
+        found,
+        rows,
         value=result.loss,
-        n_rows=rows.n_rows,
-        n_classes=rows.n_classes,
         n_evaluations=result.n_evaluations,
         converged=result.converged,
         at_bound=at_bound,
-        n_predictions_changed=count_changed(found, rows.logits),
     )
 
 

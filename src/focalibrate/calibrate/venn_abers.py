@@ -12,11 +12,10 @@ from focalibrate.calibrate._base import Calibrator
 from focalibrate.calibrate._engine.columns import (
     check_classes_present,
     class_columns,
-    count_changed,
 )
+from focalibrate.calibrate._engine.reporting import report_on
 from focalibrate.calibrate._engine.tables import count_below, entries, padded
 from focalibrate.calibrate._input import read_scores
-from focalibrate.calibrate.fit_report import FitReport
 from focalibrate.calibrate.isotonic import TIE_DIGITS
 from focalibrate.calibrate.one_vs_rest import (
     Curves,
@@ -138,14 +137,12 @@ def fit_venn_abers(
     found = rows.stamp(VennAbers(scores_, lower_, upper_))
     if not return_report:
         return found
-    return found, FitReport(
-        method=found.kind,
+    return found, report_on(
+        found,
+        rows,
         criterion="squared error",
         value=error,
-        n_rows=rows.n_rows,
-        n_classes=rows.n_classes,
         n_evaluations=1,
-        n_predictions_changed=count_changed(found, rows.logits),
     )
 
 

@@ -27,7 +27,6 @@ from focalibrate.metrics import holm
 from focalibrate.metrics.assessment import p_text
 
 Floats = NDArray[np.float64]
-Names = NDArray[np.str_]
 
 LEAST_ROWS = 100
 """Groups of fewer rows keep the shared calibrator: too few to fit and test another."""

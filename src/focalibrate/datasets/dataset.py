@@ -11,8 +11,6 @@ from focalibrate.datasets.tree import Tree
 
 Kind: TypeAlias = Literal["image", "tabular", "text", "trees"]
 
-KINDS: tuple[Kind, ...] = ("image", "tabular", "text", "trees")
-
 
 @dataclass(frozen=True)
 class Tokens:

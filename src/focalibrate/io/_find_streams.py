@@ -178,6 +178,6 @@ def _named_arrays(path: Path, places: Sequence[Place]) -> list[Stream]:
         sizes = ", ".join(f"{len(group)} of `{stem}`" for stem, group in groups.items())
         raise file_error(path, f"must hold the same number of parts of every array, got {sizes}.")
     return [
-        side_by_side(path, {stem: group[i] for stem, group in groups.items()})
+        side_by_side({stem: group[i] for stem, group in groups.items()})
         for i in range(counts.pop())
     ]

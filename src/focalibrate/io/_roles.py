@@ -56,7 +56,7 @@ def resolve_roles(view: View, request: Request) -> Roles:
     scores = told.scores or find_matrix(view, request, told.taken)
     label = told.label
     if label is None and request.wants_labels:
-        label = _find_label(view, request, told.taken, scores)
+        label = _find_label(view, told.taken, scores)
     taken = told.taken | ({label} if label is not None else set())
     if scores is None:
         scores = find_scores(view, request, taken, label)
@@ -170,9 +170,7 @@ def _check_readable(view: View, request: Request) -> None:
             view.raise_problem(i)
 
 
-def _find_label(
-    view: View, request: Request, taken: frozenset[int], scores: Scores | None
-) -> int | None:
+def _find_label(view: View, taken: frozenset[int], scores: Scores | None) -> int | None:
     """Return the column of the true class by its name, or None."""
     frame = view.frame
     if not frame.has_names:

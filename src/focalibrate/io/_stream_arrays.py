@@ -201,7 +201,7 @@ def _loader(taken: dict[int, NDArray[Any]], load: Load, part: slice) -> Load:
     ]
 
 
-def side_by_side(path: Path, places: Mapping[str, Place]) -> Stream:
+def side_by_side(places: Mapping[str, Place]) -> Stream:
     """Return several `.npy` files as the arrays of one."""
     if len(places) == 1:
         ((name, place),) = places.items()

@@ -36,8 +36,6 @@ class Metric:
     """of a table column, with its unit"""
     unit: Literal["%", ""]
     """"%": a fraction that is shown in percent"""
-    is_proper: bool
-    """whether the true probabilities have the lowest expected value"""
     needs: Needs
     """what it looks at in a row of probabilities"""
     merge: Merge
@@ -65,23 +63,23 @@ class Metric:
 
 
 _ALL = (
-    Metric("ece", "ECE %", "%", False, "top label", "bins", ece, takes_bins=True),
+    Metric("ece", "ECE %", "%", "top label", "bins", ece, takes_bins=True),
     Metric(
-        "adaptive_ece", "adaptive ECE %", "%", False, "top label", "cells", adaptive_ece,
+        "adaptive_ece", "adaptive ECE %", "%", "top label", "cells", adaptive_ece,
         takes_bins=True,
     ),
     Metric(
-        "classwise_ece", "classwise ECE %", "%", False, "all classes", "classwise", classwise_ece,
+        "classwise_ece", "classwise ECE %", "%", "all classes", "classwise", classwise_ece,
         takes_bins=True,
     ),
-    Metric("smooth_ece", "smooth ECE %", "%", False, "top label", "cells", smooth_ece),
-    Metric("mce", "MCE %", "%", False, "top label", "bins", mce, takes_bins=True),
-    Metric("nll", "log loss", "", True, "true class", "mean", nll, rows=nll_rows),
+    Metric("smooth_ece", "smooth ECE %", "%", "top label", "cells", smooth_ece),
+    Metric("mce", "MCE %", "%", "top label", "bins", mce, takes_bins=True),
+    Metric("nll", "log loss", "", "true class", "mean", nll, rows=nll_rows),
     Metric(
-        "brier", "Brier score", "", True, "all classes", "mean", brier_score,
+        "brier", "Brier score", "", "all classes", "mean", brier_score,
         rows=brier_rows,
     ),
-    Metric("error", "error %", "%", False, "top label", "mean", error_rate, rows=error_rows),
+    Metric("error", "error %", "%", "top label", "mean", error_rate, rows=error_rows),
 )  # fmt: skip
 
 METRICS: Mapping[MetricName, Metric] = MappingProxyType({metric.name: metric for metric in _ALL})

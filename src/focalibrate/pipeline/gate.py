@@ -10,10 +10,11 @@ from focalibrate._array import Array
 from focalibrate._check import check_open_interval, check_positive
 from focalibrate.calibrate import Calibrator
 from focalibrate.io import Predictions, SketchFile, read_sketch
+from focalibrate.io.sketches import SUFFIX
 from focalibrate.metrics import ErrorBounds
 from focalibrate.pipeline._gate_text import number
 from focalibrate.pipeline.examples import Examples, Source, read_source
-from focalibrate.pipeline.gate_baseline import SUFFIX, Baseline, read_baseline
+from focalibrate.pipeline.gate_baseline import Baseline, read_baseline
 from focalibrate.pipeline.gate_result import GateResult, LimitCheck, LimitName
 from focalibrate.pipeline.gate_source import LEAST_ROWS, Judged
 from focalibrate.pipeline.loss_mean import LossMean

@@ -11,12 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from focalibrate.io import Predictions, SketchFile, read_sketch
+from focalibrate.io.sketches import SUFFIX
 from focalibrate.pipeline.examples import Examples, Source, read_source
 from focalibrate.pipeline.gate_source import Judged, row_nll
 from focalibrate.pipeline.loss_mean import LossMean
 
 NORMAL_95 = 1.959963984540054
-SUFFIX = ".sketch"
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from focalibrate.calibrate._base import Calibrator
 from focalibrate.calibrate._engine.blocks import row_blocks
 from focalibrate.calibrate._input import check_rows
 from focalibrate.calibrate.fit_report import warn
@@ -54,14 +53,3 @@ def class_columns(
         np.exp(columns, out=columns)
         for offset, column in enumerate(columns):
             yield column, labels == start + offset
-
-
-def count_changed(calibrator: Calibrator, logits: NDArray[Any]) -> int:
-    """Return in how many rows the calibrator changes the predicted class."""
-    if calibrator.keeps_argmax:
-        return 0
-    blocks = row_blocks(len(logits), row_bytes=2 * logits.shape[1])
-    return sum(
-        int((calibrator.probs(logits[b]).argmax(axis=-1) != logits[b].argmax(axis=-1)).sum())
-        for b in blocks
-    )

@@ -44,8 +44,6 @@ class Reproduced:
     folder: Path
     rows: Rows
     conclusion: Conclusion
-    run_seconds: float
-    """of all runs together"""
 
 
 def reproduce(
@@ -110,7 +108,7 @@ def reproduce(
     meta = _meta(experiment, scale, command, results, time.perf_counter() - started)
     meta["runs_left_out"] = len(every) - len(tasks)
     _write_folder(out, experiment, scale, rows, found, meta)
-    return Reproduced(experiment, scale, out, rows, found, meta["seconds_of_all_runs"])
+    return Reproduced(experiment, scale, out, rows, found)
 
 
 def _meta(
@@ -168,7 +166,7 @@ def judge_again(folder: str | Path) -> Reproduced:
         "judged_by": commit(),
     }
     _write_folder(out, experiment, scale, rows, found, meta)
-    return Reproduced(experiment, scale, out, rows, found, meta["seconds_of_all_runs"])
+    return Reproduced(experiment, scale, out, rows, found)
 
 
 def read_meta(folder: str | Path) -> dict[str, Any]:

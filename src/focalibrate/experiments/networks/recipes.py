@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from focalibrate.experiments.engine.experiment import Scale
+from focalibrate.losses import LOSSES as LABELS
 from focalibrate.losses import (
     MMCE_WEIGHT_IMAGES,
     MMCE_WEIGHT_TEXT,
@@ -17,22 +18,7 @@ if TYPE_CHECKING:
 
 Problem = Literal["cifar10", "fashion_mnist", "20newsgroups", "sst_binary"]
 PROBLEMS: tuple[Problem, ...] = ("cifar10", "fashion_mnist", "20newsgroups", "sst_binary")
-SHOWN = {
-    "ce": "CE",
-    "ls": "LS-0.1",
-    "brier": "Brier",
-    "mmce": "MMCE",
-    "fl1": "FL-1",
-    "fl2": "FL-2",
-    "fl3": "FL-3",
-    "fl5": "FL-5",
-    "fl7": "FL-7",
-    "fls531": "FLS-531",
-    "fls532": "FLS-532",
-    "flsd532": "FLSD-532",
-    "flsd53": "FLSD-53",
-    "adafocal": "AdaFocal",
-}
+SHOWN = {**LABELS, "ls": "LS-0.1"}
 ONLY_OF_002 = ("fls531", "fls532", "flsd532")
 """Schedules and thresholds that only paper 002's appendix has."""
 LOSSES = tuple(loss for loss in SHOWN if loss not in ONLY_OF_002)
