@@ -61,6 +61,7 @@ from focalibrate.calibrate.structured import (
     fit_structured_vector,
 )
 from focalibrate.calibrate.temperature import fit_temperature, share_temperatures
+from focalibrate.calibrate.top_terms import TopScorer, TopTerms, form_of
 from focalibrate.calibrate.vector import fit_vector_scaling
 from focalibrate.calibrate.venn_abers import VennAbers, fit_venn_abers
 
@@ -96,6 +97,8 @@ __all__ = [
     "StructuredMatrixScaling",
     "StructuredVectorScaling",
     "TemperatureScaling",
+    "TopScorer",
+    "TopTerms",
     "VectorScaling",
     "VennAbers",
     "as_array",
@@ -124,6 +127,7 @@ __all__ = [
     "fit_temperature",
     "fit_vector_scaling",
     "fit_venn_abers",
+    "form_of",
     "group_names",
     "log_probabilities",
     "read_scores",

@@ -7,12 +7,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from focalibrate.calibrate import Calibrator
+from focalibrate.calibrate import Calibrator, TopScorer, TopTerms, form_of
 from focalibrate.comparison.grouped_scores import GroupedScores
 from focalibrate.comparison.paired import PairedMeans, Score
 from focalibrate.comparison.result import Comparison, MethodResult
 from focalibrate.comparison.row_scores import BLOCK_ENTRIES, MEANS
 from focalibrate.metrics import MetricName, Sketch
+from focalibrate.metrics.sketch import MAX_CLASSWISE
 
 Floats = NDArray[np.float64]
 
@@ -65,18 +66,8 @@ class _Sums:
         p_true = probs[at, batch.labels].astype(np.float64)
         squares = np.einsum("nk,nk->n", probs, probs, dtype=np.float64)
         nll = -log_probs[at, batch.labels].astype(np.float64)
-        rows = (
-            nll,
-            np.maximum(squares - 2.0 * p_true + 1.0, 0.0),
-            (top == batch.labels).astype(np.float64),
-            np.minimum(probs[at, top], 1.0).astype(np.float64),
-        )
-        for sums, values in zip(self.sums, rows, strict=True):
-            weighted = values if batch.weights is None else values * batch.weights
-            sums += np.bincount(batch.group, weighted, minlength=N_GROUPS)
-        self.n_zeros += int(np.isinf(nll).sum())
-        if raw is not None:
-            self.n_changed += int((top != raw).sum())
+        brier = np.maximum(squares - 2.0 * p_true + 1.0, 0.0)
+        confidence = np.minimum(probs[at, top], 1.0).astype(np.float64)
         made = Sketch.of(
             log_probs=log_probs,
             labels=batch.labels,
@@ -84,8 +75,39 @@ class _Sums:
             groups=groups,
             n_bins=n_bins,
         )
-        self.sketch = made if self.sketch is None else self.sketch + made
+        self._add(batch, (nll, brier, top == batch.labels, confidence), made)
+        if raw is not None:
+            self.n_changed += int((top != raw).sum())
         return top
+
+    def add_terms(
+        self,
+        batch: JudgedBatch,
+        terms: TopTerms,
+        n_bins: int,
+        groups: Mapping[str, NDArray[Any]] | None,
+    ) -> None:
+        """Add a batch by what a `TopScorer` found; predictions are those of the model."""
+        is_right = terms.top == batch.labels
+        made = Sketch.of_terms(
+            confidence=terms.confidence,
+            correct=is_right,
+            nll=terms.nll,
+            brier=terms.brier,
+            positive=None,
+            n_classes=batch.logits.shape[1],
+            weights=batch.weights,
+            groups=groups,
+            n_bins=n_bins,
+        )
+        self._add(batch, (terms.nll, terms.brier, is_right, terms.confidence), made)
+
+    def _add(self, batch: JudgedBatch, rows: tuple[NDArray[Any], ...], made: Sketch) -> None:
+        for sums, values in zip(self.sums, rows, strict=True):
+            weighted = values if batch.weights is None else values * batch.weights
+            sums += np.bincount(batch.group, weighted, minlength=N_GROUPS)
+        self.n_zeros += int(np.isinf(rows[0]).sum())
+        self.sketch = made if self.sketch is None else self.sketch + made
 
     def scores(self, mass: Floats, seed: int) -> GroupedScores:
         if self.sketch is None:
@@ -116,21 +138,35 @@ def judge_batches(comparison: Comparison, batches: Iterable[JudgedBatch]) -> Com
 
     Returns:
         The comparison with `GroupedScores` in place of scores per row. Binned errors are exact,
-        adaptive and smooth ECE within the bounds of `focalibrate.metrics.Sketch`.
+        adaptive and smooth ECE within the bounds of `focalibrate.metrics.Sketch`. With more than
+        20,000 classes, temperature and focal temperature are evaluated by a `TopScorer`.
     """
     if comparison.folds:
         raise ValueError("`comparison` must be one with a test set, but is cross-validated.")
     sums = {row.method: _Sums(row.calibrator) for row in comparison.rows}
     mass = np.zeros(N_GROUPS)
     n_rows = 0
-    for batch in _small(batches):
-        n_rows += len(batch.labels)
-        mass += np.bincount(batch.group, batch.weights, minlength=N_GROUPS)
-        raw: NDArray[np.intp] | None = None
-        for method, found in sums.items():
-            groups = batch.groups if method == "identity" and batch.groups else None
-            top = found.add(batch, raw, comparison.n_bins, groups)
-            raw = top if raw is None else raw
+
+    def grouped(method: str, batch: JudgedBatch) -> Mapping[str, NDArray[Any]] | None:
+        return batch.groups if method == "identity" and batch.groups else None
+
+    wide = [method for method in sums if form_of(sums[method].calibrator) is not None]
+    with TopScorer([sums[method].calibrator for method in wide]) as scorer:
+        if comparison.n_classes <= MAX_CLASSWISE or not scorer.can_score:
+            wide = []
+        for batch in batches:
+            n_rows += len(batch.labels)
+            mass += np.bincount(batch.group, batch.weights, minlength=N_GROUPS)
+            if wide:
+                found_terms = scorer.terms(batch.logits, batch.labels)
+                for method, terms in zip(wide, found_terms, strict=True):
+                    sums[method].add_terms(batch, terms, comparison.n_bins, grouped(method, batch))
+            rest = [method for method in sums if method not in wide]
+            for part in _small(batch) if rest else ():
+                raw = part.logits.argmax(axis=1) if wide else None
+                for method in rest:
+                    top = sums[method].add(part, raw, comparison.n_bins, grouped(method, part))
+                    raw = top if raw is None else raw
     scores = {method: found.scores(mass, comparison.seed) for method, found in sums.items()}
     # Relative to their mean: whole numbers would be read as copies of one row, and the standard
     # errors of group means would be too small by the root of the rows in a group.
@@ -145,19 +181,18 @@ def judge_batches(comparison: Comparison, batches: Iterable[JudgedBatch]) -> Com
     )
 
 
-def _small(batches: Iterable[JudgedBatch]) -> Iterator[JudgedBatch]:
-    """Yield batches of few enough entries that a method's copies of them stay small."""
-    for batch in batches:
-        step = max(1, 16 * BLOCK_ENTRIES // batch.logits.shape[1])
-        for start in range(0, len(batch.labels), step):
-            part = slice(start, start + step)
-            yield JudgedBatch(
-                batch.logits[part],
-                batch.labels[part],
-                batch.group[part],
-                None if batch.weights is None else batch.weights[part],
-                {name: values[part] for name, values in batch.groups.items()},
-            )
+def _small(batch: JudgedBatch) -> Iterator[JudgedBatch]:
+    """Yield parts of few enough entries that a method's copies of them stay small."""
+    step = max(1, 16 * BLOCK_ENTRIES // batch.logits.shape[1])
+    for start in range(0, len(batch.labels), step):
+        part = slice(start, start + step)
+        yield JudgedBatch(
+            batch.logits[part],
+            batch.labels[part],
+            batch.group[part],
+            None if batch.weights is None else batch.weights[part],
+            {name: values[part] for name, values in batch.groups.items()},
+        )
 
 
 def _results(

@@ -54,10 +54,10 @@ class _Array:
     def take(self, file: IO[bytes], n_rows: int, path: Path) -> NDArray[Any]:
         """Return the next rows of the opened file."""
         size = n_rows * self.row_bytes
-        buffer = bytearray(size)
-        view, done = memoryview(buffer), 0
+        buffer = np.empty(size, np.uint8)
+        view, done = buffer.data, 0
         while done < size:
-            piece = file.read(min(size - done, 1 << 24))
+            piece = file.read(min(size - done, 1 << 20))  # few enough to stay in cache
             if not piece:
                 raise file_error(
                     path, f"`{short(self.column.name)}` is cut off. Copy or write it again."

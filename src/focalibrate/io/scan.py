@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from threading import Lock
 from typing import Any, Unpack
 
 import numpy as np
@@ -20,7 +21,7 @@ from focalibrate.io._limit import human, parse_size
 from focalibrate.io._request import ReadOptions, Request, request_of
 from focalibrate.io._roles import Roles, resolve_roles
 from focalibrate.io._stored import all_zero
-from focalibrate.io._stream import reordered
+from focalibrate.io._stream import Stream, reordered
 from focalibrate.io._view import View
 from focalibrate.io.checksum import CHUNK
 from focalibrate.io.predictions import SHOWN_CLASSES, Kind, Predictions
@@ -86,6 +87,7 @@ class Scan:
         data.check_same_length(self._needed())
         self._settled = Settled(self._pair(view, is_all=is_all))
         self._checksum: str | None = None
+        self._hashing = Lock()
         self.first = self._first_batch()
         found = self.first
         self.kind: Kind = found.kind
@@ -179,17 +181,12 @@ class Scan:
 
     def checksum(self, part: int | None = None) -> str:
         """Return the SHA-256 of the bytes of one part, or of all one after another, in hex."""
-        if part is None and self._checksum is not None:
+        if part is not None:
+            return _sha256([self._data.streams[part]])
+        with self._hashing:  # two threads that ask at once read the bytes once
+            if self._checksum is None:
+                self._checksum = _sha256(self._data.streams)
             return self._checksum
-        digest = hashlib.sha256()
-        streams = self._data.streams if part is None else [self._data.streams[part]]
-        for stream in streams:
-            with stream.place.open() as file:
-                while piece := file.read(CHUNK):
-                    digest.update(piece)
-        if part is None:
-            self._checksum = digest.hexdigest()
-        return digest.hexdigest()
 
     def read_part(self, part: int) -> Predictions:
         """Return one part read whole by `read_predictions`, with its layout.
@@ -432,6 +429,15 @@ def _guarded(batches: Iterator[_Batch], source: str) -> Iterator[_Batch]:
         if found is None:
             return
         yield found
+
+
+def _sha256(streams: Sequence[Stream]) -> str:
+    digest = hashlib.sha256()
+    for stream in streams:
+        with stream.place.open() as file:
+            while piece := file.read(CHUNK):
+                digest.update(piece)
+    return digest.hexdigest()
 
 
 def head_rows(frame: Frame) -> int:

@@ -1,7 +1,9 @@
 """The main job on more rows than memory: fit on a sample of rows, evaluate on all others."""
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from threading import Thread
 from typing import Any, Literal
 
 import numpy as np
@@ -89,6 +91,9 @@ def calibrate_scan(
     """
     say = progress or (lambda _: None)
     names, k = source.class_names, source.n_classes
+    for scan in (source, test):  # beside the reading: a processor of its own, if there is one
+        if scan is not None:
+            Thread(target=_hash, args=(scan,), daemon=True).start()
     say("choosing rows")
     rows = _chosen_rows(source, test, fit_rows)
     if rows is None:
@@ -181,6 +186,12 @@ def _files(source: Scan, test: Scan | None) -> tuple[SourceFile, ...]:
         for scan, role in ((source, "fitted on"), (test, "evaluated on"))
         if scan is not None
     )
+
+
+def _hash(scan: Scan) -> None:
+    """Compute the checksum; where that fails, whoever asks for it later hears why."""
+    with suppress(Exception):
+        scan.checksum()
 
 
 def scan_record(scan: Scan) -> dict[str, Any]:

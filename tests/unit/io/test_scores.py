@@ -92,3 +92,16 @@ def test_shapes(npz, shape, text):
 def test_booleans_are_no_scores(npz):
     with pytest.raises(PredictionFileError, match=r"must hold numbers, but holds"):
         read_predictions(npz(logits=np.zeros((30, 3), bool)))
+
+
+def test_every_half_precision_number_is_read_as_numpy_reads_it(tmp_path):
+    halves = np.arange(65536, dtype=np.uint16).view(np.float16)
+    rows = halves[np.isfinite(halves)].reshape(-1, 2)
+    np.save(tmp_path / "z.npy", rows)
+    found = read_predictions(tmp_path / "z.npy", input="logits")
+    assert found.scores.dtype == np.float32
+    assert_array_equal(found.scores.view(np.int32), rows.astype(np.float32).view(np.int32))
+    rows[5, 1] = -np.inf  # which is allowed
+    np.save(tmp_path / "z.npy", rows)
+    found = read_predictions(tmp_path / "z.npy", input="logits")
+    assert_array_equal(found.scores, rows.astype(np.float32))

@@ -70,6 +70,31 @@ def test_one_pass_gives_the_scores_of_all_rows():
         assert_allclose(gap, theirs.to_raw["nll"].estimate, rtol=1e-6, atol=1e-12)
 
 
+def test_very_many_classes_are_evaluated_from_histograms_and_in_full_alike():
+    rng = np.random.default_rng(0)
+    k = 20_001  # from here on there are no sums by class
+    z = 2 * rng.standard_normal((40, k), dtype=np.float32)
+    y = rng.integers(k, size=40)
+    z[np.arange(40), y] += rng.normal(10, 4, size=40).astype(np.float32)
+    few = {"methods": ["identity", "temperature", "focal_temperature"], "n_resamples": 20}
+    fitted = compare(z[:20], y[:20], z[:2], y[:2], **few)
+    groups = {"site": np.array(["a", "b"] * 10)}
+    batches = [JudgedBatch(z[20:], y[20:], np.arange(20), np.linspace(1, 2, 20), groups)]
+    found = judge_batches(fitted, batches)
+    for row in found.rows:
+        log_probs = np.asarray(row.calibrator.log_probs(z[20:].astype(np.float64)))
+        nll = -log_probs[np.arange(20), y[20:]]
+        assert_allclose(row.row_scores.nll, nll, rtol=1e-5, atol=1e-5)
+        probs = np.exp(log_probs)
+        p_true = np.exp(-nll)
+        brier = (probs**2).sum(axis=1) - 2 * p_true + 1
+        assert_allclose(row.row_scores.brier, brier, rtol=0, atol=1e-5)
+        assert_allclose(row.row_scores.confidence, probs.max(axis=1), rtol=1e-5)
+        assert_array_equal(row.row_scores.correct, probs.argmax(axis=1) == y[20:])
+        assert row.n_predictions_changed == 0
+    assert found.row("identity").row_scores.sketch.groups.keys() == {"site"}
+
+
 def test_fitted_on_a_sample_and_evaluated_on_all_others(parts):
     folder, z, y = parts
     scan = scan_predictions(folder, batch_rows=333)

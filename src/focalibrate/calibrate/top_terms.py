@@ -1,0 +1,282 @@
+r"""Scores of rows with very many classes, by temperature and Ψ, without their probabilities."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from focalibrate.calibrate._base import Calibrator
+from focalibrate.calibrate._engine.blocks import Workers, Workspace
+from focalibrate.calibrate._engine.recovery import TemperedRows
+from focalibrate.calibrate.parametric import (
+    FocalLossTemperature,
+    FocalTemperatureScaling,
+    Identity,
+    TemperatureScaling,
+)
+
+Floats = NDArray[np.float64]
+
+BLOCK_ROWS = 8
+"""Rows worked on at once by one thread."""
+CELLS_PER_T = 256
+"""Cells of a histogram of gaps, counted in the least temperature."""
+REACH = 32.0
+"""Gaps over the largest temperature that a histogram tells apart: exp(-32) is next to nothing."""
+MAX_CELLS = 1 << 17
+CERTAIN = 1e-12
+"""Rows whose rivals together have less than this, relative to the top class, are worked on in
+logarithms: there it is raised to the power of gamma."""
+LARGE = 4e-4
+r"""Classes of at least this probability, over gamma, are worked on one by one. The others have
+:math:`1/\varphi_\gamma` by its series up to the second power: what is left out is about 3e-8 of
+their share."""
+
+Form = tuple[float, float]
+"""Gamma and temperature of :math:`\\Psi_\\gamma(\\operatorname{softmax}(z/T))`."""
+
+
+@dataclass(frozen=True, eq=False)
+class TopTerms:
+    """Of each row, all of shape ``[N]``."""
+
+    top: NDArray[np.intp]
+    """the class predicted"""
+    confidence: Floats
+    nll: Floats
+    squares: Floats
+    """sum of the squared probabilities"""
+
+    @property
+    def brier(self) -> Floats:
+        """Brier score of each row."""
+        return np.maximum(self.squares - 2.0 * np.exp(-self.nll) + 1.0, 0.0)
+
+
+def form_of(calibrator: Calibrator) -> Form | None:
+    r"""Return gamma and T of a calibrator :math:`\Psi_\gamma(\operatorname{softmax}(z/T))`.
+
+    None for any other.
+
+    Example:
+        >>> form_of(TemperatureScaling(2.0)), form_of(FocalTemperatureScaling(1.0, 0.5))
+        ((0.0, 2.0), (1.0, 0.5))
+    """
+    if isinstance(calibrator, Identity):
+        return 0.0, 1.0
+    if isinstance(calibrator, TemperatureScaling):
+        return 0.0, calibrator.temperature
+    if isinstance(calibrator, (FocalTemperatureScaling, FocalLossTemperature)):
+        return calibrator.gamma, calibrator.temperature
+    return None
+
+
+class TopScorer:
+    r"""Scores rows by several calibrators at once, from one histogram of each row's logits.
+
+    Use it as a context manager: its threads live as long.
+
+    The gaps to the row's top logit are counted in cells of 1/256 of the least temperature, and
+    the sums over classes are those over cells. Classes of more than 4e-4 are counted one by one.
+
+    Numerics:
+        A log loss or log-confidence is within about 2e-5 of that of `Calibrator.log_probs`, with
+        random sign from row to row; means over many rows are within 1e-6.
+
+    Args:
+        calibrators: such that `form_of` finds a form of each.
+    """
+
+    def __init__(self, calibrators: Sequence[Calibrator]) -> None:
+        self.calibrators = tuple(calibrators)
+        forms = [form_of(calibrator) for calibrator in calibrators]
+        self._cells = _Cells.of([form for form in forms if form is not None])
+        self.can_score = None not in forms and self._cells.n_cells <= MAX_CELLS
+        """Whether all have a form, and temperatures that are not too far apart."""
+        self._workers = Workers()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._workers.__exit__(kind, error, trace)
+
+    def terms(self, logits: NDArray[Any], labels: NDArray[np.intp]) -> list[TopTerms]:
+        """Return what each calibrator gives rows that were checked: ``[N, K]``, ``[N]``."""
+
+        def work(start: int, space: Workspace) -> list[TopTerms]:
+            rows = slice(start, start + BLOCK_ROWS)
+            return self._block(logits[rows], labels[rows], space)
+
+        blocks = list(self._workers.map(work, range(0, len(labels), BLOCK_ROWS)))
+        return [_joined([block[i] for block in blocks]) for i in range(len(self.calibrators))]
+
+    def _block(
+        self, logits: NDArray[Any], labels: NDArray[np.intp], space: Workspace
+    ) -> list[TopTerms]:
+        rows = np.arange(len(labels))
+        top, sums = self._cells.sums(logits, space)
+        high = logits[rows, top].astype(np.float64)
+        true = np.minimum(logits[rows, labels].astype(np.float64) - high, 0.0)
+        found = []
+        for calibrator, (gamma, temperature), (rivals, minors, squares) in zip(
+            self.calibrators, self._cells.forms, sums, strict=True
+        ):
+            tempered = TemperedRows(np.log(np.maximum(rivals, 1e-300)), minors[None])
+            confidence = tempered.confidence(0, gamma)
+            nll = tempered.log_loss(0, gamma, true / temperature)
+            factor = tempered.odds_against(0, gamma) / np.maximum(minors, 1e-300)
+            squares = confidence**2 * (1.0 + factor**2 * squares)
+            for i in np.flatnonzero(rivals < CERTAIN).tolist():
+                log_probs = np.asarray(calibrator.log_probs(logits[i : i + 1].astype(np.float64)))
+                nll[i], confidence[i] = -log_probs[0, labels[i]], np.exp(log_probs[0, top[i]])
+                squares[i] = np.exp(2.0 * log_probs).sum()
+            found.append(TopTerms(top, np.minimum(confidence, 1.0), nll, squares))
+        return found
+
+
+def _joined(parts: Sequence[TopTerms]) -> TopTerms:
+    names = ("top", "confidence", "nll", "squares")
+    return TopTerms(*(np.concatenate([getattr(p, name) for p in parts]) for name in names))
+
+
+@dataclass(frozen=True, eq=False)
+class _Cells:
+    r"""Cells of gaps, with what a class in each adds to the sums of each form.
+
+    For gamma = 0: :math:`\sum e` and :math:`\sum e^2`, with :math:`e = e^t` and
+    :math:`t = -\text{gap}/T`. Else also what the series needs.
+    """
+
+    forms: tuple[Form, ...]
+    width: float
+    tables: tuple[Floats, ...]
+    """``[C, 2]`` or ``[C, 6]`` for each form"""
+    firsts: tuple[Floats, ...]
+    r""":math:`e` itself, ``[C]`` for each form"""
+
+    @property
+    def n_cells(self) -> int:
+        return len(self.tables[0]) if self.tables else MAX_CELLS + 1
+
+    @classmethod
+    def of(cls, forms: Sequence[Form]) -> Self:
+        temperatures = [temperature for _, temperature in forms] or [1.0]
+        width = min(temperatures) / CELLS_PER_T
+        n_cells = int(REACH * max(temperatures) / width) + 2
+        if n_cells > MAX_CELLS:
+            return cls(tuple(forms), width, (), ())
+        gap = (np.arange(n_cells) + 0.5) * width
+        tables = [_powers(-gap / temperature, gamma) for gamma, temperature in forms]
+        for table in tables:
+            table[-1] = 0.0  # all that is beyond
+        firsts = tuple(np.ascontiguousarray(table[:, 0]) for table in tables)
+        return cls(tuple(forms), width, tuple(tables), firsts)
+
+    def sums(
+        self, logits: NDArray[Any], space: Workspace
+    ) -> tuple[NDArray[np.intp], list[tuple[Floats, Floats, Floats]]]:
+        r"""Return the top class ``[n]`` and three sums over the others for each form, ``[n]``.
+
+        :math:`\sum e_k`, :math:`\sum e_k/\varphi(v_k)` and :math:`\sum (e_k/\varphi(v_k))^2`, as
+        in `TemperedRows`.
+        """
+        n = len(logits)
+        counts = space.array("counts", (n, self.n_cells))
+        top = np.empty(n, dtype=np.intp)
+        large = np.zeros((len(self.forms), 3, n))
+        for i, row in enumerate(logits):
+            top[i], gaps, rest = self._count(row, counts[i], space)
+            for j, (gamma, temperature) in enumerate(self.forms):
+                large[j, :, i] = _large_sums(-gaps / temperature, rest[j], gamma)
+        found = []
+        for (gamma, _), table, more in zip(self.forms, self.tables, large, strict=True):
+            found.append(_with_series(counts @ table, more, gamma))
+        return top, found
+
+    def _count(
+        self, row: NDArray[Any], counts: Floats, space: Workspace
+    ) -> tuple[int, Floats, list[float]]:
+        r"""Fill in the counts of a row's cells.
+
+        Returns:
+            Its top class; the gaps of the large classes, which are not counted; and
+            :math:`1 + \sum e` over the others, for each form.
+        """
+        k = len(row)
+        values = space.array("values", (k,), np.float32 if row.itemsize <= 4 else np.float64)
+        place = space.array("place", (k,), np.intp)
+        top = int(row.argmax())
+        np.subtract(row[top], row, out=values)
+        values *= 1.0 / self.width
+        if not values.max() < self.n_cells:
+            np.minimum(values, self.n_cells - 1, out=values)
+        np.copyto(place, values, casting="unsafe")
+        counts[...] = np.bincount(place, minlength=self.n_cells)
+        counts[0] -= 1.0
+        totals = [1.0 + float(counts @ first) for first in self.firsts]
+        limit = max(
+            -temperature * np.log(LARGE / max(1.0, abs(gamma)) * total)
+            for (gamma, temperature), total in zip(self.forms, totals, strict=True)
+        )
+        at = np.flatnonzero(values < max(limit / self.width, 1.0))
+        at = at[at != top]
+        cells = place[at]
+        np.subtract.at(counts, cells, 1.0)
+        rest = [
+            total - float(first[cells].sum())
+            for total, first in zip(totals, self.firsts, strict=True)
+        ]
+        return top, row[top].astype(np.float64) - row[at], rest
+
+
+def _powers(t: NDArray[Any], gamma: float) -> Floats:
+    e = np.exp(t)
+    if gamma == 0:
+        return np.stack([e, e**2], axis=1)
+    return np.stack([e, e**2, e**2 * t, e**3, e**3 * t, e**3 * t**2], axis=1)
+
+
+def _large_sums(t: Floats, rest: float, gamma: float) -> tuple[float, float, float]:
+    """Return the three sums over classes that are taken one by one.
+
+    `rest` is 1 and the sum of e over all others.
+    """
+    e = np.exp(t)
+    rivals, squares = float(e.sum()), float(e @ e)
+    if gamma == 0:
+        return rivals, rivals, squares
+    total = rest + rivals
+    v, x = e / total, t - np.log(total)
+    share = e * np.exp(-gamma * np.log1p(-v)) / (1.0 - gamma * x * v / (1.0 - v))
+    return rivals, float(share.sum()), float(share @ share)
+
+
+def _with_series(sums: Floats, large: Floats, gamma: float) -> tuple[Floats, Floats, Floats]:
+    r"""Return the three sums over all classes, from those of the cells ``[n, 2]`` or ``[n, 6]``.
+
+    With :math:`v = e/(1+S)`, :math:`x = \log v`: :math:`1/\varphi_\gamma(v) = 1 + \gamma v (1+x)
+    + v^2 (\tfrac{\gamma(\gamma+1)}2 + \gamma(\gamma+1) x + \gamma^2 x^2) + \dots`
+    """
+    rivals = sums[:, 0] + large[0]
+    if gamma == 0:
+        return rivals, rivals, sums[:, 1] + large[2]
+    s1, s2, s2t, s3, s3t, s3tt = sums.T
+    log_total, u, g = np.log1p(rivals), 1.0 / (1.0 + rivals), gamma
+    first = s2 * (1.0 - log_total) + s2t
+    second = (
+        0.5 * g * (g + 1.0) * s3
+        + g * (g + 1.0) * (s3t - log_total * s3)
+        + g * g * (s3tt - 2.0 * log_total * s3t + log_total**2 * s3)
+    )
+    minors = s1 + g * u * first + u * u * second + large[1]
+    squares = s2 + 2.0 * g * u * (s3 * (1.0 - log_total) + s3t) + large[2]
+    return rivals, minors, squares
