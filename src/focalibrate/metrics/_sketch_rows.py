@@ -6,13 +6,11 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from focalibrate.metrics._class_sums import ClassSums
 from focalibrate.metrics._rows import COLUMN_LOOP_MAX, row_chunks
-from focalibrate.metrics.binning import Floats, bin_sums, equal_width_index
+from focalibrate.metrics.binning import Floats
 
 Given = Literal["probs", "log_probs", "logits"]
-
-CLASS_PLAIN = ("count", "probability", "label", "variance")
-CLASS_WEIGHTED = (*CLASS_PLAIN, "rows", "row_probability", "spread_variance")
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,7 +24,7 @@ class RowTerms:
     positive: Floats | None
     """P(class 1), where there are two classes"""
     classes: Floats | None
-    """sums by class and bin, ``[F, K, B]`` in the order of `CLASS_PLAIN` or `CLASS_WEIGHTED`"""
+    """sums by class and cell, ``[F, K, C]`` in the order of `CLASS_PLAIN` or `CLASS_WEIGHTED`"""
 
 
 def row_terms(
@@ -50,7 +48,7 @@ def row_terms(
     positive = np.empty(n) if k == 2 else None
     # NumPy is slow at many short rows: few classes are taken column by column
     axis = 0 if k <= COLUMN_LOOP_MAX else 1
-    sums = np.zeros((len(CLASS_PLAIN if weights is None else CLASS_WEIGHTED), k, n_bins))
+    sums = ClassSums(k, n_bins, is_weighted=weights is not None) if classwise else None
     for part in row_chunks(n, k):
         chunk, y = scores[part], labels[part]
         at = (y, np.arange(len(y))) if axis == 0 else (np.arange(len(y)), y)
@@ -64,11 +62,12 @@ def row_terms(
         terms[2, part] = np.maximum(squares - 2.0 * own + 1.0, 0.0)
         if positive is not None:
             positive[part] = np.clip(probs[1], 0.0, 1.0)
-        if classwise:
-            w = None if weights is None else weights[part]
-            _add_classes(sums, probs, y, own, w, axis, n_bins)
+        if sums is not None:
+            sums.add(probs, y, own, None if weights is None else weights[part], axis)
     confidence, nll, brier = terms
-    return RowTerms(confidence, correct, nll, brier, positive, sums if classwise else None)
+    return RowTerms(
+        confidence, correct, nll, brier, positive, None if sums is None else sums.result()
+    )
 
 
 def _probs_and_nll(
@@ -97,49 +96,3 @@ def _is_top(
     if np.count_nonzero(probs == top) > len(top):  # shared tops
         return np.asarray(correct & (probs.argmax(axis=0) == labels))
     return np.asarray(correct)
-
-
-def _add_classes(
-    sums: Floats,
-    probs: Floats,
-    labels: NDArray[np.intp],
-    own: Floats,
-    weights: Floats | None,
-    axis: int,
-    n_bins: int,
-) -> None:
-    """Add a chunk to the sums by class and bin.
-
-    Most entries of a softmax lie in the first bin: the others are binned, and the first gets
-    what the column totals leave.
-    """
-    k, n = sums.shape[1], len(own)
-    hit = np.flatnonzero(probs > 1.0 / n_bins)
-    column, row = np.divmod(hit, n) if axis == 0 else np.divmod(hit, k)[::-1]
-    p = np.minimum(probs.reshape(-1)[hit], 1.0)
-    cell = column * n_bins + equal_width_index(p, n_bins)
-    variance = probs - probs * probs
-    each = np.ones(len(p))
-
-    def add(name: int, times: Floats | None, values: Floats | None, entries: Floats) -> None:
-        """Add the sum of `times` ``[N]`` times `values` ``[K, N]`` by class and bin."""
-        if values is None:
-            total = np.full(k, n if times is None else times.sum())
-        elif times is None:
-            total = values.sum(axis=1 - axis)
-        else:
-            total = values @ times if axis == 0 else times @ values
-        counted = entries if times is None else times[row] * entries
-        above = bin_sums(cell, counted, k * n_bins).reshape(k, n_bins)
-        above[:, 0] += total - above.sum(axis=1)
-        sums[name] += above
-
-    add(0, weights, None, each)
-    add(1, weights, probs, p)
-    own_cell = labels * n_bins + equal_width_index(np.minimum(own, 1.0), n_bins)
-    sums[2] += np.bincount(own_cell, weights, k * n_bins).reshape(k, n_bins)
-    add(3, weights, variance, p - p * p)
-    if weights is not None:
-        add(4, None, None, each)
-        add(5, None, probs, p)
-        add(6, weights * weights, variance, p - p * p)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Self, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Self, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,9 +24,11 @@ from focalibrate.metrics._cell_sums import (
     row_values,
     table_of_sums,
 )
+from focalibrate.metrics._class_cells import by_bin, class_edges
+from focalibrate.metrics._class_sums import CLASS_PLAIN, CLASS_WEIGHTED
 from focalibrate.metrics._fine_index import fine_edges, fine_index
 from focalibrate.metrics._rows import read, read_weights
-from focalibrate.metrics._sketch_rows import CLASS_PLAIN, CLASS_WEIGHTED, Given, row_terms
+from focalibrate.metrics._sketch_rows import Given, row_terms
 from focalibrate.metrics.binning import Floats
 from focalibrate.metrics.classwise import ClasswiseTable
 from focalibrate.metrics.corp import Corp, corp_of_table
@@ -40,7 +42,7 @@ N_CELLS = 4096
 CONFIDENT = 0.99
 """Least confidence that counts as confident (S99)."""
 MAX_CLASSWISE = 20_000
-"""Up to this many classes, sums by class and bin are kept: 480 bytes per class."""
+"""Up to this many classes, sums by class are kept: above 1,024 classes 480 bytes per class."""
 SCORES = ("nll", "brier", "error")
 MOMENTS = (
     "sum", "square", "cube", "spread_sum", "spread_square",
@@ -56,9 +58,9 @@ class Sketch:
 
     Rows are gathered in about 4,100 cells that are equally wide in log-odds of the
     confidence; each keeps the number of rows and of hits, and the sum of confidences of both.
-    Beside them: sums by class over equally wide bins, the sums and squared sums of log loss,
-    Brier score and error, and the cells of every group. ``+`` merges the sketches of batches,
-    files, workers and days.
+    Beside them: coarser cells of the probability of every class, the sums of log loss, Brier score
+    and error with their squares and cubes, and the cells of every group. ``+`` merges the sketches
+    of batches, files, workers and days.
 
     For two classes, cells of the probability of class 1 are kept too.
 
@@ -69,8 +71,9 @@ class Sketch:
             confidence of the hits; with weights also rows, squared weights, and squared weights
             of the hits.
         positive: the same for the probability of class 1; None unless there are two classes.
-        classes: sums by class and bin ``[F, K, B]``; None for more than 20,000 classes, or where
-            they were not wanted.
+        classes: sums by class and cell ``[F, K, C]``; None for more than 20,000 classes, or where
+            they were not wanted. Up to 128 classes have 512 cells equally wide in log-odds, 1,024
+            classes 64; more have the `n_bins` bins.
         scores: sums of log loss, Brier score and error ``[3, 8]``, of their squares and cubes, and
             of these times powers of the weights: `MOMENTS`.
         totals: rows, sums of weights, of their squares and cubes, weight of confident rows, and of
@@ -198,7 +201,7 @@ class Sketch:
             nll: log loss ``[N]``, infinite for an impossible label.
             brier: Brier score ``[N]``.
             positive: for two classes, the probability of class 1 and whether it is the label.
-            classes: sums by class and bin.
+            classes: sums by class and cell.
             weights: ``[N]``, all above 0.
             groups: columns of groups ``[N]`` by name.
             n_bins: bins of the binned errors.
@@ -329,15 +332,52 @@ class Sketch:
     @property
     def classwise_table(self) -> ClasswiseTable | None:
         """The table of every class, None where sums by class were not kept."""
-        return None if self.classes is None else ClasswiseTable(*self.classes[:3])
+        if self.classes is None:
+            return None
+        count, total, label = by_bin(self.classes[:3], self.n_classes, self.n_bins)
+        return ClasswiseTable(count, total, label)
 
-    def corp(self, *, n_draws: int = 199, seed: int = 0) -> Corp:
-        """Return the isotonic reliability curve of the top label, and its scores taken apart.
+    def class_cells(self, event: int) -> ReliabilityTable:
+        """Return the cells of the probability of one class, as a table."""
+        check_count(event, name="event", minimum=0)
+        if event >= self.n_classes:
+            raise ValueError(f"`event` must be a class below {self.n_classes}, got {event}.")
+        if self.positive is not None and event == 1:
+            return self.positive_cells
+        if self.classes is None:
+            raise ValueError(
+                f"sums by class are kept for up to {MAX_CLASSWISE:,} classes, where they are "
+                f"wanted; this sketch of {self.n_classes:,} classes has none."
+            )
+        # the first cell is what column totals leave, to rounding
+        sums = np.maximum(self.classes[:, event], 0.0)
+        spread = None
+        if len(sums) == len(CLASS_WEIGHTED) and not self.is_whole:
+            # of a narrow cell, whose p (1 - p) hardly vary
+            spread = sums[0] * np.divide(
+                sums[6], sums[3], out=np.ones_like(sums[0]), where=sums[3] > 0
+            )
+        edges = class_edges(self.n_classes, self.n_bins)
+        return ReliabilityTable(sums[0], sums[1], sums[2], edges, spread)
 
-        On cells; see `focalibrate.metrics.corp_of_table`.
+    def corp(
+        self, *, event: int | Literal["top label"] = "top label", n_draws: int = 199, seed: int = 0
+    ) -> Corp:
+        """Return the isotonic reliability curve of an event, and its scores taken apart.
+
+        On cells; see `focalibrate.metrics.corp_of_table`. Those of a class are coarser than those
+        of the top label: see `classes`.
+
+        Args:
+            event: ``"top label"`` (the prediction is right), or a class.
+            n_draws: outcomes drawn for the band; 0 for none.
+            seed: random seed of the draws.
         """
         check_count(n_draws, name="n_draws", minimum=0)
-        return corp_of_table(self.cells, n_draws=n_draws, seed=seed)
+        if event == "top label":
+            return corp_of_table(self.cells, n_draws=n_draws, seed=seed)
+        table, name = self.class_cells(event), f"class {event}"
+        return corp_of_table(table, event=name, n_draws=n_draws, seed=seed)
 
     def evaluate(self, *, seed: int = 0, n_draws: int = 999) -> "SketchEvaluation":
         """Return scores, calibration errors and the verdict; see `SketchEvaluation`."""

@@ -7,7 +7,8 @@ import numpy as np
 
 from focalibrate._check import check_n_bins
 from focalibrate.metrics._cell_sums import MAX_GROUPS, PLAIN, WEIGHTED, GroupColumn
-from focalibrate.metrics._sketch_rows import CLASS_PLAIN, CLASS_WEIGHTED
+from focalibrate.metrics._class_cells import class_edges
+from focalibrate.metrics._class_sums import CLASS_PLAIN, CLASS_WEIGHTED
 from focalibrate.metrics.binning import Floats
 from focalibrate.metrics.sketch import (
     MAX_CLASSWISE,
@@ -39,9 +40,7 @@ def sketch_to_arrays(sketch: Sketch) -> dict[str, Any]:
         },
         "top": _sparse(sketch.top),
         "positive": None if sketch.positive is None else _sparse(sketch.positive),
-        "classes": None
-        if sketch.classes is None
-        else dict(zip(CLASS_WEIGHTED, sketch.classes, strict=False)),
+        "classes": None if sketch.classes is None else _sparse_classes(sketch.classes),
         "groups": {
             name: {"names": list(column.names), "at": column.at}
             | dict(zip(WEIGHTED, column.sums, strict=False))
@@ -77,10 +76,9 @@ def sketch_from_arrays(record: Mapping[str, Any]) -> Sketch:
     if n_classes > MAX_CLASSWISE and record["classes"] is not None:
         raise ValueError(f"sums by class are for up to {MAX_CLASSWISE} classes")
     if record["classes"] is not None:
-        classes = _rows(record["classes"], CLASS_PLAIN, CLASS_WEIGHTED)
-        if classes.shape[1:] != (n_classes, n_bins):
-            raise ValueError(f"sums by class have the shape {classes.shape[1:]}")
-        _check_mass(classes[0, 0], totals[1], "bins of class 0")
+        classes = _dense_classes(record["classes"], n_classes, n_bins)
+        for k in range(n_classes):
+            _check_mass(classes[0, k], totals[1], f"cells of class {k}")
     if not (np.isfinite(totals).all() and (totals >= 0).all() and totals[0] >= 1):
         raise ValueError("it has no rows")
     if not (np.isfinite(scores).all() and (scores >= 0).all()):
@@ -105,6 +103,24 @@ def sketch_from_arrays(record: Mapping[str, Any]) -> Sketch:
 def _sparse(sums: Floats) -> dict[str, Any]:
     at = np.flatnonzero(sums[0])
     return {"cell": at} | dict(zip(WEIGHTED, sums[:, at], strict=False))
+
+
+def _sparse_classes(sums: Floats) -> dict[str, Any]:
+    flat = sums.reshape(len(sums), -1)
+    at = np.flatnonzero(flat.any(axis=0))
+    cells = {"n_cells": sums.shape[2], "at": at}
+    return cells | dict(zip(CLASS_WEIGHTED, flat[:, at], strict=False))
+
+
+def _dense_classes(record: Mapping[str, Any], n_classes: int, n_bins: int) -> Floats:
+    n_cells = len(class_edges(n_classes, n_bins)) - 1
+    if record["n_cells"] != n_cells:
+        raise ValueError(f"classes have {record['n_cells']} cells where {n_cells} are known")
+    sums = _rows(record, CLASS_PLAIN, CLASS_WEIGHTED)
+    at = _places(record["at"], n_classes * n_cells, sums.shape[1])
+    dense = np.zeros((len(sums), n_classes * n_cells))
+    dense[:, at] = sums
+    return dense.reshape(len(sums), n_classes, n_cells)
 
 
 def _dense(record: Mapping[str, Any], n_cells: int) -> Floats:

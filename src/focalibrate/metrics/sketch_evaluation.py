@@ -14,6 +14,7 @@ from focalibrate.metrics._cells import (
     top_cells_of_groups,
     two_class_cells_of_groups,
 )
+from focalibrate.metrics._class_cells import by_bin
 from focalibrate.metrics._noise import classwise_floor_of_sums
 from focalibrate.metrics._random import generator
 from focalibrate.metrics.assessment import Assessment, assess_cells
@@ -220,7 +221,8 @@ def _classwise_floor(sketch: Sketch) -> NoiseFloor | None:
     """Return the floor of classwise ECE from the sums by class; None where they were not kept."""
     if sketch.classes is None:
         return None
-    flat = np.maximum(sketch.classes, 0.0).reshape(len(sketch.classes), -1)
+    bins = by_bin(sketch.classes, sketch.n_classes, sketch.n_bins)
+    flat = np.maximum(bins, 0.0).reshape(len(bins), -1)
     is_counted = sketch.is_whole or len(flat) == 4
     count, probability, variance = flat[[0, 1, 3]] if is_counted else flat[[4, 5, 6]]
     return classwise_floor_of_sums(

@@ -17,6 +17,7 @@ from focalibrate.metrics import (
 )
 from focalibrate.metrics._cell_sums import cells_of_sums
 from focalibrate.metrics._cells import top_cells_of_groups
+from focalibrate.metrics._class_cells import class_edges
 from focalibrate.metrics._fine_index import FineIndex, fine_edges
 from focalibrate.metrics._null import draw_residuals
 from focalibrate.metrics._random import generator
@@ -283,3 +284,38 @@ def test_the_index_of_a_cell_is_exact(seed, n_cells, n_bins):
         ]
     )
     assert_array_equal(FineIndex.of(edges)(values), edges_index(values, edges))
+
+
+@pytest.mark.parametrize("weights", [None, "whole", "any"])
+@pytest.mark.parametrize("k", [2, 5, 40, 300])
+def test_every_class_has_its_curve(k, weights):
+    """CORP of a class from cells is that of the rows, to less than the width of a cell."""
+    logits, labels, w = draw(5, 3000, k, scale=3.0, weights=weights)
+    probs = softmax(logits, axis=1)
+    half = slice(0, 1500), slice(1500, None)
+    sketch = Sketch.merged(sketch_of(logits, labels, w, part) for part in half)
+    for event in (0, 1, k - 1):
+        found = sketch.corp(event=event, n_draws=0)
+        want = corp(probs, labels, event=event, sample_weight=w, n_draws=0)
+        assert found.event == want.event
+        for name in ("score", "miscalibration", "discrimination", "uncertainty"):
+            mine, theirs = (getattr(x.brier, name) for x in (found, want))
+            assert_allclose(mine, theirs, atol=1e-3, err_msg=name)
+        at = np.quantile(probs[:, event], [0.3, 0.6, 0.9])
+        curves = [np.interp(at, c.curve.probability, c.curve.frequency) for c in (found, want)]
+        assert_allclose(*curves, atol=0.05)
+    table = sketch.class_cells(0)
+    assert_allclose(table.count.sum(), sketch.totals[1])
+    assert_allclose(table.effective_n, sketch.cells.effective_n, rtol=0.05)
+
+
+def test_cells_of_classes_take_bounded_room():
+    for k in (2, 50, 129, 1000, 1024, 1025, 20_000):
+        n_cells = len(class_edges(k, 15)) - 1
+        assert n_cells * k <= max(1.3 * 2**16, 15 * k)
+        assert np.isin(np.arange(16) / 15, class_edges(k, 15)).all()
+    with pytest.raises(ValueError, match="`event` must be a class below 3, got 3"):
+        sketch_of(*draw(0, 20, 3), slice(None)).class_cells(3)
+    huge = Sketch.of_rows(np.zeros((2, 3)), np.array([0, 1]), given="logits", classwise=False)
+    with pytest.raises(ValueError, match="this sketch of 3 classes has none"):
+        huge.corp(event=0)
