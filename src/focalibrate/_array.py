@@ -25,6 +25,10 @@ __all__ = [
 Array: TypeAlias = Any
 """An array of any library that follows the array API standard."""
 
+NUMPY_TYPES = (np.ndarray, np.generic)
+IS_NUMPY_STANDARD = hasattr(np, "cumulative_sum")
+"""Since 2.1 NumPy itself follows the standard; array-api-compat takes 0.1 s to wrap it."""
+
 
 # torch is asked about first and without array-api-compat, whose cached helpers make
 # `torch.compile` warn once each and trace for minutes.
@@ -60,6 +64,8 @@ def namespace(*arrays: object) -> Any:
         from array_api_compat import torch as torch_namespace
 
         return torch_namespace
+    if IS_NUMPY_STANDARD and found and all(isinstance(x, NUMPY_TYPES) for x in found):
+        return np
     return compat.array_namespace(*found)
 
 

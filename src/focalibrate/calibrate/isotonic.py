@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from focalibrate._array import Array
+from focalibrate._stable.monotone import isotonic_regression
 from focalibrate.calibrate._engine.columns import (
     check_classes_present,
     class_columns,
@@ -76,7 +77,7 @@ def fit_isotonic(
         `IsotonicCalibration`.
 
     Numerics:
-        Pool adjacent violators (SciPy) in float64.
+        Pool adjacent violators in float64.
 
     Example:
         >>> import numpy as np
@@ -141,8 +142,6 @@ def _curve(
     weights: Floats | None,
 ) -> tuple[Floats, Floats, float]:
     """Return the knots of one class's curve and its mean squared error."""
-    from scipy.optimize import isotonic_regression
-
     weights = np.ones(len(index)) if weights is None else weights
     count = np.bincount(index, weights, minlength=len(distinct))
     if not count.all():  # probabilities that only other parts have
@@ -155,7 +154,7 @@ def _curve(
         hits[0] += frequency
         count[0] += frequency
         count[-1] += 1.0 - frequency
-    fitted = isotonic_regression(hits / count, weights=count)
+    fitted = isotonic_regression(hits / count, count)
     y = np.clip(fitted.x, 0.0, 1.0)
     squares = float(weights @ (y[index] - is_label) ** 2 / weights.sum())
     ends = np.unique(np.concatenate([fitted.blocks[:-1], fitted.blocks[1:] - 1]))

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import stdtr
 
 from focalibrate.calibrate import (
     METHODS,
@@ -302,6 +301,8 @@ def one_sided_p_value(gain: Floats, weights: Floats | None) -> float:
 
     Weights that are not whole numbers count as their effective number of rows.
     """
+    from scipy.special import stdtr  # takes a quarter of a second to import
+
     if not np.isfinite(gain).all():
         return 1.0
     error = float(standard_error(gain, weights))

@@ -1,6 +1,5 @@
 """Calls on a Dask cluster."""
 
-import asyncio
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError, ThreadPoolExecutor
@@ -87,6 +86,8 @@ class DaskCluster:
 
     @contextmanager
     def _client(self) -> Iterator[Any]:
+        import asyncio
+
         advice = "Start one with `dask scheduler`, and give the address it prints."
         dask = _dask()
         try:

@@ -4,7 +4,6 @@ import platform
 import shutil
 import subprocess
 from collections.abc import Iterable
-from importlib.metadata import version
 from pathlib import Path
 
 
@@ -29,5 +28,7 @@ def commit() -> str:
 
 def versions(packages: Iterable[str]) -> dict[str, str]:
     """Return the versions that decide the numbers."""
+    from importlib.metadata import version  # which imports all of email
+
     names = ("focalibrate", *packages)
     return {"python": platform.python_version()} | {name: version(name) for name in names}

@@ -4,6 +4,8 @@ import math
 
 import numpy as np
 
+from focalibrate._stable.laws import NoncentralChiSquare, normal_quantile
+from focalibrate._stable.roots import root
 from focalibrate.metrics._cells import Cells
 from focalibrate.metrics.binning import Floats
 from focalibrate.metrics.interval import ConfidenceInterval
@@ -81,15 +83,14 @@ def noncentrality(x: float, nu: float, probability: float) -> float:
 
     0 where even the central distribution has a smaller probability below `x`.
     """
-    from scipy.optimize import brentq
-    from scipy.special import chndtr, ndtri
-
-    if chndtr(x, nu, 0.0) <= probability:
-        return 0.0
     if x > LARGE_CHI2:
         shift = (nu - 1.0) / 2.0
-        root = math.sqrt(x - shift) - float(ndtri(probability))
-        return max(0.0, root**2 - shift)
+        if x <= shift:
+            return 0.0
+        center = math.sqrt(x - shift) - normal_quantile(probability)
+        return max(0.0, center**2 - shift) if center > 0.0 else 0.0
+    law = NoncentralChiSquare(x, nu)
+    if law.cdf(0.0) <= probability:
+        return 0.0
     high = (math.sqrt(x) + 10.0) ** 2
-    found: float = brentq(lambda nc: chndtr(x, nu, nc) - probability, 0.0, high, xtol=1e-10)
-    return found
+    return root(lambda nc: law.cdf(nc) - probability, 0.0, high, xtol=1e-10)

@@ -7,6 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from focalibrate._check import is_whole
+from focalibrate._stable.cosine import cosine_transform, inverse_cosine_transform
+from focalibrate._stable.laws import log_gamma, x_log1p_y, x_log_y
 from focalibrate.metrics._cells import BINS, Cells, View
 from focalibrate.metrics._null import indicator, share_matrix
 from focalibrate.metrics._rows import row_chunks
@@ -55,22 +57,19 @@ def _smooth_errors(value: Floats, residual: Floats, grid: int) -> Floats:
     The error falls like a power of the bandwidth, so the fixed point is sought on a log-log
     scale, where a secant step is nearly exact.
     """
-    from scipy.fft import dct, idct
-
     n_draws = residual.shape[1]
-    spectrum = dct(_on_grid(value, residual, grid), type=1, axis=0)
+    spectrum = cosine_transform(_on_grid(value, residual, grid)) / grid
     decay = -0.5 * (np.pi * np.arange(grid + 1)) ** 2
-    trapezoid = np.full(grid + 1, 1.0 / grid)
-    trapezoid[[0, -1]] /= 2.0
     lowest = 4.0 / grid
 
     def log_error(log_sigma: Floats) -> Floats:
         sigma = np.exp(log_sigma)
         kept = min(grid + 1, math.ceil(9.0 / (np.pi * float(sigma.min()))))
-        damped = np.zeros((grid + 1, n_draws))
-        damped[:kept] = spectrum[:kept] * np.exp(np.outer(decay[:kept], sigma**2))
-        smooth = idct(damped, type=1, axis=0, overwrite_x=True)
-        return np.asarray(np.log(np.maximum(trapezoid @ np.abs(smooth), 1e-300)))
+        damped = np.zeros((n_draws, grid + 1))
+        damped[:, :kept] = spectrum[:, :kept] * np.exp(np.outer(sigma**2, decay[:kept]))
+        smooth = np.abs(inverse_cosine_transform(damped))
+        total = smooth.sum(axis=1) - 0.5 * (smooth[:, 0] + smooth[:, -1])
+        return np.asarray(np.log(np.maximum(total, 1e-300)))
 
     x = np.full(n_draws, math.log(max(lowest, 0.02)))
     y = log_error(x)
@@ -87,22 +86,19 @@ def _smooth_errors(value: Floats, residual: Floats, grid: int) -> Floats:
 
 
 def _on_grid(value: Floats, mass: Floats, grid: int) -> Floats:
-    """Return the density ``[grid + 1, D]`` of masses shared out between grid neighbours."""
-    from scipy.sparse import csr_array
-
-    position = value * grid
+    """Return the density ``[D, grid + 1]`` of masses shared out between grid neighbours."""
+    order = np.argsort(value, kind="stable")
+    position = value[order] * grid
     left = np.minimum(position.astype(np.intp), grid - 1)
-    right = position - left
-    column = np.arange(len(value))
-    share = csr_array(
-        (
-            np.concatenate([1.0 - right, right]),
-            (np.concatenate([left, left + 1]), np.concatenate([column, column])),
-        ),
-        shape=(grid + 1, len(value)),
-    )
-    density = np.asarray(share @ mass) * grid
-    density[[0, -1]] *= 2.0  # reflected at the ends, where a grid point owns half a cell
+    first = np.flatnonzero(np.diff(left, prepend=-1))
+    at = left[first]
+    mass = mass[order]
+    to_right = (position - left)[:, None] * mass
+    density = np.zeros((mass.shape[1], grid + 1))
+    density[:, at] = np.add.reduceat(mass - to_right, first, axis=0).T
+    density[:, at + 1] += np.add.reduceat(to_right, first, axis=0).T
+    density *= grid
+    density[:, [0, -1]] *= 2.0  # reflected at the ends, where a grid point owns half a cell
     return density
 
 
@@ -174,15 +170,16 @@ def _binomial_mad(n: Floats, p: Floats) -> Floats:
         de Moivre (1730); Diaconis & Zabell (1991), *Closed form summation for classical
         distributions*.
     """
-    from scipy.special import gammaln, xlog1py, xlogy
-
+    inside = (n > 0) & (p > 0) & (p < 1)
+    n, p = n[inside], p[inside]
     nu = np.minimum(np.floor(n * p) + 1.0, np.maximum(n, 1.0))
     log = (
-        gammaln(n + 1.0) - gammaln(nu) - gammaln(n - nu + 1.0)
-        + xlogy(nu, p) + xlog1py(n - nu + 1.0, -p)
+        log_gamma(n + 1.0) - log_gamma(nu) - log_gamma(n - nu + 1.0)
+        + x_log_y(nu, p) + x_log1p_y(n - nu + 1.0, -p)
     )  # fmt: skip
-    inside = (n > 0) & (p > 0) & (p < 1)
-    return np.where(inside, 2.0 * np.exp(np.where(inside, log, 0.0)), 0.0)
+    found = np.zeros(len(inside))
+    found[inside] = 2.0 * np.exp(log)
+    return found
 
 
 def _floor(values: Floats) -> NoiseFloor:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from focalibrate._array import Array
 from focalibrate._check import check_open_interval, check_sample_weight
+from focalibrate._stable.laws import normal_quantile
 from focalibrate.metrics._cells import BINS, SCALES, Cells, Ints, View
 from focalibrate.metrics._intervals import mean_variance, noncentrality
 from focalibrate.metrics._random import generator
@@ -181,7 +182,7 @@ def ece_bounds(
     share, mean = _share_and_mean(bins)
     variance = _variance(cells, bins, bin_index, limit)
     estimate = float(share @ np.abs(mean))
-    margin = _normal(1.0 - alpha_high) * math.sqrt(float(share**2 @ variance))
+    margin = normal_quantile(1.0 - alpha_high) * math.sqrt(float(share**2 @ variance))
     typical = math.sqrt(2.0 / math.pi) * float(share @ np.sqrt(variance)) + margin
     high = min(1.0, max(estimate + margin, low))
     return ErrorBounds(estimate, low, high, alpha, alpha_high, min(1.0, typical))
@@ -269,9 +270,3 @@ def _rms_at(seen: float, share: Floats, variance: Floats, probability: float) ->
         return math.sqrt(seen)
     a, nu = second / first, first**2 / second
     return min(1.0, math.sqrt(a * noncentrality(seen / a, nu, probability)))
-
-
-def _normal(probability: float) -> float:
-    from scipy.special import ndtri
-
-    return float(ndtri(probability))

@@ -7,6 +7,8 @@ import numpy as np
 
 from focalibrate._array import Array
 from focalibrate._check import check_count
+from focalibrate._stable.laws import x_log1p_y, x_log_y
+from focalibrate._stable.monotone import isotonic_regression
 from focalibrate.metrics._cells import MAX_CELLS
 from focalibrate.metrics._random import generator
 from focalibrate.metrics._rows import read, read_weights, top_label
@@ -174,10 +176,7 @@ def corp_of_table(
 
 
 def _isotonic(mean: Floats, weight: Floats) -> Floats:
-    from scipy.optimize import isotonic_regression
-
-    fitted = isotonic_regression(mean, weights=weight).x
-    return np.clip(np.asarray(fitted, dtype=np.float64), 0.0, 1.0)
+    return np.clip(isotonic_regression(mean, weight).x, 0.0, 1.0)
 
 
 def _brier(p: Floats, hits: Floats, weight: Floats) -> float:
@@ -186,11 +185,9 @@ def _brier(p: Floats, hits: Floats, weight: Floats) -> float:
 
 
 def _log_loss(p: Floats, hits: Floats, weight: Floats) -> float:
-    from scipy.special import xlog1py, xlogy
-
     misses = np.maximum(weight - hits, 0.0)
     with np.errstate(divide="ignore"):
-        return float(-np.sum(xlogy(hits, p) + xlog1py(misses, -p)))
+        return float(-np.sum(x_log_y(hits, p) + x_log1p_y(misses, -p)))
 
 
 def _knots(value: Floats, fitted: Floats, weight: Floats) -> tuple[Floats, Floats, Floats]:

@@ -7,6 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from focalibrate._array import Array
+from focalibrate._stable.cosine import cosine_transform, inverse_cosine_transform
+from focalibrate._stable.roots import root
 from focalibrate.metrics._rows import read, read_weights, top_label
 from focalibrate.metrics.binning import Floats, bin_sums
 
@@ -14,6 +16,8 @@ GRID = 1 << 15
 """Cells of the grid on [0, 1] that `smooth_ece` computes on."""
 MIN_WIDTHS = 4
 """The least bandwidth, in grid cells: below it a Gaussian is not resolved."""
+COARSE = 1 << 11
+"""Cells of the grid that the search for the fixed point starts on."""
 MAX_SECANTS = 10
 
 
@@ -104,35 +108,45 @@ def _share_out(at: Floats, mass: Floats, grid: int) -> Floats:
 
 def _fixed_point(mass: Floats, start: float | None) -> float:
     r"""Return :math:`\mathrm{smECE}_{\sigma^*}`: as it falls with the bandwidth, the one root."""
-    from scipy.fft import dct, idct  # both cost more to import than all of the metrics
-    from scipy.optimize import brentq
-
     grid = len(mass) - 1
     density = mass * grid
     density[[0, -1]] *= 2.0  # reflected at the ends, where a grid point owns half a cell
-    spectrum = dct(density, type=1)
+    spectrum = cosine_transform(density) / grid
     decay = -0.5 * (np.pi * np.arange(grid + 1)) ** 2
-    trapezoid = np.full(grid + 1, 1.0 / grid)
-    trapezoid[[0, -1]] /= 2.0
 
-    def error(sigma: float) -> float:
-        kept = math.ceil(9.0 / (np.pi * sigma))  # modes beyond are damped by exp(-9**2 / 2)
-        damped = np.zeros(grid + 1)
+    def error(sigma: float, cells: int = grid) -> float:
+        """Return the error from the curve on so many cells."""
+        # modes beyond are damped by exp(-9**2 / 2)
+        kept = min(cells + 1, math.ceil(9.0 / (np.pi * sigma)))
+        damped = np.zeros(cells + 1)
         damped[:kept] = spectrum[:kept] * np.exp(decay[:kept] * sigma**2)
-        return float(trapezoid @ np.abs(idct(damped, type=1, overwrite_x=True)))
+        curve = np.abs(inverse_cosine_transform(damped))
+        return float(curve.sum() - 0.5 * (curve[0] + curve[-1]))
 
     low = MIN_WIDTHS / grid
-    near = None if start is None else _secant(error, max(start, low), low)
+    near = None if start is None else _secant(error, max(start, low), low, 1e-9)
+    if near is None and start is None and grid > COARSE:
+        near = _secant(error, _coarse_start(error), low, 1e-12)
     if near is not None:
         return near
     if error(low) <= low:
         return error(low)
     if error(1.0) >= 1.0:  # every confidence is 1 and every row wrong, to rounding
         return 1.0
-    return error(brentq(lambda sigma: error(sigma) - sigma, low, 1.0, xtol=1e-12))
+    return error(root(lambda sigma: error(sigma) - sigma, low, 1.0))
 
 
-def _secant(error: Callable[[float], float], start: float, low: float) -> float | None:
+def _coarse_start(error: Callable[[float, int], float]) -> float:
+    """Return about where the fixed point is, from a coarse curve; its least width otherwise."""
+    low = MIN_WIDTHS / COARSE
+    if error(low, COARSE) <= low or error(1.0, COARSE) >= 1.0:
+        return low
+    return root(lambda sigma: error(sigma, COARSE) - sigma, low, 1.0, xtol=1e-6)
+
+
+def _secant(
+    error: Callable[[float], float], start: float, low: float, tolerance: float
+) -> float | None:
     """Return the fixed point of `error` near `start`, None where it is not found soon.
 
     As `error` falls with the bandwidth there is only one.
@@ -144,7 +158,7 @@ def _secant(error: Callable[[float], float], start: float, low: float) -> float 
             return None
         value = error(sigma)
         gap = value - sigma
-        if abs(gap) <= 1e-9:
+        if abs(gap) <= tolerance:
             return value
         if gap == gap_before:
             return None

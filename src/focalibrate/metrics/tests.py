@@ -13,6 +13,7 @@ import numpy as np
 
 from focalibrate._array import Array
 from focalibrate._check import check_count
+from focalibrate._stable.laws import normal_cdf
 from focalibrate.metrics._cells import equal_mass_ranks
 from focalibrate.metrics._random import generator
 from focalibrate.metrics._rows import read, top_label
@@ -122,15 +123,13 @@ def spiegelhalter(probs: Array, labels: Array, *, event: Event = "top label") ->
         Spiegelhalter (1986), *Probabilistic prediction in patient management and clinical
         trials*.
     """
-    from scipy.special import ndtr
-
     c, y = _event(probs, labels, event)
     variance = float(np.sum((1 - 2 * c) ** 2 * c * (1 - c)))
     total = float(np.sum((y - c) * (1 - 2 * c)))
     if variance == 0.0:
         return TestResult(0.0, 1.0) if total == 0.0 else TestResult(math.inf, 0.0)
     z = total / math.sqrt(variance)
-    return TestResult(z, float(2.0 * ndtr(-abs(z))))
+    return TestResult(z, math.erfc(abs(z) / math.sqrt(2.0)))
 
 
 def hosmer_lemeshow(
@@ -331,20 +330,16 @@ def _certain(steps: Floats) -> TestResult:
 
 def _maximum_tail(x: float) -> float:
     r"""Return :math:`P(\max_{[0,1]} |W| \ge x)`."""
-    from scipy.special import ndtr
-
     if x <= 0.1:
         return 1.0
     k = np.arange(-50, 51)
-    inside = np.sum((-1.0) ** k * (ndtr((2 * k + 1) * x) - ndtr((2 * k - 1) * x)))
+    inside = np.sum((-1.0) ** k * (normal_cdf((2 * k + 1) * x) - normal_cdf((2 * k - 1) * x)))
     return float(np.clip(1.0 - inside, 0.0, 1.0))
 
 
 def _range_tail(x: float) -> float:
     r"""Return :math:`P(\max W - \min W \ge x) = 8\sum_k (-1)^{k-1} k\,\Phi(-kx)` on [0, 1]."""
-    from scipy.special import ndtr
-
     if x <= 0.3:
         return 1.0
     k = np.arange(1, max(2, math.ceil(40.0 / x)) + 1)
-    return float(np.clip(8.0 * np.sum((-1.0) ** (k - 1) * k * ndtr(-k * x)), 0.0, 1.0))
+    return float(np.clip(8.0 * np.sum((-1.0) ** (k - 1) * k * normal_cdf(-k * x)), 0.0, 1.0))

@@ -2,7 +2,6 @@
 
 import math
 from typing import TYPE_CHECKING
-from xml.sax.saxutils import escape, quoteattr
 
 from focalibrate.io import printable
 
@@ -58,6 +57,8 @@ def _cell(text: str) -> str:
 
 def junit_text(found: "GateResult") -> str:
     """Return JUnit XML with a test case per limit."""
+    from xml.sax.saxutils import quoteattr  # which imports all of urllib
+
     n_failed = sum(check.status == "fail" for check in found.checks)
     n_open = sum(check.status == "undetermined" for check in found.checks)
     counts = f'tests="{len(found.checks)}" failures="{n_failed}" errors="{n_open}"'
@@ -74,6 +75,8 @@ def junit_text(found: "GateResult") -> str:
 
 
 def _case(check: "LimitCheck") -> list[str]:
+    from xml.sax.saxutils import escape, quoteattr
+
     name = quoteattr(f"{printable(check.label)} at most {number(check.limit)}")
     opening = f'<testcase classname="focalibrate.check" name={name} time="0"'
     if check.status == "pass":

@@ -2,7 +2,6 @@
 
 import json
 import shlex
-import tomllib
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -10,8 +9,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import log_softmax
 
+from focalibrate._stable import log_softmax
 from focalibrate.metrics import adaptive_ece, ece, nll
 from focalibrate.report._numbers import short, shorts
 from focalibrate.report.data import SCHEMA_VERSION, PageData
@@ -46,6 +45,8 @@ def write_dynamics(folder: str | Path, *, provenance: Provenance) -> Path:
 
 def dynamics_data(folder: str | Path, *, provenance: Provenance) -> PageData:
     """Gather what the page of a run shows; see `write_dynamics`."""
+    import tomllib
+
     folder = Path(folder)
     absent = [name for name in FILES if not (folder / name).is_file()]
     if absent:
@@ -110,7 +111,7 @@ def _judged(path: Path) -> dict[str, Any]:
     """Return figures of the network that was kept, from its outputs."""
     with np.load(path) as found:
         logits, labels = found["logits"].astype(np.float64), found["labels"]
-    log_probs = log_softmax(logits, axis=-1)
+    log_probs = log_softmax(logits)
     probs = np.exp(log_probs)
     correct = probs.argmax(axis=-1) == labels
     return {

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from focalibrate._stable.roots import minimum
 from focalibrate.calibrate._engine.blocks import thin_rows
 from focalibrate.calibrate._engine.focal_derivatives import loss_derivatives
 from focalibrate.calibrate._engine.grid import GridEvaluator, Part
@@ -113,15 +114,13 @@ def _thinned(evaluate: GridEvaluator, at_most: int) -> GridEvaluator:
 
 def _along_bound(loss: "_Loss", start: Floats, margin: float = START_MARGIN) -> Floats:
     """Return the point of least loss at the gamma of `start`."""
-    from scipy.optimize import minimize_scalar
-
-    found = minimize_scalar(
+    lowest = minimum(
         lambda u: float(loss.at(start[0], [u])[0, 0]),
-        bounds=(start[1] - margin, start[1] + margin),
-        method="bounded",
-        options={"xatol": 1e-7},
+        start[1] - margin,
+        start[1] + margin,
+        xtol=1e-7,
     )
-    return np.array([start[0], float(found.x)])
+    return np.array([start[0], lowest])
 
 
 def _minimum(loss: "_Loss", x: Floats, gammas: tuple[float, float]) -> JointMinimum:
