@@ -233,7 +233,7 @@ def _lowest_ece(bins: Cells, alpha: float, rng: np.random.Generator) -> float:
     largest = ((drawn - typical[:, None]) / spread[:, None]).max(axis=0)
     level = max(alpha, FINEST)
     steepness = float(np.sqrt(np.sum((share * sd) ** 2)) / spread.min())
-    beyond = steepness * (_normal(1.0 - alpha) - _normal(1.0 - level))
+    beyond = steepness * (normal_quantile(1.0 - alpha) - normal_quantile(1.0 - level))
     reached = typical + spread * (np.quantile(largest, 1.0 - level) + beyond)
     return max(0.0, float((seen - reached).max()))
 

@@ -30,18 +30,17 @@ def minimise_convex(
 ) -> ConvexMinimum:
     """Return the minimum of a convex function of few parameters, each at least `lower`.
 
-    Newton's step on the parameters that no bound holds, cut back to the bounds and halved until
-    the value falls.
+    Newton's step to the minimum of the quadratic model within the bounds, halved until the value
+    falls.
     """
     low = np.full(len(start), -np.inf) if lower is None else lower
     x = np.maximum(start.astype(np.float64), low)
     value, gradient, second = objective(x)
     n_evaluations = 1
     for _ in range(MAX_STEPS):
-        is_free = ~((x <= low) & (gradient > 0))
-        step = np.zeros_like(x)
-        step[is_free] = _solve(second[np.ix_(is_free, is_free)], gradient[is_free])
-        if -0.5 * float(gradient @ step) <= TOLERANCE:  # a last step costs nothing
+        step = _bounded_step(second, gradient, low - x)
+        gain = -float(gradient @ step + 0.5 * step @ second @ step)
+        if gain <= TOLERANCE:  # a last step costs nothing
             return ConvexMinimum(np.maximum(x + step, low), value, True, n_evaluations)
         for halving in range(MAX_HALVINGS):
             moved = np.maximum(x + 0.5**halving * step, low)
@@ -55,6 +54,32 @@ def minimise_convex(
             return ConvexMinimum(x, value, True, n_evaluations)
         x, (value, gradient, second) = moved, found
     return ConvexMinimum(x, value, False, n_evaluations)
+
+
+def _bounded_step(second: Floats, gradient: Floats, room: Floats) -> Floats:
+    """Return the step to the minimum of the quadratic model, each part at least its `room`.
+
+    Parameters that would cross their bound are fixed there and the others solved for again; one
+    that the model pulls away from its bound is freed.
+    """
+    is_free = ~((room >= 0) & (gradient > 0))
+    step = np.zeros_like(gradient)
+    for _ in range(3 * len(gradient)):
+        step = np.where(is_free, 0.0, room)
+        rest = gradient + second @ step
+        step[is_free] = _solve(second[np.ix_(is_free, is_free)], rest[is_free])
+        crosses = is_free & (step < room)
+        if crosses.any():
+            is_free &= ~crosses
+            continue
+        pull = np.where(is_free, 0.0, gradient + second @ step)
+        most = int(np.argmin(pull))
+        if pull[most] >= 0:
+            return step
+        is_free[most] = True
+    return np.maximum(
+        -gradient / np.maximum(np.diagonal(second), 1e-300), room
+    )  # no end: downhill
 
 
 def _solve(second: Floats, gradient: Floats) -> Floats:
