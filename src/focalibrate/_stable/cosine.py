@@ -18,7 +18,7 @@ def cosine_transform(x: Floats) -> Floats:
     mirrored = np.empty((*x.shape[:-1], 2 * n))
     mirrored[..., : n + 1] = x
     mirrored[..., n + 1 :] = x[..., n - 1 : 0 : -1]
-    return np.fft.rfft(mirrored).real
+    return np.asarray(np.fft.rfft(mirrored).real, dtype=np.float64)
 
 
 def inverse_cosine_transform(x: Floats) -> Floats:

@@ -1,6 +1,6 @@
 """Isotonic regression in NumPy: SciPy's takes a third of a second to import."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,7 @@ class Monotone(NamedTuple):
     """where each block of equal values begins, and N"""
 
 
-def isotonic_regression(y: Floats, weights: Floats) -> Monotone:
+def isotonic_regression(y: NDArray[Any], weights: NDArray[Any]) -> Monotone:
     r"""Return :math:`\arg\min_{x_1 \le \dots \le x_N} \sum_i w_i (x_i - y_i)^2`.
 
     Numerics:
