@@ -23,4 +23,5 @@ def cosine_transform(x: Floats) -> Floats:
 
 def inverse_cosine_transform(x: Floats) -> Floats:
     """Return the signal of a type-1 cosine transform, over the last axis."""
-    return cosine_transform(x) / (2.0 * (x.shape[-1] - 1))
+    n = x.shape[-1] - 1
+    return np.asarray(cosine_transform(x) / (2.0 * n), dtype=np.float64)
