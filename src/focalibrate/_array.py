@@ -35,18 +35,18 @@ IS_NUMPY_STANDARD = hasattr(np, "cumulative_sum")
 
 
 def is_torch_array(x: object) -> bool:
-    """Say whether `x` is a torch tensor, without importing torch."""
+    """Return whether `x` is a torch tensor, without importing torch."""
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(x, torch.Tensor)
 
 
 def is_numpy_array(x: object) -> bool:
-    """Say whether `x` is a NumPy array."""
+    """Return whether `x` is a NumPy array."""
     return not is_torch_array(x) and compat.is_numpy_array(x)
 
 
 def is_array_api_obj(x: object) -> bool:
-    """Say whether `x` is an array of a library that follows the standard."""
+    """Return whether `x` is an array of a library that follows the standard."""
     if isinstance(x, (int, float, str, list, tuple)) and not isinstance(x, np.generic):
         return False
     return is_torch_array(x) or compat.is_array_api_obj(x)
@@ -70,7 +70,7 @@ def namespace(*arrays: object) -> Any:
 
 
 def is_concrete(x: Array) -> bool:
-    """Say whether the values of `x` can be looked at: not while a compiler or `vmap` traces it."""
+    """Return whether `x` has values to read: it has none while a compiler or `vmap` traces it."""
     if is_torch_array(x):
         import torch
 

@@ -52,5 +52,5 @@ def check_label_weight(
 
 
 def is_whole(weights: NDArray[np.float64]) -> bool:
-    """Say whether every weight is a whole number, that is, counts repeated rows."""
+    """Return whether every weight is a whole number, that is, counts repeated rows."""
     return bool((weights == np.rint(weights)).all())

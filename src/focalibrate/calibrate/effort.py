@@ -19,7 +19,7 @@ MATRICES = ("structured_matrix", "focal_structured_matrix", "dirichlet")
 
 
 def is_too_slow(name: str, rows: ScoredRows, n_fits: int) -> bool:
-    """Say whether so many fits of the method called `name` would take too long."""
+    """Return whether so many fits of the method called `name` would take too long."""
     entries = rows.n_rows * rows.n_classes * n_fits
     if name in MATRICES:
         return entries * rows.n_classes > MAX_MATRIX_COST

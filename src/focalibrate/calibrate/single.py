@@ -64,7 +64,7 @@ class Method:
     """What to know before it is deployed for more than two classes."""
 
     def applies_to(self, n_classes: int, trained_gamma: float | None) -> bool:
-        """Say whether the method can be fitted to such data."""
+        """Return whether the method can be fitted to such data."""
         has_gamma = trained_gamma is not None or not self.needs_gamma
         return has_gamma and (self.classes == "any" or n_classes == 2)
 

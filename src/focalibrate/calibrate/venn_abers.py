@@ -196,5 +196,5 @@ def _right_hulls(n: list[float], s: list[float]) -> list[int]:
 
 
 def _is_above(n: list[float], s: list[float], a: int, b: int, c: int) -> bool:
-    """Say whether point `b` is on or above the line from `a` to `c`."""
+    """Return whether point `b` is on or above the line from `a` to `c`."""
     return (s[b] - s[a]) * (n[c] - n[a]) >= (s[c] - s[a]) * (n[b] - n[a])

@@ -18,7 +18,7 @@ COMMANDS = {
     ),
     "check": LazyCommand(
         "focalibrate.cli.check:check_command",
-        "Hold predictions to limits in CI: pass, fail, or not enough data.",
+        "Check predictions against limits in CI: pass, fail, or not enough data.",
     ),
     "compare": LazyCommand(
         "focalibrate.cli.compare:compare_command",
@@ -30,11 +30,11 @@ COMMANDS = {
     ),
     "demo": LazyCommand(
         "focalibrate.cli.demo:demo_command",
-        "See on simulated data what focal loss does, and undo it.",
+        "See what focal loss does on simulated data, and undo it.",
     ),
     "evaluate": LazyCommand(
         "focalibrate.cli.evaluate:evaluate_command",
-        "Say whether probabilities are calibrated, and print their scores.",
+        "Test whether probabilities are calibrated, and print their scores.",
     ),
     "reproduce": LazyCommand(
         "focalibrate.cli.reproduce:reproduce_command",
@@ -42,7 +42,7 @@ COMMANDS = {
     ),
     "sketch": LazyCommand(
         "focalibrate.cli.sketch:sketch_command",
-        "Summarise predictions of any size in one small file that merges.",
+        "Summarise predictions of any size in one small file; several can be merged.",
     ),
     "theory": LazyCommand(
         "focalibrate.cli.theory:theory_command",

@@ -28,7 +28,7 @@ from focalibrate.io import (
 
 @dataclass
 class Clipped:
-    """How many rows lay where no model of smoothed labels can be, and were clipped."""
+    """Counts the rows with a probability below what label smoothing allows."""
 
     n: int = 0
     n_rows: int = 0
@@ -40,17 +40,17 @@ class Clipped:
         self.n_rows += len(next(iter(scores.values())))
 
     def say(self) -> None:
-        """Print the number where there are any."""
+        """Print the number if there are any."""
         if self.n:
             rows = "1 row has" if self.n == 1 else f"{self.n:,} of {self.n_rows:,} rows have"
             click.echo(
-                f"{rows} a probability below what label smoothing leaves: clipped to 0 and "
-                "renormalised. Many such rows mean that the model was trained in another way."
+                f"{rows} a probability below what label smoothing allows: clipped to 0 and "
+                "renormalised. Many such rows mean that the model was not trained in this way."
             )
 
 
 def is_parts_folder(source: Path, out: Path) -> bool:
-    """Say whether the parts of `source` are written as parts: `out` then names a folder."""
+    """Return whether the parts of `source` are written as parts: `out` then names a folder."""
     suffixes = {suffix.lower() for suffix in out.suffixes}
     return is_data_set(source) and not suffixes & {*FORMATS, ".gz", ".bz2", ".xz"}
 
@@ -69,7 +69,7 @@ def apply_to_parts(
     given = {name: value for name, value in options.items() if value not in (None, ())}
     if training.prior == "em":
         raise click.ClickException(
-            "--prior em looks at all rows at once, which is not done for parts. Find the "
+            "--prior em needs all rows at once, so it cannot work on parts. Estimate the "
             "frequencies on one file first (`focalibrate apply ... --prior em -o one.csv` prints "
             "them) and pass them as --prior."
         )
@@ -116,7 +116,7 @@ def _plain(options: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _no_rows() -> NDArray[Any]:
-    raise ValueError("--prior em looks at all rows at once.")
+    raise ValueError("--prior em needs all rows at once.")
 
 
 def check_classes(chosen: Calibrator, n_classes: int, source: str) -> None:

@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 from focalibrate.metrics import ReliabilityCurve, ReliabilityTable
 
 LEVELS = np.array([0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 1.0])
-"""A line is shown for the examples nearest to each of these confidences."""
+"""One line is shown for each of these confidences, of the examples nearest to it."""
 
 
 def curve_chart(curve: ReliabilityCurve, cells: ReliabilityTable, *, width: int = 40) -> list[str]:

@@ -1,4 +1,4 @@
-"""Options that say where the work is done."""
+"""Options for parallel work: on this machine or on a cluster."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -42,7 +42,7 @@ def engine_options(workers_help: str) -> Callable[[F], F]:
 def backend_of(
     name: str, scheduler: str | None, workers: int | None, *, default: int
 ) -> "Backend | None":
-    """Return the place that the options name, None where one local process is enough."""
+    """Return the backend that the options name, or None for one local process."""
     if (name == "dask") != (scheduler is not None):
         raise click.UsageError("--backend dask and --scheduler ADDRESS go together.")
     if name == "dask" and workers is not None:

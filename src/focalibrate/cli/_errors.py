@@ -34,7 +34,7 @@ TRUNCATED = b"Error: a file became shorter, or its disk failed, while it was bei
 
 
 def require(module: str) -> None:
-    """Raise `ImportError` with the line to type where an optional package is not installed."""
+    """Raise `ImportError` with the command that installs it if an optional package is missing."""
     if importlib.util.find_spec(module) is None:
         raise ImportError(missing_extra(module))
 
@@ -47,7 +47,7 @@ def missing_extra(module: str) -> str:
 
 
 def make_streams_safe() -> None:
-    """Let a terminal that lacks a character show "?" instead of ending the command."""
+    """Print "?" for a character that the terminal cannot show, instead of failing."""
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
@@ -58,7 +58,7 @@ _KEPT: list[Any] = []  # the system calls the handler by its address: it must no
 
 
 def report_bus_errors() -> None:
-    """Say one line where a memory-mapped file is truncated while it is read.
+    """Print one line if a memory-mapped file is truncated while it is read.
 
     The system then sends SIGBUS, which Python cannot catch: returning from a handler would
     repeat the access. So the handler writes the line and ends the process.
@@ -68,7 +68,7 @@ def report_bus_errors() -> None:
 
     def handler(number: int) -> None:
         os.write(2, TRUNCATED)
-        # 1 says of `check` that a limit is exceeded
+        # for `check`, status 1 means that a limit is exceeded
         os._exit(2 if sys.argv[1:2] == ["check"] else 1)
 
     callback = ctypes.CFUNCTYPE(None, ctypes.c_int)(handler)
@@ -82,7 +82,7 @@ def report_bus_errors() -> None:
 
 
 def one_line(error: BaseException, arguments: Sequence[str]) -> str:
-    """Return an error as a message, with commands that would work where these are known.
+    """Return an error as a message, with commands that would work, if any are known.
 
     Args:
         error: what was raised.
@@ -107,7 +107,7 @@ def one_line(error: BaseException, arguments: Sequence[str]) -> str:
 
 
 def _system(error: OSError) -> str:
-    if error.strerror is None:  # our own words, with the name already in front
+    if error.strerror is None:  # our own message, which begins with the name
         return str(error)
     where = "" if error.filename is None else f"{os.fspath(error.filename)}: "
     step = ""

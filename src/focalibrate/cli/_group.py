@@ -72,11 +72,11 @@ class LazyGroup(click.Group):
                 raise
             raise click.ClickException(one_line(error, sys.argv[1:])) from error
         except ValueError as error:
-            if not hasattr(error, "fixes"):  # a bug, to be seen as one
+            if not hasattr(error, "fixes"):  # a bug: show the traceback
                 raise
             raise click.ClickException(one_line(error, sys.argv[1:])) from error
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the list of commands from the map, without importing them."""
+        """Write the list of commands without importing them."""
         with formatter.section("Commands"):
             formatter.write_dl([(n, self._lazy[n].short_help) for n in sorted(self._lazy)])

@@ -56,14 +56,14 @@ def prediction_options(command: F) -> F:
             click.option(
                 "--input",
                 type=click.Choice(["logits", "probs", "percent"]),
-                help="What the scores are, where the file does not say.",
+                help="What the scores are, if the file does not say.",
             ),
-            click.option("--logits-key", help="Array or column of the logits."),
-            click.option("--probs-key", help="Array or column of the probabilities."),
-            click.option("--labels-key", help="Array of the labels."),
+            click.option("--logits-key", help="Array or column with the logits."),
+            click.option("--probs-key", help="Array or column with the probabilities."),
+            click.option("--labels-key", help="Array with the labels."),
             click.option(
                 "--label-column",
-                help="Column of the labels: a name, a position (-1: the last), or none.",
+                help="Column with the labels: a name, a position (-1: the last), or none.",
             ),
             click.option(
                 "--score-columns",
@@ -71,18 +71,18 @@ def prediction_options(command: F) -> F:
             ),
             click.option("--id-column", multiple=True, help="Column that names the rows."),
             click.option("--ignore", multiple=True, help="Column to ignore; may be repeated."),
-            click.option("--weight-column", help="Column of weights of the examples."),
+            click.option("--weight-column", help="Column with the weights of the examples."),
             click.option("--by", help="Columns to group by, separated by commas."),
-            click.option("--positive", help="Positive class, where one column has its scores."),
+            click.option("--positive", help="Positive class, if one column holds its scores."),
             click.option(
-                "--class-names", help="Names of the classes in order, where the file has none."
+                "--class-names", help="Names of the classes in order, if the file has none."
             ),
             click.option(
                 "--header/--no-header",
                 default=None,
                 help="Whether the first row of a text table names the columns.",
             ),
-            click.option("--sheet", help="Sheet of a workbook, where several are not empty."),
+            click.option("--sheet", help="Sheet of a workbook, if several are not empty."),
             click.option("--encoding", help="Encoding of a text table.  [default: UTF-8]"),
             click.option(
                 "--drop-missing",
@@ -96,7 +96,8 @@ def prediction_options(command: F) -> F:
                 help="How far probabilities may be from summing to 1.  [default: 1e-05]",
             ),
             click.option(
-                "--max-memory", help="Most memory to read with.  [default: 80 % of the machine's]"
+                "--max-memory",
+                help="Most memory to use for reading.  [default: 80 % of the machine's]",
             ),
         ],
     )

@@ -53,18 +53,18 @@ def read_file(
 
 
 SMALL = 8 << 20
-"""Bytes of a file that is read whole without a look at how many rows it has."""
+"""Files up to this size, in bytes, are read whole without counting their rows first."""
 
 
 def scan_large(
     paths: Sequence[tuple[Path, Path | None]], fit_rows: str | None, options: Mapping[str, Any]
 ) -> list[Scan]:
-    """Return the data sets opened for reading in batches, or none where they are read whole.
+    """Return the data sets opened for reading in batches, or none if they are read whole.
 
-    They are read whole where they have no more rows than methods are fitted on.
+    They are read whole if they have no more rows than the methods are fitted on.
 
     Args:
-        paths: the predictions and the file of their labels: those to fit on first.
+        paths: pairs of a predictions file and its labels file; those to fit on come first.
         fit_rows: most rows to fit on, ``"all"``, or None.
         options: those of `prediction_options`.
     """

@@ -94,7 +94,7 @@ class Training:
         class_names: tuple[str, ...] | None,
         all_probs: Callable[[], Floats],
     ) -> "PriorShift | None":
-        """Return the change of class frequencies asked for; `all_probs` are calibrated ones."""
+        """Return the requested change of class frequencies; `all_probs` are calibrated."""
         if self.prior is None:
             return None
         if self.trained_prior is None:

@@ -25,7 +25,7 @@ LARGE_BYTES = 100_000_000
 
 
 def is_large(paths: Sequence[str]) -> bool:
-    """Say whether predictions are better not read into memory: several, remote, or many bytes."""
+    """Return whether predictions are too large to read at once: several, remote, or many bytes."""
     if len(paths) > 1 or any("://" in path for path in paths):
         return True
     return sum(map(_bytes, paths)) > LARGE_BYTES
@@ -39,16 +39,16 @@ def _bytes(path: str) -> int:
             return os.path.getsize(path)
         return sum(map(_bytes, glob.glob(path, recursive=True)))
     except OSError:
-        return 0  # reading it says what is wrong
+        return 0  # reading it will tell what is wrong
 
 
 def is_sketch(path: str) -> bool:
-    """Say whether a path names a sketch."""
+    """Return whether a path names a sketch."""
     return path.endswith(".sketch")
 
 
 def merged(paths: Sequence[str]) -> SketchFile:
-    """Return the sketches in `paths` added up; all of them must be sketches."""
+    """Return the sketches in `paths`, merged; all of them must be sketches."""
     with reported():
         others = [path for path in paths if not is_sketch(path)]
         if others:

@@ -66,7 +66,7 @@ def _shown_table(
 
 
 FEW_GROUPS = 5
-"""More groups than this that are too small to judge are counted, not listed."""
+"""If more groups than this are too small to judge, they are counted, not listed."""
 
 
 def show_groups(console: Console, groups: Sequence[GroupAssessment]) -> None:
@@ -156,7 +156,7 @@ def show_result(result: CalibrationResult, out: Path, *, diagram: Diagram = "cur
 
 
 def show_next(commands: Sequence[str]) -> None:
-    """Print commands to go on with."""
+    """Print the commands to run next."""
     console = Console(highlight=False)
     console.print("\nNext:", markup=False)
     for command in commands:

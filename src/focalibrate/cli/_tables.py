@@ -13,7 +13,7 @@ from focalibrate.pipeline import Evaluation, ModelComparison, SketchedEvaluation
 
 HEADINGS: dict[MetricName, str] = {name: metric.heading for name, metric in METRICS.items()}
 MAX_GROUPS = 40
-"""More groups than this are left to --json."""
+"""More groups than this are shown only by --json."""
 CALIBRATION: tuple[MetricName, ...] = tuple(n for n, m in METRICS.items() if not m.has_interval)
 
 
@@ -23,7 +23,7 @@ def number(name: MetricName, value: float) -> str:
 
 
 def interval(name: MetricName, value: Score) -> str:
-    """Return the interval of a score, empty where it has none."""
+    """Return the interval of a score, empty if it has none."""
     if value.low is None or value.high is None or not math.isfinite(value.estimate):
         return ""
     return f"[{number(name, value.low)}, {number(name, value.high)}]"
@@ -72,7 +72,7 @@ def comparison_table(
 
 
 def _plus_minus(value: Score) -> str:
-    """Return a score with half the width of its interval, where space is short."""
+    """Return a score with half the width of its interval, for narrow terminals."""
     text = number("nll", value.estimate)
     if value.low is None or value.high is None or not math.isfinite(value.estimate):
         return text
@@ -92,7 +92,7 @@ def evaluation_table(found: Evaluation | SketchedEvaluation) -> Table:
     table.add_column("measure", no_wrap=True)
     table.add_column("value", justify="right", no_wrap=True)
     table.add_column("95 % interval", justify="right", no_wrap=True)
-    table.add_column("a calibrated model: median, 95 % below", justify="right")
+    table.add_column("if calibrated: median, 95th percentile", justify="right")
     assessment = found.assessment
     for heading, value in (
         ("confidence − accuracy %", assessment.gap),
@@ -117,7 +117,7 @@ def evaluation_table(found: Evaluation | SketchedEvaluation) -> Table:
 
 
 def caption_of_brier(n_classes: int) -> str:
-    """Say which Brier score it is."""
+    """Return the definition of the Brier score that is shown."""
     if n_classes == 2:
         return "Brier score: summed over both classes, twice scikit-learn's brier_score_loss."
     return "Brier score: summed over classes."

@@ -24,7 +24,7 @@ from focalibrate.cli._summary import say_what_was_read
 from focalibrate.io import Predictions, printable, write_probs
 
 SHOWN_GROUPS = 5
-"""More unknown groups than this are not named."""
+"""At most this many unknown groups are named."""
 
 
 @click.command("apply")
@@ -46,19 +46,19 @@ def apply_command(
     """Write the calibrated probabilities of FILE, in the format of the suffix of -o.
 
     CALIBRATOR is a calibrator.json that `focalibrate calibrate` wrote. A model trained with
-    focal loss needs none: say how it was trained (--focal, --alpha, --class-weight,
-    --sampling-rate, --label-smoothing), and what that did to its scores is undone. --prior moves
+    focal loss needs none: describe how it was trained (--focal, --alpha, --class-weight,
+    --sampling-rate, --label-smoothing), and the effect on its scores is undone. --prior moves
     the result to other class frequencies.
 
-    Ids, labels and all other columns of FILE are kept, so that the result joins back. Columns are
-    matched to the calibrator's classes by name. A calibrator with groups needs the column that
-    tells them; rows of groups that it does not know use its shared calibrator. Works block by
-    block, so that a .npy or .safetensors may be larger than memory; an interrupted run leaves
-    nothing behind.
+    Ids, labels and all other columns of FILE are kept, so that the result can be joined back.
+    Columns are matched to the calibrator's classes by name. A calibrator with groups needs the
+    column of the groups; rows of unknown groups use its shared calibrator. FILE is processed in
+    blocks, so that a .npy or .safetensors file may be larger than memory. An interrupted run
+    leaves no partial file behind.
 
     Where FILE is a folder, a glob or a URL of parts and -o has no suffix, -o becomes a folder with
-    a part of the same name for each, read and written in batches. A run that was killed goes on
-    where it stopped when the command is given again.
+    a part of the same name for each, read and written in batches. After an interruption the same
+    command continues where it stopped.
 
     \b
     Examples:
@@ -95,7 +95,7 @@ def apply_command(
 
 
 def _loaded(paths: tuple[Path, ...], training: Training) -> Calibrator | None:
-    """Return the calibrator of the command line, None where the training is described instead."""
+    """Return the calibrator of the command line, or None if the training is described instead."""
     if len(paths) == 2 and not training.says_how:
         return Calibrator.load(paths[0])
     if len(paths) == 1 and training.says_how:

@@ -28,11 +28,11 @@ from focalibrate.pipeline import (
     calibrate_scan,
 )
 
-ONE_FOR_ALL = "One calibrator for all groups: an ONNX graph of the scores cannot know the group."
+ONE_FOR_ALL = "One calibrator for all groups: an ONNX graph gets only the scores, not the group."
 
 
 def fit_rows_option(_: click.Context, __: click.Parameter, value: str | None) -> str | None:
-    """Return `value` where it is a number of rows or "all"."""
+    """Return `value` if it is a number of rows or "all"."""
     if value is None or value == "all" or (value.isdecimal() and int(value) > 0):
         return value
     raise click.BadParameter(f"must be a number of rows or 'all', got {value!r}.")
@@ -84,8 +84,8 @@ def fit_rows_option(_: click.Context, __: click.Parameter, value: str | None) ->
 @click.option(
     "--per-group/--no-per-group",
     default=True,
-    help="With --by: give a group its own calibrator where that is significantly better held "
-    "out.  [default: yes]",
+    help="With --by: give a group its own calibrator if that is significantly better on "
+    "held-out examples.  [default: yes]",
 )
 @click.option(
     "--fit-rows",
@@ -125,8 +125,8 @@ def calibrate_command(
     VAL is a file of logits or probabilities with labels. Methods are fitted on VAL and evaluated
     on --test; without --test VAL is cross-validated, so that no example is used both to fit and
     to evaluate. The choice is that of focalibrate.fit_auto: the simplest of a few methods within
-    one standard error of the lowest log loss, or a pool of them where that is better by more.
-    With --by every group of rows gets a verdict, and a calibrator of its own where that
+    one standard error of the lowest log loss, or a pool of several if that is better still.
+    With --by every group of rows gets a verdict, and a calibrator of its own if that
     significantly lowers its held-out log loss; `apply` then needs the same column.
     VAL may also be a folder, a glob or a URL (s3://...), of more rows than fit into memory:
     methods are then fitted on a sample of the rows and evaluated on all others, see --fit-rows.
@@ -200,7 +200,7 @@ def _calibrated_in_batches(
     *,
     to_stderr: bool,
 ) -> CalibrationResult | None:
-    """Return the result on more rows than are fitted on; None where there are fewer."""
+    """Return the result on more rows than are fitted on; None if there are fewer."""
     scans = scan_large(files, fit_rows, options)
     if not scans:
         return None

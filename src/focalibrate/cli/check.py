@@ -40,13 +40,13 @@ _limit = click.FloatRange(min=0.0)
 @click.option(
     "--baseline",
     type=click.Path(path_type=Path),
-    help="Former results.json, predictions or sketch; predictions of the same rows are paired.",
+    help="Earlier results.json, predictions or sketch; predictions of the same rows are paired.",
 )
 @click.option(
     "--alpha",
     default=0.05,
     show_default=True,
-    help="Chance of failing a model that keeps the limits.",
+    help="Chance of failing a model that is within the limits.",
 )
 @click.option(
     "--labels",
@@ -87,16 +87,16 @@ def check_command(
     scheduler: str | None,
     **options: Any,
 ) -> None:
-    """Hold the predictions in PATHs to limits; for CI.
+    """Check the predictions in PATHs against limits, for CI.
 
-    Exit status: 0 pass, 1 fail, 3 not enough data to tell, 2 bad input. A limit fails only
-    where the data show that it is exceeded, and passes only where they show that it is kept: a
-    model that keeps the limits fails in at most 5 % of runs (--alpha). With --by, the limits on
-    the calibration error hold for every group too, and the 5 % for all of them together.
+    Exit status: 0 pass, 1 fail, 3 not enough data to tell, 2 bad input. A check fails only
+    if the data show that the limit is exceeded, and passes only if they show that it is not: a
+    model within the limits fails in at most 5 % of runs (--alpha). With --by, the limits on the
+    calibration error apply to every group too, and the 5 % to all of them together.
 
     A PATH is a file, a folder or glob of parts, a URL, or a sketch (`focalibrate sketch`); several
-    are checked together. More than 100 MB, several paths, URLs, and anything with --workers or
-    --backend are read once in batches, whose memory does not grow with the rows.
+    are checked together. Files of more than 100 MB, several paths, URLs, and any PATH with
+    --workers or --backend are read once, in batches; memory does not grow with the rows.
 
     \b
     Example:
@@ -143,11 +143,11 @@ def _given(
     to_stderr: bool,
     options: dict[str, Any],
 ) -> tuple[Predictions | SketchFile, Calibrator | None]:
-    """Return the rows in memory or their sketch, and the calibrator that rows still need."""
+    """Return the rows in memory or their sketch, and the calibrator yet to be applied."""
     if any(map(is_sketch, paths)):
         if calibrator is not None:
             raise click.UsageError(
-                "--calibrator is for rows, which a sketch does not have: pass it to "
+                "--calibrator needs rows, which a sketch does not have: pass it to "
                 "`focalibrate sketch`."
             )
         return merged(paths), None

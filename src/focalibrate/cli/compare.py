@@ -35,7 +35,7 @@ UNCALIBRATED = "raw"
     help="File of the labels, if they are not in the predictions file.",
 )
 @judging_options
-@click.option("-o", "--out", type=click.Path(path_type=Path), help="Also write a page, HTML.")
+@click.option("-o", "--out", type=click.Path(path_type=Path), help="Also write an HTML page.")
 @click.option("--force", is_flag=True, help="Replace the page if it exists.")
 @click.option("--json", "as_json", is_flag=True, help="Print the scores and differences as JSON.")
 @prediction_options
@@ -121,7 +121,7 @@ def compare_command(
 
 
 def _distinct(names: list[str], paths: list[str]) -> list[str]:
-    """Return short names where they tell the models apart, else whole paths."""
+    """Return file names if they differ, else whole paths."""
     return names if len(set(names)) == len(names) else paths
 
 

@@ -33,9 +33,7 @@ if TYPE_CHECKING:
     type=click.IntRange(min=2),
     help="Random vectors for the trace.",
 )
-@click.option(
-    "--max-examples", type=click.IntRange(min=1), help="Use only the first so many examples."
-)
+@click.option("--max-examples", type=click.IntRange(min=1), help="Use only the first N examples.")
 @click.option(
     "--seed", default=0, show_default=True, type=click.IntRange(min=0), help="Random seed."
 )

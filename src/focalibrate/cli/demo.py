@@ -53,7 +53,7 @@ CLASS_NAMES = ("left", "middle", "right")
 def demo_command(
     gamma: float, examples: int, seed: int, out: Path, force: bool, as_json: bool
 ) -> None:
-    """Train a model with focal loss where the truth is known, and calibrate it.
+    """Train a model with focal loss on data whose true probabilities are known, and calibrate it.
 
     Three overlapping classes on a line, so that the true class probabilities are known. Writes
     the predictions as val.npz and test.npz, then does what `focalibrate calibrate` does with
@@ -84,7 +84,7 @@ def demo_command(
         result.save(out, force=force)
     figures = against_the_truth(made, result, gamma)
     if as_json:
-        # JSON knows no infinity: null where a method gives 0 to a class that occurs.
+        # JSON has no infinity: null if a method gives probability 0 to a class that occurs.
         finite = [
             {k: v if isinstance(v, str) or math.isfinite(v) else None for k, v in row.items()}
             for row in figures
@@ -112,7 +112,7 @@ def _save(path: Path, logits: NDArray[Any], problem: Problem) -> None:
 def against_the_truth(
     made: Simulated, result: CalibrationResult, gamma: float
 ) -> list[dict[str, str | float]]:
-    """Return how each method's probabilities meet the true ones on the test examples."""
+    """Return how close each method's probabilities are to the true ones, on the test examples."""
     plain: tuple[str, Calibrator, NDArray[Any]]
     plain = ("cross-entropy", Identity(), made.plain_test_logits)
     candidates = [plain] + [

@@ -55,15 +55,15 @@ def evaluate_command(
     scheduler: str | None,
     **options: Any,
 ) -> None:
-    """Say whether the probabilities in PATHs are calibrated, and print their scores.
+    """Test whether the probabilities in PATHs are calibrated, and print their scores.
 
-    Nothing is fitted or written. Calibration errors are shown beside what a calibrated model
-    with the same predictions would show by chance; log loss, Brier score and error have 95 %
+    Nothing is fitted or written. Calibration errors are shown beside those that a calibrated
+    model with the same predictions would have by chance; log loss, Brier score and error have 95 %
     intervals.
 
     A PATH is a file, a folder or glob of parts, a URL, or a sketch (`focalibrate sketch`); several
-    are evaluated together. More than 100 MB, several paths, URLs, and anything with --workers or
-    --backend are read once in batches, whose memory does not grow with the rows.
+    are evaluated together. Files of more than 100 MB, several paths, URLs, and any PATH with
+    --workers or --backend are read once, in batches; memory does not grow with the rows.
 
     \b
     Example:
@@ -76,7 +76,7 @@ def evaluate_command(
     if any(map(is_sketch, paths)):
         if calibrator is not None:
             raise click.UsageError(
-                "--calibrator is for rows, which a sketch does not have: pass it to "
+                "--calibrator needs rows, which a sketch does not have: pass it to "
                 "`focalibrate sketch`."
             )
         _show_sketch(merged(paths), paths, bins, seed, diagram, as_json)
@@ -143,7 +143,7 @@ def _show_sketch(
 ) -> None:
     if file.sketch.n_bins != bins:
         raise click.UsageError(
-            f"--bins {bins} must be the bins of the sketch, {file.sketch.n_bins}. Pass --bins "
+            f"--bins must be {file.sketch.n_bins}, as in the sketch, got {bins}. Pass --bins "
             f"{file.sketch.n_bins}, or make the sketch again with --bins {bins}."
         )
     with reported(), steps() as bar:
@@ -159,7 +159,7 @@ def _show_sketch(
     console.print(found.precision, style="dim", markup=False, soft_wrap=True)
     if len(file.sketch.groups) > 1:
         console.print(
-            "The worst slice over several columns needs rows in memory and was not sought.",
+            "The worst slice over several columns needs rows in memory and was not searched for.",
             style="dim",
         )
 

@@ -61,7 +61,7 @@ STYLES = {
 @click.option(
     "--judge-again",
     is_flag=True,
-    help="Judge the rows.csv already in the folder by today's rules; nothing is run.",
+    help="Judge the rows.csv in the folder again, by the current rules; nothing is run.",
 )
 def reproduce_command(
     name: str | None,

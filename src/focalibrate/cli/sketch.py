@@ -21,7 +21,7 @@ from focalibrate.io import check_time, write_sketch
 @click.option(
     "-o", "--out", required=True, type=click.Path(path_type=Path), help="File to write: x.sketch."
 )
-@click.option("--force", is_flag=True, help="Replace the file where it exists.")
+@click.option("--force", is_flag=True, help="Replace the file if it exists.")
 @click.option(
     "--labels",
     type=click.Path(path_type=Path),
@@ -29,8 +29,8 @@ from focalibrate.io import check_time, write_sketch
 )
 @click.option("--calibrator", type=click.Path(path_type=Path), help="Calibrator to apply first.")
 @click.option("--bins", default=15, show_default=True, type=click.IntRange(1, 10_000))
-@click.option("--from", "start", metavar="TIME", help="First moment of the rows, as 2026-01-31.")
-@click.option("--to", "end", metavar="TIME", help="Last moment of the rows.")
+@click.option("--from", "start", metavar="TIME", help="Time of the first row, such as 2026-01-31.")
+@click.option("--to", "end", metavar="TIME", help="Time of the last row.")
 @engine_options("Parts sketched at the same time, each in a process.  [default: 1]")
 @prediction_options
 def sketch_command(
@@ -50,10 +50,10 @@ def sketch_command(
     """Summarise the predictions in PATHs in one small file: a sketch.
 
     A PATH is a file, a folder or glob of parts, or a URL such as s3://bucket/day1. The rows are
-    read once, in batches; memory does not grow with them. `focalibrate evaluate` says from the
-    sketch what it says from the rows, and merges several. Parts are the unit of work: while the
-    command runs, finished ones are kept in OUT.parts, so that the same command continues after
-    an interruption, and nothing is counted twice.
+    read once, in batches; memory does not grow with them. `focalibrate evaluate` computes from the
+    sketch what it computes from the rows, and merges several sketches. Parts are the unit of work:
+    while the command runs, finished ones are kept in OUT.parts, so that the same command continues
+    after an interruption, and nothing is counted twice.
 
     \b
     Example:

@@ -61,7 +61,7 @@ def theory_command(claim_ids: tuple[str, ...], as_json: bool) -> None:
 
 
 def _with_progress(claims: Iterable[Claim]) -> Iterator[Outcome]:
-    """Check the claims; on a terminal, say on stderr which one is at work."""
+    """Check the claims; on a terminal, show on stderr which one is being checked."""
     claims = tuple(claims)
     console = Console(stderr=True)
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())

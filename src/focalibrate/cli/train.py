@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     show_default=True,
     type=click.IntRange(min=1),
     metavar="EPOCHS",
-    help="Evaluate on the training and test examples every so many epochs.",
+    help="Evaluate on the training and test examples every N epochs.",
 )
 @click.option("--list", "lists", is_flag=True, help="List the recipes of the papers.")
 def train_command(

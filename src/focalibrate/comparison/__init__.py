@@ -1,4 +1,4 @@
-"""Calibration methods side by side: compare them, choose one, say it in a sentence."""
+"""Calibration methods side by side: compare them, choose one, sum it up in a sentence."""
 
 from focalibrate.comparison.batches import JudgedBatch, judge_batches
 from focalibrate.comparison.by_group import GroupChoice, GroupedRows, choose_by_group

@@ -1,4 +1,4 @@
-"""Methods that were fitted, evaluated on any number of rows in one pass, all at once."""
+"""Evaluate fitted methods on any number of rows, in one pass for all of them."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -42,7 +42,7 @@ class JudgedBatch:
 
 
 class _Sums:
-    """What one method sums up."""
+    """Sums over the rows seen so far, for one method."""
 
     def __init__(self, calibrator: Calibrator) -> None:
         self.calibrator = calibrator
@@ -142,7 +142,7 @@ def judge_batches(comparison: Comparison, batches: Iterable[JudgedBatch]) -> Com
         20,000 classes, temperature and focal temperature are evaluated by a `TopScorer`.
     """
     if comparison.folds:
-        raise ValueError("`comparison` must be one with a test set, but is cross-validated.")
+        raise ValueError("`comparison` must have a test set, but is cross-validated.")
     sums = {row.method: _Sums(row.calibrator) for row in comparison.rows}
     mass = np.zeros(N_GROUPS)
     n_rows = 0
@@ -182,7 +182,7 @@ def judge_batches(comparison: Comparison, batches: Iterable[JudgedBatch]) -> Com
 
 
 def _small(batch: JudgedBatch) -> Iterator[JudgedBatch]:
-    """Yield parts of few enough entries that a method's copies of them stay small."""
+    """Yield parts small enough for a method's copies of them to need little memory."""
     step = max(1, 16 * BLOCK_ENTRIES // batch.logits.shape[1])
     for start in range(0, len(batch.labels), step):
         part = slice(start, start + step)

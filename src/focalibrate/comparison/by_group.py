@@ -36,7 +36,7 @@ MAX_NAMED = 5
 
 @dataclass(frozen=True)
 class GroupedRows:
-    """Rows, and the columns that tell their groups."""
+    """Rows, and the columns that say which group each belongs to."""
 
     rows: ScoredRows
     groups: Mapping[str, NDArray[Any]]
@@ -44,7 +44,7 @@ class GroupedRows:
 
 @dataclass(frozen=True)
 class GroupTrial:
-    """What a calibrator of its own would gain one group."""
+    """How much one group would gain from a calibrator of its own."""
 
     column: str
     group: str
@@ -87,7 +87,7 @@ class GroupChoice:
     shared: Score
     """held-out log loss of the shared calibrator, all rows"""
     held_out: Score
-    """that of the groups' own where they are chosen: each fold as decided without it"""
+    """the same with the groups' own calibrators, each fold as decided without it"""
     log_probs: NDArray[Any] | None = field(default=None, repr=False)
     """held-out log-probabilities of the calibrator ``[N, K]``; None where it is None"""
 
@@ -97,8 +97,8 @@ class GroupChoice:
         tried = [trial for trial in self.trials if not trial.reason]
         if not tried:
             return (
-                "One calibrator serves all groups: none has the rows to fit and test one of its "
-                f"own (at least {LEAST_ROWS}, with mistakes among them)"
+                "One calibrator serves all groups: none has enough rows to fit and test its own "
+                f"(at least {LEAST_ROWS}, with mistakes among them)"
             )
         if self.calibrator is None:
             return (
@@ -135,7 +135,7 @@ def choose_by_group(
     fitted: GroupedRows,
     judged: GroupedRows | None = None,
 ) -> GroupChoice:
-    """Say which groups are better off with a calibrator of their own.
+    """Find the groups that do better with a calibrator of their own.
 
     A group's own calibrator is fitted on its rows alone, by the single method that `choose`
     would take for all rows (Platt scaling or structured vector scaling where that is the
@@ -145,8 +145,7 @@ def choose_by_group(
     or without a single mistake, keeps the shared calibrator. Of several columns the one whose
     groups gain most is used.
 
-    The scores reported are without the optimism of having chosen: each fold is scored as
-    decided without it.
+    The decision does not bias the scores reported: each fold is scored as decided without it.
 
     Args:
         comparison: what `compare` returned.
@@ -200,7 +199,7 @@ Key = tuple[str, str]
 
 @dataclass(frozen=True, eq=False)
 class _Own:
-    """A group's own calibrator, and what it says of the group's held-out rows."""
+    """A group's own calibrator, and its log-probabilities of the group's held-out rows."""
 
     whole: Calibrator
     rows: NDArray[np.intp]

@@ -36,16 +36,16 @@ class Choice:
 
     row: MethodResult
     best: MethodResult
-    """the method of the lowest score; another than `row` where a simpler one does as well"""
+    """the method with the lowest score; not `row` if a simpler one does as well"""
     equals: tuple[MethodResult, ...]
     """single methods within one standard error of the best of them"""
     excluded: tuple[tuple[str, str], ...]
     """methods that could not be chosen, and why"""
     score: ProperScore
     held_out: dict[MetricName, Score]
-    """scores of the chosen method, without the optimism of having chosen it on the same rows"""
+    """scores of the chosen method, not biased by choosing it on the same rows"""
     is_forced: bool
-    """whether the method was asked for by name"""
+    """whether the method was named by the caller"""
     reason: str
     """in words"""
 
@@ -63,17 +63,16 @@ def choose(
     held-out rows: unlike a calibration error, such a score cannot be improved by giving up what
     the model knows. Of the single methods the simplest within one standard error of the best is
     taken: its mean difference to the best, paired by row, is at most the standard error of that
-    difference. The pool takes its place where it is better by more than half a standard error.
+    difference. The pool is taken instead if it is better by more than half a standard error.
     Either must beat the uncalibrated model by 1.28 standard errors, a one-sided test at the 10 %
     level; otherwise the model is kept. A method that gives probability 0 to a true class has an
-    infinite log loss and is excluded by name; where that is true of every method, the Brier
-    score decides. Where the model is right on every row, nothing limits how sure a fitted method
-    becomes: the model is kept. A default comparison shows more methods than it chooses from
+    infinite log loss and is excluded; if that is true of every method, the Brier score
+    decides. If the model is right on every row, nothing limits how confident a fitted method
+    becomes, so the model is kept. A default comparison shows more methods than it chooses from
     (`Comparison.candidates`): on real tables the others did worse when they were chosen.
 
-    The choice looks at the scores it then reports. So that `Choice.held_out` does not flatter it,
-    the choice is repeated without each fold, and each fold is scored by the method chosen
-    without it.
+    The lowest of several scores is too low on average. So, for `Choice.held_out`, the choice is
+    repeated without each fold, and each fold is scored by the method chosen without it.
 
     Args:
         comparison: what `compare` returned.
@@ -85,7 +84,7 @@ def choose(
         `Choice`, with the reason in words.
 
     Raises:
-        ValueError: where no method could be fitted, so that there is nothing to choose from.
+        ValueError: if no method could be fitted.
 
     Example:
         >>> import numpy as np
@@ -112,7 +111,7 @@ def choose(
             score=score,
             held_out={name: row.scores[name] for name in MEANS},
             is_forced=True,
-            reason=f"{_name(row)} was asked for.",
+            reason=f"{_name(row)} was requested.",
         )
     found = _pick(candidates, values, weights)
     return Choice(
@@ -144,7 +143,7 @@ def _candidates(
     rows = [row for row in comparison.rows if not (simple and row.method == POOL)]
     rows = [row for row in rows if allowed is None or row.method in allowed]
     if is_always_right(comparison):
-        reason = "every prediction is right, so nothing limits how sure it becomes"
+        reason = "every prediction is right, so nothing limits how confident it becomes"
         fitted = [row for row in rows if row.method not in NOT_FITTED]
         rows = [row for row in rows if row.method in NOT_FITTED]
         return rows, tuple((row.method, f"{row.label}: {reason}") for row in fitted), score
@@ -233,7 +232,7 @@ def _reason(
     chosen, best = rows[found.chosen], found.best
     passed = rows[best].method == POOL != chosen.method
     if passed:
-        # The pool is picked by weights fitted to the same rows; its printed score is not.
+        # The pool is compared with weights fitted on the same rows; the score shown is held out.
         singles = [i for i, row in enumerate(rows) if row.method != POOL]
         best = min(singles, key=lambda i: rows[i].scores[score].estimate)
     lowest = rows[best]

@@ -37,7 +37,7 @@ from focalibrate.metrics import MetricName
 MAX_THREADS = 4
 """Methods fitted at once; each needs memory of its own."""
 FEW_ENTRIES = 20_000
-"""Rows times classes below which threads are not worth their start."""
+"""Fewer logits than this (rows times classes) are fitted without threads."""
 
 
 def compare(
@@ -67,7 +67,7 @@ def compare(
             each of `n_folds` parts is evaluated by calibrators fitted on the others, so that no
             example is used both to fit and to evaluate.
         test_labels: class indices of `test_logits`.
-        methods: names of `METHODS`; ``"auto"`` stands for those that the automatic choice is
+        methods: names of `METHODS`; ``"auto"`` means those that the automatic choice is
             made from. Default: those marked as default that apply and are fast
             enough for this many rows and classes (`Comparison.left_out` names the others), and
             a pool of them; those that need the training exponent only where `trained_gamma` is
@@ -224,7 +224,7 @@ _Judged = tuple[str, Fitted, RowScores]
 def _each(
     judge: Callable[[str], _Judged], names: Sequence[str], parts: Parts, *, is_strict: bool
 ) -> tuple[list[_Judged], list[tuple[str, str]]]:
-    """Return what `judge` finds for each method, and why it could not for some.
+    """Return what `judge` returns for each method, and why some could not be judged.
 
     Methods run side by side on a few threads; none depends on another but the pool, which comes
     last. The results do not depend on the number of threads.
@@ -232,7 +232,7 @@ def _each(
     n_threads = min(available_cores(), MAX_THREADS)
     if parts.rows.logits.size < FEW_ENTRIES:
         n_threads = 1
-    with suppress(ValueError):  # each method says it again
+    with suppress(ValueError):  # each method raises it again
         share_temperatures(parts)
     found: list[_Judged] = []
     failed: list[tuple[str, str]] = []

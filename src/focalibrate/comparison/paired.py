@@ -12,7 +12,7 @@ from focalibrate.metrics import MetricName
 Floats = NDArray[np.float64]
 
 MAX_GROUPS = 20_000
-"""More examples than this are resampled in random groups of equal size."""
+"""If there are more examples than this, random groups of them are resampled."""
 CHUNK = 1 << 21
 """Indices drawn at once: 16 MB."""
 
@@ -26,7 +26,7 @@ class Score:
     high: float | None = None
 
     def clipped(self, metric: MetricName) -> "Score":
-        """Return the interval cut to what `metric` can be: at least 0, an error at most 1."""
+        """Return the interval limited to the range of `metric`: at least 0, an error at most 1."""
         if self.low is None or self.high is None:
             return self
         most = {"error": 1.0, "brier": 2.0}.get(metric, math.inf)

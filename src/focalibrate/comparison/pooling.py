@@ -21,7 +21,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class FittedPool:
-    """The pool, and what it is chosen by."""
+    """The pool, and the probabilities that it is chosen by."""
 
     fitted: Fitted
     log_probs: Floats

@@ -28,7 +28,7 @@ class MethodResult:
     to_raw: dict[MetricName, Score]
     """difference to the uncalibrated model, paired by row; negative is better"""
     to_temperature: dict[MetricName, Score] | None
-    """the same to temperature scaling by log loss, where that was compared"""
+    """difference to temperature scaling by log loss, if that was compared"""
     n_predictions_changed: int
     row_scores: RowScores | GroupedScores
     """per row, on held-out rows"""
@@ -95,7 +95,7 @@ class Comparison:
     ) -> NDArray[Any]:
         """Return the probabilities that `method` was judged by, from its kept calibrators.
 
-        No row is shown by a calibrator that was fitted on it.
+        The probabilities of a row come from a calibrator that was not fitted on it.
 
         Args:
             method: a method of this comparison.

@@ -1,4 +1,4 @@
-"""Which methods a comparison takes up."""
+"""Which methods are compared."""
 
 from collections.abc import Sequence
 
@@ -22,7 +22,7 @@ def selected(
     """Return the methods to compare, and those left out because they would take too long.
 
     Args:
-        methods: names asked for. Default: every default method that applies, and their pool.
+        methods: names. Default: every default method that applies, and their pool.
         trained_gamma: exponent of the focal loss trained with, where it is known.
         rows: what they are fitted on.
         n_fits: how often each is fitted.

@@ -1,4 +1,4 @@
-"""What a comparison says, in plain words."""
+"""The result of a comparison in a few sentences."""
 
 from focalibrate.calibrate import METHODS, Calibrator, Pool
 from focalibrate.comparison.by_group import GroupChoice
@@ -60,13 +60,13 @@ def _direction(comparison: Comparison) -> str:
 
 def _keep(comparison: Comparison, choice: Choice, assessment: Assessment | None) -> str:
     if choice.is_forced:
-        return "The model is left uncalibrated, as asked."
+        return "The model is left uncalibrated, as requested."
     if is_always_right(comparison):
-        return "It makes no mistake on these rows, which cannot say how sure it should be."
+        return "It makes no mistake on these rows, so they cannot show how confident it should be."
     word = WORDS[choice.score]
     if assessment is not None and assessment.verdict == "too few rows to judge":
         return (
-            f"They cannot say which method lowers the {word} either, so the model is left as it "
+            f"They cannot show which method lowers the {word} either, so the model is left as it "
             "is: calibrate on more rows."
         )
     if assessment is not None and assessment.verdict == "miscalibrated":
@@ -96,7 +96,7 @@ def _cure(comparison: Comparison, choice: Choice) -> str:
     is_worse = gain.low is not None and gain.low > 0
     verb = "raises" if after.estimate > before.estimate else "lowers"
     doubt = "" if is_clear or is_worse else " (a difference within noise)"
-    advice = " It was asked for, but does harm." if is_worse and choice.is_forced else ""
+    advice = " It was requested, but makes it worse." if is_worse and choice.is_forced else ""
     caution = METHODS[choice.row.method].caution
     if caution and comparison.n_classes > 2:
         advice += f" Beware: {caution}."

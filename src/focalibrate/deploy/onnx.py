@@ -163,7 +163,7 @@ def _width(calibrator: Exported) -> int | None:
 
 
 def _is_formula(calibrator: Exported) -> bool:
-    """Say whether `calibrator` is a temperature and an exponent at most: float32 will do."""
+    """Return whether `calibrator` is a temperature and an exponent at most: float32 will do."""
     if isinstance(calibrator, SigmoidCalibrator):
         return False
     parameters = calibrator.to_dict()["parameters"].values()

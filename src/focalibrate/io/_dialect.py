@@ -42,7 +42,7 @@ class Dialect:
 
 
 def is_number(cell: str) -> bool:
-    """Say whether `cell` is a number in the way of text tables: ``1e-3``, not ``1_0``."""
+    """Return whether `cell` is a number in the way of text tables: ``1e-3``, not ``1_0``."""
     try:
         float(cell)
     except ValueError:
@@ -52,13 +52,13 @@ def is_number(cell: str) -> bool:
 
 
 def is_numbering(names: Sequence[str]) -> bool:
-    """Say whether the names are 0, 1, 2, ... (or ``0.0, 1.0, ...``) in any order."""
+    """Return whether the names are 0, 1, 2, ... (or ``0.0, 1.0, ...``) in any order."""
     whole = {name.removesuffix(".0") for name in names}
     return len(whole) == len(names) and whole == {str(i) for i in range(len(names))}
 
 
 def is_value(cell: str, *, decimal_comma: bool = False) -> bool:
-    """Say whether `cell` is a number, a percentage or missing, as columns of numbers hold."""
+    """Return whether `cell` is a number, a percentage or missing, as columns of numbers hold."""
     text = cell.strip()
     if decimal_comma:
         text = text.replace(",", ".", 1)
@@ -126,7 +126,7 @@ def _counts(lines: Sequence[str], mark: str | None) -> list[int] | None:
 
 
 def find_decimal_comma(rows: Sequence[Sequence[str]], separator: str | None) -> bool:
-    """Say whether numbers are written with a comma: some cell is ``0,5``, none ``0.5``."""
+    """Return whether numbers are written with a comma: some cell is ``0,5``, none ``0.5``."""
     if separator == ",":
         return False
     cells = [cell for row in rows for cell in row]
@@ -162,7 +162,7 @@ def find_header(
 def _is_header(
     first: Sequence[str], body: Sequence[Sequence[str]], *, decimal_comma: bool
 ) -> bool | None:
-    """Say whether the first row is a header; None where it may be either."""
+    """Return whether the first row is a header; None where it may be either."""
     numbers = [is_value(cell, decimal_comma=decimal_comma) and cell != "" for cell in first]
     if not any(numbers):
         return not (len(first) == 1 and _is_example(first[0], body))
@@ -204,5 +204,5 @@ def _mixed(
 
 
 def _is_example(cell: str, body: Sequence[Sequence[str]]) -> bool:
-    """Say whether the only cell of a first row of text is one of the values below it."""
+    """Return whether the only cell of a first row of text is one of the values below it."""
     return not is_known_role(cell) and any(row and row[0] == cell for row in body)

@@ -88,7 +88,7 @@ def row_sums(columns: Sequence[NDArray[Any]] | NDArray[Any]) -> Sums:
 
 
 def is_whole(values: NDArray[Any]) -> bool:
-    """Say whether every number is whole (or missing)."""
+    """Return whether every number is whole (or missing)."""
     if values.dtype.kind in "iub":
         return True
     if values.dtype.kind != "f":
@@ -98,7 +98,7 @@ def is_whole(values: NDArray[Any]) -> bool:
 
 
 def is_row_number(values: NDArray[Any]) -> bool:
-    """Say whether the values count at least 5 rows: each one more than the one before."""
+    """Return whether the values count at least 5 rows: each one more than the one before."""
     if values.dtype.kind not in "fiu" or values.ndim != 1 or len(values) < 5:
         return False
     numbers = values.astype(np.float64)

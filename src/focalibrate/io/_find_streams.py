@@ -110,7 +110,7 @@ def find_streams(
 
 
 def is_data_set(source: str | Path) -> bool:
-    """Say whether `source` is a folder, a glob or a URL that has no suffix of a file."""
+    """Return whether `source` is a folder, a glob or a URL that has no suffix of a file."""
     path = Path(source)
     if url_of(path) is not None:
         has_marks = any(mark in str(path) for mark in "*[")

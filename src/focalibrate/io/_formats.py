@@ -184,7 +184,7 @@ def _format_in_zip(file: IO[bytes]) -> str | None:
 
 
 def _is_text(file: IO[bytes]) -> bool:
-    """Say whether a file without a known suffix begins as text does."""
+    """Return whether a file without a known suffix begins as text does."""
     file.seek(0)
     start = file.read(4096)
     if not start or b"\0" in start:

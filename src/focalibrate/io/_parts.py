@@ -35,7 +35,7 @@ def natural(path: Path | str) -> list[tuple[int, int, str]]:
 
 
 def is_pattern(path: Path) -> bool:
-    """Say whether `path` is a glob rather than the name of a file."""
+    """Return whether `path` is a glob rather than the name of a file."""
     return any(mark in str(path) for mark in "*?[") and not path.exists()
 
 

@@ -168,7 +168,7 @@ def _before_marks(pattern: str) -> str:
 
 
 def _matches(path: str, pattern: str) -> bool:
-    """Say whether a path matches piece by piece; ``**`` is any number of folders.
+    """Return whether a path matches piece by piece; ``**`` is any number of folders.
 
     Example:
         >>> _matches("b/x/y/a.csv", "b/**/*.csv"), _matches("b/x/a.csv", "b/*.csv")

@@ -38,11 +38,11 @@ class View:
         return [self._loaded[i] for i in positions]
 
     def is_kind(self, position: int, *kinds: str) -> bool:
-        """Say whether the column's cells are of one of these kinds."""
+        """Return whether the column's cells are of one of these kinds."""
         return self.frame.columns[position].kind in kinds
 
     def is_whole(self, position: int) -> bool:
-        """Say whether a column could be classes: whole numbers, booleans or text."""
+        """Return whether a column could be classes: whole numbers, booleans or text."""
         if self.is_kind(position, "text", "bool"):
             return True
         return self.is_kind(position, "number") and is_whole(self.values(position)[0])

@@ -179,18 +179,18 @@ def kind_of(meaning: Meaning | None) -> Kind | None:
 
 
 def is_label(name: str) -> bool:
-    """Say whether `name` usually means the true class."""
+    """Return whether `name` usually means the true class."""
     return plain(name) in LABELS
 
 
 def is_prediction(name: str) -> bool:
-    """Say whether `name` usually means the predicted class."""
+    """Return whether `name` usually means the predicted class."""
     text = plain(name)
     return text in PREDICTIONS or bool(re.match(r"prediction ?\(", name.strip().lower()))
 
 
 def is_id(name: str) -> bool:
-    """Say whether `name` usually means an index, an id or a file."""
+    """Return whether `name` usually means an index, an id or a file."""
     text = plain(name)
     return (
         text in _IDS
@@ -202,7 +202,7 @@ def is_id(name: str) -> bool:
 
 
 def is_known_role(name: str) -> bool:
-    """Say whether a cell of a first row is the usual name of some role, so the row a header."""
+    """Return whether a cell of a first row is the usual name of some role, so the row a header."""
     text = plain(name)
     known = (LABELS, PREDICTIONS, WEIGHTS, PROBABILITY, LOGIT, SCORE, DERIVED)
     if any(text in words for words in known):

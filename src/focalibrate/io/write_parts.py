@@ -157,7 +157,7 @@ class _Manifest:
         return cls(path, digest, parts)
 
     def has(self, name: str, checksum: str, target: Path) -> bool:
-        """Say whether a part is done, of the same input, and still there."""
+        """Return whether a part is done, of the same input, and still there."""
         if name not in self.parts or not target.is_file():
             return False
         return bool(self.parts[name] == (checksum, target.stat().st_size))

@@ -66,7 +66,7 @@ def examples(
 
 
 def _is_empty(logits: Array, labels: Array) -> bool:
-    """Say whether there are no examples, but at least one class."""
+    """Return whether there are no examples, but at least one class."""
     if not (is_array_api_obj(logits) and is_array_api_obj(labels) and logits.ndim > 1):
         return False
     shapes = (tuple(logits.shape), tuple(logits.shape[:-1]))

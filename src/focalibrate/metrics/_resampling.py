@@ -75,7 +75,7 @@ def resampler(
 
 
 def is_prepared(metric: Callable[..., Any]) -> bool:
-    """Say whether `metric` is one of the library's own: never negative, resampled fast."""
+    """Return whether `metric` is one of the library's own: never negative, resampled fast."""
     return metric in _PREPARED
 
 

@@ -128,7 +128,7 @@ def assess(
     seed: int | np.random.Generator = 0,
     n_draws: int = 999,
 ) -> Assessment:
-    r"""Say whether probabilities are miscalibrated, by how much, and what noise alone does.
+    r"""Return whether probabilities are miscalibrated, by how much, and what noise alone does.
 
     With confidence :math:`c_i`, correctness :math:`y_i` and residual :math:`r_i = c_i - y_i`:
 

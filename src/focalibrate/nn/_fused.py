@@ -37,7 +37,7 @@ def focal_rows(logits: Tensor, labels: Tensor, gamma: RowGamma) -> Tensor:
 
 
 def _is_eager(logits: Tensor) -> bool:
-    """Say whether only backward-mode autograd can be watching: no compiler, no transform."""
+    """Return whether only backward-mode autograd can be watching: no compiler, no transform."""
     return (
         not torch.compiler.is_compiling()
         and not torch._C._are_functorch_transforms_active()  # as asked by `Function.apply` itself

@@ -12,7 +12,7 @@ Arrays = dict[str, NDArray[Any]]
 
 
 def is_distributed() -> bool:
-    """Say whether this process is one of a running group."""
+    """Return whether this process is one of a running group."""
     return dist.is_available() and dist.is_initialized()
 
 

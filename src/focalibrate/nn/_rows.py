@@ -74,7 +74,7 @@ def as_rows(logits: Tensor, labels: Tensor, *, ignore_index: int | None = None) 
 
 
 def is_autocast(x: Tensor) -> bool:
-    """Say whether `x` lives on a device where autocast is on."""
+    """Return whether `x` lives on a device where autocast is on."""
     kind = x.device.type
     return torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind)
 
@@ -92,7 +92,7 @@ def _class_last(x: Tensor) -> Tensor:
 
 
 def can_look(x: Tensor) -> bool:
-    """Say whether reading values of `x` is free: not while traced, nor across a device queue."""
+    """Return whether values of `x` can be read at no cost: on the CPU and not while traced."""
     return is_concrete(x) and x.device.type == "cpu"
 
 
@@ -183,7 +183,7 @@ def reduce_rows(
 
 
 def is_empty(logits: Tensor, labels: Tensor) -> bool:
-    """Say whether there are no examples, but at least one class."""
+    """Return whether there are no examples, but at least one class."""
     if not (isinstance(logits, Tensor) and isinstance(labels, Tensor)) or logits.ndim < 2:
         return False
     return logits.numel() == labels.numel() == 0 and logits.shape[1] > 0

@@ -12,7 +12,7 @@ SIGNS = {"pass": "✅ pass", "fail": "❌ fail", "undetermined": "❔ not enough
 
 
 def number(value: float) -> str:
-    """Return a number with three digits that count.
+    """Return a number with three significant digits.
 
     Example:
         >>> number(0.0200001), number(0.00012), number(float("inf"))
@@ -24,7 +24,7 @@ def number(value: float) -> str:
 
 
 def markdown_text(found: "GateResult") -> str:
-    """Return a table of the limits with the finding above."""
+    """Return the finding, and a table of the limits."""
     confidence = f"{100 * (1 - found.alpha):g} %"
     lines = [
         f"### Calibration check: {SIGNS[found.status]}",
@@ -45,7 +45,7 @@ def markdown_text(found: "GateResult") -> str:
     if found.note:
         lines += [_cell(found.note), ""]
     lines.append(
-        f"At least, at most: bounds at {confidence} confidence. A model that keeps the limits "
+        f"At least, at most: bounds at {confidence} confidence. A model within the limits "
         f"fails in at most {100 * found.alpha:g} % of runs."
     )
     return "\n".join(lines) + "\n"

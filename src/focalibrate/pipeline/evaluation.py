@@ -1,4 +1,4 @@
-"""How good the probabilities of one model are, and which of several is best."""
+"""Scores of one model, and which of several models is best."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -32,7 +32,7 @@ LEAST_SLICE = 100
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
-    """The scores of one model's probabilities, and whether they are calibrated."""
+    """The scores of one model, and whether it is calibrated."""
 
     name: str
     calibrator: Calibrator
@@ -140,7 +140,7 @@ def groups_of(
 
 
 def worst_slice_of(examples: Examples, probs: NDArray[Any], *, seed: int) -> WorstSlice | None:
-    """Return the slice that is most clearly off; None without several columns, or many rows."""
+    """Return the slice that is most clearly off; None with fewer than two columns or few rows."""
     if len(examples.groups) < 2 or examples.n_rows < LEAST_SLICE:
         return None
     return worst_slice(

@@ -179,10 +179,10 @@ def read_source(source: Source, class_names: tuple[str, ...] | None = None) -> E
 def zeros_smoothed(
     fitted: Examples, judged: Examples | None
 ) -> tuple[Examples, Examples | None, tuple[str, ...]]:
-    """Return the examples with zeros taken care of, and a note on what was done.
+    """Return the examples with probabilities of 0 smoothed, and a note that says so.
 
-    A probability of exactly 0 says more than any finite set of examples can: where there are
-    some, ``1 / (n + 1)`` of the uniform distribution is mixed in, n being the examples that the
+    No finite set of examples can show that a probability is exactly 0. If some are, ``1 / (n +
+    1)`` of the uniform distribution is mixed in, where n is the number of examples that the
     calibrators are fitted on.
     """
     given = [fitted] if judged is None else [fitted, judged]

@@ -1,4 +1,4 @@
-"""Holding predictions to limits."""
+"""Check predictions against limits on their calibration error and log loss."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -37,14 +37,14 @@ def check_predictions(
     alpha: float = 0.05,
     seed: int = 0,
 ) -> GateResult:
-    """Say whether predictions keep limits on their calibration error and log loss.
+    """Check predictions against limits on their calibration error and log loss.
 
-    A limit is broken only where the data show it: where the lower bound of the error lies above
-    the limit. It is kept only where the upper bound lies below. Otherwise there are not enough
-    data to tell. A model that keeps every limit, exactly at the limit included, fails with
-    probability at most `alpha`, whatever the number of limits and of groups.
+    A limit fails only if the data show that it is exceeded: the lower bound of the error is
+    above the limit. It passes only if the upper bound is below the limit. Otherwise there are not
+    enough data to tell. A model within every limit, or exactly at it, fails with probability at
+    most `alpha`, whatever the number of limits and of groups.
 
-    With groups, the limits on calibration errors hold for all rows and for every group of at least
+    With groups, the limits on calibration errors apply to all rows and to every group of at least
     30 rows. Half of `alpha` is for all rows, half is shared by the groups.
 
     Args:
@@ -64,7 +64,7 @@ def check_predictions(
         baseline: a results.json of ``focalibrate calibrate``, the output of ``focalibrate
             evaluate --json`` or ``check --json``, a sketch, or a file of predictions. Predictions
             of the same rows are compared row by row.
-        alpha: probability of failing a model that keeps the limits.
+        alpha: probability of failing a model that is within the limits.
         seed: random seed of the draws behind the bounds.
 
     Returns:
@@ -145,7 +145,7 @@ def _judged(
     if isinstance(source, SketchFile):
         if calibrator is not None:
             raise ValueError(
-                "`calibrator` is for rows, which a sketch does not have: apply it where the "
+                "`calibrator` needs rows, which a sketch does not have: apply it when the "
                 "sketch is made (command line: focalibrate sketch PATH --calibrator FILE)."
             )
         return Judged.of_sketch(source, name)
@@ -173,7 +173,7 @@ def _limits(
             check_positive(max_nll_increase, name="max_nll_increase")
         if not has_baseline:
             raise ValueError(
-                "`max_nll_increase` must come with a `baseline`: a results.json, or the former "
+                "`max_nll_increase` must come with a `baseline`: a results.json, or earlier "
                 "predictions (command line: --baseline FILE)."
             )
         found.append(("nll_increase", float(max_nll_increase)))
@@ -201,12 +201,12 @@ def _error_check(name: LimitName, limit: float, bounds: ErrorBounds, n_rows: int
     if high < limit:
         text = f"At most {number(high)}, below the limit of {number(limit)}."
         return LimitCheck(name, limit, estimate, low, high, "pass", text)
-    text = f"Between {number(low)} and {number(high)}: on either side of {number(limit)}. "
+    text = f"Between {number(low)} and {number(high)}; the limit is {number(limit)}. "
     enough = n_rows * (bounds.calibrated_high / limit) ** 2
     if enough > 1.1 * n_rows:
         text += f"A calibrated model passes with about {_round(enough):,} rows."
     else:
-        text += "The error is too near to the limit to tell."
+        text += "The error is too close to the limit to tell."
     return LimitCheck(name, limit, estimate, low, high, "undetermined", text)
 
 
@@ -244,14 +244,12 @@ def _loss_check(
         word = f"Higher by at most {number(high)}" if high > 0 else "Not higher"
         text = f"{word}, within the limit of {number(limit)}."
         return LimitCheck(name, limit, mean, low, high, "pass", text)
-    text = (
-        f"Changed by between {number(low)} and {number(high)}: on either side of {number(limit)}. "
-    )
+    text = f"Changed by between {number(low)} and {number(high)}; the limit is {number(limit)}. "
     if mean < limit:
         enough = rows * ((high - mean) / (limit - mean)) ** 2
         text += f"If the mean stays {number(mean)}, about {_round(enough):,} rows would pass."
     else:
-        text += "The change is too near to the limit to tell."
+        text += "The change is too close to the limit to tell."
     return LimitCheck(name, limit, mean, low, high, "undetermined", text)
 
 

@@ -1,4 +1,4 @@
-"""The log loss that a gate compares with: that of former results, or of former predictions."""
+"""The baseline of a check: the log loss of earlier results or predictions."""
 
 import json
 import math
@@ -60,7 +60,7 @@ def _json_record(path: Path) -> dict[str, Any] | None:
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
     except ValueError:
-        return None  # the reader of predictions says what is wrong with it
+        return None  # reading it as predictions will tell what is wrong
     known = ("held_out", "focalibrate_check", "assessment")
     is_results = isinstance(record, dict) and any(key in record for key in known)
     return record if is_results else None
@@ -112,6 +112,6 @@ def _from_examples(former: Examples, name: str, judged: Judged) -> Baseline:
 def _check_classes(n_classes: int, name: str, judged: Judged) -> None:
     if n_classes != judged.n_classes:
         raise ValueError(
-            f"{name}: the baseline must have the same classes, but has {n_classes} where the "
+            f"{name}: the baseline must have the same classes, but has {n_classes}, while the "
             f"predictions have {judged.n_classes}."
         )

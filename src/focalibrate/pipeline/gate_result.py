@@ -13,10 +13,10 @@ LimitName = Literal["ece", "rms", "nll_increase"]
 
 EXIT_CODES: dict[Status, int] = {"pass": 0, "fail": 1, "undetermined": 3}
 BAD_INPUT = 2
-"""Exit status where the input could not be read or the limits make no sense."""
+"""Exit status if the input could not be read or the limits make no sense."""
 WORST_FIRST: tuple[Status, ...] = ("fail", "undetermined", "pass")
 MOST_SHOWN = 20
-"""Groups with a line of their own in a summary; JSON and JUnit have all."""
+"""Most groups that a summary lists; JSON and JUnit list all."""
 LABELS: dict[LimitName, str] = {
     "ece": "ECE",
     "rms": "RMS calibration error",
@@ -39,7 +39,7 @@ class LimitCheck:
     message: str
     """the finding as a sentence"""
     column: str | None = None
-    """of the groups, where the limit was held for one of them"""
+    """column of the groups, if one group was checked"""
     group: str | None = None
     n_rows: int | None = None
     """of the group"""
@@ -69,14 +69,14 @@ class LimitCheck:
 
 @dataclass(frozen=True, kw_only=True)
 class GateResult:
-    """Whether predictions keep their limits; made by `check_predictions`."""
+    """Whether predictions are within their limits; made by `check_predictions`."""
 
     name: str
     """the file, or "predictions" for arrays"""
     n_rows: int
     n_classes: int
     alpha: float
-    """a model that keeps every limit fails with at most this probability"""
+    """a model within every limit fails with at most this probability"""
     checks: tuple[LimitCheck, ...]
     log_loss: LossMean
     """mean log loss of the predictions, which a later run can take as its baseline"""
@@ -89,7 +89,7 @@ class GateResult:
 
     @property
     def status(self) -> Status:
-        """Fail where a limit is broken, pass where all are kept, else undetermined."""
+        """Return "fail" if a limit is exceeded, "pass" if none is, else "undetermined"."""
         found = {check.status for check in self.checks}
         if "fail" in found:
             return "fail"

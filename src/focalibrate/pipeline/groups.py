@@ -1,4 +1,4 @@
-"""Several models, group by group."""
+"""The log loss of several models in each group."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -26,7 +26,7 @@ FIT_ENTRIES = 40_000_000
 """Default limits on the rows, and on the scores, that methods are fitted on."""
 SHOWN_ROWS = 50_000
 SHOWN_ENTRIES = 10_000_000
-"""Most rows, and scores, of those evaluated that the diagrams of the page are drawn from."""
+"""Limits on the evaluated rows, and scores, that the diagrams of the page are drawn from."""
 
 
 NO_GROUPS = (
@@ -36,7 +36,7 @@ NO_GROUPS = (
 
 
 def fit_rows_of(n_classes: int, asked: int | None = None) -> int:
-    """Return how many rows methods are fitted on at most: fewer where there are many classes.
+    """Return the most rows that methods are fitted on: fewer if there are many classes.
 
     Example:
         >>> fit_rows_of(10), fit_rows_of(1000), fit_rows_of(1000, asked=100_000)
@@ -65,8 +65,8 @@ def calibrate_scan(
 
     The rows whose position has the smallest hash are fitted on: the same rows whatever the
     batches, at most half of all. One more pass evaluates every method on all other rows (or on
-    all rows of `test`), so that no row is used both to fit and to evaluate. Memory: the rows
-    fitted on, and a few batches.
+    all rows of `test`), so that no row is used both to fit and to evaluate. Memory is
+    needed for the rows fitted on and a few batches.
 
     Args:
         source: predictions with labels.
@@ -86,8 +86,8 @@ def calibrate_scan(
 
     Returns:
         What `calibrate_predictions` returns; `CalibrationResult.sizes` says how many rows were
-        used for what. None where the data have no more rows than are fitted on, and no test set
-        is given: read them whole and cross-validate.
+        used for what. None if the data have no more rows than are fitted on and no test set is
+        given: then read them whole and cross-validate.
     """
     say = progress or (lambda _: None)
     names, k = source.class_names, source.n_classes
@@ -113,7 +113,7 @@ def calibrate_scan(
         trained_gamma=trained_gamma,
         criterion=criterion,
         n_bins=n_bins,
-        n_resamples=min(n_resamples, 20),  # of the rows shown only: all rows are judged below
+        n_resamples=min(n_resamples, 20),  # only of the rows shown; all rows are judged below
         seed=seed,
         progress=progress,
     )

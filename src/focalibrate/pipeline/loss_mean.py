@@ -12,19 +12,19 @@ from focalibrate.comparison.paired import standard_error, weighted_mean
 from focalibrate.metrics import Sketch
 
 LARGE = 1_000_000
-"""Rows of a mean whose number of rows is not known."""
+"""Assumed number of rows of a mean, if it is not known."""
 
 
 @dataclass(frozen=True)
 class LossMean:
-    """A mean log loss, or a mean difference of two, and how exactly it is known."""
+    """A mean log loss, or a mean difference of two, and its standard error."""
 
     mean: float
     standard_error: float
     rows: int | None = None
     """how many rows; None where the source does not say"""
     third: float | None = None
-    """third central moment of the mean, which log losses of a few bad rows make large"""
+    """third central moment of the mean, large if a few rows have a very high log loss"""
 
     @classmethod
     def of(cls, values: NDArray[np.float64], weights: NDArray[np.float64] | None) -> "LossMean":
@@ -72,11 +72,11 @@ class LossMean:
         )
 
     def lower(self, alpha: float) -> float:
-        """Return what the true mean is at least, with probability ``1 - alpha``."""
+        """Return the lower bound of the true mean at confidence ``1 - alpha``."""
         return self.mean - self._margin(alpha, -1.0)
 
     def upper(self, alpha: float) -> float:
-        """Return what the true mean is at most, with probability ``1 - alpha``."""
+        """Return the upper bound of the true mean at confidence ``1 - alpha``."""
         return self.mean + self._margin(alpha, 1.0)
 
     def _margin(self, alpha: float, side: float) -> float:

@@ -1,4 +1,4 @@
-"""Results in the form that JSON files and `--json` have."""
+"""Results as they are written to JSON files and printed by `--json`."""
 
 import math
 from typing import Any
@@ -57,14 +57,14 @@ def method_row(row: MethodResult, choice: Choice) -> dict[str, Any]:
 
 
 def finite(value: float) -> float | None:
-    """Return a number, None where JSON has none for it."""
+    """Return a number, or None if it is not finite, for JSON."""
     return value if math.isfinite(value) else None
 
 
 def score_record(value: Score) -> dict[str, float | None]:
     """Return a score, with its interval where it has one.
 
-    JSON knows no infinity, so that an infinite number is null.
+    JSON has no infinity: an infinite number becomes null.
     """
     numbers = {"estimate": value.estimate}
     if value.low is not None and value.high is not None:

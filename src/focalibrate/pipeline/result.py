@@ -1,4 +1,4 @@
-"""What the main job found, and how to keep it."""
+"""The result of the main job, and how it is saved."""
 
 import json
 import os
@@ -108,8 +108,8 @@ class CalibrationResult:
         """Return what the page shows.
 
         Args:
-            show_gamma_map: draw the criterion over γ and T. Default: where the model is known
-                to be trained with focal loss.
+            show_gamma_map: draw the criterion over γ and T. Default: if `trained_gamma` was
+                given.
         """
         comparison = self.comparison
         if self.sizes is not None:
@@ -156,7 +156,7 @@ class CalibrationResult:
         """Write report.html, calibrator.json and results.json, all of them or none.
 
         Args:
-            folder: where to; made if it does not exist.
+            folder: where to write; made if it does not exist.
             force: replace the files of an earlier run.
             onnx: write calibrator.onnx too (needs onnx).
             show_gamma_map: see `page_data`.

@@ -1,4 +1,4 @@
-"""Rows chosen by a hash of their position: the same whatever the batches and the workers."""
+"""A sample of rows by a hash of their position: the same for any batches and workers."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -33,8 +33,8 @@ def positioned(
 ) -> Iterator[tuple[NDArray[np.int64], Predictions]]:
     """Yield batches with the positions of their rows, counted over all parts.
 
-    Rows of weight 0 are left out; so are those without a label where they are dropped, and
-    neither is counted.
+    Rows of weight 0 are left out and not counted; so are rows without a label, if those are
+    dropped.
     """
     start = 0
     for batch in scan.batches():
@@ -49,7 +49,7 @@ class Drawn:
 
     Attributes:
         examples: in the order of their hashes.
-        hashes: of these rows, rising.
+        hashes: of these rows, in ascending order.
         n_rows: rows in all, without those of weight 0.
         n_zero_rows: rows in all with a probability of exactly 0.
     """
@@ -87,7 +87,7 @@ def draw(scan: Scan, n_keep: int, class_names: tuple[str, ...] | None) -> Drawn:
 
 
 class _Buffer:
-    """Rows with small hashes, tidied where they become too many."""
+    """A buffer of rows with small hashes; when it is full, the larger ones are dropped."""
 
     def __init__(self, room: int, n_keep: int, like: Predictions) -> None:
         self.n_keep, self.used = n_keep, 0
@@ -154,6 +154,6 @@ class _Buffer:
 
 
 def _plain(values: NDArray[Any]) -> NDArray[Any]:
-    """Return objects as numbers where all are numbers, as text otherwise."""
+    """Return objects as numbers if all are numbers, else as text."""
     found = np.array(values.tolist())
     return found if found.dtype.kind in "biuf" else values

@@ -11,8 +11,8 @@ class Sizes:
         n_rows: rows of the data that the sample was drawn from.
         n_fitted: rows that the methods were fitted on.
         n_judged: rows that they were evaluated on.
-        n_shown: rows of these that the diagrams are drawn from.
-        has_test: the rows evaluated on are another data set.
+        n_shown: how many of these the diagrams are drawn from.
+        has_test: whether the rows evaluated on come from a test set.
     """
 
     n_rows: int
@@ -23,7 +23,7 @@ class Sizes:
 
     @property
     def summary(self) -> str:
-        """Say it in a sentence."""
+        """The same as a sentence."""
         where = "rows of the test set" if self.has_test else "others"
         text = (
             f"Fitted on {self.n_fitted:,} of {self.n_rows:,} rows, chosen by a hash of their "

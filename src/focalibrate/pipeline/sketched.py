@@ -1,4 +1,4 @@
-"""How good the probabilities behind a sketch are."""
+"""Scores computed from a sketch."""
 
 import math
 from dataclasses import dataclass, field
@@ -39,7 +39,7 @@ class SketchedEvaluation:
 
     @property
     def precision(self) -> str:
-        """What the cells cost, as a sentence."""
+        """How exact the scores are, as a sentence."""
         return (
             "Evaluated in one pass, from a sketch: adaptive ECE is within "
             f"{100 * self.error_bound['adaptive_ece']:.2g} points of its value on rows, smooth "

@@ -1,4 +1,4 @@
-"""Predictions of any size to one sketch: part by part, here or on other machines."""
+"""A sketch of predictions of any size: part by part, on this or on other machines."""
 
 import hashlib
 import json
@@ -35,7 +35,7 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True, kw_only=True)
 class PartTask:
-    """What is needed to sketch one part, wherever that is done."""
+    """What a worker needs to sketch one part."""
 
     source: tuple[str, ...]
     options: str
@@ -66,16 +66,16 @@ def sketch_predictions(
 ) -> SketchFile:
     """Return the sketch of predictions of any size, read once and in batches.
 
-    Every part is sketched by itself and the parts are added in their order: the result is the
-    same to the last bit for any number of workers.
+    Every part is sketched by itself and the sketches are merged in order, so that the result is
+    the same to the last bit for any number of workers.
 
     Args:
         source: a file, a folder, a glob, a list of these, or a URL; see `scan_predictions`.
         calibrator: applied to the scores first.
         n_bins: bins of the binned errors.
-        backend: where parts are sketched, side by side; None: here, one after another.
-        folder: where finished parts are kept until all are, so that the same call made again
-            after an interruption repeats none of them; None: nowhere.
+        backend: where parts are sketched in parallel; None: in this process, one by one.
+        folder: where finished parts are kept until all are done, so that the same call
+            continues after an interruption; None: nowhere.
         scan: the source, if it has been opened with the same options.
         progress: called with the numbers of parts done and of all.
         options: those of `scan_predictions`.
@@ -108,7 +108,7 @@ def sketch_predictions(
         contents = _elsewhere(tasks, backend, folder, progress)
     files = [parse_sketch(c, t.name) for t, c in zip(tasks, contents, strict=True) if c]
     if not files:
-        raise PredictionFileError(f"{opened.source}: has no rows that count.")
+        raise PredictionFileError(f"{opened.source}: has no rows with a weight above 0.")
     merged = merge_sketches(files, [t.name for t, c in zip(tasks, contents, strict=True) if c])
     return replace(merged, sources=(opened.describe(),))
 
@@ -206,7 +206,7 @@ def sketch_part(task: PartTask, folder: Path | None) -> bytes:
 
 @lru_cache(maxsize=2)
 def _opened(source: tuple[str, ...], options: str, token: str) -> Scan:
-    """Open a data set once per process; `token` tells data that have changed apart."""
+    """Open a data set once per process; another `token` means that the data have changed."""
     return scan_predictions(list(source), **json.loads(options))
 
 

@@ -1,4 +1,4 @@
-"""What a comparison found as one HTML page: self-contained, interactive, offline.
+"""The result of a comparison as one HTML page: self-contained, interactive, offline.
 
 `page_data` gathers everything the page shows, `write_report` writes the file::
 
@@ -11,7 +11,7 @@
     write_report("report.html", data)
 
 `write_dynamics` writes the page of a training run into its folder, `write_comparison_page` that of
-several models side by side. `reliability_diagram` and its neighbours draw for notebooks.
+several models side by side. `reliability_diagram` and the like draw in notebooks.
 """
 
 from focalibrate.report.criterion import CriterionGrid, criterion_grid

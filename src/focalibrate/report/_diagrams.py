@@ -12,7 +12,7 @@ from focalibrate.report._selection import risk_coverage
 
 BIN_COUNTS = (10, 15, 25)
 SURE = 0.99
-"""From this confidence on a row counts as all but certain."""
+"""Rows with at least this confidence count as almost certain."""
 
 Floats = NDArray[np.float64]
 
@@ -20,7 +20,7 @@ Floats = NDArray[np.float64]
 def diagrams(
     confidence: Floats, correct: NDArray[np.bool_], weights: Floats | None
 ) -> dict[str, Any]:
-    """Return curve, scores taken apart and tables (count, confidence, accuracy per bin)."""
+    """Return the curve, the decomposed scores and tables (count, confidence, accuracy per bin)."""
     cells = distinct_table(confidence, correct, weights)
     tables = {
         "equal-width": [
@@ -43,7 +43,7 @@ def diagrams(
 def top_label_figures(
     confidence: Floats, correct: NDArray[np.bool_], weights: Floats | None = None
 ) -> dict[str, Any]:
-    """Return `diagrams` of the predicted class, how often it is all but certain, and risk."""
+    """Return `diagrams` of the predicted class, how often it is almost certain, and risk."""
     is_sure = confidence >= SURE
     return diagrams(confidence, correct, weights) | {
         "confidence": short(weighted_mean(confidence, weights)),
@@ -56,7 +56,7 @@ def top_label_figures(
 
 
 def weighted_mean(values: NDArray[Any], weights: Floats | None) -> float:
-    """Return the mean, nan of nothing."""
+    """Return the mean, or nan if there are no values."""
     if len(values) == 0 or (weights is not None and not weights.any()):
         return float("nan")
     return float(np.average(values, weights=weights))

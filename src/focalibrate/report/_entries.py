@@ -11,10 +11,10 @@ from focalibrate.report._packed import pack
 MAX_ENTRIES = 120_000
 MAX_ROWS = 20_000
 MAX_DENSE_CLASSES = 16
-"""Up to here whole rows are kept, beyond it only what is not close to 0."""
+"""With more classes than this, only probabilities that are not close to 0 are kept."""
 POOLED_BELOW = (0.002, 0.005, 0.01, 0.02, 0.04)
-"""Smaller probabilities are pooled: below the first of these that `MAX_ENTRIES` has room for. The
-last is the narrowest bin of the page, 1/25."""
+"""Probabilities below one of these limits are pooled: below the first with which the entries
+fit into `MAX_ENTRIES`. The last is the width of the page's narrowest bin, 1/25."""
 PILOT = 400
 """Number of rows from which the size of a row is estimated."""
 
@@ -27,7 +27,7 @@ def plan_entries(
     Args:
         before: probabilities of some rows ``[P, K]``.
         after: the same, calibrated.
-        n: rows that there are.
+        n: number of rows.
     """
     k = before.shape[1]
     n = min(n, MAX_ROWS)
@@ -51,12 +51,12 @@ class Entries:
 
     With `floor` 0 every probability is kept (for two classes, that of class 1). Otherwise
     entries are kept by class, those whose label is the class first, and small ones are pooled:
-    equal-width bins of the page come out exact, as all that is pooled lies in the first;
+    equal-width bins of the page are exact, since all pooled entries lie in the first bin;
     elsewhere the pooled rows count as ties.
     """
 
     rows: NDArray[np.intp]
-    """rows shown, rising"""
+    """rows shown, in ascending order"""
     n_classes: int
     floor: float
     _parts: list[tuple[NDArray[Any], ...]] = field(default_factory=list)
@@ -92,7 +92,7 @@ class Entries:
         self._rest.append(np.stack([counts, *sums]))
 
     def record(self) -> dict[str, Any]:
-        """Return all that was taken as JSON; `frontend/src/entries.ts` reads it."""
+        """Return all entries as JSON; `frontend/src/entries.ts` reads it."""
         columns = [np.concatenate(x) for x in zip(*self._parts, strict=True)]
         if self.floor == 0.0:
             labels, before, after = columns
@@ -123,7 +123,7 @@ class Entries:
 def class_entries(
     before: NDArray[np.floating], after: NDArray[np.floating], labels: NDArray[np.intp]
 ) -> dict[str, Any]:
-    """Return the entries of these rows as JSON, the first of them where there is no room for all.
+    """Return the entries of these rows as JSON, or of the first rows if not all fit.
 
     Args:
         before: probabilities ``[N, K]`` of the model.

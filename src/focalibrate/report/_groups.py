@@ -9,7 +9,7 @@ from focalibrate.metrics import GroupAssessment
 from focalibrate.report._numbers import short, shorts
 
 MAX_GROUPS = 60
-"""Most groups shown: those of the smallest p-value."""
+"""Most groups shown: those with the smallest p-values."""
 
 
 def group_records(groups: Sequence[GroupAssessment]) -> list[dict[str, Any]]:

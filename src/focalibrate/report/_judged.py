@@ -50,14 +50,14 @@ class JudgedRows:
     predicted: tuple[NDArray[np.intp], NDArray[np.intp]]
     correct: tuple[NDArray[np.bool_], NDArray[np.bool_]]
     of_predicted: NDArray[np.float64]
-    """probability, after, of the class predicted before"""
+    """probability after calibration of the class predicted before"""
     positive: tuple[NDArray[np.float64], NDArray[np.float64]]
     """probability of the last class"""
     classwise: tuple[ClasswiseTable, ClasswiseTable]
 
 
 def judge_rows(pair: BeforeAfter, entries: Entries) -> JudgedRows:
-    """Look at all rows once, block by block, and give `entries` those that are shown."""
+    """Go through all rows once, in blocks, and add those that are shown to `entries`."""
     found: list[tuple[Any, ...]] = []
     for part in pair.blocks():
         labels = pair.labels[part]
@@ -89,7 +89,7 @@ def judge_rows(pair: BeforeAfter, entries: Entries) -> JudgedRows:
 
 
 def planned_entries(pair: BeforeAfter, rng: np.random.Generator) -> Entries:
-    """Return the collector of the rows shown, a random sample where not all can be."""
+    """Return the collector of the rows shown: all, or a random sample if not all fit."""
     n, k = pair.logits.shape
     pilot = np.sort(rng.permutation(n)[:PILOT])
     n_shown, floor = plan_entries(pair.before(pilot), pair.after(pilot), n=n)

@@ -1,4 +1,4 @@
-"""Numbers as JSON writes them: few digits, nothing that is not finite."""
+"""Numbers for JSON: few digits, and None for those that are not finite."""
 
 import math
 from collections.abc import Iterable

@@ -15,7 +15,7 @@ def pack(array: NDArray[Any], *, delta: bool = False) -> dict[str, Any]:
     """Return `array` ``[N, C]`` or ``[N]`` as JSON: its type, its shape and its bytes as text.
 
     Columns are stored one after the other, the lowest byte of every entry first, then the next:
-    bytes that resemble each other lie together, which deflate likes. With `delta` each column
+    similar bytes are next to each other, which compresses better. With `delta` each column
     holds the difference to the one before it (modulo the type's range).
     """
     table = array.reshape(len(array), -1)

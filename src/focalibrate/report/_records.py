@@ -22,7 +22,7 @@ ON_THE_MAP = (
     "focal_temperature",
     "focal_loss_temperature",
 )
-"""Kinds of calibrator that are a gamma and a temperature, which the sliders can be set to."""
+"""Kinds of calibrator with a gamma and a temperature, to which the sliders can be set."""
 
 
 N_MISTAKES = 25

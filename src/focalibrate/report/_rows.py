@@ -1,4 +1,4 @@
-"""The rows that the page computes from: few numbers each, enough for any gamma and temperature."""
+"""The rows that the page computes from: a few numbers each, enough for any gamma and T."""
 
 from typing import Any
 
@@ -13,14 +13,14 @@ IMPOSSIBLE = 1e30
 WIDEST = 88
 """Classes up to which `compress_logits` would not make rows of float32 shorter."""
 MOST_ATOMS = 48
-"""Gaps that represent those of a row with more classes."""
+"""Number of gaps kept per row with more classes."""
 MAX_ROWS = 20_000
 MAX_ATOMS = 500_000
-"""Atoms of all rows: what a page sums up between two frames."""
+"""Most atoms of all rows: as many as a page can sum up between two frames."""
 MAX_TEXT = 900_000
-"""Characters of all rows, so that the page stays below 2 MB."""
+"""Most characters of all rows, so that the page stays below 2 MB."""
 FLOAT32_BYTES = 480_000
-"""Below it gaps are kept in float32; above, in 16 bits (see `companded`)."""
+"""Up to this size gaps are kept in float32; beyond it, in 16 bits (see `companded`)."""
 WEIGHT_CODES = 4096
 
 
@@ -31,7 +31,7 @@ def most_rows(n: int, n_classes: int) -> int:
 
 def pack_rows(logits: NDArray[Any], labels: NDArray[np.intp]) -> dict[str, Any]:
     """Return the rows as JSON; `frontend/src/recovery.ts` reads them."""
-    # float32 first: a row of float64 is as long as one of twice the classes, and no better here.
+    # float32 first: float64 takes twice the room, and its precision is not needed here.
     narrow = logits.astype(np.float32, copy=False)
     is_compressed = logits.shape[1] > WIDEST
     rows = compress_logits(narrow, labels) if is_compressed else exact_logits(logits, labels)
@@ -64,7 +64,7 @@ def pack_rows(logits: NDArray[Any], labels: NDArray[np.intp]) -> dict[str, Any]:
 
 
 def text_length(packed: dict[str, Any]) -> int:
-    """Return the characters that the rows take on the page."""
+    """Return the number of characters that the rows take on the page."""
     return sum(len(part["data"]) for part in packed.values() if isinstance(part, dict))
 
 

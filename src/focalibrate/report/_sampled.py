@@ -11,9 +11,9 @@ from focalibrate.report._rows import MAX_TEXT, most_rows, pack_rows, text_length
 def sample_of(
     n: int, size: int, weights: NDArray[np.float64] | None, rng: np.random.Generator
 ) -> NDArray[np.intp]:
-    """Return `size` of `n` rows, rising; drawn in proportion to the weights where there are any.
+    """Return `size` of `n` rows in ascending order, drawn in proportion to the weights, if any.
 
-    The page then counts every row shown as one, and need not know of weights.
+    The page then counts every row shown as one, and needs no weights.
     """
     if weights is not None:
         return np.sort(rng.choice(n, size, p=weights / weights.sum()))

@@ -1,4 +1,4 @@
-"""What happens if the least confident rows are left to somebody else: risk by coverage."""
+"""Error if only the most confident rows are decided by the model: risk by coverage."""
 
 from typing import Any
 

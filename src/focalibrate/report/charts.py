@@ -1,4 +1,4 @@
-"""Charts of experiments: what is drawn, without a library, and the SVG matplotlib makes of it."""
+"""Charts of experiments: descriptions that need no library, drawn as SVG by matplotlib."""
 
 import io
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 MARKERS = "os^Dv<>P"
 LETTERS = 40
-"""How many names fit below a panel; more are written vertically."""
+"""Most names written horizontally below a panel; more are written vertically."""
 Style = Literal["line", "points", "line and points", "dashed", "bars"]
 _STYLE = {
     "svg.hashsalt": "focalibrate",
@@ -67,7 +67,7 @@ class ArrowPanel:
 
 @dataclass(frozen=True, eq=False)
 class SimplexPanel:
-    """A number over the probabilities of three classes, in colour with lines of equal height."""
+    """A number over the probabilities of three classes, in colour with contour lines."""
 
     title: str
     probs: NDArray[np.floating]
@@ -76,7 +76,7 @@ class SimplexPanel:
     """``[N]``"""
     label: str
     levels: int | Sequence[float] = 12
-    """how many lines of equal height, or at which values"""
+    """how many contour lines, or at which values"""
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,7 +21,7 @@ N_TEMPERATURES = 60
 MAX_TEMPERATURES = 125
 """Columns of a heat map; finer grids are thinned out."""
 MAX_ROWS = 5000
-"""Rows that the map is computed from; a picture needs no more."""
+"""Most rows that the map is computed from; a picture needs no more."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,9 +30,9 @@ class CriterionGrid:
 
     criterion: str
     gammas: tuple[float, ...]
-    """rising, shape ``[G]``"""
+    """ascending, shape ``[G]``"""
     temperatures: tuple[float, ...]
-    """rising, shape ``[M]``"""
+    """ascending, shape ``[M]``"""
     values: NDArray[np.float64]
     """shape ``[G, M]``; nan where not evaluated"""
     n_rows: int
@@ -69,7 +69,7 @@ def criterion_grid(
     r"""Evaluate the criterion of focal temperature scaling on an even grid around its ridge.
 
     gamma runs from -0.5 to 5. The best temperature is close to linear in gamma, so that those at
-    both ends, found on a coarse grid first, tell how far T has to reach.
+    both ends, found on a coarse grid first, give the range of T.
 
     Args:
         logits: real array ``[N, K]``, the rows fitted on.
@@ -97,7 +97,7 @@ def criterion_grid(
 
     def evaluate(gammas: NDArray[np.float64], temperatures: NDArray[np.float64]) -> FitReport:
         with warnings.catch_warnings():
-            # That the minimum lies at the edge is what the map itself shows.
+            # No warning: the map itself shows a minimum at its edge.
             warnings.simplefilter("ignore", CalibrationWarning)
             return fit_focal_temperature(
                 rows,

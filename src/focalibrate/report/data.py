@@ -1,4 +1,4 @@
-"""Everything that a page shows, gathered before a line of it is written."""
+"""Everything that a page shows, gathered before it is written."""
 
 import json
 from collections.abc import Sequence
@@ -41,7 +41,7 @@ from focalibrate.report.snippets import (
 )
 
 SCHEMA_VERSION = 2
-"""Of the JSON inside the page."""
+"""Version of the JSON inside the page."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,8 +87,8 @@ def page_data(
         provenance: how the page was made. The same arguments give the same page.
         class_names: one for each class; any text. Default: the class indices.
         criterion: map over gamma and temperature, see `criterion_grid`. With it the page lets
-            its reader try gammas and temperatures and explains posterior recovery, which means
-            something for models trained with focal loss. Default: neither is shown.
+            its reader try gammas and temperatures and explains posterior recovery, which is
+            meant for models trained with focal loss. Default: neither is shown.
         assessment: `focalibrate.metrics.assess` of the uncalibrated rows. Default: none shown.
         assessment_after: the same of the calibrated rows, held out.
         groups: what `focalibrate.metrics.assess_groups` returned, for a forest plot.
@@ -96,7 +96,7 @@ def page_data(
         by_group: what `focalibrate.comparison.choose_by_group` returned.
         scores: what the model returns, for the code that deploys the calibrator.
         title: title of the page. Default: the name of the first file in `provenance`.
-        seed: random seed of the sample of rows that is shown where the page cannot hold all.
+        seed: random seed of the sample of rows, if the page cannot hold all.
 
     Returns:
         `PageData`, for `write_report`.

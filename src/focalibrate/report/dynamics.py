@@ -1,4 +1,4 @@
-"""What was seen while a network learnt, as one page."""
+"""The page of a training run: metrics per epoch."""
 
 import json
 import shlex
@@ -36,7 +36,7 @@ def write_dynamics(folder: str | Path, *, provenance: Provenance) -> Path:
         provenance: how the page was made.
 
     Raises:
-        ValueError: where the folder holds no finished run.
+        ValueError: the folder holds no finished run.
     """
     path = Path(folder) / DYNAMICS_PAGE
     write_report(path, dynamics_data(folder, provenance=provenance))
@@ -108,7 +108,7 @@ def next_commands(folder: str | Path, recipe: Mapping[str, Any]) -> list[str]:
 
 
 def _judged(path: Path) -> dict[str, Any]:
-    """Return figures of the network that was kept, from its outputs."""
+    """Return the metrics of the network that was kept, from its outputs."""
     with np.load(path) as found:
         logits, labels = found["logits"].astype(np.float64), found["labels"]
     log_probs = log_softmax(logits)
@@ -131,7 +131,7 @@ def _headline(test: Mapping[str, Any], epoch: int) -> str:
 
 
 def _curves(arrays: _Arrays, epochs: int) -> dict[str, Any]:
-    """Return every figure of one number per epoch, where it was recorded."""
+    """Return every metric with one number per epoch, if it was recorded."""
     found = {}
     for name, values in arrays.items():
         if values.ndim == 1 and len(values) == epochs and name != "gradient_edges":
@@ -162,7 +162,7 @@ def _table(sums: NDArray[np.float64]) -> dict[str, Any]:
 
 
 def thinned(rows: NDArray[np.intp], most: int) -> NDArray[np.intp]:
-    """Return at most `most` of the rows, evenly, the first and the last among them."""
+    """Return at most `most` of the rows, evenly spaced, with the first and the last."""
     if len(rows) <= most:
         return rows
     chosen: NDArray[np.intp] = rows[

@@ -18,9 +18,9 @@ from focalibrate.report.page import write_report
 from focalibrate.report.provenance import Provenance
 
 MAX_GROUPS = 200
-"""Groups that the page shows at most."""
+"""Most groups that the page shows."""
 MOST_NAMED = 3
-"""Models that the default title names."""
+"""Most models that the default title names."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -29,7 +29,7 @@ class ComparedModel:
 
     name: str
     scores: Mapping[str, Score]
-    """by the name of the metric"""
+    """by name of the metric"""
     assessment: Assessment
     confidence: NDArray[np.float64]
     """of the predicted class ``[N]``"""
@@ -51,7 +51,7 @@ class ComparedGroup:
     n: int
     nll: tuple[float, ...]
     is_clear: tuple[bool, ...]
-    """whether each model differs there from the best of all rows by more than noise"""
+    """whether each model differs significantly, in this group, from the overall best"""
 
 
 def models_data(

@@ -33,7 +33,7 @@ SIMPLEX_STEPS = 15
 def reliability_diagram(
     probs: Array, labels: Array, ax: "Axes | None" = None, *, klass: int | None = None
 ) -> "Axes":
-    """Draw how often what is given a probability occurs, as a curve without bins (CORP).
+    """Draw how often events occur against their predicted probability, without bins (CORP).
 
     Isotonic regression of the outcomes on the probabilities, as the page draws it. On the
     diagonal the probabilities are calibrated; below it they are too high. The grey band holds
@@ -99,8 +99,8 @@ def _draw_curve(ax: "Axes", curve: ReliabilityCurve) -> None:
 def binned_diagram(table: ReliabilityTable, ax: "Axes | None" = None) -> "Axes":
     r"""Draw accuracy against confidence, bin by bin, with the number of examples above.
 
-    A bar is the fraction correct of a bin, a point lies at the bin's mean confidence, with
-    the 95 % Wilson interval of its accuracy. On the diagonal the model is calibrated; below it,
+    Each bar is the accuracy in a bin; the point at the bin's mean confidence has the 95 % Wilson
+    interval of that accuracy. On the diagonal the model is calibrated; below it,
     overconfident.
 
     Args:

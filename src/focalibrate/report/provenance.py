@@ -15,7 +15,7 @@ class SourceFile:
 
 @dataclass(frozen=True, kw_only=True)
 class Provenance:
-    """How a page was made. Nothing is looked up: the same arguments give the same page."""
+    """How a page was made, as given: the same arguments give the same page."""
 
     command: str
     version: str

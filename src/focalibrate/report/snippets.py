@@ -25,7 +25,7 @@ class Snippet:
 
 
 MAX_WRITTEN = 20
-"""Weights of more classes than this are in the file, and not written out."""
+"""With more classes than this, weights are read from the file instead of written out."""
 
 _LOAD = """\
 from focalibrate import Calibrator

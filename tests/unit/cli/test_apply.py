@@ -132,4 +132,4 @@ def test_a_folder_of_parts_becomes_a_folder_of_parts(cli, tmp_path):
     words = ("--prior", "em", "--trained-prior", "1,1")
     em = cli("apply", calibrator, folder, "-o", out, *words, ok=False)
     assert em.returncode == 1
-    assert "--prior em looks at all rows at once" in em.stderr
+    assert "--prior em needs all rows at once" in em.stderr

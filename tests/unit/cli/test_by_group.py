@@ -70,7 +70,7 @@ def test_one_for_all_where_asked_or_where_onnx_is_written(cli, table, tmp_path):
     assert Calibrator.load(tmp_path / "out" / "calibrator.json").kind == "temperature"
     pytest.importorskip("onnx")
     done = calibrate(cli, "--onnx", "--force")
-    assert "an ONNX graph of the scores cannot know the group" in done.stdout
+    assert "an ONNX graph gets only the scores" in done.stdout
     assert (tmp_path / "out" / "calibrator.onnx").exists()
 
 

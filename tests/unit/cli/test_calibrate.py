@@ -52,7 +52,7 @@ def test_one_method_named_is_the_one_written(cli, examples, tmp_path):
     words = ("calibrate", "fine.npz", *FAST, "--choose", "temperature", "--json", "-o", "t")
     record = json.loads(cli(*words).stdout)
     assert record["chosen"] == "temperature"
-    assert "within noise" in record["verdict"] or "does harm" in record["verdict"]
+    assert "within noise" in record["verdict"] or "makes it worse" in record["verdict"]
 
 
 def test_no_verdict_where_nothing_could_be_fitted(cli, examples, tmp_path):

@@ -59,9 +59,9 @@ def test_what_is_wrong_is_said(cli, days, tmp_path):
     done = cli("evaluate", "a.sketch", "day2.npz", ok=False)
     assert "focalibrate sketch day2.npz -o day2.sketch" in done.stderr
     done = cli("evaluate", "a.sketch", "--bins", "10", ok=False)
-    assert "--bins 10 must be the bins of the sketch, 15" in done.stderr
+    assert "--bins must be 15, as in the sketch, got 10" in done.stderr
     done = cli("evaluate", "a.sketch", "--calibrator", "c.json", ok=False)
-    assert "--calibrator is for rows" in done.stderr
+    assert "--calibrator needs rows" in done.stderr
     done = cli("sketch", "day1.npz", "-o", "b.sketch", "--from", "soon", ok=False)
     assert "`--from` must be a date or time" in done.stderr
     done = cli("sketch", "day1.npz", "-o", "no/b.sketch", ok=False)

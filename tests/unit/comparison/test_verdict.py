@@ -20,7 +20,7 @@ def test_a_calibrated_model_is_kept(calibrated):
     assert text.startswith("Confidence and accuracy agree on average.")
     assert text.endswith("keep the model as it is.")
     forced = verdict(calibrated, choose(calibrated, method="identity"))
-    assert forced.endswith("left uncalibrated, as asked.")
+    assert forced.endswith("left uncalibrated, as requested.")
 
 
 def test_a_forced_method_that_does_not_help_says_so(calibrated):

@@ -52,7 +52,7 @@ class GridValues:
         return int(g), int(t)
 
     def is_at_edge(self, temperature: float, gamma: float | None = None) -> bool:
-        """Say whether a parameter is the least or the largest of several tried."""
+        """Return whether a parameter is the least or the largest of several tried."""
 
         def is_end(value: float, tried: tuple[float, ...]) -> bool:
             return min(tried) < max(tried) and value in (min(tried), max(tried))
@@ -109,7 +109,7 @@ class GridEvaluator:
         return self.criterion in ("nll", "focal")
 
     def can_screen(self, gammas: Sequence[float]) -> bool:
-        """Say whether a first look in float32 saves time and finds the minimum's neighbours."""
+        """Return whether a first look in float32 saves time and finds the minimum's neighbours."""
         atoms = self.rows.atoms
         is_large = atoms.size > SCREEN_ABOVE and atoms.dtype.itemsize <= 4
         return is_large and not self.is_loss and min(gammas) >= SCREEN_LEAST_GAMMA

@@ -81,7 +81,7 @@ def work(folders: Folders) -> None:
 
 @contextmanager
 def _claimed(folder: Path) -> Iterator[bool]:
-    """Say whether the folder is this process's own until it ends, in whatever way."""
+    """Return whether the folder is this process's own until it ends, in whatever way."""
     with (folder / "lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
