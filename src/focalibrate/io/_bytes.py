@@ -5,6 +5,7 @@ import gzip
 import io
 import lzma
 import sys
+import zipfile
 import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -14,14 +15,33 @@ from typing import IO, Any, BinaryIO, cast
 from focalibrate.io._error import file_error
 from focalibrate.io._limit import human
 
-COMPRESSED: Mapping[str, Callable[..., Any]] = {
-    ".gz": gzip.open,
-    ".bz2": bz2.open,
-    ".xz": lzma.open,
-}
-MAGIC: Mapping[bytes, str] = {b"\x1f\x8b": ".gz", b"BZh": ".bz2", b"\xfd7zXZ\x00": ".xz"}
 
-DAMAGE = (OSError, EOFError, zlib.error, lzma.LZMAError)
+def _open_zip(raw: IO[bytes], path: Path) -> IO[bytes]:
+    """Return the only file in a zip archive."""
+    try:
+        archive = zipfile.ZipFile(raw)
+        inside = [i for i in archive.infolist() if not i.is_dir() and "__MACOSX" not in i.filename]
+        if len(inside) != 1:
+            raise file_error(path, f"holds {len(inside)} files, not one. Unpack it.")
+        return archive.open(inside[0])
+    except (NotImplementedError, RuntimeError) as error:  # an unknown method, or encrypted
+        raise file_error(path, f"could not be unpacked: {error}. Unpack it.") from error
+
+
+COMPRESSED: Mapping[str, Callable[[IO[bytes], Path], Any]] = {
+    ".gz": lambda raw, _: gzip.GzipFile(fileobj=raw),
+    ".bz2": lambda raw, _: bz2.BZ2File(raw),
+    ".xz": lambda raw, _: lzma.LZMAFile(raw),  # noqa: SIM115 closed by who opens it
+    ".zip": _open_zip,
+}
+MAGIC: Mapping[bytes, str] = {
+    b"\x1f\x8b": ".gz",
+    b"BZh": ".bz2",
+    b"\xfd7zXZ\x00": ".xz",
+    b"PK\x03\x04": ".zip",
+}
+
+DAMAGE = (OSError, EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile)
 """What reading compressed bytes raises where they are damaged."""
 
 
@@ -57,7 +77,12 @@ class Source:
         if not self.compression:
             return cast(BinaryIO, stored.open("rb") if isinstance(stored, Path) else stored)
         raw = stored.open("rb") if isinstance(stored, Path) else stored
-        return cast(BinaryIO, _Bounded(COMPRESSED[self.compression](raw, "rb"), self, raw))
+        try:
+            inner = COMPRESSED[self.compression](raw, self.path)
+        except BaseException:
+            raw.close()
+            raise
+        return cast(BinaryIO, _Bounded(inner, self, raw))
 
 
 class _Bounded(io.BufferedIOBase):

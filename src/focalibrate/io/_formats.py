@@ -180,7 +180,9 @@ def _format_in_zip(file: IO[bytes]) -> str | None:
         return ".pt"
     if any(name.endswith(".npy") for name in names):
         return ".npz"
-    return None
+    files = [name for name in names if not name.endswith("/") and "__MACOSX" not in name]
+    inside = suffix_of(PurePath(files[0])) if len(files) == 1 else ""
+    return inside if inside in (".csv", ".tsv", ".txt", ".json", ".jsonl") else None
 
 
 def _is_text(file: IO[bytes]) -> bool:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from focalibrate.io._dialect import is_number
-from focalibrate.io._error import file_error, listing
+from focalibrate.io._error import file_error, listing, short
 from focalibrate.io._label_rows import Matched, bad_rows
 
 
@@ -86,6 +86,9 @@ def _looser(
     """Match without what all names begin or end with, or ignoring case; None if that fails."""
     shared = _shared(class_names)
     cut = tuple(n[shared[0] : len(n) - shared[1]].strip() for n in class_names)
+    common = len(_common(list(class_names)))
+    if set(values) <= {n[common:] for n in class_names}:  # P_targetcat, P_targetdog
+        cut = tuple(n[common:] for n in class_names)
     for names, what in (
         (cut, f"the part of the column names that differs ({listing(cut)})"),
         (tuple(n.strip().lower() for n in class_names), "the names, ignoring case"),
@@ -100,7 +103,26 @@ def _looser(
         if index.min() >= 0 and len(set(index.tolist())) == len(index):
             kept = class_names if "case" in what else cut
             return index, kept, (f"labels are matched to {what}",)
-    return None
+    return _by_beginning(values, class_names)
+
+
+def _by_beginning(
+    values: list[str], class_names: tuple[str, ...]
+) -> tuple[NDArray[np.int64], tuple[str, ...], tuple[str, ...]] | None:
+    """Match ``neg`` and ``pos`` to ``negative`` and ``positive``, where only one way fits."""
+    short_names = [n.strip().lower() for n in class_names]
+    places = []
+    for value in (v.strip().lower() for v in values):
+        fits = [
+            i
+            for i, n in enumerate(short_names)
+            if min(len(n), len(value)) > 1 and (n.startswith(value) or value.startswith(n))
+        ]
+        places.append(fits[0] if len(fits) == 1 else -1)
+    if min(places) < 0 or sorted(places) != list(range(len(class_names))):
+        return None
+    pairs = [f"{short(v)} = {short(class_names[i])}" for v, i in zip(values, places, strict=True)]
+    return np.array(places), class_names, (f"labels are matched to the classes: {listing(pairs)}",)
 
 
 def _shared(names: tuple[str, ...]) -> tuple[int, int]:

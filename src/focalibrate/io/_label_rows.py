@@ -16,13 +16,13 @@ class Matched:
 
     Attributes:
         labels: int64 ``[N]``.
-        form: whether the file has positions or names.
+        form: whether the file has positions, from 0 or from 1, or names.
         class_names: the names, where the labels show better ones than the columns have.
         notes: what the user should know.
     """
 
     labels: NDArray[np.int64]
-    form: Literal["index", "name"]
+    form: Literal["index", "index from 1", "name"]
     class_names: tuple[str, ...] | None
     notes: tuple[str, ...] = ()
 

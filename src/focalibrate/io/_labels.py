@@ -47,15 +47,18 @@ def match_labels(
         labels = labels.astype(np.int8)
     elif names_are_labels and numeric_names:
         return match_names(labels, class_names, path=path, name=name)
+    # With a label K no numbering from 0 is possible; without a label 0 one from 1 is.
+    from_1 = len(labels) > 0 and (labels.min(), labels.max()) == (1, n_classes)
+    if from_1:
+        labels = labels - 1
     positions = _in_range(labels, n_classes=n_classes, path=path, name=name)
-    if class_names is not None and names_are_labels:
-        order = ", ".join(f"{i} = {short(n)}" for i, n in enumerate(class_names[:4]))
-        notes = (
-            *notes,
-            f"labels are numbers, in the order of the columns: {order}"
-            + (", ..." if n_classes > 4 else ""),
-        )
-    return Matched(positions, "index", class_names, notes)
+    if from_1 or (class_names is not None and names_are_labels):
+        shown = class_names or tuple(f"column {i + 1}" for i in range(n_classes))
+        order = ", ".join(f"{i + from_1} = {short(n)}" for i, n in enumerate(shown[:4]))
+        what = "numbers from 1" if from_1 else "numbers"
+        more = ", ..." if n_classes > 4 else ""
+        notes = (*notes, f"labels are {what}, in the order of the columns: {order}{more}")
+    return Matched(positions, "index from 1" if from_1 else "index", class_names, notes)
 
 
 def _plain_numbers(labels: NDArray[Any]) -> NDArray[Any] | None:
@@ -71,19 +74,11 @@ def _plain_numbers(labels: NDArray[Any]) -> NDArray[Any] | None:
 def _in_range(labels: NDArray[Any], *, n_classes: int, path: Path, name: str) -> NDArray[np.int64]:
     bad = np.flatnonzero((labels < 0) | (labels >= n_classes))
     if len(bad):
-        low, high = int(labels.min()), int(labels.max())
-        step = "Number the classes from 0."
-        fixes: list[dict[str, object]] = []
-        if (low, high) == (1, n_classes):
-            step = "They seem to be numbered from 1."
-            fixes = [{"class_names": [str(i + 1) for i in range(n_classes)]}]
-            if n_classes > 20:
-                fixes, step = [], "They seem to be numbered from 1: subtract 1."
         raise file_error(
             path,
             f"`{name}` must lie in [0, {n_classes - 1}] for {n_classes} classes, but those in "
-            f"{bad_rows(bad)} do not; found {low} to {high}. {step}",
-            fixes=fixes,
+            f"{bad_rows(bad)} do not; found {labels.min()} to {labels.max()}. Number the classes "
+            "from 0.",
         )
     return labels.astype(np.int64)
 

@@ -60,7 +60,22 @@ def find_parts(path: Path) -> list[Path]:
     if not known:
         inside = f"; it holds {listing([p.name for p in kept])}" if kept else ""
         raise file_error(path, f"has no files of predictions ({', '.join(READERS)}){inside}.")
+    _check_one_split(path, known)
     return sorted(known, key=natural)
+
+
+_SPLITS = {"train", "training", "val", "valid", "validation", "dev", "test", "testing", "holdout"}
+
+
+def _check_one_split(path: Path, parts: list[Path]) -> None:
+    """Raise where the files are a training, a validation and a test set, not parts of one."""
+    stems = {p.name.partition(".")[0].lower() for p in parts}
+    if len(stems) > 1 and stems <= _SPLITS and len({p.parent for p in parts}) == 1:
+        raise file_error(
+            path,
+            f"holds different splits, not parts of one table: {listing([p.name for p in parts])}. "
+            f"Name one, such as {parts[0]}, or both as `calibrate VAL --test TEST`.",
+        )
 
 
 def open_parts(path: Path, opening: Opening) -> tuple[Frame, list[Path]]:

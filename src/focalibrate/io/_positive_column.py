@@ -1,5 +1,9 @@
 """Scores in one column: those of the positive of two classes."""
 
+from dataclasses import replace
+
+import numpy as np
+
 from focalibrate.io._error import PredictionFileError, file_error, listing, short
 from focalibrate.io._request import Request
 from focalibrate.io._score_kind import Scores
@@ -100,6 +104,22 @@ def positive_column(view: View, request: Request, position: int) -> Scores:
         positive=positive,
         n_classes=2,
         notes=notes,
+    )
+
+
+def column_of_class(
+    view: View, request: Request, position: int, label: int | None
+) -> Scores | None:
+    """Return the probabilities in a column called as one of two labels: ``spam``, or None."""
+    name = view.name(position).strip()
+    if label is None or not view.is_kind(label, "text") or request.kind == "logits":
+        return None
+    values = set(np.unique(view.values(label)[0].astype(str)).tolist())
+    if len(values) != 2 or name not in values or not view.sums([position]).in_unit:
+        return None
+    positive = request.positive or name
+    return replace(
+        positive_column(view, replace(request, input="probs"), position), positive=positive
     )
 
 

@@ -9,8 +9,11 @@ from numpy.typing import NDArray
 
 from focalibrate.io._error import file_error, short
 from focalibrate.io._frame import Column, ColumnKind, Frame
+from focalibrate.io._vocabulary import CLASS_NAMES, plain
 
 MAX_COLUMNS = 100_000
+MAX_CLASSES = 10_000
+"""Most classes of a list of names and scores in one record."""
 
 
 def frame_of_columns(
@@ -48,26 +51,70 @@ def frame_of_records(path: Path, records: Sequence[Mapping[str, Any]]) -> Frame:
 
 def _flattened(record: Mapping[str, Any]) -> dict[str, Any]:
     row: dict[str, Any] = {}
+    lists = _class_lists(record)
     for name, value in record.items():
+        if name in lists:
+            continue
         scores = _label_scores(value)
         inner = value if isinstance(value, Mapping) else scores
+        if isinstance(value, Mapping):
+            nested = _class_lists(value)
+            if nested:
+                scores = _paired(value, nested)
+                inner = {k: v for k, v in value.items() if k not in nested} | scores
         if inner is None:
             row[str(name)] = value
         else:
             # A pipeline's output is scores whatever the field is called.
             outer = "scores" if scores is not None and "scores" not in record else name
             row.update({f"{outer}.{key}": cell for key, cell in inner.items()})
+    if lists:
+        row.update({f"scores.{key}": cell for key, cell in _paired(record, lists).items()})
     return row
+
+
+_CLASS = {"label", "class", "class_name", "name", "category"}
+_SCORE = {"score", "prob", "proba", "probability", "confidence"}
 
 
 def _label_scores(value: Any) -> dict[str, Any] | None:
     """Return ``[{"label": "cat", "score": 0.9}, ...]``, a pipeline's output, as a mapping."""
-    if not isinstance(value, list) or not value or len(value) > 10_000:
+    if not isinstance(value, list) or not value or len(value) > MAX_CLASSES:
         return None
-    if not all(isinstance(v, Mapping) and set(v) == {"label", "score"} for v in value):
+    if not all(isinstance(v, Mapping) and len(v) == 2 for v in value):
         return None
-    found = {str(v["label"]): v["score"] for v in value}
+    names, scores = _CLASS & set(value[0]), _SCORE & set(value[0])
+    if len(names) != 1 or len(scores) != 1 or any(set(v) != names | scores for v in value):
+        return None
+    (name,), (score,) = names, scores
+    found = {str(v[name]): v[score] for v in value}
     return found if len(found) == len(value) else None
+
+
+def _class_lists(record: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the fields ``classes`` and ``scores`` where they are two lists that belong together.
+
+    Services sort them by score, so that each row has its own order.
+    """
+    lists = [
+        (k, v) for k, v in record.items() if isinstance(v, list) and 1 < len(v) <= MAX_CLASSES
+    ]
+    names = [
+        k
+        for k, v in lists
+        if plain(str(k)) in CLASS_NAMES | {"labels"} and all(isinstance(x, str) for x in v)
+    ]
+    scores = [k for k, v in lists if all(type(x) in (int, float) for x in v)]
+    if len(names) != 1 or len(scores) != 1:
+        return ()
+    texts, numbers = record[names[0]], record[scores[0]]
+    fits = len(texts) == len(numbers) == len(set(texts))
+    return (names[0], scores[0]) if fits else ()
+
+
+def _paired(record: Mapping[str, Any], lists: tuple[str, ...]) -> dict[str, Any]:
+    names, scores = lists
+    return dict(zip(record[names], record[scores], strict=True))
 
 
 def _array(cells: Sequence[Any]) -> tuple[ColumnKind, NDArray[Any]]:

@@ -182,6 +182,8 @@ def _find_label(view: View, taken: frozenset[int], scores: Scores | None) -> int
     if {"true", "false"} <= names:  # the classes of `columns=clf.classes_`
         exact = [i for i in exact if plain(view.name(i)) != "true"]
     found = [i for i in exact if _may_be_label(view, i)]
+    if len(found) > 1:
+        found = [i for i in found if not _is_list_of_classes(view, i)] or found
     if len(found) > 1 and not frame.is_table and scores is not None:
         found = _same_rest(view, found, scores) or found
     if not found:
@@ -278,6 +280,14 @@ def _same_rest(view: View, found: list[int], scores: Scores) -> list[int]:
     return same if len(found) > 1 else found
 
 
+def _is_list_of_classes(view: View, position: int) -> bool:
+    """Say whether all cells are the same ``['cat', 'dog']``."""
+    if not view.is_kind(position, "text"):
+        return False
+    values = view.values(position)[0]
+    return str(values[0]).startswith("[") and bool((values == values[0]).all())
+
+
 def _may_be_label(view: View, position: int) -> bool:
     if view.is_kind(position, "matrix"):
         return not view.frame.is_table or view[position].shape[-1] > 1
@@ -327,6 +337,7 @@ def _no_labels(view: View, scores: Scores) -> PredictionFileError:
         and (frame.is_table or view[i].shape[0] == view[scores.positions[0]].shape[0])
         and len(np.unique(view.values(i)[0].astype(str))) <= max(2, 2 * scores.n_classes)
     ]
+    _check_not_one_hot(view, free, scores)
     option = "label_column" if frame.is_table else "labels_key"
     fixes: list[dict[str, object]] = [{option: view.name(i)} for i in free[:2]]
     if not fixes:
@@ -337,3 +348,16 @@ def _no_labels(view: View, scores: Scores) -> PredictionFileError:
         f"has no {what} of labels (usual names: {LABELS_SHOWN}); it holds {listing(frame.names)}.",
         fixes=fixes,
     )
+
+
+def _check_not_one_hot(view: View, free: list[int], scores: Scores) -> None:
+    """Raise where the labels are one column of 0 and 1 per class."""
+    columns = [i for i in free if view.is_kind(i, "number") and view.sums([i]).in_unit]
+    if len(columns) == scores.n_classes > 1 and view.sums(columns).on_simplex:
+        names = [view.name(i) for i in columns]
+        raise file_error(
+            view.path,
+            f"has its labels in {len(names)} columns of 0 and 1, {listing(names)}; one column is "
+            "needed. With pandas, where the order is that of the scores: "
+            f"`df['label'] = df[{names[:20]!r}].to_numpy().argmax(axis=1)`.",
+        )

@@ -149,18 +149,30 @@ def check_alike(view: View, request: Request, likely: list[int]) -> None:
         whole = [i for i in likely if view.is_whole(i)]
         if whole and len(whole) < len(likely):
             rest = [i for i in likely if i not in whole]
-            more = {"input": "logits"} if request.kind is None else {}
+            is_one = len(whole) == 1
             raise file_error(
                 view.path,
-                f"column {listing([quoted(view, i) for i in whole])} holds whole numbers only, "
-                "unlike the others, so it may not be a class. Say which columns are classes.",
+                f"{'column' if is_one else 'columns'} "
+                f"{listing([quoted(view, i) for i in whole])} "
+                f"{'holds' if is_one else 'hold'} whole numbers only, unlike the others, so "
+                f"{'it' if is_one else 'they'} may not be classes. Say which columns are classes.",
                 fixes=[
-                    {"score_columns": [view.name(i) for i in rest], **more},
-                    {"score_columns": [view.name(i) for i in likely], **more},
+                    {"score_columns": [view.name(i) for i in chosen], **more}
+                    for chosen in (rest, likely)
+                    for more in _kinds(view, request, chosen)
                 ],
             )
     if request.kind is None:
         raise unclear_kind(view, sums, names_text(view, likely))
+
+
+def _kinds(view: View, request: Request, positions: list[int]) -> list[dict[str, str]]:
+    """Return the options that say of which kind the columns could be."""
+    if request.kind is not None:
+        return [{}]
+    sums = view.sums(positions)
+    is_probs = sums.in_unit if len(positions) == 1 else sums.on_simplex
+    return [{"input": "probs"}] if is_probs else [{"input": "logits"}]
 
 
 def without_prefix(view: View, positions: list[int], label: int | None) -> tuple[str, ...]:

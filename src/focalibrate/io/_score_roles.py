@@ -1,10 +1,16 @@
 """Which columns are the scores: those the caller names, or found by name or by values."""
 
+import re
 from collections.abc import Iterable
 from dataclasses import replace
 
 from focalibrate.io._error import PredictionFileError, file_error, listing
-from focalibrate.io._positive_column import column_by_name, positive_column, unnamed_column
+from focalibrate.io._positive_column import (
+    column_by_name,
+    column_of_class,
+    positive_column,
+    unnamed_column,
+)
 from focalibrate.io._request import Request, find_columns
 from focalibrate.io._score_columns import (
     check_alike,
@@ -117,6 +123,7 @@ def _unprefixed(view: View, request: Request, free: list[int], label: int | None
     for candidates in (likely, numbers):
         fitting = columns_by_sum(view, candidates, label) if len(candidates) > 1 else None
         if fitting is not None:
+            _check_not_ranked(view, fitting)
             names = without_prefix(view, fitting, label)
             notes = _left_out(view, numbers, fitting, why=" (the other columns sum to 1)")
             return class_columns(view, request, fitting, names, None, notes)
@@ -124,12 +131,26 @@ def _unprefixed(view: View, request: Request, free: list[int], label: int | None
     if single is not None:
         return single
     if len(likely) == 1:
-        raise unnamed_column(view, request, likely[0])
+        single = column_of_class(view, request, likely[0], label)
+        if single is None:
+            raise unnamed_column(view, request, likely[0])
+        return single
     if not likely:
         raise _no_scores(view, numbers)
     check_alike(view, request, likely)
     names = without_prefix(view, likely, label)
     return class_columns(view, request, likely, names, None, _left_out(view, numbers, likely))
+
+
+def _check_not_ranked(view: View, positions: list[int]) -> None:
+    """Raise where the columns are the highest probability, the second and so on."""
+    if all(re.match(r"(top|rank)_?\d", plain(view.name(i))) for i in positions):
+        raise file_error(
+            view.path,
+            f"holds the probabilities by rank ({quoted(view, positions[0])}, ...), each row in an "
+            "order of its own; one column per class is needed. Save `model.predict_proba(X)` or "
+            "the logits.",
+        )
 
 
 def _in_arrays(view: View, request: Request, numbers: list[int]) -> Scores:

@@ -91,13 +91,23 @@ def _column(name: str, stored: Any, arrays: Mapping[str, NDArray[Any]]) -> Colum
     return Column(name=name, kind=found.kind, shape=found.shape, is_half=is_half)
 
 
+def _named(items: list[Any], torch: Any) -> dict[str, Any]:
+    """Return the tensors of a list by name: scores and labels, where there is one of each."""
+    names = {True: "scores", False: "labels"}
+    if len(items) == 2 and all(isinstance(item, torch.Tensor) for item in items):
+        found = {names[item.is_floating_point()]: item for item in items}
+        if len(found) == 2 and found["labels"].ndim == 1 and found["scores"].ndim <= 2:
+            return found
+    return {f"tensor_{i}": item for i, item in enumerate(items)}
+
+
 def _arrays(
     stored: Any, path: Path, torch: Any
 ) -> tuple[dict[str, NDArray[Any]], tuple[str, ...] | None]:
     if isinstance(stored, torch.Tensor):
         stored = {path.stem: stored}
     elif isinstance(stored, (list, tuple)):
-        stored = {f"tensor_{i}": item for i, item in enumerate(stored)}
+        stored = _named(list(stored), torch)
     if not isinstance(stored, Mapping):
         raise file_error(
             path,

@@ -6,6 +6,7 @@ import gzip
 import io
 import json
 import lzma
+import zipfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from importlib import import_module
@@ -41,6 +42,11 @@ def open_output(path: Path) -> Iterator[IO[str]]:
             raw = stack.enter_context(bz2.open(raw, "wb"))
         elif suffix == ".xz":
             raw = stack.enter_context(lzma.open(raw, "wb"))
+        elif suffix == ".zip":
+            archive = stack.enter_context(zipfile.ZipFile(raw, "w"))
+            member = zipfile.ZipInfo(f"predictions{suffix_of(path)}")  # dated 1980
+            member.compress_type = zipfile.ZIP_DEFLATED
+            raw = stack.enter_context(archive.open(member, "w", force_zip64=True))
         yield stack.enter_context(io.TextIOWrapper(raw, encoding="utf-8", newline=""))
 
 

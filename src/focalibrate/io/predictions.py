@@ -27,7 +27,7 @@ class Layout:
         names: columns or arrays to keep, in the order of the file, without the scores.
         place: how many of `names` come before the scores.
         label_column: name of the labels, or None.
-        labels_as: whether labels stood there as class positions or as class names.
+        labels_as: whether labels were class positions, from 0 or from 1, or class names.
         form: one column per class, one matrix, or one column of the positive class.
         class_names: in the order of the file, which labels that are positions follow.
         load: reads the kept columns, each as an array or a list of cells.
@@ -37,7 +37,7 @@ class Layout:
     names: tuple[str, ...] = ()
     place: int = 0
     label_column: str | None = None
-    labels_as: Literal["index", "name"] = "index"
+    labels_as: Literal["index", "index from 1", "name"] = "index"
     form: str = "columns"
     class_names: tuple[str, ...] | None = None
     load: Callable[[], list[Any]] = list

@@ -1,31 +1,32 @@
 """Reading a file of predictions, whatever its format."""
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from focalibrate._check import PROBS_ATOL
 from focalibrate.io._assemble import assemble
 from focalibrate.io._bytes import stdin_source
-from focalibrate.io._error import file_error, listing
+from focalibrate.io._error import file_error
 from focalibrate.io._formats import FORMATS, Opening, open_file, open_text_source
 from focalibrate.io._frame import Frame, Progress
 from focalibrate.io._limit import parse_size
+from focalibrate.io._other_labels import OtherLabels, labels_in
 from focalibrate.io._parts import is_pattern, joined, natural, open_parts
 from focalibrate.io._place import Place, remote_places, url_of
-from focalibrate.io._request import Input, Request, find_columns, request_of
+from focalibrate.io._request import Input, Request, request_of
 from focalibrate.io._roles import resolve_roles
 from focalibrate.io._view import View
-from focalibrate.io._vocabulary import CLASS_NAMES, is_id, is_label, plain
+from focalibrate.io._vocabulary import CLASS_NAMES, plain
 from focalibrate.io.checksum import sha256_of_all
 from focalibrate.io.predictions import Predictions
 
 __all__ = ["FORMATS", "read_predictions"]
 
+_LISTED = CLASS_NAMES | {"labels"}
 STEPS = 3
 """Read, check, checksum: each counts as one pass over the file's bytes."""
 
@@ -146,11 +147,11 @@ def read_predictions(
         frame = with_class_names(opened.frame)
         view = View(frame, steps.part(0))
         roles = resolve_roles(view, request)
-        labels = None
+        labels, matched = None, tuple[str, ...]()
         if other is not None:
             read = read_labels(other, request, opening, frame)
-            check_same_ids(view, read, other, slice(None))
-            labels = (read.values, read.name)
+            values, matched = read.of_rows(view, slice(None))
+            labels = (values, read.name)
         found = assemble(
             view,
             roles,
@@ -165,6 +166,7 @@ def read_predictions(
             raise file_error(path, "has missing values in every row.")
         return replace(
             found,
+            notes=(*found.notes, *matched),
             checksum=opened.checksum(steps.part(2)),
             labels_source=other,
             labels_checksum=None
@@ -219,8 +221,10 @@ def _digest(content: bytes) -> str:
 
 def with_class_names(frame: Frame) -> Frame:
     """Take names of classes stored as an array of their own out of the columns."""
-    if frame.is_table or frame.class_names is not None:
+    if frame.class_names is not None:
         return frame
+    if frame.is_table:
+        return _with_listed_names(frame)
     sizes = {c.shape[-1] for c in frame.columns if c.kind == "matrix" and len(c.shape) == 2}
     found = [
         i
@@ -243,79 +247,24 @@ def with_class_names(frame: Frame) -> Frame:
     )
 
 
-@dataclass(frozen=True)
-class OtherLabels:
-    """Labels that stand in a file of their own.
-
-    Attributes:
-        values: as stored, one per row.
-        name: what they are called there.
-        ids: position in the file of scores, and values in that of labels, of each column that
-            names the rows in both.
-    """
-
-    values: NDArray[Any]
-    name: str
-    ids: tuple[tuple[int, NDArray[Any]], ...]
+def _with_listed_names(frame: Frame) -> Frame:
+    """Take the names of the classes from a column whose cells are all ``['cat', 'dog']``."""
+    widths = {c.shape[-1] for c in frame.columns if c.kind == "matrix" and len(c.shape) == 2}
+    for i, column in enumerate(frame.columns):
+        if not widths or column.kind != "text" or plain(column.name) not in _LISTED:
+            continue
+        (cells,) = frame.load([i], lambda done, total: None)
+        if (cells == cells[0]).all() and str(cells[0]).startswith("["):
+            names = tuple(a or b for a, b in re.findall(r"'([^']*)'|\"([^\"]*)\"", str(cells[0])))
+            if len(names) in widths and len(set(names)) == len(names):
+                return replace(frame, class_names=names)
+    return frame
 
 
 def read_labels(path: Path, request: Request, opening: Opening, scores: Frame) -> OtherLabels:
     """Return the labels of a file of their own."""
     frame = open_any(path, replace(opening, progress=lambda done, total: None)).frame
-    view = View(frame)
-    wanted = request.label_column if request.label_column is not None else request.labels_key
-    usable = [
-        i
-        for i, c in enumerate(frame.columns)
-        if c.kind in ("number", "text", "bool", "matrix") and not c.is_index
-    ]
-    if wanted is not None:
-        found = find_columns(frame, [str(wanted)], option="label_column")
-    else:
-        found = [i for i in usable if is_label(frame.names[i])] if frame.has_names else []
-        if len(found) != 1:
-            named = [i for i in usable if not (frame.has_names and is_id(frame.names[i]))]
-            if len(named) == 1:
-                found = named
-    if len(found) != 1:
-        for i, column in enumerate(frame.columns):
-            if column.problem is not None:
-                view.raise_problem(i)
-        raise file_error(
-            path,
-            f"must hold one column of labels, but it holds {listing(frame.names) or 'none'}. Say "
-            "which.",
-            fixes=[{"label_column": frame.names[i]} for i in usable[:3]],
-        )
-    ids = [
-        (scores.names.index(column.name), view.values(i)[0])
-        for i, column in enumerate(frame.columns)
-        if is_id(column.name)
-        and column.name.strip()
-        and column.kind in ("number", "text")
-        and scores.names.count(column.name) == 1
-        and frame.is_table
-    ]
-    return OtherLabels(view.values(found[0])[0], frame.names[found[0]], tuple(ids))
-
-
-def check_same_ids(scores: View, labels: OtherLabels, path: Path, rows: slice) -> None:
-    """Raise where both files name their rows and the names differ: rows would be mixed up.
-
-    Args:
-        scores: rows of the file of scores.
-        labels: all labels.
-        path: the file of the labels.
-        rows: which labels belong to the rows.
-    """
-    for at, values in labels.ids:
-        ours, theirs = scores.values(at)[0], values[rows]
-        if ours.shape == theirs.shape and not np.array_equal(ours.astype(str), theirs.astype(str)):
-            raise file_error(
-                path,
-                f'its rows are not those of {scores.path.name}: column "{scores.name(at)}" '
-                "differs. Sort both files in the same way.",
-            )
+    return labels_in(replace(frame, path=path), request, scores)
 
 
 def check_readable(path: Path) -> None:

@@ -18,6 +18,7 @@ from focalibrate.io._find_streams import DataSet, find_streams
 from focalibrate.io._formats import Opening
 from focalibrate.io._frame import Frame, silent
 from focalibrate.io._limit import human, parse_size
+from focalibrate.io._other_labels import OtherLabels
 from focalibrate.io._request import ReadOptions, Request, request_of
 from focalibrate.io._roles import Roles, resolve_roles
 from focalibrate.io._stored import all_zero
@@ -25,7 +26,7 @@ from focalibrate.io._stream import Stream, reordered
 from focalibrate.io._view import View
 from focalibrate.io.checksum import CHUNK
 from focalibrate.io.predictions import SHOWN_CLASSES, Kind, Predictions
-from focalibrate.io.read import OtherLabels, check_same_ids, read_labels, read_predictions
+from focalibrate.io.read import read_labels, read_predictions
 
 BATCH_ROWS = 65_536
 BATCH_BYTES = 1 << 25
@@ -239,11 +240,11 @@ class Scan:
         self, block: Frame, start: int, n_rows: int, settled: Settled
     ) -> Predictions | None:
         view = View(block)
-        labels = None
-        if self._labels is not None and self._labels_path is not None:
+        labels, matched = None, tuple[str, ...]()
+        if self._labels is not None:
             rows = slice(start, start + n_rows)
-            check_same_ids(view, self._labels, self._labels_path, rows)
-            labels = (self._labels.values[rows], self._labels.name)
+            values, matched = self._labels.of_rows(view, rows)
+            labels = (values, self._labels.name)
         found = assemble(
             view,
             self._roles,
@@ -255,7 +256,10 @@ class Scan:
             progress=silent,
             settled=settled,
         )
-        return None if found is None else replace(found, labels_source=self._labels_path)
+        if found is None:
+            return None
+        notes = (*found.notes, *matched)
+        return replace(found, labels_source=self._labels_path, notes=notes)
 
     def _first_batch(self) -> Predictions:
         """Return the first rows of which at least one is complete."""
@@ -320,12 +324,13 @@ class Scan:
 
     def _check_same(self, found: Predictions, path: Path) -> None:
         first = self.first
-        if (found.class_names, found.positive) != (first.class_names, first.positive):
+        ways = [(p.class_names, p.positive, p.layout.labels_as) for p in (found, first)]
+        if ways[0] != ways[1]:
             raise file_error(
                 path,
                 "its labels are matched to the classes in another way than those of the first "
-                f"rows: {found.class_names} and {first.class_names}. Write the names of the "
-                "classes in one way.",
+                f"rows: {found.class_names} ({found.layout.labels_as}) and {first.class_names} "
+                f"({first.layout.labels_as}). Write the names of the classes in one way.",
             )
         if found.n_classes != first.n_classes:
             raise file_error(
@@ -347,11 +352,12 @@ class Scan:
         return total
 
     def _check_all_labels_used(self, n_rows: int) -> None:
-        if self._labels is not None and len(self._labels.values) != n_rows:
+        labels = self._labels
+        if labels is not None and not labels.ids and len(labels.values) != n_rows:
             raise file_error(
                 self._labels_path or "",
                 "must hold one label per row, but there are more labels than rows: "
-                f"{len(self._labels.values)} labels, {n_rows} rows. Check that both come from "
+                f"{len(labels.values)} labels, {n_rows} rows. Check that both come from "
                 "the same split.",
             )
 

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import zipfile
 
 import numpy as np
 import pytest
@@ -64,6 +65,16 @@ def many(*frames_and_names):
             write_one(path / name)
 
     return write
+
+
+def lines(records):
+    content = "".join(json.dumps(record) + "\n" for record in records)
+    return lambda path: path.write_text(content, encoding="utf-8")
+
+
+def sorted_after_the_first(probs):
+    """Each row's classes by falling probability, as services give them; the first as they are."""
+    return [np.arange(probs.shape[1]), *np.argsort(-probs[1:], axis=1)]
 
 
 def savetxt(array, **options):
@@ -689,6 +700,129 @@ WORKS = {
         np.array([1]),
         ("cat", "dog"),
     ),
+    "labels from 1": ("a.npz", npz(probs=P3, labels=Y3 + 1), {}, P3, Y3, None),
+    "labels from 1 beside named columns": (
+        "a.csv",
+        csv(frame3(y=Y3 + 1), index=False),
+        {},
+        P3,
+        Y3,
+        tuple(NAMES3),
+    ),
+    "csv in a zip archive": (
+        "a.csv.zip",
+        csv(frame3(label=TEXT3), index=False),
+        {},
+        P3,
+        Y3,
+        tuple(NAMES3),
+    ),
+    "a pair of tensors": (
+        "a.pt",
+        lambda path: _torch().save((_torch().tensor(P3), _torch().tensor(Y3)), path),
+        {},
+        P3,
+        Y3,
+        None,
+    ),
+    "a column called as one of two labels": (
+        "a.csv",
+        csv(pd.DataFrame({"truth": TEXT2, "malignant": P2[:, 1]}), index=False),
+        {},
+        P2,
+        Y2,
+        ("benign", "malignant"),
+    ),
+    "abbreviated classes": (
+        "a.csv",
+        csv(
+            pd.DataFrame(P2, columns=["neg", "pos"]).assign(
+                label=np.array(["negative", "positive"])[Y2]
+            ),
+            index=False,
+        ),
+        {},
+        P2,
+        Y2,
+        ("neg", "pos"),
+    ),
+    "SAS": (
+        "a.csv",
+        csv(
+            pd.DataFrame(P3, columns=["P_targetcat", "P_targetdog", "P_targetfox"]).assign(
+                F_target=np.array(["cat", "dog", "fox"])[Y3]
+            ),
+            index=False,
+        ),
+        {},
+        P3,
+        Y3,
+        ("cat", "dog", "fox"),
+    ),
+    "BigQuery": (
+        "a.jsonl",
+        lines(
+            {
+                "predicted_label_probs": [{"label": NAMES3[k], "prob": P3[i, k]} for k in order],
+                "label": TEXT3[i],
+            }
+            for i, order in enumerate(sorted_after_the_first(P3))
+        ),
+        {},
+        P3,
+        Y3,
+        tuple(NAMES3),
+    ),
+    "classes and scores, each row sorted": (
+        "a.jsonl",
+        lines(
+            {
+                "instance": {"label": TEXT3[i]},
+                "prediction": {
+                    "classes": [NAMES3[k] for k in order],
+                    "scores": P3[i, order].tolist(),
+                },
+            }
+            for i, order in enumerate(sorted_after_the_first(P3))
+        ),
+        {},
+        P3,
+        Y3,
+        tuple(NAMES3),
+    ),
+    "zero-shot pipeline": (
+        "a.jsonl",
+        lines(
+            {
+                "sequence": "text",
+                "labels": [NAMES3[k] for k in order],
+                "scores": P3[i, order].tolist(),
+                "truth": TEXT3[i],
+            }
+            for i, order in enumerate(sorted_after_the_first(P3))
+        ),
+        {},
+        P3,
+        Y3,
+        tuple(NAMES3),
+    ),
+    "SageMaker": (
+        "a.csv",
+        csv(
+            pd.DataFrame(
+                {
+                    "label": np.array(["fox", "cat", "dog"])[Y3],
+                    "probabilities": [str(row.tolist()) for row in P3],
+                    "labels": "['fox', 'cat', 'dog']",
+                }
+            ),
+            index=False,
+        ),
+        {},
+        P3,
+        Y3,
+        ("fox", "cat", "dog"),
+    ),
     "100 classes": (
         "a.csv",
         csv(
@@ -811,7 +945,6 @@ ASKS = {
         Y3,
         tuple(NAMES3),
     ),
-    "labels from 1": ("a.npz", npz(probs=P3, labels=Y3 + 1), P3, Y3, ("1", "2", "3")),
     "missing scores": (
         "a.csv",
         csv(
@@ -928,10 +1061,49 @@ def test_gzip_without_its_suffix(tmp_path):
             ),
             r"only the probability of the predicted class \(\"confidence\"\), but those of all",
         ),
+        (
+            pd.DataFrame(-np.sort(-P3), columns=["top1_prob", "top2_prob", "top3_prob"]).assign(
+                label=TEXT3, top1_class=np.array(NAMES3)[P3.argmax(1)]
+            ),
+            r"by rank \(\"top1_prob\", \.\.\.\), each row in an order of its own",
+        ),
+        (
+            pd.DataFrame(
+                np.c_[P3, np.eye(3)[Y3].astype(int)], columns=[*"abc", "ta", "tb", "tc"]
+            ).astype(dict.fromkeys(("ta", "tb", "tc"), int)),
+            r"labels in 3 columns of 0 and 1, ta, tb, tc; .*\.to_numpy\(\)\.argmax\(axis=1\)",
+        ),
     ],
-    ids=["two levels of columns", "one row per example and class", "the top class alone"],
+    ids=[
+        "two levels of columns",
+        "one row per example and class",
+        "the top class alone",
+        "by rank",
+        "one-hot labels",
+    ],
 )
 def test_what_cannot_be_read_is_named(tmp_path, frame, message):
     frame.to_csv(tmp_path / "a.csv")
     with pytest.raises(PredictionFileError, match=message):
-        read_predictions(tmp_path / "a.csv")
+        read_predictions(tmp_path / "a.csv", need_labels=True)
+
+
+def test_a_folder_of_splits_is_not_one_table(tmp_path):
+    for name in ("val.csv", "test.csv"):
+        frame3(label=TEXT3).to_csv(tmp_path / name)
+    with pytest.raises(PredictionFileError, match=r"holds different splits, .* test\.csv"):
+        read_predictions(tmp_path)
+
+
+def test_an_archive_of_two_files_is_not_one_table(tmp_path):
+    with zipfile.ZipFile(tmp_path / "a.csv.zip", "w") as archive:
+        archive.writestr("a.csv", "x")
+        archive.writestr("b.csv", "x")
+    with pytest.raises(PredictionFileError, match=r"holds 2 files, not one\. Unpack it"):
+        read_predictions(tmp_path / "a.csv.zip")
+
+
+def test_a_lone_table_in_an_archive_is_found(tmp_path):
+    with zipfile.ZipFile(tmp_path / "export.zip", "w") as archive:
+        archive.writestr("val.csv", "label,prob_a,prob_b\n0,0.5,0.5\n")
+    assert read_predictions(tmp_path / "export.zip").n_rows == 1

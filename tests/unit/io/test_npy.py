@@ -60,10 +60,39 @@ def test_labels_may_be_in_a_file_of_another_format(pair, tmp_path, labels, heade
     assert_array_equal(read_predictions(pair[0], labels_path=path).labels, labels)
 
 
-def test_rows_of_a_labels_file_must_be_those_of_the_scores(tmp_path):
-    (tmp_path / "p.csv").write_text("id,prob_a,prob_b\n1,0.5,0.5\n2,0.1,0.9\n")
-    (tmp_path / "y.csv").write_text("id,y\n2,0\n1,1\n")
-    with pytest.raises(PredictionFileError, match=r'y\.csv: its rows are not .* "id" differs'):
+def labels_beside(tmp_path, text, **options):
+    (tmp_path / "p.csv").write_text("id,prob_a,prob_b\nx,0.5,0.5\ny,0.1,0.9\nz,0.2,0.8\n")
+    (tmp_path / "y.csv").write_text(text)
+    return read_predictions(tmp_path / "p.csv", labels_path=tmp_path / "y.csv", **options)
+
+
+def test_labels_in_another_order_are_matched_by_id(tmp_path):
+    found = labels_beside(tmp_path, "id,label\nz,a\nw,a\nx,b\ny,a\n")
+    assert found.labels.tolist() == [1, 0, 0]
+    assert 'labels are matched to the rows by "id"' in found.notes
+    in_order = labels_beside(tmp_path, "id,label\nx,b\ny,a\nz,a\n")
+    assert in_order.labels.tolist() == [1, 0, 0]
+    assert "matched" not in " ".join(in_order.notes)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("id,label\nz,a\nx,b\n", r'y\.csv: .* "id" differs, .* no label for row 1 \(0-based\)'),
+        ("id,label\nx,b\nx,a\nz,a\ny,a\n", r'"id" differs and is not unique\. Sort both'),
+        ("id,label\nx,b\ny,a\n", r"no label for row 2"),
+    ],
+    ids=["one is missing", "one is there twice", "too few"],
+)
+def test_rows_of_a_labels_file_must_be_those_of_the_scores(tmp_path, text, message):
+    with pytest.raises(PredictionFileError, match=message):
+        labels_beside(tmp_path, text)
+
+
+def test_two_names_of_rows_that_disagree(tmp_path):
+    (tmp_path / "p.csv").write_text("id,file,prob_a,prob_b\n1,u,0.5,0.5\n2,v,0.1,0.9\n")
+    (tmp_path / "y.csv").write_text("id,file,y\n1,v,0\n2,u,1\n")
+    with pytest.raises(PredictionFileError, match=r'columns "id" and "file" match them in diff'):
         read_predictions(tmp_path / "p.csv", labels_path=tmp_path / "y.csv")
 
 

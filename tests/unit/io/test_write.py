@@ -73,7 +73,20 @@ def test_what_is_written_is_read(tmp_path, val, probs, suffix, names, dtype, lab
 KEPT = "id,prob_a,prob_b,prob_c,target,note\n"
 
 
-@pytest.mark.parametrize("suffix", [".csv", ".tsv", ".csv.gz", ".parquet", ".feather", ".jsonl"])
+@pytest.mark.parametrize(
+    "suffix",
+    [
+        ".csv",
+        ".tsv",
+        ".csv.gz",
+        ".csv.bz2",
+        ".csv.xz",
+        ".csv.zip",
+        ".parquet",
+        ".feather",
+        ".jsonl",
+    ],
+)
 @pytest.mark.parametrize("labels", ["012", "abc"])
 def test_other_columns_are_kept_in_place(tmp_path, probs, suffix, labels):
     needs(suffix)
@@ -156,7 +169,7 @@ def test_equal_content_makes_equal_bytes(tmp_path, val, probs):
     assert (tmp_path / "a.npz").read_bytes() == (tmp_path / "b.npz").read_bytes()
 
 
-@pytest.mark.parametrize("suffix", [*FORMATS, ".csv.gz"])
+@pytest.mark.parametrize("suffix", [*FORMATS, ".csv.gz", ".csv.bz2", ".jsonl.xz", ".csv.zip"])
 @pytest.mark.parametrize("error", [KeyboardInterrupt, ValueError])
 def test_interrupted_writing_leaves_nothing(tmp_path, val, probs, suffix, error):
     needs(suffix)
