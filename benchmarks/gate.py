@@ -150,10 +150,9 @@ def group_evidence(out: Path, runs: int) -> None:
     keys = {tuple(r[c] for c in columns[:5]) for r in done}
     plan = [
         (groups, n, k, sharp, shape)
+        for k, sharp in ((10, 4.0), (10, 1.0), (2, 4.0))
         for groups, n in ((20, 50), (20, 500), (100, 50))
-        for k, sharp in ((2, 1.0), (2, 4.0), (10, 1.0), (10, 4.0))
         for shape in ("calibrated", "overconfident", "wave")
-        if groups < 100 or k == 10
     ]
     with path.open("a", newline="") as file:
         writer = csv.DictWriter(file, columns)
