@@ -109,7 +109,14 @@ class DaskCluster:
             yield client
 
     async def _knock(self) -> None:
-        comm = await _dask().comm.connect(self.address, timeout=self.connect_seconds)
+        # the keys of Dask's own configuration, which a tls:// address needs
+        keys = _dask().Security().get_connection_args("client")
+        if self.address.startswith("tls://") and keys.get("ssl_context") is None:
+            raise ValueError(
+                "tls:// needs a key and certificates in Dask's configuration: "
+                "distributed.comm.tls.ca-file, .client.key and .client.cert"
+            )
+        comm = await _dask().comm.connect(self.address, timeout=self.connect_seconds, **keys)
         await comm.close()
 
 

@@ -3,6 +3,7 @@
 import importlib.util
 import json
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -106,11 +107,11 @@ def test_a_part_that_kills_its_workers_is_named(environment, folder, logged):
 
 
 @contextmanager
-def started(folder, *command):
+def started(folder, *command, env=None):
     words = [sys.executable, "-m", "dask", *map(str, command), "--host", "127.0.0.1"]
     with (folder / "output").open("ab") as output:
         process = subprocess.Popen(
-            [*words, "--no-dashboard"], cwd=folder, stdout=output, stderr=output
+            [*words, "--no-dashboard"], cwd=folder, stdout=output, stderr=output, env=env
         )
     try:
         yield process
@@ -159,3 +160,48 @@ def test_a_killed_worker_and_scheduler_lose_nothing(environment, folder, logged,
     check_same(found, folder)
     counts = logged.begun(folder)[0]
     assert (counts[0], counts[1]) == (1, 1)
+
+
+@pytest.fixture
+def certificate(tmp_path):
+    """A key and a certificate signed by itself, as settings of Dask."""
+    openssl = shutil.which("openssl")
+    if openssl is None:
+        pytest.skip("openssl is not installed")
+    key, file = tmp_path / "key.pem", tmp_path / "cert.pem"
+    subprocess.run(
+        [
+            openssl, "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2",
+            "-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1",
+            "-keyout", str(key), "-out", str(file),
+        ],
+        check=True,
+        capture_output=True,
+    )  # fmt: skip
+    files = {"ca-file": file}
+    for role in ("client", "scheduler", "worker"):
+        files |= {f"{role}.key": key, f"{role}.cert": file}
+    return {f"distributed.comm.tls.{name}": str(path) for name, path in files.items()}
+
+
+def test_a_scheduler_with_tls_needs_only_the_configuration_of_dask(
+    environment, folder, certificate, logged_runs
+):
+    dask = pytest.importorskip("dask")
+    pytest.importorskip("distributed")
+    names = {
+        "DASK_" + key.upper().replace(".", "__").replace("-", "_"): key for key in certificate
+    }
+    env = os.environ | {name: certificate[key] for name, key in names.items()}
+    file = folder / "tls"
+    words = ("scheduler", "--protocol", "tls", "--port", "0", "--scheduler-file", file)
+    with started(folder, *words, env=env):
+        logged_runs.until(lambda: file.exists() and file.read_text().endswith("}"))
+        address = json.loads(file.read_text())["address"]
+        assert address.startswith("tls://127.0.0.1:")
+        with started(folder, "worker", address, "--no-nanny", "--nthreads", "1", env=env):
+            with dask.config.set(certificate):
+                found = sketch_predictions(folder / "preds", backend=DaskCluster(address))
+            check_same(found, folder)
+            with pytest.raises(ValueError, match=r"tls:// needs a key .*ca-file"):
+                sketch_predictions(folder / "preds", backend=DaskCluster(address))
