@@ -311,5 +311,10 @@ export interface ModelsDocument {
   n_classes: number;
   models: ComparedModel[];
   groups: ComparedGroup[];
+  /** of a page of one model: its groups, each assessed by itself */
+  assessed: Group[];
+  worst_slice: string | null;
+  /** sentences below the verdict */
+  notes: string[];
   provenance: ReportDocument['provenance'];
 }

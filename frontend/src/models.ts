@@ -1,10 +1,11 @@
-// The page that compares models on the same rows.
+// The page that compares models on the same rows, or evaluates one.
 
 import { curveDiagram, forest, riskChart } from './charts';
 import type { ComparedGroup, ComparedModel, Interval, ModelsDocument } from './document';
 import { h, responsive, section, segmented } from './dom';
 import { clipped, fixed, METRIC_ORDER, metricRange, metricStyle, metricValue, percent, points, pText, whole } from './format';
 import { framed } from './frame';
+import { assessedGroups } from './sections/groups';
 import { definitions, provenanceFacts } from './sections/made';
 import { sortableTable, type Column } from './sections/table';
 
@@ -14,15 +15,20 @@ const colour = (i: number): string => `var(--model-${i % 8})`;
 /** Columns of the table; all metrics are in the JSON that the command prints. */
 const SHOWN = ['nll', 'brier', 'error', 'ece'];
 
+/** Whether the page evaluates one model. */
+const isAlone = (doc: ModelsDocument): boolean => doc.models.length === 1;
+
 export function modelsPage(doc: ModelsDocument): HTMLElement[] {
-  const subtitle = `${doc.models.length} models, ${whole(doc.n_rows)} rows, ${whole(doc.n_classes)} classes`;
+  const size = `${whole(doc.n_rows)} rows, ${whole(doc.n_classes)} classes`;
+  const subtitle = isAlone(doc) ? size : `${doc.models.length} models, ${size}`;
   return framed(doc, subtitle, [
     ['Verdict', verdictSection(doc)],
     ['Scores', scoresSection(doc)],
     ['Reliability', reliabilitySection(doc)],
+    ...(doc.assessed.length === 0 ? [] : ([['Groups', section('groups', 'Group by group', ...assessedGroups(doc.assessed, doc.worst_slice, 'P-values'))]] as [string, HTMLElement][])),
     ...(doc.groups.length === 0 ? [] : ([['Groups', groupsSection(doc)]] as [string, HTMLElement][])),
     ['Coverage', coverageSection(doc)],
-    ['How it was made', section('made', 'How this was made', provenanceFacts(doc, `${whole(doc.n_rows)} rows, ${whole(doc.n_classes)} classes`), h('h3', {}, 'Definitions'), definitions(false))],
+    ['How it was made', section('made', 'How this was made', provenanceFacts(doc, size), h('h3', {}, 'Definitions'), definitions(false))],
   ]);
 }
 
@@ -34,26 +40,21 @@ function verdictSection(doc: ModelsDocument): HTMLElement {
     h(
       'ul',
       { class: 'findings' },
-      doc.models.map((m) => h('li', {}, h('strong', {}, `${m.name}: `), `${m.assessment.summary.replace(/[.]$/, '')}.`)),
+      isAlone(doc) ? [] : doc.models.map((m) => h('li', {}, h('strong', {}, `${m.name}: `), `${m.assessment.summary.replace(/[.]$/, '')}.`)),
+      doc.notes.map((note) => h('li', {}, note)),
     ),
   );
 }
 
 function scoresSection(doc: ModelsDocument): HTMLElement {
   const known = Object.keys(doc.models[0].scores);
-  const metrics = METRIC_ORDER.filter((m) => known.includes(m) && SHOWN.includes(m));
+  const metrics = METRIC_ORDER.filter((m) => known.includes(m) && (isAlone(doc) || SHOWN.includes(m)));
   const best = new Map(metrics.map((m) => [m, metricValue(m, Math.min(...doc.models.map((row) => row.scores[m][0] ?? Infinity)))]));
+  const paired = isAlone(doc) ? [] : differenceColumns();
   const isBestShown = (m: string) => doc.models[0].scores[m].length === 3;
   const columns: Column<ComparedModel>[] = [
-    { title: 'Model', isHeader: true, key: (m) => m.name, cell: (m) => [h('span', { class: 'class-name', title: m.name }, m.name), m.difference === null ? h('span', { class: 'chip' }, 'lowest log loss') : ''] },
-    {
-      title: 'Log loss − best',
-      hint: 'paired by row, with its 95 % interval; positive is worse than the best model',
-      numeric: true,
-      key: (m) => m.difference?.[0] ?? 0,
-      cell: (m) => (m.difference === null ? '–' : [h('span', {}, fixed(m.difference[0], 4)), h('span', { class: 'small muted' }, metricRange('nll', m.difference))]),
-    },
-    { title: 'p-value', hint: 'of that difference, corrected for the number of models (Holm)', numeric: true, key: (m) => m.p_value, cell: (m) => pText(m.p_value) },
+    { title: 'Model', isHeader: true, key: (m) => m.name, cell: (m) => [h('span', { class: 'class-name', title: m.name }, m.name), m.difference === null && !isAlone(doc) ? h('span', { class: 'chip' }, 'lowest log loss') : ''] },
+    ...paired,
     {
       title: 'Conf. − acc.',
       hint: 'mean confidence − accuracy in points, with its 95 % interval',
@@ -74,7 +75,7 @@ function scoresSection(doc: ModelsDocument): HTMLElement {
       numeric: true,
       key: (m) => m.scores[metric][0],
       cell: (m) => [
-        h('span', { class: isBestShown(metric) && metricValue(metric, m.scores[metric][0]) === best.get(metric) ? 'best' : '' }, metricValue(metric, m.scores[metric][0])),
+        h('span', { class: !isAlone(doc) && isBestShown(metric) && metricValue(metric, m.scores[metric][0]) === best.get(metric) ? 'best' : '' }, metricValue(metric, m.scores[metric][0])),
         h('span', { class: 'small muted' }, metricRange(metric, m.scores[metric]) || noise(m, metric)),
       ],
     })),
@@ -82,10 +83,24 @@ function scoresSection(doc: ModelsDocument): HTMLElement {
   return section(
     'methods',
     'Scores',
-    h('p', { class: 'muted' }, 'Lower is better. In brackets: 95 % intervals. “Noise” is what a calibrated model with these predictions shows: median and 95 % quantile. Calibration errors are not compared between models, as their noise does not cancel.'),
-    sortableTable({ caption: 'Models', columns, rows: doc.models, rowClass: (m) => (m.difference === null ? 'chosen' : null) }),
-    scoresFigure(doc, metrics.filter(isBestShown)),
+    h('p', { class: 'muted' }, 'Lower is better. In brackets: 95 % intervals. “Noise” is what a calibrated model with these predictions shows: median and 95 % quantile.', isAlone(doc) ? '' : ' Calibration errors are not compared between models, as their noise does not cancel.'),
+    sortableTable({ caption: 'Models', columns, rows: doc.models, rowClass: (m) => (m.difference === null && !isAlone(doc) ? 'chosen' : null) }),
+    !isAlone(doc) && scoresFigure(doc, metrics.filter(isBestShown)),
   );
+}
+
+/** Columns on how far a model is from the best. */
+function differenceColumns(): Column<ComparedModel>[] {
+  return [
+    {
+      title: 'Log loss − best',
+      hint: 'paired by row, with its 95 % interval; positive is worse than the best model',
+      numeric: true,
+      key: (m) => m.difference?.[0] ?? 0,
+      cell: (m) => (m.difference === null ? '–' : [h('span', {}, fixed(m.difference[0], 4)), h('span', { class: 'small muted' }, metricRange('nll', m.difference))]),
+    },
+    { title: 'p-value', hint: 'of that difference, corrected for the number of models (Holm)', numeric: true, key: (m) => m.p_value, cell: (m) => pText(m.p_value) },
+  ];
 }
 
 function noise(model: ComparedModel, metric: string): string {

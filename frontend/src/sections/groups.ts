@@ -9,11 +9,16 @@ import { sortableTable } from './table';
 type Shown = 'gap' | 'rms';
 
 export function groupsSection(doc: ReportDocument): HTMLElement {
+  return section('groups', 'Group by group', ...assessedGroups(doc.groups, doc.worst_slice, 'Before calibration; p-values'), doc.by_group !== null && ownCalibrators(doc.by_group));
+}
+
+/** Groups with their intervals and verdicts; `began` begins the sentence on p-values. */
+export function assessedGroups(groups: Group[], worstSlice: string | null, began: string): (HTMLElement | false)[] {
   let shown: Shown = 'gap';
   const chart = h('div', { class: 'chart' });
   const isBad = (g: Group) => g.p_value !== null && g.p_value < 0.05;
   const draw = responsive(chart, (width) => {
-    const rows = doc.groups.flatMap((g) => {
+    const rows = groups.flatMap((g) => {
       const [estimate, low, high] = g[shown];
       if (estimate === null) return [];
       const range = shown === 'gap' ? `${points(estimate)} points [${points(low)}, ${points(high)}]` : `${percent(estimate)} [${(low * 100).toFixed(1)}, ${(high * 100).toFixed(1)}]`;
@@ -21,13 +26,11 @@ export function groupsSection(doc: ReportDocument): HTMLElement {
     });
     if (rows.length > 0) chart.replaceChildren(forest(rows, width, shown === 'gap' ? 'confidence − accuracy, points' : 'RMS calibration error (%)', 100, 0, false));
   });
-  const bad = doc.groups.filter(isBad).length;
-  const words = bad === 0 ? 'No group is significantly miscalibrated.' : `${bad} of ${doc.groups.length} groups ${bad === 1 ? 'is' : 'are'} significantly miscalibrated.`;
-  return section(
-    'groups',
-    'Group by group',
-    h('p', { class: 'muted' }, `${words} Before calibration; p-values are corrected for the number of groups (Holm). Orange: significantly miscalibrated.`),
-    doc.worst_slice !== null && h('p', {}, h('strong', {}, 'Worst slice: '), `${doc.worst_slice}.`),
+  const bad = groups.filter(isBad).length;
+  const words = bad === 0 ? 'No group is significantly miscalibrated.' : `${bad} of ${groups.length} groups ${bad === 1 ? 'is' : 'are'} significantly miscalibrated.`;
+  return [
+    h('p', { class: 'muted' }, `${words} ${began} are corrected for the number of groups (Holm). Orange: significantly miscalibrated.`),
+    worstSlice !== null && h('p', {}, h('strong', {}, 'Worst slice: '), `${worstSlice}.`),
     h(
       'figure',
       { class: 'card' },
@@ -52,7 +55,7 @@ export function groupsSection(doc: ReportDocument): HTMLElement {
     ),
     h('div', { class: 'below' }, sortableTable<Group>({
       caption: 'Groups',
-      rows: doc.groups,
+      rows: groups,
       limit: 20,
       columns: [
         { title: 'Group', isHeader: true, key: (g) => g.name, cell: (g) => h('span', { class: 'class-name', title: g.name }, g.name) },
@@ -63,8 +66,7 @@ export function groupsSection(doc: ReportDocument): HTMLElement {
         { title: 'Finding', key: (g) => g.verdict, cell: (g) => g.verdict },
       ],
     })),
-    doc.by_group !== null && ownCalibrators(doc.by_group),
-  );
+  ];
 }
 
 /** Which groups get a calibrator of their own, and what that gains. */

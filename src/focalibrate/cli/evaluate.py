@@ -1,6 +1,7 @@
 """`focalibrate evaluate`."""
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -8,12 +9,19 @@ import click
 import numpy as np
 from rich.console import Console
 
+from focalibrate._atomic import atomic_path
 from focalibrate.calibrate import Calibrator, GroupedCalibrator
 from focalibrate.cli._engine import backend_of, engine_options
 from focalibrate.cli._options import diagram_option, judging_options, prediction_options
 from focalibrate.cli._read import read_file, reported, steps
 from focalibrate.cli._sketching import is_large, is_sketch, merged, name_of, sketched
-from focalibrate.cli._summary import Diagram, say_what_was_read, show_diagram, show_groups
+from focalibrate.cli._summary import (
+    Diagram,
+    command_line,
+    say_what_was_read,
+    show_diagram,
+    show_groups,
+)
 from focalibrate.cli._tables import evaluation_table
 from focalibrate.io import SketchFile
 from focalibrate.metrics import ConfidentFraction, ReliabilityTable
@@ -24,6 +32,7 @@ from focalibrate.pipeline import (
     SketchedEvaluation,
     evaluate_examples,
     evaluate_sketch_file,
+    evaluation_page,
     file_record,
 )
 
@@ -39,6 +48,8 @@ from focalibrate.pipeline import (
 @judging_options
 @diagram_option
 @click.option("--json", "as_json", is_flag=True, help="Print the scores as JSON.")
+@click.option("-o", "--out", type=click.Path(path_type=Path), help="Write an HTML page: x.html.")
+@click.option("--force", is_flag=True, help="Replace the page where it exists.")
 @engine_options("Parts read at the same time, each in a process.  [default: 1]")
 @prediction_options
 def evaluate_command(
@@ -50,6 +61,8 @@ def evaluate_command(
     seed: int,
     diagram: Diagram,
     as_json: bool,
+    out: Path | None,
+    force: bool,
     workers: int | None,
     backend: str,
     scheduler: str | None,
@@ -57,9 +70,9 @@ def evaluate_command(
 ) -> None:
     """Test whether the probabilities in PATHs are calibrated, and print their scores.
 
-    Nothing is fitted or written. Calibration errors are shown beside those that a calibrated
-    model with the same predictions would have by chance; log loss, Brier score and error have 95 %
-    intervals.
+    Nothing is fitted, and nothing is written but the page of -o. Calibration errors are shown
+    beside those that a calibrated model with the same predictions would have by chance; log loss,
+    Brier score and error have 95 % intervals.
 
     A PATH is a file, a folder or glob of parts, a URL, or a sketch (`focalibrate sketch`); several
     are evaluated together. Files of more than 100 MB, several paths, URLs, and any PATH with
@@ -70,8 +83,10 @@ def evaluate_command(
         focalibrate evaluate test.npz
         focalibrate evaluate test.npz --calibrator report/calibrator.json
         focalibrate evaluate predictions/ --workers 2 --by region
-        focalibrate evaluate day1.sketch day2.sketch
+        focalibrate evaluate day1.sketch day2.sketch -o days.html
     """
+    page = _Page(out, force, seed)
+    page.check()
     where = backend_of(backend, scheduler, workers, default=1)
     if any(map(is_sketch, paths)):
         if calibrator is not None:
@@ -79,7 +94,7 @@ def evaluate_command(
                 "--calibrator needs rows, which a sketch does not have: pass it to "
                 "`focalibrate sketch`."
             )
-        _show_sketch(merged(paths), paths, bins, seed, diagram, as_json)
+        _show_sketch(merged(paths), paths, bins, diagram, as_json, page)
         return
     with reported():
         chosen = None if calibrator is None else Calibrator.load(calibrator)
@@ -97,7 +112,7 @@ def evaluate_command(
             labels_path=labels,
             **options,
         )
-        _show_sketch(file, paths, bins, seed, diagram, as_json)
+        _show_sketch(file, paths, bins, diagram, as_json, page)
         return
     file_path = Path(paths[0])
     given = read_file(
@@ -124,6 +139,7 @@ def evaluate_command(
         n_bins=bins,
         sample_weight=found.weights,
     )
+    page.write(found)
     if as_json:
         _print_json(found.to_dict() | {"bins": _bins(table), "file": file_record(given)})
         return
@@ -131,15 +147,47 @@ def evaluate_command(
         rows = found.row_scores
         table = distinct_table(rows.confidence, rows.correct, found.weights)
     _show(found, table, diagram, _confident(found), found.row_scores.n_zeros)
+    page.say()
+
+
+@dataclass(frozen=True)
+class _Page:
+    """The page that -o asks for."""
+
+    path: Path | None
+    force: bool
+    seed: int
+
+    def check(self) -> None:
+        """Raise before the work begins where the page could not be written."""
+        with reported():
+            if self.path is not None and self.path.exists() and not self.force:
+                raise FileExistsError(
+                    f"{self.path}: already exists and is not overwritten. Choose another name, or "
+                    "pass --force."
+                )
+
+    def write(self, found: Evaluation | SketchedEvaluation) -> None:
+        """Write the page, if one was asked for."""
+        if self.path is None:
+            return
+        text = evaluation_page(found, command=command_line(), seed=self.seed)
+        with reported(), atomic_path(self.path, force=self.force) as temporary:
+            temporary.write_text(text, encoding="utf-8")
+
+    def say(self) -> None:
+        """Name the page that was written."""
+        if self.path is not None:
+            Console(highlight=False).print(f"Written to {self.path}", markup=False, soft_wrap=True)
 
 
 def _show_sketch(
     file: SketchFile,
     paths: tuple[str, ...],
     bins: int,
-    seed: int,
     diagram: Diagram,
     as_json: bool,
+    page: "_Page",
 ) -> None:
     if file.sketch.n_bins != bins:
         raise click.UsageError(
@@ -148,7 +196,8 @@ def _show_sketch(
         )
     with reported(), steps() as bar:
         bar.add_task("evaluating", total=None)
-        found = evaluate_sketch_file(file, name=name_of(paths), seed=seed)
+        found = evaluate_sketch_file(file, name=name_of(paths), seed=page.seed)
+    page.write(found)
     if as_json:
         _print_json(found.to_dict() | {"bins": _bins(found.table)})
         return
@@ -162,6 +211,7 @@ def _show_sketch(
             "The worst slice over several columns needs rows in memory and was not searched for.",
             style="dim",
         )
+    page.say()
 
 
 def _print_json(record: dict[str, Any]) -> None:

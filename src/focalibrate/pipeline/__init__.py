@@ -7,6 +7,7 @@ from focalibrate.pipeline.evaluation import (
     compare_models,
     evaluate_examples,
 )
+from focalibrate.pipeline.evaluation_page import evaluation_page
 from focalibrate.pipeline.examples import Examples
 from focalibrate.pipeline.gate import check_predictions
 from focalibrate.pipeline.gate_result import BAD_INPUT, GateResult, LimitCheck
@@ -39,6 +40,7 @@ __all__ = [
     "comparison_record",
     "evaluate_examples",
     "evaluate_sketch_file",
+    "evaluation_page",
     "file_record",
     "fit_rows_of",
     "models_page",

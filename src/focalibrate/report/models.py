@@ -1,4 +1,4 @@
-"""The page that compares models on the same examples."""
+"""The page that compares models on the same examples, or evaluates one."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from focalibrate.comparison import Score
-from focalibrate.metrics import Assessment
+from focalibrate.metrics import Assessment, GroupAssessment
 from focalibrate.report._diagrams import top_label_figures
+from focalibrate.report._groups import group_records
 from focalibrate.report._numbers import short, shorts
 from focalibrate.report._records import assessment_record, score_record
 from focalibrate.report.data import SCHEMA_VERSION, PageData
@@ -62,16 +63,26 @@ def models_data(
     n_classes: int,
     title: str | None = None,
     groups: Sequence[ComparedGroup] = (),
+    n_rows: int | None = None,
+    assessed: Sequence[GroupAssessment] = (),
+    worst_slice: str | None = None,
+    notes: Sequence[str] = (),
 ) -> PageData:
     """Gather what the page of a comparison of models shows, any number of them side by side.
 
+    One model is evaluated by itself: no differences, all metrics, its groups with intervals.
+
     Args:
         models: evaluated on the same rows, in the order to show.
-        verdict: which is best, in a sentence or two.
+        verdict: which is best, or what is known of the one, in a sentence or two.
         provenance: how the page was made.
         n_classes: number of classes.
         title: title of the page. Default: the names of the models.
         groups: the log loss of every model in every group of rows, where there are groups.
+        n_rows: number of rows, where those of the models stand for more.
+        assessed: the groups of one model, each assessed by itself.
+        worst_slice: what is most clearly off, in words.
+        notes: sentences to show below the verdict.
 
     Returns:
         `PageData`, for `write_report`.
@@ -82,7 +93,7 @@ def models_data(
             "kind": "models",
             "title": title if title is not None else _title(models),
             "verdict": verdict,
-            "n_rows": len(models[0].confidence),
+            "n_rows": len(models[0].confidence) if n_rows is None else n_rows,
             "n_classes": n_classes,
             "models": [_model(model) for model in models],
             "groups": [
@@ -94,6 +105,9 @@ def models_data(
                 }
                 for group in groups[:MAX_GROUPS]
             ],
+            "assessed": group_records(assessed),
+            "worst_slice": worst_slice,
+            "notes": list(notes),
             "provenance": asdict(provenance) | {"files": [asdict(f) for f in provenance.files]},
         }
     )
@@ -126,6 +140,8 @@ def write_comparison_page(
 
 def _title(models: Sequence[ComparedModel]) -> str:
     names = [model.name for model in models]
+    if len(names) == 1:
+        return f"{names[0]}: evaluation"
     rest = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
     return f"{', '.join(names[:MOST_NAMED])}{rest}: models compared"
 

@@ -77,3 +77,37 @@ def test_the_help_says_who_can_run_code(cli):
     for command in ("sketch", "evaluate", "reproduce"):
         text = " ".join(cli(command, "--help").stdout.split())
         assert "Whoever reaches a scheduler can run code on its workers" in text
+
+
+def page_data(path):
+    text = path.read_text(encoding="utf-8")
+    return json.loads(text.split('id="focalibrate-data">')[1].split("</script>")[0])
+
+
+def test_an_evaluation_has_a_page(cli, tmp_path):
+    rng = np.random.default_rng(1)
+    logits = 3 * rng.normal(size=(800, 3))
+    labels = (logits / 2 + rng.gumbel(size=logits.shape)).argmax(axis=1)
+    region = rng.choice(["north", "south"], size=800)
+    np.savez(tmp_path / "rows.npz", logits=logits, labels=labels, region=region)
+    words = ["--by", "region", "--resamples", "20"]
+    done = cli("evaluate", "rows.npz", *words, "-o", "rows.html")
+    assert "Written to rows.html" in done.stdout
+    cli("sketch", "rows.npz", "-o", "rows.sketch", "--by", "region")
+    cli("evaluate", "rows.sketch", "-o", "sketch.html")
+    rows, sketch = (page_data(tmp_path / f"{name}.html") for name in ("rows", "sketch"))
+    for page in (rows, sketch):
+        assert (page["kind"], page["n_rows"]) == ("models", 800)
+        assert page["verdict"].startswith("Miscalibrated (p ≤ .001), overconfident by")
+        assert [g["name"] for g in page["assessed"]] == ["region = north", "region = south"]
+        assert page["models"][0]["difference"] is None
+    assert sketch["notes"][0].startswith("Evaluated in one pass, from a sketch")
+    mine, theirs = (page["models"][0] for page in (sketch, rows))
+    assert mine["scores"]["nll"][0] == pytest.approx(theirs["scores"]["nll"][0], abs=1e-4)
+    for name in ("miscalibration", "discrimination"):
+        near = pytest.approx(theirs["apart"]["Brier score"][name], abs=1e-3)
+        assert mine["apart"]["Brier score"][name] == near
+    assert mine["risk"]["risk"][-1] == pytest.approx(theirs["risk"]["risk"][-1], abs=1e-3)
+    done = cli("evaluate", "rows.sketch", "-o", "sketch.html", ok=False)
+    assert "pass --force" in " ".join(done.stderr.split())
+    cli("evaluate", "rows.sketch", "-o", "sketch.html", "--force")

@@ -1,6 +1,7 @@
 """The recipes for other engines in "At scale" run as written, where the engine is installed."""
 
 import re
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -36,8 +37,9 @@ def predictions(tmp_path, monkeypatch):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("package", "word"), [("ray", "import ray"), ("pyspark", "pyspark")])
-def test_a_recipe_gives_the_sketch_of_all_rows(predictions, package, word):
+def test_a_recipe_gives_the_sketch_of_all_rows(predictions, package, word, monkeypatch):
     pytest.importorskip(package)
+    monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)  # else the python3 of the machine
     names = {}
     exec(recipe(word), names)
     assert names["sketch"].n == 600
