@@ -1,6 +1,7 @@
 """Fixtures shared by all tests."""
 
 import os
+import sys
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -13,6 +14,10 @@ from hypothesis import settings
 os.environ.setdefault("JAX_ENABLE_X64", "1")
 os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")  # compiling takes longer than running
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+# Where no bytecode is written, each of the many processes that tests start compiles the package
+# anew, which takes longer than what is tested.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 # The same examples in every run: what decides whether a change lands must not depend on luck.
 # HYPOTHESIS_PROFILE=hunt draws new ones, and more of them.
 settings.register_profile("focalibrate", deadline=None, max_examples=30, derandomize=True)

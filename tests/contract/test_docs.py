@@ -123,6 +123,7 @@ def test_the_command_page_names_every_option(site):
                 assert option in page
 
 
+@pytest.mark.slow
 def test_the_page_of_claims_leads_with_what_is_wrong(site):
     done = CliRunner().invoke(main, ["theory", "--json", "003-prop-5", "000-prop-6"])
     page = site["generated"].papers_page(json.loads(done.stdout))

@@ -71,7 +71,7 @@ def empty(built, tmp_path_factory):
     python = folder / "bin/python"
     (wheel,) = built.glob("*.whl")
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", python]
-    run(*pip, "install", "--quiet", "--no-deps", "--no-index", wheel, cwd=folder)
+    run(*pip, "install", "--quiet", "--no-deps", "--no-index", "--no-compile", wheel, cwd=folder)
     return folder / "bin"
 
 

@@ -54,6 +54,7 @@ def test_temperature_by_focal_loss(oracle, given, gamma):
     assert_allclose(report.value, want["loss"], rtol=1e-14)
 
 
+@pytest.mark.slow
 def test_grid_by_log_loss(oracle, given):
     value, gamma, temperature = oracle["FTS_grid_best(value,gamma,T); T<0.05 skipped"]["nll"]
     options = {"criterion": "nll", "temperatures": FROM_005}
@@ -80,6 +81,7 @@ def interpolated_edges_error(confidence, correct, n_bins=15):
     return np.abs(gap).sum() / n
 
 
+@pytest.mark.slow
 def test_grid_of_confidences_has_the_minimum_of_the_oracle(oracle, given):
     rows = exact_logits(*given)
     values = np.empty((len(FOCAL_GAMMAS), len(FROM_005)))
@@ -136,6 +138,7 @@ def plain_adaptive_ece(probs, labels, n_bins=15):
     return sum(abs((confidence - correct)[part].sum()) for part in parts) / len(labels)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", REAL_LOGITS)
 def test_focal_temperature_of_real_logits_is_the_double_loops(shared, name):
     """A coarse part of the paper's grid, T >= 0.4: no ties, so array_split gives our bins."""

@@ -73,6 +73,7 @@ def test_a_model_without_an_error_is_kept_and_a_pool_of_it_stays_finite():
     assert wrong.min() > -30
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_classes", [2, 4])
 def test_whole_weights_are_copies_in_any_order(n_classes):
     rng = np.random.default_rng(3)

@@ -40,6 +40,7 @@ def test_exact_rows_equal_the_theory(rows_of, gamma, temperature):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scale", [0.3, 1.0, 3.0])
 def test_compressed_confidence_is_within_1e_5_for_1000_classes(rows_of, scale):
     logits, labels = rows_of(300, 1000, scale=scale)

@@ -97,6 +97,7 @@ def test_probabilities_without_zeros_are_taken_as_they_are(rows_of):
     assert_allclose(found.temperature, fit_temperature(logits, labels).temperature, rtol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", [m for m in METHODS if m != "pool"])  # it draws folds
 def test_whole_number_weights_are_copies_in_any_order(method):
     margin, labels = two_classes(120)

@@ -25,6 +25,7 @@ CALIBRATORS = [
 LOGITS = np.array([[0.5, 2.0, -1.0], [100.0, -100.0, 0.0], [3.0, -np.inf, 3.0]])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("calibrator", CALIBRATORS, ids=lambda c: c.kind)
 def test_every_library_gives_the_same_rows_on_the_simplex(xp, calibrator):
     want = calibrator.log_probs(LOGITS)

@@ -14,16 +14,17 @@ NAMES = sorted(set(SHARED_FITS) - {"focal_temperature_ece"})
 
 
 def parts_of(n, seed=0):
-    folds = np.array_split(np.random.default_rng(seed).permutation(n), 4)
+    folds = np.array_split(np.random.default_rng(seed).permutation(n), 3)
     return [slice(None), *(np.setdiff1d(np.arange(n), fold) for fold in folds)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("has_weights", [False, True])
 @pytest.mark.parametrize("name", NAMES)
 def test_each_part_gets_what_it_gets_alone(rows_of, name, has_weights):
-    logits, labels = rows_of(600, 4)
-    weights = np.random.default_rng(1).uniform(0.2, 2.0, 600) if has_weights else None
-    index = parts_of(600)
+    logits, labels = rows_of(400, 4)
+    weights = np.random.default_rng(1).uniform(0.2, 2.0, 400) if has_weights else None
+    index = parts_of(400)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CalibrationWarning)
         found = fit_parts(name, Parts(read_scores(logits, labels, sample_weight=weights), index))

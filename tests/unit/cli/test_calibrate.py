@@ -99,6 +99,7 @@ def test_files_follow_the_umask(cli, val, tmp_path):
     assert set(modes.values()) == {"0o644"}, modes
 
 
+@pytest.mark.slow
 def test_every_format_gives_the_same_calibrator(cli, examples, tmp_path):
     logits, labels = examples.logits, examples.labels
     np.save(tmp_path / "val.npy", logits)

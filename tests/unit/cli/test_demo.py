@@ -1,6 +1,9 @@
 import json
 
+import pytest
 
+
+@pytest.mark.slow
 def test_the_truth_is_met_and_files_are_written(cli, tmp_path):
     done = cli("demo", "--examples", "1000", "--json")
     plain, raw, recovered, *_ = json.loads(done.stdout)
@@ -16,6 +19,7 @@ def test_the_truth_is_met_and_files_are_written(cli, tmp_path):
     ]
 
 
+@pytest.mark.slow
 def test_it_ends_with_three_commands_that_work(cli, tmp_path):
     done = cli("demo", "--examples", "500")
     assert "\x1b[" not in done.stdout

@@ -35,6 +35,7 @@ def logged(registered, in_process, monkeypatch, tmp_path):
     return run
 
 
+@pytest.mark.slow
 def test_without_a_name_all_are_listed_and_neither_torch_nor_matplotlib_is_loaded():
     script = (
         "import sys; from focalibrate.cli import main\n"

@@ -38,6 +38,7 @@ def test_the_tables_were_found():
     assert len(ROWS) > 40
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("row", [marked(row) for row in ROWS])
 def test_a_line_of_the_page(row, names, tmp_path, monkeypatch):

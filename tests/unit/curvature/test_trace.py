@@ -34,6 +34,7 @@ def test_estimates_are_unbiased_and_their_error_is_right(estimator, make_matrix)
     assert all(r.n_products == 24 for r in runs)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [16, 60])
 @pytest.mark.parametrize(
     "eigenvalues",

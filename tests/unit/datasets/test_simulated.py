@@ -40,6 +40,7 @@ def test_gathering_is_the_derivative_of_the_curve():
     assert error < 1e-5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("gamma", [1.0, 5.0])
 def test_recovery_brings_focal_training_to_the_truth(gamma):
     made = simulate(gamma=gamma, n=5000, seed=0)

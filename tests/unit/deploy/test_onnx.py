@@ -87,6 +87,7 @@ def test_a_probability_on_a_knot_or_edge(calibrator, tmp_path):
     assert_allclose(got, want, rtol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("gamma", [-1.0, -0.99, -0.25, 0.0, 0.05, 1.0, 5.0])
 def test_any_class_count_and_saturated_rows(gamma, tmp_path):
     for temperature in (0.01, 5.0):
@@ -110,6 +111,7 @@ def test_small_probabilities_keep_their_digits(tmp_path):
     assert_allclose(got, want, rtol=3e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("k", [2, 4])
 @pytest.mark.parametrize("method", list(METHODS))
 def test_every_method_of_the_shelf(method, k, fitted_calibrator, tmp_path):
@@ -121,6 +123,7 @@ def test_every_method_of_the_shelf(method, k, fitted_calibrator, tmp_path):
         assert_allclose(got, calibrator.probs(z.astype(np.float64)), rtol=0, atol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", list(METHODS))
 def test_probabilities_with_zeros(method, fitted_calibrator, tmp_path):
     calibrator = fitted_calibrator(method, 2, scores="probs")

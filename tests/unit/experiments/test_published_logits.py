@@ -134,6 +134,7 @@ def test_generated_logits_reproduce_nothing():
     assert "reproduced" not in standings
 
 
+@pytest.mark.slow
 def test_a_run_measures_every_method(tmp_path):
     plain, focal = (dict(run(task, Folders(None, tmp_path))) for task in tasks("smallest"))
     assert "Ψ ece" in focal

@@ -851,6 +851,7 @@ def check(found, scores, labels, names):
         assert found.class_names == names
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", WORKS)
 def test_works_at_the_first_try(tmp_path, name):
     file, write, options, scores, labels, names = WORKS[name]

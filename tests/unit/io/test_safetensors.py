@@ -114,6 +114,7 @@ entries = st.fixed_dictionaries(
 )
 
 
+@pytest.mark.slow
 @given(header=st.dictionaries(st.sampled_from(["logits", "probs", "labels"]), entries))
 def test_random_headers_are_never_another_error(tmp_path_factory, header):
     path = write(tmp_path_factory.mktemp("fuzz") / "v.safetensors", header, np.eye(3, 3).tobytes())

@@ -78,6 +78,7 @@ def assert_same(found: list, whole) -> None:
 FORMATS = [".parquet", ".feather", ".arrow", ".csv", ".csv.gz", ".npz", ".jsonl"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", FORMATS)
 @pytest.mark.parametrize("prefix", ["prob", "logit"])
 @settings(max_examples=8)

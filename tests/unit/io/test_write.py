@@ -40,6 +40,7 @@ def back(path, like):
     return read_predictions(path, need_labels=like.labels is not None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", FORMATS)
 @pytest.mark.parametrize("names", [("cat", "a,b", 'say "x"'), ("3", "1", "2"), None])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -121,16 +121,21 @@ def test_exponents_start_at_one_and_the_name_stands_for_that():
     assert_allclose(focal_loss(z, y, gamma="adafocal"), focal_loss(z, y, gamma=1.0), rtol=1e-14)
 
 
-@pytest.mark.parametrize("gamma", EXPONENTS)
-@pytest.mark.parametrize("z", [-700.0, -30.0, -1e-3, 0.0, 1.0, 30.0, 80.0])
-def test_the_signed_loss_against_400_digits(z, gamma, xp):
+def signed_loss(z, gamma):
+    """The loss of one margin in 400 digits."""
     with mp.workdps(400):
         p = 1 / (1 + mp.exp(-mpf(z)))
         factor = (1 - p) ** mpf(gamma) if gamma > 0 else (1 + p) ** mpf(-gamma)
-        want = float(-factor * mp.log(p))
+        return float(-factor * mp.log(p))
+
+
+@pytest.mark.parametrize("gamma", EXPONENTS)
+def test_the_signed_loss_against_400_digits(gamma, xp):
+    margins = [-700.0, -30.0, -1e-3, 0.0, 1.0, 30.0, 80.0]
+    logits, labels = np.array([[z, 0.0] for z in margins]), np.zeros(7, dtype=int)
     policy = AdaFocal(1, gammas=(gamma,))
-    got = focal_loss(xp.asarray(np.array([[z, 0.0]])), xp.asarray(np.array([0])), gamma=policy)
-    assert_allclose(to_numpy(got), [want], rtol=1e-12)
+    got = focal_loss(xp.asarray(logits), xp.asarray(labels), gamma=policy)
+    assert_allclose(to_numpy(got), [signed_loss(z, gamma) for z in margins], rtol=1e-12)
 
 
 @pytest.mark.parametrize("gamma", EXPONENTS)

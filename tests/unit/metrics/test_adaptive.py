@@ -49,6 +49,7 @@ def test_equal_mass_edges_bound_their_bins():
     assert_array_equal(np.histogram(top, np.nextafter(table.edges, 2))[0], table.count)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bins", ["equal-mass", "equal-width"])
 def test_debiased_square_is_unbiased(bins):
     rng = np.random.default_rng(0)

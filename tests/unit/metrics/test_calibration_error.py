@@ -23,6 +23,7 @@ def test_bounds(metric, seed, n):
     assert 0.0 <= metric(*draw(seed, n)) <= 1.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("metric", ALL)
 @given(seed=SEEDS, n=st.integers(1, 80), levels=st.integers(1, 12))
 def test_row_order_does_not_matter(metric, seed, n, levels):
@@ -33,6 +34,7 @@ def test_row_order_does_not_matter(metric, seed, n, levels):
     assert_allclose(metric(probs[order], labels[order]), metric(probs, labels), atol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("metric", ALL)
 @given(seed=SEEDS, n=st.integers(1, 80))
 def test_renaming_the_classes_does_not_matter(metric, seed, n):

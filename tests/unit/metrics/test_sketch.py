@@ -124,6 +124,7 @@ def test_every_metric_is_that_of_the_rows_within_its_stated_bound(
     assert_allclose(found.confident.fraction, s99.fraction, atol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("weights", [None, "whole", "any"])
 @pytest.mark.parametrize("k", [2, 10])
 def test_the_verdict_is_that_of_the_rows(k, weights):

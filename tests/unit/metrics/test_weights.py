@@ -28,6 +28,7 @@ def rows(n, k, seed, *, ties):
     return probs, rng.integers(k, size=n), rng
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", METRICS)
 @given(n=st.integers(3, 60), k=st.integers(2, 4), seed=st.integers(0, 999), ties=st.booleans())
 @settings(max_examples=15, deadline=None)

@@ -29,6 +29,7 @@ def on_meta(name, **options):
         return build(name, **options)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "n_classes", "count"),
     [
@@ -86,6 +87,7 @@ def test_the_last_layer_of_every_network_is_named_last():
         assert model.last.out_features == 7
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", IMAGE_MODELS)
 def test_shapes_of_images(name):
     for in_channels, image_size in ((3, 32), (1, 28)) if name != "vgg19" else ((3, 32), (3, 64)):

@@ -122,6 +122,7 @@ def test_vmap_and_forward_mode_see_the_same_loss():
     assert_close(grad, gradient(loss(logits, labels), logits))
 
 
+@pytest.mark.slow
 def test_a_compiled_loss_follows_updates_without_compiling_again():
     logits, labels = example(64)
     loss = FocalLoss("adafocal")

@@ -71,6 +71,7 @@ def test_a_probability_on_a_knot_or_edge(calibrator):
     assert_allclose(calibrator.to_torch()(torch.tensor(z)), want, rtol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("k", [2, 4])
 @pytest.mark.parametrize("method", list(METHODS))
 def test_every_method_of_the_shelf(method, k, fitted_calibrator):
@@ -124,7 +125,9 @@ def test_gradients_are_finite_and_those_of_finite_differences(calibrator):
         assert torch.autograd.gradgradcheck(module, smooth)
 
 
-@pytest.mark.parametrize("calibrator", **KIND)
+# Recovery and temperature alone are the map of both with one of them at rest.
+@pytest.mark.slow
+@pytest.mark.parametrize("calibrator", ONE_EACH[2:4] + ONE_EACH[5:], ids=lambda c: c.kind)
 def test_export_leaves_the_batch_and_where_possible_the_classes_free(calibrator):
     module = calibrator.to_torch()
     n, k = torch.export.Dim("n"), torch.export.Dim("k", min=2)
@@ -136,6 +139,7 @@ def test_export_leaves_the_batch_and_where_possible_the_classes_free(calibrator)
         assert torch.equal(program(z), module(z))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("calibrator", ONE_EACH[3:8], ids=KIND["ids"][3:8])
 def test_it_compiles(calibrator):
     module = calibrator.to_torch()

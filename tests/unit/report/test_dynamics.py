@@ -106,6 +106,7 @@ def test_the_page_is_one_file_that_asks_for_nothing(run):
     assert len(text) < 600_000
 
 
+@pytest.mark.slow
 def test_it_needs_neither_torch_nor_matplotlib(run):
     code = (
         "import sys\n"

@@ -59,6 +59,7 @@ def test_the_page_is_one_file(models, tmp_path):
     assert "<i>" not in text
 
 
+@pytest.mark.slow
 def test_groups_keep_their_order_and_the_worst_are_kept():
     rng = np.random.default_rng(0)
     p = rng.uniform(size=6000)

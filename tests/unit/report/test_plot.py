@@ -114,6 +114,7 @@ def test_an_empty_table_is_refused():
         binned_diagram(empty)
 
 
+@pytest.mark.slow
 def test_the_grid_its_ridge_and_its_best_point(problem):
     found, report = fit_focal_temperature(*problem, return_report=True)
     ax = drawn(temperature_grid(report))

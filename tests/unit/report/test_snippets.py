@@ -110,6 +110,7 @@ def test_the_onnx_snippet_of_probabilities_runs(folder):
     assert (folder / "calibrator.onnx").exists()
 
 
+@pytest.mark.slow
 def test_the_scikit_learn_snippet_runs(folder):
     linear = pytest.importorskip("sklearn.linear_model")
     TEMPERATURE.save(folder / "calibrator.json")

@@ -17,10 +17,10 @@ DRIVER = textwrap.dedent(
     from focalibrate.datasets import load
 
     folder = Path(sys.argv[1])
-    data = load("overlap_1d", fraction=0.1)
+    data = load("overlap_1d", fraction=0.05)
     recipe = Recipe(
         dataset="overlap_1d", model="mlp", size={"hidden": [16, 16]}, gamma="adafocal",
-        optimiser="adam", lr=0.01, epochs=3, batch=50, fraction=0.1, milestones=(0.5,),
+        optimiser="adam", lr=0.01, epochs=2, batch=50, fraction=0.05, milestones=(0.5,),
     )
 
     def start(out, last=None):

@@ -23,7 +23,14 @@ RUNS = {
     "mlp": ("table", replace(MLP, gamma="fls-532", weight_decay=5e-4, milestones=(0.5,), clip=1)),
     "resnet": (
         "images",
-        replace(MLP, model="resnet8", size=(), epochs=3, gamma="adafocal", augmentation="flip"),
+        replace(
+            MLP,
+            model="resnet8",
+            size={"width": 8},
+            epochs=3,
+            gamma="adafocal",
+            augmentation="flip",
+        ),
     ),
     "text": (
         "sentences",
@@ -63,6 +70,7 @@ def weights(run):
     return {name: w.numpy().tobytes() for name, w in run.model.state_dict().items()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", RUNS)
 def test_interrupted_runs_end_with_the_same_bits_and_learn(tmp_path, request, name):
     kind, recipe = RUNS[name]
@@ -145,6 +153,7 @@ def test_gradient_norms_are_those_of_autograd(tmp_path, table, gamma):
         assert_allclose(norm, gradient.norm().item(), rtol=1e-4)
 
 
+@pytest.mark.slow
 def test_a_larger_exponent_gives_less_confidence(tmp_path, table):
     runs = [
         train(replace(MLP, gamma=g, epochs=6), out=tmp_path / str(g), dataset=table)
@@ -162,6 +171,7 @@ def test_a_schedule_is_the_fixed_exponent_of_its_stretch(tmp_path, table):
     assert weights(scheduled) == weights(fixed)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "fields",
     [

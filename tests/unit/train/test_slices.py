@@ -49,6 +49,7 @@ def write_groups(folder, rng, per_group):
             (folder / group / str(51_000 + i)).write_bytes(text.encode("latin-1"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("divided", [False, True])
 def test_a_slice_of_20_newsgroups_is_read_and_learnt(tmp_path, divided):
     rng = np.random.default_rng(0)
@@ -61,8 +62,9 @@ def test_a_slice_of_20_newsgroups_is_read_and_learnt(tmp_path, divided):
     data = read_newsgroups(tmp_path, 0, sizes=sizes)
     assert [len(part) for part in (data.train, data.validation, data.test)] == [340, 60, 100]
     assert not any(word.startswith("leak") for word in data.words)
-    run = train(NEWS, out=tmp_path / "run", dataset=data)
-    assert run.dynamics.arrays["test_error"][-1] < 0.3  # 0.95 by guessing
+    if not divided:
+        run = train(NEWS, out=tmp_path / "run", dataset=data)
+        assert run.dynamics.arrays["test_error"][-1] < 0.3  # 0.95 by guessing
 
 
 def bracketed(rng, words):
@@ -90,6 +92,7 @@ def write_trees(folder, rng):
         (folder / f"{stem}.txt").write_text("\n".join(lines) + "\n")
 
 
+@pytest.mark.slow
 def test_a_slice_of_the_treebank_is_read_and_learnt(tmp_path):
     write_trees(tmp_path / "trees", np.random.default_rng(0))
     data = read_sentiment("sst_binary", tmp_path, 0, counts=COUNTS)
@@ -105,6 +108,7 @@ def test_a_slice_of_the_treebank_is_read_and_learnt(tmp_path):
     assert focal > plain  # the larger exponent leaves the network less sure
 
 
+@pytest.mark.slow
 def test_a_slice_with_five_classes_is_read_and_learnt(tmp_path):
     write_trees(tmp_path / "trees", np.random.default_rng(1))
     data = read_sentiment("sst_fine", tmp_path, 0, counts=COUNTS)

@@ -29,10 +29,11 @@ def parts_of(n, seed=0):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("criterion", ["adaptive_ece", "ece"])
-@pytest.mark.parametrize(("n", "k"), [(300, 4), (1200, 60)])  # in float64, in float32 first
-def test_each_part_gets_what_it_gets_alone(rows_of, criterion, n, k):
-    logits, labels = rows_of(n, k)
-    parts = parts_of(n)
+@pytest.mark.parametrize("screens", [False, True])  # in float64, in float32 first
+def test_each_part_gets_what_it_gets_alone(rows_of, criterion, screens, monkeypatch):
+    monkeypatch.setattr(grid_module, "SCREEN_ABOVE", 0 if screens else 10**9)
+    logits, labels = rows_of(300, 20 if screens else 4)
+    parts = parts_of(300)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CalibrationWarning)
         rows = Parts(read_scores(logits, labels), parts)

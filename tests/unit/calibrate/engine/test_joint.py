@@ -19,6 +19,7 @@ def rows(n, k, seed):
     return 2.5 * truth, (truth + rng.gumbel(size=truth.shape)).argmax(axis=1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("n", "k"), [(300, 3), (3000, 4), (2500, 30)])  # the last two by a sample
 def test_newton_ends_where_nelder_mead_does(n, k, monkeypatch):
     data = rows(n, k, seed=n)

@@ -5,6 +5,7 @@ import math
 import re
 
 import pytest
+from matplotlib.figure import Figure
 
 from focalibrate.datasets import VARIABLE
 from focalibrate.experiments.engine import reproduce as reproduce_module
@@ -37,6 +38,8 @@ def trained(tmp_path_factory):
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_an_experiment_from_its_name_to_its_page(name, trained, tmp_path, monkeypatch):
     monkeypatch.delenv(VARIABLE, raising=False)
+    # Finding room for the names takes most of the time of a figure; tests of charts look at that.
+    monkeypatch.setattr(Figure, "set_layout_engine", lambda *_, **__: None)
     out, backend = tmp_path / name, Counting()
     found = reproduce(name, out=out, scale="smallest", trained=trained, backend=backend)
     tasks = found.experiment.tasks("smallest")

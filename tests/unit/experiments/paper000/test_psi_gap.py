@@ -10,6 +10,7 @@ from focalibrate.experiments.engine.experiment import Folders, Row, Rows
 from focalibrate.experiments.engine.reproduce import read_rows
 from focalibrate.experiments.engine.sweep import read_result
 from focalibrate.experiments.paper000.psi_gap import experiment as psi_gap
+from focalibrate.experiments.paper000.psi_gap import rows as psi_gap_rows
 from focalibrate.experiments.paper000.psi_gap.imported import import_pool
 from focalibrate.experiments.paper000.psi_gap.rows import (
     GAMMAS,
@@ -17,6 +18,12 @@ from focalibrate.experiments.paper000.psi_gap.rows import (
     resampled_by_problem,
     settings_of,
 )
+
+
+@pytest.fixture(autouse=True)
+def _few_resamples(monkeypatch):
+    """A tenth of the draws: the intervals of these made-up worlds are narrow."""
+    monkeypatch.setattr(psi_gap_rows, "N_RESAMPLES", psi_gap_rows.N_RESAMPLES // 10)
 
 
 def made(problem, *, gap, train_error, change, sure=0.0, n=2):

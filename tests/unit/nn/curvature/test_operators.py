@@ -68,6 +68,7 @@ def as_matrix(operator):
     return operator.block_matvec(np.eye(operator.size))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LOSSES)
 def test_against_the_dense_hessian_with_batches_of_unequal_size(name):
     model, loss, (x, y) = mlp(), LOSSES[name], data()
@@ -262,6 +263,7 @@ def test_parameters_are_read_at_each_product():
     assert_allclose(as_matrix(operator), dense(model, cross_entropy, x, y), atol=1e-12)
 
 
+@pytest.mark.slow
 def test_a_report_of_a_model():
     x, y = data()
     operator = HessianOperator(mlp(), FocalLoss(1.0), batches_of(x, y))
