@@ -1,11 +1,19 @@
 import errno
+import json
 import os
 import stat
 from pathlib import Path
 
 import pytest
 
-from focalibrate._atomic import atomic_path, claim_folder, finish_folder, lock, replaced_folder
+from focalibrate._atomic import (
+    atomic_path,
+    claim_folder,
+    finish_folder,
+    json_text,
+    lock,
+    replaced_folder,
+)
 from focalibrate._atomic import file as atomic
 
 
@@ -257,3 +265,26 @@ def test_a_folder_is_replaced_whole(tmp_path):
         raise ValueError("no")
     assert [p.name for p in tmp_path.iterdir()] == ["figures"]
     assert [p.name for p in out.iterdir()] == ["b"]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        3.5,
+        [],
+        {},
+        {"a": [1, 2.5], "b": {"c": [[1, 2], []], "d": None, "é": "x\n"}},
+        [[0.1, 1e-300], {"k": True}, "text"],
+        {"t": (1, (2, 3)), "n": {1: [2]}},
+    ],
+)
+def test_json_text_is_json(value) -> None:
+    expected = json.loads(json.dumps(value))
+    assert json.loads(json_text(value)) == expected
+    assert json.loads(json_text(value, ensure_ascii=False)) == expected
+
+
+def test_json_text_has_a_line_for_each_list_of_numbers() -> None:
+    assert json_text({"a": 1, "b": [1, 2]}) == '{\n "a": 1,\n "b": [1, 2]\n}\n'
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        json_text({"a": [float("nan")]})

@@ -35,12 +35,25 @@ def test_isotonic_regression(seed: int, n: int, outcomes: bool) -> None:
     np.testing.assert_array_equal(found.blocks, expected.blocks)
 
 
+ONE_AT_A_TIME = np.concatenate([np.linspace(0.0, 1.0, 10 * MAX_PASSES), -np.ones(10 * MAX_PASSES)])
+
+
 def test_isotonic_regression_that_pools_one_value_at_a_time() -> None:
-    n = 10 * MAX_PASSES
-    y = np.concatenate([np.linspace(0.0, 1.0, n), np.full(n, -1.0)])
-    found, expected = isotonic_regression(y, np.ones(2 * n)), optimize.isotonic_regression(y)
+    y = ONE_AT_A_TIME
+    found, expected = isotonic_regression(y, np.ones(len(y))), optimize.isotonic_regression(y)
     np.testing.assert_allclose(found.x, expected.x, rtol=0, atol=1e-14)
     np.testing.assert_array_equal(found.blocks, expected.blocks)
+
+
+def test_isotonic_regression_of_several_sequences() -> None:
+    rng = np.random.default_rng(0)
+    several = np.stack([ONE_AT_A_TIME, rng.normal(size=ONE_AT_A_TIME.shape), -ONE_AT_A_TIME])
+    weights = rng.uniform(0.1, 3.0, size=several.shape)
+    found = isotonic_regression(several.ravel(), weights.ravel(), length=several.shape[1])
+    expected = [
+        optimize.isotonic_regression(y, weights=w).x for y, w in zip(several, weights, strict=True)
+    ]
+    np.testing.assert_allclose(found.x.reshape(several.shape), expected, rtol=0, atol=1e-13)
 
 
 @given(st.floats(0.01, 0.99), st.sampled_from([np.cos, lambda x: x**9, lambda x: np.exp(-30 * x)]))

@@ -1,5 +1,6 @@
 """Isotonic regression in NumPy: SciPy's takes a third of a second to import."""
 
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,8 +21,13 @@ class Monotone(NamedTuple):
     """where each block of equal values begins, and N"""
 
 
-def isotonic_regression(y: NDArray[Any], weights: NDArray[Any]) -> Monotone:
+def isotonic_regression(
+    y: NDArray[Any], weights: NDArray[Any], *, length: int | None = None
+) -> Monotone:
     r"""Return :math:`\arg\min_{x_1 \le \dots \le x_N} \sum_i w_i (x_i - y_i)^2`.
+
+    With a `length`, `y` is that of several sequences one after the other, so long each and
+    fitted one by one.
 
     Numerics:
         Pools adjacent violators; any order of pooling ends in the same blocks, so each pass
@@ -29,12 +35,12 @@ def isotonic_regression(y: NDArray[Any], weights: NDArray[Any]) -> Monotone:
         `MAX_PASSES` SciPy takes over.
     """
     n = len(y)
+    length = length or n
     first = np.arange(n)
     value, total, mass = y, y * weights, weights
     for _ in range(MAX_PASSES):
-        rises = np.empty(len(value), dtype=bool)
-        rises[0] = True
-        np.greater(value[1:], value[:-1], out=rises[1:])
+        rises = first % length == 0
+        rises[1:] |= value[1:] > value[:-1]
         at = np.flatnonzero(rises)
         if len(at) == len(value):
             break
@@ -42,10 +48,22 @@ def isotonic_regression(y: NDArray[Any], weights: NDArray[Any]) -> Monotone:
         total, mass = np.add.reduceat(total, at), np.add.reduceat(mass, at)
         value = total / mass
     else:
-        from scipy.optimize import isotonic_regression as pool
-
-        found = pool(value, weights=mass)
-        first = first[found.blocks[:-1]]
-        value = found.x[found.blocks[:-1]]
+        first, value = _pool_the_rest(first, value, mass, length)
     blocks = np.append(first, n)
     return Monotone(np.repeat(value, np.diff(blocks)), blocks)
+
+
+def _pool_the_rest(
+    first: NDArray[np.intp], value: Floats, mass: Floats, length: int
+) -> tuple[NDArray[np.intp], Floats]:
+    """Return where each block begins and its value, by SciPy."""
+    from scipy.optimize import isotonic_regression as pool
+
+    ends = np.append(np.flatnonzero(first % length == 0), len(first))
+    kept, values = [], []
+    for start, end in pairwise(ends):
+        found = pool(value[start:end], weights=mass[start:end])
+        at = found.blocks[:-1]
+        kept.append(first[start:end][at])
+        values.append(found.x[at])
+    return np.concatenate(kept), np.concatenate(values)

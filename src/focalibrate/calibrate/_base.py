@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self
 
 from focalibrate._array import Array, namespace
-from focalibrate._atomic import atomic_path
+from focalibrate._atomic import atomic_path, json_text
 from focalibrate._check import check_logits, check_probs
 from focalibrate.calibrate._scores import as_array, log_probabilities, two_columns
 
@@ -177,7 +177,7 @@ class Calibrator(ABC):
 
         Numbers are written so that reading gives the same float64.
         """
-        text = json.dumps(self.to_dict(), indent=1, allow_nan=False) + "\n"
+        text = json_text(self.to_dict())
         with atomic_path(os.fspath(path), force=True) as beside:
             beside.write_text(text, encoding="utf-8")
 

@@ -1,7 +1,10 @@
 """What each held-out example contributes to the scores of one method."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import reduce
+from operator import add
 from typing import Any
 
 import numpy as np
@@ -51,27 +54,32 @@ class RowScores:
 
 
 def score_rows(
-    parts: Iterable[tuple[Any, NDArray[Any]]],
+    parts: Iterable[tuple[Any, NDArray[Any] | Callable[[], NDArray[Any]]]],
     labels: NDArray[np.intp],
     *,
     n_bins: int,
     weights: Floats | None = None,
     probs_out: NDArray[Any] | None = None,
+    n_threads: int = 1,
 ) -> RowScores:
     """Return the scores of all rows from log-probabilities that come in parts.
 
     Args:
-        parts: pairs of which rows (indices or a slice) and their log-probabilities ``[n, K]``.
+        parts: pairs of which rows (indices or a slice) and their log-probabilities ``[n, K]``,
+            or a function that computes these.
         labels: class indices of all rows ``[N]``.
         n_bins: bins of the binned errors.
         weights: one number per row; whole numbers count repeated rows.
         probs_out: array ``[N, K]`` to write the probabilities to, where they are needed again.
+        n_threads: parts computed at once; the result does not depend on it.
     """
     n = len(labels)
     nll, brier, confidence = np.empty(n), np.empty(n), np.empty(n)
     predictions = np.empty(n, dtype=np.intp)
-    classwise: ClasswiseTable | None = None
-    for index, log_probs in parts:
+
+    def score_part(part: tuple[Any, NDArray[Any] | Callable[[], NDArray[Any]]]) -> ClasswiseTable:
+        index, given = part
+        log_probs = given() if callable(given) else given
         true = labels[index]
         at = np.arange(len(true))
         probs = np.exp(log_probs)
@@ -85,8 +93,13 @@ def score_rows(
         predictions[index] = top
         confidence[index] = np.minimum(probs[at, top], 1.0)
         some = None if weights is None else weights[index]
-        table = ClasswiseTable.of(probs, true, n_bins=n_bins, sample_weight=some)
-        classwise = table if classwise is None else classwise + table
+        return ClasswiseTable.of(probs, true, n_bins=n_bins, sample_weight=some)
+
+    if n_threads == 1:
+        classwise = reduce(add, map(score_part, parts))
+    else:
+        with ThreadPoolExecutor(n_threads) as threads:
+            classwise = reduce(add, threads.map(score_part, parts))
     correct = predictions == labels
     bins = ReliabilityTable.of_confidence(
         confidence, correct, n_bins=n_bins, sample_weight=weights
@@ -100,7 +113,7 @@ def score_rows(
         calibration={
             "ece": bins.ece(),
             "adaptive_ece": distinct_table(confidence, correct, weights).equal_mass(n_bins).ece(),
-            "classwise_ece": 0.0 if classwise is None else classwise.ece(),
+            "classwise_ece": classwise.ece(),
             "smooth_ece": smooth_ece_of_rows(confidence, correct, weights),
             "mce": bins.mce(),
         },

@@ -214,9 +214,8 @@ def _band(
     trials = np.maximum(np.rint(mass**2 / squares), 1.0).astype(np.int64)
     drawn = rng.binomial(trials[:, None], mean[:, None], size=(len(mean), n_draws))
     grid = np.unique(np.interp(np.linspace(0, 1, BAND_POINTS), np.linspace(0, 1, len(mean)), mean))
-    curves = [
-        np.interp(grid, mean, _isotonic(hits / trials, mass))
-        for hits in drawn.T.astype(np.float64)
-    ]
+    rates = (drawn / trials[:, None]).T.reshape(-1)
+    fitted = isotonic_regression(rates, np.tile(mass, n_draws), length=len(mean)).x
+    curves = [np.interp(grid, mean, x) for x in fitted.reshape(n_draws, -1)]
     low, high = np.quantile(curves, [0.025, 0.975], axis=0)
     return grid, low, high

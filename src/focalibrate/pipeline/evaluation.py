@@ -1,13 +1,15 @@
 """Scores of one model, and which of several models is best."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from focalibrate.calibrate import Calibrator, Identity
+from focalibrate.calibrate import Calibrator, Identity, available_cores
 from focalibrate.calibrate.grouped import log_probs_by_row
 from focalibrate.comparison import PairedMeans, RowScores, Score, score_rows
 from focalibrate.comparison.paired import paired_p_value
@@ -98,23 +100,33 @@ def evaluate_examples(
     applied = Identity() if calibrator is None else calibrator
     scores, labels, weights = examples.scores, examples.labels, examples.weights
 
-    def parts() -> Iterator[tuple[slice, NDArray[Any]]]:
-        step = max(1, BLOCK_ENTRIES // scores.shape[1])
-        for start in range(0, len(scores), step):
-            block = slice(start, start + step)
-            given = {examples.kind: scores[block]}
-            yield block, log_probs_by_row(applied, examples.groups, block, **given)
+    def log_probs(block: slice) -> NDArray[Any]:
+        given = {examples.kind: scores[block]}
+        return log_probs_by_row(applied, examples.groups, block, **given)
 
+    step = max(1, BLOCK_ENTRIES // scores.shape[1])
+    blocks = [slice(start, start + step) for start in range(0, len(scores), step)]
+    n_threads = min(available_cores(), len(blocks))
     probs = np.empty(scores.shape, np.result_type(scores.dtype, np.float32))
-    rows = score_rows(parts(), labels, n_bins=n_bins, weights=weights, probs_out=probs)
-    paired = PairedMeans.of(rows.means(), weights=weights, n_resamples=n_resamples, seed=seed)
+    rows = score_rows(
+        [(block, partial(log_probs, block)) for block in blocks],
+        labels,
+        n_bins=n_bins,
+        weights=weights,
+        probs_out=probs,
+        n_threads=n_threads,
+    )
+    with ThreadPoolExecutor(1) as thread:  # side by side: each is half of what is left
+        assessed = thread.submit(assess, probs, labels, sample_weight=weights, seed=seed)
+        paired = PairedMeans.of(rows.means(), weights=weights, n_resamples=n_resamples, seed=seed)
+        assessment = assessed.result()
     found = {m: Score(v) for m, v in rows.calibration.items()}
     found |= {m: paired.interval(i).clipped(m) for i, m in enumerate(MEANS)}
     return Evaluation(
         name=name,
         calibrator=applied,
         scores=found,
-        assessment=assess(probs, labels, sample_weight=weights, seed=seed),
+        assessment=assessment,
         row_scores=rows,
         weights=weights,
         n_classes=examples.n_classes,

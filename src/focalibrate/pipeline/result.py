@@ -1,13 +1,12 @@
 """The result of the main job, and how it is saved."""
 
-import json
 import os
 from dataclasses import asdict, dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from focalibrate._atomic import claim_folder, finish_folder
+from focalibrate._atomic import claim_folder, finish_folder, json_text
 from focalibrate.calibrate import Calibrator
 from focalibrate.comparison import Choice, Comparison, GroupChoice
 from focalibrate.metrics import Assessment, GroupAssessment, WorstSlice
@@ -164,8 +163,8 @@ class CalibrationResult:
         out = Path(folder)
         claim_folder(out, FILES, force=force)
         with finish_folder(out, FILES, force=force) as made:
-            text = json.dumps(self.to_dict(), indent=1, ensure_ascii=False, allow_nan=False)
-            (made / "results.json").write_text(text + "\n", encoding="utf-8")
+            text = json_text(self.to_dict(), ensure_ascii=False)
+            (made / "results.json").write_text(text, encoding="utf-8")
             self.calibrator.save(made / "calibrator.json")
             if onnx:
                 self.calibrator.to_onnx(made / "calibrator.onnx")
