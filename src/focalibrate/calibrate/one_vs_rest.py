@@ -17,7 +17,7 @@ from focalibrate._array import (
 )
 from focalibrate._stable import log_softmax
 from focalibrate.calibrate._base import Calibrator
-from focalibrate.calibrate._engine.tables import count_below, entries, padded
+from focalibrate.calibrate._engine.tables import count_below, entries, interpolated, padded
 from focalibrate.calibrate._settings import check_numbers
 
 Floats = NDArray[np.float64]
@@ -106,9 +106,10 @@ class IsotonicCalibration(Calibrator):
         return len(self.scores)
 
     def _probs(self, x: Array) -> Array:
-        knots, values = self._tables
-
         def curves(p: Array) -> Array:
+            if is_numpy_array(p):
+                return interpolated(p, self._curves)
+            knots, values = self._tables
             after = count_below(p, knots, side="right")
             x0, x1 = entries(knots, after - 1, p), entries(knots, after, p)
             y0, y1 = entries(values, after - 1, p), entries(values, after, p)
@@ -118,6 +119,11 @@ class IsotonicCalibration(Calibrator):
 
     def _log_probs(self, x: Array) -> Array:
         return log_of(self._probs(x))
+
+    @cached_property
+    def _curves(self) -> list[tuple[Floats, Floats]]:
+        pairs = zip(self.scores, self.values, strict=True)
+        return [(np.array(x, np.float64), np.array(y, np.float64)) for x, y in pairs]
 
     @cached_property
     def _tables(self) -> tuple[Floats, Floats]:

@@ -1,13 +1,14 @@
 """Evaluate fitted methods on any number of rows, in one pass for all of them."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from focalibrate.calibrate import Calibrator, TopScorer, TopTerms, form_of
+from focalibrate.calibrate import Calibrator, TopScorer, TopTerms, available_cores, form_of
 from focalibrate.comparison.grouped_scores import GroupedScores
 from focalibrate.comparison.paired import PairedMeans, Score
 from focalibrate.comparison.result import Comparison, MethodResult
@@ -151,7 +152,10 @@ def judge_batches(comparison: Comparison, batches: Iterable[JudgedBatch]) -> Com
         return batch.groups if method == "identity" and batch.groups else None
 
     wide = [method for method in sums if form_of(sums[method].calibrator) is not None]
-    with TopScorer([sums[method].calibrator for method in wide]) as scorer:
+    with (
+        TopScorer([sums[method].calibrator for method in wide]) as scorer,
+        ThreadPoolExecutor(available_cores()) as threads,
+    ):
         if comparison.n_classes <= MAX_CLASSWISE or not scorer.can_score:
             wide = []
         for batch in batches:
@@ -163,10 +167,17 @@ def judge_batches(comparison: Comparison, batches: Iterable[JudgedBatch]) -> Com
                     sums[method].add_terms(batch, terms, comparison.n_bins, grouped(method, batch))
             rest = [method for method in sums if method not in wide]
             for part in _small(batch) if rest else ():
-                raw = part.logits.argmax(axis=1) if wide else None
-                for method in rest:
-                    top = sums[method].add(part, raw, comparison.n_bins, grouped(method, part))
-                    raw = top if raw is None else raw
+
+                def add(
+                    method: str, raw: NDArray[np.intp] | None = None, part: JudgedBatch = part
+                ) -> NDArray[np.intp]:
+                    groups = grouped(method, part)
+                    return sums[method].add(part, raw, comparison.n_bins, groups)
+
+                raw = part.logits.argmax(axis=1) if wide else add(rest[0])
+                others = rest if wide else rest[1:]
+                for added in [threads.submit(add, method, raw) for method in others]:
+                    added.result()
     scores = {method: found.scores(mass, comparison.seed) for method, found in sums.items()}
     # Relative to their mean: whole numbers would be read as copies of one row, and the standard
     # errors of group means would be too small by the root of the rows in a group.
@@ -183,7 +194,7 @@ def judge_batches(comparison: Comparison, batches: Iterable[JudgedBatch]) -> Com
 
 def _small(batch: JudgedBatch) -> Iterator[JudgedBatch]:
     """Yield parts small enough for a method's copies of them to need little memory."""
-    step = max(1, 16 * BLOCK_ENTRIES // batch.logits.shape[1])
+    step = max(1, 4 * BLOCK_ENTRIES // batch.logits.shape[1])
     for start in range(0, len(batch.labels), step):
         part = slice(start, start + step)
         yield JudgedBatch(

@@ -102,7 +102,8 @@ def evaluate_examples(
 
     def log_probs(block: slice) -> NDArray[Any]:
         given = {examples.kind: scores[block]}
-        return log_probs_by_row(applied, examples.groups, block, **given)
+        found: NDArray[Any] = log_probs_by_row(applied, examples.groups, block, **given)
+        return found
 
     step = max(1, BLOCK_ENTRIES // scores.shape[1])
     blocks = [slice(start, start + step) for start in range(0, len(scores), step)]

@@ -54,3 +54,17 @@ def entries(table: Floats, index: Array, like: Array) -> Array:
     first = xp.asarray(length * np.arange(n_classes), dtype=xp.int64, device=device(like))
     at = xp.reshape(index + first, (-1,))
     return xp.reshape(xp.take(flat, at), like.shape)
+
+
+def interpolated(p: Floats, curves: Sequence[tuple[Floats, Floats]]) -> Floats:
+    """Return the curve of its class at each `p` ``[..., K]``, linear between knots, flat beyond.
+
+    Args:
+        p: NumPy array.
+        curves: knots and values of each class.
+    """
+    columns = p.reshape(-1, len(curves)).T
+    found = np.empty(columns.shape)
+    for column, (x, y), out in zip(columns, curves, found, strict=True):
+        out[...] = np.interp(column, x, y)
+    return np.ascontiguousarray(found.T).reshape(p.shape)
