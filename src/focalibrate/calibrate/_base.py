@@ -28,7 +28,7 @@ OLD_KINDS = {
     "isotonic_calibration": "isotonic",
     "histogram_binning": "histogram",
 }
-"""Kinds in files of release 0.1, and what they are called now."""
+"""Kinds in files of release 0.1, and their names now."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +40,7 @@ class Calibrator(ABC):
     """
 
     class_names: tuple[str, ...] | None = field(default=None, repr=False)
-    """Name of each class, in the order of the columns; None where they are not known."""
+    """Name of each class, in the order of the columns; None if they are not known."""
     zero_mix: float = field(default=0.0, repr=False)
     """Weight of the uniform distribution mixed into ``probs=`` before the logarithm."""
     n_classes: int | None = field(default=None, repr=False)
@@ -144,7 +144,7 @@ class Calibrator(ABC):
 
     @abstractmethod
     def describe(self) -> str:
-        """Return one line for a person to read."""
+        """Return a one-line description."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return what `save` writes."""
@@ -208,8 +208,8 @@ class Calibrator(ABC):
             text = Path(path).read_text(encoding="utf-8")
             document = json.loads(text, parse_constant=_refuse, object_pairs_hook=_unique)
             return cls.from_dict(document)
-        except ValueError as error:  # includes what is no JSON or no UTF-8
-            text = str(error)  # which may repeat a name of the file, of any length
+        except ValueError as error:  # includes invalid JSON and invalid UTF-8
+            text = str(error)  # which may contain a name from the file, of any length
             raise ValueError(f"{path}: {text[:1000]}{'...' * (len(text) > 1000)}") from error
         except RecursionError:
             raise ValueError(f"{path}: brackets are nested too deeply.") from None

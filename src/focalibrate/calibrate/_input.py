@@ -21,14 +21,14 @@ C = TypeVar("C", bound=Calibrator)
 Floats = NDArray[np.float64]
 
 SMALLEST = 2.0 * float(np.finfo(np.float32).tiny)
-"""Least positive probability that the rule for zeros counts with; its half is not 0 in float32."""
+"""Smallest positive probability in the rule for zeros; half of it is not 0 in float32."""
 FLOAT32_ABOVE = 2**19
 """Entries above which single-precision logits are worked on in float32, block by block."""
 
 
 @dataclass(frozen=True, eq=False)
 class ScoredRows:
-    """What a fit is given: logits, labels and weights as NumPy arrays."""
+    """The input of a fit: logits, labels and weights as NumPy arrays."""
 
     logits: NDArray[Any]
     """``[N, K]``, not copied where they were NumPy logits."""
@@ -39,7 +39,7 @@ class ScoredRows:
     zero_mix: float = 0.0
     """Weight of the uniform distribution that was mixed into probabilities with zeros."""
     known: dict[str, Any] = field(default_factory=dict, repr=False)
-    """What a fit to these rows found that others need as well, such as the temperature."""
+    """Results of fits to these rows that other fits need too, such as the temperature."""
 
     @property
     def n_rows(self) -> int:
@@ -53,7 +53,7 @@ class ScoredRows:
 
     @property
     def size(self) -> float:
-        r"""Number of rows that the weights amount to.
+        r"""Effective number of rows.
 
         Whole-number weights count copies of a row, so it is their sum. Other weights are only
         relative to each other: Kish's effective sample size :math:`(\sum w)^2 / \sum w^2`.
@@ -72,7 +72,7 @@ class ScoredRows:
 
 
 def sample_size(weights: Floats | None, n_rows: int) -> float:
-    """Return the number of rows that `weights` amount to; see `ScoredRows.size`."""
+    """Return the effective number of rows; see `ScoredRows.size`."""
     if weights is None:
         return float(n_rows)
     total = float(weights.sum())
@@ -124,10 +124,10 @@ def read_scores(
 def zero_mix_for(probs: NDArray[Any]) -> float:
     """Return the weight of the uniform distribution to mix into `probs` before the logarithm.
 
-    0 where no probability is exactly 0. Otherwise a zero stands for less than the scores can
-    resolve, and is read as half the smallest positive probability: half a vote of a forest or of
-    the nearest neighbours, next to nothing where an exponential underflowed. At least what
-    float32 can hold, at most half of the mixture. Of the rules tried on the arena's
+    0 if no probability is exactly 0. Otherwise a zero means less than the scores can resolve, and
+    is read as half the smallest positive probability: half a vote of a forest or of the nearest
+    neighbours, or almost nothing if an exponential underflowed. It is at least what float32 can
+    hold, and at most half of the mixture. Of the rules tried on the arena's
     calibration sets, 1 / (n + 1) and float32's smallest number among them, it had the least
     log loss.
     """
@@ -158,7 +158,7 @@ def score_matrix(scores: Any, *, name: str) -> NDArray[Any]:
     rows = to_numpy(array)
     if rows.ndim == 1 or rows.shape[1] == 1:
         rows = two_columns(rows.reshape(-1), is_probs=name == "probs")
-    check_logits(rows[:1], name=name)  # dtype and class count; `check_rows` sees to the rest
+    check_logits(rows[:1], name=name)  # dtype and class count; `check_rows` checks the rest
     return rows
 
 
@@ -173,7 +173,7 @@ def check_rows(
 ) -> None:
     """Raise unless some rows' largest logits `top` and labels' logits `true` are finite.
 
-    nan and +inf reach the largest logit of their row; -inf does so only where it fills it.
+    nan and +inf show in the largest logit of their row; -inf only if the whole row is -inf.
     `logits` and `labels` are all there are, to name the first bad row by its own number.
     """
     if not (np.isfinite(top).all() and np.isfinite(true).all()):

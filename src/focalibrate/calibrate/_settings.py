@@ -1,4 +1,4 @@
-"""Grids of the papers, and checks of what a fit is asked to do."""
+"""Grids of the papers, and checks of the options of a fit."""
 
 import math
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ FOCAL_GAMMAS = (-0.5, -0.25, 0.0, 0.05, 0.25, 0.37, 0.5, 0.75, 1.0, 5.0)
 
 
 class CalibrationWarning(UserWarning):
-    """A fit ended where its answer should not be trusted without a second look."""
+    """Warning that the result of a fit should be checked before it is used."""
 
 
 def check_temperature(temperature: Any, *, name: str = "temperature") -> None:

@@ -21,10 +21,10 @@ from focalibrate.calibrate.single import SINGLE_METHODS
 Floats = NDArray[np.float64]
 
 LEAST_LOG = float(np.log(np.finfo(np.float32).tiny))
-"""A probability of 0 counts as float32's smallest number where the model itself is scored."""
+"""A probability of 0 counts as float32's smallest number when the model itself is scored."""
 ALWAYS_RIGHT = (
-    "Every one of the {n:,} predictions is right, so nothing limits how sure a fitted method "
-    "becomes, and none is chosen. Calibrate on examples that include mistakes."
+    "Every one of the {n:,} predictions is right, so nothing limits how confident a fitted "
+    "method becomes, and none is chosen. Calibrate on examples that include mistakes."
 )
 POOL = "pool"
 MODEL = "identity"
@@ -57,8 +57,8 @@ def fit_auto(
     """Return the calibrator to deploy, chosen by held-out log loss.
 
     Several methods are cross-fitted, and pooled (see `fit_pool`). Of the single methods the
-    simplest within one standard error of the lowest held-out log loss is taken; the pool takes
-    its place where it is better by more than half a standard error. Either must beat the model
+    simplest within one standard error of the lowest held-out log loss is taken; the pool is
+    taken instead if it is better by more than half a standard error. Either must beat the model
     clearly (by 1.28 standard errors, a one-sided test at the 10 % level), unless the model gives
     probability 0 to a label that occurs; otherwise the model is kept as it is, so that a
     calibrated model is not harmed. ``focalibrate calibrate`` and ``method="auto"`` of the
@@ -151,8 +151,8 @@ def _reason(means: dict[str, float], chosen: str) -> str:
     if chosen == MODEL:
         best = min(means.values())
         return (
-            f"No method lowers the held-out log loss of the model, {means[MODEL]:.4f}, clearly "
-            f"(the lowest is {best:.4f}): the model is kept as it is."
+            f"No method lowers the held-out log loss of the model, {means[MODEL]:.4f}, "
+            f"clearly (the lowest is {best:.4f}): the model is kept as it is."
         )
     text = f"Held-out log loss {means[chosen]:.4f}, {means[MODEL]:.4f} before calibration"
     others = {n: m for n, m in means.items() if n not in (chosen, MODEL)}
@@ -168,7 +168,7 @@ def model_losses(rows: ScoredRows) -> Floats:
     for block in row_blocks(rows.n_rows, row_bytes=8 * rows.n_classes):
         log_probs = np.asarray(Identity().log_probs(rows.logits[block].astype(np.float64)))
         true[block] = log_probs[np.arange(len(log_probs)), rows.labels[block]]
-    if rows.zero_mix:  # undo the mixture, to score zeros as the zeros they are
+    if rows.zero_mix:  # undo the mixture, so that zeros are scored as zeros
         own = (np.exp(true) - rows.zero_mix / rows.n_classes) / (1.0 - rows.zero_mix)
         true = np.log(np.maximum(own, math.exp(LEAST_LOG)))
     return np.asarray(-np.maximum(true, LEAST_LOG))

@@ -22,9 +22,9 @@ from focalibrate.calibrate._settings import check_numbers
 Floats = NDArray[np.float64]
 
 MAX_LOG_ODDS = 87.0
-"""Log-odds beyond, as of masks or of probabilities that float32 cannot hold, count as this."""
+"""Larger log-odds, such as those of masks, are cut to this."""
 WEAK = 1e-6
-"""Penalty that keeps maps finite where one class lies wholly above the other."""
+"""Penalty that keeps maps finite if the scores separate the classes."""
 
 
 def log_odds(z: Array) -> Array:
@@ -35,7 +35,7 @@ def log_odds(z: Array) -> Array:
 
 
 def two_log_probs(z: Array, margin: Array) -> Array:
-    """Return log-probabilities ``[..., 2]`` of log-odds, impossible classes of `z` left so."""
+    """Return log-probabilities ``[..., 2]`` of log-odds; classes impossible in `z` stay so."""
     xp = namespace(z)
     both = xp.stack([log_sigmoid(-margin), log_sigmoid(margin)], axis=-1)
     is_possible = xp.isfinite(z)
@@ -69,7 +69,7 @@ class PlattScaling(Calibrator):
         return two_log_probs(x, self.slope * log_odds(x) + self.bias)
 
     def describe(self) -> str:
-        """Return one line for a person to read."""
+        """Return a one-line description."""
         return f"Platt scaling: slope {self.slope:.4g}, bias {self.bias:.4g}"
 
 
@@ -100,7 +100,7 @@ class QuadraticScaling(Calibrator):
         return two_log_probs(x, s * (self.slope + self.curvature * s) + self.bias)
 
     def describe(self) -> str:
-        """Return one line for a person to read."""
+        """Return a one-line description."""
         return (
             f"quadratic scaling: slope {self.slope:.4g}, bias {self.bias:.4g}, "
             f"curvature {self.curvature:.4g}"
@@ -136,7 +136,7 @@ class BetaCalibration(Calibrator):
         return two_log_probs(x, margin)
 
     def describe(self) -> str:
-        """Return one line for a person to read."""
+        """Return a one-line description."""
         return f"beta calibration: a={self.a:.4g}, b={self.b:.4g}, c={self.c:.4g}"
 
 
@@ -159,7 +159,7 @@ def fit_platt(
         return_report: also return a `FitReport`.
 
     Returns:
-        `PlattScaling`, and the report if asked for.
+        `PlattScaling`, and the report if requested.
 
     Numerics:
         Newton's method in float64. Log-odds are cut at ±87; a ridge of 1e-6 keeps the map finite
@@ -218,8 +218,8 @@ def fit_beta(
 ) -> Any:
     r"""Fit :math:`a\log p - b\log(1-p) + c` with a, b >= 0 to two classes, by log loss.
 
-    Arguments and numerics as in `fit_platt`; returns `BetaCalibration`. The bounds are those of
-    the constrained problem itself, not a second fit with one parameter left out.
+    Arguments and numerics as in `fit_platt`; returns `BetaCalibration`. The constrained problem
+    is solved directly, not by a second fit with one parameter left out.
 
     Example:
         >>> import numpy as np

@@ -1,4 +1,4 @@
-"""Validation rows in the form every fit reads: few numbers per row, any gamma and temperature."""
+"""Validation rows as the fits read them: a few numbers per row, for any gamma and T."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -28,9 +28,9 @@ __all__ = [
 Floats = NDArray[np.float64]
 
 KNOWN = "compressed"
-"""Under which name rows know what they are compressed to."""
+"""Key under which rows keep their compressed form."""
 MAX_SHARE = 0.2
-"""Rows are compressed only where that takes at most this share of the logits' memory."""
+"""Rows are compressed only if that needs at most this share of the logits' memory."""
 
 
 @dataclass(frozen=True, eq=False)

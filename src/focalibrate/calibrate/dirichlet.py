@@ -58,7 +58,7 @@ class DirichletCalibration(Calibrator):
         return np.ascontiguousarray(np.asarray(self.matrix).T), np.asarray(self.bias)
 
     def describe(self) -> str:
-        """Return one line for a person to read."""
+        """Return a one-line description."""
         return f"Dirichlet calibration: {len(self.bias)} classes"
 
 
@@ -88,7 +88,7 @@ def fit_dirichlet(
         return_report: also return a `FitReport`.
 
     Returns:
-        `DirichletCalibration`, and the report if asked for.
+        `DirichletCalibration`, and the report if requested.
 
     Numerics:
         Convex; Newton's method in float64 from the identity. Log-probabilities are cut at -87.

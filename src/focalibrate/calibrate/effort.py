@@ -1,4 +1,4 @@
-"""Which methods take too long for data of a size."""
+"""Which methods would take too long for data of a given size."""
 
 from focalibrate.calibrate._input import ScoredRows
 
@@ -19,7 +19,7 @@ MATRICES = ("structured_matrix", "focal_structured_matrix", "dirichlet")
 
 
 def is_too_slow(name: str, rows: ScoredRows, n_fits: int) -> bool:
-    """Return whether so many fits of the method called `name` would take too long."""
+    """Return whether this many fits of the method `name` would take too long."""
     entries = rows.n_rows * rows.n_classes * n_fits
     if name in MATRICES:
         return entries * rows.n_classes > MAX_MATRIX_COST

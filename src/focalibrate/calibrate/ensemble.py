@@ -58,7 +58,7 @@ class EnsembleTemperatureScaling(Calibrator):
         return log_of(self._probs(x))
 
     def describe(self) -> str:
-        """Return one line for a person to read."""
+        """Return a one-line description."""
         shares = ", ".join(f"{w:.3g}" for w in self.weights)
         return f"ensemble temperature scaling: T={self.temperature:.4g}, weights {shares}"
 
@@ -91,7 +91,7 @@ def fit_ensemble_temperature(
         return_report: also return a `FitReport`.
 
     Returns:
-        `EnsembleTemperatureScaling`, and the report if asked for.
+        `EnsembleTemperatureScaling`, and the report if requested.
 
     Numerics:
         The log loss is convex in the weights. Minimising

@@ -1,4 +1,4 @@
-"""What a fit found out besides the calibrator."""
+"""Diagnostics of a fit."""
 
 import warnings
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from focalibrate.calibrate._settings import CalibrationWarning
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class FitReport:
-    """Diagnostics of one fit; asked for with ``return_report=True``."""
+    """Diagnostics of one fit, returned with ``return_report=True``."""
 
     method: str
     """The calibrator's kind."""
@@ -27,9 +27,9 @@ class FitReport:
     n_evaluations: int
     """Times the criterion was evaluated on all rows."""
     converged: bool = True
-    """False where the iterations ran out before the tolerance was met."""
+    """False if the iterations ran out before the tolerance was met."""
     at_bound: bool = False
-    """True where the best parameters lie at the edge of what was tried."""
+    """True if the best parameters are at the edge of the range searched."""
     gammas: tuple[float, ...] | None = None
     temperatures: tuple[float, ...] | None = None
     grid: NDArray[np.float64] | None = None
@@ -43,7 +43,7 @@ _collected: ContextVar[list[str] | None] = ContextVar("collected", default=None)
 
 @contextmanager
 def collected_warnings() -> Iterator[list[str]]:
-    """Collect what fits of this thread would warn of, instead of warning.
+    """Collect the warnings of fits in this thread instead of issuing them.
 
     `warnings.catch_warnings` changes the filters of all threads.
     """

@@ -38,7 +38,7 @@ Search = Literal["full", "line", "continuous"]
 LINE_POINTS = 101
 """Points looked at along the line, at most as many as there are temperatures."""
 FEW_ENTRIES = 40_000
-"""Up to so many logits every part is fitted by itself: its lowest valley may be another one."""
+"""Up to this many logits every part is fitted by itself, as its minimum may be elsewhere."""
 CONTINUOUS_GAMMAS = (-1.0, 20.0)
 """Range of gamma in the continuous search unless `gammas` give another."""
 
@@ -221,7 +221,7 @@ def cross_fit_continuous(parts: Parts) -> list[FocalTemperatureScaling]:
 
 def _warn_of_edge(found: FocalTemperatureScaling) -> None:
     warn(
-        f"The best parameters, {found.describe()}, are at the edge of what was tried: the "
+        f"The best parameters, {found.describe()}, are at the edge of the range searched: the "
         "criterion still falls there. If every row is right, fit on harder data; if classes are "
         "masked by large finite logits, mask them with -inf; otherwise pass `gammas` or "
         "`temperatures` that reach further."

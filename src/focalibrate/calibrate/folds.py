@@ -12,13 +12,13 @@ Folds = tuple[NDArray[np.intp], ...]
 
 N_FOLDS = 5
 FEW_FOLDS, MANY_ENTRIES = 3, 60_000
-"""Folds, and how many of them from so many logits on."""
+"""Numbers of folds, and from how many logits on each is used."""
 MAX_COPIES = 10_000_000
-"""Copies of rows in a class that are dealt out to the folds one by one."""
+"""Most copies of rows in a class that are assigned to the folds one by one."""
 
 
 def fold_count(rows: ScoredRows) -> int:
-    """Return how many folds such data are cross-validated in."""
+    """Return the number of folds for data of this size."""
     n = n_copies(rows)
     return min(FEW_FOLDS if n * rows.n_classes > MANY_ENTRIES else N_FOLDS, n)
 
@@ -35,11 +35,10 @@ def split_over_folds(
 ) -> tuple[ScoredRows, Folds]:
     """Return the rows, and which each fold holds; every class is spread evenly over the folds.
 
-    Equal rows go to different folds: kept together by label, the rows left of a score that many
-    share would all be of the other labels. A row of weight 3 is three such rows: it comes once
-    for each fold that holds some of them, with their number as its weight. Folds follow what is
-    in a row and not where it stands, so that the order of the rows does not matter and weights
-    give what copies give.
+    Equal rows go to different folds. A row of weight 3 is treated as three equal rows: it occurs
+    once in each fold that holds some of them, with their number as its weight. Folds depend on
+    the content of a row and not on its position, so that the order of the rows does not matter
+    and weights give the same result as copies.
     """
     rng = np.random.default_rng(seed)
     counts = np.ones(rows.n_rows, dtype=np.int64)
@@ -55,7 +54,7 @@ def split_over_folds(
             fold = np.empty(total, dtype=np.intp)
             fold[rng.permutation(total)] = (start + np.arange(total)) % n_folds
             np.add.at(held, (np.repeat(at, counts[at]), fold), 1)
-        else:  # too many copies to deal out one by one
+        else:  # too many copies to assign one by one
             held[at] = counts[at, None] // n_folds
             rest = (start + np.arange(n_folds)) % n_folds < counts[at, None] % n_folds
             held[at] += rest
@@ -74,7 +73,7 @@ def stratified_folds(rows: ScoredRows, n_folds: int, seed: int | np.random.Gener
 
 
 def _by_content(rows: ScoredRows) -> NDArray[np.intp]:
-    """Return an order of the rows that does not depend on where they stand."""
+    """Return an order of the rows that does not depend on their positions."""
     direction = np.random.default_rng(rows.n_classes).normal(size=rows.n_classes)
     key = np.empty(rows.n_rows)
     for start in range(0, rows.n_rows, 4096):

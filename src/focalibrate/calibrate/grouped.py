@@ -1,4 +1,4 @@
-"""A calibrator that treats some groups of rows by themselves."""
+"""A calibrator with parameters of their own for some groups of rows."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -39,7 +39,7 @@ class GroupedCalibrator(Calibrator):
     """
 
     column: str
-    """name of the column that tells the groups"""
+    """name of the column of the groups"""
     shared: Calibrator
     """for every group without one of its own"""
     groups: tuple[str, ...]
@@ -131,7 +131,7 @@ class GroupedCalibrator(Calibrator):
         self._refuse("an ONNX graph of logits")
 
     def describe(self) -> str:
-        """Return one line for a person to read."""
+        """Return a one-line description."""
         own = self.own_groups
         if len(own) > MAX_NAMED:
             named = f"{len(own)} groups of {self.column}"
@@ -188,7 +188,7 @@ def log_probs_by_row(
     index: Any = slice(None),
     **scores: Any,
 ) -> Array:
-    """Return the log-probabilities of rows whose columns of groups are at hand.
+    """Return the log-probabilities of rows, given their columns of groups.
 
     Args:
         calibrator: any calibrator.
@@ -202,10 +202,10 @@ def log_probs_by_row(
 
 
 def column_of(calibrator: GroupedCalibrator, groups: Mapping[str, NDArray[Any]]) -> NDArray[Any]:
-    """Return the column that tells the groups of `calibrator`."""
+    """Return the column of the groups of `calibrator`."""
     if calibrator.column not in groups:
         raise ValueError(
-            f"The calibrator needs the column {calibrator.column!r}, which tells the group of "
+            f"The calibrator needs the column {calibrator.column!r}, which has the group of "
             f"each row. Pass it: --by {calibrator.column}."
         )
     return groups[calibrator.column]

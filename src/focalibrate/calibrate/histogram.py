@@ -66,7 +66,7 @@ def fit_histogram_binning(
         probs: probabilities instead of logits; ``[N]`` or ``[N, 1]`` are those of class 1.
         sample_weight: one number >= 0 per row; a whole number counts copies of the row.
         return_report: also return a `FitReport`; its value is the mean squared error summed
-            over the classes, before rows are brought back to sum 1.
+            over the classes, before rows are normalised.
 
     Returns:
         `HistogramBinning`.

@@ -20,7 +20,7 @@ from focalibrate.calibrate.parts import Parts
 Floats = NDArray[np.float64]
 
 TIE_DIGITS = 12
-"""Probabilities that agree to so many decimals count as equal."""
+"""Probabilities that agree to this many decimals count as equal."""
 
 
 @overload
@@ -53,7 +53,7 @@ def fit_isotonic(
     sample_weight: Array | None = None,
     return_report: bool = False,
 ) -> IsotonicCalibration | tuple[IsotonicCalibration, FitReport]:
-    r"""Fit one rising curve per class, of least squared error, to validation data.
+    r"""Fit one increasing curve per class, of least squared error, to validation data.
 
     .. math:: f_k = \arg\min_{f \text{ rising}} \sum_i \left(f(p_{ik}) - [y_i = k]\right)^2
               + \pi_k (f(\min_i p_{ik}) - 1)^2 + (1 - \pi_k) f(\max_i p_{ik})^2
@@ -71,7 +71,7 @@ def fit_isotonic(
         probs: probabilities instead of logits; ``[N]`` or ``[N, 1]`` are those of class 1.
         sample_weight: one number >= 0 per row; a whole number counts copies of the row.
         return_report: also return a `FitReport`; its value is the mean squared error summed
-            over the classes, before rows are brought back to sum 1.
+            over the classes, before rows are normalised.
 
     Returns:
         `IsotonicCalibration`.
@@ -128,9 +128,9 @@ def cross_fit_isotonic(parts: Parts) -> list[IsotonicCalibration]:
 
 
 def _ties(probs: Floats) -> tuple[Floats, NDArray[np.intp]]:
-    """Return the different probabilities, rising, and which of them each row has.
+    """Return the distinct probabilities in ascending order, and which of them each row has.
 
-    Equal probabilities of different rows may differ in their last bits: still a tie.
+    Probabilities that differ only in their last bits count as equal.
     """
     return np.unique(np.round(probs, TIE_DIGITS), return_inverse=True)
 

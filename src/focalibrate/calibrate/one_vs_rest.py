@@ -1,4 +1,4 @@
-"""Calibrators of one curve per class; rows are then brought back to sum 1."""
+"""Calibrators with one curve per class; rows are then normalised to sum 1."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -34,10 +34,10 @@ def class_probs(logits: NDArray[Any]) -> Floats:
 
 
 def recalibrated(logits: Array, curves: Callable[[Array], Array]) -> Array:
-    """Apply `curves` to the probabilities ``[..., K]`` and bring the rows back to sum 1.
+    """Apply `curves` to the probabilities ``[..., K]`` and normalise the rows to sum 1.
 
-    An impossible class stays so. A row whose every class is mapped to 0 keeps the model's own
-    probabilities. Computed in float64 where the device has it.
+    An impossible class stays impossible. A row in which every class is mapped to 0 keeps the
+    model's own probabilities. Computed in float64 if the device has it.
     """
     xp = namespace(logits)
     x = xp.astype(logits, _precise(logits))
@@ -57,7 +57,7 @@ def _precise(logits: Array) -> Any:
 
 
 def check_curves(x: Any, y: Any, names: tuple[str, str], *, longer: int) -> None:
-    """Raise `ValueError` unless `x` and `y` hold one rising curve per class, values in [0, 1]."""
+    """Raise `ValueError` unless `x` and `y` are one increasing curve per class, in [0, 1]."""
     if not isinstance(x, tuple) or not isinstance(y, tuple) or len(x) != len(y) or len(x) < 2:
         raise ValueError(f"`{names[0]}` and `{names[1]}` must have one curve per class.")
     for k, (xs, ys) in enumerate(zip(x, y, strict=True)):
@@ -65,8 +65,8 @@ def check_curves(x: Any, y: Any, names: tuple[str, str], *, longer: int) -> None
         check_numbers(ys, name=f"{names[1]}[{k}]")
         if len(xs) != len(ys) + longer or not ys or any(np.diff(xs) < 0):
             raise ValueError(
-                f"`{names[0]}[{k}]` must not fall and must match `{names[1]}[{k}]`, got lengths "
-                f"{len(xs)} and {len(ys)}."
+                f"`{names[0]}[{k}]` must not decrease and must match `{names[1]}[{k}]`, got "
+                f"lengths {len(xs)} and {len(ys)}."
             )
         if min(ys) < 0 or max(ys) > 1:
             raise ValueError(f"`{names[1]}[{k}]` must lie in [0, 1].")
@@ -133,7 +133,7 @@ class IsotonicCalibration(Calibrator):
         return padded(knots, np.inf), padded(values)
 
     def describe(self) -> str:
-        """Return one line for a person to read."""
+        """Return a one-line description."""
         knots = sum(len(x) for x in self.scores)
         return f"isotonic, one against the rest: {len(self.scores)} classes, {knots} knots"
 
@@ -176,7 +176,7 @@ class HistogramBinning(Calibrator):
         return padded([row[1:-1] for row in self.edges], np.inf), padded(self.values)
 
     def describe(self) -> str:
-        """Return one line for a person to read."""
+        """Return a one-line description."""
         return (
             f"histogram binning, one against the rest: {len(self.edges)} classes, "
             f"{len(self.values[0])} bins each"

@@ -26,7 +26,7 @@ class Identity(Calibrator):
         return recovered(x, gamma=0.0, temperature=1.0)
 
     def describe(self) -> str:
-        """Return one line for a person to read."""
+        """Return a one-line description."""
         return "identity: the model's own probabilities"
 
 
@@ -35,8 +35,8 @@ class Identity(Calibrator):
 class PosteriorRecovery(Calibrator):
     r"""Posterior recovery :math:`\Psi_\gamma(\operatorname{softmax}(z))` with the training gamma.
 
-    With class weights, smoothed labels or other class frequencies where the model is used, what
-    those did is undone as well; see `focalibrate.theory.recover_log_posterior`. For a sigmoid
+    The effects of class weights, of smoothed labels and of other class frequencies where the
+    model is used are undone as well; see `focalibrate.theory.recover_log_posterior`. For a sigmoid
     focal loss with ``alpha``, two classes: ``class_weight=(1 - alpha, alpha)``.
 
     Example:
@@ -64,7 +64,7 @@ class PosteriorRecovery(Calibrator):
 
     @property
     def keeps_argmax(self) -> bool:  # type: ignore[override]
-        """Whether the predicted class never changes: not where classes are weighted."""
+        """Whether the predicted class never changes: not if classes are weighted."""
         return self.class_weight is None and self.target_prior is None
 
     def _check(self) -> None:
@@ -124,7 +124,7 @@ class PosteriorRecovery(Calibrator):
         return f"PosteriorRecovery({given})"
 
     def describe(self) -> str:
-        """Return one line for a person to read."""
+        """Return a one-line description."""
         words = [f"posterior recovery: gamma={self.gamma:g}"]
         if self.class_weight is not None:
             weights = ", ".join(f"{w:g}" for w in self.class_weight[:6])
@@ -162,7 +162,7 @@ class TemperatureScaling(Calibrator):
         return recovered(x, gamma=0.0, temperature=self.temperature)
 
     def describe(self) -> str:
-        """Return one line for a person to read."""
+        """Return a one-line description."""
         return f"temperature scaling: T={self.temperature:.4g}"
 
 
@@ -197,7 +197,7 @@ class FocalTemperatureScaling(Calibrator):
         return recovered(x, gamma=self.gamma, temperature=self.temperature)
 
     def describe(self) -> str:
-        """Return one line for a person to read."""
+        """Return a one-line description."""
         return f"focal temperature scaling: gamma={self.gamma:.4g}, T={self.temperature:.4g}"
 
 
@@ -226,7 +226,7 @@ class FocalLossTemperature(Calibrator):
         return recovered(x, gamma=self.gamma, temperature=self.temperature)
 
     def describe(self) -> str:
-        """Return one line for a person to read."""
+        """Return a one-line description."""
         return (
             f"temperature by focal loss: T={self.temperature:.4g}, "
             f"then posterior recovery with gamma={self.gamma:.4g}"
@@ -273,7 +273,7 @@ class VectorScaling(Calibrator):
         return list(self.scale), list(self.bias)
 
     def describe(self) -> str:
-        """Return one line for a person to read."""
+        """Return a one-line description."""
         return (
             f"vector scaling: {len(self.scale)} classes, scales "
             f"{min(self.scale):.4g} to {max(self.scale):.4g}"

@@ -12,11 +12,11 @@ from focalibrate.calibrate._input import ScoredRows
 Floats = NDArray[np.float64]
 
 KEEP_BYTES = 2**26
-"""Copies of all parts are kept where they take no more than this."""
+"""Copies of all parts are kept if they need no more than this many bytes."""
 
 
 class Parts:
-    """The rows of several fits; what one method finds out about a part, the next can use.
+    """The rows of several fits; what one method finds for a part, others can reuse.
 
     Args:
         rows: all rows.

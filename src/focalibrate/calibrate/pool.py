@@ -96,7 +96,7 @@ class Pool(Calibrator):
         }
 
     def describe(self) -> str:
-        """Return one line for a person to read."""
+        """Return a one-line description."""
         parts = ", ".join(
             f"{w:.3g} {m.kind}" for w, m in zip(self.weights, self.members, strict=True)
         )
@@ -104,11 +104,11 @@ class Pool(Calibrator):
 
 
 RIDGE = 1.0
-"""Strength of the pull of the weights towards equality, as so many rows."""
+"""Strength of the penalty towards equal weights, as a number of rows."""
 LEAST_WEIGHT = 0.005
-"""Members of a smaller share of the largest weight are dropped; up to twice that they fade."""
+"""Members below this share of the largest weight are dropped; up to twice it they fade."""
 MAX_EXACT_ENTRIES, SAMPLE_ROWS = 1_000_000, 3000
-"""Above so many entries the weights are found on so many rows, then corrected by all."""
+"""Above this many entries the weights are found on this many rows, then corrected by all."""
 
 
 def fit_pool(
@@ -141,7 +141,7 @@ def fit_pool(
         return_report: also return a `FitReport`; its value is the held-out log loss.
 
     Returns:
-        `Pool`, and the report if asked for.
+        `Pool`, and the report if requested.
     """
     rows = read_scores(logits, labels, probs=probs, sample_weight=sample_weight)
     names = pool_members(rows) if members is None else tuple(members)
@@ -162,7 +162,7 @@ def fit_pool(
 
 @dataclass(frozen=True, eq=False)
 class CrossFitted:
-    """Methods fitted on all rows, and what fits on the other folds say about each row."""
+    """Methods fitted on all rows, and the held-out log-probabilities of each row."""
 
     rows: ScoredRows
     """The rows as they were held out: one of weight 3 may be in up to three folds."""
@@ -178,7 +178,7 @@ def cross_fit(
     trained_gamma: float | None = None,
     seed: int | np.random.Generator = 0,
 ) -> CrossFitted:
-    """Fit each method on all rows and on all folds but one; leave out those that cannot be.
+    """Fit each method on all rows and on all folds but one; leave out those that fail.
 
     Args:
         rows: the rows.

@@ -15,15 +15,15 @@ Floats = NDArray[np.float64]
 
 TWO_CLASSES = ("identity", "temperature", "platt", "quadratic", "beta", "spline")
 MANY_CLASSES = ("identity", "temperature", "structured_vector", "structured_matrix")
-"""Methods pooled unless others are asked for, from simple to complex."""
+"""Methods pooled by default, from simple to complex."""
 CLEAR_GAIN = 1.28
-"""Standard errors by which a calibrator must beat the model to take its place: a one-sided test
-at the 10 % level."""
+"""Standard errors by which a calibrator must beat the model to be chosen: a one-sided test at the
+10 % level."""
 NEAR = 1.0
 """Standard errors within which a simpler single method is as good as the best."""
 TINY = 1e-12
 POOL_GAIN = 0.5
-"""Standard errors by which the pool must beat that single method to take its place."""
+"""Standard errors by which the pool must beat that single method to be chosen."""
 
 
 def pool_members(rows: ScoredRows, trained_gamma: float | None = None) -> tuple[str, ...]:
@@ -65,7 +65,7 @@ def pick(
     """Pick a method by its held-out losses.
 
     1. Of the single methods take the simplest within one standard error of the best.
-    2. The pool takes its place where it is better by more than half a standard error.
+    2. The pool is taken instead if it is better by more than half a standard error.
     3. Both must beat the model by 1.28 standard errors; otherwise the model is kept.
 
     Standard errors are of the mean difference, paired by row.
@@ -74,7 +74,7 @@ def pick(
         losses: held-out loss of each row and method ``[N, M]``.
         complexity: of each method; the simplest has the lowest number.
         weights: of the rows ``[N]``.
-        size: how many rows the weights stand for, where whole ones count copies. Default: each
+        size: number of rows, if whole weights count copies. Default: each
             entry is one observation, whatever its weight, such as the mean of a group of rows.
         model: which method is the model as it is. Default: none, such as where its log loss is
             infinite.

@@ -78,7 +78,7 @@ class SigmoidCalibrator:
         Args:
             gamma: exponent of the loss.
             alpha: weight of positive labels (negative ones have ``1 - alpha``), between 0 and 1;
-                None where the loss had no weights.
+                None if the loss had no weights.
         """
         if alpha is None:
             return cls(gamma=float(gamma))
@@ -87,7 +87,7 @@ class SigmoidCalibrator:
 
     @property
     def n_labels(self) -> int | None:
-        """Number of labels; None where all share one map."""
+        """Number of labels; None if all share one map."""
         n = max(len(self.slope), len(self.intercept))
         return None if n == 1 else n
 
@@ -109,7 +109,7 @@ class SigmoidCalibrator:
         return namespace(log_odds).exp(log_sigmoid(log_odds))
 
     def describe(self) -> str:
-        """Return one line for a person to read."""
+        """Return a one-line description."""
         parts = [f"posterior recovery gamma={self.gamma:g}"] if self.gamma else []
         for name, values, neutral in (
             ("slope", self.slope, 1.0),
@@ -145,7 +145,7 @@ class SigmoidCalibrator:
             slope, intercept = (tuple(map(float, given[n])) for n in ("slope", "intercept"))
             return cls(slope, intercept, float(given["gamma"]))
         except (ValueError, TypeError, KeyError) as error:
-            raise ValueError(f"{path}: is no sigmoid calibrator ({error}).") from error
+            raise ValueError(f"{path}: is not a sigmoid calibrator ({error}).") from error
 
 
 def recovered_log_odds(log_odds: Array, gamma: float) -> Array:

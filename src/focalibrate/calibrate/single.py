@@ -45,9 +45,9 @@ class Method:
 
     name: str
     label: str
-    """What a person reads."""
+    """The name that is shown."""
     complexity: int
-    """The simpler of two equally good methods is chosen."""
+    """Lower is simpler; of two equally good methods the simpler is chosen."""
     fit: Callable[..., Any]
     """``fit(logits, labels, *, probs, sample_weight, return_report, ...)``."""
     needs_gamma: bool = False
@@ -55,13 +55,13 @@ class Method:
     classes: Literal["any", "two"] = "any"
     """How many classes it is for."""
     default: bool = True
-    """Whether `compare` takes it up unasked."""
+    """Whether `compare` includes it by default."""
     keeps_argmax: bool = False
     """Whether the predicted class never changes."""
     is_by_ece: bool = False
     """Whether the fit minimises a calibration error, with options ``criterion`` and ``n_bins``."""
     caution: str = ""
-    """What to know before it is deployed for more than two classes."""
+    """A caution for its use with more than two classes."""
 
     def applies_to(self, n_classes: int, trained_gamma: float | None) -> bool:
         """Return whether the method can be fitted to such data."""
@@ -295,4 +295,4 @@ _TABLE = (
 )
 
 SINGLE_METHODS: Mapping[str, Method] = {method.name: method for method in _TABLE}
-"""Methods that are no mixture of others, from simple to complex."""
+"""All methods but the pool, from simple to complex."""

@@ -19,7 +19,7 @@ Floats = NDArray[np.float64]
 
 MAX_KNOTS = 12
 ROWS_PER_KNOT = 12
-"""A knot for every so many rows, 4 to 12 of them, at quantiles of the log-odds."""
+"""Rows per knot; 4 to 12 knots are placed at quantiles of the log-odds."""
 PENALTIES = tuple(10.0**e for e in range(-6, 3))
 """Weights of the roughness that cross-validation chooses from."""
 N_FOLDS = 5
@@ -49,11 +49,11 @@ class SplineCalibration(Calibrator):
         check_numbers(self.coefficients, name="coefficients")
         if len(self.knots) != len(self.coefficients) or len(self.knots) < 3:
             raise ValueError(
-                "`knots` and `coefficients` must be equally many, at least 3, got "
+                "`knots` and `coefficients` must have the same length, at least 3, got "
                 f"{len(self.knots)} and {len(self.coefficients)}."
             )
         if any(np.diff(self.knots) <= 0):
-            raise ValueError("`knots` must rise.")
+            raise ValueError("`knots` must be ascending.")
 
     def _own_classes(self) -> int:
         return 2
@@ -72,7 +72,7 @@ class SplineCalibration(Calibrator):
         return np.asarray(self.coefficients)
 
     def describe(self) -> str:
-        """Return one line for a person to read."""
+        """Return a one-line description."""
         return f"spline calibration: {len(self.knots)} knots"
 
 
@@ -119,7 +119,7 @@ def fit_spline(
         return_report: also return a `FitReport`.
 
     Returns:
-        `SplineCalibration`, and the report if asked for.
+        `SplineCalibration`, and the report if requested.
 
     Numerics:
         Knots at quantiles of the log-odds; :math:`\lambda` of least log loss in five folds, cut

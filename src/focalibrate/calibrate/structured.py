@@ -99,7 +99,7 @@ class StructuredVectorScaling(Calibrator):
         return np.asarray(self.scale), np.asarray(self.bias)
 
     def describe(self) -> str:
-        """Return one line for a person to read."""
+        """Return a one-line description."""
         return (
             f"structured vector scaling after {_base_words(self.gamma, self.temperature)}: "
             f"{len(self.scale)} classes, scales {min(self.scale):.4g} to {max(self.scale):.4g}"
@@ -143,7 +143,7 @@ class StructuredMatrixScaling(Calibrator):
         return np.ascontiguousarray(np.asarray(self.matrix).T), np.asarray(self.bias)
 
     def describe(self) -> str:
-        """Return one line for a person to read."""
+        """Return a one-line description."""
         return (
             f"structured matrix scaling after {_base_words(self.gamma, self.temperature)}: "
             f"{len(self.bias)} classes"
@@ -205,7 +205,7 @@ def fit_structured_vector(
         return_report: also return a `FitReport`.
 
     Returns:
-        `StructuredVectorScaling`, and the report if asked for.
+        `StructuredVectorScaling`, and the report if requested.
 
     Numerics:
         Newton's method in float64, to within 1e-11 of the minimum; conjugate gradients for its

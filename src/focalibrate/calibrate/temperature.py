@@ -22,7 +22,7 @@ TemperatureCriterion = Literal["nll", "ece", "adaptive_ece", "focal"]
 TemperatureCalibrator = TemperatureScaling | FocalLossTemperature
 
 KNOWN = "temperature"
-"""Under which name rows know their temperature."""
+"""Key under which rows keep their temperature."""
 
 
 @overload
@@ -72,7 +72,7 @@ def fit_temperature(
     .. math:: T = \arg\min_T \frac1N \sum_i \ell(\operatorname{softmax}(z_i/T), y_i)
 
     By log loss the problem is convex in :math:`1/T` and has one optimum; by ECE the first
-    minimum of a grid wins; by focal loss the temperature is meant to be followed by
+    minimum of a grid is taken; by focal loss the temperature is meant to be followed by
     :math:`\Psi_\gamma`, which the calibrator returned does.
 
     Args:
@@ -125,9 +125,9 @@ def fit_temperature(
         found, report = _fit_on_grid(rows, criterion, gamma, grid, n_bins, whole=return_report)
     if report.at_bound:
         warn(
-            f"The best temperature, {found.temperature:g}, is at the edge of what was tried: the "
-            "criterion still falls there. If every row is right, fit on harder data; if classes "
-            "are masked by large finite logits, mask them with -inf; otherwise pass "
+            f"The best temperature, {found.temperature:g}, is at the edge of the range searched: "
+            "the criterion still falls there. If every row is right, fit on harder data; if "
+            "classes are masked by large finite logits, mask them with -inf; otherwise pass "
             "`temperatures` that reach further."
         )
     found = rows.stamp(found)
@@ -167,7 +167,7 @@ def cross_fit_temperature(parts: Parts) -> list[TemperatureCalibrator]:
     share_temperatures(parts)
     found: list[TemperatureCalibrator] = [fit_temperature(parts[0])]
     for i in range(1, len(parts)):
-        known = parts.known(i)  # asked first: a part of large data is a copy of most of it
+        known = parts.known(i)  # looked up first: taking a part of large data copies most of it
         found.append(known[KNOWN][0] if KNOWN in known else _fit_continuous(parts[i], None)[0])
     return found
 

@@ -34,7 +34,7 @@ class VennAbers(Calibrator):
 
     At a score :math:`s`, :math:`p_0` is what isotonic regression gives with one more row of this
     score that is not of the class, :math:`p_1` with one more that is; the probability is
-    :math:`p_1/(1 - p_0 + p_1)`, and rows are brought back to sum 1. Computed in float64.
+    :math:`p_1/(1 - p_0 + p_1)`, and rows are normalised to sum 1. Computed in float64.
 
     References:
         Vovk, Petej & Fedorova (2015), *Large-scale probabilistic predictors with and without
@@ -79,7 +79,7 @@ class VennAbers(Calibrator):
         return padded(self.scores, np.inf), padded(lower), padded(upper)
 
     def describe(self) -> str:
-        """Return one line for a person to read."""
+        """Return a one-line description."""
         knots = sum(len(x) for x in self.scores)
         return f"Venn-Abers, one against the rest: {len(self.scores)} classes, {knots} scores"
 
@@ -101,10 +101,10 @@ def fit_venn_abers(
         probs: probabilities instead of logits; ``[N]`` or ``[N, 1]`` are those of class 1.
         sample_weight: one number >= 0 per row; a whole number counts copies of the row.
         return_report: also return a `FitReport`; its value is the mean squared error of the
-            merged probabilities, summed over the classes, before rows are brought back to sum 1.
+            merged probabilities, summed over the classes, before rows are normalised.
 
     Returns:
-        `VennAbers`, and the report if asked for.
+        `VennAbers`, and the report if requested.
 
     Numerics:
         The slope of a common tangent of two convex hulls of cumulative sums gives

@@ -121,7 +121,7 @@ class PriorShift:
         return np.exp(shift_prior(calibrator.log_probs(**scores), self.old, self.new))
 
     def describe(self) -> str:
-        """Return one line for a person to read."""
+        """Return a one-line description."""
         return "class frequencies " + ", ".join(f"{p:.3g}" for p in self.new)
 
 

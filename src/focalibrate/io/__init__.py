@@ -1,4 +1,4 @@
-"""Files of predictions: reading with checks, writing whole or not at all."""
+"""Reading files of predictions with checks, and writing them atomically."""
 
 from focalibrate._atomic import atomic_path
 from focalibrate.io._error import PredictionFileError, flags, printable, shown, without_user

@@ -18,7 +18,7 @@ from focalibrate.io._safetensors import names_from_json
 
 
 def import_arrow(module: str, *, path: Path) -> Any:
-    """Return pyarrow's `module`, or say how to install it."""
+    """Return pyarrow's `module`, or raise an error that says how to install it."""
     try:
         return importlib.import_module(module)
     except ImportError as error:
@@ -30,7 +30,7 @@ def import_arrow(module: str, *, path: Path) -> Any:
 
 
 def open_parquet(path: Path, *, limit: int) -> Frame:
-    """Return the columns of a parquet file, read batch by batch when asked for."""
+    """Return the columns of a parquet file, read batch by batch when needed."""
     parquet = import_arrow("pyarrow.parquet", path=path)
     with damage_named(path, ".parquet"), parquet.ParquetFile(path) as file:
         schema, n_rows = file.schema_arrow, file.metadata.num_rows
@@ -69,7 +69,7 @@ def open_ipc(path: Path, *, limit: int) -> Frame:
 
 @contextmanager
 def damage_named(path: Path, suffix: str) -> Iterator[None]:
-    """Turn what Arrow raises on a damaged file into the file's own error."""
+    """Turn the errors of Arrow on a damaged file into a `PredictionFileError`."""
     pa = import_arrow("pyarrow", path=path)
     try:
         yield
@@ -218,7 +218,7 @@ def _column(
     if count > 1:
         problem = file_error(
             path,
-            f"names must differ between columns, but {short(repr(name))} is there {count} times. "
+            f"names must differ between columns, but {short(repr(name))} occurs {count} times. "
             "Rename one, or leave them out.",
             fixes=[{"ignore": [name]}],
         )

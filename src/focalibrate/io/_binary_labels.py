@@ -54,7 +54,7 @@ def match_binary(
 def distinct_labels(
     labels: NDArray[Any], *, n_rows: int, path: Path, name: str
 ) -> tuple[list[str], NDArray[np.intp]]:
-    """Return the different labels as text, and which of them every row has."""
+    """Return the distinct labels as text, and the position among them of each row's label."""
     labels = as_row(labels, n_rows=n_rows, path=path, name=name)
     if labels.dtype.kind == "f":
         labels = as_whole(labels, path=path, name=name)
@@ -65,7 +65,7 @@ def distinct_labels(
 def pair_of(
     values: list[str], *, positive: str | None, requested: bool, path: Path, name: str
 ) -> tuple[str, str]:
-    """Return the negative and the positive label, given all the different ones."""
+    """Return the negative and the positive label, given all distinct labels."""
     if len(values) > 2:
         raise _more_than_two(values, path=path, name=name)
     chosen = _positive_of(values, positive, requested=requested, path=path, name=name)

@@ -42,11 +42,11 @@ MAGIC: Mapping[bytes, str] = {
 }
 
 DAMAGE = (OSError, EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile)
-"""What reading compressed bytes raises where they are damaged."""
+"""Exceptions that damaged compressed bytes raise."""
 
 
 UNBOUNDED = 1 << 62
-"""As a limit: none."""
+"""No limit."""
 
 
 @dataclass(frozen=True)
@@ -56,10 +56,10 @@ class Source:
     Attributes:
         path: what messages call it.
         size: stored bytes, for progress.
-        limit: most bytes that may come out of it.
-        content: the bytes themselves, where they came from standard input.
+        limit: most bytes after decompression.
+        content: the bytes themselves, if they came from standard input.
         compression: suffix of the compression, or "".
-        opener: opens the stored bytes, where they are not a file of this machine.
+        opener: opens the stored bytes, if they are not a local file.
     """
 
     path: Path
@@ -86,7 +86,7 @@ class Source:
 
 
 class _Bounded(io.BufferedIOBase):
-    """A stream that stops with an error where more comes out of it than the limit."""
+    """A stream that raises an error after more bytes than the limit."""
 
     def __init__(self, inner: IO[bytes], source: Source, raw: IO[bytes]) -> None:
         self._inner, self._source, self._raw, self._done = inner, source, raw, 0
@@ -101,8 +101,8 @@ class _Bounded(io.BufferedIOBase):
         if self._done > self._source.limit:
             raise file_error(
                 self._source.path,
-                f"holds more than {human(self._source.limit)} once decompressed, the limit. If "
-                "it is meant to, raise the limit.",
+                f"holds more than {human(self._source.limit)} once decompressed, the limit. "
+                "Raise it if the file is right.",
                 fixes=[{"max_memory": f"{self._source.limit * 4 >> 20 or 1}MB"}],
             )
         return piece
@@ -116,7 +116,7 @@ class _Bounded(io.BufferedIOBase):
 
 
 def source_of(path: Path, *, limit: int) -> Source:
-    """Return the bytes of `path`, compressed where its first bytes say so."""
+    """Return the bytes of `path`; its first bytes say whether they are compressed."""
     size = path.stat().st_size
     with path.open("rb") as file:
         start = file.read(8)
@@ -124,9 +124,9 @@ def source_of(path: Path, *, limit: int) -> Source:
 
 
 def source_at(path: Path, size: int, opener: Callable[[], IO[bytes]]) -> Source:
-    """Return the bytes that `opener` opens, compressed where the first of them say so.
+    """Return the bytes that `opener` opens; the first of them say whether they are compressed.
 
-    What is read in batches is never whole in memory: there is no limit to what comes out.
+    They are read in batches and never held in memory whole, so there is no limit.
     """
     with opener() as file:
         start = file.read(8)
@@ -134,7 +134,7 @@ def source_at(path: Path, size: int, opener: Callable[[], IO[bytes]]) -> Source:
 
 
 def stdin_source(*, limit: int) -> Source:
-    """Return what stands on standard input, read whole."""
+    """Return all of standard input."""
     content = sys.stdin.buffer.read(limit + 1)
     if len(content) > limit:
         raise file_error(

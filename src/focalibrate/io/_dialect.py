@@ -11,12 +11,12 @@ from focalibrate.io._error import file_error, listing
 from focalibrate.io._vocabulary import is_known_role
 
 SEPARATORS = ("\t", ";", "|", ",")
-"""Tried in this order: a comma may also be a decimal mark, or stand in text."""
+"""Tried in this order: a comma may also be a decimal mark, or part of text."""
 
 MISSING = frozenset(
     ("", "na", "n/a", "nan", "-nan", "null", "none", "nat", "<na>", "#n/a", "#na", "?")
 )
-"""Cells, in small letters, that mean no value in a column of numbers."""
+"""Cells, in lower case, that mean a missing value in a column of numbers."""
 
 _WHOLE = re.compile(r"[+-]?\d+(\.0*)?", re.ASCII)
 _DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+([eE][+-]?\d+)?%?", re.ASCII)
@@ -42,12 +42,12 @@ class Dialect:
 
 
 def is_number(cell: str) -> bool:
-    """Return whether `cell` is a number in the way of text tables: ``1e-3``, not ``1_0``."""
+    """Return whether `cell` is a number as text tables write it: ``1e-3``, not ``1_0``."""
     try:
         float(cell)
     except ValueError:
         return False
-    # Python reads 1_0 as 10 and other scripts' digits; a table does not.
+    # `float` also accepts 1_0 and the digits of other scripts; a table does not.
     return "_" not in cell and cell.isascii()
 
 
@@ -58,7 +58,7 @@ def is_numbering(names: Sequence[str]) -> bool:
 
 
 def is_value(cell: str, *, decimal_comma: bool = False) -> bool:
-    """Return whether `cell` is a number, a percentage or missing, as columns of numbers hold."""
+    """Return whether `cell` is a number, a percentage or missing."""
     text = cell.strip()
     if decimal_comma:
         text = text.replace(",", ".", 1)
@@ -83,7 +83,7 @@ def split_spaces(line: str) -> list[str]:
 def find_separator(lines: Sequence[str], *, suffix: str) -> str | None:
     """Return the separator that cuts every line into the same number of cells.
 
-    The first line may have one cell less, as R writes a header over row names. A single
+    The first line may have one cell fewer, as R writes a header above row names. A single
     column counts as separated by commas.
     """
     order = ("\t", *SEPARATORS) if suffix in (".tsv", ".tab") else SEPARATORS
@@ -137,11 +137,11 @@ def find_decimal_comma(rows: Sequence[Sequence[str]], separator: str | None) -> 
 def find_header(
     dialect: Dialect, rows: Sequence[Sequence[str]], *, path: Path, told: bool | None
 ) -> Dialect:
-    """Return `dialect` with whether the first of `rows` is a header; never a guess.
+    """Return `dialect` with `has_header` set; raise if that is not certain.
 
-    A first row with text above numbers is a header, a first row of fractions is not. Whole
-    numbers that rise (``0,1,2``) are a header where every number below is a fraction;
-    where they could also be an example the file is refused.
+    A first row with text above numbers is a header, a first row of fractions is not. Ascending
+    whole numbers (``0,1,2``) are a header if every number below is a fraction; if they could
+    also be an example, the file is refused.
     """
     first, body = list(rows[0]), rows[1:]
     if body and len(first) == len(body[0]) - 1:
@@ -162,7 +162,7 @@ def find_header(
 def _is_header(
     first: Sequence[str], body: Sequence[Sequence[str]], *, decimal_comma: bool
 ) -> bool | None:
-    """Return whether the first row is a header; None where it may be either."""
+    """Return whether the first row is a header; None if it may be either."""
     numbers = [is_value(cell, decimal_comma=decimal_comma) and cell != "" for cell in first]
     if not any(numbers):
         return not (len(first) == 1 and _is_example(first[0], body))
@@ -196,7 +196,7 @@ def _is_header(
 def _mixed(
     first: Sequence[str], numbers: Sequence[bool], columns: Sequence[Sequence[str]]
 ) -> bool | None:
-    """Judge a row of fractions and text: an example where its text stands in rows below too."""
+    """Return whether a row of fractions and text is a header: not if its text recurs below."""
     texts = [i for i, number in enumerate(numbers) if not number]
     repeated = all(first[i] in columns[i] for i in texts if first[i])
     fraction = any(numbers[i] and not _WHOLE.fullmatch(first[i]) for i in range(len(first)))

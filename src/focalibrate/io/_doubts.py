@@ -1,4 +1,4 @@
-"""What looks wrong about predictions that can be read."""
+"""Warnings about predictions that can be read but look wrong."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What is wrong with a file: its name first, then the rule, the finding and the next step."""
+"""Errors about files: the name first, then the rule, what was found and the next step."""
 
 import re
 import shlex
@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 SHOWN = 5
-"""How many row numbers or names a message lists before it only counts."""
+"""Most row numbers or names that a message lists; the others are counted."""
 
 MAX_NAME = 60
-"""Longest name or cell that a message repeats whole."""
+"""Longest name or cell that a message shows in full."""
 
 MAX_MESSAGE = 2000
 """Longest message: a file can hold names of any length."""
@@ -25,8 +25,8 @@ class PredictionFileError(ValueError):
     """A file of predictions cannot be read or written; the message begins with its name.
 
     Attributes:
-        fixes: options that make the file readable, one mapping per way, in the names of
-            `read_predictions`; the command line prints them as commands to paste.
+        fixes: options of `read_predictions` that make the file readable, one mapping per
+            alternative; the command line prints them as commands to paste.
     """
 
     def __init__(self, message: str, *, fixes: Sequence[Mapping[str, object]] = ()) -> None:
@@ -37,7 +37,7 @@ class PredictionFileError(ValueError):
 def file_error(
     path: Path | str, text: str, *, fixes: Sequence[Mapping[str, object]] = ()
 ) -> PredictionFileError:
-    """Return the error that says `text` about `path`, and after it how to pass each fix."""
+    """Return the error with `text` about `path`, followed by how to pass each fix."""
     if fixes:
         text = f"{text} Pass {' or '.join(hint(fix) for fix in fixes)}."
     if len(text) > MAX_MESSAGE:
@@ -46,9 +46,9 @@ def file_error(
 
 
 def shown(path: Path | str) -> str:
-    """Return a path as a person wrote it, without what only its owner should know.
+    """Return a path as the user wrote it, without user name and password.
 
-    `Path` makes ``s3:/`` of ``s3://``; a user's name and password are left out.
+    `Path` turns ``s3://`` into ``s3:/``; this restores it.
 
     Example:
         >>> shown(Path("s3://bucket/a.csv")), shown("s3://me:secret@bucket/a.csv?region=eu")
@@ -63,7 +63,7 @@ def shown(path: Path | str) -> str:
 
 
 def without_user(text: str) -> str:
-    """Return text with the names and passwords of users left out of its URLs."""
+    """Return text without the user names and passwords in its URLs."""
     return _USER.sub(r"\1", text)
 
 
@@ -78,7 +78,7 @@ def printable(text: str) -> str:
 
 
 def short(text: object) -> str:
-    """Return `text`, cut where it is too long to repeat."""
+    """Return `text`, cut off if it is too long."""
     whole = str(text)
     return whole if len(whole) <= MAX_NAME else f"{whole[:MAX_NAME]}..."
 
@@ -120,7 +120,7 @@ def hint(fix: Mapping[str, object]) -> str:
 
 
 def flags(fix: Mapping[str, object]) -> list[str]:
-    """Return the command line's words for the options of one fix.
+    """Return the command-line options of one fix.
 
     Example:
         >>> flags({"label_column": "my y", "drop_missing": True})

@@ -1,4 +1,4 @@
-"""What whole columns of numbers show: rows on the simplex, an index, fractions."""
+"""What the values of columns show: rows that sum to 1, an index, fractions."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,17 +8,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 ROW_TOLERANCE = 0.05
-"""How far a row may be from summing to 1 and still be evidence: rounding to few digits."""
+"""How far the sum of a row may be from 1: probabilities may be rounded to few digits."""
 
 SCREENED = 64
-"""Rows on which runs of columns are tried before the rest is looked at."""
+"""Number of rows on which runs of columns are tried first."""
 
 MAX_RUN_COLUMNS = 1500
-"""Most columns among which a run that sums to 1 is looked for."""
+"""Most columns that are searched for a run that sums to 1."""
 
 BLOCK = 1 << 16
 BLOCK_ENTRIES = 1 << 19
-"""Most numbers looked at at once: 4 MB."""
+"""Most numbers processed at once: 4 MB."""
 
 
 @dataclass(frozen=True)
@@ -43,12 +43,12 @@ class Sums:
 
     @property
     def on_simplex(self) -> bool:
-        """Whether these are probabilities by the evidence of every row."""
+        """Whether every row looks like probabilities."""
         return self.n_rows > 0 and self.in_unit and self.worst <= ROW_TOLERANCE
 
     @property
     def in_percent(self) -> bool:
-        """Whether these are percentages by the evidence of every row."""
+        """Whether every row looks like percentages."""
         return (
             self.n_rows > 0 and not self.negative and self.worst_percent <= 100 * ROW_TOLERANCE / 2
         )
@@ -62,7 +62,7 @@ def row_sums(columns: Sequence[NDArray[Any]] | NDArray[Any]) -> Sums:
     in_unit, negative, fractions = True, False, False
     worst = worst_percent = 0.0
     used = 0
-    # Blocks of as many numbers, not rows: 1000 classes must not take twice the file's memory.
+    # Blocks with a fixed number of values, not rows, so that 1000 classes need little memory.
     width = columns.shape[1] if isinstance(columns, np.ndarray) else len(columns)
     step = max(1, min(BLOCK, BLOCK_ENTRIES // width))
     for start in range(0, n, step):
@@ -98,7 +98,7 @@ def is_whole(values: NDArray[Any]) -> bool:
 
 
 def is_row_number(values: NDArray[Any]) -> bool:
-    """Return whether the values count at least 5 rows: each one more than the one before."""
+    """Return whether the values number at least 5 rows: each is one more than the one before."""
     if values.dtype.kind not in "fiu" or values.ndim != 1 or len(values) < 5:
         return False
     numbers = values.astype(np.float64)
@@ -106,10 +106,10 @@ def is_row_number(values: NDArray[Any]) -> bool:
 
 
 def find_runs(columns: Sequence[NDArray[Any]]) -> list[tuple[int, int]]:
-    """Return the runs of neighbouring columns, first and last, whose rows sum to 1.
+    """Return the first and last of each run of neighbouring columns whose rows sum to 1.
 
-    Only runs with fractions count: one-hot columns sum to 1 too. Of runs that differ by
-    columns of zeros every one is returned.
+    Only runs with fractions count, as one-hot columns sum to 1 too. Runs that differ only by
+    columns of zeros are all returned.
     """
     if not 2 <= len(columns) <= MAX_RUN_COLUMNS:
         return []

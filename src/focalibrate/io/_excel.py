@@ -33,7 +33,7 @@ def open_excel(path: Path, *, limit: int, sheet: str | None = None) -> Frame:
             book.close()
     except (PredictionFileError, MemoryError):
         raise
-    except Exception as error:  # openpyxl documents none of what a damaged file raises
+    except Exception as error:  # openpyxl does not document what a damaged file raises
         raise file_error(
             path, f"is not a readable .xlsx file ({short(error)}). Save it again, or as CSV."
         ) from error
@@ -48,7 +48,7 @@ def open_excel(path: Path, *, limit: int, sheet: str | None = None) -> Frame:
         twice = sorted({n for n in names if names.count(n) > 1})
         raise file_error(
             path,
-            f"names must differ between columns, but {listing(twice)} is there more than once.",
+            f"names must differ between columns, but {listing(twice)} occurs more than once.",
         )
     columns = {
         name: [_plain(row[i]) if i < len(row) else None for row in rows[1:]]
@@ -58,7 +58,7 @@ def open_excel(path: Path, *, limit: int, sheet: str | None = None) -> Frame:
 
 
 def _chosen(book: Any, told: str | None, path: Path) -> tuple[str, tuple[str, ...]]:
-    """Return the name of the sheet to read, and a note where there are others."""
+    """Return the name of the sheet to read, and a note if there are others."""
     sheets = [sheet.title for sheet in book.worksheets]
     if told is not None:
         if told not in sheets:

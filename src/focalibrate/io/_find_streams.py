@@ -1,4 +1,4 @@
-"""The parts of a data set, in order, and that they agree."""
+"""The parts of a data set, in order, checked for the same columns."""
 
 import re
 from collections.abc import Sequence
@@ -21,9 +21,9 @@ class DataSet:
     """Parts with the same columns.
 
     Attributes:
-        path: what messages call the whole.
+        path: what messages call the data set.
         streams: the parts that have rows, in order.
-        places: of each part, where the columns of the first part are in it.
+        places: for each part, the positions in it of the columns of the first part.
         first: the columns of the first part, with the names of the classes.
     """
 
@@ -45,7 +45,7 @@ class DataSet:
         )
 
     def rows_of(self, index: int, position: int) -> int | None:
-        """Return how many rows a part has, where it says so."""
+        """Return the number of rows of a part, or None if it is not stored."""
         stream = self.streams[index]
         if stream.n_rows is None and not stream.frame.is_table:
             return stream.frame.columns[self.places[index][position]].shape[0]
@@ -70,7 +70,7 @@ class DataSet:
 def find_streams(
     source: str | Path | Sequence[str | Path], opening: Opening
 ) -> tuple[str, DataSet]:
-    """Return what the source is called, and its parts."""
+    """Return the name of the source, and its parts."""
     if not isinstance(source, (str, Path)):
         if not source:
             raise ValueError("`source` must name at least one file, got an empty list.")
@@ -133,7 +133,7 @@ def _places(source: str | Path) -> list[tuple[Path | None, Place]]:
 
 
 def _data_set(path: Path, streams: Sequence[Stream]) -> DataSet:
-    """Return the parts that have rows; refuse those that disagree, by name."""
+    """Return the parts that have rows; raise if one does not match the first."""
     filled = tuple(s for s in streams if s.n_rows != 0)
     if not filled:
         raise file_error(path, "holds no rows. Write at least one example.")

@@ -1,4 +1,4 @@
-"""Opening a file by what it holds: the suffix says the format, the first bytes confirm it."""
+"""Opening a file: the suffix says the format, and the first bytes confirm it."""
 
 import zipfile
 from collections.abc import Callable, Mapping
@@ -25,9 +25,9 @@ class Opening:
 
     Attributes:
         limit: most bytes of memory to use.
-        header: whether a text table has a header; None to find out.
+        header: whether a text table has a header; None to detect it.
         encoding: of text; None for UTF-8 or what a byte order mark says.
-        progress: called with work done and work in all.
+        progress: called with the work done and the total.
         sheet: of a workbook; None for the only one that is not empty.
     """
 
@@ -46,7 +46,7 @@ def _text(path: Path, opening: Opening) -> Frame:
 
 
 def open_text_source(source: Source, opening: Opening) -> Frame:
-    """Open text: JSON where the name or the first character says so, else a table."""
+    """Open text: JSON if the suffix says so, else a table."""
     suffixes = [s.lower() for s in source.path.suffixes if s.lower() not in COMPRESSED]
     suffix = suffixes[-1] if suffixes else ""
     if suffix in (".jsonl", ".ndjson"):
@@ -113,11 +113,11 @@ def suffix_of(path: PurePath) -> str:
 def chosen_format(
     path: Path, opener: Callable[[], IO[bytes]] | None = None
 ) -> tuple[str, tuple[str, ...]]:
-    """Return the suffix of the format to read a file as, and a note where its name says another.
+    """Return the suffix of the format to read a file as, and a note if its name says another.
 
     Args:
         path: the file.
-        opener: opens it, where it is not a file of this machine.
+        opener: opens it, if it is not a local file.
     """
     suffix = suffix_of(path)
     with path.open("rb") if opener is None else opener() as file:
@@ -126,8 +126,8 @@ def chosen_format(
     if suffix in PICKLES and found is None:
         raise file_error(
             path,
-            "is a pickle, and a pickle can run any code: it is not opened. Save the arrays with "
-            "`np.savez('val.npz', logits=logits, labels=labels)`.",
+            "is a pickle, which can run any code when it is opened, so it is not opened. Save the "
+            "arrays with `np.savez('val.npz', logits=logits, labels=labels)`.",
         )
     if suffix not in READERS and found is None:
         if not is_text:
@@ -139,11 +139,11 @@ def chosen_format(
         return suffix, ()
     if suffix not in READERS:
         return found, ()
-    return found, (f"is read as {found}, which its first bytes say, not as {suffix}",)
+    return found, (f"is read as {found}, as its first bytes show, not as {suffix}",)
 
 
 def open_file(path: Path, opening: Opening) -> Frame:
-    """Open one file; where its first bytes contradict its suffix, they are believed."""
+    """Open one file; if its first bytes contradict its suffix, the first bytes count."""
     chosen, notes = chosen_format(path)
     frame = READERS[chosen](path, opening)
     return replace(frame, notes=(*frame.notes, *notes)) if notes else frame
@@ -153,7 +153,7 @@ _COMPATIBLE = {(".feather", ".arrow"), (".arrow", ".feather")}
 
 
 def _format_by_magic(file: IO[bytes]) -> str | None:
-    """Return the format that the first bytes say, or None where they say nothing."""
+    """Return the format that the first bytes show, or None if they show none."""
     start = file.read(8)
     if start.startswith(b"PAR1"):
         return ".parquet"
@@ -172,7 +172,7 @@ def _format_in_zip(file: IO[bytes]) -> str | None:
     try:
         with zipfile.ZipFile(file) as archive:
             names = archive.namelist()
-    except Exception:  # damaged: the reader of the suffix says how
+    except Exception:  # damaged: the reader for the suffix will report it
         return None
     if any(name.startswith("xl/") for name in names):
         return ".xlsx"

@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeAlias
 from numpy.typing import NDArray
 
 Progress: TypeAlias = Callable[[int, int], None]
-"""Called with how much is done and how much there is."""
+"""Called with the work done and the total."""
 
 ColumnKind: TypeAlias = Literal["number", "text", "bool", "matrix", "empty", "other"]
 """What the cells of a column are; a matrix has a list of numbers in every row."""
@@ -27,8 +27,8 @@ class Column:
         shape: of the array; ``(N,)`` for a plain column.
         is_index: the file itself says that this is the index of a data frame.
         unnamed: the file gives no name.
-        is_half: numbers carry only the digits of float16 or bfloat16.
-        problem: why the array cannot be read; raised where it is needed.
+        is_half: numbers have only the precision of float16 or bfloat16.
+        problem: why the array cannot be read; raised if it is needed.
     """
 
     name: str
@@ -42,7 +42,7 @@ class Column:
 
 @dataclass(frozen=True, kw_only=True)
 class Frame:
-    """What one file, or several parts of one table, hold; values are read when asked for.
+    """The content of one file, or of several parts of one table; values are read when needed.
 
     Attributes:
         path: the file or folder.

@@ -83,7 +83,7 @@ def open_json(source: Source) -> Frame:
 
 
 def _from_mapping(document: dict[str, Any]) -> dict[str, list[Any]] | None:
-    """Return columns of a JSON object, or None where it has no form that is known."""
+    """Return columns of a JSON object, or None if its form is not known."""
     if set(document) >= {"columns", "data"} and isinstance(document["data"], list):  # split
         names, rows = document["columns"], document["data"]
         if isinstance(names, list) and all(

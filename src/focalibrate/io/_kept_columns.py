@@ -50,7 +50,7 @@ def _masked(values: Any, kept: NDArray[np.bool_]) -> Any:
 
 
 def _as_written(frame: Frame, positions: Sequence[int]) -> list[Any]:
-    """Return columns as they are to be written again: cells of text where the file is text."""
+    """Return columns as they will be written again: as cells of text if the file is text."""
     if not positions:
         return []
     for key in ("cells", "values"):

@@ -68,7 +68,7 @@ def match_names(
 def _or_by_number(
     index: list[int], values: list[str], names: tuple[str, ...]
 ) -> NDArray[np.int64]:
-    """Return positions; where one is -1, that of the only name that is the same number."""
+    """Return positions; if one is -1, the position of the only name that is the same number."""
     if min(index, default=0) < 0:
         numbers = [(float(n), i) for i, n in enumerate(names) if is_number(n)]
         counts = Counter(number for number, _ in numbers)

@@ -13,7 +13,7 @@ UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 
 
 def default_limit() -> int:
-    """Return `SHARE` of the machine's memory in bytes; 8 GB where it cannot be told."""
+    """Return `SHARE` of the machine's memory in bytes; 8 GB if that is unknown."""
     try:
         total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, ValueError, OSError):
@@ -55,7 +55,7 @@ def check_fits(path: Path, n_bytes: int, limit: int) -> None:
 
 
 def human(n_bytes: int) -> str:
-    """Return a size for a person to read.
+    """Return a size as readable text.
 
     Example:
         >>> human(1_500_000_000)

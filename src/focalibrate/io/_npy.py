@@ -30,12 +30,12 @@ HEADER_DAMAGE = (
     IndexError,
     tokenize.TokenError,
 )
-"""What NumPy raises on a damaged header, which it reads as a Python literal."""
+"""Exceptions that NumPy raises on a damaged header."""
 
 
 @dataclass(frozen=True)
 class NpyHeader:
-    """What stands before the numbers of an `.npy` file or member."""
+    """The header of an `.npy` file or member."""
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
@@ -72,7 +72,7 @@ def read_header(file: IO[bytes], *, path: Path, name: str) -> NpyHeader:
     if dtype.hasobject:
         raise file_error(
             path,
-            f"`{name}` is an object array, which only unpickling can read, and a pickle can run "
+            f"`{name}` is an object array, which is stored as a pickle, and a pickle can run "
             f"any code. Save numbers or text: `{name}.astype(float)` for scores, "
             f"`{name}.astype(str)` for names.",
         )
@@ -117,7 +117,7 @@ def open_npy(path: Path) -> Frame:
 
 
 def described(name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Column:
-    """Return what an array's shape and dtype say; ``[N, 1]`` counts as one column."""
+    """Return the column that an array's shape and dtype describe; ``[N, 1]`` is one column."""
     while len(shape) > 1 and shape[-1] == 1:
         shape = shape[:-1]
     kind: ColumnKind = "other"
@@ -141,7 +141,7 @@ def squeezed(array: NDArray[Any]) -> NDArray[Any]:
 
 
 def as_text(array: NDArray[Any], *, path: Path, name: str) -> NDArray[Any]:
-    """Return the array; bytes become text, and what is no character is refused."""
+    """Return the array; bytes become text, and bytes that are no valid text are refused."""
     array = squeezed(array)
     if array.dtype.kind not in TEXT_KINDS:
         return array

@@ -35,11 +35,11 @@ DAMAGE = (
     UnicodeDecodeError,
     *HEADER_DAMAGE,
 )
-"""What `zipfile` and NumPy raise on a damaged archive."""
+"""Exceptions that `zipfile` and NumPy raise on a damaged archive."""
 
 
 def open_npz(path: Path, *, limit: int) -> Frame:
-    """Return the arrays by their keys; each is decompressed when it is asked for."""
+    """Return the arrays by their keys; each is decompressed when it is needed."""
     with path.open("rb") as file:
         magic = file.read(4)
     if not magic.startswith(b"PK"):
@@ -67,7 +67,7 @@ def open_npz(path: Path, *, limit: int) -> Frame:
 def member_columns(
     archive: zipfile.ZipFile, path: Path
 ) -> list[tuple[str, Column, NpyHeader | None]]:
-    """Return every array: its name in the archive, what it is, its header where it is readable."""
+    """Return for every array its name in the archive, its column, and its header if readable."""
     members = [info for info in archive.infolist() if not info.is_dir()]
     names = [info.filename.removesuffix(".npy") for info in members]
     twice = [name for name, count in Counter(names).items() if count > 1]
@@ -83,7 +83,7 @@ def member_columns(
 
 @contextmanager
 def damage_named(path: Path) -> Iterator[None]:
-    """Turn what a damaged archive raises into the file's own error."""
+    """Turn the errors of a damaged archive into a `PredictionFileError`."""
     try:
         yield
     except (PredictionFileError, MemoryError):

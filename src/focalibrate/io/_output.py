@@ -1,4 +1,4 @@
-"""What an output holds: probabilities, and the columns that the input had besides."""
+"""The columns of an output: probabilities, and the other columns of the input."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -18,7 +18,7 @@ class Output:
     Attributes:
         before: names and values of the columns before the probabilities.
         after: those after.
-        names: columns of the probabilities; one where the input had one.
+        names: columns of the probabilities; one if the input had one.
         order: position of each of them among the classes of a block.
         class_names: in the same order, or None.
     """
@@ -51,7 +51,7 @@ def output_of(like: Predictions, *, is_table: bool) -> Output:
     for name, value in zip(layout.names, values, strict=True):
         if not layout.extra.get("has_names", True):
             name = "label" if name == layout.label_column else f"column_{name}"
-        while name in written:  # what the file had, next to what is written now
+        while name in written:  # keep the file's own column beside the new one
             name = f"uncalibrated_{name}"
         written.add(name)
         kept.append((name, value))
@@ -95,7 +95,7 @@ def _score_names(like: Predictions) -> tuple[list[str], list[int] | None]:
 
 
 def as_numbers(cells: list[str]) -> NDArray[Any]:
-    """Return cells of text as whole numbers, as numbers, or as text where they are neither."""
+    """Return cells of text as whole numbers, as numbers, or else as text."""
     if all(is_number(cell) for cell in cells):
         plain_whole = all(
             cell.lstrip("-").isdigit() and (cell == "0" or not cell.lstrip("-").startswith("0"))

@@ -40,7 +40,7 @@ def is_pattern(path: Path) -> bool:
 
 
 def find_parts(path: Path) -> list[Path]:
-    """Return the files of a folder or glob in natural order, without what only marks success.
+    """Return the files of a folder or glob in natural order, without markers like ``_SUCCESS``.
 
     Names that begin with ``_`` or ``.`` are left out, as Spark and Hadoop do.
     """
@@ -97,7 +97,7 @@ def open_parts(path: Path, opening: Opening) -> tuple[Frame, list[Path]]:
 def _named_arrays(path: Path, parts: list[Path], opening: Opening) -> Frame:
     """Return ``logits.npy`` and ``labels.npy`` of one folder as arrays of one file.
 
-    Files whose names differ by a number only are parts of one array.
+    Files whose names differ only by a number are parts of one array.
     """
     groups: dict[str, list[Frame]] = {}
     for p in parts:
@@ -120,7 +120,7 @@ def _with_partition(frame: Frame, root: Path, part: Path) -> Frame:
 
 
 def partition_of(root: Path, part: Path) -> list[tuple[str, str]]:
-    """Return the names and values that stand in the names of folders.
+    """Return the names and values in the names of folders.
 
     Example:
         >>> partition_of(Path("preds"), Path("preds/day=1/label=cat/part-0.parquet"))
@@ -132,7 +132,7 @@ def partition_of(root: Path, part: Path) -> list[tuple[str, str]]:
 
 
 def with_columns(frame: Frame, constants: Sequence[tuple[str, str]]) -> Frame:
-    """Return a table with columns added that have one value each; its own names go first."""
+    """Return a table with constant columns added, unless it has columns of these names."""
     pairs = [(k, v) for k, v in constants if k not in frame.names]
     if not pairs or not frame.is_table:
         return frame
@@ -215,7 +215,7 @@ def joined(path: Path, frames: list[Frame], opening: Opening) -> Frame:
 
 
 def _joined_extra(frames: list[Frame], places: list[list[int]]) -> dict[str, Any]:
-    """Return how the text of all parts is read as it is, where all are written in one way."""
+    """Return a reader of the cells of all parts, if all have the same dialect."""
     first = frames[0].extra
     if any("cells" not in f.extra for f in frames) or (
         len({f.extra["decimal_comma"] for f in frames}) > 1

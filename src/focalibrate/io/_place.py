@@ -22,7 +22,7 @@ MARKS = "*?["
 
 @dataclass(frozen=True)
 class Place:
-    """One file, here or elsewhere.
+    """One file, local or remote.
 
     Attributes:
         path: the file; of a URL, what messages call it.
@@ -35,7 +35,7 @@ class Place:
     remote: tuple[Any, str] | None = None
 
     def open(self) -> IO[bytes]:
-        """Return the bytes from their start; they can be sought."""
+        """Return the file opened at its start; it can be seeked."""
         if self.remote is None:
             return self.path.open("rb")
         system, inside = self.remote
@@ -43,7 +43,7 @@ class Place:
             return cast(IO[bytes], system.open_input_file(inside))
 
     def local(self) -> Path:
-        """Return the file on this machine, downloaded into a temporary folder where it is not."""
+        """Return a local file, downloaded into a temporary folder if it is remote."""
         if self.remote is None:
             return self.path
         target = Path(_downloads()) / f"{abs(hash(self.remote[1]))}" / self.path.name
@@ -66,7 +66,7 @@ _folder: str | None = None
 
 
 def url_of(path: Path | str) -> str | None:
-    """Return the URL that `path` is, also where `Path` made ``s3:/`` of ``s3://``, or None.
+    """Return the URL in `path`, even if `Path` turned ``s3://`` into ``s3:/``; or None.
 
     Example:
         >>> url_of(Path("s3://bucket/a.parquet")), url_of("C:/a.csv"), url_of("file:///a.npz")
@@ -116,7 +116,7 @@ def _place(system: Any, info: Any, url: str, inside: str) -> Place:
 
 
 def _file_system(url: str, path: Path) -> tuple[Any, str]:
-    """Return what pyarrow opens `url` with, or fsspec where pyarrow does not know its kind."""
+    """Return the file system for `url`: pyarrow's, or fsspec's if pyarrow has none."""
     fs = import_arrow("pyarrow.fs", path=path)
     pa = import_arrow("pyarrow", path=path)
     text, query = _split_query(url)
@@ -142,7 +142,7 @@ def _file_system(url: str, path: Path) -> tuple[Any, str]:
 
 
 def _split_query(url: str) -> tuple[str, str]:
-    """Return the URL without and with only its options: ``?region=eu-west-1``; not a pattern.
+    """Return the URL without its options, and the options such as ``?region=eu-west-1``.
 
     Example:
         >>> _split_query("s3://b/part-?.csv"), _split_query("s3://b/x?region=eu")
@@ -155,7 +155,7 @@ def _split_query(url: str) -> tuple[str, str]:
 
 
 def _quoted(url: str) -> str:
-    """Return the URL with what stands for a pattern written so that it is part of the path."""
+    """Return the URL with the characters of a pattern escaped."""
     for mark in "?[] ":
         url = url.replace(mark, f"%{ord(mark):02X}")
     return url
@@ -197,7 +197,7 @@ def _first_line(error: BaseException) -> str:
 
 @contextmanager
 def _named(path: Path) -> Iterator[None]:
-    """Turn what a file system raises into one message with the URL."""
+    """Turn the errors of a file system into one message with the URL."""
     try:
         yield
     except PredictionFileError:

@@ -65,7 +65,7 @@ def _flattened(record: Mapping[str, Any]) -> dict[str, Any]:
         if inner is None:
             row[str(name)] = value
         else:
-            # A pipeline's output is scores whatever the field is called.
+            # A pipeline's output holds scores, whatever the field is called.
             outer = "scores" if scores is not None and "scores" not in record else name
             row.update({f"{outer}.{key}": cell for key, cell in inner.items()})
     if lists:
@@ -157,5 +157,5 @@ def _matrix(cells: Sequence[Any]) -> NDArray[Any] | None:
 
 
 def short_type(value: object) -> str:
-    """Return the type of a value for a message."""
+    """Return the type of a value as messages show it."""
     return short(type(value).__name__)

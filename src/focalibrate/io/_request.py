@@ -1,4 +1,4 @@
-"""What the caller says about a file."""
+"""What the caller says about a file: the options of `read_predictions`."""
 
 import csv
 import re
@@ -15,7 +15,7 @@ from focalibrate.io.predictions import Kind
 INPUTS = ("logits", "probs", "percent")
 
 NO_LABELS = "none"
-"""As `label_column`: the table has no column of labels."""
+"""Value of `label_column` that means: the table has no labels."""
 
 Input: TypeAlias = Literal["logits", "probs", "percent"]
 """What the scores are; percentages are probabilities times 100."""
@@ -66,11 +66,11 @@ class Request:
     class_names: tuple[str, ...] | None = None
     need_labels: bool = False
     other_labels: bool = False
-    """Labels come from another file: those in this one are not wanted."""
+    """Labels come from another file, so those in this one are ignored."""
 
     @property
     def kind(self) -> Kind | None:
-        """The kind that the caller says."""
+        """The kind that the caller gave, or None."""
         return "probs" if self.input == "percent" else self.input
 
     @property
@@ -129,7 +129,7 @@ def as_names(value: str | Sequence[str] | None) -> tuple[str, ...]:
 def find_columns(frame: Frame, wanted: Sequence[str], *, option: str) -> list[int]:
     """Return the positions of columns given by name, pattern (``p_*``) or position.
 
-    A position is counted from 0 (-1: the last), and used where no column has that name.
+    A position is counted from 0 (-1: the last), and used if no column has that name.
     """
     found: list[int] = []
     for item in wanted:
@@ -150,7 +150,7 @@ def find_columns(frame: Frame, wanted: Sequence[str], *, option: str) -> list[in
         if len(places) > 1 and option != "ignore" and not any(mark in item for mark in "*?["):
             raise file_error(
                 frame.path,
-                f"names must differ between columns, but {item!r} is there {len(places)} times. "
+                f"names must differ between columns, but {item!r} occurs {len(places)} times. "
                 "Rename one.",
             )
         found += [place for place in places if place not in found]

@@ -23,7 +23,7 @@ from focalibrate.io._vocabulary import (
 
 @dataclass(frozen=True, kw_only=True)
 class Roles:
-    """Positions of the columns by role; every other column is passed over.
+    """Positions of the columns by role; all other columns are ignored.
 
     Attributes:
         scores: which columns are the scores, of which kind and classes.
@@ -32,7 +32,7 @@ class Roles:
         weight: weights of the examples.
         groups: columns to group by.
         ids: columns that name the rows.
-        notes: what a person should know about these decisions.
+        notes: what the user should know about these decisions.
     """
 
     scores: Scores
@@ -45,10 +45,10 @@ class Roles:
 
 
 def resolve_roles(view: View, request: Request) -> Roles:
-    """Return the role of every column, told or found by its name and its values.
+    """Return the role of every column: given by the caller, or found by name and values.
 
     Raises:
-        PredictionFileError: where the roles are not certain, with the options that settle them.
+        PredictionFileError: if the roles are not certain, with the options that settle them.
     """
     frame = view.frame
     _check_readable(view, request)
@@ -140,10 +140,11 @@ def _told(view: View, request: Request) -> _Told:
         overlap = [view.name(i) for i in scores.positions if i in taken]
         if overlap:
             raise file_error(
-                view.path, f"column {listing(overlap)} cannot be scores and something else too."
+                view.path,
+                f"column {listing(overlap)} cannot be scores and have another role.",
             )
     elif groups:
-        # A group may be read from any column, but is never a class unless told so.
+        # A group may be read from any column, but is a class only if the caller says so.
         taken = frozenset({*taken, *groups})
     return _Told(scores, label, weight, tuple(groups), tuple(ids), taken)
 
@@ -160,9 +161,9 @@ def _told_label(view: View, request: Request) -> int | None:
 
 
 def _check_readable(view: View, request: Request) -> None:
-    """Raise where a column of a table, or an array whose name says it is needed, is unreadable.
+    """Raise if a column of a table, or an array that is needed by its name, is unreadable.
 
-    A table's column may not be left out without a word: it could be a class.
+    A table's column is never left out silently: it could be a class.
     """
     for i, column in enumerate(view.frame.columns):
         is_needed = view.frame.is_table or plain(column.name) in ("logits", "probs", "labels")
@@ -208,7 +209,7 @@ def _find_label(view: View, taken: frozenset[int], scores: Scores | None) -> int
 def _label_by_values(view: View, scores: Scores, taken: frozenset[int]) -> int | None:
     """Return the only column of text whose values are all names of classes, or None.
 
-    A column of fractions counts too where it is named like labels: classes may be named ``.5``.
+    A column of fractions counts too if it is named like labels: a class may be named ``.5``.
     """
     if scores.class_names is None:
         return None
@@ -274,7 +275,7 @@ def _number(text: str) -> float | None:
 
 
 def _same_rest(view: View, found: list[int], scores: Scores) -> list[int]:
-    """Keep labels named like the scores but for one word: ``val_logits, val_labels``."""
+    """Keep labels whose name differs from the scores' by one word: ``val_logits, val_labels``."""
     rest = set(plain(view.name(scores.positions[0])).split("_"))
     same = [i for i in found if len(set(plain(view.name(i)).split("_")) ^ rest) <= 2]
     return same if len(found) > 1 else found
@@ -295,7 +296,7 @@ def _may_be_label(view: View, position: int) -> bool:
 
 
 def _agreeing(view: View, found: list[int]) -> int:
-    """Return the first of several label columns where all say the same; raise otherwise."""
+    """Return the first of several label columns if all agree; raise otherwise."""
     first = found[0]
     for other in found[1:]:
         a, b = view.values(first, other)

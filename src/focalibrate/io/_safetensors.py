@@ -36,7 +36,7 @@ DTYPES: Mapping[str, str] = {
 
 @dataclass(frozen=True)
 class TensorInfo:
-    """Where one tensor stands, checked against the size of the file."""
+    """Position of one tensor in the file, checked against the file's size."""
 
     dtype: str
     shape: tuple[int, ...]

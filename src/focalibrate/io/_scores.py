@@ -12,7 +12,7 @@ from focalibrate.io._frame import Progress
 from focalibrate.io.predictions import Kind, rows_per_block
 
 MAX_ROUNDING = 0.05
-"""Rows that are off by more than this are no rounded probabilities."""
+"""Rows whose sum is off by more than this cannot be rounded probabilities."""
 
 
 class _Bad:
@@ -52,11 +52,11 @@ def checked_scores(
         stored: as the file has them.
         kind: what they are.
         name: what messages call them.
-        names: names of the columns, to say which of them may be no class.
-        was_half: they carry only the digits of float16 or bfloat16.
+        names: names of the columns, to name one that may not be a class.
+        was_half: they have only the precision of float16 or bfloat16.
         path: the file.
         probs_atol: how far a row of probabilities may be from summing to 1.
-        progress: called with rows done and rows in all.
+        progress: called with the rows done and the total.
     """
     name = short(name)
     _check_form(stored, path=path, name=name)
@@ -88,12 +88,12 @@ def _check_form(scores: NDArray[Any], *, path: Path, name: str) -> None:
 
 
 def native_float(scores: NDArray[Any]) -> NDArray[Any]:
-    """Return `scores` in this machine's float32 or float64; itself where it already is."""
+    """Return `scores` in this machine's float32 or float64; the same array if it already is."""
     if scores.dtype in (np.dtype(np.float32), np.dtype(np.float64)):
         return scores
     if scores.dtype == np.float16 and scores.dtype.isnative:
         return _from_half(np.asarray(scores))
-    return np.asarray(scores).astype(  # a copy in memory must not pass for a memory map
+    return np.asarray(scores).astype(  # a copy in memory must not be taken for a memory map
         np.float32 if scores.dtype.kind == "f" and scores.dtype.itemsize <= 4 else np.float64
     )
 
@@ -193,14 +193,15 @@ def _check_probs(
 def _off(
     scores: NDArray[Any], names: tuple[str, ...], off: _Bad, worst: float, *, path: Path, name: str
 ) -> PredictionFileError:
-    """Return the error for rows that do not sum to 1, with what is probably the reason."""
+    """Return the error for rows that do not sum to 1, with the probable reason."""
     rule = (
-        f"`{name}` must sum to 1 in every row, but not in {off}; the worst is off by {worst:.3g}."
+        f"`{name}` must sum to 1 in every row, but does not in {off}; the worst sum is off by "
+        f"{worst:.3g}."
     )
     if worst < MAX_ROUNDING:
         return file_error(
             path,
-            f"{rule} If they were rounded when written, have each row divided by its sum.",
+            f"{rule} If they were rounded when written, let each row be divided by its sum.",
             fixes=[{"probs_atol": _round_up(worst)}],
         )
     with np.errstate(invalid="ignore", over="ignore"):
@@ -213,8 +214,8 @@ def _off(
     if extra and names:
         return file_error(
             path,
-            f"{rule} Without column `{short(names[extra[0]])}` they do, so it is probably no "
-            "class.",
+            f"{rule} Without column `{short(names[extra[0]])}` they do, so it is probably not "
+            "a class.",
             fixes=[{"ignore": [names[extra[0]]]}],
         )
     if float(part.max()) > 1 + MAX_ROUNDING:

@@ -122,7 +122,7 @@ def _raw_labels(
 def _needs_cells(view: View, label: int, names: tuple[str, ...] | None) -> bool:
     """Return whether labels that were read as numbers must be matched as text.
 
-    They must where a class is called ``00`` next to ``0``, or ``none``, which means no value in
+    They must if a class is called ``00`` next to ``0``, or ``none``, which means no value in
     a column of numbers.
     """
     if names is None or "cells" not in view.frame.extra or not view.is_kind(label, "number"):
@@ -175,7 +175,7 @@ def all_zero(path: Path, name: str) -> PredictionFileError:
 
 
 def complete_rows(stored: Stored, names: tuple[str, ...] | None) -> NDArray[np.bool_] | None:
-    """Return which rows have a label and all scores, or None where all have."""
+    """Return which rows have a label and all scores, or None if all have."""
     scores, labels = stored.scores, stored.labels
     if scores.dtype.kind == "f":
         missing = np.isnan(scores) if scores.ndim == 1 else np.isnan(scores).any(axis=1)

@@ -26,7 +26,7 @@ class Stream:
     Attributes:
         place: the file.
         frame: its columns; whether values can be loaded from it depends on the format.
-        n_rows: number of rows, where the file says so.
+        n_rows: number of rows, or None if the file does not say.
         read: its rows, some at a time.
         is_one_file: all its columns are in `place`.
     """
@@ -83,7 +83,7 @@ def _slice(
 
 
 def in_order_of(first: Frame, frame: Frame) -> list[int]:
-    """Return where the columns of `first` are in `frame`; refuse a part with other columns."""
+    """Return the positions in `frame` of the columns of `first`; raise if they differ."""
     names, given = first.names, frame.names
     if given == names and len(set(names)) == len(names):
         return list(range(len(names)))
@@ -93,7 +93,7 @@ def in_order_of(first: Frame, frame: Frame) -> list[int]:
         raise file_error(
             frame.path,
             f"must have the columns of {first.path.name} ({listing(names)}), but lacks "
-            f"{listing(missing) or 'none'} and has besides {listing(more) or 'none'}.",
+            f"{listing(missing) or 'none'} and has in addition {listing(more) or 'none'}.",
         )
     return [given.index(name) for name in names]
 

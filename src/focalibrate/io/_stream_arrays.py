@@ -1,7 +1,7 @@
 """Files of arrays (`.npy`, `.npz`, `.safetensors`), read some rows at a time.
 
-Rows are read, not mapped: memory stays flat, and a file that is cut off meanwhile is an error
-instead of the end of the process.
+Rows are read, not memory-mapped: memory stays constant, and a file that is truncated meanwhile
+raises an error instead of killing the process.
 """
 
 import zipfile
@@ -195,7 +195,7 @@ def _stream(place: Place, arrays: Sequence[_Array | Column]) -> Stream:
 
 
 def _loader(taken: dict[int, NDArray[Any]], load: Load, part: slice) -> Load:
-    """Return what gives the rows that were read; single numbers, which have none, count as one."""
+    """Return a loader of the rows that were read; a single number counts as one row."""
     return lambda positions, progress: [
         taken[i] if i in taken else load([i], progress)[0][part] for i in positions
     ]

@@ -25,11 +25,11 @@ from focalibrate.io._text_rows import (
 
 HEAD_ROWS = 1 << 16
 HEAD_CELLS = 1 << 22
-"""Rows and cells of the first part that tell what the columns hold."""
+"""Rows and cells of the first part that decide what the columns hold."""
 
 
 def stream_text(place: Place, opening: Opening, kinds: Kinds | None) -> Stream:
-    """Return the rows of a text table; what its columns hold is told by the first rows."""
+    """Return the rows of a text table; the first rows decide what its columns hold."""
     source = source_at(place.path, place.size, place.open)
     suffixes = [s.lower() for s in place.path.suffixes if s.lower() not in COMPRESSED]
     with damage_named(source):
@@ -84,7 +84,7 @@ def _all_rows(opened: Opened) -> Iterator[list[str]]:
 
 
 def _settled(opened: Opened, cells: list[str]) -> ColumnKind:
-    """Return what the cells of the first rows are, corrected as the reader of files does."""
+    """Return what the cells of the first rows are, corrected as when a file is read whole."""
     kind = kind_of_cells(cells[:SAMPLE], opened.dialect)
     return "text" if parse_cells(cells, kind, {}, opened.dialect) is None else kind
 
@@ -132,7 +132,7 @@ def _block(
 def _changed(
     base: Frame, position: int, cells: list[str], start: int, opened: Opened
 ) -> PredictionFileError:
-    """Return the error for a column that holds something else than in the first rows."""
+    """Return the error for a column that holds other values than in the first rows."""
     column = base.columns[position]
     comma = opened.dialect.decimal_comma
     what = {"number": "numbers", "bool": "true and false", "matrix": "lists"}.get(

@@ -43,7 +43,7 @@ def open_text(
             kind_of_cells([row[i] for row in sample], opened.dialect) for i in range(opened.width)
         ]
         columns: list[NDArray[Any]] | None = None
-        while columns is None:  # again only where a column of numbers has text further down
+        while columns is None:  # repeat if a column of numbers has text further down
             columns = _read(opened, kinds, progress)
     described = tuple(
         Column(
@@ -89,7 +89,7 @@ def bad_cell(frame: Frame, position: int) -> PredictionFileError:
 def _read(
     opened: Opened, kinds: list[ColumnKind], progress: Progress
 ) -> list[NDArray[Any]] | None:
-    """Return every column, or None where one of `kinds` was wrong and has been corrected."""
+    """Return every column, or None if one of `kinds` was wrong and has been corrected."""
     parts: list[list[Any]] = [[] for _ in kinds]
     codes: list[dict[str, int]] = [{} for _ in kinds]
     taken = 0

@@ -1,4 +1,4 @@
-"""The cells of a column of a text table, as numbers, truth values, lists or text."""
+"""The cells of a column of a text table, as numbers, booleans, lists or text."""
 
 import json
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ BOOLEANS = {"true": True, "false": False}
 
 
 def kind_of_cells(cells: Sequence[str], dialect: Dialect) -> ColumnKind:
-    """Return what the cells of a column seem to be, by the first rows."""
+    """Return the kind of a column, judged by the first rows."""
     known = [cell.strip() for cell in cells if cell.strip()]
     if not known:
         return "empty"

@@ -25,15 +25,15 @@ CHUNK_ROWS = 20_000
 """Rows parsed at a time."""
 
 SAMPLE = 200
-"""Rows that tell the separator, the header and what the columns hold."""
+"""Rows that decide the separator, the header and what the columns hold."""
 
 MAX_SAMPLE = 1 << 24
-"""Bytes in which the sample must be found: a file without line ends is no table."""
+"""Most bytes read for the sample: a file without line breaks is not a table."""
 
 
 @dataclass(frozen=True)
 class Opened:
-    """Where the text is and how it is written."""
+    """A text table and its dialect."""
 
     source: Source
     dialect: Dialect
@@ -54,7 +54,7 @@ def raw_cells(opened: Opened, wanted: Sequence[int]) -> list[list[str]]:
 
 @contextmanager
 def damage_named(source: Source) -> Iterator[None]:
-    """Turn what damaged bytes raise into the file's own error."""
+    """Turn the errors of damaged bytes into a `PredictionFileError`."""
     try:
         yield
     except PredictionFileError:
@@ -64,7 +64,7 @@ def damage_named(source: Source) -> Iterator[None]:
         raise file_error(
             source.path,
             f"must be UTF-8 text, but holds the byte 0x{byte:02x}. Save it as CSV UTF-8, or say "
-            "how it is encoded.",
+            "which encoding it has.",
             fixes=[{"encoding": "cp1252"}],
         ) from error
     except DAMAGE as error:
@@ -123,7 +123,7 @@ def look_at_top(source: Source, *, suffix: str, told: bool | None, encoding: str
 
 
 def _check_one_header(rows: Sequence[Sequence[str]], path: Path) -> None:
-    """Raise where two rows of names stand above the numbers, as pandas writes a MultiIndex."""
+    """Raise if two rows of names are above the numbers, as pandas writes a MultiIndex."""
     if len(rows) < 3 or len({len(row) for row in rows[:3]}) > 1:
         return
     first, second, third = rows[:3]
@@ -153,7 +153,7 @@ def _text(source: Source, encoding: str) -> Iterator[IO[str]]:
 
 
 def rows_of(opened: Opened, *, whole: bool = False) -> Iterator[list[str]]:
-    """Yield the cells of every row but the header; raise where a row has more or fewer cells."""
+    """Yield the cells of every row but the header; raise if a row has more or fewer cells."""
     for chunk, _ in chunks_of(opened, whole=whole):
         yield from chunk
 
@@ -161,7 +161,7 @@ def rows_of(opened: Opened, *, whole: bool = False) -> Iterator[list[str]]:
 def chunks_of(
     opened: Opened, *, whole: bool = False, n_rows: int | None = None
 ) -> Iterator[tuple[list[list[str]], int]]:
-    """Yield rows many at a time, each time with the line number reached."""
+    """Yield rows in chunks, each with the line number reached."""
     dialect, path = opened.dialect, opened.source.path
     skip = 0 if whole else int(dialect.has_header)
     with _text(opened.source, opened.encoding) as text:

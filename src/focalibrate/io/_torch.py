@@ -33,7 +33,7 @@ def open_torch(path: Path, *, limit: int) -> Frame:
         stored = torch.load(path, map_location="cpu", weights_only=True, mmap=False)
     except MemoryError:
         raise
-    except Exception as error:  # torch documents none of what a damaged or unsafe file raises
+    except Exception as error:  # torch does not document what a damaged or unsafe file raises
         raise _not_tensors(path, str(error).splitlines()[0] if str(error) else "") from error
     arrays, class_names = _arrays(stored, path, torch)
     names = list(arrays)
@@ -53,16 +53,16 @@ def open_torch(path: Path, *, limit: int) -> Frame:
 def _not_tensors(path: Path, finding: str) -> PredictionFileError:
     return file_error(
         path,
-        "is no file of tensors only, or is damaged, and a pickle of anything else can run any "
-        f"code: it is not opened ({short(finding)}). Save tensors: "
+        "holds more than tensors, or is damaged; a pickle of other objects can run any code, so "
+        f"it is not opened ({short(finding)}). Save tensors: "
         "`torch.save({'logits': logits, 'labels': labels}, 'val.pt')`.",
     )
 
 
 def _check_pickle(path: Path, *, limit: int) -> None:
-    """Raise where the pickle of a file names anything but torch's own classes.
+    """Raise if the pickle of a file names anything but torch's own classes.
 
-    torch refuses such files too, but takes minutes over the message where a name is long.
+    torch refuses such files too, but takes minutes if a name is long.
     Nothing is executed: the operations of the pickle are only listed.
     """
     try:
@@ -80,7 +80,7 @@ def _check_pickle(path: Path, *, limit: int) -> None:
                     raise _not_tensors(path, f"it names {short(name)}")
     except (PredictionFileError, MemoryError):
         raise
-    except Exception as error:  # whatever a damaged archive or pickle makes them raise
+    except Exception as error:  # a damaged archive or pickle may raise anything
         raise _not_tensors(path, str(error)) from error
 
 

@@ -10,7 +10,7 @@ from focalibrate.io._frame import Column, Frame, Progress, silent
 
 
 class View:
-    """Columns by position; values are loaded when first looked at and then kept."""
+    """Columns by position; values are loaded when first needed and then kept."""
 
     def __init__(self, frame: Frame, progress: Progress = silent) -> None:
         self.frame = frame
@@ -63,7 +63,7 @@ class View:
         return row_sums(arrays)
 
     def raise_problem(self, position: int) -> None:
-        """Raise where the column is known to be unreadable."""
+        """Raise if the column is known to be unreadable."""
         problem = self.frame.columns[position].problem
         if isinstance(problem, PredictionFileError):
             raise problem

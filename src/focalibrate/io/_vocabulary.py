@@ -11,7 +11,7 @@ Meaning: TypeAlias = Literal["logits", "probs", "scores"]
 
 
 def plain(name: str) -> str:
-    """Return `name` in small letters, with one underscore for whatever is no letter or digit.
+    """Return `name` in lower case, with one underscore for other characters than a-z and 0-9.
 
     Example:
         >>> plain(" Y-True "), plain("P(cat)"), plain(".pred_cat")
@@ -39,7 +39,7 @@ PREDICTIONS = _words(
     "pred_labels pred_class predicted_label predicted_labels predicted_class prediction_label "
     "prediction_class class_pred label_pred argmax top1 top_1 scored_labels pred_y best_class"
 )
-"""Names that mean the predicted class; where they hold fractions they are scores."""
+"""Names that mean the predicted class; if they hold fractions, they are scores."""
 
 WEIGHTS = _words("weight weights sample_weight sample_weights case_weight case_weights w")
 
@@ -105,7 +105,7 @@ _PREFIX = [
 
 @dataclass(frozen=True)
 class Prefixed:
-    """A column's name cut into what it says and the class: ``prob_cat``."""
+    """A column's name split into prefix and class, such as ``prob_cat``."""
 
     word: str
     meaning: Meaning
@@ -113,7 +113,7 @@ class Prefixed:
 
 
 def prefixed(column: str) -> Prefixed | None:
-    """Return what a prefix says about the column, or None where it has none.
+    """Return what a prefix says about the column, or None if it has none.
 
     Example:
         >>> prefixed("prob_cat").name, prefixed("P(cat)").name, prefixed("p10").name
@@ -144,7 +144,7 @@ _OUTCOME = re.compile(
 
 
 def outcome_of(name: str) -> str | None:
-    """Return what the probability in a column called so is of, or None.
+    """Return the outcome that a column of probabilities is named after, or None.
 
     Example:
         >>> outcome_of("churn_probability"), outcome_of("prob_default"), outcome_of("churn")
@@ -174,7 +174,7 @@ def meaning_of(name: str) -> Meaning | None:
 
 
 def kind_of(meaning: Meaning | None) -> Kind | None:
-    """Return the kind a name says, or None where it does not say."""
+    """Return the kind a name says, or None if it does not say."""
     return meaning if meaning in ("logits", "probs") else None
 
 
@@ -202,7 +202,7 @@ def is_id(name: str) -> bool:
 
 
 def is_known_role(name: str) -> bool:
-    """Return whether a cell of a first row is the usual name of some role, so the row a header."""
+    """Return whether a cell is the usual name of some role, so that its row is a header."""
     text = plain(name)
     known = (LABELS, PREDICTIONS, WEIGHTS, PROBABILITY, LOGIT, SCORE, DERIVED)
     if any(text in words for words in known):

@@ -17,7 +17,7 @@ from focalibrate.io._output import Output, as_numbers, output_of
 from focalibrate.io.predictions import Predictions
 
 EPOCH = (1980, 1, 1, 0, 0, 0)
-"""Time stamp of every zip member: equal content makes equal bytes."""
+"""Time stamp of every zip member, so that equal content gives equal bytes."""
 
 ALIGNMENT = 8
 """The data of a .safetensors file begins at a multiple of this."""
@@ -39,9 +39,9 @@ TENSOR_NAMES = {
 
 
 def write_npy(path: Path, blocks: Iterator[NDArray[Any]], like: Predictions) -> None:
-    """Write the probabilities alone, one after another.
+    """Write the probabilities only, block by block.
 
-    Not through a memory map: on a full disk that kills the process instead of raising.
+    Not through a memory map: a full disk would kill the process instead of raising.
     """
     output = output_of(like, is_table=False)
     with path.open("wb") as file:

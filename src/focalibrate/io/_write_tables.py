@@ -24,7 +24,7 @@ from focalibrate.io._write_arrays import as_array
 from focalibrate.io.predictions import Predictions
 
 FLOAT32_DIGITS = "%.9g"
-"""Enough digits to get every float32 back."""
+"""Enough digits to restore every float32."""
 
 
 EXCEL_ROWS = 1 << 20
@@ -32,7 +32,7 @@ EXCEL_ROWS = 1 << 20
 
 @contextmanager
 def open_output(path: Path) -> Iterator[IO[str]]:
-    """Open a text file, compressed as its suffix says; equal content makes equal bytes."""
+    """Open a text file, compressed as its suffix says; equal content gives equal bytes."""
     suffix = path.suffix.lower()
     with ExitStack() as stack:
         raw: Any = stack.enter_context(path.open("wb"))
@@ -51,7 +51,7 @@ def open_output(path: Path) -> Iterator[IO[str]]:
 
 
 def write_text(path: Path, blocks: Iterator[NDArray[Any]], like: Predictions) -> None:
-    """Write a header and one line per example, with digits enough to get every float back.
+    """Write a header and one line per example, with enough digits to restore every float.
 
     The separator and the decimal mark are those of the input.
     """
@@ -282,6 +282,6 @@ def write_excel(path: Path, blocks: Iterator[NDArray[Any]], like: Predictions) -
             rows.append([*(c[i] for c in before), *row, *(c[i] for c in after)])
     book = openpyxl.Workbook(write_only=True)
     sheet = book.create_sheet("calibrated")
-    for row in rows:  # only now: an interrupted sheet cannot be thrown away
+    for row in rows:  # only now: an unfinished sheet cannot be discarded
         sheet.append(row)
     book.save(path)

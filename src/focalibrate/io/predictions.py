@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from focalibrate.io._error import PredictionFileError, listing, printable, short
 
 Kind: TypeAlias = Literal["logits", "probs"]
-"""What the scores are. Meaning by the file or the caller, never guessed from values."""
+"""What the scores are, as the file or the caller says."""
 
 BLOCK_BYTES = 1 << 22
-"""Bytes of scores in one block: small enough to stay in cache, large enough to be few."""
+"""Bytes of scores in one block: small enough for the cache, large enough for few blocks."""
 
 SHOWN_CLASSES = 4
 
@@ -29,7 +29,7 @@ class Layout:
         label_column: name of the labels, or None.
         labels_as: whether labels were class positions, from 0 or from 1, or class names.
         form: one column per class, one matrix, or one column of the positive class.
-        class_names: in the order of the file, which labels that are positions follow.
+        class_names: in the order of the file, to which positions as labels refer.
         load: reads the kept columns, each as an array or a list of cells.
         extra: what the writer of the same format needs.
     """
@@ -60,7 +60,7 @@ class Predictions:
         weights: float64 ``[N]``, or None.
         groups: columns to group by, each an array of N values.
         positive: name of the positive class, where the file has one column of scores.
-        notes: what was passed over, found out, counted or is to be doubted.
+        notes: what was ignored, inferred, counted or looks doubtful.
         labels_name: the column or array of the labels, or None.
         scores_names: the columns or arrays of the scores.
         layout: how the file was laid out, and its other columns.

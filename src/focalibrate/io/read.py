@@ -65,12 +65,12 @@ def read_predictions(
 
     Which column is what is decided in one way for all formats. The label is the column called
     ``label``, ``y``, ``y_true``, ``target``, ``class``, ``truth`` or the like. Scores are columns
-    with a prefix (``prob_cat``, ``logit_cat``), an array or list column (``probs``,
-    ``logits``), or the columns whose rows all lie in [0, 1] and sum to 1. One column of
-    probabilities or log-odds is that of the positive class of two. Ids, an index, predicted
-    classes and everything else are passed over. Whether scores are logits or probabilities is
-    said by their name or by `input`, or is shown by every row summing to 1; otherwise it is
-    never guessed. `Predictions.describe` and `Predictions.notes` say what was decided.
+    with a prefix (``prob_cat``, ``logit_cat``), an array or list column (``probs``, ``logits``),
+    or the columns whose rows all lie in [0, 1] and sum to 1. One column of probabilities or
+    log-odds is that of the positive class of two. Ids, an index, predicted classes and all other
+    columns are ignored. Whether scores are logits or probabilities follows from their name, from
+    `input`, or from every row summing to 1; it is never guessed. `Predictions.describe` and
+    `Predictions.notes` say what was decided.
 
     Labels are class positions from 0, or class names. Where a table's columns name classes by
     numbers, labels are those names: the label 7 belongs to ``prob_7``. Columns called 0, 1, 2,
@@ -87,20 +87,20 @@ def read_predictions(
             ``"none"``.
         score_columns: names, positions or a pattern of the score columns, in order.
         id_column: columns that name the rows, never classes.
-        ignore: columns to pass over.
+        ignore: columns to ignore.
         weight_column: column of weights of the examples.
         by: columns to group by.
         positive: name of the positive class, where one column holds its score.
         class_names: names of the classes in the order of the scores, where the file has none.
-        header: whether a text table has a header; found out when left out.
-        encoding: of a text table; UTF-8 when left out.
-        sheet: of a workbook; the only one that is not empty when left out.
+        header: whether a text table has a header. Default: detected.
+        encoding: of a text table. Default: UTF-8.
+        sheet: of a workbook. Default: the only one that is not empty.
         drop_missing: leave out rows without a label or with a missing score.
         need_labels: raise where there are no labels.
         probs_atol: how far a row of probabilities may be from summing to 1; rows off by more
             than 1e-5 are then divided by their sum. Half-precision floats: at least 1e-2.
-        max_memory: most memory to use, such as ``"4GB"``; 80 % of the machine's when left out.
-        progress: called with work done and work in all.
+        max_memory: most memory to use, such as ``"4GB"``; default 80 % of the machine's.
+        progress: called with the work done and the total.
 
     Returns:
         The predictions: float32 scores stay float32, float16 and bfloat16 become float32,
@@ -220,7 +220,7 @@ def _digest(content: bytes) -> str:
 
 
 def with_class_names(frame: Frame) -> Frame:
-    """Take names of classes stored as an array of their own out of the columns."""
+    """Remove an array of class names from the columns and use it as the class names."""
     if frame.class_names is not None:
         return frame
     if frame.is_table:

@@ -21,7 +21,7 @@ SUFFIX = ".sketch"
 FORMAT = "focalibrate-sketch"
 VERSION = 2
 MAX_BYTES = 1 << 30
-"""Larger files are refused before they are read; 10,000 groups take a tenth of this."""
+"""Larger files are refused before they are read; 10,000 groups need a tenth of this."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -33,13 +33,13 @@ class SketchFile:
     kind: str = "probs"
     """what the scores were: ``"logits"`` or ``"probs"``"""
     sources: tuple[str, ...] = ()
-    """what was read, a line each"""
+    """what was read, one line per source"""
     versions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """of every package that took part, such as ``{"focalibrate": ("0.1.0",)}``"""
     calibrator: str = ""
-    """what was applied to the scores first, in words; empty where nothing was"""
+    """what was applied to the scores first, in words; empty if nothing was"""
     start: str | None = None
-    """first moment of the rows, as ISO 8601"""
+    """time of the first row, as ISO 8601"""
     end: str | None = None
 
     def describe(self) -> str:
@@ -79,7 +79,7 @@ def read_sketch(path: str | Path) -> SketchFile:
     place = Path(path)
     try:
         if place.stat().st_size > MAX_BYTES:
-            raise file_error(place, f"is larger than {MAX_BYTES >> 20} MB, so no sketch.")
+            raise file_error(place, f"is larger than {MAX_BYTES >> 20} MB, so it is not a sketch.")
         content = place.read_bytes()
     except OSError as error:
         raise file_error(place, f"could not be read: {error.strerror or error}.") from error
@@ -109,7 +109,7 @@ def _check_header(path: Path, header: bytes, body: bytes) -> None:
     except (ValueError, RecursionError) as error:
         raise file_error(
             path,
-            "is no sketch: its first line must name the format "
+            "is not a sketch: its first line must name the format "
             f'"{FORMAT}". Make one with `focalibrate sketch PREDICTIONS -o {path.name}`.',
         ) from error
     if found.get("version") != VERSION:
@@ -125,7 +125,7 @@ def _check_header(path: Path, header: bytes, body: bytes) -> None:
 
 
 def merge_sketches(files: Sequence[SketchFile], names: Sequence[str] | None = None) -> SketchFile:
-    """Return the sketches of several files added in the order given.
+    """Return the sketches of several files, merged in the order given.
 
     Args:
         files: at least one, of the same classes, options and version.

@@ -50,19 +50,19 @@ def write_probs(
 ) -> None:
     """Write probabilities in place of the scores of `like`; everything else is kept.
 
-    Ids, labels and other columns, the index of a data frame and other arrays are written as
-    they were, so that the result joins back. Tables get one column ``prob_cat`` per class, or one
-    column where the input had one; files of arrays get ``probs`` and ``class_names``. Where
-    the file had a column of the same name, it is kept as ``uncalibrated_prob_cat``. An
-    ``.npy`` file holds the probabilities only. Blocks are written as they come. The file
-    appears whole when the last one is written; after an error or Ctrl-C there is none.
+    Ids, labels and other columns, the index of a data frame and other arrays are written as they
+    were, so that the result can be joined back. Tables get one column ``prob_cat`` per class, or
+    one column where the input had one; files of arrays get ``probs`` and ``class_names``. Where
+    the file had a column of the same name, it is kept as ``uncalibrated_prob_cat``. An ``.npy``
+    file holds the probabilities only. Blocks are written as they come. The file appears only when
+    the last one is written; after an error or Ctrl-C there is none.
 
     Args:
         path: the file to make; its suffix says the format, usually that of `like.source`.
         blocks: arrays ``[n, K]`` that make up the N rows of `like`, in order.
         like: the predictions that were calibrated; float32 stays float32.
         force: overwrite `path` where it exists.
-        progress: called with rows written and rows in all.
+        progress: called with the rows written and the total.
 
     Raises:
         FileExistsError: where `path` exists and `force` is not given.
@@ -99,8 +99,8 @@ def write_probs(
 
 
 def could_not_write(path: Path, error: OSError) -> OSError | PredictionFileError:
-    """Return the error in our words: itself where it already is."""
-    if error.strerror is None:  # our own words, with the name already in front
+    """Return the error with our message; the same error if it already has one."""
+    if error.strerror is None:  # our own message, which begins with the name
         return error
     return file_error(
         path,

@@ -20,7 +20,7 @@ from focalibrate.io.scan import Scan
 from focalibrate.io.write import could_not_write, write_probs
 
 MANIFEST = "_focalibrate-apply.json"
-"""Which parts are done, of which input and calibrator; readers pass over names with ``_``."""
+"""Lists the finished parts, their input and calibrator; readers ignore names with ``_``."""
 
 Calibrated = Callable[[Predictions], tuple[Predictions, NDArray[Any]]]
 """Return a batch with its classes in order, and its calibrated probabilities ``[n, K]``."""
@@ -28,7 +28,7 @@ Calibrated = Callable[[Predictions], tuple[Predictions, NDArray[Any]]]
 
 @dataclass(frozen=True)
 class PartsWritten:
-    """What became of the parts.
+    """How many parts were written.
 
     Attributes:
         n_rows: rows of the parts that were written now.
@@ -52,17 +52,17 @@ def write_parts(
 ) -> PartsWritten:
     """Write one file per part of `scan` into a folder, with the same names.
 
-    Each part appears whole when it is done. A run that was killed is taken up again by the same
-    call: parts whose input and `key` have not changed are kept. Text tables, parquet, Arrow and
-    JSON lines are written batch by batch; of other formats one part at a time is in memory.
+    Each part appears only when it is complete. After an interruption the same call continues:
+    parts whose input and `key` have not changed are kept. Text tables, parquet, Arrow and
+    JSON lines are written batch by batch; in other formats one part at a time is held in memory.
 
     Args:
         scan: the predictions that are calibrated.
         out: the folder, made if it does not exist.
         calibrated: computes the probabilities of a batch.
-        key: says how they are computed: parts written with another key are not mixed with these.
+        key: identifies how they are computed; parts with another key are not mixed with these.
         force: replace what the folder holds of these names.
-        progress: called with rows done and rows in all.
+        progress: called with the rows done and the total.
 
     Raises:
         FileExistsError: where the folder has files of these names that no such run wrote.
@@ -121,7 +121,7 @@ def _write_part(scan: Scan, index: int, target: Path, calibrated: Calibrated) ->
 
 def _check_free(folder: Path, names: list[str], done: "_Manifest", *, force: bool) -> None:
     if folder.exists() and not folder.is_dir():
-        raise file_error(folder, "exists and is no folder. Name another with -o.")
+        raise file_error(folder, "exists and is not a folder. Name another with -o.")
     taken = [name for name in names if (folder / name).exists() and name not in done.parts]
     if taken and not force:
         raise FileExistsError(
@@ -138,7 +138,7 @@ class _Manifest:
 
     @classmethod
     def load(cls, folder: Path, key: str, *, force: bool) -> "_Manifest":
-        """Return what an earlier run finished; nothing where it computed something else."""
+        """Return what an earlier run finished; nothing if it had another input or key."""
         digest = hashlib.sha256(key.encode()).hexdigest()
         path = folder / MANIFEST
         if force or not path.exists():
@@ -163,7 +163,7 @@ class _Manifest:
         return bool(self.parts[name] == (checksum, target.stat().st_size))
 
     def add(self, name: str, checksum: str, target: Path) -> None:
-        """Note a part that is done."""
+        """Record a part as done."""
         self.parts[name] = (checksum, target.stat().st_size)
         stored = {
             "key": self._key,

@@ -1,10 +1,10 @@
-"""How honest probabilities are: calibration errors, proper scores, and what they prove.
+"""Calibration errors, proper scores, and what the data prove about them.
 
 Every metric takes ``(probs, labels)`` of any array library and returns a Python float,
 computed in NumPy float64; `sample_weight` weights the rows. Probabilities are ``[..., K]``;
 one probability of class 1 per example needs ``binary=True``. `METRICS` lists the metrics,
-`assess` says what they prove, `focalibrate.metrics.tests` has further tests by name.
-For data that comes in pieces, `Sketch` is a mergeable summary from which all of this follows;
+`assess` tests whether a model is calibrated, `focalibrate.metrics.tests` has further tests.
+For data that comes in pieces, `Sketch` is a mergeable summary from which all of this is computed;
 `ReliabilityTable` and `ClasswiseTable` are the tables in it.
 """
 

@@ -1,4 +1,4 @@
-"""Sums of a sketch over cells and groups: what can be added, and nothing else."""
+"""Sums of a sketch over cells and groups, which can be merged."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from focalibrate.metrics.reliability_table import ReliabilityTable
 PLAIN = ("weight", "probability", "outcome", "outcome_probability")
 WEIGHTED = (*PLAIN, "rows", "spread", "spread_outcome")
 MAX_GROUPS = 10_000
-"""More values than this in a column look like names of rows, not of groups."""
+"""A column with more values than this holds names of rows rather than of groups."""
 
 
 def row_values(probability: Floats, outcome: NDArray[Any], weights: Floats | None) -> Floats:
@@ -49,7 +49,7 @@ def binned(index: Ints, values: Floats, n: int) -> Floats:
 
 
 def promoted(sums: Floats) -> Floats:
-    """Return sums of rows without weights as those of rows of weight 1."""
+    """Return sums without weights as sums of rows of weight 1."""
     weight, _, outcome, _ = sums
     return np.concatenate([sums, np.stack([weight, weight, outcome])])
 
@@ -88,12 +88,12 @@ def cells_of_sums(sums: Floats, *, is_whole: bool) -> Cells:
 
 @dataclass(frozen=True, eq=False)
 class GroupColumn:
-    """The cells of every group of one column; only filled cells take room."""
+    """The cells of every group of one column; only filled cells are stored."""
 
     names: tuple[str, ...]
     """of the groups, sorted as text"""
     at: Ints
-    """group times number of cells plus cell, rising, shape ``[M]``"""
+    """group times number of cells plus cell, ascending, shape ``[M]``"""
     sums: Floats
     """shape ``[F, M]``"""
 
@@ -144,10 +144,10 @@ class GroupColumn:
 
 
 def check_groups(name: str, names: Sequence[str] | NDArray[Any]) -> None:
-    """Raise `ValueError` where a column has too many values to be one of groups."""
+    """Raise `ValueError` if a column has too many values to be a column of groups."""
     if len(names) > MAX_GROUPS:
         raise ValueError(
-            f"`groups`: column {name!r} has more than {MAX_GROUPS:,} different values, such as "
+            f"`groups`: column {name!r} has more than {MAX_GROUPS:,} distinct values, such as "
             f"{names[0]!r} and {names[1]!r}. Group by a column with fewer, or cut numbers into "
             "ranges first."
         )

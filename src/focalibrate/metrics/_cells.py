@@ -13,7 +13,7 @@ from focalibrate.metrics.binning import Floats, bin_sums, equal_width_index
 Ints = NDArray[np.intp]
 
 MAX_CELLS = 512
-"""Cells of equal mass that the rows are gathered in; fewer rows keep a cell each."""
+"""Number of cells of equal mass; with fewer rows, each row has its own cell."""
 SCALES = 32
 """Bins of the finest scale of the test."""
 BINS = 15
@@ -22,14 +22,14 @@ BINS = 15
 
 @dataclass(frozen=True, eq=False)
 class View:
-    """How the cells fall into bins when the event is looked at in one way.
+    """How the cells fall into bins for one event.
 
-    For two classes the same cells are looked at twice: by the probability of class 1, and
-    by the confidence of the predicted class, where the residual of class 0 changes sign.
+    For two classes the same cells are used twice: by the probability of class 1, and by the
+    confidence of the predicted class, for which the residual of class 0 changes sign.
     """
 
     sign: Floats
-    """-1 where the residual of the event has to be turned, shape ``[M]``"""
+    """-1 where the residual of the event changes sign, shape ``[M]``"""
     value: Floats
     """mean probability of the event of this view, shape ``[M]``"""
     cell: Ints
@@ -204,7 +204,7 @@ def equal_mass_ranks(value: Floats, weights: Floats | None, n_bins: int) -> Ints
 
 
 def positions(value: Floats, weights: Floats | None) -> Floats:
-    """Return for sorted `value` which share of the mass lies below, half of its ties included.
+    """Return for sorted `value` the share of the mass below it, plus half that of its ties.
 
     Ties have one position, so rows of equal probability are treated alike and the order
     of the rows does not matter.

@@ -1,4 +1,4 @@
-"""Which of thousands of cells a confidence falls in, found without a search."""
+"""The cell of a confidence among thousands, found without a search."""
 
 from dataclasses import dataclass
 from functools import lru_cache
@@ -62,7 +62,7 @@ def fine_index(n_cells: int, n_bins: int) -> FineIndex:
 
 
 def _keys(values: Floats) -> NDArray[np.intp]:
-    """Return whole numbers that never fall as the values rise."""
+    """Return integers that do not decrease as the values increase."""
     is_high = values > 0.5
     near = np.where(is_high, 1.0 - values, values)  # exact: no bit of a value above 1/2 is lost
     key = np.maximum((near.view(np.int64) >> _SHIFT) - _LOWEST, 0)

@@ -17,8 +17,8 @@ LARGE_CHI2 = 2000.0
 def gap_interval(cells: Cells) -> ConfidenceInterval:
     r"""Return the mean residual :math:`\bar r \pm 1.96\,\mathrm{se}`.
 
-    The standard error is at least that of a calibrated model: a handful of rows that are
-    all right has no spread of its own, and yet proves little.
+    The standard error is at least that of a calibrated model: a few rows that are all right
+    have no spread, and yet prove little.
     """
     whole = cells.binned(np.zeros(len(cells.rows), dtype=np.intp), 1)
     gap = float(whole.residual[0] / whole.weight[0])
@@ -55,8 +55,8 @@ def rms_interval(bins: Cells) -> ConfidenceInterval:
     are :math:`\sqrt{a\lambda}` where the noncentral chi-square has probability .975 and .025
     below the value found.
 
-    The upper limit is never lower than the one of a typical calibrated model: an unusually
-    small value is luck and proves no more than that.
+    The upper limit is at least that of a typical calibrated model: an unusually small value
+    is chance and does not prove a smaller error.
     """
     total = bins.weight.sum()
     share = bins.weight / total
@@ -68,7 +68,7 @@ def rms_interval(bins: Cells) -> ConfidenceInterval:
     variance = mean_variance(bins)
     mean = np.divide(s, w, out=np.zeros_like(w), where=w > 0)
     first, second = float(share @ variance), float(share**2 @ variance**2)
-    if second <= 0.0:  # certain predictions: what is seen is the truth
+    if second <= 0.0:  # certain predictions: there is no noise
         size = math.sqrt(float(share @ mean**2))
         return ConfidenceInterval(size, size, size)
     a, nu = second / first, first**2 / second

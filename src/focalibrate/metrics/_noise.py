@@ -35,7 +35,7 @@ def binned_floors(cells: Cells, view: View, drawn: Floats) -> dict[str, NoiseFlo
 
 
 def smooth_floor(cells: Cells, view: View, drawn: Floats) -> NoiseFloor:
-    """Return the floor of smooth ECE, all draws solved for their bandwidth at once.
+    """Return the floor of smooth ECE; the bandwidths of all draws are solved for at once.
 
     Numerics:
         On a grid of at least eight points per bandwidth, which is off by at most 0.4 %.

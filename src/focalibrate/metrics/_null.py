@@ -1,4 +1,4 @@
-"""Outcomes that a calibrated model would have: what the test and the noise floors compare with."""
+"""Simulated outcomes of a calibrated model, for the test and the noise floors."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -7,7 +7,7 @@ from focalibrate.metrics._cells import SCALES, Cells, Ints, View
 from focalibrate.metrics.binning import Floats, bin_sums
 
 NORMAL_VARIANCE = 20.0
-"""Hits of a cell that vary more than this are drawn from the normal law."""
+"""Cells whose number of hits has a larger variance are drawn from the normal distribution."""
 COUNTED_TRIALS = 8
 """Up to this many trials, uniform numbers are faster than the binomial generator."""
 
@@ -17,8 +17,8 @@ Counts = NDArray[np.int64]
 def draw_residuals(cells: Cells, n_draws: int, rng: np.random.Generator) -> Floats:
     r"""Return residual sums of the cells under :math:`y^* \sim c`, shape ``[M, n_draws]``.
 
-    Hits of a cell are binomial with its mean probability, or normal where they vary so much
-    that it makes no difference. The residual is scaled to the exact variance of the cell,
+    Hits of a cell are binomial with its mean probability, or normal if their variance is so
+    large that it makes no difference. The residual is scaled to the exact variance of the cell,
     which differs from the binomial one where its rows differ in weight.
     """
     n = np.rint(cells.rows).astype(np.int64)
@@ -39,7 +39,7 @@ def draw_residuals(cells: Cells, n_draws: int, rng: np.random.Generator) -> Floa
 def _binomial(n: Counts, p: Floats, n_draws: int, rng: np.random.Generator) -> Counts:
     """Return binomial draws ``[M, n_draws]``; those of a few trials are counted one by one."""
     if n.max(initial=0) > COUNTED_TRIALS:
-        # cell by cell: a generator sets a law up once and draws from it often
+        # cell by cell: the generator sets up each distribution only once
         return rng.binomial(n[:, None], p[:, None], size=(len(n), n_draws))
     hits = np.zeros((len(n), n_draws), dtype=np.int64)
     for trial in range(int(n.max(initial=0))):
@@ -56,7 +56,7 @@ def indicator(index: Ints, n_bins: int, sign: Floats) -> Floats:
 
 
 def share_matrix(view: View, weight: Floats, n_bins: int) -> Floats:
-    """Return the same for bins of equal mass that share out a cell across their border."""
+    """Return the same for bins of equal mass; a cell across a border is split between them."""
     _, group = np.unique(view.cell, return_inverse=True)  # tied cells are cut together
     mass = np.bincount(group, weight)
     end = np.cumsum(mass)

@@ -19,8 +19,8 @@ def detectable_rms(
     r"""Return the root-mean-square error that the test would reject with probability .8.
 
     Two kinds of error are tried, a temperature (:math:`c(1-c)\operatorname{logit} c`) and a
-    shift of the log-odds (:math:`c(1-c)`), both to first order; the one that is harder to
-    find counts. nan if no error can be found, as when every prediction is certain.
+    shift of the log-odds (:math:`c(1-c)`), both to first order; the result is for the one that is
+    harder to find. nan if no error can be found, as when every prediction is certain.
 
     Args:
         cells: cells of the predictions.

@@ -8,8 +8,8 @@ _STREAM = 0xCA11B
 def generator(seed: int | np.random.Generator) -> np.random.Generator:
     """Return `seed` if it is a generator, else a generator of a stream of our own.
 
-    ``default_rng(0)`` is what people simulate data with: outcomes drawn from the very same
-    numbers would not be independent of the predictions they are compared with.
+    Users often simulate data with ``default_rng(0)``: outcomes drawn from the same random
+    numbers would not be independent of those data.
     """
     if isinstance(seed, np.random.Generator):
         return seed

@@ -1,4 +1,4 @@
-"""A metric of resampled rows: what each row contributes is computed once, not per resample."""
+"""Metrics of resampled rows; the contribution of each row is computed only once."""
 
 from collections.abc import Callable
 from functools import cached_property
@@ -100,7 +100,7 @@ def _take(x: Array, index: Indices) -> Array:
 
 
 def _of_means(values: Floats) -> Resampler:
-    if not np.isfinite(values).all():  # such as an infinite loss, which 0 times must not touch
+    if not np.isfinite(values).all():  # such as an infinite loss: 0 times infinity must be 0
         return lambda draws: _means_with_infinities(values, draws)
     return lambda draws: draws.times @ values / draws.total
 

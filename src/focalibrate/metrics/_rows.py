@@ -1,4 +1,4 @@
-"""Rows of probabilities and their labels, as NumPy arrays: what every metric starts from."""
+"""Rows of probabilities and their labels, as NumPy arrays: the input of every metric."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -74,7 +74,7 @@ def top_label(
 ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
     """Return each row's largest probability (float64) and whether that class is the label.
 
-    Of several classes that share the largest probability the first is predicted.
+    If several classes share the largest probability, the first is predicted.
     """
     n, k = rows.shape
     if k > COLUMN_LOOP_MAX:

@@ -1,4 +1,4 @@
-"""What one pass over rows of scores gives a sketch."""
+"""One pass over rows of scores: the terms that a sketch sums."""
 
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -89,7 +89,7 @@ def _probs_and_nll(
 def _is_top(
     probs: Floats, top: Floats, own: Floats, labels: NDArray[np.intp], axis: int
 ) -> NDArray[np.bool_]:
-    """Say for each row whether the label is predicted, the first of classes that share the top."""
+    """Return for each row whether the label is predicted: the first class with the top score."""
     if axis == 1:
         return np.asarray(probs.argmax(axis=1) == labels)
     correct = own == top

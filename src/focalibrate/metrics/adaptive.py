@@ -18,7 +18,7 @@ def distinct_table(
     correct: NDArray[np.bool_],
     weights: NDArray[np.float64] | None = None,
 ) -> ReliabilityTable:
-    """Return the table with one cell for each distinct confidence, in rising order."""
+    """Return the table with one cell for each distinct confidence, in ascending order."""
     order = np.argsort(confidence)
     value = confidence[order]
     first = np.flatnonzero(np.diff(value, prepend=-1.0))
@@ -124,7 +124,7 @@ def debiased_ece(
         binary: `probs` are probabilities of class 1, the same as ``[1 - p, p]``.
 
     Returns:
-        A float in ``[0, 1]``; 0 where the gaps are no larger than chance makes them.
+        A float in ``[0, 1]``; 0 if the gaps are no larger than expected by chance.
 
     Numerics:
         Float64 sums; one sort of the confidences for equal mass.

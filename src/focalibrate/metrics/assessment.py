@@ -22,14 +22,14 @@ from focalibrate.metrics.interval import ConfidenceInterval, NoiseFloor
 
 ALPHA = 0.05
 TOO_COARSE = 0.1
-"""Where only larger errors than this could be found, there are too few rows to judge."""
+"""If only errors larger than this could be found, there are too few rows to judge."""
 
 Verdict = Literal["miscalibrated", "no evidence of miscalibration", "too few rows to judge"]
 
 
 @dataclass(frozen=True)
 class PositiveAssessment:
-    """The probability of class 1 of two classes, looked at by itself."""
+    """Calibration of the probability of class 1, for two classes."""
 
     gap: ConfidenceInterval
     """mean P(class 1) minus the frequency of class 1"""
@@ -39,12 +39,12 @@ class PositiveAssessment:
 
 @dataclass(frozen=True)
 class Assessment:
-    """What the data say about calibration, and what they cannot say."""
+    """What the data show about calibration, and what they cannot show."""
 
     n: int
     """rows"""
     effective_n: float
-    """rows of equal weight that would say as much"""
+    """effective number of rows"""
     n_classes: int
     gap: ConfidenceInterval
     """mean confidence minus accuracy; positive is overconfident"""
@@ -61,7 +61,7 @@ class Assessment:
 
     @property
     def direction(self) -> Literal["overconfident", "underconfident"] | None:
-        """Which way confidence is off on average, None where the interval holds 0."""
+        """Direction of the mean error of the confidence; None if its interval includes 0."""
         if not self.gap.excludes_zero:
             return None
         return "overconfident" if self.gap.estimate > 0 else "underconfident"
@@ -109,7 +109,7 @@ class Assessment:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything by name, for JSON; a number that is not defined is None."""
+        """Return everything by name, for JSON; an undefined number is None."""
         record = asdict(self)
         record["noise_floor"] = {
             name: {"median": floor.median, "q95": floor.q95}
@@ -135,7 +135,7 @@ def assess(
     - **gap**: the mean of :math:`r` with a normal interval.
     - **rms**: the root-mean-square calibration error over 15 bins of equal mass. The noise
       of the bins is subtracted, and the interval comes from the noncentral chi-square law,
-      which unlike the bootstrap is right at 0 too.
+      which, unlike the bootstrap, is also valid at 0.
     - **p_value**: of a test on :math:`B = 1, 2, 4, \dots, 32` bins of equal mass at once,
 
       .. math:: \max_B \frac{\sum_b S_b^2 / V_b - B}{\sqrt{2B}}, \qquad
@@ -145,7 +145,7 @@ def assess(
       constant offset, many find a local one. For two classes the probability of class 1 is
       looked at as well as the confidence, in one test.
     - **noise_floor**: ECE, AdaECE, MCE, classwise ECE and smooth ECE of a calibrated model
-      with these predictions. A measured ECE below its 95 % quantile is what noise gives.
+      with these predictions. A measured ECE below its 95 % quantile can be noise.
     - **detectable**: the root-mean-square error that the test finds with probability 0.8.
 
     Args:

@@ -120,8 +120,8 @@ def bootstrap_difference(
     r"""Bootstrap interval of ``metric(probs_a, labels) - metric(probs_b, labels)``.
 
     Paired: both methods are resampled by the same rows, so what the examples have in
-    common cancels, and the interval is narrower than two separate ones suggest. An interval
-    that leaves out 0 tells the methods apart. For a metric whose second argument changes
+    common cancels, and the interval is narrower than two separate ones suggest. If the interval
+    excludes 0, the methods differ significantly. For a metric whose second argument changes
     wrap it: ``lambda q, eta: kl_divergence(eta, q)``.
 
     Args:
@@ -175,7 +175,7 @@ def draw_rows(
 ) -> Iterator[Draws]:
     """Yield `n_resamples` resamples of `n` rows, some at a time; a seed draws the same rows.
 
-    So differences of two methods' replicates are paired, whatever else is compared with them.
+    So the replicates of two methods are paired.
     """
     rng = np.random.default_rng(seed)
     step = max(1, CHUNK_INDICES // n)

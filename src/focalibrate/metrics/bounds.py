@@ -1,4 +1,4 @@
-"""One-sided bounds of the calibration error: what a limit on it can be held to."""
+"""One-sided bounds of the calibration error, for checks against a limit."""
 
 import math
 from collections.abc import Sequence
@@ -23,12 +23,12 @@ LEVELS = tuple(2**i for i in range(int(math.log2(SCALES)) + 1))
 N_DRAWS = 1999
 """Draws of the noise behind the lower bound of ECE."""
 FINEST = 0.005
-"""Least error rate that is read off the draws, which ten of them exceed."""
+"""Smallest error rate that the draws can resolve: ten of them exceed it."""
 ErrorName = Literal["ece", "rms"]
 
 
 class BoundOptions(TypedDict, total=False):
-    """The options of `calibration_bounds` that have nothing to do with rows."""
+    """The options of `calibration_bounds` that are not about rows."""
 
     error: ErrorName
     limit: float
@@ -66,10 +66,10 @@ def calibration_bounds(
 ) -> ErrorBounds:
     r"""Bound the calibration error of a model from below and from above.
 
-    The error is that of the predicted class. For two classes the probability of class 1 is looked
-    at too, and the larger error counts. With mean residuals :math:`g_b = \mu_b + \varepsilon_b` of
-    bins with weight :math:`w_b`, the expected calibration error is
-    :math:`\theta = \sum_b w_b |\mu_b|`.
+    The error is that of the predicted class. For two classes the probability of class 1 is
+    assessed too, and the larger error counts. With mean residuals :math:`g_b = \mu_b +
+    \varepsilon_b` of bins with weight :math:`w_b`, the expected calibration error is :math:`\theta
+    = \sum_b w_b |\mu_b|`.
 
     - **Lower bound**, from :math:`B = 1, 2, 4, \dots, 32` bins at once. By the triangle
       inequality :math:`\sum_b w_b |g_b| \le \theta + \sum_b w_b |\varepsilon_b|`, whatever the
@@ -94,7 +94,7 @@ def calibration_bounds(
         limit: the limit that the upper bound is for. Outcomes vary more where predictions are
             off: the upper bound allows for the variance of a model that is off by `limit`.
         alpha: probability that the lower bound is too high.
-        alpha_high: probability that the upper bound is too low, `alpha` where not given.
+        alpha_high: probability that the upper bound is too low. Default: `alpha`.
         sample_weight: weights ``[N]``, see `assess`.
         seed: random seed of the draws of the noise, or a `numpy.random.Generator`.
 
@@ -216,10 +216,10 @@ def rms_bounds(
 def _lowest_ece(bins: Cells, alpha: float, rng: np.random.Generator) -> float:
     r"""Return the lower bound from 32 bins and those that they add up to.
 
-    An `alpha` below `FINEST`, as many groups need it, is beyond what draws can tell. The largest
-    standardised noise is a function of independent normal numbers that changes by at most
-    :math:`L` times their distance, so that its quantiles rise by at most :math:`L` times those
-    of the normal law (Borell 1975): :math:`q_{1-\alpha} \le q_{1-\alpha_0} + L\,(z_{1-\alpha}
+    An `alpha` below `FINEST`, needed for many groups, is beyond what the draws can resolve. The
+    largest standardised noise is a function of independent normal numbers that changes by at most
+    :math:`L` times their distance, so that its quantiles rise by at most :math:`L` times those of
+    the normal law (Borell 1975): :math:`q_{1-\alpha} \le q_{1-\alpha_0} + L\,(z_{1-\alpha}
     - z_{1-\alpha_0})`.
     """
     share, mean = _share_and_mean(bins)
@@ -228,7 +228,7 @@ def _lowest_ece(bins: Cells, alpha: float, rng: np.random.Generator) -> float:
     drawn = np.stack([_size(noise, n) for n in LEVELS])
     seen = np.array([float(_size((share * mean)[:, None], n)[0]) for n in LEVELS])
     typical, spread = drawn.mean(axis=1), drawn.std(axis=1)
-    if not spread.all():  # certain predictions: what is seen is the truth
+    if not spread.all():  # certain predictions: there is no noise
         return float(seen.max())
     largest = ((drawn - typical[:, None]) / spread[:, None]).max(axis=0)
     level = max(alpha, FINEST)
@@ -254,8 +254,8 @@ def _share_and_mean(bins: Cells) -> tuple[Floats, Floats]:
 def _variance(cells: Cells, bins: Cells, index: Ints, limit: float) -> Floats:
     """Return the variance of each bin's mean residual for an upper bound.
 
-    The larger of what the sample has, and of what a model has whose true frequencies are
-    `limit` nearer to one half: a few rows without a single error have no spread of their own.
+    The larger of two variances: that of the sample, and that of a model whose true frequencies
+    are closer to one half by `limit`. A few rows without a single error have no variance.
     """
     away = np.maximum(np.abs(cells.mean - 0.5) - limit, 0.0)
     worst = bin_sums(index, cells.spread * (0.25 - away**2), len(bins.weight))

@@ -1,4 +1,4 @@
-"""CORP: the best monotone recalibration, its reliability curve, and what it says of a score."""
+"""CORP: isotonic recalibration, its reliability curve and the decomposition of scores."""
 
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -21,7 +21,7 @@ BAND_POINTS = 101
 
 @dataclass(frozen=True)
 class Decomposition:
-    """A mean score taken apart: ``score = miscalibration - discrimination + uncertainty``."""
+    """Decomposition of a mean score, ``score = miscalibration - discrimination + uncertainty``."""
 
     score: float
     miscalibration: float
@@ -46,11 +46,11 @@ class ReliabilityCurve:
     """A reliability diagram without bins: straight lines between knots, over a band."""
 
     probability: Floats
-    """stated probability at the first and last example of each block, rising, shape ``[P]``"""
+    """predicted probability at the first and last example of each block, ascending, ``[P]``"""
     frequency: Floats
-    """how often the event happened in the block, rising, shape ``[P]``"""
+    """frequency of the event in the block, ascending, shape ``[P]``"""
     weight: Floats
-    """examples in the block, given half to either knot, shape ``[P]``"""
+    """examples in the block, half of them at either knot, shape ``[P]``"""
     band_probability: Floats
     """where the band is given, shape ``[G]``"""
     band_low: Floats
@@ -68,7 +68,7 @@ class ReliabilityCurve:
 
 @dataclass(frozen=True, eq=False)
 class Corp:
-    """The curve of one event, and its log loss and Brier score taken apart."""
+    """The curve of one event, and the decomposition of its log loss and Brier score."""
 
     event: str
     curve: ReliabilityCurve

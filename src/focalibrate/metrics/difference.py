@@ -14,7 +14,7 @@ from focalibrate.metrics.binning import Floats
 from focalibrate.metrics.interval import ConfidenceInterval
 
 MAX_CORRELATION = 0.8
-"""Estimates of two similar models seem to move together more than they do."""
+"""The correlation is limited: that of two similar models is often overestimated."""
 
 
 def rms_difference(
@@ -83,7 +83,7 @@ def difference_of_rows(
 
 def _upper(a: ConfidenceInterval, b: ConfidenceInterval, rho: float) -> float:
     """Return the upper limit of a minus b."""
-    if b.low <= 0.0:  # cut off at 0, the estimate of b is too high on average
+    if b.low <= 0.0:  # the estimate of b is cut off at 0, so too high on average
         return a.high
     x, y = a.high - a.estimate, b.estimate - b.low
     return a.estimate - b.estimate + math.sqrt(x * x + y * y - 2.0 * rho * x * y)

@@ -29,14 +29,14 @@ from focalibrate.metrics.binning import Floats
 from focalibrate.metrics.interval import ConfidenceInterval
 
 MAX_VALUES, ROWS_PER_VALUE = 8, 100
-"""A column of numbers with more distinct values, and fewer rows for each, is cut in quarters."""
+"""A column of numbers with more distinct values, and fewer rows per value, is cut at quartiles."""
 MIN_ROWS = 20
 """Smaller groups are not tested."""
 
 
 @dataclass(frozen=True)
 class GroupAssessment:
-    """What the data say about one group."""
+    """The assessment of one group."""
 
     column: str
     group: str
@@ -120,7 +120,7 @@ def assess_groups(
         probs: probabilities ``[N, K]``, any array library, or ``[N]`` of class 1.
         labels: class indices ``[N]``.
         groups: which group each row belongs to, ``[N]`` of numbers or text; or several
-            such columns by name. Numbers with many distinct values are cut in quarters.
+            such columns by name. Numbers with many distinct values are cut at their quartiles.
         sample_weight: weights ``[N]``, see `assess`.
         seed: random seed of the draws, or a `numpy.random.Generator`.
 
@@ -207,7 +207,7 @@ def assess_group(
     n_draws: int,
     rng: np.random.Generator,
 ) -> GroupAssessment:
-    """Return what the cells of one group say; its p-value is yet to be corrected."""
+    """Return the assessment of one group; its p-value is not corrected yet."""
     p_value, detectable = math.nan, math.nan
     if n_rows >= MIN_ROWS:
         test = multi_scale_test(cells, views, draw_residuals(cells, n_draws, rng))

@@ -29,7 +29,7 @@ Merge = Literal["mean", "bins", "cells", "classwise"]
 
 @dataclass(frozen=True, eq=False)
 class Metric:
-    """One metric: what it is called, what it needs of a row, and how data in pieces add up."""
+    """One metric: its name, what it needs of a row, and how data in pieces are merged."""
 
     name: MetricName
     heading: str
@@ -50,7 +50,7 @@ class Metric:
 
     @property
     def has_interval(self) -> bool:
-        """Whether a bootstrap interval covers: for means of rows, not for calibration errors."""
+        """Whether a bootstrap interval is valid: only for means over rows."""
         return self.rows is not None
 
     def text(self, value: float) -> str:
@@ -86,4 +86,4 @@ METRICS: Mapping[MetricName, Metric] = MappingProxyType({metric.name: metric for
 """Every metric by its name; scorecards, intervals, tables and headings follow from it."""
 METRIC_NAMES: tuple[MetricName, ...] = tuple(METRICS)
 INTERVAL_METRICS: tuple[MetricName, ...] = tuple(n for n, m in METRICS.items() if m.has_interval)
-"""Those with a bootstrap interval that covers: log loss, Brier score, error."""
+"""Those with a valid bootstrap interval: log loss, Brier score, error."""

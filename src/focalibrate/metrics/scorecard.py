@@ -1,4 +1,4 @@
-"""Every metric of one set of predictions, resampled on the same rows as any other's."""
+"""Every metric of one set of predictions, resampled so that sets can be compared."""
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -33,7 +33,7 @@ class Scorecard:
     def interval(self, name: MetricName) -> BootstrapInterval:
         """Return a metric with its 95 % interval, nan where it was not resampled.
 
-        Calibration errors are not, as a bootstrap of them does not cover: see `assess`.
+        Calibration errors are not, as their bootstrap intervals are not valid: see `assess`.
         """
         if name not in self.replicates:
             return _without_interval(self.estimates[name])
@@ -81,7 +81,7 @@ def scorecard(
         n_bins: bins of the binned metrics.
         n_resamples: bootstrap resamples.
         seed: random seed of the resamples; the same seed draws the same rows for every card.
-        resampled: metrics that get an interval: by default those whose interval covers.
+        resampled: metrics that get an interval. Default: those whose interval is valid.
 
     Example:
         >>> rng = np.random.default_rng(0)
@@ -112,14 +112,14 @@ def scorecard(
         return resampler(METRICS[name].function, rows, targets, dict(options(name)))
 
     for module in ("scipy.fft", "scipy.optimize", "scipy.sparse"):
-        import_module(module)  # once, here: two threads that import SciPy at a time can see half
+        import_module(module)  # once, here: threads that import SciPy together may fail
     confidence, _ = top_label(rows, targets)
     parts: dict[MetricName, list[Floats]] = {name: [] for name in resampled}
     with ThreadPoolExecutor(max_workers=2) as pool:
         estimates = dict(zip(METRIC_NAMES, pool.map(value, METRIC_NAMES), strict=True))
         prepared = dict(zip(resampled, pool.map(prepare, resampled), strict=True))
         for draws in draw_rows(len(rows), n_resamples, seed, weights):
-            _ = draws.total  # before threads ask for it at a time
+            _ = draws.total  # computed once, before threads need it
             found = pool.map(lambda name, draws=draws: prepared[name](draws), resampled)
             for name, values in zip(resampled, found, strict=True):
                 parts[name].append(values)

@@ -70,8 +70,8 @@ def brier_score(
 ) -> float:
     r"""Brier score :math:`\frac1N\sum_i\sum_k (v_{ik} - [k = y_i])^2`, summed over classes.
 
-    For two classes this is twice scikit-learn's ``brier_score_loss``, which looks at class 1
-    alone: see `binary_brier_score`.
+    For two classes this is twice scikit-learn's ``brier_score_loss``, which is of class 1
+    only: see `binary_brier_score`.
 
     Args:
         probs: probabilities ``[..., K]``, any array library; ``[N]`` with `binary`.
@@ -101,7 +101,7 @@ def brier_score(
 def binary_brier_score(
     probs: Array, labels: Array, *, sample_weight: Array | None = None
 ) -> float:
-    r"""Brier score of class 1 alone, :math:`\frac1N\sum_i (p_i - y_i)^2`, as in scikit-learn.
+    r"""Brier score of class 1 only, :math:`\frac1N\sum_i (p_i - y_i)^2`, as in scikit-learn.
 
     Half of `brier_score`, which sums over both classes.
 
@@ -136,7 +136,7 @@ def error_rate(
 ) -> float:
     r"""Fraction of rows whose largest probability is not the label's.
 
-    Of several classes that share the largest probability the first is predicted.
+    If several classes share the largest probability, the first is predicted.
 
     Args:
         probs: probabilities ``[..., K]``, any array library; ``[N]`` with `binary`.
@@ -183,7 +183,7 @@ def kl_divergence(
 ) -> float:
     r"""Mean divergence :math:`\frac1N\sum_i\sum_k \eta_{ik}\log(\eta_{ik}/v_{ik})`, in nats.
 
-    How far the probabilities are from the true posterior, where that is known.
+    Distance of the probabilities from the true posterior, if that is known.
 
     Args:
         posterior: true class probabilities :math:`\eta`, shape ``[..., K]``.

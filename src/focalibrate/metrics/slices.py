@@ -27,7 +27,7 @@ class WorstSlice:
     p_value: float
     """chance that the worst slice of a calibrated model is at least as far off"""
     n_slices: int
-    """slices looked at"""
+    """number of slices searched"""
     rows: NDArray[np.bool_]
     """which rows belong to it, shape ``[N]``"""
 
@@ -37,13 +37,13 @@ class WorstSlice:
         if self.p_value >= ALPHA:
             return (
                 f"no slice stands out: the worst of {self.n_slices:,} ({self.description}) is "
-                f"within what chance gives ({p_text(self.p_value)})"
+                f"within chance ({p_text(self.p_value)})"
             )
         side = "overconfident" if self.gap.estimate > 0 else "underconfident"
         return (
             f"{self.description} ({self.n:,} rows): {side} by "
             f"{100 * abs(self.gap.estimate):.1f} points ({p_text(self.p_value)}, allowing for "
-            f"{self.n_slices:,} slices looked at)"
+            f"{self.n_slices:,} slices searched)"
         )
 
 
@@ -63,13 +63,13 @@ def worst_slice(
     Slices are one condition (``region = north``, ``age > 41.5`` at a quartile) or two on
     different columns. For each, :math:`z = \sum r / \sqrt{\sum c(1-c)}`; the largest
     :math:`|z|` is compared with the largest of the *same search* on outcomes drawn from the
-    predictions, so that the p-value allows for how many slices were looked at.
+    predictions, so that the p-value allows for the number of slices searched.
 
     Args:
         probs: probabilities ``[N, K]``, any array library, or ``[N]`` of class 1.
         labels: class indices ``[N]``.
         columns: values of each row ``[N]`` by name, numbers or text. Of a text column the
-            eight most frequent values are looked at.
+            eight most frequent values are used.
         max_depth: 1 for single conditions, 2 for pairs too.
         min_rows: rows a slice must have.
         sample_weight: weights ``[N]``, see `assess`.

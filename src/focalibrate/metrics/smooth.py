@@ -80,7 +80,7 @@ def smooth_ece_of_rows(
     *,
     grid: int = GRID,
 ) -> float:
-    """Return `smooth_ece` for confidences and correctness already known to be good."""
+    """Return `smooth_ece` of confidences and correctness that have been checked."""
     residual = confidence - correct
     if weights is not None:
         residual = weights * residual * (len(weights) / weights.sum())
@@ -147,7 +147,7 @@ def _coarse_start(error: Callable[[float, int], float]) -> float:
 def _secant(
     error: Callable[[float], float], start: float, low: float, tolerance: float
 ) -> float | None:
-    """Return the fixed point of `error` near `start`, None where it is not found soon.
+    """Return the fixed point of `error` near `start`, or None if it is not found in a few steps.
 
     As `error` falls with the bandwidth there is only one.
     """

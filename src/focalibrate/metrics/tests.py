@@ -1,6 +1,6 @@
-"""Named tests of calibration, for those who need them by name.
+"""Calibration tests of the literature, by name.
 
-The default is `focalibrate.metrics.assess`, which looks at all scales at once. These are the
+The default is `focalibrate.metrics.assess`, which tests all scales at once. These are the
 tests of the literature: each takes probabilities ``[N, K]`` or ``[N]`` of class 1 with labels,
 looks at one event (the top label by default), and returns a `TestResult`.
 """
@@ -38,7 +38,7 @@ MAX_SKCE_ROWS = 10_000
 
 @dataclass(frozen=True)
 class TestResult:
-    """A statistic and its p-value: small where a calibrated model would rarely show as much."""
+    """A statistic and its p-value."""
 
     __test__ = False  # not a test case of pytest
 
@@ -245,7 +245,7 @@ def skce(
 
     Unbiased, so it may be negative. It looks at all classes, not only at the top label. The
     p-value compares with the same sum after the residuals :math:`e_{y_i} - p_i` were given
-    random signs, which for a calibrated model changes nothing but chance.
+    random signs, which does not change their distribution if the model is calibrated.
 
     Args:
         probs: probabilities ``[N, K]``, or ``[N]`` of class 1.

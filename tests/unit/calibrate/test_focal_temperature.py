@@ -157,7 +157,7 @@ def test_continuous_search_scales_with_the_logits(rows_of):
 @pytest.mark.parametrize("search", ["full", "line", "continuous"])
 def test_all_rows_right_stays_finite_and_says_so(search):
     logits = 5.0 * np.eye(4)[[0, 1, 2, 3, 0]]
-    with pytest.warns(CalibrationWarning, match="at the edge of what was tried"):
+    with pytest.warns(CalibrationWarning, match="at the edge of the range searched"):
         found, report = fit_focal_temperature(
             logits, np.array([0, 1, 2, 3, 0]), criterion="nll", search=search, return_report=True
         )

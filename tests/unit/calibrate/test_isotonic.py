@@ -85,7 +85,7 @@ def test_columns_taken_in_pieces_give_the_same(rows_of, monkeypatch):
     [
         (((0.0, 1.0),), ((0.0, 1.0),), "one curve per class"),
         (((0.0, 1.0),) * 2, ((0.0,),) * 2, "must match"),
-        (((1.0, 0.0),) * 2, ((0.0, 1.0),) * 2, "must not fall"),
+        (((1.0, 0.0),) * 2, ((0.0, 1.0),) * 2, "must not decrease"),
         (((0.0, 1.0),) * 2, ((0.0, 2.0),) * 2, r"must lie in \[0, 1\]"),
         ((1.0, 2.0), (1.0, 2.0), "tuple of finite numbers"),
     ],

@@ -126,7 +126,7 @@ def test_it_is_saved_described_and_refused(example, tmp_path):
     with pytest.raises(ValueError, match="`alpha` must"):
         SigmoidCalibrator.recovery(2.0, alpha=1.0)
     (tmp_path / "c.json").write_text('{"format": 1}')
-    with pytest.raises(ValueError, match="is no sigmoid calibrator"):
+    with pytest.raises(ValueError, match="is not a sigmoid calibrator"):
         SigmoidCalibrator.load(tmp_path / "c.json")
 
 

@@ -129,7 +129,7 @@ def test_the_plugin_costs_pytest_nothing():
 
 @pytest.fixture
 def regions(tmp_path):
-    """Calibrated in the north and for all rows together, but not in the south."""
+    """Calibrated in the north and for all rows together, but does not in the south."""
     rng = np.random.default_rng(3)
     logits = 2 * rng.normal(size=(8000, 3))
     labels = (logits + rng.gumbel(size=logits.shape)).argmax(axis=1)

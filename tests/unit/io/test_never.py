@@ -97,7 +97,7 @@ def test_duplicate_parquet_columns_are_an_error_of_ours(tmp_path):
     arrays = [pa.array(P[:, i % 3]) for i in range(4)]
     names = ["prob_cat", "prob_dog", "prob_ox", "prob_ox"]
     pq.write_table(pa.table(arrays, names=names), tmp_path / "a.parquet")
-    with pytest.raises(PredictionFileError, match="'prob_ox' is there 2 times"):
+    with pytest.raises(PredictionFileError, match="'prob_ox' occurs 2 times"):
         read_predictions(tmp_path / "a.parquet")
 
 

@@ -130,7 +130,7 @@ def test_damaged_text(pair):
 def test_object_array(tmp_path):
     path = tmp_path / "logits.npy"
     np.save(path, np.array([{"a": 1}], dtype=object), allow_pickle=True)
-    with pytest.raises(PredictionFileError, match=r"object array, which only unpickling can read"):
+    with pytest.raises(PredictionFileError, match=r"object array, which is stored as a pickle"):
         read_predictions(path)
 
 

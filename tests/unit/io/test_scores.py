@@ -51,7 +51,7 @@ def test_rows_that_are_no_probabilities(npz, probs):
         PredictionFileError, match=r"sum to 1 .* not in 2 rows \(5, 9; 0-based\); .* off by"
     ):
         read(broken(probs, 1.5, [5, 9]))
-    with pytest.raises(PredictionFileError, match=r"the worst is off by inf"):
+    with pytest.raises(PredictionFileError, match=r"the worst sum is off by inf"):
         read(broken(probs, np.inf, [5]))
 
 

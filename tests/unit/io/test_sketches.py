@@ -103,7 +103,7 @@ def test_damage_another_version_and_another_format_are_named(tmp_path):
         read_sketch(path)
     for content in (b"", b"a,b\n1,2\n", b"[]\n", b"\xff\x00" * 100, b"[" * 100_000):
         path.write_bytes(content)
-        with pytest.raises(PredictionFileError, match=r"is no sketch.*focalibrate sketch"):
+        with pytest.raises(PredictionFileError, match=r"is not a sketch.*focalibrate sketch"):
             read_sketch(path)
     with pytest.raises(PredictionFileError, match="could not be read"):
         read_sketch(tmp_path / "absent.sketch")

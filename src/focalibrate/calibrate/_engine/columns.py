@@ -18,7 +18,7 @@ COLUMN_FLOOR = 2**20
 
 
 def check_classes_present(labels: NDArray[np.intp], n_classes: int, *, method: str) -> None:
-    """Raise where one class is all there is; warn where some of the classes never occur."""
+    """Raise if only one class occurs; warn if some of the classes never occur."""
     present = np.unique(labels)
     if len(present) < 2:
         raise ValueError(

@@ -48,7 +48,7 @@ def minimise_convex(
             n_evaluations += 1
             if found[0] <= value + 1e-4 * float(gradient @ (moved - x)) and np.isfinite(found[0]):
                 break
-        else:  # rounding hides what is left to gain
+        else:  # no further gain above rounding
             return ConvexMinimum(x, value, True, n_evaluations)
         if np.array_equal(moved, x):
             return ConvexMinimum(x, value, True, n_evaluations)
