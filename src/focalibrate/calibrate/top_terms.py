@@ -27,6 +27,8 @@ CELLS_PER_T = 256
 REACH = 32.0
 """Gaps over the largest temperature that a histogram tells apart: exp(-32) is next to nothing."""
 MAX_CELLS = 1 << 17
+PIECE = 4096
+"""Cells are summed in pieces of so many: from 10,000 on BLAS would start threads within ours."""
 CERTAIN = 1e-12
 """Rows whose rivals together have less than this, relative to the top class, are worked on in
 logarithms: there it is raised to the power of gamma."""
@@ -159,13 +161,11 @@ class _Cells:
     forms: tuple[Form, ...]
     width: float
     tables: tuple[Floats, ...]
-    """``[C, 2]`` or ``[C, 6]`` for each form"""
-    firsts: tuple[Floats, ...]
-    r""":math:`e` itself, ``[C]`` for each form"""
+    """``[2, P, C / P]`` or ``[6, P, C / P]`` for each form, of which the first is e itself"""
 
     @property
     def n_cells(self) -> int:
-        return len(self.tables[0]) if self.tables else MAX_CELLS + 1
+        return self.tables[0][0].size if self.tables else MAX_CELLS + 1
 
     @classmethod
     def of(cls, forms: Sequence[Form]) -> Self:
@@ -173,13 +173,12 @@ class _Cells:
         width = min(temperatures) / CELLS_PER_T
         n_cells = int(REACH * max(temperatures) / width) + 2
         if n_cells > MAX_CELLS:
-            return cls(tuple(forms), width, (), ())
-        gap = (np.arange(n_cells) + 0.5) * width
+            return cls(tuple(forms), width, ())
+        gap = (np.arange(-(-n_cells // PIECE) * PIECE).reshape(-1, PIECE) + 0.5) * width
         tables = [_powers(-gap / temperature, gamma) for gamma, temperature in forms]
         for table in tables:
-            table[-1] = 0.0  # all that is beyond
-        firsts = tuple(np.ascontiguousarray(table[:, 0]) for table in tables)
-        return cls(tuple(forms), width, tuple(tables), firsts)
+            table[:, -1, -1] = 0.0  # all that is beyond
+        return cls(tuple(forms), width, tuple(tables))
 
     def sums(
         self, logits: NDArray[Any], space: Workspace
@@ -189,26 +188,24 @@ class _Cells:
         :math:`\sum e_k`, :math:`\sum e_k/\varphi(v_k)` and :math:`\sum (e_k/\varphi(v_k))^2`, as
         in `TemperedRows`.
         """
-        n = len(logits)
-        counts = space.array("counts", (n, self.n_cells))
-        top = np.empty(n, dtype=np.intp)
-        large = np.zeros((len(self.forms), 3, n))
+        top = np.empty(len(logits), dtype=np.intp)
+        sums = [np.empty((len(logits), len(table))) for table in self.tables]
+        large = np.empty((len(self.forms), len(logits), 3))
         for i, row in enumerate(logits):
-            top[i], gaps, rest = self._count(row, counts[i], space)
+            top[i], counts, gaps, rest = self._count(row, space)
             for j, (gamma, temperature) in enumerate(self.forms):
-                large[j, :, i] = _large_sums(-gaps / temperature, rest[j], gamma)
-        found = []
-        for (gamma, _), table, more in zip(self.forms, self.tables, large, strict=True):
-            found.append(_with_series(counts @ table, more, gamma))
-        return top, found
+                large[j, i] = _large_sums(-gaps / temperature, rest[j], gamma)
+                sums[j][i] = np.vecdot(self.tables[j], counts).sum(axis=-1)
+        forms = zip(self.forms, sums, large, strict=True)
+        return top, [_with_series(some, more.T, gamma) for (gamma, _), some, more in forms]
 
     def _count(
-        self, row: NDArray[Any], counts: Floats, space: Workspace
-    ) -> tuple[int, Floats, list[float]]:
-        r"""Fill in the counts of a row's cells.
+        self, row: NDArray[Any], space: Workspace
+    ) -> tuple[int, Floats, Floats, list[float]]:
+        r"""Count the classes of a row by cell.
 
         Returns:
-            Its top class; the gaps of the large classes, which are not counted; and
+            Its top class; the counts ``[P, C / P]``; the gaps of the large classes, which are not counted; and
             :math:`1 + \sum e` over the others, for each form.
         """
         k = len(row)
@@ -220,9 +217,11 @@ class _Cells:
         if not values.max() < self.n_cells:
             np.minimum(values, self.n_cells - 1, out=values)
         np.copyto(place, values, casting="unsafe")
+        counts = space.array("counts", (self.n_cells,))
         counts[...] = np.bincount(place, minlength=self.n_cells)
         counts[0] -= 1.0
-        totals = [1.0 + float(counts @ first) for first in self.firsts]
+        pieces = counts.reshape(-1, PIECE)
+        totals = [1.0 + float(np.vecdot(table[0], pieces).sum()) for table in self.tables]
         limit = max(
             -temperature * np.log(LARGE / max(1.0, abs(gamma)) * total)
             for (gamma, temperature), total in zip(self.forms, totals, strict=True)
@@ -232,17 +231,17 @@ class _Cells:
         cells = place[at]
         np.subtract.at(counts, cells, 1.0)
         rest = [
-            total - float(first[cells].sum())
-            for total, first in zip(totals, self.firsts, strict=True)
+            total - float(table[0].reshape(-1)[cells].sum())
+            for total, table in zip(totals, self.tables, strict=True)
         ]
-        return top, row[top].astype(np.float64) - row[at], rest
+        return top, pieces, row[top].astype(np.float64) - row[at], rest
 
 
 def _powers(t: NDArray[Any], gamma: float) -> Floats:
     e = np.exp(t)
     if gamma == 0:
-        return np.stack([e, e**2], axis=1)
-    return np.stack([e, e**2, e**2 * t, e**3, e**3 * t, e**3 * t**2], axis=1)
+        return np.stack([e, e**2])
+    return np.stack([e, e**2, e**2 * t, e**3, e**3 * t, e**3 * t**2])
 
 
 def _large_sums(t: Floats, rest: float, gamma: float) -> tuple[float, float, float]:
