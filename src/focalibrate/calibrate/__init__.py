@@ -47,6 +47,7 @@ from focalibrate.calibrate.parametric import (
 )
 from focalibrate.calibrate.parts import Parts
 from focalibrate.calibrate.pool import Pool, fit_pool
+from focalibrate.calibrate.row_stream import RowCounts, RowStream
 from focalibrate.calibrate.sigmoid import (
     SigmoidCalibrator,
     fit_sigmoid_platt,
@@ -54,6 +55,7 @@ from focalibrate.calibrate.sigmoid import (
 )
 from focalibrate.calibrate.single import Method
 from focalibrate.calibrate.spline import SplineCalibration, fit_spline
+from focalibrate.calibrate.streamed import STREAMED, fit_streamed
 from focalibrate.calibrate.structured import (
     StructuredMatrixScaling,
     StructuredVectorScaling,
@@ -70,6 +72,7 @@ __all__ = [
     "FINE_TEMPERATURES",
     "FOCAL_GAMMAS",
     "METHODS",
+    "STREAMED",
     "AutomaticChoice",
     "BetaCalibration",
     "CalibrationWarning",
@@ -91,6 +94,8 @@ __all__ = [
     "Pool",
     "PosteriorRecovery",
     "QuadraticScaling",
+    "RowCounts",
+    "RowStream",
     "ScoredRows",
     "SigmoidCalibrator",
     "SplineCalibration",
@@ -122,6 +127,7 @@ __all__ = [
     "fit_sigmoid_platt",
     "fit_sigmoid_temperature",
     "fit_spline",
+    "fit_streamed",
     "fit_structured_matrix",
     "fit_structured_vector",
     "fit_temperature",

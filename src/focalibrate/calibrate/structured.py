@@ -311,6 +311,11 @@ class _Matrix:
 Form = type[_Vector] | type[_Matrix]
 
 
+def form_of_shape(shape: Literal["vector", "matrix"]) -> Form:
+    """Return how the parameters of a vector or a matrix are penalised and named."""
+    return _Vector if shape == "vector" else _Matrix
+
+
 def _fit(
     rows: ScoredRows, base: Base, strength: Strength, form: Form
 ) -> tuple[Calibrator, FitReport]:
@@ -339,7 +344,7 @@ def cross_fit_structured(
     does not depend on where a search starts.
     """
     share_temperatures(parts)
-    form: Form = _Vector if shape == "vector" else _Matrix
+    form = form_of_shape(shape)
     bases = [_base_of(parts[i], base) for i in range(len(parts))]
     near = _minimum(parts[0], bases[0], 1.0, form)
     found = [form.calibrator(bases[0], near.parameters)]

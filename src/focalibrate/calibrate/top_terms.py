@@ -205,8 +205,8 @@ class _Cells:
         r"""Count the classes of a row by cell.
 
         Returns:
-            Its top class; the counts ``[P, C / P]``; the gaps of the large classes, which are not counted; and
-            :math:`1 + \sum e` over the others, for each form.
+            Its top class; the counts ``[P, C / P]``; the gaps of the large classes, which are not
+            counted; and :math:`1 + \sum e` over the others, for each form.
         """
         k = len(row)
         values = space.array("values", (k,), np.float32 if row.itemsize <= 4 else np.float64)

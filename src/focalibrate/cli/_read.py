@@ -56,21 +56,34 @@ SMALL = 8 << 20
 """Files up to this size, in bytes, are read whole without counting their rows first."""
 
 
+IN_MEMORY = 1 << 30
+"""Bytes of scores up to which all rows are read into memory with ``--fit-rows all``."""
+
+
+def _bytes_of(scan: Scan) -> int:
+    if scan.n_rows is None:
+        return sum(part.n_bytes for part in scan.parts)
+    return scan.n_rows * scan.n_classes * scan.first.scores.itemsize
+
+
 def scan_large(
     paths: Sequence[tuple[Path, Path | None]], fit_rows: str | None, options: Mapping[str, Any]
 ) -> list[Scan]:
     """Return the data sets opened for reading in batches, or none if they are read whole.
 
-    They are read whole if they have no more rows than the methods are fitted on.
+    They are read whole if they have no more rows than the methods are fitted on; where all rows
+    are to be fitted on, if their scores take at most 1 GB.
 
     Args:
         paths: pairs of a predictions file and its labels file; those to fit on come first.
         fit_rows: most rows to fit on, ``"all"``, or None.
         options: those of `prediction_options`.
     """
-    if fit_rows == "all" or any(str(path) == "-" for path, _ in paths):
+    if any(str(path) == "-" for path, _ in paths):
         return []
-    if fit_rows is None and all(p.is_file() and p.stat().st_size < SMALL for p, _ in paths):
+    if fit_rows in (None, "all") and all(
+        p.is_file() and p.stat().st_size < SMALL for p, _ in paths
+    ):
         return []
     given = {name: value for name, value in options.items() if value not in (None, ())}
     with reported():
@@ -78,6 +91,8 @@ def scan_large(
             scan_predictions(path, labels_path=labels, need_labels=True, **given)
             for path, labels in paths
         ]
+    if fit_rows == "all":
+        return scans if any(_bytes_of(scan) > IN_MEMORY for scan in scans) else []
     asked = None if fit_rows is None else int(fit_rows)
     limit = fit_rows_of(scans[0].n_classes, asked)
     is_large = any(scan.n_rows is None or scan.n_rows > limit for scan in scans)

@@ -91,7 +91,9 @@ def fit_rows_option(_: click.Context, __: click.Parameter, value: str | None) ->
     "--fit-rows",
     metavar="N|all",
     callback=fit_rows_option,
-    help="Most rows to fit on; methods are evaluated on all others.  [default: 200000, fewer with "
+    help="Most rows to fit on; methods are evaluated on all others. 'all': fit to all rows. Where "
+    "these take more than 1 GB, temperature, focal temperature and the structured scalings are "
+    "fitted by passes over the files and cross-fitted in halves.  [default: 200000, fewer with "
     "more than 200 classes]",
 )
 @click.option("--onnx", is_flag=True, help="Also write calibrator.onnx.")
@@ -209,7 +211,7 @@ def _calibrated_in_batches(
         found = calibrate_scan(
             scans[0],
             test=scans[1] if len(scans) > 1 else None,
-            fit_rows=None if fit_rows is None else int(fit_rows),
+            fit_rows="all" if fit_rows == "all" else None if fit_rows is None else int(fit_rows),
             progress=lambda label: bar.update(task, description=label),
             **shared,
         )

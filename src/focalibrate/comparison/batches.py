@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -33,6 +34,7 @@ class JudgedBatch:
             from the batch.
         weights: ``[n]``, or None.
         groups: columns to group the verdicts by.
+        fold: which of a method's `fold_calibrators` they are evaluated by; None: its calibrator.
     """
 
     logits: NDArray[Any]
@@ -40,13 +42,14 @@ class JudgedBatch:
     group: NDArray[np.intp]
     weights: Floats | None = None
     groups: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    fold: int | None = None
 
 
 class _Sums:
     """Sums over the rows seen so far, for one method."""
 
-    def __init__(self, calibrator: Calibrator) -> None:
-        self.calibrator = calibrator
+    def __init__(self, row: MethodResult) -> None:
+        self.row = row
         self.sums = np.zeros((4, N_GROUPS))  # log loss, Brier score, hits, confidence
         self.n_zeros = 0
         self.n_changed = 0
@@ -60,7 +63,7 @@ class _Sums:
         groups: Mapping[str, NDArray[Any]] | None,
     ) -> NDArray[np.intp]:
         """Add a batch and return its predictions; `raw` are those of the uncalibrated model."""
-        log_probs = np.asarray(self.calibrator.log_probs(batch.logits))
+        log_probs = np.asarray(self.calibrator(batch.fold).log_probs(batch.logits))
         probs = np.exp(log_probs)
         at = np.arange(len(batch.labels))
         top: NDArray[np.intp] = probs.argmax(axis=1)
@@ -80,6 +83,10 @@ class _Sums:
         if raw is not None:
             self.n_changed += int((top != raw).sum())
         return top
+
+    def calibrator(self, fold: int | None) -> Calibrator:
+        """Return the calibrator that evaluates the rows of a fold."""
+        return self.row.calibrator if fold is None else self.row.fold_calibrators[fold]
 
     def add_terms(
         self,
@@ -144,27 +151,26 @@ def judge_batches(comparison: Comparison, batches: Iterable[JudgedBatch]) -> Com
     """
     if comparison.folds:
         raise ValueError("`comparison` must have a test set, but is cross-validated.")
-    sums = {row.method: _Sums(row.calibrator) for row in comparison.rows}
+    sums = {row.method: _Sums(row) for row in comparison.rows}
     mass = np.zeros(N_GROUPS)
     n_rows = 0
 
     def grouped(method: str, batch: JudgedBatch) -> Mapping[str, NDArray[Any]] | None:
         return batch.groups if method == "identity" and batch.groups else None
 
-    wide = [method for method in sums if form_of(sums[method].calibrator) is not None]
-    with (
-        TopScorer([sums[method].calibrator for method in wide]) as scorer,
-        ThreadPoolExecutor(available_cores()) as threads,
-    ):
-        if comparison.n_classes <= MAX_CLASSWISE or not scorer.can_score:
-            wide = []
+    with ExitStack() as stack:
+        threads = stack.enter_context(ThreadPoolExecutor(available_cores()))
+        scorers: dict[int | None, tuple[TopScorer, list[str]]] = {}
         for batch in batches:
             n_rows += len(batch.labels)
             mass += np.bincount(batch.group, batch.weights, minlength=N_GROUPS)
-            if wide:
-                found_terms = scorer.terms(batch.logits, batch.labels)
-                for method, terms in zip(wide, found_terms, strict=True):
-                    sums[method].add_terms(batch, terms, comparison.n_bins, grouped(method, batch))
+            if batch.fold not in scorers:
+                scorers[batch.fold] = _scorer(sums, batch.fold, comparison.n_classes)
+                stack.enter_context(scorers[batch.fold][0])
+            scorer, wide = scorers[batch.fold]
+            found_terms = scorer.terms(batch.logits, batch.labels) if wide else []
+            for method, terms in zip(wide, found_terms, strict=True):
+                sums[method].add_terms(batch, terms, comparison.n_bins, grouped(method, batch))
             rest = [method for method in sums if method not in wide]
             for part in _small(batch) if rest else ():
 
@@ -192,6 +198,16 @@ def judge_batches(comparison: Comparison, batches: Iterable[JudgedBatch]) -> Com
     )
 
 
+def _scorer(
+    sums: Mapping[str, _Sums], fold: int | None, n_classes: int
+) -> tuple[TopScorer, list[str]]:
+    """Return a scorer and the methods that it is for: none where there are few classes."""
+    wide = [m for m, found in sums.items() if form_of(found.calibrator(fold)) is not None]
+    scorer = TopScorer([sums[method].calibrator(fold) for method in wide])
+    can_score = n_classes > MAX_CLASSWISE and scorer.can_score
+    return scorer, wide if can_score else []
+
+
 def _small(batch: JudgedBatch) -> Iterator[JudgedBatch]:
     """Yield parts small enough for a method's copies of them to need little memory."""
     step = max(1, 4 * BLOCK_ENTRIES // batch.logits.shape[1])
@@ -203,6 +219,7 @@ def _small(batch: JudgedBatch) -> Iterator[JudgedBatch]:
             batch.group[part],
             None if batch.weights is None else batch.weights[part],
             {name: values[part] for name, values in batch.groups.items()},
+            batch.fold,
         )
 
 

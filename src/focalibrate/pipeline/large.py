@@ -7,6 +7,7 @@ from threading import Thread
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from focalibrate.calibrate import log_probabilities
 from focalibrate.comparison import GroupedScores, JudgedBatch, compare, judge_batches, verdict
@@ -14,6 +15,7 @@ from focalibrate.comparison import choose as choose_method
 from focalibrate.comparison.batches import N_GROUPS
 from focalibrate.io import Scan
 from focalibrate.metrics import Assessment, GroupAssessment
+from focalibrate.pipeline.exact import N_FOLDS, exact_methods, fit_exactly, fold_of
 from focalibrate.pipeline.examples import Examples, zeros_note
 from focalibrate.pipeline.job import COMMAND, made_today, requested
 from focalibrate.pipeline.result import CalibrationResult
@@ -24,14 +26,15 @@ from focalibrate.report import SourceFile
 FIT_ROWS = 200_000
 FIT_ENTRIES = 40_000_000
 """Default limits on the rows, and on the scores, that methods are fitted on."""
+FEW_ROWS = 1000
+"""Rows that methods are fitted on at first where they are then fitted to all."""
 SHOWN_ROWS = 50_000
 SHOWN_ENTRIES = 10_000_000
 """Limits on the evaluated rows, and scores, that the diagrams of the page are drawn from."""
 
 
 NO_GROUPS = (
-    "groups get a verdict, but no calibrator of their own: for that all rows must fit into memory "
-    "(--fit-rows all)"
+    "groups get a verdict, but no calibrator of their own: for that all rows must fit into memory"
 )
 
 
@@ -49,7 +52,7 @@ def calibrate_scan(
     source: Scan,
     *,
     test: Scan | None = None,
-    fit_rows: int | None = None,
+    fit_rows: int | Literal["all"] | None = None,
     methods: Sequence[str] | None = None,
     choose: str | None = None,
     simple: bool = False,
@@ -72,7 +75,10 @@ def calibrate_scan(
         source: predictions with labels.
         test: predictions to evaluate on. Default: the rows that are not fitted on.
         fit_rows: most rows to fit on. Default: 200,000, fewer with more than 200 classes (40
-            million scores).
+            million scores). ``"all"``: temperature, focal temperature and the structured scalings
+            are fitted to all rows, by passes over them. Without a test set they are cross-fitted:
+            each half of the rows, chosen by a hash of their position, is evaluated by calibrators
+            fitted on the other half.
         methods: see `calibrate_predictions`, as for all options that follow.
         choose: the method to take, whatever its score.
         simple: choose a single method, never the pool of several.
@@ -94,8 +100,11 @@ def calibrate_scan(
     for scan in (source, test):  # beside the reading: a processor of its own, if there is one
         if scan is not None:
             Thread(target=_hash, args=(scan,), daemon=True).start()
+    is_exact = fit_rows == "all"
+    if is_exact:
+        methods = exact_methods(methods, choose)
     say("choosing rows")
-    rows = _chosen_rows(source, test, fit_rows)
+    rows = _chosen_rows(source, test, FEW_ROWS if fit_rows == "all" else fit_rows)
     if rows is None:
         return None
     mix, notes = zeros_note(rows.n_zero_rows, rows.fitted.size)
@@ -117,14 +126,27 @@ def calibrate_scan(
         seed=seed,
         progress=progress,
     )
-    say(f"evaluating on {rows.n_tested:,} rows")
+    is_cross_fit = is_exact and test is None
+    if is_exact:
+        comparison = fit_exactly(comparison, source, mix, cross_fit=is_cross_fit, say=say)
+    limit = None if is_cross_fit else rows.limit
+    say(f"evaluating on {rows.n_source if is_cross_fit else rows.n_tested:,} rows")
     comparison = judge_batches(
         replace(comparison, n_resamples=n_resamples),
-        _batches(source if test is None else test, names, rows.limit, mix),
+        _batches(source if test is None else test, names, limit, mix, halved=is_cross_fit),
     )
+    if is_cross_fit:
+        fold = fold_of(rows.shown_hashes)
+        folds = tuple(np.flatnonzero(fold == f) for f in range(N_FOLDS))
+        comparison = replace(comparison, judged_on="cross-fit", folds=folds)
     choice = choose_method(comparison, method=requested(choose, methods), simple=simple)
     sizes = Sizes(
-        rows.n_source, fitted.n_rows, comparison.n_judged, shown.n_rows, test is not None
+        rows.n_source,
+        comparison.n_fitted,
+        comparison.n_judged,
+        shown.n_rows,
+        test is not None,
+        n_folds=N_FOLDS if is_cross_fit else 0,
     )
     choice = replace(choice, reason=f"{choice.reason} {sizes.summary}")
     before, groups = _assessed(comparison.row("identity").row_scores, seed)
@@ -159,6 +181,7 @@ class _Rows:
     n_source: int
     n_tested: int
     n_zero_rows: int
+    shown_hashes: NDArray[np.uint64]
 
 
 def _chosen_rows(source: Scan, test: Scan | None, fit_rows: int | None) -> _Rows | None:
@@ -170,14 +193,15 @@ def _chosen_rows(source: Scan, test: Scan | None, fit_rows: int | None) -> _Rows
         drawn, tested = draw(source, n_fit, names), draw(test, n_shown, names)
         fitted, shown = _part(drawn, slice(0, n_fit)), _part(tested, slice(None))
         zeros = drawn.n_zero_rows + tested.n_zero_rows
-        return _Rows(fitted, shown, None, drawn.n_rows, tested.n_rows, zeros)
+        return _Rows(fitted, shown, None, drawn.n_rows, tested.n_rows, zeros, tested.hashes)
     drawn = draw(source, n_fit + n_shown, names)
     if drawn.n_rows <= n_fit:
         return None
     n_fit = min(n_fit, drawn.n_rows // 2)
     fitted, shown = _part(drawn, slice(0, n_fit)), _part(drawn, slice(n_fit, None))
     limit, n_tested = drawn.hashes[n_fit - 1], drawn.n_rows - n_fit
-    return _Rows(fitted, shown, limit, drawn.n_rows, n_tested, drawn.n_zero_rows)
+    hashes = drawn.hashes[n_fit:]
+    return _Rows(fitted, shown, limit, drawn.n_rows, n_tested, drawn.n_zero_rows, hashes)
 
 
 def _files(source: Scan, test: Scan | None) -> tuple[SourceFile, ...]:
@@ -218,24 +242,32 @@ def _part(drawn: Drawn, rows: slice) -> Examples:
 
 
 def _batches(
-    scan: Scan, names: tuple[str, ...] | None, limit: np.uint64 | None, mix: float
+    scan: Scan,
+    names: tuple[str, ...] | None,
+    limit: np.uint64 | None,
+    mix: float,
+    *,
+    halved: bool,
 ) -> Iterator[JudgedBatch]:
-    """Yield the rows to evaluate on: those whose hash is above `limit`."""
+    """Yield the rows to evaluate on: those whose hash is above `limit`, or each half of all."""
     for positions, batch in positioned(scan, names):
         hashes = row_hash(positions)
-        kept = np.ones(len(positions), bool) if limit is None else hashes > limit
+        used = np.ones(len(positions), bool) if limit is None else hashes > limit
         if batch.weights is not None:
-            kept &= batch.weights > 0
-        if batch.labels is None or not kept.any():
-            continue
-        scores = batch.scores if kept.all() else batch.scores[kept]
-        yield JudgedBatch(
-            logits=scores if batch.kind == "logits" else log_probabilities(scores, mix),
-            labels=batch.labels[kept].astype(np.intp, copy=False),
-            group=(hashes[kept] >> np.uint64(7)).astype(np.int64) % N_GROUPS,
-            weights=None if batch.weights is None else batch.weights[kept],
-            groups={name: np.asarray(values)[kept] for name, values in batch.groups.items()},
-        )
+            used &= batch.weights > 0
+        for fold in range(N_FOLDS) if halved else (None,):
+            kept = used if fold is None else used & (fold_of(hashes) == fold)
+            if batch.labels is None or not kept.any():
+                continue
+            scores = batch.scores if kept.all() else batch.scores[kept]
+            yield JudgedBatch(
+                logits=scores if batch.kind == "logits" else log_probabilities(scores, mix),
+                labels=batch.labels[kept].astype(np.intp, copy=False),
+                group=(hashes[kept] >> np.uint64(7)).astype(np.int64) % N_GROUPS,
+                weights=None if batch.weights is None else batch.weights[kept],
+                groups={name: np.asarray(values)[kept] for name, values in batch.groups.items()},
+                fold=fold,
+            )
 
 
 def _assessed(scores: Any, seed: int) -> tuple[Assessment, tuple[GroupAssessment, ...]]:

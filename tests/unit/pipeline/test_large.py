@@ -7,11 +7,13 @@ import pytest
 from click.testing import CliRunner
 from numpy.testing import assert_allclose, assert_array_equal
 
+from focalibrate.calibrate import collected_warnings, fit
 from focalibrate.cli import main as cli
 from focalibrate.comparison import JudgedBatch, compare, judge_batches
 from focalibrate.io import scan_predictions
 from focalibrate.metrics import assess
 from focalibrate.pipeline import calibrate_scan
+from focalibrate.pipeline.exact import DEFAULT, fold_of
 from focalibrate.pipeline.sampling import draw, row_hash
 
 
@@ -181,3 +183,81 @@ def test_the_command_says_both_numbers(parts):
     bad = CliRunner().invoke(cli, [*words[:-1], "some"])
     assert bad.exit_code == 2
     assert "number of rows or 'all'" in bad.output
+
+
+@pytest.mark.parametrize(
+    ("batch_rows", "methods"),
+    [
+        (600, ["temperature", "structured_matrix"]),
+        pytest.param(5000, None, marks=pytest.mark.slow),
+    ],
+)
+def test_fitted_to_all_rows_and_cross_fitted_in_halves(parts, batch_rows, methods):
+    folder, z, y = parts
+    scan = scan_predictions(folder, batch_rows=batch_rows)
+    found = calibrate_scan(scan, fit_rows="all", methods=methods, n_resamples=20)
+    names = [row.method for row in found.comparison.rows]
+    assert names == ["identity", *(methods or DEFAULT)]
+    half = fold_of(row_hash(np.arange(len(y))))
+    assert 1300 < half.sum() < 1700
+    for row in found.comparison.rows[1:]:
+        want = _fit(row.method, z, y)
+        assert_allclose(_numbers(row.calibrator), _numbers(want), rtol=1e-4, atol=1e-5)
+        held_out = np.empty(len(y))
+        for fold in (0, 1):
+            other = _fit(row.method, z[half != fold], y[half != fold])
+            rows = np.flatnonzero(half == fold)
+            held_out[rows] = -np.asarray(other.log_probs(z[rows]))[np.arange(len(rows)), y[rows]]
+        assert_allclose(row.scores["nll"].estimate, held_out.mean(), rtol=0, atol=1e-6)
+    assert found.sizes.n_fitted == found.sizes.n_judged == found.sizes.n_rows == 3000
+    assert (found.comparison.judged_on, found.comparison.n_folds) == ("cross-fit", 2)
+    assert "Fitted on all 3,000 rows, by passes over them; evaluated" in found.choice.reason
+    assert "each by a calibrator fitted on the half that it is not in" in found.choice.reason
+
+
+def test_fitted_to_all_rows_and_evaluated_on_a_test_set(parts, tmp_path):
+    folder, z, y = parts
+    test_z, test_y = _data(700, seed=3)
+    np.savez(tmp_path / "test.npz", logits=test_z, labels=test_y)
+    few = {"methods": ["temperature"], "n_resamples": 20}
+    found = calibrate_scan(
+        scan_predictions(folder / "part-*.npz"),
+        test=scan_predictions(tmp_path / "test.npz"),
+        fit_rows="all",
+        **few,
+    )
+    want = fit("temperature", z, y)
+    assert_allclose(found.calibrator.temperature, want.temperature, rtol=1e-6)
+    own = -np.asarray(want.log_probs(test_z))[np.arange(700), test_y]
+    assert_allclose(found.choice.row.scores["nll"].estimate, own.mean(), rtol=0, atol=1e-6)
+    said = "Fitted on all 3,000 rows, by passes over them, and evaluated on all 700 rows of the"
+    assert said in found.choice.reason
+
+
+def test_a_method_that_needs_memory_is_refused_for_all_rows(parts):
+    with pytest.raises(ValueError, match=r"isotonic needs all rows in memory.*out --fit-rows to"):
+        calibrate_scan(scan_predictions(parts[0]), fit_rows="all", methods=["isotonic"])
+
+
+def test_the_command_fits_all_rows_in_passes_where_they_take_too_much_memory(parts, monkeypatch):
+    for name in ("IN_MEMORY", "SMALL"):
+        monkeypatch.setattr(f"focalibrate.cli._read.{name}", 1000)
+    folder = parts[0]
+    words = ["calibrate", str(folder / "part-*.npz"), "--fit-rows", "all", "--methods"]
+    words += ["temperature", "-o", str(folder / "out"), "--resamples", "20"]
+    done = CliRunner().invoke(cli, words)
+    assert done.exit_code == 0, done.output
+    said = " ".join(done.output.split())
+    assert "Fitted on all 3,000 rows, by passes over them" in said
+    assert "2-fold cross-validation" in said
+    sample = json.loads((folder / "out" / "results.json").read_text())["sample"]
+    assert (sample["n_fitted"], sample["n_folds"]) == (3000, 2)
+
+
+def _fit(method, z, y):
+    with collected_warnings():  # gamma is at its bound here
+        return fit(method, z, y)
+
+
+def _numbers(calibrator):
+    return np.concatenate([np.ravel(v) for v in calibrator.to_dict()["parameters"].values()])

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from focalibrate.calibrate._engine.blocks import thin_rows
-from focalibrate.calibrate._engine.passes import Derivatives, Kernel, LogitPasses
+from focalibrate.calibrate._engine.passes import Derivatives, Kernel, LogitPasses, Passes
 
 Floats = NDArray[np.float64]
 
@@ -20,6 +20,8 @@ PLAIN_SCALE = 1e6
 """Logits of a larger scale, or a smaller than its inverse, are divided by it first."""
 SAMPLE_ROWS = (1024, 8192)
 """Guesses are made on about so many rows, evenly spaced, before all are looked at."""
+SAMPLE_ENTRIES = 2**27
+"""Samples of more logits are not taken."""
 MAX_STEPS = 100
 N_SCAN = 25
 TOLERANCE = {4: 1e-7, 8: 1e-13}
@@ -40,7 +42,7 @@ class Minimum:
     """Passes over all rows."""
 
 
-def minimise(passes: LogitPasses, kernel: Kernel, *, is_convex: bool) -> Minimum:
+def minimise(passes: Passes, kernel: Kernel, *, is_convex: bool) -> Minimum:
     r"""Return the minimum over :math:`\beta` of the mean loss.
 
     A guess from a thinned sample is improved on all rows. Every pass yields derivatives, and
@@ -54,10 +56,9 @@ def minimise(passes: LogitPasses, kernel: Kernel, *, is_convex: bool) -> Minimum
         is_convex: whether the loss is convex in :math:`\beta`; if not, the sample is scanned
             for its best :math:`\beta` first and the search stays within the scan's step.
     """
-    n_rows = len(passes.logits)
-    samples = [
-        passes.thinned(thin_rows(n_rows, at_most=n)) for n in SAMPLE_ROWS if 2 * n <= n_rows
-    ]
+    n_rows, most = passes.n_rows, SAMPLE_ENTRIES // passes.n_classes
+    sizes = [n for n in SAMPLE_ROWS if 2 * n <= n_rows and n <= most]
+    samples: list[Passes] = [passes.thinned(thin_rows(n_rows, at_most=n)) for n in sizes]
     sample = samples[0] if samples else passes
     scale = sample.typical_gap() or passes.typical_gap()
     if scale == 0:  # every row is constant: the loss does not depend on T
@@ -96,8 +97,8 @@ def minima_nearby(
 
 
 def _search(
-    passes: LogitPasses,
-    samples: list[LogitPasses],
+    passes: Passes,
+    samples: list[Passes],
     kernel: Kernel,
     start: float,
     bounds: tuple[float, float],
@@ -115,8 +116,8 @@ def _search(
 
 
 def _widened(
-    passes: LogitPasses,
-    samples: list[LogitPasses],
+    passes: Passes,
+    samples: list[Passes],
     kernel: Kernel,
     found: Minimum,
     bounds: tuple[float, float],
@@ -140,7 +141,7 @@ def _widened(
 
 
 def _scan(
-    sample: LogitPasses, kernel: Kernel, bounds: tuple[float, float]
+    sample: Passes, kernel: Kernel, bounds: tuple[float, float]
 ) -> tuple[float, tuple[float, float]]:
     grid = np.geomspace(*bounds, N_SCAN)
     losses = [sample.derivatives(kernel, float(beta)).loss for beta in grid]
@@ -149,9 +150,7 @@ def _scan(
     return float(grid[best]), (float(low), float(high))
 
 
-def _descend(
-    passes: LogitPasses, kernel: Kernel, beta: float, bracket: tuple[float, float]
-) -> Minimum:
+def _descend(passes: Passes, kernel: Kernel, beta: float, bracket: tuple[float, float]) -> Minimum:
     low, high = bracket
     tolerance = TOLERANCE[np.dtype(passes.dtype).itemsize]
     for step in range(1, MAX_STEPS + 1):

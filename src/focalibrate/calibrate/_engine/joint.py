@@ -1,24 +1,28 @@
 r"""The gamma and temperature that minimise the mean log loss together."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from focalibrate._stable.roots import minimum
-from focalibrate.calibrate._engine.blocks import thin_rows
+from focalibrate.calibrate._engine.blocks import Workers, thin_rows
 from focalibrate.calibrate._engine.focal_derivatives import loss_derivatives
 from focalibrate.calibrate._engine.grid import GridEvaluator, Part
+from focalibrate.calibrate._input import ScoredRows
+from focalibrate.calibrate.compressed import read_rows
+from focalibrate.calibrate.row_stream import RowStream
 
 Floats = NDArray[np.float64]
 
 START_GAMMAS = (-1.0, -0.5, 0.0, 0.5, 1.0, 2.0, 5.0, 10.0)
 START_TEMPERATURES = 9
 START_MARGIN = math.log(1.6)
+SAMPLE_ENTRIES = 2**27
+"""Samples of more logits are not taken from rows that are read anew by every pass."""
 LOOK_ROWS, SAMPLE_ROWS = 1024, 4096
 """The first look is at about so many rows, evenly spaced, of at least twice as many; which valleys
 there are is seen on more of them, and so is the way down each."""
@@ -75,12 +79,49 @@ def minimise_jointly(
         temperature: the best :math:`T_0` at ``gamma = 0``.
         gammas: least and largest gamma.
     """
-    rows = evaluate.rows
+    n_rows = evaluate.rows.n_rows
     look, sample = (
-        _Loss(_thinned(evaluate, n) if rows.n_rows >= 2 * n else evaluate, temperature)
+        _Loss([_thinned(evaluate, n)], temperature)
+        if n_rows >= 2 * n
+        else _Loss([evaluate], temperature, is_all=True)
         for n in (LOOK_ROWS, SAMPLE_ROWS)
     )
-    loss = _Loss(evaluate, temperature)
+    return _lowest(_Loss([evaluate], temperature), look, sample, gammas)
+
+
+def minimise_jointly_in_passes(
+    stream: RowStream, workers: Workers, temperature: float, gammas: tuple[float, float]
+) -> JointMinimum:
+    """Return the same for rows that are read anew by every pass."""
+    most = SAMPLE_ENTRIES // stream.n_classes
+
+    def of(rows: ScoredRows) -> GridEvaluator:
+        return GridEvaluator(read_rows(rows), "nll", 1, workers)
+
+    def sample(n_rows: int) -> _Loss:
+        if stream.n_rows < 2 * n_rows:
+            return _Loss(batches, temperature, is_all=True)
+        thin = thin_rows(stream.n_rows, at_most=min(n_rows, most))
+        return _Loss([of(stream.thinned(thin))], temperature)
+
+    batches = _Again(lambda: map(of, stream.batches()))
+    look, more = sample(LOOK_ROWS), sample(SAMPLE_ROWS)
+    return _lowest(_Loss(batches, temperature), look, more, gammas)
+
+
+@dataclass(frozen=True)
+class _Again:
+    """What can be iterated over any number of times, and is made anew each time."""
+
+    begin: Callable[[], Iterator[GridEvaluator]]
+
+    def __iter__(self) -> Iterator[GridEvaluator]:
+        return self.begin()
+
+
+def _lowest(
+    loss: "_Loss", look: "_Loss", sample: "_Loss", gammas: tuple[float, float]
+) -> JointMinimum:
     starts = _coarse_minima(look, sample, gammas)
     minima: list[JointMinimum] = []
     on_bound: list[Floats] = []
@@ -88,7 +129,7 @@ def minimise_jointly(
     for start in starts:
         if start[0] == gammas[0] < gammas[1]:  # Newton may leave the bound for another valley
             on_bound.append(_along_bound(sample, start))
-        near = start if sample.evaluate is evaluate else _newton(sample, start, gammas)
+        near = start if sample.is_all else _newton(sample, start, gammas)
         near = start if near is None else near
         if any(_is_same(near, other) for other in seen):
             continue  # two starts in one valley
@@ -146,8 +187,11 @@ _Quadratic = tuple[float, Floats, Floats]
 class _Loss:
     """The mean log loss in gamma and ``log(T / temperature)``, counted."""
 
-    def __init__(self, evaluate: GridEvaluator, temperature: float) -> None:
-        self.evaluate = evaluate
+    def __init__(
+        self, parts: Iterable[GridEvaluator], temperature: float, *, is_all: bool = False
+    ) -> None:
+        self.parts = parts
+        self.is_all = is_all
         self.temperature = temperature
         self.n_evaluations = 0
 
@@ -156,20 +200,17 @@ class _Loss:
 
         By central differences where the formulas lose digits.
         """
-        rows = self.evaluate.rows
         gamma, temperature = float(x[0]), self.temperature * math.exp(x[1])
-        found = loss_derivatives(rows, gamma, temperature, self.evaluate.workers)
-        if found is None:
-            return _differences(self, x)
+        total, mass = np.zeros(6), 0.0
+        for part in self.parts:
+            found = loss_derivatives(part.rows, gamma, temperature, part.workers)
+            if found is None:
+                return _differences(self, x)
+            counts = part.rows.counts
+            total += found.sum(axis=1) if counts is None else found @ counts
+            mass += _mass(part)
         self.n_evaluations += 1
-        return _quadratic(found.mean(axis=1) if rows.counts is None else found @ self.share)
-
-    @cached_property
-    def share(self) -> Floats:
-        """The weights of the rows, of sum 1."""
-        counts = self.evaluate.rows.counts
-        weights = np.ones(self.evaluate.rows.n_rows) if counts is None else counts
-        return np.asarray(weights / weights.sum())
+        return _quadratic(total / mass)
 
     def at(self, gammas: Any, log_ts: Any) -> Floats:
         """Return the losses ``[G, M]``."""
@@ -177,7 +218,17 @@ class _Loss:
         exponents = np.maximum(np.atleast_1d(gammas), -1.0).tolist()
         points = [(self.temperature * math.exp(u), exponents) for u in log_ts]
         self.n_evaluations += len(points) * len(exponents)
-        return np.stack([result[0, 0] for result in self.evaluate(points)], axis=1)
+        total, mass = np.zeros((len(exponents), len(points))), 0.0
+        for part in self.parts:
+            values = np.stack([result[0, 0] for result in part(points)], axis=1)
+            total += _mass(part) * values
+            mass += _mass(part)
+        return total / mass
+
+
+def _mass(part: GridEvaluator) -> float:
+    counts = part.rows.counts
+    return float(part.rows.n_rows if counts is None else counts.sum())
 
 
 def _is_end(gamma: float, gammas: tuple[float, float]) -> bool:
@@ -324,8 +375,9 @@ def minima_of_parts(
     found: list[tuple[float, float] | None] = []
     for part in parts:
         some = GridEvaluator(rows.take(part), "nll", 1, evaluate.workers)
-        loss = _Loss(some, temperature)
-        known = None if shared is None else _quadratic(shared[:, part] @ loss.share)
+        loss = _Loss([some], temperature)
+        counts = np.ones(some.rows.n_rows) if some.rows.counts is None else some.rows.counts
+        known = None if shared is None else _quadratic(shared[:, part] @ (counts / counts.sum()))
         x = _newton(loss, start, gammas, known=known)
         if x is None or max(abs(x[0] - gamma) / (1.0 + gamma), abs(x[1])) > SHORT_STEP:
             found.append(None)

@@ -2,7 +2,7 @@ r"""One pass over the logits: a loss and its derivatives in :math:`\beta = 1/T`.
 
 from collections.abc import Callable
 from functools import reduce
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,6 +46,37 @@ class Derivatives(NamedTuple):
     fourth: float = 0.0
 
 
+class Passes(Protocol):
+    """Logits with their labels, in memory or read anew by every pass; see `LogitPasses`."""
+
+    @property
+    def dtype(self) -> Any:
+        """What is worked in."""
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes."""
+
+    def thinned(self, rows: slice) -> "LogitPasses":
+        """Return a strided subset of the rows, in memory."""
+
+    def in_units_of(self, unit: float) -> "Passes":
+        """Return the same with gaps counted in `unit`."""
+
+    def derivatives(self, kernel: Kernel, beta: float) -> Derivatives:
+        """Return the means of the kernel's sums."""
+
+    def typical_gap(self) -> float:
+        """Return the median gap between a row's two largest different logits."""
+
+    def limits(self) -> tuple[float, bool]:
+        """Return the slope at 0 and whether every label has its row's top logit."""
+
+
 class LogitPasses:
     """The logits with their labels, passed over in blocks of the working precision.
 
@@ -56,6 +87,7 @@ class LogitPasses:
         weights: weights of the rows ``[N]``; None: 1 each.
         unit: what gaps are counted in; beta counts in its inverse.
         whole: logits and labels these rows were taken from, if they are a part.
+        dtype: to work in. Default: `working_precision` of all logits.
     """
 
     def __init__(
@@ -67,6 +99,7 @@ class LogitPasses:
         weights: Sums | None = None,
         unit: float = 1.0,
         whole: tuple[NDArray[Any], NDArray[np.intp]] | None = None,
+        dtype: Any = None,
     ) -> None:
         self.whole = whole or (logits, labels)  # a bad row is named by its number there
         self.logits = logits
@@ -75,7 +108,17 @@ class LogitPasses:
         self.weights = weights
         self.total_weight = float(len(labels) if weights is None else weights.sum())
         self.unit = unit
-        self.dtype = working_precision(self.whole[0])
+        self.dtype = working_precision(self.whole[0]) if dtype is None else dtype
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return len(self.labels)
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes."""
+        return int(self.logits.shape[1])
 
     def thinned(self, rows: slice) -> "LogitPasses":
         """Return the same for a strided subset of the rows, a view."""
@@ -86,6 +129,7 @@ class LogitPasses:
             weights=None if self.weights is None else self.weights[rows],
             unit=self.unit,
             whole=self.whole,
+            dtype=self.dtype,
         )
 
     def in_units_of(self, unit: float) -> "LogitPasses":
@@ -97,11 +141,12 @@ class LogitPasses:
             weights=self.weights,
             unit=unit,
             whole=self.whole,
+            dtype=self.dtype,
         )
 
     def derivatives(self, kernel: Kernel, beta: float) -> Derivatives:
         """Return the means of the kernel's sums, added up in the order of the rows."""
-        return Derivatives(*(self._kernel_sums(kernel, beta) / self.total_weight).tolist())
+        return Derivatives(*(self.kernel_sums(kernel, beta) / self.total_weight).tolist())
 
     def derivatives_of_parts(
         self, kernel: Kernel, beta: float, weights: Sums
@@ -114,11 +159,13 @@ class LogitPasses:
             weights=weights,
             unit=self.unit,
             whole=self.whole,
+            dtype=self.dtype,
         )
-        means = shared._kernel_sums(kernel, beta) / weights.sum(axis=0)
+        means = shared.kernel_sums(kernel, beta) / weights.sum(axis=0)
         return [Derivatives(*part) for part in means.T.tolist()]
 
-    def _kernel_sums(self, kernel: Kernel, beta: float) -> Sums:
+    def kernel_sums(self, kernel: Kernel, beta: float) -> Sums:
+        """Return the kernel's sums over all rows."""
 
         def sums(block: Block, space: Workspace) -> Sums:
             with np.errstate(invalid="ignore", over="ignore"):
@@ -136,6 +183,11 @@ class LogitPasses:
         A median over rows, as a finite mask (-1e9 for a class ruled out) or a single row of
         another scale would decide any mean.
         """
+        every = self.gaps_to_next()
+        return float(np.median(every)) if len(every) else 0.0
+
+    def gaps_to_next(self) -> Sums:
+        """Return the gap between the two largest different logits, of rows where they differ."""
         found: list[NDArray[Any]] = []
         for part in row_blocks(len(self.logits), row_bytes=8 * self.logits.shape[1]):
             block = self.logits[part].astype(np.float64)
@@ -146,8 +198,7 @@ class LogitPasses:
             gaps[gaps <= 0] = np.inf
             least = gaps.min(axis=-1)
             found.append(least[np.isfinite(least)])
-        every = np.concatenate(found)
-        return float(np.median(every)) if len(every) else 0.0
+        return np.concatenate(found)
 
     def limits(self) -> tuple[float, bool]:
         r"""Return the slope at :math:`\beta = 0` and whether every label has its row's top logit.
@@ -155,6 +206,11 @@ class LogitPasses:
         A slope of at least 0 there means that no temperature improves on the uniform
         distribution; where every label is on top, a lower temperature is always better.
         """
+        slope, n_wrong = (self.limit_sums() / self.total_weight).tolist()
+        return slope, n_wrong == 0
+
+    def limit_sums(self) -> Sums:
+        """Return the sums behind `limits`: slopes, and the weight of labels not on top."""
 
         def sums(block: Block, space: Workspace) -> Sums:
             is_possible = np.isfinite(block.gaps)
@@ -163,8 +219,7 @@ class LogitPasses:
             wrong = (block.true_gap > 0).astype(np.float64)
             return np.array([block.total(block.true_gap - mean), block.total(wrong)])
 
-        slope, n_wrong = (self._sum(sums) / self.total_weight).tolist()
-        return slope, n_wrong == 0
+        return self._sum(sums)
 
     def _sum(self, sums: Callable[[Block, Workspace], Sums]) -> Sums:
         def work(part: slice, space: Workspace) -> Sums:

@@ -1,8 +1,8 @@
 r"""Softmax regression with a ridge penalty: scales, matrices and biases by Newton's method."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -207,22 +207,12 @@ def minimise_ridge(
     n = len(labels)
     share = np.full(n, 1.0 / n) if weights is None else weights / weights.sum()
     share = share.astype(offset.dtype, copy=False)
-    rows = np.arange(n)
     spare = ROUNDING if offset.dtype == np.float32 else 0.0
 
     def look(parameters: Floats) -> _Point:
-        z = design.apply(parameters)
-        z += offset
-        z -= z.max(axis=1, keepdims=True)
-        true = z[rows, labels].astype(np.float64)
-        np.exp(z, out=z)
-        total = z.sum(axis=1)
-        z /= total[:, None]
-        loss = float(share @ (np.log(total) - true))
-        residuals = z * share[:, None]
-        residuals[rows, labels] -= share
-        gradient = design.adjoint(residuals) + 2.0 * penalty * parameters
-        return _Point(loss + float(penalty @ parameters**2), loss, z, gradient)
+        loss, gradient, probs = _look(design, offset, labels, share, parameters)
+        gradient += 2.0 * penalty * parameters
+        return _Point(loss + float(penalty @ parameters**2), loss, probs, gradient)
 
     x = np.zeros(design.n_parameters) if start is None else start.copy()
     at, n_evaluations = look(x), 1
@@ -250,6 +240,97 @@ def minimise_ridge(
         if is_dense:
             solve = find(at.probs, share, curved)
     return RidgeMinimum(x, at.loss, False, n_evaluations, solve)
+
+
+def _look(
+    design: Design,
+    offset: NDArray[Any],
+    labels: NDArray[np.intp],
+    share: NDArray[Any],
+    parameters: Floats,
+) -> tuple[float, Floats, NDArray[Any]]:
+    """Return the loss of some rows, its gradient, and their probabilities."""
+    rows = np.arange(len(labels))
+    z = design.apply(parameters)
+    z += offset
+    z -= z.max(axis=1, keepdims=True)
+    true = z[rows, labels].astype(np.float64)
+    np.exp(z, out=z)
+    total = z.sum(axis=1)
+    z /= total[:, None]
+    loss = float(share @ (np.log(total) - true))
+    residuals = z * share[:, None]
+    residuals[rows, labels] -= share
+    return loss, design.adjoint(residuals), z
+
+
+class RidgeBlock(NamedTuple):
+    """Some of the rows of a regression that is fitted in passes."""
+
+    design: Design
+    offset: NDArray[Any]
+    labels: NDArray[np.intp]
+    share: NDArray[Any]
+    """weights that sum to 1 over all rows"""
+
+
+def minimise_ridge_in_passes(
+    blocks: Callable[[], Iterator[RidgeBlock]],
+    penalty: Floats,
+    *,
+    itemsize: int,
+    start: Floats | None = None,
+) -> tuple[Floats, bool]:
+    """Return what `minimise_ridge` finds, for rows that are read anew by every pass.
+
+    Every pass adds up the objective and its first and second derivatives, and Newton's steps are
+    halved until the objective falls: about as many passes as steps.
+
+    Args:
+        blocks: the rows, from the first to the last.
+        penalty: one number per parameter; there must be few enough to hold their matrix.
+        itemsize: bytes of a number in the working precision.
+        start: parameters to begin with; None: 0.
+
+    Returns:
+        The parameters, and whether the search converged.
+    """
+
+    def look(parameters: Floats) -> tuple[float, Floats, Floats]:
+        value = float(penalty @ parameters**2)
+        gradient = 2.0 * penalty * parameters
+        hessian = np.diag(2.0 * penalty + 1e-12)
+        for design, offset, labels, share in blocks():
+            loss, slope, probs = _look(design, offset, labels, share, parameters)
+            value += loss
+            gradient += slope
+            hessian += design.hessian(probs, share)
+        return value, gradient, hessian
+
+    spare = ROUNDING if itemsize == 4 else 0.0
+    x = np.zeros(len(penalty)) if start is None else start.copy()
+    value, gradient, hessian = look(x)
+    for _ in range(MAX_NEWTON):
+        step = -_solved(hessian, gradient)
+        slope = float(gradient @ step)
+        if -0.5 * slope <= TOLERANCE[itemsize]:
+            return x + step, True
+        for halving in range(MAX_HALVINGS):
+            moved = x + 0.5**halving * step
+            found = look(moved)
+            if found[0] <= value + 1e-4 * 0.5**halving * slope + spare * abs(value):
+                break
+        else:  # rounding hides what is left to gain
+            return x, True
+        x, (value, gradient, hessian) = moved, found
+    return x, False
+
+
+def _solved(hessian: Floats, target: Floats) -> Floats:
+    try:
+        return np.asarray(np.linalg.solve(hessian, target))
+    except np.linalg.LinAlgError:
+        return np.asarray(np.linalg.pinv(hessian, hermitian=True) @ target)
 
 
 def _divided_by(scale: Floats) -> Inverse:
