@@ -157,41 +157,18 @@ def calibrate_command(
     }
     files = [(val, labels)] if test is None else [(val, labels), (test, test_labels)]
     result = _calibrated_in_batches(files, fit_rows, options, shared, to_stderr=as_json)
-    given: list[Predictions] = []
     if result is None:
-        for path, other in files:
-            classes = given[0].class_names if given else None
-            found = read_file(
-                path, labels_path=other, need_labels=True, classes_of=classes, **options
-            )
-            given.append(found)
-        say_what_was_read(given, to_stderr=as_json)
-        if onnx and given[0].groups and per_group:
-            click.echo(ONE_FOR_ALL, err=as_json)
+        result = _calibrated_in_memory(
+            files, options, shared, per_group=per_group, onnx=onnx, to_stderr=as_json
+        )
     with steps() as bar, reported():
-        task = bar.add_task("fitting", total=None)
-        if result is None:
-            result = calibrate_predictions(
-                given[0],
-                test=None if test is None else given[1],
-                progress=lambda label: bar.update(task, description=f"fitting: {label}"),
-                per_group=per_group and not onnx,
-                **shared,
-            )
-        bar.update(task, description="writing the report")
+        bar.add_task("writing the report", total=None)
         result.save(out, force=force, onnx=onnx)
     if as_json:
         click.echo(json.dumps(result.to_dict(), indent=1, ensure_ascii=False))
     else:
         show_result(result, out, diagram=diagram)
-        page = f"open {out / 'report.html'} in a browser"
-        if result.calibrator.kind == "identity":
-            show_next([page])
-            return
-        given_file = shown(test or val)
-        words = ["focalibrate", "apply", str(out / "calibrator.json"), given_file]
-        words += ["-o", f"calibrated{Path(given_file).suffix}"]
-        show_next([shlex.join(words), page])
+        show_next(_next_commands(result, out, shown(test or val)))
 
 
 def _calibrated_in_batches(
@@ -218,3 +195,44 @@ def _calibrated_in_batches(
     if found is not None:
         say_what_was_read(scans, to_stderr=to_stderr)
     return found
+
+
+def _calibrated_in_memory(
+    files: Sequence[tuple[Path, Path | None]],
+    options: Mapping[str, Any],
+    shared: Mapping[str, Any],
+    *,
+    per_group: bool,
+    onnx: bool,
+    to_stderr: bool,
+) -> CalibrationResult:
+    """Return the result on files that are read whole, cross-validated or with a test set."""
+    given: list[Predictions] = []
+    for path, labels in files:
+        classes = given[0].class_names if given else None
+        found = read_file(
+            path, labels_path=labels, need_labels=True, classes_of=classes, **options
+        )
+        given.append(found)
+    say_what_was_read(given, to_stderr=to_stderr)
+    if onnx and given[0].groups and per_group:
+        click.echo(ONE_FOR_ALL, err=to_stderr)
+    with steps() as bar, reported():
+        task = bar.add_task("fitting", total=None)
+        return calibrate_predictions(
+            given[0],
+            test=given[1] if len(given) > 1 else None,
+            progress=lambda label: bar.update(task, description=f"fitting: {label}"),
+            per_group=per_group and not onnx,
+            **shared,
+        )
+
+
+def _next_commands(result: CalibrationResult, out: Path, file: str) -> list[str]:
+    """Return what to do with the result: apply the calibrator, if there is one, and look."""
+    page = f"open {out / 'report.html'} in a browser"
+    if result.calibrator.kind == "identity":
+        return [page]
+    words = ["focalibrate", "apply", str(out / "calibrator.json"), file]
+    words += ["-o", f"calibrated{Path(file).suffix}"]
+    return [shlex.join(words), page]

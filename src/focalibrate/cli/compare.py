@@ -1,6 +1,7 @@
 """`focalibrate compare`."""
 
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,9 @@ from focalibrate.cli._summary import command_line, say_what_was_read
 from focalibrate.cli._tables import models_by_group_table, models_table
 from focalibrate.io import Predictions
 from focalibrate.pipeline import (
+    Evaluation,
     Examples,
+    ModelComparison,
     compare_models,
     evaluate_examples,
     models_page,
@@ -68,37 +71,11 @@ def compare_command(
     names = _distinct([p.name for p in models], [str(p) for p in models])
     settings: dict[str, Any] = {"n_bins": bins, "n_resamples": resamples, "seed": seed}
     if on is None:
-        first = read_file(models[0], labels_path=labels, need_labels=True, **options)
-        options |= {"need_labels": True, "classes_of": first.class_names}
-        files = [first, *(read_file(p, labels_path=labels, **options) for p in models[1:])]
-        say_what_was_read(files, to_stderr=as_json)
-        with reported(), steps() as bar:
-            bar.add_task("evaluating", total=None)
-            _check_same_examples(files)
-            found = [
-                evaluate_examples(Examples.of_predictions(file), name=name, **settings)
-                for name, file in zip(names, files, strict=True)
-            ]
+        found = _evaluated_models(models, names, labels, options, settings, to_stderr=as_json)
     else:
-        with reported():
-            loaded = [_loaded(path) for path in models]
-        by = {c.column: None for c in loaded if isinstance(c, GroupedCalibrator)}
-        if by and not options.get("by"):
-            options["by"] = ",".join(by)
-        given = read_file(on, labels_path=labels, need_labels=True, **options)
-        say_what_was_read([given], to_stderr=as_json)
-        with reported(), steps() as bar:
-            bar.add_task("evaluating", total=None)
-            examples = Examples.of_predictions(given)
-            found = [
-                evaluate_examples(
-                    examples,
-                    name="uncalibrated" if str(path) == UNCALIBRATED else name,
-                    calibrator=calibrator,
-                    **settings,
-                )
-                for path, name, calibrator in zip(models, names, loaded, strict=True)
-            ]
+        found = _evaluated_calibrators(
+            models, names, on, labels, options, settings, to_stderr=as_json
+        )
     compared = compare_models(found, n_resamples=resamples, seed=seed)
     if out is not None:
         with reported(), atomic_path(out, force=force) as temporary:
@@ -106,6 +83,68 @@ def compare_command(
     if as_json:
         click.echo(json.dumps(compared.to_dict(), indent=1, ensure_ascii=False))
         return
+    _show(compared)
+    if out is not None:
+        click.echo(f"\nWritten to {out}")
+
+
+def _evaluated_models(
+    models: Sequence[Path],
+    names: Sequence[str],
+    labels: Path | None,
+    options: Mapping[str, Any],
+    settings: Mapping[str, Any],
+    *,
+    to_stderr: bool,
+) -> list[Evaluation]:
+    """Return the scores of several files of predictions for the same examples."""
+    first = read_file(models[0], labels_path=labels, need_labels=True, **options)
+    more = {**options, "need_labels": True, "classes_of": first.class_names}
+    files = [first, *(read_file(path, labels_path=labels, **more) for path in models[1:])]
+    say_what_was_read(files, to_stderr=to_stderr)
+    with reported(), steps() as bar:
+        bar.add_task("evaluating", total=None)
+        _check_same_examples(files)
+        return [
+            evaluate_examples(Examples.of_predictions(file), name=name, **settings)
+            for name, file in zip(names, files, strict=True)
+        ]
+
+
+def _evaluated_calibrators(
+    paths: Sequence[Path],
+    names: Sequence[str],
+    on: Path,
+    labels: Path | None,
+    options: Mapping[str, Any],
+    settings: Mapping[str, Any],
+    *,
+    to_stderr: bool,
+) -> list[Evaluation]:
+    """Return the scores of the predictions `on` after each calibrator."""
+    with reported():
+        loaded = [_loaded(path) for path in paths]
+    by = {c.column: None for c in loaded if isinstance(c, GroupedCalibrator)}
+    if by and not options.get("by"):
+        options = {**options, "by": ",".join(by)}
+    given = read_file(on, labels_path=labels, need_labels=True, **options)
+    say_what_was_read([given], to_stderr=to_stderr)
+    with reported(), steps() as bar:
+        bar.add_task("evaluating", total=None)
+        examples = Examples.of_predictions(given)
+        return [
+            evaluate_examples(
+                examples,
+                name="uncalibrated" if str(path) == UNCALIBRATED else name,
+                calibrator=calibrator,
+                **settings,
+            )
+            for path, name, calibrator in zip(paths, names, loaded, strict=True)
+        ]
+
+
+def _show(compared: ModelComparison) -> None:
+    """Print the tables, which model is best, and whether each is calibrated."""
     console = Console(highlight=False)
     console.print(models_table(compared))
     if compared.groups:
@@ -116,8 +155,6 @@ def compare_command(
         for group in model.groups:
             if group.verdict == "miscalibrated":
                 console.print(f"  {group.summary}", markup=False, soft_wrap=True)
-    if out is not None:
-        console.print(f"\nWritten to {out}", markup=False)
 
 
 def _distinct(names: list[str], paths: list[str]) -> list[str]:

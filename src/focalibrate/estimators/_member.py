@@ -42,7 +42,7 @@ def widened(scores: Floats, kind: ScoreKind, at: NDArray[np.intp], n_classes: in
 
 
 def known_only(probs: Floats, at: NDArray[np.intp]) -> Floats:
-    """Return probabilities with 0 for every class not in `at`, rows brought back to sum 1."""
+    """Return probabilities with 0 for every class not in `at`, rows normalised to sum 1."""
     if len(at) == probs.shape[1]:
         return probs
     known = np.zeros_like(probs)

@@ -41,9 +41,9 @@ class _Fold:
 class FocalCalibratedClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     """Calibrate a classifier on folds it was not trained on.
 
-    Takes the place of scikit-learn's `CalibratedClassifierCV`, with every method of
+    A replacement for scikit-learn's `CalibratedClassifierCV`, with every method of
     focalibrate. Scores are the classifier's ``decision_function`` where it has one, a binary
-    score `s` standing for the logits ``(0, s)``, or else its ``predict_proba``.
+    score `s` meaning the logits ``(0, s)``, or else its ``predict_proba``.
 
     Args:
         estimator: a classifier; `LinearSVC` if None. A `FrozenEstimator` is calibrated as it is,

@@ -1,4 +1,4 @@
-"""What every loss does with its labels before it computes: check, smooth, weigh."""
+"""Preparation of labels for every loss: checks, smoothing, weights."""
 
 from typing import Any, NamedTuple
 
@@ -23,7 +23,7 @@ class Examples(NamedTuple):
     weight: Array | None
     """weight of each example's class ``[...]``, where `targets` is None; None for 1"""
     dtype: Any
-    """dtype of the answer"""
+    """dtype of the result"""
 
 
 def examples(

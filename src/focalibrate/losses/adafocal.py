@@ -53,7 +53,7 @@ class AdaFocal:
     An exponent of size below 0.2 crosses to the other sign at 0.2; all stay in [-2, 20].
 
     The policy is a value: `updated` returns the next one. `focalibrate.nn.FocalLoss` holds one
-    and moves it on by its own `update`; `focalibrate.losses.focal_loss` takes one as `gamma`.
+    and updates it by its own `update`; `focalibrate.losses.focal_loss` takes one as `gamma`.
 
     Attributes:
         n_bins: number of bins ``B``.
@@ -103,7 +103,7 @@ class AdaFocal:
 
     @property
     def steps(self) -> SignedSteps:
-        """The look-up alone."""
+        """The lookup table of exponents."""
         return SignedSteps(self.cuts, self.gammas)
 
     def updated(self, confidence: Array, correct: Array) -> Self:

@@ -48,7 +48,7 @@ def mmce(
 def weighted_mmce(
     logits: Array, labels: Array, *, kernel_width: float = 0.4, binary: bool = False
 ) -> Array:
-    r"""Kernel calibration error of a batch, right and wrong examples weighing the same.
+    r"""Kernel calibration error of a batch, with equal weight for right and wrong examples.
 
     .. math:: \mathrm{MMCE}_w^2 = \overline{(1-r)(1-r')k}\Big|_{cc}
               + \overline{r\,r'k}\Big|_{ii} - 2\,\overline{(1-r)r'k}\Big|_{ci}

@@ -60,7 +60,7 @@ class BySample:
 
 @dataclass(frozen=True)
 class ByEpoch:
-    """An exponent for each stretch of a training run.
+    """An exponent for each phase of a training run.
 
     ``gammas[i]`` applies while less than the share ``until[i]`` of the run is done. Shares are
     fractions, so that a run of any length switches where the published one does.

@@ -254,7 +254,7 @@ def test_bad_arguments_are_named():
     with pytest.raises(ValueError, match=r"row 0"):
         Sketch.of(logits=np.full((4, 3), np.nan), labels=labels[:4])
     many = np.arange(10_001)
-    with pytest.raises(ValueError, match=r"column 'id' has more than 10,000 different values"):
+    with pytest.raises(ValueError, match=r"column 'id' has more than 10,000 distinct values"):
         Sketch.of(np.full(10_001, 0.3), many % 2, groups={"id": many})
     with pytest.raises(ValueError, match="kept for two classes, not for 3"):
         _ = Sketch.of(logits=logits, labels=labels).positive_cells
