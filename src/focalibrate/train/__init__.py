@@ -1,4 +1,4 @@
-"""Training by recipe: what, how, what was seen, and going on after a kill (needs torch)."""
+"""Training by recipe, resumable after an interruption (needs torch)."""
 
 from focalibrate.train._data import load_dataset
 from focalibrate.train.checkpoint import CheckpointError

@@ -1,4 +1,4 @@
-"""What must hold before a run begins: found in a second, not after an hour."""
+"""Checks before a run begins, so that errors show in a second and not after an hour."""
 
 import numpy as np
 from torch import nn
@@ -38,7 +38,7 @@ def check_dataset(dataset: Dataset) -> None:
 
 
 def check_batches(recipe: Recipe, model: nn.Module, *, n_train: int, world: int = 1) -> None:
-    """Raise `ValueError` where batch-norm would meet a batch of one example."""
+    """Raise `ValueError` if batch-norm would get a batch of one example."""
     if not any(isinstance(module, BATCH_NORM) for module in model.modules()):
         return
     full, rest = divmod(n_train, recipe.batch)

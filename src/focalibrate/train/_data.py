@@ -6,7 +6,7 @@ from focalibrate.datasets import Dataset, load
 from focalibrate.train.recipe import Recipe
 
 DATA_SEED = 0
-"""The split is the same for every seed of a recipe, which is for weights and order only."""
+"""The split is the same for every seed of a recipe: seeds affect only weights and order."""
 
 
 def load_dataset(recipe: Recipe, *, data: str | Path | None = None) -> Dataset:

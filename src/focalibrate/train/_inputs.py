@@ -1,4 +1,4 @@
-"""Examples of a data set as a network takes them, in an order and with changes fixed by a seed."""
+"""Examples as input of a network, in an order and with augmentation fixed by a seed."""
 
 import hashlib
 from collections.abc import Iterator
@@ -16,16 +16,16 @@ from focalibrate.train.recipe import Augmentation
 PAD = 4
 """Pixels added on every side before a crop, black as in the papers' code."""
 ORDER, CHANGES, STEP, START = range(4)
-"""What a stream of random numbers is for; streams of different use are independent."""
+"""Uses of random numbers; streams for different uses are independent."""
 
 
 def stream(seed: int, *place: int) -> np.random.Generator:
-    """Return the random numbers of one use at one place of a run: nothing need be saved."""
+    """Return the random numbers for one use at one point of a run; no state has to be saved."""
     return np.random.default_rng([seed, *place])
 
 
 def torch_seed(seed: int, *place: int) -> int:
-    """Return a seed for torch, for one use at one place of a run."""
+    """Return a seed for torch, for one use at one point of a run."""
     return int(stream(seed, *place).integers(2**62))
 
 
@@ -85,7 +85,7 @@ class Feed:
         kind = self.dataset.kind
         if kind == "image":
             x = torch.from_numpy(inputs).to(self.device, torch.float32)
-            # Still channels last in memory, which convolutions on a CPU prefer.
+            # Still channels last in memory, which is faster for convolutions on a CPU.
             return ((x - self._mean) / self._std).permute(0, 3, 1, 2)
         if kind == "tabular":
             x = torch.from_numpy(inputs).to(self.device, torch.float32)

@@ -1,4 +1,4 @@
-"""A network that learns: batches in, changed weights out."""
+"""A network in training: its loss, its optimiser and one step."""
 
 from pathlib import Path
 from typing import Any
@@ -38,7 +38,7 @@ class Learner:
         self.parallel: nn.Module = self.model
 
     def join(self) -> None:
-        """Learn together with the other processes, which have the same weights by now."""
+        """Train together with the other processes, which have the same weights now."""
         if self.ranks.world == 1:
             return
         if isinstance(self.model, TreeLSTM):
@@ -76,7 +76,7 @@ class Learner:
         return seen
 
     def nan(self, epoch: int, step: int, rows: NDArray[np.int64], what: str) -> NanLossError:
-        """Return the error of a run that cannot go on: step, examples, what is left."""
+        """Return the error of a run that cannot continue: step, examples, last checkpoint."""
         left = "no checkpoint was written before"
         if self.checkpoint.exists():
             left = f"the last good checkpoint is {self.checkpoint}"

@@ -14,11 +14,11 @@ from focalibrate.train.recipe import Recipe
 def build_model(recipe: Recipe, dataset: Dataset) -> nn.Module:
     """Return the network, newly initialised from torch's global generator.
 
-    What the data decide (classes, channels, features, words) is filled in; the rest is the
-    recipe's `size`.
+    Sizes that follow from the data (classes, channels, features, words) are filled in; the rest
+    is the recipe's `size`.
     """
     model = build(recipe.model, **(_facts(dataset) | dict(recipe.size)))
-    if dataset.kind == "image":  # a sixth faster on a CPU, with inputs that lie the same way
+    if dataset.kind == "image":  # a sixth faster on a CPU, with inputs in the same memory layout
         model = model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     return model
 

@@ -33,11 +33,11 @@ class Objective:
             self.module.update(logits, labels)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return what must be saved: AdaFocal's exponents."""
+        """Return the state to save: AdaFocal's exponents."""
         return self.module.state_dict()
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Take up what was saved."""
+        """Restore what was saved."""
         self.module.load_state_dict(state)
 
 

@@ -25,9 +25,9 @@ FINISHED = ("val.npz", "test.npz", TIME, RECOVERY, "model.pt")
 
 
 def claim_run(out: Path, recipe: Recipe) -> None:
-    """Make the folder of a run, or raise where it holds a run of another recipe."""
+    """Make the folder of a run; raise if it holds a run of another recipe."""
     if out.exists() and not out.is_dir():
-        raise ValueError(f"{out}: exists and is no folder. Name another with -o.")
+        raise ValueError(f"{out}: exists and is not a folder. Name another with -o.")
     out.mkdir(parents=True, exist_ok=True)
     for name in (*FILES, *FINISHED):
         clear_leftovers(out / name)
@@ -55,12 +55,12 @@ def _check_same(out: Path, found: Recipe, recipe: Recipe) -> None:
     if changed:
         raise CheckpointError(
             f"{out}: holds a run of another recipe; {', '.join(changed)}. Name another folder "
-            "with -o, or take the recipe back to go on."
+            "with -o, or use the former recipe to continue."
         )
 
 
 def run_versions() -> dict[str, str | int]:
-    """Return what a run depends on besides its recipe."""
+    """Return the versions that a run depends on."""
     return {
         "platform": platform.platform(),
         "threads": torch.get_num_threads(),
@@ -69,10 +69,10 @@ def run_versions() -> dict[str, str | int]:
 
 
 def run_recovery(recipe: Recipe) -> PosteriorRecovery | None:
-    """Return the calibrator that undoes the loss of `recipe`, None where there is none.
+    """Return the calibrator that undoes the loss of `recipe`, or None if there is none.
 
-    There is one for the focal loss of one exponent, also of a schedule (its last), without a
-    penalty.
+    There is one for a focal loss with one exponent, or with a schedule (its last exponent),
+    without a penalty.
     """
     if recipe.loss != "focal" or recipe.trace_weight > 0:
         return None

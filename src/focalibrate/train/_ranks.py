@@ -28,7 +28,7 @@ class Ranks:
     def share(self, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], bool]:
         """Return this process's part of a batch, and whether it counts.
 
-        Where there are fewer rows than processes a part would be empty; such a process takes the
+        If there are fewer rows than processes, some parts would be empty; such a process takes the
         first row and multiplies its loss by 0, as all must take part in the sum of gradients.
         """
         part = np.array_split(rows, self.world)[self.rank]
@@ -45,15 +45,15 @@ class Ranks:
 
 @contextmanager
 def joined_ranks(recipe: Recipe) -> Iterator[Ranks]:
-    """Join the other processes if ``torchrun`` started this one; else be alone."""
+    """Join the other processes if ``torchrun`` started this one; else run alone."""
     world = int(os.environ.get("WORLD_SIZE", "1"))
     if world == 1:
         yield Ranks()
         return
     if "mmce" in recipe.loss or recipe.trace_weight > 0:
         raise ValueError(
-            f"the loss {recipe.loss!r} with trace_weight={recipe.trace_weight:g} is no sum over "
-            "examples, so it cannot be divided over processes. Start one without torchrun."
+            f"the loss {recipe.loss!r} with trace_weight={recipe.trace_weight:g} is not a sum "
+            "over examples, so it cannot be divided over processes. Start one without torchrun."
         )
     ours = not distributed.is_initialized()
     if ours:

@@ -1,4 +1,4 @@
-"""The state of a run on disk: whole or not at all, and never of another run."""
+"""The state of a run on disk, written atomically and checked against the recipe."""
 
 import io
 import pickle
@@ -25,7 +25,7 @@ class CheckpointError(ValueError):
 
 @dataclass
 class Progress:
-    """Everything a run needs to go on: the weights, and where in the data it is.
+    """Everything a run needs to continue: the weights, and its position in the data.
 
     Random numbers need no state: each step draws its own from the seed, the epoch and the step.
     """
@@ -33,9 +33,9 @@ class Progress:
     epoch: int = 0
     """epochs that are done"""
     step: int = 0
-    """batches of the present epoch that are done"""
+    """batches of the current epoch that are done"""
     loss_sum: float = 0.0
-    """sum of the losses of the present epoch's examples"""
+    """sum of the losses of the current epoch's examples"""
     model: dict[str, Tensor] = field(default_factory=dict)
     optimiser: dict[str, Any] = field(default_factory=dict)
     objective: dict[str, Any] = field(default_factory=dict)
@@ -44,11 +44,11 @@ class Progress:
     best: dict[str, Tensor] = field(default_factory=dict)
     """weights of the best epoch so far, where the recipe keeps those"""
     seconds: float = 0.0
-    """spent so far; work that an interruption undid is not in it"""
+    """seconds spent so far, without work lost to an interruption"""
 
 
 def save_checkpoint(path: Path, progress: Progress, *, recipe: Recipe, data: str) -> None:
-    """Write `progress` to `path`; a full disk or a kill leaves the one before as it was.
+    """Write `progress` to `path`; after a full disk or a kill the previous one is intact.
 
     Raises:
         OSError: where it cannot be written; the message says what is left.
@@ -63,11 +63,11 @@ def save_checkpoint(path: Path, progress: Progress, *, recipe: Recipe, data: str
     try:
         write_tensors(path, record)
     except OSError as error:
-        kept = f"The last one, {path}, is whole" if path.exists() else "There is none yet"
+        kept = f"The last one, {path}, is intact" if path.exists() else "There is none yet"
         raise OSError(
             error.errno,
             f"the checkpoint could not be written: {error.strerror or error}. {kept}; free some "
-            "room and run the same command to go on",
+            "room and run the same command to continue",
             str(path),
         ) from error
 
@@ -83,7 +83,7 @@ def load_checkpoint(path: Path, *, recipe: Recipe, data: str) -> Progress:
         raise CheckpointError(
             f"{path}: is of another recipe; it differs in "
             f"{_difference(record['recipe'], recipe_toml(recipe))}. Name another folder with -o, "
-            "or take the recipe back to go on."
+            "or use the former recipe to continue."
         )
     if record["data"] != data:
         raise CheckpointError(
@@ -103,12 +103,12 @@ def read_checkpoint(path: Path) -> Mapping[str, Any]:
         record = torch.load(path, map_location="cpu", weights_only=True)
     except (RuntimeError, EOFError, pickle.UnpicklingError, OSError, ValueError) as error:
         raise CheckpointError(
-            f"{path}: is damaged or no checkpoint ({str(error).splitlines()[0]}). Delete it to "
+            f"{path}: is damaged or not a checkpoint ({str(error).splitlines()[0]}). Delete it to "
             "start again, or name another folder with -o."
         ) from error
     if not isinstance(record, Mapping) or record.get("format") != FORMAT:
         raise CheckpointError(
-            f"{path}: is no checkpoint of this version of focalibrate. Name another folder "
+            f"{path}: is not a checkpoint of this version of focalibrate. Name another folder "
             "with -o."
         )
     return record
@@ -116,14 +116,14 @@ def read_checkpoint(path: Path) -> Mapping[str, Any]:
 
 def write_tensors(path: Path, record: Mapping[str, Any]) -> None:
     """Write tensors and plain values as `torch.save` does, whole or not at all."""
-    buffer = io.BytesIO()  # as `torch.save` to a full disk says nothing of the disk
+    buffer = io.BytesIO()  # as `torch.save` does not report a full disk
     torch.save(dict(record), buffer)
     with atomic_path(path, force=True) as temporary:
         temporary.write_bytes(buffer.getbuffer())
 
 
 def clear_leftovers(path: Path) -> None:
-    """Remove what a kill in the middle of writing `path` has left beside it."""
+    """Remove temporary files that an interrupted write of `path` has left."""
     for leftover in path.parent.glob(f".{path.stem}.*{path.suffix}"):
         leftover.unlink(missing_ok=True)
 

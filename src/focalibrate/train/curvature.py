@@ -40,7 +40,7 @@ def run_curvature(
         dataset: examples; those of the run's recipe when None.
         data: folder of data sets; the environment variable FOCALIBRATE_DATA names it when None.
         n_vectors: random vectors of the trace.
-        max_examples: use only the first so many examples.
+        max_examples: use only the first examples, at most this many.
         seed: seed of all random vectors.
 
     Raises:
@@ -66,7 +66,7 @@ def run_hessian(
         split: the examples the loss is taken over.
         dataset: examples; those of the run's recipe when None.
         data: folder of data sets; the environment variable FOCALIBRATE_DATA names it when None.
-        max_examples: use only the first so many examples.
+        max_examples: use only the first examples, at most this many.
         gamma: take the focal loss of this exponent, 0 for cross-entropy, instead of the loss
             the run was trained by.
 
@@ -77,7 +77,7 @@ def run_hessian(
     for name in ("recipe.toml", "model.pt"):
         if not (run / name).is_file():
             raise ValueError(
-                f"{run}: holds no {name}, so that it is no finished run. Train it to the end with "
+                f"{run}: holds no {name}, so it is not a finished run. Train it to the end with "
                 f"`focalibrate train … -o {run}`."
             )
     recipe = read_recipe(run / "recipe.toml")

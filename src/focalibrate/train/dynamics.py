@@ -24,13 +24,13 @@ GRADIENT_EDGES = np.concatenate([[0.0], np.logspace(-8, 4, 61), [np.inf]])
 """Edges of the histogram of gradient norms: five bins per decade, and one at either end."""
 N_BINS = 15
 SEEN_OF_TRAIN = 5_000
-"""How many training examples are looked at, unchanged and in evaluation mode."""
+"""Number of training examples that are evaluated, without augmentation."""
 EVALUATION_BATCH = 128
 
 
 @dataclass(frozen=True, eq=False)
 class Dynamics:
-    """Figures of each epoch; the first axis of every array is the epoch.
+    """Metrics of each epoch; the first axis of every array is the epoch.
 
     Attributes:
         arrays: ``<split>_<figure>`` for the splits train, validation and test and the figures
@@ -38,7 +38,7 @@ class Dynamics:
             none), error, ece, adaptive_ece, reliability ``[E, 3, 15]`` (count, sum of confidence,
             number correct) and gradient_histogram ``[E, 62]`` over `GRADIENT_EDGES` (norms of the
             last layer's gradient of each example); and loss, lr, weight_norm. Nan where a split
-            was not looked at.
+            was not evaluated.
     """
 
     arrays: Mapping[str, NDArray[Any]] = field(default_factory=dict)
@@ -59,7 +59,7 @@ class Dynamics:
 
     @classmethod
     def of(cls, tensors: Mapping[str, Tensor]) -> "Dynamics":
-        """Return what `tensors` gave."""
+        """Return the dynamics from what `tensors` returned."""
         return cls({name: tensor.numpy() for name, tensor in tensors.items()})
 
     def save(self, folder: Path) -> None:
@@ -134,7 +134,7 @@ def split_figures(name: str, seen: Evaluated) -> dict[str, Any]:
 
 
 def unseen_figures(name: str, *, like: Mapping[str, Any]) -> dict[str, Any]:
-    """Return nan for the figures of a split not looked at, shaped as those of validation."""
+    """Return nan for the figures of a split not evaluated, shaped as those of validation."""
     return {
         name + key.removeprefix("validation"): np.full_like(value, math.nan, dtype=np.float64)
         for key, value in like.items()

@@ -1,4 +1,4 @@
-"""The training loop: a recipe in, a folder of results out, whatever interrupts it."""
+"""The training loop: from a recipe to a folder of results, resumable."""
 
 import time
 from collections.abc import Callable
@@ -45,14 +45,14 @@ def train(
     checkpoint_seconds: float = CHECKPOINT_SECONDS,
     progress: Callable[[Tick], None] | None = None,
 ) -> Run:
-    """Train as the recipe says, or go on where a run in `out` was interrupted.
+    """Train as the recipe says, or continue an interrupted run in `out`.
 
     The folder gets recipe.toml, versions.json, checkpoint.pt, and in the end dynamics.npz and
     .json, val.npz and test.npz (logits and labels, as `focalibrate calibrate` reads them),
-    time.json and model.pt. Killed at any moment and called again, it ends on CPU with the same
-    weights, bit for bit, if the number of threads is the same. Started by ``torchrun``, each
-    process takes its part of every batch and the gradients are summed; batch-norm then sees one
-    process's part.
+    time.json and model.pt. If it is killed at any moment and called again, it ends on a CPU with
+    the same weights, bit for bit, provided the number of threads is the same. Started by
+    ``torchrun``, each process takes its part of every batch and the gradients are summed;
+    batch-norm then sees one process's part.
 
     Args:
         recipe: what to train.
@@ -60,15 +60,15 @@ def train(
         dataset: examples; those that the recipe names when None.
         data: folder of data sets; the environment variable FOCALIBRATE_DATA names it when None.
         device: of torch.
-        look_every: epochs between two looks at the training and test examples, whose figures are
-            nan between; the validation examples are seen after every epoch, all after the last.
-            The weights do not depend on it.
+        look_every: evaluate on the training and test examples every so many epochs; their
+            metrics are nan in between. The validation examples are evaluated after every epoch,
+            all examples after the last. The weights do not depend on it.
         checkpoint_seconds: least time between two checkpoints.
         progress: called after every step and every epoch.
 
     Raises:
         ValueError: for bad data, a folder of another recipe, or a loss that became nan.
-        OSError: where a file cannot be written; the checkpoint before is whole.
+        OSError: a file cannot be written; the last checkpoint is intact.
     """
     out = Path(out)
     check_count(look_every, name="look_every")
@@ -189,7 +189,7 @@ class _Loop:
             return
         weights = self.learner.model.state_dict()
         if not all(bool(torch.isfinite(w).all()) for w in weights.values()):
-            return  # the next step stops the run; the checkpoint before is the last good one
+            return  # the next step stops the run; the previous checkpoint is the last good one
         self.at.model = weights
         self.at.optimiser = self.learner.optimiser.state_dict()
         self.at.objective = self.learner.objective.state_dict()

@@ -42,8 +42,9 @@ def train_many(
     """Train one copy for every seed, exponent and weight of the trace, at once, in memory.
 
     Each copy has its own initial weights, order and loss, and ends where `train` of its recipe
-    ends, to float tolerance. A step of small networks costs mostly calls, not arithmetic;
-    stacked, one call serves all copies. A copy that diverges does not disturb the others.
+    ends, to float tolerance. A step of a small network is mostly overhead of calls, not
+    arithmetic; stacked, one call serves all copies. A copy that diverges does not disturb the
+    others.
 
     Args:
         recipe: what the copies share.
@@ -61,7 +62,7 @@ def train_many(
 
     Raises:
         ValueError: for networks with batch-norm or dropout, whose copies would disturb each
-            other, for losses that are no sum over examples, and for data sets that differ in
+            other, for losses that are not a sum over examples, and for data sets that differ in
             shape.
     """
     seeds = [recipe.seed] if seeds is None else list(seeds)

@@ -190,8 +190,8 @@ def named_recipe(name: str) -> Recipe:
 def scaled(recipe: Recipe, scale: float) -> Recipe:
     """Return a shorter run: `scale` of the epochs on `scale` of the training examples.
 
-    Milestones stay at their share of the run. The recipe records the scale, so that nobody
-    takes its numbers for the published run's.
+    Milestones stay at their share of the run. The recipe records the scale, so that its
+    numbers are not mistaken for those of the published run.
 
     Example:
         >>> small = scaled(named_recipe("e3-cifar10-resnet110-fl2"), 0.1)

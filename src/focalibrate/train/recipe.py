@@ -34,7 +34,7 @@ _PENALISED = ("mmce", "weighted-mmce")
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """One training run: same recipe, same weights. Only fields in which published rows differ.
+    """One training run: the same recipe gives the same weights.
 
     Example:
         >>> recipe = Recipe(dataset="digits", model="mlp", gamma="flsd-53", epochs=30)
@@ -71,7 +71,7 @@ class Recipe:
     """largest norm of the whole gradient; 0: no limit"""
     epochs: int
     batch: int = 128
-    """examples a step, over all processes"""
+    """examples per step, over all processes"""
     augmentation: Augmentation = "none"
     precision: Precision = "float32"
     keep: Keep = "last"
@@ -80,7 +80,7 @@ class Recipe:
     fraction: float = 1.0
     """share of the training examples"""
     scale: float = 1.0
-    """how much shorter than the published run this is made by `scaled`"""
+    """share of the published run, if made by `scaled`"""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "size", _size(self.size))
@@ -117,7 +117,7 @@ class Recipe:
         if late:
             raise ValueError(
                 f"`milestones` must lie before the end of the run, epoch {self.epochs}, got "
-                f"{late[0]}. Give shares of the run, such as 0.5, to have them move with it."
+                f"{late[0]}. Give shares of the run, such as 0.5, which scale with it."
             )
 
     def _check_loss(self) -> None:
@@ -157,7 +157,7 @@ class Recipe:
         for name in table:
             if name not in known:
                 raise ValueError(
-                    f"{source}: `{name}` is no field of a recipe.{did_you_mean(name, known)} "
+                    f"{source}: `{name}` is not a field of a recipe.{did_you_mean(name, known)} "
                     f"There are {', '.join(known)}."
                 )
         missing = [name for name in ("dataset", "model", "epochs") if name not in table]
@@ -221,14 +221,16 @@ def _frozen(key: str, value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return tuple(_frozen(key, item) for item in value)
     if not isinstance(value, (bool, int, float, str)):
-        raise ValueError(f"`size.{key}` must be a number, a text or a row of them, got {value!r}.")
+        raise ValueError(
+            f"`size.{key}` must be a number, a string or a list of them, got {value!r}."
+        )
     return value
 
 
 def _milestones(given: Any) -> tuple[float, ...]:
     if not isinstance(given, (list, tuple)) or not all(type(m) in (int, float) for m in given):
         raise ValueError(
-            f"`milestones` must be a row of epochs or shares of the run, got {given!r}."
+            f"`milestones` must be a list of epochs or shares of the run, got {given!r}."
         )
     for m in given:
         if not m > 0 or (m >= 1 and m != int(m)):

@@ -1,4 +1,4 @@
-"""What a run tells: while it is under way, in the end, and when its loss is no number."""
+"""What a run reports: progress, results, and a loss that became nan."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,16 +15,16 @@ class NanLossError(ValueError):
 
 @dataclass(frozen=True)
 class Tick:
-    """Where a run is, for a progress bar."""
+    """Progress of a run, for a progress bar."""
 
     epoch: int
     """epochs done"""
     epochs: int
     step: int
-    """batches done of the present epoch"""
+    """batches done in the current epoch"""
     steps: int
     loss: float
-    """mean over the present epoch so far"""
+    """mean over the current epoch so far"""
     error: float | None = None
     """on the validation examples after the last epoch"""
     ece: float | None = None
@@ -32,7 +32,7 @@ class Tick:
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """What a finished run gives; the same is in its folder."""
+    """The results of a finished run, which are also in its folder."""
 
     recipe: Recipe
     folder: Path

@@ -11,7 +11,7 @@ from focalibrate.train.recipe import Recipe
 
 
 def read_recipe(path: str | Path) -> Recipe:
-    """Return the recipe in a TOML file; every field is checked, none is guessed.
+    """Return the recipe in a TOML file; every field is checked.
 
     Raises:
         ValueError: with the file's name first.
@@ -30,7 +30,7 @@ def read_recipe(path: str | Path) -> Recipe:
 
 
 def recipe_toml(recipe: Recipe) -> str:
-    """Return the recipe as TOML, every field on a line.
+    """Return the recipe as TOML, one field per line.
 
     Example:
         >>> text = recipe_toml(Recipe(dataset="digits", model="mlp", epochs=3, size={"width": 2}))
@@ -54,8 +54,8 @@ def write_recipe(path: str | Path, recipe: Recipe, *, force: bool = False) -> No
 def with_settings(recipe: Recipe, settings: Iterable[str]) -> Recipe:
     """Return the recipe changed by settings ``key=value``, as the command line gives them.
 
-    A value is read as TOML, and as text where it is none. ``size.width=2`` sets one setting of
-    the network.
+    A value is read as TOML, or as text if it is not valid TOML. ``size.width=2`` sets one setting
+    of the network.
 
     Example:
         >>> recipe = Recipe(dataset="digits", model="mlp", epochs=10)
@@ -97,4 +97,4 @@ def _value(value: Any) -> str:
     if isinstance(value, dict):
         inner = ", ".join(f"{key} = {_value(item)}" for key, item in value.items())
         return f"{{ {inner} }}" if inner else "{}"
-    raise ValueError(f"`size` must hold numbers, texts and rows of them, got {value!r}.")
+    raise ValueError(f"`size` must hold numbers, strings and lists of them, got {value!r}.")

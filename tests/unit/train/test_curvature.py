@@ -51,7 +51,7 @@ def test_a_linear_run_has_the_curvature_of_its_dense_hessian(made):
 
 
 def test_a_folder_without_a_model_is_named(tmp_path):
-    with pytest.raises(ValueError, match=r"holds no recipe\.toml, so that it is no finished run"):
+    with pytest.raises(ValueError, match=r"holds no recipe\.toml, so it is not a finished run"):
         run_curvature(tmp_path)
 
 

@@ -244,7 +244,7 @@ def test_other_data_and_damage_are_refused(tmp_path, table):
         train(recipe, out=tmp_path, dataset=fewer)
     whole = (tmp_path / "checkpoint.pt").read_bytes()
     (tmp_path / "checkpoint.pt").write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(CheckpointError, match=r"checkpoint.pt: is damaged or no checkpoint"):
+    with pytest.raises(CheckpointError, match=r"checkpoint.pt: is damaged or not a checkpoint"):
         train(recipe, out=tmp_path, dataset=table)
 
 
@@ -262,7 +262,7 @@ def test_a_full_disk_loses_nothing(tmp_path, table, monkeypatch):
 
     monkeypatch.setattr(atomic, "_flush", full)
     with pytest.raises(
-        OSError, match=r"No space left.* The last one, .* is whole; free some room"
+        OSError, match=r"No space left.* The last one, .* is intact; free some room"
     ):
         train(MLP, out=tmp_path / "full", dataset=table, checkpoint_seconds=0)
     assert not list((tmp_path / "full").glob(".*"))

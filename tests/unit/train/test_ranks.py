@@ -71,7 +71,7 @@ def test_a_loss_that_is_no_sum_is_not_divided(monkeypatch):
     monkeypatch.setenv("WORLD_SIZE", "2")
     recipe = Recipe(dataset="d", model="mlp", epochs=1, loss="mmce", mmce_weight=2.0)
     with (
-        pytest.raises(ValueError, match=r"is no sum over examples, .* without torchrun"),
+        pytest.raises(ValueError, match=r"is not a sum over examples, .* without torchrun"),
         joined_ranks(recipe),
     ):
         pass

@@ -39,7 +39,10 @@ def test_the_key_is_that_of_the_values_not_of_their_spelling():
 @pytest.mark.parametrize(
     ("fields", "text"),
     [
-        ({"optimizer": "sgd"}, r"`optimizer` is no field of a recipe. Did you mean 'optimiser'\?"),
+        (
+            {"optimizer": "sgd"},
+            r"`optimizer` is not a field of a recipe. Did you mean 'optimiser'\?",
+        ),
         ({"epochs": "ten"}, r"`epochs` must be a whole number >= 1, got 'ten'"),
         ({"epochs": True}, r"`epochs` must be a whole number >= 1, got True"),
         ({"batch": 1.5}, r"`batch` must be a whole number >= 1, got 1.5"),
@@ -60,7 +63,7 @@ def test_the_key_is_that_of_the_values_not_of_their_spelling():
         ({"milestones": [1.5]}, r"whole epochs, 1 or more, or shares"),
         ({"dataset": ""}, r"`dataset` must be a name"),
         ({"size": 5}, r"`size` must be settings by name, such as width = 2, got 5"),
-        ({"size": {"hidden": {}}}, r"`size.hidden` must be a number, a text or a row of them"),
+        ({"size": {"hidden": {}}}, r"`size.hidden` must be a number, a string or a list of them"),
     ],
 )
 def test_bad_fields_are_named(tmp_path, fields, text):
@@ -86,7 +89,7 @@ def test_settings_change_fields_and_refuse_nonsense():
     assert recipe.size == (("hidden", (8, 8)),)
     with pytest.raises(ValueError, match=r"--set must be key=value, got 'epochs'"):
         with_settings(recipe, ["epochs"])
-    with pytest.raises(ValueError, match=r"--set: `epoch` is no field .* 'epochs'\?"):
+    with pytest.raises(ValueError, match=r"--set: `epoch` is not a field .* 'epochs'\?"):
         with_settings(recipe, ["epoch=3"])
 
 
