@@ -29,6 +29,8 @@ class Stream:
         n_rows: number of rows, or None if the file does not say.
         read: its rows, some at a time.
         is_one_file: all its columns are in `place`.
+        pieces: ranges of its rows, one after another, that can be read each by itself; empty for
+            a file that is read from its beginning.
     """
 
     place: Place
@@ -36,6 +38,7 @@ class Stream:
     n_rows: int | None
     read: Read
     is_one_file: bool = True
+    pieces: "tuple[Stream, ...]" = ()
 
 
 def whole_stream(place: Place, frame: Frame) -> Stream:
@@ -123,4 +126,5 @@ def with_constants(stream: Stream, pairs: Sequence[tuple[str, str]]) -> Stream:
         for frame in stream.read(own, rows):
             yield with_columns(frame, pairs)
 
-    return replace(stream, frame=with_columns(stream.frame, pairs), read=read)
+    pieces = tuple(with_constants(piece, pairs) for piece in stream.pieces)
+    return replace(stream, frame=with_columns(stream.frame, pairs), read=read, pieces=pieces)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from numpy.typing import NDArray
@@ -23,6 +24,9 @@ from focalibrate.io._place import Place
 from focalibrate.io._safetensors import names_from_json
 from focalibrate.io._stream import Stream, whole_stream
 
+PIECE_BYTES = 1 << 26
+"""A parquet file is cut into pieces of whole row groups of about so many bytes, uncompressed."""
+
 
 def stream_parquet(place: Place) -> Stream:
     """Return the rows of a parquet file."""
@@ -30,12 +34,30 @@ def stream_parquet(place: Place) -> Stream:
     path = place.path
     with damage_named(path, ".parquet"), place.open() as raw, parquet.ParquetFile(raw) as file:
         schema, n_rows = file.schema_arrow, max(0, file.metadata.num_rows)
+        groups = [file.metadata.row_group(i) for i in range(file.metadata.num_row_groups)]
+        sizes = [(max(0, group.num_rows), group.total_byte_size) for group in groups]
 
-    def batches(names: list[str], rows: int) -> Iterator[Any]:
+    def batches_of(groups: Sequence[int] | None, names: list[str], rows: int) -> Iterator[Any]:
         with place.open() as raw, parquet.ParquetFile(raw) as file:
-            yield from file.iter_batches(batch_size=rows, columns=names)
+            yield from file.iter_batches(batch_size=rows, columns=names, row_groups=groups)
 
-    return _stream(place, schema, n_rows, batches, ".parquet")
+    def stream(groups: Sequence[int] | None, n_rows: int) -> Stream:
+        return _stream(place, schema, n_rows, partial(batches_of, groups), ".parquet")
+
+    ranges = _ranges(sizes)
+    pieces = [stream(list(r), sum(sizes[i][0] for i in r)) for r in ranges]
+    return replace(stream(None, n_rows), pieces=tuple(pieces) if len(pieces) > 1 else ())
+
+
+def _ranges(sizes: Sequence[tuple[int, int]]) -> list[range]:
+    """Cut row groups, given by their rows and bytes, into ranges of about `PIECE_BYTES`."""
+    found, first, held = [], 0, 0
+    for i, (_, n_bytes) in enumerate(sizes):
+        held += n_bytes
+        if held >= PIECE_BYTES or i == len(sizes) - 1:
+            found.append(range(first, i + 1))
+            first, held = i + 1, 0
+    return [r for r in found if sum(sizes[i][0] for i in r)]
 
 
 def stream_ipc(place: Place) -> Stream:

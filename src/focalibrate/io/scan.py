@@ -55,12 +55,28 @@ class Part:
     n_rows: int | None
 
 
+@dataclass(frozen=True)
+class Piece:
+    """What one worker reads at a time: a part, or some row groups of a large parquet file.
+
+    Attributes:
+        part: position of the part.
+        number: which piece of the part it is; None: all of it.
+        name: the part's path or URL.
+    """
+
+    part: int
+    number: int | None
+    name: str
+
+
 class Scan:
     """Predictions that are read in batches; made by `scan_predictions`.
 
     Attributes:
         source: what was given, in words.
         parts: the files, in the order in which their rows are read.
+        pieces: the same rows in the same order, with large parquet files cut between row groups.
         kind: ``"logits"`` or ``"probs"``.
         n_classes: number of classes K.
         class_names: one per class, or None.
@@ -104,6 +120,11 @@ class Scan:
             )
             for i, s in enumerate(data.streams)
         )
+        self.pieces = tuple(
+            Piece(i, number, self.parts[i].name)
+            for i, stream in enumerate(data.streams)
+            for number in (range(len(stream.pieces)) if stream.pieces else (None,))
+        )
         many = (
             f"{len(self.parts)} parts, {Path(self.parts[0].name).name} to "
             f"{Path(self.parts[-1].name).name}"
@@ -146,13 +167,16 @@ class Scan:
             text += f', labels in "{short(self.labels_name)}"'
         return printable(text)
 
-    def batches(self, part: int | None = None, *, keep: bool = False) -> Iterator[Predictions]:
+    def batches(
+        self, part: int | None = None, *, piece: int | None = None, keep: bool = False
+    ) -> Iterator[Predictions]:
         """Yield the predictions in the order of the rows, a few thousand at a time.
 
         Every row has the values that `read_predictions` gives it, whatever the batch size.
 
         Args:
             part: position in `parts` of the one to read. Default: all, one after another.
+            piece: which of the part's pieces to read (`Piece.number`). Default: all.
             keep: also read the columns that are neither scores nor labels, so that
                 `write_probs` can write them again.
 
@@ -165,7 +189,11 @@ class Scan:
         n_found = 0
         for index in chosen:
             start = self._rows_before(index) if self._labels is not None else 0
-            for n_read, found in _guarded(self._part(index, start, keep=keep), self.source):
+            pieces = self._data.streams[index].pieces
+            is_last = piece is None or piece == len(pieces) - 1
+            rows = self._part(index, start, piece=piece, keep=keep)
+            start += sum(before.n_rows or 0 for before in pieces[: piece or 0])
+            for n_read, found in _guarded(rows, self.source):
                 start += n_read
                 done += n_read
                 self._report(done)
@@ -173,7 +201,7 @@ class Scan:
                     n_found += found.n_rows
                     weight += 1.0 if found.weights is None else float(found.weights.sum())
                     yield found
-            if self._labels is not None and index == len(self.parts) - 1:
+            if self._labels is not None and index == len(self.parts) - 1 and is_last:
                 self._check_all_labels_used(start)
         if part is None and not n_found:
             raise file_error(self._data.path, "has missing values in every row.")
@@ -215,12 +243,15 @@ class Scan:
         return found
 
     def _part(
-        self, index: int, offset: int, *, keep: bool
+        self, index: int, offset: int, *, piece: int | None = None, keep: bool
     ) -> Iterator[tuple[int, Predictions | None]]:
         """Yield how many rows were read of one part, and those that are complete."""
         stream, places = self._data.streams[index], self._data.places[index]
         wanted = None if keep else [places[i] for i in self._needed()]
         start = 0
+        if piece is not None:
+            start = sum(before.n_rows or 0 for before in stream.pieces[:piece])
+            stream = stream.pieces[piece]
         for frame in stream.read(wanted, self._rows):
             block = self._data.completed(reordered(frame, places))
             n_rows = _n_rows(block, self._roles)

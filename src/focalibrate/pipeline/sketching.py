@@ -41,6 +41,8 @@ class PartTask:
     options: str
     """of `scan_predictions`, as JSON"""
     part: int
+    piece: int | None
+    """which piece of a large part; None: all of it"""
     name: str
     """of the part"""
     n_bytes: int
@@ -132,15 +134,16 @@ def _tasks(
         PartTask(
             source=tuple(places),
             options=text,
-            part=i,
-            name=_absolute(part.name),
-            n_bytes=part.n_bytes,
-            key=_digest([*common, i, stamps[i]]),
+            part=piece.part,
+            piece=piece.number,
+            name=_absolute(piece.name),
+            n_bytes=scan.parts[piece.part].n_bytes,
+            key=_digest([*common, piece.part, piece.number, stamps[piece.part]]),
             token=token,
             n_bins=n_bins,
             calibrator=fitted,
         )
-        for i, part in enumerate(scan.parts)
+        for piece in scan.pieces
     ]
 
 
@@ -216,7 +219,7 @@ def _sketched(
     names = None if calibrator is None else calibrator.class_names
     sketch: Sketch | None = None
     found_names = scan.class_names
-    for batch in _counted(scan.batches(task.part)):
+    for batch in _counted(scan.batches(task.part, piece=task.piece)):
         aligned = align(batch, names)
         found_names = aligned.class_names
         more = batch_sketch(aligned, calibrator=calibrator, n_bins=task.n_bins)

@@ -6,8 +6,14 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from focalibrate.calibrate import Identity, TemperatureScaling
-from focalibrate.engines import EngineError
-from focalibrate.io import PredictionFileError, parse_sketch, read_predictions, sketch_bytes
+from focalibrate.engines import EngineError, LocalProcesses
+from focalibrate.io import (
+    PredictionFileError,
+    parse_sketch,
+    read_predictions,
+    scan_predictions,
+    sketch_bytes,
+)
 from focalibrate.metrics import METRICS
 from focalibrate.pipeline import evaluate_sketch_file, sketch_predictions, sketching
 
@@ -180,3 +186,64 @@ def test_tasks_know_everything_that_decides_the_sketch(parts):
     ):
         keys |= {t.key for t in sketching._tasks(scan, [str(parts)], options, calibrator, bins)}
     assert len(keys) == 16
+
+
+def _row_groups(path, n, size, seed=0):
+    """Write a parquet file of several row groups."""
+    pa, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    rng = np.random.default_rng(seed)
+    columns = {f"logit_{c}": rng.normal(size=n) for c in "abc"}
+    columns["label"] = rng.choice(list("abc"), size=n)
+    parquet.write_table(pa.table(columns), path, row_group_size=size)
+
+
+class Backwards:
+    """A backend that makes the calls in this process, the last first."""
+
+    def map(self, function, arguments):
+        for i in reversed(range(len(arguments))):
+            yield i, function(*arguments[i])
+
+
+def test_a_large_parquet_file_is_cut_between_row_groups(tmp_path, monkeypatch):
+    monkeypatch.setattr("focalibrate.io._stream_arrow.PIECE_BYTES", 5000)
+    _row_groups(tmp_path / "one.parquet", 1000, 90)
+    _row_groups(tmp_path / "two.parquet", 50, 90, seed=1)
+    scan = scan_predictions(tmp_path)
+    numbers = [(piece.part, piece.number) for piece in scan.pieces]
+    assert numbers == [*((0, i) for i in range(6)), (1, None)]
+    for part in (0, 1):
+        whole = np.concatenate([b.scores for b in scan.batches(part)])
+        pieces = [piece for piece in scan.pieces if piece.part == part]
+        cut = [b.scores for p in pieces for b in scan.batches(part, piece=p.number)]
+        assert_array_equal(np.concatenate(cut), whole)
+    here = sketch_predictions(tmp_path)
+    there = sketch_predictions(tmp_path, backend=Backwards())
+    assert here.sketch.n == 1050
+    assert sketch_bytes(here) == sketch_bytes(there)
+
+
+def test_pieces_find_their_labels_in_another_file(tmp_path, monkeypatch):
+    monkeypatch.setattr("focalibrate.io._stream_arrow.PIECE_BYTES", 5000)
+    _row_groups(tmp_path / "one.parquet", 500, 90)
+    labels = np.random.default_rng(3).choice(list("abc"), size=500)
+    (tmp_path / "y.csv").write_text("label\n" + "\n".join(labels) + "\n")
+    options = {"labels_path": tmp_path / "y.csv", "ignore": ["label"]}
+    scan = scan_predictions(tmp_path / "one.parquet", **options)
+    whole = np.concatenate([b.labels for b in scan.batches()])
+    cut = [b.labels for p in scan.pieces for b in scan.batches(0, piece=p.number)]
+    assert len(scan.pieces) > 1
+    assert_array_equal(np.concatenate(cut), whole)
+    (tmp_path / "y.csv").write_text("label\n" + "\n".join([*labels, "a"]) + "\n")
+    longer = scan_predictions(tmp_path / "one.parquet", **options)
+    with pytest.raises(PredictionFileError, match="more labels than rows"):
+        list(longer.batches(0, piece=longer.pieces[-1].number))
+
+
+@pytest.mark.slow
+def test_one_large_file_is_shared_by_two_workers_to_the_last_bit(tmp_path):
+    _row_groups(tmp_path / "large.parquet", 4_000_000, 500_000)
+    assert len(scan_predictions(tmp_path / "large.parquet").pieces) > 1
+    one = sketch_predictions(tmp_path / "large.parquet")
+    two = sketch_predictions(tmp_path / "large.parquet", backend=LocalProcesses(2))
+    assert sketch_bytes(one) == sketch_bytes(two)
