@@ -1,4 +1,4 @@
-"""Files and folders that appear whole or not at all."""
+"""Files and folders that are written atomically: complete or not at all."""
 
 from focalibrate._atomic.file import NO_ROOM, atomic_path
 from focalibrate._atomic.folder import claim_folder, finish_folder, replaced_folder

@@ -1,4 +1,4 @@
-"""Writing a file whole or not at all."""
+"""Writing a file atomically."""
 
 import errno
 import os
@@ -12,10 +12,10 @@ from pathlib import Path
 from focalibrate._atomic.lock import try_lock
 
 LEFTOVER_SECONDS = 60
-"""A temporary file younger than this may just have been made by somebody else."""
+"""Age in seconds below which a temporary file may belong to another running process."""
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-"""Errors of a full disk, which the system raises without naming a file."""
+"""Errors of a full disk, which do not name a file."""
 
 
 @contextmanager
@@ -24,12 +24,12 @@ def atomic_path(target: str | Path, *, force: bool = False) -> Iterator[Path]:
 
     The temporary file has the suffix of `target`, is in the same directory and exists
     from the start, so that a directory that cannot be written to is found before any work.
-    On any exception, Ctrl-C included, it is removed and `target` is as it was. Another
-    program never sees half a file. A symbolic link is followed, not replaced.
+    On any exception, Ctrl-C included, it is removed and `target` is as it was. Other
+    programs never see a partial file. A symbolic link is followed, not replaced.
 
     Args:
         target: the file to make.
-        force: replace `target` where it exists.
+        force: replace `target` if it exists.
 
     Raises:
         FileExistsError: where `target` exists and `force` is not given, also where it came
@@ -83,7 +83,7 @@ def _exists(given: Path) -> FileExistsError:
 
 
 def _remove_leftovers(final: Path) -> None:
-    """Remove what killed runs left beside `final`: old temporary files that nobody holds."""
+    """Remove old temporary files that killed runs left beside `final`."""
     pattern = re.compile(
         rf"\.{re.escape(final.stem[:80])}\.[0-9a-f]{{12}}{re.escape(final.suffix)}"
     )
@@ -103,9 +103,9 @@ def _remove_leftovers(final: Path) -> None:
 
 
 def _create(temporary: Path, given: Path) -> int:
-    """Make the file and return it open and locked, which says that somebody is writing it."""
+    """Make the file and return it open and locked, as a sign that it is being written."""
     try:
-        # Not `tempfile`: its files are for the owner only, results are for whom umask says.
+        # Not `tempfile`: its files are readable by the owner only; results follow the umask.
         descriptor = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666)
         try_lock(descriptor)
         return descriptor
@@ -133,7 +133,7 @@ def _move(temporary: Path, final: Path, given: Path, *, force: bool) -> None:
         os.replace(temporary, final)
         return
     try:
-        os.link(temporary, final)  # unlike a rename, fails where the name is taken by now
+        os.link(temporary, final)  # unlike a rename, this fails if the name exists by now
     except FileExistsError:
         raise _exists(given) from None
     except OSError:  # a file system without hard links

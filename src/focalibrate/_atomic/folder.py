@@ -1,4 +1,4 @@
-"""Folders of results that appear whole or not at all."""
+"""Folders of results that are written atomically."""
 
 import os
 import secrets
@@ -10,11 +10,11 @@ from pathlib import Path
 from focalibrate._atomic.lock import locked
 
 MARK = ".focalibrate-"
-"""How the name of a temporary folder begins."""
+"""Prefix of the names of temporary folders."""
 
 
 def claim_folder(out: Path, names: Sequence[str], *, force: bool) -> None:
-    """Raise unless files called `names` may be written into `out`: before the work, not after.
+    """Raise unless files called `names` may be written into `out`; called before the work.
 
     Args:
         out: the folder, which need not exist.
@@ -39,7 +39,7 @@ def claim_folder(out: Path, names: Sequence[str], *, force: bool) -> None:
 
 def _check_free(out: Path, names: Sequence[str], *, force: bool) -> None:
     if out.exists() and not out.is_dir():
-        raise ValueError(f"{out}: exists and is no folder. Name another with -o.")
+        raise ValueError(f"{out}: exists and is not a folder. Name another with -o.")
     taken = [name for name in names if os.path.lexists(out / name)]
     if taken and not force:
         raise ValueError(

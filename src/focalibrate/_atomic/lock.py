@@ -11,14 +11,14 @@ from typing import Any
 fcntl: Any = import_module("fcntl") if os.name == "posix" else None  # else nothing is locked
 
 HELD = (errno.EACCES, errno.EAGAIN)
-"""Errors that say that somebody else holds the lock."""
+"""Errors that mean that another process holds the lock."""
 
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
     """Hold a lock on `folder`, which the system drops when the process ends.
 
-    File systems that know no locks are used without.
+    On file systems without locks, none is used.
 
     Raises:
         BlockingIOError: another process holds it.
@@ -39,7 +39,7 @@ def locked(folder: Path) -> Iterator[None]:
 
 
 def try_lock(descriptor: int) -> bool:
-    """Lock an open file or folder; False where somebody else holds the lock."""
+    """Lock an open file or folder; return False if another process holds the lock."""
     if fcntl is None:
         return True
     try:

@@ -1,6 +1,6 @@
 """Every input check, and so every error message, of the toolkit.
 
-A check on values runs only where values can be looked at: under `jax.jit`, `torch.compile`
+A check of values runs only if values can be read: under `jax.jit`, `torch.compile`
 or `vmap` the checks on shapes and dtypes remain.
 """
 

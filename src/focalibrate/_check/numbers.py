@@ -67,7 +67,7 @@ def check_choice(value: object, choices: tuple[str, ...], *, name: str) -> None:
 
 
 def did_you_mean(name: object, known: Iterable[str]) -> str:
-    """Return ``" Did you mean 'x'?"`` with the nearest of the `known` names, "" if none is near.
+    """Return ``" Did you mean 'x'?"`` with the nearest of the `known` names, "" if none is close.
 
     Example:
         >>> did_you_mean("temprature", ["temperature", "vector"])
@@ -78,14 +78,14 @@ def did_you_mean(name: object, known: Iterable[str]) -> str:
 
 
 def check_edges(edges: Any) -> None:
-    """Raise `ValueError` unless `edges`, a NumPy array, runs from 0 to 1 without falling."""
+    """Raise `ValueError` unless `edges`, a NumPy array, is non-decreasing from 0 to 1."""
     if edges.ndim != 1 or len(edges) < 2:
         raise ValueError(
-            f"`edges` must be a row of at least two numbers, got shape {tuple(edges.shape)}. "
+            f"`edges` must be a list of at least two numbers, got shape {tuple(edges.shape)}. "
             "`n_bins` bins have `n_bins + 1` edges."
         )
     if not (edges[0] == 0 and edges[-1] == 1 and bool((edges[1:] >= edges[:-1]).all())):
         raise ValueError(
-            f"`edges` must rise from 0 to 1 without falling, got {edges.tolist()}. "
+            f"`edges` must be non-decreasing from 0 to 1, got {edges.tolist()}. "
             "Put 0 first and 1 last."
         )

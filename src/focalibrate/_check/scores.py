@@ -14,7 +14,7 @@ from focalibrate._array import (
 PROBS_ATOL = 1e-5
 """How far a row of probabilities may be from summing to 1 (float32 softmax: about 1e-6)."""
 HALF_PROBS_ATOL = 1e-2
-"""The same for float16 and bfloat16, whose entries carry 3 digits."""
+"""The same for float16 and bfloat16, which have about 3 digits."""
 
 
 def is_floating(x: Array) -> bool:
@@ -200,10 +200,10 @@ def _check_scores(scores: Array, *, name: str) -> None:
 
 
 def check_rows(probs: Array, *, name: str = "probs") -> None:
-    """Raise `ValueError` for ``[N]`` where ``[..., K]`` is meant: one score, or one example?"""
+    """Raise `ValueError` for shape ``[N]``, which may be one score each or one example."""
     if is_array_api_obj(probs) and probs.ndim == 1:
         raise ValueError(
-            f"`{name}` must have shape [..., K] with one axis of examples at least, got shape "
+            f"`{name}` must have shape [..., K] with at least one axis of examples, got shape "
             f"{tuple(probs.shape)}. If these are probabilities of class 1, one per example, pass "
             f"`binary=True`; if they are one example, pass `{name}[None, :]`."
         )

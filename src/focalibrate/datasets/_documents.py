@@ -1,4 +1,4 @@
-"""Text sets: documents as rows of word numbers."""
+"""Text sets: documents as rows of word indices."""
 
 from collections.abc import Sequence
 from pathlib import Path

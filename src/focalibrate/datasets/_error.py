@@ -1,4 +1,4 @@
-"""What is wrong with the files of a data set."""
+"""Errors about the files of a data set."""
 
 
 class DataSetError(ValueError):

@@ -50,7 +50,7 @@ def find(root: Path | None, names: Sequence[str]) -> Path | None:
 
 
 def need(root: Path | None, names: Sequence[str], *, advice: str) -> Path:
-    """Return the first of `names` that there is, or say what to download and where to put it."""
+    """Return the first of `names` that exists, or raise and say what to download where."""
     found = find(root, names)
     if found is not None:
         return found
@@ -113,7 +113,7 @@ def check_count(path: Path, what: str, found: int, wanted: int | Sequence[int]) 
 
 
 def check_balanced(path: Path, labels: NDArray[np.int64], n_classes: int) -> None:
-    """Raise unless all classes have as many examples: the sum check of such a data set."""
+    """Raise unless all classes have the same number of examples, as a check of the copy."""
     counts = np.bincount(labels, minlength=n_classes)
     odd = np.flatnonzero(counts * n_classes != len(labels))
     if odd.size:
@@ -124,7 +124,7 @@ def check_balanced(path: Path, labels: NDArray[np.int64], n_classes: int) -> Non
 
 
 def check_labels(path: Path, labels: NDArray[Any], n_classes: int) -> NDArray[np.int64]:
-    """Return the labels as int64; raise where one is no class."""
+    """Return the labels as int64; raise if one is not a class."""
     bad = np.flatnonzero((labels < 0) | (labels >= n_classes))
     if bad.size:
         raise DataSetError(

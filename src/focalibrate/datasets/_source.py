@@ -9,16 +9,16 @@ from focalibrate.datasets.dataset import Dataset, Kind
 
 @dataclass(frozen=True)
 class Source:
-    """A data set with a name of its own.
+    """A named data set.
 
     Attributes:
         kind: of its inputs.
-        read: from the folder of data sets (None where none is named) and the seed to the whole
+        read: from the folder of data sets (None if none is named) and the seed to the whole
             data set.
         advice: what to download and where to put it; empty for generated sets, which need no
             files.
         url: page of its authors.
-        licence: terms under which its authors give it.
+        licence: terms under which its authors provide it.
         checksums: MD5 or SHA-256 of each file to download, as ``"md5:…"`` or ``"sha256:…"``.
             Empty where none is published; the number of examples is checked for every set.
     """

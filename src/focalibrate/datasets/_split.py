@@ -12,11 +12,11 @@ _Index = NDArray[np.intp]
 
 
 def stratified_order(labels: NDArray[np.integer], *, seed: int | Sequence[int]) -> _Index:
-    """Return a random order of the rows of which every run has nearly the shares of the classes.
+    """Return a random order of the rows in which every stretch has nearly the class shares.
 
     Row r of the n_c rows of a class, in random order, is placed at (r + 1/2) / n_c. So a prefix of
-    a share s has between s·n_c - 1 and s·n_c + 1 rows of the class; and a lone row of a class
-    stands in the middle, which is training data of any sensible split.
+    a share s has between s·n_c - 1 and s·n_c + 1 rows of the class; and the only row of a
+    class is in the middle, which is training data in any sensible split.
     """
     rng = np.random.default_rng(seed)
     shuffled = rng.permutation(len(labels))

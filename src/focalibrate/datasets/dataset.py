@@ -14,10 +14,10 @@ Kind: TypeAlias = Literal["image", "tabular", "text", "trees"]
 
 @dataclass(frozen=True)
 class Tokens:
-    """Sentences as rows of word numbers, padded at the end with 0."""
+    """Sentences as rows of word indices, padded at the end with 0."""
 
     ids: NDArray[np.int32]
-    """word numbers, 0 where padded, shape ``[N, length]``"""
+    """word indices, 0 for padding, shape ``[N, length]``"""
     lengths: NDArray[np.int32]
     """words of each row, shape ``[N]``"""
 

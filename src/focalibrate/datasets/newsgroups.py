@@ -37,9 +37,9 @@ ADVICE = (
 class Sizes:
     """How many documents the files must hold and how many of them validate and test.
 
-    As distributed, and as in paper 002, appendix C: 15,098 / 900 / 3,999 of the undivided 19,997
-    documents. Where the files come divided by date, 900 of the training documents validate and
-    the test stays as it is.
+    As distributed, and as in paper 002, appendix C: 15,098 / 900 / 3,999 of the 19,997 documents
+    that come without a split. If the files are split by date, 900 of the training documents are
+    for validation and the test set is unchanged.
     """
 
     whole: tuple[int, ...] = (19_997, 18_828)
@@ -107,8 +107,8 @@ def read_newsgroups(root: Path | None, seed: int, *, sizes: Sizes = PUBLISHED) -
     Args:
         root: folder of data sets.
         seed: random seed of the split.
-        sizes: what the files must hold; other numbers than the published ones are for files of
-            one's own in the same form, such as a slice, which `load` refuses.
+        sizes: what the files must hold; pass other numbers for your own
+            files in the same form, such as a part, which `load` refuses.
     """
     whole = find(root, WHOLE)
     if whole is not None:

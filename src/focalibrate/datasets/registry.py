@@ -29,7 +29,7 @@ DATASETS: dict[str, Source] = {
     **SENTIMENT,
     **SYNTHETIC,
 }
-"""The data sets with a name of their own: how each is read, and what to download.
+"""The named data sets: how each is read, and what to download.
 
 Any other name is that of a table, ``name.npz`` or ``name.csv``, in the folder of data sets."""
 

@@ -113,7 +113,7 @@ def parse_tree(line: str) -> Parsed:
 
 
 def read_trees(path: Path) -> list[Parsed]:
-    """Return the trees of a file, one a line."""
+    """Return the trees of a file, one per line."""
     parsed = []
     for i, line in enumerate(read_text(path).split("\n"), start=1):
         if not line.strip():
@@ -126,7 +126,7 @@ def read_trees(path: Path) -> list[Parsed]:
 
 
 def _known_words(parts: Sequence[list[Parsed]], vectors: Vectors | None) -> tuple[str, ...]:
-    """Return the words of train, and those others that have a vector without any training."""
+    """Return the words of the training set, and other words that have a GloVe vector."""
     seen = {word for words, _ in parts[0] for word in words}
     others = {word for part in parts[1:] for words, _ in part for word in words}
     return (*RESERVED, *sorted(seen | {word for word in others if word in (vectors or {})}))
@@ -152,9 +152,8 @@ def read_sentiment(
         name: with two classes or with five.
         root: folder of data sets.
         seed: random seed of the vectors of words that have none.
-        counts: sentences that the files train, dev and test must hold; other numbers than the
-            published ones are for files of one's own in the same form, such as a slice, which
-            `load` refuses.
+        counts: sentences that the files train, dev and test must hold; pass other numbers for
+            your own files in the same form, such as a part, which `load` refuses.
     """
     fine = name == "sst_fine"
     parts = []

@@ -1,4 +1,4 @@
-"""One dimension, three classes, a known posterior: what focal training does, and Ψ undoes."""
+"""Simulated data with three classes and a known posterior, and models trained on it."""
 
 from dataclasses import dataclass
 
@@ -76,7 +76,7 @@ def train(problem: Problem, *, gamma: float) -> _Float:
         v[rows, problem.labels] -= 1.0
         v *= phi(p, gamma)[:, None] / len(rows)
         loss = float(focal_term(np.log(p), np.log1p(-p), gamma).mean())
-        # A trace of weight decay holds the knots that have no data.
+        # A little weight decay fixes the knots that have no data.
         decay = 0.5 * DECAY * float(values @ values)
         return loss + decay, position.gather(v).ravel() + DECAY * values
 
@@ -93,7 +93,7 @@ def train(problem: Problem, *, gamma: float) -> _Float:
 
 @dataclass(frozen=True)
 class Simulated:
-    """Models trained where the truth is known, and what they say of examples they never saw."""
+    """Models trained on data with a known posterior, and their scores of held-out examples."""
 
     validation: Problem
     test: Problem
@@ -105,7 +105,7 @@ class Simulated:
 
 
 def simulate(*, gamma: float, n: int, seed: int) -> Simulated:
-    """Train by focal loss and by cross-entropy on `n` examples; score `n` others, twice.
+    """Train with focal loss and with cross-entropy on `n` examples; score two other samples.
 
     Args:
         gamma: exponent of the focal loss, ``> 0``.

@@ -88,7 +88,7 @@ def _manifest_names(path: Path) -> tuple[str, ...]:
 def read_csv_table(path: Path) -> Table:
     """Read columns with a line of names; the label is the column named so, else the last.
 
-    A column is one of categories where a value is no number. Empty cells and ``?`` are missing.
+    A column is categorical if a value is not a number. Empty cells and ``?`` are missing.
     """
     lines = list(csv.reader(io.StringIO(read_text(path, "utf-8-sig"), newline="")))
     rows = [line for line in lines if line]
@@ -131,10 +131,10 @@ def _column(cells: list[str]) -> tuple[_Float, bool]:
 
 
 def scaled(table: Table, train: NDArray[np.intp]) -> NDArray[np.float32]:
-    """Return the table as numbers for a network, by what the rows `train` show.
+    """Return the table as numbers for a network, scaled by the rows `train`.
 
-    A number is standardised; where missing it is the mean, and a further column says so if it was
-    missing in train. A category becomes one column for each value in train: all zero where
+    A number is standardised; a missing one becomes the mean, and an extra column marks it if it
+    was missing in train. A category becomes one column per value in train: all zero if it is
     missing or new.
     """
     columns: list[NDArray[Any]] = []

@@ -34,7 +34,7 @@ def read_image(path: Path) -> NDArray[np.uint8]:
         with Image.open(path) as image:
             pixels = np.asarray(image.convert("RGB"), dtype=np.uint8)
     except (UnidentifiedImageError, OSError) as error:
-        raise DataSetError(f"{path}: is no readable image ({error}). Copy it again.") from error
+        raise DataSetError(f"{path}: is not a readable image ({error}). Copy it again.") from error
     if pixels.shape != (SIZE, SIZE, 3):
         raise DataSetError(f"{path}: must be {SIZE}x{SIZE}, found {pixels.shape[:2]}.")
     return pixels

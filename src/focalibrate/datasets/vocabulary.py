@@ -1,4 +1,4 @@
-"""Words as numbers."""
+"""Words as indices."""
 
 import re
 from collections import Counter

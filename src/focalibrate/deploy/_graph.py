@@ -2,7 +2,7 @@
 
 A calibrator is written once, for any array library. Given a `Traced` array in place of numbers it
 computes nothing and records the graph of what it would have computed: every calibrator, also one
-that does not exist yet, becomes an ONNX graph without a second implementation of its formula.
+added later, becomes an ONNX graph without a second implementation of its formula.
 """
 
 import operator
@@ -47,7 +47,7 @@ class Graph:
     # What a graph is made of
 
     def node(self, op: str, *inputs: str, **attributes: Any) -> str:
-        """Append one node and return the name of its output; a node twice is one node."""
+        """Append one node and return the name of its output; equal nodes are added once."""
         key = repr((op, inputs, sorted(attributes.items())))
         if key not in self._known:
             name = f"{self.prefix}{len(self.nodes)}_{op}"
@@ -317,7 +317,7 @@ class Graph:
         return Traced(self, name, x.dtype, x.shape[:-1] + y.shape[1:])
 
     def searchsorted(self, knots: Traced, x: Traced, *, side: str = "left") -> Traced:
-        """Return how many of the constant, rising `knots` are below each `x`, by halving."""
+        """Return how many of the constant, ascending `knots` are below each `x`, by bisection."""
         table = np.asarray(knots.value)
         n_steps = len(table).bit_length()
         padded = np.full(2**n_steps - 1, np.inf)

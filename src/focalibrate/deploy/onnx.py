@@ -17,9 +17,9 @@ from focalibrate.deploy._graph import Graph
 
 OPSET = 17
 IR_VERSION = 8
-"""What `calibrator_to_onnx` writes: old enough for the runtimes of 2022 and later."""
+"""Opset that `calibrator_to_onnx` writes: supported by runtimes since 2022."""
 MIN_OPSET = 13
-"""Softmax and the axes of ReduceSum have their present meaning from here on."""
+"""Oldest opset with the current meaning of Softmax and of the axes of ReduceSum."""
 Scores = Literal["logits", "probs"]
 Exported = Calibrator | SigmoidCalibrator
 FLOATS = (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16, TensorProto.BFLOAT16)
@@ -31,8 +31,7 @@ def calibrator_to_onnx(
     """Write `calibrator` as an ONNX graph from ``logits`` to ``probs``, both float32 ``[N, K]``.
 
     `N` is free, and so is `K` where the calibrator was not fitted to a number of classes. -inf
-    marks an impossible class. The graph is what the calibrator's own Python code computes,
-    written down step by step.
+    marks an impossible class. The graph is traced from the calibrator's own Python code.
 
     Args:
         calibrator: any calibrator of `focalibrate.calibrate`; that of a sigmoid head takes and
@@ -104,7 +103,7 @@ def attach_to_onnx(
     source, target = Path(model_path), Path(out_path)
     content = source.read_bytes()
     try:
-        model = onnx.load_model_from_string(content)  # leaves weights in other files alone
+        model = onnx.load_model_from_string(content)  # does not read weights in other files
     except Exception as error:  # protobuf's DecodeError, a class onnx does not re-export
         raise ValueError(f"{source} must be an ONNX model, but cannot be read: {error}") from None
     opset = max((o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), default=0)
@@ -156,14 +155,14 @@ def _append(
 
 
 def _width(calibrator: Exported) -> int | None:
-    """Return the number of classes or labels; None where any will do."""
+    """Return the number of classes or labels; None if any number works."""
     if isinstance(calibrator, SigmoidCalibrator):
         return calibrator.n_labels
     return calibrator.n_classes
 
 
 def _is_formula(calibrator: Exported) -> bool:
-    """Return whether `calibrator` is a temperature and an exponent at most: float32 will do."""
+    """Return whether `calibrator` is a temperature and an exponent at most: float32 is enough."""
     if isinstance(calibrator, SigmoidCalibrator):
         return False
     parameters = calibrator.to_dict()["parameters"].values()
@@ -193,7 +192,7 @@ def _check_form(logits: ValueInfoProto, calibrator: Exported) -> None:
             "output that holds the logits, not the predicted class."
         )
     if not kind.HasField("shape"):
-        return  # rank not declared: nothing to hold against it
+        return  # rank not declared: nothing to check
     sizes = [
         d.dim_value if d.HasField("dim_value") else d.dim_param or "?" for d in kind.shape.dim
     ]

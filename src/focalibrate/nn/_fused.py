@@ -22,7 +22,7 @@ LEAST_P = 1e-30
 
 
 def focal_rows(logits: Tensor, labels: Tensor, gamma: RowGamma) -> Tensor:
-    r"""Return the focal loss of each row: `focalibrate.losses.focal_loss`, made fast.
+    r"""Return the focal loss of each row: `focalibrate.losses.focal_loss`, fast.
 
     Args:
         logits: ``[M, K]``, float32 or float64.
@@ -37,7 +37,7 @@ def focal_rows(logits: Tensor, labels: Tensor, gamma: RowGamma) -> Tensor:
 
 
 def _is_eager(logits: Tensor) -> bool:
-    """Return whether only backward-mode autograd can be watching: no compiler, no transform."""
+    """Return whether only backward-mode autograd is active: no compiler, no transform."""
     return (
         not torch.compiler.is_compiling()
         and not torch._C._are_functorch_transforms_active()  # as asked by `Function.apply` itself

@@ -1,4 +1,4 @@
-"""Batches of other people's loaders, and the outputs of other people's models."""
+"""Batches of any loader, and outputs of any model."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 LABEL_KEYS = ("labels", "label", "label_ids")
-"""What data sets of Hugging Face call the class indices."""
+"""Names of the class indices in data sets of Hugging Face."""
 
 
 class LabelledBatch(NamedTuple):

@@ -1,4 +1,4 @@
-"""What every module does around its formula: one example per row before, a reduction after."""
+"""Common steps of every module: one example per row before the formula, a reduction after."""
 
 from typing import Literal, NamedTuple
 
@@ -28,9 +28,9 @@ class Rows(NamedTuple):
     ignored: Tensor | None
     """``[M]``, true for rows that do not count; None where all do"""
     shape: tuple[int, ...]
-    """of the answer without reduction"""
+    """shape of the result without reduction"""
     dtype: torch.dtype
-    """of the answer"""
+    """dtype of the result"""
 
     @property
     def is_soft(self) -> bool:
@@ -200,7 +200,7 @@ def empty_loss(logits: Tensor, *, reduction: Reduction) -> Tensor:
 def explained(loss: Tensor, rows: Rows) -> Tensor:
     """Return `loss`, or raise `ValueError` if it is nan because logits are nan or +inf.
 
-    Logits are looked at only where the loss is nan already, so that a check costs nothing.
+    Logits are checked only if the loss is nan, so that the check costs nothing otherwise.
     """
     if can_look(loss) and bool(loss.isnan().any()):
         check_logits(rows.logits)

@@ -14,16 +14,15 @@ _MIX = tuple(np.uint64(x) for x in (0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
 class RowSample:
     r"""The rows of least priority, where a row's priority is a hash of its numbers and a seed.
 
-    Every row has the same chance to be among them, and which rows are is decided by what was
-    seen, not by batches, their order, or how many workers saw them: merging equals
-    concatenating. Equal rows are kept or dropped together. As long as no more than `capacity` rows
-    were seen, all are kept.
+    Every row has the same chance to be among them, and the choice depends only on the rows seen,
+    not on batches, their order or the number of workers: merging equals concatenating. Equal rows
+    are kept or dropped together. As long as no more than `capacity` rows were seen, all are kept.
     """
 
     capacity: int
     seed: int
     logits: NDArray[Any]
-    """shape ``[M, K]``, ``M <= capacity``, by rising priority"""
+    """shape ``[M, K]``, ``M <= capacity``, by ascending priority"""
     labels: NDArray[np.int64]
     """class indices ``[M]``"""
     priority: NDArray[np.int64]
@@ -100,12 +99,12 @@ class RowKeeper:
         labels: NDArray[np.int64],
         weights: NDArray[np.float64] | None = None,
     ) -> None:
-        """Take in rows, float32 or float64 ``[N, K]``; they are copied."""
+        """Add rows, float32 or float64 ``[N, K]``; they are copied."""
         w = np.ones(len(labels)) if weights is None else weights
         self.merge(self._sample.candidates(logits, labels, w))
 
     def merge(self, other: RowSample) -> None:
-        """Take in the rows of another sample."""
+        """Add the rows of another sample."""
         self._waiting.append(other)
         if sum(len(part.labels) for part in self._waiting) > self._sample.capacity:
             _ = self.sample

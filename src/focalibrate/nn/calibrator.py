@@ -26,7 +26,7 @@ class CalibratorModule(nn.Module):
 
     Shape:
         Logits and probabilities ``[..., K]``; -inf marks an impossible class. nan and +inf are
-        refused, except under a compiler, which cannot look.
+        refused, except under a compiler, which cannot read values.
 
     Example:
         >>> from focalibrate.calibrate import TemperatureScaling
@@ -64,7 +64,7 @@ class CalibratorModule(nn.Module):
         return torch.tensor(list(text.encode()), dtype=torch.uint8)
 
     def set_extra_state(self, state: Tensor) -> None:
-        """Take over the calibrator that `get_extra_state` returned."""
+        """Restore the calibrator that `get_extra_state` returned."""
         document = json.loads(bytes(state.cpu().tolist()).decode())
         self.calibrator = Calibrator.from_dict(document)
 
@@ -74,13 +74,13 @@ class CalibratorModule(nn.Module):
 
 
 def _is_empty(logits: Tensor) -> bool:
-    # A compiler would make its graph depend on the answer.
+    # A compiler would make its graph depend on the result.
     return not torch.compiler.is_compiling() and logits.numel() == 0
 
 
 @final
 class CalibratedModel(nn.Module):
-    """A model with its calibrator behind it: ``calibrator(model(...))``.
+    """A model followed by its calibrator: ``calibrator(model(...))``.
 
     Args:
         model: returns logits ``[..., K]``, one tensor.

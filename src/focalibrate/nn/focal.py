@@ -56,12 +56,12 @@ class FocalLoss(nn.Module):
         For class indices forward and backward keep one array of the size of the logits, in all.
         Under `torch.compile`, `torch.func` and forward-mode autograd, with soft targets or
         smoothing, the array-agnostic formula is used. float16 and bfloat16 are computed in
-        float32; the answer has the dtype of the logits, or float32 under autocast.
+        float32; the result has the dtype of the logits, or float32 under autocast.
         nan or +inf logits raise `ValueError` on CPU and give nan elsewhere and while traced.
 
     State:
         `state_dict` holds `weight`, if given, and for a schedule the buffer `progress`: epoch and
-        number of epochs, so that a restored module goes on with the same exponent; for AdaFocal
+        number of epochs, so that a restored module continues with the same exponent; for AdaFocal
         the buffers `cuts` and `gammas`.
 
     Example:
@@ -162,13 +162,13 @@ class FocalLoss(nn.Module):
         return reduce_rows(loss, rows, reduction=self.reduction, row_weight=row_weight)
 
     def recovery(self) -> PosteriorRecovery:
-        r"""Return the calibrator that turns the scores of a model trained so into probabilities.
+        r"""Return the calibrator that turns scores of a model trained with it into probabilities.
 
         Posterior recovery :math:`\Psi_\gamma` with the exponent, the class weights and the label
-        smoothing of this loss, so that nobody types them twice.
+        smoothing of this loss.
 
         Raises:
-            ValueError: where the exponent differs from example to example (``"flsd-53"``,
+            ValueError: the exponent differs from example to example (``"flsd-53"``,
                 ``"adafocal"``), for which no such map is known. Fit a calibrator on validation
                 logits instead: `CalibrationMonitor.fit`.
 
@@ -202,7 +202,7 @@ class FocalLoss(nn.Module):
 
     def _exponent(self) -> float | BySample | SignedSteps:
         if isinstance(self.gamma_now, AdaFocal):
-            return SignedSteps(self.cuts, self.gammas)  # tensors: a compiler need not start again
+            return SignedSteps(self.cuts, self.gammas)  # tensors: no recompilation
         if self.gamma_now is None:
             raise ValueError(
                 f"`gamma` is a schedule, {self.gamma}, and the epoch is not known. "

@@ -22,7 +22,7 @@ class MMCELoss(nn.Module):
     Args:
         lambda_: weight of the penalty, ``> 0``; the paper takes 2 for images and 8 for text.
         weighted: penalise by `focalibrate.losses.weighted_mmce`, in which right and wrong
-            examples weigh the same.
+            examples have equal weight.
         kernel_width: scale of the Laplacian kernel.
 
     Shape:

@@ -14,8 +14,8 @@ class ProperFocalLoss(nn.Module):
     """`focalibrate.losses.proper_focal_loss` with a reduction; see there for maths and numerics.
 
     Its probabilities need no `recover_posterior` afterwards. Each call solves for the focal
-    minimiser, some 25 Newton steps over ``[N, K]``: dear, where `FocalLoss` costs what
-    cross-entropy does. Shapes, `ignore_index` and `reduction` as for `FocalLoss`.
+    minimiser, some 25 Newton steps over ``[N, K]``: much slower than `FocalLoss`, which costs as
+    much as cross-entropy. Shapes, `ignore_index` and `reduction` as for `FocalLoss`.
 
     Example:
         >>> import torch

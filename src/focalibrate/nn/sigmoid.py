@@ -56,9 +56,9 @@ class SigmoidFocalLoss(nn.Module):
         return loss if is_autocast(logits) else loss.to(logits.dtype)
 
     def recovery(self) -> SigmoidCalibrator:
-        """Return the calibrator that turns the scores of a model trained so into probabilities.
+        """Return the calibrator that turns scores of a model trained with it into probabilities.
 
-        It undoes the exponent and the weight `alpha`, for each label alone.
+        It undoes the exponent and the weight `alpha`, for each label separately.
 
         Example:
             >>> SigmoidFocalLoss(2.0, alpha=0.25).recovery().describe()

@@ -79,7 +79,7 @@ def test_a_failing_write_leaves_nothing(cli, val, tmp_path):
     (tmp_path / "out").write_text("a file")
     done = cli("calibrate", "val.npz", *QUICK, "-o", "out", ok=False)
     assert done.returncode == 1
-    assert "exists and is no folder" in done.stderr
+    assert "exists and is not a folder" in done.stderr
     assert sorted(p.name for p in tmp_path.iterdir()) == ["out", "val.npz"]
 
 

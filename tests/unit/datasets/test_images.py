@@ -191,7 +191,7 @@ def test_tiny_imagenet_folders(tmp_path, monkeypatch):
     assert data.test.labels.tolist() == [1, 1, 1]
     assert data.class_names == ("n02", "n01")
     (folder / "val" / "images" / "val_1.JPEG").write_bytes(b"no image")
-    with pytest.raises(DataSetError, match=r"val_1\.JPEG: is no readable image"):
+    with pytest.raises(DataSetError, match=r"val_1\.JPEG: is not a readable image"):
         load("tiny_imagenet", data=tmp_path)
 
 

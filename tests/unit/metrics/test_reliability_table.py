@@ -83,9 +83,9 @@ def test_tables_of_different_bins_do_not_merge():
 @pytest.mark.parametrize(
     ("edges", "message"),
     [
-        ([0.0, 0.6, 0.5, 1.0], r"`edges` must rise from 0 to 1 without falling, got \[0.0, 0.6"),
-        ([0.1, 1.0], r"`edges` must rise .* Put 0 first and 1 last"),
-        ([0.0], r"`edges` must be a row of at least two numbers, got shape \(1,\)"),
+        ([0.0, 0.6, 0.5, 1.0], r"`edges` must be non-decreasing from 0 to 1, got \[0.0, 0.6"),
+        ([0.1, 1.0], r"`edges` must be non-decreasing .* Put 0 first and 1 last"),
+        ([0.0], r"`edges` must be a list of at least two numbers, got shape \(1,\)"),
     ],
 )
 def test_bad_edges_are_refused(edges, message):

@@ -1,4 +1,4 @@
-"""What a loop owes to a focal loss: the epoch before it, validation after it."""
+"""What a training loop tells a focal loss: the epoch before it, validation results after it."""
 
 from collections.abc import Iterable, Iterator
 

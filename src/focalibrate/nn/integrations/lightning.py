@@ -31,10 +31,10 @@ class CalibrationCallback(Callback):  # type: ignore[misc]  # of type Any where 
     Every `FocalLoss` among the submodules of the model gets the epoch (``"fls-532"``) and,
     after each validation while fitting, what it showed (``"adafocal"``); its state is saved with
     the model's. Validate once an epoch, as is the default, for AdaFocal as published. All ranks
-    are merged. The sanity check before training counts for nothing.
+    are merged. The sanity check before training is ignored.
 
     Args:
-        monitor: what collects; by default a `CalibrationMonitor` of 15 bins.
+        monitor: collects the outputs. Default: a `CalibrationMonitor` with 15 bins.
         prefix: prefix of the names logged: ``val_ece``, ``val_nll`` ...
         logits: key of the logits in what ``validation_step`` returns.
         labels: key of the class indices.

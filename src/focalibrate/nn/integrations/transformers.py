@@ -34,7 +34,7 @@ STATE_KEY = "focalibrate.FocalLoss"
 class CalibrationCallback(TrainerCallback):  # type: ignore[misc]  # Any where not installed
     """Trains with a focal loss, runs its policy, and reports calibration at every evaluation.
 
-    One object is handed over three times::
+    One object is passed three times::
 
         calibration = CalibrationCallback(FocalLoss("adafocal"))
         args = TrainingArguments(..., eval_strategy="epoch", batch_eval_metrics=True)
@@ -52,7 +52,7 @@ class CalibrationCallback(TrainerCallback):  # type: ignore[misc]  # Any where n
 
     Args:
         criterion: the loss; its `reduction` must be ``"mean"``.
-        monitor: what collects; by default a `CalibrationMonitor` of 15 bins.
+        monitor: collects the outputs. Default: a `CalibrationMonitor` with 15 bins.
 
     Attributes:
         latest: the monitor of the last evaluation; None before. Its `fit` gives a calibrator.
@@ -88,7 +88,7 @@ class CalibrationCallback(TrainerCallback):  # type: ignore[misc]  # Any where n
     def compute_metrics(
         self, prediction: EvalPrediction, compute_result: bool = True
     ) -> dict[str, float]:
-        """Take in logits and labels, of all examples or of a batch; metrics after the last."""
+        """Add logits and labels, of all examples or of a batch; return metrics after the last."""
         logits, labels = (
             torch.as_tensor(x[0] if isinstance(x, tuple) else x)
             for x in (prediction.predictions, prediction.label_ids)
@@ -154,7 +154,7 @@ class CalibrationCallback(TrainerCallback):  # type: ignore[misc]  # Any where n
         control: TrainerControl,
         **kwargs: Any,
     ) -> None:
-        """Leave the exponents alone from here on."""
+        """Stop adapting the exponents."""
         self.is_training = False
 
     def _record(self, state: TrainerState) -> None:
