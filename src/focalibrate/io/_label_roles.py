@@ -1,0 +1,198 @@
+"""Which column holds the labels: found by its name, or by its values."""
+
+import numpy as np
+
+from focalibrate.io._error import PredictionFileError, file_error, listing, short
+from focalibrate.io._score_kind import Scores
+from focalibrate.io._view import View
+from focalibrate.io._vocabulary import (
+    LABELS_SHOWN,
+    is_id,
+    is_label,
+    is_prediction,
+    outcome_of,
+    plain,
+)
+
+
+def find_label(view: View, taken: frozenset[int], scores: Scores | None) -> int | None:
+    """Return the column of the true class by its name, or None."""
+    frame = view.frame
+    if not frame.has_names:
+        return None
+    score_positions = set() if scores is None else set(scores.positions)
+    free = [i for i in range(len(frame.columns)) if i not in taken and i not in score_positions]
+    names = {plain(frame.columns[i].name) for i in free if view.is_kind(i, "number")}
+    exact = [i for i in free if is_label(view.name(i))]
+    if {"true", "false"} <= names:  # the classes of `columns=clf.classes_`
+        exact = [i for i in exact if plain(view.name(i)) != "true"]
+    found = [i for i in exact if _may_be_label(view, i)]
+    if len(found) > 1:
+        found = [i for i in found if not _is_list_of_classes(view, i)] or found
+    if len(found) > 1 and not frame.is_table and scores is not None:
+        found = _same_rest(view, found, scores) or found
+    if not found:
+        parts = {"label", "labels", "target", "targets", "truth"}
+        if not frame.is_table:
+            parts.add("y")
+        loose = [
+            i
+            for i in free
+            if parts & set(plain(view.name(i)).split("_"))
+            and not is_prediction(view.name(i))
+            and not any(p.startswith("pred") for p in plain(view.name(i)).split("_"))
+            and view.is_kind(i, "number", "text", "bool")
+            and _may_be_label(view, i)
+        ]
+        found = _same_rest(view, loose, scores) if scores is not None else loose
+    if len(found) <= 1:
+        return found[0] if found else None
+    return _agreeing(view, found)
+
+
+def label_by_values(view: View, scores: Scores, taken: frozenset[int]) -> int | None:
+    """Return the only column of text whose values are all names of classes, or None.
+
+    A column of fractions counts too if it is named like labels: a class may be named ``.5``.
+    """
+    if scores.class_names is None:
+        return None
+    names = set(scores.class_names)
+    numbers = {value for value in map(_number, names) if value is not None}
+    found = []
+    for i, column in enumerate(view.frame.columns):
+        if i in taken or i in scores.positions or column.problem:
+            continue
+        if column.kind == "number" and is_label(column.name):
+            if set(view.values(i)[0].tolist()) <= numbers:
+                found.append(i)
+            continue
+        if column.kind != "text":
+            continue
+        if is_prediction(column.name) or "pred" in column.name.lower():
+            continue
+        if set(view.values(i)[0].tolist()) <= names:
+            found.append(i)
+    return found[0] if len(found) == 1 else None
+
+
+def label_of_outcome(view: View, scores: Scores, taken: frozenset[int]) -> int | None:
+    """Return the column ``churn`` beside ``churn_probability`` or ``prob_churn``, or None."""
+    outcome = outcome_of(view.name(scores.positions[0]))
+    found = [
+        i
+        for i, column in enumerate(view.frame.columns)
+        if plain(column.name) == outcome and i not in taken and i not in scores.positions
+    ]
+    if len(found) != 1 or not view.is_whole(found[0]):
+        return None
+    return found[0] if len(np.unique(view.values(found[0])[0].astype(str))) == 2 else None
+
+
+def _check_not_long(view: View, found: list[int]) -> None:
+    """Raise where a table has one row per example and class."""
+    n_rows = view[0].shape[0] if view.frame.is_table else 0
+    numbers = [i for i in range(len(view.frame.columns)) if view.is_kind(i, "number")]
+    if not any(view.sums([i]).in_unit and not view.is_whole(i) for i in numbers):
+        return
+    for i in found:
+        classes = len(np.unique(view.values(i)[0].astype(str)))
+        for j, column in enumerate(view.frame.columns):
+            if j in found or not is_id(column.name) or classes < 2 or column.problem:
+                continue
+            counts = np.unique(view.values(j)[0].astype(str), return_counts=True)[1]
+            if (counts == classes).all() and len(counts) * classes == n_rows:
+                raise file_error(
+                    view.path,
+                    f"has one row per example and class ({classes} rows for each "
+                    f'"{short(column.name)}"); one row per example is needed. With pandas: '
+                    f"`df.pivot(index={column.name!r}, columns={view.name(i)!r}, values=...)`, "
+                    "and join the labels.",
+                )
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+def _same_rest(view: View, found: list[int], scores: Scores) -> list[int]:
+    """Keep labels whose name differs from the scores' by one word: ``val_logits, val_labels``."""
+    rest = set(plain(view.name(scores.positions[0])).split("_"))
+    same = [i for i in found if len(set(plain(view.name(i)).split("_")) ^ rest) <= 2]
+    return same if len(found) > 1 else found
+
+
+def _is_list_of_classes(view: View, position: int) -> bool:
+    """Say whether all cells are the same ``['cat', 'dog']``."""
+    if not view.is_kind(position, "text"):
+        return False
+    values = view.values(position)[0]
+    return str(values[0]).startswith("[") and bool((values == values[0]).all())
+
+
+def _may_be_label(view: View, position: int) -> bool:
+    if view.is_kind(position, "matrix"):
+        return not view.frame.is_table or view[position].shape[-1] > 1
+    return view.is_whole(position) or not view.frame.is_table
+
+
+def _agreeing(view: View, found: list[int]) -> int:
+    """Return the first of several label columns if all agree; raise otherwise."""
+    first = found[0]
+    for other in found[1:]:
+        a, b = view.values(first, other)
+        same = a.shape == b.shape and a.ndim == 1
+        if same:
+            pairs = set(zip(a.tolist(), b.tolist(), strict=True))
+            same = len(pairs) == len({p for p, _ in pairs}) == len({q for _, q in pairs})
+        if not same:
+            _check_not_long(view, found)
+            option = "label_column" if view.frame.is_table else "labels_key"
+            raise file_error(
+                view.path,
+                f"has {len(found)} columns that could be the labels: "
+                f"{listing([view.name(i) for i in found])}. Say which.",
+                fixes=[{option: view.name(i)} for i in found[:3]],
+            )
+    return first
+
+
+def no_labels(view: View, scores: Scores) -> PredictionFileError:
+    frame = view.frame
+    free = [
+        i
+        for i in range(len(frame.columns))
+        if i not in scores.positions
+        and view.is_kind(i, "number", "text", "bool")
+        and not is_prediction(view.name(i))
+        and view.is_whole(i)
+        and (frame.is_table or view[i].shape[0] == view[scores.positions[0]].shape[0])
+        and len(np.unique(view.values(i)[0].astype(str))) <= max(2, 2 * scores.n_classes)
+    ]
+    _check_not_one_hot(view, free, scores)
+    option = "label_column" if frame.is_table else "labels_key"
+    fixes: list[dict[str, object]] = [{option: view.name(i)} for i in free[:2]]
+    if not fixes:
+        fixes = [{"labels_path": "labels.npy"}]
+    what = "column" if frame.is_table else "array"
+    return file_error(
+        view.path,
+        f"has no {what} of labels (usual names: {LABELS_SHOWN}); it holds {listing(frame.names)}.",
+        fixes=fixes,
+    )
+
+
+def _check_not_one_hot(view: View, free: list[int], scores: Scores) -> None:
+    """Raise where the labels are one column of 0 and 1 per class."""
+    columns = [i for i in free if view.is_kind(i, "number") and view.sums([i]).in_unit]
+    if len(columns) == scores.n_classes > 1 and view.sums(columns).on_simplex:
+        names = [view.name(i) for i in columns]
+        raise file_error(
+            view.path,
+            f"has its labels in {len(names)} columns of 0 and 1, {listing(names)}; one column is "
+            "needed. With pandas, where the order is that of the scores: "
+            f"`df['label'] = df[{names[:20]!r}].to_numpy().argmax(axis=1)`.",
+        )
