@@ -31,6 +31,7 @@ from focalibrate.calibrate.compressed import CompressedLogits, compress_logits, 
 from focalibrate.calibrate.dirichlet import DirichletCalibration, fit_dirichlet
 from focalibrate.calibrate.ensemble import EnsembleTemperatureScaling, fit_ensemble_temperature
 from focalibrate.calibrate.fit_report import FitReport, collected_warnings
+from focalibrate.calibrate.fit_structured import fit_structured_matrix, fit_structured_vector
 from focalibrate.calibrate.focal_temperature import fit_focal_temperature
 from focalibrate.calibrate.grouped import GroupedCalibrator, group_names
 from focalibrate.calibrate.histogram import fit_histogram_binning
@@ -56,12 +57,7 @@ from focalibrate.calibrate.sigmoid import (
 from focalibrate.calibrate.single import Method
 from focalibrate.calibrate.spline import SplineCalibration, fit_spline
 from focalibrate.calibrate.streamed import STREAMED, fit_streamed
-from focalibrate.calibrate.structured import (
-    StructuredMatrixScaling,
-    StructuredVectorScaling,
-    fit_structured_matrix,
-    fit_structured_vector,
-)
+from focalibrate.calibrate.structured import StructuredMatrixScaling, StructuredVectorScaling
 from focalibrate.calibrate.temperature import fit_temperature, share_temperatures
 from focalibrate.calibrate.top_terms import TopScorer, TopTerms, form_of
 from focalibrate.calibrate.vector import fit_vector_scaling

@@ -8,13 +8,13 @@ from focalibrate.calibrate._base import Calibrator
 from focalibrate.calibrate._input import ScoredRows
 from focalibrate.calibrate.ensemble import cross_fit_ensemble
 from focalibrate.calibrate.fit_report import collected_warnings
+from focalibrate.calibrate.fit_structured import cross_fit_structured
 from focalibrate.calibrate.focal_temperature import (
     cross_fit_continuous,
     cross_fit_focal_temperature,
 )
 from focalibrate.calibrate.isotonic import cross_fit_isotonic
 from focalibrate.calibrate.parts import Parts
-from focalibrate.calibrate.structured import cross_fit_structured
 from focalibrate.calibrate.temperature import cross_fit_temperature
 from focalibrate.calibrate.vector import cross_fit_vector
 

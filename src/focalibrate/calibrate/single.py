@@ -16,6 +16,7 @@ from focalibrate.calibrate.compressed import read_rows
 from focalibrate.calibrate.dirichlet import fit_dirichlet
 from focalibrate.calibrate.ensemble import fit_ensemble_temperature
 from focalibrate.calibrate.fit_report import FitReport
+from focalibrate.calibrate.fit_structured import fit_structured_matrix, fit_structured_vector
 from focalibrate.calibrate.focal_temperature import (
     fit_focal_temperature,
 )
@@ -23,10 +24,6 @@ from focalibrate.calibrate.histogram import fit_histogram_binning
 from focalibrate.calibrate.isotonic import fit_isotonic
 from focalibrate.calibrate.parametric import Identity, PosteriorRecovery
 from focalibrate.calibrate.spline import fit_spline
-from focalibrate.calibrate.structured import (
-    fit_structured_matrix,
-    fit_structured_vector,
-)
 from focalibrate.calibrate.temperature import fit_temperature
 from focalibrate.calibrate.vector import fit_vector_scaling
 from focalibrate.calibrate.venn_abers import fit_venn_abers

@@ -20,10 +20,11 @@ from focalibrate.calibrate._engine.passes import (
 )
 from focalibrate.calibrate._engine.ridge import RidgeBlock, minimise_ridge_in_passes
 from focalibrate.calibrate.fit_report import warn
+from focalibrate.calibrate.fit_structured import Base, Form, form_of_shape
 from focalibrate.calibrate.focal_temperature import CONTINUOUS_GAMMAS
 from focalibrate.calibrate.parametric import FocalTemperatureScaling, TemperatureScaling
 from focalibrate.calibrate.row_stream import RowStream
-from focalibrate.calibrate.structured import Base, Form, form_of_shape, tempered
+from focalibrate.calibrate.structured import tempered
 
 MOST_PARAMETERS = 2100
 """So many a structured scaling may have: the matrix of their second derivatives is held."""
