@@ -16,6 +16,10 @@ from focalibrate.cli._errors import (
     one_line,
     report_bus_errors,
 )
+from focalibrate.cli._memory import reuse_memory
+
+NUMPY_COMMANDS = frozenset({"apply", "calibrate", "check", "compare", "evaluate"})
+"""Commands that work on arrays of scores; others have an allocator of their own."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +48,8 @@ class LazyGroup(click.Group):
         # Before NumPy is loaded: the fits have threads of their own, and those of BLAS, spinning
         # while they wait, take the cores from them.
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+        if cmd_name in NUMPY_COMMANDS:
+            reuse_memory()
         module, attribute = self._lazy[cmd_name].target.split(":")
         try:
             command: click.Command = getattr(import_module(module), attribute)
