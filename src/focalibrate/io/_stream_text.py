@@ -1,6 +1,7 @@
 """Text tables, read some rows at a time."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import islice
 from typing import Any
 
@@ -13,6 +14,7 @@ from focalibrate.io._formats import Opening
 from focalibrate.io._frame import Column, ColumnKind, Frame
 from focalibrate.io._place import Place
 from focalibrate.io._stream import Kinds, Stream
+from focalibrate.io._stream_csv import PlainBlock, can_be_plain, plain_blocks
 from focalibrate.io._text_cells import joined_cells, kind_of_cells, parse_cells
 from focalibrate.io._text_rows import (
     SAMPLE,
@@ -68,12 +70,24 @@ def stream_text(place: Place, opening: Opening, kinds: Kinds | None) -> Stream:
 
     def read(wanted: Sequence[int] | None, n_rows: int) -> Iterator[Frame]:
         needed = range(opened.width) if wanted is None else wanted
-        start = 0
+        done = start = 0
         with damage_named(source):
-            for rows, _ in chunks_of(opened, n_rows=n_rows):
-                if rows:
-                    yield _block(base, opened, rows, needed, start)
-                    start += len(rows)
+            kinds = [columns[i].kind for i in needed]
+            is_plain = wanted is not None and can_be_plain(opened, kinds)
+            for block in plain_blocks(opened, list(needed), kinds) if is_plain else ():
+                if block is None:
+                    is_plain = False
+                    break
+                for at in range(0, block.n_rows, n_rows):
+                    part = slice(at, min(at + n_rows, block.n_rows))
+                    yield _plain_frame(base, opened, block, part)
+                    done += part.stop - part.start
+            for rows, _ in () if is_plain else chunks_of(opened, n_rows=n_rows):
+                start += len(rows)
+                if start > done:  # the others were parsed by pyarrow
+                    some = rows[-(start - done) :]
+                    yield _block(base, opened, some, needed, start - len(some))
+                    done = start
 
     return Stream(place=place, frame=base, n_rows=0 if is_empty else None, read=read)
 
@@ -124,6 +138,22 @@ def _block(
             "cells": lambda positions: [[row[i] for row in rows] for i in positions],
             "separator": opened.dialect.separator or " ",
             "decimal_comma": opened.dialect.decimal_comma,
+        },
+        notes=base.notes,
+    )
+
+
+def _plain_frame(base: Frame, opened: Opened, block: PlainBlock, part: slice) -> Frame:
+    n_rows = part.stop - part.start
+    return Frame(
+        path=base.path,
+        columns=tuple(replace(c, shape=(n_rows,)) for c in base.columns),
+        load=lambda positions, _: [block.arrays[i][part] for i in positions],
+        has_names=base.has_names,
+        extra={
+            "cells": lambda positions: [cells[part] for cells in block.cells(positions)],
+            "separator": opened.dialect.separator or " ",
+            "decimal_comma": False,
         },
         notes=base.notes,
     )
