@@ -1,4 +1,4 @@
-"""Where work is done side by side: processes of this machine, or a Dask cluster."""
+"""Parallel work: processes of this machine, or a Dask cluster."""
 
 from focalibrate.engines.backend import Backend, EngineError, Outcomes, reason_of
 from focalibrate.engines.cluster import DaskCluster

@@ -1,4 +1,4 @@
-"""Somewhere functions are called many times, and what can go wrong there."""
+"""The interface of parallel work, and its errors."""
 
 from collections.abc import Callable, Generator, Sequence
 from typing import Any, Protocol, TypeAlias
@@ -7,21 +7,21 @@ Outcomes: TypeAlias = Generator[tuple[int, Any], None, None]
 
 
 class EngineError(RuntimeError):
-    """Some calls failed, or the place where they were made is gone."""
+    """Some calls failed, or the workers were lost."""
 
 
 class Backend(Protocol):
     """Calls a function for every argument, in any order."""
 
     def map(self, function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]) -> Outcomes:
-        """Yield the place of each call and what it returned, or the exception it raised.
+        """Yield the position of each call and what it returned, or the exception it raised.
 
-        Closed before its end, it drops the calls not begun.
+        If closed early, it drops the calls that have not begun.
         """
         ...
 
 
 def reason_of(error: BaseException) -> str:
-    """Return what went wrong; with the kind of error where its message was not made for users."""
+    """Return what went wrong, with the type of an error whose message is not meant for users."""
     is_for_users = isinstance(error, (ValueError, OSError, ImportError, EngineError))
     return str(error) if is_for_users and str(error) else repr(error)

@@ -10,14 +10,14 @@ from typing import Any
 from focalibrate.engines.backend import EngineError, Outcomes
 
 POLL = 0.5
-"""Seconds between two looks at the workers."""
+"""Seconds between two checks of the workers."""
 
 
 @dataclass(frozen=True)
 class DaskCluster:
-    """The workers of a Dask scheduler; one that dies has its runs made by another.
+    """The workers of a Dask scheduler; if one dies, another repeats its runs.
 
-    A run is made again only where its worker died before it wrote its result. Workers need this
+    A run is repeated only if its worker died before it wrote its result. Workers need this
     package, one thread each, and the folders the runs read and write under the same names.
     """
 
@@ -29,10 +29,10 @@ class DaskCluster:
     """how long there may be no worker at all"""
 
     def map(self, function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]) -> Outcomes:
-        """Yield results as they come; interrupted, take back the runs not begun.
+        """Yield results as they come; if interrupted, cancel the runs that have not begun.
 
         Raises:
-            ValueError: the address is none.
+            ValueError: the address is not valid.
             ConnectionError: no scheduler answers there.
             EngineError: the scheduler was lost, there are no workers, or they have many threads.
         """
@@ -135,8 +135,8 @@ def _outcome(future: Any) -> Any:
     error = future.exception(timeout=POLL)
     if isinstance(error, _dask().KilledWorker):
         return EngineError(
-            f"{error.allowed_failures + 1} workers died while they made this run, perhaps for "
-            "want of memory"
+            f"{error.allowed_failures + 1} workers died while they made this run, perhaps because "
+            "memory ran out"
         )
     return future.result(timeout=POLL) if error is None else error
 

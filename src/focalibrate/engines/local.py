@@ -16,7 +16,7 @@ from typing import Any
 from focalibrate.engines.backend import EngineError, Outcomes
 
 MAX_DEATHS = 3
-"""A call that has lost so many worker processes is given up."""
+"""A call that has lost this many worker processes is given up."""
 LOST = (
     f"its worker process was killed, {MAX_DEATHS} times one after another, perhaps because memory "
     "ran out: if so, use fewer --workers"
@@ -101,9 +101,9 @@ class _Worker:
             return
 
     def news(self) -> Any:
-        """Return the outcome of the call, `_DIED`, or None at its first sign of life."""
+        """Return the outcome of the call, `_DIED`, or None when the worker has started."""
         try:
-            if not self.pipe.poll():  # the process has ended, and said nothing
+            if not self.pipe.poll():  # the process has ended without a message
                 return _DIED
             content = self.pipe.recv_bytes()
         except (EOFError, OSError):
@@ -114,7 +114,7 @@ class _Worker:
         self.call = None
         try:
             return pickle.loads(content)  # noqa: S301  from a process started here
-        except Exception as error:  # what it returned exists there only
+        except Exception as error:  # what it returned cannot be loaded here
             return error
 
     def end(self, *, at_once: bool = True) -> None:
@@ -145,9 +145,9 @@ def _ended(team: list[_Worker]) -> Iterator[None]:
 def _work(pipe: Connection, function: Callable[..., Any]) -> None:
     """Make the calls that come through the pipe until it is closed.
 
-    Tied to the process that started it, in its end and in nothing else: Ctrl-C reaches every
-    process of a terminal, and is for the one that waits to handle. A worker whose parent is
-    killed in the midst of a call would otherwise go on.
+    It ends with the process that started it. Ctrl-C, which reaches every process of a terminal, is
+    left to the parent to handle. A worker whose parent is killed during a call would otherwise
+    keep running.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     Thread(target=_end_with_parent, daemon=True).start()
@@ -181,7 +181,7 @@ def _end_with_parent() -> None:
 
 @contextmanager
 def _one_thread_each() -> Iterator[None]:
-    """Let processes started meanwhile use one thread: side by side, more would only disturb."""
+    """Let processes started meanwhile use one thread each: more would slow each other down."""
     names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
     before = {name: os.environ.get(name) for name in names}
     os.environ.update(dict.fromkeys(names, "1"))

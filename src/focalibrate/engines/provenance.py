@@ -8,9 +8,9 @@ from pathlib import Path
 
 
 def commit() -> str:
-    """Return the commit of the checkout this package is in, with a + where it was changed.
+    """Return the commit of the checkout this package is in, with a + if it was changed.
 
-    Empty where the package was installed from elsewhere or there is no git.
+    Empty if the package was not run from a checkout or there is no git.
     """
     git, here = shutil.which("git"), str(Path(__file__).parent)
     if git is None:

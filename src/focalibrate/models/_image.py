@@ -1,4 +1,4 @@
-"""What the image networks share."""
+"""Parts that the image networks share."""
 
 from torch import nn
 
@@ -12,8 +12,8 @@ def check_image(image_size: int, *, divisor: int) -> None:
     """Raise unless images can be halved as often as the network does."""
     if image_size < divisor:
         raise ValueError(
-            f"`image_size` must be >= {divisor} for this network, got {image_size}: it halves "
-            "the image that often."
+            f"`image_size` must be >= {divisor} for this network, got {image_size}: it halves the "
+            "image repeatedly."
         )
 
 

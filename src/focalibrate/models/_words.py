@@ -13,7 +13,7 @@ def word_vectors(
     n_dimensions: int,
     tuned: bool,
 ) -> nn.Embedding:
-    """Return the layer from word numbers to vectors; word 0, padding, is and stays zero.
+    """Return the layer from word indices to vectors; that of word 0, padding, stays zero.
 
     Random vectors are trained, whatever `tuned`.
     """

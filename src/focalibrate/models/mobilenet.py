@@ -19,7 +19,7 @@ STAGES = (
 
 
 class InvertedResidual(nn.Module):
-    """Widen by 1x1, one 3x3 filter a channel, narrow by 1x1 without a rectifier."""
+    """Widen by 1x1, one 3x3 filter per channel, narrow by 1x1 without a rectifier."""
 
     def __init__(self, n_in: int, n_out: int, expansion: int, stride: int) -> None:
         super().__init__()

@@ -13,7 +13,7 @@ from focalibrate.theory.posterior import recovery_scores
 from focalibrate.theory.training_conditions import trained_on
 
 MAX_STEPS = 24
-"""Newton steps; 15 are the most ever seen to be needed (gamma to 1000, 2 to 1000 classes)."""
+"""Newton steps; at most 15 were needed in tests (gamma up to 1000, 2 to 1000 classes)."""
 BLOCK_ENTRIES = 250_000
 
 

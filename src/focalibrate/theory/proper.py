@@ -15,19 +15,19 @@ from focalibrate.theory.training_conditions import per_class
 def proper_focal_loss(
     log_probs: Array, labels: Array, gamma: Any, *, class_weight: Any = None
 ) -> Array:
-    r"""Focal loss made proper: it is least, on average, where the probabilities are true.
+    r"""Focal loss made proper: its expected value is lowest at the true probabilities.
 
     .. math:: L^*(q, y) = \mathrm{FL}_\gamma\bigl(\Psi_\gamma^{-1}(q), y\bigr)
 
     Training with it equals training with focal loss and applying :math:`\Psi_\gamma` to the
-    outcome; it differs from cross-entropy in how it weighs mistakes. ``gamma=0`` is
+    result; it differs from cross-entropy in how it weighs mistakes. ``gamma=0`` is
     cross-entropy. With class weights it is
     :math:`w_y\,\mathrm{FL}_\gamma(\Psi_\gamma^{-1}(q'), y)`, :math:`q'_i \propto w_i q_i`: still
     proper, and classes of a large weight count for more.
 
     Args:
         log_probs: log-probabilities of the model, ``[..., K]``. Rows are normalised here, so
-            that logits serve as well and the gradient is that through the softmax.
+            that logits can be passed too, and the gradient is that through the softmax.
         labels: class indices ``[...]``, or soft targets ``[..., K]``.
         gamma: focusing exponent, ``>= 0``: a number, or one per row.
         class_weight: positive weights, one per class.

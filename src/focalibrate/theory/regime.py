@@ -13,7 +13,7 @@ def confidence_regime(probs: Array, gamma: Any) -> Array:
     .. math:: \operatorname{sign}\bigl(\max q - \max\Psi_\gamma(q)\bigr) = \operatorname{sign}
               \sum_l q_l\left(\frac{\varphi(\max q)}{\varphi(q_l)} - 1\right)
 
-    Below `tau_over` the answer is +1, above `tau_under` it is -1, in between it depends on all
+    Below `tau_over` the result is +1, above `tau_under` it is -1, in between it depends on all
     classes. Vectors that are uniform on a subset of the classes are exact. For two classes it
     is never +1.
 

@@ -38,8 +38,8 @@ def recover_log_odds(log_odds: _Float, gamma: float, *, alpha: float | None = No
 
     minus :math:`\log\frac{\alpha}{1-\alpha}` where the loss of a sigmoid head gave weight
     :math:`\alpha` to the positive and :math:`1-\alpha` to the negative labels, as
-    `sigmoid_focal_loss` does. Without weights odd in :math:`s`, and close to linear: that is why
-    a temperature comes so near to it.
+    `sigmoid_focal_loss` does. Without weights it is odd in :math:`s` and close to linear, which is
+    why a temperature comes so close to it.
 
     Args:
         log_odds: log-odds of class 1, any shape.

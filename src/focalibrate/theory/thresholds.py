@@ -1,4 +1,4 @@
-r"""Confidences where focal training errs up or down: :math:`\tau_{oc},\tau_{uc},\gamma^*`."""
+r"""Thresholds of over- and underconfidence: :math:`\tau_{oc},\tau_{uc},\gamma^*`."""
 
 import math
 from collections.abc import Callable
@@ -7,13 +7,13 @@ from focalibrate._check import check_gamma, check_open_interval
 
 
 def tau_over(gamma: float) -> float:
-    r"""Confidence up to which the focal minimiser is surely overconfident.
+    r"""Confidence below which the focal minimiser is always overconfident.
 
     .. math:: \tau_{oc} = \arg\max_p \varphi_\gamma(p), \quad\text{the root of}\quad
               \frac{2(1-p)}{\log p} + 1 - \gamma p
 
     Args:
-        gamma: focusing exponent, ``> 0`` (for 0 no confidence is wrong).
+        gamma: focusing exponent, ``> 0`` (for 0 there is no such confidence).
 
     Returns:
         A number in (0, 1/2), below `tau_under`.
@@ -36,7 +36,7 @@ def tau_over(gamma: float) -> float:
 
 
 def tau_under(gamma: float) -> float:
-    r"""Confidence from which the focal minimiser is surely underconfident.
+    r"""Confidence above which the focal minimiser is always underconfident.
 
     .. math:: \tau_{uc} \in (0, \tfrac12), \qquad \varphi_\gamma(\tau_{uc}) = 1
 

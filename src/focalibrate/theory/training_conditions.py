@@ -1,4 +1,4 @@
-r"""What class weights, smoothed labels and class frequencies do to a posterior, undone."""
+r"""Class weights, smoothed labels and class frequencies: their effects, and how to undo them."""
 
 import math
 from typing import Any
@@ -23,8 +23,8 @@ _Float = NDArray[np.float64]
 def trained_on(posterior: Array, *, class_weight: Any, label_smoothing: float) -> Array:
     r"""Return the posterior :math:`\eta'_i \propto w_i((1-\varepsilon)\eta_i + \varepsilon/K)`.
 
-    It is the one that a loss with these weights and smoothed targets sees, shape ``[..., K]``.
-    `undo_class_weight`, then `undo_label_smoothing`, take it back.
+    It is the target of a loss with these weights and smoothed labels, shape ``[..., K]``.
+    `undo_class_weight`, then `undo_label_smoothing`, invert it.
     """
     _check_smoothing(label_smoothing)
     xp = namespace(posterior)
@@ -40,7 +40,7 @@ def undo_class_weight(log_probs: Array, class_weight: Any) -> Array:
 
     .. math:: \eta_i \propto \eta'_i / w_i
 
-    A loss weighted by class is least, on average, at the posterior
+    The expected value of a class-weighted loss is lowest at the posterior
     :math:`\eta'_i \propto w_i\eta_i`. Sampling rates per class act in the same way.
 
     Args:
@@ -61,7 +61,7 @@ def undo_label_smoothing(log_probs: Array, label_smoothing: float) -> Array:
     .. math:: \eta = \frac{\eta' - \varepsilon/K}{1 - \varepsilon}
 
     Entries below :math:`\varepsilon/K` lie outside what smoothed targets can reach: they become
-    0 and the row is renormalised. `is_outside_smoothing` tells which rows are concerned.
+    0 and the row is renormalised. `is_outside_smoothing` returns which rows these are.
 
     Args:
         log_probs: log-probabilities of a model trained on targets
@@ -96,8 +96,8 @@ def shift_prior(log_probs: Array, prior: Any, target_prior: Any) -> Array:
 
     .. math:: \eta'_i \propto \eta_i \, \pi'_i / \pi_i
 
-    Right where only the class frequencies differ (label shift), and the distribution of inputs
-    within each class is the same.
+    Valid if only the class frequencies differ (label shift) and the distribution of inputs within
+    each class is the same.
 
     Args:
         log_probs: log-probabilities under the frequencies `prior`, shape ``[..., K]``.
@@ -177,7 +177,7 @@ def per_class(values: Any, rows: Array, *, name: str) -> Array:
         found = like(values, rows, dtype=rows.dtype)
         least = float(xp.min(found)) if is_concrete(found) else 1.0
         is_good = not is_concrete(found) or bool(xp.all(xp.isfinite(found) & (found > 0)))
-    else:  # plain numbers, looked at as such: a compiler need not follow
+    else:  # plain numbers, checked outside the compiled graph
         listed = values if isinstance(values, (list, tuple)) else to_numpy(values).tolist()
         numbers = [float(value) for value in listed]
         found = like(numbers, rows, dtype=rows.dtype)
