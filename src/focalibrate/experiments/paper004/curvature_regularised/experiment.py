@@ -227,8 +227,9 @@ EXPERIMENT = Experiment(
     changed_rules=(
         "Rules changed after the rows of 8 epochs had been seen: the run is no longer called "
         "full; a step counts as a fall only if its interval does; the correlation has an interval "
-        "inside [-1, 1]; undecided is a verdict. The runs of 60 epochs are judged by the same "
-        "rules, by themselves, which was committed before they ran."
+        "inside [-1, 1]; undecided is a verdict. That the runs of 60 epochs are judged by the "
+        "same rules was committed before they ran; that the paper is judged by them, and the runs "
+        "of 8 epochs are a question of ours, was decided after two of the three seeds were seen."
     ),
     packages=("numpy", "scipy", "torch"),
 )
