@@ -49,8 +49,8 @@ def by_seed(rows: Rows, recipe: str, metric: str) -> NDArray[np.float64]:
 
 def claims(rows: Rows, *, is_full: bool) -> tuple[ClaimResult, ...]:
     """Judge the paper by the longest runs; shorter ones answer a question of ours."""
-    lengths = dict.fromkeys(recipe.split(", ")[1] for recipe in rows.recipes())
-    longest, *shorter = sorted(lengths, key=lambda text: -int(text.split()[0]))
+    lengths = {recipe.split(", ")[1] for recipe in rows.recipes()}
+    longest, *shorter = sorted(lengths, key=_epochs, reverse=True)
     results = _claims(_of_length(rows, longest), longest, is_full)
     for length in shorter:
         results += [
@@ -58,6 +58,11 @@ def claims(rows: Rows, *, is_full: bool) -> tuple[ClaimResult, ...]:
             for result in _claims(_of_length(rows, length), length, is_full)
         ]
     return tuple(results)
+
+
+def _epochs(text: str) -> int:
+    """Return the number in "lr 0.005, 60 epochs"."""
+    return int(text.split()[-2])
 
 
 def _of_length(rows: Rows, length: str) -> Rows:
@@ -79,7 +84,7 @@ def _claims(rows: Rows, length: str, is_full: bool) -> list[ClaimResult]:
 def finding(rows: Rows) -> str:
     """Return the main result in one sentence."""
     parts = []
-    for recipe in rows.recipes():
+    for recipe in sorted(rows.recipes(), key=lambda name: -_epochs(name)):
         ece, error = (100 * np.nanmean(by_seed(rows, recipe, m), axis=0) for m in (ECE, "error"))
         parts.append(
             f"{ece[0]:.1f} → {ece[-1]:.1f} at {recipe} (error {error[0]:.1f} → {error[-1]:.1f})"
