@@ -47,7 +47,7 @@ class RowCounts:
 
 @dataclass(frozen=True, eq=False)
 class RowStream:
-    """Rows in batches, from the first to the last whenever they are asked for.
+    """Rows in batches, which can be read again from the first to the last.
 
     Attributes:
         batches: begins a pass over the rows; none has weight 0.

@@ -1,4 +1,4 @@
-"""Memory that is freed and used again, instead of given back and asked for anew."""
+"""Keep freed memory for reuse instead of returning it to the system."""
 
 import sys
 

@@ -23,7 +23,7 @@ from focalibrate.cli._summary import (
     show_groups,
 )
 from focalibrate.cli._tables import evaluation_table
-from focalibrate.io import SketchFile
+from focalibrate.io import Predictions, SketchFile
 from focalibrate.metrics import ConfidentFraction, ReliabilityTable
 from focalibrate.metrics.adaptive import distinct_table
 from focalibrate.pipeline import (
@@ -49,7 +49,7 @@ from focalibrate.pipeline import (
 @diagram_option
 @click.option("--json", "as_json", is_flag=True, help="Print the scores as JSON.")
 @click.option("-o", "--out", type=click.Path(path_type=Path), help="Write an HTML page: x.html.")
-@click.option("--force", is_flag=True, help="Replace the page where it exists.")
+@click.option("--force", is_flag=True, help="Replace the page if it exists.")
 @engine_options("Parts read at the same time, each in a process.  [default: 1]")
 @prediction_options
 def evaluate_command(
@@ -114,9 +114,8 @@ def evaluate_command(
         )
         _show_sketch(file, paths, bins, diagram, as_json, page)
         return
-    file_path = Path(paths[0])
     given = read_file(
-        file_path,
+        Path(paths[0]),
         labels_path=labels,
         need_labels=True,
         classes_of=None if chosen is None else chosen.class_names,
@@ -127,39 +126,25 @@ def evaluate_command(
         bar.add_task("evaluating", total=None)
         found = evaluate_examples(
             Examples.of_predictions(given),
-            name=file_path.name,
+            name=Path(paths[0]).name,
             calibrator=chosen,
             n_bins=bins,
             n_resamples=resamples,
             seed=seed,
         )
-    table = ReliabilityTable.of_confidence(
-        found.row_scores.confidence,
-        found.row_scores.correct,
-        n_bins=bins,
-        sample_weight=found.weights,
-    )
-    page.write(found)
-    if as_json:
-        _print_json(found.to_dict() | {"bins": _bins(table), "file": file_record(given)})
-        return
-    if diagram == "curve":
-        rows = found.row_scores
-        table = distinct_table(rows.confidence, rows.correct, found.weights)
-    _show(found, table, diagram, _confident(found), found.row_scores.n_zeros)
-    page.say()
+    _show_rows(found, given, bins, diagram, as_json, page)
 
 
 @dataclass(frozen=True)
 class _Page:
-    """The page that -o asks for."""
+    """The page that -o names."""
 
     path: Path | None
     force: bool
     seed: int
 
     def check(self) -> None:
-        """Raise before the work begins where the page could not be written."""
+        """Raise before the work begins if the page could not be written."""
         with reported():
             if self.path is not None and self.path.exists() and not self.force:
                 raise FileExistsError(
@@ -168,7 +153,7 @@ class _Page:
                 )
 
     def write(self, found: Evaluation | SketchedEvaluation) -> None:
-        """Write the page, if one was asked for."""
+        """Write the page, if one was named."""
         if self.path is None:
             return
         text = evaluation_page(found, command=command_line(), seed=self.seed)
@@ -179,6 +164,29 @@ class _Page:
         """Name the page that was written."""
         if self.path is not None:
             Console(highlight=False).print(f"Written to {self.path}", markup=False, soft_wrap=True)
+
+
+def _show_rows(
+    found: Evaluation,
+    given: Predictions,
+    bins: int,
+    diagram: Diagram,
+    as_json: bool,
+    page: "_Page",
+) -> None:
+    """Write the page and print the scores of rows in memory."""
+    rows = found.row_scores
+    table = ReliabilityTable.of_confidence(
+        rows.confidence, rows.correct, n_bins=bins, sample_weight=found.weights
+    )
+    page.write(found)
+    if as_json:
+        _print_json(found.to_dict() | {"bins": _bins(table), "file": file_record(given)})
+        return
+    if diagram == "curve":
+        table = distinct_table(rows.confidence, rows.correct, found.weights)
+    _show(found, table, diagram, _confident(found), rows.n_zeros)
+    page.say()
 
 
 def _show_sketch(

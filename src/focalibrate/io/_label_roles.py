@@ -126,7 +126,7 @@ def _same_rest(view: View, found: list[int], scores: Scores) -> list[int]:
 
 
 def _is_list_of_classes(view: View, position: int) -> bool:
-    """Say whether all cells are the same ``['cat', 'dog']``."""
+    """Return whether all cells are the same ``['cat', 'dog']``."""
     if not view.is_kind(position, "text"):
         return False
     values = view.values(position)[0]

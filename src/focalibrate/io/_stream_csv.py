@@ -43,7 +43,7 @@ class PlainBlock:
 
 
 def can_be_plain(opened: Opened, kinds: Sequence[ColumnKind]) -> bool:
-    """Say whether pyarrow is there, and could read columns of these kinds as our reader does."""
+    """Return whether pyarrow is installed and reads columns of these kinds as our reader does."""
     dialect = opened.dialect
     return (
         find_spec("pyarrow") is not None

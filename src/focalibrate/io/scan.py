@@ -448,7 +448,7 @@ def scan_predictions(
 
 @contextmanager
 def _memory_named(source: str) -> Iterator[None]:
-    """Turn memory that does not suffice, or that a damaged file asks for, into our error."""
+    """Turn a lack of memory, also one due to a damaged file, into a `PredictionFileError`."""
     try:
         yield
     except MemoryError as error:

@@ -61,7 +61,7 @@ def write_probs(
         path: the file to make; its suffix says the format, usually that of `like.source`.
         blocks: arrays ``[n, K]`` that make up the N rows of `like`, in order.
         like: the predictions that were calibrated; float32 stays float32.
-        force: overwrite `path` where it exists.
+        force: overwrite `path` if it exists.
         progress: called with the rows written and the total.
 
     Raises:

@@ -30,7 +30,7 @@ class MonitorMetrics:
     s99: ConfidentFraction
     """share of examples with a confidence of at least 0.99, and their accuracy"""
     classwise_ece: float | None = None
-    """None unless the monitor was asked for it"""
+    """None unless the monitor keeps it"""
 
     @classmethod
     def of(cls, sketch: Sketch) -> "MonitorMetrics":

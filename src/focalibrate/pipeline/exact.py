@@ -36,7 +36,7 @@ def exact_methods(methods: Sequence[str] | None, choose: str | None) -> list[str
     """Return the methods to fit to all rows.
 
     Raises:
-        ValueError: one was asked for that needs the rows in memory.
+        ValueError: a requested method needs the rows in memory.
     """
     names = list(DEFAULT if methods is None else methods)
     if choose is not None and choose not in names:

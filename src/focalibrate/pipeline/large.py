@@ -213,7 +213,7 @@ def _files(source: Scan, test: Scan | None) -> tuple[SourceFile, ...]:
 
 
 def _hash(scan: Scan) -> None:
-    """Compute the checksum; where that fails, whoever asks for it later hears why."""
+    """Compute the checksum ahead of time; if that fails, a later call raises the error."""
     with suppress(Exception):
         scan.checksum()
 
