@@ -21,6 +21,8 @@ from focalibrate.metrics.sketch import (
 )
 
 MAX_BINS = 10_000
+MAX_CLASS_CELLS = 1 << 22
+"""of all classes together, in a file: 134 MB"""
 SLACK = 1e-6
 """of a sum that must not exceed another, relative: rounding and fractional weights"""
 
@@ -79,6 +81,7 @@ def sketch_from_arrays(record: Mapping[str, Any]) -> Sketch:
         classes = _dense_classes(record["classes"], n_classes, n_bins)
         for k in range(n_classes):
             _check_mass(classes[0, k], totals[1], f"cells of class {k}")
+        _check_classes(classes, totals[1])
     if not (np.isfinite(totals).all() and (totals >= 0).all() and totals[0] >= 1):
         raise ValueError("it has no rows")
     if not (np.isfinite(scores).all() and (scores >= 0).all()):
@@ -116,6 +119,8 @@ def _dense_classes(record: Mapping[str, Any], n_classes: int, n_bins: int) -> Fl
     n_cells = len(class_edges(n_classes, n_bins)) - 1
     if record["n_cells"] != n_cells:
         raise ValueError(f"classes have {record['n_cells']} cells where {n_cells} are known")
+    if n_classes * n_cells > MAX_CLASS_CELLS:  # a small file must not ask for all memory
+        raise ValueError(f"{n_classes:,} classes have {n_cells:,} cells each")
     sums = _rows(record, CLASS_PLAIN, CLASS_WEIGHTED)
     at = _places(record["at"], n_classes * n_cells, sums.shape[1])
     dense = np.zeros((len(sums), n_classes * n_cells))
@@ -154,6 +159,16 @@ def _check_cells(sums: Floats) -> None:
             raise ValueError("a cell has more hits or confidence than rows")
     if not (np.isfinite(sums).all() and (weight > 0).all() and (sums >= 0).all()):
         raise ValueError("a cell is empty or negative")
+
+
+def _check_classes(sums: Floats, total: float) -> None:
+    """Check the sums by class, whose first cells are differences of sums."""
+    slack = SLACK * total
+    count, probability, label = sums[:3]
+    most = count * (1.0 + SLACK) + slack
+    if not ((sums >= -slack).all() and (probability <= most).all() and (label <= most).all()):
+        raise ValueError("a cell of a class has more labels or probability than rows")
+    _check_mass(label, total, "labels of all classes")
 
 
 def _check_mass(weight: Floats, total: float, what: str) -> None:
