@@ -90,6 +90,7 @@ MODELS = {
         sharpness=2.5,
         scale=2.0,
         cross_fit=True,
+        methods=("temperature", "vector", "isotonic", "focal_temperature", "posterior_recovery"),
         class_names=(
             "setosa",
             HOSTILE,
@@ -144,7 +145,7 @@ def judge(model: Model) -> Example:
         *(() if model.cross_fit else test),
         methods=model.methods,
         trained_gamma=2.0 if model.is_focal else None,
-        n_resamples=100,
+        n_resamples=40,
     )
     grid = criterion_grid(*val) if model.is_focal else None
     return Example(*test, comparison, choose(comparison), grid)

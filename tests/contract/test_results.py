@@ -17,6 +17,7 @@ RESULTS = Path(__file__).parents[2] / "results"
 FOLDERS = sorted(path.parent for path in RESULTS.glob("*/verdicts.json"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda path: path.name)
 def test_the_verdicts_follow_from_the_rows(folder):
     meta = json.loads((folder / "meta.json").read_text(encoding="utf-8"))

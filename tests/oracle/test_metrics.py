@@ -155,6 +155,7 @@ def test_against_scikit_learn(probs, labels):
     assert error_rate(probs, labels) == np.mean(probs.argmax(axis=1) != labels)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("norm", ["l1", "l2", "max"])
 @pytest.mark.parametrize("n_bins", [10, 15])
 def test_against_torchmetrics_away_from_edges(norm, n_bins, probs, labels):

@@ -22,6 +22,7 @@ def test_logsumexp_with_masked_entries(xp):
     assert_array_equal(got, [1e4 + np.log(2), -np.inf])
 
 
+@pytest.mark.slow
 def test_gradients_at_masks_and_ties_agree_between_libraries():
     z = np.array([[2.0, 2.0, -np.inf], [0.0, -np.inf, -np.inf], [1.0, 1.0, 1.0]])
     weight = np.random.default_rng(0).normal(size=(3, 3))

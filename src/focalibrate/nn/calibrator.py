@@ -42,7 +42,7 @@ class CalibratorModule(nn.Module):
                 "`calibrator` must be a calibrator of focalibrate.calibrate, got "
                 f"{type(calibrator).__name__}. Fit one: `fit_temperature(logits, labels)`."
             )
-        self.calibrator = calibrator
+        self.calibrator = _prepared(calibrator)
 
     def log_probs(self, logits: Tensor) -> Tensor:
         """Return calibrated log-probabilities, of the shape and dtype of `logits`."""
@@ -66,11 +66,20 @@ class CalibratorModule(nn.Module):
     def set_extra_state(self, state: Tensor) -> None:
         """Restore the calibrator that `get_extra_state` returned."""
         document = json.loads(bytes(state.cpu().tolist()).decode())
-        self.calibrator = Calibrator.from_dict(document)
+        self.calibrator = _prepared(Calibrator.from_dict(document))
 
     def extra_repr(self) -> str:
         """Return the calibrator in words."""
         return self.calibrator.describe()
+
+
+def _prepared(calibrator: Calibrator) -> Calibrator:
+    """Return the calibrator with everything computed that it computes once.
+
+    Compilers cannot trace that: `functools.cached_property` holds a lock before Python 3.12.
+    """
+    calibrator.probs(torch.zeros(1, calibrator.n_classes or 2, device="cpu"))
+    return calibrator
 
 
 def _is_empty(logits: Tensor) -> bool:

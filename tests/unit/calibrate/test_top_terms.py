@@ -32,6 +32,7 @@ def rows_of(scale, lift, dtype=np.float32, n_classes=25_000):
     return logits.astype(dtype), labels
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("scale", "lift"), [(2.0, 12.0), (1.0, 0.0), (6.0, 0.0), (2.0, 60.0)])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_terms_are_those_of_the_probabilities(scale, lift, dtype):

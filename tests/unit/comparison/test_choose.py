@@ -124,6 +124,7 @@ def test_a_model_without_a_mistake_is_kept():
     assert choose(found, method="temperature").row.method == "temperature"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_the_score_called_lowest_is_the_lowest_shown(seed):
     rng = np.random.default_rng(seed)

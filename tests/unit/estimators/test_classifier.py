@@ -36,6 +36,7 @@ def blobs():
 
 
 # Naive Bayes takes the log of a prior that zero weights brought to 0.
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:divide by zero encountered in log:RuntimeWarning")
 @parametrize_with_checks(
     [

@@ -19,6 +19,7 @@ def rows():
     return 2.5 * truth, (truth + rng.gumbel(size=truth.shape)).argmax(axis=1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", list(METHODS))
 def test_it_is_the_fit_of_that_name(rows, method):
     k = 2 if METHODS[method].classes == "two" else 3

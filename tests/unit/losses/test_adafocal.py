@@ -129,6 +129,7 @@ def signed_loss(z, gamma):
         return float(-factor * mp.log(p))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("gamma", EXPONENTS)
 def test_the_signed_loss_against_400_digits(gamma, xp):
     margins = [-700.0, -30.0, -1e-3, 0.0, 1.0, 30.0, 80.0]

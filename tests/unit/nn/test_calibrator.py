@@ -9,6 +9,7 @@ from torch import nn
 
 from focalibrate.calibrate import (
     METHODS,
+    Calibrator,
     FocalLossTemperature,
     FocalTemperatureScaling,
     HistogramBinning,
@@ -42,6 +43,11 @@ EDGE_CASES = [  # a tie puts the probability exactly on a knot with a jump, or o
     ),
     HistogramBinning(((0.0, 0.5, 1.0), (0.0, 0.5, 1.0)), ((0.3, 0.8), (0.1, 0.9))),
 ]
+
+
+def unused(calibrator):
+    """Return an equal calibrator that has computed nothing yet, as from a file."""
+    return Calibrator.from_dict(calibrator.to_dict())
 
 
 def rows(k=3, seed=0):
@@ -129,7 +135,7 @@ def test_gradients_are_finite_and_those_of_finite_differences(calibrator):
 @pytest.mark.slow
 @pytest.mark.parametrize("calibrator", ONE_EACH[2:4] + ONE_EACH[5:], ids=lambda c: c.kind)
 def test_export_leaves_the_batch_and_where_possible_the_classes_free(calibrator):
-    module = calibrator.to_torch()
+    module = unused(calibrator).to_torch()
     n, k = torch.export.Dim("n"), torch.export.Dim("k", min=2)
     is_free = calibrator.n_classes is None
     shapes = {0: n, 1: k} if is_free else {0: n}
@@ -140,9 +146,9 @@ def test_export_leaves_the_batch_and_where_possible_the_classes_free(calibrator)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("calibrator", ONE_EACH[3:8], ids=KIND["ids"][3:8])
+@pytest.mark.parametrize("calibrator", ONE_EACH[5:8], ids=KIND["ids"][5:8])
 def test_it_compiles(calibrator):
-    module = calibrator.to_torch()
+    module = unused(calibrator).to_torch()
     compiled = torch.compile(module, backend="eager", fullgraph=True)
     z = torch.tensor(rows())
     assert torch.equal(compiled(z), module(z))

@@ -16,6 +16,7 @@ def predictions(n_classes, scale, bend, *, n=300, seed=0):
     return scale * truth + bend * np.tanh(truth) + bend * np.arange(n_classes), labels
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("n_classes", "scale", "bend", "gamma"),
     [(3, 1.0, 0.0, None), (3, 2.5, 0.0, None), (4, 1.3, 0.8, None), (2, 2.0, 0.5, 2.0)],

@@ -36,6 +36,7 @@ def test_one_minus_r_keeps_its_digits_near_one():
     assert_allclose(got, eps / 2 + eps**2 / 6 + eps**3 / 12, rtol=2e-13)
 
 
+@pytest.mark.slow
 def test_every_library_and_broadcasting(xp):
     p = np.linspace(0, 1, 7)
     gamma = np.array([[0.5], [2.0]])

@@ -55,6 +55,7 @@ def test_gamma_zero_is_the_identity():
     assert_allclose(np.exp(recover_log_posterior(z, 0.0)), v, rtol=1e-13)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_every_library_gives_the_same_numbers(xp, dtype):
     z = np.random.default_rng(0).normal(size=(4, 3, 6)) * 10
@@ -69,6 +70,7 @@ def test_every_library_gives_the_same_numbers(xp, dtype):
     assert_allclose(to_numpy(recover_posterior(probs, 2.0)), np.exp(to_numpy(got)), rtol=10 * rtol)
 
 
+@pytest.mark.slow
 def test_one_gamma_per_row(xp):
     z = np.random.default_rng(0).normal(size=(4, 6)) * 3
     gamma = np.array([-1.0, 0.0, 0.5, 4.0])

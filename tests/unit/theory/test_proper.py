@@ -30,6 +30,7 @@ def test_gamma_zero_is_cross_entropy():
     assert_allclose(proper_focal_loss(z, y, 0.0), cross_entropy(z, y), rtol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scale", [0.5, 5.0, 30.0])
 def test_derivatives_in_torch(scale):
     rng = np.random.default_rng(1)
@@ -77,6 +78,7 @@ def test_gradient_is_the_implicit_one(gamma):
     assert_allclose(got, want, rtol=1e-10)
 
 
+@pytest.mark.slow
 def test_every_library_class_indices_and_soft_targets(xp):
     z = np.random.default_rng(0).normal(size=(3, 4))
     y = np.array([0, 1, 2])

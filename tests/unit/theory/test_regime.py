@@ -45,6 +45,7 @@ def test_top_rounded_to_one_is_underconfident():
     assert_array_equal(confidence_regime(np.array([[1.0, 1e-20, 1e-20]]), 2.0), [-1])
 
 
+@pytest.mark.slow
 def test_every_library(xp):
     probs = np.array([[0.7, 0.2, 0.1], [0.5, 0.5, 0.0], [0.34, 0.33, 0.33]])
     got = confidence_regime(xp.asarray(probs), 2.0)

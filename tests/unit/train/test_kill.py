@@ -12,6 +12,7 @@ DRIVER = textwrap.dedent(
     import os, random, signal, sys
     from pathlib import Path
     import torch
+    import torch._dynamo  # the first optimiser imports it: not in each of the processes
     torch.set_num_threads(1)
     from focalibrate.train import Recipe, train
     from focalibrate.datasets import load

@@ -30,6 +30,7 @@ def every(tmp_path_factory, table):
     return train(RECIPE, out=tmp_path_factory.mktemp("every"), dataset=table)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("look_every", "seen"), [(2, [1, 3, 4]), (100, [4])])
 def test_the_weights_do_not_depend_on_it_and_what_is_not_seen_is_nan(
     tmp_path, table, every, look_every, seen

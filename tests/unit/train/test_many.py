@@ -150,6 +150,7 @@ def test_policies_by_sample_are_looked_up():
     assert_close(loss, focal_loss(logits, labels, gamma=policy))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("recipe", "name"),
     [

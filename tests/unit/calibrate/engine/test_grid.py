@@ -23,7 +23,7 @@ from focalibrate.calibrate.compressed import compress_logits
 
 
 def parts_of(n, seed=0):
-    folds = np.array_split(np.random.default_rng(seed).permutation(n), 3)
+    folds = np.array_split(np.random.default_rng(seed).permutation(n), 2)
     return [slice(None), *(np.setdiff1d(np.arange(n), fold) for fold in folds)]
 
 
