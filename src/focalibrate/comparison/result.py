@@ -99,12 +99,12 @@ class Comparison:
 
         Args:
             method: a method of this comparison.
-            logits: all the rows judged, ``[N, K]``.
+            logits: all the rows judged, or those that are kept of them, ``[N, K]``.
             index: which of them to return; default: all.
         """
         row = self.row(method)
         rows = logits[index]
-        fold = self.fold_of_row[index]
+        fold = self.fold_of_row[: len(logits)][index]
         calibrators = row.fold_calibrators if self.folds else (row.calibrator,)
         probs = np.empty(rows.shape, dtype=np.result_type(rows.dtype, np.float32))
         step = max(1, BLOCK_ENTRIES // rows.shape[1])

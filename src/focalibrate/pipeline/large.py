@@ -136,9 +136,7 @@ def calibrate_scan(
         _batches(source if test is None else test, names, limit, mix, halved=is_cross_fit),
     )
     if is_cross_fit:
-        fold = fold_of(rows.shown_hashes)
-        folds = tuple(np.flatnonzero(fold == f) for f in range(N_FOLDS))
-        comparison = replace(comparison, judged_on="cross-fit", folds=folds)
+        comparison = replace(comparison, judged_on="cross-fit")
     choice = choose_method(comparison, method=requested(choose, methods), simple=simple)
     sizes = Sizes(
         rows.n_source,
@@ -151,8 +149,12 @@ def calibrate_scan(
     choice = replace(choice, reason=f"{choice.reason} {sizes.summary}")
     before, groups = _assessed(comparison.row("identity").row_scores, seed)
     after, _ = _assessed(choice.row.row_scores, seed)
+    folds: tuple[NDArray[np.intp], ...] = ()
+    if is_cross_fit:  # of the rows shown; scores are of groups of rows, which have no folds
+        fold = fold_of(rows.shown_hashes)
+        folds = tuple(np.flatnonzero(fold == f) for f in range(N_FOLDS))
     return CalibrationResult(
-        comparison=comparison,
+        comparison=replace(comparison, folds=folds),
         choice=choice,
         verdict=verdict(comparison, choice, before),
         assessment=before,

@@ -215,6 +215,20 @@ def test_fitted_to_all_rows_and_cross_fitted_in_halves(parts, batch_rows, method
     assert "each by a calibrator fitted on the half that it is not in" in found.choice.reason
 
 
+def test_halves_are_of_the_rows_shown_and_not_of_the_groups_of_rows(parts, monkeypatch):
+    for module in ("comparison.batches", "pipeline.large"):
+        monkeypatch.setattr(f"focalibrate.{module}.N_GROUPS", 50)
+    few = {"methods": ["temperature"], "n_resamples": 20}
+    found = calibrate_scan(scan_predictions(parts[0]), fit_rows="all", **few)
+    assert len(found.choice.row.row_scores.nll) == 50
+    shown = found.judged
+    assert sum(map(len, found.comparison.folds)) == shown.n_rows > 50
+    probs = found.comparison.held_out_probs("temperature", shown.logits)
+    for fold, rows in enumerate(found.comparison.folds):
+        own = found.comparison.row("temperature").fold_calibrators[fold]
+        assert_allclose(probs[rows], own.probs(shown.logits[rows]), rtol=1e-5)
+
+
 def test_fitted_to_all_rows_and_evaluated_on_a_test_set(parts, tmp_path):
     folder, z, y = parts
     test_z, test_y = _data(700, seed=3)
