@@ -186,7 +186,7 @@ export function costChart(lines: CostLine[], threshold: number, width: number): 
       Plot.tip(points.filter((p) => p.y <= most), Plot.pointer({ x: 'x', y: 'y', title: 'tip', fill: 'var(--surface)', stroke: 'var(--line)' })),
     ],
   });
-  return labelled(plot, `Cost per row against the threshold, before and after calibration; the costs ask for a threshold of ${percent(threshold)}.`);
+  return labelled(plot, `Cost per row against the threshold, before and after calibration; the costs imply a threshold of ${percent(threshold)}.`);
 }
 
 /** Rows of each bin, under the diagram. */

@@ -183,7 +183,7 @@ function coverageSection(doc: ModelsDocument): HTMLElement {
   return section(
     'coverage',
     'Keeping only confident predictions',
-    h('p', { class: 'muted' }, 'Error among the most confident predictions. Solid: observed. Broken: what the confidence promises.'),
+    h('p', { class: 'muted' }, 'Error among the most confident predictions. Solid: observed. Dashed: as the confidence states.'),
     h(
       'figure',
       { class: 'card' },

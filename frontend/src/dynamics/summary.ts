@@ -28,8 +28,8 @@ export function summarySection(doc: DynamicsDocument): HTMLElement {
 
 function gapWords({ gap }: Kept): string {
   const points = `${(Math.abs(gap) * 100).toFixed(1)} points`;
-  if (Math.abs(gap) < 0.005) return 'On average its confidence is its accuracy, to half a point.';
-  return `On average its confidence is ${points} ${gap > 0 ? 'higher than its accuracy: it is too sure' : 'lower than its accuracy: it is not sure enough'}.`;
+  if (Math.abs(gap) < 0.005) return 'On average its confidence equals its accuracy within half a point.';
+  return `On average its confidence is ${points} ${gap > 0 ? 'higher than its accuracy: it is overconfident' : 'lower than its accuracy: it is underconfident'}.`;
 }
 
 function lowest(doc: DynamicsDocument, name: string): string {

@@ -18,7 +18,7 @@ export function coverageSection(doc: ReportDocument): HTMLElement {
   return section(
     'coverage',
     'Keeping only confident predictions',
-    h('p', { class: 'muted' }, 'Keep the most confident predictions and hand the rest to a person: how many of those kept are wrong? Solid: observed. Broken: what the confidence promises. Calibration brings the two together.'),
+    h('p', { class: 'muted' }, 'Keep the most confident predictions and hand the rest to a person: how many of those kept are wrong? Solid: observed. Dashed: as the confidence states. Calibration brings the two together.'),
     h(
       'div',
       { class: 'pair wide-left' },
