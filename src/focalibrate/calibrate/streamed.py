@@ -43,8 +43,8 @@ def fit_streamed(method: str, stream: RowStream, *, near: RowStream | None = Non
 
     The objective and its derivatives are summed over batches; optimiser, start and tolerance are
     those of the fit in memory. Only the last digits depend on the batches. A temperature takes
-    about three passes, focal temperature about ten (forty where gamma ends at -1), a structured
-    scaling eight more.
+    about five passes, focal temperature about ten (thirty where gamma ends near -1), a structured
+    scaling about four more.
 
     Args:
         method: one of `STREAMED`.
