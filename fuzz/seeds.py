@@ -7,6 +7,7 @@ import io
 import json
 import lzma
 import tempfile
+import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,13 @@ LOGITS = RNG.normal(size=(N, K))
 PROBS = np.exp(LOGITS) / np.exp(LOGITS).sum(axis=1, keepdims=True)
 LABELS = RNG.integers(K, size=N)
 NAMES = ["cat", "dog", "ox"]
+
+
+def _zipped(content: bytes) -> bytes:
+    with io.BytesIO() as file:
+        with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+            archive.writestr(zipfile.ZipInfo("val.csv"), content)
+        return file.getvalue()
 
 
 def _csv(separator: str = ",", header: str = "id,label,prob_cat,prob_dog,prob_ox") -> bytes:
@@ -135,6 +143,7 @@ SEEDS: Mapping[str, tuple[str, Callable[[], bytes]]] = {
     "csv.gz": (".csv.gz", lambda: gzip.compress(_csv(), mtime=0)),
     "csv.bz2": (".csv.bz2", lambda: bz2.compress(_csv())),
     "csv.xz": (".csv.xz", lambda: lzma.compress(_csv())),
+    "csv.zip": (".csv.zip", lambda: _zipped(_csv())),
     "txt": (".txt", lambda: _csv(" ", header="id,label,cat,dog,ox")),
     "jsonl": (".jsonl", _jsonl),
     "json": (".json", _json),
