@@ -144,7 +144,7 @@ def read_predictions(
     )
     try:
         opened = open_any(path, opening)
-        frame = with_class_names(opened.frame)
+        frame = _with_listed_names(with_class_names(opened.frame))
         view = View(frame, steps.part(0))
         roles = resolve_roles(view, request)
         labels, matched = None, tuple[str, ...]()
@@ -221,10 +221,8 @@ def _digest(content: bytes) -> str:
 
 def with_class_names(frame: Frame) -> Frame:
     """Remove an array of class names from the columns and use it as the class names."""
-    if frame.class_names is not None:
+    if frame.is_table or frame.class_names is not None:
         return frame
-    if frame.is_table:
-        return _with_listed_names(frame)
     sizes = {c.shape[-1] for c in frame.columns if c.kind == "matrix" and len(c.shape) == 2}
     found = [
         i
@@ -248,7 +246,12 @@ def with_class_names(frame: Frame) -> Frame:
 
 
 def _with_listed_names(frame: Frame) -> Frame:
-    """Take the names of the classes from a column whose cells are all ``['cat', 'dog']``."""
+    """Take the names of the classes from a column whose cells are all ``['cat', 'dog']``.
+
+    Not done for batches: every row must be seen.
+    """
+    if not frame.is_table or frame.class_names is not None:
+        return frame
     widths = {c.shape[-1] for c in frame.columns if c.kind == "matrix" and len(c.shape) == 2}
     for i, column in enumerate(frame.columns):
         if not widths or column.kind != "text" or plain(column.name) not in _LISTED:

@@ -345,3 +345,12 @@ def test_a_number_among_the_arrays_is_passed_over_or_refused(tmp_path, name):
     assert_array_equal(batch.labels, arrays["labels"])
     with pytest.raises(PredictionFileError, match="epoch"):
         list(scan_predictions(tmp_path / name, labels_key="epoch").batches())
+
+
+def test_a_list_of_classes_in_a_column_is_not_believed_for_batches(tmp_path):
+    row = """{label},"[0.5, 0.5]","['b', 'a']"\n"""
+    rows = [row.format(label=label) for label in "aba"]
+    (tmp_path / "a.csv").write_text("label,probs,labels\n" + "".join(rows))
+    assert read_predictions(tmp_path / "a.csv").labels.tolist() == [1, 0, 1]
+    with pytest.raises(PredictionFileError, match="nothing says which column is which class"):
+        scan_predictions(tmp_path / "a.csv")
