@@ -19,6 +19,7 @@ from focalibrate.calibrate._engine.passes import (
     log_loss_sums,
 )
 from focalibrate.calibrate._engine.ridge import RidgeBlock, minimise_ridge_in_passes
+from focalibrate.calibrate._input import ScoredRows
 from focalibrate.calibrate.fit_report import warn
 from focalibrate.calibrate.fit_structured import Base, Form, form_of_shape
 from focalibrate.calibrate.focal_temperature import CONTINUOUS_GAMMAS
@@ -84,15 +85,7 @@ class _StreamPasses:
         return self.stream.n_classes
 
     def thinned(self, rows: slice) -> LogitPasses:
-        found = self.stream.thinned(rows)
-        return LogitPasses(
-            found.logits,
-            found.labels,
-            self.workers,
-            weights=found.weights,
-            unit=self.unit,
-            dtype=self.dtype,
-        )
+        return self._over(self.stream.thinned(rows))
 
     def in_units_of(self, unit: float) -> "_StreamPasses":
         return replace(self, unit=unit)
@@ -120,15 +113,17 @@ class _StreamPasses:
         return means
 
     def _parts(self) -> Iterator[LogitPasses]:
-        for batch in self.stream.batches():
-            yield LogitPasses(
-                batch.logits,
-                batch.labels,
-                self.workers,
-                weights=batch.weights,
-                unit=self.unit,
-                dtype=self.dtype,
-            )
+        return map(self._over, self.stream.batches())
+
+    def _over(self, rows: ScoredRows) -> LogitPasses:
+        return LogitPasses(
+            rows.logits,
+            rows.labels,
+            self.workers,
+            weights=rows.weights,
+            unit=self.unit,
+            dtype=self.dtype,
+        )
 
 
 def _plain(stream: RowStream) -> Minimum:

@@ -59,16 +59,22 @@ class OtherLabels:
                     f"its rows are not those of {scores.path.name}: columns "
                     f'"{name}" and "{other}" match them in different ways. Leave one of them out.',
                 )
-        in_order = np.array_equal(order, np.arange(len(self.values))[rows])
+        in_order = np.array_equal(order, self._in_order(rows))
         notes = () if in_order else (f'labels are matched to the rows by "{name}"',)
+        n_unused = len(self.values) - len(order)
+        if rows == slice(None) and n_unused > 0:
+            notes = (*notes, f"labels in {self.path.name} that belong to no row: {n_unused}")
         return self.values[order], notes
+
+    def _in_order(self, rows: slice) -> NDArray[np.intp]:
+        return np.arange(*rows.indices(len(self.values)))
 
     def _order(self, scores: View, place: int, rows: slice) -> NDArray[np.intp]:
         """Return where the labels of the rows are, by the names in one column."""
         at, theirs = self.ids[place]
         ours = scores.values(at)[0].astype(str)
         if np.array_equal(ours, theirs[rows]):
-            return np.arange(len(theirs))[rows]
+            return self._in_order(rows)
         names, order = self._sorted[place]
         differs = (
             f'its rows are not those of {scores.path.name}: column "{scores.name(at)}" differs'

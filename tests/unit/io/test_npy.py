@@ -70,6 +70,7 @@ def test_labels_in_another_order_are_matched_by_id(tmp_path):
     found = labels_beside(tmp_path, "id,label\nz,a\nw,a\nx,b\ny,a\n")
     assert found.labels.tolist() == [1, 0, 0]
     assert 'labels are matched to the rows by "id"' in found.notes
+    assert "labels in y.csv that belong to no row: 1" in found.notes
     in_order = labels_beside(tmp_path, "id,label\nx,b\ny,a\nz,a\n")
     assert in_order.labels.tolist() == [1, 0, 0]
     assert "matched" not in " ".join(in_order.notes)
