@@ -98,22 +98,27 @@ class Predictions:
             "standard input" if str(self.source) == "-" else self.source.name or str(self.source)
         )
         rows = "1 row" if self.n_rows == 1 else f"{self.n_rows} rows"
-        text = f"{name}: {rows} × {self.n_classes} classes"
-        if self.class_names is not None:
-            names = [short(n) or '""' for n in self.class_names[:SHOWN_CLASSES]]
-            more = self.n_classes - len(names)
-            text += f" ({', '.join(names)}{f', ... {more} more' if more > 0 else ''})"
-        text += ", probabilities" if self.kind == "probs" else ", logits"
-        if self.layout.form == "single":
-            of = "class 1" if self.positive is None else f'"{short(self.positive)}"'
-            text += f' of {of} in "{short(self.scores_names[0])}"'
-        if self.labels is None:
-            text += ", no labels"
-        elif self.labels_source is not None:
-            text += f", labels in {self.labels_source.name}"
-        elif self.labels_name is not None:
-            text += f', labels in "{short(self.labels_name)}"'
-        return printable(text)
+        return printable(f"{name}: {rows} × {contents(self)}")
+
+
+def contents(found: Predictions) -> str:
+    """Return what the rows hold, in words: classes, kind, labels."""
+    text = f"{found.n_classes} classes"
+    if found.class_names is not None:
+        names = [short(n) or '""' for n in found.class_names[:SHOWN_CLASSES]]
+        more = found.n_classes - len(names)
+        text += f" ({', '.join(names)}{f', ... {more} more' if more > 0 else ''})"
+    text += ", probabilities" if found.kind == "probs" else ", logits"
+    if found.layout.form == "single":
+        of = "class 1" if found.positive is None else f'"{short(found.positive)}"'
+        text += f' of {of} in "{short(found.scores_names[0])}"'
+    if found.labels is None:
+        text += ", no labels"
+    elif found.labels_source is not None:
+        text += f", labels in {found.labels_source.name}"
+    elif found.labels_name is not None:
+        text += f', labels in "{short(found.labels_name)}"'
+    return text
 
 
 def align(predictions: Predictions, class_names: tuple[str, ...] | None) -> Predictions:

@@ -1,5 +1,6 @@
 """The main job: from predictions with labels to a calibrator, a verdict and a report."""
 
+from focalibrate.pipeline.chosen_rows import fit_rows_of
 from focalibrate.pipeline.evaluation import (
     Difference,
     Evaluation,
@@ -12,7 +13,7 @@ from focalibrate.pipeline.examples import Examples
 from focalibrate.pipeline.gate import check_predictions
 from focalibrate.pipeline.gate_result import BAD_INPUT, GateResult, LimitCheck
 from focalibrate.pipeline.job import calibrate_predictions
-from focalibrate.pipeline.large import calibrate_scan, fit_rows_of
+from focalibrate.pipeline.large import calibrate_scan
 from focalibrate.pipeline.loss_mean import LossMean
 from focalibrate.pipeline.models_page import models_page
 from focalibrate.pipeline.record import comparison_record, file_record, score_record

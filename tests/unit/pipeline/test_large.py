@@ -216,7 +216,7 @@ def test_fitted_to_all_rows_and_cross_fitted_in_halves(parts, batch_rows, method
 
 
 def test_halves_are_of_the_rows_shown_and_not_of_the_groups_of_rows(parts, monkeypatch):
-    for module in ("comparison.batches", "pipeline.large"):
+    for module in ("comparison.batches", "pipeline.chosen_rows"):
         monkeypatch.setattr(f"focalibrate.{module}.N_GROUPS", 50)
     few = {"methods": ["temperature"], "n_resamples": 20}
     found = calibrate_scan(scan_predictions(parts[0]), fit_rows="all", **few)
