@@ -87,7 +87,12 @@ def assemble(
             raise file_error(view.path, "has missing values in every row.")
     if stored.labels is not None:
         check_not_missing(stored.labels, names, labels_from)
-    scores = _scores(view, roles, stored.scores, probs_atol=probs_atol, progress=progress)
+    scores, n_rounded = _scores(
+        view, roles, stored.scores, probs_atol=probs_atol, progress=progress
+    )
+    if n_rounded and speaks:
+        rows = "rows" if is_batch else f"{n_rounded} rows"
+        notes.append(f"{rows} rounded so that they do not sum to 1: each is divided by its sum")
     check_names(names, n_classes=scores.shape[1], path=view.path)
     scores, names = _in_number_order(scores, names)
     pair = None if settled is None else settled.pair
@@ -127,8 +132,8 @@ def _scores(
     *,
     probs_atol: float,
     progress: Progress,
-) -> NDArray[Any]:
-    """Return the scores ``[N, K]`` of all classes, every row checked."""
+) -> tuple[NDArray[Any], int]:
+    """Return the scores ``[N, K]`` of all classes, every row checked, and how many are rounded."""
     chosen = roles.scores
     is_columns = chosen.form == "columns"
     name = chosen.kind if is_columns else view.name(chosen.positions[0])

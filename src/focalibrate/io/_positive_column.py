@@ -22,12 +22,16 @@ from focalibrate.io._vocabulary import (
     prefixed,
 )
 
+OPPOSITE = {"1": "0", "true": "false", "yes": "no"}
+"""Names of a positive class that are names of a score where the other class has no column."""
+
 
 def column_by_name(view: View, request: Request, numbers: list[int]) -> Scores | None:
     """Return the one column whose name means the score of the positive class, or None."""
     if not view.frame.has_names:
         return None
     by_meaning: dict[str, list[int]] = {"probs": [], "logits": [], "scores": []}
+    texts = {plain(view.name(i)) for i in numbers}
     for i in numbers:
         text = plain(view.name(i))
         cut = prefixed(view.name(i))
@@ -41,7 +45,7 @@ def column_by_name(view: View, request: Request, numbers: list[int]) -> Scores |
             by_meaning["probs"].append(i)
         elif (
             text in SCORE
-            or text in ("1", "true", "yes")
+            or (text in OPPOSITE and OPPOSITE[text] not in texts)
             or (
                 (text in PREDICTIONS or (cut is not None and cut.meaning == "scores"))
                 and (not view.is_whole(i))
@@ -74,7 +78,7 @@ def positive_column(view: View, request: Request, position: int) -> Scores:
     if request.kind is not None:
         kind = request.kind
     elif kind is None:
-        if sums.in_unit and text in SCORE | {"1", "true", "yes"}:
+        if sums.in_unit and text in SCORE | OPPOSITE.keys():
             kind = "probs"
             notes = (
                 f'"{short(name)}" is read as probabilities because all values lie in [0, 1]; '

@@ -1,5 +1,6 @@
 """Scores in one column per class."""
 
+from focalibrate.io._dialect import is_numbering
 from focalibrate.io._error import file_error, listing
 from focalibrate.io._evidence import find_runs, is_row_number
 from focalibrate.io._request import Request
@@ -142,13 +143,23 @@ def columns_by_sum(view: View, candidates: list[int], label: int | None) -> list
     return None
 
 
-def check_alike(view: View, request: Request, likely: list[int]) -> None:
+def numbered_columns(view: View, candidates: list[int]) -> list[int]:
+    """Return those of the `candidates` that are called 0, 1, 2, ... as in pandas, or all."""
+    found = [i for i in candidates if view.name(i).strip().removesuffix(".0").isdigit()]
+    is_all = len(found) > 1 and is_numbering([view.name(i).strip() for i in found])
+    return found if view.frame.has_names and is_all else candidates
+
+
+def check_alike(view: View, request: Request, likely: list[int], label: int | None) -> None:
     """Raise unless the caller says the kind and no column differs from the others in kind."""
     sums = view.sums(likely)
-    if view.frame.has_names and sums.n_rows >= 5:  # in fewer rows, logits may all be whole
+    is_numbered = is_numbering([view.name(i).strip() for i in likely])
+    labelled = _named_like_labels(view, likely, label)
+    # In fewer than 5 rows, logits may all be whole.
+    if view.frame.has_names and not is_numbered and sums.n_rows >= 5:
         whole = [i for i in likely if view.is_whole(i)]
         if whole and len(whole) < len(likely):
-            rest = [i for i in likely if i not in whole]
+            rest = labelled or [i for i in likely if i not in whole]
             is_one = len(whole) == 1
             raise file_error(
                 view.path,
@@ -156,23 +167,42 @@ def check_alike(view: View, request: Request, likely: list[int]) -> None:
                 f"{listing([quoted(view, i) for i in whole])} "
                 f"{'holds' if is_one else 'hold'} whole numbers only, unlike the others, so "
                 f"{'it' if is_one else 'they'} may not be classes. Say which columns are classes.",
-                fixes=[
-                    {"score_columns": [view.name(i) for i in chosen], **more}
-                    for chosen in (rest, likely)
-                    for more in _kinds(view, request, chosen)
-                ],
+                fixes=_choices(view, request, rest, likely),
             )
-    if request.kind is None:
-        raise unclear_kind(view, sums, names_text(view, likely))
-
-
-def _kinds(view: View, request: Request, positions: list[int]) -> list[dict[str, str]]:
-    """Return the options that say of which kind the columns could be."""
     if request.kind is not None:
-        return [{}]
-    sums = view.sums(positions)
-    is_probs = sums.in_unit if len(positions) == 1 else sums.on_simplex
-    return [{"input": "probs"}] if is_probs else [{"input": "logits"}]
+        return
+    if labelled and len(labelled) < len(likely):
+        others = [i for i in likely if i not in labelled]
+        raise file_error(
+            view.path,
+            f"no label is called {listing([quoted(view, i) for i in others])}, unlike the other "
+            "columns of numbers. Say which columns are classes.",
+            fixes=_choices(view, request, labelled, likely),
+        )
+    raise unclear_kind(view, sums, names_text(view, likely))
+
+
+def _named_like_labels(view: View, likely: list[int], label: int | None) -> list[int]:
+    """Return the columns that are called as labels, if every label has one, or none."""
+    if label is None or not view.is_kind(label, "text"):
+        return []
+    known = set(view.values(label)[0].astype(str).tolist())
+    found = [i for i in likely if view.name(i).strip() in known]
+    return found if len(known) == len(found) > 1 else []
+
+
+def _choices(view: View, request: Request, *choices: list[int]) -> list[dict[str, object]]:
+    """Return the options that choose the columns, with their kind where it is not known."""
+    found = list[dict[str, object]]()
+    for positions in choices:
+        kind: dict[str, object] = {}
+        if request.kind is None:
+            sums = view.sums(positions)
+            is_probs = sums.in_unit if len(positions) == 1 else sums.on_simplex
+            is_percent = sums.in_percent and len(positions) > 1
+            kind = {"input": "probs" if is_probs else "percent" if is_percent else "logits"}
+        found.append({"score_columns": [view.name(i) for i in positions], **kind})
+    return found
 
 
 def without_prefix(view: View, positions: list[int], label: int | None) -> tuple[str, ...]:

@@ -64,19 +64,20 @@ def _looks_like_probs(what: str, *, requested: bool) -> str:
 
 def unclear_kind(view: View, sums: Sums, what: str) -> PredictionFileError:
     """Return the error for scores of unknown kind, with the options that say which."""
+    verb = "hold" if what.startswith("columns ") else "holds"
     if sums.in_percent:
         return file_error(
             view.path,
-            f"{what} holds percentages (rows sum to 100).",
+            f"{what} {verb} percentages (rows sum to 100).",
             fixes=[{"input": "percent"}],
         )
     fixes: list[dict[str, object]] = [{"input": "logits"}]
     if sums.in_unit:
-        fixes.append({"input": "probs"})
+        fixes.insert(0, {"input": "probs"})
     found = "some numbers are negative" if sums.negative else "rows do not sum to 1"
     return file_error(
         view.path,
-        f"does not say whether {what} holds logits or probabilities ({found}), and that is never "
+        f"does not say whether {what} {verb} logits or probabilities ({found}), and that is never "
         "guessed.",
         fixes=fixes,
     )

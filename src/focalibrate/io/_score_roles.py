@@ -18,6 +18,7 @@ from focalibrate.io._score_columns import (
     columns_by_prefix,
     columns_by_sum,
     is_aside,
+    numbered_columns,
     without_prefix,
 )
 from focalibrate.io._score_kind import Scores, not_numbers, quoted
@@ -137,7 +138,8 @@ def _unprefixed(view: View, request: Request, free: list[int], label: int | None
         return single
     if not likely:
         raise _no_scores(view, numbers)
-    check_alike(view, request, likely)
+    likely = numbered_columns(view, likely)
+    check_alike(view, request, likely, label)
     names = without_prefix(view, likely, label)
     return class_columns(view, request, likely, names, None, _left_out(view, numbers, likely))
 

@@ -9,10 +9,8 @@ from numpy.typing import NDArray
 from focalibrate._check import HALF_PROBS_ATOL, PROBS_ATOL
 from focalibrate.io._error import SHOWN, PredictionFileError, file_error, rows_text, short
 from focalibrate.io._frame import Progress
+from focalibrate.io._rounding import MAX_ROUNDING, decimals_of, rounding_explains
 from focalibrate.io.predictions import Kind, rows_per_block
-
-MAX_ROUNDING = 0.05
-"""Rows whose sum is off by more than this cannot be rounded probabilities."""
 
 
 class _Bad:
@@ -41,12 +39,13 @@ def checked_scores(
     path: Path,
     probs_atol: float,
     progress: Progress,
-) -> NDArray[Any]:
-    """Return scores ``[N, K]`` in float32 or float64, every row checked.
+) -> tuple[NDArray[Any], int]:
+    """Return scores ``[N, K]`` in float32 or float64, every row checked, and how many are rounded.
 
     Memory maps of either dtype are returned as they are. Rows of probabilities whose sums are
-    off by more than rounding of float32, but within the tolerance, are divided by their sum; the
-    others are left as they are, so that a row does not depend on the rows around it.
+    off by more than rounding of float32, but within the tolerance or by no more than the digits
+    of the file explain, are divided by their sum; the others are left as they are, so that a row
+    does not depend on the rows around it.
 
     Args:
         stored: as the file has them.
@@ -64,10 +63,12 @@ def checked_scores(
     scores = native_float(stored)
     if kind == "logits":
         _check_logits(scores, path=path, name=name, progress=progress)
-        return scores
+        return scores, 0
     atol = max(probs_atol, HALF_PROBS_ATOL) if was_half else max(probs_atol, PROBS_ATOL)
-    worst = _check_probs(scores, names, path=path, name=name, atol=atol, progress=progress)
-    return scores if worst <= PROBS_ATOL else _normalised(scores)
+    worst, n_rounded = _check_probs(
+        scores, names, path=path, name=name, atol=atol, progress=progress
+    )
+    return (scores if worst <= PROBS_ATOL else _normalised(scores)), n_rounded
 
 
 def _check_form(scores: NDArray[Any], *, path: Path, name: str) -> None:
@@ -157,10 +158,14 @@ def _check_probs(
     name: str,
     atol: float,
     progress: Progress,
-) -> float:
-    """Return how far the worst row's sum is from 1; raise where it is beyond `atol`."""
+) -> tuple[float, int]:
+    """Return how far the worst row's sum is from 1, and how many only rounding explains.
+
+    Raises:
+        PredictionFileError: a sum is off by more than `atol` and than rounding explains.
+    """
     nan, negative, off = _Bad(), _Bad(), _Bad()
-    worst = 0.0
+    worst, n_rounded = 0.0, 0
     step = rows_per_block(scores)
     for start in range(0, len(scores), step):
         block = scores[start : start + step]
@@ -169,7 +174,12 @@ def _check_probs(
             low = block.min(axis=1)
         nan.add(np.isnan(gap), start)
         negative.add(low < 0, start)
-        off.add(gap > atol, start)
+        far = gap > atol
+        if far.any():
+            explained = rounding_explains(block[far], gap[far])
+            n_rounded += int(explained.sum())
+            far[far] = ~explained
+        off.add(far, start)
         worst = max(worst, float(np.nanmax(gap, initial=0.0)))
         progress(min(start + step, len(scores)), len(scores))
     if nan.count:
@@ -187,7 +197,7 @@ def _check_probs(
         )
     if off.count:
         raise _off(scores, names, off, worst, path=path, name=name)
-    return worst
+    return worst, n_rounded
 
 
 def _off(
@@ -217,6 +227,13 @@ def _off(
             f"{rule} Without column `{short(names[extra[0]])}` they do, so it is probably not "
             "a class.",
             fixes=[{"ignore": [names[extra[0]]]}],
+        )
+    digits = decimals_of(part) if np.isfinite(sums).all() else None
+    if digits is not None and worst <= part.shape[1] * 10.0**-digits / 2:
+        return file_error(
+            path,
+            f"{rule} They have {digits} decimals, too few for {part.shape[1]} classes. Save them "
+            "with more.",
         )
     if float(part.max()) > 1 + MAX_ROUNDING:
         return file_error(

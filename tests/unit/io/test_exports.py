@@ -920,13 +920,6 @@ ASKS = {
         1 - Y2,
         ("malignant", "benign"),
     ),
-    "rounded": (
-        "a.csv",
-        csv(frame3(y=TEXT3).round(3), index=False),
-        None,
-        Y3,
-        tuple(NAMES3),
-    ),
     "a maximum under another name": (
         "a.csv",
         csv(
