@@ -74,5 +74,6 @@ class BatchTaker:
         z, y = one_image(logits, labels, ignore_index=ignored)
         seen = image_sketch(z, y, ignore_index=ignored, n_bins=self.n_bins, by_class=self.by_class)
         n = min(PIXELS_KEPT, max_rows)
-        rows = some_pixels(z, y, ignore_index=ignored, n=n, seed=self.seed)
-        return Batch(*(seen or (None, None)), *rows, None)
+        sketch, predicted = seen or (None, None)
+        some, labels = some_pixels(z, y, ignore_index=ignored, n=n, seed=self.seed)
+        return Batch(sketch, predicted, some, labels, None)
