@@ -97,8 +97,8 @@ def commands_page() -> str:
         "Generated from the commands: `focalibrate COMMAND --help` prints the same.",
         "",
         "Every command that reads a file of predictions takes the same options for it. Colours "
-        "appear on a terminal only, and not if `NO_COLOR` is set. Exit status: 0 done; 1 a problem "
-        "with a file, or a check that failed; 2 wrong options.",
+        "appear on a terminal only, and not if `NO_COLOR` is set. Exit status: 0 done; 1 a "
+        "problem with a file, or a check that failed; 2 wrong options.",
     ]
     for name in main.list_commands(context):
         command = main.get_command(context, name)
