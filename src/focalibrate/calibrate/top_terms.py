@@ -10,7 +10,15 @@ from numpy.typing import NDArray
 
 from focalibrate.calibrate._base import Calibrator
 from focalibrate.calibrate._engine.blocks import Workers, Workspace
+from focalibrate.calibrate._engine.codes import CodeSums
 from focalibrate.calibrate._engine.recovery import TemperedRows
+from focalibrate.calibrate._engine.series import (
+    Form,
+    LargeClasses,
+    powers,
+    reach_of_large,
+    with_series,
+)
 from focalibrate.calibrate.parametric import (
     FocalLossTemperature,
     FocalTemperatureScaling,
@@ -32,13 +40,6 @@ PIECE = 4096
 CERTAIN = 1e-12
 """Rows whose rivals together have less than this, relative to the top class, are worked on in
 logarithms: there it is raised to the power of gamma."""
-LARGE = 4e-4
-r"""Classes of at least this probability, over gamma, are worked on one by one. The others have
-:math:`1/\varphi_\gamma` by its series up to the second power: what is left out is about 3e-8 of
-their share."""
-
-Form = tuple[float, float]
-"""Gamma and temperature of :math:`\\Psi_\\gamma(\\operatorname{softmax}(z/T))`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,12 +82,14 @@ class TopScorer:
 
     Use it as a context manager: its threads live as long.
 
-    The gaps to the row's top logit are counted in cells of 1/256 of the least temperature, and
-    the sums over classes are those over cells. Classes of more than 4e-4 are counted one by one.
+    In half precision every number is counted by itself. Else the gaps to the row's top logit are
+    counted in cells of 1/256 of the least temperature. The sums over classes are those over
+    cells; classes of more than 4e-4 are counted one by one.
 
     Numerics:
         A log loss or log-confidence is within about 2e-5 of that of `Calibrator.log_probs`, with
-        random sign from row to row; means over many rows are within 1e-6.
+        random sign from row to row; means over many rows are within 1e-6. Half precision: within
+        1e-7.
 
     Args:
         calibrators: such that `form_of` finds a form of each.
@@ -95,7 +98,8 @@ class TopScorer:
     def __init__(self, calibrators: Sequence[Calibrator]) -> None:
         self.calibrators = tuple(calibrators)
         forms = [form_of(calibrator) for calibrator in calibrators]
-        self._cells = _Cells.of([form for form in forms if form is not None])
+        known = [form for form in forms if form is not None]
+        self._cells, self._codes = _Cells.of(known), CodeSums(known)
         self.can_score = None not in forms and self._cells.n_cells <= MAX_CELLS
         """Whether all have a form, and temperatures that are not too far apart."""
         self._workers = Workers()
@@ -111,12 +115,24 @@ class TopScorer:
     ) -> None:
         self._workers.__exit__(kind, error, trace)
 
-    def terms(self, logits: NDArray[Any], labels: NDArray[np.intp]) -> list[TopTerms]:
-        """Return what each calibrator gives rows that were checked: ``[N, K]``, ``[N]``."""
+    def terms(
+        self,
+        logits: NDArray[Any],
+        labels: NDArray[np.intp],
+        rows: NDArray[np.intp] | None = None,
+    ) -> list[TopTerms]:
+        """Return what each calibrator gives rows that were checked.
+
+        Args:
+            logits: ``[N, K]``.
+            labels: class indices ``[N]``, or ``[n]`` of `rows`.
+            rows: positions of the rows to score ``[n]``. Default: all.
+        """
 
         def work(start: int, space: Workspace) -> list[TopTerms]:
-            rows = slice(start, start + BLOCK_ROWS)
-            return self._block(logits[rows], labels[rows], space)
+            part = slice(start, start + BLOCK_ROWS)
+            some = logits[part if rows is None else rows[part]]
+            return self._block(some, labels[part], space)
 
         blocks = list(self._workers.map(work, range(0, len(labels), BLOCK_ROWS)))
         return [_joined([block[i] for block in blocks]) for i in range(len(self.calibrators))]
@@ -125,7 +141,8 @@ class TopScorer:
         self, logits: NDArray[Any], labels: NDArray[np.intp], space: Workspace
     ) -> list[TopTerms]:
         rows = np.arange(len(labels))
-        top, sums = self._cells.sums(logits, space)
+        source = self._codes if logits.dtype == np.float16 else self._cells
+        top, sums = source.sums(logits, space)
         high = logits[rows, top].astype(np.float64)
         true = np.minimum(logits[rows, labels].astype(np.float64) - high, 0.0)
         found = []
@@ -137,7 +154,7 @@ class TopScorer:
             nll = tempered.log_loss(0, gamma, true / temperature)
             factor = tempered.odds_against(0, gamma) / np.maximum(minors, 1e-300)
             squares = confidence**2 * (1.0 + factor**2 * squares)
-            for i in np.flatnonzero(rivals < CERTAIN).tolist():
+            for i in np.flatnonzero(rivals < source.certain).tolist():
                 log_probs = np.asarray(calibrator.log_probs(logits[i : i + 1].astype(np.float64)))
                 nll[i], confidence[i] = -log_probs[0, labels[i]], np.exp(log_probs[0, top[i]])
                 squares[i] = np.exp(2.0 * log_probs).sum()
@@ -163,6 +180,8 @@ class _Cells:
     tables: tuple[Floats, ...]
     """``[2, P, C / P]`` or ``[6, P, C / P]`` for each form, of which the first is e itself"""
 
+    certain = CERTAIN
+
     @property
     def n_cells(self) -> int:
         return self.tables[0][0].size if self.tables else MAX_CELLS + 1
@@ -175,7 +194,7 @@ class _Cells:
         if n_cells > MAX_CELLS:
             return cls(tuple(forms), width, ())
         gap = (np.arange(-(-n_cells // PIECE) * PIECE).reshape(-1, PIECE) + 0.5) * width
-        tables = [_powers(-gap / temperature, gamma) for gamma, temperature in forms]
+        tables = [powers(-gap / temperature, gamma) for gamma, temperature in forms]
         for table in tables:
             table[:, -1, -1] = 0.0  # all that is beyond
         return cls(tuple(forms), width, tuple(tables))
@@ -188,16 +207,21 @@ class _Cells:
         :math:`\sum e_k`, :math:`\sum e_k/\varphi(v_k)` and :math:`\sum (e_k/\varphi(v_k))^2`, as
         in `TemperedRows`.
         """
-        top = np.empty(len(logits), dtype=np.intp)
-        sums = [np.empty((len(logits), len(table))) for table in self.tables]
-        large = np.empty((len(self.forms), len(logits), 3))
+        n = len(logits)
+        top = np.empty(n, dtype=np.intp)
+        sums = [np.empty((n, len(table))) for table in self.tables]
+        rest = np.empty((len(self.forms), n))
+        gaps: list[Floats] = []
         for i, row in enumerate(logits):
-            top[i], counts, gaps, rest = self._count(row, space)
-            for j, (gamma, temperature) in enumerate(self.forms):
-                large[j, i] = _large_sums(-gaps / temperature, rest[j], gamma)
-                sums[j][i] = np.vecdot(self.tables[j], counts).sum(axis=-1)
-        forms = zip(self.forms, sums, large, strict=True)
-        return top, [_with_series(some, more.T, gamma) for (gamma, _), some, more in forms]
+            top[i], counts, near, rest[:, i] = self._count(row, space)
+            gaps.append(near)
+            for some, table in zip(sums, self.tables, strict=True):
+                some[i] = np.vecdot(table, counts).sum(axis=-1)
+        at = np.repeat(np.arange(n), [len(near) for near in gaps])
+        gap = np.concatenate(gaps)
+        large = LargeClasses(at, gap, np.ones(len(gap)), n)
+        forms = zip(self.forms, sums, rest, strict=True)
+        return top, [with_series(some, large.sums(r, form), form[0]) for form, some, r in forms]
 
     def _count(
         self, row: NDArray[Any], space: Workspace
@@ -223,8 +247,8 @@ class _Cells:
         pieces = counts.reshape(-1, PIECE)
         totals = [1.0 + float(np.vecdot(table[0], pieces).sum()) for table in self.tables]
         limit = max(
-            -temperature * np.log(LARGE / max(1.0, abs(gamma)) * total)
-            for (gamma, temperature), total in zip(self.forms, totals, strict=True)
+            float(reach_of_large(form, np.asarray(total)))
+            for form, total in zip(self.forms, totals, strict=True)
         )
         at = np.flatnonzero(values < max(limit / self.width, 1.0))
         at = at[at != top]
@@ -235,47 +259,3 @@ class _Cells:
             for total, table in zip(totals, self.tables, strict=True)
         ]
         return top, pieces, row[top].astype(np.float64) - row[at], rest
-
-
-def _powers(t: NDArray[Any], gamma: float) -> Floats:
-    e = np.exp(t)
-    if gamma == 0:
-        return np.stack([e, e**2])
-    return np.stack([e, e**2, e**2 * t, e**3, e**3 * t, e**3 * t**2])
-
-
-def _large_sums(t: Floats, rest: float, gamma: float) -> tuple[float, float, float]:
-    """Return the three sums over classes that are taken one by one.
-
-    `rest` is 1 and the sum of e over all others.
-    """
-    e = np.exp(t)
-    rivals, squares = float(e.sum()), float(e @ e)
-    if gamma == 0:
-        return rivals, rivals, squares
-    total = rest + rivals
-    v, x = e / total, t - np.log(total)
-    share = e * np.exp(-gamma * np.log1p(-v)) / (1.0 - gamma * x * v / (1.0 - v))
-    return rivals, float(share.sum()), float(share @ share)
-
-
-def _with_series(sums: Floats, large: Floats, gamma: float) -> tuple[Floats, Floats, Floats]:
-    r"""Return the three sums over all classes, from those of the cells ``[n, 2]`` or ``[n, 6]``.
-
-    With :math:`v = e/(1+S)`, :math:`x = \log v`: :math:`1/\varphi_\gamma(v) = 1 + \gamma v (1+x)
-    + v^2 (\tfrac{\gamma(\gamma+1)}2 + \gamma(\gamma+1) x + \gamma^2 x^2) + \dots`
-    """
-    rivals = sums[:, 0] + large[0]
-    if gamma == 0:
-        return rivals, rivals, sums[:, 1] + large[2]
-    s1, s2, s2t, s3, s3t, s3tt = sums.T
-    log_total, u, g = np.log1p(rivals), 1.0 / (1.0 + rivals), gamma
-    first = s2 * (1.0 - log_total) + s2t
-    second = (
-        0.5 * g * (g + 1.0) * s3
-        + g * (g + 1.0) * (s3t - log_total * s3)
-        + g * g * (s3tt - 2.0 * log_total * s3t + log_total**2 * s3)
-    )
-    minors = s1 + g * u * first + u * u * second + large[1]
-    squares = s2 + 2.0 * g * u * (s3 * (1.0 - log_total) + s3t) + large[2]
-    return rivals, minors, squares

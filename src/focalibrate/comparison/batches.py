@@ -28,13 +28,14 @@ class JudgedBatch:
     """Some rows to evaluate on.
 
     Attributes:
-        logits: ``[n, K]``.
+        logits: ``[n, K]``, or more rows, of which `rows` are meant; in float16 too.
         labels: class indices ``[n]``.
         group: random group of each row ``[n]``, below `N_GROUPS`; it follows from the row, not
             from the batch.
         weights: ``[n]``, or None.
         groups: columns to group the verdicts by.
         fold: which of a method's `fold_calibrators` they are evaluated by; None: its calibrator.
+        rows: positions in `logits` of the rows ``[n]``, or None for all.
     """
 
     logits: NDArray[Any]
@@ -43,6 +44,7 @@ class JudgedBatch:
     weights: Floats | None = None
     groups: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     fold: int | None = None
+    rows: NDArray[np.intp] | None = None
 
 
 class _Sums:
@@ -161,14 +163,14 @@ def judge_batches(comparison: Comparison, batches: Iterable[JudgedBatch]) -> Com
     with ExitStack() as stack:
         threads = stack.enter_context(ThreadPoolExecutor(available_cores()))
         scorers: dict[int | None, tuple[TopScorer, list[str]]] = {}
-        for batch in batches:
+        for batch in _ahead(batches):
             n_rows += len(batch.labels)
             mass += np.bincount(batch.group, batch.weights, minlength=N_GROUPS)
             if batch.fold not in scorers:
                 scorers[batch.fold] = _scorer(sums, batch.fold, comparison.n_classes)
                 stack.enter_context(scorers[batch.fold][0])
             scorer, wide = scorers[batch.fold]
-            found_terms = scorer.terms(batch.logits, batch.labels) if wide else []
+            found_terms = scorer.terms(batch.logits, batch.labels, batch.rows) if wide else []
             for method, terms in zip(wide, found_terms, strict=True):
                 sums[method].add_terms(batch, terms, comparison.n_bins, grouped(method, batch))
             rest = [method for method in sums if method not in wide]
@@ -198,6 +200,16 @@ def judge_batches(comparison: Comparison, batches: Iterable[JudgedBatch]) -> Com
     )
 
 
+def _ahead(batches: Iterable[JudgedBatch]) -> Iterator[JudgedBatch]:
+    """Yield the batches; the next one is read in a thread while one is worked on."""
+    source = iter(batches)
+    with ThreadPoolExecutor(1) as reader:
+        coming = reader.submit(next, source, None)
+        while (batch := coming.result()) is not None:
+            coming = reader.submit(next, source, None)
+            yield batch
+
+
 def _scorer(
     sums: Mapping[str, _Sums], fold: int | None, n_classes: int
 ) -> tuple[TopScorer, list[str]]:
@@ -213,8 +225,9 @@ def _small(batch: JudgedBatch) -> Iterator[JudgedBatch]:
     step = max(1, 4 * BLOCK_ENTRIES // batch.logits.shape[1])
     for start in range(0, len(batch.labels), step):
         part = slice(start, start + step)
+        logits = batch.logits[part if batch.rows is None else batch.rows[part]]
         yield JudgedBatch(
-            batch.logits[part],
+            logits.astype(np.float32) if logits.dtype == np.float16 else logits,
             batch.labels[part],
             batch.group[part],
             None if batch.weights is None else batch.weights[part],

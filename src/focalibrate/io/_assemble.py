@@ -37,10 +37,12 @@ class Settled:
     Attributes:
         pair: the negative and the positive label, where one column holds the scores.
         is_first: this is the first batch, whose notes on the values are shown for all batches.
+        keeps_half: logits in float16 stay so.
     """
 
     pair: tuple[str, str] | None = None
     is_first: bool = False
+    keeps_half: bool = False
 
 
 def assemble(
@@ -88,7 +90,12 @@ def assemble(
     if stored.labels is not None:
         check_not_missing(stored.labels, names, labels_from)
     scores, n_rounded = _scores(
-        view, roles, stored.scores, probs_atol=probs_atol, progress=progress
+        view,
+        roles,
+        stored.scores,
+        probs_atol=probs_atol,
+        progress=progress,
+        keeps_half=settled is not None and settled.keeps_half,
     )
     if n_rounded and speaks:
         rows = "rows" if is_batch else f"{n_rounded} rows"
@@ -132,6 +139,7 @@ def _scores(
     *,
     probs_atol: float,
     progress: Progress,
+    keeps_half: bool,
 ) -> tuple[NDArray[Any], int]:
     """Return the scores ``[N, K]`` of all classes, every row checked, and how many are rounded."""
     chosen = roles.scores
@@ -148,6 +156,7 @@ def _scores(
         path=view.path,
         probs_atol=probs_atol,
         progress=progress,
+        keeps_half=keeps_half,
     )
 
 

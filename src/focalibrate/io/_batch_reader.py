@@ -4,6 +4,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
+from numpy.typing import NDArray
+
 from focalibrate._check import PROBS_ATOL
 from focalibrate.io._assemble import Settled, assemble
 from focalibrate.io._error import PredictionFileError, file_error, shown
@@ -59,6 +62,7 @@ class BatchReader:
         like: Predictions,
         piece: int | None = None,
         keep: bool = False,
+        half: bool = False,
     ) -> Iterator[tuple[int, Predictions | None]]:
         """Yield how many rows of one part were read, and the predictions of the complete ones.
 
@@ -69,6 +73,7 @@ class BatchReader:
             like: predictions of the first rows; all others must have the same classes.
             piece: which piece of the part to read. Default: all of it.
             keep: also read the columns that are not needed.
+            half: leave logits in float16 as they are.
         """
         stream, places = self.data.streams[index], self.data.places[index]
         wanted = None if keep else [places[i] for i in self.needed]
@@ -80,31 +85,65 @@ class BatchReader:
             block = self.data.completed(reordered(frame, places))
             n_rows = self.n_rows_of(block)
             try:
-                found = self.predictions_of(block, offset + start, n_rows)
+                rows = slice(offset + start, offset + start + n_rows)
+                found = self.predictions_of(block, rows, half=half)
             except PredictionFileError as error:
                 raise _located(error, start) from error
             if found is not None:
-                self._check_same(found, like, stream.frame.path)
-                if found.scores.dtype != like.scores.dtype:
-                    found = replace(found, scores=found.scores.astype(like.scores.dtype))
+                found = self._like(like, found, stream.frame.path)
             yield n_rows, found
             start += n_rows
 
+    @property
+    def can_take(self) -> bool:
+        """Whether `take` gives any rows without reading the others: each counts as one."""
+        counts = self.roles.weight is None and not self.options.get("drop_missing", False)
+        by_order = self.labels is None or not self.labels.ids
+        return counts and by_order and all(s.take is not None for s in self.data.streams)
+
+    def take(
+        self, index: int, offset: int, rows: NDArray[np.intp], *, like: Predictions
+    ) -> Predictions:
+        """Return the predictions of some rows of one part, without reading the others.
+
+        Args:
+            index: position of the part.
+            offset: rows of all parts before it.
+            rows: positions within the part, in ascending order.
+            like: predictions of the first rows; all others must have the same classes.
+
+        Raises:
+            PredictionFileError: where a row breaks a rule; it does not say which.
+        """
+        stream, places = self.data.streams[index], self.data.places[index]
+        if stream.take is None:
+            raise ValueError("`take` must not be called where `can_take` is False.")
+        frame = stream.take([places[i] for i in self.needed], rows)
+        found = self.predictions_of(self.data.completed(reordered(frame, places)), offset + rows)
+        if found is None:
+            raise file_error(stream.frame.path, "has missing values in every row looked up.")
+        return self._like(like, found, stream.frame.path)
+
     def predictions_of(
-        self, block: Frame, start: int, n_rows: int, *, is_first: bool = False
+        self,
+        block: Frame,
+        rows: slice | NDArray[np.intp],
+        *,
+        is_first: bool = False,
+        half: bool = False,
     ) -> Predictions | None:
         """Return the predictions of a block of rows; None if no row is complete.
 
         Args:
             block: the rows, with the columns in the order of the first part.
-            start: position of the first of them in the data set.
-            n_rows: how many they are.
+            rows: their positions in the data set.
             is_first: they are the first rows, whose notes are shown for all.
+            half: leave logits in float16 as they are.
         """
         view = View(block)
         labels, matched = None, tuple[str, ...]()
         if self.labels is not None:
-            values, matched = self.labels.of_rows(view, slice(start, start + n_rows))
+            values, matched = self.labels.of_rows(view, rows)
             labels = (values, self.labels.name)
         found = assemble(
             view,
@@ -115,7 +154,7 @@ class BatchReader:
             probs_atol=self.options.get("probs_atol", PROBS_ATOL),
             drop_missing=self.options.get("drop_missing", False),
             progress=silent,
-            settled=replace(self.settled, is_first=is_first),
+            settled=replace(self.settled, is_first=is_first, keeps_half=half),
         )
         if found is None:
             return None
@@ -148,6 +187,13 @@ class BatchReader:
                 f"{len(labels.values)} labels, {n_rows} rows. Check that both come from "
                 "the same split.",
             )
+
+    def _like(self, first: Predictions, found: Predictions, path: Path) -> Predictions:
+        """Return the predictions in the precision of the first rows; raise if classes differ."""
+        self._check_same(found, first, path)
+        if found.scores.dtype in (first.scores.dtype, np.float16):
+            return found
+        return replace(found, scores=found.scores.astype(first.scores.dtype))
 
     def _check_same(self, found: Predictions, first: Predictions, path: Path) -> None:
         ways = [(p.class_names, p.positive, p.layout.labels_as) for p in (found, first)]

@@ -33,18 +33,23 @@ class OtherLabels:
     name: str
     ids: tuple[tuple[int, NDArray[Any]], ...]
 
-    def of_rows(self, scores: View, rows: slice) -> tuple[NDArray[Any], tuple[str, ...]]:
+    def of_rows(
+        self, scores: View, rows: slice | NDArray[np.intp]
+    ) -> tuple[NDArray[Any], tuple[str, ...]]:
         """Return the labels of the rows of `scores`, and what to tell the user about them.
 
         Where both files name their rows and the order differs, rows are matched by their names.
 
         Args:
             scores: rows of the file of scores.
-            rows: where the same rows are in the file of labels if the order is the same.
+            rows: where the same rows are in the file of labels if the order is the same;
+                positions other than a slice only where the files do not name their rows.
 
         Raises:
             PredictionFileError: names of rows are not unique, disagree, or have no label.
         """
+        if not isinstance(rows, slice):
+            return self.values[rows], ()
         orders = {
             scores.name(at): self._order(scores, place, rows)
             for place, (at, _) in enumerate(self.ids)

@@ -54,7 +54,8 @@ def first_batch(reader: BatchReader) -> Predictions:
         for frame in stream.read(None, head_rows(stream.frame)):
             block = data.completed(reordered(frame, data.places[index]))
             n_rows = reader.n_rows_of(block)
-            found = reader.predictions_of(block, start, n_rows, is_first=True)
+            rows = slice(start, start + n_rows)
+            found = reader.predictions_of(block, rows, is_first=True)
             if found is not None:
                 return found
             start += n_rows

@@ -39,6 +39,7 @@ def checked_scores(
     path: Path,
     probs_atol: float,
     progress: Progress,
+    keeps_half: bool = False,
 ) -> tuple[NDArray[Any], int]:
     """Return scores ``[N, K]`` in float32 or float64, every row checked, and how many are rounded.
 
@@ -56,9 +57,12 @@ def checked_scores(
         path: the file.
         probs_atol: how far a row of probabilities may be from summing to 1.
         progress: called with the rows done and the total.
+        keeps_half: return logits in float16 as they are.
     """
     name = short(name)
     _check_form(stored, path=path, name=name)
+    if keeps_half and kind == "logits" and _is_sound_half(stored):
+        return stored, 0
     was_half = was_half or stored.dtype == np.float16
     scores = native_float(stored)
     if kind == "logits":
@@ -97,6 +101,24 @@ def native_float(scores: NDArray[Any]) -> NDArray[Any]:
     return np.asarray(scores).astype(  # a copy in memory must not be taken for a memory map
         np.float32 if scores.dtype.kind == "f" and scores.dtype.itemsize <= 4 else np.float64
     )
+
+
+MINUS_INF = 0xFC00
+PLUS_INF = 0x7C00
+"""Bits of infinite numbers in half precision; those of nan are above."""
+
+
+def _is_sound_half(scores: NDArray[Any]) -> bool:
+    """Return whether these are float16 without nan and +inf, a finite number in every row."""
+    if scores.dtype != np.float16 or not scores.dtype.isnative or not scores.flags.c_contiguous:
+        return False
+    for row in scores.view(np.uint16):  # row by row: it stays in cache for the second look
+        low = row.max()
+        if row.view(np.int16).max() >= PLUS_INF or low > MINUS_INF:
+            return False
+        if low == MINUS_INF and row.min() == MINUS_INF:
+            return False
+    return True
 
 
 HALF_CHUNK = 1 << 16

@@ -18,6 +18,9 @@ Kinds: TypeAlias = Mapping[str, ColumnKind]
 Read: TypeAlias = Callable[[Sequence[int] | None, int], Iterator[Frame]]
 """Yield frames of at most so many rows, in order; only the wanted columns can be loaded."""
 
+Take: TypeAlias = Callable[[Sequence[int], NDArray[np.intp]], Frame]
+"""Return the wanted columns of the rows at these positions, in ascending order."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Stream:
@@ -31,6 +34,7 @@ class Stream:
         is_one_file: all its columns are in `place`.
         pieces: ranges of its rows, one after another, that can be read each by itself; empty for
             a file that is read from its beginning.
+        take: some rows without reading the others; None where that saves nothing.
     """
 
     place: Place
@@ -39,6 +43,7 @@ class Stream:
     read: Read
     is_one_file: bool = True
     pieces: "tuple[Stream, ...]" = ()
+    take: Take | None = None
 
 
 def whole_stream(place: Place, frame: Frame) -> Stream:
@@ -127,4 +132,5 @@ def with_constants(stream: Stream, pairs: Sequence[tuple[str, str]]) -> Stream:
             yield with_columns(frame, pairs)
 
     pieces = tuple(with_constants(piece, pairs) for piece in stream.pieces)
-    return replace(stream, frame=with_columns(stream.frame, pairs), read=read, pieces=pieces)
+    frame = with_columns(stream.frame, pairs)
+    return replace(stream, frame=frame, read=read, pieces=pieces, take=None)

@@ -26,7 +26,10 @@ from focalibrate.io._safetensors import (
     read_safetensors_header,
     tensor_column,
 )
-from focalibrate.io._stream import Read, Stream, whole_stream
+from focalibrate.io._stream import Read, Stream, Take, whole_stream
+
+FAR_APART = 1 << 16
+"""Rows of at least so many bytes are worth looking up; shorter ones are read on the way."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +42,7 @@ class _Array:
         shape: of the whole array.
         open: the file, or member of an archive, at the first number.
         is_bfloat: the numbers are bfloat16, stored as bits.
+        is_plain: the numbers are stored as they are, so that any row can be looked up.
     """
 
     column: Column
@@ -46,6 +50,7 @@ class _Array:
     shape: tuple[int, ...]
     open: Callable[[ExitStack], IO[bytes]]
     is_bfloat: bool = False
+    is_plain: bool = False
 
     @property
     def row_bytes(self) -> int:
@@ -57,18 +62,27 @@ class _Array:
         buffer = np.empty(size, np.uint8)
         view, done = buffer.data, 0
         while done < size:
-            piece = file.read(min(size - done, 1 << 20))  # few enough to stay in cache
-            if not piece:
+            n = _read_into(file, view[done : done + (1 << 20)])
+            if not n:
                 raise file_error(
                     path, f"`{short(self.column.name)}` is cut off. Copy or write it again."
                 )
-            view[done : done + len(piece)] = piece
-            done += len(piece)
+            done += n
         array: NDArray[Any] = np.frombuffer(buffer, self.dtype).reshape(n_rows, *self.shape[1:])
         if self.is_bfloat:
             array = (array.astype(np.uint32) << 16).view(np.float32)
             return squeezed(array)
         return as_text(array, path=path, name=self.column.name)
+
+
+def _read_into(file: IO[bytes], view: memoryview) -> int:
+    """Read bytes to where they are wanted, and return how many."""
+    read_into: Callable[[memoryview], int] | None = getattr(file, "readinto", None)
+    if read_into is not None:
+        return read_into(view)
+    piece = file.read(len(view))
+    view[: len(piece)] = piece
+    return len(piece)
 
 
 def stream_npy(place: Place) -> Stream:
@@ -85,7 +99,8 @@ def stream_npy(place: Place) -> Stream:
     if not _is_row_by_row(header.fortran_order, header.shape):
         return whole_stream(place, replace(open_npy(place.local()), path=place.path))
     column = described(name, header.shape, header.dtype)
-    array = _Array(column, header.dtype, header.shape, _at(place, header.n_bytes))
+    opened = _at(place, header.n_bytes)
+    array = _Array(column, header.dtype, header.shape, opened, is_plain=True)
     return _stream(place, [array])
 
 
@@ -149,7 +164,9 @@ def stream_safetensors(place: Place) -> Stream:
             continue
         dtype = np.dtype(DTYPES[info.dtype])
         opened = _at(place, info.start)
-        arrays.append(_Array(column, dtype, info.shape, opened, is_bfloat=info.dtype == "BF16"))
+        is_bfloat = info.dtype == "BF16"
+        array = _Array(column, dtype, info.shape, opened, is_bfloat=is_bfloat, is_plain=True)
+        arrays.append(array)
     names = names_from_json(metadata.get("class_names"), place.path)
     found = _stream(place, arrays)
     return replace(found, frame=replace(found.frame, class_names=names))
@@ -191,7 +208,24 @@ def _stream(place: Place, arrays: Sequence[_Array | Column]) -> Stream:
                 }
                 yield replace(base, load=_loader(taken, load, slice(start, start + rows)))
 
-    return Stream(place=place, frame=base, n_rows=None, read=read)
+    def take(wanted: Sequence[int], rows: NDArray[np.intp]) -> Frame:
+        with ExitStack() as stack:
+            taken = {}
+            for i in wanted:
+                array = checked(i)
+                file = array.open(stack)
+                first = file.tell()
+                parts = []
+                for row in rows.tolist():
+                    file.seek(first + row * array.row_bytes)
+                    parts.append(array.take(file, 1, path))
+                taken[i] = np.concatenate(parts)
+            return replace(base, load=_loader(taken, load, slice(0)))
+
+    is_plain = all(isinstance(array, _Array) and array.is_plain for array in arrays)
+    is_wide = any(isinstance(array, _Array) and array.row_bytes >= FAR_APART for array in arrays)
+    found = take if is_plain and is_wide else None
+    return Stream(place=place, frame=base, n_rows=None, read=read, take=found)
 
 
 def _loader(taken: dict[int, NDArray[Any]], load: Load, part: slice) -> Load:
@@ -208,7 +242,10 @@ def side_by_side(places: Mapping[str, Place]) -> Stream:
         stream = stream_npy(place)
         column = replace(stream.frame.columns[0], name=name)
         return replace(
-            stream, frame=_renamed(stream.frame, column), read=_renaming(stream, column)
+            stream,
+            frame=_renamed(stream.frame, column),
+            read=_renaming(stream, column),
+            take=_taking(stream.take, column),
         )
     arrays: list[_Array | Column] = []
     for name, place in places.items():
@@ -218,7 +255,8 @@ def side_by_side(places: Mapping[str, Place]) -> Stream:
             arrays.append(_transposed(described(name, (), header.dtype), place.path))
             continue
         column = described(name, header.shape, header.dtype)
-        arrays.append(_Array(column, header.dtype, header.shape, _at(place, header.n_bytes)))
+        opened = _at(place, header.n_bytes)
+        arrays.append(_Array(column, header.dtype, header.shape, opened, is_plain=True))
     first = next(iter(places.values()))
     size = sum(place.size for place in places.values())
     return replace(_stream(replace(first, size=size), arrays), is_one_file=False)
@@ -234,3 +272,7 @@ def _renaming(stream: Stream, column: Column) -> Read:
             yield _renamed(frame, column)
 
     return read
+
+
+def _taking(take: Take | None, column: Column) -> Take | None:
+    return None if take is None else lambda wanted, rows: _renamed(take(wanted, rows), column)

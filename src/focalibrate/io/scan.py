@@ -8,6 +8,9 @@ from pathlib import Path
 from threading import Lock
 from typing import Unpack
 
+import numpy as np
+from numpy.typing import NDArray
+
 from focalibrate.io._error import file_error, printable, short, shown
 from focalibrate.io._find_streams import DataSet, find_streams
 from focalibrate.io._formats import Opening
@@ -89,6 +92,8 @@ class Scan:
         self.labels_name = found.labels_name
         self.scores_names = found.scores_names
         self._rows = max(1, min(batch_rows, BATCH_BYTES // (8 * self.n_classes)))
+        is_half = all(data.first.columns[i].is_half for i in self._reader.roles.scores.positions)
+        self._half_rows = min(batch_rows, 2 * self._rows) if is_half else self._rows
         self.parts = _parts(data, self._reader.roles.scores.positions[0])
         self.pieces = _pieces(data)
         many = (
@@ -117,7 +122,12 @@ class Scan:
         return printable(f"{self.source}: {parts}{length} × {contents(self.first)}")
 
     def batches(
-        self, part: int | None = None, *, piece: int | None = None, keep: bool = False
+        self,
+        part: int | None = None,
+        *,
+        piece: int | None = None,
+        keep: bool = False,
+        half: bool = False,
     ) -> Iterator[Predictions]:
         """Yield the predictions in the order of the rows, a few thousand at a time.
 
@@ -128,10 +138,12 @@ class Scan:
             piece: which of the part's pieces to read (`Piece.number`). Default: all.
             keep: also read the columns that are neither scores nor labels, so that
                 `write_probs` can write them again.
+            half: leave logits in float16 as they are, for whoever can use them so.
 
         Raises:
             PredictionFileError: where a batch breaks a rule, with the part and its row.
         """
+        at_once = self._half_rows if half else self._rows
         reader, done, weight, n_found = self._reader, 0, 0.0, 0
         for index in range(len(self.parts)) if part is None else [part]:
             start = 0
@@ -140,7 +152,13 @@ class Scan:
             pieces = self._data.streams[index].pieces
             is_last = piece is None or piece == len(pieces) - 1
             rows = reader.read(
-                index, start, batch_rows=self._rows, like=self.first, piece=piece, keep=keep
+                index,
+                start,
+                batch_rows=at_once,
+                like=self.first,
+                piece=piece,
+                keep=keep,
+                half=half,
             )
             start += sum(before.n_rows or 0 for before in pieces[: piece or 0])
             for n_read, found in _guarded(rows, self.source):
@@ -157,6 +175,33 @@ class Scan:
             raise file_error(self._data.path, "has missing values in every row.")
         if part is None and not weight > 0:
             raise all_zero(self._data.path, reader.request.weight_column or "")
+
+    @property
+    def can_take(self) -> bool:
+        """Whether `take` gives any rows without reading the others.
+
+        So it is for wide rows in `.npy` and `.safetensors` files, none of which is left out.
+        """
+        return self.n_rows is not None and self._reader.can_take
+
+    def take(self, positions: NDArray[np.intp]) -> Iterator[Predictions]:
+        """Yield the predictions of the rows at these positions, some at a time.
+
+        Args:
+            positions: in ascending order.
+
+        Raises:
+            PredictionFileError: where a row breaks a rule; only `batches` says which.
+        """
+        reader, offset = self._reader, 0
+        reader.check_all_labels_used(self.n_rows or 0)
+        for index, part in enumerate(self.parts):
+            n_rows = part.n_rows or 0
+            own = positions[(positions >= offset) & (positions < offset + n_rows)] - offset
+            for start in range(0, len(own), self._rows):
+                some = own[start : start + self._rows]
+                yield reader.take(index, offset, some, like=self.first)
+            offset += n_rows
 
     def checksum(self, part: int | None = None) -> str:
         """Return the SHA-256 of the bytes of one part, or of all one after another, in hex."""

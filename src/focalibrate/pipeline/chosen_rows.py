@@ -10,6 +10,7 @@ from focalibrate.calibrate import log_probabilities
 from focalibrate.comparison import JudgedBatch
 from focalibrate.comparison.batches import N_GROUPS
 from focalibrate.io import Scan
+from focalibrate.metrics.sketch import MAX_CLASSWISE
 from focalibrate.pipeline.exact import N_FOLDS, fold_of
 from focalibrate.pipeline.examples import Examples, zeros_note
 from focalibrate.pipeline.sampling import Drawn, draw, positioned, row_hash
@@ -117,8 +118,8 @@ def rows_to_evaluate(
         rows: which rows are fitted on.
         cross_fit: yield all rows; each half is evaluated by calibrators fitted on the other.
     """
-    limit, mix = None if cross_fit else rows.limit, rows.fitted.zero_mix
-    for positions, batch in positioned(scan, rows.fitted.class_names):
+    limit, mix, k = None if cross_fit else rows.limit, rows.fitted.zero_mix, scan.n_classes
+    for positions, batch in positioned(scan, rows.fitted.class_names, half=k > MAX_CLASSWISE):
         hashes = row_hash(positions)
         used = np.ones(len(positions), bool) if limit is None else hashes > limit
         if batch.weights is not None:
@@ -127,12 +128,16 @@ def rows_to_evaluate(
             kept = used if fold is None else used & (fold_of(hashes) == fold)
             if batch.labels is None or not kept.any():
                 continue
-            scores = batch.scores if kept.all() else batch.scores[kept]
+            at = None if kept.all() else np.flatnonzero(kept)
+            logits = batch.scores
+            if batch.kind == "probs":
+                logits, at = log_probabilities(logits if at is None else logits[at], mix), None
             yield JudgedBatch(
-                logits=scores if batch.kind == "logits" else log_probabilities(scores, mix),
+                logits=logits,
                 labels=batch.labels[kept].astype(np.intp, copy=False),
                 group=(hashes[kept] >> np.uint64(7)).astype(np.int64) % N_GROUPS,
                 weights=None if batch.weights is None else batch.weights[kept],
                 groups={name: np.asarray(values)[kept] for name, values in batch.groups.items()},
                 fold=fold,
+                rows=at,
             )

@@ -29,6 +29,8 @@ from focalibrate.report import SourceFile
 
 FEW_ROWS = 1000
 """Rows that methods are fitted on at first where they are then fitted to all."""
+FEW_JUDGED = 2
+"""Rows that methods are evaluated on at first, before one pass evaluates them on all."""
 
 NO_GROUPS = (
     "groups get a verdict, but no calibrator of their own: for that all rows must fit into memory"
@@ -97,15 +99,15 @@ def calibrate_scan(
     comparison = compare(
         fitted.logits,
         fitted.labels,
-        shown.logits,
-        shown.labels,
+        shown.logits[:FEW_JUDGED],  # all rows are evaluated on below
+        shown.labels[:FEW_JUDGED],
         sample_weight=fitted.weights,
-        test_weight=shown.weights,
+        test_weight=None if shown.weights is None else shown.weights[:FEW_JUDGED],
         methods=methods if methods is None or choose is None else [*methods, choose],
         trained_gamma=trained_gamma,
         criterion=criterion,
         n_bins=n_bins,
-        n_resamples=min(n_resamples, 20),  # only of the rows shown; all rows are judged below
+        n_resamples=min(n_resamples, 20),
         seed=seed,
         progress=progress,
     )

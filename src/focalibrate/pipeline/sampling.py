@@ -1,13 +1,14 @@
 """A sample of rows by a hash of their position: the same for any batches and workers."""
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from focalibrate.io import Predictions, Scan, align
+from focalibrate.io import PredictionFileError, Predictions, Scan, align
 from focalibrate.pipeline.examples import Examples
 
 MOVED = 4096
@@ -29,15 +30,15 @@ def row_hash(positions: NDArray[np.int64]) -> NDArray[np.uint64]:
 
 
 def positioned(
-    scan: Scan, class_names: tuple[str, ...] | None
+    scan: Scan, class_names: tuple[str, ...] | None, *, half: bool = False
 ) -> Iterator[tuple[NDArray[np.int64], Predictions]]:
     """Yield batches with the positions of their rows, counted over all parts.
 
     Rows of weight 0 are left out and not counted; so are rows without a label, if those are
-    dropped.
+    dropped. With `half`, logits in float16 stay so.
     """
     start = 0
-    for batch in scan.batches():
+    for batch in scan.batches(half=half):
         found = align(batch, class_names)
         yield np.arange(start, start + found.n_rows, dtype=np.int64), found
         start += found.n_rows
@@ -61,13 +62,16 @@ class Drawn:
 
 
 def draw(scan: Scan, n_keep: int, class_names: tuple[str, ...] | None) -> Drawn:
-    """Return the `n_keep` rows with the smallest hashes, in one pass.
+    """Return the `n_keep` rows with the smallest hashes, in one pass or by looking them up.
 
     Args:
         scan: all rows, with labels.
         n_keep: most rows to keep.
         class_names: the order to put the classes in, by name.
     """
+    if scan.can_take and scan.has_labels and scan.kind == "logits":
+        with suppress(PredictionFileError):  # one pass over all rows says which row it is
+            return _looked_up(scan, n_keep, class_names)
     room = n_keep + n_keep // 4 + 1
     kept: _Buffer | None = None
     n_rows = n_zero_rows = 0
@@ -84,6 +88,35 @@ def draw(scan: Scan, n_keep: int, class_names: tuple[str, ...] | None) -> Drawn:
     if kept is None:
         raise ValueError(f"{scan.source}: holds no rows.")
     return Drawn(*kept.drawn(scan, class_names), n_rows, n_zero_rows)
+
+
+def _looked_up(scan: Scan, n_keep: int, class_names: tuple[str, ...] | None) -> Drawn:
+    """Return the rows with the smallest hashes, reading no others."""
+    n_rows = scan.n_rows or 0
+    hashes = row_hash(np.arange(n_rows, dtype=np.int64))
+    chosen = np.argsort(hashes)[:n_keep]
+    places = np.argsort(chosen)  # of the rows in ascending order
+    scores = np.empty((len(chosen), scan.n_classes), scan.first.scores.dtype)
+    labels = np.empty(len(chosen), np.int64)
+    groups = {name: np.empty(len(chosen), object) for name in scan.first.groups}
+    done = 0
+    for batch in scan.take(chosen[places]):
+        found = align(batch, class_names)
+        to = places[done : done + found.n_rows]
+        scores[to] = found.scores
+        if found.labels is not None:
+            labels[to] = found.labels
+        for name, values in groups.items():
+            values[to] = found.groups[name]
+        done += found.n_rows
+    examples = Examples(
+        scores=scores,
+        kind=scan.kind,
+        labels=labels,
+        groups={name: _plain(values) for name, values in groups.items()},
+        class_names=scan.class_names if class_names is None else class_names,
+    )
+    return Drawn(examples, hashes[chosen], n_rows, 0)
 
 
 class _Buffer:

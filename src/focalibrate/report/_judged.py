@@ -15,6 +15,8 @@ from focalibrate.report._sampled import sample_of
 
 BLOCK_ENTRIES = 1 << 21
 """Probabilities held at once."""
+BLOCK_ROWS = 64
+"""Rows held at least: a table by class costs as much as about 15 of them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +40,7 @@ class BeforeAfter:
     def blocks(self) -> Iterator[slice]:
         """Yield all rows in blocks that fit into memory."""
         n, k = self.logits.shape
-        step = max(1, BLOCK_ENTRIES // k)
+        step = max(BLOCK_ROWS, BLOCK_ENTRIES // k)
         return (slice(start, min(start + step, n)) for start in range(0, n, step))
 
 

@@ -3,6 +3,8 @@
 import math
 from collections.abc import Iterable
 
+import numpy as np
+
 
 def short(value: float, digits: int = 6) -> float | None:
     """Return `value` to `digits` significant digits; None where it is not finite."""
@@ -13,5 +15,7 @@ def short(value: float, digits: int = 6) -> float | None:
 
 
 def shorts(values: Iterable[float], digits: int = 6) -> list[float | None]:
-    """Return `short` of each value."""
-    return [short(float(value), digits) for value in values]
+    """Return `short` of each value; of equal ones it is computed once."""
+    given = values.tolist() if isinstance(values, np.ndarray) else [float(v) for v in values]
+    known = {value: short(value, digits) for value in set(given)}
+    return [known.get(value) for value in given]  # nan is no key that is found again

@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner
 from numpy.testing import assert_allclose, assert_array_equal
 
-from focalibrate.calibrate import collected_warnings, fit
+from focalibrate.calibrate import collected_warnings, fit, form_of
 from focalibrate.cli import main as cli
 from focalibrate.comparison import JudgedBatch, compare, judge_batches
 from focalibrate.io import scan_predictions
@@ -44,6 +44,57 @@ def test_the_rows_drawn_are_those_with_the_smallest_hashes(parts, batch_rows):
     assert_array_equal(found.examples.scores, z[order])
     assert_array_equal(found.examples.labels, y[order])
     assert found.n_rows == len(y)
+
+
+@pytest.mark.parametrize("bad_row", [None, 700])
+def test_rows_that_can_be_looked_up_are_the_same(tmp_path, monkeypatch, bad_row):
+    monkeypatch.setattr("focalibrate.io._stream_arrays.FAR_APART", 1)
+    monkeypatch.setattr("focalibrate.io._scan_head.head_rows", lambda frame: 50)
+    z, y = _data(900)
+    if bad_row is not None:
+        z[bad_row, 1] = np.nan
+    np.save(tmp_path / "z.npy", z)
+    np.save(tmp_path / "y.npy", y)
+    options = {"labels_path": tmp_path / "y.npy", "input": "logits", "batch_rows": 100}
+    scan = scan_predictions(tmp_path / "z.npy", **options)
+    assert scan.can_take
+    if bad_row is not None:
+        assert np.argsort(row_hash(np.arange(900)))[:700].tolist().count(bad_row) == 1
+        with pytest.raises(ValueError, match=r"nan is in row 0 .*from row 700 of"):
+            draw(scan, 700, None)
+        return
+    order = np.argsort(row_hash(np.arange(900)))[:300]
+    found = draw(scan, 300, None)
+    assert_array_equal(found.examples.scores, z[order])
+    assert_array_equal(found.examples.labels, y[order])
+    assert_array_equal(found.hashes, row_hash(order))
+    assert found.n_rows == 900
+
+
+def test_many_classes_in_half_precision_give_the_results_of_the_path_in_memory(
+    tmp_path, monkeypatch
+):
+    for place in ("comparison.batches", "pipeline.chosen_rows"):
+        monkeypatch.setattr(f"focalibrate.{place}.MAX_CLASSWISE", 100)
+    monkeypatch.setattr("focalibrate.io._stream_arrays.FAR_APART", 1)
+    z, y = _data(400, k=150)
+    z = z.astype(np.float16)
+    np.save(tmp_path / "z.npy", z)
+    np.save(tmp_path / "y.npy", y)
+    methods = ["temperature", "focal_temperature"]
+    options = {"labels_path": tmp_path / "y.npy", "input": "logits", "batch_rows": 64}
+    scan = scan_predictions(tmp_path / "z.npy", **options)
+    found = calibrate_scan(scan, fit_rows=150, methods=methods, n_resamples=20)
+    order = np.argsort(row_hash(np.arange(400)))
+    fitted, others = order[:150], np.sort(order[150:])
+    z = z.astype(np.float64)
+    whole = compare(z[fitted], y[fitted], z[others], y[others], methods=methods, n_resamples=20)
+    for name in ("identity", *methods):
+        ours, theirs = found.comparison.row(name), whole.row(name)
+        assert_allclose(form_of(ours.calibrator), form_of(theirs.calibrator), rtol=1e-6)
+        for metric in ("nll", "brier", "error", "ece", "mce"):
+            got, want = (row.scores[metric].estimate for row in (ours, theirs))
+            assert_allclose(got, want, rtol=1e-6, err_msg=f"{name} {metric}")
 
 
 def test_one_pass_gives_the_scores_of_all_rows():
