@@ -68,14 +68,14 @@ def few_classes() -> Figure:
 
 
 def slide_scores() -> Figure:
-    """001: what focal training aims at where the truth is 0.9."""
+    """001: the score that focal training aims at if the true probability is 0.9."""
     figure, ax = plt.subplots(figsize=(6.4, 3.2), layout="constrained")
     gammas = np.linspace(0, 6, 100)
     truth = np.array([[0.9, 0.1]])
     aimed = [focal_minimizer(truth, float(g))[0, 0] for g in gammas]
     ax.plot(gammas, aimed, color=COLORS[0], label="the minimiser")
     ax.plot([1, 3, 5], [0.78, 0.65, 0.60], **CLAIMED)
-    ax.set(xlabel="γ", ylabel="score where the truth is 0.9")
+    ax.set(xlabel="γ", ylabel="score if the true probability is 0.9")
     ax.legend(frameon=False)
     return figure
 
@@ -90,7 +90,7 @@ def printed_temperatures() -> Figure:
         axes[0].axhline(float(y), color=COLORS[0], linestyle="--", linewidth=1)
     axes[0].axhline(0.206, color="black", linestyle=":", label="as printed: from 0.206")
     axes[0].set(
-        title="two classes, γ=4", xlabel="logit s", ylabel="temperature that does the same"
+        title="two classes, γ=4", xlabel="logit s", ylabel="temperature with the same effect"
     )
     gammas = np.linspace(0.25, 4, 16)
     for color, k, printed in (
@@ -119,7 +119,7 @@ def focal_slope() -> Figure:
             gamma * p * (1 - p) ** (gamma - 1) - (1 - p) ** gamma * np.log(p)
         )
         ax.plot(p, -np.asarray(phi(p, gamma)) / p, color=COLORS[0], label="−φ(p)/p")
-        ax.plot(p[::40], numeric[::40], "o", color=COLORS[2], label="by differences")
+        ax.plot(p[::40], numeric[::40], "o", color=COLORS[2], label="by finite differences")
         ax.plot(p, printed, color="black", linestyle=":", label="Eq. 30 as printed")
         ax.set(title=f"γ={gamma:g}", xlabel="probability p of the true class", ylim=(-6, 2))
     axes[0].set_ylabel("slope of the loss")
@@ -168,7 +168,7 @@ def one_valley() -> Figure:
         ax.plot(x, nll, color=COLORS[0])
         ax.plot(x[int(np.argmin(nll))], min(nll), "*", color=COLORS[1], markersize=11)
         ax.set(xlabel=name)
-    axes[0].set(ylabel="log loss", title="not convex, yet one valley")
+    axes[0].set(ylabel="log loss", title="not convex, but one minimum")
     axes[1].set(title="convex", xlim=(0, 8))
     return figure
 

@@ -1,4 +1,4 @@
-"""What the experiments gave, from results/, for the pages that speak of them."""
+"""The results of the experiments, from results/, for the pages about them."""
 
 import json
 import re
@@ -19,7 +19,7 @@ PAPERS = {
     "003": ("temperature-relation", "focal-temperature"),
     "004": ("curvature", "curvature-regularised"),
 }
-"""The experiments of each paper, in the order its page tells them."""
+"""The experiments of each paper, in the order of its page."""
 ERRATA = ("false", "slip", "digit")
 MARKER = re.compile(r"^\{\{ (evidence|errata|findings|tallies) ([\w-]+) \}\}$", flags=re.MULTILINE)
 """A line of a page that the build replaces."""
@@ -47,7 +47,7 @@ def filled(markdown: str, claims: list[dict[str, str | None]]) -> str:
     """Return a page with its markers replaced by evidence and errata.
 
     Raises:
-        FileNotFoundError: there is no evidence of that name, so that no page speaks of a run
+        FileNotFoundError: there is no evidence of that name, so that no page describes a run
             that was not made.
     """
     fill: dict[str, Callable[[str], Iterator[str]]] = {
@@ -107,7 +107,7 @@ def _findings(paper: str) -> Iterator[str]:
 
 
 def _tallies() -> Iterator[str]:
-    """Return how often each verdict was given, by experiment."""
+    """Return how often each verdict was given, per experiment."""
     yield "| experiment | source | verdicts |"
     yield "|-|-|-|"
     for name in experiments():
@@ -131,4 +131,4 @@ def _errata(paper: str, claims: list[dict[str, str | None]]) -> Iterator[str]:
     if right:
         more = "more " if wrong else ""
         which = f"{len(right)} {more}claims hold" if len(right) > 1 else f"One {more}claim holds"
-        yield f"{which} where we tried: {', '.join(right)}."
+        yield f"{which} in all cases that we tried: {', '.join(right)}."

@@ -37,8 +37,8 @@ def papers_page(found: list[dict[str, str | None]]) -> str:
         "# The papers' claims, checked",
         "",
         "This page is made by `focalibrate theory --json` each time the site is built; nothing "
-        "on it is written by hand. Each claim is put in our words, with the paper's own sentence "
-        f"beside it, and checked by numbers. Of {len(found)} claims: {counts}.",
+        "on it is written by hand. Each claim is stated in our words, beside the paper's own "
+        f"sentence, and checked numerically. Of {len(found)} claims: {counts}.",
         "",
         "| verdict | meaning |",
         "|-|-|",
@@ -94,11 +94,11 @@ def commands_page() -> str:
     lines = [
         "# Commands",
         "",
-        "Made from the commands themselves: `focalibrate COMMAND --help` says the same.",
+        "Generated from the commands: `focalibrate COMMAND --help` prints the same.",
         "",
         "Every command that reads a file of predictions takes the same options for it. Colours "
-        "appear on a terminal only, and never where `NO_COLOR` is set. Exit status: 0 done, 1 a "
-        "file or a verdict was bad, 2 the command line was.",
+        "appear on a terminal only, and not if `NO_COLOR` is set. Exit status: 0 done; 1 a "
+        "problem with a file, or a check that failed; 2 wrong options.",
     ]
     for name in main.list_commands(context):
         command = main.get_command(context, name)

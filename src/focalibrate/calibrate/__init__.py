@@ -47,7 +47,8 @@ from focalibrate.calibrate.parametric import (
     VectorScaling,
 )
 from focalibrate.calibrate.parts import Parts
-from focalibrate.calibrate.pool import Pool, fit_pool
+from focalibrate.calibrate.pool import Pool
+from focalibrate.calibrate.pooled_fits import fit_pool
 from focalibrate.calibrate.row_stream import RowCounts, RowStream
 from focalibrate.calibrate.sigmoid import (
     SigmoidCalibrator,

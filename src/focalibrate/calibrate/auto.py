@@ -14,7 +14,7 @@ from focalibrate.calibrate._input import ScoredRows, read_scores
 from focalibrate.calibrate.effort import is_too_slow
 from focalibrate.calibrate.folds import fold_count
 from focalibrate.calibrate.parametric import Identity
-from focalibrate.calibrate.pool import cross_fit, held_out_losses, pooled
+from focalibrate.calibrate.pooled_fits import cross_fit, held_out_losses, pooled
 from focalibrate.calibrate.rule import candidates, pick, pool_members
 from focalibrate.calibrate.single import SINGLE_METHODS
 

@@ -13,7 +13,8 @@ from focalibrate._stable import log_softmax
 from focalibrate.calibrate._base import Calibrator
 from focalibrate.calibrate._engine.columns import check_classes_present
 from focalibrate.calibrate._engine.reporting import report_on
-from focalibrate.calibrate._engine.ridge import MatrixDesign, minimise_ridge
+from focalibrate.calibrate._engine.ridge import minimise_ridge
+from focalibrate.calibrate._engine.ridge_design import MatrixDesign
 from focalibrate.calibrate._input import check_rows, read_scores
 from focalibrate.calibrate.binary import MAX_LOG_ODDS
 from focalibrate.calibrate.structured import check_matrix, constant, scaled_log_probs

@@ -9,13 +9,8 @@ from focalibrate._array import Array
 from focalibrate._check import check_choice, check_positive
 from focalibrate.calibrate._base import Calibrator
 from focalibrate.calibrate._engine.reporting import report_on
-from focalibrate.calibrate._engine.ridge import (
-    Design,
-    MatrixDesign,
-    RidgeMinimum,
-    VectorDesign,
-    minimise_ridge,
-)
+from focalibrate.calibrate._engine.ridge import RidgeMinimum, minimise_ridge
+from focalibrate.calibrate._engine.ridge_design import Design, MatrixDesign, VectorDesign
 from focalibrate.calibrate._input import ScoredRows, read_scores, working_precision
 from focalibrate.calibrate.fit_report import FitReport
 from focalibrate.calibrate.focal_temperature import quiet_focal_temperature

@@ -15,10 +15,10 @@ from focalibrate.calibrate._engine.grid import (
     whole_grid,
 )
 from focalibrate.calibrate._engine.joint import (
-    JointMinimum,
     minima_of_parts,
     minimise_jointly,
 )
+from focalibrate.calibrate._engine.joint_descent import JointMinimum
 from focalibrate.calibrate._input import ScoredRows, read_scores
 from focalibrate.calibrate._settings import (
     FINE_TEMPERATURES,

@@ -7,7 +7,7 @@ from focalibrate._array import Array
 from focalibrate._check import check_choice
 from focalibrate.calibrate._base import Calibrator
 from focalibrate.calibrate.parts import Parts
-from focalibrate.calibrate.pool import fit_pool
+from focalibrate.calibrate.pooled_fits import fit_pool
 from focalibrate.calibrate.shared_fits import fit_each_part
 from focalibrate.calibrate.single import SINGLE_METHODS, Fitted, Method
 

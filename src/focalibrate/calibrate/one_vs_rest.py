@@ -24,15 +24,6 @@ Floats = NDArray[np.float64]
 Curves = tuple[tuple[float, ...], ...]
 
 
-def class_probs(logits: NDArray[Any]) -> Floats:
-    """Return the softmax of one block in float64."""
-    z = logits.astype(np.float64)
-    z -= z.max(axis=-1, keepdims=True)
-    np.exp(z, out=z)
-    z /= z.sum(axis=-1, keepdims=True)
-    return z
-
-
 def recalibrated(logits: Array, curves: Callable[[Array], Array]) -> Array:
     """Apply `curves` to the probabilities ``[..., K]`` and normalise the rows to sum 1.
 

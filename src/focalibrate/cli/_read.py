@@ -1,10 +1,10 @@
-"""Reading files of predictions for a command: progress, errors."""
+"""How a command reads files of predictions: whole or in batches, with progress and errors."""
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import click
 from rich.console import Console
@@ -20,6 +20,13 @@ from focalibrate.io import (
     scan_predictions,
 )
 from focalibrate.pipeline import fit_rows_of
+
+FitRows = int | Literal["all"]
+"""Most rows to fit on."""
+SMALL = 8 << 20
+"""Files up to this size, in bytes, are read whole without counting their rows first."""
+IN_MEMORY = 1 << 30
+"""Bytes of scores up to which all rows are read into memory with ``--fit-rows all``."""
 
 
 def read_file(
@@ -52,22 +59,8 @@ def read_file(
         return align(found, classes_of)
 
 
-SMALL = 8 << 20
-"""Files up to this size, in bytes, are read whole without counting their rows first."""
-
-
-IN_MEMORY = 1 << 30
-"""Bytes of scores up to which all rows are read into memory with ``--fit-rows all``."""
-
-
-def _bytes_of(scan: Scan) -> int:
-    if scan.n_rows is None:
-        return sum(part.n_bytes for part in scan.parts)
-    return scan.n_rows * scan.n_classes * scan.first.scores.itemsize
-
-
 def scan_large(
-    paths: Sequence[tuple[Path, Path | None]], fit_rows: str | None, options: Mapping[str, Any]
+    paths: Sequence[tuple[Path, Path | None]], fit_rows: FitRows | None, options: Mapping[str, Any]
 ) -> list[Scan]:
     """Return the data sets opened for reading in batches, or none if they are read whole.
 
@@ -93,10 +86,15 @@ def scan_large(
         ]
     if fit_rows == "all":
         return scans if any(_bytes_of(scan) > IN_MEMORY for scan in scans) else []
-    asked = None if fit_rows is None else int(fit_rows)
-    limit = fit_rows_of(scans[0].n_classes, asked)
+    limit = fit_rows_of(scans[0].n_classes, fit_rows)
     is_large = any(scan.n_rows is None or scan.n_rows > limit for scan in scans)
     return scans if is_large else []
+
+
+def _bytes_of(scan: Scan) -> int:
+    if scan.n_rows is None:
+        return sum(part.n_bytes for part in scan.parts)
+    return scan.n_rows * scan.n_classes * scan.first.scores.itemsize
 
 
 @contextmanager

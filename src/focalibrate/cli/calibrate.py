@@ -12,7 +12,7 @@ from focalibrate._atomic import claim_folder
 from focalibrate.calibrate import METHODS
 from focalibrate.cli._errors import require
 from focalibrate.cli._options import diagram_option, judging_options, prediction_options
-from focalibrate.cli._read import read_file, reported, scan_large, steps
+from focalibrate.cli._read import FitRows, read_file, reported, scan_large, steps
 from focalibrate.cli._summary import (
     Diagram,
     command_line,
@@ -31,10 +31,14 @@ from focalibrate.pipeline import (
 ONE_FOR_ALL = "One calibrator for all groups: an ONNX graph gets only the scores, not the group."
 
 
-def fit_rows_option(_: click.Context, __: click.Parameter, value: str | None) -> str | None:
-    """Return `value` if it is a number of rows or "all"."""
-    if value is None or value == "all" or (value.isdecimal() and int(value) > 0):
-        return value
+def fit_rows_option(_: click.Context, __: click.Parameter, value: str | None) -> FitRows | None:
+    """Return the number of rows, "all", or None if the option is not given."""
+    if value is None:
+        return None
+    if value == "all":
+        return "all"
+    if value.isdecimal() and int(value) > 0:
+        return int(value)
     raise click.BadParameter(f"must be a number of rows or 'all', got {value!r}.")
 
 
@@ -116,7 +120,7 @@ def calibrate_command(
     diagram: Diagram,
     out: Path,
     per_group: bool,
-    fit_rows: str | None,
+    fit_rows: FitRows | None,
     onnx: bool,
     force: bool,
     as_json: bool,
@@ -173,7 +177,7 @@ def calibrate_command(
 
 def _calibrated_in_batches(
     files: Sequence[tuple[Path, Path | None]],
-    fit_rows: str | None,
+    fit_rows: FitRows | None,
     options: Mapping[str, Any],
     shared: Mapping[str, Any],
     *,
@@ -188,7 +192,7 @@ def _calibrated_in_batches(
         found = calibrate_scan(
             scans[0],
             test=scans[1] if len(scans) > 1 else None,
-            fit_rows="all" if fit_rows == "all" else None if fit_rows is None else int(fit_rows),
+            fit_rows=fit_rows,
             progress=lambda label: bar.update(task, description=label),
             **shared,
         )

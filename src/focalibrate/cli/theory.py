@@ -36,10 +36,10 @@ def theory_command(claim_ids: tuple[str, ...], as_json: bool) -> None:
     """Check the claims of the papers numerically, now.
 
     Each claim is shown in our words and in the paper's own sentence, with a verdict: holds; holds
-    where a condition is met; fair (right as far as it is meant to be exact); digit (a number off
-    by its last digit); slip (a sign, symbol, caption or direction that the same paper has right
-    elsewhere); false. Without a CLAIM_ID all are checked, in about half a minute. Exit status: 1
-    if a verdict differs from the one recorded in the repository.
+    where a condition is met; fair (right to the precision that the sentence intends); digit (a
+    number whose last digit is wrong); slip (a wrong sign, symbol, caption or direction that is
+    right elsewhere in the same paper); false. Without a CLAIM_ID all are checked, in about half a
+    minute. Exit status: 1 if a verdict differs from the one recorded in the repository.
 
     \b
     Example:

@@ -108,20 +108,9 @@ def compare(
     if n_folds is not None:
         check_count(n_folds, name="n_folds", minimum=2)
     check_count(n_resamples, name="n_resamples")
-    val = replace(_rows(val_logits, val_labels, sample_weight, "val"), zero_mix=zero_mix)
-    if (test_logits is None) != (test_labels is None):
-        raise ValueError(
-            "`test_logits` and `test_labels` must be given together. Leave both out to "
-            "cross-validate."
-        )
-    test = None if test_logits is None else _rows(test_logits, test_labels, test_weight, "test")
-    if test is not None:
-        test = replace(test, zero_mix=zero_mix)
-    if test is not None and test.n_classes != val.n_classes:
-        raise ValueError(
-            f"`test_logits` must have the {val.n_classes} classes of `val_logits`, got "
-            f"{test.n_classes}."
-        )
+    val, test = _checked_rows(
+        (val_logits, val_labels, sample_weight), (test_logits, test_labels, test_weight), zero_mix
+    )
     folds = _folds(val, n_folds, seed) if test is None else ()
     names, left_out = selected(methods, trained_gamma, rows=val, n_fits=1 + len(folds))
     shared = _Shared(trained_gamma, criterion, n_bins)
@@ -167,18 +156,44 @@ def compare(
     )
 
 
+_Given = tuple[Array | None, Array | None, Array | None]
+"""logits, labels and weights"""
+
+
+def _checked_rows(
+    val: _Given, test: _Given, zero_mix: float
+) -> tuple[ScoredRows, ScoredRows | None]:
+    """Return the rows to fit on, and those to evaluate on if they are given."""
+    rows = replace(_rows(val, "val"), zero_mix=zero_mix)
+    if (test[0] is None) != (test[1] is None):
+        raise ValueError(
+            "`test_logits` and `test_labels` must be given together. Leave both out to "
+            "cross-validate."
+        )
+    if test[0] is None:
+        return rows, None
+    test_rows = replace(_rows(test, "test"), zero_mix=zero_mix)
+    if test_rows.n_classes != rows.n_classes:
+        raise ValueError(
+            f"`test_logits` must have the {rows.n_classes} classes of `val_logits`, got "
+            f"{test_rows.n_classes}."
+        )
+    return rows, test_rows
+
+
+def _rows(given: _Given, which: str) -> ScoredRows:
+    logits, labels, weights = given
+    try:
+        return read_scores(logits, labels, sample_weight=weights)
+    except ValueError as error:
+        raise ValueError(f"{which}: {error}") from error
+
+
 def _whole_scores(log_probs: NDArray[Any], rows: ScoredRows, n_bins: int) -> RowScores:
     step = max(1, BLOCK_ENTRIES // rows.n_classes)
     blocks = [slice(start, start + step) for start in range(0, rows.n_rows, step)]
     parts = ((block, log_probs[block]) for block in blocks)
     return score_rows(parts, rows.labels, n_bins=n_bins, weights=rows.weights)
-
-
-def _rows(logits: Array, labels: Array | None, weights: Array | None, which: str) -> ScoredRows:
-    try:
-        return read_scores(logits, labels, sample_weight=weights)
-    except ValueError as error:
-        raise ValueError(f"{which}: {error}") from error
 
 
 def _folds(rows: ScoredRows, n_folds: int | None, seed: int) -> tuple[NDArray[np.intp], ...]:

@@ -7,13 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from focalibrate.calibrate import ScoredRows
-from focalibrate.calibrate.pool import (
-    NearbyWeights,
-    pool_weights,
-    pooled_log_probs,
-    surprise,
-    weighted_pool,
-)
+from focalibrate.calibrate.pool_weights import NearbyWeights, pool_weights
+from focalibrate.calibrate.pooled_fits import pooled_log_probs, surprise, weighted_pool
 from focalibrate.comparison.fitted import Fitted
 
 Floats = NDArray[np.float64]

@@ -31,7 +31,9 @@ class Dialect:
         decimal_comma: numbers are written ``0,5``.
         has_header: the first row names the columns.
         row_names: rows have one cell more than the header, their first.
-        comment: the header begins with ``#``, as `np.savetxt` writes it.
+        comment: lines that begin with ``#`` are comments.
+        comment_header: which line, blank ones not counted, is a comment and the header, as
+            `np.savetxt` writes it; -1 if none is.
     """
 
     separator: str | None
@@ -39,6 +41,7 @@ class Dialect:
     has_header: bool = True
     row_names: bool = False
     comment: bool = False
+    comment_header: int = -1
 
 
 def is_number(cell: str) -> bool:

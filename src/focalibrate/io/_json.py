@@ -3,6 +3,7 @@
 import io
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from focalibrate.io._bytes import DAMAGE, Source
@@ -10,6 +11,7 @@ from focalibrate.io._error import PredictionFileError, file_error, short
 from focalibrate.io._frame import Frame
 from focalibrate.io._limit import check_fits
 from focalibrate.io._records import frame_of_columns, frame_of_records, short_type
+from focalibrate.io._vocabulary import CLASS_NAMES, plain
 
 MEMORY_FACTOR = 8
 """Python's objects for a JSON text take about this many times its bytes."""
@@ -70,16 +72,28 @@ def open_json(source: Source) -> Frame:
     if isinstance(document, list) and document and all(isinstance(r, dict) for r in document):
         return frame_of_records(source.path, document)
     if isinstance(document, dict):
+        names, document = _class_names(document)
         found = _from_mapping(document)
         if found is not None and found and len({len(v) for v in found.values()}) == 1:
             if next(iter(found.values())):
-                return frame_of_columns(source.path, found)
+                return replace(frame_of_columns(source.path, found), class_names=names)
             raise file_error(source.path, "holds no rows. Write at least one example.")
     raise file_error(
         source.path,
         "must hold a list of objects, one per example, or one list per column. Write it with "
         "`df.to_json(path, orient='records')`.",
     )
+
+
+def _class_names(document: dict[str, Any]) -> tuple[tuple[str, ...] | None, dict[str, Any]]:
+    """Return the names of the classes beside columns of another length, and the columns."""
+    lengths = {name: len(v) for name, v in document.items() if isinstance(v, list)}
+    for name, n in lengths.items():
+        is_text = all(isinstance(cell, str) for cell in document[name])
+        others = {length for other, length in lengths.items() if other != name}
+        if plain(name) in CLASS_NAMES and is_text and n > 1 and others and n not in others:
+            return tuple(document[name]), {k: v for k, v in document.items() if k != name}
+    return None, document
 
 
 def _from_mapping(document: dict[str, Any]) -> dict[str, list[Any]] | None:

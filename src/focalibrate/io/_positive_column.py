@@ -55,6 +55,8 @@ def column_by_name(view: View, request: Request, numbers: list[int]) -> Scores |
     order = ["logits", "probs"] if request.kind == "logits" else ["probs", "logits"]
     for meaning in (*order, "scores"):
         found = by_meaning[meaning]
+        if _are_classes(view, found):
+            return None
         if len(found) > 1:
             raise file_error(
                 view.path,
@@ -65,6 +67,12 @@ def column_by_name(view: View, request: Request, numbers: list[int]) -> Scores |
         if found:
             return positive_column(view, request, found[0])
     return None
+
+
+def _are_classes(view: View, positions: list[int]) -> bool:
+    """Return whether several columns share a prefix and so are one per class: ``output_0``."""
+    cut = [prefixed(view.name(i)) for i in positions]
+    return len(cut) > 1 and len({None if c is None else c.word for c in cut} - {None}) == 1
 
 
 def positive_column(view: View, request: Request, position: int) -> Scores:
@@ -78,7 +86,8 @@ def positive_column(view: View, request: Request, position: int) -> Scores:
     if request.kind is not None:
         kind = request.kind
     elif kind is None:
-        if sums.in_unit and text in SCORE | OPPOSITE.keys():
+        says_score = text in SCORE | PREDICTIONS | OPPOSITE.keys() or cut is not None
+        if sums.in_unit and sums.fractions and says_score:
             kind = "probs"
             notes = (
                 f'"{short(name)}" is read as probabilities because all values lie in [0, 1]; '

@@ -103,7 +103,12 @@ def not_numbers(view: View, position: int) -> PredictionFileError:
     column = view[position]
     if column.kind == "text" and "cells" in view.frame.extra:
         return bad_cell(view.frame, position)
-    kind = {"matrix": "lists", "bool": "booleans", "empty": "no values"}.get(column.kind, "text")
+    kind = {
+        "matrix": "lists",
+        "bool": "booleans",
+        "empty": "no values",
+        "other": "values of another kind",
+    }.get(column.kind, "text")
     return file_error(
         view.path,
         f"column `{short(column.name)}` must hold numbers, but holds {kind}. If it is not a "

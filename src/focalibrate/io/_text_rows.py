@@ -4,8 +4,8 @@ import csv
 import io
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from itertools import islice
+from dataclasses import dataclass, replace
+from itertools import islice, takewhile
 from pathlib import Path
 from typing import IO, Any
 
@@ -105,21 +105,37 @@ def look_at_top(source: Source, *, suffix: str, told: bool | None, encoding: str
     if not lines:
         raise file_error(path, "is empty. Write a header and at least one example.")
     comment = lines[0].lstrip().startswith("#")
-    kept = [lines[0].lstrip().lstrip("#") if comment else lines[0]]
-    kept += [line for line in lines[1:] if not (comment and line.lstrip().startswith("#"))]
+    kept = [line for line in lines if not (comment and line.lstrip().startswith("#"))]
+    if not kept:
+        raise file_error(path, "holds only comments. Write a header and at least one example.")
     separator = find_separator(kept, suffix=suffix)
-    dialect = Dialect(separator, comment=comment)
+    at = _comment_header(lines, kept, separator) if comment else -1
+    if at >= 0:
+        kept.insert(0, lines[at].lstrip().lstrip("#"))
+    dialect = Dialect(separator, comment=comment, comment_header=at)
     try:
         rows = [cells_of(line, separator) for line in kept]
     except csv.Error:
         rows = list(islice(rows_of(Opened(source, dialect, guessed, None, 0), whole=True), SAMPLE))
-    dialect = Dialect(separator, find_decimal_comma(rows[1:] or rows, separator), comment=comment)
+    dialect = replace(dialect, decimal_comma=find_decimal_comma(rows[1:] or rows, separator))
     _check_one_header(rows, path)
-    dialect = find_header(dialect, rows, path=path, told=True if comment else told)
+    dialect = find_header(dialect, rows, path=path, told=True if at >= 0 else told)
     names = None
     if dialect.has_header:
         names = tuple(["", *rows[0]] if dialect.row_names else rows[0])
     return Opened(source, dialect, guessed, names, len(names or rows[0]))
+
+
+def _comment_header(lines: list[str], kept: list[str], separator: str | None) -> int:
+    """Return the last of the comments above the table if it names its columns, or -1."""
+    above = list(takewhile(lambda line: line.lstrip().startswith("#"), lines))
+    try:
+        widths = {len(cells_of(line, separator)) for line in kept[:2]}
+        names = cells_of(above[-1].lstrip().lstrip("#"), separator)
+    except csv.Error:
+        return -1
+    is_header = len(names) in widths and not any(map(is_number, names))
+    return len(above) - 1 if is_header else -1
 
 
 def _check_one_header(rows: Sequence[Sequence[str]], path: Path) -> None:
@@ -165,7 +181,7 @@ def chunks_of(
     dialect, path = opened.dialect, opened.source.path
     skip = 0 if whole else int(dialect.has_header)
     with _text(opened.source, opened.encoding) as text:
-        lines = _checked_lines(text, path, comment=dialect.comment)
+        lines = _checked_lines(text, path, dialect)
         reader = (
             _Split(lines)
             if dialect.separator is None
@@ -202,12 +218,15 @@ class _Split:
         return split_spaces(next(self._lines))
 
 
-def _checked_lines(text: IO[str], path: Path, *, comment: bool) -> Iterator[str]:
-    for number, line in enumerate(text):
+def _checked_lines(text: IO[str], path: Path, dialect: Dialect) -> Iterator[str]:
+    number = -1
+    for line in text:
         if "\0" in line:
             raise file_error(path, "must be text, but holds zero bytes. Save it as CSV UTF-8.")
-        if comment and line.lstrip().startswith("#"):
-            line = line.lstrip().lstrip("#").lstrip() if number == 0 else "\n"
+        number += bool(line.strip())
+        if dialect.comment and line.lstrip().startswith("#"):
+            is_header = number == dialect.comment_header
+            line = line.lstrip().lstrip("#").lstrip() if is_header else "\n"
         yield line
 
 
@@ -245,7 +264,7 @@ def _first_bad_line(opened: Opened, is_bad: Any, *, skip: int = 0) -> int:
     """Return the number, from 1, of the first line that cannot be parsed or that `is_bad`."""
     dialect = opened.dialect
     with _text(opened.source, opened.encoding) as text:
-        lines = _checked_lines(text, opened.source.path, comment=dialect.comment)
+        lines = _checked_lines(text, opened.source.path, dialect)
         reader = (
             _Split(lines)
             if dialect.separator is None

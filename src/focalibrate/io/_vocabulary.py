@@ -74,7 +74,7 @@ LOGIT = _words(
 
 SCORE = _words(
     "score scores y_score y_scores output outputs raw_score raw_scores positive pos raw "
-    "raw_predictions model_output"
+    "raw_predictions model_output oof oof_pred oof_preds oof_prediction oof_predictions"
 )
 """Names of scores that do not say of which kind."""
 
@@ -89,7 +89,7 @@ _PREFIXES: tuple[tuple[str, Meaning], ...] = (
         r"|predict_proba|scored[ _.]probabilities(?:[ _.]for[ _.]class)?",
         "probs",
     ),
-    (r"(?:y_?)?scores?|class|\.?pred|confidence|outputs?", "scores"),
+    (r"(?:y_?)?scores?|oof|class|\.?pred|confidence|outputs?", "scores"),
 )
 _PREFIX = [
     (

@@ -119,10 +119,8 @@ def read_predictions(
         'val.csv: 2 rows × 2 classes (cat, dog), probabilities, labels in "y_true"'
     """
     path = Path(path)
-    other = None if labels_path is None else Path(labels_path)
-    limit = parse_size(max_memory)
     steps = _Steps(progress)
-    opening = Opening(limit, header, encoding, steps.part(0), sheet)
+    opening = Opening(parse_size(max_memory), header, encoding, steps.part(0), sheet)
     request = request_of(
         path,
         {
@@ -143,37 +141,14 @@ def read_predictions(
         },
     )
     try:
-        opened = open_any(path, opening)
-        frame = _with_listed_names(with_class_names(opened.frame))
-        view = View(frame, steps.part(0))
-        roles = resolve_roles(view, request)
-        labels, matched = None, tuple[str, ...]()
-        if other is not None:
-            read = read_labels(other, request, opening, frame)
-            values, matched = read.of_rows(view, slice(None))
-            labels = (values, read.name)
-        found = assemble(
-            view,
-            roles,
+        return _read(
+            path,
             request,
-            labels=labels,
-            labels_path=other,
+            opening,
+            labels_path=None if labels_path is None else Path(labels_path),
             probs_atol=probs_atol,
             drop_missing=drop_missing,
-            progress=steps.part(1),
-        )
-        if found is None:  # only a batch may be empty
-            raise file_error(path, "has missing values in every row.")
-        return replace(
-            found,
-            notes=(*found.notes, *matched),
-            checksum=opened.checksum(steps.part(2)),
-            labels_source=other,
-            labels_checksum=None
-            if other is None
-            else sha256_of_all([other])
-            if other.is_file()
-            else None,
+            steps=steps,
         )
     except MemoryError as error:
         raise file_error(
@@ -181,6 +156,50 @@ def read_predictions(
             "does not fit into memory. Save the scores as .npy or .safetensors, which are read "
             "as a memory map.",
         ) from error
+
+
+def _read(
+    path: Path,
+    request: Request,
+    opening: Opening,
+    *,
+    labels_path: Path | None,
+    probs_atol: float,
+    drop_missing: bool,
+    steps: "_Steps",
+) -> Predictions:
+    """Open the file, decide which column is what, then check every row."""
+    opened = open_any(path, opening)
+    frame = _with_listed_names(with_class_names(opened.frame))
+    view = View(frame, steps.part(0))
+    roles = resolve_roles(view, request)
+    labels, matched = None, tuple[str, ...]()
+    if labels_path is not None:
+        read = read_labels(labels_path, request, opening, frame)
+        values, matched = read.of_rows(view, slice(None))
+        labels = (values, read.name)
+    found = assemble(
+        view,
+        roles,
+        request,
+        labels=labels,
+        labels_path=labels_path,
+        probs_atol=probs_atol,
+        drop_missing=drop_missing,
+        progress=steps.part(1),
+    )
+    if found is None:  # only a batch may be empty
+        raise file_error(path, "has missing values in every row.")
+    labels_checksum = None
+    if labels_path is not None and labels_path.is_file():
+        labels_checksum = sha256_of_all([labels_path])
+    return replace(
+        found,
+        notes=(*found.notes, *matched),
+        checksum=opened.checksum(steps.part(2)),
+        labels_source=labels_path,
+        labels_checksum=labels_checksum,
+    )
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from focalibrate.metrics._class_cells import class_edges, class_index
 from focalibrate.metrics.binning import Floats
+from focalibrate.metrics.reliability_table import ReliabilityTable
 
 CLASS_PLAIN = ("count", "probability", "label", "variance")
 CLASS_WEIGHTED = (*CLASS_PLAIN, "rows", "row_probability", "spread_variance")
@@ -103,3 +104,32 @@ class ClassSums:
             if CLASS_WEIGHTED[i] != "label":
                 sums[i, :, 0] += total - sums[i].sum(axis=1)
         return sums
+
+
+def added_classes(first: Floats, second: Floats) -> Floats:
+    """Return two blocks of sums by class added, one with weights if either has."""
+
+    def full(sums: Floats) -> Floats:
+        count, probability, _, variance = sums
+        return np.concatenate([sums, np.stack([count, probability, variance])])
+
+    if len(first) != len(second):
+        first, second = (x if len(x) == len(CLASS_WEIGHTED) else full(x) for x in (first, second))
+    assert len(first) in (len(CLASS_PLAIN), len(CLASS_WEIGHTED))  # noqa: S101
+    return np.asarray(first + second)
+
+
+def table_of_class(
+    classes: Floats, event: int, n_bins: int, *, is_whole: bool
+) -> ReliabilityTable:
+    """Return the cells of one class, of the sums ``[F, K, C]``, as a table."""
+    # the first cell is what column totals leave, to rounding
+    sums = np.maximum(classes[:, event], 0.0)
+    spread = None
+    if len(sums) == len(CLASS_WEIGHTED) and not is_whole:
+        # of a narrow cell, whose p (1 - p) hardly vary
+        spread = sums[0] * np.divide(
+            sums[6], sums[3], out=np.ones_like(sums[0]), where=sums[3] > 0
+        )
+    edges = class_edges(classes.shape[1], n_bins)
+    return ReliabilityTable(sums[0], sums[1], sums[2], edges, spread)

@@ -7,16 +7,8 @@ from typing import TYPE_CHECKING, Any, Literal, Self, Unpack
 import numpy as np
 from numpy.typing import NDArray
 
-from focalibrate._array import Array, to_numpy
-from focalibrate._check import (
-    check_count,
-    check_labels,
-    check_log_probs,
-    check_logits,
-    check_n_bins,
-    check_rows,
-    is_whole,
-)
+from focalibrate._array import Array
+from focalibrate._check import check_count, check_n_bins, is_whole
 from focalibrate.metrics._cell_sums import (
     GroupColumn,
     added,
@@ -24,10 +16,12 @@ from focalibrate.metrics._cell_sums import (
     row_values,
     table_of_sums,
 )
-from focalibrate.metrics._class_cells import by_bin, class_edges
-from focalibrate.metrics._class_sums import CLASS_PLAIN, CLASS_WEIGHTED
+from focalibrate.metrics._class_cells import by_bin
+from focalibrate.metrics._class_sums import added_classes, table_of_class
 from focalibrate.metrics._fine_index import fine_edges, fine_index
-from focalibrate.metrics._rows import read, read_weights
+from focalibrate.metrics._rows import read_weights
+from focalibrate.metrics._score_sums import score_sums, total_sums
+from focalibrate.metrics._sketch_input import read_given, read_groups
 from focalibrate.metrics._sketch_rows import Given, row_terms
 from focalibrate.metrics.binning import Floats
 from focalibrate.metrics.classwise import ClasswiseTable
@@ -39,17 +33,8 @@ if TYPE_CHECKING:
     from focalibrate.metrics.sketch_evaluation import SketchEvaluation
 
 N_CELLS = 4096
-CONFIDENT = 0.99
-"""Least confidence that counts as confident (S99)."""
 MAX_CLASSWISE = 20_000
 """Up to this many classes, sums by class are kept: above 1,024 classes 480 bytes per class."""
-SCORES = ("nll", "brier", "error")
-MOMENTS = (
-    "sum", "square", "cube", "spread_sum", "spread_square",
-    "cubed_sum", "cubed_square", "cubed_cube",
-)  # fmt: skip
-"""of w x, w x², w x³, w² x, w² x², w³ x, w³ x² and w³ x³"""
-TOTALS = ("rows", "weight", "spread", "cubed", "confident", "confident_correct")
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,10 +117,10 @@ class Sketch:
             n_bins: bins of ECE, MCE and classwise ECE, which are exact for this number.
         """
         check_n_bins(n_bins)
-        given, scores, y = _read(probs, log_probs, logits, labels)
+        given, scores, y = read_given(probs, log_probs, logits, labels)
         n = len(y)
         w = read_weights(sample_weight, n)
-        columns = _columns(groups, n)
+        columns = read_groups(groups, n)
         if w is not None and not w.all():
             kept = w > 0
             scores, y, w = scores[kept], y[kept], w[kept]
@@ -206,7 +191,7 @@ class Sketch:
             groups: columns of groups ``[N]`` by name.
             n_bins: bins of the binned errors.
         """
-        w, n, cell_of, n_cells = weights, len(nll), fine_index(N_CELLS, n_bins), n_cells_of(n_bins)
+        w, cell_of, n_cells = weights, fine_index(N_CELLS, n_bins), n_cells_of(n_bins)
         event = confidence, correct
         cell = cell_of(confidence)
         top, of_positive = cell_sums(cell, *event, w, n_cells), None
@@ -214,26 +199,16 @@ class Sketch:
             event, cell = positive, cell_of(positive[0])
             of_positive = cell_sums(cell, *event, w, n_cells)
         values = row_values(*event, w) if groups else np.empty((0, 0))
-        is_possible = np.isfinite(nll)
-        is_sure = confidence >= CONFIDENT
-        sure = np.bincount(correct[is_sure], None if w is None else w[is_sure], minlength=2)
-        sizes = (n, n, n) if w is None else (w.sum(), w @ w, w @ (w * w))
-        finite = nll if is_possible.all() else np.where(is_possible, nll, 0.0)
-        wrong = np.ones(n - np.count_nonzero(correct))  # others add nothing
-        losses = (
-            _moments(finite, w),
-            _moments(brier, w),
-            _moments(wrong, w if w is None else w[~correct]),
-        )
+        scores, n_zeros = score_sums(nll, brier, correct, w)
         return cls(
             n_classes=n_classes,
             n_bins=n_bins,
             top=top,
             positive=of_positive,
             classes=classes,
-            scores=np.stack(losses),
-            totals=np.array([n, *sizes, sure.sum(), sure[1]], dtype=np.float64),
-            n_zeros=int(n - np.count_nonzero(is_possible)),
+            scores=scores,
+            totals=total_sums(confidence, correct, w),
+            n_zeros=n_zeros,
             is_whole=w is None or is_whole(w),
             groups={
                 name: GroupColumn.of(name, column, cell, values, n_cells)
@@ -245,7 +220,7 @@ class Sketch:
         self._check_like(other)
         classes = None
         if self.classes is not None and other.classes is not None:
-            classes = _added_classes(self.classes, other.classes)
+            classes = added_classes(self.classes, other.classes)
         return type(self)(
             n_classes=self.n_classes,
             n_bins=self.n_bins,
@@ -349,16 +324,7 @@ class Sketch:
                 f"sums by class are kept for up to {MAX_CLASSWISE:,} classes, where they are "
                 f"wanted; this sketch of {self.n_classes:,} classes has none."
             )
-        # the first cell is what column totals leave, to rounding
-        sums = np.maximum(self.classes[:, event], 0.0)
-        spread = None
-        if len(sums) == len(CLASS_WEIGHTED) and not self.is_whole:
-            # of a narrow cell, whose p (1 - p) hardly vary
-            spread = sums[0] * np.divide(
-                sums[6], sums[3], out=np.ones_like(sums[0]), where=sums[3] > 0
-            )
-        edges = class_edges(self.n_classes, self.n_bins)
-        return ReliabilityTable(sums[0], sums[1], sums[2], edges, spread)
+        return table_of_class(self.classes, event, self.n_bins, is_whole=self.is_whole)
 
     def corp(
         self, *, event: int | Literal["top label"] = "top label", n_draws: int = 199, seed: int = 0
@@ -402,64 +368,3 @@ class Sketch:
 def n_cells_of(n_bins: int) -> int:
     """Return how many cells a sketch has; those that a bin's edge cuts are two."""
     return len(fine_edges(N_CELLS, n_bins)) - 1
-
-
-def _read(
-    probs: Array | None, log_probs: Array | None, logits: Array | None, labels: Array | None
-) -> tuple[Given, NDArray[Any], NDArray[np.intp]]:
-    pairs: tuple[tuple[Given, Array | None], ...] = (
-        ("probs", probs),
-        ("log_probs", log_probs),
-        ("logits", logits),
-    )
-    named = {name: value for name, value in pairs if value is not None}
-    if len(named) != 1 or labels is None:
-        raise ValueError(
-            "`Sketch.of` takes `labels` and exactly one of `probs`, `log_probs` and `logits`, got "
-            f"{', '.join(named) or 'none of them'}{'' if labels is not None else ', no `labels`'}."
-        )
-    ((given, scores),) = named.items()
-    if given == "probs":
-        return given, *read(scores, labels, binary=len(scores.shape) == 1)
-    check_rows(scores, name=given)
-    (check_logits if given == "logits" else check_log_probs)(scores, name=given)
-    check_labels(labels, shape=tuple(scores.shape[:-1]), n_classes=scores.shape[-1])
-    rows = to_numpy(scores).reshape(-1, scores.shape[-1])
-    if rows.dtype not in (np.float32, np.float64):
-        rows = rows.astype(np.float32)
-    return given, rows, to_numpy(labels).reshape(-1).astype(np.intp, copy=False)
-
-
-def _columns(groups: Array | Mapping[str, Array] | None, n: int) -> dict[str, NDArray[Any]]:
-    if groups is None:
-        return {}
-    named = groups if isinstance(groups, Mapping) else {"group": groups}
-    found = {}
-    for name, column in named.items():
-        values = np.asarray(to_numpy(column)).reshape(-1)
-        if len(values) != n:
-            raise ValueError(f"`groups`: column {name!r} must have {n} rows, got {len(values)}.")
-        found[name] = values
-    return found
-
-
-def _moments(x: Floats, w: Floats | None) -> Floats:
-    if w is None:
-        squares = x * x
-        one, two = float(x.sum()), float(squares.sum())  # no BLAS, whose threads spin
-        squares *= x
-        three = float(squares.sum())
-        return np.array([one, two, three, one, two, one, two, three])
-    xs, u, v = (x, x * x, x**3), w * w, w**3
-    return np.array([*(w @ y for y in xs), u @ x, u @ xs[1], *(v @ y for y in xs)])
-
-
-def _added_classes(first: Floats, second: Floats) -> Floats:
-    def full(sums: Floats) -> Floats:
-        count, probability, _, variance = sums
-        return np.concatenate([sums, np.stack([count, probability, variance])])
-
-    if len(first) != len(second):
-        first, second = (x if len(x) == len(CLASS_WEIGHTED) else full(x) for x in (first, second))
-    assert len(first) in (len(CLASS_PLAIN), len(CLASS_WEIGHTED))  # noqa: S101
-    return np.asarray(first + second)

@@ -17,6 +17,7 @@ from focalibrate.metrics._cells import (
 from focalibrate.metrics._class_cells import by_bin
 from focalibrate.metrics._noise import classwise_floor_of_sums
 from focalibrate.metrics._random import generator
+from focalibrate.metrics._score_sums import SCORES
 from focalibrate.metrics.assessment import Assessment, assess_cells
 from focalibrate.metrics.binning import equal_mass_sizes
 from focalibrate.metrics.bounds import BoundOptions, ErrorBounds, bounds_of_cells
@@ -31,7 +32,7 @@ from focalibrate.metrics.interval import ConfidenceInterval, NoiseFloor
 from focalibrate.metrics.registry import MetricName
 from focalibrate.metrics.reliability_table import ReliabilityTable
 from focalibrate.metrics.scores import ConfidentFraction
-from focalibrate.metrics.sketch import SCORES, Sketch
+from focalibrate.metrics.sketch import Sketch
 from focalibrate.metrics.smooth import GRID, MIN_WIDTHS, smooth_ece_of_residuals
 
 NORMAL_95 = 1.959963984540054

@@ -1,11 +1,14 @@
 """What a monitor has seen: a sketch, and its metrics and arrays."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from focalibrate.engines import versions
+from focalibrate.io import SketchFile, check_time
 from focalibrate.metrics import METRICS, ConfidentFraction, ReliabilityTable, Sketch
 from focalibrate.metrics.binning import equal_width_index
 from focalibrate.nn._ranks import Arrays
@@ -81,6 +84,29 @@ def sketch_of(arrays: Arrays, n_bins: int) -> Sketch:
         totals=totals,
         n_zeros=n_zeros,
         is_whole=bool(is_whole),
+    )
+
+
+def sketch_file(
+    sketch: Sketch, *, class_names: Sequence[str] | None, start: str | None, end: str | None
+) -> SketchFile:
+    """Return the sketch with what a file says about it; see `CalibrationMonitor.save`."""
+    names = None if class_names is None else tuple(str(name) for name in class_names)
+    if names is not None and len(names) != sketch.n_classes:
+        raise ValueError(
+            f"`class_names` must name the {sketch.n_classes} classes, got {len(names)} names."
+        )
+    for name, value in (("start", start), ("end", end)):
+        if value is not None:
+            check_time(value, name=name)
+    return SketchFile(
+        sketch=sketch,
+        class_names=names,
+        kind="logits",
+        sources=("CalibrationMonitor",),
+        versions={name: (v,) for name, v in versions(["numpy", "torch"]).items()},
+        start=start,
+        end=end,
     )
 
 

@@ -11,28 +11,25 @@ from torch import Tensor, nn
 
 from focalibrate._check import check_count, check_n_bins
 from focalibrate.calibrate import Calibrator, fit
-from focalibrate.engines import versions
-from focalibrate.io import SketchFile, check_time, write_sketch
+from focalibrate.io import write_sketch
 from focalibrate.metrics import ClasswiseTable, ReliabilityTable, Sketch
-from focalibrate.nn._image import LARGE, PIXELS_KEPT, image_sketch, one_image, some_pixels
+from focalibrate.nn._batch import BatchTaker
+from focalibrate.nn._image import LARGE
 from focalibrate.nn._inputs import outputs_of
 from focalibrate.nn._ranks import Arrays, gather_arrays, is_distributed
-from focalibrate.nn._rows import counted_rows, row_weights
 from focalibrate.nn._sample import RowKeeper, RowSample
 from focalibrate.nn._seen import (
     Floats,
     MonitorMetrics,
     arrays_of,
+    sketch_file,
     sketch_of,
-    sums_by_class,
     table_of,
 )
 
 __all__ = ["CalibrationMonitor", "MonitorMetrics"]
 
 _SETTINGS = ("n_bins", "max_rows", "seed", "classwise", "by_class", "per_image")
-_Seen = tuple[Sketch, Floats | None]
-"""a sketch, and sums by predicted class"""
 _ROWS = ("logits", "labels", "priority", "weights")
 
 
@@ -122,67 +119,27 @@ class CalibrationMonitor:
     def _update(
         self, logits: Tensor, labels: Tensor, weights: Tensor | None, *, is_large: bool = False
     ) -> None:
+        take = BatchTaker(self.n_bins, self.classwise, self.by_class, self.ignore_index, self.seed)
         if is_large and not self.classwise and weights is None:
-            seen, z, y, w = self._of_large_image(logits, labels)
+            batch = take.of_large_image(logits, labels, max_rows=self.max_rows)
         else:
-            seen, z, y, w = self._of_rows(logits, labels, weights)
+            batch = take.of_rows(logits, labels, weights)
+        self._check_classes(batch.n_classes)
         if self.per_image:
             empty = np.zeros((3, self.n_bins))
-            self._images.append(empty if seen is None else _three(seen[0].table))
-        if seen is None:  # every label was to be ignored
+            self._images.append(empty if batch.sketch is None else _three(batch.sketch.table))
+        if batch.sketch is None:  # every label was to be ignored
             return
-        self._add(*seen)
+        self._add(batch.sketch, batch.predicted)
         if self._rows is None:
-            self._rows = RowKeeper(RowSample.empty(self.max_rows, self.seed, z.shape[1]))
-        self._rows.add(z.cpu().numpy(), y.cpu().numpy(), w)
+            self._rows = RowKeeper(RowSample.empty(self.max_rows, self.seed, batch.n_classes))
+        self._rows.add(batch.logits.cpu().numpy(), batch.labels.cpu().numpy(), batch.weights)
 
     def _add(self, sketch: Sketch, predicted: Floats | None) -> None:
         self._sketch = sketch if self._sketch is None else self._sketch + sketch
         if predicted is not None:
             kept = self._predicted
             self._predicted = predicted if kept is None else kept + predicted
-
-    def _of_rows(
-        self, logits: Tensor, labels: Tensor, weights: Tensor | None
-    ) -> tuple[_Seen | None, Tensor, Tensor, Floats | None]:
-        """Return the sums of a batch, and its rows that count."""
-        z, y = counted_rows(logits, labels, ignore_index=self.ignore_index)
-        self._check_classes(z.shape[1])
-        w = None
-        if weights is not None:
-            share = row_weights(weights, labels, ignore_index=self.ignore_index)
-            z, y, w = z[share > 0], y[share > 0], share[share > 0].cpu().numpy()
-        if len(z) == 0:
-            return None, z, y, w
-        scores, targets = z.cpu().double().numpy(), y.cpu().numpy()
-        sketch = Sketch.of_rows(
-            scores,
-            targets,
-            given="logits",
-            weights=w,
-            n_bins=self.n_bins,
-            classwise=self.classwise,
-        )
-        predicted = None
-        if self.by_class:
-            top = scores.argmax(axis=1)
-            confidence = z.cpu().double().softmax(-1).amax(-1).numpy()
-            k, n_bins = z.shape[1], self.n_bins
-            predicted = sums_by_class(
-                confidence, top == targets, top, w, n_classes=k, n_bins=n_bins
-            )
-        return (sketch, predicted), z, y, w
-
-    def _of_large_image(
-        self, logits: Tensor, labels: Tensor
-    ) -> tuple[_Seen | None, Tensor, Tensor, None]:
-        """Return the sums of one image, and logits and labels of some of its pixels."""
-        ignored = self.ignore_index
-        z, y = one_image(logits, labels, ignore_index=ignored)
-        self._check_classes(len(z))
-        seen = image_sketch(z, y, ignore_index=ignored, n_bins=self.n_bins, by_class=self.by_class)
-        n = min(PIXELS_KEPT, self.max_rows)
-        return seen, *some_pixels(z, y, ignore_index=ignored, n=n, seed=self.seed), None
 
     @torch.no_grad()
     def collect(
@@ -272,24 +229,7 @@ class CalibrationMonitor:
             ...     read_sketch(f"{folder}/day1.sketch").describe()
             '2 rows × 2 classes, 2026-01-31 to ...'
         """
-        sketch = self.sketch()
-        names = None if class_names is None else tuple(str(name) for name in class_names)
-        if names is not None and len(names) != sketch.n_classes:
-            raise ValueError(
-                f"`class_names` must name the {sketch.n_classes} classes, got {len(names)} names."
-            )
-        for name, value in (("start", start), ("end", end)):
-            if value is not None:
-                check_time(value, name=name)
-        file = SketchFile(
-            sketch=sketch,
-            class_names=names,
-            kind="logits",
-            sources=("CalibrationMonitor",),
-            versions={name: (v,) for name, v in versions(["numpy", "torch"]).items()},
-            start=start,
-            end=end,
-        )
+        file = sketch_file(self.sketch(), class_names=class_names, start=start, end=end)
         write_sketch(file, path, force=force)
 
     @property

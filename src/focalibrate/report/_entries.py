@@ -120,22 +120,6 @@ class Entries:
         }
 
 
-def class_entries(
-    before: NDArray[np.floating], after: NDArray[np.floating], labels: NDArray[np.intp]
-) -> dict[str, Any]:
-    """Return the entries of these rows as JSON, or of the first rows if not all fit.
-
-    Args:
-        before: probabilities ``[N, K]`` of the model.
-        after: the same, calibrated.
-        labels: class indices ``[N]``.
-    """
-    n, floor = plan_entries(before[:PILOT], after[:PILOT], n=len(labels))
-    entries = Entries(np.arange(n), before.shape[1], floor)
-    entries.add(0, before, after, labels)
-    return entries.record()
-
-
 def _sixteen_bits(p: NDArray[np.floating]) -> NDArray[np.uint16]:
     codes: NDArray[np.uint16] = np.rint(p.astype(np.float64) * 65535).astype(np.uint16)
     return codes

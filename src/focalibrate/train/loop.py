@@ -60,9 +60,9 @@ def train(
         dataset: examples; those that the recipe names when None.
         data: folder of data sets; the environment variable FOCALIBRATE_DATA names it when None.
         device: of torch.
-        look_every: evaluate on the training and test examples every so many epochs; their
-            metrics are nan in between. The validation examples are evaluated after every epoch,
-            all examples after the last. The weights do not depend on it.
+        look_every: number of epochs between two evaluations on the training and test examples,
+            whose metrics are nan in between. The validation examples are evaluated after every
+            epoch, all examples after the last. The weights do not depend on it.
         checkpoint_seconds: least time between two checkpoints.
         progress: called after every step and every epoch.
 
@@ -76,24 +76,37 @@ def train(
         dataset = load_dataset(recipe, data=data)
     check_dataset(dataset)
     with joined_ranks(recipe) as ranks, torch.random.fork_rng():
-        loop = _Loop(recipe, dataset, ranks=ranks, out=out, device=device)
-        loop.look_every = look_every
-        loop.checkpoint_seconds = checkpoint_seconds
-        loop.report = progress
+        loop = _Loop(
+            recipe,
+            dataset,
+            ranks=ranks,
+            out=out,
+            device=device,
+            look_every=look_every,
+            checkpoint_seconds=checkpoint_seconds,
+            report=progress,
+        )
         return loop.run()
 
 
 class _Loop:
     """A run in progress."""
 
-    look_every: int
-    checkpoint_seconds: float
-    report: Callable[[Tick], None] | None
-
     def __init__(
-        self, recipe: Recipe, dataset: Dataset, *, ranks: Ranks, out: Path, device: str
+        self,
+        recipe: Recipe,
+        dataset: Dataset,
+        *,
+        ranks: Ranks,
+        out: Path,
+        device: str,
+        look_every: int,
+        checkpoint_seconds: float,
+        report: Callable[[Tick], None] | None,
     ) -> None:
         self.recipe, self.dataset, self.ranks, self.out = recipe, dataset, ranks, out
+        self.look_every, self.report = look_every, report
+        self.checkpoint_seconds = checkpoint_seconds
         self.path = out / CHECKPOINT
         self.data = fingerprint(dataset)
         self.n = len(dataset.train)

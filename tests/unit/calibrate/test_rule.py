@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from focalibrate.calibrate.pool import LEAST_WEIGHT, faded
+from focalibrate.calibrate.pool_weights import LEAST_WEIGHT, faded
 from focalibrate.calibrate.rule import pick
 
 RNG = np.random.default_rng(0)

@@ -2,7 +2,7 @@ import numpy as np
 from numpy.testing import assert_allclose
 
 from focalibrate.calibrate import read_scores
-from focalibrate.calibrate.pool import pool_weights
+from focalibrate.calibrate.pool_weights import pool_weights
 from focalibrate.comparison import compare
 from focalibrate.comparison.pooling import fold_weights
 

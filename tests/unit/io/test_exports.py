@@ -892,13 +892,6 @@ ASKS = {
         Y2,
         None,
     ),
-    "kaggle prediction": (
-        "a.csv",
-        csv(pd.DataFrame({"id": range(N), "target": Y2, "prediction": P2[:, 1]}), index=False),
-        P2,
-        Y2,
-        None,
-    ),
     "percent": (
         "a.csv",
         csv(percent(pd.DataFrame(P3, columns=NAMES3)).assign(y=TEXT3), index=False),

@@ -104,7 +104,11 @@ def test_error_shows_how_to_name_the_array(npz, logits):
             {},
             r"`logits` must hold numbers, got dtype comp",
         ),
-        ({"logits": np.full((30, 3), "x")}, {}, r"`logits` must hold numbers, but holds text"),
+        (
+            {"logits": np.full((30, 3), "x")},
+            {},
+            r"`logits` must hold numbers, but holds values of another",
+        ),
     ],
 )
 def test_bad_arrays(npz, arrays, options, text):

@@ -92,7 +92,7 @@ LISTS = [[1.0, 2.0], [3.0, 4.0]]
         ),
         ({"logits": [[1.0, 2.0], None]}, {}, r"scores must not be missing, but they are in row 1"),
         ({"logits": [[1.0, None], [1.0, 2.0]]}, {}, r"must be numbers, but nan is in row 0"),
-        ({"logits": [[], []]}, {}, r"must hold numbers, but holds text"),
+        ({"logits": [[], []]}, {}, r"must hold numbers, but holds values of another"),
         (
             {"logits": LISTS, "y": [0, None]},
             {},

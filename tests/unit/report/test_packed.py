@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from focalibrate.calibrate import exact_logits
-from focalibrate.report._entries import MAX_ENTRIES, Entries, class_entries, plan_entries
+from focalibrate.report._entries import MAX_ENTRIES, PILOT, Entries, plan_entries
 from focalibrate.report._packed import IMPOSSIBLE_CODE, companded, pack
 from focalibrate.report._rows import pack_rows
 
@@ -70,6 +70,13 @@ def test_rows_on_the_page_give_the_confidence_of_the_logits(n, k):
     want = exact_logits(logits, labels).confidence(gamma=0.0, temperature=1.0)
     assert np.abs(confidence - want).max() < (1e-6 if n * k < 1000 else 5e-4)
     assert np.abs(confidence - want).mean() < 5e-5
+
+
+def class_entries(before, after, labels):
+    n, floor = plan_entries(before[:PILOT], after[:PILOT], n=len(labels))
+    entries = Entries(np.arange(n), before.shape[1], floor)
+    entries.add(0, before, after, labels)
+    return entries.record()
 
 
 def test_classes_keep_every_row_in_entries_or_rest():

@@ -1,4 +1,4 @@
-"""The claims of the papers, each checked numerically when asked."""
+"""The claims of the papers, each checked numerically on request."""
 
 from focalibrate.theory.claims._claim import (
     SCAN,

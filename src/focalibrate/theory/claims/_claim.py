@@ -9,13 +9,13 @@ Verdict = Literal["holds", "holds where", "fair", "digit", "slip", "false"]
 Erratum = Literal["digit", "slip", "false"]
 VERDICTS: dict[Verdict, str] = {
     "false": "the statement does not hold as printed",
-    "slip": "a sign, symbol, caption or direction that the same paper has right elsewhere",
-    "digit": "a number off by its last digit or by a margin",
-    "fair": "right as far as it is meant to be exact",
-    "holds where": "right under a condition that the sentence does not name",
-    "holds": "right in every case tried, which is evidence and no proof",
+    "slip": "a wrong sign, symbol, caption or direction that is right elsewhere in the same paper",
+    "digit": "a number whose last digit is wrong, or that is off by a small margin",
+    "fair": "right to the precision that the sentence intends",
+    "holds where": "right under a condition that the sentence does not state",
+    "holds": "right in every case tried, which is evidence, not proof",
 }
-"""What each verdict means, the gravest first."""
+"""What each verdict means, the most serious first."""
 SCAN = (
     "Our copy of the paper is a scan, in which a single symbol may have been misread: compare the "
     "printed page."
@@ -40,7 +40,7 @@ class Claim:
     source: str
     statement: str
     sentence: str
-    """the paper's own sentence, whole, with its condition and its place"""
+    """the paper's own sentence, complete, with its condition and where it is"""
     expected: Verdict
     check: Callable[[], Finding]
     is_one_symbol: bool = False
@@ -49,7 +49,7 @@ class Claim:
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """A claim after its check: a finding, or the error that kept the check from ending."""
+    """A claim after its check: a finding, or the error that stopped the check."""
 
     claim: Claim
     finding: Finding | None
@@ -74,21 +74,21 @@ def check_claim(claim: Claim) -> Outcome:
 
 
 def holds_if(is_true: bool, evidence: str, *, otherwise: str) -> Finding:
-    """Return "holds", or "false" by the text `otherwise`."""
+    """Return "holds", or "false" with the counterexample `otherwise`."""
     if is_true:
         return Finding(verdict="holds", evidence=evidence)
     return Finding(verdict="false", evidence=evidence, counterexample=otherwise)
 
 
 def holds_where_if(is_true: bool, where: str, evidence: str, *, otherwise: str) -> Finding:
-    """Return "holds where", or "false" by the text `otherwise`."""
+    """Return "holds where", or "false" with the counterexample `otherwise`."""
     if is_true:
         return Finding(verdict="holds where", where=where, evidence=evidence)
     return Finding(verdict="false", evidence=evidence, counterexample=otherwise)
 
 
 def fair_if(is_true: bool, evidence: str, *, otherwise: str) -> Finding:
-    """Return "fair", or "false" by the text `otherwise`."""
+    """Return "fair", or "false" with the counterexample `otherwise`."""
     if is_true:
         return Finding(verdict="fair", evidence=evidence)
     return Finding(verdict="false", evidence=evidence, counterexample=otherwise)
@@ -102,7 +102,7 @@ def erratum_if(
     grade: Erratum = "false",
     where: str | None = None,
 ) -> Finding:
-    """Return the grade of an erratum, or "holds" if the counterexample turned out to be none."""
+    """Return the grade of an erratum, or "holds" if the counterexample does not hold."""
     if is_wrong:
         return Finding(
             verdict=grade, evidence=evidence, counterexample=counterexample, where=where

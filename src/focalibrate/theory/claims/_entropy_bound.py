@@ -20,7 +20,7 @@ def entropy_bound_slack(*, seed: int, gammas: tuple[float, ...]) -> Slack:
 
     .. math:: \mathrm{FL}_\gamma(q, y) - \mathrm{CE}(q, y) + \gamma H(q) \ge 0
 
-    Both sides are linear in the target, so that one-hot targets are the worst; soft ones are
+    Both sides are linear in the target, so one-hot targets are the worst case; soft ones are
     tried as well. The two-class case is scanned on a dense grid to 1e-300.
     """
     smallest, n = np.inf, 0
@@ -45,7 +45,7 @@ def two_class_slack(x: Floats) -> Floats:
     .. math:: 1 - \frac{\log x\,\log(1-x)}{h(x)} \ge 0, \qquad
               h(x) = -x\log x - (1-x)\log(1-x)
 
-    For a one-hot target the bound asks for
+    For a one-hot target the bound requires
     :math:`-\log x\,(1-(1-x)^\gamma) \le \gamma H(q)`, where :math:`H(q) \ge h(x)` by grouping
     the other classes and :math:`1-(1-x)^\gamma \le -\gamma\log(1-x)` for every
     :math:`\gamma \ge 0`. What remains is free of :math:`\gamma` and holds as
@@ -66,7 +66,7 @@ def _room(log_q: Floats, targets: Floats, gamma: float) -> Floats:
 
 
 def _log_rest(log_q: Floats) -> Floats:
-    """Return log(1 - q) without forming 1 - q of a large q, which rounds to 0 or 1e-16."""
+    """Return log(1 - q) without computing 1 - q of a large q, which rounds to 0 or 1e-16."""
     if log_q.shape[-1] == 2:
         return log_q[:, ::-1]
     q = np.exp(log_q)

@@ -25,7 +25,7 @@ class Curve:
 
 @dataclass(frozen=True)
 class StraightLine:
-    """The line of least largest deviation, and that deviation."""
+    """The line with the smallest maximum deviation, and that deviation."""
 
     slope: float
     intercept: float
@@ -60,7 +60,7 @@ def nearest_curve(n_classes: int) -> Curve:
 
 
 def minimax_line(x: Floats, y: Floats) -> StraightLine:
-    """Return the line whose largest deviation from the points is least (a linear program)."""
+    """Return the line with the smallest maximum deviation from the points (a linear program)."""
     from scipy.optimize import linprog
 
     design, one = np.stack([x, np.ones_like(x)], axis=-1), np.ones((len(x), 1))
@@ -75,7 +75,7 @@ def minimax_line(x: Floats, y: Floats) -> StraightLine:
 
 
 def worst_case(gamma: float, n_classes: int, temperature: float) -> WorstCase:
-    """Return the prediction of two levels, others impossible, with the largest difference."""
+    """Return the prediction of largest difference: two levels, the other classes impossible."""
     s = np.geomspace(1e-2, 30.0, 2000)
     rows = []
     for a, b in itertools.product(range(1, n_classes), repeat=2):

@@ -1,4 +1,4 @@
-"""The papers' formulas written out naively, to judge the toolkit and the claims by."""
+"""The papers' formulas written out naively, as a reference for the toolkit and the claims."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -34,7 +34,7 @@ def plain_softmax(logits: Floats) -> Floats:
 
 
 def plain_risk(probs: Floats, posterior: Floats, gamma: float) -> Floats:
-    """Return the expected focal loss of `probs` where the truth is `posterior`."""
+    """Return the expected focal loss of `probs` if the true probabilities are `posterior`."""
     risk: Floats = np.sum(posterior * plain_focal(probs, gamma), axis=-1)
     return risk
 
@@ -43,7 +43,7 @@ def minimize_plain_risk(posterior: Floats, gamma: float) -> Floats:
     """Minimise the focal risk by a general-purpose optimiser, without any of our theory."""
     from scipy import optimize
 
-    minimize: Any = optimize.minimize  # its stubs, where installed, know no such call
+    minimize: Any = optimize.minimize  # its stubs, if installed, do not allow this call
 
     def probs(free: Floats) -> Floats:
         return plain_softmax(np.append(free, 0.0))
@@ -71,5 +71,5 @@ def simplex_samples(
 
 
 def as_text(row: Floats, digits: int = 4) -> str:
-    """Return a short vector as it is written on paper."""
+    """Return a short vector as text."""
     return "(" + ", ".join(f"{float(x):.{digits}g}" for x in row) + ")"

@@ -39,7 +39,7 @@ def _order_is_kept() -> Finding:
     return holds_if(
         worst > -1e-12 and same,
         f"the classes have the same order in all {n} posteriors tried (2 to 100 classes); "
-        f"so they do when {as_text(direct)} is minimised directly",
+        f"and also if the risk of {as_text(direct)} is minimised directly",
         otherwise=f"two classes swap, by a relative {-worst:.2g}",
     )
 
@@ -53,7 +53,7 @@ def _is_not_strictly_proper() -> Finding:
         gains.append(float(plain_risk(eta, eta, gamma) - plain_risk(better, eta, gamma)))
     return holds_if(
         min(gains) > 0.0,
-        f"where the truth is {as_text(eta)}, {as_text(q)} has the lower risk at γ=1: "
+        f"if the truth is {as_text(eta)}, {as_text(q)} has the lower risk at γ=1: "
         f"{plain_risk(q, eta, 1.0):.4f} against {plain_risk(eta, eta, 1.0):.4f}; the truth "
         f"loses by at least {min(gains):.2g} at every γ in {GAMMAS}",
         otherwise="the truth itself has the lowest risk",
@@ -76,7 +76,7 @@ def _subset_uniform_is_exact() -> Finding:
         off < 1e-12 and off_direct < 1e-6,
         f"largest difference {off:.1g} over {n} vectors that are uniform on 1 to 50 classes; "
         f"{off_direct:.1g} by direct minimisation for three equal classes",
-        otherwise=f"such a vector moves by {max(off, off_direct):.2g}",
+        otherwise=f"such a vector changes by {max(off, off_direct):.2g}",
     )
 
 
@@ -97,8 +97,8 @@ def _regimes() -> Finding:
     return holds_if(
         ordered and wrong == 0 and min(n_over, n_under) > 0 and max(peak_off, one_off) < 1e-4,
         f"0 < τ_oc < τ_uc < 1/2 for {len(gammas)} exponents (γ=1: {tau_over(1.0):.4f}, "
-        f"{tau_under(1.0):.4f}); {n_over} random vectors below τ_oc are all over-, {n_under} "
-        "above τ_uc all underconfident",
+        f"{tau_under(1.0):.4f}); all {n_over} random vectors below τ_oc are overconfident, "
+        f"all {n_under} above τ_uc underconfident",
         otherwise=f"{wrong} of {n_over + n_under} random vectors are in the other regime",
     )
 
@@ -144,8 +144,8 @@ def _recovery_finds_the_posterior() -> Finding:
             off, n = max(off, float(np.abs(found - eta).max())), n + 1
     return holds_if(
         off < 1e-6,
-        f"the risk of {n} posteriors minimised by BFGS over softmax logits, then Ψ: the "
-        f"posterior comes back to {off:.1g}",
+        f"the risk of {n} posteriors was minimised by BFGS over softmax logits; Ψ then "
+        f"recovers the posterior to {off:.1g}",
         otherwise=f"Ψ of the minimiser is off by {off:.2g}",
     )
 
@@ -162,13 +162,13 @@ def _argmax_is_kept() -> Finding:
                 changed, n = changed + int(np.sum(after != rows.argmax(axis=-1))), n + len(q)
     return holds_if(
         changed == 0,
-        f"the predicted class stays in all {n} vectors, near ties (1e-9) included",
+        f"the predicted class is unchanged in all {n} vectors, including near ties (1e-9)",
         otherwise=f"the predicted class changes in {changed} of {n} vectors",
     )
 
 
 def _overconfident_near_uniform() -> Finding:
-    """Check the footnote in its limit; what happens elsewhere is our extension."""
+    """Check the footnote in its limit; away from the limit it is our extension."""
     # Near the uniform vector overconfidence needs 1/K < τ_oc(γ).
     highest = tau_over(1e-6)
     limit = float(brentq(lambda g: tau_over(g) - 0.2, 1e-4, 1.0))
@@ -219,7 +219,8 @@ CLAIMS = (
     Claim(
         id="000-thm-5",
         source=SOURCE,
-        statement="For γ > 0 focal loss is not strictly proper: the truth is not its minimiser.",
+        statement="For γ > 0 focal loss is not strictly proper: the true probabilities are not "
+        "its minimiser.",
         sentence='Theorem 5: "For any γ > 0, the focal loss is not strictly proper."',
         expected="holds",
         check=_is_not_strictly_proper,
@@ -285,7 +286,7 @@ CLAIMS = (
     Claim(
         id="000-footnote-2",
         source=SOURCE,
-        statement="Near the uniform vector, overconfidence takes at least five classes, and with "
+        statement="Near the uniform vector, overconfidence needs at least five classes, and with "
         "five γ of at most 0.03.",
         sentence='footnote 2: "We numerically found that q can be ηOC with as minimum as K = '
         '5 classes with γ ≤ 0.03 when max q(x) → 1/K."',
@@ -295,7 +296,7 @@ CLAIMS = (
     Claim(
         id="001-scores",
         source=SLIDES,
-        statement="Where the truth is (0.9, 0.1), the minimisers for γ = 1, 3, 5 give the first "
+        statement="If the truth is (0.9, 0.1), the minimisers for γ = 1, 3, 5 give the first "
         "class 0.78, 0.65 and 0.60.",
         sentence="a table: q = (.78, .22), (.65, .35), (.60, .40) for γ = 1, 3, 5 where "
         "p(y|x) = (.90, .10)",

@@ -42,7 +42,7 @@ def _gradient_factor() -> Finding:
         off < 1e-8,
         "central differences with respect to the last layer's 20 weights, 50 examples, four "
         f"exponents: the two gradients differ from a factor g by at most {off:.1g} relative",
-        otherwise=f"the gradients are not multiples: off by a relative {off:.2g}",
+        otherwise=f"the gradients are not proportional: relative difference {off:.2g}",
     )
 
 
@@ -67,7 +67,7 @@ def _lambert_exponent() -> Finding:
     from_half = max(abs(_lambert(p0)) for p0 in (0.6, 0.7, 0.8, 0.9))
     return holds_where_if(
         off < 1e-8 and highest < 1.0 and from_half < 1e-12,
-        "p0 < 1/2: from there on the formula gives γ* = 0, cross-entropy, for which g = 1 at "
+        "p0 < 1/2: for larger p0 the formula gives γ* = 0, cross-entropy, for which g = 1 at "
         "every p and not at p0 alone",
         f"at {len(p0s)} values of p0 the formula solves g(p0, γ*) = 1 to {off:.1g}, and g stays "
         f"below 1 for larger p and γ (largest {highest:.6f}); γ*(0.25) = {_lambert(0.25):.4f}; "
@@ -79,7 +79,7 @@ def _lambert_exponent() -> Finding:
 def _nll_shapes() -> tuple[float, list[int], int]:
     """Return the least curvature in 1/T, the numbers of stationary points, and sets concave in T.
 
-    On random sets of logits of very different scale.
+    Computed on random sets of logits of very different scales.
     """
     rng = np.random.default_rng(23)
     betas = np.geomspace(1e-2, 1e2, 161)
@@ -141,8 +141,8 @@ def _weight_norms() -> Finding:
         f"‖w‖ = {norms[0.0]:.3f} for cross-entropy, {norms[1.0]:.3f} for γ=1",
         "mean confidence of the mistakes: "
         f"{confidence[0.0]:.3f} for cross-entropy, {confidence[1.0]:.3f} for γ=1; the "
-        "appendix's own figure, the paragraph before and the sentence's conclusion agree with "
-        "these",
+        "appendix's own figure, the paragraph before and the conclusion of the sentence agree "
+        "with these numbers",
         grade="slip",
     )
 

@@ -126,7 +126,7 @@ def _confidence_rises() -> Finding:
     return erratum_if(
         min(falls) > 0.0 and least > -1e-15,
         "; ".join(parts),
-        f"no fall in {n} random vectors of two classes or with a top probability above 1/2 "
+        f"no decrease in {n} random vectors of two classes or with a top probability above 1/2 "
         f"(least rise {least:.1g}); as 000-thm-8 says, it falls where the top is low, e.g. below "
         f"1/3 for γ < {gamma_star(1 / 3):.4f} with three classes tied above a fourth",
         where="there are two classes, or the top probability exceeds 1/2",
@@ -201,7 +201,7 @@ CLAIMS = (
     Claim(
         id="003-example",
         source=SOURCE,
-        statement="Where the truth is 0.8, focal loss with γ = 2 is least at about 0.62, and by "
+        statement="If the truth is 0.8, focal loss with γ = 2 is least at about 0.62, and by "
         "choice of γ at any value between 0.8 and 0.5.",
         sentence='Section 3.1: "Optimizing for the improper focal loss will result in the '
         "prediction of a lower value of around 0.62 for γ = 2. Moreover, by varying "

@@ -23,7 +23,7 @@ from focalibrate.theory.claims.paper003 import SOURCE
 from focalibrate.theory.temperature import nearest_temperature, recover_log_odds
 
 TOLERANCE = 0.05
-"""A printed line counts as right where it is within this fraction of 1/T."""
+"""A printed line counts as right if it is within this fraction of 1/T."""
 PAPER_LINES = {2: (0.95, 0.85), 3: (0.64, 0.91), 4: (0.47, 0.85)}
 PAPER_TEMPERATURES = {
     2: {0.5: 0.76, 3.0: 0.36},
@@ -148,10 +148,9 @@ def _experimental_bounds() -> Finding:
     reached = float(s[np.argmax(ratio < PAPER_BOUNDS[0])])
     return erratum_if(
         low < PAPER_BOUNDS[0] - 0.001 and abs(high - PAPER_BOUNDS[1]) < 0.001,
-        f"the logit {s[ratio.argmin()]:g} asks for T={low:.4f}, below the printed "
-        f"{PAPER_BOUNDS[0]}",
+        f"the logit {s[ratio.argmin()]:g} needs T={low:.4f}, below the printed {PAPER_BOUNDS[0]}",
         f"on the paper's grid, 0 < |s| ≤ 20, T runs from {low:.4f} to {high:.4f}; the printed "
-        f"lower end is already passed at |s| = {reached:.2f}. The upper end is right",
+        f"lower end is crossed at |s| = {reached:.2f}. The upper end is right",
     )
 
 
@@ -161,7 +160,7 @@ CLAIMS = (
             id=f"003-fit-k{k}",
             source=SOURCE,
             statement=f"With {k} classes the nearest temperature follows 1/T ≈ {a}γ + {b} for γ "
-            f"in (0, 10) (we ask for {TOLERANCE:.0%}).",
+            f"in (0, 10) (to within {TOLERANCE:.0%}).",
             sentence=SENTENCES[k],
             expected="fair" if k == 4 else "holds where",
             check=_line(k),

@@ -50,8 +50,8 @@ def _bernoulli_step() -> Finding:
     return erratum_if(
         left < right and above >= -1e-15,
         f"γ={gamma}, p={p}: (1-p)^γ = {left:.4f} < 1-γp = {right:.4f}",
-        f"for γ ≥ 1 the step is right (smallest difference {above:.1g}); below 1 it points the "
-        "other way, and the bound has to be proved otherwise (see 004-lemma-1)",
+        f"for γ ≥ 1 the step is right (smallest difference {above:.1g}); below 1 the "
+        "inequality is reversed, and the bound needs another proof (see 004-lemma-1)",
         where="γ ≥ 1",
     )
 
@@ -78,7 +78,7 @@ def _maximum_likelihood() -> Floats:
         gradient: Floats = ((v - target).T @ x / len(x)).ravel()
         return gradient
 
-    minimize: Any = optimize.minimize  # its stubs, where installed, know no such call
+    minimize: Any = optimize.minimize  # its stubs, if installed, do not allow this call
     found = minimize(_mean_loss, np.zeros(15), args=(0.0,), jac=lambda f, _: slope(f), tol=1e-12)
     return np.asarray(found.x)
 
@@ -122,7 +122,7 @@ def _curvature_term() -> Finding:
         f"focal loss is {', '.join(f'{x:.4f}' for x in top)}; (1-p)^γ is {factors} on average",
         "the second-order term is φ(p) times cross-entropy's curvature plus a rank-one term, "
         f"-φ'(p)·p·(v-e)(v-e)ᵀ; second differences of the loss agree to {off:.0e}. That focal "
-        "loss reduces the curvature of trained networks is a matter of experiment (E11)",
+        "loss reduces the curvature of trained networks is an experimental question (E11)",
     )
 
 
@@ -148,7 +148,7 @@ def _limits_at_one() -> Finding:
     true = {g: plain_slope(near, g) for g in gammas}
     own = {g: paper_gradient(near, g) for g in gammas}
     vanishes = all(abs(s[2]) < abs(s[1]) < abs(s[0]) for s in true.values())
-    # The derivative goes like -(1+γ)(1-p)^γ, so that on a log scale its slope is γ.
+    # The derivative behaves like -(1+γ)(1-p)^γ: on a log-log scale its slope is γ.
     orders = [float(np.log(s[1] / s[0]) / np.log(gaps[1] / gaps[0])) for s in true.values()]
     follows = max(abs(o - g) for o, g in zip(orders, gammas, strict=True)) < 1e-2
     as_printed = own[0.25][2] > own[0.25][1] > own[0.25][0] > 1.0 and abs(own[0.75][2]) < 1e-5
@@ -156,7 +156,7 @@ def _limits_at_one() -> Finding:
     return erratum_if(
         vanishes and follows and as_printed,
         f"γ=0.25: the derivative of the loss at 1-p = 1e-4, 1e-8, 1e-12 is {true[0.25][0]:.3g}, "
-        f"{true[0.25][1]:.3g}, {true[0.25][2]:.3g}, on its way to 0 like (1-p)^γ, where the "
+        f"{true[0.25][1]:.3g}, {true[0.25][2]:.3g}, tending to 0 like (1-p)^γ, while the "
         f"printed expression grows to {own[0.25][0]:.3g}, {own[0.25][1]:.3g}, "
         f"{own[0.25][2]:.3g}",
         "the printed limits are those of the printed expression (0.5 at γ=0.5: "
@@ -189,7 +189,7 @@ def _cross_entropy_exponent() -> Finding:
         at_zero == 0.0 and abs(example + np.log(0.5)) > 0.1,
         f"p=0.5: focal loss at γ=1 is {example:.4f}, cross-entropy {-np.log(0.5):.4f}",
         f"it is γ=0 that gives cross-entropy (largest difference {at_zero:.0f}), as the paper's "
-        "text has it below its Eq. 3",
+        "text says below its Eq. 3",
         grade="slip",
     )
 

@@ -1,4 +1,4 @@
-"""All claims, and running them."""
+"""All claims, and the functions that check them."""
 
 from collections.abc import Iterable
 
@@ -23,7 +23,7 @@ CLAIMS: tuple[Claim, ...] = (
 
 
 def select_claims(ids: Iterable[str] | None = None) -> tuple[Claim, ...]:
-    """Return the claims of the given ids in the papers' order; all without ids."""
+    """Return the claims with the given ids, or all, in the order of the papers."""
     wanted = tuple(ids) if ids is not None else ()
     known = {claim.id for claim in CLAIMS}
     unknown = [name for name in wanted if name not in known]
@@ -36,13 +36,13 @@ def select_claims(ids: Iterable[str] | None = None) -> tuple[Claim, ...]:
 
 
 def check_claims(ids: Iterable[str] | None = None) -> list[Outcome]:
-    """Check the claims of the given ids, or all, now.
+    """Check the claims with the given ids, or all.
 
     Args:
         ids: such as ``"003-prop-5"``; None or empty for all.
 
     Returns:
-        One outcome per claim, in the papers' order.
+        One outcome per claim, in the order of the papers.
 
     Example:
         >>> (outcome,) = check_claims(["004-fig-1"])

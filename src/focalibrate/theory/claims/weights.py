@@ -1,4 +1,4 @@
-"""Claims of our own, which no paper makes: what weights, α, smoothing and priors do to Ψ."""
+"""Claims of our own, not in any paper: how weights, α, smoothing and priors change Ψ."""
 
 import numpy as np
 
@@ -38,7 +38,7 @@ def _weights_are_divided_out() -> Finding:
         worst < CLOSE,
         f"largest error {worst:.1g} over {n} numeric minimisers of the weighted risk (2 to 6 "
         f"classes, weights .2 to 5). A class of frequency .05 with weight 10 at γ=2: the model "
-        f"says {as_text(trained)}, Ψ alone {as_text(plain)}, with the weights "
+        f"gives {as_text(trained)}, Ψ alone {as_text(plain)}, Ψ with the weights "
         f"{as_text(recover_posterior(trained, 2.0, class_weight=weight))}",
         otherwise=f"off by {worst:.2g}",
     )
@@ -118,7 +118,7 @@ CLAIMS = (
         id="ours-weights",
         source=SOURCE,
         statement="Class weights w in the focal loss are undone by dividing Ψ by w.",
-        sentence="Ours, in no paper: if v minimises the focal risk with class weights w, then "
+        sentence="Ours, not in a paper: if v minimises the focal risk with class weights w, then "
         "the posterior is proportional to Ψ(v)/w. Sampling rates act as weights.",
         expected="holds",
         check=_weights_are_divided_out,
@@ -127,7 +127,7 @@ CLAIMS = (
         id="ours-alpha",
         source=SOURCE,
         statement="α of the sigmoid focal loss is undone by subtracting log(α/(1-α)).",
-        sentence="Ours, in no paper: if z minimises the sigmoid focal risk with weight α for "
+        sentence="Ours, not in a paper: if z minimises the sigmoid focal risk with weight α for "
         "positives and 1-α for negatives, then logit η = logit Ψ(σ(z)) - log(α/(1-α)).",
         expected="holds",
         check=_alpha_shifts_the_log_odds,
@@ -136,7 +136,7 @@ CLAIMS = (
         id="ours-smoothing",
         source=SOURCE,
         statement="Label smoothing is undone after the weights: (η' - ε/K)/(1-ε).",
-        sentence="Ours, in no paper: with targets (1-ε)y + ε/K, Ψ divided by the weights is "
+        sentence="Ours, not in a paper: with targets (1-ε)y + ε/K, Ψ divided by the weights is "
         "(1-ε)η + ε/K.",
         expected="holds",
         check=_smoothing_is_undone,
@@ -144,8 +144,9 @@ CLAIMS = (
     Claim(
         id="ours-priors",
         source=SOURCE,
-        statement="Other class frequencies in use: multiply Ψ by π'/π and renormalise.",
-        sentence="Ours, in no paper: trained under class frequencies π and used under π', the "
+        statement="For other class frequencies than in training: multiply Ψ by π'/π and "
+        "renormalise.",
+        sentence="Ours, not in a paper: trained under class frequencies π and used under π', the "
         "posterior is proportional to Ψ(v) π'/π.",
         expected="holds",
         check=_priors_are_exchanged,

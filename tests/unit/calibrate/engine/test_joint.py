@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from focalibrate.calibrate import CalibrationWarning, exact_logits, fit_focal_temperature
-from focalibrate.calibrate._engine import joint as _joint
+from focalibrate.calibrate._engine import joint_descent
 from focalibrate.calibrate._engine.blocks import Workers
 from focalibrate.calibrate._engine.grid import GridEvaluator
 from focalibrate.calibrate._engine.joint import minimise_jointly
@@ -24,8 +24,8 @@ def rows(n, k, seed):
 def test_newton_ends_where_nelder_mead_does(n, k, monkeypatch):
     data = rows(n, k, seed=n)
     found = []
-    for steps in (_joint.MAX_NEWTON, 0):
-        monkeypatch.setattr(_joint, "MAX_NEWTON", steps)
+    for steps in (joint_descent.MAX_NEWTON, 0):
+        monkeypatch.setattr(joint_descent, "MAX_NEWTON", steps)
         with Workers() as workers:
             evaluate = GridEvaluator(exact_logits(*data), "nll", 1, workers)
             found.append(minimise_jointly(evaluate, 2.5, (-1.0, 20.0)))
