@@ -25,12 +25,15 @@ async function glance(page, script, seen) {
   seen.charts = await page.locator('svg[role="img"]').count();
   seen.axe = { light: await axe(page) };
   seen.overflow = { light: await overflow(page) };
+  const table = () => page.locator('.scroller').first().evaluate((e) => [e.scrollWidth, e.clientWidth]);
+  seen.table = { light: await table() };
   await page.emulateMedia({ colorScheme: 'dark' });
   seen.axe.dark = await axe(page);
   await page.emulateMedia({ colorScheme: 'light' });
   await page.setViewportSize({ width: 390, height: 844 });
   await frames(page, 4);
   seen.overflow.phone = await overflow(page);
+  seen.table.phone = await table();
 }
 
 const KINDS = { glance, observe, dynamics, read };

@@ -7,6 +7,7 @@ import { clipped, fixed, METRIC_ORDER, metricRange, metricStyle, metricValue, pe
 import { framed } from './frame';
 import { assessedGroups } from './sections/groups';
 import { definitions, provenanceFacts } from './sections/made';
+import { noise, scoresTable } from './sections/scores';
 import { sortableTable, type Column } from './sections/table';
 
 /** One colour per model; they repeat after eight. */
@@ -49,12 +50,13 @@ function verdictSection(doc: ModelsDocument): HTMLElement {
 function scoresSection(doc: ModelsDocument): HTMLElement {
   const known = Object.keys(doc.models[0].scores);
   const metrics = METRIC_ORDER.filter((m) => known.includes(m) && (isAlone(doc) || SHOWN.includes(m)));
+  const how = 'Lower is better. In brackets: 95 % intervals. “Noise” is what a calibrated model with these predictions shows: median and 95 % quantile.';
+  if (isAlone(doc)) return section('scores', 'Scores', h('p', { class: 'muted' }, how), scoresTable(doc.models[0], metrics));
   const best = new Map(metrics.map((m) => [m, metricValue(m, Math.min(...doc.models.map((row) => row.scores[m][0] ?? Infinity)))]));
-  const paired = isAlone(doc) ? [] : differenceColumns();
-  const isBestShown = (m: string) => doc.models[0].scores[m].length === 3;
+  const hasInterval = (m: string) => doc.models[0].scores[m].length === 3;
   const columns: Column<ComparedModel>[] = [
-    { title: 'Model', isHeader: true, key: (m) => m.name, cell: (m) => [h('span', { class: 'class-name', title: m.name }, m.name), m.difference === null && !isAlone(doc) ? h('span', { class: 'chip' }, 'lowest log loss') : ''] },
-    ...paired,
+    { title: 'Model', isHeader: true, key: (m) => m.name, cell: (m) => [h('span', { class: 'class-name', title: m.name }, m.name), m.difference === null ? h('span', { class: 'chip' }, 'lowest log loss') : ''] },
+    ...differenceColumns(),
     {
       title: 'Conf. − acc.',
       hint: 'mean confidence − accuracy in points, with its 95 % interval',
@@ -75,7 +77,7 @@ function scoresSection(doc: ModelsDocument): HTMLElement {
       numeric: true,
       key: (m) => m.scores[metric][0],
       cell: (m) => [
-        h('span', { class: !isAlone(doc) && isBestShown(metric) && metricValue(metric, m.scores[metric][0]) === best.get(metric) ? 'best' : '' }, metricValue(metric, m.scores[metric][0])),
+        h('span', { class: hasInterval(metric) && metricValue(metric, m.scores[metric][0]) === best.get(metric) ? 'best' : '' }, metricValue(metric, m.scores[metric][0])),
         h('span', { class: 'small muted' }, metricRange(metric, m.scores[metric]) || noise(m, metric)),
       ],
     })),
@@ -83,9 +85,9 @@ function scoresSection(doc: ModelsDocument): HTMLElement {
   return section(
     'methods',
     'Scores',
-    h('p', { class: 'muted' }, 'Lower is better. In brackets: 95 % intervals. “Noise” is what a calibrated model with these predictions shows: median and 95 % quantile.', isAlone(doc) ? '' : ' Calibration errors are not compared between models, as their noise does not cancel.'),
-    sortableTable({ caption: 'Models', columns, rows: doc.models, rowClass: (m) => (m.difference === null && !isAlone(doc) ? 'chosen' : null) }),
-    !isAlone(doc) && scoresFigure(doc, metrics.filter(isBestShown)),
+    h('p', { class: 'muted' }, `${how} Calibration errors are not compared between models, as their noise does not cancel.`),
+    sortableTable({ caption: 'Models', columns, rows: doc.models, rowClass: (m) => (m.difference === null ? 'chosen' : null) }),
+    scoresFigure(doc, metrics.filter(hasInterval)),
   );
 }
 
@@ -101,11 +103,6 @@ function differenceColumns(): Column<ComparedModel>[] {
     },
     { title: 'p-value', hint: 'of that difference, corrected for the number of models (Holm)', numeric: true, key: (m) => m.p_value, cell: (m) => pText(m.p_value) },
   ];
-}
-
-function noise(model: ComparedModel, metric: string): string {
-  const floor = model.assessment.noise_floor[metric];
-  return floor === undefined ? '' : `noise ${(100 * floor.median).toFixed(1)}–${(100 * floor.q95).toFixed(1)}`;
 }
 
 function scoresFigure(doc: ModelsDocument, offered: string[]): HTMLElement {
@@ -144,7 +141,7 @@ function reliabilitySection(doc: ModelsDocument): HTMLElement {
     h('p', { class: 'muted' }, 'Accuracy against confidence, fitted without bins (isotonic regression). The grey band holds the line of a calibrated model with these predictions in 95 % of cases.'),
     h(
       'div',
-      { class: doc.models.length === 2 ? 'pair' : 'several' },
+      { class: doc.models.length <= 2 ? 'pair' : 'several' },
       doc.models.map((m, i) => {
         const chart = h('div', { class: 'chart' });
         responsive(chart, (width) => chart.replaceChildren(curveDiagram(m.curve, colour(i), width, { name: m.name, x: 'confidence', y: 'accuracy' })));

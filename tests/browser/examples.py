@@ -99,7 +99,7 @@ MODELS = {
     ),
     "k10": Model(n=5000, n_classes=10, sharpness=6.0, scale=1.8, class_names=CIFAR),
     "k1000": Model(
-        n=1500,
+        n=600,
         n_classes=1000,
         sharpness=11.0,
         scale=1.5,

@@ -14,7 +14,13 @@ from tests.browser import examples
 
 from focalibrate.comparison import choose, compare
 from focalibrate.datasets import load
-from focalibrate.pipeline import Examples, compare_models, evaluate_examples, models_page
+from focalibrate.pipeline import (
+    Examples,
+    compare_models,
+    evaluate_examples,
+    evaluation_page,
+    models_page,
+)
 from focalibrate.report import (
     Provenance,
     criterion_grid,
@@ -111,7 +117,8 @@ def make_jobs(folder: Path) -> dict[str, dict[str, Any]]:
     for case in EDGES:
         page, script = _edge(folder, case)
         jobs[case.__name__] = _job("read", page, script)
-    jobs["models"] = _job("glance", _models(folder), {})
+    for path in _models(folder):
+        jobs[path.stem] = _job("glance", path, {})
     for name in (*RUNS, *COPIES):
         page = _run(folder, name)
         jobs[name] = _job("dynamics", page, _thorough({"isResized": name in RESIZED}, name))
@@ -147,8 +154,8 @@ def _edge(
     return path, {} if grid is None else {"gamma": 1.5}
 
 
-def _models(folder: Path) -> Path:
-    """Three models side by side."""
+def _models(folder: Path) -> tuple[Path, Path]:
+    """Three models side by side, and the first by itself."""
     logits, labels = examples.simulate(examples.MODELS["k3"], seed=0)
     evaluated = [
         evaluate_examples(
@@ -156,9 +163,13 @@ def _models(folder: Path) -> Path:
         )
         for scale, name in ((1.0, HOSTILE), (0.5, "b"), (0.4, "a name without end " * 8))
     ]
-    path = folder / "models.html"
-    path.write_text(models_page(compare_models(evaluated, n_resamples=20)), encoding="utf-8")
-    return path
+    side_by_side, alone = folder / "models.html", folder / "evaluation.html"
+    page = models_page(compare_models(evaluated, n_resamples=20))
+    side_by_side.write_text(page, encoding="utf-8")
+    alone.write_text(evaluation_page(evaluated[0]), encoding="utf-8")
+    scores = {str(name): score.estimate for name, score in evaluated[0].scores.items()}
+    alone.with_suffix(".json").write_text(json.dumps(scores))
+    return side_by_side, alone
 
 
 def _run(folder: Path, name: str) -> Path:
