@@ -1,7 +1,9 @@
 """Fixtures shared by all tests."""
 
+import gc
 import os
 import sys
+from collections.abc import Generator
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -18,6 +20,9 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 # anew, which takes longer than what is tested.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+# Collecting makes a million objects that live to the end: looking for garbage among them again and
+# again took a quarter of the collection's time.
+gc.disable()
 # The same examples in every run: what decides whether a change lands must not depend on luck.
 # HYPOTHESIS_PROFILE=hunt draws new ones, and more of them.
 settings.register_profile("focalibrate", deadline=None, max_examples=30, derandomize=True)
@@ -30,6 +35,18 @@ BACKENDS = {
     "jax": "jax.numpy",
     "array_api_strict": "array_api_strict",
 }
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.enable()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collect_file() -> Generator[None, list[pytest.Collector], list[pytest.Collector]]:
+    """Look for doctests in the package only, not in tests."""
+    found = yield
+    return [each for each in found if type(each).__name__ != "DoctestModule"]
 
 
 @pytest.fixture(params=list(BACKENDS))
