@@ -21,7 +21,7 @@ from focalibrate.metrics import (
     nll,
 )
 from focalibrate.metrics.adaptive import distinct_table
-from focalibrate.report._entries import class_entries
+from focalibrate.report._entries import PILOT, Entries, plan_entries
 from focalibrate.report._rows import pack_rows
 from focalibrate.theory import recover_log_posterior, recover_posterior, tau_over, tau_under
 
@@ -64,9 +64,16 @@ def case(
         "has_ties": ties,
         "rows": pack_rows(logits, labels) | {"seed": 0},
         "points": found,
-        "entries": class_entries(before, after, labels),
+        "entries": _entries(before, after, labels),
         "classes": [_one_class(k, before, after, labels) for k in (0, n_classes - 1)],
     }
+
+
+def _entries(before: NDArray[Any], after: NDArray[Any], labels: NDArray[Any]) -> dict[str, Any]:
+    n, floor = plan_entries(before[:PILOT], after[:PILOT], n=len(labels))
+    entries = Entries(np.arange(n), before.shape[1], floor)
+    entries.add(0, before, after, labels)
+    return entries.record()
 
 
 def _one_class(
