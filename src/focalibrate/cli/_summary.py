@@ -44,9 +44,9 @@ def show_diagram(
         words = "bar: accuracy, |: mean confidence"
         lines = reliability_chart(table, width=width)
     else:
-        words = "o: accuracy, |: confidence, dots: a calibrated model, 95 %"
+        words = "o: accuracy, |: confidence, dots: 95 % if calibrated"
         lines = curve_chart(corp_of_table(table).curve, table, width=width)
-    console.print(f"\n{title} ({words})", markup=False)
+    console.print(f"\n{title} ({words})", markup=False, soft_wrap=True)
     for line in lines:
         console.print(line, style="cyan", no_wrap=True, crop=False, markup=False)
 

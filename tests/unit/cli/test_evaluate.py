@@ -11,7 +11,7 @@ def test_metrics_and_diagram(cli, val, examples):
     done = cli("evaluate", "val.npz", "--resamples", "20")
     assert "overconfident by" in done.stdout
     assert "val.npz: 400 rows × 3 classes, logits" in done.stdout
-    assert "o: accuracy, |: confidence, dots: a calibrated model" in done.stdout
+    assert "o: accuracy, |: confidence, dots: 95 % if calibrated" in done.stdout
     assert "Brier score: summed over classes." in done.stdout
     record = json.loads(cli("evaluate", "val.npz", "--resamples", "20", "--json").stdout)
     want = ece(Identity().probs(examples.logits), examples.labels)

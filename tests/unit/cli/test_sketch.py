@@ -25,7 +25,7 @@ def test_days_are_sketched_merged_and_evaluated(cli, days):
     done = cli("evaluate", "day1.sketch", "day2.sketch")
     assert "600 rows × 3 classes" in done.stdout
     assert "Miscalibrated (p ≤ .001), overconfident by" in done.stdout
-    assert "o: accuracy, |: confidence, dots: a calibrated model" in done.stdout
+    assert "o: accuracy, |: confidence, dots: 95 % if calibrated" in done.stdout
     assert "Evaluated in one pass, from a sketch" in done.stdout
     merged = json.loads(cli("evaluate", "day1.sketch", "day2.sketch", "--json").stdout)
     rows = json.loads(cli("evaluate", "day1.npz", "day2.npz", "--json").stdout)
