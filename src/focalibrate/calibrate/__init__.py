@@ -9,9 +9,10 @@ from focalibrate.calibrate._input import (
     read_weights,
     sample_size,
     score_matrix,
+    zero_mix_below,
     zero_mix_for,
 )
-from focalibrate.calibrate._scores import as_array, log_probabilities
+from focalibrate.calibrate._scores import as_array, log_probabilities, own_log_probabilities
 from focalibrate.calibrate._settings import (
     COARSE_TEMPERATURES,
     FINE_TEMPERATURES,
@@ -133,10 +134,12 @@ __all__ = [
     "form_of",
     "group_names",
     "log_probabilities",
+    "own_log_probabilities",
     "read_scores",
     "read_weights",
     "sample_size",
     "score_matrix",
     "share_temperatures",
+    "zero_mix_below",
     "zero_mix_for",
 ]

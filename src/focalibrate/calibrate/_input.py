@@ -133,8 +133,12 @@ def zero_mix_for(probs: NDArray[Any]) -> float:
     """
     if not bool((probs == 0).any()):
         return 0.0
-    least = max(float(probs[probs > 0].min()), SMALLEST)
-    return float(min(0.5 * least * probs.shape[1], 0.5))
+    return zero_mix_below(float(probs[probs > 0].min()), probs.shape[1])
+
+
+def zero_mix_below(least: float, n_classes: int) -> float:
+    """Return the weight by which a zero counts as half of `least`, the smallest above 0."""
+    return float(min(0.5 * max(least, SMALLEST) * n_classes, 0.5))
 
 
 def read_weights(sample_weight: Any, *, n_rows: int) -> Floats | None:

@@ -1,6 +1,5 @@
 """The automatic choice: a pool of methods, one simple method, or the model as it is."""
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,6 +10,7 @@ from focalibrate._check import check_gamma
 from focalibrate.calibrate._base import Calibrator
 from focalibrate.calibrate._engine.blocks import row_blocks
 from focalibrate.calibrate._input import ScoredRows, read_scores
+from focalibrate.calibrate._scores import own_log_probabilities
 from focalibrate.calibrate.effort import is_too_slow
 from focalibrate.calibrate.folds import fold_count
 from focalibrate.calibrate.parametric import Identity
@@ -167,10 +167,9 @@ def model_losses(rows: ScoredRows) -> Floats:
     true = np.empty(rows.n_rows)
     for block in row_blocks(rows.n_rows, row_bytes=8 * rows.n_classes):
         log_probs = np.asarray(Identity().log_probs(rows.logits[block].astype(np.float64)))
+        if rows.zero_mix:  # undo the mixture, so that zeros are scored as zeros
+            log_probs = np.asarray(own_log_probabilities(np.exp(log_probs), rows.zero_mix))
         true[block] = log_probs[np.arange(len(log_probs)), rows.labels[block]]
-    if rows.zero_mix:  # undo the mixture, so that zeros are scored as zeros
-        own = (np.exp(true) - rows.zero_mix / rows.n_classes) / (1.0 - rows.zero_mix)
-        true = np.log(np.maximum(own, math.exp(LEAST_LOG)))
     return np.asarray(-np.maximum(true, LEAST_LOG))
 
 

@@ -14,7 +14,6 @@ from focalibrate.calibrate._settings import check_numbers, check_temperature
 from focalibrate.theory import is_outside_smoothing, recover_log_posterior
 
 
-@final
 @dataclass(frozen=True)
 class Identity(Calibrator):
     """The model's own probabilities, ``softmax(z)``."""

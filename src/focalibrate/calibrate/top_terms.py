@@ -68,7 +68,7 @@ def form_of(calibrator: Calibrator) -> Form | None:
         >>> form_of(TemperatureScaling(2.0)), form_of(FocalTemperatureScaling(1.0, 0.5))
         ((0.0, 2.0), (1.0, 0.5))
     """
-    if isinstance(calibrator, Identity):
+    if type(calibrator) is Identity:
         return 0.0, 1.0
     if isinstance(calibrator, TemperatureScaling):
         return 0.0, calibrator.temperature

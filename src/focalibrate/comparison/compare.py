@@ -27,6 +27,7 @@ from focalibrate.calibrate.auto import model_losses
 from focalibrate.calibrate.folds import fold_count, stratified_folds
 from focalibrate.calibrate.rule import candidates, pool_members
 from focalibrate.comparison.fitted import Fitted
+from focalibrate.comparison.own_model import own_model
 from focalibrate.comparison.paired import PairedMeans, Score
 from focalibrate.comparison.pooling import pool_of
 from focalibrate.comparison.result import Comparison, MethodResult
@@ -82,7 +83,8 @@ def compare(
         n_resamples: bootstrap resamples behind the intervals of log loss, Brier score and error.
         seed: random seed of the folds and the resamples.
         zero_mix: weight of the uniform distribution that was mixed into probabilities with
-            zeros, to know where the model itself gives probability 0.
+            zeros (`focalibrate.calibrate.zero_mix_for`). The uncalibrated model is evaluated
+            without it.
         progress: called with the label of each method as its fit begins.
 
     Returns:
@@ -130,9 +132,11 @@ def compare(
             fits[name] = pool.fitted
         else:
             fits[name] = _fit(name, parts, shared)
-        held_out = fits[name].parts(rows.logits, folds)
+        is_mixed = name == "identity" and rows.zero_mix > 0
+        shown = own_model(rows.zero_mix, len(folds)) if is_mixed else fits[name]
+        held_out = shown.parts(rows.logits, folds)
         scores = score_rows(held_out, rows.labels, n_bins=n_bins, weights=rows.weights)
-        return name, fits[name], scores
+        return name, shown, scores
 
     judged, skipped = _each(judge, names, parts, is_strict=methods is not None)
     return Comparison(

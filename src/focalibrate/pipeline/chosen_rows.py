@@ -36,6 +36,7 @@ class ChosenRows:
         n_source: rows of the data set.
         n_tested: rows to evaluate on.
         n_zero_rows: rows with a probability of exactly 0.
+        least_positive: the smallest probability above 0 in all rows.
     """
 
     fitted: Examples
@@ -45,10 +46,11 @@ class ChosenRows:
     n_source: int
     n_tested: int
     n_zero_rows: int
+    least_positive: float
 
     def with_zeros_smoothed(self) -> "tuple[ChosenRows, tuple[str, ...]]":
         """Return the rows with probabilities of 0 made positive, and the note that says so."""
-        mix, notes = zeros_note(self.n_zero_rows, self.fitted.size)
+        mix, notes = zeros_note(self.n_zero_rows, self.least_positive, self.fitted.n_classes)
         fitted, shown = self.fitted.with_zero_mix(mix), self.shown.with_zero_mix(mix)
         return replace(self, fitted=fitted, shown=shown), notes
 
@@ -78,6 +80,7 @@ def choose_rows(source: Scan, test: Scan | None, fit_rows: int | None) -> Chosen
             n_source=drawn.n_rows,
             n_tested=tested.n_rows,
             n_zero_rows=drawn.n_zero_rows + tested.n_zero_rows,
+            least_positive=min(drawn.least_positive, tested.least_positive),
         )
     drawn = draw(source, n_fit + n_shown, names)
     if drawn.n_rows <= n_fit:
@@ -91,6 +94,7 @@ def choose_rows(source: Scan, test: Scan | None, fit_rows: int | None) -> Chosen
         n_source=drawn.n_rows,
         n_tested=drawn.n_rows - n_fit,
         n_zero_rows=drawn.n_zero_rows,
+        least_positive=drawn.least_positive,
     )
 
 

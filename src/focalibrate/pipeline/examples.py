@@ -18,6 +18,7 @@ from focalibrate.calibrate import (
     read_weights,
     sample_size,
     score_matrix,
+    zero_mix_below,
 )
 from focalibrate.io import Kind, Predictions, align, read_predictions
 
@@ -136,6 +137,13 @@ class Examples:
         return int((self.scores == 0).any(axis=1).sum())
 
     @cached_property
+    def least_positive(self) -> float:
+        """The smallest probability above 0."""
+        if self.kind == "logits":
+            return 1.0
+        return float(np.min(self.scores, where=self.scores > 0, initial=1.0))
+
+    @cached_property
     def logits(self) -> NDArray[Any]:
         """Logits ``[N, K]``: the scores, or the logarithm of probabilities after `zero_mix`."""
         if self.kind == "logits":
@@ -179,14 +187,17 @@ def read_source(source: Source, class_names: tuple[str, ...] | None = None) -> E
 def zeros_smoothed(
     fitted: Examples, judged: Examples | None
 ) -> tuple[Examples, Examples | None, tuple[str, ...]]:
-    """Return the examples with probabilities of 0 smoothed, and a note that says so.
+    """Return the examples with a rule for probabilities of 0, and a note that says so.
 
-    No finite set of examples can show that a probability is exactly 0. If some are, ``1 / (n +
-    1)`` of the uniform distribution is mixed in, where n is the number of examples that the
-    calibrators are fitted on.
+    The rule is that of the fits, `focalibrate.calibrate.zero_mix_for`: to a calibrator, a zero
+    is half the smallest positive probability. The uncalibrated model is evaluated as it is.
     """
     given = [fitted] if judged is None else [fitted, judged]
-    mix, notes = zeros_note(sum(examples.n_zero_rows for examples in given), fitted.size)
+    mix, notes = zeros_note(
+        sum(examples.n_zero_rows for examples in given),
+        min(examples.least_positive for examples in given),
+        fitted.n_classes,
+    )
     if not notes:
         return fitted, judged, ()
     return (
@@ -196,18 +207,18 @@ def zeros_smoothed(
     )
 
 
-def zeros_note(n_zero_rows: int, size: float) -> tuple[float, tuple[str, ...]]:
+def zeros_note(n_zero_rows: int, least: float, n_classes: int) -> tuple[float, tuple[str, ...]]:
     """Return how much of the uniform distribution is mixed in, and a note that says so.
 
     Args:
         n_zero_rows: rows with a probability of exactly 0.
-        size: examples that the calibrators are fitted on.
+        least: the smallest positive probability.
+        n_classes: number of classes.
     """
     if not n_zero_rows:
         return 0.0, ()
-    mix = 1.0 / (size + 1.0)
     rows = f"{n_zero_rows:,} row{'' if n_zero_rows == 1 else 's'}"
-    return mix, (
-        f"{rows} with a probability of exactly 0: {mix:.2g} of the uniform distribution is mixed "
-        "into all probabilities before the logarithm",
+    return zero_mix_below(least, n_classes), (
+        f"{rows} with a probability of exactly 0: to the calibrators, a zero is half the smallest "
+        f"positive probability, {least:.2g}",
     )

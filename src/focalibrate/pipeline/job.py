@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from focalibrate import __version__
 from focalibrate._array import Array
-from focalibrate.calibrate import ScoredRows
+from focalibrate.calibrate import Calibrator, Identity, ScoredRows
 from focalibrate.comparison import (
     Choice,
     Comparison,
@@ -150,15 +150,22 @@ def calibrate_predictions(
         worst=worst,
         by_group=by_group,
         assessment_by_group=after_by_group,
-        calibrator=replace(
-            deployed, class_names=names, zero_mix=fitted.zero_mix, n_classes=fitted.n_classes
-        ),
+        calibrator=to_deploy(deployed, names, fitted.n_classes, fitted.zero_mix),
         notes=notes,
         provenance=made_today(command, seed, _files(fitted, judged)),
         class_names=names,
         fitted=fitted,
         judged=evaluated,
     )
+
+
+def to_deploy(
+    found: Calibrator, class_names: tuple[str, ...] | None, n_classes: int, zero_mix: float
+) -> Calibrator:
+    """Return the calibrator for new rows: of the model itself, without a rule for zeros."""
+    if found.kind == Identity.kind:
+        return Identity(class_names=class_names, n_classes=n_classes)
+    return replace(found, class_names=class_names, zero_mix=zero_mix, n_classes=n_classes)
 
 
 def _assessments(
@@ -242,6 +249,8 @@ def _by_group(
     """Return which groups get a calibrator of their own; None where there are no groups."""
     if not fitted.groups or is_always_right(comparison):
         return None
+    if choice.row.method == "identity" and fitted.zero_mix:
+        return None  # the model would be kept for some groups, whose zeros must stay zeros
     if judged is not None:
         missing = [name for name in fitted.groups if name not in judged.groups]
         if missing:

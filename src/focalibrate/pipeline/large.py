@@ -22,7 +22,7 @@ from focalibrate.io import Scan
 from focalibrate.metrics import Assessment, GroupAssessment
 from focalibrate.pipeline.chosen_rows import ChosenRows, choose_rows, rows_to_evaluate
 from focalibrate.pipeline.exact import N_FOLDS, exact_methods, fit_exactly, fold_of
-from focalibrate.pipeline.job import COMMAND, made_today, requested
+from focalibrate.pipeline.job import COMMAND, made_today, requested, to_deploy
 from focalibrate.pipeline.result import CalibrationResult
 from focalibrate.pipeline.sizes import Sizes
 from focalibrate.report import SourceFile
@@ -109,6 +109,7 @@ def calibrate_scan(
         n_bins=n_bins,
         n_resamples=min(n_resamples, 20),
         seed=seed,
+        zero_mix=fitted.zero_mix,
         progress=progress,
     )
     if is_exact:
@@ -153,7 +154,7 @@ def _result(
     choice = replace(choice, reason=f"{choice.reason} {sizes.summary}")
     before, groups = _assessed(comparison.row("identity").row_scores, seed)
     after, _ = _assessed(choice.row.row_scores, seed)
-    source, mix = scans[0], rows.fitted.zero_mix
+    source = scans[0]
     folds: tuple[NDArray[np.intp], ...] = ()
     if is_cross_fit:  # of the rows shown; scores are of groups of rows, which have no folds
         fold = fold_of(rows.shown_hashes)
@@ -165,11 +166,8 @@ def _result(
         assessment=before,
         assessment_after=after,
         groups=groups,
-        calibrator=replace(
-            choice.row.calibrator,
-            class_names=source.class_names,
-            zero_mix=mix,
-            n_classes=source.n_classes,
+        calibrator=to_deploy(
+            choice.row.calibrator, source.class_names, source.n_classes, rows.fitted.zero_mix
         ),
         notes=notes,
         provenance=made_today(command, seed, _files(scans)),

@@ -53,12 +53,14 @@ class Drawn:
         hashes: of these rows, in ascending order.
         n_rows: rows in all, without those of weight 0.
         n_zero_rows: rows in all with a probability of exactly 0.
+        least_positive: the smallest probability above 0 in all rows.
     """
 
     examples: Examples
     hashes: NDArray[np.uint64]
     n_rows: int
     n_zero_rows: int
+    least_positive: float = 1.0
 
 
 def draw(scan: Scan, n_keep: int, class_names: tuple[str, ...] | None) -> Drawn:
@@ -75,19 +77,22 @@ def draw(scan: Scan, n_keep: int, class_names: tuple[str, ...] | None) -> Drawn:
     room = n_keep + n_keep // 4 + 1
     kept: _Buffer | None = None
     n_rows = n_zero_rows = 0
+    least = 1.0
     for positions, batch in positioned(scan, class_names):
         if batch.labels is None:
             raise ValueError(f"{batch.source}: no labels found. Pass --labels FILE.")
         is_used = np.ones(len(positions), bool) if batch.weights is None else batch.weights > 0
         n_rows += int(is_used.sum())
         if batch.kind == "probs":
-            n_zero_rows += int((batch.scores[is_used] == 0).any(axis=1).sum())
+            used = batch.scores[is_used]
+            n_zero_rows += int((used == 0).any(axis=1).sum())
+            least = float(np.min(used, where=used > 0, initial=least))
         if kept is None:
             kept = _Buffer(room, n_keep, batch)
         kept.add(row_hash(positions), batch, is_used)
     if kept is None:
         raise ValueError(f"{scan.source}: holds no rows.")
-    return Drawn(*kept.drawn(scan, class_names), n_rows, n_zero_rows)
+    return Drawn(*kept.drawn(scan, class_names), n_rows, n_zero_rows, least)
 
 
 def _looked_up(scan: Scan, n_keep: int, class_names: tuple[str, ...] | None) -> Drawn:

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from focalibrate.calibrate import Identity
 from focalibrate.comparison import Comparison
 from focalibrate.metrics import ClasswiseTable
 from focalibrate.report._entries import PILOT, Entries, plan_entries
@@ -30,8 +29,7 @@ class BeforeAfter:
 
     def before(self, index: Any) -> NDArray[Any]:
         """Return the uncalibrated probabilities of the rows at `index`."""
-        probs: NDArray[Any] = Identity().probs(self.logits[index])
-        return probs
+        return self.comparison.held_out_probs("identity", self.logits, index)
 
     def after(self, index: Any) -> NDArray[Any]:
         """Return the probabilities by the chosen method, held out."""

@@ -172,9 +172,9 @@ def test_probabilities_with_zeros_are_read(cli, examples, tmp_path):
     probs = np.eye(3)[(examples.labels + (np.arange(400) % 5 == 0)) % 3]
     np.savez(tmp_path / "p.npz", probs=probs, labels=examples.labels)
     record = json.loads(cli("calibrate", "p.npz", *QUICK, "--json").stdout)
-    assert record["notes"][0].startswith("400 rows with a probability of exactly 0: 0.0025 of")
-    assert record["calibrator"]["zero_mix"] == pytest.approx(1 / 401)
-    assert "overconfident by 19.8 points" in record["verdict"]
+    assert record["notes"][0].startswith("400 rows with a probability of exactly 0: to the")
+    assert record["calibrator"]["zero_mix"] == 0.5
+    assert "overconfident by 20.0 points" in record["verdict"]
 
 
 def test_an_interrupted_run_leaves_nothing(cli, val, tmp_path, monkeypatch):

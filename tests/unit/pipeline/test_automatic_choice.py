@@ -7,6 +7,7 @@ from numpy.testing import assert_allclose
 from focalibrate import calibrate_predictions, fit_auto
 from focalibrate.calibrate import explain_auto
 from focalibrate.estimators import LogitCalibrator
+from focalibrate.metrics import assess, brier_score, ece
 
 
 def predictions(n_classes, scale, bend, *, n=300, seed=0):
@@ -63,3 +64,40 @@ def test_where_the_model_gives_0_to_a_label_that_occurs_it_is_not_kept():
     job = calibrate_predictions(probs=probs, labels=labels, methods=["auto"], n_resamples=10)
     assert job.choice.row.method != "identity"
     assert "uncalibrated gives probability 0" in dict(job.choice.excluded)["identity"]
+
+
+def voted(n=240, k=3, n_votes=12, seed=3):
+    """Return shares of a few votes: probabilities with zeros, as of a small forest."""
+    rng = np.random.default_rng(seed)
+    truth = rng.dirichlet(np.full(k, 0.5), n)
+    labels = np.array([rng.choice(k, p=p) for p in truth])
+    probs = np.array([rng.multinomial(n_votes, p**2 / (p**2).sum()) for p in truth]) / n_votes
+    return probs, labels
+
+
+def test_zeros_have_one_rule():
+    probs, labels = voted()
+    assert (probs == 0).any()
+    auto = fit_auto(labels=labels, probs=probs)
+    job = calibrate_predictions(probs=probs, labels=labels, methods=["auto"], n_resamples=10)
+    assert job.calibrator.zero_mix == auto.zero_mix == pytest.approx(0.5 * 3 / 12)
+    assert_allclose(job.calibrator.probs(probs=probs), auto.probs(probs=probs), atol=1e-6)
+
+
+def test_the_model_is_evaluated_with_its_zeros():
+    probs, labels = voted()
+    job = calibrate_predictions(probs=probs, labels=labels, methods=["temperature"], n_resamples=9)
+    row = job.comparison.row("identity")
+    assert row.scores["ece"].estimate == pytest.approx(ece(probs, labels), abs=1e-12)
+    assert row.scores["brier"].estimate == pytest.approx(brier_score(probs, labels), rel=1e-9)
+    assert row.row_scores.n_zeros == (probs[np.arange(len(labels)), labels] == 0).sum() > 0
+    assert job.assessment.gap.estimate == pytest.approx(
+        assess(probs, labels).gap.estimate, abs=1e-12
+    )
+
+
+def test_a_model_that_is_kept_keeps_its_zeros():
+    probs, labels = voted()
+    job = calibrate_predictions(probs=probs, labels=labels, choose="identity", n_resamples=9)
+    assert job.calibrator.kind == "identity"
+    assert_allclose(job.calibrator.probs(probs=probs), probs, atol=1e-12)
