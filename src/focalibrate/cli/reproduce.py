@@ -171,7 +171,7 @@ def _show(found: "Reproduced") -> None:
     for result in found.conclusion.results:
         here = f"{show_interval(result.ours)} {result.unit}".strip()
         verdict = Text(result.verdict, style=STYLES[result.verdict])
-        whose = "" if result.is_papers else " (a question of ours)"
+        whose = "" if result.is_papers else " (our own question, not the paper's)"
         table.add_row(Text(result.claim + whose), Text(here), verdict)
     console.print(table)
     if found.conclusion.finding:

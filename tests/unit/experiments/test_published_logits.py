@@ -58,7 +58,7 @@ def test_without_a_folder_or_file_the_next_step_is_named(folder, monkeypatch):
         ValueError, match=r"as --data or in FOCALIBRATE_DATA, or use --scale small"
     ):
         read_set("one", None)
-    with pytest.raises(FileNotFoundError, match=r"other.npz: is absent.*--scale smallest"):
+    with pytest.raises(FileNotFoundError, match=r"other.npz: does not exist.*--scale smallest"):
         read_set("other", folder("all"))
     monkeypatch.setenv(VARIABLE, str(folder("all")))
     assert read_set("one", None).name == "one"
@@ -101,7 +101,7 @@ def test_the_papers_own_numbers_are_reproduced():
     found = conclude(rows_with(lambda name: {}), "full")
     n = len(PAPER_VALUES)
     assert {line.verdict for line in found.results[:n]} == {"reproduced"}
-    # Two questions of ours, and a claim of paper 000 that was made of other networks.
+    # Two questions of our own, and a claim of paper 000 about other networks.
     assert [line.verdict for line in found.results[n:]] == [
         "supported",
         "supported",

@@ -1,4 +1,4 @@
-"""From rows to a conclusion, in the one way most experiments share."""
+"""From rows to a conclusion, in the way that most experiments share."""
 
 from collections.abc import Callable, Iterable
 from typing import Protocol, TypeVar
@@ -13,7 +13,7 @@ _Found = TypeVar("_Found", contravariant=True)
 
 
 class Claims(Protocol[_Found]):
-    """Judges what was found; `is_full` where the run is as large as the paper's."""
+    """Judges the rows; `is_full` if the run is as large as the paper's."""
 
     def __call__(self, found: _Found, /, *, is_full: bool) -> Iterable[ClaimResult]:
         """Return a result for each claim."""
@@ -32,10 +32,10 @@ def concluding(
     """Return the function that concludes the experiment `name`.
 
     Args:
-        name: name of the experiment, which knows at which scale it is full.
-        look: the rows as the other functions ask for them.
+        name: name of the experiment, which defines at which scale it is full.
+        look: turns the rows into what the other functions take.
         claims: the verdicts.
-        tables: for the fold of the page.
+        tables: those of the collapsed part of the page.
         charts: its figures.
         finding: the main result in one sentence.
     """
@@ -53,6 +53,6 @@ def concluding(
 
 
 def plainly(rows: Rows, scale: Scale) -> Rows:
-    """Look at the rows as they are."""
+    """Return the rows unchanged."""
     del scale
     return rows

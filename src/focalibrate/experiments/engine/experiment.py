@@ -23,7 +23,7 @@ Setting: TypeAlias = str | int | float | bool | None
 
 @dataclass(frozen=True)
 class Task:
-    """One run of an experiment: what decides its numbers, and nothing else.
+    """One run of an experiment: the settings that determine its numbers.
 
     Example:
         >>> task = Task.of("linear", seed=1, gamma=0.0)
@@ -33,7 +33,7 @@ class Task:
 
     experiment: str
     settings: tuple[tuple[str, Any], ...]
-    """by name, in the order of the names; JSON values, rows of them as tuples"""
+    """by name, sorted by name; JSON values, with lists as tuples"""
 
     @classmethod
     def of(cls, experiment: str, /, **settings: Any) -> "Task":
@@ -61,7 +61,7 @@ class Row:
     run: str
     """key of the task"""
     recipe: str
-    """what was run, for people: the settings without the seed"""
+    """what was run, as readers see it: the settings without the seed"""
     seed: int
     metric: str
     value: float
@@ -71,7 +71,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Rows:
-    """The rows of an experiment, with the few ways conclusions look at them."""
+    """The rows of an experiment, and the few ways to select from them."""
 
     rows: tuple[Row, ...]
 
@@ -82,11 +82,11 @@ class Rows:
         return len(self.rows)
 
     def recipes(self) -> list[str]:
-        """Return the recipes in the order they were run."""
+        """Return the recipes in the order in which they were run."""
         return list(dict.fromkeys(row.recipe for row in self.rows))
 
     def by_seed(self, recipe: str, metric: str) -> dict[int, float]:
-        """Return a number of the whole run for each seed, empty where there is none."""
+        """Return a number of the whole run per seed; empty if there is none."""
         return {
             row.seed: row.value
             for row in self.rows
@@ -94,14 +94,14 @@ class Rows:
         }
 
     def values(self, recipe: str, metric: str) -> NDArray[np.float64]:
-        """Return a number of the whole run over the seeds, in the order of the seeds."""
+        """Return a number of the whole run per seed, in the order of the seeds."""
         found = self.by_seed(recipe, metric)
         return np.array([found[seed] for seed in sorted(found)], dtype=np.float64)
 
     def curve(
         self, recipe: str, metric: str, *, seed: int | None = None
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return where and how high a curve is, averaged over the seeds (or of one seed)."""
+        """Return the x and y values of a curve, averaged over the seeds (or of one seed)."""
         points: dict[float, list[float]] = {}
         for row in self.rows:
             fits = row.recipe == recipe and row.metric == metric and not np.isnan(row.at)
@@ -123,7 +123,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Conclusion:
-    """What the rows say: verdicts, tables and pictures."""
+    """What follows from the rows: verdicts, tables and charts."""
 
     results: tuple[ClaimResult, ...]
     tables: tuple[Table, ...] = ()
@@ -134,7 +134,7 @@ class Conclusion:
 
 @dataclass(frozen=True)
 class Covered:
-    """One part of the paper's runs, such as its data sets, and what was run of it here."""
+    """One aspect of the paper's runs, such as its data sets, and what was run here."""
 
     part: str
     paper: str
@@ -143,21 +143,21 @@ class Covered:
 
 @dataclass(frozen=True)
 class Folders:
-    """Folders a run reads and writes."""
+    """Folders that a run reads and writes."""
 
     data: Path | None
     """of the data sets; FOCALIBRATE_DATA when None"""
     trained: Path
-    """of trained networks, which experiments share: one folder for each recipe's key"""
+    """of trained networks, which experiments share: one folder per recipe, named by its key"""
 
 
 Numbers: TypeAlias = Iterable[tuple[str, float] | tuple[str, float, float]]
-"""What a run returns: metric and value, or metric, value and where on a curve."""
+"""What a run returns: metric and value, or metric, value and position on a curve."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Experiment:
-    """A figure or table of a paper that is run again.
+    """A figure or table of a paper that is reproduced.
 
     `tasks`, `run` and `conclude` are functions of a module, so that worker processes find them by
     the experiment's name.
@@ -179,14 +179,14 @@ class Experiment:
     """recipe and seed of a task, as the rows name them"""
     conclude: Callable[[Rows, Scale], Conclusion]
     network: "Callable[[Task], Recipe | None] | None" = None
-    """recipe of the trained network a task looks at; None of a task that has no such network"""
+    """recipe of the trained network that a task measures; None for a task without one"""
     coverage: Mapping[Scale, tuple[Covered, ...]] = field(default_factory=dict)
-    """what of the paper's runs is made at a scale; nothing where all is computed"""
+    """what of the paper's runs is made at a scale; empty if everything is computed"""
     changed_rules: str = ""
-    """which rules were changed after results had been seen, and why"""
+    """which rules were changed after the results were seen, and why"""
     packages: Sequence[str] = field(default=("numpy", "scipy"))
-    """whose versions decide the numbers"""
+    """packages whose versions affect the numbers"""
 
     def is_full(self, scale: Scale) -> bool:
-        """Return whether nothing that the paper's claims are about is smaller than there."""
+        """Return whether the run is as large as the paper's in all that the claims are about."""
         return not self.smaller[scale]

@@ -17,17 +17,18 @@ COLORS: dict[Verdict, str] = {
     "not supported": "#a6341b",
 }
 CAPTION = (
-    "One line per claim. Right of the middle (shaded): the side that is claimed; a narrow band is "
-    "a printed number with its tolerance. Dot and bar: our estimate and its 95 % interval, scaled "
-    "among claims of the same unit. An open end: the interval reaches further."
+    "One line per claim. Right of the middle (shaded): the claimed side; a narrow band is a "
+    "printed number with its tolerance. Dot and bar: our estimate and its 95 % confidence "
+    "interval, on one scale for all claims with the same unit. An open end: the interval extends "
+    "further."
 )
 WIDTH, TEXT, PLOT, ROW = 1130, 560, 260, 24
 _LETTERS = 92
-"""How many letters of the claim fit beside its line."""
+"""How many characters of the claim fit beside its line."""
 
 
 def forest_svg(results: Sequence[ClaimResult]) -> str:
-    """Return the plot; its colours are the verdicts', and each line names its verdict too.
+    """Return the plot; colours show the verdicts, and each line names its verdict too.
 
     The paper's claims come first, then our own questions.
     """
@@ -50,7 +51,7 @@ def forest_svg(results: Sequence[ClaimResult]) -> str:
 
 
 def show_interval(interval: Interval) -> str:
-    """Return a number with its interval, to four digits; without one where it is exact.
+    """Return a number with its interval, to four digits; without one if it is exact.
 
     Example:
         >>> show_interval(Interval(1.23456, 1.0, 1.5)), show_interval(Interval.exact(2.0))
@@ -71,7 +72,7 @@ def _centre(result: ClaimResult) -> tuple[float, float]:
 
 
 def _scales(results: Sequence[ClaimResult]) -> dict[str, float]:
-    """Return the half-width of the plot in units of each unit: the furthest finite end."""
+    """Return the half-width of the plot for each unit: the furthest finite end."""
     found: dict[str, float] = {}
     for result in results:
         centre, _ = _centre(result)

@@ -25,6 +25,6 @@ def _row(cells: Sequence[str]) -> str:
 
 
 def _cell(text: str) -> str:
-    """Escape what would end the cell or be read as a tag; the rest is names and numbers."""
+    """Escape what would end the cell or be read as a tag."""
     escaped = text.replace("&", "&amp;").replace("<", "&lt;").replace("|", "\\|")
     return " ".join(escaped.split())

@@ -1,4 +1,4 @@
-"""The page of an experiment: one HTML file, without scripts and requests."""
+"""The page of an experiment: one HTML file without scripts or network requests."""
 
 import html
 import re
@@ -61,7 +61,7 @@ def render_page(
     figures: Mapping[str, str],
     meta: Mapping[str, Any],
 ) -> str:
-    """Return the page: finding, tally, claims as a picture, figures, then the tables, folded."""
+    """Return the page: finding, tally, claims as a picture, figures, tables (collapsed)."""
     title = f"{experiment.title} ({experiment.code})"
     return "\n".join(
         [
@@ -119,7 +119,7 @@ def _verdicts(results: Sequence[ClaimResult]) -> Iterator[str]:
     for result in results:
         here = f"{show_interval(result.ours)} {result.unit}".strip()
         note = f'<br><span class="note">{_text(result.note)}</span>' if result.note else ""
-        whose = "" if result.is_papers else " (a question of ours)"
+        whose = "" if result.is_papers else " (our own question, not the paper's)"
         yield (
             f"<tr><td>{_text(result.claim)}{whose}</td><td>{_text(result.paper_value)}</td>"
             f"<td>{_text(here)}{note}</td>"
@@ -151,7 +151,7 @@ def _table(table: Table) -> Iterator[str]:
 
 
 def _kind(cell: str) -> str:
-    """Return the class of a cell that holds numbers and signs only, which is set to the right."""
+    """Return the CSS class of a cell: one that holds only numbers and signs is right-aligned."""
     return ' class="number"' if _NUMBER.fullmatch(cell) else ""
 
 
@@ -163,7 +163,7 @@ def _made(meta: Mapping[str, Any]) -> Iterator[str]:
     spent = f"{meta['seconds_of_all_runs']:g} s in {len(meta['runs'])} runs, {meta['machine']}"
     shown = ", ".join(f"{name} {number}" for name, number in meta["versions"].items())
     if meta.get("runs_left_out"):
-        spent += f"; {meta['runs_left_out']} more are planned, their networks not trained yet"
+        spent += f"; {meta['runs_left_out']} more are planned, whose networks are not trained yet"
     facts = {"Scale": meta["scale"], "Time": spent, "Versions": shown}
     if meta.get("commit"):
         facts["Commit of the runs"] = meta["commit"]

@@ -27,10 +27,10 @@ EXPERIMENTS: dict[str, str] = {
 
 
 def find_experiment(name: str) -> Experiment:
-    """Return the experiment of a name.
+    """Return the experiment with this name.
 
     Raises:
-        ValueError: there is none, with the nearest name.
+        ValueError: there is none; the message suggests the nearest name.
     """
     if name not in EXPERIMENTS:
         hint = did_you_mean(name, EXPERIMENTS)

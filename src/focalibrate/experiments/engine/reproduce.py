@@ -1,4 +1,4 @@
-"""An experiment from its name to its folder of evidence."""
+"""Run an experiment by its name and write its folder of evidence."""
 
 import csv
 import io
@@ -37,7 +37,7 @@ COLUMNS = ("run", "recipe", "seed", "metric", "at", "value")
 
 @dataclass(frozen=True)
 class Reproduced:
-    """A finished experiment; its folder holds the same."""
+    """A finished experiment; its folder contains the same."""
 
     experiment: Experiment
     scale: Scale
@@ -58,31 +58,31 @@ def reproduce(
     command: str = "",
     progress: Callable[[int, int], None] | None = None,
 ) -> Reproduced:
-    """Run an experiment of the papers, or what is missing of it, and write its evidence.
+    """Run an experiment of the papers, or the runs that are missing, and write its evidence.
 
-    The folder gets ``runs/`` (a file for each run, so that an interrupted sweep goes on where it
-    was), ``rows.csv`` (run, recipe, seed, metric, at, value), ``verdicts.json``, ``meta.json``
+    The folder gets ``runs/`` (a file for each run, so that an interrupted sweep resumes where it
+    stopped), ``rows.csv`` (run, recipe, seed, metric, at, value), ``verdicts.json``, ``meta.json``
     (command, scale, versions, durations, settings of every run), ``figures/``, ``page.html`` and,
     for pages that include it, ``tables.md``.
 
     Args:
         name: one of `EXPERIMENTS`.
-        out: folder; made if absent.
-        scale: how much of the paper's size; the page states what is smaller.
+        out: folder; created if it does not exist.
+        scale: how large, relative to the paper; the page states what is smaller.
         data: where the data sets are; FOCALIBRATE_DATA when None.
         trained: trained networks, shared by experiments; ``trained`` beside `out` when None.
-        only_trained: leave out the runs whose network is not in `trained` yet, instead of
-            training it; meta.json says how many were left out.
+        only_trained: leave out the runs whose network is not in `trained` yet, instead of training
+            it; meta.json records how many were left out.
         backend: where the runs are made; this machine's cores when None.
         command: to be recorded.
-        progress: called with the numbers of runs done and of all.
+        progress: called with the number of finished runs and the total.
 
     Raises:
-        ValueError: for an unknown name, data that are absent, or no run left by `only_trained`.
-        EngineError: where runs failed; the others are kept.
+        ValueError: unknown name, missing data, or no run left by `only_trained`.
+        EngineError: runs failed; the others are kept.
     """
     experiment, out = find_experiment(name), Path(out)
-    data = data or os.environ.get(VARIABLE)  # which workers elsewhere do not have
+    data = data or os.environ.get(VARIABLE)  # workers on other machines do not have it
     folders = Folders(
         Path(data).absolute() if data else None,
         Path(trained or out.parent / "trained").absolute(),
@@ -141,9 +141,9 @@ def _one_or_all(commits: set[str]) -> str:
 
 
 def judge_again(folder: str | Path) -> Reproduced:
-    """Judge the rows of a finished experiment by today's rules and rewrite its pages.
+    """Judge the rows of a finished experiment by the current rules and rewrite its pages.
 
-    Nothing is run; rows.csv stays as it is. meta.json says which commit judged.
+    Nothing is run; rows.csv is unchanged. meta.json records the commit of the rules.
 
     Args:
         folder: what `reproduce` wrote: rows.csv and meta.json.
@@ -170,7 +170,7 @@ def judge_again(folder: str | Path) -> Reproduced:
 
 
 def read_meta(folder: str | Path) -> dict[str, Any]:
-    """Return what meta.json of an experiment's folder holds.
+    """Return the content of meta.json in an experiment's folder.
 
     Raises:
         ValueError: there is none, or it is something else.
@@ -216,7 +216,7 @@ def _write_folder(
 
 
 def _record(result: ClaimResult) -> dict[str, Any]:
-    """Return a result as JSON has it: no infinite numbers, null instead."""
+    """Return a result as JSON: null instead of infinite numbers."""
 
     def known(x: float) -> float | None:
         return x if math.isfinite(x) else None
@@ -228,14 +228,14 @@ def _record(result: ClaimResult) -> dict[str, Any]:
 
 
 def _replace_figures(folder: Path, figures: dict[str, str]) -> None:
-    """Put the figures in place together, so that none of an older run is left among them."""
+    """Replace all figures at once, so that none of an older run is left."""
     with replaced_folder(folder) as beside:
         for name, svg in figures.items():
             (beside / f"{name}.svg").write_text(svg, encoding="utf-8")
 
 
 def rows_csv(rows: Rows) -> str:
-    """Return one line per number, to the shortest text that reads back as the same number."""
+    """Return one line per number, as the shortest text that reads back as the same number."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(COLUMNS)

@@ -1,4 +1,4 @@
-"""Runs of an experiment side by side, one result file each, whatever interrupts them."""
+"""Runs of an experiment in parallel, one result file each, so that they can be interrupted."""
 
 import json
 import time
@@ -16,16 +16,16 @@ from focalibrate.experiments.engine.registry import find_experiment
 
 @dataclass(frozen=True)
 class Result:
-    """What one run gave; its file holds the same."""
+    """The result of one run; its file contains the same."""
 
     task: Task
     rows: tuple[Row, ...]
     seconds: float
     versions: dict[str, str]
     commit: str = ""
-    """of the code that made the run; empty where that was not recorded"""
+    """of the code that made the run; empty if that was not recorded"""
     network: dict[str, Any] = field(default_factory=dict)
-    """key of the recipe of its trained network, and the seconds that took to train"""
+    """key of the recipe of its trained network, and how many seconds the training took"""
 
 
 def run_sweep(
@@ -43,13 +43,13 @@ def run_sweep(
         folder: folder of the result files, ``<key>.json``, each written when its run is done.
         folders: folders the runs use.
         backend: where they are made.
-        progress: called with the numbers of runs done and of all.
+        progress: called with the number of finished runs and the total.
 
     Raises:
-        EngineError: runs failed; all others were finished and kept first.
+        EngineError: runs failed; all others were finished first and are kept.
     """
     tasks = list({task.key: task for task in tasks}.values())
-    folder = folder.absolute()  # as workers elsewhere need it
+    folder = folder.absolute()  # as workers on other machines need it
     folder.mkdir(parents=True, exist_ok=True)
     missing = [task for task in tasks if not result_path(folder, task).exists()]
     done = len(tasks) - len(missing)
@@ -63,7 +63,7 @@ def run_sweep(
                     failed.append(f"{dict(missing[place].settings)}: {reason_of(outcome)}")
                     continue
                 path = result_path(folder, missing[place])
-                if not path.exists():  # a worker without this folder sent the text only
+                if not path.exists():  # a worker without access to this folder sent only the text
                     _write(path, outcome)
                 done += 1
                 _report(progress, done, len(tasks))
@@ -80,9 +80,9 @@ def run_sweep(
 
 
 def run_task(task: Task, folder: Path, folders: Folders) -> str:
-    """Run one task, write its file, and return the file's text; one that is there is kept.
+    """Run one task, write its file, and return the file's text; an existing file is kept.
 
-    Where the folder cannot be written to, as on another machine, the text alone is the result.
+    If the folder cannot be written to, as on another machine, only the text is returned.
     """
     path = result_path(folder, task)
     if path.exists():
@@ -136,14 +136,14 @@ def read_result(path: Path) -> Result:
         return Result(task, rows, float(record["seconds"]), *made)
     except (ValueError, KeyError, TypeError) as error:
         raise ValueError(
-            f"{path}: is no result of a run ({error}). Delete it to have the run repeated."
+            f"{path}: is not the result of a run ({error}). Delete it to repeat the run."
         ) from error
 
 
 def _network(experiment: Experiment, task: Task, folders: Folders) -> dict[str, Any]:
     """Return the recipe's key of the task's network, how long it took to train, and by which code.
 
-    The commit is known where the folder of the network has it.
+    The commit is known only if the network's folder records it.
     """
     recipe = experiment.network(task) if experiment.network is not None else None
     if recipe is None:
@@ -157,7 +157,7 @@ def _network(experiment: Experiment, task: Task, folders: Folders) -> dict[str, 
 
 
 def is_at_hand(experiment: Experiment, task: Task, folder: Path, folders: Folders) -> bool:
-    """Return whether a task is done, or needs no network, or has its network trained."""
+    """Return whether a task is finished, needs no network, or has its network trained."""
     if result_path(folder, task).exists() or experiment.network is None:
         return True
     recipe = experiment.network(task)

@@ -1,4 +1,4 @@
-"""Verdicts on a paper's claim, decided by rules that are written in code."""
+"""Verdicts on the claims of a paper, by rules written in code."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -32,7 +32,7 @@ VERDICTS: tuple[Verdict, ...] = (
 )
 """Verdicts on a claim of a paper."""
 OWN_VERDICTS: tuple[Verdict, ...] = ("supported", "undecided", "not supported")
-"""Verdicts on a question of ours, about which the paper says nothing."""
+"""Verdicts on a question of our own, on which the paper says nothing."""
 N_RESAMPLES = 2000
 GRADES: dict[str, str] = {claim.id: claim.expected for claim in CLAIMS}
 """Grades of the errata, by the id of their claim."""
@@ -40,7 +40,7 @@ GRADES: dict[str, str] = {claim.id: claim.expected for claim in CLAIMS}
 
 @dataclass(frozen=True)
 class Interval:
-    """A number and its 95 % interval; both ends equal the number where it is exact."""
+    """A number and its 95 % confidence interval; both ends equal the number if it is exact."""
 
     estimate: float
     low: float
@@ -48,23 +48,23 @@ class Interval:
 
     @classmethod
     def exact(cls, value: float) -> "Interval":
-        """Return a number that has no spread."""
+        """Return an exact number."""
         return cls(float(value), float(value), float(value))
 
     def within(self, low: float, high: float) -> "Interval":
-        """Return the interval cut to the values the number can have."""
+        """Return the interval clipped to the possible values of the number."""
         return Interval(self.estimate, max(self.low, low), min(self.high, high))
 
 
 @dataclass(frozen=True)
 class ClaimResult:
-    """One claim, what the paper says, what we found, and the verdict by the rule."""
+    """One claim: what the paper says, what we found, and the verdict by the rule."""
 
     claim: str
     rule: str
     """when it counts as reproduced, in words"""
     paper_value: str
-    """the paper's own number or sentence, with its condition and place"""
+    """the paper's own number or sentence, with its condition and where it is"""
     ours: Interval
     unit: str
     """how to read our number, such as ``"points of ECE, FL-3 − CE"``"""
@@ -73,13 +73,13 @@ class ClaimResult:
     verdict: Verdict
     note: str = ""
     is_papers: bool = True
-    """whether the paper makes the claim; otherwise it is a question of ours"""
+    """whether the paper makes the claim; otherwise it is a question of our own"""
     theory: str = ""
     """id of the claim of `focalibrate theory` that is about the same sentence"""
 
     @property
     def shown(self) -> str:
-        """The verdict, with the grade of the erratum where there is one."""
+        """The verdict, with the grade of the erratum if there is one."""
         grade = GRADES.get(self.theory, "")
         return (
             f"{self.verdict} ({grade})"
@@ -89,7 +89,7 @@ class ClaimResult:
 
 
 def mean_interval(values: Sequence[float] | NDArray[np.float64]) -> Interval:
-    """Return the mean of independent runs with Student's 95 % interval; infinite for one run.
+    """Return the mean of independent runs with its 95 % t interval; infinite for one run.
 
     Example:
         >>> found = mean_interval([1.0, 2.0, 3.0])
@@ -107,7 +107,7 @@ def mean_interval(values: Sequence[float] | NDArray[np.float64]) -> Interval:
 
 
 def share_interval(hits: int, n: int) -> Interval:
-    """Return a share with its Clopper-Pearson interval, which stays inside [0, 1].
+    """Return a proportion with its Clopper-Pearson interval, which lies in [0, 1].
 
     Example:
         >>> found = share_interval(3, 3)
@@ -125,9 +125,9 @@ def resampled_interval(
 ) -> Interval:
     """Return a number of a table ``[settings, seeds]`` with its percentile bootstrap interval.
 
-    The seeds of each setting are resampled, with replacement, so that the interval stays inside
-    the number's range. With three seeds it is rough: it says what three seeds can say. `estimate`
-    takes many tables at once, ``[..., settings, seeds]``.
+    The seeds of each setting are resampled with replacement, so that the interval stays within the
+    number's range. With three seeds it is rough. `estimate` takes many tables at once, ``[...,
+    settings, seeds]``.
     """
     rng = np.random.default_rng(0)
     rows = np.arange(len(table))[:, None]
@@ -140,8 +140,8 @@ def judge_below(ours: Interval, bound: float, *, covers: bool) -> Verdict:
     """Judge the claim that a number lies below `bound`.
 
     Reproduced: the whole interval is below, and the run `covers` what the claim is about (same
-    direction where it is smaller). Not reproduced: the whole interval is not (opposite direction
-    where the run is smaller). Undecided: the interval holds the bound, or there is no number.
+    direction where it is smaller). Not reproduced: the whole interval is above (opposite direction
+    where the run is smaller). Undecided: the interval includes the bound, or there is no number.
     """
     if ours.high < bound:
         return "reproduced" if covers else "same direction"
@@ -157,10 +157,11 @@ def judge_above(ours: Interval, bound: float, *, covers: bool) -> Verdict:
 
 
 def judge_number(ours: Interval, paper: float, *, tolerance: float, covers: bool) -> Verdict:
-    """Judge a number the paper prints.
+    """Judge a number that the paper prints.
 
-    Not run at full size: as it says. Reproduced: the estimate is within `tolerance` of the
-    paper's number. Not reproduced: the whole interval is further away. Undecided otherwise.
+    Not run at full size: the run is smaller than the paper's. Reproduced: the estimate is within
+    `tolerance` of the paper's number. Not reproduced: the whole interval is further away.
+    Undecided otherwise.
     """
     if not covers:
         return "not run at full size"
@@ -190,7 +191,8 @@ def side_result(
     is_exact = ours.low == ours.high
     return ClaimResult(
         claim=claim,
-        rule=f"{what}: {'' if is_exact else 'the whole 95 % interval '}{side} {bound:g}",
+        rule=f"{what}: {'' if is_exact else 'the whole 95 % confidence interval '}{side} "
+        f"{bound:g}",
         paper_value=paper_value,
         ours=ours,
         unit=unit,
@@ -231,7 +233,7 @@ def number_result(
 
 
 def as_ours(result: ClaimResult, *, paper_value: str) -> ClaimResult:
-    """Return a result as the answer to a question of ours, about which the paper is silent."""
+    """Return a result as the answer to a question of our own, on which the paper says nothing."""
     verdict = _own(result.verdict, is_papers=False)
     return replace(result, verdict=verdict, is_papers=False, paper_value=paper_value)
 
@@ -254,7 +256,7 @@ def _is(shown: str, verdict: str) -> bool:
 
 
 def tally(results: Sequence[ClaimResult]) -> str:
-    """Return how often each verdict was given, the paper's claims and our questions apart.
+    """Return how often each verdict was given: the paper's claims, then our own questions.
 
     Example:
         >>> one = side_result(Interval(-2, -3, -1), claim="", what="x", paper_value="", unit="",
@@ -265,7 +267,7 @@ def tally(results: Sequence[ClaimResult]) -> str:
     parts = []
     for is_papers, words, name in (
         (True, VERDICTS, "claim{} of the paper"),
-        (False, OWN_VERDICTS, "question{} of ours"),
+        (False, OWN_VERDICTS, "question{} of our own"),
     ):
         found = [result.shown for result in results if result.is_papers == is_papers]
         known = [word for verdict in words for word in sorted(set(found)) if _is(word, verdict)]

@@ -24,20 +24,20 @@ SET_NAMES: Mapping[Problem, str] = {
     "sst_binary": "SST binary",
 }
 UNPUBLISHED: tuple[Problem, ...] = ("fashion_mnist",)
-"""Problems of the pool that no paper covers: they answer questions of ours."""
+"""Problems of the pool that no paper covers: they answer questions of our own."""
 TOO_FEW: tuple[Problem, ...] = ("20newsgroups",)
-"""Trained on a quarter of the texts, these err far more often than paper 002's network: their
-numbers are shown at reduced scale, and nothing is concluded from them."""
+"""Trained on a quarter of the texts, these have a far higher error rate than paper 002's network:
+their numbers are shown at reduced scale, and nothing is concluded from them."""
 SMALLEST = (
-    "Generated examples on a line and a network of 16 hidden units, whatever the set's name: this "
-    "shows that the experiment runs, and nothing can be concluded."
+    "Generated examples on a line and a network of 16 hidden units for every data set: this only "
+    "tests that the experiment runs; nothing can be concluded."
 )
 
 
 def pool_tasks(
     experiment: str, scale: Scale, *, problems: Sequence[Problem], losses: Sequence[str]
 ) -> list[Task]:
-    """Return a task for every network of `problems` and `losses` the pool has at the scale."""
+    """Return a task for every network of `problems` and `losses` in the pool at this scale."""
     if scale == "smallest":
         problems, losses = problems[:1], ("ce", "fl3")
     return [
@@ -75,13 +75,13 @@ def problems_in(rows: Rows) -> list[Problem]:
 
 
 def losses_in(rows: Rows, problem: Problem) -> list[str]:
-    """Return the losses of a problem that have rows, in the tables' order."""
+    """Return the losses of a problem that have rows, in the order of the tables."""
     found = rows.recipes()
     return [loss for loss in SHOWN if network_name(problem, loss) in found]
 
 
 def difference(rows: Rows, recipe: str, against: str, metric: str) -> Interval | None:
-    """Return the mean over seeds of `recipe` − `against`, paired; None without such pairs."""
+    """Return the mean over seeds of `recipe` − `against`, paired; None if there are no pairs."""
     ours, other = rows.by_seed(recipe, metric), rows.by_seed(against, metric)
     seeds = sorted(ours.keys() & other.keys())
     return mean_interval([ours[s] - other[s] for s in seeds]) if seeds else None

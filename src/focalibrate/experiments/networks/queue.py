@@ -1,13 +1,14 @@
-"""A queue of long trainings that goes on across interruptions.
+"""A queue of long trainings that can be interrupted and resumed.
 
 ::
 
     nice -n 19 python -m focalibrate.experiments.networks.queue --trained DIR --data DATA
     focalibrate reproduce sst --scale full --trained DIR --only-trained -o results/sst
 
-Every network has a folder under DIR, named by the key of its recipe: DIR is what ``reproduce
---trained`` looks networks up in. Killed at any moment and started again, the queue goes on at the
-last checkpoint; several may work on one DIR. The order is that of what decides most per minute.
+Every network has a folder in DIR, named by the key of its recipe: ``reproduce --trained DIR``
+looks for networks there. If the queue is killed and started again, it resumes at the last
+checkpoint; several may work on one DIR. Networks that decide the most claims per minute come
+first.
 """
 
 import argparse
@@ -35,7 +36,7 @@ FOCAL = ("fl3", "fl1", "fl2", "ce")
 
 
 def queue() -> Iterator["Recipe"]:
-    """Yield the recipe of every network, the most telling first."""
+    """Yield the recipe of every network, the most informative first."""
     for seed in range(3):
         yield from (sst_recipe(loss, seed) for loss in MAIN_LOSSES)
     for seed in range(3):
@@ -69,7 +70,7 @@ def _penalised(lr: float, tau: float, seed: int) -> "Recipe":
 
 
 def work(folders: Folders) -> None:
-    """Train what is not finished and nobody else trains, in the order of the queue."""
+    """Train what is neither finished nor in training elsewhere, in the order of the queue."""
     for recipe in {recipe.key: recipe for recipe in queue()}.values():
         folder = folders.trained / recipe.key
         folder.mkdir(parents=True, exist_ok=True)
@@ -81,7 +82,7 @@ def work(folders: Folders) -> None:
 
 @contextmanager
 def _claimed(folder: Path) -> Iterator[bool]:
-    """Return whether the folder is this process's own until it ends, in whatever way."""
+    """Return whether this process got the lock on the folder, which it keeps until it ends."""
     with (folder / "lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

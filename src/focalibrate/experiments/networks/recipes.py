@@ -1,4 +1,4 @@
-"""The networks the experiments on real data train, at each scale."""
+"""The networks that the experiments on real data train, per scale."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -22,7 +22,7 @@ SHOWN = {**LABELS, "ls": "LS-0.1"}
 ONLY_OF_002 = ("fls531", "fls532", "flsd532")
 """Schedules and thresholds that only paper 002's appendix has."""
 LOSSES = tuple(loss for loss in SHOWN if loss not in ONLY_OF_002)
-"""The losses of the pool, in the tables' order."""
+"""The losses of the pool, in the order of the tables."""
 GAMMA = {"ce": 0.0, "fl1": 1.0, "fl2": 2.0, "fl3": 3.0, "fl5": 5.0, "fl7": 7.0}
 """The losses that are the focal loss with one exponent."""
 REDUCED_LOSSES: Mapping[Problem, tuple[str, ...]] = {
@@ -31,12 +31,12 @@ REDUCED_LOSSES: Mapping[Problem, tuple[str, ...]] = {
     "20newsgroups": ("ce", "fl3", "flsd53"),
     "sst_binary": ("ce", "fl3", "flsd53"),
 }
-"""What two cores have the time for; the small networks of Fashion-MNIST cover every loss."""
+"""What two cores can train; the small networks of Fashion-MNIST cover every loss."""
 TEXT: tuple[Problem, ...] = ("20newsgroups", "sst_binary")
 
 
 def losses_of(problem: Problem, *, scale: Scale) -> tuple[str, ...]:
-    """Return the losses a problem's networks are trained with at a scale, in the tables' order."""
+    """Return the losses of a problem's networks at a scale, in the order of the tables."""
     return REDUCED_LOSSES[problem] if scale == "reduced" else LOSSES
 
 
@@ -44,9 +44,9 @@ def network_recipe(problem: Problem, loss: str, *, seed: int, scale: Scale) -> "
     """Return the recipe of one network of the pool.
 
     Full size is paper 002's protocol; reduced is what two cores train in minutes. The reduced
-    image nets see 10,000 images without augmentation and, as those are few, in batches of 64
-    with one step of the learning rate: what makes them fit their training examples, and so
-    overconfident, within the epochs there are.
+    image networks see 10,000 images without augmentation, in batches of 64 with one drop of the
+    learning rate, so that within few epochs they fit their training examples and become
+    overconfident.
     """
     base = _BASES[scale](problem)
     weight = MMCE_WEIGHT_TEXT if problem in TEXT else MMCE_WEIGHT_IMAGES
@@ -101,7 +101,7 @@ def _reduced(problem: Problem) -> "Recipe":
 
 
 def _smallest(problem: Problem) -> "Recipe":
-    """Return a run of a second on generated examples, whatever the problem."""
+    """Return a recipe of about a second on generated examples, the same for every problem."""
     from focalibrate.train.named import LINE
 
     del problem
@@ -114,7 +114,7 @@ _BASES = {"full": _full, "reduced": _reduced, "smallest": _smallest}
 def long_recipe(name: str, loss: str, *, seed: int) -> "Recipe":
     """Return the recipe of one network of the long trainings, see `queue`.
 
-    ``fashion``: ResNet-8 on all of Fashion-MNIST with augmentation, which overfits little.
+    ``fashion``: ResNet-8 on all of Fashion-MNIST with augmentation, which overfits only a little.
     ``cifar10_s``: ResNet-8 on a tenth of CIFAR-10, as paper 000 has it, for a quarter of its
     epochs. ``interpolating``: ResNet-20 on CIFAR-10 without augmentation, to about 0 % training
     error.

@@ -1,4 +1,4 @@
-"""Trained networks that experiments share: trained once, found again by their recipe."""
+"""Trained networks that experiments share: trained once, then found by their recipe."""
 
 import json
 import math
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 CLOCK = "time.json"
 COMMIT = "commit"
-"""File with the commit of the code that trained a network, where that is known."""
+"""File with the commit of the code that trained a network, if that is known."""
 LOOK_EVERY = 4
-"""Epochs between two looks at all of the test examples."""
+"""Epochs between two evaluations on all test examples."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,19 +34,19 @@ class Trained:
     dynamics: dict[str, NDArray[np.float64]]
     """as `focalibrate.train.Dynamics.arrays`"""
     seconds: float
-    """of training, as time.json of the folder says; nan where nothing does"""
+    """of training, from time.json in the folder; nan if there is none"""
 
 
 def is_trained(recipe: "Recipe", folders: Folders) -> bool:
-    """Return whether the recipe's network is in the folder, finished."""
+    """Return whether the recipe's network is in the folder and finished."""
     folder = folders.trained / recipe.key
     return (folder / "model.pt").exists() and (folder / CLOCK).exists()
 
 
 def trained(recipe: "Recipe", folders: Folders) -> Trained:
-    """Return the outputs of the recipe's network, training it first if nobody has yet.
+    """Return the outputs of the recipe's network, after training it if necessary.
 
-    Interrupted, it goes on at its checkpoint. Needs torch to train, not to look up.
+    An interrupted training resumes at its checkpoint. Needs torch only to train.
     """
     folder = folders.trained / recipe.key
     if not is_trained(recipe, folders):

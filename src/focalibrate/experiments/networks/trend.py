@@ -1,4 +1,4 @@
-"""How one number depends on another: a straight line, and rank correlation."""
+"""How one number depends on another: a straight line and the rank correlation."""
 
 import math
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ class StraightLine:
 
 
 def fit_line(x: NDArray[np.float64], y: NDArray[np.float64]) -> StraightLine:
-    """Return the least-squares line of `y` on `x`; nan of fewer than 3 points."""
+    """Return the least-squares line of `y` on `x`; nan for fewer than 3 points."""
     if len(x) < 3:
         return StraightLine(math.nan, math.nan, math.nan, len(x))
     found = linregress(x, y)
@@ -46,7 +46,7 @@ def rank_correlation(x: Sequence[float], table: NDArray[np.float64]) -> Interval
 
 
 def correlation(x: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return Pearson's correlation over the last axis; 0 where one of the two does not change."""
+    """Return Pearson's correlation over the last axis; 0 if one of the two is constant."""
     a, b = x - x.mean(axis=-1, keepdims=True), y - y.mean(axis=-1, keepdims=True)
     norm = np.sqrt(np.sum(a**2, axis=-1) * np.sum(b**2, axis=-1))
     found: NDArray[np.float64] = np.sum(a * b, axis=-1) / np.where(norm > 0, norm, 1.0)
@@ -54,7 +54,7 @@ def correlation(x: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.fl
 
 
 def mean_of_known(values: Sequence[float] | NDArray[np.float64]) -> float:
-    """Return the mean of what is not nan; nan where nothing is known."""
+    """Return the mean of the values that are not nan; nan if there are none."""
     x = np.asarray(values, dtype=np.float64)
     known = x[~np.isnan(x)]
     return float(known.mean()) if known.size else math.nan

@@ -1,4 +1,4 @@
-"""What the published outputs say about claims of papers 000, 002 and 003."""
+"""Claims of papers 000, 002 and 003, judged on the published outputs."""
 
 from collections.abc import Iterator
 
@@ -26,17 +26,17 @@ PAPER_VALUES = (
     ("T by AdaECE", "Table 2", "TS_ECE T", 1.1, ""),
     ("AdaECE after T by AdaECE", "Table 2", "TS_ECE adaptive_ece", 1.26, "%"),
 )
-"""What paper 002 prints of its ResNet-50 on CIFAR-10 with sample-wise exponents 5, 3."""
+"""What paper 002 prints for its ResNet-50 on CIFAR-10 with sample-wise exponents 5, 3."""
 MARGINAL = 0.02
-"""How much more log loss still counts as 003's "marginally", by our reading."""
+"""How much more log loss still counts as 003's "marginally", in our reading."""
 INFERRED = (
     "That this published ResNet-50 was trained with that loss is inferred: its source does not "
-    "say so, but its figures equal the paper's row."
+    "say so, but its numbers equal the paper's row."
 )
 
 
 def claims(rows: Rows, *, is_full: bool) -> tuple[ClaimResult, ...]:
-    """Compare with paper 002's row, and judge what 003 and 000 say on these sets."""
+    """Compare with paper 002's row, and judge what 003 and 000 say."""
     return (*_digits(rows, is_full), *_second_parameter(rows), _psi(rows, is_full))
 
 
@@ -47,8 +47,8 @@ def finding(rows: Rows) -> str:
         for _, _, metric, value, unit in PAPER_VALUES
     )
     return (
-        f"A published ResNet-50 gives {equal} of {len(PAPER_VALUES)} numbers of a row of paper "
-        "002 to the last digit, by our own metrics and fits."
+        f"A published ResNet-50, evaluated by our own metrics and fits, gives {equal} of "
+        f"{len(PAPER_VALUES)} numbers of a row of paper 002 to the last digit."
     )
 
 
@@ -69,18 +69,21 @@ def _digits(rows: Rows, is_full: bool) -> Iterator[ClaimResult]:
             paper_value=f"002 {table}: {value:g}{f' {unit}' if unit else ''}",
             unit=unit or "T",
             covers=is_full,
-            note=INFERRED if is_full else "generated logits stand in for that network",
+            note=INFERRED if is_full else "generated logits are used in place of that network",
         )
 
 
 def _second_parameter(rows: Rows) -> Iterator[ClaimResult]:
-    note = "Nine of the sixteen sets are of CIFAR-10: fewer than sixteen independent trials."
+    note = (
+        "Nine of the sixteen sets are from CIFAR-10, so these are fewer than sixteen independent "
+        "trials."
+    )
     yield side_result(
         percent(mean_interval(_over_sets(rows, f"FTS less {FINE} adaptive_ece"))),
-        claim="FTS has a lower AdaECE than TS on networks of others",
+        claim="FTS has a lower AdaECE than TS on published networks",
         what="mean difference over the sets, both fitted by AdaECE on 003's grid",
-        paper_value="003, Sec. 5.2 and Table 1: lower ECE than TS for every training loss; its "
-        "networks are not these",
+        paper_value="003, Sec. 5.2 and Table 1: lower ECE than TS for every training loss; these "
+        "are not its networks",
         unit="points of AdaECE, FTS − TS",
         covers=False,
         is_papers=False,
@@ -88,10 +91,10 @@ def _second_parameter(rows: Rows) -> Iterator[ClaimResult]:
     )
     yield side_result(
         mean_interval(_over_sets(rows, "FTS_NLL less TS_NLL nll")),
-        claim="FTS has about the same log loss as TS on networks of others",
+        claim="FTS has about the same log loss as TS on published networks",
         what="mean difference over the sets, both fitted by log loss",
-        paper_value='003, Sec. 6: "log-loss being approximately the same"; its networks are not '
-        "these",
+        paper_value='003, Sec. 6: "log-loss being approximately the same"; these are not its '
+        "networks",
         unit="log loss, FTS − TS",
         bound=MARGINAL,
         covers=False,
@@ -116,7 +119,7 @@ def _psi(rows: Rows, is_full: bool) -> ClaimResult:
         unit="points of AdaECE, Ψ − raw",
         below=False,
         covers=False,
-        note=f"One ResNet-50, γ = 3 taken for all rows. {INFERRED}"
+        note=f"One ResNet-50, with γ = 3 for all rows. {INFERRED}"
         if is_full
-        else "The generated logits are those of the focal minimiser: Ψ does help them.",
+        else "The generated logits are those of the focal minimiser, where Ψ does help.",
     )

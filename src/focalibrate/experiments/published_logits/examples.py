@@ -1,13 +1,13 @@
-"""Test images with the confidence of two published networks, as paper 002's Figure 8.
+"""Test images with the confidence of two published networks, as in paper 002's Figure 8.
 
 ::
 
     python -m focalibrate.experiments.published_logits.examples --images DIR --logits DIR --out SVG
 
-With ``--numbers-only`` the place of each image in the test set stands instead of the image: the
-authors of CIFAR-10 state no licence, so that no file with its images is kept in the repository.
-The images are the first of the CIFAR-10 test set that both networks get right and the first that
-both get wrong: nothing is picked by eye. Both sets of outputs are in the order of the test set.
+With ``--numbers-only`` the position of each image in the test set is shown instead of the image:
+the authors of CIFAR-10 state no licence, so the repository has no file with its images. The images
+are the first of the CIFAR-10 test set that both networks classify correctly and the first that
+both classify wrongly: none is hand-picked. Both sets of outputs are in the order of the test set.
 """
 
 import argparse
@@ -30,15 +30,15 @@ NETWORKS = {
     "cifar10_resnet50_psrcal": "A",
     "cifar10_resnet50_focalrepo_aigen": "B",
 }
-"""Published outputs of two ResNet-50; A overfits as cross-entropy does, B's figures are those of
-sample-wise focal loss. Neither source states the loss."""
+"""Published outputs of two ResNet-50; A overfits, as networks trained with cross-entropy do, B has
+the numbers of sample-wise focal loss. Neither source states the loss."""
 EACH = 4
-"""Images that both get right, and as many that both get wrong."""
+"""Number of images that both classify correctly, and of those that both classify wrongly."""
 WIDTH, HEIGHT, SIZE = 190, 150, 72
 
 
 def draw(images: Path, logits: Path, *, numbers_only: bool = False) -> str:
-    """Return the picture as SVG, with the images or with their numbers alone."""
+    """Return the picture as SVG, with the images or only their positions."""
     test = load("cifar10", data=images, seed=0)
     found = [read_set(name, logits) for name in NETWORKS]
     for one in found:
@@ -108,7 +108,9 @@ def main() -> None:
     parser.add_argument("--logits", type=Path, required=True, help="folder that holds logits/")
     parser.add_argument("--out", type=Path, required=True, help="SVG file to write")
     parser.add_argument(
-        "--numbers-only", action="store_true", help="the place of each image instead of it"
+        "--numbers-only",
+        action="store_true",
+        help="show the position of each image instead of the image",
     )
     given = parser.parse_args()
     text = draw(given.images, given.logits, numbers_only=given.numbers_only)

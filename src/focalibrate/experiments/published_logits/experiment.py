@@ -15,10 +15,10 @@ from focalibrate.experiments.published_logits.sets import SEED, SETS, generated_
 
 NAME = "published-logits"
 TRAINED_GAMMA = {"cifar10_resnet50_focalrepo_aigen": 3.0}
-"""Exponents of the training loss, where there is one.
+"""Exponents of the training loss, if it is focal loss.
 
-That set's figures are those of paper 002's sample-wise exponent: 3 where the true class has a
-probability of at least 0.2, which is nearly everywhere, and 5 below.
+That set has the numbers of paper 002's sample-wise exponent: 3 if the true class has a probability
+of at least 0.2, as for nearly all rows, and 5 below.
 """
 
 
@@ -47,9 +47,9 @@ def run(task: Task, folders: Folders) -> Numbers:
     one = read_set(task["set"], folders.data)
     if one.checksum != task["sha256"]:
         raise ValueError(
-            f"logits/{one.name}.npz: its SHA-256 must be {task['sha256']}, that of the file the "
-            f"committed results are of, got {one.checksum}. Fetch the published file; for your "
-            "own outputs use `focalibrate calibrate`."
+            f"logits/{one.name}.npz: its SHA-256 must be {task['sha256']}, that of the file "
+            f"behind the committed results, got {one.checksum}. Download the published file; for "
+            "your own outputs use `focalibrate calibrate`."
         )
     return measure(one, **options)
 
@@ -71,15 +71,16 @@ EXPERIMENT = Experiment(
     "(Table 1)",
     title="TS, FTS and Ψ on real, published logits",
     protocol=(
-        "Sixteen sets of outputs of networks nobody here trained, 2 to 100 classes. Each method "
-        "is fitted on one part and evaluated on another: the authors' validation and test parts "
-        "where there are any, else two random halves. One network's figures are those of a row of "
-        "paper 002, which is compared to the digit. These sets had been evaluated by the same "
-        "fits before the rules below were written, except for temperature scaling on paper 003's "
-        "grid."
+        "Sixteen sets of outputs of networks trained by others, with 2 to 100 classes. Each "
+        "method is fitted on one part and evaluated on another: the authors' validation and test "
+        "parts if there are any, else two random halves. One network has the numbers of a row of "
+        "paper 002, which is compared to the last digit. These sets had been evaluated by the "
+        "same fits before the rules below were written, except for temperature scaling on paper "
+        "003's grid."
     ),
     smaller={
-        "smallest": "Two generated sets instead of sixteen published ones: nothing is concluded.",
+        "smallest": "Two generated sets instead of sixteen published ones: nothing can be "
+        "concluded.",
         "reduced": "",
         "full": "",
     },
@@ -88,8 +89,8 @@ EXPERIMENT = Experiment(
     describe=describe,
     conclude=conclude,
     changed_rules=(
-        "Rules changed after the rows had been seen: what papers 000 and 003 say of their own "
-        "networks is a question of ours for these, or the same direction at most; undecided is a "
-        "verdict."
+        "Rules changed after the results were seen: what papers 000 and 003 say about their own "
+        'networks is, for these networks, a question of our own, or at most "same direction"; a '
+        "claim can be undecided."
     ),
 )

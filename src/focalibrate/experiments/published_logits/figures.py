@@ -11,7 +11,7 @@ SHOWN = ("raw", "Ψ", "TS_NLL", "TS_ECE", FINE, "FTS_NLL", "FTS")
 
 
 def number(rows: Rows, name: str, metric: str) -> float:
-    """Return a number of the set `name`; nan where it was not measured."""
+    """Return a number of the set `name`; nan if it was not measured."""
     found = rows.values(name, metric)
     return float(found[0]) if found.size else float("nan")
 
@@ -62,7 +62,7 @@ def every_method(rows: Rows) -> Table:
         "Every set and method",
         ("set", "method", "ECE %", "AdaECE %", "NLL", "error %"),
         tuple(body),
-        "Brackets: 95 % basic bootstrap intervals over the rows judged, 15 bins.",
+        "Brackets: 95 % basic bootstrap intervals over the evaluated rows, 15 bins.",
     )
 
 
@@ -72,22 +72,22 @@ def _bracket(found: Interval, digits: int) -> str:
 
 
 def _fitted(rows: Rows, name: str, method: str) -> str:
-    """Return the parameters of a method, as short as they can be read."""
+    """Return the parameters of a method as short text."""
     values = {letter: rows.values(name, f"{method} {letter}") for letter in ("γ", "T")}
     found = [f"{letter}={value[0]:.4g}" for letter, value in values.items() if value.size]
     return f" ({', '.join(found)})" if found else ""
 
 
 def chart(rows: Rows) -> Chart:
-    """Return AdaECE of each set, and what the second parameter changes."""
+    """Return AdaECE per set, and the effect of the second parameter."""
     methods = [(f"{m} adaptive_ece", m) for m in ("raw", "TS_NLL", "FTS")]
     fits = [(f"FTS less {FINE} adaptive_ece", "")]
     log_loss = [("FTS_NLL less TS_NLL nll", "")]
     return Chart(
         "sets",
-        "AdaECE of each set; what the second parameter of focal temperature scaling changes, "
+        "AdaECE per set, and the effect of the second parameter of focal temperature scaling, "
         "fitted by AdaECE (both on paper 003's grid) and by log loss. Intervals: 95 % bootstrap, "
-        "paired for the differences; below 0 the second parameter helps.",
+        "paired for the differences; below 0, the second parameter helps.",
         (
             _panel(rows, "calibration error", "AdaECE (%)", methods, factor=100),
             _panel(rows, "FTS − TS, by AdaECE", "AdaECE (%)", fits, factor=100),

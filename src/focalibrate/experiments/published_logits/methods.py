@@ -1,4 +1,4 @@
-"""What is measured of one set of logits: calibration methods side by side."""
+"""What is measured on one set of logits: calibration methods side by side."""
 
 import warnings
 from collections.abc import Iterator
@@ -23,9 +23,9 @@ METHODS = {
     "focal_temperature": "FTS_NLL",
     "focal_temperature_ece": "FTS",
 }
-"""Methods compared, by the names the literature gives them; both ECE fits take AdaECE."""
+"""Methods compared, by their names in the literature; both ECE fits minimise AdaECE."""
 FINE = "TS_ECE_fine"
-"""Temperature by AdaECE on paper 003's grid, the one FTS has; TS_ECE is on paper 002's."""
+"""Temperature by AdaECE on paper 003's grid, as for FTS; TS_ECE uses paper 002's grid."""
 PAIRS = (
     ("TS_NLL", "raw"),
     ("FTS", "raw"),
@@ -39,16 +39,16 @@ PAIRS = (
 )
 """Methods whose difference is measured."""
 COUNTED: dict[MetricName, str] = {"adaptive_ece": "AdaECE", "nll": "NLL"}
-"""What it is measured in."""
+"""Metrics of that difference."""
 
 
 def measure(one: LogitSet, *, gamma: float | None, n_resamples: int) -> list[tuple[str, float]]:
-    """Fit every method on one part of a set and judge it on the other.
+    """Fit every method on one part of a set and evaluate it on the other.
 
     Args:
         one: the set.
-        gamma: exponent of the training loss, where there is one; with it Ψ is among the methods,
-            and paper 002's row is measured.
+        gamma: exponent of the training loss, if it is focal loss; Ψ is then among the methods, and
+            paper 002's row is measured.
         n_resamples: number of bootstrap resamples.
 
     Returns:
@@ -93,7 +93,7 @@ def measure(one: LogitSet, *, gamma: float | None, n_resamples: int) -> list[tup
 
 
 def _fit(one: LogitSet, **options: Any) -> TemperatureScaling:
-    with warnings.catch_warnings():  # a minimum at the grid's edge is a finding, not a fault
+    with warnings.catch_warnings():  # a minimum at the grid's edge is a result, not an error
         warnings.simplefilter("ignore", CalibrationWarning)
         found: TemperatureScaling = fit_temperature(one.fit_logits, one.fit_labels, **options)
         return found
@@ -126,7 +126,7 @@ def _scores(cards: dict[str, Scorecard]) -> Iterator[tuple[str, float]]:
 
 
 def _by_ece(one: LogitSet) -> Iterator[tuple[str, float]]:
-    """Yield what paper 002 prints after the temperature of least ECE, its own criterion."""
+    """Yield what paper 002 prints after the temperature that minimises ECE, its own criterion."""
     found = _fit(one, criterion="ece")
     yield "T_ece T", found.temperature
     card = scorecard(found.probs(one.test_logits), one.test_labels, n_resamples=2)

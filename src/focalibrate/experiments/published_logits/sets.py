@@ -1,4 +1,4 @@
-"""Published outputs of real models, and generated ones that stand in for them."""
+"""Published outputs of real models, and generated ones in their place for tests."""
 
 import os
 from collections.abc import Mapping
@@ -44,14 +44,14 @@ SETS: Mapping[str, str] = {
     ),
     "imdb_crossval_cleanlab": "8bb9f947cb8d86255e1a3f41e1fe2186a593c6562fac623588593eb7885a6e42",
 }
-"""The sets a calibrator can be fitted on, with the SHA-256 of their files."""
+"""The sets that a calibrator can be fitted on, with the SHA-256 of their files."""
 SEED = 0
 """Random seed of the bootstrap and of generated sets."""
 
 
 @dataclass(frozen=True, eq=False)
 class LogitSet:
-    """Outputs of one model: rows to fit on and rows to judge on."""
+    """Outputs of one model: rows to fit on and rows to evaluate on."""
 
     name: str
     split: str
@@ -67,9 +67,9 @@ class LogitSet:
 def read_set(name: str, data: Path | None) -> LogitSet:
     """Read ``logits/<name>.npz`` of the folder of data sets.
 
-    The file holds ``<part>_logits`` or ``<part>_probs`` with ``<part>_labels``. Where it has the
-    parts ``val`` and ``test``, these are used; else ``all`` or ``test`` is cut into two halves
-    at random by a fixed seed. Rows a model was trained on (``train``) are left alone.
+    The file holds ``<part>_logits`` or ``<part>_probs`` with ``<part>_labels``. If it has the
+    parts ``val`` and ``test``, these are used; else ``all`` or ``test`` is split into two random
+    halves by a fixed seed. Rows that a model was trained on (``train``) are not used.
 
     Args:
         name: name of the file.
@@ -82,8 +82,8 @@ def read_set(name: str, data: Path | None) -> LogitSet:
     path = _folder(data) / f"{name}.npz"
     if not path.is_file():
         raise FileNotFoundError(
-            f"{path}: is absent. It holds published outputs of a model: put it there, or use "
-            "--scale smallest, which needs no data."
+            f"{path}: does not exist. It should hold published outputs of a model: put it there, "
+            "or use --scale smallest, which needs no data."
         )
     with np.load(path) as arrays:
         keys = set(arrays.files)
@@ -126,8 +126,8 @@ def _part(path: Path, part: str, keys: set[str]) -> tuple[NDArray[Any], NDArray[
 def generated_set(name: str, *, n: int, gamma: float | None) -> LogitSet:
     """Return `n` examples of a known posterior in 4 classes, half to fit on.
 
-    With `gamma` the scores are what focal training aims at; without, twice the true logits:
-    those of an overconfident model.
+    With `gamma`, the scores are what focal training aims at; without, they are twice the true
+    logits, as of an overconfident model.
     """
     rng = np.random.default_rng([SEED, n])
     truth = 1.5 * rng.normal(size=(n, 4))

@@ -91,7 +91,7 @@ def test_a_damaged_result_is_named(registered, serial, tmp_path, text):
     path = result_path(tmp_path / "runs", task)
     path.parent.mkdir()
     path.write_bytes(text.encode("latin-1"))
-    with pytest.raises(ValueError, match=rf"{path.name}: is no result .*Delete it to have the"):
+    with pytest.raises(ValueError, match=rf"{path.name}: is not the result .*Delete it to repeat"):
         sweep([task], tmp_path, serial)
     path.unlink()
     assert sweep([task], tmp_path, serial)
@@ -112,7 +112,7 @@ def test_a_number_that_is_none_is_refused(registered, serial, tmp_path):
     path = result_path(tmp_path / "runs", task)
     record = json.loads(path.read_text())
     path.write_text(json.dumps(record | {"numbers": [[0, "square", None]]}))
-    with pytest.raises(ValueError, match="is no result of a run"):
+    with pytest.raises(ValueError, match="is not the result of a run"):
         read_result(path)
 
 

@@ -134,7 +134,7 @@ def test_a_tally_counts_claims_and_questions_apart():
     found.append(side_result(no, covers=True, is_papers=False, **WORDS))
     assert tally(found) == (
         "3 claims of the paper: 2 reproduced, 1 not reproduced. "
-        "1 question of ours: 1 not supported."
+        "1 question of our own: 1 not supported."
     )
     assert all(result.verdict in VERDICTS for result in found[:3])
 

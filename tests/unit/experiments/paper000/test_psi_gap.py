@@ -62,21 +62,21 @@ def lines_of(rows):
 
 def test_a_world_as_the_theory_has_it_supports_every_question():
     lines = lines_of(world(near=-0.02, far=0.03))
-    less = "Underconfidence on held-out examples tells better than the losses whether Ψ helps"
+    less = "Underconfidence on held-out examples predicts better than the losses whether Ψ helps"
     assert {c: line.verdict for c, line in lines.items() if line.verdict != "supported"} == {
         less: "not supported"  # as both tell it right
     }
-    near = lines["Ψ lowers the ECE where training and test loss agree"]
+    near = lines["Ψ lowers the ECE if training and test loss agree"]
     np.testing.assert_allclose(near.ours.estimate, -2.0 + 0.025, atol=1e-6)
     assert "18 settings of 6 problems; the ECE falls in 18 of them." in near.note
 
 
 def test_a_world_in_which_psi_always_helps_does_not():
     lines = lines_of(world(near=-0.02, far=-0.02))
-    assert lines["Ψ lowers the ECE exactly where training and test loss agree"].verdict == (
+    assert lines["Ψ lowers the ECE exactly if training and test loss agree"].verdict == (
         "not supported"
     )
-    hurt = "Ψ raises the ECE where the network fits its training examples and not the test"
+    hurt = "Ψ raises the ECE if the network fits its training examples but not the test examples"
     assert lines[hurt].verdict == "not supported"
 
 
@@ -91,7 +91,7 @@ def test_an_unknown_training_loss_is_compared_by_error_only():
 def test_nothing_near_is_said_to_be_nothing():
     rows = Rows(tuple(made("far", gap=1.0, train_error=0.0, change=0.1)))
     found = psi_gap.conclude(rows, "reduced")
-    assert "nothing known" in found.finding
+    assert "an unknown amount" in found.finding
     assert found.results[0].verdict == "undecided"
 
 

@@ -54,14 +54,14 @@ def test_the_verdict_follows_the_sign_the_paper_gives(change, agrees):
 @pytest.mark.parametrize(("gap", "share"), [(0.1, 1.0), (-0.1, 0.0)])
 def test_networks_that_psi_hurts_are_compared_with_those_overconfident(gap, share):
     lines = lines_of(made_rows(0.02, gap))
-    line = lines["Ψ raises the ECE exactly of the networks that training left overconfident"]
+    line = lines["Ψ raises the ECE exactly for the networks that are overconfident after training"]
     assert line.ours.estimate == share
 
 
 def test_a_smaller_run_is_never_called_reproduced():
     lines = lines_of(made_rows(-0.02, -0.1))
     reproduced = [claim for claim, line in lines.items() if line.verdict == "reproduced"]
-    assert reproduced == ["Ψ leaves the error as it is"]  # a theorem, of any network
+    assert reproduced == ["Ψ does not change the error"]  # a theorem, of any network
 
 
 def test_smoothed_networks_are_tasks_of_their_own():

@@ -73,7 +73,7 @@ def test_the_opposite_is_not_reproduced():
             verdict[f"Ψ lowers the ECE of {focal(gamma)} on most tables"] == "opposite direction"
         )
     assert verdict["Ψ lowers the NLL of focal loss on most tables"] == "not supported"
-    assert verdict["Ψ changes no prediction"] == "reproduced"
+    assert verdict["Ψ does not change any prediction"] == "reproduced"
 
 
 def test_more_than_a_point_above_cross_entropy_is_not_comparable():

@@ -83,7 +83,7 @@ def test_where_the_paper_s_table_goes_against_its_text_the_table_is_judged():
     line = lines_of(rows, is_full=False)["SST binary: FLSD-53 has a higher ECE before T than CE"]
     assert line.paper_value.endswith("its table: 9.19 against 7.37 (Tree-LSTM)")
     assert line.verdict == "same direction"
-    assert "against its text" in line.note
+    assert "contradicts its text" in line.note
 
 
 def test_networks_of_the_paper_that_disagree_leave_the_text_s_claim():

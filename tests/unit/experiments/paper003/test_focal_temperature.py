@@ -47,7 +47,7 @@ def test_the_verdict_follows_the_sign_of_fts_less_ts(difference, verdict):
         "FTS has a lower AdaECE than TS on average over all kinds of networks",
     ):
         assert lines[claim].verdict == verdict
-    share = lines["FTS has a lower AdaECE than TS whatever the training loss"].ours
+    share = lines["FTS has a lower AdaECE than TS for every training loss"].ours
     assert 0.0 <= share.low <= share.estimate <= share.high <= 1.0
     ours = lines["FTS has a lower AdaECE than TS: CIFAR-10"].ours
     assert_allclose(ours.estimate, 100 * difference)

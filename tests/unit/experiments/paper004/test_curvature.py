@@ -59,8 +59,8 @@ def test_the_loss_of_training_is_compared_with_cross_entropy_on_the_same_weights
 )
 def test_a_middle_minimum_is_told_from_one_at_the_end(ece, verdict):
     lines = lines_of(made_rows(trace=lambda g: 100 - 10 * g, ece=ece))
-    assert lines["ECE is lowest at a middle γ: CIFAR-10"].verdict == verdict
-    cubic = lines["ECE is lowest at a middle Tr(H_val): CIFAR-10"]
+    assert lines["ECE is lowest at an intermediate γ: CIFAR-10"].verdict == verdict
+    cubic = lines["ECE is lowest at an intermediate Tr(H_val): CIFAR-10"]
     assert cubic.verdict in (verdict, "undecided")
     assert (cubic.ours.estimate > 0.5) == (verdict == "same direction")
 

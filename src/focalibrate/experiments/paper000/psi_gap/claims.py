@@ -1,4 +1,4 @@
-"""Where Ψ helps and where it hurts: the rules, written before the long trainings had ended."""
+"""Where Ψ helps and where it hurts: the rules, written before the long trainings ended."""
 
 import math
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ from focalibrate.experiments.paper000.psi_gap.rows import (
 )
 
 EXACTLY = 0.9
-"""The share of settings that "exactly" asks for."""
+"""The fraction of settings that "exactly" requires."""
 _MINIMISER = (
     'Sec. 6.2: "our proposed transformation does not always improve the performance in practice, '
     'which could occur when the focal risk minimizer is not successfully learned"'
@@ -44,7 +44,7 @@ _SIZE = (
 
 
 def claims(rows: Rows, settings: Sequence[Setting]) -> tuple[ClaimResult, ...]:
-    """Return a result for each question; all are ours, after hypotheses of the paper."""
+    """Return one result per question; all are our own, based on hypotheses of the paper."""
     known = [s for s in settings if not math.isnan(s.loss_gap)]
     return (
         _near(known),
@@ -58,7 +58,7 @@ def claims(rows: Rows, settings: Sequence[Setting]) -> tuple[ClaimResult, ...]:
 
 
 def near_and_fitted(settings: Sequence[Setting]) -> tuple[Interval, Interval]:
-    """Return the mean change by Ψ near the minimiser, and where training examples are fitted."""
+    """Return the mean change by Ψ near the minimiser, and for overfitted networks."""
     return (
         mean_interval(mean_changes([s for s in settings if s.is_near])),
         mean_interval(mean_changes([s for s in settings if s.is_fitted])),
@@ -69,15 +69,15 @@ def finding(settings: Sequence[Setting]) -> str:
     """Return the answer in one sentence."""
     known = [s for s in settings if not math.isnan(s.loss_gap)]
     near, fitted = (
-        "nothing known (there is none)"
+        "an unknown amount (there are no such settings)"
         if math.isnan(interval.estimate)
         else f"{interval.estimate:+.1f} points [{interval.low:+.1f}, {interval.high:+.1f}]"
         for interval in near_and_fitted(known)
     )
     return (
-        f"Where training and test loss agree (within {NEAR:g}), Ψ changes the ECE by {near}; "
-        f"where a network fits its training examples (error below {100 * FITTED:g} %) and loses "
-        f"more on test examples, by {fitted} (mean over problems, 95 % interval)."
+        f"If training and test loss agree (within {NEAR:g}), Ψ changes the ECE by {near}; if a "
+        f"network fits its training examples (error below {100 * FITTED:g} %) and has a higher "
+        f"loss on test examples, by {fitted} (mean over problems, 95 % confidence interval)."
     )
 
 
@@ -89,9 +89,9 @@ def _counted(settings: Sequence[Setting]) -> str:
 def _near(settings: Sequence[Setting]) -> ClaimResult:
     return side_result(
         near_and_fitted(settings)[0],
-        claim="Ψ lowers the ECE where training and test loss agree",
-        what=f"ECE with Ψ − without, mean over problems, of settings whose test loss is less than "
-        f"{NEAR:g} above the training loss",
+        claim="Ψ lowers the ECE if training and test loss agree",
+        what="ECE with Ψ − without, mean over problems, for settings whose test loss is less "
+        f"than {NEAR:g} above the training loss",
         paper_value=_MINIMISER,
         unit="points of ECE, with Ψ − without",
         covers=False,
@@ -103,8 +103,9 @@ def _near(settings: Sequence[Setting]) -> ClaimResult:
 def _fitted(settings: Sequence[Setting]) -> ClaimResult:
     return side_result(
         near_and_fitted(settings)[1],
-        claim="Ψ raises the ECE where the network fits its training examples and not the test",
-        what=f"ECE with Ψ − without, mean over problems, of settings with a training error below "
+        claim="Ψ raises the ECE if the network fits its training examples but not the test "
+        "examples",
+        what="ECE with Ψ − without, mean over problems, for settings with a training error below "
         f"{100 * FITTED:g} % and a test loss at least {NEAR:g} above the training loss",
         paper_value=_OVERFIT,
         unit="points of ECE, with Ψ − without",
@@ -138,7 +139,7 @@ def _goes_with(settings: Sequence[Setting], what: str) -> ClaimResult:
 
 
 def _agreement(settings: Sequence[Setting], *, by_confidence: bool) -> float:
-    """Return the share of settings in which Ψ helps where the sign expects it to, and else not."""
+    """Return the fraction of settings in which the sign predicts correctly whether Ψ helps."""
     expected = [s.confidence_gap < 0 if by_confidence else s.is_near for s in settings]
     return float(np.mean([s.change < 0 for s in settings] == np.array(expected)))
 
@@ -146,8 +147,8 @@ def _agreement(settings: Sequence[Setting], *, by_confidence: bool) -> float:
 def _exactly(settings: Sequence[Setting]) -> ClaimResult:
     return side_result(
         resampled_by_problem(lambda drawn: _agreement(drawn, by_confidence=False), settings),
-        claim="Ψ lowers the ECE exactly where training and test loss agree",
-        what=f"share of settings in which both or neither is true (agree: within {NEAR:g}); "
+        claim="Ψ lowers the ECE exactly if training and test loss agree",
+        what=f"fraction of settings in which both or neither is true (agree: within {NEAR:g}); "
         "interval by resampling problems",
         paper_value=_MINIMISER,
         unit=f"of {len(settings)} settings",
@@ -165,20 +166,22 @@ def _confidence_says_more(settings: Sequence[Setting]) -> ClaimResult:
     share = _agreement(settings, by_confidence=True)
     return side_result(
         resampled_by_problem(estimate, settings),
-        claim="Underconfidence on held-out examples tells better than the losses whether Ψ helps",
-        what="share of settings told right by the sign of confidence − accuracy − share told "
-        f"right by a loss gap below {NEAR:g}; interval by resampling problems",
+        claim="Underconfidence on held-out examples predicts better than the losses whether Ψ "
+        "helps",
+        what="fraction of settings predicted correctly by the sign of confidence − accuracy, "
+        f"minus the fraction predicted correctly by a loss gap below {NEAR:g}; interval by "
+        "resampling problems",
         paper_value="the paper does not compare the two",
         unit="difference of shares",
         below=False,
         covers=False,
         is_papers=False,
-        note=f"The sign of confidence − accuracy tells it right in {share:.0%} of the settings.",
+        note=f"The sign of confidence − accuracy is right in {share:.0%} of the settings.",
     )
 
 
 def _less_data(rows: Rows, settings: Sequence[Setting]) -> list[ClaimResult]:
-    """Return the same network and problem with few and with many examples, if both were run."""
+    """Return the results for few and for many examples of the same problem, if both were run."""
     sizes = sorted(
         {int(s.problem.removeprefix(LINE)) for s in settings if s.problem.startswith(LINE)}
     )
@@ -189,7 +192,7 @@ def _less_data(rows: Rows, settings: Sequence[Setting]) -> list[ClaimResult]:
         side_result(
             mean_interval(few - many),
             claim=f"On a line, Ψ helps less with {sizes[0]:,} than with {sizes[-1]:,} examples",
-            what="change of ECE by Ψ, mean over γ, with few − with many examples, by seed",
+            what="change of ECE by Ψ, mean over γ, few − many examples, per seed",
             paper_value=_SIZE,
             unit="points of ECE, few − many",
             below=False,

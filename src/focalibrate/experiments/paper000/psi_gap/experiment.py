@@ -50,11 +50,11 @@ POOL = "CIFAR-10, 10,000 images, ResNet-8 without augmentation"
 MLP = "Fashion-MNIST, 9,000 images, MLP"
 IMAGES = (*NETWORKS.values(), POOL, MLP)
 N_LARGE = 3
-"""How many tables of 2,000 rows and more are trained on when reduced, the smallest first."""
+"""How many tables of 2,000 or more rows are used at reduced scale, the smallest first."""
 SIZES = (200, 1_000, 5_000, 50_000)
-"""Training examples on the line: few enough to overfit, and enough not to."""
+"""Numbers of training examples on the line: from few enough to overfit to enough not to."""
 STEPS = 500_000
-"""Examples seen on the line, whatever their number: epochs are this over the number."""
+"""Examples seen in training on the line: the number of epochs is this divided by their number."""
 
 
 def tasks(scale: Scale) -> list[Task]:
@@ -92,7 +92,7 @@ def tasks(scale: Scale) -> list[Task]:
 
 
 def describe(task: Task) -> tuple[str, int]:
-    """Return the problem, and the seed; 0 of a run that holds all its trials."""
+    """Return the problem, and the seed; 0 for a run that contains all its trials."""
     settings = dict(task.settings)
     if "table" in settings:
         return settings["table"], 0
@@ -105,7 +105,7 @@ def describe(task: Task) -> tuple[str, int]:
 
 
 def network_of(task: Task) -> "Recipe | None":
-    """Return the recipe of a task that looks at one trained network."""
+    """Return the recipe of a task that measures one trained network."""
     settings = dict(task.settings)
     if "network" in settings:
         loss = f"fl{settings['gamma']:g}"
@@ -139,9 +139,9 @@ def _of_network(recipe: "Recipe", folders: Folders) -> Iterator[tuple[str, float
 def _tested(
     logits: NDArray[np.float32], labels: NDArray[np.int64], gamma: float, *, in_halves: bool
 ) -> Iterator[tuple[str, float]]:
-    """Yield loss, error, and ECE without and with Ψ of test examples.
+    """Yield loss, error, and ECE without and with Ψ on test examples.
 
-    ECE in halves is the mean over the two halves, as `psi-images` has it.
+    ECE in halves is the mean over the two halves, as in `psi-images`.
     """
     loss, z = loss_name(gamma), logits.astype(np.float64)
     raw, mapped = (np.exp(recover_log_posterior(z, g)) for g in (0.0, gamma))
@@ -166,7 +166,7 @@ def _of_table(task: Task, folders: Folders) -> Numbers:
         trial: load(task["table"], data=folders.data, seed=trial, fraction=task["fraction"])
         for trial in range(task["trials"])
     }
-    # A category that some split has not in training gives that split a column less.
+    # If a category is missing in the training part of a split, the split has one column less.
     by_width = groupby(sorted(data, key=lambda t: (_width(data[t]), t)), lambda t: _width(data[t]))
     for _, trials in by_width:
         yield from _of_copies(recipe, {trial: data[trial] for trial in trials})
@@ -205,10 +205,10 @@ def _of_mlp(task: Task, folders: Folders) -> Numbers:
 def _of_copies(
     recipe: "Recipe", data: Mapping[int, Dataset], *, in_halves: bool = False
 ) -> Iterator[tuple[str, float, float]]:
-    """Train a copy for every trial and exponent; `at` of the numbers is the trial."""
+    """Train one copy per trial and exponent; `at` of the numbers is the trial."""
     from focalibrate.train import train_many
 
-    # The training examples take the place of the validation examples, which nothing here uses.
+    # The training examples are passed as validation examples, which are not used here.
     own = {trial: replace(one, validation=one.train) for trial, one in data.items()}
     for copy in train_many(recipe, seeds=own, gammas=GAMMAS, dataset=own):
         trial = copy.recipe.seed
@@ -248,25 +248,26 @@ EXPERIMENT = Experiment(
     title="Where Ψ helps: calibration against the generalisation gap",
     protocol=(
         "Ψ recovers the posterior from the minimiser of the expected focal loss. A network can "
-        "be near it only if it does as well on test examples as on training examples. For every "
-        "problem and γ = 1, 2, 3: NLL and error on training examples (at most 5,000) and on test "
-        "examples, and ECE (10 bins) of the test examples without and with Ψ. Problems: tables "
-        "(the networks of psi-tabular), three classes on a line with 200 to 50,000 examples (the "
-        "network of synthetic-posterior, about as many steps for each), and networks of images. "
-        "The network of 10,000 CIFAR-10 images was trained for psi-images; its training loss was "
-        "not kept, so it is in the comparison by error only. γ of one problem share its data: "
-        "means and intervals are over problems. ECE of images is the mean of two halves."
+        "be near that minimiser only if it does as well on test examples as on training "
+        "examples. Measured for every problem and γ = 1, 2, 3: NLL and error on training "
+        "examples (at most 5,000) and on test examples, and ECE (10 bins) on the test examples "
+        "without and with Ψ. Problems: tables (the networks of psi-tabular), three classes on a "
+        "line with 200 to 50,000 examples (the network of synthetic-posterior, with about the "
+        "same number of steps for each), and image networks. The network of 10,000 CIFAR-10 "
+        "images was trained for psi-images; its training loss was not kept, so it is only in the "
+        "comparison by error. The γ of one problem share its data, so means and intervals are "
+        "over problems. The ECE of image networks is the mean of two halves."
     ),
     smaller={
-        "smallest": "Generated examples, 3 or 5 epochs: shows that it runs, says nothing.",
+        "smallest": "Generated examples, 3 or 5 epochs, only to test the program.",
         "reduced": (
-            "Small networks, most of them on tables; ResNet-8 where the paper has 8 to 110 "
-            "layers, no SVHN, 3 trials instead of 10 and one to three of the networks of images. "
-            "All are questions of ours; the paper's Fig. 5 is not repeated."
+            "Small networks, most of them on tables; ResNet-8 instead of 8 to 110 layers, no "
+            "SVHN, 3 trials instead of 10, and one to three seeds of the image networks. All are "
+            "questions of our own; the paper's Fig. 5 is not reproduced."
         ),
         "full": (
-            "Networks of at most 20 layers where the paper has 8 to 110, and no SVHN. All are "
-            "questions of ours; the paper's Fig. 5 is not repeated."
+            "Networks of at most 20 layers instead of 8 to 110, and no SVHN. All are questions "
+            "of our own; the paper's Fig. 5 is not reproduced."
         ),
     },
     tasks=tasks,
@@ -286,8 +287,8 @@ EXPERIMENT = Experiment(
     },
     changed_rules=(
         "The rules and the bounds (0.1 of loss, 1 % of training error, 90 % for “exactly”) were "
-        "committed before any number of this experiment was computed. What psi-images and "
-        "psi-tabular had found was known."
+        "committed before any number of this experiment was computed. The results of psi-images "
+        "and psi-tabular were known by then."
     ),
     packages=("numpy", "scipy", "torch"),
 )

@@ -17,7 +17,7 @@ from focalibrate.experiments.paper000.psi_gap.rows import (
 from focalibrate.report.charts import Chart, Panel, Series
 
 SMALLEST_GAP = 1e-3
-"""Gaps below this, and negative ones, are drawn here: the axis is logarithmic."""
+"""Smaller and negative gaps are drawn at this value, because the axis is logarithmic."""
 
 
 def family_of(problem: str, networks: Sequence[str]) -> str:
@@ -34,10 +34,11 @@ def gap_chart(settings: Sequence[Setting], networks: Sequence[str]) -> Chart:
     ]
     return Chart(
         "gap",
-        "Change of ECE by Ψ (below 0: Ψ helps) against how much worse the network is on test than "
-        "on training examples. A point is a problem and a γ of 1 to 3, the mean over seeds or "
-        f"trials. Gaps below {SMALLEST_GAP:g} are drawn at {SMALLEST_GAP:g}. Dashed: no change, "
-        f"and in the left panel the bound of {NEAR:g} below which the losses count as equal.",
+        "Change of ECE by Ψ (below 0: Ψ helps) against how much worse the network is on test "
+        "examples than on training examples. Each point is one problem and one γ of 1 to 3, the "
+        f"mean over seeds or trials. Gaps below {SMALLEST_GAP:g} are drawn at {SMALLEST_GAP:g}. "
+        f"Dashed: no change, and in the left panel the bound of {NEAR:g} below which the losses "
+        "count as equal.",
         panels,
         columns=2,
         size=(4.8, 3.8),
@@ -70,7 +71,7 @@ def _panel(
 
 
 def regimes_table(settings: Sequence[Setting]) -> Table:
-    """Return how Ψ does near the minimiser, between, and where training examples are fitted."""
+    """Return the change by Ψ near the minimiser, in between, and for overfitted networks."""
     known = [s for s in settings if not math.isnan(s.loss_gap)]
     regimes = {
         f"losses agree within {NEAR:g}": [s for s in known if s.is_near],
@@ -88,7 +89,7 @@ def regimes_table(settings: Sequence[Setting]) -> Table:
             counts = (len(by_problem(own)), len(own), helped, under)
             body.append((name, *map(str, counts), mean))
     return Table(
-        "Ψ by how far the network is from the minimiser of its risk",
+        "Change of ECE by Ψ, by the network's distance from the minimiser of its risk",
         (
             "regime",
             "problems",
@@ -103,7 +104,7 @@ def regimes_table(settings: Sequence[Setting]) -> Table:
 
 
 def settings_table(settings: Sequence[Setting], networks: Sequence[str]) -> Table:
-    """Return every setting, networks of images first."""
+    """Return every setting, image networks first."""
     order = sorted(settings, key=lambda s: family_of(s.problem, networks) != "images")
     body = tuple(
         (

@@ -4,8 +4,8 @@
 
     python -m focalibrate.experiments.paper000.psi_gap.imported results results/psi-gap/runs
 
-The networks themselves are not kept, only what `psi-images` (calibration) and `dynamics` (losses
-and errors) measured of them. The training loss of focal networks is not among that.
+The networks themselves were not kept, only the measurements of `psi-images` (calibration) and
+`dynamics` (losses and errors), which do not include the training loss of focal networks.
 """
 
 import json
@@ -22,7 +22,7 @@ from focalibrate.experiments.paper000.psi_gap.rows import loss_name
 
 
 def pool_numbers(task: Task, psi: Rows, dynamics: Rows) -> Iterator[tuple[str, float]]:
-    """Yield what is known of a network, under the names of `psi-gap`."""
+    """Yield what is known about a network, under the names used in `psi-gap`."""
     loss, seed = loss_name(task["gamma"]), task["seed"]
     names = {
         "train error": (dynamics, "train error"),
@@ -37,7 +37,7 @@ def pool_numbers(task: Task, psi: Rows, dynamics: Rows) -> Iterator[tuple[str, f
 
 
 def import_pool(results: Path, runs: Path) -> int:
-    """Write a result file for each network of the pool; return how many."""
+    """Write one result file per network of the pool; return how many."""
     psi, dynamics = (read_rows(results / name / "rows.csv") for name in ("psi-images", "dynamics"))
     own = [task for task in tasks("reduced") if "pool" in dict(task.settings)]
     runs.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""The rows of `psi-gap` as settings: a problem and an exponent, over seeds or trials."""
+"""The rows of `psi-gap` as settings: one problem and one exponent, over seeds or trials."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -11,8 +11,8 @@ from focalibrate.experiments.engine.verdict import N_RESAMPLES, Interval
 
 GAMMAS = (1.0, 2.0, 3.0)
 NEAR = 0.1
-"""Test loss − training loss below which the two count as equal: the true class then has, in the
-geometric mean, at most a tenth less probability on test examples than on training examples."""
+"""Test loss − training loss below which the two count as equal: the probability of the true class,
+in the geometric mean, is then at most a tenth lower on test examples than on training examples."""
 FITTED = 0.01
 """Training error below which a network counts as one that fits its training examples."""
 LINE = "a line, n = "
@@ -26,7 +26,7 @@ class Setting:
     problem: str
     gamma: float
     loss_gap: float
-    """test NLL − training NLL, nan where the training loss was not kept"""
+    """test NLL − training NLL; nan if the training loss was not kept"""
     error_gap: float
     """test error − training error"""
     train_error: float
@@ -46,7 +46,7 @@ class Setting:
 
     @property
     def is_fitted(self) -> bool:
-        """Whether it fits its training examples and loses much more on test examples."""
+        """Whether it fits its training examples and has a much higher loss on test examples."""
         return self.train_error < FITTED and self.loss_gap >= NEAR
 
 
@@ -56,7 +56,7 @@ def loss_name(gamma: float) -> str:
 
 
 def settings_of(rows: Rows) -> tuple[Setting, ...]:
-    """Return every problem and exponent that has rows, in the order they were run."""
+    """Return every problem and exponent that has rows, in the order in which they were run."""
     found: dict[tuple[str, str], dict[str, list[float]]] = {}
     for row in rows:
         metric, loss = row.metric.rsplit(", ", 1)
@@ -102,7 +102,7 @@ def resampled_by_problem(
 ) -> Interval:
     """Return a number of the settings with its bootstrap interval over problems.
 
-    Problems are drawn with repetition, whole: the exponents of one problem share its data.
+    Whole problems are resampled with replacement: the exponents of one problem share its data.
     """
     groups = list(by_problem(settings).values())
     if len(groups) < 3:

@@ -17,7 +17,7 @@ from focalibrate.experiments.paper000.psi_images.rows import PROBLEMS, PsiRows, 
 
 COMPARABLE = 1.0
 """Points of ECE within which two losses count as comparable; the paper gives no number."""
-SILENT = "the paper's text does not speak of this set"
+SILENT = "the paper's text does not mention this data set"
 _WORDS = {
     "Standard": 'Sec. 6.2: "although our transformation Ψ can greatly improve the performance for '
     'Standard in SVHN, it worsens the performance for Standard in CIFAR10" (ResNet110)',
@@ -29,7 +29,7 @@ _WORDS["LS"] = _WORDS["TS_FL"]
 
 
 def claims(found: PsiRows, *, is_full: bool) -> tuple[ClaimResult, ...]:
-    """Return a result for each claim."""
+    """Return one result per claim."""
     problems = PROBLEMS[found.scale]
     return (
         *_change_by_psi(found, is_full=is_full),
@@ -47,7 +47,7 @@ def _name(setting: Setting) -> str:
 
 
 def _change_by_psi(found: PsiRows, *, is_full: bool) -> Iterator[ClaimResult]:
-    """Yield the sign of the change by Ψ: on CIFAR-10 the paper says that Standard gets worse."""
+    """Yield the sign of the change by Ψ: the paper says that Standard gets worse on CIFAR-10."""
     for setting in found.settings:
         is_papers = setting.problem not in UNPUBLISHED
         below = not (is_papers and setting.paradigm == "Standard")
@@ -76,7 +76,7 @@ def _same_error(found: PsiRows) -> ClaimResult:
     ]
     return side_result(
         Interval.exact(float(max(np.abs(change).max() for change in changes))),
-        claim="Ψ leaves the error as it is",
+        claim="Ψ does not change the error",
         what="the largest change over all networks",
         paper_value="Prop. 12: Ψ preserves the decision rule",
         unit="points of error",
@@ -155,7 +155,7 @@ def _smoothing_results(found: PsiRows, *, is_full: bool) -> Iterator[ClaimResult
         )
         yield side_result(
             mean_interval(after - without),
-            claim=f"With Ψ, γ matters less: {_name(setting)}",
+            claim=f"With Ψ, the ECE depends less on γ: {_name(setting)}",
             what="range of ECE over γ with Ψ − that without, paired by seed",
             paper_value='Sec. 6.1: "For LS, ECE-raw drastically increases as γ increases, whereas '
             'the value of γ does not significantly affect ECE-Ψ"'
@@ -188,9 +188,9 @@ def _most_settings(found: PsiRows) -> ClaimResult:
     return side_result(
         share_interval(int(np.sum(np.array(changes) < 0)), len(changes)),
         claim="Ψ lowers the ECE of focal networks in most of the settings run here",
-        what="share of settings (data, paradigm, γ > 0) with a lower mean",
+        what="fraction of settings (data, paradigm, γ > 0) with a lower mean",
         paper_value='Sec. 6.1, of SVHN and CIFAR-10: "Ψ substantially improves ECE for most '
-        'settings"; its settings are not these',
+        'settings"; these are not its settings',
         unit=f"of {len(changes)} settings",
         below=False,
         bound=0.5,
@@ -211,8 +211,8 @@ def _overconfident_ones(found: PsiRows) -> ClaimResult:
     agree = int(np.sum((gaps > 0) == (changes > 0)))
     return side_result(
         share_interval(agree, gaps.size),
-        claim="Ψ raises the ECE exactly of the networks that training left overconfident",
-        what="share of focal networks (Standard) for which both or neither is true",
+        claim="Ψ raises the ECE exactly for the networks that are overconfident after training",
+        what="fraction of focal networks (Standard) for which both or neither is true",
         paper_value='Sec. 6.2 names the cause: "DNNs can overfit the one-hot vector, which leads '
         'to overconfident prediction"',
         unit=f"of {gaps.size} networks, {int((gaps > 0).sum())} of them overconfident",
@@ -220,8 +220,8 @@ def _overconfident_ones(found: PsiRows) -> ClaimResult:
         bound=0.9,
         covers=False,
         is_papers=False,
-        note="Ψ is exact for the minimiser of the focal risk only. It raises nearly every "
-        "confidence, so that a network already overconfident gets further from its accuracy.",
+        note="Ψ is exact only for the minimiser of the focal risk. It raises nearly every "
+        "confidence, so an overconfident network becomes even more overconfident.",
     )
 
 

@@ -52,7 +52,7 @@ SMOOTHING = 0.1
 
 
 def tasks(scale: Scale) -> list[Task]:
-    """Return one run per network: every gamma with labels as they are, and smoothed for LS."""
+    """Return one run per network: every gamma with the labels unchanged, and smoothed for LS."""
     exponents = {0.0: GAMMAS[scale], SMOOTHING: SMOOTHED_GAMMAS[scale]}
     return [
         Task.of(
@@ -99,7 +99,7 @@ def run(task: Task, folders: Folders) -> Numbers:
 def _temperatures(
     parts: tuple[Fold, Fold], gamma: float
 ) -> tuple[list[FocalLossTemperature], int]:
-    """Return the fit of each fold, and how many of them have no minimum."""
+    """Return the fit of each half, and how many of them have no minimum."""
     fits, n_at_edge = [], 0
     for part in parts:
         with warnings.catch_warnings():
@@ -154,12 +154,12 @@ EXPERIMENT = Experiment(
     source="Paper 000 (Charoenphakdee et al. 2021), Fig. 4-6 and Sec. 6",
     title="Posterior recovery on networks trained on images",
     protocol=(
-        "Networks trained by focal loss with γ from 0 (cross-entropy) to 3 are evaluated on test "
-        "images without and with Ψ of their own γ. Standard: as trained. TS_FL: a temperature of "
-        "least focal loss first. LS: labels smoothed by 0.1 in training. ECE with 10 bins. The "
-        "test rows are cut into two halves at random by a fixed seed; the temperature is fitted "
-        "on one half and evaluated on the other, then the reverse, and every number, also of the "
-        "methods without a fit, is the mean of the two halves."
+        "Networks trained with focal loss, γ from 0 (cross-entropy) to 3, are evaluated on test "
+        "images without and with the Ψ of their own γ. Standard: as trained. TS_FL: after "
+        "temperature scaling that minimises the focal loss. LS: trained with labels smoothed by "
+        "0.1. ECE with 10 bins. The test rows are split into two random halves by a fixed seed; "
+        "the temperature is fitted on one half and evaluated on the other, and vice versa. Every "
+        "number, also of the methods without a fit, is the mean of the two halves."
     ),
     smaller={
         "smallest": SMALLEST,
@@ -167,13 +167,14 @@ EXPERIMENT = Experiment(
             "ResNet-8 on 10,000 images of CIFAR-10 for 24 epochs without augmentation and an MLP "
             "on a sixth of Fashion-MNIST for 40, instead of ResNet-8 to 110 on all of CIFAR-10, "
             "a tenth of it, and SVHN; 3 trials instead of 10; label smoothing on Fashion-MNIST "
-            "only, with γ up to 2. The effect of depth and of the amount of data (Fig. 5) cannot "
-            "be concluded, nor any of the paper's numbers; Fashion-MNIST is not in the paper."
+            "only, with γ up to 2. Nothing can be concluded about the effects of depth and of "
+            "the amount of data (Fig. 5), or about any of the paper's numbers; Fashion-MNIST is "
+            "not in the paper."
         ),
         "full": (
             "One network per data set: ResNet-50 on CIFAR-10 by paper 002's protocol of 350 "
-            "epochs and ResNet-20 on Fashion-MNIST instead of SVHN. The effect of depth and of "
-            "the amount of data (Fig. 5) cannot be concluded."
+            "epochs and ResNet-20 on Fashion-MNIST instead of SVHN. Nothing can be concluded "
+            "about the effects of depth and of the amount of data (Fig. 5)."
         ),
     },
     tasks=tasks,
@@ -194,9 +195,10 @@ EXPERIMENT = Experiment(
         ),
     },
     changed_rules=(
-        "Rules changed after the rows had been seen: the claim on Standard of CIFAR-10 is now "
-        "judged with the sign the paper gives it (Ψ worsens it), which the first rule had wrong; "
-        "what the paper does not speak of is now a question of ours; undecided is a verdict."
+        "Rules changed after the results were seen: the claim about Standard on CIFAR-10 is now "
+        "judged with the sign that the paper states (Ψ worsens it), which the first rule had "
+        "wrong; what the paper does not mention is now a question of our own; a claim can be "
+        "undecided."
     ),
     packages=("numpy", "scipy", "torch"),
 )

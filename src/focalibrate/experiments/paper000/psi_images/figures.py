@@ -18,7 +18,7 @@ from focalibrate.experiments.paper000.psi_images.rows import (
 from focalibrate.report.charts import Chart, Panel, Series
 
 FEWEST_ROWS = 20
-"""Rows of a bin, over all seeds, for its point to be drawn."""
+"""Least number of rows of a bin, over all seeds, for its point to be drawn."""
 _LOOKS = ((False, "without Ψ", 1), (True, "with Ψ", 2))
 
 
@@ -49,8 +49,8 @@ def score_table(found: PsiRows) -> Table:
             "error %",
         ),
         tuple(body),
-        "ECE with 10 bins; gap: mean confidence − accuracy, above 0 where overconfident. "
-        "Numbers are means of the two halves of the test rows.",
+        "ECE with 10 bins; gap: mean confidence − accuracy, above 0 if overconfident. Numbers "
+        "are means of the two halves of the test rows.",
     )
 
 
@@ -59,9 +59,9 @@ def charts(found: PsiRows) -> Iterator[Chart]:
     for problem in PROBLEMS[found.scale]:
         yield Chart(
             f"reliability-{problem.replace('_', '-')}",
-            f"Reliability on {SET_NAMES[problem]} without and with Ψ, as Fig. 4; all seeds "
-            "together. Above the diagonal: underconfident. Bins of fewer than "
-            f"{FEWEST_ROWS} rows are left out.",
+            f"Reliability on {SET_NAMES[problem]} without and with Ψ, as in Fig. 4; all seeds "
+            f"together. Above the diagonal: underconfident. Bins with fewer than {FEWEST_ROWS} "
+            "rows are left out.",
             [
                 _reliability(found, setting, gamma)
                 for setting in found.settings
@@ -72,8 +72,8 @@ def charts(found: PsiRows) -> Iterator[Chart]:
         )
     yield Chart(
         "ece",
-        "ECE against γ without and with Ψ, as Fig. 5 and 6: mean over the seeds, and from the "
-        "least to the largest.",
+        "ECE against γ without and with Ψ, as in Fig. 5 and 6: mean, smallest and largest value "
+        "over the seeds.",
         [_ece_panel(found, setting) for setting in found.settings],
     )
 

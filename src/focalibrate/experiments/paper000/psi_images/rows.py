@@ -1,4 +1,4 @@
-"""Which networks `psi-images` looks at, and its rows by problem, paradigm and exponent."""
+"""The networks of `psi-images`, and its rows by problem, paradigm and exponent."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -27,17 +27,17 @@ SMOOTHED_GAMMAS: Mapping[Scale, tuple[int, ...]] = GAMMAS | {"reduced": (0, 1, 2
 """Exponents of the networks trained with smoothed labels, which only this experiment trains."""
 PARADIGMS = ("Standard", "TS_FL", "LS")
 WITHOUT = {"Standard": "raw", "TS_FL": "TS_FL", "LS": "raw"}
-"""How rows name the probabilities of a paradigm without Ψ."""
+"""The name in the rows of a paradigm's probabilities without Ψ."""
 WITH = {"Standard": "Ψ", "TS_FL": "TS_FL+Ψ", "LS": "Ψ"}
 
 
 def paradigms(problem: Problem, scale: Scale) -> tuple[str, ...]:
-    """Return the paradigms of a problem; reduced, CIFAR-10 has no smoothed networks."""
+    """Return the paradigms of a problem; at reduced scale CIFAR-10 has no smoothed networks."""
     return PARADIGMS[:2] if scale == "reduced" and problem == "cifar10" else PARADIGMS
 
 
 def recipe_name(problem: Problem, gamma: int, *, is_smoothed: bool) -> str:
-    """Return how rows name a network."""
+    """Return the name of a network in the rows."""
     return network_name(problem, LOSS[gamma]) + (" and LS" if is_smoothed else "")
 
 
@@ -51,7 +51,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class PsiRows:
-    """The rows of a run, asked by setting and gamma."""
+    """The rows of a run, selected by setting and gamma."""
 
     rows: Rows
     scale: Scale
@@ -62,7 +62,7 @@ class PsiRows:
 
     @property
     def settings(self) -> list[Setting]:
-        """Return what there is of problems and paradigms."""
+        """Return the problems and paradigms that have rows."""
         return [
             Setting(problem, paradigm)
             for problem in PROBLEMS[self.scale]
@@ -72,7 +72,7 @@ class PsiRows:
     def values(
         self, metric: str, setting: Setting, gamma: int, *, is_after: bool
     ) -> NDArray[np.float64]:
-        """Return a number for each seed, fractions in percent; `is_after` with Ψ."""
+        """Return a number per seed, fractions in percent; `is_after`: with Ψ."""
         method = (WITH if is_after else WITHOUT)[setting.paradigm]
         unit = 1.0 if metric == "nll" else 100.0
         return unit * self.rows.values(self.recipe(setting, gamma), f"{metric}, {method}")
@@ -82,12 +82,12 @@ class PsiRows:
         return recipe_name(setting.problem, gamma, is_smoothed=setting.paradigm == "LS")
 
     def change(self, setting: Setting, gamma: int) -> NDArray[np.float64]:
-        """Return by how many points Ψ changes the ECE, for each seed."""
+        """Return by how many points Ψ changes the ECE, per seed."""
         after = self.values("ece", setting, gamma, is_after=True)
         return after - self.values("ece", setting, gamma, is_after=False)
 
     def focal_ece(self, setting: Setting, *, is_after: bool) -> NDArray[np.float64]:
-        """Return the ECE for each seed, the mean over the exponents above 0."""
+        """Return the ECE per seed, the mean over the exponents above 0."""
         each = [
             self.values("ece", setting, g, is_after=is_after) for g in self.gammas(setting)[1:]
         ]

@@ -1,4 +1,4 @@
-"""What paper 000's appendix C claims of Ψ on small data sets, with the rules that judge it."""
+"""The claims of paper 000's appendix C about Ψ on small data sets, with their rules."""
 
 from collections.abc import Iterator
 
@@ -33,7 +33,7 @@ _PAPER = (
 
 
 def claims(found: TabularRows, *, large: tuple[str, ...], is_full: bool) -> list[ClaimResult]:
-    """Return a result for each claim."""
+    """Return one result per claim."""
     results = [r for gamma in GAMMAS[1:] for r in _of_ece(found, gamma, large, is_full=is_full)]
     results += [_of_metric(found, metric, large) for metric in METRICS[1:]]
     return [*results, _same_error(found)]
@@ -46,8 +46,8 @@ def finding(found: TabularRows) -> str:
         100 * found.mean(name, "ECE").mean() for name in (focal(gamma), mapped(gamma), CE)
     )
     return (
-        f"Mean ECE over {len(found.sets)} tables: {plain:.1f} % by CE, {raw:.1f} % by "
-        f"{focal(gamma)} and {psi:.1f} % by {focal(gamma)} with Ψ."
+        f"Mean ECE over {len(found.sets)} tables: {plain:.1f} % with CE, {raw:.1f} % with "
+        f"{focal(gamma)} and {psi:.1f} % with {focal(gamma)} and Ψ."
     )
 
 
@@ -63,7 +63,7 @@ def _of_ece(
     yield side_result(
         _share(is_higher),
         claim=f"{raw} has a higher ECE than cross-entropy on most tables",
-        what="share of tables, by the mean over trials",
+        what="fraction of tables, by the mean over trials",
         paper_value=_PAPER,
         unit=f"of {n} tables",
         below=False,
@@ -75,7 +75,7 @@ def _of_ece(
     yield side_result(
         _share(is_lower),
         claim=f"Ψ lowers the ECE of {raw} on most tables",
-        what="share of tables, by the mean over trials",
+        what="fraction of tables, by the mean over trials",
         paper_value=_PAPER,
         unit=f"of {n} tables",
         below=False,
@@ -93,19 +93,19 @@ def _of_ece(
         unit=f"points of ECE, {fixed} − CE",
         bound=MARGIN,
         covers=is_full,
-        note=f"By the paired 95 % interval over trials, {fixed} is below CE on {better} tables, "
-        f"not significantly different on {like}, above on {worse}.",
+        note=f"By the paired 95 % confidence interval over trials, {fixed} is lower than CE on "
+        f"{better} tables, not significantly different on {like}, higher on {worse}.",
     )
 
 
 def _of_metric(found: TabularRows, metric: str, large: tuple[str, ...]) -> ClaimResult:
-    """Judge what Ψ does to another metric, with the exponents taken together."""
+    """Judge the effect of Ψ on another metric, over all exponents together."""
     gaps = [found.gap(mapped(g), focal(g), metric).mean(axis=1) for g in GAMMAS[1:]]
     is_lower = np.mean(gaps, axis=0) < 0
     return side_result(
         _share(is_lower),
         claim=f"Ψ lowers the {metric} of focal loss on most tables",
-        what="share of tables, by the mean over trials and exponents",
+        what="fraction of tables, by the mean over trials and exponents",
         paper_value="appendix C has this metric, but our copy lacks the appendix",
         unit=f"of {len(found.sets)} tables",
         below=False,
@@ -117,12 +117,12 @@ def _of_metric(found: TabularRows, metric: str, large: tuple[str, ...]) -> Claim
 
 
 def _by_size(found: TabularRows, holds: NDArray[np.bool_], large: tuple[str, ...]) -> str:
-    """Say on how many small and large tables something holds, if there are both."""
+    """Return on how many small and large tables something holds, if there are both."""
     is_large = np.array([name in large for name in found.sets])
     if not is_large.any():
         return ""
     return (
-        f"{int(holds[~is_large].sum())} of the {int((~is_large).sum())} tables of fewer than "
+        f"{int(holds[~is_large].sum())} of the {int((~is_large).sum())} tables with fewer than "
         f"2,000 rows, {int(holds[is_large].sum())} of the {int(is_large.sum())} larger ones."
     )
 
@@ -131,7 +131,7 @@ def _same_error(found: TabularRows) -> ClaimResult:
     gaps = [found.gap(mapped(g), focal(g), ERROR) for g in GAMMAS[1:]]
     return side_result(
         Interval.exact(float(np.abs(gaps).max())),
-        claim="Ψ changes no prediction",
+        claim="Ψ does not change any prediction",
         what="largest change of the error in any trial",
         paper_value="Prop. 12: Ψ preserves the decision rule",
         unit="largest change of the error",

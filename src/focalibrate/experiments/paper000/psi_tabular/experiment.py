@@ -1,4 +1,4 @@
-"""Paper 000, Appendix C: focal loss with and without Ψ against cross-entropy, on tables."""
+"""Paper 000, Appendix C: focal loss with and without Ψ, compared with cross-entropy on tables."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -53,13 +53,13 @@ LARGE = (
     *("keel_texture", "optdigits", "satellite", "keel_marketing", "keel_twonorm", "keel_ring"),
     *("mushroom", "pendigits", "mammography", "nursery", "keel_magic", "letter"),
 )
-"""The others, but shuttle, which alone would take a fourth of the time."""
+"""The others, except shuttle, which alone would take a quarter of the time."""
 N_BINS = 10
 """As paper 000 has it."""
 
 
 def tasks(scale: Scale) -> list[Task]:
-    """Return a run for each table; all trials and exponents are one program."""
+    """Return one run per table; it trains all trials and exponents at once."""
     if scale == "smallest":
         few = {"trials": 2, "epochs": 3, "fraction": 0.04}
         return [Task.of(NAME, dataset=name, **few) for name in ("overlap_1d", "square_2d")]
@@ -68,7 +68,7 @@ def tasks(scale: Scale) -> list[Task]:
 
 
 def run(task: Task, folders: Folders) -> Numbers:
-    """Train a copy for every trial and exponent; `at` of the numbers is the trial."""
+    """Train one copy per trial and exponent; `at` of the numbers is the trial."""
     from focalibrate.train import train_many
     from focalibrate.train.named import TABLE
 
@@ -79,7 +79,7 @@ def run(task: Task, folders: Folders) -> Numbers:
         trial: load(task["dataset"], data=folders.data, seed=trial, fraction=task["fraction"])
         for trial in range(task["trials"])
     }
-    # A category that some split has not in training gives that split a column less.
+    # If a category is missing in the training part of a split, the split has one column less.
     by_width = groupby(sorted(data, key=lambda t: (_width(data[t]), t)), lambda t: _width(data[t]))
     for _, trials in by_width:
         own = {trial: data[trial] for trial in trials}
@@ -112,7 +112,7 @@ def _measured(
 
 
 def describe(task: Task) -> tuple[str, int]:
-    """Return the table, and 0: a run holds the seeds of all its trials."""
+    """Return the table, and 0: a run contains the seeds of all its trials."""
     return task["dataset"], 0
 
 
@@ -133,22 +133,23 @@ EXPERIMENT = Experiment(
     source="Paper 000 (Charoenphakdee et al. 2021), Appendix C",
     title="Ψ on tables",
     protocol=(
-        "On each table a network of two hidden layers of 64 units is trained by cross-entropy and "
-        "by focal loss of exponent 1, 2 and 3 (SGD with momentum 0.9, learning rate 0.05 divided "
-        "by 10 at half and three quarters of 100 epochs, batches of 64, weight decay 5e-4: our "
-        "choice, as the text of Appendix C is not at hand). Every trial has its own split (60 % "
-        "to train, 20 % to test; the rest is not used), weights and order; the four losses of a "
-        "trial share them. ECE, classwise ECE (10 bins each), log loss, Brier score and error on "
-        "the test examples, without and with Ψ of the exponent trained with."
+        "On each table a network with two hidden layers of 64 units is trained with "
+        "cross-entropy and with focal loss of exponent 1, 2 and 3 (SGD with momentum 0.9, "
+        "learning rate 0.05 divided by 10 at half and three quarters of 100 epochs, batches of "
+        "64, weight decay 5e-4: our choice, because we do not have the text of Appendix C). "
+        "Every trial has its own split (60 % to train, 20 % to test; the rest is not used), "
+        "weights and order; the four losses of a trial share them. Measured: ECE, classwise ECE "
+        "(10 bins each), log loss, Brier score and error on the test examples, without and with "
+        "the Ψ of the training exponent."
     ),
     smaller={
-        "smallest": "Two generated sets of 200 examples, 2 trials of 3 epochs: shows that it "
-        "runs, says nothing about the claims.",
-        "reduced": f"The {len(SMALL)} tables of fewer than 2,000 rows, 5 trials instead of 10: "
-        "nothing can be said of larger tables.",
+        "smallest": "Two generated sets of 200 examples, 2 trials of 3 epochs, only to test the "
+        "program.",
+        "reduced": f"The {len(SMALL)} tables with fewer than 2,000 rows, 5 trials instead of 10: "
+        "nothing can be concluded about larger tables.",
         "full": (
             f"{len(SMALL + LARGE)} tables of our choice: our copy of the paper lacks appendix C, "
-            "with its 30 data sets, networks and settings, so that this is no repetition of it."
+            "with its 30 data sets, networks and settings, so this is not a reproduction of it."
         ),
     },
     tasks=tasks,
@@ -167,9 +168,9 @@ EXPERIMENT = Experiment(
         ),
     },
     changed_rules=(
-        "Rules changed after the rows had been seen: the run is no longer called full; shares "
-        "have exact intervals; undecided is a verdict; metrics other than ECE are questions of "
-        "ours."
+        "Rules changed after the results were seen: the run is no longer called full; "
+        "proportions have exact intervals; a claim can be undecided; metrics other than ECE are "
+        "questions of our own."
     ),
     packages=("numpy", "scipy", "torch"),
 )

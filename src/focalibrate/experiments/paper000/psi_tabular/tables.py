@@ -1,4 +1,4 @@
-"""Numbers of methods on many tables, side by side."""
+"""Methods compared on many tables."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ def focal(gamma: float) -> str:
 
 
 def mapped(gamma: float) -> str:
-    """Return the name of that loss with Ψ after it."""
+    """Return the name of that loss followed by Ψ."""
     return f"{focal(gamma)}+Ψ"
 
 
@@ -32,7 +32,7 @@ METHODS = (CE, *(name(g) for g in GAMMAS[1:] for name in (focal, mapped)))
 
 @dataclass(frozen=True, eq=False)
 class TabularRows:
-    """A number of every trial on every table."""
+    """One number per trial and table."""
 
     sets: tuple[str, ...]
     values: dict[str, NDArray[np.float64]]
@@ -40,7 +40,7 @@ class TabularRows:
 
     @classmethod
     def of(cls, rows: Rows) -> "TabularRows":
-        """Return the numbers of the rows, which hold the same trials for every table."""
+        """Return the numbers of the rows, which have the same trials for every table."""
         sets = tuple(rows.recipes())
         trials = len({row.at for row in rows})
         values: dict[str, NDArray[np.float64]] = {}
@@ -60,7 +60,7 @@ class TabularRows:
 
 
 def told_apart(gaps: NDArray[np.float64]) -> tuple[int, int, int]:
-    """Return on how many tables the paired interval lies below 0, holds it, lies above."""
+    """Return on how many tables the paired interval is below 0, includes 0, is above 0."""
     intervals = [mean_interval(gap) for gap in gaps]
     below = sum(i.high < 0 for i in intervals)
     above = sum(i.low > 0 for i in intervals)
@@ -68,7 +68,7 @@ def told_apart(gaps: NDArray[np.float64]) -> tuple[int, int, int]:
 
 
 def counts_table(found: TabularRows) -> Table:
-    """Return on how many tables each method is lower than another, by every metric."""
+    """Return on how many tables each method is lower than another, per metric."""
     body = []
     for metric in METRICS:
         for gamma in GAMMAS[1:]:
@@ -113,7 +113,7 @@ def _average_ranks(found: TabularRows, metric: str) -> NDArray[np.float64]:
 
 
 def ranks_table(found: TabularRows) -> Table:
-    """Return the average rank of each method by every metric."""
+    """Return the average rank of each method, per metric."""
     ranks = [_average_ranks(found, metric) for metric in METRICS]
     body = tuple(
         (method, *(f"{rank[i]:.2f}" for rank in ranks)) for i, method in enumerate(METHODS)
@@ -153,8 +153,8 @@ def ece_chart(found: TabularRows) -> Chart:
         panels.append(Panel(title, "ECE of CE, %", "ECE, %", series, log_x=True, log_y=True))
     return Chart(
         "ece",
-        "ECE of the focal loss without and with Ψ against that of cross-entropy, a point for each "
-        "table (means over trials).",
+        "ECE of focal loss without and with Ψ against that of cross-entropy, one point per table "
+        "(means over trials).",
         panels,
     )
 
@@ -170,7 +170,7 @@ def ranks_chart(found: TabularRows) -> Chart:
             ("focal", [1, 3, 5], 0),
             ("focal + Ψ", [2, 4, 6], 1),
         )
-        is_first = metric == METRICS[0]  # one legend is enough, and covers no bar there
+        is_first = metric == METRICS[0]  # one legend is enough, and there it does not hide a bar
         series = [
             Series([short[i] for i in at], ranks[at], label * is_first, "bars", color=color)
             for label, at, color in kinds
@@ -179,7 +179,7 @@ def ranks_chart(found: TabularRows) -> Chart:
 
     return Chart(
         "ranks",
-        "Average rank over the tables, 1 the lowest of the seven.",
+        "Average rank over the tables; 1 is the lowest of the seven.",
         [panel(metric) for metric in METRICS],
         columns=2,
     )

@@ -31,7 +31,7 @@ FOOTNOTE = (
 
 
 def claims(rows: Rows, *, is_full: bool) -> tuple[ClaimResult, ...]:
-    """Judge the theorems and figures of paper 000, and what contradicts them elsewhere."""
+    """Judge the theorems and figures of paper 000, and claims that contradict them."""
     return (
         *_theorems(rows, is_full),
         *_figures(rows, is_full),
@@ -46,8 +46,9 @@ def finding(rows: Rows) -> str:
     n = sum(int(rows.values("vectors", m).sum()) for m in ("below tau_over", "above tau_under"))
     return (
         f"Theorem 8 of paper 000 holds: {wrong:,} of {n:,} random vectors are in the wrong "
-        "regime. The two claims not reproduced are of others: paper 003's Proposition 5, as Ψ can "
-        "lower the top probability from four classes on, and a digit of the slides 001."
+        "regime. The two claims that were not reproduced are not paper 000's: Proposition 5 of "
+        "paper 003, because Ψ can lower the top probability with four or more classes, and one "
+        "digit of the slides (001)."
     )
 
 
@@ -79,7 +80,7 @@ def _theorems(rows: Rows, is_full: bool) -> Iterator[ClaimResult]:
     )
     yield side_result(
         Interval.exact(rows.values("vectors", "least rise above 1/2").min()),
-        claim="Underconfident where max q > 1/2, whatever γ",
+        claim="Underconfident where max q > 1/2, for every γ",
         what="smallest max Ψ(q) − max q over random vectors with max q in (0.5, 0.999)",
         paper_value='Cor. 9: "For all γ > 0, q is ηUC if max q ∈ (0.5, 1)"',
         unit="smallest rise",
@@ -136,7 +137,7 @@ def _figures(rows: Rows, is_full: bool) -> Iterator[ClaimResult]:
         unit="rise of the largest gap",
         below=False,
         covers=is_full,
-        note=f"The largest gap runs from {gaps[0]:.3f} to {gaps[-1]:.3f}.",
+        note=f"The largest gap rises from {gaps[0]:.3f} to {gaps[-1]:.3f}.",
     )
     over = [one(rows, f"minimiser K={many} γ={g:g}", "largest over") for g in GAMMAS]
     yield side_result(
@@ -158,8 +159,9 @@ def _figures(rows: Rows, is_full: bool) -> Iterator[ClaimResult]:
         Interval.exact(outside),
         0.0,
         tolerance=0.0,
-        claim="From over- to underconfident the curve passes in the ambiguous region (τ_oc, τ_uc)",
-        what=f"crossings of the {len(GAMMAS)} curves of Figure 2b outside of it",
+        claim="The curve changes from over- to underconfident inside the ambiguous region (τ_oc, "
+        "τ_uc)",
+        what=f"number of the {len(GAMMAS)} curves of Figure 2b that cross outside of it",
         paper_value="Fig. 1 and 2b",
         unit="crossings outside",
         covers=is_full,
@@ -173,14 +175,14 @@ def _footnote(rows: Rows, is_full: bool) -> Iterator[ClaimResult]:
         Interval.exact(near[5]),
         0.03,
         tolerance=0.005,
-        claim="Near the uniform vector, overconfidence takes five classes and γ of at most 0.03",
-        what="last overconfident γ with five classes, max q → 1/K",
+        claim="Near the uniform vector, overconfidence needs five classes and a γ of at most 0.03",
+        what="largest γ with overconfidence for five classes, max q → 1/K",
         paper_value=FOOTNOTE,
         unit="last overconfident γ",
         covers=is_full,
         theory="000-footnote-2",
-        note="It is where τ_oc(γ) = 1/5. With four classes there is none near the uniform vector, "
-        "as τ_oc is below 1/4 for every γ: the footnote is right.",
+        note="It is the γ at which τ_oc(γ) = 1/5. With four classes there is none near the "
+        "uniform vector, because τ_oc is below 1/4 for every γ: the footnote is right.",
     )
     fewest = min(
         (k for k in SEARCHED_CLASSES for g in SEARCHED_GAMMAS if fall(rows, k, g) > ROUNDING),
@@ -190,14 +192,14 @@ def _footnote(rows: Rows, is_full: bool) -> Iterator[ClaimResult]:
         Interval.exact(fewest),
         claim="Away from the uniform vector, four classes are enough for overconfidence",
         what="fewest classes of a vector whose top probability exceeds the posterior's",
-        paper_value="our extension: the footnote looks at the limit max q → 1/K only",
+        paper_value="our extension: the footnote is about the limit max q → 1/K only",
         unit="classes",
         bound=4.5,
         covers=is_full,
         is_papers=False,
-        note="Three tied classes above a rare fourth are overconfident for every γ below γ*(1/3) "
-        f"= {tied[4]:.4f}, four above a fifth below γ*(1/4) = {tied[5]:.4f}; among three classes "
-        "we found none.",
+        note="Three equal classes above a rare fourth are overconfident for every γ below "
+        f"γ*(1/3) = {tied[4]:.4f}, four above a rare fifth for every γ below γ*(1/4) = "
+        f"{tied[5]:.4f}; with three classes we found no such vector.",
     )
 
 
@@ -217,15 +219,15 @@ def _elsewhere(rows: Rows, is_full: bool) -> Iterator[ClaimResult]:
         bound=-ROUNDING,
         covers=is_full,
         theory="003-prop-5",
-        note="False as stated; paper 000's Theorem 8 is right. It holds for two classes and where "
-        "max q > 1/2.",
+        note="False as stated; paper 000's Theorem 8 is right. The proposition holds for two "
+        "classes and where max q > 1/2.",
     )
     for gamma, score in SLIDES.items():
         yield number_result(
             Interval.exact(one(rows, f"slides γ={gamma:g}", "q")),
             score,
             tolerance=0.005,
-            claim=f"Where the posterior is (0.9, 0.1), the minimiser for γ = {gamma:g} is "
+            claim=f"If the posterior is (0.9, 0.1), the minimiser for γ = {gamma:g} is "
             f"{score:.2f} (slides)",
             what="first probability, printed to two digits",
             paper_value=f"001: ({score:.2f}, {1 - score:.2f})",

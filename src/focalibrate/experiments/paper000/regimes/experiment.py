@@ -24,7 +24,7 @@ SEEDS = (0, 1, 2)
 
 
 def tasks(scale: Scale) -> Sequence[Task]:
-    """Return the computations: the same at each scale, on coarser grids at the smallest."""
+    """Return the computations: the same at each scale, but on coarser grids at the smallest."""
     n = 40 if scale == "smallest" else 240
     found = [Task.of(NAME, part="factor", gamma=g, n=n) for g in GAMMAS]
     found += [
@@ -47,7 +47,7 @@ def tasks(scale: Scale) -> Sequence[Task]:
 
 
 def describe(task: Task) -> tuple[str, int]:
-    """Return part with its classes and exponent, and the seed (0 where nothing is drawn)."""
+    """Return the part with its classes and exponent, and the seed (0 if nothing is random)."""
     settings = dict(task.settings)
     words = [str(task["part"])]
     words += [f"K={settings['n_classes']}"] if "n_classes" in settings else []
@@ -71,12 +71,12 @@ EXPERIMENT = Experiment(
     code="E1",
     source="Charoenphakdee et al. (2021), paper 000, Fig. 1-2, Thm. 8, footnote 2; slides 001",
     title="Where focal training is over- and underconfident",
-    protocol="Computed, nothing is trained: φ and its thresholds; the focal minimiser of "
-    "posteriors with one class above equal others; random vectors of 3 to 300 classes; and all "
-    "vectors of two levels on a grid, in search of overconfidence. `focalibrate theory` checks "
-    "the same theorems by other means, direct minimisation of the risk among them.",
+    protocol="Computed, without training: φ and its thresholds; the focal minimiser of "
+    "posteriors with one class above equal others; random vectors of 3 to 300 classes; and a "
+    "search for overconfidence among all vectors of two levels on a grid. `focalibrate theory` "
+    "checks the same theorems in other ways, including direct minimisation of the risk.",
     smaller={
-        "smallest": "Coarse grids and few random vectors, to test the program.",
+        "smallest": "Coarse grids and few random vectors, only to test the program.",
         "reduced": "",
         "full": "",
     },
@@ -85,7 +85,8 @@ EXPERIMENT = Experiment(
     describe=describe,
     conclude=conclude,
     changed_rules=(
-        "Withdrawn: earlier pages called footnote 2 refuted. It speaks of the limit max q → 1/K, "
-        "and there it is right; that four classes are enough elsewhere is our extension."
+        "Correction: earlier versions of this page called footnote 2 refuted. The footnote is "
+        "about the limit max q → 1/K, where it is right; that four classes are enough elsewhere "
+        "is our extension."
     ),
 )

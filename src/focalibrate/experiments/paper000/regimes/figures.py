@@ -5,7 +5,7 @@ from focalibrate.experiments.paper000.regimes.numbers import COUNTEREXAMPLES, GA
 from focalibrate.report.charts import Chart, Panel, Series
 
 SHOWN_GAMMA = 3.0
-"""The exponent whose regions paper 000 shades in its Figure 1."""
+"""The exponent whose regions are shaded in paper 000's Figure 1."""
 FIGURE_CLASSES = (2, 1000)
 SEARCHED_CLASSES = (2, 3, 4, 5, 10, 100, 1000)
 SEARCHED_GAMMAS = (0.01, 0.03, 0.1, *GAMMAS)
@@ -37,7 +37,7 @@ def thresholds(rows: Rows) -> Table:
 
 
 def falls(rows: Rows) -> Table:
-    """Return where, over classes and exponents, Ψ can lower the confidence."""
+    """Return for which classes and exponents Ψ can lower the confidence."""
 
     def cell(k: int, g: float) -> str:
         size = fall(rows, k, g)
@@ -47,8 +47,8 @@ def falls(rows: Rows) -> Table:
         "Largest max q - max Ψ(q) among vectors of two levels",
         ("classes", *(f"γ={g:g}" for g in SEARCHED_GAMMAS)),
         tuple((f"{k}", *(cell(k, g) for g in SEARCHED_GAMMAS)) for k in SEARCHED_CLASSES),
-        "Some classes tied on top, the others equal. Where there is a number, focal training is "
-        "overconfident at some posterior and Ψ lowers the confidence.",
+        "Vectors with some classes equal on top and the others equal below. Where there is a "
+        "number, focal training is overconfident at some posterior, and Ψ lowers the confidence.",
     )
 
 
@@ -63,7 +63,9 @@ def counterexamples(rows: Rows) -> Table:
             (shown, f"{gamma:g}", *(f"{one(rows, case, m):.6f}" for m in ("max q", "max psi")))
         )
     head = ("q", "γ", "max q", "max Ψ(q)")
-    return Table("Vectors whose confidence Ψ lowers (against 003, Prop. 5)", head, tuple(body))
+    return Table(
+        "Vectors whose confidence Ψ lowers (contradicting 003, Prop. 5)", head, tuple(body)
+    )
 
 
 def figure_1(rows: Rows) -> Chart:
@@ -99,7 +101,7 @@ def figure_1(rows: Rows) -> Chart:
     return Chart(
         "figure-1",
         "As Figure 1 of paper 000: φ for several γ; the regions of Theorem 8 for γ = 3; and how "
-        "the two thresholds move with γ (overconfident below, underconfident above, between them "
+        "the two thresholds depend on γ (overconfident below, underconfident above; between them "
         "it depends on all classes).",
         (
             Panel("φ", "v", "φ(v)", [*curves, level]),
@@ -126,8 +128,8 @@ def figure_2(rows: Rows) -> Chart:
     return Chart(
         "figure-2",
         "As Figure 2 of paper 000: the top probability of the focal minimiser against that of "
-        "the posterior, the other classes equal. Below the diagonal it is underconfident, above "
-        "it overconfident: with 1000 classes, where max η is small.",
+        "the posterior, with the other classes equal. Below the diagonal it is underconfident, "
+        "above it overconfident (with 1000 classes, where max η is small).",
         (
             panel(two, "(a) K = 2", 1.0),
             panel(many, "(b) K = 1000", 1.0),
@@ -137,9 +139,9 @@ def figure_2(rows: Rows) -> Chart:
 
 
 def few_classes(rows: Rows) -> Chart:
-    """Return overconfidence with few classes, over the exponents."""
+    """Return the overconfidence with few classes, by exponent."""
     curves = {k: rows.curve(f"footnote K={k}", "fall") for k in FOOTNOTE_CLASSES}
-    floor = -max(float(y.max()) for _, y in curves.values())  # what lies deeper is no matter
+    floor = -max(float(y.max()) for _, y in curves.values())  # lower values do not matter
     lines = [
         Series(x[y >= floor], y[y >= floor], f"K={k}", color=i)
         for i, (k, (x, y)) in enumerate(curves.items())
@@ -147,9 +149,10 @@ def few_classes(rows: Rows) -> Chart:
     zero = Series([1e-3, 10.0], [0.0, 0.0], style="dashed", color=6)
     return Chart(
         "few-classes",
-        "Overconfidence with few classes: K - 1 tied classes above one of probability 0.01. Above "
-        "the dashed line Ψ lowers the top probability. The rarer the last class, the nearer the "
-        "crossing comes to γ*(1/(K - 1)); footnote 2 of paper 000 names 0.03 for five classes.",
+        "Overconfidence with few classes: K - 1 equal classes above one of probability 0.01. "
+        "Above the dashed line Ψ lowers the top probability. The rarer the last class, the "
+        "closer the crossing is to γ*(1/(K - 1)); footnote 2 of paper 000 states 0.03 for five "
+        "classes.",
         (Panel("K - 1 tied classes", "γ", "max q - max Ψ(q)", [*lines, zero], log_x=True),),
         columns=1,
     )

@@ -1,4 +1,4 @@
-"""Computations of the experiment `regimes`, one function for each part."""
+"""Computations of the experiment `regimes`, one function per part."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,7 +54,7 @@ def _factor(task: Task) -> Numbers:
 
 
 def _fine(n: int) -> _Float:
-    """Return points that stand closer near 0, where the regimes change."""
+    """Return points that are closer together near 0, where the regimes change."""
     return np.geomspace(1e-3, 0.6, n)
 
 
@@ -90,7 +90,7 @@ def _minimiser(task: Task) -> Numbers:
 
 
 def _two_levels(task: Task) -> Numbers:
-    """Search vectors with `a` classes tied on top and the others equal for the largest fall."""
+    """Return the largest decrease among vectors of two levels, with `a` classes on top."""
     k, gamma = task["n_classes"], task["gamma"]
     largest, where = -np.inf, (0, 0.0)
     tied = range(1, k) if k <= 10 else np.unique(np.geomspace(1, k - 1, 10).astype(int))
@@ -111,7 +111,7 @@ def _two_levels(task: Task) -> Numbers:
 
 
 def _vectors(task: Task) -> Numbers:
-    """Count random vectors in a regime other than Theorem 8 says, and the least rise above ½."""
+    """Count random vectors that contradict Theorem 8, and find the least rise above ½."""
     rng = np.random.default_rng(task["seed"])
     wrong, n_over, n_under, rise, argmax = 0, 0, 0, np.inf, 0
     for k in (3, 5, 10, 30, 300):
@@ -150,7 +150,7 @@ def _slides(task: Task) -> Numbers:
 def _footnote(task: Task) -> Numbers:
     """Find the exponents up to which vectors of K classes can be overconfident.
 
-    Near the uniform vector (the footnote's limit), and at K-1 tied classes above a rare one.
+    Near the uniform vector (the footnote's limit), and with K-1 equal classes above a rare one.
     """
     k = task["n_classes"]
     near_uniform = _one_above(np.array([1.0 / k + 1e-6]), k)
@@ -163,12 +163,12 @@ def _footnote(task: Task) -> Numbers:
 
 
 def _rare(n_classes: int, share: float) -> _Float:
-    """Return K-1 tied classes above one of probability `share`."""
+    """Return K-1 equal classes above one of probability `share`."""
     return np.append(np.full(n_classes - 1, (1.0 - share) / (n_classes - 1)), share)[None]
 
 
 def _last_overconfident(q: _Float) -> float:
-    """Return the exponent up to which a vector is overconfident, by halving; 0 if never."""
+    """Return the exponent up to which a vector is overconfident, by bisection; 0 if never."""
     low, high = 1e-4, 50.0
     if int(confidence_regime(q, low)[0]) != 1:
         return 0.0

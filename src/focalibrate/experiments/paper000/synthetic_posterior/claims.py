@@ -15,7 +15,7 @@ from focalibrate.experiments.engine.verdict import (
 
 FOCAL = ("FL-1", "FL-5")
 BAR = 0.05
-"""The share of what focal loss adds to the KLD that counts as almost nothing."""
+"""The fraction of the KLD added by focal loss that counts as almost zero."""
 _ZERO = (
     'Sec. 5.2: "Ψ(q(x)) can improve the quality of the estimation, where both KLD and ECE are '
     'almost zero"'
@@ -38,7 +38,7 @@ _ERROR = (
 def claims(
     rows: Rows, sizes: Sequence[str], losses: Sequence[str], *, is_full: bool
 ) -> tuple[ClaimResult, ...]:
-    """Return a result for each claim."""
+    """Return one result per claim."""
     return (
         *_recovery(rows, sizes, is_full),
         *_temperature(rows, sizes[-1], is_full),
@@ -52,7 +52,7 @@ def finding(rows: Rows, size: str) -> str:
     floor = rows.values(size, "CE raw KLD").mean()
     return (
         f"The KLD of FL-5 to the known posterior falls from {raw:.4f} to {scaled:.4f} by "
-        f"temperature scaling and to {psi:.4f} by Ψ, where CE itself has {floor:.4f} ({size})."
+        f"temperature scaling and to {psi:.4f} by Ψ; that of CE is {floor:.4f} ({size})."
     )
 
 
@@ -63,14 +63,14 @@ def _recovery(rows: Rows, sizes: Sequence[str], is_full: bool) -> Iterator[Claim
             floor = rows.values(size, "CE raw KLD")
             yield side_result(
                 mean_interval((psi - floor) / (raw - floor)),
-                claim=f"Ψ takes away what {loss} adds to the KLD of CE ({size})",
-                what="(KLD after Ψ − KLD of CE) over (KLD before − KLD of CE), by seed",
+                claim=f"Ψ removes the KLD that {loss} has more than CE ({size})",
+                what="(KLD after Ψ − KLD of CE) / (KLD before Ψ − KLD of CE), per seed",
                 paper_value=_ZERO,
-                unit="of what focal loss adds",
+                unit="fraction of what focal loss adds",
                 bound=BAR,
                 covers=is_full,
-                note=f"KLD {raw.mean():.5f} before, {psi.mean():.5f} after; CE, which needs no Ψ, "
-                f"{floor.mean():.5f}: what finite examples leave.",
+                note=f"KLD {raw.mean():.5f} before Ψ, {psi.mean():.5f} after; CE, which needs no "
+                f"Ψ, has {floor.mean():.5f}, due to the finite number of examples.",
             )
     moved = [
         np.abs(rows.values(size, f"{loss} Ψ ERR") - rows.values(size, f"{loss} raw ERR")).max()
@@ -106,7 +106,7 @@ def _temperature(rows: Rows, size: str, is_full: bool) -> Iterator[ClaimResult]:
         yield side_result(
             mean_interval(raw - scaled),
             claim=f"TS_NLL moves {loss} closer to the posterior ({size})",
-            what="KLD before − KLD after, by seed",
+            what="KLD before − KLD after, per seed",
             paper_value=_GAP,
             unit="KLD, raw − TS_NLL",
             below=False,
@@ -115,13 +115,13 @@ def _temperature(rows: Rows, size: str, is_full: bool) -> Iterator[ClaimResult]:
         yield side_result(
             mean_interval(scaled - psi),
             claim=f"After TS_NLL a gap remains that Ψ closes, for {loss} ({size})",
-            what="KLD of TS_NLL − KLD of Ψ, by seed",
+            what="KLD of TS_NLL − KLD of Ψ, per seed",
             paper_value=_GAP,
             unit="KLD, TS_NLL − Ψ",
             below=False,
             covers=is_full,
             note=f"TS_NLL leaves {(scaled / raw).mean():.1%} of the KLD, Ψ "
-            f"{(psi / raw).mean():.1%}. Whether that is a large gap, the paper leaves to the eye.",
+            f"{(psi / raw).mean():.1%}. The paper gives no number for a large gap.",
         )
 
 
@@ -131,7 +131,7 @@ def _raw(rows: Rows, size: str, losses: Sequence[str], is_full: bool) -> Iterato
         yield side_result(
             mean_interval(under[high] - under[low]),
             claim=f"{high} is less confident than {low} ({size})",
-            what=f"mean of max η − max q, {high} − {low}, by seed",
+            what=f"mean of max η − max q, {high} − {low}, per seed",
             paper_value=_UNDER,
             unit="of probability",
             below=False,
@@ -155,7 +155,7 @@ def _raw(rows: Rows, size: str, losses: Sequence[str], is_full: bool) -> Iterato
     yield side_result(
         mean_interval(best).within(0.0, 1.0),
         claim=f"All networks find the most probable class ({size})",
-        what="share of test points, for the worst of the three losses",
+        what="fraction of test points, for the worst of the three losses",
         paper_value=_ERROR,
         unit="of test points",
         below=False,

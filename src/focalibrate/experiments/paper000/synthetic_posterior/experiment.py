@@ -1,4 +1,4 @@
-"""Networks trained where the posterior is known: what Ψ recovers and temperature does not."""
+"""Networks trained on data with a known posterior, which Ψ recovers and temperature does not."""
 
 from collections.abc import Iterator, Sequence
 
@@ -34,7 +34,8 @@ _Float = NDArray[np.float64]
 NAME = "synthetic-posterior"
 LOSSES = {"CE": 0.0, "FL-1": 1.0, "FL-5": 5.0}
 SIZES = {"smallest": (200, 400), "reduced": (5_000, 50_000), "full": (5_000, 50_000)}
-"""Training examples: those of the recipes e2-*, and many, as the paper does not print its own."""
+"""Numbers of training examples: that of the recipes e2-*, and a large one; the paper does not
+print its own."""
 SEEDS = {"smallest": 3, "reduced": 10, "full": 10}
 TESTED = {"smallest": 500, "reduced": 50_000, "full": 50_000}
 VALIDATED = 5_000
@@ -60,12 +61,12 @@ def describe(task: Task) -> tuple[str, int]:
 
 
 def size_name(n: int) -> str:
-    """Return what rows call the networks of `n` training examples; 0 is no network at all."""
+    """Return the rows' name of the networks of `n` examples; 0 is the exact minimiser."""
     return f"n={n}" if n else EXACT
 
 
 def run(task: Task, folders: Folders) -> Numbers:
-    """Train by each loss, and judge raw scores, TS_NLL and Ψ by the known posterior."""
+    """Train with each loss, and compare raw scores, TS_NLL and Ψ with the known posterior."""
     del folders
     seed, n = task["seed"], task["n"]
     validation, test = sample(VALIDATED, seed=[seed, 1]), sample(task["tested"], seed=[seed, 2])
@@ -103,7 +104,7 @@ def _curves(name: str, probs: _Float) -> Numbers:
 def _trained(
     task: Task, validation: Problem, test: Problem
 ) -> dict[str, tuple[NDArray[np.floating], NDArray[np.floating]]]:
-    """Return validation and test logits of a network of each loss; a grid follows the test."""
+    """Return validation and test logits, then a grid's, of one network per loss."""
     from dataclasses import replace
 
     from focalibrate.train import train_many
@@ -135,7 +136,7 @@ def _trained(
 def _minimisers(
     validation: Problem, test: Problem
 ) -> dict[str, tuple[NDArray[np.floating], NDArray[np.floating]]]:
-    """Return the log-scores that no training could better, by each loss."""
+    """Return the log-scores of the exact minimiser of each loss."""
 
     def best(problem: Problem, gamma: float) -> _Float:
         return np.log(focal_minimizer(problem.posterior, gamma))
@@ -144,7 +145,7 @@ def _minimisers(
 
 
 def conclude(rows: Rows, scale: Scale) -> Conclusion:
-    """Judge what section 5.2 of the paper says of its Figure 3."""
+    """Judge what section 5.2 of the paper says about its Figure 3."""
     sizes = [size_name(n) for n in SIZES[scale]]
     recipes = [*sizes, EXACT]
     return Conclusion(
@@ -160,17 +161,17 @@ EXPERIMENT = Experiment(
     code="E2",
     source="Charoenphakdee et al. (2021), paper 000, Sec. 5.2, Fig. 3",
     title="Ψ recovers a known posterior, temperature does not",
-    protocol="Three overlapping Gaussian classes on a line, whose posterior is known; networks of "
-    "three layers (64 units each) by CE and focal loss with γ = 1 and 5, from the same first "
-    "weights; raw scores, temperature scaling by NLL on 5,000 validation examples, and Ψ; error, "
-    "KLD to the posterior and ECE (10 bins) on 50,000 test examples. Each seed draws its own "
-    "examples. The paper prints neither its densities nor its sizes. Two sizes were chosen before "
-    "the run: the 5,000 training examples of the recipes e2-ce, e2-fl1 and e2-fl5, and 50,000 "
-    "(batches of 512, 25 epochs, the learning rate divided by 10 at 60 % and 85 %), where less "
-    "noise of estimation hides what the losses themselves do. The exact minimiser is what no "
-    "training could better.",
+    protocol="Three overlapping Gaussian classes on a line, whose posterior is known; networks "
+    "of three layers (64 units each) are trained with CE and with focal loss of γ = 1 and 5, "
+    "from the same initial weights. Raw scores, temperature scaling by NLL on 5,000 validation "
+    "examples, and Ψ are compared by error, KLD to the posterior and ECE (10 bins) on 50,000 "
+    "test examples. Each seed draws its own examples. The paper prints neither its densities nor "
+    "its sizes. Two sizes were chosen before the run: the 5,000 training examples of the recipes "
+    "e2-ce, e2-fl1 and e2-fl5, and 50,000 (batches of 512, 25 epochs, the learning rate divided "
+    "by 10 at 60 % and 85 %), where the effect of the losses is less hidden by estimation noise. "
+    "The exact minimiser is the best that training could reach.",
     smaller={
-        "smallest": "200 and 400 training examples, 5 epochs, 3 seeds, to test the program.",
+        "smallest": "200 and 400 training examples, 5 epochs, 3 seeds, only to test the program.",
         "reduced": "",
         "full": "",
     },
@@ -189,9 +190,9 @@ EXPERIMENT = Experiment(
         ),
     ),
     changed_rules=(
-        "A rule changed after the rows had been seen: with 5,000 examples the KLD after Ψ is "
-        "compared with that of cross-entropy, which is what so few examples leave, instead of "
-        "with 0; at 50,000 both rules agree."
+        "A rule changed after the results were seen: with 5,000 examples the KLD after Ψ is "
+        "compared with that of cross-entropy, which so few examples cannot bring to 0, instead "
+        "of with 0; with 50,000 both rules agree."
     ),
     packages=("numpy", "scipy", "torch"),
 )

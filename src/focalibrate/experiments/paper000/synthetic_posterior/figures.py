@@ -30,8 +30,8 @@ def table(rows: Rows, recipes: Sequence[str], losses: Iterable[str]) -> Table:
         "Mean over seeds with 95 % interval",
         ("trained on", "loss", "scores", *METRICS),
         tuple(body),
-        "n is the number of training examples. Of the exact minimiser, one sample of test "
-        "examples is scored.",
+        "n is the number of training examples. The exact minimiser is scored on one sample of "
+        "test examples.",
     )
 
 
@@ -40,7 +40,7 @@ def _cases(losses: Iterable[str]) -> list[tuple[str, str]]:
 
 
 def figure_3(rows: Rows, recipe: str, losses: Iterable[str]) -> Chart:
-    """Return densities, posterior, and learned scores over the line, of the first seed."""
+    """Return densities, posterior and learned scores along the line, for the first seed."""
     x = np.linspace(*RANGE, 121)
     each = np.exp(-0.5 * ((x[:, None] - MEANS) / SCALES) ** 2) / (SCALES * np.sqrt(2 * np.pi)) / 3
     joint = [Series(x, p, f"p(x, y={'abc'[k]})", color=k) for k, p in enumerate(each.T)]
@@ -62,8 +62,8 @@ def figure_3(rows: Rows, recipe: str, losses: Iterable[str]) -> Chart:
         panels.append(Panel(title, "x", "score", [*learned, *truth]))
     return Chart(
         "figure-3",
-        f"As Figure 3 of paper 000, for the first seed ({recipe}): solid what the network says, "
-        "dashed the posterior. Numbers in the titles are of this seed.",
+        f"As Figure 3 of paper 000, for the first seed ({recipe}). Solid: the network's scores; "
+        "dashed: the posterior. Numbers in the titles are for this seed.",
         panels,
     )
 
@@ -75,7 +75,7 @@ def kld_chart(rows: Rows, recipes: Sequence[str], losses: Iterable[str]) -> Char
     series = []
     for recipe in recipes:
         found = [mean_interval(rows.values(recipe, f"{lo} {m} KLD")) for lo, m in cases]
-        # The minimiser's KLD after Ψ is rounding; a log scale has no place for it.
+        # The minimiser's KLD after Ψ is only rounding error, which a log scale cannot show.
         kept = [(name, i) for name, i in zip(names, found, strict=True) if i.estimate > 1e-9]
         middle = np.array([i.estimate for _, i in kept])
         ends = np.array([[i.low, i.high] for _, i in kept])
@@ -86,9 +86,10 @@ def kld_chart(rows: Rows, recipes: Sequence[str], losses: Iterable[str]) -> Char
         )
     return Chart(
         "kld",
-        "KLD to the posterior, mean over seeds with 95 % interval. CE needs no Ψ: its KLD is what "
-        "examples and training leave, and the mark for what Ψ can reach. The exact minimiser of "
-        "CE, and of focal loss after Ψ, is the posterior itself: its 0 is not drawn.",
+        "KLD to the posterior, mean over seeds with 95 % interval. CE needs no Ψ: its KLD is due "
+        "to the finite examples and the training, and is the best that Ψ can reach. The exact "
+        "minimiser of CE, and that of focal loss after Ψ, is the posterior itself: its KLD of 0 "
+        "is not drawn.",
         (Panel("KLD to the posterior", "", "KLD", series, log_y=True),),
         columns=1,
         size=(6.0, 3.4),

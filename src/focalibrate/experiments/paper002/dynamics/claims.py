@@ -1,4 +1,4 @@
-"""What paper 002 says happens during training, judged on each set."""
+"""The claims of paper 002 about what happens during training, judged on each data set."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -43,7 +43,7 @@ def claims(rows: Rows, *, is_full: bool) -> Iterator[ClaimResult]:
                 named
                 if is_papers
                 else as_ours(
-                    named, paper_value=f"{result.paper_value} (the paper says it of CIFAR-10)"
+                    named, paper_value=f"{result.paper_value} (the paper says so about CIFAR-10)"
                 )
             )
 
@@ -56,9 +56,10 @@ def finding(rows: Rows) -> str:
         for loss in ("ce", "fl3")
     }
     return (
-        f"On {SET_NAMES[problem]} the NLL of wrong predictions rises by {rise['ce']:.2f} nats "
-        f"after the learning rate falls under CE and by {rise['fl3']:.2f} under FL-3, as the "
-        "paper describes; what it says about the norm of the weights needs longer training."
+        f"On {SET_NAMES[problem]}, after the drop of the learning rate, the NLL of wrong "
+        f"predictions rises by {rise['ce']:.2f} nats with CE and by {rise['fl3']:.2f} with FL-3, "
+        "as the paper describes; what it says about the norm of the weights needs longer "
+        "training."
     )
 
 
@@ -74,7 +75,7 @@ def _overfitting(rows: Rows, problem: Problem, *, is_full: bool) -> Iterator[Cla
         ),
         (
             "nll_correct",
-            "the NLL of right predictions goes on falling",
+            "the NLL of right predictions keeps falling",
             True,
             "continues to decrease even after the 150th epoch",
         ),
@@ -86,7 +87,7 @@ def _overfitting(rows: Rows, problem: Problem, *, is_full: bool) -> Iterator[Cla
             yield side_result(
                 mean_interval(values),
                 claim=f"under CE {claim}",
-                what=f"validation {figure} at the end − that after the first epoch of the drop",
+                what=f"validation {figure} at the end − that after the first epoch after the drop",
                 paper_value=f'"{words}" (Fig 1)',
                 unit="of ECE" if figure == "ece" else "nats",
                 below=below,
@@ -99,28 +100,28 @@ def _focal(rows: Rows, problem: Problem, *, is_full: bool) -> Iterator[ClaimResu
     told = (
         (
             "rise of nll_incorrect",
-            "the NLL of wrong predictions rises less under FL-3 than under CE",
+            "the NLL of wrong predictions rises less with FL-3 than with CE",
             True,
             '"much less severe" (Fig 3c)',
             "nats",
         ),
         (
             "test entropy_incorrect",
-            "wrong predictions have a higher entropy under FL-3",
+            "wrong predictions have a higher entropy with FL-3",
             False,
             '"consistently (if marginally) higher" (Fig 3d)',
             "nats",
         ),
         (
             "test p_true_incorrect",
-            "the true class of wrong predictions has a higher probability under FL-3",
+            "the true class of wrong predictions has a higher probability with FL-3",
             False,
             '"slightly higher" (Fig 3f)',
             "of probability",
         ),
         (
             "test p_true_correct",
-            "right predictions have a lower probability under FL-3",
+            "right predictions have a lower probability with FL-3",
             True,
             '"somewhat lower" (Fig 3e)',
             "of probability",
@@ -151,7 +152,7 @@ def _still_confident(rows: Rows, problem: Problem, *, is_full: bool) -> Iterator
     result = side_result(
         found[least],
         claim="right predictions keep a mean probability over 0.95 with CE and FL-1 to FL-3",
-        what="the least of the means of test p_true_correct",
+        what="the smallest mean of test p_true_correct",
         paper_value='"remains over 0.95 by the end of training"',
         unit=f"of probability ({SHOWN[least]})",
         below=False,
@@ -162,7 +163,7 @@ def _still_confident(rows: Rows, problem: Problem, *, is_full: bool) -> Iterator
 
 
 def _weights(rows: Rows, problem: Problem, *, is_full: bool) -> Iterator[ClaimResult]:
-    """Yield whose last layer is the heavier, before the learning rate falls and in the end."""
+    """Yield whose last layer has the larger weights, before the drop and at the end."""
     told = (
         ("weight norm before the drop", "larger", False, '"initially higher" (Fig 3h)'),
         ("weight norm", "smaller", True, '"a complete reversal in the ordering" (Fig 3h)'),

@@ -55,16 +55,16 @@ RISES = ("nll", "nll_correct", "nll_incorrect", "ece")
 N_POINTS = 25
 """Most points of a curve."""
 LOW, HIGH = -6.0, 2.0
-"""Powers of ten between which gradient norms are shown; those beyond count at the ends."""
+"""Powers of ten between which gradient norms are shown; others are counted at the ends."""
 
 
 def tasks(scale: Scale) -> list[Task]:
-    """Return a task for each network."""
+    """Return one task per network."""
     return pool_tasks(NAME, scale, problems=PROBLEMS, losses=LOSSES)
 
 
 def run(task: Task, folders: Folders) -> Numbers:
-    """Return the curves of the network's training and the numbers claims are judged by."""
+    """Return the curves of the network's training and the numbers that claims are judged by."""
     recipe = pool_recipe(task)
     seen = trained(recipe, folders).dynamics
     is_main, is_ce = task["problem"] == PROBLEMS[0], task["loss"] == "ce"
@@ -78,12 +78,12 @@ def run(task: Task, folders: Folders) -> Numbers:
 
 
 def first_drop(recipe: "Recipe") -> int:
-    """Return the first epoch, from 0, at a lower learning rate; half-way if it never falls."""
+    """Return the first epoch, from 0, with a lower learning rate; half-way if it never falls."""
     return recipe.milestone_epochs[0] if recipe.milestone_epochs else recipe.epochs // 2
 
 
 def _whole_run(seen: Arrays, *, drop: int) -> Iterator[tuple[str, float]]:
-    """Yield the numbers of the end, of the time before the drop, and of what rose since."""
+    """Yield the numbers at the end and before the drop, and the rises since the drop."""
     for figure in FIGURES:
         yield from _kept(f"test {figure}", seen[f"test_{figure}"][-1])
     yield "train error", float(seen["train_error"][-1])
@@ -105,14 +105,14 @@ def _kept(name: str, value: float) -> Iterator[tuple[str, float]]:
 
 
 def looked_at(seen: Arrays) -> list[int]:
-    """Return the epochs, from 0, at which training and test examples were looked at."""
+    """Return the epochs, from 0, at which training and test examples were evaluated."""
     return [int(e) for e in np.flatnonzero(~np.isnan(seen["test_error"]))]
 
 
 def median_of(counts: NDArray[np.float64], edges: NDArray[np.float64]) -> float:
-    """Return the power of ten of the median of a histogram, even within its bin.
+    """Return the power of ten of the median of a histogram, interpolated within its bin.
 
-    The first edge is 0 and the last infinite; what lies in those bins counts at their finite edge.
+    The first edge is 0 and the last infinite; values in those bins are taken at their finite edge.
     """
     at = np.log10(np.concatenate([edges[1:2], edges[1:-1], edges[-2:-1]]))
     below = np.concatenate([[0.0], np.cumsum(counts)]) / counts.sum()
@@ -122,7 +122,7 @@ def median_of(counts: NDArray[np.float64], edges: NDArray[np.float64]) -> float:
 
 
 def _curves(seen: Arrays, names: Sequence[str]) -> Iterator[tuple[str, float, float]]:
-    """Yield figures by epoch, counted from 1; those of training examples at looks."""
+    """Yield figures per epoch, counted from 1; those of training examples when evaluated."""
     n, looks = len(seen["weight_norm"]), looked_at(seen)
     shown = sorted({*range(0, n, -(-n // N_POINTS)), n - 1})
     for name in names:
@@ -133,7 +133,7 @@ def _curves(seen: Arrays, names: Sequence[str]) -> Iterator[tuple[str, float, fl
 
 
 def _gradients(seen: Arrays) -> Iterator[tuple[str, float, float]]:
-    """Yield shares of the training examples by log10 of their gradient norm, at three looks."""
+    """Yield histograms over training examples of log10 of the gradient norm, at three epochs."""
     at = np.clip(np.log10(np.maximum(seen["gradient_edges"][:-1], 1e-99)), LOW, HIGH)
     place = np.rint(5 * (at - LOW)).astype(np.intp)
     looks = looked_at(seen)
@@ -145,7 +145,7 @@ def _gradients(seen: Arrays) -> Iterator[tuple[str, float, float]]:
 
 
 def _reliability(seen: Arrays) -> Iterator[tuple[str, float, float]]:
-    """Yield share and accuracy of the confidence bins of training examples, at four looks."""
+    """Yield fraction and accuracy per confidence bin of training examples, at four epochs."""
     for i, epoch in enumerate(spaced(looked_at(seen), 4), start=1):
         count, _, correct = seen["train_reliability"][epoch]
         middle = (np.arange(count.size) + 0.5) / count.size
@@ -157,12 +157,12 @@ def _reliability(seen: Arrays) -> Iterator[tuple[str, float, float]]:
 
 
 def spaced(looks: list[int], n: int) -> list[int]:
-    """Return `n` of the looks, evenly spaced from the first to the last; repeated if too few."""
+    """Return `n` of the epochs, evenly spaced from the first to the last; repeated if too few."""
     return [looks[round(i * (len(looks) - 1) / (n - 1))] for i in range(n)]
 
 
 def _short(value: float) -> float:
-    """Return five digits: what a curve shows."""
+    """Return five digits, enough for a curve."""
     return float(f"{value:.5g}")
 
 
@@ -180,25 +180,26 @@ EXPERIMENT = Experiment(
     name=NAME,
     code="E6",
     source="Paper 002, Figures 1–4 and Sections 3–4",
-    title="How training makes networks overconfident, and focal loss holds it back",
+    title="How training makes networks overconfident, and how focal loss reduces it",
     protocol=(
-        "Figures of each epoch while a network is trained: NLL, entropy and probability of the "
-        "true class of right and of wrong predictions, error, ECE, norm of the last layer's "
-        "weights, and for each training example the norm of the last layer's gradient. A rise is "
-        "the figure of the validation examples after the last epoch − that after the first "
-        "epoch at a lower learning rate (the paper's epoch 150). Comparisons of two losses at the "
-        "end are of all test examples. Means over seeds; differences are paired by seed."
+        "Measured after each epoch while a network is trained: NLL, entropy and probability of "
+        "the true class, separately for right and wrong predictions; error, ECE, norm of the "
+        "last layer's weights, and for each training example the norm of the last layer's "
+        "gradient. A rise is the value on the validation examples after the last epoch − that "
+        "after the first epoch with a lower learning rate (the paper's epoch 150). Comparisons "
+        "of two losses at the end use all test examples. Means over seeds; differences are "
+        "paired by seed."
     ),
     smaller={
         "smallest": SMALLEST,
         "reduced": (
             "ResNet-8 on 10,000 CIFAR-10 images without augmentation, 24 epochs with one drop of "
-            "the learning rate after 9, in place of ResNet-50 on 45,000 and 350 epochs with two. "
+            "the learning rate after 9, instead of ResNet-50 on 45,000 and 350 epochs with two. "
             "An MLP of two hidden layers on 9,000 images of Fashion-MNIST, 40 epochs, drop after "
-            "20, which the paper does not have. Curves are of the validation examples (1,111 of "
-            "CIFAR-10), where the paper's are of the test examples; training and test examples "
-            "are looked at every fourth epoch. What takes hundreds of epochs or a network that "
-            "fits its training examples without error cannot be concluded."
+            "20, which the paper does not have. Curves are for the validation examples (1,111 of "
+            "CIFAR-10), the paper's are for the test examples; training and test examples are "
+            "evaluated every fourth epoch. Nothing can be concluded about effects that need "
+            "hundreds of epochs or a network that fits its training examples without error."
         ),
         "full": "",
     },
@@ -219,8 +220,8 @@ EXPERIMENT = Experiment(
         ),
     },
     changed_rules=(
-        "Rules changed after the rows had been seen: undecided is a verdict; what is measured on "
-        "Fashion-MNIST is a question of ours."
+        "Rules changed after the results were seen: a claim can be undecided; what is measured "
+        "on Fashion-MNIST is a question of our own."
     ),
     packages=("numpy", "scipy", "torch"),
 )

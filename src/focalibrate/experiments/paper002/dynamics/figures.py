@@ -34,14 +34,14 @@ CURVES_OF_CE = (
     "train nll",
     "train error",
 )
-"""What Figure 1 draws besides."""
+"""What Figure 1 also shows."""
 BRIEF = (
     "validation nll_incorrect",
     "validation p_true_incorrect",
     "validation ece",
     "weight norm",
 )
-"""What is drawn of the sets besides the first."""
+"""What is drawn for the data sets after the first."""
 IN_FIGURE_4 = ("ce", "fl1", "fl3", "flsd53")
 _END = {
     "train error": "train error",
@@ -60,7 +60,7 @@ _END = {
 
 
 def end_table(rows: Rows) -> Iterator[Table]:
-    """Yield a table a set of where training ended."""
+    """Yield one table per data set with the figures at the end of training."""
     for problem in problems_in(rows):
         body = []
         for loss in losses_in(rows, problem):
@@ -72,7 +72,8 @@ def end_table(rows: Rows) -> Iterator[Table]:
             ("loss", *_END.values()),
             tuple(body),
             "Mean ± standard deviation over the seeds; fractions and nats. Gradients are medians "
-            "over training examples; all else without a word is of the test examples.",
+            "over training examples; all other columns are for the test examples unless they say "
+            "otherwise.",
         )
 
 
@@ -99,8 +100,8 @@ def _figure_1(rows: Rows, problem: Problem) -> Chart:
 
     return Chart(
         "figure-1",
-        f"Paper 002, Figure 1, here on {SET_NAMES[problem]}: a network trained with CE. Mean over "
-        "the seeds, of the validation examples unless it says train.",
+        f"Paper 002, Figure 1, here on {SET_NAMES[problem]}: a network trained with CE. Mean "
+        "over the seeds, on the validation examples unless marked train.",
         [
             panel(
                 "NLL",
@@ -154,9 +155,9 @@ def _figure_2(rows: Rows, problem: Problem) -> Chart:
         )
     return Chart(
         "figure-2",
-        f"Paper 002, Figure 2, here on {SET_NAMES[problem]}: accuracy of the training examples by "
-        "confidence (15 bins), and the share of them in each bin, while CE trains. Mean over the "
-        "seeds.",
+        f"Paper 002, Figure 2, here on {SET_NAMES[problem]}: accuracy on the training examples "
+        "by confidence (15 bins), and the fraction of them in each bin, during training with CE. "
+        "Mean over the seeds.",
         panels,
         columns=4,
     )
@@ -171,8 +172,8 @@ def _figure_3(rows: Rows, problem: Problem, curves: Sequence[str]) -> Chart:
         panels.append(Panel(_COMPARED[metric], "epoch", "", series))
     return Chart(
         f"figure-3-{problem.replace('_', '-')}",
-        f"Paper 002, Figure 3, here on {SET_NAMES[problem]}, of the validation examples; the "
-        "colours are named in the first panel. Mean over the seeds.",
+        f"Paper 002, Figure 3, here on the validation examples of {SET_NAMES[problem]}; the "
+        "first panel has the legend. Mean over the seeds.",
         panels,
         columns=4,
     )
@@ -188,8 +189,9 @@ def _figure_4(rows: Rows, problem: Problem) -> Chart:
     return Chart(
         "figure-4",
         f"Paper 002, Figure 4, here on {SET_NAMES[problem]}: the factor by which focal loss "
-        "changes the gradient of CE, and how the norms of the last layer's gradient are spread "
-        "over training examples. Mean over the seeds; norms beyond the ends count there.",
+        "changes the gradient of CE, and the distribution of the norm of the last layer's "
+        "gradient over training examples. Mean over the seeds; norms beyond the ends are counted "
+        "there.",
         panels,
         columns=4,
     )

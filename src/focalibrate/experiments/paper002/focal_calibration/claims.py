@@ -1,4 +1,4 @@
-"""What paper 002 says of focal loss and calibration, judged on each set."""
+"""The claims of paper 002 about focal loss and calibration, judged on each data set."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -32,12 +32,12 @@ from focalibrate.experiments.paper002.focal_calibration.paper_values import (
 
 FOCAL = ("flsd53", "fl3")
 ECE_TOLERANCE = 0.5
-"""Points of ECE within which a number of the paper counts as found again."""
+"""Points of ECE within which a printed number counts as reproduced."""
 ALMOST_ALL = 0.9
-"""The share of the cases that "almost all" asks for; the paper gives no number."""
+"""The fraction of cases that "almost all" requires; the paper gives no number."""
 OVERCONFIDENT = 1.1
 """Temperature of cross-entropy from which a network counts as overconfident: below it there is
-next to nothing that focal loss could cure."""
+hardly any overconfidence that focal loss could reduce."""
 _TEXT = (
     'Sec. 1: "Our experiments show that in almost all cases, DNNs trained with focal loss are '
     'more calibrated than those trained with cross-entropy loss, MMCE, and Brier loss"'
@@ -54,7 +54,7 @@ _ERROR = (
 
 @dataclass(frozen=True)
 class Measure:
-    """A number in which two losses are compared."""
+    """A number by which two losses are compared."""
 
     metric: str
     value: Callable[[PaperValues], float]
@@ -66,7 +66,7 @@ class Measure:
     """how much worse still counts as no worse"""
 
     def words(self, *, below: bool) -> str:
-        """Return the comparison in words, to go between the names of two losses."""
+        """Return the comparison in words, to put between the names of two losses."""
         if self.bound:
             most = "at most" if below else "more than"
             return f"has {most} {self.bound:g} point more {self.what} than"
@@ -86,7 +86,7 @@ ERROR = Measure("error %", lambda p: p.error, "error", "points of error", _ERROR
 
 
 def claims(rows: Rows, *, is_full: bool) -> Iterator[ClaimResult]:
-    """Yield how many sets agree, then every set's comparisons, then the paper's own numbers."""
+    """Yield how many data sets agree, then the comparisons per set, then the printed numbers."""
     for loss in FOCAL:
         for measure in (BEFORE, AFTER):
             yield from _count(rows, loss, measure, is_full=is_full)
@@ -98,14 +98,14 @@ def claims(rows: Rows, *, is_full: bool) -> Iterator[ClaimResult]:
 
 
 def concluded(rows: Rows, *, is_full: bool) -> list[Problem]:
-    """Return the sets conclusions are drawn from: all at full size, else without `TOO_FEW`."""
+    """Return the sets to conclude from: at full size all, else without `TOO_FEW`."""
     return [p for p in problems_in(rows) if is_full or p not in TOO_FEW]
 
 
 def claims_of_set(
     rows: Rows, problem: Problem, *, is_full: bool, name: str = ""
 ) -> Iterator[ClaimResult]:
-    """Yield the comparisons of losses on one set, which claims call `name` if it is given."""
+    """Yield the comparisons of losses on one set, called `name` in the claims if that is given."""
     name = name or SET_NAMES[problem]
     pairs = [(m, loss, "ce") for m in (BEFORE, NEAR_ONE, AFTER, ERROR) for loss in FOCAL]
     pairs += [(BEFORE, "flsd53", other) for other in ("brier", "mmce", "ls")]
@@ -124,7 +124,7 @@ def _compared(
     is_full: bool,
     name: str,
 ) -> Iterator[ClaimResult]:
-    """Yield the result of two losses, in the direction the paper's table has; none if not run."""
+    """Yield the result for two losses, in the direction of the paper's table; none if not run."""
     ours = difference(
         rows, network_name(problem, loss), network_name(problem, other), measure.metric
     )
@@ -134,8 +134,8 @@ def _compared(
     warmth = rows.values(network_name(problem, "ce"), "T")
     if other == "ce" and measure is not ERROR and 0 < np.sum(warmth) < OVERCONFIDENT * warmth.size:
         note += (
-            f" Cross-entropy itself needs T = {warmth.mean():.2f} here: it is hardly "
-            "overconfident, and there is little that focal loss could cure."
+            f" With cross-entropy T is {warmth.mean():.2f} here: it is hardly overconfident, so "
+            "there is little that focal loss could improve."
         )
     yield side_result(
         ours,
@@ -156,9 +156,9 @@ def _is_papers(problem: Problem, other: str) -> bool:
 
 
 def _direction(problem: Problem, loss: str, other: str, measure: Measure) -> tuple[bool, str]:
-    """Return whether the claim is that `loss` is below, and a note where it is not.
+    """Return whether the claim is that `loss` is lower, and a note if it is not.
 
-    It is what the paper's text says, unless every network the paper prints says the opposite.
+    The claim is what the paper's text says, unless all networks in its table show the opposite.
     """
     tables = [
         table
@@ -168,7 +168,9 @@ def _direction(problem: Problem, loss: str, other: str, measure: Measure) -> tup
     gaps = [measure.value(table[loss]) - measure.value(table[other]) for table in tables]
     if not gaps or min(gaps) <= measure.bound:
         return True, ""
-    return False, "The paper's table goes against its text here; the table is what is judged."
+    return False, (
+        "The paper's table contradicts its text here; the claim judged is that of the table."
+    )
 
 
 def _paper_words(problem: Problem, loss: str, other: str, measure: Measure) -> str:
@@ -188,7 +190,7 @@ def _shown(measure: Measure, values: PaperValues) -> str:
 
 
 def _count(rows: Rows, loss: str, measure: Measure, *, is_full: bool) -> Iterator[ClaimResult]:
-    """Yield on which share of the paper's sets `loss` is below cross-entropy."""
+    """Yield on which fraction of the paper's sets `loss` is lower than cross-entropy."""
     gaps = {
         SET_NAMES[p]: difference(
             rows, network_name(p, loss), network_name(p, "ce"), measure.metric
@@ -207,21 +209,21 @@ def _count(rows: Rows, loss: str, measure: Measure, *, is_full: bool) -> Iterato
     yield side_result(
         share_interval(len(below), len(gaps)),
         claim=f"{SHOWN[loss]} has a lower {measure.what} than CE in almost all cases",
-        what=f"share of the paper's sets with a lower mean, of {len(gaps)}",
-        paper_value=f"{measure.sentence}; so in {len(paper)} of its {len(PAPER_VALUES)} rows of "
-        "these sets",
+        what=f"fraction of the paper's {len(gaps)} data sets run here with a lower mean",
+        paper_value=f"{measure.sentence}; this is so in {len(paper)} of its {len(PAPER_VALUES)} "
+        "rows for these sets",
         unit=f"of {len(gaps)} sets ({', '.join(below) or 'none'})",
         below=False,
         bound=ALMOST_ALL,
         covers=is_full,
-        note="So few sets cannot decide a claim about almost all cases.",
+        note="So few data sets cannot decide a claim about almost all cases.",
     )
 
 
 def claims_of_number(
     rows: Rows, problem: Problem, network: str, loss: str, *, is_full: bool, name: str = ""
 ) -> Iterator[ClaimResult]:
-    """Yield the result of an ECE the paper prints, if the network was trained."""
+    """Yield the result for a printed ECE, if the network was trained."""
     values = rows.values(network_name(problem, loss), BEFORE.metric)
     if not np.size(values):
         return

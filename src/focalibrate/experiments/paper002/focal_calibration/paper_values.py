@@ -1,4 +1,4 @@
-"""What paper 002 prints in Tables 1–13 for the sets of the pool."""
+"""The numbers of paper 002's Tables 1–13 for the data sets of the pool."""
 
 from dataclasses import dataclass
 
@@ -7,12 +7,12 @@ from focalibrate.experiments.networks.recipes import Problem
 
 @dataclass(frozen=True)
 class PaperValues:
-    """A network's numbers, all in percent besides the temperatures."""
+    """A network's numbers, all in percent except the temperatures."""
 
     ece: float
     ece_post: float
     temperature: float
-    """of least ECE on validation data"""
+    """that minimises ECE on validation data"""
     ada: float
     ada_post: float
     ada_temperature: float
@@ -92,7 +92,7 @@ PAPER_VALUES: dict[tuple[Problem, str], dict[str, PaperValues]] = {
     },
 }
 """By set and network, then by loss; FLSD-53 is the paper's FLA-53, "sample-wise γ 5,3". Schedules
-and FLSD-532 are of SST only, where the experiment `sst` has them."""
+and FLSD-532 are only given for SST, for the experiment `sst`."""
 MAIN: dict[Problem, str] = {
     "cifar10": "ResNet-50",
     "20newsgroups": "Global-pooling CNN",
@@ -102,7 +102,7 @@ MAIN: dict[Problem, str] = {
 
 
 def paper_values(problem: Problem, loss: str) -> dict[str, PaperValues]:
-    """Return the paper's numbers of a set and loss, by network; empty where it prints none."""
+    """Return the paper's numbers for a data set and loss, by network; empty if it prints none."""
     return {
         network: losses[loss]
         for (where, network), losses in PAPER_VALUES.items()

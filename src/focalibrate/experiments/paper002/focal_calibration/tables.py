@@ -1,4 +1,4 @@
-"""Paper 002's tables beside ours, and pictures of them."""
+"""Paper 002's tables beside ours, and charts of them."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -54,7 +54,7 @@ def _table(rows: Rows, problem: Problem, title: str, columns: Sequence[tuple[str
         body.append(tuple(cells))
     networks = " and ".join(paper_values(problem, "ce"))
     note = "Mean ± standard deviation over the seeds; train error after the last epoch."
-    note += f" Paper: {networks}." if has_paper else " The paper does not have this set."
+    note += f" Paper: {networks}." if has_paper else " The paper does not have this data set."
     return Table(title, tuple(head), tuple(body), note)
 
 
@@ -64,18 +64,18 @@ def _paper_cell(found: dict[str, PaperValues], field: str) -> str:
 
 
 def charts(rows: Rows) -> Iterator[Chart]:
-    """Yield ECE and temperature of every set, by the loss of training."""
+    """Yield ECE and temperature of every data set, by training loss."""
     problems = problems_in(rows)
     yield Chart(
         "ece",
-        "ECE of the test rows before and after temperature scaling, by the loss of training; "
-        "bars are 95 % intervals over the seeds.",
+        "ECE on the test rows before and after temperature scaling, by training loss; bars are "
+        "95 % confidence intervals over the seeds.",
         [_panel(rows, p, ("ECE %", "ECE % after T"), "ECE %") for p in problems],
         columns=2,
     )
     yield Chart(
         "temperature",
-        "The temperature of least ECE, by the loss of training; 1 leaves the network as it is.",
+        "The temperature that minimises ECE, by training loss; 1 leaves the network unchanged.",
         [_panel(rows, p, ("T",), "T") for p in problems],
         columns=2,
     )

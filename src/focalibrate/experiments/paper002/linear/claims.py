@@ -24,7 +24,7 @@ _MISTAKES = (
 
 
 def claims(rows: Rows, *, is_full: bool) -> tuple[ClaimResult, ...]:
-    """Return a result for each claim."""
+    """Return one result per claim."""
     return (*_norms(rows, is_full), *_mistakes(rows, is_full))
 
 
@@ -35,9 +35,9 @@ def finding(rows: Rows) -> str:
         for metric in ("weight norm", "confidence of mistakes")
     )
     return (
-        f"CE ends with the larger weights ({norms[0]:.2f} against {norms[1]:.2f}) and is surer of "
-        f"its mistakes ({sure[0]:.3f} against {sure[1]:.3f}), as the paper's figures and argument "
-        "have it; one sentence of appendix G has CE and FL swapped."
+        f"CE ends with larger weights than focal loss ({norms[0]:.2f} against {norms[1]:.2f}) "
+        f"and is more confident in its mistakes ({sure[0]:.3f} against {sure[1]:.3f}), as the "
+        "paper's figures and argument say; in one sentence of appendix G, CE and FL are swapped."
     )
 
 
@@ -52,7 +52,7 @@ def _norms(rows: Rows, is_full: bool) -> Iterator[ClaimResult]:
         yield side_result(
             _gap(rows, metric),
             claim=f"The {metric} grows larger with CE than with focal loss",
-            what="CE − FL-1 after the last step, by seed",
+            what="CE − FL-1 after the last step, per seed",
             paper_value=_NORMS,
             unit=f"{metric}, CE − FL-1",
             below=False,
@@ -61,8 +61,8 @@ def _norms(rows: Rows, is_full: bool) -> Iterator[ClaimResult]:
     gap = _gap(rows, "weight norm")
     yield side_result(
         Interval(-gap.estimate, -gap.high, -gap.low),
-        claim="The weight norm is larger for focal loss, as one sentence has it",
-        what="FL-1 − CE after the last step, by seed",
+        claim="The weight norm is larger for focal loss, as one sentence says",
+        what="FL-1 − CE after the last step, per seed",
         paper_value='App. G: "However, as we have seen that the norm of the weights is much '
         "larger for FL as compared to CE, we would expect the confidence of misclassified test "
         'points to be large for CE as compared to FL"',
@@ -70,8 +70,8 @@ def _norms(rows: Rows, is_full: bool) -> Iterator[ClaimResult]:
         below=False,
         covers=is_full,
         theory="002-app-g",
-        note="A slip: the paragraph before, its figure and the sentence's own conclusion need the "
-        "opposite.",
+        note="A slip: the paragraph before, its figure and the conclusion of the sentence say "
+        "the opposite.",
     )
 
 
@@ -80,7 +80,7 @@ def _mistakes(rows: Rows, is_full: bool) -> Iterator[ClaimResult]:
     yield side_result(
         mean_interval(rows.values(RECIPE, "same prediction")).within(0.0, 1.0),
         claim="Both losses give the same decision regions",
-        what="share of test points for which both predict the same class",
+        what="fraction of test points for which both predict the same class",
         paper_value='App. G: "running gradient descent with cross entropy (CE) and focal loss '
         '(FL) both gives the same decision regions"',
         unit="share of test points",
@@ -91,8 +91,8 @@ def _mistakes(rows: Rows, is_full: bool) -> Iterator[ClaimResult]:
     )
     yield side_result(
         _gap(rows, "confidence of mistakes"),
-        claim="Mistakes are made with more confidence by CE",
-        what="mean confidence of misclassified test points, CE − FL-1, by seed",
+        claim="CE makes its mistakes with more confidence",
+        what="mean confidence of misclassified test points, CE − FL-1, per seed",
         paper_value=_MISTAKES,
         unit="confidence, CE − FL-1",
         below=False,
@@ -102,13 +102,13 @@ def _mistakes(rows: Rows, is_full: bool) -> Iterator[ClaimResult]:
     share = side_result(
         mean_interval(rows.values(RECIPE, "CE share of confident mistakes")).within(0.0, 1.0),
         claim="CE misclassifies almost always with a confidence above 90 %",
-        what="share of the misclassified test points",
+        what="fraction of the misclassified test points",
         paper_value=_MISTAKES,
         unit="of CE's mistakes",
         below=False,
         bound=0.9,
         covers=False,
-        note=f"Of FL-1's mistakes {other:.3f}. It depends on how far the clusters spread, which "
-        "the paper does not print: our run cannot speak about its clusters.",
+        note=f"For FL-1 it is {other:.3f}. It depends on the spread of the clusters, which the "
+        "paper does not print, so our run cannot decide the claim.",
     )
     yield replace(share, verdict="undecided")

@@ -1,4 +1,4 @@
-"""A linear model on noisy labels: what cross-entropy and focal loss make of its weights."""
+"""A linear model on noisy labels: its weights with cross-entropy and with focal loss."""
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
@@ -32,7 +32,7 @@ _Float = NDArray[np.float64]
 NAME = "linear"
 STEPS = {"smallest": 120, "reduced": 5_000, "full": 5_000}
 STEP_SIZE = 1.0
-"""Ten times that of the recipes e7-*, so that 5,000 steps go as far as 50,000 of theirs."""
+"""Ten times that of the recipes e7-*, so that 5,000 steps reach as far as 50,000 of theirs."""
 EXAMPLES = {"smallest": 200, "reduced": 2_000, "full": 2_000}
 SEEDS = {"smallest": 3, "reduced": 10, "full": 10}
 CONFIDENT = 0.9
@@ -42,7 +42,7 @@ N_SHOWN = 300
 
 
 def tasks(scale: Scale) -> Sequence[Task]:
-    """Return a run for each seed, which draws the examples and the first weights."""
+    """Return one run per seed, which determines the examples and the initial weights."""
     return [
         Task.of(NAME, seed=seed, n=EXAMPLES[scale], steps=STEPS[scale])
         for seed in range(SEEDS[scale])
@@ -50,15 +50,15 @@ def tasks(scale: Scale) -> Sequence[Task]:
 
 
 def describe(task: Task) -> tuple[str, int]:
-    """Return the one recipe there is, and the seed."""
+    """Return the only recipe, and the seed."""
     return RECIPE, int(task["seed"])
 
 
 def run(task: Task, folders: Folders) -> Numbers:
-    """Train both losses side by side, and look at them after ever more steps.
+    """Train both losses side by side, and measure them after more and more steps.
 
-    A step is a step of gradient descent on all examples, so that a run of fewer epochs is the
-    beginning of a longer one.
+    Each step is gradient descent on all examples, so a run of fewer epochs is the beginning of a
+    longer one.
     """
     del folders
     dataset = _draw(task["seed"], task["n"])
@@ -78,7 +78,7 @@ def run(task: Task, folders: Folders) -> Numbers:
 
 
 def _looks(steps: int) -> list[int]:
-    """Return the numbers of steps after which to look: each about three times the one before."""
+    """Return the numbers of steps after which to measure: each about tripled."""
     n_looks = round(np.log(steps / 2) / np.log(3)) + 1
     return sorted({round(float(x)) for x in np.geomspace(2, steps, n_looks)})
 
@@ -157,8 +157,8 @@ def _table(rows: Rows) -> Table:
         "After the last step, mean over seeds with 95 % interval",
         ("loss", *metrics),
         tuple((loss, *(cell(loss, metric) for metric in metrics)) for loss in LOSSES),
-        f"Weights and logits are those of the class right − those of left, as the paper's "
-        f"two-parameter model has them. From step {at[-2]:,.0f} to {at[-1]:,.0f} the weight norm "
+        "Weights and logits are those of the right class − those of the left class, as in the "
+        f"paper's two-parameter model. From step {at[-2]:,.0f} to {at[-1]:,.0f} the weight norm "
         f"of CE grows by {grown:.2%}: with flipped labels the optimum is finite.",
     )
 
@@ -211,9 +211,9 @@ def _figure_6(rows: Rows) -> Chart:
     ]
     return Chart(
         "figure-6",
-        "As Figure 6 of paper 002: how confident mistakes on test points are, in steps of 0.05, "
-        f"mean over seeds; and the decision boundary of the first seed among {N_SHOWN} points "
-        "drawn as its training points are, coloured by their label.",
+        "As Figure 6 of paper 002: histogram of the confidence of mistakes on test points, in "
+        "steps of 0.05, mean over seeds; and the decision boundary of the first seed with "
+        f"{N_SHOWN} points from the distribution of its training points, coloured by their label.",
         panels,
     )
 
@@ -227,7 +227,7 @@ def _regions(rows: Rows, loss: str, title: str) -> Panel:
         Series(x[shown.labels == side, 0], x[shown.labels == side, 1], name, "points", color=side)
         for side, name in enumerate(("left", "right"))
     ]
-    # The inputs are standardised before the layer, nearly alike in both directions.
+    # The inputs are standardised before the layer, nearly the same in both directions.
     y = np.linspace(-2.2, 2.2, 2)
     boundary = Series(-w2 / w1 * y, y, "boundary", color=7)
     return Panel(title, "x1", "x2", [*points, boundary], is_square=True)
@@ -249,14 +249,14 @@ EXPERIMENT = Experiment(
     source="Paper 002 (anonymous submission to ICLR 2020), App. G, Fig. 5-6",
     title="A linear model on noisy labels",
     protocol="Two Gaussian clusters per class on the corners of a square, 10 % of the labels "
-    "truly flipped, in training and test alike; a linear model without bias, by gradient descent "
-    "on all training points, by CE and by focal loss with γ = 1 from the same first weights. Each "
-    "seed draws its own 2,000 training and 2,000 test points. The paper draws 50,000 iterations "
-    "but prints neither the learning rate, nor the number of points, nor their spread: these are "
-    "our choice. We take 5,000 steps at a learning rate of 1, which go as far as 50,000 at 0.1, "
-    "until the weights no longer change.",
+    "flipped, in training and test data; a linear model without bias, trained by gradient "
+    "descent on all training points, with CE and with focal loss of γ = 1 from the same initial "
+    "weights. Each seed draws its own 2,000 training and 2,000 test points. The paper shows "
+    "50,000 iterations but prints neither the learning rate, nor the number of points, nor their "
+    "spread: these are our choice. We take 5,000 steps with a learning rate of 1, which reach as "
+    "far as 50,000 with 0.1, until the weights no longer change.",
     smaller={
-        "smallest": "200 points and 120 iterations, 3 seeds, to test the program.",
+        "smallest": "200 points and 120 iterations, 3 seeds, only to test the program.",
         "reduced": "",
         "full": "",
     },
@@ -279,8 +279,8 @@ EXPERIMENT = Experiment(
         ),
     ),
     changed_rules=(
-        "A rule changed after the rows had been seen: the claim on 90 % confidence depends on the "
-        "clusters, which the paper does not print, so that our run does not cover it."
+        "A rule changed after the results were seen: the claim about 90 % confidence depends on "
+        "the clusters, which the paper does not print, so our run does not cover it."
     ),
     packages=("numpy", "scipy", "torch"),
 )

@@ -1,4 +1,4 @@
-"""What paper 002's Table 6 claims of confident predictions."""
+"""The claims of paper 002's Table 6 about confident predictions."""
 
 import math
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ from focalibrate.experiments.networks.recipes import SHOWN, Problem
 
 FOCAL = ("flsd53", "fl3")
 TOLERANCE = 5.0
-"""Points within which a share of the paper counts as found again."""
+"""Points within which a printed fraction counts as reproduced."""
 TESTED = 10_000
 """Test rows of CIFAR-10 and of Fashion-MNIST."""
 METRICS = ("S99 %", "accuracy on S99 %", "S99 % after T", "accuracy on S99 % after T")
@@ -72,10 +72,11 @@ def of_set(rows: Rows, problem: Problem, *, is_full: bool) -> Iterator[ClaimResu
 def _with_sampling_error(
     rows: Rows, ours: Interval, loss: str, other: str
 ) -> tuple[Interval, str]:
-    """Return the interval of a difference of accuracies with the error of their few rows added.
+    """Return the interval of a difference of accuracies, including the sampling error of their
+    rows.
 
-    The spread over seeds does not hold it: every seed is tested on the same rows. Two hits and
-    two misses are added, so that an accuracy of 100 % on few rows is not taken for certain.
+    The spread over seeds does not include it: every seed is tested on the same rows. Two hits and
+    two misses are added, so that an accuracy of 100 % on few rows does not count as certain.
     """
     variance, counts = 0.0, []
     for name in (loss, other):
@@ -90,7 +91,7 @@ def _with_sampling_error(
 
 def _paper_words(problem: Problem, other: str, place: int) -> str:
     if problem in UNPUBLISHED:
-        return "the paper does not have this set"
+        return "the paper does not have this data set"
     return "Table 6: " + ", ".join(
         f"{table['flsd53'][place]:g} against {table[other][place]:g} ({network})"
         for network, table in PAPER_VALUES.items()
@@ -98,7 +99,7 @@ def _paper_words(problem: Problem, other: str, place: int) -> str:
 
 
 def numbers(rows: Rows, *, is_full: bool) -> Iterator[ClaimResult]:
-    """Yield the shares the paper prints for ResNet-50, the network of full size."""
+    """Yield the fractions that the paper prints for ResNet-50, the network at full size."""
     for loss, values in PAPER_VALUES["ResNet-50"].items():
         for place in (0, 2):
             found = rows.values(network_name("cifar10", loss), METRICS[place])
@@ -116,7 +117,7 @@ def numbers(rows: Rows, *, is_full: bool) -> Iterator[ClaimResult]:
 
 
 def claims(rows: Rows, *, is_full: bool) -> Iterator[ClaimResult]:
-    """Yield the comparisons on every set, then the paper's own shares."""
+    """Yield the comparisons on every data set, then the printed fractions."""
     for problem in problems_in(rows):
         yield from of_set(rows, problem, is_full=is_full)
     yield from numbers(rows, is_full=is_full)
@@ -131,7 +132,7 @@ def finding(rows: Rows) -> str:
             for m in (METRICS[0], METRICS[2])
         )
         parts.append(
-            f"{SET_NAMES[problem]}: {before[0]:.1f} % of the rows under CE and {before[1]:.1f} % "
-            f"under FL-3 before T, {after[0]:.1f} and {after[1]:.1f} % after"
+            f"on {SET_NAMES[problem]} {before[0]:.1f} % of the rows with CE and {before[1]:.1f} "
+            f"% with FL-3 before T, {after[0]:.1f} and {after[1]:.1f} % after"
         )
-    return f"Predicted with a confidence of at least 0.99, {'; '.join(parts)}."
+    return f"Predictions with a confidence of at least 0.99: {'; '.join(parts)}."

@@ -48,7 +48,7 @@ LOSSES = ("ce", "mmce", "fl3", "flsd53")
 
 
 def tasks(scale: Scale) -> list[Task]:
-    """Return a task for each network."""
+    """Return one task per network."""
     return pool_tasks(NAME, scale, problems=PROBLEMS, losses=LOSSES)
 
 
@@ -61,7 +61,7 @@ def run(task: Task, folders: Folders) -> Numbers:
 def confident_numbers(
     logits: NDArray[np.float32], labels: NDArray[np.int64]
 ) -> Iterator[tuple[str, float]]:
-    """Yield S99 and its accuracy in percent; no accuracy where S99 is empty."""
+    """Yield S99 and its accuracy in percent; no accuracy if S99 is empty."""
     raw = np.asarray(Identity().log_probs(logits.astype(np.float64)))
     halves = cross_fitted(logits, labels)
     scaled = np.concatenate([half.log_probs() for half in halves])
@@ -99,7 +99,7 @@ def _table(rows: Rows, problem: Problem) -> Table:
         tuple(body),
         "Mean ± standard deviation over the seeds that have such rows."
         + (
-            ' The paper prints one row for "Focal Loss"; it stands beside FLSD-53, which its '
+            ' The paper prints one row for "Focal Loss"; it is shown beside FLSD-53, which its '
             "Section 6 is about."
             if has_paper
             else ""
@@ -126,8 +126,8 @@ def _chart(rows: Rows) -> Chart:
             )
         panels.append(Panel(SET_NAMES[problem], "", "% of the test rows", series))
     caption = (
-        "Share of the test rows predicted with a confidence of at least 0.99, before and after "
-        "temperature scaling; bars are 95 % intervals over the seeds."
+        "Fraction of the test rows predicted with a confidence of at least 0.99, before and "
+        "after temperature scaling; bars are 95 % confidence intervals over the seeds."
     )
     return Chart("s99", caption, panels, columns=2)
 
@@ -148,19 +148,19 @@ EXPERIMENT = Experiment(
     source="Paper 002, Table 6",
     title="Confident predictions before and after temperature scaling",
     protocol=(
-        "The share of the test rows predicted with a confidence of at least 0.99, and how many of "
-        "them are right, before and after temperature scaling with T of least ECE. (The paper's "
-        "text has 'at least', the caption of its table 'higher than'.) "
+        "The fraction of the test rows predicted with a confidence of at least 0.99, and how "
+        "many of them are right, before and after temperature scaling with the T that minimises "
+        "ECE. (The paper's text says 'at least', the caption of its table 'higher than'.) "
         f"{HALVES_NOTE}"
     ),
     smaller={
         "smallest": SMALLEST,
         "reduced": (
-            "CIFAR-10: ResNet-8 on 10,000 images without augmentation for 24 epochs, in place of "
+            "CIFAR-10: ResNet-8 on 10,000 images without augmentation for 24 epochs, instead of "
             "ResNet-50 and -110 on 45,000 for 350, without MMCE. Fashion-MNIST (not in the "
-            "paper): an MLP of two hidden layers on 9,000 images. Three seeds. These networks err "
-            "far more often than the paper's 5 %, so fewer rows are confident whatever the loss, "
-            "and the paper's shares cannot be checked, only which loss has more."
+            "paper): an MLP of two hidden layers on 9,000 images. Three seeds. These networks "
+            "have a far higher error rate than the paper's 5 %, so fewer rows are confident with "
+            "any loss, and the paper's fractions cannot be checked, only which loss has more."
         ),
         "full": "",
     },
@@ -180,9 +180,9 @@ EXPERIMENT = Experiment(
         ),
     },
     changed_rules=(
-        "Rules changed after the rows had been seen: accuracies on few confident rows carry the "
-        "sampling error of those rows; undecided is a verdict; Fashion-MNIST is a question of "
-        "ours."
+        "Rules changed after the results were seen: intervals of accuracies on few confident "
+        "rows include the sampling error of those rows; a claim can be undecided; Fashion-MNIST "
+        "is a question of our own."
     ),
     packages=("numpy", "scipy", "torch"),
 )

@@ -27,19 +27,20 @@ PAPER_VALUES = {
     "flsd53": (1.30, 1.23),
     "adafocal": (1.80, 0.95),
 }
-"""Table 1, CIFAR-10: ECE in percent after TS and after FTS, of the rows legible in our copy."""
+"""Table 1, CIFAR-10: ECE in percent after TS and after FTS, for the rows legible in our copy."""
 NEAR_LINE = 0.95
 """R² from which a relation counts as close to linear; the paper gives no number."""
 SAME_NLL = 2.0
 """Percent within which two log losses count as about the same; the paper gives no number."""
 ALL = 0.9
-"""The share that "all trained models" asks for, as a share of few models is uncertain."""
+"""The fraction that "all trained models" requires: less than 1, as a fraction of few models is
+uncertain."""
 SILENT = "not in the paper"
 _METHODS = ("TS", "FTS")
 
 
 def claims(found: ScalingRows, *, is_full: bool) -> tuple[ClaimResult, ...]:
-    """Return a result for each claim."""
+    """Return one result per claim."""
     trends = [p for p in found.concluded if len(found.focal(p)) >= FEWEST_GAMMAS]
     return (
         *(_fts_below_ts(found, p, is_full=is_full) for p in found.concluded),
@@ -57,9 +58,9 @@ def finding(found: ScalingRows) -> str:
     gaps = 100 * _kinds(found, "adaece", "FTS_ECE", "TS_ECE")
     mean = mean_interval(gaps)
     return (
-        f"A second parameter changes AdaECE by {mean.estimate:.3f} points [{mean.low:.3f}, "
-        f"{mean.high:.3f}] on average over {gaps.size} kinds of networks (FTS − TS); it is lower "
-        f"for {int((gaps < 0).sum())} of them."
+        f"The second parameter changes AdaECE by {mean.estimate:.3f} points [{mean.low:.3f}, "
+        f"{mean.high:.3f}] on average over {gaps.size} kinds of networks (FTS − TS); FTS is "
+        f"lower for {int((gaps < 0).sum())} of them."
     )
 
 
@@ -88,7 +89,7 @@ def _mean_over_losses(found: ScalingRows, problem: Problem) -> NDArray[np.float6
 
 
 def _kinds(found: ScalingRows, metric: str, first: str, second: str) -> NDArray[np.float64]:
-    """Return the mean over seeds of a difference for each problem and loss."""
+    """Return the mean over seeds of a difference, per problem and loss."""
     return np.array(
         [
             found.gap(metric, problem, loss, first=first, second=second).mean()
@@ -115,15 +116,15 @@ def _everywhere(found: ScalingRows, *, is_full: bool) -> ClaimResult:
     differences = _kinds(found, "adaece", "FTS_ECE", "TS_ECE")
     return side_result(
         share_interval(int(np.sum(differences < 0)), differences.size),
-        claim="FTS has a lower AdaECE than TS whatever the training loss",
-        what="share of kinds of networks (data, loss) with a lower mean over seeds",
+        claim="FTS has a lower AdaECE than TS for every training loss",
+        what="fraction of kinds of networks (data, loss) with a lower mean over seeds",
         paper_value='Sec. 6: "a consistent improvement in calibration over all trained models"',
         unit=f"of {differences.size} kinds",
         below=False,
         bound=ALL,
         covers=is_full,
-        note="γ = 0 is on the grid, so that FTS is never above TS on the half it is fitted on; "
-        "what it is on the other half is judged here.",
+        note="γ = 0 is on the grid, so FTS is never worse than TS on the half it is fitted on; "
+        "the other half is judged here.",
     )
 
 
@@ -139,12 +140,12 @@ def _same_log_loss(found: ScalingRows, *, is_full: bool) -> ClaimResult:
     return side_result(
         mean_interval(100 * np.abs(changes) / level),
         claim="FTS and TS, fitted by log loss, have about the same log loss",
-        what="size of the change of NLL from TS to FTS, in percent, over the kinds of networks",
+        what="absolute change of NLL from TS to FTS, in percent, over the kinds of networks",
         paper_value='Sec. 6: "log-loss being approximately the same"',
         unit="% of NLL",
         bound=SAME_NLL,
         covers=is_full,
-        note=f"NLL is lower by FTS for {int((changes < 0).sum())} of {changes.size} kinds.",
+        note=f"NLL is lower with FTS for {int((changes < 0).sum())} of {changes.size} kinds.",
     )
 
 
@@ -162,7 +163,7 @@ def _criterion_matters(found: ScalingRows, *, is_full: bool) -> ClaimResult:
     return side_result(
         mean_interval(gains),
         claim="Fitting by AdaECE instead of log loss lowers AdaECE",
-        what="relative gain of AdaECE, TS and FTS together, over the kinds of networks",
+        what="relative improvement of AdaECE, TS and FTS together, over the kinds of networks",
         paper_value='Sec. 5.2: "an extra 20% relative improvement in average"',
         unit="% of AdaECE",
         below=False,
@@ -190,7 +191,7 @@ def _linear(
             yield side_result(
                 mean_interval([mean_of_known(row) for row in r2]).within(0.0, 1.0),
                 claim=f"The best T is linear in the γ of the map: {SET_NAMES[problem]}, {where}",
-                what="R² of a line through the best T of a focal network, mean over networks",
+                what="R² of a line through the best T of focal networks, mean over networks",
                 paper_value='Fig. 8: "It can be seen that the relationship is close to linear '
                 'for all trained models"'
                 if is_papers
@@ -200,7 +201,7 @@ def _linear(
                 bound=NEAR_LINE,
                 covers=is_full,
                 is_papers=is_papers,
-                note=f"Least R² {least:.3f}; mean slope {slope:.3f} per unit of γ.",
+                note=f"Smallest R² {least:.3f}; mean slope {slope:.3f} per unit of γ.",
             )
 
 

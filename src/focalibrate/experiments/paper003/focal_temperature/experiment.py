@@ -38,9 +38,9 @@ NAME = "focal-temperature"
 N_BINS = 15
 Criterion: TypeAlias = Literal["adaptive_ece", "nll"]
 CRITERIA: Mapping[str, Criterion] = {"ECE": "adaptive_ece", "NLL": "nll"}
-"""What a fit minimises, by how rows name it; the paper's ECE has bins of equal mass."""
+"""What a fit minimises, by its name in the rows; the paper's ECE has bins of equal mass."""
 STEP: Mapping[Scale, int] = {"smallest": 20, "reduced": 1, "full": 1}
-"""Every how many temperatures of the paper's grid are used."""
+"""Step, in temperatures of the paper's grid."""
 
 
 def tasks(scale: Scale) -> list[Task]:
@@ -54,7 +54,7 @@ def tasks(scale: Scale) -> list[Task]:
 
 
 def run(task: Task, folders: Folders) -> Numbers:
-    """Fit T alone and with γ, by calibration error and by log loss, and judge all of them."""
+    """Fit T alone and with γ, by calibration error and by log loss, and evaluate all of them."""
     found = trained(pool_recipe(task), folders)
     parts = folds(found.test_logits, found.test_labels)
     methods: dict[str, list[Calibrator]] = {"raw": [Identity()] * 2}
@@ -74,7 +74,7 @@ def run(task: Task, folders: Folders) -> Numbers:
 
 
 def _grid(part: Fold, criterion: Criterion, scale: Scale) -> FitReport:
-    """Return the criterion on the paper's whole grid; γ = 0 in it is temperature scaling."""
+    """Return the criterion on the paper's whole grid, in which γ = 0 is temperature scaling."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CalibrationWarning)  # the run counts them
         _, report = fit_focal_temperature(
@@ -90,7 +90,7 @@ def _grid(part: Fold, criterion: Criterion, scale: Scale) -> FitReport:
 
 def _axes(report: FitReport) -> tuple[tuple[float, ...], tuple[float, ...], NDArray[np.float64]]:
     if report.gammas is None or report.temperatures is None or report.grid is None:
-        raise ValueError("`report` must hold the grid of a full search; it holds none.")
+        raise ValueError("`report` must contain the grid of a full search, but has none.")
     return report.gammas, report.temperatures, report.grid
 
 
@@ -108,7 +108,7 @@ def _best_alone(report: FitReport) -> TemperatureScaling:
 def _best_temperatures(
     reports: list[FitReport],
 ) -> Iterator[tuple[str, float, float]]:
-    """Yield the best T at each γ, the mean of the folds; none where one is at the grid's end."""
+    """Yield the best T at each γ, the mean of the halves; none if one is at the grid's end."""
     gammas, temperatures, _ = _axes(reports[0])
     at = np.array([_axes(report)[2].argmin(axis=1) for report in reports])
     is_inside = np.all((at > 0) & (at < len(temperatures) - 1), axis=0)
@@ -154,12 +154,13 @@ EXPERIMENT = Experiment(
     source="Paper 003 (Komisarenko & Kull 2024), Table 1 and Fig. 8",
     title="Temperature versus focal temperature scaling",
     protocol=(
-        "Networks trained by cross-entropy, focal loss, FLSD-53 and AdaFocal are calibrated by a "
-        "temperature T alone (TS) and by Ψ with exponent γ after it (FTS), both on the paper's "
-        "grid: T from 0.01 to 5 by 0.01, γ in -0.5, -0.25, 0, 0.05, 0.25, 0.37, 0.5, 0.75, 1, 5; "
-        "by the calibration error of 15 bins of equal mass (AdaECE) or by log loss. The test rows "
-        "are cut into two halves at random by a fixed seed; fits on one half are evaluated on the "
-        "other, then the reverse, and every number, also without a fit, is the mean of the two."
+        "Networks trained with cross-entropy, focal loss, FLSD-53 and AdaFocal are calibrated by "
+        "a temperature T alone (TS) and by a temperature followed by Ψ with exponent γ (FTS), "
+        "both on the paper's grid: T from 0.01 to 5 by 0.01, γ in -0.5, -0.25, 0, 0.05, 0.25, "
+        "0.37, 0.5, 0.75, 1, 5; by the calibration error of 15 bins of equal mass (AdaECE) or by "
+        "log loss. The test rows are split into two random halves by a fixed seed; fits on one "
+        "half are evaluated on the other, and vice versa. Every number, also without a fit, is "
+        "the mean of the two."
     ),
     smaller={
         "smallest": f"{SMALLEST} Every twentieth temperature of the grid only.",
@@ -167,14 +168,14 @@ EXPERIMENT = Experiment(
             "ResNet-8 on 10,000 images of CIFAR-10 for 24 epochs, an MLP on a sixth of "
             "Fashion-MNIST and the global-pooling CNN on 20 Newsgroups, instead of ResNet-50 on "
             "all of CIFAR-10, CIFAR-100 and TinyImageNet; 3 seeds instead of 5; CIFAR-10 without "
-            "γ = 5, 7 and AdaFocal, 20 Newsgroups with CE, γ = 3 and FLSD-53 only; fitted on half "
-            "of the test rows, not on validation rows. Table 1's numbers stand beside ours for "
-            "orientation: none can be confirmed or refuted."
+            "γ = 5, 7 and AdaFocal, 20 Newsgroups with CE, γ = 3 and FLSD-53 only; fitted on "
+            "half of the test rows, not on validation rows. Table 1's numbers are shown beside "
+            "ours for orientation: none can be confirmed or refuted."
         ),
         "full": (
             "ResNet-50 on CIFAR-10 as in the paper; ResNet-20 on Fashion-MNIST instead of "
-            "CIFAR-100 and TinyImageNet, of which nothing can be concluded; fitted on half of the "
-            "test rows, not on validation rows."
+            "CIFAR-100 and TinyImageNet, about which nothing can be concluded; fitted on half of "
+            "the test rows, not on validation rows."
         ),
     },
     tasks=tasks,
@@ -197,10 +198,10 @@ EXPERIMENT = Experiment(
         ),
     },
     changed_rules=(
-        "Rules changed after the rows had been seen: rank correlations and shares have intervals "
-        "inside their range; undecided is a verdict; sets that are not in the paper are questions "
-        "of ours; 20 Newsgroups, which we trained too little, is in the tables but left out of "
-        "the conclusions."
+        "Rules changed after the results were seen: rank correlations and proportions have "
+        "intervals within their range; a claim can be undecided; data sets that are not in the "
+        "paper are questions of our own; 20 Newsgroups, which we trained too little, is in the "
+        "tables but left out of the conclusions."
     ),
     packages=("numpy", "scipy", "torch"),
 )

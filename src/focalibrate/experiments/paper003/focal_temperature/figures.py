@@ -17,7 +17,7 @@ METHODS = ("raw", "TS_ECE", "FTS_ECE", "TS_NLL", "FTS_NLL")
 
 
 def tables(found: ScalingRows) -> Iterator[Table]:
-    """Yield Table 1 as here, and the lines of Fig. 8."""
+    """Yield our Table 1, and the lines of Fig. 8."""
     yield Table(
         "Table 1 of the paper, here",
         (
@@ -41,7 +41,7 @@ def tables(found: ScalingRows) -> Iterator[Table]:
         ),
         "Mean ± standard deviation over seeds. AdaECE with the fits by AdaECE, NLL with the fits "
         "by NLL, as the paper does; (γ, T) are means over seeds and halves. The paper's numbers "
-        "are of ResNet-50 on CIFAR-10, as far as they are legible in our copy.",
+        "are for ResNet-50 on CIFAR-10, where they are legible in our copy.",
     )
     yield Table(
         "The best T as a line in the γ of the map, by AdaECE",
@@ -51,7 +51,7 @@ def tables(found: ScalingRows) -> Iterator[Table]:
             for problem in found.losses
             for loss in found.focal(problem)
         ),
-        "Mean over seeds. A γ whose best T is at the end of the grid of T is left out.",
+        "Mean over seeds. Any γ whose best T is at the end of the grid is left out.",
     )
 
 
@@ -100,16 +100,16 @@ def charts(found: ScalingRows) -> Iterator[Chart]:
     """Yield calibration errors by method, then Fig. 8."""
     yield Chart(
         "adaece",
-        "AdaECE without a fit, after TS and after FTS (both fitted by AdaECE on the other half of "
-        "the test rows): mean over the seeds, and from the least to the largest.",
+        "AdaECE without a fit, after TS and after FTS (both fitted by AdaECE on the other half "
+        "of the test rows): mean, smallest and largest value over the seeds.",
         [_errors(found, problem) for problem in found.losses],
         columns=2,
     )
     problems = [p for p in found.losses if any(GAMMA[loss] > 0 for loss in found.focal(p))]
     yield Chart(
         "best-temperature",
-        "The best T by AdaECE at each γ of the map for networks of focal loss, mean over the "
-        "seeds, with the line of least squares, as Fig. 8.",
+        "The best T by AdaECE at each γ of the map, for networks trained with focal loss: mean "
+        "over the seeds, with the least-squares line, as in Fig. 8.",
         [_best_temperatures(found, problem) for problem in problems],
         columns=2,
     )

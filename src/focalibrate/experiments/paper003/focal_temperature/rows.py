@@ -1,4 +1,4 @@
-"""Which networks `focal-temperature` looks at, and its rows by problem and loss."""
+"""The networks of `focal-temperature`, and its rows by problem and loss."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -21,15 +21,15 @@ LOSSES: Mapping[Scale, Mapping[Problem, tuple[str, ...]]] = {
     },
     "full": {"cifar10": PAPER_LOSSES, "fashion_mnist": PAPER_LOSSES},
 }
-"""What the pool has of the paper's losses."""
+"""The paper's losses that the pool has."""
 SEEDS: Mapping[Scale, int] = {"smallest": 2, "reduced": 3, "full": 5}
 FEWEST_GAMMAS = 3
-"""Networks of one exponent each, for a trend over the exponents of a problem."""
+"""Losses with one exponent each, for a trend over the exponents of a problem."""
 
 
 @dataclass(frozen=True)
 class ScalingRows:
-    """The rows of a run, asked by problem and loss."""
+    """The rows of a run, selected by problem and loss."""
 
     rows: Rows
     scale: Scale
@@ -41,17 +41,17 @@ class ScalingRows:
 
     @property
     def concluded(self) -> Mapping[Problem, tuple[str, ...]]:
-        """Return the losses of the problems conclusions are drawn from."""
+        """Return the losses of the problems that conclusions are drawn from."""
         return {p: own for p, own in self.losses.items() if p not in TOO_FEW}
 
     def values(self, metric: str, problem: Problem, loss: str) -> NDArray[np.float64]:
-        """Return a number for each seed, as it was measured."""
+        """Return a number per seed, as measured."""
         return self.rows.values(network_name(problem, loss), metric)
 
     def gap(
         self, metric: str, problem: Problem, loss: str, *, first: str, second: str
     ) -> NDArray[np.float64]:
-        """Return a metric of one method − that of another, for each seed."""
+        """Return a metric of one method − that of another, per seed."""
         ours = self.values(f"{metric}, {first}", problem, loss)
         return ours - self.values(f"{metric}, {second}", problem, loss)
 

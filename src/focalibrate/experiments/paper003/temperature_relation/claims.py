@@ -29,7 +29,7 @@ PAPER_BOUNDS = {"proven low": 0.2, "proven high": 0.238} | {
 ROUNDED = 0.0005
 TWO_DIGITS = 0.005
 COEFFICIENT = 0.02
-"""How near a fitted slope must be to the two digits printed, whose grid is not ours."""
+"""How close a fitted slope must be to the two printed digits, as the paper's grid is not ours."""
 _END = {"low": "lower", "high": "upper"}
 _BOUNDS = (
     'Sec. 3.2: "the theoretical result suggests the focal calibration with γ = 4 for all possible '
@@ -70,9 +70,9 @@ def finding(rows: Rows) -> str:
     """Return the main result in one sentence."""
     worst = {k: rows.curve(f"nearest K={k}", "error")[1].max() for k in (2, 3, 4)}
     return (
-        "The focal map is nearly a temperature for two classes (largest difference "
-        f"{worst[2]:.1e}) and no longer for more ({worst[3]:.0%} with three, {worst[4]:.0%} with "
-        "four, γ up to 10); 1/T is close to linear in γ, as the paper says."
+        "For two classes the focal map is close to temperature scaling (largest difference "
+        f"{worst[2]:.1e}), for more classes it is not ({worst[3]:.0%} with three, {worst[4]:.0%} "
+        "with four, γ up to 10); 1/T is close to linear in γ, as the paper says."
     )
 
 
@@ -96,7 +96,7 @@ def _bounds(rows: Rows, is_full: bool) -> Iterator[ClaimResult]:
     yield side_result(
         Interval.exact(((highest - lowest) / (high - low)).max()),
         claim="The measured bounds are considerably tighter than the proven ones",
-        what="their width over the proven one, at its largest over γ",
+        what="largest ratio over γ of their width to that of the proven bounds",
         paper_value='Sec. 3.2: "the experimental bounds are considerably tighter than the '
         'theoretical"',
         unit="of the proven width",
@@ -129,7 +129,7 @@ def _fits(rows: Rows, is_full: bool) -> Iterator[ClaimResult]:
             slope,
             tolerance=COEFFICIENT,
             claim=f"K = {k}: 1/T of the nearest temperature rises by {slope} per unit of γ",
-            what="slope of the line of smallest largest deviation over γ in (0, 10]",
+            what="slope of the line with the smallest maximum deviation over γ in (0, 10]",
             paper_value=_LINES[k],
             unit="slope",
             covers=is_full,
@@ -170,7 +170,7 @@ def _errors(rows: Rows, is_full: bool) -> Iterator[ClaimResult]:
         bound=1e-3,
         covers=is_full,
         theory="003-error-k2",
-        note=f"At γ = {gammas[errors.argmax()]:g}: a matter of one digit.",
+        note=f"At γ = {gammas[errors.argmax()]:g}; only slightly above the printed bound.",
     )
     for k in (3, 4):
         yield number_result(
@@ -183,7 +183,7 @@ def _errors(rows: Rows, is_full: bool) -> Iterator[ClaimResult]:
             unit="largest difference of probabilities",
             covers=is_full,
             theory=f"003-error-k{k}",
-            note="A coarse grid of logits misses the worst." if k == 4 else "",
+            note="A coarse grid of logits misses the worst case." if k == 4 else "",
         )
 
 
@@ -210,8 +210,8 @@ def _captions(rows: Rows, is_full: bool) -> Iterator[ClaimResult]:
         Interval.exact(one(rows, "example γ=2", "q")),
         0.62,
         tolerance=0.01,
-        claim="Where the truth is 0.8, focal loss with γ = 2 is lowest at around 0.62",
-        what="a number the paper calls around 0.62",
+        claim="If the truth is 0.8, focal loss with γ = 2 is lowest at around 0.62",
+        what="the paper says around 0.62",
         paper_value='Sec. 3.1: "Optimizing for the improper focal loss will result in the '
         'prediction of a lower value of around 0.62 for γ = 2"',
         unit="probability",
@@ -225,7 +225,7 @@ def _shapes(rows: Rows, is_full: bool) -> Iterator[ClaimResult]:
         Interval.exact(min(one(rows, f"loss γ={g:g}", "least excess") for g in LOSS_GAMMAS)),
         claim="The proper part of the loss is below the focal loss for scores under 1/2, else "
         "above it",
-        what="smallest difference, positive where it is as the paper says",
+        what="smallest difference, positive if it is as the paper says",
         paper_value='Sec. 3.2: "The proper part of the focal loss compared with a regular focal '
         "loss with the same γ has lower loss values for predictions lower than 0.5 and higher "
         'loss otherwise"',
@@ -237,9 +237,9 @@ def _shapes(rows: Rows, is_full: bool) -> Iterator[ClaimResult]:
     shown = ", ".join(f"{loss} {bend:.4f}" for loss, bend in zip(RISKS, bends, strict=True))
     yield side_result(
         Interval.exact(np.diff(bends).min()),
-        claim="Isolines: circles for Brier, ovals for CE, ever more triangular with γ",
+        claim="Isolines: circles for Brier, ovals for CE, more and more triangular with γ",
         what="smallest rise, from Brier to CE to γ = 1 to γ = 3, of the third harmonic of the "
-        "isoline at 12 %, which a circle and an ellipse do not have",
+        "isoline at 12 % (0 for circles and ellipses)",
         paper_value="Sec. 3.3, Fig. 4",
         unit="smallest rise",
         below=False,
@@ -255,7 +255,7 @@ def _shapes(rows: Rows, is_full: bool) -> Iterator[ClaimResult]:
     yield side_result(
         Interval.exact(min(nearer)),
         claim="Focal map and nearest temperature differ most near the corners (K = 3)",
-        what="distance of the point of the largest difference to the centre − to the nearest "
+        what="distance from the point of largest difference to the centre − to the nearest "
         "corner, for γ = 0.5 and 3",
         paper_value='Sec. 3.3: "The highest difference between these two transformations could '
         'be seen near the corners, while it non-uniformly decreases towards the centre"',

@@ -1,4 +1,4 @@
-"""How near the focal map comes to a temperature: bounds, best temperatures, simplex maps."""
+"""How close the focal map is to temperature scaling: bounds, best temperatures, simplex maps."""
 
 from collections.abc import Sequence
 
@@ -21,7 +21,7 @@ GRID_STEPS = {2: 0.01, 3: 0.05, 4: 0.2}
 
 
 def tasks(scale: Scale) -> Sequence[Task]:
-    """Return the computations: the same at each scale, on coarser grids at the smallest."""
+    """Return the computations: the same at each scale, but on coarser grids at the smallest."""
     small = scale == "smallest"
     n, simplex = (41, 12) if small else (101, 36)
 
@@ -50,7 +50,7 @@ def _gamma_step(n_classes: int, *, small: bool) -> float:
 
 
 def describe(task: Task) -> tuple[str, int]:
-    """Return part with its classes, exponent or loss; nothing is drawn, so the seed is 0."""
+    """Return the part with its classes, exponent or loss; nothing is random, so the seed is 0."""
     settings = dict(task.settings)
     words = [str(task["part"])]
     words += [f"K={settings['n_classes']}"] if "n_classes" in settings else []
@@ -74,13 +74,13 @@ EXPERIMENT = Experiment(
     code="E9",
     source="Komisarenko & Kull (2024), paper 003, Sec. 3.2-3.3, Fig. 1-7",
     title="The focal map and temperature scaling",
-    protocol="Computed, nothing is trained: the focal map Ψ and the proper part of the focal "
-    "loss; the temperatures between which Ψ lies; the temperature whose map differs least, at its "
-    "worst over all logits, from Ψ, for γ up to 10 and 2 to 100 classes, with lines through "
-    "1/T; isolines and arrows on the simplex of three classes. That Ψ can lower the "
-    "top probability (against Prop. 5) is shown by `regimes`.",
+    protocol="Computed, without training: the focal map Ψ and the proper part of the focal loss; "
+    "the temperatures between which Ψ lies; the temperature with the smallest maximum difference "
+    "from Ψ over all logits, for γ up to 10 and 2 to 100 classes, with lines through 1/T; "
+    "isolines and arrows on the simplex of three classes. `regimes` shows that Ψ can lower the "
+    "top probability (contradicting Prop. 5).",
     smaller={
-        "smallest": "Coarse grids, to test the program.",
+        "smallest": "Coarse grids, only to test the program.",
         "reduced": "",
         "full": "",
     },
@@ -89,9 +89,9 @@ EXPERIMENT = Experiment(
     describe=describe,
     conclude=conclude,
     changed_rules=(
-        "Rules changed after results had been seen: the slope is that of the line of smallest "
-        "largest deviation, where the first rule took least squares (after a run on coarse "
-        "grids); the intercept, which depends on the grid of logits, is no longer judged; "
-        "“around 0.62” is given a tolerance of 0.01 instead of 0.005."
+        "Rules changed after results were seen: the slope is that of the line with the smallest "
+        "maximum deviation instead of least squares (changed after a run on coarse grids); the "
+        "intercept, which depends on the grid of logits, is no longer judged; “around 0.62” has "
+        "a tolerance of 0.01 instead of 0.005."
     ),
 )

@@ -24,11 +24,11 @@ PAPER_LINES = {2: (0.95, 0.85), 3: (0.64, 0.91), 4: (0.47, 0.85)}
 PAPER_TEMPERATURES = {2: {0.5: 0.76, 3.0: 0.36}, 3: {1.0: 0.81, 3.0: 0.46}}
 """Nearest temperatures by classes and exponent, in the captions of Figures 2 and 5."""
 SIMPLEX_SIZE = (2.7, 2.1)
-"""Size of a panel that is drawn in colour, in inches: its pixels are what makes a page large."""
+"""Size in inches of a panel drawn in colour: small, as its pixels make the page large."""
 
 
 def one(rows: Rows, recipe: str, metric: str) -> float:
-    """Return a number that one run gave."""
+    """Return a number of one run."""
     return float(rows.values(recipe, metric)[0])
 
 
@@ -70,7 +70,7 @@ def tables(rows: Rows) -> tuple[Table, ...]:
         "Nearest temperature",
         ("classes", *(f"γ={g:g}" for g in shown)),
         tuple(cells),
-        "Section 4.1 of the paper speaks of 0.4 to 0.5 for common exponents.",
+        "Section 4.1 of the paper mentions 0.4 to 0.5 for common exponents.",
     )
     return fits, nearest
 
@@ -139,8 +139,8 @@ def _figure_2(rows: Rows) -> Chart:
     return Chart(
         "figure-2",
         "As Figure 2 of paper 003: the inverse of the nearest temperature against γ for two "
-        "classes; and the maps for γ = 0.5 and 3 with their nearest temperatures, which hide "
-        "them.",
+        "classes; and the maps for γ = 0.5 and 3, hidden behind those of their nearest "
+        "temperatures.",
         (_line_panel(rows, 2), Panel("Maps", "logit", "probability", curves)),
     )
 
@@ -159,8 +159,8 @@ def _figure_3(rows: Rows) -> Chart:
     ]
     return Chart(
         "figure-3",
-        "As Figure 3 of paper 003: inverse temperatures between which the binary focal map lies, "
-        "proven, and measured for |s| ≤ 20; and the widths of both intervals of T.",
+        "As Figure 3 of paper 003: proven bounds of the inverse temperature of the binary focal "
+        "map, and bounds measured for |s| ≤ 20; and the widths of both intervals of T.",
         (
             Panel("Bounds", "γ", "1/T", inverse),
             Panel("Width", "γ", "difference of the temperatures", widths),
@@ -184,8 +184,8 @@ def _figure_4(rows: Rows) -> Chart:
     }
     return Chart(
         "figure-4",
-        "As Figure 4 of paper 003: conditional risk where the truth is (0.55, 0.3, 0.15), as "
-        "percentile over the simplex, with isolines at 3, 12 and 20 %.",
+        "As Figure 4 of paper 003: conditional risk for the true probabilities (0.55, 0.3, "
+        "0.15), as a percentile over the simplex, with isolines at 3, 12 and 20 %.",
         tuple(
             SimplexPanel(
                 names[loss], *_points(rows, f"isolines {loss}", "percentile"), "%", levels=LEVELS
@@ -206,8 +206,8 @@ def _figure_5(rows: Rows) -> Chart:
     ]
     return Chart(
         "figure-5",
-        "As Figure 5 of paper 003: where the focal map (above) and the nearest temperature "
-        "(below) move predictions of three classes.",
+        "As Figure 5 of paper 003: how the focal map (above) and the nearest temperature (below) "
+        "change predictions of three classes.",
         (*maps, *scaled),
         columns=2,
     )

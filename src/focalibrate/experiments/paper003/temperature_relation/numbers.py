@@ -1,4 +1,4 @@
-"""Computations of the experiment `temperature-relation`, one function for each part."""
+"""Computations of the experiment `temperature-relation`, one function per part."""
 
 from collections.abc import Callable
 
@@ -29,7 +29,7 @@ RISKS: dict[str, Callable[[_Float], _Float]] = {
     "γ=1": lambda q: _proper_risk(q, 1.0),
     "γ=3": lambda q: _proper_risk(q, 3.0),
 }
-"""Conditional risk where the truth is `TRUTH`, of each loss of Figure 4."""
+"""Conditional risk of each loss of Figure 4 if the true probabilities are `TRUTH`."""
 
 
 def _proper_risk(q: _Float, gamma: float) -> _Float:
@@ -76,7 +76,7 @@ def _loss(task: Task) -> Numbers:
     log_q = np.log(np.stack([q, 1.0 - q], axis=-1))
     proper = proper_focal_loss(log_q, np.zeros(len(q), dtype=np.int64), gamma)
     side = np.sign(q - 0.5)
-    # Nought at the middle, where both maps leave the score as it is.
+    # 0 in the middle, where both maps leave the score unchanged.
     yield "least excess", float((side * (proper - focal))[np.abs(q - 0.5) > 1e-9].min())
     for x, a, b in zip(q, focal, proper, strict=True):
         yield "focal", float(a), float(x)
@@ -137,7 +137,7 @@ def _isolines(task: Task) -> Numbers:
 def isoline(risk: Callable[[_Float], _Float], level: float, *, n: int = 360) -> _Float:
     """Return points of the plane ``[n, 2]`` where the risk is `level`, around `TRUTH`.
 
-    A proper risk rises along every ray from the truth: halving finds the one point, or stops at
+    A proper risk rises along every ray from the truth: bisection finds the only point, or stops at
     the edge of the simplex.
     """
     angles = np.linspace(0.0, 2.0 * np.pi, n, endpoint=False)
@@ -156,11 +156,11 @@ def isoline(risk: Callable[[_Float], _Float], level: float, *, n: int = 360) -> 
 def third_harmonic(points: _Float) -> float:
     """Return how triangular a closed line is: 0 for a circle and for an ellipse.
 
-    Of the distance from the line's own middle over the angle, the part that goes round three
-    times, relative to the mean.
+    The third harmonic of the distance from the line's centre as a function of the angle, relative
+    to its mean.
     """
     x, y = (points - points.mean(axis=0)).T
-    for _ in range(20):  # to the middle at which the part that goes round once vanishes
+    for _ in range(20):  # to the centre at which the first harmonic vanishes
         angle, radius = np.arctan2(y, x), np.hypot(x, y)
         order = np.argsort(angle)
         even = np.linspace(-np.pi, np.pi, 720, endpoint=False)

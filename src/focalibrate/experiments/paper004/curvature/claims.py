@@ -16,7 +16,7 @@ from focalibrate.experiments.networks.trend import rank_correlation
 from focalibrate.experiments.paper004.curvature.rows import CurvatureRows, resampled
 
 DEEP = 0.5
-"""Points of ECE by which a minimum must lie below both ends; the paper gives no number."""
+"""Points of ECE by which a minimum must be below both ends; the paper gives no number."""
 OF_LOSS = {"own": "the training loss", "ce": "cross-entropy"}
 _FALLS = (
     'Fig. 2, on CIFAR-100: "For all architectures, λ_max(H_val) monotonically decreases with '
@@ -29,7 +29,7 @@ _MIDDLE = (
 
 
 def claims(found: CurvatureRows, *, is_full: bool) -> tuple[ClaimResult, ...]:
-    """Return a result for each claim."""
+    """Return one result per claim."""
     return tuple(
         result
         for problem in found.problems
@@ -38,7 +38,7 @@ def claims(found: CurvatureRows, *, is_full: bool) -> tuple[ClaimResult, ...]:
 
 
 def finding(found: CurvatureRows) -> str:
-    """Return the headline: how λ_max of the focal loss and of cross-entropy go with γ."""
+    """Return the main result: how λ_max of the focal loss and of cross-entropy depend on γ."""
     parts = []
     for of, name in OF_LOSS.items():
         sets = [
@@ -81,7 +81,7 @@ def _falls(
         rank_correlation(gammas.tolist(), table),
         claim=f"{name} of {OF_LOSS[of]} falls with the γ of training: {SET_NAMES[problem]}",
         what="rank correlation with γ over all networks",
-        paper_value=_FALLS if is_stated else "Fig. 3 shows ECE against it; no order is stated",
+        paper_value=_FALLS if is_stated else "Fig. 3 shows ECE against it; no trend is stated",
         unit="Spearman's ρ",
         covers=is_full,
         is_papers=is_stated and _is_papers(problem),
@@ -96,8 +96,7 @@ def _monotonic(found: CurvatureRows, problem: Problem, *, is_full: bool) -> Clai
     return side_result(
         worst,
         claim=f"λ_max(H_val) of the training loss falls at every step of γ: {SET_NAMES[problem]}",
-        what="log ratio of λ_max of neighbouring γ, paired by seed, at the step that falls least "
-        "surely",
+        what="log ratio of λ_max of neighbouring γ, paired by seed, at the least certain step",
         paper_value=_FALLS,
         unit="log ratio",
         covers=is_full,
@@ -114,12 +113,12 @@ def _same_weights(found: CurvatureRows, problem: Problem) -> ClaimResult:
         claim=f"At its own weights, focal loss is less curved than CE: {SET_NAMES[problem]}",
         what="log of λ_max of the training loss over that of CE, mean over networks of γ > 0",
         paper_value='Eq. 28 expands at the maximum likelihood estimate: "the larger γ makes the '
-        'curvature term smaller"; these networks are elsewhere',
+        'curvature term smaller"; these networks are not at that estimate',
         unit="log ratio",
         covers=False,
         is_papers=False,
-        note=f"Ratios from {ratio.min():.3g} to {ratio.max():.3g}: a finding about these "
-        "networks, not a law (see 004-eq-28 of `focalibrate theory`).",
+        note=f"Ratios from {ratio.min():.3g} to {ratio.max():.3g}: true for these networks, not "
+        "in general (see 004-eq-28 of `focalibrate theory`).",
     )
 
 
@@ -128,8 +127,8 @@ def _best_gamma_inside(found: CurvatureRows, problem: Problem, *, is_full: bool)
     best = gammas[table.mean(axis=1).argmin()]
     return side_result(
         mean_interval(table[1:-1].min(axis=0) - table[[0, -1]].min(axis=0)),
-        claim=f"ECE is lowest at a middle γ: {SET_NAMES[problem]}",
-        what="lowest ECE at a γ between the ends − the lower of the ends, paired by seed",
+        claim=f"ECE is lowest at an intermediate γ: {SET_NAMES[problem]}",
+        what="lowest ECE at a γ between the ends − the lower ECE of the two ends, paired by seed",
         paper_value='Fig. 2, on CIFAR-100: "ECE reaches its minimum for ViT architecture around '
         'γ=10 and for other architectures around γ=3,4"',
         unit="points of ECE",
@@ -144,9 +143,9 @@ def _best_trace_inside(found: CurvatureRows, problem: Problem, *, is_full: bool)
     depth, best, curve = resampled(trace, ece)
     return side_result(
         depth,
-        claim=f"ECE is lowest at a middle Tr(H_val): {SET_NAMES[problem]}",
-        what="depth of a cubic of ECE on Tr(H_val) below its lower end, where there are networks; "
-        "interval by resampling the networks",
+        claim=f"ECE is lowest at an intermediate Tr(H_val): {SET_NAMES[problem]}",
+        what="depth of the minimum of a cubic of ECE on Tr(H_val), where there are networks, "
+        "below its lower end; interval by resampling the networks",
         paper_value=_MIDDLE,
         unit="points of ECE below the lower end",
         below=False,

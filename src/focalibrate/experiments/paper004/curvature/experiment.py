@@ -83,7 +83,7 @@ def run(task: Task, folders: Folders) -> Numbers:
 
 
 def _curvature(hessian: "HessianOperator", *, n_vectors: int) -> dict[str, float]:
-    """Return trace and largest eigenvalue; the same random vectors for every network."""
+    """Return trace and largest eigenvalue, with the same random vectors for every network."""
     trace = hutchinson_trace(hessian.matvec, hessian.size, n_vectors=n_vectors)
     top = lambda_max(hessian.matvec, hessian.size, tolerance=TOLERANCE)
     return {
@@ -110,12 +110,13 @@ EXPERIMENT = Experiment(
     source="Paper 004 (Kimura & Naganuma 2024), Fig. 2 and 3",
     title="Curvature of the loss and calibration",
     protocol=(
-        "Networks trained by focal loss with γ from 0 (cross-entropy) up: the largest eigenvalue "
-        "(Lanczos) and the trace (Hutchinson) of the Hessian of the mean validation loss over all "
-        "weights, and ECE with 15 bins on test rows. The paper speaks of the validation loss and "
-        "does not say which: the loss of training is taken first, as its Eq. 28 is of that, and "
-        "cross-entropy beside it, which is the same loss for every network. ECE is taken on the "
-        "test rows, which are many more than the validation rows; ECE on those is in the table."
+        "Networks trained with focal loss, from γ = 0 (cross-entropy) upwards: the largest "
+        "eigenvalue (Lanczos) and the trace (Hutchinson) of the Hessian of the mean validation "
+        "loss over all weights, and ECE with 15 bins on test rows. The paper writes “validation "
+        "loss” and does not say which loss: we take the training loss first, as in its Eq. 28, "
+        "and also cross-entropy, which is the same loss for every network. ECE is measured on "
+        "the test rows, which are many more than the validation rows; ECE on those is in the "
+        "table."
     ),
     smaller={
         "smallest": SMALLEST,
@@ -123,12 +124,13 @@ EXPERIMENT = Experiment(
             "ResNet-8 on 10,000 images of CIFAR-10 with γ up to 3 and an MLP on a sixth of "
             "Fashion-MNIST with γ up to 7, instead of ResNet-18, MobileNet-v2, ViT and VGG-19 on "
             "CIFAR-100; the Hessian over 256 and 1,024 validation examples with 10 and 30 random "
-            "vectors for the trace; 3 seeds. Whether curvature falls with γ in the paper's "
-            "networks, and its best γ and trace, cannot be concluded."
+            "vectors for the trace; 3 seeds. Nothing can be concluded about the curvature of the "
+            "paper's networks, or about its best γ and trace."
         ),
         "full": (
-            "ResNet-50 on CIFAR-10 and ResNet-20 on Fashion-MNIST with γ up to 7, instead of five "
-            "networks on CIFAR-100: the paper's best γ and trace cannot be concluded."
+            "ResNet-50 on CIFAR-10 and ResNet-20 on Fashion-MNIST with γ up to 7, instead of "
+            "five networks on CIFAR-100: nothing can be concluded about the paper's best γ and "
+            "trace."
         ),
     },
     tasks=tasks,
@@ -151,10 +153,10 @@ EXPERIMENT = Experiment(
         ),
     },
     changed_rules=(
-        "Rules changed after the rows had been seen: rank correlations are of all networks with "
-        "an interval inside [-1, 1]; a step counts as a fall only if its interval does; undecided "
-        "is a verdict; traces, networks at their own weights and Fashion-MNIST are questions of "
-        "ours."
+        "Rules changed after the results were seen: rank correlations are over all networks, "
+        "with an interval within [-1, 1]; a step counts as a decrease only if its whole interval "
+        "is below 0; a claim can be undecided; traces, networks at their own weights and "
+        "Fashion-MNIST are questions of our own."
     ),
     packages=("numpy", "scipy", "torch"),
 )

@@ -24,7 +24,7 @@ _COLUMNS = (
 
 
 def score_table(found: CurvatureRows) -> Table:
-    """Return curvature and calibration by exponent."""
+    """Return curvature and calibration per exponent."""
     body = []
     for problem in found.problems:
         columns = [(found.table(metric, problem), digits) for _, metric, digits in _COLUMNS]
@@ -38,7 +38,7 @@ def score_table(found: CurvatureRows) -> Table:
         "Mean and standard deviation over seeds",
         ("data", "γ", *(head for head, _, _ in _COLUMNS)),
         tuple(body),
-        "ECE with 15 bins on all test rows; on the validation rows, which are few, beside it.",
+        "ECE with 15 bins on all test rows; beside it, ECE on the validation rows, which are few.",
     )
 
 
@@ -47,14 +47,14 @@ def charts(found: CurvatureRows) -> Iterator[Chart]:
     yield Chart(
         "figure-2",
         "The largest eigenvalue and the trace of the Hessian of the validation loss, and ECE, "
-        "against the γ of training, as Fig. 2: mean over the seeds, and from the least to the "
-        "largest.",
+        "against the γ of training, as in Fig. 2: mean, smallest and largest value over the "
+        "seeds.",
         [panel for problem in found.problems for panel in _against_gamma(found, problem)],
     )
     yield Chart(
         "figure-3",
-        "ECE against the trace of the Hessian of the validation loss, one point per network, with "
-        "the cubic of least squares, as Fig. 3.",
+        "ECE against the trace of the Hessian of the validation loss, one point per network, "
+        "with the least-squares cubic, as in Fig. 3.",
         [_against_trace(found, problem) for problem in found.problems],
         columns=2,
     )

@@ -1,4 +1,4 @@
-"""Which networks `curvature` looks at, its rows by problem and exponent, and the cubic curve."""
+"""The networks of `curvature`, its rows by problem and exponent, and the cubic curve."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ N_RESAMPLES = 300
 
 @dataclass(frozen=True)
 class CurvatureRows:
-    """The rows of a run, asked by problem."""
+    """The rows of a run, selected by problem."""
 
     rows: Rows
     scale: Scale
@@ -39,7 +39,7 @@ class CurvatureRows:
         return tuple(LOSSES[self.scale])
 
     def gammas(self, problem: Problem) -> NDArray[np.float64]:
-        """Return the exponents of the problem's networks, in rising order."""
+        """Return the exponents of the problem's networks, in ascending order."""
         return np.array([GAMMA[loss] for loss in LOSSES[self.scale][problem]])
 
     def table(self, metric: str, problem: Problem) -> NDArray[np.float64]:
@@ -52,36 +52,36 @@ class CurvatureRows:
 
 @dataclass(frozen=True, eq=False)
 class Cubic:
-    """A cubic curve through calibration error against trace."""
+    """A cubic curve of calibration error against trace."""
 
     trace: NDArray[np.float64]
-    """``[N]``, in rising order"""
+    """``[N]``, in ascending order"""
     weights: NDArray[np.float64]
     """of the powers 3 to 0 of the trace, as a share of its range, from its mean"""
     r2: float
 
     def at(self, trace: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the height of the curve."""
+        """Return the values of the curve."""
         heights: NDArray[np.float64] = _powers(trace, self.trace) @ self.weights
         return heights
 
     @property
     def depth(self) -> float:
-        """How far the least height where there are points lies below the lower end's."""
+        """How far the minimum, where there are points, is below the lower end."""
         height = self.at(self.trace)
         return float(min(height[0], height[-1]) - height.min())
 
     @property
     def best(self) -> float:
-        """The trace, of those seen, where the curve is lowest."""
+        """The measured trace at which the curve is lowest."""
         return float(self.trace[self.at(self.trace).argmin()])
 
 
 def fit_cubic(trace: NDArray[np.float64], ece: NDArray[np.float64]) -> Cubic:
-    """Return the least-squares cubic, whose depth is looked at where there are points.
+    """Return the least-squares cubic, whose depth is measured where there are points.
 
-    Between two clusters of points a cubic may swing far from both: a minimum there would be of
-    the curve's making.
+    Between two clusters of points a cubic may deviate far from both: a minimum there would be an
+    artefact of the fit.
 
     Example:
         >>> x = np.linspace(0.0, 4.0, 9)

@@ -28,16 +28,16 @@ _CORRELATED = (
 )
 
 
-_SHORT = "The paper does not say how long it trained: does it hold before the network has learnt?"
+_SHORT = "The paper does not say how long it trained: does the claim hold early in training?"
 
 
 def taus_of(rows: Rows) -> list[float]:
-    """Return the weights of the trace, 0 first."""
+    """Return the weights τ of the trace, 0 first."""
     return sorted({row.at for row in rows})
 
 
 def by_seed(rows: Rows, recipe: str, metric: str) -> NDArray[np.float64]:
-    """Return a metric ``[seeds, weights]``; nan where a run diverged."""
+    """Return a metric ``[seeds, weights]``; nan if a run diverged."""
     seeds = sorted({row.seed for row in rows})
     taus = taus_of(rows)
     found = np.full((len(seeds), len(taus)), np.nan)
@@ -48,7 +48,7 @@ def by_seed(rows: Rows, recipe: str, metric: str) -> NDArray[np.float64]:
 
 
 def claims(rows: Rows, *, is_full: bool) -> tuple[ClaimResult, ...]:
-    """Judge the paper by the longest runs; shorter ones answer a question of ours."""
+    """Judge the paper by the longest runs; shorter ones answer a question of our own."""
     lengths = {recipe.split(", ")[1] for recipe in rows.recipes()}
     longest, *shorter = sorted(lengths, key=_epochs, reverse=True)
     results = _claims(_of_length(rows, longest), longest, is_full)
@@ -70,7 +70,7 @@ def _of_length(rows: Rows, length: str) -> Rows:
 
 
 def _claims(rows: Rows, length: str, is_full: bool) -> list[ClaimResult]:
-    """Compare the largest weight with none, step by step, at every learning rate."""
+    """Compare the largest τ with none, and step by step, at every learning rate."""
     taus = taus_of(rows)
     results: list[ClaimResult] = []
     for metric, factor, unit in ((ECE, 100.0, "points of ECE"), (TRACE, 1.0, "Tr(H_val)")):
