@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 __all__ = [
     "Array",
+    "array_of",
     "device",
     "is_array_api_obj",
     "is_concrete",
@@ -106,6 +107,16 @@ def stop_gradient(x: Array) -> Array:
 
         return jax_stop_gradient(x)
     return x
+
+
+def array_of(values: Any) -> Array:
+    """Return arrays as they are, and data frames, series and lists as NumPy arrays."""
+    if not is_array_api_obj(values):
+        if hasattr(values, "to_numpy"):  # pandas, polars
+            return values.to_numpy()
+        if isinstance(values, (list, tuple)):
+            return np.asarray(values)
+    return values
 
 
 def to_numpy(x: Any) -> NDArray[Any]:

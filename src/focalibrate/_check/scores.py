@@ -128,10 +128,12 @@ def check_probs(probs: Array, *, name: str = "probs") -> None:
         if math.isnan(low) or math.isnan(off):
             row = first_row(xp.any(xp.isnan(probs), axis=-1))
             raise ValueError(f"`{name}` must not contain nan, but row {row} does. Drop the row.")
+        hint = "If these are logits, apply `softmax` first."
+        if low >= 0.0 and off < 0.05:
+            hint = f"If they were rounded: `{name} / {name}.sum(axis=-1, keepdims=True)`."
         raise ValueError(
             f"`{name}` must be probabilities over its last axis, but its smallest "
-            f"entry is {low:.3g} and its worst row sum is off by {off:.3g}. "
-            "If these are logits, apply `softmax` first."
+            f"entry is {low:.3g} and its worst row sum is off by {off:.3g}. {hint}"
         )
 
 

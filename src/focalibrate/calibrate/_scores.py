@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from focalibrate._array import Array, is_array_api_obj, namespace, working_dtype
+from focalibrate._array import Array, array_of, namespace, working_dtype
 
 
 def as_array(values: Any, *, name: str) -> Array:
@@ -12,11 +12,7 @@ def as_array(values: Any, *, name: str) -> Array:
 
     Labels keep their integers: only `name` ``"labels"`` is exempt from becoming floating.
     """
-    if not is_array_api_obj(values):
-        if hasattr(values, "to_numpy"):  # pandas, polars
-            values = values.to_numpy()
-        elif isinstance(values, (list, tuple)):
-            values = np.asarray(values)
+    values = array_of(values)
     is_scores = name in ("logits", "probs", "sample_weight")
     if isinstance(values, np.ndarray) and is_scores and values.dtype.kind in "iuO":
         try:

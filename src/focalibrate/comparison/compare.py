@@ -272,7 +272,9 @@ def _each(
 def _fit(name: str, parts: Parts, shared: _Shared) -> Fitted:
     with collected_warnings() as messages:
         whole, *others = fit_parts(name, parts, **shared.options(METHODS[name]))
-    return Fitted(whole, tuple(others), tuple(messages))
+    # Messages begin with the calibrator's own description; tables name the method.
+    own = f"{METHODS[name].label}: "
+    return Fitted(whole, tuple(others), tuple(m.removeprefix(own) for m in messages))
 
 
 def _results(

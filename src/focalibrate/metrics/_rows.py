@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from focalibrate._array import Array, to_numpy
+from focalibrate._array import Array, array_of, to_numpy
 from focalibrate._check import (
     binary_probs,
     check_labels,
@@ -28,6 +28,7 @@ def read_probs(probs: Array, *, binary: bool = False, name: str = "probs") -> ND
     value. Binary scores become float64 first, so that ``1 - p`` is exact for a float32 `p`
     of at least 2**-30.
     """
+    probs = array_of(probs)
     if binary:
         return read_scores(probs, name=name)
     check_rows(probs, name=name)
@@ -37,6 +38,7 @@ def read_probs(probs: Array, *, binary: bool = False, name: str = "probs") -> ND
 
 def read_scores(scores: Array, *, name: str) -> NDArray[np.float64]:
     """Return ``[N, 2]`` probabilities ``(1 - p, p)`` in float64 for checked scores `p`."""
+    scores = array_of(scores)
     binary_probs(scores, name=name)  # its checks, on the caller's own array
     p = to_numpy(scores).astype(np.float64)
     return np.stack([1.0 - p, p], axis=-1)
@@ -46,6 +48,7 @@ def read(
     probs: Array, labels: Array, *, binary: bool = False
 ) -> tuple[NDArray[Any], NDArray[np.intp]]:
     """Return checked probabilities ``[N, K]`` and class indices ``[N]``."""
+    probs, labels = array_of(probs), array_of(labels)
     rows = read_probs(probs, binary=binary)
     shape = tuple(probs.shape) if binary else tuple(probs.shape[:-1])
     check_labels(labels, shape=shape, n_classes=rows.shape[-1])
@@ -54,7 +57,9 @@ def read(
 
 def read_weights(sample_weight: Array | None, n_rows: int) -> NDArray[np.float64] | None:
     """Return checked weights ``[N]``, None if there are none."""
-    return None if sample_weight is None else check_sample_weight(sample_weight, n_rows=n_rows)
+    if sample_weight is None:
+        return None
+    return check_sample_weight(array_of(sample_weight), n_rows=n_rows)
 
 
 def row_chunks(n_rows: int, n_columns: int) -> Iterator[slice]:

@@ -179,7 +179,7 @@ def assess(
         *Verified Uncertainty Calibration*, on squared errors without bias.
     """
     check_count(n_draws, name="n_draws", minimum=19)
-    rows, y = read(probs, labels, binary=len(probs.shape) == 1)
+    rows, y = read(probs, labels, binary=np.ndim(probs) == 1)
     weights = None
     if sample_weight is not None:
         weights = check_sample_weight(sample_weight, n_rows=len(rows))

@@ -107,7 +107,7 @@ def calibration_bounds(
         >>> calibration_bounds(p**2, y).low > 0.15
         True
     """
-    rows, y = read(probs, labels, binary=len(probs.shape) == 1)
+    rows, y = read(probs, labels, binary=np.ndim(probs) == 1)
     weights = None
     if sample_weight is not None:
         weights = check_sample_weight(sample_weight, n_rows=len(rows))

@@ -127,7 +127,7 @@ def corp(
         classifiers*.
     """
     check_count(n_draws, name="n_draws", minimum=0)
-    rows, y = read(probs, labels, binary=len(probs.shape) == 1)
+    rows, y = read(probs, labels, binary=np.ndim(probs) == 1)
     weights = read_weights(sample_weight, len(rows))
     if event == "top label":
         value, happened = top_label(rows, y)

@@ -53,7 +53,7 @@ def rms_difference(
     References:
         Zou & Donner (2008), *Construction of confidence limits about effect measures*.
     """
-    first, second = (read(p, labels, binary=len(p.shape) == 1) for p in (probs_a, probs_b))
+    first, second = (read(p, labels, binary=np.ndim(p) == 1) for p in (probs_a, probs_b))
     n = len(first[0])
     w = np.ones(n) if sample_weight is None else check_sample_weight(sample_weight, n_rows=n)
     return difference_of_rows(*top_label(*first), *top_label(*second), w)

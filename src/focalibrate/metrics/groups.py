@@ -137,7 +137,7 @@ def assess_groups(
     References:
         Holm (1979), *A simple sequentially rejective multiple test procedure*.
     """
-    rows, y = read(probs, labels, binary=len(probs.shape) == 1)
+    rows, y = read(probs, labels, binary=np.ndim(probs) == 1)
     weights = read_weights(sample_weight, len(rows))
     columns = _columns(groups, len(rows))
     members = [

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from focalibrate._array import Array, to_numpy
+from focalibrate._array import Array, array_of, to_numpy
 from focalibrate._check import check_labels, check_log_probs, check_unit_interval
 from focalibrate.metrics._rows import (
     read,
@@ -118,6 +118,7 @@ def binary_brier_score(
         >>> round(binary_brier_score(np.array([0.5, 0.8]), np.array([0, 1])), 4)
         0.145
     """
+    probs = array_of(probs)
     is_one = len(probs.shape) == 1
     if not is_one and probs.shape[-1] != 2:
         raise ValueError(
@@ -259,6 +260,7 @@ def nll_rows(probs: Array, labels: Array, *, binary: bool = False) -> Floats:
 
 def nll_of_log_probs(log_probs: Array, labels: Array) -> Floats:
     """Return each row's term of `nll` from log-probabilities ``[..., K]``."""
+    log_probs, labels = array_of(log_probs), array_of(labels)
     check_log_probs(log_probs)
     shape = tuple(log_probs.shape[:-1])
     check_labels(labels, shape=shape, n_classes=log_probs.shape[-1])
@@ -297,6 +299,7 @@ def entropy_rows(probs: Array, *, binary: bool = False) -> Floats:
 
 def kl_rows(posterior: Array, probs: Array, *, binary: bool = False) -> Floats:
     """Return each row's divergence."""
+    posterior, probs = array_of(posterior), array_of(probs)
     truth = read_probs(posterior, binary=binary, name="posterior")
     rows = read_probs(probs, binary=binary)
     if tuple(posterior.shape) != tuple(probs.shape):

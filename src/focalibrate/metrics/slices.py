@@ -90,7 +90,7 @@ def worst_slice(
     check_count(min_rows, name="min_rows")
     if max_depth not in (1, 2):
         raise ValueError(f"`max_depth` must be 1 or 2, got {max_depth!r}.")
-    rows, y = read(probs, labels, binary=len(probs.shape) == 1)
+    rows, y = read(probs, labels, binary=np.ndim(probs) == 1)
     n = len(rows)
     weights = read_weights(sample_weight, n)
     w = np.ones(n) if weights is None else weights

@@ -267,7 +267,7 @@ def skce(
     from scipy.spatial.distance import cdist
 
     check_count(n_draws, name="n_draws")
-    rows, y = read(probs, labels, binary=len(probs.shape) == 1)
+    rows, y = read(probs, labels, binary=np.ndim(probs) == 1)
     n = len(rows)
     if not 2 <= n <= MAX_SKCE_ROWS:
         raise ValueError(
@@ -302,7 +302,7 @@ def _median_distance(p: Floats) -> float:
 
 def _event(probs: Array, labels: Array, event: Event) -> tuple[Floats, Floats]:
     """Return the probability of the event and whether it happened, float64 ``[N]`` each."""
-    rows, y = read(probs, labels, binary=len(probs.shape) == 1)
+    rows, y = read(probs, labels, binary=np.ndim(probs) == 1)
     if event == "top label":
         confidence, correct = top_label(rows, y)
         return confidence, correct.astype(np.float64)

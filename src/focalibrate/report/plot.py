@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from focalibrate._array import Array, to_numpy
+from focalibrate._array import Array, array_of, to_numpy
 from focalibrate.calibrate import Calibrator, FitReport
 from focalibrate.metrics import ReliabilityCurve, ReliabilityTable, corp
 from focalibrate.report.colors import BLUE, GREY, ORANGE
@@ -58,6 +58,7 @@ def reliability_diagram(
         >>> reliability_diagram(probs, rng.integers(3, size=500)).get_xlabel()
         'confidence'
     """
+    probs = array_of(probs)
     n_classes = 2 if len(probs.shape) == 1 else probs.shape[-1]
     is_top = klass is None and n_classes > 2
     event = 1 if klass is None else klass

@@ -28,6 +28,7 @@ LABELS = np.array([0, 1])
 
 BAD_PROBS = [
     (np.array([[0.9, 0.3], [0.2, 0.8]]), r"worst row sum is off by 0.2\. If these are logits"),
+    (np.array([[0.9, 0.101], [0.2, 0.8]]), r"off by 0.001\. If they were rounded: "),
     (np.array([[1.1, -0.1], [0.2, 0.8]]), r"`probs` must be probabilities .* entry is -0.1 "),
     (np.array([[3.0, -1.0], [0.2, 0.8]]), r"smallest entry is -1 .* apply `softmax` first"),
     (np.array([[3.0, 1.0], [0.2, 0.8]]), r"row sum is off by 3\. .* apply `softmax` first"),
@@ -37,14 +38,14 @@ BAD_PROBS = [
     (np.array([[1.0], [1.0]]), r"at least 2 classes on its last axis, got shape \(2, 1\)"),
     (np.empty((0, 2)), r"`probs` must not be empty, got shape \(0, 2\)\. Pass at least one"),
     (np.array([[1, 0], [0, 1]]), r"`probs` must be floating point, got dtype int64"),
-    ([[0.9, 0.1], [0.2, 0.8]], r"`probs` must be an array, got list\. Wrap it: `np.asarray"),
+    ("[[0.9, 0.1]]", r"`probs` must be an array, got str\. Wrap it: `np.asarray"),
 ]
 BAD_LABELS = [
     (np.array([0, 2]), r"`labels` must lie in \[0, 1\] for 2 classes, found \[0, 2\], .* row 1"),
     (np.array([-1, 0]), r"`labels` must lie in \[0, 1\] .* found \[-1, 0\], first at row 0"),
     (np.array([0.0, 1.0]), r"`labels` must be integer class indices, got dtype float64"),
     (np.array([0, 1, 1]), r"`labels` must have shape \(2,\), got \(3,\)\. Pass one label per"),
-    ([0, 1], r"`labels` must be an array of class indices, got list"),
+    ("01", r"`labels` must be an array of class indices, got str"),
 ]
 
 
