@@ -6,7 +6,7 @@
 import os
 import tempfile
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, process_time
 
 import numpy as np
 
@@ -45,13 +45,24 @@ def many_rows(folder: Path) -> list[Row]:
     ]
 
 
-def read_seconds(path: Path) -> float:
-    """Return the seconds of reading the bytes once; those in the page cache come from there."""
-    start = perf_counter()
+def read_seconds(path: Path, *, from_disk: bool = False) -> tuple[float, float]:
+    """Return the seconds, and processor seconds, of reading the bytes once with `read`.
+
+    Bytes come from the page cache, where they are there; `from_disk` drops them from it before.
+    """
+    if from_disk:
+        drop_from_cache(path)
+    start, cpu = perf_counter(), process_time()
     with path.open("rb") as file:
         while file.read(1 << 24):
             pass
-    return perf_counter() - start
+    return perf_counter() - start, process_time() - cpu
+
+
+def drop_from_cache(path: Path) -> None:
+    """Drop the bytes of a file from the page cache."""
+    with path.open("rb") as file:
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
 def read_single_seconds(path: Path) -> float:
@@ -88,14 +99,24 @@ def wide_rows(folder: Path) -> list[Row]:
     given = Path(os.environ.get("FOCALIBRATE_BENCH_WIDE", folder))
     if not (given / "y.npy").exists():
         write_wide(given)
-    words = ["calibrate", str(given / "z.npy"), "--labels", str(given / "y.npy")]
-    words += ["--input", "logits", "--methods", METHODS, "-o", str(folder / "out")]
-    before = min(read_seconds(given / "z.npy") for _ in range(2))
-    wall, cpu, memory = run_command(words, cwd=folder)
-    floor = min(before, read_seconds(given / "z.npy"))
-    single = read_single_seconds(given / "z.npy")
+    path = given / "z.npy"
+    words = ["calibrate", str(path), "--labels", str(given / "y.npy")]
+    words += ["--input", "logits", "--methods", METHODS, "-o", str(folder / "out"), "--force"]
+    disk, disk_cpu = read_seconds(path, from_disk=True)
+    drop_from_cache(path)
+    cold = run_command(words, cwd=folder)
+    read_seconds(path)
+    cache, cache_cpu = min(read_seconds(path) for _ in range(3))
+    warm = run_command(words, cwd=folder)
+    again = min(read_seconds(path) for _ in range(3))
+    cache, cache_cpu = min((cache, cache_cpu), again)
+    single = read_single_seconds(path)
     name = f"focalibrate calibrate --methods {METHODS}, {n:,} x {k:,} float16"
-    note = f"{cpu:.0f} processor seconds, peak memory {memory / 1e6:.0f} MB"
+    peers = (
+        ("reading the bytes from the page cache", cache, cache_cpu, warm),
+        ("reading the bytes from disk", disk, disk_cpu, cold),
+        ("reading them as float32 with NumPy, from the page cache", single, None, warm),
+    )
     return [
         Row(
             name=f"{name}, to {what}",
@@ -104,12 +125,10 @@ def wide_rows(folder: Path) -> list[Row]:
             peer=peer,
             ratio=wall / peer,
             bar=WIDE_BAR,
-            note=note,
+            note=f"{cpu:.0f} processor seconds, peak memory {memory / 1e6:.0f} MB"
+            + ("" if peer_cpu is None else f"; reading: {peer_cpu:.1f} processor seconds"),
         )
-        for what, peer in (
-            ("reading the bytes", floor),
-            ("reading them as float32 with NumPy", single),
-        )
+        for what, peer, peer_cpu, (wall, cpu, memory) in peers
     ]
 
 

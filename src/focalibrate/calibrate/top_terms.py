@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from focalibrate.calibrate._base import Calibrator
 from focalibrate.calibrate._engine.blocks import Workers, Workspace
-from focalibrate.calibrate._engine.codes import CodeSums
+from focalibrate.calibrate._engine.codes import CodeSums, Sums
 from focalibrate.calibrate._engine.recovery import TemperedRows
 from focalibrate.calibrate._engine.series import (
     Form,
@@ -28,7 +28,7 @@ from focalibrate.calibrate.parametric import (
 
 Floats = NDArray[np.float64]
 
-BLOCK_ROWS = 8
+BLOCK_ROWS = 16
 """Rows worked on at once by one thread."""
 CELLS_PER_T = 256
 """Cells of a histogram of gaps, counted in the least temperature."""
@@ -128,43 +128,68 @@ class TopScorer:
             labels: class indices ``[N]``, or ``[n]`` of `rows`.
             rows: positions of the rows to score ``[n]``. Default: all.
         """
-
-        def work(start: int, space: Workspace) -> list[TopTerms]:
-            part = slice(start, start + BLOCK_ROWS)
-            some = logits[part if rows is None else rows[part]]
-            return self._block(some, labels[part], space)
-
-        blocks = list(self._workers.map(work, range(0, len(labels), BLOCK_ROWS)))
-        return [_joined([block[i] for block in blocks]) for i in range(len(self.calibrators))]
-
-    def _block(
-        self, logits: NDArray[Any], labels: NDArray[np.intp], space: Workspace
-    ) -> list[TopTerms]:
-        rows = np.arange(len(labels))
+        at = np.arange(len(labels)) if rows is None else rows
         source = self._codes if logits.dtype == np.float16 else self._cells
-        top, sums = source.sums(logits, space)
-        high = logits[rows, top].astype(np.float64)
-        true = np.minimum(logits[rows, labels].astype(np.float64) - high, 0.0)
+
+        def work(start: int, space: Workspace) -> tuple[NDArray[np.intp], list[Sums]]:
+            part = at[start : start + BLOCK_ROWS].tolist()
+            return source.sums([logits[i] for i in part], space)
+
+        blocks = list(self._workers.map(work, range(0, len(at), BLOCK_ROWS)))
+        top = np.concatenate([block[0] for block in blocks])
+        sums = [
+            tuple(np.concatenate(parts) for parts in zip(*of_form, strict=True))
+            for of_form in zip(*(block[1] for block in blocks), strict=True)
+        ]
+        high = logits[at, top].astype(np.float64)
+        gap = np.minimum(logits[at, labels].astype(np.float64) - high, 0.0)
         found = []
-        for calibrator, (gamma, temperature), (rivals, minors, squares) in zip(
-            self.calibrators, self._cells.forms, sums, strict=True
-        ):
-            tempered = TemperedRows(np.log(np.maximum(rivals, 1e-300)), minors[None])
-            confidence = tempered.confidence(0, gamma)
-            nll = tempered.log_loss(0, gamma, true / temperature)
-            factor = tempered.odds_against(0, gamma) / np.maximum(minors, 1e-300)
-            squares = confidence**2 * (1.0 + factor**2 * squares)
-            for i in np.flatnonzero(rivals < source.certain).tolist():
-                log_probs = np.asarray(calibrator.log_probs(logits[i : i + 1].astype(np.float64)))
-                nll[i], confidence[i] = -log_probs[0, labels[i]], np.exp(log_probs[0, top[i]])
-                squares[i] = np.exp(2.0 * log_probs).sum()
-            found.append(TopTerms(top, np.minimum(confidence, 1.0), nll, squares))
+        for calibrator, form, some in zip(self.calibrators, source.forms, sums, strict=True):
+            terms = _terms(form, top, gap, *some)
+            for i in np.flatnonzero(some[0] < source.certain).tolist():
+                _in_logarithms(terms, i, calibrator, logits[at[i]], int(labels[i]))
+            found.append(terms)
         return found
 
 
-def _joined(parts: Sequence[TopTerms]) -> TopTerms:
-    names = ("top", "confidence", "nll", "squares")
-    return TopTerms(*(np.concatenate([getattr(p, name) for p in parts]) for name in names))
+def _terms(
+    form: Form,
+    top: NDArray[np.intp],
+    gap: Floats,
+    rivals: Floats,
+    minors: Floats,
+    squares: Floats,
+) -> TopTerms:
+    """Return the terms of rows from the three sums over their classes.
+
+    Args:
+        form: gamma and T.
+        top: the top class.
+        gap: logit of the label minus that of the top class.
+        rivals: the first sum.
+        minors: the second.
+        squares: the third.
+    """
+    gamma, temperature = form
+    tempered = TemperedRows(np.log(np.maximum(rivals, 1e-300)), minors[None])
+    confidence = tempered.confidence(0, gamma)
+    factor = tempered.odds_against(0, gamma) / np.maximum(minors, 1e-300)
+    return TopTerms(
+        top,
+        np.minimum(confidence, 1.0),
+        tempered.log_loss(0, gamma, gap / temperature),
+        confidence**2 * (1.0 + factor**2 * squares),
+    )
+
+
+def _in_logarithms(
+    terms: TopTerms, i: int, calibrator: Calibrator, row: NDArray[Any], label: int
+) -> None:
+    """Replace the terms of one row, whose sums are too small, by those of its probabilities."""
+    log_probs = np.asarray(calibrator.log_probs(row[None].astype(np.float64)))[0]
+    terms.nll[i] = -log_probs[label]
+    terms.confidence[i] = min(np.exp(log_probs[terms.top[i]]), 1.0)
+    terms.squares[i] = np.exp(2.0 * log_probs).sum()
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,19 +225,19 @@ class _Cells:
         return cls(tuple(forms), width, tuple(tables))
 
     def sums(
-        self, logits: NDArray[Any], space: Workspace
-    ) -> tuple[NDArray[np.intp], list[tuple[Floats, Floats, Floats]]]:
+        self, rows: Sequence[NDArray[Any]], space: Workspace
+    ) -> tuple[NDArray[np.intp], list[Sums]]:
         r"""Return the top class ``[n]`` and three sums over the others for each form, ``[n]``.
 
         :math:`\sum e_k`, :math:`\sum e_k/\varphi(v_k)` and :math:`\sum (e_k/\varphi(v_k))^2`, as
         in `TemperedRows`.
         """
-        n = len(logits)
+        n = len(rows)
         top = np.empty(n, dtype=np.intp)
         sums = [np.empty((n, len(table))) for table in self.tables]
         rest = np.empty((len(self.forms), n))
         gaps: list[Floats] = []
-        for i, row in enumerate(logits):
+        for i, row in enumerate(rows):
             top[i], counts, near, rest[:, i] = self._count(row, space)
             gaps.append(near)
             for some, table in zip(sums, self.tables, strict=True):

@@ -16,6 +16,9 @@ def short(value: float, digits: int = 6) -> float | None:
 
 def shorts(values: Iterable[float], digits: int = 6) -> list[float | None]:
     """Return `short` of each value; of equal ones it is computed once."""
-    given = values.tolist() if isinstance(values, np.ndarray) else [float(v) for v in values]
-    known = {value: short(value, digits) for value in set(given)}
-    return [known.get(value) for value in given]  # nan is no key that is found again
+    given = np.array(values if isinstance(values, np.ndarray) else list(values), np.float64)
+    is_finite = np.isfinite(given)
+    distinct, place = np.unique(given[is_finite], return_inverse=True)
+    found = np.full(len(given), None, dtype=object)
+    found[is_finite] = np.array([short(v, digits) for v in distinct.tolist()], object)[place]
+    return found.tolist()

@@ -6,7 +6,6 @@ serves every temperature and gamma. The sums are exact to rounding, but for the 
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,22 +60,24 @@ class CodeSums:
         ends = np.cumsum([0, *sizes]).tolist()
         self._parts = [slice(a, b) for a, b in pairwise(ends)]
 
-    def sums(self, logits: NDArray[np.float16], space: Workspace) -> tuple[Any, list[Sums]]:
+    def sums(
+        self, rows: Sequence[NDArray[np.float16]], space: Workspace
+    ) -> tuple[NDArray[np.intp], list[Sums]]:
         r"""Return the top class ``[n]`` and three sums over the others for each form, ``[n]``.
 
         Those of `calibrate.top_terms`; a row has at least one finite number, and no nan or +inf.
         """
-        codes = logits.view(np.uint16)
+        codes = [row.view(np.uint16) for row in rows]
         top = np.array([_argmax(row) for row in codes], dtype=np.intp)
-        tops = codes[np.arange(len(codes)), top]
+        tops = np.array([row[place] for row, place in zip(codes, top, strict=True)])
         counts, ranges = _counted(codes, tops, space)
         high = VALUES[tops]
         places = np.rint(high / self.width).astype(np.int64)
         raw = np.empty((len(codes), self._parts[-1].stop))
         for place in np.unique(places).tolist():
-            rows = places == place
-            some = counts if rows.all() else counts[rows]
-            raw[rows] = _products(some, self._table(place), ranges)
+            is_here = places == place
+            some = counts if is_here.all() else counts[is_here]
+            raw[is_here] = _products(some, self._table(place), ranges)
         shifts = [(high - places * self.width) / temperature for _, temperature in self.forms]
         sums = [moved(raw[:, p], s) for p, s in zip(self._parts, shifts, strict=True)]
         large = _large(counts, ranges, high, self._reach(sums))
@@ -106,24 +107,28 @@ class CodeSums:
 
 
 def _counted(
-    codes: NDArray[np.uint16], tops: NDArray[np.uint16], space: Workspace
+    codes: Sequence[NDArray[np.uint16]], tops: NDArray[np.uint16], space: Workspace
 ) -> tuple[Floats, list[tuple[int, int]]]:
     """Return how many classes have each code, without the top one, ``[n, C]``.
 
-    And the ranges of codes that occur; outside of them the counts are arbitrary.
+    And the ranges of codes that occur; outside of them the counts are arbitrary. One buffer
+    serves all rows: fresh memory takes as long as the counting.
     """
-    found = [np.bincount(row) for row in codes]
     positive = max((int(code) for code in tops if code < NEGATIVE), default=0) + 1
-    negative = min(max(len(some) for some in found), MINUS_INF)
-    ranges = [(0, positive), (NEGATIVE, max(negative, NEGATIVE))]
     counts = space.array("counts", (len(codes), N_CODES))
-    for row, some, top in zip(counts, found, tops.tolist(), strict=True):
-        some[top] -= 1
-        for start, end in ranges:
-            last = max(start, min(end, len(some)))
-            row[start:last] = some[start:last]
-            row[last:end] = 0.0
-    return counts, ranges
+    place = space.array("place", codes[0].shape, np.intp)
+    ends = []
+    for row, own, top in zip(counts, codes, tops.tolist(), strict=True):
+        np.copyto(place, own)
+        found = np.bincount(place)
+        found[top] -= 1
+        ends.append(min(max(len(found), NEGATIVE), MINUS_INF))
+        n = min(len(found), positive)
+        row[:n], row[n:positive] = found[:n], 0.0
+        row[NEGATIVE : ends[-1]] = found[NEGATIVE : ends[-1]]
+    for row, end in zip(counts, ends, strict=True):
+        row[end : max(ends)] = 0.0
+    return counts, [(0, positive), (NEGATIVE, max(ends))]
 
 
 def _large(
@@ -132,10 +137,16 @@ def _large(
     """Return the classes within `reach` of the top; None where it is 0 everywhere."""
     if not reach.any():
         return None
-    found = [
-        _codes_above(row, ranges, top - within)
-        for row, top, within in zip(counts, high.tolist(), reach.tolist(), strict=True)
-    ]
+    low = high - reach
+    (_, positive), (_, negative) = ranges
+    above, below = _codes_of(np.maximum(low, 0.0)), _codes_of(np.minimum(low, -0.0)) + 1
+    found = []
+    for own, start, end in zip(counts, above.tolist(), below.tolist(), strict=True):
+        some = start + np.flatnonzero(own[start:positive])
+        if end > NEGATIVE + 1:
+            more = NEGATIVE + np.flatnonzero(own[NEGATIVE : min(end, negative)])
+            some = np.concatenate([some, more])
+        found.append(some)
     row = np.repeat(np.arange(len(found)), [len(codes) for codes in found])
     at = np.concatenate(found)
     return LargeClasses(row, high[row] - VALUES[at], counts[row, at], len(found))
@@ -160,23 +171,10 @@ def _argmax(codes: NDArray[np.uint16]) -> int:
     return int(codes.view(np.float16).argmax())  # 0 and -0 are equal; else all are below 0
 
 
-def _code_of(value: float) -> int:
-    """Return the code of the nearest number in half precision."""
+def _codes_of(values: Floats) -> NDArray[np.int64]:
+    """Return the codes of the nearest numbers in half precision."""
     with np.errstate(over="ignore"):
-        return int(np.float16(value).view(np.uint16))
-
-
-def _codes_above(
-    counts: Floats, ranges: Sequence[tuple[int, int]], low: float
-) -> NDArray[np.intp]:
-    """Return the codes that occur, of numbers from about `low` on."""
-    (_, positive), (first, negative) = ranges
-    some = (
-        (_code_of(max(low, 0.0)), positive),
-        (first, min(_code_of(min(low, -0.0)) + 1, negative)),
-    )
-    kept = some[: 1 if low > 0 else 2]
-    return np.concatenate([start + np.flatnonzero(counts[start:end]) for start, end in kept])
+        return values.astype(np.float16).view(np.uint16).astype(np.int64)
 
 
 def _products(counts: Floats, table: Floats, ranges: Sequence[tuple[int, int]]) -> Floats:
