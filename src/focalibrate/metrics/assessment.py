@@ -58,6 +58,9 @@ class Assessment:
     """root-mean-square error that the test would find with probability 0.8"""
     positive: PositiveAssessment | None = None
     """for two classes: the probability of class 1, which `p_value` covers too"""
+    has_certain_error: bool = False
+    """whether a prediction made with a confidence of exactly 1 is wrong: a calibrated model
+    has none, so that the p-value is as small as it can be"""
 
     @property
     def direction(self) -> Literal["overconfident", "underconfident"] | None:
@@ -90,6 +93,10 @@ class Assessment:
                 f"typically off by {_points(self.rms.estimate)} (95 % interval "
                 f"{100 * self.rms.low:.1f} to {100 * self.rms.high:.1f})"
             )
+            if self.has_certain_error:
+                found += ": a prediction made with 100 % confidence is wrong"
+                if self.direction is None:
+                    return found
             if self.direction is None:
                 found += ", too high for some predictions and too low for others"
                 # An estimate of 0 beside a small p-value would read as a contradiction.
@@ -225,6 +232,7 @@ def assess_cells(
         noise_floor=floors,
         detectable=detectable_rms(cells, views, test.drawn, test.critical),
         positive=None if len(views) == 1 else _positive(cells, views[1], test.view_p_values[1]),
+        has_certain_error=bool(((cells.variance == 0.0) & (np.abs(cells.residual) > 1e-9)).any()),
     )
 
 

@@ -259,3 +259,18 @@ def test_seeds_and_generators():
 def test_a_seed_is_not_the_stream_that_people_simulate_with():
     assert generator(0).random() != np.random.default_rng(0).random()
     assert generator(0).random() == generator(0).random()
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_an_error_at_100_percent_is_named(n_classes):
+    """Forests say 0 and 1: one error there is a contradiction, not a typical size of error."""
+    rng = np.random.default_rng(1)
+    p = np.zeros((300, n_classes))
+    p[:, 0] = np.where(np.arange(300) < 200, 1.0, 0.7)
+    p[:, 1] = 1.0 - p[:, 0]
+    y = (rng.uniform(size=300) > p[:, 0]).astype(int)
+    assert not assess(p, y).has_certain_error
+    y[0] = 1
+    found = assess(p, y)
+    assert found.has_certain_error
+    assert found.summary.startswith("miscalibrated (p ≤ .001): a prediction made with 100 % conf")
