@@ -1,9 +1,9 @@
 """Curvature of a loss: trace, extreme eigenvalues and spectrum of a symmetric matrix.
 
-The matrix is known by its products only: `matvec` maps a vector ``[D]`` to a vector ``[D]``.
-Where several products are wanted at once, `block_matvec`, which maps ``[D, B]`` to ``[D, B]``, is
-called instead if it is given. NumPy only; `focalibrate.nn.HessianOperator` gives both for a
-PyTorch model, and a `trace` of its own that needs far fewer passes over the data.
+The matrix is given only by its products: `matvec` maps a vector ``[D]`` to a vector ``[D]``. If
+several products are needed at once and `block_matvec` is given, a map from ``[D, B]`` to
+``[D, B]``, that is called instead. NumPy only; `focalibrate.nn.HessianOperator` provides both for a
+PyTorch model, and its own `trace`, which needs far fewer passes over the data.
 """
 
 from focalibrate.curvature.density import SpectralDensity, spectral_density

@@ -1,4 +1,4 @@
-"""Products with a matrix known only by a function: counted, and checked as they come."""
+"""Products with a matrix given only as a function, counted and checked."""
 
 from collections.abc import Callable
 from typing import final
@@ -13,9 +13,9 @@ Block = NDArray[np.float64]
 Matvec = Callable[[NDArray[np.float64]], NDArray[np.floating]]
 
 BLOCK_SIZE = 16
-"""Most vectors handed to `block_matvec` at once: bounds memory, and more hardly gain speed."""
+"""Most vectors passed to `block_matvec` at once: limits memory, and more are hardly faster."""
 SYMMETRY_TOLERANCE = 1e-4
-"""Largest ``|<u, Av> - <v, Au>|`` allowed, as a share of the norms.
+"""Largest ``|<u, Av> - <v, Au>|`` allowed, as a fraction of the norms.
 
 Rounding of float32 products stays below 1e-5; a random matrix without symmetry shows about
 ``1 / sqrt(D)``.
@@ -29,7 +29,8 @@ class Products:
     Args:
         matvec: ``[D] -> [D]``.
         size: D.
-        block_matvec: ``[D, B] -> [D, B]``, the same matrix; without it columns go one by one.
+        block_matvec: ``[D, B] -> [D, B]``, the same matrix; without it, columns are
+            passed one by one.
     """
 
     def __init__(self, matvec: Matvec, size: int, block_matvec: Matvec | None = None) -> None:
@@ -73,21 +74,21 @@ class Products:
 
 
 def check_symmetric(left: Block, right: Block, *, scale: float) -> None:
-    r"""Raise `ValueError` where :math:`\langle u, Av\rangle \ne \langle v, Au\rangle`.
+    r"""Raise `ValueError` if :math:`\langle u, Av\rangle \ne \langle v, Au\rangle`.
 
     Args:
         left: the numbers :math:`\langle u, Av\rangle`.
         right: the numbers :math:`\langle v, Au\rangle`.
-        scale: their largest possible size, norms of a vector times of a product.
+        scale: their largest possible size: the norm of a vector times that of a product.
     """
     if left.size == 0:
         return
     worst = float(np.max(np.abs(left - right)))
     if worst > SYMMETRY_TOLERANCE * scale:
         raise ValueError(
-            f"`matvec` must be a symmetric matrix, but <u, Av> and <v, Au> differ by "
+            "`matvec` must be a symmetric matrix, but <u, Av> and <v, Au> differ by "
             f"{worst:.3g}, {worst / scale:.1g} of their scale. A model in training mode "
-            "(dropout, batch statistics) is a new matrix at each product: use eval mode."
+            "(dropout, batch statistics) gives a different matrix at each product: use eval mode."
         )
 
 
@@ -99,6 +100,6 @@ def check_symmetric_on(vectors: Block, products: Block) -> None:
 
 
 def signs(rng: np.random.Generator, size: int, n_vectors: int) -> Block:
-    """Return Rademacher vectors ``[D, B]``: every entry +1 or -1, at even odds."""
+    """Return Rademacher vectors ``[D, B]``: every entry is +1 or -1 with probability 1/2."""
     bits = rng.integers(0, 2, size=(n_vectors, size), dtype=np.int8)
     return np.ascontiguousarray((2.0 * bits - 1.0).T)

@@ -24,19 +24,19 @@ class SpectralDensity:
     """Where the eigenvalues lie."""
 
     nodes: Floats
-    """``[n_vectors, n_steps]``: points at which each vector saw eigenvalues"""
+    """``[n_vectors, n_steps]``: quadrature nodes of each vector"""
     weights: Floats
-    """``[n_vectors, n_steps]``: share of the eigenvalues there; each row sums to 1"""
+    """``[n_vectors, n_steps]``: their weights; each row sums to 1"""
     grid: Floats
     """``[n_points]``: points of the curve"""
     density: Floats
-    """``[n_points]``: its height; the curve has area 1"""
+    """``[n_points]``: values of the curve, whose area is 1"""
     standard_error: Floats
     """``[n_points]``: of `density`, from the spread between vectors"""
     width: float
-    """standard deviation of the Gaussian by which nodes are smoothed"""
+    """standard deviation of the Gaussian that smooths the nodes"""
     n_products: int
-    """products with the matrix that it took"""
+    """number of products with the matrix"""
 
 
 def spectral_density(
@@ -67,12 +67,13 @@ def spectral_density(
         n_steps: products per vector; at most D are used.
         seed: seed of the random vectors.
         n_points: points of the curve.
-        relative_width: :math:`\sigma` as a share of the range of the nodes.
-        block_matvec: the same matrix on ``[D, B]``; all vectors then go in step.
+        relative_width: :math:`\sigma` as a fraction of the range of the nodes.
+        block_matvec: the same matrix on ``[D, B]``; all vectors are then processed together.
 
     Returns:
         Nodes and weights, and the curve with its standard error on a grid that reaches
-        :math:`4\sigma` beyond the nodes. A single node makes :math:`\sigma` the share of 1.
+        :math:`4\sigma` beyond the nodes. If there is a single node, :math:`\sigma` is
+        `relative_width` itself.
 
     Numerics:
         Full reorthogonalisation, without which Lanczos finds eigenvalues twice. Memory:
@@ -118,7 +119,7 @@ def _smooth(nodes: Floats, weights: Floats, grid: Floats, width: float) -> Float
 
 
 def _quadrature(A: Products, V: Block, n_steps: int) -> tuple[Floats, Floats]:
-    """Return nodes and weights ``[B, n_steps]`` of the columns of `V`, all in step."""
+    """Return nodes and weights ``[B, n_steps]`` of the columns of `V`, processed together."""
     size, n = V.shape
     Q = np.zeros((n, n_steps, size))
     T = np.zeros((n, n_steps, n_steps))

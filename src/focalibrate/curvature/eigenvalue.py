@@ -9,12 +9,12 @@ from focalibrate._check import check_count, check_positive
 from focalibrate.curvature._products import Block, Matvec, Products, check_symmetric
 
 BASIS_SIZE = 96
-"""Vectors kept; when they are full, the best third is carried over (thick restart)."""
+"""Most vectors kept; when the limit is reached, the best third is kept (thick restart)."""
 KEPT = 32
 ROUNDING_ALLOWED = 0.01
-"""Largest rounding error of the products, as a fraction of the value, of a converged one."""
+"""Largest rounding error of the products, as a fraction of the value, to count as converged."""
 ZERO = 1e-13
-"""Residual, as a fraction of the largest eigenvalue seen, at which the value is 0 to rounding."""
+"""Residual, as a fraction of the largest eigenvalue seen, below which the value counts as 0."""
 
 
 @dataclass(frozen=True)
@@ -24,11 +24,11 @@ class Eigenvalue:
     value: float
     """the estimate"""
     residual: float
-    """norm of ``A y - value * y``, rounding of the products included: an eigenvalue lies within"""
+    """norm of ``A y - value * y``, with rounding of the products: an eigenvalue lies within"""
     converged: bool
-    """whether `residual` is small beside `value` itself"""
+    """whether `residual` is small relative to `value` itself"""
     n_products: int
-    """products with the matrix that it took"""
+    """number of products with the matrix"""
 
 
 def lambda_max(
@@ -43,27 +43,27 @@ def lambda_max(
 
     .. math:: \lambda_{\max}(A) = \max_{\|v\|=1} v^\top A v
 
-    The largest one, not the largest in size: a negative eigenvalue further from 0 does not
-    hide it, as it does from power iteration.
+    The largest eigenvalue, not the largest in absolute value: unlike power iteration, it is found
+    even if a negative eigenvalue is further from 0.
 
     Args:
         matvec: symmetric matrix, ``[D] -> [D]``.
         size: D.
         seed: random seed of the first vector.
         tolerance: largest residual, as a fraction of the value found.
-        max_products: most products to spend.
+        max_products: most products to use.
 
     Returns:
         Value, residual, whether it converged, and products. Some eigenvalue lies within
-        `residual` of the value; the error is about ``residual**2 / gap`` where the next
-        eigenvalue is `gap` away. Where rounding of the products alone exceeds 1 % of the value,
-        as with float32 products and an eigenvalue a million times as large on the other side,
-        it stops at that level and says that it did not converge.
+        `residual` of the value; the error is about ``residual**2 / gap`` if the next eigenvalue is
+        `gap` away. If rounding of the products alone exceeds 1 % of the value, as with float32
+        products and an eigenvalue a million times as large at the other end, the search stops
+        there and `converged` is false.
 
     Numerics:
         The projected matrix is formed from all inner products, twice orthogonalised, in
-        float64. The size of rounding errors is measured by how far the products are from
-        symmetric. Memory: D x 96 float64; then the 32 best vectors are kept and it goes on.
+        float64. Rounding errors are estimated from how far the products are from symmetric.
+        Memory: D x 96 float64; when that is full, it continues with the 32 best vectors.
 
     Example:
         >>> A = np.diag([-5.0, 1.0, 2.0])
@@ -97,7 +97,7 @@ def lambda_max(
         ritz, U = np.linalg.eigh(H[:k, :k])
         residual = beta * abs(float(U[-1, -1]))
         size_seen = max(abs(float(ritz[0])), abs(float(ritz[-1])))
-        is_whole = beta <= 1e-14 * scale or k == size  # nothing is left outside the basis
+        is_whole = beta <= 1e-14 * scale or k == size  # the basis is complete
         value = abs(float(ritz[-1]))
         is_zero = math.hypot(residual, rounding) <= ZERO * size_seen
         goal = max(tolerance * value, 0.1 * rounding)
@@ -121,7 +121,7 @@ def lambda_min(
     tolerance: float = 1e-6,
     max_products: int = 500,
 ) -> Eigenvalue:
-    """Smallest eigenvalue, the most negative one: minus `lambda_max` of minus the matrix.
+    """Smallest (most negative) eigenvalue: minus `lambda_max` of minus the matrix.
 
     Example:
         >>> A = np.diag([-5.0, 1.0, 2.0])
@@ -139,10 +139,10 @@ def lambda_min(
 
 
 def _split(Q: Block, product: Block) -> tuple[Block, Block]:
-    """Return the coordinates of `product` in the basis `Q`, and what is left of it."""
+    """Return the coordinates of `product` in the basis `Q`, and the remainder."""
     overlap = Q.T @ product
     rest = product - Q @ overlap
-    again = Q.T @ rest  # once is not enough: what is left may be small beside what was taken
+    again = Q.T @ rest  # once is not enough: the remainder may be relatively small
     return overlap + again, rest - Q @ again
 
 

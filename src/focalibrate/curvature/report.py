@@ -12,7 +12,7 @@ from focalibrate.curvature.trace import TraceEstimate, hutchinson_trace
 
 
 class SymmetricOperator(Protocol):
-    """A symmetric matrix known by its products, such as `focalibrate.nn.HessianOperator`."""
+    """A symmetric matrix given by its products, such as `focalibrate.nn.HessianOperator`."""
 
     @property
     def size(self) -> int:
@@ -27,7 +27,7 @@ class SymmetricOperator(Protocol):
 
 @runtime_checkable
 class TracedOperator(Protocol):
-    """A matrix that knows a better way to its trace than products with random vectors."""
+    """A matrix with a better method for its trace than products with random vectors."""
 
     def trace(self, *, n_vectors: int, seed: int) -> TraceEstimate:
         """Return the trace with its standard error."""
@@ -35,7 +35,7 @@ class TracedOperator(Protocol):
 
 @dataclass(frozen=True)
 class CurvatureReport:
-    """What `focalibrate curvature` shows of one loss."""
+    """What `focalibrate curvature` shows about one loss."""
 
     size: int
     """parameters"""
@@ -61,11 +61,11 @@ def curvature_report(
     """Measure the curvature of `operator`.
 
     Args:
-        operator: has `size`, `matvec` and `block_matvec`; its own `trace` is asked, if it has one
-            as `focalibrate.nn.HessianOperator` has.
+        operator: has `size`, `matvec` and `block_matvec`; its own `trace` is used if it has one,
+            as `focalibrate.nn.HessianOperator` does.
         n_vectors: random vectors of the trace (`hutchinson_trace` without one).
         n_density_vectors: random vectors of the spectrum (`spectral_density`).
-        n_steps: products for each of them.
+        n_steps: products per vector of the spectrum.
         tolerance: relative residual of the eigenvalues (`lambda_max`, `lambda_min`).
         seed: seed of all random vectors.
 

@@ -1,4 +1,4 @@
-"""Trace of a matrix with few large eigenvalues: those are found, the rest is sampled."""
+"""Trace of a matrix with few large eigenvalues: exact on these, sampled on the rest."""
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from focalibrate.curvature._products import (
 from focalibrate.curvature.trace import TraceEstimate, standard_error
 
 SHARED_VECTORS = 1.25
-"""Factor on the spread of XTrace's estimates, which share vectors; measured, see `xtrace`."""
+"""Factor on the standard error of XTrace, whose terms share vectors; measured, see `xtrace`."""
 
 
 def hutchpp_trace(
@@ -31,20 +31,20 @@ def hutchpp_trace(
               + \frac1m\sum_{i=1}^m g_i^\top (I-QQ^\top) A (I-QQ^\top) g_i
 
     with :math:`Q` an orthonormal basis of :math:`AS`, both :math:`S` and :math:`g_i` random
-    signs. Unbiased, as the :math:`g_i` are independent of :math:`Q`; for the same reason the
-    standard error is an honest one: that of the mean of the m terms, given :math:`Q`.
+    signs. Unbiased, because the :math:`g_i` are independent of :math:`Q`; for the same reason the
+    standard error is valid: that of the mean of the m terms, given :math:`Q`.
 
     Args:
         matvec: symmetric matrix, ``[D] -> [D]``.
         size: D.
-        n_products: products to spend, ``>= 6``; a third each on :math:`AS`, :math:`AQ` and
-            the terms.
+        n_products: products to use, ``>= 6``; a third each for :math:`AS`, :math:`AQ` and the
+            terms.
         seed: seed of the random vectors.
         block_matvec: the same matrix on ``[D, B]``.
 
     Returns:
         Estimate, standard error and products used. Exact, with standard error 0 to rounding,
-        where a third of the products reaches the rank of the matrix.
+        if a third of the products is at least the rank of the matrix.
 
     Numerics:
         Memory: about 3 D x `n_products` / 3 float64.
@@ -81,36 +81,37 @@ def xtrace(
     seed: int | np.random.Generator = 0,
     block_matvec: Matvec | None = None,
 ) -> TraceEstimate:
-    r"""XTrace: Hutch++ with each vector once left out of the subspace and used as the sample.
+    r"""XTrace: Hutch++ with each vector in turn left out of the subspace, as the sample.
 
     .. math:: \frac1m\sum_{i=1}^m \Bigl[\operatorname{Tr} Q_i^\top A Q_i
               + \frac{D-m+1}{\|\omega_i'\|^2}\,\omega_i'^\top A\,\omega_i'\Bigr],
               \qquad \omega_i' = (I-Q_iQ_i^\top)\,\omega_i
 
     with :math:`\omega_i` normal and :math:`Q_i` an orthonormal basis of :math:`A\omega_j`,
-    :math:`j\ne i`. Unbiased, as :math:`\omega_i` is independent of :math:`Q_i` and the direction
-    of :math:`\omega_i'` is uniform on what :math:`Q_i` leaves. The m estimates share vectors and
-    are not independent, so that their spread over :math:`\sqrt m`, the authors' estimate of the
-    standard error, is too low: 0.66 to 0.97 of the truth over seven spectra and four numbers of
-    products, 0.8 in the median. It is multiplied by 1.25; what is printed is then within 25 %
-    of the truth. `hutchpp_trace` needs no such factor.
+    :math:`j\ne i`. Unbiased, because :math:`\omega_i` is independent of :math:`Q_i` and the
+    direction of :math:`\omega_i'` is uniform on the complement of :math:`Q_i`. The m estimates
+    share vectors and are not independent, so the authors' estimate of the standard error, their
+    standard deviation over :math:`\sqrt m`, is too low: 0.66 to 0.97 of the true one over seven
+    spectra and four numbers of products, with a median of 0.8. It is multiplied by 1.25; the
+    reported standard error is then within 25 % of the true one. `hutchpp_trace` needs no such
+    factor.
 
     Args:
         matvec: symmetric matrix, ``[D] -> [D]``.
         size: D.
-        n_products: products to spend, ``>= 4``; half on :math:`A\omega_i`, half on :math:`AQ`.
+        n_products: products to use, ``>= 4``; half for :math:`A\omega_i`, half for :math:`AQ`.
         seed: seed of the random vectors.
         block_matvec: the same matrix on ``[D, B]``.
 
     Returns:
-        Estimate, standard error and products used. Where `n_products` reaches ``2 D``, the trace
-        over a full basis: exact, standard error 0.
+        Estimate, standard error and products used. If `n_products` is at least ``2 D``, the trace
+        over a full basis: exact, with standard error 0.
 
     Numerics:
         :math:`Q_iQ_i^\top = Q(I-s_is_i^\top)Q^\top` with :math:`Y = QR` and :math:`s_i` the
-        normalised columns of :math:`R^{-\top}`: one factorisation serves all i. Where the
-        products have lost rank, the diagonal of :math:`R` is kept at 1e-14 of its largest entry;
-        the direction so made up has a product of 0. Memory: 4 D x `n_products` / 2 float64.
+        normalised columns of :math:`R^{-\top}`: one factorisation serves all i. If the products do
+        not have full rank, the diagonal of :math:`R` is kept at 1e-14 of its largest entry; the
+        additional direction has a product of 0. Memory: 4 D x `n_products` / 2 float64.
 
     Example:
         >>> A = np.diag([100.0, 50.0, *np.zeros(98)])
@@ -128,7 +129,7 @@ def xtrace(
     if m >= size:
         basis = np.eye(size)
         return TraceEstimate(float(np.trace(A(basis))), 0.0, A.count, "XTrace")
-    omega = rng.standard_normal((size, m))  # not signs, of which two may be equal
+    omega = rng.standard_normal((size, m))  # not signs: two such vectors may be equal
     Y = A(omega)
     check_symmetric_on(omega, Y)
     Q, R = np.linalg.qr(Y)
@@ -153,7 +154,7 @@ def _left_out(omega: Block, quadratic: Vector, R: Block, *, H: Block, W: Block) 
     lifted = np.where(np.abs(diagonal) < floor, np.copysign(floor, diagonal), diagonal)
     S = np.linalg.inv(R + np.diag(lifted - diagonal)).T
     S /= np.linalg.norm(S, axis=0)
-    C = W - S * np.sum(S * W, axis=0)  # coordinates of the part of omega_i that Q_i holds
+    C = W - S * np.sum(S * W, axis=0)  # coordinates of the part of omega_i in the span of Q_i
     inside = np.trace(H) - np.sum(S * (H @ S), axis=0)
     outside = quadratic - 2.0 * np.sum(C * R, axis=0) + np.sum(C * (H @ C), axis=0)
     left = np.sum(omega**2, axis=0) - np.sum(C**2, axis=0)

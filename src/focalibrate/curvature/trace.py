@@ -15,7 +15,8 @@ from focalibrate.curvature._products import (
 )
 
 FEWEST_VECTORS = 10
-"""Vectors before `tolerance` may stop: a spread seen on fewer is too often small by luck."""
+"""Least number of vectors before `tolerance` may stop: with fewer, the spread is often too small
+by chance."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,7 @@ class TraceEstimate:
     standard_error: float
     """estimated standard deviation of `value`"""
     n_products: int
-    """products with the matrix that it took"""
+    """number of products with the matrix"""
     method: str = "Hutchinson"
     """how it was found"""
 
@@ -46,26 +47,26 @@ def hutchinson_trace(
     .. math:: \widehat{\operatorname{Tr}} A = \frac1M\sum_{i=1}^M v_i^\top A v_i,
               \qquad v_i \in \{-1, 1\}^D
 
-    Unbiased. One term has the variance :math:`2\sum_{i\ne j} A_{ij}^2`, so that the diagonal of
-    the matrix costs nothing and the standard error falls as :math:`1/\sqrt M`; where a few
-    eigenvalues stand out, `xtrace` and `hutchpp_trace` need fewer products.
+    Unbiased. One term has the variance :math:`2\sum_{i\ne j} A_{ij}^2`, so the diagonal of the
+    matrix adds no variance and the standard error falls as :math:`1/\sqrt M`; if a few eigenvalues
+    are much larger than the others, `xtrace` and `hutchpp_trace` need fewer products.
 
     Args:
         matvec: symmetric matrix, ``[D] -> [D]``.
         size: D.
         n_vectors: M, ``>= 2``; with `tolerance`, the most that are used.
         seed: seed of the random vectors.
-        tolerance: stop when the standard error, seen on 10 vectors or more, is at most this.
-            Never on two running means that come close, which they do by chance.
+        tolerance: stop when the standard error, over 10 vectors or more, is at most this. Two
+            running means that are close are no reason to stop, as that happens by chance.
         block_matvec: the same matrix on ``[D, B]``.
 
     Returns:
         The mean of the terms; its standard error is their sample standard deviation over
-        :math:`\sqrt M` (unbiased in the square if M is fixed, a little low if `tolerance` chose
-        M); the products used.
+        :math:`\sqrt M` (its square is unbiased if M is fixed, slightly too low if `tolerance`
+        determined M); the number of products used.
 
     Numerics:
-        Sums in float64 whatever the dtype of the products. Memory: 2 D x 16 float64.
+        Sums in float64 for products of any dtype. Memory: 2 D x 16 float64.
 
     Example:
         >>> A = np.array([[2.0, 1.0], [1.0, 3.0]])

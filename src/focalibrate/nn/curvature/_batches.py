@@ -1,4 +1,4 @@
-"""Mean loss over batches of unequal size, as weights of the batches."""
+"""Weights of batches of unequal size in the mean loss."""
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -13,7 +13,7 @@ Batches = Iterable[tuple[Any, Tensor]]
 
 
 def check_batches(batches: Batches) -> None:
-    """Raise `ValueError` if `batches` can be walked through only once."""
+    """Raise `ValueError` if `batches` can be iterated over only once."""
     if iter(batches) is batches:
         raise ValueError(
             "`batches` must be a list or a loader, which can be read for every product, got the "
@@ -28,10 +28,10 @@ def on_device(batches: Batches, device: torch.device) -> Iterator[tuple[Any, Ten
 
 
 def batch_total(loss: Loss, logits: Any, labels: Tensor) -> Tensor:
-    r"""Return the sum of the losses of a batch, whatever the reduction of `loss`.
+    r"""Return the sum of the losses of a batch, for any reduction of `loss`.
 
-    A loss that says it is a ``"sum"``, or one per example, is summed; any other number is taken
-    for a mean and multiplied by `batch_count`.
+    A loss with reduction ``"sum"``, or with one number per example, is summed; any other number is
+    taken as a mean and multiplied by `batch_count`.
     """
     value = loss(logits, labels)
     if value.ndim > 0 or getattr(loss, "reduction", "mean") == "sum":
@@ -40,10 +40,10 @@ def batch_total(loss: Loss, logits: Any, labels: Tensor) -> Tensor:
 
 
 def batch_count(loss: Loss, labels: Tensor) -> float:
-    """Return what a mean over the batch divides by.
+    """Return the divisor of a mean over the batch.
 
-    Class indices count by the `weight` of their class and not at all if they are the
-    `ignore_index` of the loss; soft and multi-label targets count by the row.
+    Class indices count with the `weight` of their class, and not at all if they equal the
+    `ignore_index` of the loss; soft and multi-label targets count 1 per row.
     """
     if labels.is_floating_point():
         return float(labels.shape[0])

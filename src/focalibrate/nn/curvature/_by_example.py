@@ -14,19 +14,19 @@ from focalibrate.nn.curvature._parameters import Parameters, call_model
 from focalibrate.nn.curvature._signs import random_signs
 
 MOST_CLASSES = 256
-"""Classes up to which the loss's own Hessian, ``[N, K, K]``, is formed and factored."""
+"""Most classes for which the loss's own Hessian, ``[N, K, K]``, is computed and factored."""
 MOST_NUMBERS = 2**22
-"""Numbers that the gradients of examples worked on together may have."""
+"""Most numbers in the gradients of examples that are processed together."""
 COUPLING = 1e-3
-"""Largest difference, as a share of the largest number, that rounding may explain."""
+"""Largest difference, as a fraction of the largest number, that counts as rounding."""
 
 
 class NotByExampleError(Exception):
-    """A batch is not a sum over its examples, or torch cannot take it apart; says why."""
+    """A batch is not a sum over its examples, or torch cannot split it; with the reason."""
 
 
 def check_rows(inputs: Any, labels: Tensor) -> None:
-    """Raise `NotByExampleError` unless every input is a tensor with a row for each label."""
+    """Raise `NotByExampleError` unless every input is a tensor with one row per label."""
     leaves = tree_leaves(inputs)
     if not all(isinstance(x, Tensor) and x.shape[:1] == labels.shape[:1] for x in leaves):
         raise NotByExampleError("the inputs are not tensors with one row per example")
@@ -56,7 +56,7 @@ def logit_curvature(
         probes = torch.cat([each, (flips * mix)[None]])
         products = torch.autograd.grad(slope, z, probes, is_grads_batched=True)[0].detach()
     hessian = products[:k].transpose(0, 1)
-    # Where an example's loss depends on another's logits, signs that differ by example show it.
+    # If an example's loss depends on another's logits, different signs per example reveal it.
     _check_equal(products[k], flips * (hessian @ mix), "the loss of a batch is not a sum over it")
     return slope.detach(), hessian
 
@@ -68,7 +68,7 @@ def _check_equal(found: Tensor, want: Tensor, reason: str) -> None:
 
 @dataclass(frozen=True)
 class Factors:
-    r"""Vectors :math:`c_{nq}` and weights with which an example's :math:`\nabla^2_z\ell` is made.
+    r"""Vectors :math:`c_{nq}` and weights that make up an example's :math:`\nabla^2_z\ell`.
 
     .. math:: \nabla^2_z\ell_n = \sum_q w_{nq}\,c_{nq}c_{nq}^\top
               \quad\text{or the mean over M samples of such sums}
@@ -79,7 +79,7 @@ class Factors:
     weights: Tensor
     """``[N, Q]``, 1 or -1"""
     n_samples: int
-    """M; 0 where the sum is exact"""
+    """M; 0 if the sum is exact"""
 
 
 def factor(hessian: Tensor, n_vectors: int, rng: torch.Generator) -> Factors:
@@ -90,7 +90,7 @@ def factor(hessian: Tensor, n_vectors: int, rng: torch.Generator) -> Factors:
     U = U.gather(2, order[:, None, :].expand_as(U))
     mass = values.abs().sum(dim=0)
     least = 4 * hessian.shape[1] * torch.finfo(hessian.dtype).eps * mass.sum()  # rounding
-    rank = int((mass > least).sum())  # softmax losses leave one out
+    rank = int((mass > least).sum())  # softmax losses have one that is 0
     values, U = values[:, :rank], U[:, :, :rank]
     roots = (U * values.abs().sqrt()[:, None, :]).transpose(1, 2)  # [N, R, K]
     if n_vectors >= rank:
@@ -129,13 +129,13 @@ def squared_gradients(
         except (RuntimeError, ValueError) as error:
             first = str(error).strip().splitlines()[0]
             raise NotByExampleError(f"torch cannot run the model by example ({first})") from error
-        _check_equal(z, logits[rows], "an example's logits depend on the others of its batch")
+        _check_equal(z, logits[rows], "an example's logits depend on other examples of its batch")
         squares.append(found.double())
     return torch.cat(squares).view(n, q) if squares else logits.new_zeros(n, q).double()
 
 
 def _pairs(n: int, q: int, most: int, device: torch.device) -> Iterator[tuple[Tensor, Tensor]]:
-    """Yield rows and columns of an ``[n, q]`` array, at most so many at a time."""
+    """Yield blocks of rows and columns of an ``[n, q]`` array, each of limited size."""
     for start in range(0, n * q, most):
         pairs = torch.arange(start, min(start + most, n * q), device=device)
         yield pairs // q, pairs % q

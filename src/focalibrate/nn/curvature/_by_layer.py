@@ -1,4 +1,4 @@
-"""Trace of what the Gauss-Newton matrix leaves of the Hessian, layer by layer."""
+"""Trace of the Hessian minus the Gauss-Newton matrix, layer by layer."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,11 +10,11 @@ from focalibrate.nn.curvature._parameters import Parameters, call_model
 from focalibrate.nn.curvature._signs import random_signs
 
 Layer = list[Tensor]
-"""The parameters that one module owns."""
+"""The parameters of one module."""
 
 
 def layers_of(parameters: Parameters) -> list[Layer]:
-    """Return the parameters grouped by the module that owns them."""
+    """Return the parameters grouped by module."""
     layers: dict[str, Layer] = {}
     for name, parameter in parameters.items():
         layers.setdefault(name.rpartition(".")[0], []).append(parameter)
@@ -24,10 +24,10 @@ def layers_of(parameters: Parameters) -> list[Layer]:
 def curved_layers(
     model: nn.Module, layers: Sequence[Layer], inputs: Any, rng: torch.Generator
 ) -> list[Layer]:
-    """Return the layers in whose parameters the logits of `inputs` are not linear.
+    """Return the layers in whose parameters the logits of `inputs` are not piecewise linear.
 
-    The others have a second derivative of 0, not of nearly 0, along a random direction: as in all
-    networks whose activations are linear in pieces and that use each parameter once.
+    The others have a second derivative of exactly 0 along a random direction, as in all networks
+    with piecewise linear activations that use each parameter once.
     """
     with torch.enable_grad():
         logits = call_model(model, {}, inputs)
@@ -43,9 +43,9 @@ def curved_layers(
 
 
 def share_out(layers: Sequence[Layer], n_vectors: int) -> tuple[list[Layer], int]:
-    """Return layers put together so that each group gets 2 vectors or more, and how many it gets.
+    """Return groups of layers, of at least 2 vectors each, and the vectors per group.
 
-    Layers put together are far apart, as those side by side have more to do with each other.
+    Layers of one group are far apart, because neighbouring layers interact more.
     """
     n_groups = max(1, min(len(layers), n_vectors // 2))
     groups = [[p for layer in layers[i::n_groups] for p in layer] for i in range(n_groups)]
@@ -77,7 +77,7 @@ def second_products(
     is_block: bool = False,
     keep_graph: bool = False,
 ) -> Sequence[Tensor | None]:
-    """Return the derivatives of `slopes` times `vectors` in `leaves`; None where they are 0.
+    """Return the derivatives of `slopes` times `vectors` in `leaves`; None if they are 0.
 
     Args:
         slopes: gradients in some leaves, with their graph.

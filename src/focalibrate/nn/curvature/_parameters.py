@@ -1,4 +1,4 @@
-"""Which parameters of a model a curvature is taken over, and the model as a function of them."""
+"""The parameters over which a curvature is computed, and the model as a function of them."""
 
 import warnings
 from collections.abc import Mapping, Sequence
@@ -55,7 +55,7 @@ def _is_within(parameter: str, name: str) -> bool:
 
 
 def call_model(model: nn.Module, parameters: Mapping[str, Tensor], inputs: Any) -> Any:
-    """Return ``model(inputs)`` with `parameters` for its own; a tuple or dict is spread."""
+    """Return ``model(inputs)`` with `parameters` in place of its own."""
     positional, named = spread(inputs)
     if not parameters:
         return model(*positional, **named)
@@ -63,9 +63,9 @@ def call_model(model: nn.Module, parameters: Mapping[str, Tensor], inputs: Any) 
 
 
 def load_forward_mode() -> None:
-    """Load torch's own forward-mode rules, which warns (of `torch.jit`) the first time it is done.
+    """Load torch's forward-mode rules, which emits a warning (about `torch.jit`) the first time.
 
-    The warning is about torch's code and comes at the first product otherwise, whoever asks.
+    The warning is about torch's own code and would otherwise appear at the first product.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)

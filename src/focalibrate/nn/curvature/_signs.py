@@ -15,8 +15,8 @@ def random_signs(
 ) -> Tensor:
     """Return independent 1 and -1, each with probability 1/2, eight from each random byte.
 
-    Drawn on the CPU by `generator` (torch's own when None), so that devices agree; of the dtype
-    and on the device of `like`.
+    Drawn on the CPU by `generator` (torch's default if None), so that all devices get the same
+    signs; with the dtype and device of `like`.
     """
     n = math.prod(shape)
     drawn = torch.randint(0, 256, (-(-n // 8),), generator=generator)

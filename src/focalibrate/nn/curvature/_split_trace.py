@@ -24,7 +24,7 @@ from focalibrate.nn.curvature._by_layer import (
 from focalibrate.nn.curvature._parameters import Parameters, call_model
 
 PILOT = 64
-"""Examples on which layers are looked at for curvature."""
+"""Number of examples on which layers are tested for curvature."""
 
 
 @final
@@ -35,12 +35,12 @@ class SplitTrace:
               + \sum_l \operatorname{Tr}\nabla^2_{\theta_l} \sum_n \langle g_n, z_n\rangle
 
     with :math:`\sum_q w_q cc^\top` the Hessian and :math:`g` the gradient of the loss in the
-    logits. Of the Hessian's blocks between layers, which most of Hutchinson's variance comes
-    from, the trace has no part: layers are given random vectors of their own.
+    logits. The Hessian's blocks between layers cause most of the variance of Hutchinson's estimate
+    but do not contribute to the trace: each layer gets its own random vectors.
 
     Args:
         model: in eval mode.
-        loss: as of `HessianOperator`.
+        loss: as for `HessianOperator`.
         parameters: by name.
         n_vectors: M, passes for examples and layers together.
         rng: generator of the random signs.
@@ -62,7 +62,7 @@ class SplitTrace:
         self._n_passes = {"examples": 0, "layers": 0}
 
     def add(self, inputs: Any, labels: Tensor, *, with_model: bool) -> None:
-        """Take in a batch, with or without the model's own second derivatives."""
+        """Add a batch, with or without the model's own second derivatives."""
         check_rows(inputs, labels)
         with torch.set_grad_enabled(with_model and self._curved != []):
             logits = call_model(self._model, {}, inputs)

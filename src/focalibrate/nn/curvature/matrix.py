@@ -43,7 +43,7 @@ class LossMatrix(ABC):
     """
 
     _has_model_curvature: ClassVar[bool]
-    """whether second derivatives of the logits in the parameters are part of the matrix"""
+    """whether the matrix includes second derivatives of the logits in the parameters"""
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class LossMatrix(ABC):
 
     @property
     def size(self) -> int:
-        """D, how many numbers the parameters have."""
+        """D, the number of parameters."""
         return sum(parameter.numel() for parameter in self._parameters.values())
 
     def matvec(self, vector: NDArray[np.floating]) -> NDArray[np.float64]:
@@ -99,37 +99,37 @@ class LossMatrix(ABC):
         return self._mean_over_batches(lambda p, x, y: grad(self._total)(p, x, y), 0)
 
     def trace(self, *, n_vectors: int = 20, seed: int = 0) -> TraceEstimate:
-        r"""Return the trace, by what is known of a matrix that is the curvature of a model.
+        r"""Return the trace, using the structure of a model's curvature.
 
         .. math:: \operatorname{Tr} H = \frac1N\sum_n\operatorname{Tr}
                   J_n^\top \nabla^2_z\ell_n\, J_n + \frac1N\sum_l
                   \operatorname{Tr}\nabla^2_{\theta_l}\sum_n \langle g_n, z_n\rangle,
                   \qquad g_n = \nabla_z\ell_n \text{ held fixed}
 
-        The first sum, Gauss-Newton's, goes by example: over the eigenvectors of
-        :math:`\nabla^2_z\ell_n` where the vectors are enough for them (K - 1 for a softmax loss),
-        and is then exact, else over random mixtures of them. The second, of the Hessian only, is
-        Hutchinson's estimate with vectors for each layer :math:`l` alone; layers in which the
-        logits are linear in pieces, as all are in a ReLU network that uses each parameter once,
-        have no part in it. Both are unbiased. `focalibrate.curvature.hutchinson_trace` needs more
-        passes, as its vectors meet all blocks between layers and all examples at once.
+        The first sum, of the Gauss-Newton matrix, is computed per example: over the eigenvectors
+        of :math:`\nabla^2_z\ell_n` if `n_vectors` is enough for them (K - 1 for a softmax loss),
+        and is then exact, else over random mixtures of them. The second, for the Hessian only, is
+        Hutchinson's estimate with separate vectors for each layer :math:`l`; layers in which the
+        logits are piecewise linear, as all are in a ReLU network that uses each parameter once, do
+        not contribute. Both are unbiased. `focalibrate.curvature.hutchinson_trace` needs more
+        passes, because its vectors mix all layers and all examples.
 
         Args:
             n_vectors: passes over the batches, ``>= 2``. A third is for the examples, the rest for
-                the layers, at least 2 each; all for the examples where no layer is curved.
+                the layers, at least 2 each; all are for the examples if no layer is curved.
             seed: seed of the random vectors.
 
         Returns:
-            Trace; standard error, from the spread of independent terms (0 where there are none:
-            exact to rounding); passes used. Where batches cannot be taken apart it is that of
-            `hutchinson_trace`, and ``method`` gives the reason: a loss of the batch as a whole,
-            inputs that are not tensors of one row per example, logits that are not ``[N, K]``
-            with K <= 256, a model that `torch.func.vmap` cannot run.
+            Trace; standard error, from the spread of independent terms (0 if there are none: exact
+            to rounding); passes used. If batches cannot be split into examples, the result is that
+            of `hutchinson_trace`, and ``method`` gives the reason: a loss of the batch as a whole,
+            inputs that are not tensors of one row per example, logits that are not ``[N, K]`` with
+            K <= 256, a model that `torch.func.vmap` cannot run.
 
         Numerics:
-            Which layers are curved is seen on the first 64 examples: elsewhere a second derivative
-            along a random direction is 0 in every bit. Parts in the dtype of the parameters, sums
-            in float64. Memory: gradients of 4 million numbers at a time, or of one example.
+            Which layers are curved is tested on the first 64 examples: for the others, the second
+            derivative along a random direction is exactly 0. Parts in the dtype of the parameters,
+            sums in float64. Memory: gradients of 4 million numbers at a time, or of one example.
         """
         check_count(n_vectors, name="n_vectors", minimum=2)
         try:
@@ -189,7 +189,7 @@ class LossMatrix(ABC):
         with evaluating(self.model):
             for inputs, labels in on_device(self.batches, device):
                 weight = batch_count(self.loss, labels)
-                if weight == 0.0:  # all ignored: a mean over none is nan
+                if weight == 0.0:  # all ignored: a mean over no examples is nan
                     continue
                 count += weight
                 parts = function(parameters, inputs, labels).values()

@@ -18,29 +18,30 @@ class HessianOperator(LossMatrix):
 
     .. math:: H = \nabla^2_\theta\, \frac1N\sum_{i=1}^N \ell(f_\theta(x_i), y_i)
 
-    Its `matvec`, `block_matvec` and `size` are what the functions of `focalibrate.curvature`
-    take. A product is a pass over the loader; a block of vectors shares the pass, and all that
-    does not depend on the vectors.
+    The functions of `focalibrate.curvature` take its `matvec`, `block_matvec` and `size`. A
+    product is one pass over the loader; a block of vectors shares the pass and all computation
+    that does not depend on the vectors.
 
     Args:
         model: module that maps the inputs of a batch to logits; a tuple or dict of inputs is
             spread over its arguments. Its parameters are read at each product.
         loss: ``(logits, labels) -> loss``, twice differentiable: a module of `focalibrate.nn`,
-            `torch.nn.functional.cross_entropy`, any function. One number is taken for the mean
-            over the batch, unless ``loss.reduction`` is ``"sum"``; batches of unequal size weigh
-            as the loss's own mean over all examples has them, class weights and ignored labels
-            included. A loss of the batch as a whole, such as `MMCELoss`, is averaged by size.
+            `torch.nn.functional.cross_entropy`, any function. A single number is taken as the mean
+            over the batch, unless ``loss.reduction`` is ``"sum"``; batches of unequal size are
+            weighted as in the loss's own mean over all examples, including class weights and
+            ignored labels. A loss of the batch as a whole, such as `MMCELoss`, is averaged by
+            batch size.
         batches: pairs of inputs and labels, the same at each reading: a list or a `DataLoader`.
-        parameters: names of layers or parameters; all that require a gradient without it.
+        parameters: names of layers or parameters. Default: all that require a gradient.
         damping: :math:`\delta`, added to the diagonal.
 
     Numerics:
         The gradient is differentiated by a second backward pass, one for all vectors of a block
-        (`vmap`). Forward-over-reverse gives the same numbers, and takes longer on a CPU (`make
+        (`vmap`). Forward-over-reverse gives the same numbers but takes longer on a CPU (`make
         bench`). Products in the dtype of the parameters, float32 or float64; sums over batches in
-        float64. The model is in eval mode meanwhile: batch-norm uses its running statistics and
-        dropout is off, without which a batch's Hessian would depend on the others in it, or on
-        chance.
+        float64. The model is put into eval mode: batch-norm uses its running statistics and
+        dropout is off. Otherwise the Hessian of an example would depend on the other examples of
+        its batch, or on chance.
 
     Example:
         >>> from torch import nn
@@ -64,9 +65,9 @@ class HessianOperator(LossMatrix):
         self, parameters: Parameters, inputs: Any, labels: Tensor, tangents: Parameters
     ) -> Parameters:
         n_vectors = len(next(iter(tangents.values())))
-        is_block = n_vectors > 1  # `vmap` over one vector costs, and gains nothing
+        is_block = n_vectors > 1  # `vmap` over one vector only costs time
         with torch.enable_grad():
-            # Its own parameters, not `parameters`: to swap them in takes longer than the pass.
+            # The model's own, not `parameters`: swapping them takes longer than the pass.
             leaves = list(self._parameters.values())
             total = self._total({}, inputs, labels)
             slopes = torch.autograd.grad(total, leaves, create_graph=True, allow_unused=True)
@@ -85,10 +86,9 @@ class GGNOperator(LossMatrix):
     .. math:: G = \frac1N\sum_{i=1}^N J_i^\top \,\nabla^2_z\ell(z_i, y_i)\, J_i,
               \qquad z_i = f_\theta(x_i),\quad J_i = \partial z_i/\partial\theta
 
-    The Hessian without the curvature of the model: the two are equal where the logits are linear
-    in the parameters. Positive semi-definite where the loss is convex in the logits, which the
-    focal loss is not. Arguments and numerics as for `HessianOperator`; the model must return one
-    tensor.
+    The Hessian without the curvature of the model: the two are equal if the logits are linear in
+    the parameters. Positive semi-definite if the loss is convex in the logits, which the focal
+    loss is not. Arguments and numerics as for `HessianOperator`; the model must return one tensor.
 
     Example:
         >>> from torch import nn

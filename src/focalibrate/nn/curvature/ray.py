@@ -14,12 +14,12 @@ LINEAR_IN_WEIGHT = frozenset({linear, conv1d, conv2d, conv3d})
 
 @final
 class AlongRay(TorchFunctionMode):
-    r"""Within it, parameters :math:`\theta` are read as :math:`\theta + \epsilon v`.
+    r"""Within this context, parameters :math:`\theta` are read as :math:`\theta + \epsilon v`.
 
     Layers linear in their weights are computed as
     :math:`f(x;\theta) + \epsilon f(x;v)`: derivatives in :math:`\epsilon` then pass through
     activations only, and never through an array of the size of the weights. Any other function
-    is given :math:`\theta + \epsilon v` itself.
+    gets :math:`\theta + \epsilon v` itself.
 
     Args:
         directions: pairs of a parameter and its :math:`v`, by the identity of the parameter.
@@ -39,7 +39,7 @@ class AlongRay(TorchFunctionMode):
         args: tuple[Any, ...] = (),
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
-        """Call `func` with parameters moved."""
+        """Call `func` with the parameters moved along the line."""
         kwargs = kwargs or {}
         if func in LINEAR_IN_WEIGHT and len(args) >= 3 and id(args[1]) in self._directions:
             x, weight, bias, *others = args

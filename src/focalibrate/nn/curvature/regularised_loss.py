@@ -29,9 +29,9 @@ class CurvatureRegularisedLoss(nn.Module):
             `focalibrate.nn` and `torch.nn.functional.cross_entropy` are.
         tau: weight of the penalty, ``>= 0``; 0 is `base_loss` alone.
         n_vectors: M.
-        parameters: names of layers or parameters to penalise; all that require a gradient
-            without it.
-        generator: generator of the random signs, on the CPU; torch's own without it, which
+        parameters: names of layers or parameters to penalise. Default: all that require a
+            gradient.
+        generator: generator of the random signs, on the CPU. Default: torch's own, which
             `torch.manual_seed` sets.
 
     Shape:
@@ -41,11 +41,11 @@ class CurvatureRegularisedLoss(nn.Module):
     Numerics:
         :math:`v^\top Hv` is the second derivative of :math:`L(\theta+\epsilon v)` in the number
         :math:`\epsilon`. Linear and convolution layers are computed as
-        :math:`f(x;\theta)+\epsilon f(x;v)`, so that no array of the size of the weights is
+        :math:`f(x;\theta)+\epsilon f(x;v)`, so no array of the size of the weights is
         differentiated twice, and one ordinary backward pass gives the gradient: about twice the
-        cost of a plain step. Activations that are linear in pieces (ReLU) have second derivative
-        0. The model runs once per vector, in the mode it is in; batch-norm in training mode
-        penalises the curvature given the batch's statistics as functions of the parameters.
+        cost of a plain step. Piecewise linear activations (ReLU) have second derivative 0. The
+        model runs once per vector, in its current mode; batch-norm in training mode penalises the
+        curvature given the batch's statistics as functions of the parameters.
 
     Example:
         >>> from torch.nn.functional import cross_entropy
@@ -104,11 +104,11 @@ def curvature_along(losses: Tensor, step: Tensor) -> Tensor:
     r"""Return :math:`v^\top Hv` of each loss: its second derivative in its own `step`.
 
     Args:
-        losses: one number, or ``[R]`` of R models that share nothing.
+        losses: one number, or ``[R]`` of R models that share no parameters.
         step: :math:`\epsilon` of each, of the same shape, as `AlongRay` was given it.
 
     Returns:
-        Like `step`, differentiable; 0 where a loss does not depend on its step twice.
+        Shaped like `step`, differentiable; 0 if a loss is linear in its step.
     """
     (slope,) = torch.autograd.grad(losses.sum(), step, create_graph=True)
     if not slope.requires_grad:
