@@ -2,8 +2,8 @@
 
 The matrix is given only by its products: `matvec` maps a vector ``[D]`` to a vector ``[D]``. If
 several products are needed at once and `block_matvec` is given, a map from ``[D, B]`` to
-``[D, B]``, that is called instead. NumPy only; `focalibrate.nn.HessianOperator` provides both for a
-PyTorch model, and its own `trace`, which needs far fewer passes over the data.
+``[D, B]``, that is called instead. NumPy only; `focalibrate.nn.HessianOperator` provides both for
+a PyTorch model, and its own `trace`, which needs far fewer passes over the data.
 """
 
 from focalibrate.curvature.density import SpectralDensity, spectral_density
