@@ -1,1 +1,1 @@
-"""Benchmarks: they record ratios to peers in one run, and never assert."""
+"""Benchmarks: they record ratios to peers within one run, and never assert."""

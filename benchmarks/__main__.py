@@ -18,7 +18,7 @@ OUTPUT = Path("bench.json")
 
 
 def find_modules() -> list[str]:
-    """Return the names of the benchmark modules beside this file: those that time something."""
+    """Return the names of the benchmark modules beside this file that time something."""
     here = Path(__file__).parent
     paths = [path for path in here.glob("*.py") if not path.stem.startswith("_")]
     return sorted(path.stem for path in paths if "\ndef run() ->" in path.read_text())

@@ -1,4 +1,4 @@
-"""What the arena's results say: win rates with intervals, tables, figures and a page."""
+"""Summary of the arena's results: win rates with intervals, tables, figures and a page."""
 
 import csv
 import json
@@ -25,7 +25,7 @@ GROUPS = {
 
 
 def read_rows(path: Path) -> list[dict[str, str]]:
-    """Return the rows of a results file, none where there is no file."""
+    """Return the rows of a results file; none if there is no file."""
     if not path.exists():
         return []
     with path.open(newline="") as file:
@@ -43,7 +43,7 @@ def read_results(path: Path) -> Results:
 
 
 def win(a: float, b: float) -> float:
-    """Return 1 where `a` is lower, a half for a tie."""
+    """Return 1 if `a` is lower, a half for a tie."""
     return 0.5 if abs(a - b) < TIE or (np.isinf(a) and np.isinf(b)) else float(a < b)
 
 
@@ -53,9 +53,9 @@ def write_summary(
     """Write ``summary.json``, the tables, the figures and the page.
 
     Args:
-        listed: what is known of every experiment.
+        listed: what is known about every experiment.
         results: our results.
-        peers_path: results of others, the field where there are some.
+        peers_path: results of other packages, which ours are compared with if there are any.
         out: folder to write.
     """
     ours = read_results(results)
@@ -167,7 +167,7 @@ OURS_MANY = {
 
 
 def binned(listed: dict[Key, dict[str, Any]], ours: Results, peers: Results) -> str:
-    """Say how often binned and isotonic curves do worse than no calibration with many classes."""
+    """Return how often binned and isotonic curves do worse than no calibration."""
     keys = [k for k, e in listed.items() if e["K"] > 2 and k in peers]
     lines = []
     for field, names in ((peers, MANY), (ours, OURS_MANY)):
@@ -188,18 +188,18 @@ def binned(listed: dict[Key, dict[str, Any]], ours: Results, peers: Results) -> 
 
 @dataclass(frozen=True)
 class Cut:
-    """Experiments of a kind, and what the second parameter of focal temperature gains there."""
+    """A kind of experiments, and the gain by the second parameter of focal temperature there."""
 
     name: str
     n: int
     gain: tuple[float, float, float]
     """Log loss of temperature minus that of focal temperature, times 100, with an interval."""
     share: tuple[float, float, float]
-    """Of experiments with a gain, in per cent."""
+    """Fraction of experiments with a gain, in percent."""
 
 
 def gamma_cuts(listed: dict[Key, dict[str, Any]], rows: list[dict[str, str]]) -> list[Cut]:
-    """Say where the second parameter of focal temperature scaling lowers the test log loss."""
+    """Return where the second parameter of focal temperature scaling lowers the test log loss."""
     loss = {(r["table"], r["model"], r["method"]): float(r["logloss"]) for r in rows}
     right = {
         (r["table"], r["model"]): float(r["accuracy"])
@@ -251,7 +251,7 @@ def gamma_table(cuts: list[Cut]) -> Iterator[str]:
 
 
 def draw_gamma(cuts: list[Cut], path: Path) -> None:
-    """Draw what the second parameter gains, with intervals."""
+    """Draw the gain by the second parameter, with intervals."""
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
@@ -271,7 +271,7 @@ def draw_gamma(cuts: list[Cut], path: Path) -> None:
 
 
 def draw_wins(summary: dict[str, dict[str, dict[str, Any]]], path: Path) -> None:
-    """Draw the win rates with their intervals, best first: whose bars overlap may be equals."""
+    """Draw the win rates with their intervals, best first."""
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 

@@ -13,10 +13,10 @@ class Row:
     Attributes:
         name: what was measured.
         ours: our figure, in `unit`.
-        peer_name: who is compared with.
+        peer_name: what it is compared with.
         peer: their figure, in `unit`.
         ratio: ours / peer.
-        bar: the largest ratio that meets the aim, or None where there is none.
+        bar: the largest ratio that meets the aim, or None if there is no aim.
         unit: of both figures.
         note: what a reader must know to judge the row.
     """
@@ -41,8 +41,8 @@ def interleave(
 ) -> dict[str, list[float]]:
     """Return the seconds of each function in each round; every round runs all of them.
 
-    A drift of the machine then touches all functions alike, and ratios are taken within
-    a round. The order is rotated so that none always runs first.
+    A drift of the machine then affects all functions equally, and ratios are computed within a
+    round. The order is rotated, so that none always runs first.
     """
     names = list(functions)
     seconds: dict[str, list[float]] = {name: [] for name in names}

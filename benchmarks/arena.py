@@ -4,9 +4,9 @@
     python -m benchmarks.arena cv-multiclass.h5 --methods auto structured_matrix --out somewhere
 
 A folder has a ``manifest.json`` (see its README) and may have ``peers.csv``, results of other
-people's calibrators, which then are the field. A ``.h5`` file has CalArena's layout:
+packages' calibrators, which ours are then compared with. A ``.h5`` file has CalArena's layout:
 ``{dataset}/{model}/probas_cal``, ``labels_cal``, ``probas_test``, ``labels_test`` (needs h5py).
-Runs go on where they stopped: what is in ``results.csv`` is not run again. ``--workers`` runs that
+An interrupted run resumes: what is in ``results.csv`` is not run again. ``--workers`` runs that
 many processes, ``--dask`` a Dask cluster (an address, or ``local``). Writes tables, figures and
 ``page.html``, a scatter of any two methods.
 """
@@ -25,7 +25,7 @@ from time import process_time
 from typing import Any
 
 for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-    os.environ.setdefault(_name, "1")  # before NumPy: every experiment has one thread
+    os.environ.setdefault(_name, "1")  # before NumPy is imported: every experiment uses one thread
 
 import numpy as np  # noqa: E402
 from numpy.typing import NDArray  # noqa: E402
@@ -36,7 +36,7 @@ from focalibrate.calibrate import METHODS, Calibrator, fit, fit_auto  # noqa: E4
 Floats = NDArray[np.float64]
 
 LEAST = float(np.log(np.finfo(np.float32).tiny))
-"""Logarithm that a probability of 0 counts as, as in the peers' results."""
+"""Logarithm used for a probability of 0, as in the peers' results."""
 COLUMNS = ("benchmark", "table", "model", "K", "n_cal", "n_test", "method")
 SCORES = ("logloss", "brier", "accuracy", "seconds")
 DEFAULT = ("auto", "temperature", "focal_temperature", "structured_vector", "structured_matrix",
@@ -45,7 +45,7 @@ DEFAULT = ("auto", "temperature", "focal_temperature", "structured_vector", "str
 
 @dataclass(frozen=True, eq=False)
 class Experiment:
-    """One model on one table: what it is, and its scores and labels."""
+    """One model on one table, with its scores and labels."""
 
     about: dict[str, Any]
     cal: NDArray[Any]
@@ -77,7 +77,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def listing(source: Path) -> list[dict[str, Any]]:
-    """Return what is known of every experiment, small ones first."""
+    """Return what is known about every experiment, small ones first."""
     if source.suffix in (".h5", ".hdf5"):
         import h5py
 
@@ -164,7 +164,7 @@ Task = tuple[Path, dict[str, Any], list[str]]
 
 
 def _done(tasks: list[Task], workers: int, dask: str | None) -> Iterator[list[list[Any]]]:
-    """Yield the rows of each task as it is done."""
+    """Yield the rows of each task as it finishes."""
     if dask is not None:
         from distributed import Client, as_completed
 
@@ -174,13 +174,13 @@ def _done(tasks: list[Task], workers: int, dask: str | None) -> Iterator[list[li
                 yield rows
     elif workers == 1:
         yield from map(_run_one, tasks)
-    else:  # no fork beside the threads of numerical libraries
+    else:  # no fork while numerical libraries have threads
         with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
             yield from pool.map(_run_one, tasks)
 
 
 def _drop_torn_line(path: Path) -> None:
-    """Take away a last line that a killed run has written in part."""
+    """Remove an incomplete last line that a killed run has left."""
     if path.exists():
         text = path.read_bytes()
         whole = text[: text.rfind(b"\n") + 1]

@@ -1,9 +1,9 @@
-"""Focal boosting: the cost of an objective call, and what recovery is worth on real tables.
+"""Focal boosting: the cost of an objective call, and the effect of recovery on real tables.
 
 `python -m benchmarks boosting` times the objective. `python -m benchmarks.boosting TABLES -o
 results/boosting` trains on the tables in a folder (`X`, `y` in .npz files) and on simulated data
-with a known posterior, and writes rows.csv, summary.json and tables.md. It goes on where it was
-interrupted.
+with a known posterior, and writes rows.csv, summary.json and tables.md. An interrupted run
+resumes.
 """
 
 import csv
@@ -26,9 +26,9 @@ from focalibrate.metrics import adaptive_ece, nll
 
 GAMMAS = (0.0, 2.0)
 ROUNDS = (5, 10, 15, 20, 30, 40, 60, 80, 120, 160, 200)
-FIXED = 120  # what a user gets who does not stop early
+FIXED = 120  # the result without early stopping
 RARE = 0.1
-"""Share below which the smallest class of a table counts as rare."""
+"""Fraction below which the smallest class of a table counts as rare."""
 COLUMNS = (
     "table",
     "library",
@@ -53,7 +53,7 @@ COLUMNS = (
 
 
 def softmax_objective(margins: Any, labels: Any) -> tuple[Any, Any]:
-    """Gradient and curvature of the log loss, as a library would write them in NumPy."""
+    """Gradient and curvature of the log loss, as plain NumPy code."""
     v = np.exp(margins - margins.max(axis=1, keepdims=True))
     v /= v.sum(axis=1, keepdims=True)
     curvature = v * (1.0 - v)
@@ -111,8 +111,8 @@ def measure(
 ) -> dict[str, Any]:
     """Train on half of the rows, stop on 15 % by log loss, and measure on the other 35 %.
 
-    The log loss that decides when to stop is that of the probabilities which are judged: once for
-    the raw ones, once for the recovered ones. `nll_fixed` is without stopping, after 120 rounds.
+    Early stopping uses the log loss of the probabilities that are evaluated: once the raw ones,
+    once the recovered ones. `nll_fixed` is without early stopping, after 120 rounds.
     """
     index = np.arange(len(y))
     train, rest = train_test_split(index, test_size=0.5, random_state=seed, stratify=y)
@@ -232,7 +232,7 @@ def _gain(pairs: list[tuple[dict[str, str], dict[str, str]]], key: str, other: s
 
 
 def _finite(value: float) -> float | None:
-    """Return a number, None where a probability of 0 made it infinite: JSON has no infinity."""
+    """Return a number, or None if it is infinite, which JSON cannot represent."""
     return float(value) if np.isfinite(value) else None
 
 
@@ -288,7 +288,7 @@ def to_markdown(rows: list[dict[str, str]], found: list[dict[str, Any]]) -> str:
 @click.option("--seeds", default=2, show_default=True)
 @click.option("--max-rows", default=6000, show_default=True, help="Rows used of a table.")
 @click.option("--only", multiple=True, help="Table to run; may be repeated. Default: all.")
-@click.option("--only-summary", is_flag=True, help="Summarise the rows that are there.")
+@click.option("--only-summary", is_flag=True, help="Only summarise the existing rows.")
 def evidence(
     tables: Path,
     out: Path,
@@ -317,7 +317,7 @@ def evidence(
                 for library, gamma in _kinds(len(np.unique(y)), curvature):
                     if (name, library, str(gamma), curvature, str(seed)) in keys:
                         continue
-                    # CatBoost's Focal needs gamma > 0: nearly none stands for none.
+                    # CatBoost's Focal needs gamma > 0: a tiny one is used instead of 0.
                     g = 1e-6 if library == "catboost" and gamma == 0 else gamma
                     row = measure(name, x, y, eta, library, g, curvature, seed)
                     writer.writerow(row | {"gamma": gamma})

@@ -1,4 +1,4 @@
-"""Fits of calibrators: speed against peers and plain loops, memory, and distance from optimum."""
+"""Fits of calibrators: speed against peers and plain loops, memory, accuracy."""
 
 import tempfile
 import tracemalloc
@@ -82,7 +82,7 @@ def netcal(logits: Logits, labels: Labels) -> None:
 
 
 def temperature(n: int, k: int, *, bar: float, rounds: int, with_netcal: bool) -> list[Row]:
-    """Time the fit by log loss, and measure how far from the optimum it ends."""
+    """Time the fit by log loss, and measure its distance from the optimum."""
     logits, labels = simulate(n, k)
     peers = {"scikit-learn": scikit_learn, "probmetrics": probmetrics}
     if with_netcal:
@@ -187,9 +187,9 @@ def focal_temperature(n: int, k: int, *, bar: float, n_loop: int, rounds: int) -
 
 
 def _excess(logits: Logits, labels: Labels) -> float:
-    """Return the exact criterion at the point found less the least among the best twelve.
+    """Return the exact criterion at the point found − the smallest among the best twelve.
 
-    Confidences of the engine are right to about 1e-5, so the true minimum is one of them.
+    The engine's confidences are accurate to about 1e-5, so the true minimum is among them.
     """
     with Workers() as workers:
         evaluate = GridEvaluator(
@@ -205,7 +205,7 @@ def _excess(logits: Logits, labels: Labels) -> float:
 
 
 def memory() -> list[Row]:
-    """Measure the peak of what the fits allocate, against the size of the logits."""
+    """Measure the peak memory of the fits, relative to the size of the logits."""
     logits, labels = simulate(20_000, 1000)
     fits: dict[str, Callable[[], Any]] = {
         "temperature by log loss": lambda: fit_temperature(logits, labels),

@@ -1,11 +1,11 @@
 """Which rule should choose the method? ``python -m benchmarks.choice ../shared/data/arena``.
 
 Every experiment of the arena is cross-validated on its calibration rows by
-`focalibrate.comparison.compare`; each rule picks a method from the same scores, and the pick is
-scored on the test rows. A rule's excess log loss is what it loses to the method that turns out
-best on the test rows. A simulation adds models whose truth is known, where the excess is over the
-true probabilities. Runs go on where they stopped; table.md, which the docs include, is written
-from the rows.
+`focalibrate.comparison.compare`; each rule chooses a method from the same scores, and that method
+is scored on the test rows. A rule's excess log loss is the log loss of its choice − that of the
+method that is best on the test rows. A simulation adds models whose true probabilities are known;
+there the excess is over the true probabilities. An interrupted run resumes; table.md, which the
+docs include, is written from the rows.
 """
 
 import argparse
@@ -44,7 +44,7 @@ def keep(comparison: Comparison) -> str:
 
 
 def not_told_apart(comparison: Comparison) -> str:
-    """Return the simplest method whose 95 % interval of the difference to the best reaches 0."""
+    """Return the simplest method that is not significantly worse than the best."""
     rows, values = _candidates(comparison)
     best = int(values.mean(axis=0).argmin())
     gap = values - values[:, [best]]
@@ -69,7 +69,7 @@ def one_standard_error_no_pool(comparison: Comparison) -> str:
 
 
 def pool_if_clear(comparison: Comparison) -> str:
-    """Return the pool where it is clearly better than the model (one-sided, 10 % level)."""
+    """Return the pool if it is clearly better than the model (one-sided, 10 % level)."""
     if "pool" not in {row.method for row in comparison.rows}:
         return lowest(comparison)
     gap = comparison.row("identity").row_scores.nll - comparison.row("pool").row_scores.nll
@@ -90,14 +90,14 @@ def chosen_without_pool(comparison: Comparison) -> str:
 
 
 def lowest(comparison: Comparison) -> str:
-    """Return the method of the lowest cross-validated log loss."""
+    """Return the method with the lowest cross-validated log loss."""
     rows, values = _candidates(comparison)
     return rows[int(values.mean(axis=0).argmin())].method
 
 
 RULES: dict[str, Callable[[Comparison], str]] = {
     "keep the model": keep,
-    "simplest not told from the lowest (release 0.1)": not_told_apart,
+    "simplest not significantly worse than the lowest (release 0.1)": not_told_apart,
     "simplest within one standard error": one_standard_error,
     "the same without the pool": one_standard_error_no_pool,
     "lowest score": lowest,
@@ -112,14 +112,14 @@ def _simple(row: MethodResult) -> int:
 
 
 def _candidates(comparison: Comparison) -> tuple[list[MethodResult], Floats]:
-    """Return the methods of finite cross-validated log loss, and that of each row."""
+    """Return the methods with a finite cross-validated log loss, and the log loss of each row."""
     rows = [row for row in comparison.rows if not row.row_scores.n_zeros]
     rows = rows or list(comparison.rows)
     return rows, np.stack([np.minimum(row.row_scores.nll, -LEAST) for row in rows], axis=1)
 
 
 def log_loss(row: MethodResult, logits: Floats, labels: NDArray[np.intp]) -> float:
-    """Return the log loss of a method on rows that it was not fitted on; a 0 counts as LEAST."""
+    """Return the log loss of a method on held-out rows; a probability of 0 counts as LEAST."""
     found = np.asarray(row.calibrator.log_probs(logits), np.float64)
     return float(-np.maximum(found[np.arange(len(labels)), labels], LEAST).mean())
 
@@ -133,7 +133,7 @@ def picked(
     gamma: float | None = None,
     truth: float | None = None,
 ) -> list[dict[str, Any]]:
-    """Return what each rule picks, and its log loss on the test rows."""
+    """Return the choice of each rule, and its log loss on the test rows."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         comparison = compare(cal, labels, trained_gamma=gamma, n_resamples=10)
@@ -183,7 +183,7 @@ def run_arena(source: Path, path: Path, *, subset: bool) -> None:
 
 
 def run_simulation(path: Path, *, draws: int) -> None:
-    """Add models of ten classes that are too sharp by a known temperature."""
+    """Add models of ten classes that are overconfident by a known temperature."""
     known = {
         (r["name"], int(r["n"]), int(r["seed"])) for r in read(path) if r["source"] != "arena"
     }
@@ -274,8 +274,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("source", type=Path, help="the arena's folder, with manifest.json")
     parser.add_argument("--folder", type=Path, default=FOLDER, help="where the results are kept")
-    parser.add_argument("--all", action="store_true", help="every experiment, not the subset")
-    parser.add_argument("--draws", type=int, default=DRAWS, help="of each simulated setting")
+    parser.add_argument("--all", action="store_true", help="run every experiment, not the subset")
+    parser.add_argument(
+        "--draws", type=int, default=DRAWS, help="repetitions of each simulated setting"
+    )
     parser.add_argument("--table-only", action="store_true", help="only write table.md")
     arguments = parser.parse_args()
     path = arguments.folder / "results.csv"

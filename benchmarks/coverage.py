@@ -1,11 +1,11 @@
 """Do the intervals cover, and does the test keep its level? ``python -m benchmarks.coverage``.
 
-Models whose true probabilities are known are drawn again and again: one that states them,
-one that is 1.3 times too sharp, and one that knows less but is calibrated. Every setting is
-a JSON file under results/coverage, so that a run that was stopped goes on where it was; a file
-of another `PROTOCOL` is begun again. table.md, which the docs include, is written from those
-files. Every 50 repetitions have a seed of their own, so that the same command gives the same
-counts. Files without a protocol are of the first, which did not look at noise floors.
+Samples are drawn repeatedly from models whose true probabilities are known: one that reports them,
+one whose logits are 1.3 times too large, and one that has less information but is calibrated.
+Every setting is a JSON file in results/coverage, so that an interrupted run resumes; a file of
+another `PROTOCOL` is started again. table.md, which the docs include, is written from those files.
+Every 50 repetitions have their own seed, so that the same command gives the same counts. Files
+without a protocol are of the first one, which did not measure noise floors.
 """
 
 import argparse
@@ -41,7 +41,7 @@ from focalibrate.metrics.difference import difference_of_rows
 
 FOLDER = Path(__file__).parents[1] / "results" / "coverage"
 PROTOCOL = 2
-"""Raised when the simulation changes, so that no table mixes two of them."""
+"""Increased when the simulation changes, so that no table mixes two versions."""
 CLASSES, SIZES = (2, 10, 100), (300, 2000, 20_000)
 POOL = 60_000
 SHARPNESS = 1.3
@@ -49,14 +49,14 @@ RESAMPLES = 200
 DRAWS = 999
 FLOORS: tuple[MetricName, ...] = ("ece", "adaptive_ece", "classwise_ece", "smooth_ece", "mce")
 BATCH = 50
-"""Repetitions between two looks at the clock, and two writings of the file."""
+"""Repetitions after which the time is checked and the file is written."""
 
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
 class Model:
-    """What one model says of every row of a pool, and how good that is in truth."""
+    """A model's probabilities for every row of a pool, and its true scores."""
 
     probs: Floats
     confidence: Floats
@@ -101,7 +101,7 @@ class Pool:
         rng = np.random.default_rng(n_classes)
         logits = (2.0 if n_classes < 100 else 3.0) * rng.normal(size=(POOL, n_classes))
         truth = _softmax(logits)
-        # knows less: rows that look alike through noise get the mean of their probabilities
+        # less information: rows that noise makes look alike get the mean of their probabilities
         seen = logits.max(axis=1) + rng.normal(size=POOL) + 10.0 * truth.argmax(axis=1)
         group = equal_mass_ranks(seen, None, 1000)
         means = np.stack([np.bincount(group, column, 1000) for column in truth.T], axis=1)
@@ -140,7 +140,7 @@ def sample_cells(
 
 
 def repetition(pool: Pool, n: int, rng: np.random.Generator) -> dict[str, float]:
-    """Return what one sample of `n` rows says: 1 where the test rejects or an interval covers."""
+    """Return the outcomes for one sample of `n` rows: 1 if a test rejects, an interval covers."""
     rows, labels = pool.draw(n, rng)
     found: dict[str, float] = {}
     for name in ("exact", "sharp"):
@@ -208,7 +208,7 @@ def _terms(name: MetricName) -> Callable[..., Floats]:
 
 
 def _holds(interval: ConfidenceInterval | BootstrapInterval, truth: float) -> float:
-    # a calibrated model's lower limit is 0 itself, and rounding must not push the truth out
+    # a calibrated model's lower limit is exactly 0, and rounding must not exclude the truth
     return float(interval.low - 1e-12 <= truth <= interval.high + 1e-12)
 
 
@@ -242,7 +242,7 @@ def run_uniform(pool: Pool, folder: Path, reps: int, *, n: int = 300) -> None:
 
 
 def _begun(path: Path) -> dict[str, Any] | None:
-    """Return what an earlier run of this protocol wrote, None where there is nothing."""
+    """Return what an earlier run of this protocol wrote; None if there is nothing."""
     record: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
     return record if record.get("protocol") == PROTOCOL else None
 
@@ -264,7 +264,7 @@ COLUMNS = {
     "log loss": "nll",
     "Brier": "brier",
     "error": "error",
-    "calibrated models told apart": "told apart",
+    "calibrated models found to differ": "told apart",
 }
 
 
@@ -281,18 +281,18 @@ def write_table(folder: Path) -> None:
     uniform = _begun(folder / "uniform.json")
     if uniform is not None:
         p = np.array(uniform["p"])
-        # p-values are multiples of 1/1000: spread each over its step before asking
+        # p-values are multiples of 1/1000: spread each over its step before testing
         rng = np.random.default_rng(0)
         found = kstest(p - rng.random(len(p)) / (DRAWS + 1), "uniform")
         lines += [
             "",
             f"p-values of {len(p):,} calibrated models (10 classes, 300 rows) against the "
-            f"uniform law: Kolmogorov–Smirnov p = {found.pvalue:.2f}.",
+            f"uniform distribution: Kolmogorov–Smirnov p = {found.pvalue:.2f}.",
         ]
     lines += [
         "",
-        "Share of calibrated models whose calibration error is at most the stated 95 % quantile "
-        "of the noise floor (at most its median in brackets):",
+        "Fraction of calibrated models whose calibration error is at most the stated 95 % "
+        "quantile of the noise floor (in brackets: at most its median):",
         "",
         *_table({METRICS[name].heading.removesuffix(" %"): name for name in FLOORS}, floors),
     ]
@@ -302,7 +302,7 @@ def write_table(folder: Path) -> None:
 def _table(
     columns: Mapping[str, str], records: Mapping[tuple[int, int], dict[str, Any]]
 ) -> list[str]:
-    """Return one line per setting; the columns are shares of its repetitions."""
+    """Return one line per setting; the columns are fractions of its repetitions."""
     lines = [
         "| classes | rows | repetitions | " + " | ".join(columns) + " |",
         "|-" * (3 + len(columns)) + "|",

@@ -1,11 +1,11 @@
 """Curvature: the trace at equal standard error against peers, and a regularised step.
 
 One thread, float32. The matrix is the Hessian of a trained MLP (D = 2,455) over four batches.
-How many products each estimator needs for a standard error of 2 % of the trace is known for
-Hutchinson's, and found for the others by their root mean square error over 30 seeds: on the dense
-matrix for the peers', on the model for `HessianOperator.trace`. Times are then taken on the model,
-each package with its own Hessian, at that number. For ResNet-8 peers are timed at 8 products,
-which leave a far larger error than ours has.
+The number of products that an estimator needs for a standard error of 2 % of the trace is known
+for Hutchinson's, and determined for the others by their root mean square error over 30 seeds: on
+the dense matrix for the peers, on the model for `HessianOperator.trace`. Times are then measured
+on the model with that number, each package with its own Hessian. For ResNet-8, peers are timed
+with 8 products, which give a far larger error than ours.
 """
 
 import warnings
@@ -32,7 +32,7 @@ RELATIVE_ERROR = 0.02
 SEEDS = 30
 BUDGETS = [6, 12, 18, 24, 36, 48, 72, 96, 144, 192, 288, 384]
 Estimator = Callable[[int, int], float]
-"""Number of products and seed to an estimate on the dense matrix."""
+"""From a number of products and a seed to an estimate on the dense matrix."""
 
 
 def problem() -> tuple[nn.Module, list[tuple[Tensor, Tensor]]]:
@@ -69,14 +69,14 @@ def estimators(A: np.ndarray) -> dict[str, Estimator]:
 
 
 def hutchinson_needs(A: np.ndarray) -> int:
-    """Return the least budget of Hutchinson's estimate with random signs, by its variance."""
+    """Return the smallest budget of Hutchinson's estimate with random signs, by its variance."""
     variance = 2 * (np.sum(A**2) - np.sum(np.diag(A) ** 2))
     least = variance / (RELATIVE_ERROR * np.trace(A)) ** 2
     return next((n for n in BUDGETS if n >= least), BUDGETS[-1])
 
 
 def products_needed(estimate: Estimator, trace: float) -> int:
-    """Return the least budget whose root mean square error over the seeds is small enough."""
+    """Return the smallest budget whose root mean square error over the seeds is small enough."""
     for n in BUDGETS:
         error = np.sqrt(np.mean([(estimate(n, s) - trace) ** 2 for s in range(SEEDS)]))
         if error <= RELATIVE_ERROR * abs(trace):
@@ -109,7 +109,7 @@ def trace_rows() -> list[Row]:
             curvlinops_hutchpp, theirs, n["curvlinops hutchpp_trace"]
         ),
         "curvlinops xtrace": partial(curvlinops_xtrace, theirs, n["curvlinops xtrace"]),
-        # A negative tolerance never stops it: its own rule, two close running means, is no error.
+        # A negative tolerance never stops it: its own rule, two close running means, bounds no error.
         "PyHessian": partial(pyhessian.trace, maxIter=hutchinson, tol=-1.0),
     }
     seconds = interleave(functions, rounds=5)

@@ -1,9 +1,10 @@
 """How often the gate decides wrongly: `python -m benchmarks.gate -o results/gate`.
 
 Outcomes are drawn from a known posterior, so that the true calibration error is known. For each
-setting the limit is set exactly to the true error (the hardest case of a model that keeps it), or
-the model is calibrated and the limit is 0.02. Counted: how often the gate fails a model that keeps
-its limit (must be at most alpha), and passes one whose error is a quarter above it.
+setting the limit is exactly the true error (the hardest case of a model within its limit), or the
+model is calibrated and the limit is 0.02. Counted: how often the gate fails a model within its
+limit (must be at most alpha), and how often it passes one whose error is a quarter above the
+limit.
 """
 
 import csv
@@ -54,7 +55,7 @@ def draw(rng: np.random.Generator, n: int, k: int, sharp: float, size: float, sh
 
 
 def true_errors(probs: Any, gap: Any) -> dict[str, tuple[float, float]]:
-    """Return for each error its largest value (no bins) and its value in 15 bins of equal mass."""
+    """Return each error without bins (its largest value) and in 15 bins of equal mass."""
     binned = [float(part.mean()) for part in np.array_split(gap[probs.max(axis=1).argsort()], 15)]
     return {
         "ece": (float(np.abs(gap).mean()), float(np.abs(binned).mean())),
@@ -76,7 +77,7 @@ def error_rates(
         below = binned / 1.25
         bounds = calibration_bounds(
             probs, labels, error=error, alpha=ALPHA, limit=below, seed=rng
-        )  # the limit enters the upper bound alone
+        )  # only the upper bound depends on the limit
         failed += bounds.low > at
         passed += bounds.high < below
         limits.append(at)
@@ -117,10 +118,10 @@ def _nll(z: Any, labels: Any) -> Any:
 def group_rates(
     n_groups: int, n: int, k: int, sharp: float, shape: str, runs: int, *, seed: int = 0
 ) -> tuple[float, float]:
-    """Return how often a model fails by any group or all rows, and the mean limit.
+    """Return how often a model fails for any group or for all rows, and the mean limit.
 
-    Every group has `n` rows, and the limit is the largest true error of any: a model at its limit
-    in every group. Calibrated models have a limit of 0.005.
+    Every group has `n` rows, and the limit is the largest true error of any group, so the model is
+    at its limit in every group. Calibrated models have a limit of 0.005.
     """
     rng = np.random.default_rng([seed, n_groups, n, k, int(sharp), SHAPES.index(shape)])
     groups = np.repeat(np.arange(n_groups), n)
@@ -177,7 +178,7 @@ def group_evidence(out: Path, runs: int) -> None:
 @click.option("-o", "--out", type=click.Path(path_type=Path), required=True)
 @click.option("--runs", default=300, show_default=True)
 @click.option("--groups", is_flag=True, help="Simulate checks by group instead.")
-@click.option("--only-summary", is_flag=True, help="Summarise the rows that are there.")
+@click.option("--only-summary", is_flag=True, help="Only summarise the existing rows.")
 def evidence(out: Path, runs: int, groups: bool, only_summary: bool) -> None:
     """Simulate every setting; resume where rows.csv ends."""
     out.mkdir(parents=True, exist_ok=True)
@@ -189,7 +190,7 @@ def evidence(out: Path, runs: int, groups: bool, only_summary: bool) -> None:
     keys = {tuple(r[c] for c in COLUMNS[:5]) for r in done}
     plan = [(e, *s, shape) for e in ("ece", "rms") for s in SETTINGS for shape in SHAPES]
     plan += [("nll_increase", *s, shape) for s in SETTINGS for shape in ("sharper", "flatter")]
-    # A model of ten classes at its limit comes first, so that a run cut short has seen most.
+    # Models of ten classes at their limit come first: they matter most if the run is cut short.
     first = ("overconfident", "wave", "sharper", "flatter")
     plan.sort(key=lambda job: (job[4] not in first, job[2] != 10))
     with path.open("a", newline="") as file:

@@ -1,4 +1,4 @@
-"""What importing costs, in fresh processes."""
+"""Time of imports, in fresh processes."""
 
 import subprocess
 import sys

@@ -21,12 +21,12 @@ SIZES: dict[tuple[str, int, int], float] = {
     ("calibrate", 50_000, 1000): 30.0,
     ("evaluate", 1_000_000, 10): 3.0,
 }
-"""Command, rows and classes, and the seconds it may take on two quiet cores."""
+"""Command, rows and classes, and the most seconds it may take on two idle cores."""
 REPEATS = {"small": 5, "large": 3}
-"""Runs of a job of up to, and of more than, `LARGE` scores; their median counts."""
+"""Number of runs of a job of up to, and of more than, `LARGE` scores; the median is reported."""
 LARGE = 5_000_000
 MEMORY_BAR = 3.0
-"""Memory of the largest job, as a multiple of the file."""
+"""Most memory of the largest job, as a multiple of the file size."""
 
 
 def write_file(path: Path, n: int, k: int) -> None:
@@ -40,7 +40,7 @@ def write_file(path: Path, n: int, k: int) -> None:
 
 def run_command(words: list[str], *, cwd: Path = Path()) -> tuple[float, float, int]:
     """Return wall seconds, processor seconds and peak bytes of a command run in `cwd`."""
-    # An installed package has its byte code: without it each run would compile all of it.
+    # An installed package has byte code: without it each run would compile everything.
     given = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
     start = perf_counter()
     with chdir(cwd):
@@ -68,7 +68,7 @@ def seconds_of(job: Callable[[], object]) -> float:
 
 
 def floor_seconds(path: Path) -> float:
-    """Return the processor seconds of reading the file and one softmax: the least one can do."""
+    """Return the processor seconds of reading the file and one softmax, the minimum work."""
 
     def job() -> None:
         with np.load(path) as data:
@@ -78,7 +78,7 @@ def floor_seconds(path: Path) -> float:
 
 
 def run() -> list[Row]:
-    """Measure each job against reading its file and one softmax, and against its own bar."""
+    """Compare each job with reading its file and one softmax, and with its own limit."""
     load = os.getloadavg()[0]
     if load > 0.5:
         warnings.warn(f"the machine is busy (load {load:.1f}): seconds are too high", stacklevel=2)

@@ -1,9 +1,9 @@
 """Losses: forward and backward of `FocalLoss` against cross-entropy and other focal losses.
 
-One thread, float32, mean over the batch. Times are interleaved, in one process, after each
-function ran alone for a while: the allocator then serves all of them from memory it holds.
-Memory is the peak of what torch's allocator hands out during one forward and backward, the
-gradient included, read from the allocation events of `torch.profiler`.
+One thread, float32, mean over the batch. Times are interleaved in one process, after each function
+ran alone for a while, so that the allocator already holds the memory that they need. Memory is the
+peak of torch's allocations during one forward and backward pass, including the gradient, from the
+allocation events of `torch.profiler`.
 """
 
 import os
@@ -23,7 +23,7 @@ from focalibrate.nn import FocalLoss
 Loss = Callable[[Tensor, Tensor], Tensor]
 OURS = {"FocalLoss(2.0)": 2.0, "FocalLoss('flsd-53')": "flsd-53"}
 SHAPES = {(1024, 1000): (1.05, 61), (256, 50_257): (1.05, 11), (4096, 100): (1.15, 121)}
-"""Rows and classes, with the largest ratio to cross-entropy aimed at and the rounds to run."""
+"""Rows and classes, with the largest intended ratio to cross-entropy and the number of rounds."""
 
 
 def peers(gamma: float) -> dict[str, Loss]:
@@ -38,21 +38,21 @@ def peers(gamma: float) -> dict[str, Loss]:
 
 
 def example(n: int, k: int, *, scale: float = 1.0) -> tuple[Tensor, Tensor]:
-    """Return random logits that want a gradient, and labels."""
+    """Return random logits that require a gradient, and labels."""
     rng = torch.Generator().manual_seed(0)
     logits = scale * torch.randn(n, k, generator=rng)
     return logits.requires_grad_(), torch.randint(k, (n,), generator=rng)
 
 
 def step(loss: Loss, logits: Tensor, labels: Tensor) -> Callable[[], Tensor]:
-    """Return forward and backward of `loss` as a function of nothing."""
+    """Return a function without arguments that runs forward and backward of `loss`."""
     return lambda: torch.autograd.grad(loss(logits, labels), logits)[0]
 
 
 def peak_bytes(function: Callable[[], object]) -> int:
-    """Return the most memory that was allocated at one time during `function`, beyond before."""
+    """Return the peak memory allocated during `function`, beyond that before it."""
     function()
-    os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # the profiler's start and stop are no news
+    os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # the profiler's own messages
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as record:
         function()
     events = [e for e in record.profiler.kineto_results.events() if e.name() == "[memory]"]
@@ -64,7 +64,7 @@ def peak_bytes(function: Callable[[], object]) -> int:
 
 
 def breaks_when_certain(loss: Loss) -> bool:
-    """Say whether the gradient is nan for an example the model is sure of, and right about."""
+    """Return whether the gradient is nan for an example predicted with certainty and correctly."""
     logits = torch.tensor([[200.0, 0.0, 0.0], [1.0, 0.0, 0.0]], requires_grad=True)
     (gradient,) = torch.autograd.grad(loss(logits, torch.tensor([0, 0])), logits)
     return bool(gradient.isnan().any())
@@ -106,7 +106,7 @@ def speed(n: int, k: int, bar: float, rounds: int) -> list[Row]:
 
 
 def settled(function: Callable[[], object], rounds: int) -> list[float]:
-    """Return the seconds of `function` run alone, over and over."""
+    """Return the seconds of `function` when it runs alone repeatedly."""
     return interleave({"it": function}, rounds=rounds, warm_ups=3)["it"]
 
 

@@ -1,4 +1,4 @@
-"""Metrics: speed against peers, and exactness where a peer's numbers differ."""
+"""Metrics: speed against peers, and exactness if a peer's numbers differ."""
 
 import math
 from collections.abc import Callable
@@ -217,7 +217,7 @@ def inference() -> list[Row]:
 
 
 def processor_seconds(function: Callable[[], object], *, rounds: int = 5) -> float:
-    """Return the median processor time, which other programs hardly touch."""
+    """Return the median processor time, which other programs hardly affect."""
     function()
     found = []
     for _ in range(rounds):

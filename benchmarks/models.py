@@ -1,4 +1,4 @@
-"""Trees batched by level against node by node; texts by length against texts padded alike."""
+"""Trees batched by level against node by node; texts grouped by length against equal padding."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -15,7 +15,7 @@ from focalibrate.datasets import VARIABLE, Tree, load
 from focalibrate.models import TreeBatch, TreeLSTM, build
 
 BATCH = 25
-"""Sentences of a step, as in Tai et al. (2015)."""
+"""Sentences per step, as in Tai et al. (2015)."""
 N_BATCHES = 4
 SHARED = Path(__file__).parents[2] / "shared" / "data"
 
@@ -36,7 +36,7 @@ def random_tree(n_words: int, rng: np.random.Generator, *, vocabulary: int = 10_
 
 
 def trees_of_benchmark() -> tuple[Sequence[Tree], int, str]:
-    """Return the sentences of SST where they are, else random trees of their sizes."""
+    """Return the sentences of SST if the data exist, else random trees of their sizes."""
     directory = Path(os.environ.get(VARIABLE, SHARED))
     if directory.is_dir():
         data = load("sst_binary", data=directory)

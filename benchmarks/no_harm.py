@@ -1,9 +1,8 @@
 """Does the automatic choice harm a calibrated model? ``python -m benchmarks.no_harm``.
 
 Models whose true probabilities are known: calibrated ones, and the same made overconfident by a
-temperature. Each draw calibrates on n rows and is scored on 2,000 others, drawn with it. The
-excess is the log loss of what was chosen minus that of the model as it is. Writes
-``results/no-harm``.
+temperature. Each draw calibrates on n rows and is scored on 2,000 other rows. The excess is the
+log loss of the chosen method − that of the uncalibrated model. Writes ``results/no-harm``.
 """
 
 import argparse

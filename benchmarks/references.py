@@ -1,11 +1,11 @@
-"""Our calibrators beside the packages they are named after: the log loss must be the same.
+"""Our calibrators compared with the packages they are named after: the log loss must be the same.
 
     python -m benchmarks.references
 
-Needs the packages of ``benchmarks/peers.txt``. Two simulated data sets and, where the arena is at
-hand, tables of it. Prints a table, writes it to ``results/references``, and writes
-``tests/vectors/references.json``: data, versions and the packages' log losses, by which
-``tests/vectors/test_references.py`` checks ours without any of them.
+Needs the packages of ``benchmarks/peers.txt``. Two simulated data sets and, if the arena's data
+exist, tables of it. Prints a table, writes it to ``results/references``, and writes
+``tests/vectors/references.json``: data, versions and the packages' log losses, with which
+``tests/vectors/test_references.py`` checks ours without those packages.
 """
 
 import argparse
@@ -26,13 +26,13 @@ from focalibrate.calibrate import fit
 Floats = NDArray[np.float64]
 Labels = NDArray[np.intp]
 Peer = Callable[[Floats, Labels, Floats], Any]
-"""Calibration probabilities and labels, and other probabilities, to calibrated ones of these."""
+"""From calibration probabilities and labels, and other probabilities, to those calibrated."""
 
 ROOT = Path(__file__).parents[1]
 ARENA = ROOT.parent / "shared" / "data" / "arena"
 TOLERANCE = 1e-4
 LEAST = float(np.finfo(np.float32).tiny)
-"""What a probability of 0 counts as."""
+"""The value used for a probability of 0."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,12 +53,12 @@ class Reference:
     """Ours."""
     package: str
     name: str
-    """What the package calls it."""
+    """Its name in the package."""
     calibrated: Peer
     classes: str = "any"
     """``"two"``, ``"many"`` or ``"any"``."""
     why: str = ""
-    """Why the log losses differ, where they do by design."""
+    """Why the log losses differ, if that is by design."""
 
 
 def _probmetrics(name: str, **options: Any) -> Peer:
@@ -205,11 +205,11 @@ REFERENCES = (
 )
 TABLES = ("credit_a", "diabetes", "phoneme", "vehicle", "segment", "waveform5000")
 MODELS = ("LogisticRegression", "XGBoost", "MLP")
-"""Of the arena: models whose scores have no zeros, which packages read differently."""
+"""Models of the arena whose scores have no zeros, which packages treat differently."""
 
 
 def simulated(n_classes: int, *, n: int = 300) -> Data:
-    """Return predictions of a model that is overconfident, skewed and bent, in round numbers."""
+    """Return rounded predictions of a model that is overconfident, skewed and nonlinear."""
     rng = np.random.default_rng(n_classes)
     truth = 1.5 * rng.standard_normal((2 * n, n_classes))
     labels = (truth + rng.gumbel(size=truth.shape)).argmax(axis=1)
@@ -219,7 +219,7 @@ def simulated(n_classes: int, *, n: int = 300) -> Data:
 
 
 def arena_data() -> Iterator[tuple[str, Data]]:
-    """Yield the chosen experiments of the arena, none where it is not at hand."""
+    """Yield the chosen experiments of the arena; none if its data do not exist."""
     for about in listing(ARENA) if ARENA.is_dir() else ():
         if about["table"] in TABLES and about["model"] in MODELS:
             found = load(ARENA, about)
@@ -260,7 +260,7 @@ def their_losses(reference: Reference, data: Data) -> list[float]:
 
 
 def applies(reference: Reference, data: Data) -> bool:
-    """Say whether a reference is for so many classes."""
+    """Return whether a reference is for this number of classes."""
     return reference.classes == "any" or (reference.classes == "two") == (data.cal.shape[1] == 2)
 
 
@@ -345,7 +345,7 @@ def _rounded(record: dict[str, Any]) -> dict[str, Any]:
 
 
 def _json(value: dict[str, Any]) -> str:
-    """Return JSON with one record a line."""
+    """Return JSON with one record per line."""
     lines = ",\n".join("  " + json.dumps(x) for x in value["records"])
     head = json.dumps({k: v for k, v in value.items() if k not in ("records",)})
     return head[:-1] + ', "records": [\n' + lines + "\n]}\n"

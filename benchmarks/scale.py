@@ -30,7 +30,7 @@ from focalibrate.metrics import Sketch
 
 RESULTS = Path("results/benchmarks/scale.json")
 TABLE = RESULTS.with_suffix(".md")
-"""The same in words, which the docs include."""
+"""The same as a table, which the docs include."""
 DATA = Path(os.environ.get("FOCALIBRATE_SCALE", Path(tempfile.gettempdir(), "focalibrate-scale")))
 """Where the generated parts are kept between calls."""
 CLASSES = 10
@@ -51,7 +51,7 @@ def rows_of(seed: int, n: int, k: int = CLASSES) -> tuple[Any, Any]:
 
 
 def parts_folder(n_parts: int, part_rows: int = PART_ROWS) -> Path:
-    """Return a folder of parquet parts, written where it is not there yet."""
+    """Return a folder of parquet parts, written if it does not exist."""
     folder = DATA / f"{n_parts}x{part_rows}"
     for i in range(n_parts):
         path = folder / f"part-{i:03}.parquet"
@@ -69,7 +69,7 @@ def parts_folder(n_parts: int, part_rows: int = PART_ROWS) -> Path:
 
 
 def bare_scan(folder: Path) -> int:
-    """Read every batch with pyarrow and take softmax and argmax: the least that must be done."""
+    """Read every batch with pyarrow and compute softmax and argmax: the minimum work."""
     hits = 0
     names = [f"logit_{j}" for j in range(CLASSES)]
     for batch in ds.dataset(folder).to_batches(batch_size=BATCH_ROWS, columns=[*names, "label"]):
@@ -86,7 +86,7 @@ def _scan_process(folder: str) -> None:
 
 
 def scan_seconds(folder: Path) -> tuple[float, float]:
-    """Return the seconds of a bare scan in a process of its own, start included, and its CPU's."""
+    """Return wall and CPU seconds of a bare scan in a separate process, including its start."""
     start, before = perf_counter(), _children()
     process = multiprocessing.get_context("spawn").Process(
         target=_scan_process, args=(str(folder),)
@@ -107,8 +107,8 @@ def _children() -> float:
 def evaluate_against_scan(n_parts: int, rounds: int = 3) -> dict[str, Any]:
     """Measure `focalibrate evaluate FOLDER` against `bare_scan`, one core each.
 
-    The ratio is that of processor seconds: both are one thread that waits for nothing, and other
-    programs on the machine do not count.
+    The ratio is that of processor seconds: both use one thread, and other programs on the machine
+    have little effect.
     """
     folder = parts_folder(n_parts)
     scans, ours, processor, memory = [], [], [], 0

@@ -1,8 +1,9 @@
-"""Structured scaling and the automatic choice: CPU seconds of one thread beside probmetrics.
+"""Structured scaling and the automatic choice: CPU seconds of one thread, compared with
+probmetrics.
 
     OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 python -m benchmarks shelf
 
-CPU seconds, so that what else the machine does matters less; peers run once per round, too.
+CPU seconds, so that other programs on the machine matter less; peers run once per round, too.
 """
 
 import warnings
@@ -36,7 +37,7 @@ def simulate(n: int, k: int) -> tuple[Any, Any]:
 
 
 def theirs(name: str, logits: Any, labels: Any) -> None:
-    """Fit a calibrator of probmetrics to probabilities, which it takes."""
+    """Fit a calibrator of probmetrics, which takes probabilities."""
     z = logits - logits.max(axis=1, keepdims=True)
     probs = np.exp(z) / np.exp(z).sum(axis=1, keepdims=True)
     get_calibrator(name).fit(probs, labels)

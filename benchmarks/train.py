@@ -1,8 +1,8 @@
 """Training: 40 copies of the tabular MLP at once against one after another.
 
-One thread. The peer is the plain PyTorch loop anybody would write for one run (module, loss,
-optimiser, no evaluation, no checkpoint), called 40 times; ours evaluates all copies at the end as
-well. Data are made up: 1200 training examples, 16 columns, 4 classes.
+One thread. The peer is a plain PyTorch loop for one run (module, loss, optimiser, no evaluation,
+no checkpoint), called 40 times; ours also evaluates all copies at the end. The data are generated:
+1200 training examples, 16 columns, 4 classes.
 """
 
 import numpy as np
@@ -20,7 +20,7 @@ HIDDEN = dict(TABLE.size)["hidden"]
 
 
 def made_up() -> Dataset:
-    """Return a table whose classes a network can tell apart, with noise."""
+    """Return a table whose classes a network can separate, with noise."""
     rng = np.random.default_rng(0)
     x = rng.normal(size=(2000, 16)).astype(np.float32)
     y = (np.tanh(x @ rng.normal(size=(16, 4))) + rng.normal(size=(2000, 4))).argmax(axis=1)

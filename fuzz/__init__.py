@@ -1,1 +1,1 @@
-"""Mutated files for the readers: anything but our own errors is a bug."""
+"""Mutated files for the readers: any error other than our own is a bug."""

@@ -1,9 +1,9 @@
 """Read mutated files of every format and count what happens: ``python -m fuzz.files --n 1000``.
 
-A file is read, whole and in batches with the same result, or refused by our own error; anything
-else is a bug: another exception, a crash of the process, a reading of more than 20 processor
-seconds, a message of more than 5,000 characters. Exit status 1 where there was one. Every file
-follows from its number and the seed; ``--keep FOLDER`` keeps the files behind bugs.
+A file must either be read, with the same result whole and in batches, or be refused with our own
+error. Anything else is a bug: another exception, a crash of the process, more than 20 processor
+seconds, a message of more than 5,000 characters. Exit status 1 if there was a bug. Every file is
+determined by its number and the seed; ``--keep FOLDER`` keeps the files that caused bugs.
 """
 
 import argparse
@@ -44,7 +44,7 @@ MAX_MESSAGE = 5000
 CHUNK = 400
 REPORTED = 5000
 MEMORY = "300MB"
-"""The limit that files are read with: one that promises more must be refused."""
+"""The memory limit that files are read with: a file that declares more must be refused."""
 
 OPTIONS: list[dict[str, Any]] = [
     {},
@@ -74,7 +74,7 @@ OPTIONS: list[dict[str, Any]] = [
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of one file."""
+    """What happened to one file."""
 
     kind: str
     """"read", "refused", or "bug: ..." with the place."""
@@ -84,7 +84,7 @@ class Outcome:
 
 def outcome(path: Path, number: int, options: dict[str, Any]) -> Outcome:
     """Read one file and return what happened."""
-    start = time.process_time()  # not the clock: a busy machine is no bug
+    start = time.process_time()  # not wall time: a busy machine is not a bug
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -137,7 +137,7 @@ def _use(path: Path, options: dict[str, Any]) -> None:
 
 
 def _use_sketch(path: Path) -> None:
-    """Read a sketch; where only its checksum is wrong, mend that, so that the rest is tried."""
+    """Read a sketch; if only its checksum is wrong, correct it, so that the rest is tested."""
     header, _, body = path.read_bytes().partition(b"\n")
     digest = hashlib.sha256(body.removesuffix(b"\n")).hexdigest()
     mended = re.sub(rb'"sha256": "[0-9a-f]{64}"', f'"sha256": "{digest}"'.encode(), header)
@@ -149,7 +149,7 @@ def _use_sketch(path: Path) -> None:
 
 
 def _scanned(path: Path, options: dict[str, Any]) -> tuple[Any, Any]:
-    """Return scores and labels as they are read in batches."""
+    """Return scores and labels, read in batches."""
     scan = scan_predictions(path, batch_rows=7, max_memory=MEMORY, **options)
     scan.describe()
     found = list(scan.batches())
@@ -171,7 +171,7 @@ def _seed(name: str) -> bytes:
 
 
 def one_file(name: str, number: int, *, seed: int, folder: Path) -> tuple[Path, dict[str, Any]]:
-    """Write the file of a number and return it with the options to read it with."""
+    """Write the file with this number and return it with the options to read it with."""
     rng = random.Random(f"{seed}/{name}/{number}")
     suffix, _ = SEEDS[name]
     path = folder / f"file{suffix}"
@@ -180,7 +180,7 @@ def one_file(name: str, number: int, *, seed: int, folder: Path) -> tuple[Path, 
 
 
 def _chunk(names: Sequence[str], numbers: range, seed: int, keep: str | None, pipe: Any) -> None:
-    """Read some files in a process of its own, which may crash, and send what happened."""
+    """Read some files in a separate process, which may crash, and send what happened."""
     with tempfile.TemporaryDirectory() as folder:
         for number in numbers:
             name = names[number % len(names)]
@@ -196,7 +196,7 @@ def _chunk(names: Sequence[str], numbers: range, seed: int, keep: str | None, pi
 def run(
     *, n: int, seed: int, formats: Sequence[str] | None, keep: str | None
 ) -> dict[str, Counter[str]]:
-    """Read `n` files and return how often each outcome came, by format."""
+    """Read `n` files and return how often each outcome occurred, by format."""
     names = [f for f in SEEDS if formats is None or f in formats]
     for name in names:
         _seed(name)  # made once, before the processes are forked
@@ -241,12 +241,12 @@ def run(
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the fuzzer and print counts by outcome; 1 where there was a bug."""
+    """Run the fuzzer and print counts by outcome; return 1 if there was a bug."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--n", type=int, default=1000, help="files to read")
     parser.add_argument("--seed", type=int, default=0, help="random seed")
     parser.add_argument("--format", action="append", choices=list(SEEDS), help="only this format")
-    parser.add_argument("--keep", help="folder for the files behind bugs")
+    parser.add_argument("--keep", help="folder for the files that cause bugs")
     given = parser.parse_args(arguments)
     if given.keep is not None:
         Path(given.keep).mkdir(parents=True, exist_ok=True)

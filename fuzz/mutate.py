@@ -1,4 +1,4 @@
-"""Mutations of files: of bytes, of what is inside archives, and of structure."""
+"""Mutations of files: of their bytes, of members of archives, and of their structure."""
 
 import gzip
 import importlib
@@ -322,7 +322,7 @@ def _arrow_table(rng: random.Random) -> Any:
 
 
 def make_parquet(rng: random.Random) -> bytes:
-    """Return a parquet file of random columns, some names twice."""
+    """Return a parquet file of random columns, some with the same name."""
     buffer = io.BytesIO()
     parquet = importlib.import_module("pyarrow.parquet")
     try:
@@ -394,7 +394,7 @@ def make_json(rng: random.Random) -> bytes:
 
 
 def make_safetensors(rng: random.Random) -> bytes:
-    """Return a file whose tensors overlap, leave gaps or lie about their size."""
+    """Return a file whose tensors overlap, leave gaps or declare a wrong size."""
     header: dict[str, Any] = {}
     for name in rng.sample(NAME_POOL, rng.randrange(1, 4)):
         start = rng.choice([0, 0, 8, 16, 48, -1, 1 << 70])
@@ -415,7 +415,7 @@ def make_safetensors(rng: random.Random) -> bytes:
 
 
 def make_torch(rng: random.Random) -> bytes:
-    """Return what `torch.save` makes of tensors of odd kinds, and of other objects."""
+    """Return what `torch.save` writes for unusual tensors and other objects."""
     torch = importlib.import_module("torch")
     buffer = io.BytesIO()
     pool = [
@@ -531,11 +531,11 @@ MAKERS: Mapping[str, Callable[[random.Random], bytes]] = {
     "calibrator": make_calibrator,
     "calibrator-vector": make_calibrator,
 }
-"""What makes a well-formed but strange file of each format."""
+"""Functions that make a well-formed but unusual file of each format."""
 
 
 def mutated(name: str, seed: bytes, rng: random.Random) -> bytes:
-    """Return one file: the seed with its bytes or its content mutated, or a strange new one."""
+    """Return one file: the seed with its bytes or its content mutated, or a new unusual one."""
     draw = rng.random()
     if draw < 0.4 and name in MAKERS:
         made = MAKERS[name](rng)
