@@ -109,7 +109,7 @@ def trace_rows() -> list[Row]:
             curvlinops_hutchpp, theirs, n["curvlinops hutchpp_trace"]
         ),
         "curvlinops xtrace": partial(curvlinops_xtrace, theirs, n["curvlinops xtrace"]),
-        # A negative tolerance never stops it: its own rule, two close running means, bounds no error.
+        # A negative tolerance disables its own rule: two close running means bound no error.
         "PyHessian": partial(pyhessian.trace, maxIter=hutchinson, tol=-1.0),
     }
     seconds = interleave(functions, rounds=5)
