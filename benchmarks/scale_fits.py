@@ -18,7 +18,7 @@ MEMORY_BAR = 1.5e9
 PARTS = 8
 WIDE = (50_000, 128_000)
 SHIFTS = 4_000_000
-"""Rows are pieces of one long series of random numbers, begun at so many places."""
+"""Rows are pieces of one long series of random numbers, with this many starting points."""
 WIDE_BAR = 10.0
 METHODS = "temperature,focal_temperature"
 
@@ -75,7 +75,7 @@ def read_single_seconds(path: Path) -> float:
 
 
 def write_wide(folder: Path) -> None:
-    """Write logits as wide as a vocabulary in float16, and labels that are mostly on top."""
+    """Write float16 logits as wide as a vocabulary, and labels that are mostly the top class."""
     n, k = WIDE
     rng = np.random.default_rng(0)
     noise = 2 * rng.standard_normal(k + SHIFTS, dtype=np.float32)
