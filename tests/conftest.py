@@ -3,10 +3,11 @@
 import gc
 import os
 import sys
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -37,6 +38,23 @@ BACKENDS = {
 }
 
 
+LONGEST = (
+    "test_ranks.py",
+    "test_integrations.py",
+    "test_every_name.py",
+    "test_package.py",
+    "test_sketching_engines.py",
+    "test_cluster.py",
+    "test_kill.py",
+    "test_claims.py",
+)
+"""Files with tests of many seconds: begun first, so that no worker is left with one at the end."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: item.path.name not in LONGEST)
+
+
 def pytest_collection_finish() -> None:
     gc.freeze()
     gc.enable()
@@ -49,10 +67,28 @@ def pytest_collect_file() -> Generator[None, list[pytest.Collector], list[pytest
     return [each for each in found if type(each).__name__ != "DoctestModule"]
 
 
-@pytest.fixture(params=list(BACKENDS))
+SLOW = ("jax",)  # compiles every operation
+
+
+@pytest.fixture(
+    params=[pytest.param(b, marks=pytest.mark.slow if b in SLOW else ()) for b in BACKENDS]
+)
 def xp(request: pytest.FixtureRequest) -> ModuleType:
     """The array namespace of each supported library in turn."""
     return import_module(BACKENDS[request.param])
+
+
+@pytest.fixture
+def whole(xp: ModuleType) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Compile a function in one piece where the library is JAX.
+
+    Called outside of `jax.jit`, each of a formula's operations is compiled by itself, for every
+    shape anew, which takes up to twenty times as long.
+    """
+    if xp.__name__ == "jax.numpy":
+        jit: Callable[..., Any] = import_module("jax").jit
+        return jit
+    return lambda function: function
 
 
 @pytest.fixture(scope="session")

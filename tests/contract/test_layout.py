@@ -5,6 +5,8 @@ import re
 import tomllib
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "focalibrate"
 
@@ -38,6 +40,7 @@ def imported(path):
             yield from (alias.name for alias in node.names)
 
 
+@pytest.mark.slow
 def test_no_private_module_is_imported_from_another_package():
     found = []
     for path in sorted(SOURCE.rglob("*.py")):

@@ -114,6 +114,7 @@ def test_proper_focal_loss_by_minimising_the_risk(gamma):
     assert_allclose(proper_focal_loss(log_probs, np.array([0, 1]), gamma), want, rtol=1e-13)
 
 
+@pytest.mark.slow
 def test_given_mmce(shared):
     given = json.loads((shared / "oracles.json").read_text())["labels2_independent_float64"]
     logits = np.random.RandomState(0).randn(2000, 10) * 3

@@ -118,6 +118,7 @@ def rational_adaptive_ece(rows, labels, n_bins):
     return float(total / len(flat))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_bins", [1, 7, 10, 15])
 @pytest.mark.parametrize("levels", [4, 20, 10**6])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -116,6 +116,7 @@ def test_a_grid_of_one_point():
         assert_allclose(report.value, -row.log_psi[y].mean(), rtol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_the_fused_focal_loss_and_its_gradient(rows, dtype):
     """It writes phi, the factor that recovery divides by, a second time."""

@@ -4,13 +4,16 @@ import platform
 import shutil
 import subprocess
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 
 
+@cache
 def commit() -> str:
     """Return the commit of the checkout this package is in, with a + if it was changed.
 
-    Empty if the package was not run from a checkout or there is no git.
+    Looked up once: what a process has imported does not change with the checkout. Empty if the
+    package was not run from a checkout or there is no git.
     """
     git, here = shutil.which("git"), str(Path(__file__).parent)
     if git is None:

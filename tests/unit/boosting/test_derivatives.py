@@ -43,6 +43,7 @@ def test_derivatives_against_sixty_digits(z, gamma):
         assert_allclose(h[0], np.maximum(want_h, FLOOR * bound[0]), rtol=1e-8, atol=1e-24)
 
 
+@pytest.mark.slow
 @given(seed=st.integers(0, 2**32 - 1), gamma=st.floats(0.0, 8.0), scale=st.floats(0.1, 500.0))
 def test_two_classes_by_one_margin_or_by_two(seed, gamma, scale):
     rng = np.random.default_rng(seed)

@@ -27,6 +27,7 @@ def fit_quietly(*args, **options):
         return fit_focal_temperature(*args, **options)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("criterion", CRITERIA)
 def test_the_whole_grid_equals_a_plain_double_loop(rows_of, criterion):
     logits, labels = rows_of(300, 4)
@@ -154,6 +155,7 @@ def test_continuous_search_scales_with_the_logits(rows_of):
     assert_allclose([b.gamma, b.temperature / 100], [a.gamma, a.temperature], rtol=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("search", ["full", "line", "continuous"])
 def test_all_rows_right_stays_finite_and_says_so(search):
     logits = 5.0 * np.eye(4)[[0, 1, 2, 3, 0]]

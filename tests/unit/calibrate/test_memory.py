@@ -55,7 +55,7 @@ def test_extra_memory_is_at_most_a_quarter_of_the_logits(many, name, monkeypatch
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["nll", "ece", "fts"])
+@pytest.mark.parametrize("name", ["nll", "fts"])
 def test_a_memory_map_is_streamed(many, name, tmp_path, monkeypatch):
     monkeypatch.setattr("focalibrate.calibrate._engine.blocks.available_cores", lambda: 2)
     logits, labels = many

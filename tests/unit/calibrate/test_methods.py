@@ -54,6 +54,7 @@ def test_an_unknown_method_is_refused_with_the_known_ones(rows_of):
         fit("plat", *rows_of(10, 3))
 
 
+@pytest.mark.slow
 def test_importing_and_fitting_a_temperature_loads_no_framework():
     code = (
         "import sys, numpy as np, focalibrate.calibrate as c;"

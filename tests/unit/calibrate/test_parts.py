@@ -35,6 +35,7 @@ def test_each_part_gets_what_it_gets_alone(rows_of, name, has_weights):
             assert_allclose(calibrator.probs(logits), alone.probs(logits), atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["structured_matrix", "vector"])
 def test_single_precision_finds_the_same(rows_of, name):
     logits, labels = rows_of(9000, 60)

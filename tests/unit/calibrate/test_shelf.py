@@ -198,6 +198,7 @@ def test_a_pool_is_not_worse_than_its_members_where_they_are_alike(rows_of):
         Pool((found,), (1.0,), 0.1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
 def test_every_map_is_the_same_in_every_library_and_keeps_what_is_impossible(method):
     torch = pytest.importorskip("torch")

@@ -48,6 +48,7 @@ def test_recovery_undoes_the_minimiser_of_the_risk(gamma, alpha, posterior):
     assert_allclose(got, posterior, atol=1e-7)
 
 
+@pytest.mark.slow
 def test_fits_minimise_the_log_loss(example):
     z, y = example
     for c in range(4):

@@ -36,18 +36,22 @@ def numbers(calibrator):
     return np.concatenate([np.ravel(v) for v in calibrator.to_dict()["parameters"].values()])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", EXACT)
 @pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("size", [37, 1000, 10_000])
-def test_the_parameters_are_those_of_the_fit_in_memory(method, weighted, size):
-    z, y, w = data(weighted=weighted)
-    new, labels, _ = data(seed=1)
+def test_the_parameters_are_those_of_the_fit_in_memory(method, weighted):
+    z, y, w = data(n=600, weighted=weighted)
+    new, labels, _ = data(n=600, seed=1)
     want = fit(method, z, y, sample_weight=w)
-    found = fit_streamed(method, stream_of(z, y, w, size))
-    assert_allclose(numbers(found), numbers(want), rtol=2e-5, atol=1e-6)
-    assert_allclose(log_loss(found, new, labels), log_loss(want, new, labels), rtol=0, atol=1e-7)
+    for size in (37, 250, 10_000):
+        found = fit_streamed(method, stream_of(z, y, w, size))
+        assert_allclose(numbers(found), numbers(want), rtol=2e-5, atol=1e-6)
+        assert_allclose(
+            log_loss(found, new, labels), log_loss(want, new, labels), rtol=0, atol=1e-7
+        )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", EXACT)
 def test_the_order_of_the_parts_changes_the_last_digits_only(method):
     z, y, _ = data()
@@ -56,9 +60,10 @@ def test_the_order_of_the_parts_changes_the_last_digits_only(method):
     assert_allclose(numbers(other), numbers(found), rtol=2e-5, atol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["temperature", "focal_temperature"])
 def test_in_single_precision_and_with_many_classes(method):
-    z, y, _ = data(n=2500, k=500, dtype=np.float32)  # in float32, and compressed rows
+    z, y, _ = data(n=900, k=500, dtype=np.float32)  # in float32, and compressed rows
     want = fit(method, z, y)
     found = fit_streamed(method, stream_of(z, y, None, 300))
     assert_allclose(numbers(found), numbers(want), rtol=1e-4, atol=1e-5)

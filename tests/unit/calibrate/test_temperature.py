@@ -27,6 +27,7 @@ def fit_quietly(logits, labels, criterion, **options):
         return fit_temperature(logits, labels, criterion=criterion, gamma=gamma, **options)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("criterion", CRITERIA)
 @given(seed=st.integers(0, 2**32 - 1))
 @settings(max_examples=10)  # two fits each
@@ -48,6 +49,7 @@ def test_permuting_classes_changes_nothing(rows_of, criterion, seed):
     assert_allclose(a.temperature, b.temperature, rtol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("criterion", ["nll", "focal"])
 @given(seed=st.integers(0, 2**32 - 1), log_c=st.floats(-400, 400))
 def test_scaling_logits_scales_the_temperature(rows_of, criterion, seed, log_c):
@@ -179,6 +181,7 @@ def test_one_class_present_and_fewer_rows_than_bins(rows_of, criterion):
     assert np.isfinite(found.temperature)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("criterion", CRITERIA)
 @pytest.mark.parametrize("k", [6, 700])
 def test_impossible_classes_are_as_if_absent(rows_of, criterion, k):

@@ -26,6 +26,7 @@ def calibrate(cli, *more):
     return cli("calibrate", "val.csv", "--by", "region", *words)
 
 
+@pytest.mark.slow
 def test_a_group_gets_its_own_calibrator_and_apply_reads_the_column(cli, table, tmp_path):
     done = calibrate(cli)
     said = " ".join(done.stdout.split())
@@ -65,6 +66,7 @@ def test_a_file_without_the_column_is_refused(cli, tmp_path):
     assert "must name a column, got 'region'" in done.stderr.replace("\n", " ")
 
 
+@pytest.mark.slow
 def test_one_for_all_where_asked_or_where_onnx_is_written(cli, table, tmp_path):
     calibrate(cli, "--no-per-group")
     assert Calibrator.load(tmp_path / "out" / "calibrator.json").kind == "temperature"
@@ -74,6 +76,7 @@ def test_one_for_all_where_asked_or_where_onnx_is_written(cli, table, tmp_path):
     assert (tmp_path / "out" / "calibrator.onnx").exists()
 
 
+@pytest.mark.slow
 def test_evaluate_reads_the_column_of_the_calibrator(cli, table, tmp_path):
     calibrate(cli)
     plain = json.loads(cli("evaluate", "val.csv", "--json").stdout)
@@ -83,12 +86,14 @@ def test_evaluate_reads_the_column_of_the_calibrator(cli, table, tmp_path):
     )
 
 
+@pytest.mark.slow
 def test_the_worst_slice_of_several_columns_is_named(cli, table):
     words = ("--methods", "temperature", "--resamples", "20", "-o", "out")
     done = cli("calibrate", "val.csv", "--by", "region,age", *words)
     assert "Worst slice: region = north" in done.stdout
 
 
+@pytest.mark.slow
 def test_compare_shows_every_model_in_every_group(cli, table):
     calibrate(cli)
     models = ("out/calibrator.json", "raw", "--on", "val.csv", "--resamples", "20")

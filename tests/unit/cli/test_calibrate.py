@@ -43,6 +43,7 @@ def test_a_test_file_is_judged_on(cli, val, examples, tmp_path):
     assert record["calibrator"] == want.to_dict()
 
 
+@pytest.mark.slow
 def test_one_method_named_is_the_one_written(cli, examples, tmp_path):
     np.savez(tmp_path / "fine.npz", logits=examples.logits / 3, labels=examples.labels)
     record = json.loads(
@@ -65,6 +66,7 @@ def test_no_verdict_where_nothing_could_be_fitted(cli, examples, tmp_path):
     assert not (tmp_path / "focalibrate-report").exists()
 
 
+@pytest.mark.slow
 def test_nothing_is_overwritten_without_force(cli, val, tmp_path):
     cli("calibrate", "val.npz", *QUICK, "-o", "out")
     before = (tmp_path / "out/calibrator.json").stat().st_mtime_ns

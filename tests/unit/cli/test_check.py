@@ -71,6 +71,7 @@ def test_the_files_it_writes(cli, good, tmp_path):
     assert "PASS" in done.stderr
 
 
+@pytest.mark.slow
 def test_results_of_calibrate_are_a_baseline(cli, good):
     cli("calibrate", "good.npz", "--methods", "temperature", "--resamples", "20", "-o", "report")
     limit = ["--max-nll-increase", "0.1", "--baseline", "report/results.json"]

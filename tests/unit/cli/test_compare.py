@@ -1,12 +1,14 @@
 import json
 
 import numpy as np
+import pytest
 
 from focalibrate.calibrate import TemperatureScaling
 
 QUICK = ("--resamples", "40")
 
 
+@pytest.mark.slow
 def test_any_number_of_models(cli, val, examples, tmp_path):
     np.savez(tmp_path / "cool.npz", logits=examples.logits / 3, labels=examples.labels)
     np.savez(tmp_path / "same.npz", logits=examples.logits / 3, labels=examples.labels)

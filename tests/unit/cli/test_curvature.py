@@ -20,6 +20,7 @@ def folder(tmp_path_factory):
     return out
 
 
+@pytest.mark.slow
 def test_numbers_come_with_their_errors(folder):
     found = run("curvature", folder, "--vectors", "4", "--json")
     record = json.loads(found.stdout)

@@ -68,6 +68,7 @@ def test_a_verdict_per_group(cli, examples, tmp_path):
     assert record["groups"][1]["verdict"] != "miscalibrated"
 
 
+@pytest.mark.slow
 def test_the_worst_slice_over_several_columns(tmp_path, cli):
     rng = np.random.default_rng(0)
     n = 4000

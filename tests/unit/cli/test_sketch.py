@@ -84,6 +84,7 @@ def page_data(path):
     return json.loads(text.split('id="focalibrate-data">')[1].split("</script>")[0])
 
 
+@pytest.mark.slow
 def test_an_evaluation_has_a_page(cli, tmp_path):
     rng = np.random.default_rng(1)
     logits = 3 * rng.normal(size=(800, 3))

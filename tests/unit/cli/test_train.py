@@ -24,6 +24,7 @@ def test_the_recipes_are_listed():
     assert "focal, gamma=2" in rows["e3-svhn-resnet8-fl2"]
 
 
+@pytest.mark.slow
 def test_a_named_recipe_is_trained_scaled_and_ready_to_calibrate(tmp_path):
     out = tmp_path / "run"
     done = run("e2-fl1", *SMALL, "-o", out)

@@ -59,12 +59,12 @@ def test_groups_alike_keep_the_shared_calibrator():
 @pytest.mark.slow
 def test_without_a_group_effect_a_group_is_chosen_in_at_most_5_percent():
     chosen = 0
-    for seed in range(60):
+    for seed in range(30):
         for k, n in ((2, 400), (4, 1000)):
             logits, labels, _ = simulated(seed, n=n, k=k)
             group = np.random.default_rng(seed).integers(3, size=n)
             chosen += found(logits, labels, {"g": group})[2].calibrator is not None
-    assert chosen <= 10  # of 120, 96 % are below 11 at a level of 5 %
+    assert chosen <= 6  # of 60: at a level of 5 %, 97 % of runs are below 7
 
 
 def test_small_and_faultless_groups_keep_the_shared_calibrator():

@@ -81,6 +81,7 @@ def test_no_row_is_judged_by_what_it_was_fitted_on(overconfident, monkeypatch):
     assert len(set().union(*(judged for _, judged in seen))) == len(y)
 
 
+@pytest.mark.slow
 def test_every_method_appears_with_all_its_scores(overconfident):
     z, y = overconfident
     found = compare(z[:300], y[:300], trained_gamma=2.0, **QUICK)

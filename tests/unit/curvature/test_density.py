@@ -32,6 +32,7 @@ def test_quadrature_gives_the_moments_each_vector_sees(n, seed):
     )
 
 
+@pytest.mark.slow
 def test_the_curve_is_that_of_the_dense_matrix(make_matrix):
     eigenvalues = np.concatenate([np.linspace(-1, 1, 380), np.full(20, 4.0)])
     A = make_matrix(eigenvalues)

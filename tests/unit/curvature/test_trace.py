@@ -23,6 +23,7 @@ def decaying(n=200):
     return 1.0 / np.arange(1, n + 1) ** 2
 
 
+@pytest.mark.slow
 def test_estimates_are_unbiased_and_their_error_is_right(estimator, make_matrix):
     A = make_matrix([*decaying(60), -0.5])
     runs = [estimator(lambda v: A @ v, 61, seed=s, **budget(estimator, 24)) for s in range(400)]
@@ -57,6 +58,7 @@ def test_the_standard_error_of_xtrace_is_within_a_quarter(eigenvalues, n):
     assert 0.75 < claimed / spread < 1.3
 
 
+@pytest.mark.slow
 def test_sketches_need_fewer_products_where_few_eigenvalues_stand_out(make_matrix):
     A = make_matrix(decaying())
 

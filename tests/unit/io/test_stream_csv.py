@@ -83,6 +83,7 @@ def check(path, monkeypatch, **options):
     assert_array_equal(found[2], want[2])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("block", [16, 1 << 22])
 @pytest.mark.parametrize("name", TABLES)
 def test_a_table_is_read_as_by_our_own_reader(tmp_path, monkeypatch, name, block):

@@ -282,6 +282,7 @@ def test_progress_counts_rows(tmp_path, val, probs):
     assert seen == [(12, 30), (24, 30), (30, 30)]
 
 
+@pytest.mark.slow
 @given(
     names=st.lists(
         st.text("019.-a", min_size=1, max_size=3)

@@ -36,6 +36,7 @@ def plain_update(gammas, confidence, correct, *, rate=1.0):
     return cuts[:-1], moved
 
 
+@pytest.mark.slow
 @given(
     n_bins=st.integers(1, 15),
     n=st.integers(15, 200),
@@ -154,6 +155,7 @@ def test_value_gradient_and_hessian_are_finite_in_float32(scale, gamma, label):
     assert torch.isfinite(torch.autograd.functional.hessian(loss, z)).all()
 
 
+@pytest.mark.slow
 def test_derivatives_of_the_signed_loss_against_finite_differences():
     policy = AdaFocal(3, cuts=(0.3, 0.6), gammas=(-1.5, 0.7, -0.3))
     rng = torch.Generator().manual_seed(0)

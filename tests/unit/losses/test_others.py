@@ -29,11 +29,12 @@ LOSSES = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", LOSSES)
-def test_every_library_gives_the_same_numbers(xp, name):
+@pytest.mark.parametrize("name", [n for n in LOSSES if n != "proper"])
+def test_every_library_gives_the_same_numbers(xp, whole, name):
+    """That of the proper loss is in theory/test_proper.py."""
     rng = np.random.default_rng(0)
     z, y = rng.normal(size=(8, 6)) * 5, rng.integers(6, size=8)
-    got = LOSSES[name](xp.asarray(z), xp.asarray(y))
+    got = whole(LOSSES[name])(xp.asarray(z), xp.asarray(y))
     assert got.dtype == xp.float64
     assert_allclose(to_numpy(got), LOSSES[name](z, y), rtol=1e-12)
 

@@ -106,6 +106,7 @@ def test_rare_error_rates_are_on_the_safe_side():
     assert all(a > b > 0.05 for a, b in itertools.pairwise(lows))
 
 
+@pytest.mark.slow
 def test_the_tail_beyond_the_draws_is_borells():
     """Against half a million draws of the noise of 32 equal bins."""
     rng = np.random.default_rng(7)

@@ -188,6 +188,7 @@ def test_probabilities_their_logs_and_logits_are_the_same_predictions():
     assert_array_equal(Sketch.of(one, y).top, pair.top)
 
 
+@pytest.mark.slow
 def test_groups_are_those_of_the_rows_in_their_order():
     logits, labels, _ = draw(2, 3000, 2)
     groups = np.random.default_rng(0).integers(8, 12, size=3000)

@@ -56,6 +56,7 @@ def test_the_published_count():
     assert sum(p.numel() for part in parts for p in part.parameters()) == 316_800
 
 
+@pytest.mark.slow
 @given(sizes=st.lists(st.integers(1, 12), min_size=1, max_size=6), seed=st.integers(0, 2**32 - 1))
 def test_a_batch_equals_node_by_node(sizes, seed):
     rng = np.random.default_rng(seed)

@@ -139,6 +139,7 @@ def test_a_compiled_loss_follows_updates_without_compiling_again():
     assert len(graphs) == 1
 
 
+@pytest.mark.slow
 def test_training_with_it_narrows_the_gap_of_a_model_that_overfits():
     torch.manual_seed(0)
     centres = torch.randn(3, 20)

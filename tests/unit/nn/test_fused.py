@@ -38,6 +38,7 @@ def assert_agrees(logits, labels, gamma):
         assert_close(ours.double(), theirs, rtol=TOLERANCE[logits.dtype], atol=atol)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("gamma", GAMMAS, ids=str)
 @pytest.mark.parametrize("scale", SCALES)
 @pytest.mark.parametrize("k", [2, 3, 100])

@@ -33,6 +33,7 @@ PAIRS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("module", "arguments", "function"), PAIRS)
 def test_reductions_of_the_function(module, arguments, function, logits):
     rows = function(logits, LABELS)

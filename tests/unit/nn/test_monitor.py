@@ -93,6 +93,7 @@ def test_two_classes_of_large_images_have_cells_of_class_1():
     assert_allclose(got, want, rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_what_a_monitor_saves_is_evaluated_checked_and_merged(tmp_path, monkeypatch):
     from click.testing import CliRunner
 
@@ -150,6 +151,7 @@ def test_a_calibrator_from_a_bounded_sample_is_close():
     assert monitor.fit("temperature").temperature == pytest.approx(2.0, rel=0.1)
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(
     n=st.integers(4, 80),

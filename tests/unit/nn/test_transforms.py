@@ -97,6 +97,7 @@ def test_func_grad_equals_backward(loss):
     assert_close(jacrev(loss)(logits, labels), want)
 
 
+@pytest.mark.slow
 def test_forward_mode_is_the_gradient_along_the_tangent(loss):
     logits, labels = batch(loss)
     tangent = torch.randn(
@@ -111,6 +112,7 @@ def test_forward_mode_is_the_gradient_along_the_tangent(loss):
         assert_close(forward_ad.unpack_dual(dual).tangent, want)
 
 
+@pytest.mark.slow
 def test_vmap_over_batches(loss):
     logits, labels = batch(loss)
     logits, labels = torch.stack([logits, -logits]), torch.stack([labels, labels.flip(0)])
@@ -233,6 +235,7 @@ def test_traced_whole(name, monkeypatch):
     assert_close(got, torch.autograd.grad(loss(logits, labels), logits)[0])
 
 
+@pytest.mark.slow
 def test_compiled_schedule_follows_the_epoch():
     # A float that changes between calls is traced as a symbol, about which less can be asked.
     loss = FocalLoss("fls-532")

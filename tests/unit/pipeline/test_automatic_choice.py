@@ -45,6 +45,7 @@ def test_three_doors_one_choice(n_classes, scale, bend, gamma):
             assert auto.kind != "pool"
 
 
+@pytest.mark.slow
 def test_a_default_comparison_shows_more_than_it_chooses_from():
     logits, labels = predictions(3, 2.5, 0.0)
     job = calibrate_predictions(logits=logits, labels=labels, n_resamples=10)

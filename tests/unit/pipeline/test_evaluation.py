@@ -31,6 +31,7 @@ def test_two_calibrated_models_are_told_apart_at_most_five_percent_of_the_time()
     assert told <= 400 * 0.05 + 2 * np.sqrt(400 * 0.05 * 0.95)
 
 
+@pytest.mark.slow
 def test_the_best_model_is_named_and_equals_are_not_told_apart():
     rng = np.random.default_rng(0)
     z, y = draw(500, rng)

@@ -251,14 +251,14 @@ def test_the_mean_loss_of_a_sketch_is_that_of_its_rows(examples):
 
 @pytest.mark.slow
 def test_calibrated_groups_rarely_fail():
-    """20 groups at a limit of 0.005: at most 5 % of runs fail; 9 of 80 have a chance of 2 %."""
+    """20 groups at a limit of 0.005: at most 5 % of runs fail; 7 of 50 have a chance of 1.2 %."""
     rng = np.random.default_rng(5)
     failed = 0
-    for _ in range(80):
+    for _ in range(50):
         z = 3 * rng.normal(size=(2000, 4))
         y = (z + rng.gumbel(size=z.shape)).argmax(axis=1)
         groups = {"g": np.arange(2000) % 20}
         failed += (
             check_predictions(logits=z, labels=y, groups=groups, max_ece=0.005).status == "fail"
         )
-    assert failed <= 8
+    assert failed <= 6

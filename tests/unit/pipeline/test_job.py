@@ -41,6 +41,7 @@ def test_saving_writes_what_the_command_writes(result, tmp_path):
     result.save(tmp_path / "out", force=True)
 
 
+@pytest.mark.slow
 def test_a_file_and_its_arrays_give_the_same(overconfident, result, tmp_path):
     z, y = overconfident
     np.savez(tmp_path / "val.npz", logits=z, labels=y)
@@ -130,6 +131,7 @@ def test_a_test_file_is_put_in_the_order_of_the_classes(tmp_path):
     assert found[0] == found[1]
 
 
+@pytest.mark.slow
 def test_a_page_shows_who_gets_a_calibrator_of_their_own():
     rng = np.random.default_rng(0)
     truth = 2.0 * rng.normal(size=(900, 3))

@@ -33,6 +33,7 @@ def parts(tmp_path):
     return tmp_path, z, y
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("batch_rows", [1, 17, 5000])
 def test_the_rows_drawn_are_those_with_the_smallest_hashes(parts, batch_rows):
     folder, z, y = parts
@@ -123,6 +124,7 @@ def test_one_pass_gives_the_scores_of_all_rows():
         assert_allclose(gap, theirs.to_raw["nll"].estimate, rtol=1e-6, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_very_many_classes_are_evaluated_from_histograms_and_in_full_alike():
     rng = np.random.default_rng(0)
     k = 20_001  # from here on there are no sums by class
@@ -148,6 +150,7 @@ def test_very_many_classes_are_evaluated_from_histograms_and_in_full_alike():
     assert found.row("identity").row_scores.sketch.groups.keys() == {"site"}
 
 
+@pytest.mark.slow
 def test_fitted_on_a_sample_and_evaluated_on_all_others(parts):
     folder, z, y = parts
     scan = scan_predictions(folder, batch_rows=333)
@@ -195,6 +198,7 @@ def test_never_more_than_half_of_the_rows_are_fitted_on(parts):
     assert (found.comparison.n_fitted, found.comparison.n_judged) == (1500, 1500)
 
 
+@pytest.mark.slow
 def test_zeros_groups_and_weights(tmp_path):
     z, y = _data(1200, k=3)
     p = np.exp(z.astype(float))
@@ -216,6 +220,7 @@ def test_zeros_groups_and_weights(tmp_path):
     assert "no calibrator of their own" in found.notes[1]
 
 
+@pytest.mark.slow
 def test_the_command_says_both_numbers(parts):
     folder, _, _ = parts
     out = folder / "report"
@@ -304,6 +309,7 @@ def test_a_method_that_needs_memory_is_refused_for_all_rows(parts):
         calibrate_scan(scan_predictions(parts[0]), fit_rows="all", methods=["isotonic"])
 
 
+@pytest.mark.slow
 def test_the_command_fits_all_rows_in_passes_where_they_take_too_much_memory(parts, monkeypatch):
     for name in ("IN_MEMORY", "SMALL"):
         monkeypatch.setattr(f"focalibrate.cli._read.{name}", 1000)

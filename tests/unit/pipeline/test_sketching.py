@@ -242,7 +242,7 @@ def test_pieces_find_their_labels_in_another_file(tmp_path, monkeypatch):
 
 @pytest.mark.slow
 def test_one_large_file_is_shared_by_two_workers_to_the_last_bit(tmp_path):
-    _row_groups(tmp_path / "large.parquet", 4_000_000, 500_000)
+    _row_groups(tmp_path / "large.parquet", 3_200_000, 400_000)
     assert len(scan_predictions(tmp_path / "large.parquet").pieces) > 1
     one = sketch_predictions(tmp_path / "large.parquet")
     two = sketch_predictions(tmp_path / "large.parquet", backend=LocalProcesses(2))

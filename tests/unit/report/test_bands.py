@@ -1,9 +1,11 @@
 """The page's bands need no random numbers: the bootstrap of a bin has a formula."""
 
 import numpy as np
+import pytest
 from scipy.stats import binom
 
 
+@pytest.mark.slow
 def test_drawing_rows_again_gives_the_binomial_band():
     rng = np.random.default_rng(0)
     n, in_bin, hits = 4000, 400, 300

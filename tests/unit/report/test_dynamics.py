@@ -37,6 +37,7 @@ def document(run):
     return dynamics_data(run.folder, provenance=MADE).document
 
 
+@pytest.mark.slow
 def test_curves_are_the_epochs_looked_at(run, document):
     assert document["epochs"] == 5
     assert document["curves"]["test_ece"]["epoch"] == [2, 4, 5]

@@ -164,6 +164,7 @@ def test_the_logits_are_not_copied(wide):
     assert peak < 2.5 * logits.nbytes  # blocks of 2 M entries in float64, and sorted columns
 
 
+@pytest.mark.slow
 def test_more_rows_than_a_page_can_hold_are_sampled():
     logits, labels = simulate(30_000, 5)
     comparison = compare(

@@ -65,6 +65,7 @@ def test_the_curve_is_that_of_the_metrics(problem):
     assert (ax.get_xlabel(), ax.get_ylabel()) == ("confidence", "accuracy")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", ["one column", "two columns"])
 def test_two_classes_are_drawn_by_the_probability_of_the_second(shape):
     rng = np.random.default_rng(0)
@@ -129,6 +130,7 @@ def test_the_grid_its_ridge_and_its_best_point(problem):
     assert [t.get_text() for t in ax.get_yticklabels()] == [f"{g:g}" for g in FOCAL_GAMMAS]
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::focalibrate.calibrate.CalibrationWarning")
 def test_a_grid_with_holes(problem):
     _, report = fit_focal_temperature(*problem, search="line", return_report=True)
@@ -136,6 +138,7 @@ def test_a_grid_with_holes(problem):
     drawn(temperature_grid(report))
 
 
+@pytest.mark.slow
 def test_the_grid_of_a_page(problem):
     grid = criterion_grid(*problem)
     ax = drawn(temperature_grid(grid))

@@ -62,6 +62,7 @@ def test_no_logits_are_worse_and_no_temperature_better(gamma, k):
         assert other > found.largest_difference
 
 
+@pytest.mark.slow
 def test_many_classes_and_gamma_zero():
     assert nearest_temperature(0.0, 5).largest_difference == 0.0
     few, many = nearest_temperature(1.0, 4), nearest_temperature(1.0, 1000)

@@ -42,6 +42,7 @@ def minimiser_of_risk(eta, gamma, weight, smoothing):
     return np.append(found.x, 0.0)
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(
     seed=seeds,

@@ -51,6 +51,7 @@ def test_the_weights_do_not_depend_on_it_and_what_is_not_seen_is_nan(
     assert np.isfinite(saved["test_error"]).sum() == len(seen)
 
 
+@pytest.mark.slow
 def test_interrupted_it_has_the_same_dynamics(tmp_path, table):
     whole = train(RECIPE, out=tmp_path / "whole", dataset=table, look_every=2)
     calls = 0

@@ -103,6 +103,7 @@ def test_interrupted_runs_end_with_the_same_bits_and_learn(tmp_path, request, na
     assert errors[-1] < 0.5 * (1 - 1 / dataset.n_classes)
 
 
+@pytest.mark.slow
 def test_the_folder_holds_what_the_other_commands_read(tmp_path, table):
     run = train(replace(MLP, gamma=2.0), out=tmp_path, dataset=table)
     assert read_recipe(tmp_path / "recipe.toml") == run.recipe
@@ -191,11 +192,13 @@ def test_every_kind_of_run_learns(tmp_path, table, fields):
     assert loss[-1] < loss[0]
 
 
+@pytest.mark.slow
 def test_a_small_cnn_learns(tmp_path, images):
     run = train(replace(CNN, gamma=2.0), out=tmp_path, dataset=images)
     assert run.dynamics.arrays["test_error"][-1] < 0.2
 
 
+@pytest.mark.slow
 def test_the_best_epoch_is_kept_where_the_recipe_says_so(tmp_path, table):
     wild = replace(MLP, lr=0.9, epochs=6, keep="best")  # so fast that errors rise and fall
     run = train(wild, out=tmp_path, dataset=table)
@@ -207,6 +210,7 @@ def test_the_best_epoch_is_kept_where_the_recipe_says_so(tmp_path, table):
     assert weights(again) == weights(run)
 
 
+@pytest.mark.slow
 def test_sum_and_mean_differ_by_the_batch(tmp_path, table):
     mean = train(replace(MLP, lr=0.05, batch=100), out=tmp_path / "a", dataset=table)
     added = train(
@@ -248,6 +252,7 @@ def test_other_data_and_damage_are_refused(tmp_path, table):
         train(recipe, out=tmp_path, dataset=table)
 
 
+@pytest.mark.slow
 def test_a_full_disk_loses_nothing(tmp_path, table, monkeypatch):
     whole = train(MLP, out=tmp_path / "whole", dataset=table)
     flush, calls = atomic._flush, 0

@@ -47,6 +47,7 @@ def test_copies_end_where_separate_runs_end(tmp_path, request, name):
         assert_allclose(copies[i].test_logits, alone.test.logits, rtol=1e-3, atol=1e-3)
 
 
+@pytest.mark.slow
 def test_brier_copies_end_where_separate_runs_end(tmp_path, table):
     recipe = replace(MLP, loss="brier")
     copies = train_many(recipe, seeds=(1, 2), dataset=table)
@@ -87,6 +88,7 @@ def test_penalised_copies_end_where_separate_runs_end(tmp_path, request, name):
     assert not torch.allclose(copies[4].weights["last.weight"], copies[5].weights["last.weight"])
 
 
+@pytest.mark.slow
 def test_the_hessian_of_a_copy_is_that_of_the_separate_run(tmp_path, table):
     recipe = replace(MLP, trace_weight=1e-3, epochs=1)
     (copy,) = train_many(recipe, dataset=table)
@@ -101,6 +103,7 @@ def test_the_hessian_of_a_copy_is_that_of_the_separate_run(tmp_path, table):
     assert_allclose(found.matvec(vector), want.matvec(vector), atol=1e-3)
 
 
+@pytest.mark.slow
 def test_each_seed_may_have_its_own_split(tmp_path, table):
     turned = Dataset(
         "made",

@@ -43,6 +43,7 @@ def test_it_is_in_the_folder_and_a_finished_run_keeps_it(tmp_path, table, clock)
     assert again.seconds == run.seconds
 
 
+@pytest.mark.slow
 def test_stretches_add_up_and_work_undone_is_not_counted(tmp_path, table, clock):
     def interrupt(tick):
         clock.tick(tick)

@@ -4,6 +4,7 @@ import pytest
 from focalibrate.calibrate._engine.blocks import Workers, Workspace, row_blocks, thin_rows
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("n", "row_bytes"), [(1, 8), (1000, 40), (5, 10**8), (100_000, 4000)])
 def test_blocks_cover_every_row_once(n, row_bytes):
     seen = np.concatenate([np.arange(n)[part] for part in row_blocks(n, row_bytes=row_bytes)])

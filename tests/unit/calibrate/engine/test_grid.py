@@ -32,6 +32,9 @@ def parts_of(n, seed=0):
 @pytest.mark.parametrize("screens", [False, True])  # in float64, in float32 first
 def test_each_part_gets_what_it_gets_alone(rows_of, criterion, screens, monkeypatch):
     monkeypatch.setattr(grid_module, "SCREEN_ABOVE", 0 if screens else 10**9)
+    monkeypatch.setattr(
+        "focalibrate.calibrate.focal_temperature.FINE_TEMPERATURES", FINE_TEMPERATURES[4::5]
+    )
     logits, labels = rows_of(300, 20 if screens else 4)
     parts = parts_of(300)
     with warnings.catch_warnings():
@@ -45,6 +48,7 @@ def test_each_part_gets_what_it_gets_alone(rows_of, criterion, screens, monkeypa
     assert found == alone
 
 
+@pytest.mark.slow
 def test_other_rows_do_not_reach_a_part(rows_of):
     logits, labels = rows_of(600, 5)
     part = np.arange(300)

@@ -52,6 +52,7 @@ def test_a_minimum_at_the_bound_is_found_and_said():
     assert_allclose(found.gamma, 5.0, atol=1e-6)  # far from the best, the loss falls towards 5
 
 
+@pytest.mark.slow
 def test_the_valley_at_the_least_gamma_is_not_missed():
     for seed in range(6):
         rng = np.random.default_rng(seed)

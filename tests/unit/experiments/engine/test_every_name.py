@@ -12,8 +12,10 @@ from focalibrate.experiments.engine import reproduce as reproduce_module
 from focalibrate.experiments.engine.registry import EXPERIMENTS, find_experiment
 from focalibrate.experiments.engine.reproduce import read_rows, reproduce
 from focalibrate.experiments.engine.verdict import OWN_VERDICTS, VERDICTS
+from focalibrate.report import charts
 
 SCALES = ("smallest", "reduced", "full")
+RESAMPLED = ("engine.verdict", "paper000.psi_gap.rows", "paper004.curvature.rows")
 
 
 class Counting:
@@ -38,8 +40,12 @@ def trained(tmp_path_factory):
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_an_experiment_from_its_name_to_its_page(name, trained, tmp_path, monkeypatch):
     monkeypatch.delenv(VARIABLE, raising=False)
-    # Finding room for the names takes most of the time of a figure; tests of charts look at that.
+    for constant in RESAMPLED:  # the numbers themselves are tested in contract/test_results.py
+        monkeypatch.setattr(f"focalibrate.experiments.{constant}.N_RESAMPLES", 60)
+    # Ticks and the room for them take most of the time of a figure; tests of charts look at them.
     monkeypatch.setattr(Figure, "set_layout_engine", lambda *_, **__: None)
+    for option in ("axes.grid", "xtick.labelbottom", "ytick.labelleft"):
+        monkeypatch.setitem(charts._STYLE, option, False)
     out, backend = tmp_path / name, Counting()
     found = reproduce(name, out=out, scale="smallest", trained=trained, backend=backend)
     tasks = found.experiment.tasks("smallest")

@@ -72,6 +72,7 @@ def test_smoothed_networks_are_tasks_of_their_own():
     assert {task["problem"] for task in smoothed} == {"fashion_mnist"}
 
 
+@pytest.mark.slow
 def test_a_run_keeps_the_error_and_the_count_of_rows(tmp_path):
     pytest.importorskip("torch")
     task = next(t for t in psi_images.tasks("smallest") if t["gamma"] == 3)

@@ -112,6 +112,7 @@ def test_paired_intervals():
     assert told_apart(gaps) == (1, 2, 1)
 
 
+@pytest.mark.slow
 def test_splits_of_unequal_width_are_all_trained(tmp_path):
     rng = np.random.default_rng(1)
     kinds = np.where(np.arange(60) < 2, "rare", np.where(rng.random(60) < 0.5, "a", "b"))

@@ -40,6 +40,7 @@ def test_names_of_runs_are_unique():
     assert len(set(names)) == len(names)
 
 
+@pytest.mark.slow
 def test_thresholds_are_those_of_the_theory(rows):
     assert_allclose(rows.values("factor γ=3", "tau_over"), [tau_over(3.0)])
     assert_allclose(rows.values("factor γ=3", "phi at tau_under"), [1.0], rtol=1e-12)
@@ -59,6 +60,7 @@ def test_near_uniform_the_limit_is_where_tau_over_is_that_of_uniform():
     assert numbers(part="footnote", n_classes=4, n=8)["limit near uniform"] == 0.0
 
 
+@pytest.mark.slow
 def test_two_classes_are_never_overconfident(rows):
     falls = [rows.values(f"two levels K=2 γ={g:g}", "largest fall")[0] for g in SEARCHED_GAMMAS]
     assert max(falls) <= 0.0

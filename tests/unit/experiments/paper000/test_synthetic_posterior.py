@@ -51,6 +51,7 @@ def test_the_exact_minimiser_is_less_confident_with_a_larger_exponent(exact):
     assert under[0] < under[1] < under[2]
 
 
+@pytest.mark.slow
 def test_recovery_keeps_the_error_of_trained_networks(trained):
     for n in SIZES["smallest"]:
         for loss in FOCAL:
@@ -78,6 +79,7 @@ def altered(rows, metric, factor):
     )
 
 
+@pytest.mark.slow
 def test_verdicts_follow_the_bar(trained):
     def verdict(rows):
         return EXPERIMENT.conclude(as_full(rows), "full").results[0].verdict

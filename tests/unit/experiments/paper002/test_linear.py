@@ -34,6 +34,7 @@ def test_looks_end_at_the_last_step_and_never_repeat():
     assert len(_looks(5_000)) == 8
 
 
+@pytest.mark.slow
 def test_the_last_look_is_also_the_number_of_the_run(rows):
     at, norm = rows.curve(RECIPE, "CE weight norm")
     assert at[-1] == 120

@@ -37,6 +37,7 @@ def lines_of(rows):
     return {line.claim: line for line in focal_temperature.conclude(rows, "reduced").results}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("difference", "verdict"), [(-0.005, "same direction"), (0.005, "opposite direction")]
 )
@@ -53,6 +54,7 @@ def test_the_verdict_follows_the_sign_of_fts_less_ts(difference, verdict):
     assert_allclose(ours.estimate, 100 * difference)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("curve", "verdict"),
     [(lambda g: 1 + 0.4 * g, "same direction"), (lambda g: (g - 2) ** 2, "opposite direction")],
@@ -64,6 +66,7 @@ def test_linear_means_a_line(curve, verdict):
     assert lines[name].verdict == verdict
 
 
+@pytest.mark.slow
 def test_a_falling_temperature_has_rank_correlation_minus_one():
     lines = lines_of(made_rows(fts_less_ts=0.0, curve=lambda g: 1 + g))
     assert lines["The best T falls with the γ of training: CIFAR-10"].ours.estimate < -0.9
@@ -79,6 +82,7 @@ def test_temperatures_that_all_end_at_the_edge_leave_no_line_and_no_crash():
     assert line.verdict == "undecided"
 
 
+@pytest.mark.slow
 def test_a_run_fits_both_ways_and_keeps_the_error(tmp_path):
     pytest.importorskip("torch")
     task = focal_temperature.tasks("smallest")[0]

@@ -69,6 +69,7 @@ def test_risks_are_least_at_the_truth(loss):
     assert np.all(RISKS[loss](around) > RISKS[loss](TRUTH[None]))
 
 
+@pytest.mark.slow
 def test_errors_of_two_classes_are_far_smaller_than_of_three(rows):
     two, three = (rows.curve(f"nearest K={k}", "error")[1].max() for k in (2, 3))
     assert 10 * two < three

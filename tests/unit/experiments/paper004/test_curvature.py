@@ -83,6 +83,7 @@ def test_equal_traces_do_not_crash():
     assert fit_cubic(np.ones(5), np.arange(5.0)).depth >= 0.0
 
 
+@pytest.mark.slow
 def test_a_run_measures_both_losses(tmp_path):
     pytest.importorskip("torch")
     plain, *_, focal = curvature.tasks("smallest")

@@ -94,6 +94,7 @@ def test_value_and_gradient_for_given_signs(name, loss):
     torch.testing.assert_close(gradient(model), torch.autograd.grad(want, theta)[0])
 
 
+@pytest.mark.slow
 def test_the_penalty_is_unbiased():
     model, x, y = problem("mlp")
     total = as_function(model, cross_entropy, x, y)
@@ -107,6 +108,7 @@ def test_the_penalty_is_unbiased():
     assert abs(penalty - trace) < 3 * spread
 
 
+@pytest.mark.slow
 def test_one_layer():
     model, x, y = problem("mlp")
     criterion = CurvatureRegularisedLoss(
@@ -163,6 +165,7 @@ def test_batch_norm_in_training_mode_keeps_its_statistics():
     assert model[1].num_batches_tracked == 1
 
 
+@pytest.mark.slow
 def test_training_with_it_flattens_the_loss():
     def trained(tau):
         torch.manual_seed(0)

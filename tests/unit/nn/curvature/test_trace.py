@@ -59,6 +59,7 @@ def test_it_is_exact_where_the_model_is_linear_in_pieces(name, operator_class):
     assert_allclose(got.value, dense_trace(operator), rtol=1e-10)
 
 
+@pytest.mark.slow
 def test_a_residual_network_in_eval_mode():
     torch.manual_seed(0)
     model = ResNet(n_classes=3, width=2, depths=(1, 1), image_size=8, padded=True).double()
@@ -119,6 +120,7 @@ def test_it_is_unbiased_and_its_error_is_right(model, operator_class, n_vectors)
     assert 1 / 1.5 < claimed / spread < 1.5
 
 
+@pytest.mark.slow
 def test_it_needs_fewer_passes_than_products():
     operator = HessianOperator(mlp(nn.Tanh(), width=20), cross_entropy, batches_of(*data()))
 
@@ -171,6 +173,7 @@ def test_several_inputs():
     assert_allclose(operator.trace().value, dense_trace(operator), rtol=1e-10)
 
 
+@pytest.mark.slow
 def test_the_report_asks_for_it():
     operator = HessianOperator(mlp(nn.ReLU()), cross_entropy, batches_of(*data()))
     assert curvature_report(operator, n_vectors=8).trace == operator.trace(n_vectors=8)
