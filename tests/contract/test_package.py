@@ -12,6 +12,7 @@ from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
 import pytest
+from numpy.testing import assert_allclose
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -105,14 +106,24 @@ def test_the_sdist_has_no_junk(built):
 
 
 @pytest.mark.slow
-def test_the_demo_runs_in_an_empty_environment(empty, tmp_path):
+def test_the_demo_runs_in_an_empty_environment_and_prints_what_the_readme_shows(empty, tmp_path):
     where = run(empty / "python", "-c", "import focalibrate as f; print(f.__file__)", cwd=tmp_path)
     assert where.startswith(str(empty.parent))
     missing = "import importlib.util as u; print(u.find_spec('torch'), u.find_spec('sklearn'))"
     assert run(empty / "python", "-c", missing, cwd=tmp_path) == "None None\n"
     assert run(empty / "focalibrate", "--version", cwd=tmp_path).startswith("focalibrate")
-    run(empty / "focalibrate", "demo", cwd=tmp_path)
+    printed = run(empty / "focalibrate", "demo", cwd=tmp_path)
     assert (tmp_path / "focalibrate-demo/report.html").stat().st_size > 100_000
+    row = r"^ +(?:► )?(\S.*?) {2,}([\d.]+) ± ([\d.]+) +([\d.]+) +([\d.]+) +\d+ *$"
+    found, shown = (
+        re.findall(row, text, flags=re.MULTILINE)
+        for text in (printed, (ROOT / "README.md").read_text())
+    )
+    assert len(shown) > 3
+    assert [line[0] for line in found] == [line[0] for line in shown]
+    # L-BFGS may end a hair elsewhere on another machine.
+    for got, want in zip(found, shown, strict=True):
+        assert_allclose([float(x) for x in got[1:]], [float(x) for x in want[1:]], atol=0.05)
 
 
 @pytest.mark.slow

@@ -1,9 +1,8 @@
 import itertools
 import json
-import os
+import runpy
 import subprocess
 import sys
-import textwrap
 
 import numpy as np
 import pytest
@@ -405,12 +404,14 @@ def test_a_monitor_feeds_adafocal():
 
 
 RANK = """
-    import json, sys
-    import torch, torch.distributed as dist
-    from focalibrate.nn import CalibrationMonitor
+import json, sys
+from datetime import timedelta
+import torch, torch.distributed as dist
+from focalibrate.nn import CalibrationMonitor
 
-    rank, file = int(sys.argv[1]), sys.argv[2]
-    dist.init_process_group("gloo", init_method="file://" + file, rank=rank, world_size=2)
+def answers(rank, file):
+    dist.init_process_group("gloo", init_method="file://" + file, rank=rank, world_size=2,
+                            timeout=timedelta(minutes=5))
     data = torch.load(file + ".pt", weights_only=True)
 
     def answer(mode):
@@ -427,31 +428,39 @@ RANK = """
         return {**merged.metrics().as_dict(), "n": merged.n, "own": monitor.n,
                 "T": merged.fit("temperature").temperature}
 
-    print(json.dumps({mode: answer(mode) for mode in ("halves", "one", "differ")}))
-    dist.destroy_process_group()
+    try:
+        return {mode: answer(mode) for mode in ("halves", "one", "differ")}
+    finally:
+        dist.destroy_process_group()
+
+if __name__ == "__main__":
+    print(json.dumps(answers(1, sys.argv[1])))
 """
 
 
 @pytest.fixture(scope="module")
 def on_two_ranks(tmp_path_factory):
-    """What each of two processes answers in each mode."""
+    """What each of two processes answers in each mode; this one is the first."""
     file = tmp_path_factory.mktemp("ranks") / "meet"
+    script = file.with_suffix(".py")
+    script.write_text(RANK)
     logits, labels = example(501)
     torch.save({"logits": logits, "labels": labels}, f"{file}.pt")
-    environment = {**os.environ, "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1"}
-    ranks = [
-        subprocess.Popen(
-            [sys.executable, "-c", textwrap.dedent(RANK), str(rank), str(file)],
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("GLOO_SOCKET_IFNAME", "lo")
+        other = subprocess.Popen(
+            [sys.executable, script, str(file)],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            env=environment,
         )
-        for rank in range(2)
-    ]
-    answers = [rank.communicate(timeout=900) for rank in ranks]
-    assert [rank.returncode for rank in ranks] == [0, 0], answers
-    return [json.loads(out) for out, _ in answers]
+        try:
+            first = runpy.run_path(str(script))["answers"](0, str(file))
+            out, error = other.communicate(timeout=600)
+        finally:
+            other.kill()
+    assert other.returncode == 0, error
+    return [first, json.loads(out)]
 
 
 @pytest.mark.slow
