@@ -8,7 +8,6 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtrit
-from scipy.stats import binomtest
 
 from focalibrate.theory.claims import CLAIMS
 
@@ -116,6 +115,8 @@ def share_interval(hits: int, n: int) -> Interval:
     """
     if n == 0:
         return Interval(math.nan, 0.0, 1.0)
+    from scipy.stats import binomtest  # takes a second, and every worker imports this file
+
     found = binomtest(hits, n).proportion_ci(method="exact")
     return Interval(hits / n, float(found.low), float(found.high))
 
