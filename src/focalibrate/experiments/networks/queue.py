@@ -41,10 +41,11 @@ def queue() -> Iterator["Recipe"]:
         yield from (sst_recipe(loss, seed) for loss in MAIN_LOSSES)
     for seed in range(3):
         yield from (sst_recipe(loss, seed) for loss in OTHER_LOSSES)
+    for losses in (MAIN_LOSSES, OTHER_LOSSES):
+        for seed in (3, 4):
+            yield from (sst_recipe(loss, seed) for loss in losses)
     for loss in FOCAL:
         yield from (long_recipe(name, loss, seed=0) for name in ("fashion", "cifar10_s"))
-    for seed in (3, 4):
-        yield from (sst_recipe(loss, seed) for loss in MAIN_LOSSES + OTHER_LOSSES)
     yield from (_penalised(0.005, tau, 0) for tau in (0.0, 1e-4, 3e-4, 1e-3))
     for seed in (1, 2):
         for loss in FOCAL:
