@@ -13,7 +13,7 @@ export function summarySection(doc: DynamicsDocument): HTMLElement {
     { id: 'summary', class: 'verdict', 'aria-labelledby': 'summary-title' },
     h('h2', { id: 'summary-title', class: 'headline' }, `${doc.verdict}.`),
     h('p', { class: 'lead' }, gapWords(test)),
-    doc.scale < 1 && h('p', {}, `Scaled: ${doc.scale} of the published data and epochs, so these are not its numbers.`),
+    doc.scale < 1 && h('p', {}, `Scaled down to ${doc.scale} of the published data and epochs: do not compare with the published numbers.`),
     h(
       'dl',
       { class: 'tiles' },
@@ -76,7 +76,7 @@ export function numbersSection(doc: DynamicsDocument): HTMLElement {
         h('tbody', {}, SPLITS.map((split) => h('tr', {}, h('th', { scope: 'row' }, split), COLUMNS.map(([figure, , isPercent]) => h('td', { class: 'numeric' }, cell(split, figure, isPercent)))))),
       ),
     ),
-    doc.kept_best && h('p', { class: 'small muted' }, `The run keeps the weights of epoch ${doc.kept_epoch}, the first with the least validation error; the headline is of those.`),
+    doc.kept_best && h('p', { class: 'small muted' }, `The run keeps the weights of epoch ${doc.kept_epoch}, the first with the lowest validation error; the headline shows these weights.`),
   );
 }
 

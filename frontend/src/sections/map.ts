@@ -85,8 +85,8 @@ export function mapSection(doc: ReportDocument, rows: Rows, parameters: Watched<
     const opening = now.gamma === 0 ? `At γ = 0 Ψ changes nothing; drawn for γ = ${example} as an example. ` : '';
     words.textContent =
       gamma > 0
-        ? `${opening}Solid: the rest spread evenly over the other classes; broken: held by as few as possible. Up to τ_oc = ${percent(tauOver(gamma))} focal scores are overconfident, from τ_uc = ${percent(tauUnder(gamma))} on underconfident, whatever the other classes are` +
-          (doc.n_classes === 2 ? '; with two classes, always under.' : '.')
+        ? `${opening}Solid: the rest is spread evenly over the other classes; dashed: it is on as few classes as possible. Up to τ_oc = ${percent(tauOver(gamma))} focal scores are overconfident, from τ_uc = ${percent(tauUnder(gamma))} on they are underconfident, whatever the other probabilities are` +
+          (doc.n_classes === 2 ? '; with two classes they are always underconfident.' : '.')
         : `At γ = ${fixed(gamma, 2)} Ψ lowers large probabilities; the thresholds τ_oc and τ_uc exist for γ > 0 only.`;
     draw();
   });
@@ -137,6 +137,6 @@ function simplexPanel(rows: Rows, parameters: Watched<Parameters>, names: (k: nu
     { class: 'card' },
     h('figcaption', {}, h('h3', {}, 'On the simplex'), h('span', { class: 'small muted' }, 'from raw to the sliders’ γ and T')),
     chart,
-    h('p', { class: 'small muted key' }, h('span', { class: 'swatch before' }), 'rows, raw ', h('span', { class: 'swatch live' }), 'where a probability moves'),
+    h('p', { class: 'small muted key' }, h('span', { class: 'swatch before' }), 'rows, raw ', h('span', { class: 'swatch live' }), 'after γ and T of the sliders'),
   );
 }

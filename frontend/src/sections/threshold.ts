@@ -31,11 +31,11 @@ export function thresholdSection(doc: ReportDocument, entries: Entries, names: (
     const entry = (title: string, value: string, detail: string, figure: string) =>
       h('div', {}, h('dt', {}, title), h('dd', {}, h('output', { 'data-figure': figure }, value), h('span', { class: 'muted' }, detail)));
     readout.replaceChildren(
-      entry('Threshold', percent(t), `decide “${clipped(names(klass), 24)}” from this probability on`, 'threshold'),
+      entry('Threshold', percent(t), `predict “${clipped(names(klass), 24)}” at this probability or more`, 'threshold'),
       ...sides.map((which) => {
         const one = entries.of(klass, which);
         const [cost] = costCurve(one, [t], costs);
-        return entry(`Cost per row, ${which}`, fixed(cost, 4), `the probabilities promise ${fixed(statedCost(one, t, costs), 4)}`, `cost-${which}`);
+        return entry(`Cost per row, ${which}`, fixed(cost, 4), `expected from the probabilities: ${fixed(statedCost(one, t, costs), 4)}`, `cost-${which}`);
       }),
     );
     const sample = entries.n < doc.n_judged ? `Computed from a random sample of ${whole(entries.n)} of ${whole(doc.n_judged)} rows. ` : '';
@@ -46,7 +46,7 @@ export function thresholdSection(doc: ReportDocument, entries: Entries, names: (
   return section(
     'threshold',
     'Choosing a threshold',
-    h('p', { class: 'muted' }, 'What does a wrong decision cost? With calibrated probabilities the cheapest threshold follows from the costs alone: FP / (FP + FN). Costs are in any unit; right decisions cost nothing.'),
+    h('p', { class: 'muted' }, 'What does a wrong decision cost? With calibrated probabilities the cheapest threshold follows from the costs alone: FP / (FP + FN). Costs can be in any unit; right decisions cost nothing.'),
     h(
       'div',
       { class: 'pair' },
@@ -82,7 +82,7 @@ function matrixPanel(doc: ReportDocument, entries: Entries, names: (k: number) =
     isWaiting = false;
     const words = sides.map((which) => {
       const found = matrixCost(entries.whole!, which, matrix);
-      return `${which} ${fixed(found.cost, 4)} (promised ${fixed(found.stated, 4)}; most probable class ${fixed(found.topLabel, 4)})`;
+      return `${which} ${fixed(found.cost, 4)} (expected from the probabilities: ${fixed(found.stated, 4)}; always predicting the most probable class: ${fixed(found.topLabel, 4)})`;
     });
     out.textContent = `Cost per row of the cheapest decisions: ${words.join('; ')}.`;
   }
@@ -92,7 +92,7 @@ function matrixPanel(doc: ReportDocument, entries: Entries, names: (k: number) =
       min: 0,
       step: 'any',
       value: matrix[i][j],
-      'aria-label': `Cost of deciding ${names(j)} where the label is ${names(i)}`,
+      'aria-label': `Cost of deciding ${names(j)} if the label is ${names(i)}`,
       oninput: () => {
         const value = Number(input.value);
         if (input.value === '' || !Number.isFinite(value) || value < 0) return;
@@ -108,7 +108,7 @@ function matrixPanel(doc: ReportDocument, entries: Entries, names: (k: number) =
     'div',
     { class: 'card below' },
     h('h3', {}, 'Costs of every confusion'),
-    h('p', { class: 'small muted' }, 'Rows: the label. Columns: the decision. Each row of the file is decided for the class of least expected cost.'),
+    h('p', { class: 'small muted' }, 'Rows: the label. Columns: the decision. Each row of the file is assigned to the class with the lowest expected cost.'),
     h(
       'div',
       { class: 'scroller matrix', tabindex: 0, role: 'region', 'aria-label': 'Table: costs' },
