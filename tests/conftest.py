@@ -80,10 +80,10 @@ def xp(request: pytest.FixtureRequest) -> ModuleType:
 
 @pytest.fixture
 def whole(xp: ModuleType) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Compile a function in one piece where the library is JAX.
+    """Compile a function as a whole if the library is JAX.
 
-    Called outside of `jax.jit`, each of a formula's operations is compiled by itself, for every
-    shape anew, which takes up to twenty times as long.
+    Outside of `jax.jit`, each operation is compiled separately, and again for every shape, which
+    takes up to twenty times as long.
     """
     if xp.__name__ == "jax.numpy":
         jit: Callable[..., Any] = import_module("jax").jit
@@ -93,7 +93,7 @@ def whole(xp: ModuleType) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 
 @pytest.fixture(scope="session")
 def shared() -> Path:
-    """The directory of oracles and real data beside the checkout; skips where it is absent."""
+    """The folder of oracles and real data beside the checkout; skips if it does not exist."""
     here = Path(os.environ.get("FOCALIBRATE_SHARED", Path(__file__).parents[2] / "shared"))
     if not here.is_dir():
         pytest.skip(f"no shared data at {here} (set FOCALIBRATE_SHARED)")

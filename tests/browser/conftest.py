@@ -17,7 +17,7 @@ FRONTEND = ROOT / "frontend"
 
 
 def _missing(reason: str) -> NoReturn:
-    """Skip, or fail where FOCALIBRATE_BROWSER=required says that nothing may be missing."""
+    """Skip, or fail if FOCALIBRATE_BROWSER=required."""
     if os.environ.get("FOCALIBRATE_BROWSER") == "required":
         pytest.fail(f"{reason} (and FOCALIBRATE_BROWSER=required)")
     pytest.skip(reason)
@@ -41,7 +41,7 @@ def shared_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def frontend(shared_folder: Path) -> Path:
-    """The front end with its packages installed, from the npm registry where they are not."""
+    """The front end with its packages, installed from the npm registry if they are missing."""
     if shutil.which("node") is None or shutil.which("npm") is None:
         _missing("node and npm are not installed: the page is not tested in a browser")
     with _one_at_a_time(shared_folder, "npm"):
@@ -95,7 +95,7 @@ def node(frontend: Path, chromium: str):
 
 @pytest.fixture(scope="session")
 def seen(node, shared_folder: Path) -> dict[str, dict[str, Any]]:
-    """What was seen of every page: all are opened in one browser, once per run."""
+    """What the browser observed on every page: all are opened in one browser, once per run."""
     path = shared_folder / "seen.json"
     with _one_at_a_time(shared_folder, "browser"):
         if not path.exists():
@@ -111,7 +111,7 @@ def seen(node, shared_folder: Path) -> dict[str, dict[str, Any]]:
 
 @pytest.fixture(scope="session")
 def look(seen, shared_folder: Path):
-    """Return what a page should show and what was seen of it."""
+    """Return what a page should show and what the browser observed."""
 
     def look(name: str) -> tuple[dict[str, Any], dict[str, Any]]:
         return json.loads((shared_folder / f"{name}.json").read_text()), seen[name]

@@ -117,7 +117,7 @@ MODELS = {
 
 @dataclass(frozen=True, eq=False)
 class Example:
-    """A simulated model, judged."""
+    """A simulated model and its evaluation."""
 
     logits: NDArray[np.float64]
     labels: NDArray[np.int64]
@@ -278,7 +278,7 @@ def _ece(
 
 
 def make(name: str, folder: Path) -> None:
-    """Write a page, and beside it what the page should show."""
+    """Write a page, and a file with what the page should show."""
     example = judge(MODELS[name])
     write(folder / f"{name}.html", MODELS[name], example)
     (folder / f"{name}.json").write_text(json.dumps(expected(example)), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""The pages that the browser tests look at, made once: each is a job for browser/run.mjs."""
+"""The pages for the browser tests, made once: each is a job for browser/run.mjs."""
 
 import json
 import shutil
@@ -65,7 +65,7 @@ def two_classes(rng: np.random.Generator) -> _Rows:
 
 
 def every_row_right(rng: np.random.Generator) -> _Rows:
-    """A model without a mistake."""
+    """A model that makes no mistake."""
     logits = 4 * rng.normal(size=(60, 3))
     return logits, logits.argmax(axis=1)
 
@@ -88,7 +88,7 @@ def impossible_classes(rng: np.random.Generator) -> _Rows:
 
 
 def constant_logits(rng: np.random.Generator) -> _Rows:
-    """A model that knows nothing."""
+    """A model whose scores carry no information."""
     return np.zeros((50, 4)), rng.integers(4, size=50)
 
 
@@ -197,7 +197,7 @@ def _hostile(out: Path) -> None:
 
 
 def _without_last_layer(out: Path) -> None:
-    """Make the run as one of a network whose gradients cannot be seen."""
+    """Change the run into one of a network without recorded gradients."""
     with np.load(out / "dynamics.npz") as found:
         arrays = {name: found[name] for name in found.files}
     arrays["weight_norm"][:] = np.nan

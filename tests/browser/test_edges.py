@@ -1,4 +1,4 @@
-"""Pages of unusual data: they must draw too."""
+"""Pages of unusual data must be drawn too."""
 
 import pytest
 

@@ -10,7 +10,7 @@ FOCAL = ["k3", "k1000"]
 
 
 def number(text):
-    """Return the first number of a text such as "ECE 2.95 %", as a fraction where in percent."""
+    """Return the first number of a text such as "ECE 2.95 %"; percentages become fractions."""
     value = text.replace("\u2212", "-").replace("\u202f", " ").split("%")[0].split()[-1]
     return float(value) / 100 if "%" in text else float(value)
 

@@ -1,4 +1,4 @@
-"""The GitHub action at the root does what it says: its script runs with a stand-in for GitHub."""
+"""The GitHub action at the root works: its script is run with a simulated GitHub."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""What the site shows is what happens: its Python runs, its commands exist, its pages build."""
+"""The site is true: its Python runs, its commands exist, its pages build."""
 
 import importlib
 import json
@@ -50,7 +50,7 @@ def command_of(name):
 
 @pytest.fixture
 def files(tmp_path, monkeypatch):
-    """A folder with the files that the pages speak of."""
+    """A folder with the files that the pages use."""
     rng = np.random.default_rng(0)
     for name in ("val", "test", "new", "model_a", "model_b"):
         truth = 2 * np.random.default_rng(1).normal(size=(300, 3))

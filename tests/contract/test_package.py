@@ -38,7 +38,7 @@ def built(tmp_path_factory):
 
 
 def needed(requirements):
-    """Return the installed distributions that `requirements` ask for, and those these ask for."""
+    """Return the installed distributions that `requirements` need, with their own requirements."""
     found, names = {}, list(requirements)
     while names:
         text = names.pop()
@@ -57,7 +57,7 @@ def needed(requirements):
 
 @pytest.fixture(scope="module")
 def empty(built, tmp_path_factory):
-    """An environment with the wheel and what it declares to need, and nothing else.
+    """An environment with only the wheel and its declared dependencies.
 
     The dependencies are linked from this environment, so that no index has to be reached.
     """

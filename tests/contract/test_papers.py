@@ -59,7 +59,7 @@ def claims() -> list[tuple[str, dict]]:
 
 
 def mirrored(text: str) -> set[str]:
-    """Return what the opposite of a claim would be called."""
+    """Return the possible wordings of the opposite of a claim."""
     both = OPPOSITES | {value: key for key, value in OPPOSITES.items()}
     return {
         re.sub(rf"\b{word}\b", other, text)

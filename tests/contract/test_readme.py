@@ -1,4 +1,4 @@
-"""What the README shows is what happens."""
+"""The README is true: its code runs, and its numbers are those of the results."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""The committed evidence is what the code concludes from the committed rows."""
+"""The committed verdicts follow from the committed rows."""
 
 import json
 from pathlib import Path
@@ -64,7 +64,7 @@ def test_every_folder_of_evidence_is_of_an_experiment():
 
 
 def test_a_sentence_has_one_verdict_everywhere():
-    """An erratum of `focalibrate theory` is not reproduced by an experiment, and the reverse."""
+    """An erratum of `focalibrate theory` is "not reproduced" in an experiment, and vice versa."""
     expected = {claim.id: claim.expected for claim in CLAIMS}
     for folder in FOLDERS:
         written = json.loads((folder / "verdicts.json").read_text(encoding="utf-8"))

@@ -1,4 +1,4 @@
-"""The fits against numbers made elsewhere: given oracles, plain loops, SciPy, scikit-learn."""
+"""The fits against independent numbers: given oracles, plain loops, SciPy, scikit-learn."""
 
 import json
 import warnings

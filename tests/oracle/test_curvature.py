@@ -89,7 +89,7 @@ def test_the_penalty_has_the_trace_as_its_mean(oracle):
 
 @pytest.fixture(scope="module")
 def trained_mlp():
-    """D = 368, a few steps of training in: eigenvalues of both signs, some that stand out."""
+    """D = 368, after a few training steps: eigenvalues of both signs, some much larger."""
     rng = torch.Generator().manual_seed(0)
     torch.manual_seed(0)
     model = nn.Sequential(

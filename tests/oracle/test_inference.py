@@ -1,6 +1,6 @@
 """Inference about calibration against code that shares nothing with it.
 
-MAPIE and model-diagnostics are peers, not dependencies: what they say of three samples is in
+MAPIE and model-diagnostics are peers, not dependencies: their results for three samples are in
 tests/vectors/inference.json, with their versions and the script that wrote it.
 """
 

@@ -102,7 +102,7 @@ def rational_ece(rows, labels, n_bins):
 
 
 def rational_adaptive_ece(rows, labels, n_bins):
-    """AdaECE in exact rational arithmetic: tied rows carry their mean correctness."""
+    """AdaECE in exact rational arithmetic: tied rows share their mean correctness."""
     ties = defaultdict(list)
     for conf, hit in rational(rows, labels):
         ties[conf].append(hit)

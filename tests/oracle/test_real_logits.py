@@ -1,4 +1,4 @@
-"""Published outputs of real models: every set beside the checkout, and the committed rows."""
+"""Published outputs of real models: every set in the shared folder, and the committed rows."""
 
 import re
 import warnings
@@ -65,7 +65,7 @@ def test_the_halves_are_disjoint_and_complete():
 
 
 def focal_grid(one, committed):
-    """A coarse grid, and all of the fine one about what was committed.
+    """A coarse grid, and the fine grid around the committed values.
 
     The whole grid of real logits is compared with double loops in test_calibrate.py.
     """
@@ -78,7 +78,7 @@ def focal_grid(one, committed):
 
 
 def gamma_range(one, committed):
-    """The whole range, or where that takes long all about what was committed."""
+    """The whole range, or, if that takes long, the part around the committed values."""
     if one.fit_logits.shape[1] <= 10 or one.name == "cifar100_resnet20":
         return {}
     gamma = committed[one.name, "FTS_NLL γ"]
@@ -86,7 +86,8 @@ def gamma_range(one, committed):
 
 
 def fitted(fit, one, criterion, **options):
-    """Return the calibrator and its criterion; of few classes, held to what the fit reports."""
+    """Return the calibrator and its criterion; for few classes, checked against the fit's
+    report."""
     rows = one.fit_logits, one.fit_labels
     measure = {"nll": nll, "adaptive_ece": adaptive_ece}[criterion]
     if one.fit_logits.shape[1] > 10:  # a report evaluates the whole grid

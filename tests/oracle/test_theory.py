@@ -1,4 +1,4 @@
-"""Theory against 60-digit arithmetic and against numbers made apart from the project."""
+"""Theory against 60-digit arithmetic and against numbers computed independently."""
 
 import json
 

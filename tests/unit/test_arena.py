@@ -1,4 +1,5 @@
-"""The arena: a folder of experiments and CalArena's layout, run, killed, resumed and summed up."""
+"""The arena: a folder of experiments and CalArena's layout, run, killed, resumed and
+summarised."""
 
 import csv
 import json

@@ -1,3 +1,3 @@
-"""Scripts that make the vectors import peers that are no dependencies: they hold no tests."""
+"""Scripts that make the vectors import packages that are not dependencies; they have no tests."""
 
 collect_ignore_glob = ["make*.py"]

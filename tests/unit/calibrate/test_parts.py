@@ -1,4 +1,4 @@
-"""Fits to several parts of the same rows find what each part has alone."""
+"""Fits to several parts of the same rows equal separate fits to each part."""
 
 import warnings
 

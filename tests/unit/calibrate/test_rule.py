@@ -13,7 +13,7 @@ MODEL = RNG.exponential(size=N)
 
 
 def shifted(mean: float, spread: float, seed: int = 1) -> np.ndarray:
-    """Return losses whose difference to the model has exactly this mean and spread."""
+    """Return losses whose difference from the model has exactly this mean and spread."""
     noise = np.random.default_rng(seed).standard_normal(N)
     noise = (noise - noise.mean()) / noise.std(ddof=1)
     return MODEL + mean + spread * noise

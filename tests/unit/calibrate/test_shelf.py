@@ -1,4 +1,4 @@
-"""Methods of the shelf against plain optimisers, and what every one of them promises."""
+"""Every method against plain optimisers, and the properties that all methods share."""
 
 import warnings
 

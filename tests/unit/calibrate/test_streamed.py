@@ -1,4 +1,4 @@
-"""Fits by passes over rows that are read anew, against the fits in memory."""
+"""Fits by passes over streamed rows, against the fits in memory."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Scores of rows with very many classes, against the probabilities they stand for."""
+"""Scores of rows with very many classes, against those of the full probabilities."""
 
 import numpy as np
 import pytest

@@ -11,7 +11,7 @@ from focalibrate.cli import main
 
 @pytest.fixture
 def cli(tmp_path, monkeypatch):
-    """Run the command in an empty directory: in this process, or with `env` in one of its own."""
+    """Run the command in an empty folder: in this process, or with `env` in a separate one."""
 
     def run(*arguments, ok=True, env=None, stdin=None):
         words = [str(a) for a in arguments]

@@ -1,4 +1,4 @@
-"""Whatever the system refuses ends in one clear line, exit status 1, nothing half-written."""
+"""System errors end in one clear line and exit status 1, with no incomplete file."""
 
 import os
 import shlex

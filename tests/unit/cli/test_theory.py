@@ -1,4 +1,4 @@
-"""The command `focalibrate theory` and the group it hangs in."""
+"""The command `focalibrate theory`, and the command group."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""Every line of the tables in docs/which-file.md works as it stands there."""
+"""Every line of the tables in docs/which-file.md works as written."""
 
 import re
 import shlex
@@ -25,7 +25,7 @@ def marked(row):
 
 @pytest.fixture(scope="module")
 def names():
-    """What the page says that its lines use."""
+    """The files that the page says its lines use."""
     for package in ("pandas", "sklearn", "pyarrow"):
         pytest.importorskip(package)
     found = {}

@@ -20,7 +20,7 @@ def test_an_overconfident_model_gets_the_simplest_cure(cured):
 
 
 def test_a_real_gain_is_used_at_small_n(make_problem):
-    """T = 1.25 at 200 rows: one standard error takes what a 95 % interval leaves unused."""
+    """T = 1.25 at 200 rows: one standard error allows a gain that a 95 % interval does not."""
     chosen = []
     for seed in range(8):
         z, y = make_problem(200, scale=1.25, seed=seed, n_classes=10)

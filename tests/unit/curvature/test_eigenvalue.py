@@ -29,7 +29,7 @@ def test_against_the_dense_spectrum(n, seed, scale):
 
 
 def test_more_products_than_the_basis_holds():
-    """Eigenvalues crowd at the top: Lanczos must restart, and still gets there."""
+    """Many eigenvalues near the largest: Lanczos must restart, and still converges."""
     d = 1.0 - (np.arange(600) / 600) ** 1.2
     got = lambda_max(lambda v: d * v, 600, tolerance=1e-8, max_products=1000)
     assert got.converged
@@ -48,7 +48,8 @@ def test_an_honest_no():
 
 @pytest.mark.parametrize("rest", [np.linspace(-1, 0, 100), np.linspace(-0.05, 0.04, 100)])
 def test_a_small_value_beside_a_large_negative_one(make_matrix, rest):
-    """Converged means that the value itself is known, not that it is small beside the other."""
+    """Converged means that the value itself is known, not that its error is small relative to the
+    other."""
     A = make_matrix([-1e6, *rest, 0.05])
     got = lambda_max(lambda v: A @ v, 102)
     assert got.converged

@@ -135,7 +135,7 @@ def test_probabilities_with_zeros(method, fitted_calibrator, tmp_path):
 
 
 def classifier(path, *, dtype=TensorProto.FLOAT, opset=17, names=("scores",), shape=("N", 3)):
-    """Write ``x @ W`` with one output a name: the logits, then their argmax, then their sum."""
+    """Write ``x @ W`` with one output per name: the logits, then their argmax, then their sum."""
     numpy_dtype = helper.tensor_dtype_to_np_dtype(dtype)
     weight = np.arange(12.0).reshape(4, 3).astype(numpy_dtype) / 10
     nodes = [helper.make_node("MatMul", ["x", "probs"], [names[0]], name="focalibrate/0_Cast")]

@@ -11,7 +11,7 @@ def square(number):
 
 
 def die_at_first(folder, number, deaths):
-    """Return the number; before that, die so many times."""
+    """Return the number, after the process has died this many times."""
     for i in range(deaths):
         try:
             Path(folder, f"{number}-{i}").touch(exist_ok=False)

@@ -51,7 +51,8 @@ pytestmark = [
 def ours(estimator=None, **options):
     """Return our classifier with the default method of theirs.
 
-    Our own, which tries many, is seconds a fit; `test_classifier.py` holds it to the contract.
+    Our own default, which tries many methods, takes seconds per fit; `test_classifier.py` holds it
+    to the contract.
     """
     return FocalCalibratedClassifierCV(estimator, **{"method": "sigmoid", **options})
 

@@ -1,4 +1,4 @@
-"""What must never happen with a file of predictions; each was seen once."""
+"""What must never happen with a file of predictions; each case has happened once."""
 
 import numpy as np
 import pytest

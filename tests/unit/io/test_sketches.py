@@ -53,7 +53,7 @@ def test_a_sketch_reads_back_bit_by_bit(tmp_path, k, weights):
 
 
 def rewritten(path, change):
-    """Change the second line of a sketch and mend its checksum."""
+    """Change the second line of a sketch and correct its checksum."""
     header, body = path.read_text().splitlines()
     record = json.loads(body)
     change(record)

@@ -20,7 +20,7 @@ NAMES = ("cat", "dog", "eel")
 
 
 def _halved(batch):
-    """Stand in for a calibrator: half the way to the uniform distribution."""
+    """Used as a calibrator: moves probabilities half-way to the uniform distribution."""
     scores = np.exp(batch.scores.astype(float))
     probs = scores / scores.sum(axis=1, keepdims=True)
     return batch, (0.5 * probs + 0.5 / batch.n_classes).astype(batch.scores.dtype)

@@ -263,7 +263,7 @@ def test_a_seed_is_not_the_stream_that_people_simulate_with():
 
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_an_error_at_100_percent_is_named(n_classes):
-    """Forests say 0 and 1: one error there is a contradiction, not a typical size of error."""
+    """Forests predict 0 and 1: one error there is a contradiction, not a typical size of error."""
     rng = np.random.default_rng(1)
     p = np.zeros((300, n_classes))
     p[:, 0] = np.where(np.arange(300) < 200, 1.0, 0.7)

@@ -1,4 +1,4 @@
-"""Every metric refuses bad input by one door: argument, rule, value found, next step."""
+"""Every metric refuses bad input in one way: argument, rule, value found, next step."""
 
 import numpy as np
 import pytest

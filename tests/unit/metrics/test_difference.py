@@ -6,7 +6,7 @@ from focalibrate.metrics import assess, rms_difference
 
 
 def two_models(n, seed, *, sharpness=1.0):
-    """A model that may be too sharp, and a calibrated one that knows less; both of 3 classes."""
+    """An overconfident model, and a calibrated one with less information; both of 3 classes."""
     rng = np.random.default_rng(seed)
     logits = 2.0 * rng.normal(size=(n, 3))
     labels = (logits + rng.gumbel(size=logits.shape)).argmax(axis=1)

@@ -46,7 +46,7 @@ EDGE_CASES = [  # a tie puts the probability exactly on a knot with a jump, or o
 
 
 def unused(calibrator):
-    """Return an equal calibrator that has computed nothing yet, as from a file."""
+    """Return an equal calibrator that has not computed anything yet, as after loading it."""
     return Calibrator.from_dict(calibrator.to_dict())
 
 

@@ -440,7 +440,7 @@ if __name__ == "__main__":
 
 @pytest.fixture(scope="module")
 def on_two_ranks(tmp_path_factory):
-    """What each of two processes answers in each mode; this one is the first."""
+    """What each of two processes returns in each mode; this process is the first."""
     file = tmp_path_factory.mktemp("ranks") / "meet"
     script = file.with_suffix(".py")
     script.write_text(RANK)

@@ -1,4 +1,4 @@
-"""Sketching of parts that logs its beginning and can be made to wait, for workers elsewhere."""
+"""Sketching of parts that logs its start and can be made to wait, for worker processes."""
 
 import os
 import sys

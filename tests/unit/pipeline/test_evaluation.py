@@ -18,7 +18,7 @@ def evaluated(logits, labels, name):
 
 
 def test_two_calibrated_models_are_told_apart_at_most_five_percent_of_the_time():
-    """Both models know the truth up to an exchangeable error of their own."""
+    """Both models are the truth plus their own, exchangeable, error."""
     rng = np.random.default_rng(0)
     told = 0
     for _ in range(400):

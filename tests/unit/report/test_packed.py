@@ -13,7 +13,7 @@ from focalibrate.report._rows import pack_rows
 
 
 def unpack(packed):
-    """Read `pack` back, by its description and not by its code."""
+    """Read the output of `pack` by its specification, without using its code."""
     n, columns = packed["shape"]
     dtype = np.dtype(packed["dtype"]).newbyteorder("<")
     planes = np.frombuffer(zlib.decompress(base64.b64decode(packed["data"])), dtype=np.uint8)

@@ -1,4 +1,4 @@
-"""Every claim gets its verdict, and the printed counterexamples are right by other means."""
+"""Every claim gets its verdict, and the printed counterexamples are verified independently."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Small real runs: scikit-learn's digits, as a table and as images, and made-up sentences."""
+"""Small real runs: scikit-learn's digits, as a table and as images, and generated sentences."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Looking less often at the training and test examples."""
+"""Evaluating less often on the training and test examples."""
 
 import numpy as np
 import pytest

@@ -1,6 +1,6 @@
 """Slices of 20 Newsgroups and of the treebank, as files in the form they are distributed in.
 
-The text is made up here; it goes through the readers and is trained on.
+The text is generated here; it is read by the readers and used for training.
 """
 
 from dataclasses import replace
@@ -68,7 +68,8 @@ def test_a_slice_of_20_newsgroups_is_read_and_learnt(tmp_path, divided):
 
 
 def bracketed(rng, words):
-    """Return a tree of the words as a line, and its label: that of its one word with a tone."""
+    """Return a tree of the words as a line, and its label: that of its only word with a
+    sentiment."""
     if len(words) == 1:
         (word,) = words
         label = next((tone for tone, name in TONES.items() if name == word), 2)

@@ -14,7 +14,7 @@ class InterruptedRunError(Exception):
 
 
 class Clock:
-    """A clock that a test turns: every step of training takes ten seconds."""
+    """A simulated clock: every training step takes ten seconds."""
 
     def __init__(self):
         self.now = 0.0

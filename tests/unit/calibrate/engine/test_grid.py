@@ -1,4 +1,4 @@
-"""Grid searches: parts of shared rows, and a first look in float32."""
+"""Grid searches: parts of shared rows, and a first pass in float32."""
 
 import warnings
 

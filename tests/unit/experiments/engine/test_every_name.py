@@ -1,4 +1,4 @@
-"""Every experiment at its smallest: whole, by its own rules, without data, and resumable."""
+"""Every experiment at its smallest scale: complete, by its own rules, without data, resumable."""
 
 import json
 import math

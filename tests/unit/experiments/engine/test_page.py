@@ -1,4 +1,4 @@
-"""The page of an experiment: safe, whole, and true to the numbers."""
+"""The page of an experiment: safe, complete, and with the right numbers."""
 
 from dataclasses import replace
 from html.parser import HTMLParser

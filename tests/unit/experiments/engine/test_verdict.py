@@ -1,4 +1,4 @@
-"""Verdicts: what must hold of every rule."""
+"""Verdicts: what must hold for every rule."""
 
 import math
 

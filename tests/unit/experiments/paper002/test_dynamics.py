@@ -50,7 +50,7 @@ SHIFT = {
 
 
 def rows_of(sign: float) -> Rows:
-    """Return runs as the paper tells of them, or (sign -1) as its opposite."""
+    """Return runs as the paper describes them, or (sign -1) the opposite."""
     return Rows(
         tuple(
             Row("r", network_name(problem, loss), seed, metric, _value(metric, sign, step, seed))
@@ -68,7 +68,7 @@ def _value(metric: str, sign: float, step: int, seed: int) -> float:
 
 
 def seen_by_a_run() -> dict[str, np.ndarray]:
-    """Return arrays shaped as training leaves them, looked at every fourth epoch."""
+    """Return arrays in the form that training writes, evaluated every fourth epoch."""
     rng = np.random.default_rng(0)
     looks = [e for e in range(N_EPOCHS) if (e + 1) % 4 == 0 or e + 1 == N_EPOCHS]
     seen = {"gradient_edges": EDGES, "weight_norm": rng.random(N_EPOCHS)}

@@ -11,7 +11,7 @@ METHODS = ("raw", "TS_ECE", "FTS_ECE", "TS_NLL", "FTS_NLL")
 
 
 def made_rows(*, fts_less_ts, curve):
-    """Return rows in which FTS differs from TS so, and the best T is `curve` of the exponent."""
+    """Return rows with this difference of FTS − TS, whose best T is `curve` of the exponent."""
     rows = []
     for task in focal_temperature.tasks("reduced"):
         recipe, seed = focal_temperature.describe_network(task)

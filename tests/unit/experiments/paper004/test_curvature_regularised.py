@@ -21,7 +21,7 @@ SEEDS, TAUS = (0, 1, 2), (0.0, 1e-4, 3e-4, 1e-3)
 
 
 def made_rows(ece, trace, recipes=LRS):
-    """Numbers by the place of τ, with a little noise."""
+    """Numbers by the position of τ, with a little noise."""
     rng = np.random.default_rng(0)
     rows = []
     for recipe, seed, (i, tau) in product(recipes, SEEDS, enumerate(TAUS)):

@@ -78,7 +78,8 @@ def lines(records):
 
 
 def sorted_after_the_first(probs):
-    """Each row's classes by falling probability, as services give them; the first as they are."""
+    """Each row's classes by descending probability, as services return them; the first row
+    unsorted."""
     return [np.arange(probs.shape[1]), *np.argsort(-probs[1:], axis=1)]
 
 

@@ -87,7 +87,7 @@ def test_ignored_labels():
 
 
 class Tied(nn.Module):
-    """A ReLU network in whose one inner layer the logits are of second degree."""
+    """A ReLU network whose logits are quadratic in the parameters of one inner layer."""
 
     def __init__(self):
         super().__init__()
