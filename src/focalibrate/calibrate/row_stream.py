@@ -92,7 +92,8 @@ class RowStream:
             step, start = rows.step or 1, 0
             parts = []
             for batch in self.batches():
-                parts.append(batch.take(slice(-start % step, None, step)))
+                # Copied: a slice would keep its whole batch in memory until the last is read.
+                parts.append(batch.take(np.arange(-start % step, batch.n_rows, step)))
                 start += batch.n_rows
             self.known[key] = _joined(parts)
         found: ScoredRows = self.known[key]

@@ -6,9 +6,12 @@ import numpy as np
 import pytest
 
 from focalibrate.calibrate import (
+    RowStream,
+    ScoredRows,
     fit_focal_temperature,
     fit_histogram_binning,
     fit_isotonic,
+    fit_streamed,
     fit_temperature,
     fit_vector_scaling,
 )
@@ -64,3 +67,18 @@ def test_a_memory_map_is_streamed(many, name, tmp_path, monkeypatch):
     found = []
     assert peak_of(lambda: found.append(FITS[name](mapped, labels))) <= 0.25 * logits.nbytes
     assert found[0] == FITS[name](logits, labels)
+
+
+def test_a_fit_in_passes_needs_no_more_memory_for_more_rows():
+    rng = np.random.default_rng(0)
+    logits = (2.5 * rng.normal(size=(5000, 40))).astype(np.float32)  # 800 kB
+    labels = np.where(rng.random(5000) < 0.5, logits.argmax(axis=1), rng.integers(40, size=5000))
+
+    def peak(n_batches):
+        def batches():
+            return (ScoredRows(logits.copy(), labels) for _ in range(n_batches))
+
+        stream = RowStream.of(batches)
+        return peak_of(lambda: fit_streamed("temperature", stream))
+
+    assert peak(24) < 1.3 * peak(6)
