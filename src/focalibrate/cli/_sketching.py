@@ -56,7 +56,16 @@ def merged(paths: Sequence[str]) -> SketchFile:
                 f"{others[0]}: must be a sketch too. Make one first: "
                 f"focalibrate sketch {others[0]} -o {Path(others[0]).stem}.sketch"
             )
-        return merge_sketches([read_sketch(path) for path in paths], list(paths))
+        files = [read_sketch(path) for path in paths]
+        without = [p for p, f in zip(paths, files, strict=True) if f.sketch.classes is None]
+        if 0 < len(without) < len(files):
+            click.echo(
+                f"Note: {without[0]} has no sums by class, so that the merged sketch has none, "
+                "and no classwise ECE. A monitor keeps them with "
+                "CalibrationMonitor(classwise=True).",
+                err=True,
+            )
+        return merge_sketches(files, list(paths))
 
 
 def name_of(paths: Sequence[str]) -> str:

@@ -45,7 +45,7 @@ class Sketch:
     confidence; each keeps the number of rows and of hits, and the sum of confidences of both.
     Beside them: coarser cells of the probability of every class, the sums of log loss, Brier score
     and error with their squares and cubes, and the cells of every group. ``+`` merges the sketches
-    of batches, files, workers and days.
+    of batches, files, workers and days; sums by class that one of them lacks are left out.
 
     For two classes, cells of the probability of class 1 are kept too.
 
@@ -266,11 +266,6 @@ class Sketch:
                     f"sketches must have the same {what} to be merged, got {value} and "
                     f"{theirs[what]}. Build both with the same options."
                 )
-        if (self.classes is None) != (other.classes is None):
-            raise ValueError(
-                "sketches must both have sums by class to be merged, or both not. A monitor keeps "
-                "them with CalibrationMonitor(classwise=True)."
-            )
 
     @property
     def n(self) -> int:

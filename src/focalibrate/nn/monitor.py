@@ -209,8 +209,8 @@ class CalibrationMonitor:
     ) -> None:
         """Write the sketch for ``focalibrate evaluate`` and ``focalibrate check``.
 
-        It merges with sketches of the same classes; with those of ``focalibrate sketch`` where the
-        monitor has ``classwise=True``.
+        It merges with sketches of the same classes, also with those of ``focalibrate sketch``.
+        Sums by class remain if all of them have these: pass ``classwise=True`` to the monitor.
 
         Args:
             path: the file, such as day1.sketch.

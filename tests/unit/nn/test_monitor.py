@@ -126,8 +126,13 @@ def test_what_a_monitor_saves_is_evaluated_checked_and_merged(tmp_path, monkeypa
         monitor.save("day3.sketch", class_names=["a", "b"])
     with pytest.raises(ValueError, match="`start` must be a date or time"):
         monitor.save("day3.sketch", start="yesterday")
-    with pytest.raises(ValueError, match=r"CalibrationMonitor\(classwise=True\)"):
-        monitor.sketch() + seen(logits, labels).sketch()
+    seen(logits, labels).save("day3.sketch", class_names=names)  # without sums by class
+    done = CliRunner().invoke(main, ("evaluate", "day2.sketch", "day3.sketch", "--json"))
+    assert "day3.sketch has no sums by class" in done.stderr
+    both = json.loads(done.stdout)
+    assert both["rows"] == 4000
+    assert_allclose(both["scores"]["ece"]["estimate"], want["scores"]["ece"]["estimate"])
+    assert both["scores"].get("classwise_ece") is None
 
 
 def test_a_calibrator_is_fitted_on_all_rows_while_they_fit():
