@@ -207,7 +207,7 @@ CASES = {
     "model": (
         nn.Sequential(mlp(nn.ReLU()), Centred()),
         cross_entropy,
-        "an example's logits depend on the others",
+        "an example's logits depend on other examples",
     ),
     "inputs": (Listed(), cross_entropy, "the inputs are not tensors with one row per example"),
     "rows": (
