@@ -93,7 +93,8 @@ def prediction_options(command: F) -> F:
             click.option(
                 "--probs-atol",
                 type=click.FloatRange(min=0.0),
-                help="How far probabilities may be from summing to 1.  [default: 1e-05]",
+                help="How far rows may be from summing to 1, beyond what rounding explains.  "
+                "[default: 1e-05]",
             ),
             click.option(
                 "--max-memory",
