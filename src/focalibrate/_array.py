@@ -94,7 +94,7 @@ def working_dtype(x: Array) -> Any:
     xp = namespace(x)
     if xp.isdtype(x.dtype, "real floating") and xp.finfo(x.dtype).bits >= 32:
         return x.dtype
-    # bfloat16 is no array API dtype, so `isdtype` may deny that it is floating at all.
+    # bfloat16 is not an array API dtype, so `isdtype` may not count it as floating.
     return xp.float32 if "float" in str(x.dtype) else xp.float64
 
 

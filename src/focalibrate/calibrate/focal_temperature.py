@@ -120,10 +120,10 @@ def fit_focal_temperature(
         With more classes than about 440 (in float32) rows are compressed once into 48 atoms
         (`CompressedLogits`), which keeps confidences to about 1e-5; otherwise exact. On large
         single-precision data binned criteria are looked at in float32 first, and again in
-        float64 wherever one may be the least: values far from the minimum are within 1e-6, or
-        a row in another bin, of exact. Grid points are skipped by the bound
-        ``|mean confidence - accuracy| <= ECE``, never by guess, so the result is that of the
-        whole grid. Deterministic.
+        float64 at every point that may be the minimum: values far from the minimum are within
+        1e-6, or a row in another bin, of exact. Grid points are skipped by the bound ``|mean
+        confidence - accuracy| <= ECE``, never by guess, so the result is that of the whole grid.
+        Deterministic.
 
     Example:
         >>> import numpy as np

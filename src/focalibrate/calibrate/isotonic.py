@@ -59,7 +59,7 @@ def fit_isotonic(
               + \pi_k (f(\min_i p_{ik}) - 1)^2 + (1 - \pi_k) f(\max_i p_{ik})^2
 
     Rows of equal probability share one value. Between knots the curve is linear. The last two
-    terms stand for one more row, of the class with its frequency :math:`\pi_k`, at the end
+    terms act as one more row, of the class with its frequency :math:`\pi_k`, at the end
     where it is least expected: without them the outer blocks would say 0 and 1, and one such
     row in new data an infinite log loss.
 

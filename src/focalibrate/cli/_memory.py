@@ -3,7 +3,7 @@
 import sys
 
 REUSED = 2**25
-"""Arrays of up to so many bytes come from memory that is kept; the most that glibc allows."""
+"""Arrays of up to this many bytes come from memory that is kept; the most that glibc allows."""
 KEPT = 2**26
 """Free bytes that are not given back."""
 
@@ -13,7 +13,7 @@ M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, M_ARENA_MAX = -1, -3, -8  # of glibc's mallo
 def reuse_memory() -> None:
     """Let glibc keep freed arrays: fresh pages took a quarter of `evaluate`'s processor time.
 
-    By itself glibc maps an array of more than 128 kB anew each time, and the system fills its
+    By default glibc maps an array of more than 128 kB again each time, and the system fills its
     pages with zeros. Elsewhere this does nothing.
     """
     if not sys.platform.startswith("linux"):

@@ -185,7 +185,7 @@ class Graph:
         step = total - 1.0
         is_lost = step == 0.0
         ratio = x / self.where(is_lost, 1.0, step)
-        # 1 + inf - 1 is inf, and inf / inf is no number: far out the quotient is 1.
+        # 1 + inf - 1 is inf, and inf / inf is nan: for such values the quotient is 1.
         ratio = self.where(x > 1e6, 1.0, ratio)
         return self.where(is_lost, x, self.log(total) * ratio)
 
@@ -274,7 +274,7 @@ class Graph:
         return Traced(self, name, x.dtype, shape)
 
     def reshape(self, x: Traced, shape: Sequence[Length]) -> Traced:
-        """Return the entries of `x` in another shape; -1 is what is left."""
+        """Return the entries of `x` in another shape; -1 stands for the remaining size."""
         name = self.node("Reshape", x.full, self._shape(shape))
         sizes = [self._size(name, i) if n == -1 else n for i, n in enumerate(shape)]
         return Traced(self, name, x.dtype, tuple(sizes))

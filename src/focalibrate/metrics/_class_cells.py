@@ -10,7 +10,7 @@ from focalibrate.metrics.binning import Floats, equal_width_edges, log_odds_edge
 MOST_CELLS = 512
 """of one class: 1/16 wide in log-odds"""
 LEAST_CELLS = 64
-"""of one class; where there is no room for as many, there are only bins"""
+"""of one class; if there is not room for this many, there are only bins"""
 ALL_CELLS = 1 << 16
 """of all classes together, about: 32 bytes each"""
 SMALLEST = 1.0 / 128.0

@@ -324,7 +324,7 @@ class Sketch:
     def corp(
         self, *, event: int | Literal["top label"] = "top label", n_draws: int = 199, seed: int = 0
     ) -> Corp:
-        """Return the isotonic reliability curve of an event, and its scores taken apart.
+        """Return the isotonic reliability curve of an event, and the decomposition of its scores.
 
         On cells; see `focalibrate.metrics.corp_of_table`. Those of a class are coarser than those
         of the top label: see `classes`.

@@ -115,7 +115,7 @@ def _fixed_point(mass: Floats, start: float | None) -> float:
     decay = -0.5 * (np.pi * np.arange(grid + 1)) ** 2
 
     def error(sigma: float, cells: int = grid) -> float:
-        """Return the error from the curve on so many cells."""
+        """Return the error from the curve on this many cells."""
         # modes beyond are damped by exp(-9**2 / 2)
         kept = min(cells + 1, math.ceil(9.0 / (np.pi * sigma)))
         damped = np.zeros(cells + 1)

@@ -99,7 +99,7 @@ def _levels(
 def _orders(
     children: NDArray[np.int64], widths: NDArray[np.int64], *, n_leaves: int
 ) -> Iterator[NDArray[np.int64]]:
-    """Yield where the children of each level and the other waiting nodes stand."""
+    """Yield the positions of the children of each level and of the other waiting nodes."""
     n_nodes = n_leaves + len(children)
     needed_at = np.full(n_nodes, -1)  # a root waits for nothing
     needed_at[children] = np.repeat(np.arange(len(widths)), widths)[:, None]

@@ -53,11 +53,11 @@ class FocalLoss(nn.Module):
         (class indices), or with it (probabilities).
 
     Numerics:
-        For class indices forward and backward keep one array of the size of the logits, in all.
-        Under `torch.compile`, `torch.func` and forward-mode autograd, with soft targets or
+        For class indices, forward and backward together keep only one array of the size of the
+        logits. Under `torch.compile`, `torch.func` and forward-mode autograd, with soft targets or
         smoothing, the array-agnostic formula is used. float16 and bfloat16 are computed in
-        float32; the result has the dtype of the logits, or float32 under autocast.
-        nan or +inf logits raise `ValueError` on CPU and give nan elsewhere and while traced.
+        float32; the result has the dtype of the logits, or float32 under autocast. nan or +inf
+        logits raise `ValueError` on CPU and give nan elsewhere and while traced.
 
     State:
         `state_dict` holds `weight`, if given, and for a schedule the buffer `progress`: epoch and

@@ -117,7 +117,7 @@ def evaluate_examples(
         probs_out=probs,
         n_threads=n_threads,
     )
-    with ThreadPoolExecutor(1) as thread:  # side by side: each is half of what is left
+    with ThreadPoolExecutor(1) as thread:  # in parallel: each takes half of the remaining time
         assessed = thread.submit(assess, probs, labels, sample_weight=weights, seed=seed)
         paired = PairedMeans.of(rows.means(), weights=weights, n_resamples=n_resamples, seed=seed)
         assessment = assessed.result()

@@ -49,7 +49,7 @@ class PartTask:
     key: str
     """of everything that decides the sketch: the name of its file"""
     token: str
-    """of the whole data set, so that one that has changed is opened anew"""
+    """of the whole data set, so that one that has changed is opened again"""
     n_bins: int
     calibrator: str | None = None
     """as JSON"""

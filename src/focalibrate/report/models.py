@@ -79,7 +79,7 @@ def models_data(
         n_classes: number of classes.
         title: title of the page. Default: the names of the models.
         groups: the log loss of every model in every group of rows, where there are groups.
-        n_rows: number of rows, where those of the models stand for more.
+        n_rows: number of rows, if `models` hold cells of several rows instead of single rows.
         assessed: the groups of one model, each assessed by itself.
         worst_slice: what is most clearly off, in words.
         notes: sentences to show below the verdict.

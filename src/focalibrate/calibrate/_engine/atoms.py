@@ -25,7 +25,7 @@ ROW_FLOATS = N_ATOMS + 2 * N_CELLS
 def row_atoms(logits: NDArray[Any], space: Workspace) -> tuple[NDArray[Any], NDArray[Any]]:
     r"""Compress each row into `N_ATOMS` atoms.
 
-    With gaps :math:`d_k = z_{\max} - z_k` in rising order, the first `N_EXACT` are kept. The
+    With gaps :math:`d_k = z_{\max} - z_k` in ascending order, the first `N_EXACT` are kept. The
     tail is cut into cells that widen with the gap, and a cell of :math:`n` gaps with mean
     :math:`\mu`, standard deviation :math:`\sigma` and skewness :math:`s` becomes the two-point
     Gauss rule

@@ -14,7 +14,8 @@ Floats = NDArray[np.float64]
 
 COLUMN_SHARE = 0.05
 COLUMN_FLOOR = 2**20
-"""Columns are taken several at a time, within this share of the logits, or so many bytes."""
+"""Columns are processed several at a time: at most this fraction of the logits, or this many
+bytes."""
 
 
 def check_classes_present(labels: NDArray[np.intp], n_classes: int, *, method: str) -> None:

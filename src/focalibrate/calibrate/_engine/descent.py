@@ -19,7 +19,7 @@ MAX_WIDENINGS = 8
 PLAIN_SCALE = 1e6
 """Logits of a larger scale, or a smaller than its inverse, are divided by it first."""
 SAMPLE_ROWS = (1024, 8192)
-"""Guesses are made on about so many rows, evenly spaced, before all are looked at."""
+"""First guesses are made on about this many rows, evenly spaced, before all are used."""
 SAMPLE_ENTRIES = 2**27
 """Samples of more logits are not taken."""
 MAX_STEPS = 100
@@ -133,7 +133,7 @@ def _widened(
         return found, bounds, True
     wider = (bounds[0] / REACH, bounds[0]) if is_low else (bounds[1], bounds[1] * REACH)
     found = _search(passes, samples, kernel, math.sqrt(wider[0] * wider[1]), wider, is_convex)
-    # The end shared with the interval before is no bound of the search.
+    # The end shared with the previous interval is not a bound of the search.
     shared = wider[1] if is_low else wider[0]
     if np.isclose(1.0 / found.temperature, shared, rtol=1e-9):
         return replace(found, at_bound=False), wider, True

@@ -18,7 +18,7 @@ Part = NDArray[np.intp] | slice
 GridCriterion = Literal["nll", "focal", "ece", "adaptive_ece"]
 
 COARSE_STEP = 64
-"""Every so many temperatures are looked at before the search narrows."""
+"""Step, in temperatures, of the coarse search before it narrows."""
 SLACK = 0.25
 """How far, in shares of its change over an interval, the mean confidence may leave it."""
 BUFFER_SHARE = 0.1
@@ -262,7 +262,7 @@ def _look_again(
     gammas: Sequence[float],
     temperatures: Sequence[float],
 ) -> None:
-    """Replace float32 values ``[P, G, M]`` by exact ones wherever one may be its part's least."""
+    """Replace float32 values ``[P, G, M]`` by exact ones if one may be its part's minimum."""
     least = np.nanmin(values, axis=(1, 2), keepdims=True)
     is_near = (values <= least + 2.0 * evaluate.screen_error).any(axis=0)
     exact = np.full((len(values), 2, *is_near.shape), np.nan)

@@ -1,7 +1,7 @@
 r"""Confidence and log loss of :math:`\Psi_\gamma(\operatorname{softmax}(z/T))`, row by row.
 
 The kernels under every fit. They work on gaps :math:`d_k = z_{\max} - z_k` with weights, so
-that one atom may stand for many classes, and share all that does not depend on gamma.
+that one atom may represent many classes, and share all that does not depend on gamma.
 """
 
 from collections.abc import Sequence

@@ -150,7 +150,7 @@ def minimise_ridge_in_passes(
     itemsize: int,
     start: Floats | None = None,
 ) -> tuple[Floats, bool]:
-    """Return what `minimise_ridge` finds, for rows that are read anew by every pass.
+    """Return what `minimise_ridge` finds, for rows that every pass reads again.
 
     Every pass adds up the objective and its first and second derivatives, and Newton's steps are
     halved until the objective falls: about as many passes as steps.
