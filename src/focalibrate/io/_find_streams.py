@@ -8,12 +8,13 @@ from pathlib import Path
 from focalibrate.io._error import file_error, listing, shown
 from focalibrate.io._formats import READERS, Opening, suffix_of
 from focalibrate.io._frame import Frame
+from focalibrate.io._listed_classes import with_class_names
+from focalibrate.io._open_any import check_readable, open_any
 from focalibrate.io._open_stream import open_stream
 from focalibrate.io._parts import find_parts, is_pattern, natural, partition_of
 from focalibrate.io._place import Place, remote_places, url_of
 from focalibrate.io._stream import Kinds, Stream, in_order_of, whole_stream, with_constants
 from focalibrate.io._stream_arrays import side_by_side
-from focalibrate.io.read import check_readable, open_any, with_class_names
 
 
 @dataclass(frozen=True)

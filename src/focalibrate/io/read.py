@@ -1,32 +1,26 @@
 """Reading a file of predictions, whatever its format."""
 
-import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-
-import numpy as np
 
 from focalibrate._check import PROBS_ATOL
 from focalibrate.io._assemble import assemble
-from focalibrate.io._bytes import stdin_source
 from focalibrate.io._error import file_error
-from focalibrate.io._formats import FORMATS, Opening, open_file, open_text_source
+from focalibrate.io._formats import FORMATS, Opening
 from focalibrate.io._frame import Frame, Progress
 from focalibrate.io._limit import parse_size
+from focalibrate.io._listed_classes import with_class_names, with_listed_names
+from focalibrate.io._open_any import open_any
 from focalibrate.io._other_labels import OtherLabels, labels_in
-from focalibrate.io._parts import is_pattern, joined, natural, open_parts
-from focalibrate.io._place import Place, remote_places, url_of
 from focalibrate.io._request import Input, Request, request_of
 from focalibrate.io._roles import resolve_roles
 from focalibrate.io._view import View
-from focalibrate.io._vocabulary import CLASS_NAMES, plain
 from focalibrate.io.checksum import sha256_of_all
 from focalibrate.io.predictions import Predictions
 
 __all__ = ["FORMATS", "read_predictions"]
 
-_LISTED = CLASS_NAMES | {"labels"}
 STEPS = 3
 """Read, check, checksum: each counts as one pass over the file's bytes."""
 
@@ -170,7 +164,7 @@ def _read(
 ) -> Predictions:
     """Open the file, decide which column is what, then check every row."""
     opened = open_any(path, opening)
-    frame = _with_listed_names(with_class_names(opened.frame))
+    frame = with_listed_names(with_class_names(opened.frame))
     view = View(frame, steps.part(0))
     roles = resolve_roles(view, request)
     labels, matched = None, tuple[str, ...]()
@@ -202,111 +196,10 @@ def _read(
     )
 
 
-@dataclass(frozen=True)
-class _Opened:
-    frame: Frame
-    checksum: Callable[[Progress], str]
-
-
-def open_any(path: Path, opening: Opening) -> _Opened:
-    """Open a file, a folder, a glob or standard input."""
-    if str(path) == "-":
-        source = stdin_source(limit=opening.limit)
-        return _Opened(open_text_source(source, opening), lambda _: _digest(source.content or b""))
-    url = url_of(path)
-    if url is not None:
-        return _open_remote(path, remote_places(url), opening)
-    if path.is_dir() or is_pattern(path):
-        frame, parts = open_parts(path, opening)
-        return _Opened(frame, lambda progress: sha256_of_all(parts, progress=progress))
-    check_readable(path)
-    frame = open_file(path, opening)
-    return _Opened(frame, lambda progress: sha256_of_all([path], progress=progress))
-
-
-def _open_remote(path: Path, places: Sequence[Place], opening: Opening) -> _Opened:
-    """Open files behind a URL, downloaded into a temporary folder."""
-    local = [place.local() for place in sorted(places, key=lambda place: natural(place.path))]
-    frames = [open_file(file, opening) for file in local]
-    frame = joined(path, frames, opening)
-    return _Opened(frame, lambda progress: sha256_of_all(local, progress=progress))
-
-
-def _digest(content: bytes) -> str:
-    import hashlib
-
-    return hashlib.sha256(content).hexdigest()
-
-
-def with_class_names(frame: Frame) -> Frame:
-    """Remove an array of class names from the columns and use it as the class names."""
-    if frame.is_table or frame.class_names is not None:
-        return frame
-    sizes = {c.shape[-1] for c in frame.columns if c.kind == "matrix" and len(c.shape) == 2}
-    found = [
-        i
-        for i, column in enumerate(frame.columns)
-        if plain(column.name) in CLASS_NAMES
-        and (len(column.shape) == 1 or column.problem is not None)
-        and (plain(column.name) == "class_names" or (column.shape and column.shape[0] in sizes))
-    ]
-    if not found:
-        return frame
-    (names,) = frame.load([found[0]], lambda done, total: None)
-    numeric = names.dtype.kind in "iufb"
-    if numeric and names.dtype.kind == "f" and (names == np.trunc(names)).all():
-        names = names.astype(np.int64)
-    return replace(
-        frame,
-        class_names=tuple(str(name) for name in names.tolist()),
-        numeric_classes=numeric,
-        extra={**frame.extra, "class_names_at": found[0]},
-    )
-
-
-def _with_listed_names(frame: Frame) -> Frame:
-    """Take the names of the classes from a column whose cells are all ``['cat', 'dog']``.
-
-    Not done for batches: every row must be seen.
-    """
-    if not frame.is_table or frame.class_names is not None:
-        return frame
-    widths = {c.shape[-1] for c in frame.columns if c.kind == "matrix" and len(c.shape) == 2}
-    for i, column in enumerate(frame.columns):
-        if not widths or column.kind != "text" or plain(column.name) not in _LISTED:
-            continue
-        (cells,) = frame.load([i], lambda done, total: None)
-        if (cells == cells[0]).all() and str(cells[0]).startswith("["):
-            names = tuple(a or b for a, b in re.findall(r"'([^']*)'|\"([^\"]*)\"", str(cells[0])))
-            if len(names) in widths and len(set(names)) == len(names):
-                return replace(frame, class_names=names)
-    return frame
-
-
 def read_labels(path: Path, request: Request, opening: Opening, scores: Frame) -> OtherLabels:
     """Return the labels of a file of their own."""
     frame = open_any(path, replace(opening, progress=lambda done, total: None)).frame
     return labels_in(replace(frame, path=path), request, scores)
-
-
-def check_readable(path: Path) -> None:
-    """Raise where `path` cannot be opened or is empty."""
-    try:
-        size = path.stat().st_size
-        regular = path.is_file()
-        if regular:  # opening a pipe would wait for its writer
-            path.open("rb").close()
-    except FileNotFoundError as error:
-        raise file_error(path, "does not exist. Check the name and the folder.") from error
-    except PermissionError as error:
-        raise file_error(path, "may not be read: permission denied. Check who owns it.") from error
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise file_error(path, f"could not be opened: {reason}.") from error
-    if not regular:
-        raise file_error(path, "is not a regular file. Save it to disk first.")
-    if size == 0:
-        raise file_error(path, "is empty (0 bytes). Write or copy it again.")
 
 
 class _Steps:
