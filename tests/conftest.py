@@ -78,6 +78,13 @@ def xp(request: pytest.FixtureRequest) -> ModuleType:
     return import_module(BACKENDS[request.param])
 
 
+@pytest.fixture(scope="session")
+def jax() -> ModuleType:
+    """JAX, imported only where slow tests are run."""
+    import_module("jax.numpy")
+    return import_module("jax")
+
+
 @pytest.fixture
 def whole(xp: ModuleType) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Compile a function as a whole if the library is JAX.

@@ -214,6 +214,7 @@ class TestKnownDefectsOfPublicCode:
         table = ReliabilityTable.of_confidence(np.array([0.0, 1e-300]), np.array([0, 0]))
         assert table.count.tolist() == [2] + [0] * 14
 
+    @pytest.mark.slow
     def test_confidence_one_shares_the_last_bin(self):
         rows = np.array([[1.0, 0.0], [0.95, 0.05]])
         y = np.array([1, 0])  # gaps +1 and -0.05 cancel inside one bin

@@ -35,14 +35,11 @@ LEFT_OUT = {
     "test_calibration_display_pos_label": DISPLAY,
 }
 
-SLOW = (
-    "test_parallel_execution",
-    "test_calibrated_classifier_cv_works_with_large_confidence_scores",
-)
 NARROWED = ("test_calibration_multiclass",)
 
 # Toy data is separable or has two rows per fold: the fits say that they are not to be trusted.
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.filterwarnings("ignore::focalibrate.calibrate.CalibrationWarning"),
     pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
 ]
@@ -71,13 +68,12 @@ data = theirs.data
 dict_data = theirs.dict_data
 dict_data_pipeline = theirs.dict_data_pipeline
 globals().update(
-    (name, pytest.mark.slow(value) if name in SLOW else value)
+    (name, value)
     for name, value in vars(theirs).items()
     if name.startswith("test_") and name not in LEFT_OUT and name not in NARROWED
 )
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("method", ["sigmoid", "isotonic"])
 @pytest.mark.parametrize("ensemble", [True, False])
 def test_calibration_multiclass(method, ensemble):

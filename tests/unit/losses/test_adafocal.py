@@ -1,6 +1,5 @@
 import math
 
-import jax
 import numpy as np
 import pytest
 import torch
@@ -172,7 +171,8 @@ def test_soft_targets_look_at_their_largest_class_and_keep_the_formula():
     assert_allclose(focal_loss(z, t, gamma=policy), [want], rtol=1e-12)
 
 
-def test_jax_compiles_it():
+@pytest.mark.slow
+def test_jax_compiles_it(jax):
     policy = AdaFocal(2, cuts=(0.5,), gammas=(-1.0, 2.0))
     z, y = np.random.default_rng(0).normal(size=(8, 3)), np.arange(8) % 3
     got = jax.jit(lambda z: focal_loss(z, jax.numpy.asarray(y), gamma=policy))(z)

@@ -1,6 +1,5 @@
 from functools import partial
 
-import jax
 import numpy as np
 import pytest
 import torch
@@ -159,7 +158,7 @@ def test_value_and_gradient_are_finite_in_half_precision(gamma, dtype, label):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("gamma", [0.5, 2.0])
-def test_jax_transforms(gamma):
+def test_jax_transforms(jax, gamma):
     z, y = np.random.default_rng(0).normal(size=(4, 5)) * 50, np.array([0, 1, 2, 3])
     want = focal_loss(z, y, gamma=gamma)
 

@@ -273,7 +273,7 @@ class TokenModel(torch.nn.Module):
 
 
 @pytest.mark.parametrize("shape", [(6,), (6, 4), (6, 5)])  # 4: as many tokens as classes
-@pytest.mark.parametrize("kind", ["dict", "BatchEncoding"])
+@pytest.mark.parametrize("kind", ["dict", pytest.param("BatchEncoding", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("key", ["labels", "label"])
 def test_batches_of_hugging_face_are_collected(shape, kind, key):
     torch.manual_seed(0)

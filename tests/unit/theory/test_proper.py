@@ -1,5 +1,3 @@
-import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 import torch
@@ -47,13 +45,14 @@ def test_derivatives_in_torch(scale):
 
 
 @pytest.mark.slow
-def test_derivatives_in_jax_equal_those_in_torch(monkeypatch):
+def test_derivatives_in_jax_equal_those_in_torch(jax, monkeypatch):
     # JAX compiles every Newton step: both libraries take only the last two, which carry the
     # derivatives. All gammas are compiled at once, one per row.
     monkeypatch.setattr("focalibrate.theory.minimizer.MAX_STEPS", 0)
     z = np.random.default_rng(2).normal(size=(12, 4))
     y = np.array([0, 2, 3] * 4)
     gamma = np.repeat(GAMMAS, 3)
+    jnp = jax.numpy
 
     def f(z):
         return proper_focal_loss(z, jnp.asarray(y), jnp.asarray(gamma)).sum()

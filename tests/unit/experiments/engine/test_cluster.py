@@ -15,14 +15,20 @@ from focalibrate.engines.cluster import _outcome
 from focalibrate.experiments.engine.experiment import Folders
 from focalibrate.experiments.engine.sweep import run_sweep
 
-distributed = pytest.importorskip("distributed")
 pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(autouse=True, scope="module")
+def distributed():
+    """Dask, imported only where slow tests are run."""
+    return pytest.importorskip("distributed")
+
 
 PRELOAD = Path(__file__).parents[1] / "logged_runs.py"
 
 
 @pytest.fixture(scope="module")
-def workers(tmp_path_factory, logged_runs):
+def workers(tmp_path_factory, logged_runs, distributed):
     """A function that returns a scheduler's address and the processes of `n` or more workers."""
     folder = tmp_path_factory.mktemp("dask")
     options = ("--no-nanny", "--nthreads", "1", "--preload", PRELOAD)
@@ -170,7 +176,9 @@ def test_workers_of_many_threads_are_refused():
 
 class Future:
     def exception(self, timeout):
-        return distributed.KilledWorker("run", None, 3)
+        from distributed import KilledWorker
+
+        return KilledWorker("run", None, 3)
 
 
 def test_a_run_whose_workers_die_again_and_again_is_explained():
