@@ -177,6 +177,7 @@ class TestLightning:
         script.write_text(VALIDATED)
         validated = runpy.run_path(str(script))["validated"]
         one = validated(1, tmp_path)
+        monkeypatch.setenv("MASTER_ADDR", "127.0.0.1")
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             monkeypatch.setenv("MASTER_PORT", str(free.getsockname()[1]))

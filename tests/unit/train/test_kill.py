@@ -75,8 +75,8 @@ def test_killed_at_random_moments_it_ends_with_the_same_bits(tmp_path):
     for name, weight in whole.items():
         assert weight.numpy().tobytes() == killed[name].numpy().tobytes(), name
     for file in ("dynamics.npz", "val.npz", "test.npz"):
-        a, b = (np.load(tmp_path / name / file) for name in ("whole", "killed"))
-        assert all(a[key].tobytes() == b[key].tobytes() for key in a.files), file
+        with np.load(tmp_path / "whole" / file) as a, np.load(tmp_path / "killed" / file) as b:
+            assert all(a[key].tobytes() == b[key].tobytes() for key in a.files), file
     assert sorted(path.name for path in (tmp_path / "killed").iterdir()) == sorted(
         path.name for path in (tmp_path / "whole").iterdir()
     )

@@ -47,8 +47,8 @@ def test_the_weights_do_not_depend_on_it_and_what_is_not_seen_is_nan(
             assert np.isnan(found[unseen]).all(), name
         else:
             assert found.tobytes() == values.tobytes(), name
-    saved = np.load(tmp_path / "dynamics.npz")
-    assert np.isfinite(saved["test_error"]).sum() == len(seen)
+    with np.load(tmp_path / "dynamics.npz") as saved:
+        assert np.isfinite(saved["test_error"]).sum() == len(seen)
 
 
 @pytest.mark.slow

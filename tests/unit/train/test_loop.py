@@ -115,9 +115,9 @@ def test_the_folder_holds_what_the_other_commands_read(tmp_path, table):
     assert "torch" in json.loads((tmp_path / "versions.json").read_text())
     figures = json.loads((tmp_path / "dynamics.json").read_text())["figures"]
     assert figures["test_ece"] == pytest.approx(run.dynamics.arrays["test_ece"].tolist())
-    saved = np.load(tmp_path / "dynamics.npz")
-    assert saved["train_gradient_histogram"].sum(axis=1).tolist() == [900] * 4
-    assert saved["test_reliability"][:, 0].sum(axis=1).tolist() == [497] * 4
+    with np.load(tmp_path / "dynamics.npz") as saved:
+        assert saved["train_gradient_histogram"].sum(axis=1).tolist() == [900] * 4
+        assert saved["test_reliability"][:, 0].sum(axis=1).tolist() == [497] * 4
     restored = torch.load(tmp_path / "model.pt", weights_only=True)
     assert restored.keys() == run.model.state_dict().keys()
     again = train(run.recipe, out=tmp_path, dataset=table)  # a finished run is not trained again

@@ -65,8 +65,8 @@ def test_two_processes_end_where_one_does(tmp_path, monkeypatch):
     two = torch.load(tmp_path / "two" / "model.pt", weights_only=True)
     for name, weight in one.model.state_dict().items():
         assert_allclose(two[name].numpy(), weight.numpy(), rtol=1e-4, atol=1e-5)
-    seen = np.load(tmp_path / "two" / "dynamics.npz")
-    assert_allclose(seen["loss"], one.dynamics.arrays["loss"], rtol=1e-5)
+    with np.load(tmp_path / "two" / "dynamics.npz") as seen:
+        assert_allclose(seen["loss"], one.dynamics.arrays["loss"], rtol=1e-5)
     assert (tmp_path / "two" / "recipe.toml").read_text() == (
         tmp_path / "one" / "recipe.toml"
     ).read_text()
