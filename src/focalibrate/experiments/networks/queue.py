@@ -8,11 +8,12 @@
 Every network has a folder in DIR, named by the key of its recipe: ``reproduce --trained DIR``
 looks for networks there. If the queue is killed and started again, it resumes at the last
 checkpoint; several may work on one DIR. Networks that decide the most claims per minute come
-first.
+first. ``--results results`` leaves out the networks whose numbers are committed there.
 """
 
 import argparse
 import fcntl
+import json
 import os
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
@@ -70,15 +71,29 @@ def _penalised(lr: float, tau: float, seed: int) -> "Recipe":
     return replace(PENALISED, lr=lr, trace_weight=tau, seed=seed, epochs=60)
 
 
-def work(folders: Folders) -> None:
-    """Train what is neither finished nor in training elsewhere, in the order of the queue."""
+def work(folders: Folders, evaluated: frozenset[str] = frozenset()) -> None:
+    """Train what is neither finished nor in training elsewhere, in the order of the queue.
+
+    Args:
+        folders: where the networks and the data are.
+        evaluated: keys of the recipes to leave out, see `evaluated_recipes`.
+    """
     for recipe in {recipe.key: recipe for recipe in queue()}.values():
+        if recipe.key in evaluated:
+            continue
         folder = folders.trained / recipe.key
         folder.mkdir(parents=True, exist_ok=True)
         with _claimed(folder) as is_ours:
             if is_ours and not is_trained(recipe, folders):
                 (folder / COMMIT).write_text(commit() + "\n", encoding="utf-8")
                 trained(recipe, folders)
+
+
+def evaluated_recipes(results: Path) -> frozenset[str]:
+    """Return the keys of the networks whose numbers are in an experiment's folder of `results`."""
+    metas = [json.loads(path.read_text(encoding="utf-8")) for path in results.glob("*/meta.json")]
+    runs = [run for meta in metas for run in meta.get("runs", {}).values()]
+    return frozenset(run["recipe"] for run in runs if "recipe" in run)
 
 
 @contextmanager
@@ -98,12 +113,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Long trainings of the papers' networks.")
     parser.add_argument("--trained", type=Path, required=True, help="folder of the networks")
     parser.add_argument("--data", type=Path, help="folder of data sets")
+    parser.add_argument("--results", type=Path, help="folder of evidence; what it has is left out")
     parser.add_argument("--workers", type=int, default=1, help="processes, one thread each")
     given = parser.parse_args()
     os.environ |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
     folders = Folders(given.data, given.trained)
+    evaluated = evaluated_recipes(given.results) if given.results else frozenset[str]()
     with ProcessPoolExecutor(given.workers, mp_context=get_context("spawn")) as pool:
-        for future in [pool.submit(work, folders) for _ in range(given.workers)]:
+        for future in [pool.submit(work, folders, evaluated) for _ in range(given.workers)]:
             future.result()
 
 
