@@ -31,7 +31,7 @@ def set_lr(optimiser: torch.optim.Optimizer, lr: float) -> None:
 
 
 def forward(recipe: Recipe, model: nn.Module, inputs: Any, device: str) -> Tensor:
-    """Return the logits, computed in bfloat16 where the recipe says so."""
+    """Return the logits in float32, computed in bfloat16 where the recipe says so."""
     arguments = inputs if isinstance(inputs, tuple) else (inputs,)
     logits: Tensor
     if recipe.precision == "float32":
@@ -39,4 +39,4 @@ def forward(recipe: Recipe, model: nn.Module, inputs: Any, device: str) -> Tenso
         return logits
     with torch.autocast(torch.device(device).type, dtype=torch.bfloat16):
         logits = model(*arguments)
-    return logits
+    return logits.float()  # the loss needs more than three digits of them

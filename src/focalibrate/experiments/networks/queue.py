@@ -45,6 +45,9 @@ def queue() -> Iterator["Recipe"]:
     for losses in (MAIN_LOSSES, OTHER_LOSSES):
         for seed in (3, 4):
             yield from (sst_recipe(loss, seed) for loss in losses)
+    for seed in range(3):
+        for loss in ("ce", "fl3", "flsd53"):
+            yield network_recipe("cifar10_45k", loss, seed=seed, scale="reduced")
     for loss in FOCAL:
         yield from (long_recipe(name, loss, seed=0) for name in ("fashion", "cifar10_s"))
     yield from (_penalised(0.005, tau, 0) for tau in (0.0, 1e-4, 3e-4, 1e-3))
@@ -54,9 +57,6 @@ def queue() -> Iterator["Recipe"]:
     for seed in range(3):
         for lr in (0.005, 0.01, 0.0025):
             yield from (_penalised(lr, tau, seed) for tau in (0.0, 1e-4, 3e-4, 1e-3))
-    for seed in range(3):
-        for loss in ("ce", "fl3", "flsd53"):
-            yield long_recipe("interpolating", loss, seed=seed)
 
 
 def sst_recipe(loss: str, seed: int) -> "Recipe":

@@ -107,13 +107,14 @@ def describe(task: Task) -> tuple[str, int]:
 def network_of(task: Task) -> "Recipe | None":
     """Return the recipe of a task that measures one trained network."""
     settings = dict(task.settings)
-    if "network" in settings:
-        loss = f"fl{settings['gamma']:g}"
-        return long_recipe(settings["network"], loss, seed=settings["seed"])
+    if not {"network", "pool"} & settings.keys():
+        return None
+    loss, seed = f"fl{settings['gamma']:g}", settings["seed"]
     if "pool" in settings:
-        loss = f"fl{settings['gamma']:g}"
-        return network_recipe("cifar10", loss, seed=settings["seed"], scale=settings["pool"])
-    return None
+        return network_recipe("cifar10", loss, seed=seed, scale=settings["pool"])
+    if settings["network"] == "interpolating":
+        return network_recipe("cifar10_45k", loss, seed=seed, scale="reduced")
+    return long_recipe(settings["network"], loss, seed=seed)
 
 
 def run(task: Task, folders: Folders) -> Numbers:
