@@ -27,8 +27,7 @@ describe.each(fixture.cases.map((c) => [c.n_classes, c] as const))('%i classes',
     const got = evaluate(rows, gamma, temperature);
     want.confidence.forEach((confidence, i) => expect(Math.abs(got.confidence[i] - confidence)).toBeLessThan(tolerance));
     expect(Math.abs(got.nll - want.nll)).toBeLessThan(tolerance * Math.max(1, want.nll));
-    // Where confidences tie or lie on an edge of a bin, the last digit decides, here and in Python.
-    if (found.has_ties) return;
+    if (found.has_ties) return; // the last digit decides, here and in Python
     BINS.forEach((bins, i) => {
       expect(Math.abs(binTable(got.confidence, rows.correct, 'equal-width', bins).ece - want.ece[i])).toBeLessThan(edge);
       expect(Math.abs(binTable(got.confidence, rows.correct, 'equal-mass', bins).ece - want.adaptive_ece[i])).toBeLessThan(edge);

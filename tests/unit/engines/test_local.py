@@ -3,6 +3,7 @@
 import os
 import sys
 from contextlib import closing
+from multiprocessing import active_children
 from pathlib import Path
 
 import pytest
@@ -52,8 +53,9 @@ def test_an_error_that_cannot_be_sent_is_told(calls):
 
 
 def test_closed_early_it_ends_its_workers(calls):
-    import multiprocessing
-
+    before = set(active_children())  # other tests' libraries keep theirs
     with closing(LocalProcesses(2).map(calls.square, [(i,) for i in range(50)])) as outcomes:
         next(outcomes)
-    assert not multiprocessing.active_children()
+        started = set(active_children()) - before
+    assert started
+    assert not started & set(active_children())

@@ -124,8 +124,10 @@ def test_every_set_has_two_tables_and_a_panel_a_chart(outputs):
         for number in numbers
     ]
     found = conclude(Rows(tuple(rows)), "reduced")
-    assert len(found.tables) == 8
+    n_sets = len({task["problem"] for task in tasks("reduced")})
+    assert n_sets > 1
+    assert len(found.tables) == 2 * n_sets
     assert all(len(row) == len(t.head) for t in found.tables for row in t.body)
-    assert [len(chart.panels) for chart in found.charts] == [4, 4]
+    assert [len(chart.panels) for chart in found.charts] == [n_sets] * 2
     # every network alike: nothing is told apart
     assert not any(line.verdict == "reproduced" for line in found.results)
