@@ -57,6 +57,11 @@ STYLES = {
     is_flag=True,
     help="Leave out runs whose network is not yet in --trained, instead of training it.",
 )
+@click.option(
+    "--keep-rows",
+    is_flag=True,
+    help="Take the runs in the folder's rows.csv as finished; make only those that are missing.",
+)
 @engine_options("Runs at the same time.  [default: number of cores]")
 @click.option(
     "--judge-again",
@@ -70,6 +75,7 @@ def reproduce_command(
     data: Path | None,
     trained: Path | None,
     only_trained: bool,
+    keep_rows: bool,
     workers: int | None,
     backend: str,
     judge_again: bool,
@@ -110,6 +116,7 @@ def reproduce_command(
                     data=data,
                     trained=trained,
                     only_trained=only_trained,
+                    keep_rows=keep_rows,
                     backend=where,
                     command=shlex.join(["focalibrate", *sys.argv[1:]]),
                     progress=progress,

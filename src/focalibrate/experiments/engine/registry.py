@@ -14,6 +14,7 @@ EXPERIMENTS: dict[str, str] = {
     "psi-gap": f"{_PACKAGE}.paper000.psi_gap.experiment",
     "focal-calibration": f"{_PACKAGE}.paper002.focal_calibration.experiment",
     "sst": f"{_PACKAGE}.paper002.sst.experiment",
+    "interpolation": f"{_PACKAGE}.paper002.interpolation.experiment",
     "dynamics": f"{_PACKAGE}.paper002.dynamics.experiment",
     "linear": f"{_PACKAGE}.paper002.linear.experiment",
     "s99": f"{_PACKAGE}.paper002.s99.experiment",

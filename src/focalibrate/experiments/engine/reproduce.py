@@ -7,6 +7,7 @@ import math
 import os
 import platform
 import time
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -22,12 +23,19 @@ from focalibrate.experiments.engine.experiment import (
     Row,
     Rows,
     Scale,
+    Task,
 )
 from focalibrate.experiments.engine.forest import forest_svg
 from focalibrate.experiments.engine.markdown import tables_markdown
 from focalibrate.experiments.engine.page import render_page
 from focalibrate.experiments.engine.registry import find_experiment
-from focalibrate.experiments.engine.sweep import Result, is_at_hand, run_sweep
+from focalibrate.experiments.engine.sweep import (
+    Result,
+    is_at_hand,
+    result_path,
+    run_sweep,
+    write_result,
+)
 from focalibrate.experiments.engine.verdict import ClaimResult, tally
 from focalibrate.report.charts import chart_svg
 
@@ -54,6 +62,7 @@ def reproduce(
     data: str | Path | None = None,
     trained: str | Path | None = None,
     only_trained: bool = False,
+    keep_rows: bool = False,
     backend: Backend | None = None,
     command: str = "",
     progress: Callable[[int, int], None] | None = None,
@@ -73,6 +82,8 @@ def reproduce(
         trained: trained networks, shared by experiments; ``trained`` beside `out` when None.
         only_trained: leave out the runs whose network is not in `trained` yet, instead of training
             it; meta.json records how many were left out.
+        keep_rows: take the runs in `out`'s rows.csv as finished, as it is with committed evidence,
+            whose run files and networks are gone, and make only those that are missing.
         backend: where the runs are made; this machine's cores when None.
         command: to be recorded.
         progress: called with the number of finished runs and the total.
@@ -89,6 +100,8 @@ def reproduce(
     )
     started = time.perf_counter()
     tasks = every = list(experiment.tasks(scale))
+    if keep_rows:
+        _restore_runs(out, every)
     if only_trained:
         tasks = [t for t in every if is_at_hand(experiment, t, out / RUNS, folders)]
         if not tasks:
@@ -109,6 +122,29 @@ def reproduce(
     meta["runs_left_out"] = len(every) - len(tasks)
     _write_folder(out, experiment, scale, rows, found, meta)
     return Reproduced(experiment, scale, out, rows, found)
+
+
+def _restore_runs(out: Path, tasks: Sequence[Task]) -> None:
+    """Write the result file of every task whose numbers are in rows.csv."""
+    meta, numbers = read_meta(out), defaultdict[str, list[Row]](list)
+    for row in read_rows(out / "rows.csv"):
+        numbers[row.run].append(row)
+    for task in tasks:
+        if task.key not in numbers or result_path(out / RUNS, task).exists():
+            continue
+        found, known = numbers[task.key], dict(meta["runs"][task.key])
+        seconds = known.pop("seconds")
+        write_result(
+            out / RUNS,
+            Result(
+                task,
+                tuple(found),
+                seconds,
+                meta["versions"],
+                meta.get("commit", ""),
+                {k: value for k, value in known.items() if k not in dict(task.settings)},
+            ),
+        )
 
 
 def _meta(

@@ -1,6 +1,7 @@
 """Runs of an experiment in parallel, one result file each, so that they can be interrupted."""
 
 import json
+import math
 import time
 from collections.abc import Callable, Iterable
 from contextlib import closing, suppress
@@ -89,27 +90,44 @@ def run_task(task: Task, folder: Path, folders: Folders) -> str:
         return path.read_text(encoding="utf-8")
     experiment = find_experiment(task.experiment)
     started = time.perf_counter()
-    numbers = [
-        [float("nan") if len(n) == 2 else float(n[2]), n[0], float(n[1])]
-        for n in experiment.run(task, folders)
-    ]
     recipe, seed = experiment.describe(task)
+    rows = tuple(
+        Row(task.key, recipe, seed, metric, float(value), float(at[0]) if at else math.nan)
+        for metric, value, *at in experiment.run(task, folders)
+    )
+    result = Result(
+        task,
+        rows,
+        round(time.perf_counter() - started, 3),
+        versions(experiment.packages),
+        commit(),
+        _network(experiment, task, folders),
+    )
+    with suppress(OSError):
+        write_result(folder, result)
+    return _text(result)
+
+
+def write_result(folder: Path, result: Result) -> None:
+    """Write the file of a finished run, which `read_result` reads."""
+    folder.mkdir(parents=True, exist_ok=True)
+    _write(result_path(folder, result.task), _text(result))
+
+
+def _text(result: Result) -> str:
+    recipe, seed = find_experiment(result.task.experiment).describe(result.task)
     record = {
-        "experiment": task.experiment,
-        "settings": dict(task.settings),
+        "experiment": result.task.experiment,
+        "settings": dict(result.task.settings),
         "recipe": recipe,
         "seed": seed,
-        "seconds": round(time.perf_counter() - started, 3),
-        "versions": versions(experiment.packages),
-        "commit": commit(),
-        "network": _network(experiment, task, folders),
-        "numbers": numbers,
+        "seconds": result.seconds,
+        "versions": result.versions,
+        "commit": result.commit,
+        "network": result.network,
+        "numbers": [[row.at, row.metric, row.value] for row in result.rows],
     }
-    text = json.dumps(record, ensure_ascii=False) + "\n"
-    with suppress(OSError):
-        folder.mkdir(parents=True, exist_ok=True)
-        _write(path, text)
-    return text
+    return json.dumps(record, ensure_ascii=False) + "\n"
 
 
 def result_path(folder: Path, task: Task) -> Path:

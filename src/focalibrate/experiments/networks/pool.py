@@ -19,7 +19,6 @@ SEEDS: Mapping[Scale, tuple[int, ...]] = {
 }
 SET_NAMES: Mapping[Problem, str] = {
     "cifar10": "CIFAR-10",
-    "cifar10_45k": "CIFAR-10 (45,000 images)",
     "fashion_mnist": "Fashion-MNIST",
     "20newsgroups": "20 Newsgroups",
     "sst_binary": "SST binary",

@@ -8,7 +8,7 @@
 Every network has a folder in DIR, named by the key of its recipe: ``reproduce --trained DIR``
 looks for networks there. If the queue is killed and started again, it resumes at the last
 checkpoint; several may work on one DIR. Networks that decide the most claims per minute come
-first. ``--results results`` leaves out the networks whose numbers are committed there.
+first. `--results results` leaves out the networks whose numbers are committed there.
 """
 
 import argparse
@@ -47,7 +47,7 @@ def queue() -> Iterator["Recipe"]:
             yield from (sst_recipe(loss, seed) for loss in losses)
     for seed in range(3):
         for loss in ("ce", "fl3", "flsd53"):
-            yield network_recipe("cifar10_45k", loss, seed=seed, scale="reduced")
+            yield long_recipe("interpolating", loss, seed=seed)
     for loss in FOCAL:
         yield from (long_recipe(name, loss, seed=0) for name in ("fashion", "cifar10_s"))
     yield from (_penalised(0.005, tau, 0) for tau in (0.0, 1e-4, 3e-4, 1e-3))

@@ -1,6 +1,7 @@
 """From a name to a folder of evidence."""
 
 import json
+import shutil
 
 import pytest
 from hypothesis import given
@@ -118,8 +119,23 @@ def test_runs_get_whole_paths(made, tmp_path, registered, monkeypatch):
     assert (folders.data, folders.trained) == (tmp_path / "data", tmp_path / "trained")
 
 
-def test_there_are_fifteen_names():
-    assert len(set(EXPERIMENTS)) == len(EXPERIMENTS) == 15
+def test_committed_rows_count_as_finished_runs(made, tmp_path, registered):
+    first = made()
+    shutil.rmtree(tmp_path / "out" / "runs")
+    committed = {path.name: path.read_text() for path in (tmp_path / "out").glob("*.*")}
+    again = made(keep_rows=True)
+    assert registered.logged(tmp_path / "trained", "begin")[0].total() == 3  # none again
+    assert len(list((tmp_path / "out" / "runs").iterdir())) == 3
+    assert all(map(same, again.rows, first.rows))
+    assert (tmp_path / "out" / "rows.csv").read_text() == committed["rows.csv"]
+    runs = [json.loads(text)["runs"] for text in (
+        committed["meta.json"], (tmp_path / "out" / "meta.json").read_text()
+    )]  # fmt: skip
+    assert runs[0] == runs[1]
+
+
+def test_there_are_sixteen_names():
+    assert len(EXPERIMENTS) == 16
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,11 @@ def test_the_networks_are_those_that_experiments_look_up():
 @pytest.mark.parametrize(
     ("name", "key"),
     # What folders of networks that were trained by earlier commits are found by.
-    [("fashion", "cd1ae7120e69"), ("cifar10_s", "8e475d34994c")],
+    [
+        ("fashion", "cd1ae7120e69"),
+        ("cifar10_s", "8e475d34994c"),
+        ("interpolating", "a847a22ccaf0"),
+    ],
 )
 def test_the_recipes_have_not_changed_since_they_were_trained(name, key):
     assert long_recipe(name, "fl3", seed=0).key == key

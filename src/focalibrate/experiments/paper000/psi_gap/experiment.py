@@ -43,7 +43,7 @@ N_BINS = 10
 NETWORKS: Mapping[str, str] = {
     "fashion": "Fashion-MNIST, ResNet-8 with augmentation",
     "cifar10_s": "a tenth of CIFAR-10, ResNet-8 with augmentation",
-    "interpolating": "CIFAR-10, ResNet-20 without augmentation",
+    "interpolating": "a third of CIFAR-10, ResNet-20 without augmentation",
 }
 """Networks of the queue of long trainings, by the name of their recipe."""
 POOL = "CIFAR-10, 10,000 images, ResNet-8 without augmentation"
@@ -107,14 +107,13 @@ def describe(task: Task) -> tuple[str, int]:
 def network_of(task: Task) -> "Recipe | None":
     """Return the recipe of a task that measures one trained network."""
     settings = dict(task.settings)
-    if not {"network", "pool"} & settings.keys():
-        return None
-    loss, seed = f"fl{settings['gamma']:g}", settings["seed"]
+    if "network" in settings:
+        loss = f"fl{settings['gamma']:g}"
+        return long_recipe(settings["network"], loss, seed=settings["seed"])
     if "pool" in settings:
-        return network_recipe("cifar10", loss, seed=seed, scale=settings["pool"])
-    if settings["network"] == "interpolating":
-        return network_recipe("cifar10_45k", loss, seed=seed, scale="reduced")
-    return long_recipe(settings["network"], loss, seed=seed)
+        loss = f"fl{settings['gamma']:g}"
+        return network_recipe("cifar10", loss, seed=settings["seed"], scale=settings["pool"])
+    return None
 
 
 def run(task: Task, folders: Folders) -> Numbers:

@@ -8,15 +8,13 @@ The networks themselves were not kept, only the measurements of `psi-images` (ca
 `dynamics` (losses and errors), which do not include the training loss of focal networks.
 """
 
-import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from focalibrate._atomic import atomic_path
-from focalibrate.experiments.engine.experiment import Rows, Task
+from focalibrate.experiments.engine.experiment import Row, Rows, Task
 from focalibrate.experiments.engine.reproduce import read_meta, read_rows
-from focalibrate.experiments.engine.sweep import result_path
+from focalibrate.experiments.engine.sweep import Result, write_result
 from focalibrate.experiments.paper000.psi_gap.experiment import describe, network_of, tasks
 from focalibrate.experiments.paper000.psi_gap.rows import loss_name
 
@@ -40,29 +38,19 @@ def import_pool(results: Path, runs: Path) -> int:
     """Write one result file per network of the pool; return how many."""
     psi, dynamics = (read_rows(results / name / "rows.csv") for name in ("psi-images", "dynamics"))
     own = [task for task in tasks("reduced") if "pool" in dict(task.settings)]
-    runs.mkdir(parents=True, exist_ok=True)
+    meta = read_meta(results / "psi-images")
     for task in own:
         recipe, (name, seed) = network_of(task), describe(task)
-        meta = read_meta(results / "psi-images")
-        record = {
-            "experiment": task.experiment,
-            "settings": dict(task.settings),
-            "recipe": name,
-            "seed": seed,
-            "seconds": 0.0,
-            "versions": meta["versions"],
-            "commit": meta.get("commit", ""),
-            "network": {
-                "recipe": "" if recipe is None else recipe.key,
-                "from": "rows of results/psi-images and results/dynamics",
-            },
-            "numbers": [
-                [float("nan"), metric, value]
-                for metric, value in pool_numbers(task, psi, dynamics)
-            ],
+        rows = tuple(
+            Row(task.key, name, seed, metric, value)
+            for metric, value in pool_numbers(task, psi, dynamics)
+        )
+        network = {
+            "recipe": "" if recipe is None else recipe.key,
+            "from": "rows of results/psi-images and results/dynamics",
         }
-        with atomic_path(result_path(runs, task), force=True) as path:
-            path.write_text(json.dumps(record, ensure_ascii=False) + "\n", encoding="utf-8")
+        made = meta["versions"], meta.get("commit", "")
+        write_result(runs, Result(task, rows, 0.0, *made, network))
     return len(own)
 
 

@@ -30,22 +30,23 @@ FIXED = ("fl1", "fl2", "fl3")
 def claims(rows: Rows, *, is_full: bool) -> Iterator[ClaimResult]:
     """Yield the results of every set that was run."""
     for problem in problems_in(rows):
-        is_papers = problem not in UNPUBLISHED
-        for result in (
-            *_overfitting(rows, problem, is_full=is_full),
-            *_focal(rows, problem, is_full=is_full),
-            *_weights(rows, problem, is_full=is_full),
-            *_gradients(rows, problem, is_full=is_full),
-            *_order(rows, problem, is_full=is_full),
-        ):
-            named = replace(result, claim=f"{SET_NAMES[problem]}: {result.claim}")
+        for result in claims_of_set(rows, problem, is_full=is_full):
             yield (
-                named
-                if is_papers
+                result
+                if problem not in UNPUBLISHED
                 else as_ours(
-                    named, paper_value=f"{result.paper_value} (the paper says so about CIFAR-10)"
+                    result, paper_value=f"{result.paper_value} (the paper says so about CIFAR-10)"
                 )
             )
+
+
+def claims_of_set(
+    rows: Rows, problem: Problem, *, is_full: bool, name: str = ""
+) -> Iterator[ClaimResult]:
+    """Yield the results of one set, called `name` in the claims if that is given."""
+    for part in (_overfitting, _focal, _weights, _gradients, _order):
+        for result in part(rows, problem, is_full=is_full):
+            yield replace(result, claim=f"{name or SET_NAMES[problem]}: {result.claim}")
 
 
 def finding(rows: Rows) -> str:

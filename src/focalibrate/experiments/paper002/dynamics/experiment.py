@@ -67,14 +67,19 @@ def run(task: Task, folders: Folders) -> Numbers:
     """Return the curves of the network's training and the numbers that claims are judged by."""
     recipe = pool_recipe(task)
     seen = trained(recipe, folders).dynamics
-    is_main, is_ce = task["problem"] == PROBLEMS[0], task["loss"] == "ce"
-    curves = BRIEF if not is_main else CURVES_OF_CE if is_ce else CURVES_OF_ALL
-    return [
-        *_whole_run(seen, drop=first_drop(recipe)),
-        *_curves(seen, curves),
-        *(_gradients(seen) if is_main and task["loss"] in IN_FIGURE_4 else ()),
-        *(_reliability(seen) if is_main and is_ce else ()),
-    ]
+    if task["problem"] == PROBLEMS[0]:
+        return [*training_numbers(recipe, seen, loss=task["loss"])]
+    return [*_whole_run(seen, drop=first_drop(recipe)), *_curves(seen, BRIEF)]
+
+
+def training_numbers(recipe: "Recipe", seen: Arrays, *, loss: str) -> Numbers:
+    """Yield what claims are judged by, and all that the paper's four figures show of a loss."""
+    yield from _whole_run(seen, drop=first_drop(recipe))
+    yield from _curves(seen, CURVES_OF_CE if loss == "ce" else CURVES_OF_ALL)
+    if loss in IN_FIGURE_4:
+        yield from _gradients(seen)
+    if loss == "ce":
+        yield from _reliability(seen)
 
 
 def first_drop(recipe: "Recipe") -> int:

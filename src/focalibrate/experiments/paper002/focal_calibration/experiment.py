@@ -29,12 +29,12 @@ from focalibrate.experiments.networks.pool import (
 from focalibrate.experiments.networks.recipes import PROBLEMS
 from focalibrate.experiments.networks.trained import trained
 from focalibrate.experiments.paper002.focal_calibration.claims import claims, concluded
+from focalibrate.experiments.paper002.focal_calibration.scores import scores
 from focalibrate.experiments.paper002.focal_calibration.tables import (
     charts,
     main_table,
     other_table,
 )
-from focalibrate.metrics import adaptive_ece, classwise_ece, ece, error_rate, mce, nll
 
 NAME = "focal-calibration"
 LOSSES = ("ce", "ls", "brier", "mmce", "fl1", "fl2", "fl3", "flsd53")
@@ -70,19 +70,6 @@ def network_numbers(
     yield "T", temperature
     yield "|ln T|", abs(float(np.log(temperature)))
     yield "T of AdaECE", float(np.mean([half.temperature for half in by_ada]))
-
-
-def scores(log_probs: NDArray[np.float64], labels: NDArray[np.int64]) -> dict[str, float]:
-    """Return the scores of the paper's tables in percent, with NLL times 100 as in the paper."""
-    v = np.exp(log_probs)
-    return {
-        "ECE %": 100 * ece(v, labels, n_bins=15),
-        "AdaECE %": 100 * adaptive_ece(v, labels, n_bins=15),
-        "classwise ECE %": 100 * classwise_ece(v, labels, n_bins=15),
-        "MCE %": 100 * mce(v, labels, n_bins=15),
-        "NLL %": 100 * nll(labels=labels, log_probs=log_probs),
-        "error %": 100 * error_rate(v, labels),
-    }
 
 
 def _raw_ece(half: Half) -> float:

@@ -43,8 +43,10 @@ PAPER_VALUES: dict[str, dict[str, tuple[float, float, float, float]]] = {
 """Table 6, CIFAR-10, in the order of `METRICS`; the paper writes "Focal Loss" without a γ."""
 
 
-def of_set(rows: Rows, problem: Problem, *, is_full: bool) -> Iterator[ClaimResult]:
-    """Yield the comparisons of Table 6 on one set."""
+def claims_of_set(
+    rows: Rows, problem: Problem, *, is_full: bool, name: str = ""
+) -> Iterator[ClaimResult]:
+    """Yield the comparisons of Table 6 on one set, called `name` in the claims if given."""
     for loss in FOCAL:
         for other in ("ce", "mmce"):
             for metric, below in ((METRICS[0], True), (METRICS[2], False), (METRICS[1], False)):
@@ -58,7 +60,7 @@ def of_set(rows: Rows, problem: Problem, *, is_full: bool) -> Iterator[ClaimResu
                 than = f"has a {'lower' if below else 'higher'} {metric} than {SHOWN[other]}"
                 yield side_result(
                     ours,
-                    claim=f"{SET_NAMES[problem]}: {SHOWN[loss]} {than}",
+                    claim=f"{name or SET_NAMES[problem]}: {SHOWN[loss]} {than}",
                     what=f"{SHOWN[loss]} − {SHOWN[other]}, paired by seed",
                     paper_value=_paper_words(problem, other, METRICS.index(metric)),
                     unit=f"points, {SHOWN[loss]} − {SHOWN[other]}",
@@ -119,7 +121,7 @@ def numbers(rows: Rows, *, is_full: bool) -> Iterator[ClaimResult]:
 def claims(rows: Rows, *, is_full: bool) -> Iterator[ClaimResult]:
     """Yield the comparisons on every data set, then the printed fractions."""
     for problem in problems_in(rows):
-        yield from of_set(rows, problem, is_full=is_full)
+        yield from claims_of_set(rows, problem, is_full=is_full)
     yield from numbers(rows, is_full=is_full)
 
 

@@ -77,7 +77,8 @@ def confident_numbers(
     yield "T", float(np.mean([half.temperature for half in halves]))
 
 
-def _table(rows: Rows, problem: Problem) -> Table:
+def confident_table(rows: Rows, problem: Problem) -> Table:
+    """Return the confident share and its accuracy beside the paper's Table 6."""
     has_paper = problem not in UNPUBLISHED
     head = ["loss", "T"]
     for metric in METRICS:
@@ -136,7 +137,7 @@ conclude = concluding(
     NAME,
     plainly,
     claims=claims,
-    tables=lambda rows: [_table(rows, problem) for problem in problems_in(rows)],
+    tables=lambda rows: [confident_table(rows, problem) for problem in problems_in(rows)],
     charts=lambda rows: [_chart(rows)],
     finding=finding,
 )

@@ -1,13 +1,7 @@
 """Paper 002's rows of SST by its own protocol: Tree-LSTM, 25 epochs, ten losses."""
 
-import warnings
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Literal
 
-import numpy as np
-from numpy.typing import NDArray
-
-from focalibrate.calibrate import CalibrationWarning, Identity, fit_temperature
 from focalibrate.experiments.engine.experiment import (
     Conclusion,
     Covered,
@@ -26,14 +20,14 @@ from focalibrate.experiments.networks.pool import (
     network_name,
 )
 from focalibrate.experiments.networks.recipes import SHOWN, network_recipe
-from focalibrate.experiments.networks.trained import Trained, trained
+from focalibrate.experiments.networks.trained import trained
 from focalibrate.experiments.paper002.focal_calibration.claims import (
     ERROR,
     claims_of_number,
     claims_of_set,
 )
-from focalibrate.experiments.paper002.focal_calibration.experiment import scores
 from focalibrate.experiments.paper002.focal_calibration.paper_values import MAIN, paper_values
+from focalibrate.experiments.paper002.focal_calibration.scores import before_and_after
 from focalibrate.experiments.paper002.focal_calibration.tables import (
     charts,
     main_table,
@@ -79,40 +73,8 @@ def recipe_of(task: Task) -> "Recipe":
 def run(task: Task, folders: Folders) -> Numbers:
     """Return the scores of the test sentences before and after T."""
     found = trained(recipe_of(task), folders)
-    yield from _before_and_after(found)
+    yield from before_and_after(found)
     yield "train error %", 100 * float(found.dynamics["train_error"][-1])
-
-
-def _before_and_after(found: Trained) -> Iterator[tuple[str, float]]:
-    logits, labels = found.test_logits.astype(np.float64), found.test_labels
-    yield from scores(np.asarray(Identity().log_probs(logits)), labels).items()
-    by_ece, temperature = _scaled(found, "ece")
-    yield from ((f"{name} after T", x) for name, x in by_ece.items() if name in _AFTER)
-    by_ada, ada_temperature = _scaled(found, "adaptive_ece")
-    yield "AdaECE % after T", by_ada["AdaECE %"]
-    yield "T", temperature
-    yield "|ln T|", abs(float(np.log(temperature)))
-    yield "T of AdaECE", ada_temperature
-
-
-_AFTER = ("ECE %", "classwise ECE %", "MCE %", "NLL %")
-
-
-def _scaled(
-    found: Trained, criterion: Literal["ece", "adaptive_ece"]
-) -> tuple[dict[str, float], float]:
-    """Return the scores after the T that minimises `criterion` on the validation part, and T."""
-    with warnings.catch_warnings():  # for a T at the edge of the grid, which the rows show
-        warnings.simplefilter("ignore", CalibrationWarning)
-        fitted = fit_temperature(
-            found.validation_logits.astype(np.float64),
-            found.validation_labels,
-            criterion=criterion,
-        )
-    log_probs: NDArray[np.float64] = np.asarray(
-        fitted.log_probs(found.test_logits.astype(np.float64))
-    )
-    return scores(log_probs, found.test_labels), fitted.temperature
 
 
 def is_covered(rows: Rows, scale: Scale) -> bool:

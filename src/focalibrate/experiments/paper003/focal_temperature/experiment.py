@@ -1,7 +1,7 @@
 """Temperature versus focal temperature scaling (E10)."""
 
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -57,9 +57,19 @@ def run(task: Task, folders: Folders) -> Numbers:
     """Fit T alone and with γ, by calibration error and by log loss, and evaluate all of them."""
     found = trained(pool_recipe(task), folders)
     parts = folds(found.test_logits, found.test_labels)
-    methods: dict[str, list[Calibrator]] = {"raw": [Identity()] * 2}
+    yield from scaling_numbers(parts, step=STEP[task["scale"]])
+
+
+def scaling_numbers(parts: Sequence[Fold], *, step: int = 1) -> Numbers:
+    """Yield parameters and scores of TS and FTS, averaged over the folds.
+
+    Args:
+        parts: rows to fit on and rows to evaluate on.
+        step: 1 for every temperature of the paper's grid, 20 for every twentieth.
+    """
+    methods: dict[str, list[Calibrator]] = {"raw": [Identity()] * len(parts)}
     for name, criterion in CRITERIA.items():
-        reports = [_grid(part, criterion, task["scale"]) for part in parts]
+        reports = [_grid(part, criterion, step) for part in parts]
         alone = [_best_alone(report) for report in reports]
         both = [_best(report) for report in reports]
         methods[f"TS_{name}"], methods[f"FTS_{name}"] = [*alone], [*both]
@@ -73,7 +83,7 @@ def run(task: Task, folders: Folders) -> Numbers:
         yield from _scores(name, calibrators, parts)
 
 
-def _grid(part: Fold, criterion: Criterion, scale: Scale) -> FitReport:
+def _grid(part: Fold, criterion: Criterion, step: int) -> FitReport:
     """Return the criterion on the paper's whole grid, in which γ = 0 is temperature scaling."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CalibrationWarning)  # the run counts them
@@ -81,7 +91,7 @@ def _grid(part: Fold, criterion: Criterion, scale: Scale) -> FitReport:
             part.fit_logits,
             part.fit_labels,
             criterion=criterion,
-            temperatures=FINE_TEMPERATURES[:: STEP[scale]],
+            temperatures=FINE_TEMPERATURES[::step],
             n_bins=N_BINS,
             return_report=True,
         )
@@ -119,7 +129,7 @@ def _best_temperatures(
 
 
 def _scores(
-    name: str, calibrators: list[Calibrator], parts: tuple[Fold, Fold]
+    name: str, calibrators: list[Calibrator], parts: Sequence[Fold]
 ) -> Iterator[tuple[str, float]]:
     scores = []
     for calibrator, part in zip(calibrators, parts, strict=True):

@@ -1,6 +1,7 @@
 """Curvature of the loss, calibration, and the exponent of focal training (E11)."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -25,6 +26,7 @@ from focalibrate.experiments.paper004.curvature.rows import LOSSES, SEEDS, Curva
 from focalibrate.metrics import ece
 
 if TYPE_CHECKING:
+    from focalibrate.datasets import Dataset
     from focalibrate.nn import HessianOperator
 
 NAME = "curvature"
@@ -59,20 +61,17 @@ def tasks(scale: Scale) -> list[Task]:
 
 def run(task: Task, folders: Folders) -> Numbers:
     """Measure one network: the Hessian of its own loss and of cross-entropy, and calibration."""
-    from focalibrate.train import load_dataset, run_hessian
+    from focalibrate.train import load_dataset
 
     recipe = pool_recipe(task)
     found = trained(recipe, folders)
-    dataset = load_dataset(recipe, data=folders.data)
-    is_plain = GAMMA[task["loss"]] == 0
-    for of, gamma in (("own", None), ("ce", 0.0)):
-        if of == "own" or not is_plain:
-            hessian = run_hessian(
-                found.folder, dataset=dataset, max_examples=task["n_examples"], gamma=gamma
-            )
-            numbers = _curvature(hessian, n_vectors=task["n_vectors"])
-        for metric, value in numbers.items():
-            yield f"{metric}, {of}", value
+    yield from curvature_numbers(
+        found.folder,
+        load_dataset(recipe, data=folders.data),
+        loss=task["loss"],
+        n_examples=task["n_examples"],
+        n_vectors=task["n_vectors"],
+    )
     identity = Identity()
     for name, logits, labels in (
         ("ece", found.test_logits, found.test_labels),
@@ -80,6 +79,20 @@ def run(task: Task, folders: Folders) -> Numbers:
     ):
         yield name, ece(identity.probs(logits.astype(np.float64)), labels, n_bins=N_BINS)
     yield "error", float(np.mean(found.test_logits.argmax(axis=1) != found.test_labels))
+
+
+def curvature_numbers(
+    folder: Path, dataset: "Dataset", *, loss: str, n_examples: int, n_vectors: int
+) -> Iterator[tuple[str, float]]:
+    """Yield trace and largest eigenvalue of a network's own loss, and of cross-entropy."""
+    from focalibrate.train import run_hessian
+
+    for of, gamma in (("own", None), ("ce", 0.0)):
+        if of == "own" or GAMMA[loss] != 0:
+            hessian = run_hessian(folder, dataset=dataset, max_examples=n_examples, gamma=gamma)
+            numbers = _curvature(hessian, n_vectors=n_vectors)
+        for metric, value in numbers.items():
+            yield f"{metric}, {of}", value
 
 
 def _curvature(hessian: "HessianOperator", *, n_vectors: int) -> dict[str, float]:
