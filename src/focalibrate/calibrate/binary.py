@@ -15,7 +15,7 @@ from focalibrate.calibrate._engine.convex import (
     logistic_objective,
     minimise_convex,
 )
-from focalibrate.calibrate._engine.reporting import report_on
+from focalibrate.calibrate._engine.reporting import finished
 from focalibrate.calibrate._input import ScoredRows, check_rows, read_scores
 from focalibrate.calibrate._settings import check_numbers
 
@@ -271,12 +271,10 @@ def _minimum(
 def _finished(
     rows: ScoredRows, found: Calibrator, result: ConvexMinimum, return_report: bool
 ) -> Any:
-    found = rows.stamp(found)
-    if not return_report:
-        return found
-    return found, report_on(
-        found,
+    return finished(
+        rows.stamp(found),
         rows,
+        return_report,
         value=result.value,
         n_evaluations=result.n_evaluations,
         converged=result.converged,

@@ -12,7 +12,7 @@ from focalibrate._check import check_positive
 from focalibrate._stable import log_softmax
 from focalibrate.calibrate._base import Calibrator
 from focalibrate.calibrate._engine.columns import check_classes_present
-from focalibrate.calibrate._engine.reporting import report_on
+from focalibrate.calibrate._engine.reporting import finished
 from focalibrate.calibrate._engine.ridge import minimise_ridge
 from focalibrate.calibrate._engine.ridge_design import MatrixDesign
 from focalibrate.calibrate._input import check_rows, read_scores
@@ -127,11 +127,10 @@ def fit_dirichlet(
             tuple(map(tuple, (np.eye(k) + table[:, :k]).tolist())), tuple(table[:, k].tolist())
         )
     )
-    if not return_report:
-        return found
-    return found, report_on(
+    return finished(
         found,
         rows,
+        return_report,
         value=result.loss,
         n_evaluations=result.n_evaluations,
         converged=result.converged,

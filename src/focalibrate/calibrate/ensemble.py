@@ -11,9 +11,9 @@ from focalibrate._array import Array, namespace, working_dtype
 from focalibrate.calibrate._base import Calibrator
 from focalibrate.calibrate._engine.blocks import Workers, Workspace, row_blocks
 from focalibrate.calibrate._engine.convex import ConvexMinimum, minimise_convex
+from focalibrate.calibrate._engine.reporting import finished
 from focalibrate.calibrate._input import ScoredRows, check_rows, read_scores
 from focalibrate.calibrate._settings import check_numbers, check_temperature
-from focalibrate.calibrate.fit_report import FitReport
 from focalibrate.calibrate.one_vs_rest import log_of
 from focalibrate.calibrate.parametric import recovered
 from focalibrate.calibrate.parts import Parts
@@ -113,14 +113,11 @@ def fit_ensemble_temperature(
     true = _true_probs(rows, [temperature, 1.0])
     weights, result = _weights(true, rows.weights)
     found = rows.stamp(EnsembleTemperatureScaling(temperature, tuple(weights.tolist())))
-    if not return_report:
-        return found
-    return found, FitReport(
-        method=found.kind,
-        criterion="nll",
+    return finished(
+        found,
+        rows,
+        return_report,
         value=-float(np.average(np.log(true @ weights), weights=rows.weights)),
-        n_rows=rows.n_rows,
-        n_classes=rows.n_classes,
         n_evaluations=result.n_evaluations,
         converged=result.converged,
     )

@@ -10,7 +10,7 @@ from focalibrate.calibrate._engine.columns import (
     check_classes_present,
     class_columns,
 )
-from focalibrate.calibrate._engine.reporting import report_on
+from focalibrate.calibrate._engine.reporting import finished
 from focalibrate.calibrate._input import read_scores
 from focalibrate.calibrate.fit_report import FitReport
 from focalibrate.calibrate.one_vs_rest import HistogramBinning
@@ -95,14 +95,7 @@ def fit_histogram_binning(
         value = np.where(count > 0, hits / np.where(count > 0, count, 1.0), centres)
         values.append(tuple(np.clip(value, 0.0, 1.0).tolist()))
         error += float(weights @ (value[index] - is_label) ** 2 / weights.sum())
-    found = HistogramBinning((tuple(edges.tolist()),) * len(values), tuple(values))
-    found = rows.stamp(found)
-    if not return_report:
-        return found
-    return found, report_on(
-        found,
-        rows,
-        criterion="squared error",
-        value=error,
-        n_evaluations=1,
+    found = rows.stamp(HistogramBinning((tuple(edges.tolist()),) * len(values), tuple(values)))
+    return finished(
+        found, rows, return_report, criterion="squared error", value=error, n_evaluations=1
     )

@@ -11,7 +11,7 @@ from focalibrate.calibrate._engine.columns import (
     check_classes_present,
     class_columns,
 )
-from focalibrate.calibrate._engine.reporting import report_on
+from focalibrate.calibrate._engine.reporting import finished
 from focalibrate.calibrate._input import read_scores
 from focalibrate.calibrate.fit_report import FitReport, collected_warnings
 from focalibrate.calibrate.one_vs_rest import IsotonicCalibration
@@ -96,16 +96,9 @@ def fit_isotonic(
         curves.append((tuple(x.tolist()), tuple(y.tolist())))
         error += squares
     scores, values = zip(*curves, strict=True)
-    found = IsotonicCalibration(scores, values)
-    found = rows.stamp(found)
-    if not return_report:
-        return found
-    return found, report_on(
-        found,
-        rows,
-        criterion="squared error",
-        value=error,
-        n_evaluations=1,
+    found = rows.stamp(IsotonicCalibration(scores, values))
+    return finished(
+        found, rows, return_report, criterion="squared error", value=error, n_evaluations=1
     )
 
 

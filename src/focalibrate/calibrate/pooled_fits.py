@@ -11,7 +11,7 @@ from focalibrate._array import Array
 from focalibrate._check import check_choice
 from focalibrate._stable import log_softmax
 from focalibrate.calibrate._base import Calibrator
-from focalibrate.calibrate._engine.reporting import report_on
+from focalibrate.calibrate._engine.reporting import finished
 from focalibrate.calibrate._input import ScoredRows, read_scores
 from focalibrate.calibrate.fit_report import collected_warnings
 from focalibrate.calibrate.folds import fold_count, split_over_folds
@@ -62,11 +62,10 @@ def fit_pool(
         check_choice(name, known, name="members")
     crossed = cross_fit(rows, names, seed=seed)
     found, losses = pooled(crossed)
-    if not return_report:
-        return found
-    return found, report_on(
+    return finished(
         found,
         rows,
+        return_report,
         value=float(np.average(losses, weights=crossed.rows.weights)),
         n_evaluations=1,
     )

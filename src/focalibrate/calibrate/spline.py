@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from focalibrate._array import Array, namespace
 from focalibrate.calibrate._base import Calibrator
 from focalibrate.calibrate._engine.convex import logistic_objective, minimise_convex
-from focalibrate.calibrate._engine.reporting import report_on
+from focalibrate.calibrate._engine.reporting import finished
 from focalibrate.calibrate._settings import check_numbers
 from focalibrate.calibrate.binary import log_odds, two_classes, two_log_probs
 from focalibrate.calibrate.structured import constant
@@ -147,11 +147,10 @@ def fit_spline(
     penalty = _chosen_penalty(s, features, is_one, weights, roughness)
     result = _minimum(features, is_one, weights, penalty * roughness)
     found = rows.stamp(SplineCalibration(tuple(knots.tolist()), tuple(result[0].tolist())))
-    if not return_report:
-        return found
-    return found, report_on(
+    return finished(
         found,
         rows,
+        return_report,
         value=_loss(features, is_one, weights, result[0]),
         n_evaluations=result[1],
     )

@@ -4,7 +4,7 @@ from typing import Literal, overload
 
 from focalibrate._array import Array
 from focalibrate.calibrate._engine.columns import check_classes_present
-from focalibrate.calibrate._engine.reporting import report_on
+from focalibrate.calibrate._engine.reporting import finished
 from focalibrate.calibrate._engine.scaling import ScalingMinimum, minimise_scaling
 from focalibrate.calibrate._input import ScoredRows, read_scores
 from focalibrate.calibrate.fit_report import FitReport, collected_warnings, warn
@@ -86,11 +86,10 @@ def fit_vector_scaling(
     """
     rows = read_scores(logits, labels, probs=probs, sample_weight=sample_weight)
     found, result, at_bound = _fit(rows, None)
-    if not return_report:
-        return found
-    return found, report_on(
+    return finished(
         found,
         rows,
+        return_report,
         value=result.loss,
         n_evaluations=result.n_evaluations,
         converged=result.converged,

@@ -13,7 +13,7 @@ from focalibrate.calibrate._engine.columns import (
     check_classes_present,
     class_columns,
 )
-from focalibrate.calibrate._engine.reporting import report_on
+from focalibrate.calibrate._engine.reporting import finished
 from focalibrate.calibrate._engine.tables import count_below, entries, padded
 from focalibrate.calibrate._input import read_scores
 from focalibrate.calibrate.isotonic import TIE_DIGITS
@@ -135,14 +135,8 @@ def fit_venn_abers(
         error += float(weights @ (merged - is_label) ** 2 / weights.sum())
     scores_, lower_, upper_ = zip(*tables, strict=True)
     found = rows.stamp(VennAbers(scores_, lower_, upper_))
-    if not return_report:
-        return found
-    return found, report_on(
-        found,
-        rows,
-        criterion="squared error",
-        value=error,
-        n_evaluations=1,
+    return finished(
+        found, rows, return_report, criterion="squared error", value=error, n_evaluations=1
     )
 
 

@@ -1,6 +1,6 @@
 """The report of a fit that may change predicted classes."""
 
-from typing import Any
+from typing import Any, TypeVar
 
 from numpy.typing import NDArray
 
@@ -8,6 +8,15 @@ from focalibrate.calibrate._base import Calibrator
 from focalibrate.calibrate._engine.blocks import row_blocks
 from focalibrate.calibrate._input import ScoredRows
 from focalibrate.calibrate.fit_report import FitReport
+
+FoundT = TypeVar("FoundT", bound=Calibrator)
+
+
+def finished(
+    found: FoundT, rows: ScoredRows, return_report: bool, **report: Any
+) -> FoundT | tuple[FoundT, FitReport]:
+    """Return what a fit returns: the calibrator, and with `return_report` also `report_on` it."""
+    return (found, report_on(found, rows, **report)) if return_report else found
 
 
 def report_on(
