@@ -31,7 +31,7 @@ from focalibrate.metrics import (
     MetricName,
     NoiseFloor,
 )
-from focalibrate.metrics._cells import BINS, Cells, View, equal_mass_ranks, top_cells
+from focalibrate.metrics._cells import BINS, Cells, EventBins, equal_mass_ranks, top_cells
 from focalibrate.metrics._intervals import gap_interval, rms_interval
 from focalibrate.metrics._noise import binned_floors, classwise_floor, smooth_floor
 from focalibrate.metrics._null import draw_residuals
@@ -129,7 +129,7 @@ def _softmax(x: Floats) -> Floats:
 
 def sample_cells(
     pool: Pool, name: str, rows: NDArray[np.intp], labels: NDArray[np.intp]
-) -> tuple[Cells, list[View]]:
+) -> tuple[Cells, list[EventBins]]:
     """Return the cells of a model's predictions for `rows`, as `assess` makes them."""
     model = pool.models[name]
     if pool.n_classes == 2:
@@ -173,7 +173,7 @@ def repetition(pool: Pool, n: int, rng: np.random.Generator) -> dict[str, float]
 
 
 def _floors(
-    probs: Floats, cells: Cells, view: View, drawn: Floats
+    probs: Floats, cells: Cells, view: EventBins, drawn: Floats
 ) -> dict[MetricName, NoiseFloor]:
     """Return the noise floors that `assess` states."""
     found: dict[str, NoiseFloor] = binned_floors(cells, view, drawn)

@@ -1,7 +1,7 @@
 """Checks of numbers: exponents, counts, shares, choices."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from difflib import get_close_matches
 from typing import Any
 
@@ -60,10 +60,13 @@ def check_open_interval(value: float, *, low: float, high: float, name: str) -> 
         raise ValueError(f"`{name}` must be a number in ({low:g}, {high:g}), got {value!r}.")
 
 
-def check_choice(value: object, choices: tuple[str, ...], *, name: str) -> None:
-    """Raise `ValueError` unless `value` is one of `choices`."""
+def check_choice(value: object, choices: Collection[str], *, name: str) -> None:
+    """Raise `ValueError` unless `value` is one of `choices`; the message names the nearest."""
     if value not in choices:
-        raise ValueError(f"`{name}` must be one of {', '.join(choices)}; got {value!r}.")
+        raise ValueError(
+            f"`{name}` must be one of {', '.join(choices)}; got {value!r}."
+            f"{did_you_mean(value, choices)}"
+        )
 
 
 def did_you_mean(name: object, known: Iterable[str]) -> str:

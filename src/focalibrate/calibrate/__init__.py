@@ -2,7 +2,7 @@
 
 from focalibrate.calibrate._base import Calibrator
 from focalibrate.calibrate._engine.blocks import available_cores
-from focalibrate.calibrate._engine.grid import Part
+from focalibrate.calibrate._engine.grid import RowIndex
 from focalibrate.calibrate._input import (
     ScoredRows,
     read_scores,
@@ -86,13 +86,13 @@ __all__ = [
     "Identity",
     "IsotonicCalibration",
     "Method",
-    "Part",
     "Parts",
     "PlattScaling",
     "Pool",
     "PosteriorRecovery",
     "QuadraticScaling",
     "RowCounts",
+    "RowIndex",
     "RowStream",
     "ScoredRows",
     "SigmoidCalibrator",

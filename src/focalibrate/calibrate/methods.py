@@ -9,7 +9,7 @@ from focalibrate.calibrate._base import Calibrator
 from focalibrate.calibrate.parts import Parts
 from focalibrate.calibrate.pooled_fits import fit_pool
 from focalibrate.calibrate.shared_fits import fit_each_part
-from focalibrate.calibrate.single import SINGLE_METHODS, Fitted, Method
+from focalibrate.calibrate.single import SINGLE_METHODS, FitResult, Method
 
 METHODS: Mapping[str, Method] = {
     **SINGLE_METHODS,
@@ -28,7 +28,7 @@ def fit(
     probs: Array | None = None,
     sample_weight: Array | None = None,
     **options: Any,
-) -> Fitted:
+) -> FitResult:
     """Fit the calibrator called `method`.
 
     Args:
@@ -51,7 +51,7 @@ def fit(
         PosteriorRecovery(gamma=2.0)
     """
     check_choice(method, tuple(METHODS), name="method")
-    found: Fitted = METHODS[method].fit(
+    found: FitResult = METHODS[method].fit(
         logits, labels, probs=probs, sample_weight=sample_weight, **options
     )
     return found

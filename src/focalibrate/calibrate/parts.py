@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from focalibrate.calibrate._engine.grid import Part
+from focalibrate.calibrate._engine.grid import RowIndex
 from focalibrate.calibrate._input import ScoredRows
 
 Floats = NDArray[np.float64]
@@ -23,7 +23,7 @@ class Parts:
         index: indices of rows, or a slice, for each fit.
     """
 
-    def __init__(self, rows: ScoredRows, index: Sequence[Part]) -> None:
+    def __init__(self, rows: ScoredRows, index: Sequence[RowIndex]) -> None:
         self.rows = rows
         self.index = tuple(index)
         self._keeps = rows.logits.nbytes * len(self.index) <= KEEP_BYTES
@@ -55,5 +55,5 @@ class Parts:
         return found
 
 
-def _is_all(part: Part) -> bool:
+def _is_all(part: RowIndex) -> bool:
     return isinstance(part, slice) and part == slice(None)

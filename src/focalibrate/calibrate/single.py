@@ -5,8 +5,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal
 
-import numpy as np
-
 from focalibrate._array import Array
 from focalibrate._check import check_choice
 from focalibrate.calibrate._base import Calibrator
@@ -27,13 +25,14 @@ from focalibrate.calibrate.spline import fit_spline
 from focalibrate.calibrate.temperature import fit_temperature
 from focalibrate.calibrate.vector import fit_vector_scaling
 from focalibrate.calibrate.venn_abers import fit_venn_abers
+from focalibrate.metrics import nll
 
 CAUTION = (
     "with more than two classes, one curve per class did worse than no calibration in {} of four "
     "experiments on real predictions (docs: Which calibrator)"
 )
 """Measured: ``results/arena``."""
-Fitted = Calibrator | tuple[Calibrator, FitReport]
+FitResult = Calibrator | tuple[Calibrator, FitReport]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,7 +72,7 @@ def _fit_identity(
     probs: Array | None = None,
     sample_weight: Array | None = None,
     return_report: bool = False,
-) -> Fitted:
+) -> FitResult:
     rows = read_scores(logits, labels, probs=probs, sample_weight=sample_weight)
     found = rows.stamp(Identity())
     return _fixed(found, 0.0, rows) if return_report else found
@@ -91,7 +90,7 @@ def _fit_posterior_recovery(
     probs: Array | None = None,
     sample_weight: Array | None = None,
     return_report: bool = False,
-) -> Fitted:
+) -> FitResult:
     rows = read_scores(logits, labels, probs=probs, sample_weight=sample_weight)
     per_class = {"class_weight": class_weight, "prior": prior, "target_prior": target_prior}
     given: dict[str, Any] = {
@@ -103,8 +102,9 @@ def _fit_posterior_recovery(
         return found
     fixed, report = _fixed(found, gamma, rows)
     if label_smoothing or any(values is not None for values in per_class.values()):
-        true = found.log_probs(rows.logits)[np.arange(rows.n_rows), rows.labels]
-        report = replace(report, value=-float(np.average(true, weights=rows.weights)))
+        log_probs = found.log_probs(rows.logits)
+        value = nll(labels=rows.labels, log_probs=log_probs, sample_weight=rows.weights)
+        report = replace(report, value=value)
     return fixed, report
 
 
@@ -126,15 +126,15 @@ def _fit_temperature_by_ece(
     *,
     criterion: Literal["adaptive_ece", "ece"] = "adaptive_ece",
     **options: Any,
-) -> Fitted:
-    found: Fitted = fit_temperature(logits, labels, criterion=criterion, **options)
+) -> FitResult:
+    found: FitResult = fit_temperature(logits, labels, criterion=criterion, **options)
     return found
 
 
 def _fit_focal_loss_temperature(
     logits: Array | None = None, labels: Array | None = None, *, gamma: float, **options: Any
-) -> Fitted:
-    found: Fitted = fit_temperature(logits, labels, criterion="focal", gamma=gamma, **options)
+) -> FitResult:
+    found: FitResult = fit_temperature(logits, labels, criterion="focal", gamma=gamma, **options)
     return found
 
 
@@ -144,9 +144,9 @@ def _fit_focal_temperature(
     *,
     criterion: Literal["nll"] = "nll",
     **options: Any,
-) -> Fitted:
+) -> FitResult:
     check_choice(criterion, ("nll",), name="criterion")
-    found: Fitted = fit_focal_temperature(
+    found: FitResult = fit_focal_temperature(
         logits, labels, criterion="nll", search="continuous", **options
     )
     return found
@@ -158,8 +158,8 @@ def _fit_focal_temperature_by_ece(
     *,
     criterion: Literal["adaptive_ece", "ece"] = "adaptive_ece",
     **options: Any,
-) -> Fitted:
-    found: Fitted = fit_focal_temperature(logits, labels, criterion=criterion, **options)
+) -> FitResult:
+    found: FitResult = fit_focal_temperature(logits, labels, criterion=criterion, **options)
     return found
 
 

@@ -13,9 +13,9 @@ from focalibrate.calibrate._engine.descent import Minimum, minimise
 from focalibrate.calibrate._engine.joint import minimise_jointly_in_passes
 from focalibrate.calibrate._engine.passes import (
     Derivatives,
+    Floats,
     Kernel,
     LogitPasses,
-    Sums,
     log_loss_sums,
 )
 from focalibrate.calibrate._engine.ridge import RidgeBlock, minimise_ridge_in_passes
@@ -107,7 +107,7 @@ class _StreamPasses:
         slope, n_wrong = self._means(LogitPasses.limit_sums)
         return slope, n_wrong == 0
 
-    def _means(self, sums: Callable[[LogitPasses], Sums]) -> list[float]:
+    def _means(self, sums: Callable[[LogitPasses], Floats]) -> list[float]:
         total = sum(sums(part) for part in self._parts())
         means: list[float] = (np.asarray(total) / self.stream.counts.weight).tolist()
         return means

@@ -13,7 +13,7 @@ from focalibrate.calibrate._engine.blocks import Workers, Workspace
 from focalibrate.calibrate._engine.codes import CodeSums, Sums
 from focalibrate.calibrate._engine.recovery import TemperedRows
 from focalibrate.calibrate._engine.series import (
-    Form,
+    FocalMap,
     LargeClasses,
     powers,
     reach_of_large,
@@ -59,7 +59,7 @@ class TopTerms:
         return np.maximum(self.squares - 2.0 * np.exp(-self.nll) + 1.0, 0.0)
 
 
-def form_of(calibrator: Calibrator) -> Form | None:
+def form_of(calibrator: Calibrator) -> FocalMap | None:
     r"""Return gamma and T of a calibrator :math:`\Psi_\gamma(\operatorname{softmax}(z/T))`.
 
     None for any other.
@@ -153,7 +153,7 @@ class TopScorer:
 
 
 def _terms(
-    form: Form,
+    form: FocalMap,
     top: NDArray[np.intp],
     gap: Floats,
     rivals: Floats,
@@ -200,7 +200,7 @@ class _Cells:
     :math:`t = -\text{gap}/T`. Else also what the series needs.
     """
 
-    forms: tuple[Form, ...]
+    forms: tuple[FocalMap, ...]
     width: float
     tables: tuple[Floats, ...]
     """``[2, P, C / P]`` or ``[6, P, C / P]`` for each form, of which the first is e itself"""
@@ -212,7 +212,7 @@ class _Cells:
         return self.tables[0][0].size if self.tables else MAX_CELLS + 1
 
     @classmethod
-    def of(cls, forms: Sequence[Form]) -> Self:
+    def of(cls, forms: Sequence[FocalMap]) -> Self:
         temperatures = [temperature for _, temperature in forms] or [1.0]
         width = min(temperatures) / CELLS_PER_T
         n_cells = int(REACH * max(temperatures) / width) + 2

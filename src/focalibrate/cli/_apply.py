@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from focalibrate.calibrate import Calibrator, GroupedCalibrator, PosteriorRecovery
-from focalibrate.cli._read import reported, steps
+from focalibrate.cli._errors import reported
+from focalibrate.cli._progress import steps
 from focalibrate.cli._recovery import PriorShift, Training
 from focalibrate.cli._summary import say_what_was_read
 from focalibrate.io import (

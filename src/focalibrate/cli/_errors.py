@@ -7,8 +7,11 @@ import os
 import shlex
 import signal
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
+
+import click
 
 if TYPE_CHECKING:
     from focalibrate.io import PredictionFileError
@@ -152,3 +155,14 @@ def _without(arguments: Sequence[str], fix: dict[str, object]) -> list[str]:
         elif word.split("=", 1)[0] not in replaced:
             kept.append(word)
     return kept
+
+
+@contextmanager
+def reported() -> Iterator[None]:
+    """Turn an error of the user's making into one message and exit status 1."""
+    try:
+        yield
+    except (ValueError, OSError, ImportError, MemoryError) as error:
+        if isinstance(error, BrokenPipeError):
+            raise
+        raise click.ClickException(one_line(error, sys.argv[1:])) from error

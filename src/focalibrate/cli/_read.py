@@ -1,16 +1,11 @@
 """How a command reads files of predictions: whole or in batches, with progress and errors."""
 
-import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-import click
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
-
-from focalibrate.cli._errors import one_line
+from focalibrate.cli._errors import reported
+from focalibrate.cli._progress import steps
 from focalibrate.io import (
     Predictions,
     Scan,
@@ -95,31 +90,3 @@ def _bytes_of(scan: Scan) -> int:
     if scan.n_rows is None:
         return sum(part.n_bytes for part in scan.parts)
     return scan.n_rows * scan.n_classes * scan.first.scores.itemsize
-
-
-@contextmanager
-def reported() -> Iterator[None]:
-    """Turn an error of the user's making into one message and exit status 1."""
-    try:
-        yield
-    except (ValueError, OSError, ImportError, MemoryError) as error:
-        if isinstance(error, BrokenPipeError):
-            raise
-        raise click.ClickException(one_line(error, sys.argv[1:])) from error
-
-
-@contextmanager
-def steps() -> Iterator[Progress]:
-    """Show progress on stderr, if that is a terminal."""
-    console = Console(stderr=True)
-    text = TextColumn("{task.description}", markup=False)  # a path may have [brackets]
-    with Progress(
-        text,
-        BarColumn(),
-        TaskProgressColumn(),
-        TimeElapsedColumn(),
-        console=console,
-        transient=True,
-        disable=not console.is_terminal,
-    ) as bar:
-        yield bar

@@ -2,17 +2,15 @@
 
 import glob
 import os
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedColumn
 
 from focalibrate.calibrate import Calibrator
-from focalibrate.cli._read import reported
+from focalibrate.cli._errors import reported
+from focalibrate.cli._progress import counted
 from focalibrate.cli._summary import say_what_was_read
 from focalibrate.engines import EngineError
 from focalibrate.io import SketchFile, merge_sketches, read_sketch, scan_predictions
@@ -93,7 +91,7 @@ def sketched(
         scan = scan_predictions(list(paths), **given)
         say_what_was_read([scan], to_stderr=to_stderr)
         try:
-            with _bar() as progress:
+            with counted("parts") as progress:
                 return sketch_predictions(
                     list(paths),
                     calibrator=calibrator,
@@ -108,15 +106,3 @@ def sketched(
             raise click.ClickException(f"{error} {advice}") from error
         except KeyboardInterrupt:
             raise click.ClickException(f"interrupted. {advice}") from None
-
-
-@contextmanager
-def _bar() -> Iterator[Callable[[int, int], None]]:
-    """Show finished parts on stderr, if that is a terminal."""
-    console = Console(stderr=True)
-    columns = ("{task.description}", BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(
-        *columns, console=console, transient=True, disable=not console.is_terminal
-    ) as bar:
-        task = bar.add_task("parts", total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)

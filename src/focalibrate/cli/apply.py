@@ -17,8 +17,10 @@ from focalibrate.cli._apply import (
     check_classes,
     is_parts_folder,
 )
+from focalibrate.cli._errors import reported
 from focalibrate.cli._options import prediction_options
-from focalibrate.cli._read import read_file, reported, steps
+from focalibrate.cli._progress import steps
+from focalibrate.cli._read import read_file
 from focalibrate.cli._recovery import PriorShift, Training, recovery_options
 from focalibrate.cli._summary import say_what_was_read
 from focalibrate.io import Predictions, printable, write_probs

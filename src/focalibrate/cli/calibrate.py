@@ -10,9 +10,10 @@ import click
 
 from focalibrate._atomic import claim_folder
 from focalibrate.calibrate import METHODS
-from focalibrate.cli._errors import require
+from focalibrate.cli._errors import reported, require
 from focalibrate.cli._options import diagram_option, judging_options, prediction_options
-from focalibrate.cli._read import FitRows, read_file, reported, scan_large, steps
+from focalibrate.cli._progress import steps
+from focalibrate.cli._read import FitRows, read_file, scan_large
 from focalibrate.cli._summary import (
     Diagram,
     command_line,

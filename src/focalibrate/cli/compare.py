@@ -11,8 +11,10 @@ from rich.console import Console
 
 from focalibrate._atomic import atomic_path
 from focalibrate.calibrate import Calibrator, GroupedCalibrator, Identity
+from focalibrate.cli._errors import reported
 from focalibrate.cli._options import judging_options, prediction_options
-from focalibrate.cli._read import read_file, reported, steps
+from focalibrate.cli._progress import steps
+from focalibrate.cli._read import read_file
 from focalibrate.cli._summary import command_line, say_what_was_read
 from focalibrate.cli._tables import models_by_group_table, models_table
 from focalibrate.io import Predictions

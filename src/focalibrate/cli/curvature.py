@@ -9,7 +9,8 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from focalibrate.cli._read import reported, steps
+from focalibrate.cli._errors import reported
+from focalibrate.cli._progress import steps
 
 if TYPE_CHECKING:
     from focalibrate.curvature import CurvatureReport

@@ -13,9 +13,10 @@ from rich.table import Table
 
 from focalibrate._atomic import claim_folder, finish_folder
 from focalibrate.calibrate import Calibrator, Identity
-from focalibrate.cli._read import reported, steps
+from focalibrate.cli._errors import reported
+from focalibrate.cli._progress import steps
 from focalibrate.cli._summary import command_line, show_next, show_result
-from focalibrate.datasets.simulated import Problem, Simulated, simulate
+from focalibrate.datasets.simulated import KnownPosterior, Simulated, simulate
 from focalibrate.metrics import adaptive_ece, error_rate, kl_divergence
 from focalibrate.pipeline import FILES, CalibrationResult, calibrate_predictions
 
@@ -105,7 +106,7 @@ def demo_command(
     )
 
 
-def _save(path: Path, logits: NDArray[Any], problem: Problem) -> None:
+def _save(path: Path, logits: NDArray[Any], problem: KnownPosterior) -> None:
     np.savez(path, logits=logits, labels=problem.labels, class_names=np.array(CLASS_NAMES))
 
 

@@ -12,8 +12,10 @@ from rich.console import Console
 from focalibrate._atomic import atomic_path
 from focalibrate.calibrate import Calibrator, GroupedCalibrator
 from focalibrate.cli._engine import backend_of, engine_options
+from focalibrate.cli._errors import reported
 from focalibrate.cli._options import diagram_option, judging_options, prediction_options
-from focalibrate.cli._read import read_file, reported, steps
+from focalibrate.cli._progress import steps
+from focalibrate.cli._read import read_file
 from focalibrate.cli._sketching import is_large, is_sketch, merged, name_of, sketched
 from focalibrate.cli._summary import (
     Diagram,

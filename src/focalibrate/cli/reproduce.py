@@ -3,19 +3,17 @@
 import os
 import shlex
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
 from focalibrate.cli._engine import backend_of, engine_options
-from focalibrate.cli._read import reported
+from focalibrate.cli._errors import reported
+from focalibrate.cli._progress import counted
 
 if TYPE_CHECKING:
     from focalibrate.experiments.engine.reproduce import Reproduced
@@ -108,7 +106,7 @@ def reproduce_command(
             return
         where = backend_of(backend, scheduler, workers, default=os.cpu_count() or 1)
         try:
-            with _bar(name) as progress:
+            with counted(name) as progress:
                 found = reproduce(
                     name,
                     out=folder,
@@ -137,22 +135,6 @@ def _judged_again(name: str, folder: Path) -> "Reproduced":
     if found != name:
         raise click.UsageError(f"{folder} holds the experiment {found!r}, not {name!r}.")
     return judge_again(folder)
-
-
-@contextmanager
-def _bar(name: str) -> Iterator[Callable[[int, int], None]]:
-    """Show finished runs on stderr, if that is a terminal."""
-    console = Console(stderr=True)
-    columns = ("{task.description}", BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(
-        *columns, console=console, transient=True, disable=not console.is_terminal
-    ) as bar:
-        task = bar.add_task(name, total=None)
-
-        def update(done: int, total: int) -> None:
-            bar.update(task, completed=done, total=total)
-
-        yield update
 
 
 def _print_list() -> None:

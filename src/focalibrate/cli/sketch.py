@@ -10,8 +10,8 @@ from rich.console import Console
 
 from focalibrate.calibrate import Calibrator, GroupedCalibrator
 from focalibrate.cli._engine import backend_of, engine_options
+from focalibrate.cli._errors import reported
 from focalibrate.cli._options import prediction_options
-from focalibrate.cli._read import reported
 from focalibrate.cli._sketching import sketched
 from focalibrate.io import check_time, write_sketch
 

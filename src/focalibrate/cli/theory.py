@@ -6,9 +6,10 @@ from dataclasses import asdict
 
 import click
 from rich.console import Console
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
+from focalibrate.cli._progress import progress_bar
 from focalibrate.theory.claims import (
     SCAN,
     VERDICTS,
@@ -63,11 +64,8 @@ def theory_command(claim_ids: tuple[str, ...], as_json: bool) -> None:
 def _with_progress(claims: Iterable[Claim]) -> Iterator[Outcome]:
     """Check the claims; on a terminal, show on stderr which one is being checked."""
     claims = tuple(claims)
-    console = Console(stderr=True)
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    with Progress(
-        *columns, console=console, transient=True, disable=not console.is_terminal
-    ) as bar:
+    with progress_bar(*columns) as bar:
         task = bar.add_task("checking", total=len(claims))
         for i, claim in enumerate(claims, start=1):
             bar.update(task, description=f"checking {claim.id} ({i} of {len(claims)})")

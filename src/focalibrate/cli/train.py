@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import BarColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
-from focalibrate.cli._read import reported
+from focalibrate.cli._errors import reported
+from focalibrate.cli._progress import progress_bar
 from focalibrate.cli._summary import command_line
 
 if TYPE_CHECKING:
@@ -117,12 +118,9 @@ def _find(name: str, settings: tuple[str, ...], scale: float) -> "Recipe":
 @contextmanager
 def _bar() -> Iterator[Any]:
     """Show epoch, loss, error and ECE on stderr if it is a terminal."""
-    console = Console(stderr=True)
     text = "epoch {task.fields[epoch]}  loss {task.fields[loss]}  {task.fields[seen]}"
     columns = (BarColumn(), TextColumn(text), TimeElapsedColumn(), TimeRemainingColumn())
-    with Progress(
-        *columns, console=console, transient=True, disable=not console.is_terminal
-    ) as bar:
+    with progress_bar(*columns) as bar:
         task = bar.add_task("", total=None, epoch="0", loss="-", seen="")
 
         def update(tick: "Tick") -> None:

@@ -14,8 +14,8 @@ from focalibrate._check import check_choice, check_count, check_n_bins
 from focalibrate.calibrate import (
     METHODS,
     Method,
-    Part,
     Parts,
+    RowIndex,
     ScoredRows,
     available_cores,
     collected_warnings,
@@ -229,7 +229,7 @@ class _Shared:
 
 def _parts(rows: ScoredRows, folds: Sequence[NDArray[np.intp]]) -> Parts:
     """Return all rows, then the rows outside of each fold."""
-    index: list[Part] = [slice(None)]
+    index: list[RowIndex] = [slice(None)]
     for fold in folds:
         is_kept = np.ones(rows.n_rows, dtype=bool)
         is_kept[fold] = False

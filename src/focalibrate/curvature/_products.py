@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from focalibrate._check import check_count
 
 Vector = NDArray[np.float64]
-Block = NDArray[np.float64]
+Matrix = NDArray[np.float64]
 Matvec = Callable[[NDArray[np.float64]], NDArray[np.floating]]
 
 BLOCK_SIZE = 16
@@ -40,7 +40,7 @@ class Products:
         self._matvec = matvec
         self._block_matvec = block_matvec
 
-    def __call__(self, vectors: Block) -> Block:
+    def __call__(self, vectors: Matrix) -> Matrix:
         """Return :math:`AV`, each column finite; raise `ValueError` otherwise."""
         if self._block_matvec is None:
             columns = [self._one(v) for v in vectors.T]
@@ -51,7 +51,7 @@ class Products:
             ]
         return np.concatenate(columns, axis=1)
 
-    def _one(self, vector: Vector) -> Block:
+    def _one(self, vector: Vector) -> Matrix:
         vector = np.ascontiguousarray(vector)
         return self._checked(self._matvec(vector), vector.shape, "matvec")[:, None]
 
@@ -73,7 +73,7 @@ class Products:
         return answer
 
 
-def check_symmetric(left: Block, right: Block, *, scale: float) -> None:
+def check_symmetric(left: Matrix, right: Matrix, *, scale: float) -> None:
     r"""Raise `ValueError` if :math:`\langle u, Av\rangle \ne \langle v, Au\rangle`.
 
     Args:
@@ -92,14 +92,14 @@ def check_symmetric(left: Block, right: Block, *, scale: float) -> None:
         )
 
 
-def check_symmetric_on(vectors: Block, products: Block) -> None:
+def check_symmetric_on(vectors: Matrix, products: Matrix) -> None:
     """Raise `ValueError` if `products` = A `vectors` show that A is not symmetric."""
     gram = vectors.T @ products
     norm = float(np.linalg.norm(vectors, axis=0).max() * np.linalg.norm(products, axis=0).max())
     check_symmetric(gram, gram.T, scale=norm)
 
 
-def signs(rng: np.random.Generator, size: int, n_vectors: int) -> Block:
+def signs(rng: np.random.Generator, size: int, n_vectors: int) -> Matrix:
     """Return Rademacher vectors ``[D, B]``: every entry is +1 or -1 with probability 1/2."""
     bits = rng.integers(0, 2, size=(n_vectors, size), dtype=np.int8)
     return np.ascontiguousarray((2.0 * bits - 1.0).T)

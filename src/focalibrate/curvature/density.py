@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from focalibrate._check import check_count, check_positive
 from focalibrate.curvature._products import (
     BLOCK_SIZE,
-    Block,
+    Matrix,
     Matvec,
     Products,
     check_symmetric,
@@ -118,7 +118,7 @@ def _smooth(nodes: Floats, weights: Floats, grid: Floats, width: float) -> Float
     return curve
 
 
-def _quadrature(A: Products, V: Block, n_steps: int) -> tuple[Floats, Floats]:
+def _quadrature(A: Products, V: Matrix, n_steps: int) -> tuple[Floats, Floats]:
     """Return nodes and weights ``[B, n_steps]`` of the columns of `V`, processed together."""
     size, n = V.shape
     Q = np.zeros((n, n_steps, size))

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from focalibrate._check import check_count, check_positive
-from focalibrate.curvature._products import Block, Matvec, Products, check_symmetric
+from focalibrate.curvature._products import Matrix, Matvec, Products, check_symmetric
 
 BASIS_SIZE = 96
 """Most vectors kept; when the limit is reached, the best third is kept (thick restart)."""
@@ -138,7 +138,7 @@ def lambda_min(
     return replace(largest, value=-largest.value)
 
 
-def _split(Q: Block, product: Block) -> tuple[Block, Block]:
+def _split(Q: Matrix, product: Matrix) -> tuple[Matrix, Matrix]:
     """Return the coordinates of `product` in the basis `Q`, and the remainder."""
     overlap = Q.T @ product
     rest = product - Q @ overlap
@@ -146,7 +146,7 @@ def _split(Q: Block, product: Block) -> tuple[Block, Block]:
     return overlap + again, rest - Q @ again
 
 
-def _restart(Q: Block, H: Block, ritz: Block, U: Block, beta: float) -> int:
+def _restart(Q: Matrix, H: Matrix, ritz: Matrix, U: Matrix, beta: float) -> int:
     """Keep the Ritz vectors of the largest values in `Q` and `H`; return how many."""
     kept = U[:, -KEPT:]
     Q[:, :KEPT] = Q @ kept

@@ -4,7 +4,7 @@ import numpy as np
 
 from focalibrate._check import check_count
 from focalibrate.curvature._products import (
-    Block,
+    Matrix,
     Matvec,
     Products,
     Vector,
@@ -138,7 +138,7 @@ def xtrace(
     return TraceEstimate(float(terms.mean()), error, A.count, "XTrace")
 
 
-def _left_out(omega: Block, quadratic: Vector, R: Block, *, H: Block, W: Block) -> Vector:
+def _left_out(omega: Matrix, quadratic: Vector, R: Matrix, *, H: Matrix, W: Matrix) -> Vector:
     r"""Return the m estimates.
 
     Args:

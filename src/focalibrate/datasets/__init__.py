@@ -2,8 +2,8 @@
 
 from focalibrate.datasets._error import DataSetError
 from focalibrate.datasets._files import VARIABLE
-from focalibrate.datasets._source import Source
-from focalibrate.datasets.dataset import Dataset, Inputs, Kind, Split, Tokens
+from focalibrate.datasets._source import DatasetSource
+from focalibrate.datasets.dataset import Dataset, InputKind, Inputs, Split, Tokens
 from focalibrate.datasets.registry import DATASETS, load
 from focalibrate.datasets.table_sources import TABLES, TableSource, table_checksum
 from focalibrate.datasets.tables import find_tables
@@ -15,9 +15,9 @@ __all__ = [
     "VARIABLE",
     "DataSetError",
     "Dataset",
+    "DatasetSource",
+    "InputKind",
     "Inputs",
-    "Kind",
-    "Source",
     "Split",
     "TableSource",
     "Tokens",

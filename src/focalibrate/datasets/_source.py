@@ -4,11 +4,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from focalibrate.datasets.dataset import Dataset, Kind
+from focalibrate.datasets.dataset import Dataset, InputKind
 
 
 @dataclass(frozen=True)
-class Source:
+class DatasetSource:
     """A named data set.
 
     Attributes:
@@ -23,7 +23,7 @@ class Source:
             Empty where none is published; the number of examples is checked for every set.
     """
 
-    kind: Kind
+    kind: InputKind
     read: Callable[[Path | None, int], Dataset]
     advice: str = ""
     url: str = ""

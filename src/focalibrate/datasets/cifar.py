@@ -16,7 +16,7 @@ from focalibrate.datasets._files import (
     read_text,
 )
 from focalibrate.datasets._images import Pair, image_set
-from focalibrate.datasets._source import Source
+from focalibrate.datasets._source import DatasetSource
 from focalibrate.datasets._split import thinned
 from focalibrate.datasets.dataset import Dataset
 
@@ -101,8 +101,8 @@ def _numbered(n_classes: int) -> tuple[str, ...]:
 CHECKSUM_10 = {"cifar-10-binary.tar.gz": "md5:c32a1d4ab5d03f1284b67883e8d87530"}
 CHECKSUM_100 = {"cifar-100-binary.tar.gz": "md5:03b5dce01913d631647c71ecec9e9cb8"}
 
-CIFAR: dict[str, Source] = {
-    name: Source("image", read, advice, URL, LICENCE, checksums)
+CIFAR: dict[str, DatasetSource] = {
+    name: DatasetSource("image", read, advice, URL, LICENCE, checksums)
     for name, read, advice, checksums in (
         ("cifar10", partial(_read_cifar10, "cifar10", 1.0), ADVICE_10, CHECKSUM_10),
         ("cifar10_s", partial(_read_cifar10, "cifar10_s", SMALL), ADVICE_10, CHECKSUM_10),

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from focalibrate.datasets.tree import Tree
 
-Kind: TypeAlias = Literal["image", "tabular", "text", "trees"]
+InputKind: TypeAlias = Literal["image", "tabular", "text", "trees"]
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class Dataset:
     test: Split
     n_classes: int
     class_names: tuple[str, ...]
-    kind: Kind
+    kind: InputKind
     words: tuple[str, ...] = ()
     vectors: NDArray[np.float32] | None = None
 

@@ -14,7 +14,7 @@ from focalibrate.datasets._files import (
     read_bytes,
 )
 from focalibrate.datasets._images import Pair, image_set
-from focalibrate.datasets._source import Source
+from focalibrate.datasets._source import DatasetSource
 from focalibrate.datasets.dataset import Dataset
 
 DIGITS = tuple("0123456789")
@@ -88,17 +88,17 @@ def _source(
     url: str,
     licence: str,
     md5: tuple[str, ...],
-) -> Source:
+) -> DatasetSource:
     advice = (
         f"Download {', '.join(FILES[:-1])} and {FILES[-1]} from {url} into the folder "
         f"{folders[0]} there, packed or not."
     )
     checksums = {file: f"md5:{digest}" for file, digest in zip(FILES, md5, strict=True)}
     read = partial(_read, name, folders, classes, advice)
-    return Source("image", read, advice, url, licence, checksums)
+    return DatasetSource("image", read, advice, url, licence, checksums)
 
 
-MNIST_FAMILY: dict[str, Source] = {
+MNIST_FAMILY: dict[str, DatasetSource] = {
     "mnist": _source(
         "mnist",
         ("mnist", "MNIST/raw"),

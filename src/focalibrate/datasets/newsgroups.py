@@ -10,7 +10,7 @@ from focalibrate.datasets._documents import Documents, chosen, document_set
 from focalibrate.datasets._error import DataSetError
 from focalibrate.datasets._files import check_count, find, need, read_text
 from focalibrate.datasets._json_lines import read_json_lines
-from focalibrate.datasets._source import Source
+from focalibrate.datasets._source import DatasetSource
 from focalibrate.datasets._split import split_sizes
 from focalibrate.datasets.dataset import Dataset
 
@@ -34,7 +34,7 @@ ADVICE = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sizes:
+class DocumentCounts:
     """How many documents the files must hold and how many of them validate and test.
 
     As distributed, and as in paper 002, appendix C: 15,098 / 900 / 3,999 of the 19,997 documents
@@ -50,7 +50,7 @@ class Sizes:
     n_test: int = 3_999
 
 
-PUBLISHED = Sizes()
+PUBLISHED = DocumentCounts()
 
 
 def without_header(text: str) -> str:
@@ -80,7 +80,9 @@ def read_file(path: Path) -> Documents:
     return texts, [int(label) for label in labels]
 
 
-def _read_by_date(root: Path | None, sizes: Sizes) -> tuple[Documents, Documents, tuple[str, ...]]:
+def _read_by_date(
+    root: Path | None, sizes: DocumentCounts
+) -> tuple[Documents, Documents, tuple[str, ...]]:
     parts: list[Documents] = []
     names: tuple[str, ...] = ()
     for stem, count in (("train", sizes.train), ("test", sizes.test)):
@@ -101,7 +103,7 @@ def _read_by_date(root: Path | None, sizes: Sizes) -> tuple[Documents, Documents
     return parts[0], parts[1], names
 
 
-def read_newsgroups(root: Path | None, seed: int, *, sizes: Sizes = PUBLISHED) -> Dataset:
+def read_newsgroups(root: Path | None, seed: int, *, sizes: DocumentCounts = PUBLISHED) -> Dataset:
     """Return 20 Newsgroups from the folders or the lines in `root`.
 
     Args:
@@ -133,6 +135,6 @@ def read_newsgroups(root: Path | None, seed: int, *, sizes: Sizes = PUBLISHED) -
     )
 
 
-NEWSGROUPS: dict[str, Source] = {
-    "20newsgroups": Source("text", read_newsgroups, ADVICE, URL, LICENCE, CHECKSUMS)
+NEWSGROUPS: dict[str, DatasetSource] = {
+    "20newsgroups": DatasetSource("text", read_newsgroups, ADVICE, URL, LICENCE, CHECKSUMS)
 }

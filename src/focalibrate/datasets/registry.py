@@ -5,7 +5,7 @@ from pathlib import Path
 from focalibrate._check import did_you_mean
 from focalibrate.datasets._error import DataSetError
 from focalibrate.datasets._files import root_of
-from focalibrate.datasets._source import Source
+from focalibrate.datasets._source import DatasetSource
 from focalibrate.datasets._split import check_fraction, take, thinned
 from focalibrate.datasets.cifar import CIFAR
 from focalibrate.datasets.dataset import Dataset
@@ -19,7 +19,7 @@ from focalibrate.datasets.tables import find_tables, read_table
 from focalibrate.datasets.tiny_imagenet import TINY_IMAGENET
 from focalibrate.datasets.trec import TREC
 
-DATASETS: dict[str, Source] = {
+DATASETS: dict[str, DatasetSource] = {
     **CIFAR,
     **MNIST_FAMILY,
     **SVHN,

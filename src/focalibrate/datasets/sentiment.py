@@ -10,7 +10,7 @@ import numpy as np
 
 from focalibrate.datasets._error import DataSetError
 from focalibrate.datasets._files import check_count, need, read_text
-from focalibrate.datasets._source import Source
+from focalibrate.datasets._source import DatasetSource
 from focalibrate.datasets.dataset import Dataset, Split
 from focalibrate.datasets.glove import Vectors, as_matrix, find_vectors
 from focalibrate.datasets.tree import NO_CHILD, NO_LABEL, NO_WORD, Tree
@@ -191,9 +191,11 @@ def read_sentiment(
     )
 
 
-SENTIMENT: dict[str, Source] = {
-    "sst_binary": Source("trees", partial(read_sentiment, "sst_binary"), ADVICE, URL, LICENCE),
-    "sst_fine": Source("trees", partial(read_sentiment, "sst_fine"), ADVICE, URL, LICENCE),
+SENTIMENT: dict[str, DatasetSource] = {
+    "sst_binary": DatasetSource(
+        "trees", partial(read_sentiment, "sst_binary"), ADVICE, URL, LICENCE
+    ),
+    "sst_fine": DatasetSource("trees", partial(read_sentiment, "sst_fine"), ADVICE, URL, LICENCE),
 }
 """Binary: 6,920 / 872 / 1,821 sentences; neutral nodes inside them have no label. (Tai et al. and
 paper 002 give those a third class while training, which no test sentence has.)"""

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from focalibrate.datasets.synthetic import RANGE, Problem, posterior_at, sample
+from focalibrate.datasets.synthetic import RANGE, KnownPosterior, posterior_at, sample
 from focalibrate.theory import phi
 from focalibrate.theory.focal import focal_term
 
 __all__ = [
+    "KnownPosterior",
     "Position",
-    "Problem",
     "Simulated",
     "posterior_at",
     "sample",
@@ -57,7 +57,7 @@ class Position:
         return total
 
 
-def train(problem: Problem, *, gamma: float) -> _Float:
+def train(problem: KnownPosterior, *, gamma: float) -> _Float:
     """Return the logits ``[N_KNOTS, 3]`` at the knots of a model trained with focal loss.
 
     The logits are piecewise linear in `x`. L-BFGS on the mean loss, by the exact gradient: that
@@ -95,8 +95,8 @@ def train(problem: Problem, *, gamma: float) -> _Float:
 class Simulated:
     """Models trained on data with a known posterior, and their scores of held-out examples."""
 
-    validation: Problem
-    test: Problem
+    validation: KnownPosterior
+    test: KnownPosterior
     validation_logits: _Float
     """of the model trained with focal loss, ``[N, 3]``"""
     test_logits: _Float

@@ -7,7 +7,7 @@ import numpy as np
 from focalibrate.datasets._error import DataSetError
 from focalibrate.datasets._files import check_count, check_labels, need
 from focalibrate.datasets._images import Pair, image_set
-from focalibrate.datasets._source import Source
+from focalibrate.datasets._source import DatasetSource
 from focalibrate.datasets.dataset import Dataset
 
 DIGITS = tuple("0123456789")
@@ -58,4 +58,6 @@ CHECKSUMS = {  # as torchvision checks them
     "train_32x32.mat": "md5:e26dedcc434d2e4c54c9b2d4a06d8373",
     "test_32x32.mat": "md5:eb5a983be6a315427106f1b164d9cef3",
 }
-SVHN: dict[str, Source] = {"svhn": Source("image", _read, ADVICE, URL, LICENCE, CHECKSUMS)}
+SVHN: dict[str, DatasetSource] = {
+    "svhn": DatasetSource("image", _read, ADVICE, URL, LICENCE, CHECKSUMS)
+}

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from focalibrate.datasets._source import Source
+from focalibrate.datasets._source import DatasetSource
 from focalibrate.datasets.dataset import Dataset, Split
 
 _Float = NDArray[np.float64]
@@ -23,7 +23,7 @@ N_2D = 2_000
 
 
 @dataclass(frozen=True)
-class Problem:
+class KnownPosterior:
     """Examples whose class posterior is known."""
 
     x: _Float
@@ -42,12 +42,12 @@ def posterior_at(x: _Float) -> _Float:
     return result
 
 
-def sample(n: int, *, seed: int | list[int]) -> Problem:
+def sample(n: int, *, seed: int | list[int]) -> KnownPosterior:
     """Return `n` examples drawn from the three classes."""
     rng = np.random.default_rng(seed)
     labels = rng.integers(3, size=n)
     x = np.clip(rng.normal(MEANS[labels], SCALES[labels]), *RANGE)
-    return Problem(x, labels, posterior_at(x))
+    return KnownPosterior(x, labels, posterior_at(x))
 
 
 def square(n: int, *, seed: int | list[int], flipped: float = FLIPPED) -> Split:
@@ -77,7 +77,7 @@ def _square(root: Path | None, seed: int) -> Dataset:
     return Dataset("square_2d", splits[0], splits[1], splits[2], 2, names, "tabular")
 
 
-SYNTHETIC: dict[str, Source] = {
-    "overlap_1d": Source("tabular", _overlap),
-    "square_2d": Source("tabular", _square),
+SYNTHETIC: dict[str, DatasetSource] = {
+    "overlap_1d": DatasetSource("tabular", _overlap),
+    "square_2d": DatasetSource("tabular", _square),
 }

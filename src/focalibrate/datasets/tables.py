@@ -23,7 +23,7 @@ _Float = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Table:
+class RawTable:
     """A table before it is split and scaled.
 
     Attributes:
@@ -49,7 +49,7 @@ def find_tables(root: Path | None) -> list[str]:
     )
 
 
-def read_npz_table(path: Path) -> Table:
+def read_npz_table(path: Path) -> RawTable:
     """Read arrays ``X``, ``y`` and, where there, ``is_categorical``."""
     X, y = read_arrays(path, ("X", "y"))
     if X.ndim != 2 or y.shape != X.shape[:1] or not len(y):
@@ -71,7 +71,7 @@ def read_npz_table(path: Path) -> Table:
     names = _manifest_names(path) or tuple(str(kind) for kind in kinds)
     if len(names) != len(kinds):
         names = tuple(str(kind) for kind in kinds)
-    return Table(X.astype(np.float64), labels.astype(np.int64), categorical, names)
+    return RawTable(X.astype(np.float64), labels.astype(np.int64), categorical, names)
 
 
 def _manifest_names(path: Path) -> tuple[str, ...]:
@@ -85,7 +85,7 @@ def _manifest_names(path: Path) -> tuple[str, ...]:
     return tuple(str(name) for name in listed.get(path.stem, ()))
 
 
-def read_csv_table(path: Path) -> Table:
+def read_csv_table(path: Path) -> RawTable:
     """Read columns with a line of names; the label is the column named so, else the last.
 
     A column is categorical if a value is not a number. Empty cells and ``?`` are missing.
@@ -112,7 +112,7 @@ def read_csv_table(path: Path) -> Table:
     names = _sorted_kinds(set(cells[at]))
     number = {name: k for k, name in enumerate(names)}
     labels = np.array([number[cell] for cell in cells[at]], dtype=np.int64)
-    return Table(np.stack(columns, axis=1), labels, np.array(categorical), names)
+    return RawTable(np.stack(columns, axis=1), labels, np.array(categorical), names)
 
 
 def _sorted_kinds(kinds: set[str]) -> tuple[str, ...]:
@@ -130,7 +130,7 @@ def _column(cells: list[str]) -> tuple[_Float, bool]:
         return np.array([codes.get(c, np.nan) for c in cells], dtype=np.float64), True
 
 
-def scaled(table: Table, train: NDArray[np.intp]) -> NDArray[np.float32]:
+def scaled(table: RawTable, train: NDArray[np.intp]) -> NDArray[np.float32]:
     """Return the table as numbers for a network, scaled by the rows `train`.
 
     A number is standardised; a missing one becomes the mean, and an extra column marks it if it

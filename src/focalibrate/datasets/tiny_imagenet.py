@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from focalibrate.datasets._error import DataSetError
 from focalibrate.datasets._files import check_count, need
 from focalibrate.datasets._images import Pair, image_set
-from focalibrate.datasets._source import Source
+from focalibrate.datasets._source import DatasetSource
 from focalibrate.datasets.dataset import Dataset
 
 N_CLASSES, N_TRAIN, N_TEST = 200, 100_000, 10_000
@@ -69,6 +69,6 @@ def _read(root: Path | None, seed: int) -> Dataset:
 
 
 CHECKSUMS = {"tiny-imagenet-200.zip": "md5:90528d7ca1a48142e341f4ef8d21d0de"}
-TINY_IMAGENET: dict[str, Source] = {
-    "tiny_imagenet": Source("image", _read, ADVICE, URL, LICENCE, CHECKSUMS)
+TINY_IMAGENET: dict[str, DatasetSource] = {
+    "tiny_imagenet": DatasetSource("image", _read, ADVICE, URL, LICENCE, CHECKSUMS)
 }

@@ -8,7 +8,7 @@ from focalibrate.datasets._documents import Documents, chosen, document_set
 from focalibrate.datasets._error import DataSetError
 from focalibrate.datasets._files import check_count, need, read_text
 from focalibrate.datasets._json_lines import read_json_lines
-from focalibrate.datasets._source import Source
+from focalibrate.datasets._source import DatasetSource
 from focalibrate.datasets._split import split_sizes
 from focalibrate.datasets.dataset import Dataset
 
@@ -60,4 +60,4 @@ def _read(root: Path | None, seed: int) -> Dataset:
     )
 
 
-TREC: dict[str, Source] = {"trec6": Source("text", _read, ADVICE, URL, LICENCE)}
+TREC: dict[str, DatasetSource] = {"trec6": DatasetSource("text", _read, ADVICE, URL, LICENCE)}

@@ -4,7 +4,6 @@ import os
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 import onnx
@@ -14,19 +13,19 @@ from focalibrate._atomic import atomic_path
 from focalibrate._check import check_choice
 from focalibrate.calibrate import Calibrator, SigmoidCalibrator
 from focalibrate.deploy._graph import Graph
+from focalibrate.io import ScoreKind
 
 OPSET = 17
 IR_VERSION = 8
 """Opset that `calibrator_to_onnx` writes: supported by runtimes since 2022."""
 MIN_OPSET = 13
 """Oldest opset with the current meaning of Softmax and of the axes of ReduceSum."""
-Scores = Literal["logits", "probs"]
 Exported = Calibrator | SigmoidCalibrator
 FLOATS = (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16, TensorProto.BFLOAT16)
 
 
 def calibrator_to_onnx(
-    calibrator: Exported, path: str | os.PathLike[str], *, scores: Scores = "logits"
+    calibrator: Exported, path: str | os.PathLike[str], *, scores: ScoreKind = "logits"
 ) -> None:
     """Write `calibrator` as an ONNX graph from ``logits`` to ``probs``, both float32 ``[N, K]``.
 
@@ -78,7 +77,7 @@ def attach_to_onnx(
     out_path: str | os.PathLike[str],
     *,
     output: str | None = None,
-    scores: Scores = "logits",
+    scores: ScoreKind = "logits",
 ) -> str:
     """Append `calibrator` to a classifier's scores, as one more output of the graph.
 
@@ -134,7 +133,7 @@ def _append(
     logits: ValueInfoProto,
     probs: ValueInfoProto,
     *,
-    scores: Scores,
+    scores: ScoreKind,
     opset: int,
     prefix: str = "focalibrate/",
 ) -> None:

@@ -4,9 +4,9 @@ from focalibrate._atomic import atomic_path
 from focalibrate.io._error import PredictionFileError, flags, printable, shown, without_user
 from focalibrate.io._find_streams import is_data_set
 from focalibrate.io.predictions import (
-    Kind,
     Layout,
     Predictions,
+    ScoreKind,
     align,
     as_logits,
     blocks,
@@ -28,13 +28,13 @@ from focalibrate.io.write_parts import PartsWritten, part_names, write_parts
 
 __all__ = [
     "FORMATS",
-    "Kind",
     "Layout",
     "Part",
     "PartsWritten",
     "PredictionFileError",
     "Predictions",
     "Scan",
+    "ScoreKind",
     "SketchFile",
     "align",
     "as_logits",

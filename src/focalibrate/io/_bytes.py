@@ -50,7 +50,7 @@ UNBOUNDED = 1 << 62
 
 
 @dataclass(frozen=True)
-class Source:
+class StoredBytes:
     """Bytes that can be opened several times.
 
     Attributes:
@@ -88,7 +88,7 @@ class Source:
 class _Bounded(io.BufferedIOBase):
     """A stream that raises an error after more bytes than the limit."""
 
-    def __init__(self, inner: IO[bytes], source: Source, raw: IO[bytes]) -> None:
+    def __init__(self, inner: IO[bytes], source: StoredBytes, raw: IO[bytes]) -> None:
         self._inner, self._source, self._raw, self._done = inner, source, raw, 0
 
     def readable(self) -> bool:
@@ -115,25 +115,25 @@ class _Bounded(io.BufferedIOBase):
         super().close()
 
 
-def source_of(path: Path, *, limit: int) -> Source:
+def source_of(path: Path, *, limit: int) -> StoredBytes:
     """Return the bytes of `path`; its first bytes say whether they are compressed."""
     size = path.stat().st_size
     with path.open("rb") as file:
         start = file.read(8)
-    return Source(path, size, limit, compression=_compression(start))
+    return StoredBytes(path, size, limit, compression=_compression(start))
 
 
-def source_at(path: Path, size: int, opener: Callable[[], IO[bytes]]) -> Source:
+def source_at(path: Path, size: int, opener: Callable[[], IO[bytes]]) -> StoredBytes:
     """Return the bytes that `opener` opens; the first of them say whether they are compressed.
 
     They are read in batches and never held in memory whole, so there is no limit.
     """
     with opener() as file:
         start = file.read(8)
-    return Source(path, size, UNBOUNDED, compression=_compression(start), opener=opener)
+    return StoredBytes(path, size, UNBOUNDED, compression=_compression(start), opener=opener)
 
 
-def stdin_source(*, limit: int) -> Source:
+def stdin_source(*, limit: int) -> StoredBytes:
     """Return all of standard input."""
     content = sys.stdin.buffer.read(limit + 1)
     if len(content) > limit:
@@ -142,7 +142,7 @@ def stdin_source(*, limit: int) -> Source:
         )
     if not content:
         raise file_error("standard input", "is empty. Pipe a table into it.")
-    return Source(Path("-"), len(content), limit, content, _compression(content[:8]))
+    return StoredBytes(Path("-"), len(content), limit, content, _compression(content[:8]))
 
 
 def _compression(start: bytes) -> str:

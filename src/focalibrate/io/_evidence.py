@@ -22,7 +22,7 @@ BLOCK_ENTRIES = 1 << 19
 
 
 @dataclass(frozen=True)
-class Sums:
+class RowSums:
     """What the rows over some columns sum to; rows with nan are left out.
 
     Attributes:
@@ -54,11 +54,11 @@ class Sums:
         )
 
 
-def row_sums(columns: Sequence[NDArray[Any]] | NDArray[Any]) -> Sums:
+def row_sums(columns: Sequence[NDArray[Any]] | NDArray[Any]) -> RowSums:
     """Return what the rows of some columns, or of a matrix ``[N, K]``, sum to."""
     n = len(columns) if isinstance(columns, np.ndarray) else len(columns[0])
     if n == 0 or (isinstance(columns, np.ndarray) and columns.shape[1] == 0):
-        return Sums(False, np.inf, np.inf, False, False, 0)
+        return RowSums(False, np.inf, np.inf, False, False, 0)
     in_unit, negative, fractions = True, False, False
     worst = worst_percent = 0.0
     used = 0
@@ -84,7 +84,7 @@ def row_sums(columns: Sequence[NDArray[Any]] | NDArray[Any]) -> Sums:
             fractions = fractions or bool(((block > 0) & (block < 1)).any())
             worst = max(worst, float(np.abs(total - 1).max()))
             worst_percent = max(worst_percent, float(np.abs(total - 100).max()))
-    return Sums(in_unit, worst, worst_percent, negative, fractions, used)
+    return RowSums(in_unit, worst, worst_percent, negative, fractions, used)
 
 
 def is_whole(values: NDArray[Any]) -> bool:

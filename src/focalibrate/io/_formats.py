@@ -7,7 +7,7 @@ from pathlib import Path, PurePath
 from typing import IO, TypeAlias
 
 from focalibrate.io._arrow import open_ipc, open_parquet
-from focalibrate.io._bytes import COMPRESSED, Source, source_of
+from focalibrate.io._bytes import COMPRESSED, StoredBytes, source_of
 from focalibrate.io._error import file_error, short
 from focalibrate.io._excel import open_excel
 from focalibrate.io._frame import Frame, Progress, silent
@@ -45,7 +45,7 @@ def _text(path: Path, opening: Opening) -> Frame:
     return open_text_source(source_of(path, limit=opening.limit), opening)
 
 
-def open_text_source(source: Source, opening: Opening) -> Frame:
+def open_text_source(source: StoredBytes, opening: Opening) -> Frame:
     """Open text: JSON if the suffix says so, else a table."""
     suffixes = [s.lower() for s in source.path.suffixes if s.lower() not in COMPRESSED]
     suffix = suffixes[-1] if suffixes else ""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from focalibrate.io._bytes import DAMAGE, Source
+from focalibrate.io._bytes import DAMAGE, StoredBytes
 from focalibrate.io._error import PredictionFileError, file_error, short
 from focalibrate.io._frame import Frame
 from focalibrate.io._limit import check_fits
@@ -17,7 +17,7 @@ MEMORY_FACTOR = 8
 """Python's objects for a JSON text take about this many times its bytes."""
 
 
-def open_json_lines(source: Source) -> Frame:
+def open_json_lines(source: StoredBytes) -> Frame:
     """Return the columns of one JSON object per line."""
     records = []
     taken = 0
@@ -47,7 +47,7 @@ def open_json_lines(source: Source) -> Frame:
     return frame_of_records(source.path, records)
 
 
-def open_json(source: Source) -> Frame:
+def open_json(source: StoredBytes) -> Frame:
     """Return the columns of a list of records, or of a mapping from columns to values.
 
     The forms of pandas' `to_json`: ``records``, ``columns``, ``index``, ``list``, ``split``
@@ -125,7 +125,7 @@ def _counts(keys: list[str]) -> bool:
     return keys == [str(i) for i in range(len(keys))]
 
 
-def _parsed(text: str, source: Source, what: str) -> Any:
+def _parsed(text: str, source: StoredBytes, what: str) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -134,7 +134,7 @@ def _parsed(text: str, source: Source, what: str) -> Any:
         ) from error
 
 
-def _damaged(source: Source, error: BaseException) -> PredictionFileError:
+def _damaged(source: StoredBytes, error: BaseException) -> PredictionFileError:
     if isinstance(error, OSError) and not source.compression:
         return file_error(source.path, f"could not be read: {error.strerror or error}.")
     return file_error(

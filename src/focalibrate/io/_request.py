@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias, TypedDict
 
 from focalibrate.io._error import file_error, listing
 from focalibrate.io._frame import Frame
-from focalibrate.io.predictions import Kind
+from focalibrate.io.predictions import ScoreKind
 
 INPUTS = ("logits", "probs", "percent")
 
@@ -69,12 +69,12 @@ class Request:
     """Labels come from another file, so those in this one are ignored."""
 
     @property
-    def kind(self) -> Kind | None:
+    def kind(self) -> ScoreKind | None:
         """The kind that the caller gave, or None."""
         return "probs" if self.input == "percent" else self.input
 
     @property
-    def kinds_by_preference(self) -> tuple[Kind, Kind]:
+    def kinds_by_preference(self) -> tuple[ScoreKind, ScoreKind]:
         """The kind to look for first, and the other; logits come first by default."""
         return ("probs", "logits") if self.kind == "probs" else ("logits", "probs")
 

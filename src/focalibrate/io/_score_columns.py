@@ -23,7 +23,7 @@ from focalibrate.io._vocabulary import (
     plain,
     prefixed,
 )
-from focalibrate.io.predictions import Kind
+from focalibrate.io.predictions import ScoreKind
 
 
 def class_columns(
@@ -31,7 +31,7 @@ def class_columns(
     request: Request,
     positions: list[int],
     names: tuple[str, ...],
-    by_name: Kind | None,
+    by_name: ScoreKind | None,
     notes: tuple[str, ...] = (),
 ) -> Scores:
     """Return the scores in one column per class, once their kind is settled."""
@@ -51,7 +51,7 @@ def columns_by_prefix(view: View, request: Request, free: list[int]) -> Scores |
     """Return the columns whose prefix says that they are scores: ``prob_cat, prob_dog``."""
     if not view.frame.has_names:
         return None
-    groups: dict[tuple[Kind, str], list[int]] = {}
+    groups: dict[tuple[ScoreKind, str], list[int]] = {}
     for i in free:
         cut = prefixed(view.name(i))
         by_name = None if cut is None else kind_of(cut.meaning)
@@ -77,7 +77,7 @@ def columns_by_prefix(view: View, request: Request, free: list[int]) -> Scores |
     return None
 
 
-def _prefixed_group(view: View, request: Request, members: list[int], kind: Kind) -> Scores:
+def _prefixed_group(view: View, request: Request, members: list[int], kind: ScoreKind) -> Scores:
     """Return the scores in columns that share a prefix, all of which must be numbers."""
     for i in members:
         if not view.is_kind(i, "number"):

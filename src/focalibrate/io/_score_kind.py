@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 
 from focalibrate.io._error import PredictionFileError, file_error, listing, short
-from focalibrate.io._evidence import Sums
+from focalibrate.io._evidence import RowSums
 from focalibrate.io._request import Request
 from focalibrate.io._text import bad_cell
 from focalibrate.io._view import View
-from focalibrate.io.predictions import Kind
+from focalibrate.io.predictions import ScoreKind
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,7 +26,7 @@ class Scores:
     """
 
     positions: tuple[int, ...]
-    kind: Kind
+    kind: ScoreKind
     percent: bool = False
     form: str = "columns"
     class_names: tuple[str, ...] | None = None
@@ -36,8 +36,8 @@ class Scores:
 
 
 def settle_kind(
-    view: View, request: Request, sums: Sums, by_name: Kind | None, positions: list[int]
-) -> tuple[Kind, tuple[str, ...]]:
+    view: View, request: Request, sums: RowSums, by_name: ScoreKind | None, positions: list[int]
+) -> tuple[ScoreKind, tuple[str, ...]]:
     """Return the kind: from the caller, else from the names, else from every row; or raise."""
     what = names_text(view, positions)
     if request.kind is not None:
@@ -62,7 +62,7 @@ def _looks_like_probs(what: str, *, requested: bool) -> str:
     )
 
 
-def unclear_kind(view: View, sums: Sums, what: str) -> PredictionFileError:
+def unclear_kind(view: View, sums: RowSums, what: str) -> PredictionFileError:
     """Return the error for scores of unknown kind, with the options that say which."""
     verb = "hold" if what.startswith("columns ") else "holds"
     if sums.in_percent:

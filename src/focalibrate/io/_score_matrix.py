@@ -16,7 +16,7 @@ from focalibrate.io._vocabulary import (
     plain,
     prefixed,
 )
-from focalibrate.io.predictions import Kind
+from focalibrate.io.predictions import ScoreKind
 
 
 def find_matrix(view: View, request: Request, taken: Iterable[int]) -> Scores | None:
@@ -25,8 +25,8 @@ def find_matrix(view: View, request: Request, taken: Iterable[int]) -> Scores | 
     Logits are preferred to probabilities unless the caller says otherwise.
     """
     matrices = _matrices(view, taken)
-    exact: dict[Kind, list[int]] = {"logits": [], "probs": []}
-    loose: dict[Kind, list[int]] = {"logits": [], "probs": []}
+    exact: dict[ScoreKind, list[int]] = {"logits": [], "probs": []}
+    loose: dict[ScoreKind, list[int]] = {"logits": [], "probs": []}
     for i in matrices:
         text = plain(view.name(i))
         kind = kind_of(meaning_of(view.name(i)))
@@ -60,7 +60,7 @@ def _matrices(view: View, taken: Iterable[int]) -> list[int]:
     ]
 
 
-def matrix_scores(view: View, request: Request, position: int, kind: Kind | None) -> Scores:
+def matrix_scores(view: View, request: Request, position: int, kind: ScoreKind | None) -> Scores:
     """Return the scores in the matrix at `position`, whose name says `kind`."""
     shape = view[position].shape
     if len(shape) > 2:
@@ -82,9 +82,9 @@ def matrix_scores(view: View, request: Request, position: int, kind: Kind | None
     )
 
 
-def _which_matrix(view: View, found: list[int], kind: Kind | None) -> PredictionFileError:
+def _which_matrix(view: View, found: list[int], kind: ScoreKind | None) -> PredictionFileError:
     """Return the error for several matrices that could each be the scores."""
-    kinds: tuple[Kind, ...] = ("logits", "probs") if kind is None else (kind,)
+    kinds: tuple[ScoreKind, ...] = ("logits", "probs") if kind is None else (kind,)
     return file_error(
         view.path,
         f"holds {len(found)} arrays that could be the scores: "

@@ -32,7 +32,7 @@ from focalibrate.io._vocabulary import (
     plain,
     prefixed,
 )
-from focalibrate.io.predictions import Kind
+from focalibrate.io.predictions import ScoreKind
 
 
 def find_scores(view: View, request: Request, taken: Iterable[int], label: int | None) -> Scores:
@@ -67,7 +67,7 @@ def _named_scores(view: View, request: Request) -> Scores | None:
     given = [k for k in ("logits", "probs") if keys[k] is not None]
     if not given:
         return None
-    kind: Kind = "logits" if given[0] == "logits" else "probs"
+    kind: ScoreKind = "logits" if given[0] == "logits" else "probs"
     if len(given) > 1 and request.kind is not None:
         kind = request.kind
     key = keys[kind]

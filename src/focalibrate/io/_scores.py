@@ -10,7 +10,7 @@ from focalibrate._check import HALF_PROBS_ATOL, PROBS_ATOL
 from focalibrate.io._error import SHOWN, PredictionFileError, file_error, rows_text, short
 from focalibrate.io._frame import Progress
 from focalibrate.io._rounding import MAX_ROUNDING, decimals_of, rounding_explains
-from focalibrate.io.predictions import Kind, rows_per_block
+from focalibrate.io.predictions import ScoreKind, rows_per_block
 
 
 class _Bad:
@@ -32,7 +32,7 @@ class _Bad:
 def checked_scores(
     stored: NDArray[Any],
     *,
-    kind: Kind,
+    kind: ScoreKind,
     name: str,
     names: tuple[str, ...] = (),
     was_half: bool = False,

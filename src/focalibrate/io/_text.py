@@ -5,7 +5,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from focalibrate.io._bytes import Source
+from focalibrate.io._bytes import StoredBytes
 from focalibrate.io._dialect import is_value
 from focalibrate.io._error import PredictionFileError, file_error, short
 from focalibrate.io._frame import Column, ColumnKind, Frame, Progress
@@ -24,7 +24,7 @@ from focalibrate.io._text_rows import (
 
 
 def open_text(
-    source: Source,
+    source: StoredBytes,
     *,
     suffix: str,
     header: bool | None,

@@ -9,7 +9,7 @@ from itertools import islice, takewhile
 from pathlib import Path
 from typing import IO, Any
 
-from focalibrate.io._bytes import DAMAGE, Source
+from focalibrate.io._bytes import DAMAGE, StoredBytes
 from focalibrate.io._dialect import (
     Dialect,
     cells_of,
@@ -35,7 +35,7 @@ MAX_SAMPLE = 1 << 24
 class Opened:
     """A text table and its dialect."""
 
-    source: Source
+    source: StoredBytes
     dialect: Dialect
     encoding: str
     names: tuple[str, ...] | None
@@ -53,7 +53,7 @@ def raw_cells(opened: Opened, wanted: Sequence[int]) -> list[list[str]]:
 
 
 @contextmanager
-def damage_named(source: Source) -> Iterator[None]:
+def damage_named(source: StoredBytes) -> Iterator[None]:
     """Turn the errors of damaged bytes into a `PredictionFileError`."""
     try:
         yield
@@ -81,7 +81,9 @@ def name_of(opened: Opened, position: int) -> str:
     return opened.names[position] or f"Unnamed: {position}"
 
 
-def look_at_top(source: Source, *, suffix: str, told: bool | None, encoding: str | None) -> Opened:
+def look_at_top(
+    source: StoredBytes, *, suffix: str, told: bool | None, encoding: str | None
+) -> Opened:
     """Look at the first rows: encoding, separator, decimal mark, header."""
     path = source.path
     with source.open() as file:
@@ -163,7 +165,7 @@ def _encoding(start: bytes) -> str:
 
 
 @contextmanager
-def _text(source: Source, encoding: str) -> Iterator[IO[str]]:
+def _text(source: StoredBytes, encoding: str) -> Iterator[IO[str]]:
     with source.open() as binary, io.TextIOWrapper(binary, encoding, newline="") as text:
         yield text
 

@@ -5,7 +5,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from focalibrate.io._error import PredictionFileError, file_error, short
-from focalibrate.io._evidence import Sums, is_whole, row_sums
+from focalibrate.io._evidence import RowSums, is_whole, row_sums
 from focalibrate.io._frame import Column, Frame, Progress, silent
 
 
@@ -47,7 +47,7 @@ class View:
             return True
         return self.is_kind(position, "number") and is_whole(self.values(position)[0])
 
-    def sums(self, positions: list[int]) -> Sums:
+    def sums(self, positions: list[int]) -> RowSums:
         """Return what the rows over these columns sum to."""
         if len(positions) == 1:
             values = self.values(positions[0])[0]

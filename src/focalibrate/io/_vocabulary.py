@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from focalibrate.io.predictions import Kind
+from focalibrate.io.predictions import ScoreKind
 
 Meaning: TypeAlias = Literal["logits", "probs", "scores"]
 """What a name says: the kind of the scores, or only that they are scores."""
@@ -173,7 +173,7 @@ def meaning_of(name: str) -> Meaning | None:
     return None
 
 
-def kind_of(meaning: Meaning | None) -> Kind | None:
+def kind_of(meaning: Meaning | None) -> ScoreKind | None:
     """Return the kind a name says, or None if it does not say."""
     return meaning if meaning in ("logits", "probs") else None
 

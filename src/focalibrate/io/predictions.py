@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from focalibrate.io._error import PredictionFileError, listing, printable, short
 
-Kind: TypeAlias = Literal["logits", "probs"]
+ScoreKind: TypeAlias = Literal["logits", "probs"]
 """What the scores are, as the file or the caller says."""
 
 BLOCK_BYTES = 1 << 22
@@ -67,7 +67,7 @@ class Predictions:
     """
 
     scores: NDArray[Any]
-    kind: Kind
+    kind: ScoreKind
     labels: NDArray[np.int64] | None
     class_names: tuple[str, ...] | None
     source: Path

@@ -20,7 +20,7 @@ from focalibrate.io._scan_head import decide, first_batch
 from focalibrate.io._stored import all_zero
 from focalibrate.io._stream import Stream
 from focalibrate.io.checksum import CHUNK
-from focalibrate.io.predictions import Kind, Predictions, contents
+from focalibrate.io.predictions import Predictions, ScoreKind, contents
 from focalibrate.io.read import read_predictions
 
 BATCH_ROWS = 65_536
@@ -28,7 +28,7 @@ BATCH_BYTES = 1 << 25
 """Most bytes of scores in one batch: with many classes a batch has fewer rows."""
 
 _Batch = tuple[int, Predictions | None]
-Source = str | Path | Sequence[str | Path]
+Paths = str | Path | Sequence[str | Path]
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class Scan:
         self._checksum: str | None = None
         self._hashing = Lock()
         self.first = found = first_batch(self._reader)
-        self.kind: Kind = found.kind
+        self.kind: ScoreKind = found.kind
         self.n_classes = found.n_classes
         self.class_names = found.class_names
         self.positive = found.positive
@@ -244,7 +244,7 @@ class Scan:
 
 
 def scan_predictions(
-    source: Source, *, batch_rows: int = BATCH_ROWS, **options: Unpack[ReadOptions]
+    source: Paths, *, batch_rows: int = BATCH_ROWS, **options: Unpack[ReadOptions]
 ) -> Scan:
     """Open predictions of any size, to be read in batches; memory is that of a few batches.
 

@@ -11,7 +11,7 @@ from focalibrate._check import (
 )
 
 
-class Examples(NamedTuple):
+class LossInput(NamedTuple):
     """Checked input of a loss, in the dtype to compute in."""
 
     logits: Array
@@ -33,7 +33,7 @@ def examples(
     label_smoothing: float = 0.0,
     weight: Array | None = None,
     binary: bool = False,
-) -> Examples:
+) -> LossInput:
     """Check `logits` and `labels` and bring smoothing and class weights into the targets."""
     check_unit_interval(label_smoothing, name="label_smoothing")
     if binary:
@@ -52,7 +52,7 @@ def examples(
         row_weight = None if weight is None else xp.take(weight, xp.reshape(labels, (-1,)), axis=0)
         if row_weight is not None:
             row_weight = xp.reshape(row_weight, labels.shape)
-        return Examples(x, labels, None, row_weight, logits.dtype)
+        return LossInput(x, labels, None, row_weight, logits.dtype)
     if is_soft:
         targets = xp.astype(labels, x.dtype)
         labels = xp.argmax(targets, axis=-1)
@@ -62,7 +62,7 @@ def examples(
     targets = (1.0 - label_smoothing) * targets + label_smoothing / n_classes
     if weight is not None:
         targets = targets * weight
-    return Examples(x, labels, targets, None, logits.dtype)
+    return LossInput(x, labels, targets, None, logits.dtype)
 
 
 def _is_empty(logits: Array, labels: Array) -> bool:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from focalibrate._array import Array, namespace
 from focalibrate._stable import log_sigmoid, log_simplex
-from focalibrate.losses._targets import Examples, examples
+from focalibrate.losses._targets import LossInput, examples
 from focalibrate.losses.adafocal import AdaFocal, SignedSteps, signed_focal_term
 from focalibrate.losses.policy import Gamma, resolve_gamma
 from focalibrate.theory.focal import focal_sum, focal_term
@@ -94,7 +94,7 @@ def focal_loss(
     return namespace(loss).astype(loss, given.dtype)
 
 
-def _class_index_loss(given: Examples, gamma: Gamma) -> Array:
+def _class_index_loss(given: LossInput, gamma: Gamma) -> Array:
     margin = true_class_margin(given.logits, given.labels)
     log_p = log_sigmoid(margin)
     exponent = resolve_gamma(gamma, namespace(margin).exp(log_p))
@@ -102,7 +102,7 @@ def _class_index_loss(given: Examples, gamma: Gamma) -> Array:
     return loss if given.weight is None else loss * given.weight
 
 
-def _soft_loss(given: Examples, gamma: Gamma) -> Array:
+def _soft_loss(given: LossInput, gamma: Gamma) -> Array:
     xp = namespace(given.logits)
     p = xp.exp(log_sigmoid(true_class_margin(given.logits, given.labels)))
     exponent = resolve_gamma(gamma, p)

@@ -3,7 +3,7 @@
 from focalibrate._array import Array, namespace
 from focalibrate._check import check_positive
 from focalibrate._stable import log_simplex
-from focalibrate.losses._targets import Examples, examples
+from focalibrate.losses._targets import LossInput, examples
 
 
 def mmce(
@@ -80,7 +80,7 @@ def weighted_mmce(
 
 def _confidence_gap(
     logits: Array, labels: Array, kernel_width: float, binary: bool
-) -> tuple[Examples, Array, Array]:
+) -> tuple[LossInput, Array, Array]:
     """Return the checked input, the confidence r and c - r of each example."""
     check_positive(kernel_width, name="kernel_width")
     given = examples(logits, labels, binary=binary)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from focalibrate._check import did_you_mean
+from focalibrate._check import check_choice
 
 SMOOTHING_OF_000 = 0.1
 """Label smoothing in paper 000."""
@@ -51,10 +51,7 @@ def loss_settings(
         >>> loss_settings("fl3"), loss_settings("flsd53"), loss_settings("ls", label_smoothing=0.1)
         ({'gamma': 3.0}, {'gamma': 'flsd-53'}, {'label_smoothing': 0.1})
     """
-    if name not in LOSSES:
-        raise ValueError(
-            f"`name` must be one of {', '.join(LOSSES)}; got {name!r}.{did_you_mean(name, LOSSES)}"
-        )
+    check_choice(name, LOSSES, name="name")
     special: dict[str, dict[str, float | str]] = {
         "ce": {},
         "ls": {"label_smoothing": label_smoothing},

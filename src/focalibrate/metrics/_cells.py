@@ -21,7 +21,7 @@ BINS = 15
 
 
 @dataclass(frozen=True, eq=False)
-class View:
+class EventBins:
     """How the cells fall into bins for one event.
 
     For two classes the same cells are used twice: by the probability of class 1, and by the
@@ -115,13 +115,15 @@ class Cells:
         return float(self.weight.sum() ** 2 / self.spread.sum())
 
 
-def top_cells(confidence: Floats, correct: Floats, weights: Floats | None) -> tuple[Cells, View]:
+def top_cells(
+    confidence: Floats, correct: Floats, weights: Floats | None
+) -> tuple[Cells, EventBins]:
     """Return the cells of confidences and correctness ``[N]``, and their bins."""
     value, event, w = _sorted(confidence, correct, weights)
     return _gathered_top(value, w, lambda first: _sums(value, event, w, first))
 
 
-def top_cells_of_groups(groups: Cells) -> tuple[Cells, View]:
+def top_cells_of_groups(groups: Cells) -> tuple[Cells, EventBins]:
     """Return the same from sums over groups of neighbours, in order of confidence.
 
     The rows of a group count as tied at their mean.
@@ -131,30 +133,30 @@ def top_cells_of_groups(groups: Cells) -> tuple[Cells, View]:
 
 def _gathered_top(
     value: Floats, w: Floats | None, gather: Callable[[Ints], Cells]
-) -> tuple[Cells, View]:
+) -> tuple[Cells, EventBins]:
     at = positions(value, w)
     cell, wide, fifteenth = _ranks(at, MAX_CELLS), equal_width_index(value, BINS), _ranks(at, BINS)
     first = _starts(cell, wide, fifteenth)
     cells = gather(first)
-    return cells, View(np.ones(len(first)), cells.mean, cell[first], fifteenth[first])
+    return cells, EventBins(np.ones(len(first)), cells.mean, cell[first], fifteenth[first])
 
 
 def two_class_cells(
     probability: Floats, positive: Floats, weights: Floats | None
-) -> tuple[Cells, View, View]:
+) -> tuple[Cells, EventBins, EventBins]:
     """Return the cells of P(class 1) ``[N]``, their bins by confidence and by P(class 1)."""
     value, event, w = _sorted(probability, positive, weights)
     return _gathered_two(value, w, lambda first: _sums(value, event, w, first))
 
 
-def two_class_cells_of_groups(groups: Cells) -> tuple[Cells, View, View]:
+def two_class_cells_of_groups(groups: Cells) -> tuple[Cells, EventBins, EventBins]:
     """Return the same from sums over groups of neighbours, in order of P(class 1)."""
     return _gathered_two(groups.mean, groups.weight, groups.summed_from)
 
 
 def _gathered_two(
     value: Floats, w: Floats | None, gather: Callable[[Ints], Cells]
-) -> tuple[Cells, View, View]:
+) -> tuple[Cells, EventBins, EventBins]:
     confidence = np.maximum(value, 1.0 - value)
     by_confidence = np.argsort(confidence, kind="stable")  # two sorted runs: merged in one pass
     folded = np.empty(len(value))
@@ -169,13 +171,13 @@ def _gathered_two(
     first = _starts(*ranks, *fifteenths, is_class_1, wide)
     cells = gather(first)
     mean, side = cells.mean, is_class_1[first]
-    top = View(
+    top = EventBins(
         np.where(side == 1, 1.0, -1.0),
         np.where(side == 1, mean, 1.0 - mean),
         ranks[0][first],
         fifteenths[0][first],
     )
-    return cells, top, View(np.ones(len(first)), mean, ranks[1][first], fifteenths[1][first])
+    return cells, top, EventBins(np.ones(len(first)), mean, ranks[1][first], fifteenths[1][first])
 
 
 def _sorted(

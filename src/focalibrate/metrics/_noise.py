@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from focalibrate._check import is_whole
 from focalibrate._stable.cosine import cosine_transform, inverse_cosine_transform
 from focalibrate._stable.laws import log_gamma, x_log1p_y, x_log_y
-from focalibrate.metrics._cells import BINS, Cells, View
+from focalibrate.metrics._cells import BINS, Cells, EventBins
 from focalibrate.metrics._null import indicator, share_matrix
 from focalibrate.metrics._rows import row_chunks
 from focalibrate.metrics.binning import Floats, equal_width_index
@@ -19,7 +19,7 @@ SMOOTH_DRAWS = 199
 """Draws of smooth ECE, half of them on fine grids, where draws differ little."""
 
 
-def binned_floors(cells: Cells, view: View, drawn: Floats) -> dict[str, NoiseFloor]:
+def binned_floors(cells: Cells, view: EventBins, drawn: Floats) -> dict[str, NoiseFloor]:
     """Return the floors of ECE, AdaECE and MCE from residual draws ``[M, D]`` of the cells."""
     total = cells.weight.sum()
     index = equal_width_index(view.value, BINS)
@@ -34,7 +34,7 @@ def binned_floors(cells: Cells, view: View, drawn: Floats) -> dict[str, NoiseFlo
     }
 
 
-def smooth_floor(cells: Cells, view: View, drawn: Floats) -> NoiseFloor:
+def smooth_floor(cells: Cells, view: EventBins, drawn: Floats) -> NoiseFloor:
     """Return the floor of smooth ECE; the bandwidths of all draws are solved for at once.
 
     Numerics:

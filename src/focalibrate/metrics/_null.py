@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from focalibrate.metrics._cells import SCALES, Cells, Ints, View
+from focalibrate.metrics._cells import SCALES, Cells, EventBins, Ints
 from focalibrate.metrics.binning import Floats, bin_sums
 
 NORMAL_VARIANCE = 20.0
@@ -55,7 +55,7 @@ def indicator(index: Ints, n_bins: int, sign: Floats) -> Floats:
     return matrix
 
 
-def share_matrix(view: View, weight: Floats, n_bins: int) -> Floats:
+def share_matrix(view: EventBins, weight: Floats, n_bins: int) -> Floats:
     """Return the same for bins of equal mass; a cell across a border is split between them."""
     _, group = np.unique(view.cell, return_inverse=True)  # tied cells are cut together
     mass = np.bincount(group, weight)
@@ -91,11 +91,11 @@ def scale_statistic(residual: Floats, variance: Floats) -> Floats:
         s, v = s[0::2] + s[1::2], v[0::2] + v[1::2]
 
 
-def finest(view: View, values: Floats) -> Floats:
+def finest(view: EventBins, values: Floats) -> Floats:
     """Return sums of `values` ``[M]`` or ``[M, D]`` over the finest bins of the test."""
     return indicator(view.scale, SCALES, view.sign) @ values
 
 
-def finest_variance(view: View, cells: Cells) -> Floats:
+def finest_variance(view: EventBins, cells: Cells) -> Floats:
     """Return the variance of the residual sums in the finest bins of the test."""
     return bin_sums(view.scale, cells.variance, SCALES)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from focalibrate.metrics._cells import Cells, View
+from focalibrate.metrics._cells import Cells, EventBins
 from focalibrate.metrics._null import finest, finest_variance, scale_statistic
 from focalibrate.metrics.binning import Floats
 
@@ -14,7 +14,7 @@ DRAWS = 250
 
 
 def detectable_rms(
-    cells: Cells, views: Sequence[View], drawn: Sequence[Floats], critical: float
+    cells: Cells, views: Sequence[EventBins], drawn: Sequence[Floats], critical: float
 ) -> float:
     r"""Return the root-mean-square error that the test would reject with probability .8.
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from focalibrate._array import Array
 from focalibrate._check import check_count, check_sample_weight
-from focalibrate.metrics._cells import BINS, Cells, View, top_cells, two_class_cells
+from focalibrate.metrics._cells import BINS, Cells, EventBins, top_cells, two_class_cells
 from focalibrate.metrics._intervals import gap_interval, rms_interval
 from focalibrate.metrics._noise import binned_floors, classwise_floor, smooth_floor
 from focalibrate.metrics._null import draw_residuals, finest, finest_variance, scale_statistic
@@ -206,7 +206,7 @@ def assess(
 
 def assess_cells(
     cells: Cells,
-    views: Sequence[View],
+    views: Sequence[EventBins],
     *,
     n_classes: int,
     classwise: NoiseFloor | None,
@@ -250,7 +250,7 @@ class ScaleTest:
 
 def cells_of(
     rows: NDArray[Any], labels: NDArray[np.intp], weights: Floats | None
-) -> tuple[Cells, list[View]]:
+) -> tuple[Cells, list[EventBins]]:
     """Return the cells of probabilities ``[N, K]``, and the views that are tested."""
     if rows.shape[1] == 2:
         positive = rows[:, 1].astype(np.float64)
@@ -261,7 +261,7 @@ def cells_of(
     return cells, [top]
 
 
-def multi_scale_test(cells: Cells, views: Sequence[View], drawn: Floats) -> ScaleTest:
+def multi_scale_test(cells: Cells, views: Sequence[EventBins], drawn: Floats) -> ScaleTest:
     """Return the test of `cells` against draws ``[M, D]`` of a calibrated model."""
     sums = [finest(view, drawn) for view in views]
     variances = [finest_variance(view, cells) for view in views]
@@ -295,13 +295,13 @@ def p_text(p: float) -> str:
     return "p = " + f"{p:.{digits}f}".lstrip("0")
 
 
-def _positive(cells: Cells, view: View, p_value: float) -> PositiveAssessment:
+def _positive(cells: Cells, view: EventBins, p_value: float) -> PositiveAssessment:
     return PositiveAssessment(
         gap_interval(cells), rms_interval(cells.binned(view.bin, BINS)), p_value
     )
 
 
-def seen_by(cells: Cells, view: View) -> Cells:
+def seen_by(cells: Cells, view: EventBins) -> Cells:
     """Return the cells with the outcomes of `view`, so that residuals add up."""
     is_same = view.sign > 0
     return Cells(

@@ -18,7 +18,7 @@ from focalibrate._check import (
 from focalibrate.metrics._resampling import Draws, Resampler, is_prepared, resampler
 from focalibrate.metrics.binning import Floats
 
-Interval = Literal["basic", "percentile"]
+IntervalMethod = Literal["basic", "percentile"]
 
 CHUNK_INDICES = 1 << 21
 """Row indices drawn at once: 16 MB."""
@@ -42,7 +42,7 @@ def bootstrap(
     *,
     n_resamples: int = 1000,
     level: float = 0.95,
-    interval: Interval = "basic",
+    interval: IntervalMethod = "basic",
     seed: int | np.random.Generator = 0,
     sample_weight: Array | None = None,
     **options: Any,
@@ -112,7 +112,7 @@ def bootstrap_difference(
     *,
     n_resamples: int = 1000,
     level: float = 0.95,
-    interval: Interval = "basic",
+    interval: IntervalMethod = "basic",
     seed: int | np.random.Generator = 0,
     sample_weight: Array | None = None,
     **options: Any,
@@ -188,7 +188,7 @@ def interval_of(
     estimate: float,
     *,
     level: float = 0.95,
-    interval: Interval = "basic",
+    interval: IntervalMethod = "basic",
     least: float = -math.inf,
 ) -> BootstrapInterval:
     """Return the interval that replicates `values` give for `estimate`, cut off at `least`."""
@@ -196,7 +196,7 @@ def interval_of(
     return BootstrapInterval(estimate, max(low, least), max(high, least), level, len(values))
 
 
-def _check(n_resamples: int, level: float, interval: Interval) -> None:
+def _check(n_resamples: int, level: float, interval: IntervalMethod) -> None:
     check_count(n_resamples, name="n_resamples")
     check_choice(interval, ("basic", "percentile"), name="interval")
     check_open_interval(level, low=0.0, high=1.0, name="level")
@@ -254,7 +254,7 @@ def _replicate(
 
 
 def _limits(
-    values: Floats, estimate: float, level: float, interval: Interval
+    values: Floats, estimate: float, level: float, interval: IntervalMethod
 ) -> tuple[float, float]:
     if not math.isfinite(estimate):
         return estimate, estimate

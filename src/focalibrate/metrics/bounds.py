@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from focalibrate._array import Array
 from focalibrate._check import check_open_interval, check_sample_weight
 from focalibrate._stable.laws import normal_quantile
-from focalibrate.metrics._cells import BINS, SCALES, Cells, Ints, View
+from focalibrate.metrics._cells import BINS, SCALES, Cells, EventBins, Ints
 from focalibrate.metrics._intervals import mean_variance, noncentrality
 from focalibrate.metrics._random import generator
 from focalibrate.metrics._rows import read
@@ -126,7 +126,7 @@ def calibration_bounds(
 
 def bounds_of_cells(
     cells: Cells,
-    views: Sequence[View],
+    views: Sequence[EventBins],
     *,
     error: ErrorName = "ece",
     limit: float = 0.0,

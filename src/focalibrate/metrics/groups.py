@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from focalibrate._array import Array, to_numpy
-from focalibrate.metrics._cells import BINS, Cells, View
+from focalibrate.metrics._cells import BINS, Cells, EventBins
 from focalibrate.metrics._intervals import gap_interval, rms_interval
 from focalibrate.metrics._null import draw_residuals
 from focalibrate.metrics._power import detectable_rms
@@ -201,7 +201,7 @@ def assess_group(
     column: str,
     group: str,
     cells: Cells,
-    views: Sequence[View],
+    views: Sequence[EventBins],
     *,
     n_rows: int,
     n_draws: int,

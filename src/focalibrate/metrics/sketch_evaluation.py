@@ -10,7 +10,7 @@ from focalibrate._check import check_count
 from focalibrate.metrics._cell_sums import cells_of_sums
 from focalibrate.metrics._cells import (
     Cells,
-    View,
+    EventBins,
     top_cells_of_groups,
     two_class_cells_of_groups,
 )
@@ -142,7 +142,7 @@ def bounds_of_sketch(
     return bounds_of_cells(*_viewed(cells, sketch.n_classes), **options)
 
 
-def _viewed(groups: Cells, n_classes: int) -> tuple[Cells, list[View]]:
+def _viewed(groups: Cells, n_classes: int) -> tuple[Cells, list[EventBins]]:
     if n_classes == 2:
         cells, top, positive = two_class_cells_of_groups(groups)
         return cells, [top, positive]

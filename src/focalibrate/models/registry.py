@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from focalibrate._check import did_you_mean
+from focalibrate._check import check_choice
 from focalibrate.models.densenet import DenseNet
 from focalibrate.models.mlp import MLP, Linear
 from focalibrate.models.mobilenet import MobileNetV2
@@ -61,11 +61,8 @@ def build(
         >>> build("mlp", n_classes=3, n_features=4, hidden=(8,)).last
         Linear(in_features=8, out_features=3, bias=True)
     """
-    factory = MODELS.get(name)
-    if factory is None:
-        raise ValueError(
-            f"`name` must be one of {', '.join(MODELS)}, got {name!r}.{did_you_mean(name, MODELS)}"
-        )
+    check_choice(name, MODELS, name="name")
+    factory = MODELS[name]
     if n_classes < 1:
         raise ValueError(f"`n_classes` must be >= 1, got {n_classes}.")
     fixed = {"n_classes", "in_channels", "image_size"}

@@ -89,7 +89,7 @@ class FusedFocal(torch.autograd.Function):
         return e, None, None
 
 
-class Split(NamedTuple):
+class TrueAndRest(NamedTuple):
     """Rows of logits seen as the true class against the others; columns ``[M, 1]``."""
 
     e: Tensor
@@ -104,7 +104,7 @@ class Split(NamedTuple):
     """logarithm of `p`, accurate where `p` is at most one half"""
 
 
-def _split(logits: Tensor, at_true: Tensor) -> Split:
+def _split(logits: Tensor, at_true: Tensor) -> TrueAndRest:
     plain = _split_unshifted(logits, at_true) if can_look(logits) else None
     if plain is not None:
         return plain
@@ -113,10 +113,10 @@ def _split(logits: Tensor, at_true: Tensor) -> Split:
     floor = math.log(torch.finfo(logits.dtype).tiny)
     e = torch.threshold_(torch.sub(logits, top), floor, -math.inf).exp_()
     total, p, rest = _take_true(e, at_true)
-    return Split(e, total, p, rest, logits.gather(1, at_true) - top - total.log())
+    return TrueAndRest(e, total, p, rest, logits.gather(1, at_true) - top - total.log())
 
 
-def _split_unshifted(logits: Tensor, at_true: Tensor) -> Split | None:
+def _split_unshifted(logits: Tensor, at_true: Tensor) -> TrueAndRest | None:
     """Return the split without two passes for the largest logit, or None where it is needed."""
     e = logits.exp()
     total, p, rest = _take_true(e, at_true)
@@ -126,7 +126,7 @@ def _split_unshifted(logits: Tensor, at_true: Tensor) -> Split | None:
     log_p = p.log()
     if p.amin() < LEAST_P:  # an underflow, so far down that the difference has its digits
         log_p = torch.where(p < LEAST_P, logits.gather(1, at_true) - total.log(), log_p)
-    return Split(e, total, p, rest, log_p)
+    return TrueAndRest(e, total, p, rest, log_p)
 
 
 def _take_true(e: Tensor, at_true: Tensor) -> tuple[Tensor, Tensor, Tensor]:

@@ -18,7 +18,7 @@ Reduction = Literal["mean", "sum", "none"]
 REDUCTIONS: tuple[Reduction, ...] = ("mean", "sum", "none")
 
 
-class Rows(NamedTuple):
+class LossRows(NamedTuple):
     """Checked input of a module, one example per row."""
 
     given: Tensor
@@ -50,7 +50,7 @@ class Rows(NamedTuple):
         return self.logits.masked_fill(self.ignored[:, None], 0.0)
 
 
-def as_rows(logits: Tensor, labels: Tensor, *, ignore_index: int | None = None) -> Rows:
+def as_rows(logits: Tensor, labels: Tensor, *, ignore_index: int | None = None) -> LossRows:
     """Check the input of a module, whose class axis is 1 or the only one."""
     check_class_axis(logits)
     class_axis = min(1, logits.ndim - 1)
@@ -66,11 +66,11 @@ def as_rows(logits: Tensor, labels: Tensor, *, ignore_index: int | None = None) 
             )
         target = _class_last(labels.to(working_dtype(logits)))
         check_probs(target, name="labels")
-        return Rows(logits, target, None, shape, dtype)
+        return LossRows(logits, target, None, shape, dtype)
     n_classes = logits.shape[class_axis]
     check_label_form(labels, shape=shape, n_classes=n_classes)
     target, ignored = _split_ignored(labels.reshape(-1).long(), ignore_index, n_classes)
-    return Rows(logits, target, ignored, shape, dtype)
+    return LossRows(logits, target, ignored, shape, dtype)
 
 
 def is_autocast(x: Tensor) -> bool:
@@ -159,7 +159,7 @@ def top_label(logits: Tensor, labels: Tensor, ignore_index: int | None) -> tuple
 
 
 def reduce_rows(
-    loss: Tensor, rows: Rows, *, reduction: Reduction, row_weight: Tensor | None = None
+    loss: Tensor, rows: LossRows, *, reduction: Reduction, row_weight: Tensor | None = None
 ) -> Tensor:
     r"""Return the sum, the mean or the losses themselves of the rows that count.
 
@@ -197,7 +197,7 @@ def empty_loss(logits: Tensor, *, reduction: Reduction) -> Tensor:
     return losses.mean() if reduction == "mean" else losses.sum()
 
 
-def explained(loss: Tensor, rows: Rows) -> Tensor:
+def explained(loss: Tensor, rows: LossRows) -> Tensor:
     """Return `loss`, or raise `ValueError` if it is nan because logits are nan or +inf.
 
     Logits are checked only if the loss is nan, so that the check costs nothing otherwise.

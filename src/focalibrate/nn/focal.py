@@ -16,8 +16,8 @@ from focalibrate.metrics import ReliabilityTable
 from focalibrate.nn._fused import focal_rows
 from focalibrate.nn._rows import (
     REDUCTIONS,
+    LossRows,
     Reduction,
-    Rows,
     as_rows,
     empty_loss,
     explained,
@@ -190,7 +190,7 @@ class FocalLoss(nn.Module):
             settings["label_smoothing"] = self.label_smoothing
         return PosteriorRecovery(**settings)
 
-    def _cross_entropy(self, rows: Rows, labels: Tensor) -> Tensor:
+    def _cross_entropy(self, rows: LossRows, labels: Tensor) -> Tensor:
         return cross_entropy(
             rows.given,
             labels if rows.is_soft else labels.long(),

@@ -20,7 +20,7 @@ from focalibrate.calibrate import (
     score_matrix,
     zero_mix_below,
 )
-from focalibrate.io import Kind, Predictions, align, read_predictions
+from focalibrate.io import Predictions, ScoreKind, align, read_predictions
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,7 +29,7 @@ class Examples:
 
     scores: NDArray[Any]
     """``[N, K]``"""
-    kind: Kind
+    kind: ScoreKind
     """what the scores are, ``"logits"`` or ``"probs"``"""
     labels: NDArray[np.int64]
     """class positions ``[N]``"""
@@ -85,7 +85,7 @@ class Examples:
             )
         if labels is None:
             raise ValueError("`labels` must be given with `logits` or `probs`, got None.")
-        kind: Kind = "logits" if probs is None else "probs"
+        kind: ScoreKind = "logits" if probs is None else "probs"
         scores = score_matrix(logits if probs is None else probs, name=kind)
         targets = np.asarray(to_numpy(as_array(labels, name="labels")))
         if targets.dtype == np.bool_:
@@ -169,11 +169,11 @@ def _columns(groups: Mapping[str, Array] | None, n_rows: int) -> dict[str, NDArr
     return found
 
 
-Source = str | os.PathLike[str] | Predictions
+PredictionSource = str | os.PathLike[str] | Predictions
 """A file of predictions, or one that was read."""
 
 
-def read_source(source: Source, class_names: tuple[str, ...] | None = None) -> Examples:
+def read_source(source: PredictionSource, class_names: tuple[str, ...] | None = None) -> Examples:
     """Return the examples of a file or of predictions that were read.
 
     Args:

@@ -13,7 +13,7 @@ from focalibrate.io import Predictions, SketchFile, read_sketch
 from focalibrate.io.sketches import SUFFIX
 from focalibrate.metrics import ErrorBounds
 from focalibrate.pipeline._gate_text import number
-from focalibrate.pipeline.examples import Examples, Source, read_source
+from focalibrate.pipeline.examples import Examples, PredictionSource, read_source
 from focalibrate.pipeline.gate_baseline import Baseline, read_baseline
 from focalibrate.pipeline.gate_result import GateResult, LimitCheck, LimitName
 from focalibrate.pipeline.gate_source import LEAST_ROWS, Judged
@@ -21,7 +21,7 @@ from focalibrate.pipeline.loss_mean import LossMean
 
 
 def check_predictions(
-    source: Source | SketchFile | None = None,
+    source: PredictionSource | SketchFile | None = None,
     *,
     logits: Array | None = None,
     probs: Array | None = None,
@@ -33,7 +33,7 @@ def check_predictions(
     max_ece: float | None = None,
     max_rms: float | None = None,
     max_nll_increase: float | None = None,
-    baseline: Source | SketchFile | None = None,
+    baseline: PredictionSource | SketchFile | None = None,
     alpha: float = 0.05,
     seed: int = 0,
 ) -> GateResult:
@@ -126,7 +126,7 @@ def check_predictions(
 
 
 def _judged(
-    source: Source | SketchFile | None,
+    source: PredictionSource | SketchFile | None,
     arrays: dict[str, Array | None],
     groups: Mapping[str, Array] | None,
     calibrator: Calibrator | None,

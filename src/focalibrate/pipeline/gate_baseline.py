@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from focalibrate.io import Predictions, SketchFile, read_sketch
 from focalibrate.io.sketches import SUFFIX
-from focalibrate.pipeline.examples import Examples, Source, read_source
+from focalibrate.pipeline.examples import Examples, PredictionSource, read_source
 from focalibrate.pipeline.gate_source import Judged, row_nll
 from focalibrate.pipeline.loss_mean import LossMean
 
@@ -29,7 +29,7 @@ class Baseline:
     """log loss of each row ``[N]``, where the rows are the same"""
 
 
-def read_baseline(source: Source | SketchFile, judged: Judged) -> Baseline:
+def read_baseline(source: PredictionSource | SketchFile, judged: Judged) -> Baseline:
     """Return the baseline in a results.json, a sketch or a file of predictions.
 
     Args:
@@ -49,7 +49,7 @@ def read_baseline(source: Source | SketchFile, judged: Judged) -> Baseline:
     return _from_examples(former, _name(source), judged)
 
 
-def _name(source: Source) -> str:
+def _name(source: PredictionSource) -> str:
     return source.source.name if isinstance(source, Predictions) else Path(source).name
 
 

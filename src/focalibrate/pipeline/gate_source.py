@@ -21,7 +21,7 @@ LEAST_ROWS = 30
 
 
 @dataclass(frozen=True)
-class Part:
+class GatedGroup:
     """Rows that limits are held to: one group of a column."""
 
     column: str
@@ -90,9 +90,9 @@ class Judged:
             grouped=file.sketch if file.sketch.groups else None,
         )
 
-    def parts(self, columns: tuple[str, ...]) -> tuple[list[Part], int]:
+    def parts(self, columns: tuple[str, ...]) -> tuple[list[GatedGroup], int]:
         """Return the groups of `columns` with enough rows, and how many others there are."""
-        found: list[Part] = []
+        found: list[GatedGroup] = []
         n_small = 0
         for column in columns:
             if self.grouped is None or column not in self.grouped.groups:
@@ -106,10 +106,10 @@ class Judged:
                 if n_rows < LEAST_ROWS:
                     n_small += 1
                 else:
-                    found.append(Part(column, groups.names[place], n_rows, place))
+                    found.append(GatedGroup(column, groups.names[place], n_rows, place))
         return found, n_small
 
-    def bounds_of(self, part: Part, **options: Any) -> ErrorBounds:
+    def bounds_of(self, part: GatedGroup, **options: Any) -> ErrorBounds:
         """Return the bounds of the error of one group."""
         assert self.grouped is not None  # noqa: S101  (`parts` has found it there)
         return self.grouped.bounds(group=(part.column, part.place), **options)

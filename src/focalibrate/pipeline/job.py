@@ -24,7 +24,7 @@ from focalibrate.comparison import choose as choose_method
 from focalibrate.comparison.choose import is_always_right
 from focalibrate.metrics import Assessment, GroupAssessment, WorstSlice, assess
 from focalibrate.pipeline.evaluation import groups_of, worst_slice_of
-from focalibrate.pipeline.examples import Examples, Source, read_source, zeros_smoothed
+from focalibrate.pipeline.examples import Examples, PredictionSource, read_source, zeros_smoothed
 from focalibrate.pipeline.result import CalibrationResult
 from focalibrate.report import Provenance, SourceFile
 
@@ -33,13 +33,13 @@ COMMAND = "focalibrate.calibrate_predictions(…)"
 
 
 def calibrate_predictions(
-    source: Source | None = None,
+    source: PredictionSource | None = None,
     *,
     logits: Array | None = None,
     probs: Array | None = None,
     labels: Array | None = None,
     sample_weight: Array | None = None,
-    test: Source | tuple[Array, Array] | None = None,
+    test: PredictionSource | tuple[Array, Array] | None = None,
     test_weight: Array | None = None,
     groups: Mapping[str, Array] | None = None,
     test_groups: Mapping[str, Array] | None = None,
@@ -207,7 +207,7 @@ def requested(choose: str | None, methods: Sequence[str] | None) -> str | None:
 
 
 def _fitted(
-    source: Source | None,
+    source: PredictionSource | None,
     logits: Array | None,
     probs: Array | None,
     labels: Array | None,
@@ -226,7 +226,7 @@ def _fitted(
 
 
 def _test(
-    test: Source | tuple[Array, Array] | None,
+    test: PredictionSource | tuple[Array, Array] | None,
     weights: Array | None,
     groups: Mapping[str, Array] | None,
     class_names: tuple[str, ...] | None,

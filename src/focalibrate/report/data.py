@@ -17,6 +17,7 @@ from focalibrate.comparison import (
     GroupChoice,
     verdict,
 )
+from focalibrate.io import ScoreKind
 from focalibrate.metrics import Assessment, GroupAssessment, WorstSlice
 from focalibrate.report._diagrams import BIN_COUNTS, diagrams, top_label_figures, weighted_mean
 from focalibrate.report._groups import by_group_record, group_records
@@ -33,12 +34,7 @@ from focalibrate.report._records import (
 from focalibrate.report._sampled import packed_sample
 from focalibrate.report.criterion import CriterionGrid
 from focalibrate.report.provenance import Provenance
-from focalibrate.report.snippets import (
-    Scores,
-    Snippet,
-    deployment_snippets,
-    grouped_snippets,
-)
+from focalibrate.report.snippets import Snippet, deployment_snippets, grouped_snippets
 
 SCHEMA_VERSION = 2
 """Version of the JSON inside the page."""
@@ -72,7 +68,7 @@ def page_data(
     groups: Sequence[GroupAssessment] = (),
     worst: WorstSlice | None = None,
     by_group: GroupChoice | None = None,
-    scores: Scores = "logits",
+    scores: ScoreKind = "logits",
     title: str | None = None,
     seed: int = 0,
 ) -> PageData:
@@ -174,7 +170,9 @@ def page_data(
     return PageData(document)
 
 
-def _snippets(choice: Choice, by_group: GroupChoice | None, scores: Scores) -> Sequence[Snippet]:
+def _snippets(
+    choice: Choice, by_group: GroupChoice | None, scores: ScoreKind
+) -> Sequence[Snippet]:
     if by_group is not None and by_group.calibrator is not None:
         return grouped_snippets(by_group.calibrator, scores=scores)
     if choice.row.method == "identity":

@@ -1,7 +1,6 @@
 """Code that deploys a calibrator, to be copied from the page."""
 
 from dataclasses import dataclass
-from typing import Literal
 
 from focalibrate.calibrate import (
     Calibrator,
@@ -9,9 +8,7 @@ from focalibrate.calibrate import (
     PosteriorRecovery,
     TemperatureScaling,
 )
-
-Scores = Literal["logits", "probs"]
-"""What the model returns."""
+from focalibrate.io import ScoreKind
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +32,7 @@ calibrator = Calibrator.load("calibrator.json")
 
 
 def deployment_snippets(
-    calibrator: Calibrator, *, method: str, scores: Scores = "logits"
+    calibrator: Calibrator, *, method: str, scores: ScoreKind = "logits"
 ) -> list[Snippet]:
     """Return how to use `calibrator` in Python, torch, ONNX, scikit-learn and a terminal.
 
@@ -77,7 +74,9 @@ def deployment_snippets(
     ]
 
 
-def grouped_snippets(calibrator: GroupedCalibrator, *, scores: Scores = "logits") -> list[Snippet]:
+def grouped_snippets(
+    calibrator: GroupedCalibrator, *, scores: ScoreKind = "logits"
+) -> list[Snippet]:
     """Return how to use a calibrator that needs the group of each row.
 
     Args:

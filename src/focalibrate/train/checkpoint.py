@@ -24,7 +24,7 @@ class CheckpointError(ValueError):
 
 
 @dataclass
-class Progress:
+class TrainingState:
     """Everything a run needs to continue: the weights, and its position in the data.
 
     Random numbers need no state: each step draws its own from the seed, the epoch and the step.
@@ -47,7 +47,7 @@ class Progress:
     """seconds spent so far, without work lost to an interruption"""
 
 
-def save_checkpoint(path: Path, progress: Progress, *, recipe: Recipe, data: str) -> None:
+def save_checkpoint(path: Path, progress: TrainingState, *, recipe: Recipe, data: str) -> None:
     """Write `progress` to `path`; after a full disk or a kill the previous one is intact.
 
     Raises:
@@ -72,7 +72,7 @@ def save_checkpoint(path: Path, progress: Progress, *, recipe: Recipe, data: str
         ) from error
 
 
-def load_checkpoint(path: Path, *, recipe: Recipe, data: str) -> Progress:
+def load_checkpoint(path: Path, *, recipe: Recipe, data: str) -> TrainingState:
     """Return what `save_checkpoint` wrote, if it is of the same recipe and data.
 
     Raises:
@@ -90,7 +90,7 @@ def load_checkpoint(path: Path, *, recipe: Recipe, data: str) -> Progress:
             f"{path}: was made with other training examples ({record['data']}, now {data}). Name "
             "the same --data as before, or another folder with -o."
         )
-    return Progress(**{name: record[name] for name in vars(Progress())})
+    return TrainingState(**{name: record[name] for name in vars(TrainingState())})
 
 
 def read_checkpoint(path: Path) -> Mapping[str, Any]:

@@ -18,7 +18,12 @@ from focalibrate.train._learner import Learner
 from focalibrate.train._outputs import claim_run, write_results
 from focalibrate.train._ranks import Ranks, joined_ranks
 from focalibrate.train._step import set_lr
-from focalibrate.train.checkpoint import CHECKPOINT, Progress, load_checkpoint, save_checkpoint
+from focalibrate.train.checkpoint import (
+    CHECKPOINT,
+    TrainingState,
+    load_checkpoint,
+    save_checkpoint,
+)
 from focalibrate.train.dynamics import (
     SEEN_OF_TRAIN,
     Dynamics,
@@ -112,7 +117,7 @@ class _Loop:
         self.n = len(dataset.train)
         self.steps = -(-self.n // recipe.batch)
         self.learner = Learner(recipe, dataset, ranks=ranks, device=device, checkpoint=self.path)
-        self.at = Progress()
+        self.at = TrainingState()
         self.dynamics = Dynamics()
         self.seen: dict[str, Evaluated] = {}
         if ranks.is_first:

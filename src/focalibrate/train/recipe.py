@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal, Self, TypeAlias, get_args
 
-from focalibrate._check import did_you_mean
+from focalibrate._check import check_choice, did_you_mean
 from focalibrate.losses.policy import gamma_policy
 
 LossName = Literal["focal", "brier", "mmce", "weighted-mmce", "dual-focal", "proper-focal"]
@@ -16,7 +16,7 @@ Augmentation = Literal["none", "flip", "crop", "crop-flip"]
 Reduction = Literal["mean", "sum"]
 Precision = Literal["float32", "bfloat16"]
 Keep = Literal["last", "best"]
-Size: TypeAlias = tuple[tuple[str, Any], ...]
+ModelSize: TypeAlias = tuple[tuple[str, Any], ...]
 
 _CHOICES: dict[str, tuple[str, ...]] = {
     "loss": get_args(LossName),
@@ -48,7 +48,7 @@ class Recipe:
     """name of a set that `focalibrate.datasets.load` knows"""
     model: str
     """name of a network that `focalibrate.models.build` knows"""
-    size: Size = ()
+    size: ModelSize = ()
     """settings of the network, such as ``(("width", 2),)``; a mapping is taken too"""
     loss: LossName = "focal"
     gamma: float | str = 0.0
@@ -90,11 +90,7 @@ class Recipe:
             if not isinstance(value, str) or not value:
                 raise ValueError(f"`{name}` must be a name, got {value!r}.")
         for name, choices in _CHOICES.items():
-            if getattr(self, name) not in choices:
-                raise ValueError(
-                    f"`{name}` must be one of {', '.join(choices)}; got {getattr(self, name)!r}."
-                    f"{did_you_mean(getattr(self, name), choices)}"
-                )
+            check_choice(getattr(self, name), choices, name=name)
         self._check_numbers()
         self._check_loss()
 
@@ -207,7 +203,7 @@ class Recipe:
         return self.lr * self.lr_factor**passed
 
 
-def _size(given: Any) -> Size:
+def _size(given: Any) -> ModelSize:
     try:
         settings = dict(given)
     except (TypeError, ValueError):

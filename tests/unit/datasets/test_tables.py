@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from focalibrate.datasets import TABLES, DataSetError, find_tables, load, table_checksum
-from focalibrate.datasets.tables import Table, read_csv_table, scaled
+from focalibrate.datasets.tables import RawTable, read_csv_table, scaled
 
 
 def write(path, text):
@@ -33,7 +33,7 @@ def test_the_last_column_is_the_label_unless_one_is_named_so(tmp_path):
 def test_scaling_knows_only_the_training_rows():
     nan = np.nan
     X = np.array([[1, 0, 5], [3, 1, 5], [nan, 0, 5], [9, 2, nan], [nan, nan, 7]])
-    table = Table(X, np.zeros(5, np.int64), np.array([False, True, False]), ("a",))
+    table = RawTable(X, np.zeros(5, np.int64), np.array([False, True, False]), ("a",))
     got = scaled(table, np.array([0, 1, 2]))
     assert got.dtype == np.float32
     assert_allclose(

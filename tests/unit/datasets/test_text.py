@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose
 
 from focalibrate.datasets import DataSetError, load, newsgroups, sentiment, trec
 from focalibrate.datasets.glove import as_matrix, find_vectors, read_glove
-from focalibrate.datasets.newsgroups import Sizes, read_newsgroups
+from focalibrate.datasets.newsgroups import DocumentCounts, read_newsgroups
 from focalibrate.datasets.vocabulary import encode, most_frequent, numbers, tokenise
 
 
@@ -54,7 +54,7 @@ def news(k, i):
     return f"From: someone\nNewsgroups: {GROUPS[k]}\n\nbody of topic{k} number {i}\n"
 
 
-SMALL = Sizes(whole=(80,), train=60, test=20, n_validation=20, n_test=20)
+SMALL = DocumentCounts(whole=(80,), train=60, test=20, n_validation=20, n_test=20)
 
 
 def write_folders(folder, per_class):

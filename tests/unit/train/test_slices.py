@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from focalibrate.datasets.newsgroups import Sizes, read_newsgroups
+from focalibrate.datasets.newsgroups import DocumentCounts, read_newsgroups
 from focalibrate.datasets.sentiment import read_sentiment
 from focalibrate.train import Recipe, train
 
@@ -58,7 +58,7 @@ def test_a_slice_of_20_newsgroups_is_read_and_learnt(tmp_path, divided):
         write_groups(tmp_path / "20news-bydate-test", rng, 5)
     else:
         write_groups(tmp_path / "20_newsgroups", rng, 25)
-    sizes = Sizes(whole=(500,), train=400, test=100, n_validation=60, n_test=100)
+    sizes = DocumentCounts(whole=(500,), train=400, test=100, n_validation=60, n_test=100)
     data = read_newsgroups(tmp_path, 0, sizes=sizes)
     assert [len(part) for part in (data.train, data.validation, data.test)] == [340, 60, 100]
     assert not any(word.startswith("leak") for word in data.words)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from focalibrate.calibrate._engine.blocks import Workspace
 from focalibrate.calibrate._engine.series import (
-    Form,
+    FocalMap,
     LargeClasses,
     moved,
     powers,
@@ -52,7 +52,7 @@ class CodeSums:
     certain = 1e-240
     """Sums over rivals are accurate down to here."""
 
-    def __init__(self, forms: Sequence[Form]) -> None:
+    def __init__(self, forms: Sequence[FocalMap]) -> None:
         self.forms = tuple(forms)
         self.width = STEP * min((temperature for _, temperature in forms), default=1.0)
         self._tables: dict[int, Floats] = {}
@@ -152,7 +152,7 @@ def _large(
     return LargeClasses(row, high[row] - VALUES[at], counts[row, at], len(found))
 
 
-def _completed(sums: Floats, large: LargeClasses | None, form: Form) -> Sums:
+def _completed(sums: Floats, large: LargeClasses | None, form: FocalMap) -> Sums:
     """Return the three sums over all classes, those of the large ones taken one by one."""
     gamma, temperature = form
     if gamma == 0 or large is None:

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
-Objective = Callable[[Floats], tuple[float, Floats, Floats]]
+ConvexObjective = Callable[[Floats], tuple[float, Floats, Floats]]
 """``parameters -> (value, gradient, second derivatives)``; the value may be inf."""
 
 TOLERANCE = 1e-12
@@ -26,7 +26,7 @@ class ConvexMinimum:
 
 
 def minimise_convex(
-    objective: Objective, start: Floats, *, lower: Floats | None = None
+    objective: ConvexObjective, start: Floats, *, lower: Floats | None = None
 ) -> ConvexMinimum:
     """Return the minimum of a convex function of few parameters, each at least `lower`.
 
@@ -102,7 +102,7 @@ def logistic_objective(
     *,
     penalty: Floats | None = None,
     centre: Floats | None = None,
-) -> Objective:
+) -> ConvexObjective:
     r"""Return the mean log loss of :math:`\sigma(\phi\theta)` with a quadratic penalty.
 
     The penalty is :math:`(\theta - c)^\top S (\theta - c)`.

@@ -26,7 +26,7 @@ BLOCK_ENTRIES = 1 << 15
 """Probabilities worked on at once: arrays of 256 kB, which stay in cache."""
 
 
-class Derivatives(NamedTuple):
+class RowDerivatives(NamedTuple):
     r"""Something of each row ``[n]``, and its derivatives in :math:`\gamma` and :math:`u`."""
 
     value: Floats
@@ -65,7 +65,7 @@ def loss_derivatives(
     return found if all([*workers.map(fill, range(0, n, stride))]) else None
 
 
-def _losses(rows: CompressedLogits, gamma: float, temperature: float) -> Derivatives | None:
+def _losses(rows: CompressedLogits, gamma: float, temperature: float) -> RowDerivatives | None:
     at_top = (np.arange(len(rows.top)), rows.top)
     gap = rows.atoms[at_top].astype(np.float64)[:, None] - rows.atoms  # -log e, T apart
     np.minimum(gap, IMPOSSIBLE, out=gap)
@@ -85,7 +85,7 @@ def _losses(rows: CompressedLogits, gamma: float, temperature: float) -> Derivat
     loss = _log1p_exp(against)
     label = _label(rivals, rows.true_gap.astype(np.float64) / temperature, gamma)
     is_minor = rows.true_gap > 0
-    return Derivatives(
+    return RowDerivatives(
         *(a + np.where(is_minor, b - c, 0.0) for a, b, c in zip(loss, label, top, strict=True))
     )
 
@@ -117,15 +117,15 @@ class _Rivals(NamedTuple):
         return first, share * (self.bend + self.mean**2) - first**2
 
 
-def _plus(a: Derivatives, b: Derivatives) -> Derivatives:
-    return Derivatives(*(x + y for x, y in zip(a, b, strict=True)))
+def _plus(a: RowDerivatives, b: RowDerivatives) -> RowDerivatives:
+    return RowDerivatives(*(x + y for x, y in zip(a, b, strict=True)))
 
 
-def _log1p_exp(a: Derivatives) -> Derivatives:
+def _log1p_exp(a: RowDerivatives) -> RowDerivatives:
     odds = np.exp(np.minimum(a.value, 700.0))
     p = odds / (1.0 + odds)
     q = p * (1.0 - p)
-    return Derivatives(
+    return RowDerivatives(
         np.log1p(odds),
         p * a.by_g,
         p * a.by_u,
@@ -135,7 +135,7 @@ def _log1p_exp(a: Derivatives) -> Derivatives:
     )
 
 
-def _top(rivals: _Rivals, gamma: float) -> Derivatives:
+def _top(rivals: _Rivals, gamma: float) -> RowDerivatives:
     r"""Return :math:`F_1` through :math:`s = \log S`, with :math:`r = \log(1+S)/S`."""
     total, mean, bend = rivals.total, rivals.mean, rivals.bend
     v = 1.0 / (1.0 + total)
@@ -148,7 +148,7 @@ def _top(rivals: _Rivals, gamma: float) -> Derivatives:
     by_s = gamma * v + turn
     by_ss = gamma * (r_ss * inverse - total * v * v) - turn**2
     by_gs = v + r_s * inverse**2
-    return Derivatives(
+    return RowDerivatives(
         gamma * log_rest - np.log(inverse),
         log_rest + r * inverse,
         by_s * mean,
@@ -191,14 +191,14 @@ class _Factor(NamedTuple):
         )
 
 
-def _label(rivals: _Rivals, gap: Floats, gamma: float) -> Derivatives:
+def _label(rivals: _Rivals, gap: Floats, gamma: float) -> RowDerivatives:
     r"""Return :math:`-\log e_y + F_y` of a label below the top."""
     slope, bend = rivals.slopes
     x = -np.maximum(gap, 0.0) - rivals.log1p
     v = np.minimum(np.exp(x), 0.5)
     f = _Factor.of(x, v / (1.0 - v), gamma)
     x_u, x_uu = gap - slope, -gap - bend
-    return Derivatives(
+    return RowDerivatives(
         gap + gamma * f.log_rest - np.log(f.inverse),
         f.by_g,
         f.by_x * x_u - gap,
@@ -208,7 +208,7 @@ def _label(rivals: _Rivals, gap: Floats, gamma: float) -> Derivatives:
     )
 
 
-def _minors(rivals: _Rivals, gap: Floats, e: Floats, mass: Floats, gamma: float) -> Derivatives:
+def _minors(rivals: _Rivals, gap: Floats, e: Floats, mass: Floats, gamma: float) -> RowDerivatives:
     r"""Return :math:`\log\sum w_k e^{a_k}` over the classes below the top, a = log e - F."""
     slope, bend = (part[:, None] for part in rivals.slopes)
     f = _Factor.of(-gap - rivals.log1p[:, None], e / ((1.0 + rivals.total)[:, None] - e), gamma)
@@ -224,4 +224,4 @@ def _minors(rivals: _Rivals, gap: Floats, e: Floats, mass: Floats, gamma: float)
     gu = -np.vecdot(share, f.by_gx * x_u + f.by_g * a_u)
     a_uu = f.by_x * (gap + bend) - f.by_xx * x_u**2 - gap
     uu = np.vecdot(share, a_u**2 + a_uu)
-    return Derivatives(np.log(sums), g, u, gg - g * g, gu - g * u, uu - u * u)
+    return RowDerivatives(np.log(sums), g, u, gg - g * g, gu - g * u, uu - u * u)

@@ -13,7 +13,7 @@ from focalibrate.calibrate._engine.recovery import TemperedRows
 from focalibrate.calibrate.compressed import CompressedLogits
 
 Floats = NDArray[np.float64]
-Part = NDArray[np.intp] | slice
+RowIndex = NDArray[np.intp] | slice
 """Rows that one fit may see."""
 GridCriterion = Literal["nll", "focal", "ece", "adaptive_ece"]
 
@@ -85,7 +85,7 @@ class GridEvaluator:
         workers: Workers,
         *,
         focal_gamma: float = 0.0,
-        parts: Sequence[Part] = (slice(None),),
+        parts: Sequence[RowIndex] = (slice(None),),
     ) -> None:
         self.rows = rows
         self.criterion = criterion

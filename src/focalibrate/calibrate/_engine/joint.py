@@ -8,7 +8,7 @@ import numpy as np
 
 from focalibrate.calibrate._engine.blocks import Workers, thin_rows
 from focalibrate.calibrate._engine.focal_derivatives import loss_derivatives
-from focalibrate.calibrate._engine.grid import GridEvaluator, Part
+from focalibrate.calibrate._engine.grid import GridEvaluator, RowIndex
 from focalibrate.calibrate._engine.joint_descent import (
     JointMinimum,
     along_bound,
@@ -164,7 +164,7 @@ def _coarse_minima(
 
 def minima_of_parts(
     evaluate: GridEvaluator,
-    parts: Sequence[Part],
+    parts: Sequence[RowIndex],
     gamma: float,
     temperature: float,
     gammas: tuple[float, float],

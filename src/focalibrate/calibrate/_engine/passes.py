@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from focalibrate.calibrate._engine.blocks import Workers, Workspace, row_blocks
 from focalibrate.calibrate._input import check_rows, working_precision
 
-Sums = NDArray[np.float64]
+Floats = NDArray[np.float64]
 
 VANISHED = 800.0
 """exp(-800) is 0: a gap of 800 / beta stands for any larger one, infinite ones included."""
@@ -22,17 +22,17 @@ class Block(NamedTuple):
     gaps: NDArray[Any]
     """Shape ``[n, K]``, in the working precision."""
     labels: NDArray[np.intp]
-    true_gap: Sums
+    true_gap: Floats
     """Gap of the label, shape ``[n]``."""
-    weights: Sums | None = None
+    weights: Floats | None = None
     """Weights of the rows, shape ``[n]``, or ``[n, P]`` for P sums; None: 1 each."""
 
-    def total(self, values: Sums) -> Any:
+    def total(self, values: Floats) -> Any:
         """Return the weighted sum over the rows, one for each column of weights."""
         return values.sum() if self.weights is None else values @ self.weights
 
 
-Kernel = Callable[[Block, float, Workspace], Sums]
+Kernel = Callable[[Block, float, Workspace], Floats]
 """``(block, beta, buffers) -> sums over the block``; not finite where a gap is infinite."""
 
 
@@ -96,7 +96,7 @@ class LogitPasses:
         labels: NDArray[np.intp],
         workers: Workers,
         *,
-        weights: Sums | None = None,
+        weights: Floats | None = None,
         unit: float = 1.0,
         whole: tuple[NDArray[Any], NDArray[np.intp]] | None = None,
         dtype: Any = None,
@@ -149,7 +149,7 @@ class LogitPasses:
         return Derivatives(*(self.kernel_sums(kernel, beta) / self.total_weight).tolist())
 
     def derivatives_of_parts(
-        self, kernel: Kernel, beta: float, weights: Sums
+        self, kernel: Kernel, beta: float, weights: Floats
     ) -> list[Derivatives]:
         """Return the same for each column of `weights` ``[N, P]``, from one pass."""
         shared = LogitPasses(
@@ -164,10 +164,10 @@ class LogitPasses:
         means = shared.kernel_sums(kernel, beta) / weights.sum(axis=0)
         return [Derivatives(*part) for part in means.T.tolist()]
 
-    def kernel_sums(self, kernel: Kernel, beta: float) -> Sums:
+    def kernel_sums(self, kernel: Kernel, beta: float) -> Floats:
         """Return the kernel's sums over all rows."""
 
-        def sums(block: Block, space: Workspace) -> Sums:
+        def sums(block: Block, space: Workspace) -> Floats:
             with np.errstate(invalid="ignore", over="ignore"):
                 total = kernel(block, beta, space)
             if not np.isfinite(total).all():
@@ -186,7 +186,7 @@ class LogitPasses:
         every = self.gaps_to_next()
         return float(np.median(every)) if len(every) else 0.0
 
-    def gaps_to_next(self) -> Sums:
+    def gaps_to_next(self) -> Floats:
         """Return the gap between the two largest different logits, of rows where they differ."""
         found: list[NDArray[Any]] = []
         for part in row_blocks(len(self.logits), row_bytes=8 * self.logits.shape[1]):
@@ -209,10 +209,10 @@ class LogitPasses:
         slope, n_wrong = (self.limit_sums() / self.total_weight).tolist()
         return slope, n_wrong == 0
 
-    def limit_sums(self) -> Sums:
+    def limit_sums(self) -> Floats:
         """Return the sums behind `limits`: slopes, and the weight of labels not on top."""
 
-        def sums(block: Block, space: Workspace) -> Sums:
+        def sums(block: Block, space: Workspace) -> Floats:
             is_possible = np.isfinite(block.gaps)
             gaps = np.where(is_possible, block.gaps, 0.0)
             mean = gaps.sum(axis=-1, dtype=np.float64) / is_possible.sum(axis=-1)
@@ -221,8 +221,8 @@ class LogitPasses:
 
         return self._sum(sums)
 
-    def _sum(self, sums: Callable[[Block, Workspace], Sums]) -> Sums:
-        def work(part: slice, space: Workspace) -> Sums:
+    def _sum(self, sums: Callable[[Block, Workspace], Floats]) -> Floats:
+        def work(part: slice, space: Workspace) -> Floats:
             return sums(self._block(part, space), space)
 
         blocks = row_blocks(len(self.logits), row_bytes=4 * self.logits.shape[1])
@@ -243,7 +243,7 @@ class LogitPasses:
         return Block(gaps, labels, true_gap, weights)
 
 
-def log_loss_sums(block: Block, beta: float, space: Workspace) -> Sums:
+def log_loss_sums(block: Block, beta: float, space: Workspace) -> Floats:
     r"""Sums of the log loss and its first four derivatives.
 
     With :math:`\ell(\beta) = \log\sum_k e^{-\beta d_k} + \beta d_y`, the derivatives are
@@ -277,7 +277,7 @@ def focal_loss_sums(gamma: float) -> Kernel:
     classes.
     """
 
-    def kernel(block: Block, beta: float, space: Workspace) -> Sums:
+    def kernel(block: Block, beta: float, space: Workspace) -> Floats:
         minus_log_sum, mean, variance = _other_classes(block, beta, space)
         margin = minus_log_sum - beta * block.true_gap
         log_p, log_rest = -np.logaddexp(0.0, -margin), -np.logaddexp(0.0, margin)
@@ -294,7 +294,7 @@ def focal_loss_sums(gamma: float) -> Kernel:
     return kernel
 
 
-def _other_classes(block: Block, beta: float, space: Workspace) -> tuple[Sums, Sums, Sums]:
+def _other_classes(block: Block, beta: float, space: Workspace) -> tuple[Floats, Floats, Floats]:
     r"""Return :math:`-\log\sum_{k\ne y} e^{-\beta d_k}` and mean and variance of d over them."""
     shape, dtype = block.gaps.shape, block.gaps.dtype
     e, others = (space.array(x, shape, dtype) for x in ("e", "square"))

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
-Form = tuple[float, float]
+FocalMap = tuple[float, float]
 """Gamma and temperature of :math:`\\Psi_\\gamma(\\operatorname{softmax}(z/T))`."""
 
 LARGE = 4e-4
@@ -54,7 +54,7 @@ def moved(sums: Floats, shift: Floats) -> Floats:
     return np.stack(terms, axis=1)
 
 
-def reach_of_large(form: Form, total: Floats) -> Floats:
+def reach_of_large(form: FocalMap, total: Floats) -> Floats:
     """Return the gaps below which classes are large, in rows whose sums of e are `total`."""
     gamma, temperature = form
     reach: Floats = -temperature * np.log(LARGE / max(1.0, abs(gamma)) * total)
@@ -82,7 +82,7 @@ class LargeClasses:
         weights = self.count * values
         return np.bincount(self.row, weights, minlength=self.n_rows).astype(np.float64, copy=False)
 
-    def sums(self, rest: Floats, form: Form) -> Floats:
+    def sums(self, rest: Floats, form: FocalMap) -> Floats:
         r"""Return the three sums over these classes, ``[3, n]``.
 
         Args:

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 Scale = Literal["smallest", "reduced", "full"]
 SCALES: tuple[Scale, ...] = ("smallest", "reduced", "full")
-Setting: TypeAlias = str | int | float | bool | None
 
 
 @dataclass(frozen=True)

@@ -9,21 +9,21 @@ from torch import Tensor, nn
 from focalibrate.nn.curvature._parameters import Parameters, call_model
 from focalibrate.nn.curvature._signs import random_signs
 
-Layer = list[Tensor]
+LayerParameters = list[Tensor]
 """The parameters of one module."""
 
 
-def layers_of(parameters: Parameters) -> list[Layer]:
+def layers_of(parameters: Parameters) -> list[LayerParameters]:
     """Return the parameters grouped by module."""
-    layers: dict[str, Layer] = {}
+    layers: dict[str, LayerParameters] = {}
     for name, parameter in parameters.items():
         layers.setdefault(name.rpartition(".")[0], []).append(parameter)
     return list(layers.values())
 
 
 def curved_layers(
-    model: nn.Module, layers: Sequence[Layer], inputs: Any, rng: torch.Generator
-) -> list[Layer]:
+    model: nn.Module, layers: Sequence[LayerParameters], inputs: Any, rng: torch.Generator
+) -> list[LayerParameters]:
     """Return the layers in whose parameters the logits of `inputs` are not piecewise linear.
 
     The others have a second derivative of exactly 0 along a random direction, as in all networks
@@ -42,7 +42,9 @@ def curved_layers(
     return curved
 
 
-def share_out(layers: Sequence[Layer], n_vectors: int) -> tuple[list[Layer], int]:
+def share_out(
+    layers: Sequence[LayerParameters], n_vectors: int
+) -> tuple[list[LayerParameters], int]:
     """Return groups of layers, of at least 2 vectors each, and the vectors per group.
 
     Layers of one group are far apart, because neighbouring layers interact more.
@@ -53,7 +55,7 @@ def share_out(layers: Sequence[Layer], n_vectors: int) -> tuple[list[Layer], int
 
 
 def layer_terms(
-    total: Tensor, layers: Sequence[Layer], n_vectors: int, rng: torch.Generator
+    total: Tensor, layers: Sequence[LayerParameters], n_vectors: int, rng: torch.Generator
 ) -> Tensor:
     r"""Return :math:`v^\top\nabla^2_l v` of `total` for random signs in each layer, ``[L, M]``."""
     terms = []
@@ -103,7 +105,7 @@ def second_products(
     )
 
 
-def _slopes(total: Tensor, layers: Sequence[Layer]) -> list[tuple[Tensor | None, ...]]:
+def _slopes(total: Tensor, layers: Sequence[LayerParameters]) -> list[tuple[Tensor | None, ...]]:
     """Return the gradient of `total` in the parameters of each layer, with its graph."""
     leaves = [p for layer in layers for p in layer]
     found = iter(torch.autograd.grad(total, leaves, create_graph=True, allow_unused=True))

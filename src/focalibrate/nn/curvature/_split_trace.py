@@ -15,7 +15,7 @@ from focalibrate.nn.curvature._by_example import (
     squared_gradients,
 )
 from focalibrate.nn.curvature._by_layer import (
-    Layer,
+    LayerParameters,
     curved_layers,
     layer_terms,
     layers_of,
@@ -57,7 +57,7 @@ class SplitTrace:
     ) -> None:
         self._model, self._loss, self._parameters = model, loss, parameters
         self._n_vectors, self._rng = n_vectors, rng
-        self._curved: list[Layer] | None = None
+        self._curved: list[LayerParameters] | None = None
         self._value = self._variance = 0.0
         self._n_passes = {"examples": 0, "layers": 0}
 
@@ -85,7 +85,7 @@ class SplitTrace:
             method="by example and layer",
         )
 
-    def _find_curved(self, inputs: Any) -> list[Layer]:
+    def _find_curved(self, inputs: Any) -> list[LayerParameters]:
         layers = layers_of(self._parameters)
         return curved_layers(self._model, layers, first_rows(inputs, PILOT), self._rng)
 

@@ -5,8 +5,8 @@ from focalibrate.theory.claims._claim import (
     VERDICTS,
     Claim,
     Finding,
+    Grade,
     Outcome,
-    Verdict,
     check_claim,
 )
 from focalibrate.theory.claims._nearest import grid_line, minimax_line, worst_case
@@ -18,8 +18,8 @@ __all__ = [
     "VERDICTS",
     "Claim",
     "Finding",
+    "Grade",
     "Outcome",
-    "Verdict",
     "check_claim",
     "check_claims",
     "grid_line",

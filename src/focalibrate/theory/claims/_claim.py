@@ -5,9 +5,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-Verdict = Literal["holds", "holds where", "fair", "digit", "slip", "false"]
+Grade = Literal["holds", "holds where", "fair", "digit", "slip", "false"]
 Erratum = Literal["digit", "slip", "false"]
-VERDICTS: dict[Verdict, str] = {
+VERDICTS: dict[Grade, str] = {
     "false": "the statement does not hold as printed",
     "slip": "a wrong sign, symbol, caption or direction that is right elsewhere in the same paper",
     "digit": "a number whose last digit is wrong, or that is off by a small margin",
@@ -26,7 +26,7 @@ SCAN = (
 class Finding:
     """What the numbers say about a claim. Every number in the text was computed just now."""
 
-    verdict: Verdict
+    verdict: Grade
     evidence: str
     where: str | None = None
     counterexample: str | None = None
@@ -41,7 +41,7 @@ class Claim:
     statement: str
     sentence: str
     """the paper's own sentence, complete, with its condition and where it is"""
-    expected: Verdict
+    expected: Grade
     check: Callable[[], Finding]
     is_one_symbol: bool = False
     """whether a misread symbol of our scanned copy could explain the finding"""

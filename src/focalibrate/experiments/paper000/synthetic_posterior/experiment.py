@@ -13,7 +13,7 @@ from focalibrate.calibrate import (
     fit_temperature,
 )
 from focalibrate.datasets import Dataset, Split
-from focalibrate.datasets.synthetic import RANGE, Problem, posterior_at, sample
+from focalibrate.datasets.synthetic import RANGE, KnownPosterior, posterior_at, sample
 from focalibrate.experiments.engine.experiment import (
     Conclusion,
     Covered,
@@ -85,7 +85,7 @@ def run(task: Task, folders: Folders) -> Numbers:
                 yield from _curves(f"{loss} {method}", probs[len(test.x) :])
 
 
-def _figures(probs: _Float, test: Problem) -> Iterator[tuple[str, float]]:
+def _figures(probs: _Float, test: KnownPosterior) -> Iterator[tuple[str, float]]:
     yield "ERR", error_rate(probs, test.labels)
     yield "KLD", kl_divergence(test.posterior, probs)
     yield "ECE", ece(probs, test.labels, n_bins=N_BINS)
@@ -102,7 +102,7 @@ def _curves(name: str, probs: _Float) -> Numbers:
 
 
 def _trained(
-    task: Task, validation: Problem, test: Problem
+    task: Task, validation: KnownPosterior, test: KnownPosterior
 ) -> dict[str, tuple[NDArray[np.floating], NDArray[np.floating]]]:
     """Return validation and test logits, then a grid's, of one network per loss."""
     from dataclasses import replace
@@ -116,7 +116,7 @@ def _trained(
     elif task["n"] > 5_000:
         recipe = replace(recipe, epochs=25, batch=512, milestones=(0.6, 0.85))
     training = sample(task["n"], seed=[task["seed"], 0])
-    seen = Problem(
+    seen = KnownPosterior(
         np.concatenate([test.x, GRID]),
         np.concatenate([test.labels, np.zeros(len(GRID), dtype=np.int64)]),
         np.concatenate([test.posterior, posterior_at(GRID)]),
@@ -134,11 +134,11 @@ def _trained(
 
 
 def _minimisers(
-    validation: Problem, test: Problem
+    validation: KnownPosterior, test: KnownPosterior
 ) -> dict[str, tuple[NDArray[np.floating], NDArray[np.floating]]]:
     """Return the log-scores of the exact minimiser of each loss."""
 
-    def best(problem: Problem, gamma: float) -> _Float:
+    def best(problem: KnownPosterior, gamma: float) -> _Float:
         return np.log(focal_minimizer(problem.posterior, gamma))
 
     return {loss: (best(validation, g), best(test, g)) for loss, g in LOSSES.items()}
