@@ -1,16 +1,20 @@
 """What every calibrator can do: give probabilities, describe itself, be saved and loaded."""
 
-import json
-import math
 import os
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, fields, replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from focalibrate._array import Array, namespace
 from focalibrate._atomic import atomic_path, json_text
 from focalibrate._check import check_logits, check_probs
+from focalibrate.calibrate._document import (
+    check_keys,
+    check_version,
+    frozen_numbers,
+    in_file,
+    read_document,
+)
 from focalibrate.calibrate._scores import as_array, log_probabilities, two_columns
 
 if TYPE_CHECKING:
@@ -205,14 +209,9 @@ class Calibrator(ABC):
         executed, and whatever is unknown, missing or not a finite number is refused.
         """
         try:
-            text = Path(path).read_text(encoding="utf-8")
-            document = json.loads(text, parse_constant=_refuse, object_pairs_hook=_unique)
-            return cls.from_dict(document)
+            return cls.from_dict(read_document(path))
         except ValueError as error:  # includes invalid JSON and invalid UTF-8
-            text = str(error)  # which may contain a name from the file, of any length
-            raise ValueError(f"{path}: {text[:1000]}{'...' * (len(text) > 1000)}") from error
-        except RecursionError:
-            raise ValueError(f"{path}: brackets are nested too deeply.") from None
+            raise in_file(path, error) from error
 
     @classmethod
     def from_dict(cls, document: Any) -> Self:
@@ -223,13 +222,7 @@ class Calibrator(ABC):
             what="calibrator file",
             optional=("class_names", "zero_mix", "n_classes"),
         )
-        if document["format"] != FORMAT:
-            raise ValueError(f"`format` must be {FORMAT!r}, got {document['format']!r}.")
-        if type(document["version"]) is not int or document["version"] != VERSION:
-            raise ValueError(
-                f"`version` must be {VERSION}, got {document['version']!r}. Save the calibrator "
-                "again, or read it with the release that wrote it."
-            )
+        check_version(document, form=FORMAT, version=VERSION)
         kinds = {c.kind: c for c in Calibrator.__subclasses__()}
         kind = document["kind"]
         found = kinds.get(OLD_KINDS.get(kind, kind)) if isinstance(kind, str) else None
@@ -265,45 +258,3 @@ _SHARED = ("class_names", "zero_mix", "n_classes")
 
 def _own_names(cls: Any) -> tuple[str, ...]:
     return tuple(f.name for f in fields(cls) if f.name not in _SHARED)
-
-
-def check_keys(
-    document: Any, names: tuple[str, ...], *, what: str, optional: tuple[str, ...] = ()
-) -> None:
-    """Raise `ValueError` unless the JSON object has the fields `names`, and no unknown one."""
-    if not isinstance(document, dict):
-        raise ValueError(f"The {what} must be a JSON object, got {type(document).__name__}.")
-    missing = [name for name in names if name not in document]
-    extra = [name for name in document if name not in (*names, *optional)]
-    if missing or extra:
-        raise ValueError(
-            f"The {what} must have exactly the fields {list(names)}; missing {missing}, "
-            f"not known {extra}."
-        )
-
-
-def frozen_numbers(value: Any, name: str) -> Any:
-    """Return numbers as floats and lists as tuples, and refuse anything else."""
-    if isinstance(value, (list, tuple)):
-        return tuple(frozen_numbers(item, name) for item in value)
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not _is_finite(value):
-        raise ValueError(f"`{name}` must hold finite numbers only, got {value!r:.80}.")
-    return float(value)
-
-
-def _is_finite(value: int | float) -> bool:
-    try:
-        return math.isfinite(float(value))
-    except OverflowError:
-        return False
-
-
-def _refuse(constant: str) -> NoReturn:
-    raise ValueError(f"numbers must be finite, found {constant}.")
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    document = dict(pairs)
-    if len(document) < len(pairs):
-        raise ValueError("every field must appear once, but one is repeated.")
-    return document

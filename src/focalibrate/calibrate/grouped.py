@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from focalibrate._array import Array, to_numpy
-from focalibrate.calibrate._base import Calibrator, check_keys
+from focalibrate.calibrate._base import Calibrator
+from focalibrate.calibrate._document import check_keys
 
 if TYPE_CHECKING:
     import os

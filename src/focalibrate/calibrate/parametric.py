@@ -9,7 +9,8 @@ import numpy as np
 from focalibrate._array import Array, like, namespace, stop_gradient, to_numpy, working_dtype
 from focalibrate._check import check_gamma
 from focalibrate._stable import log_softmax
-from focalibrate.calibrate._base import Calibrator, check_keys, frozen_numbers
+from focalibrate.calibrate._base import Calibrator
+from focalibrate.calibrate._document import check_keys, frozen_numbers
 from focalibrate.calibrate._settings import check_numbers, check_temperature
 from focalibrate.theory import is_outside_smoothing, recover_log_posterior
 

@@ -5,7 +5,8 @@ from typing import Any, ClassVar, final
 
 from focalibrate._array import Array, namespace, working_dtype
 from focalibrate._stable import log_softmax
-from focalibrate.calibrate._base import Calibrator, check_keys, frozen_numbers
+from focalibrate.calibrate._base import Calibrator
+from focalibrate.calibrate._document import check_keys, frozen_numbers
 from focalibrate.calibrate._settings import check_numbers
 
 

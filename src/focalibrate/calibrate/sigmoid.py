@@ -20,6 +20,12 @@ from focalibrate._check import (
     check_open_interval,
 )
 from focalibrate._stable import log_sigmoid
+from focalibrate.calibrate._document import (
+    check_keys,
+    check_version,
+    frozen_numbers,
+    read_document,
+)
 from focalibrate.theory import recover_log_posterior
 
 Scope = Literal["shared", "per_label"]
@@ -138,13 +144,13 @@ class SigmoidCalibrator:
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """Read a calibrator that `save` wrote."""
         try:
-            record = json.loads(Path(path).read_text(encoding="utf-8"))
-            if record["format"] != FORMAT or record["version"] != VERSION:
-                raise ValueError(f"`format` must be {FORMAT!r}, version {VERSION}.")
+            record = read_document(path)
+            check_keys(record, ("format", "version", "parameters"), what="sigmoid calibrator file")
+            check_version(record, form=FORMAT, version=VERSION)
             given = record["parameters"]
-            slope, intercept = (tuple(map(float, given[n])) for n in ("slope", "intercept"))
-            return cls(slope, intercept, float(given["gamma"]))
-        except (ValueError, TypeError, KeyError) as error:
+            check_keys(given, ("slope", "intercept", "gamma"), what="parameters")
+            return cls(**{name: frozen_numbers(value, name) for name, value in given.items()})
+        except (ValueError, TypeError) as error:
             raise ValueError(f"{path}: is not a sigmoid calibrator ({error}).") from error
 
 

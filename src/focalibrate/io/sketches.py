@@ -112,7 +112,7 @@ def _check_header(path: Path, header: bytes, body: bytes) -> None:
             "is not a sketch: its first line must name the format "
             f'"{FORMAT}". Make one with `focalibrate sketch PREDICTIONS -o {path.name}`.',
         ) from error
-    if found.get("version") != VERSION:
+    if type(found.get("version")) is not int or found["version"] != VERSION:
         raise file_error(
             path,
             f"is a sketch of version {short(found.get('version'))}, but this program reads "

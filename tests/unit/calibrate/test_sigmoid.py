@@ -1,3 +1,5 @@
+import json
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -126,9 +128,29 @@ def test_it_is_saved_described_and_refused(example, tmp_path):
         SigmoidCalibrator((1.0, 1.0), (0.0, 0.0, 0.0))
     with pytest.raises(ValueError, match="`alpha` must"):
         SigmoidCalibrator.recovery(2.0, alpha=1.0)
-    (tmp_path / "c.json").write_text('{"format": 1}')
-    with pytest.raises(ValueError, match="is not a sigmoid calibrator"):
-        SigmoidCalibrator.load(tmp_path / "c.json")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda r: r.pop("version"), r"missing \['version'\]"),
+        (lambda r: r.update(version=True), "`version` must be 1, got True"),
+        (lambda r: r.update(version=1.0), "`version` must be 1, got 1.0"),
+        (lambda r: r.update(format="other"), "`format` must be 'focalibrate.sigmoid_calibrator'"),
+        (lambda r: r["parameters"].update(slope=["1"]), "`slope` must hold finite numbers only"),
+        (lambda r: r["parameters"].update(slope=1.0), "is not a sigmoid calibrator"),
+        (lambda r: r["parameters"].update(gamma=-2.0), "`gamma` must be a finite number >= -1"),
+        (lambda r: r["parameters"].update(scale=2.0), r"not known \['scale'\]"),
+    ],
+)
+def test_a_file_that_is_not_exactly_right_is_refused(change, message, tmp_path):
+    path = tmp_path / "c.json"
+    SigmoidCalibrator.recovery(2.0, alpha=0.25).save(path)
+    record = json.loads(path.read_text())
+    change(record)
+    path.write_text(json.dumps(record))
+    with pytest.raises(ValueError, match=message):
+        SigmoidCalibrator.load(path)
 
 
 def test_torch_tensors_keep_their_graph():

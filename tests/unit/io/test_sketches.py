@@ -101,9 +101,10 @@ def test_damage_another_version_and_another_format_are_named(tmp_path):
     path.write_bytes(whole[:-30])
     with pytest.raises(PredictionFileError, match="is damaged: its checksum does not match"):
         read_sketch(path)
-    path.write_bytes(whole.replace(b'"version": 2', b'"version": 1', 1))
-    with pytest.raises(PredictionFileError, match="of version 1, but this program reads"):
-        read_sketch(path)
+    for version in ("1", "2.0", "true"):
+        path.write_bytes(whole.replace(b'"version": 2', f'"version": {version}'.encode(), 1))
+        with pytest.raises(PredictionFileError, match=r"of version .*, but this program reads"):
+            read_sketch(path)
     for content in (b"", b"a,b\n1,2\n", b"[]\n", b"\xff\x00" * 100, b"[" * 100_000):
         path.write_bytes(content)
         with pytest.raises(PredictionFileError, match=r"is not a sketch.*focalibrate sketch"):
