@@ -89,25 +89,29 @@ def worst_case(gamma: float, n_classes: int, temperature: float) -> WorstCase:
     return WorstCase(plain_softmax(z[i]), recovered[i], scaled[i])
 
 
-def grid_line(n_classes: int, step: float) -> StraightLine:
-    """Return the line that a grid of logits in [-5, 5] of the given step would find."""
+def grid_nearest(n_classes: int, gamma: float, step: float) -> tuple[float, float]:
+    """Return the nearest 1/T on a grid of logits in [-5, 5], and its largest error there."""
     from scipy.optimize import minimize_scalar
 
     levels = np.arange(-5.0, 5.0 + 0.5 * step, step)
     rest = itertools.combinations_with_replacement(levels, n_classes - 1)
     z = np.array([(*row, 5.0) for row in rest])  # only differences count: the top is fixed
     v = plain_softmax(z)
+    h = v / plain_phi(v, gamma)
+    target = h / h.sum(axis=-1, keepdims=True)
+
+    def worst(beta: float) -> float:
+        return float(np.abs(target - plain_softmax(beta * z)).max())
+
+    betas = np.linspace(0.8, 1.0 + gamma, 25)
+    i = int(np.argmin([worst(beta) for beta in betas]))
+    around = (betas[max(i - 1, 0)], betas[min(i + 1, 24)])
+    found = minimize_scalar(worst, bounds=around, method="bounded")
+    return float(found.x), float(found.fun)
+
+
+def grid_line(n_classes: int, step: float) -> StraightLine:
+    """Return the line that a grid of logits in [-5, 5] of the given step would find."""
     gammas = np.array([0.1, 0.5, 1.0, 2.0, 4.0, 6.0, 8.0, 10.0])
-    inverse = []
-    for gamma in gammas:
-        h = v / plain_phi(v, float(gamma))
-        target = h / h.sum(axis=-1, keepdims=True)
-
-        def worst(beta: float, target: Floats = target) -> float:
-            return float(np.abs(target - plain_softmax(beta * z)).max())
-
-        betas = np.linspace(0.8, 1.0 + gamma, 25)
-        i = int(np.argmin([worst(beta) for beta in betas]))
-        around = (betas[max(i - 1, 0)], betas[min(i + 1, 24)])
-        inverse.append(float(minimize_scalar(worst, bounds=around, method="bounded").x))
+    inverse = [grid_nearest(n_classes, float(gamma), step)[0] for gamma in gammas]
     return minimax_line(gammas, np.array(inverse))

@@ -240,9 +240,9 @@ CLAIMS = (
         source=SOURCE,
         statement="0 < τ_oc < τ_uc < 1/2; the minimiser is overconfident where its top "
         "probability is at most τ_oc and underconfident where it is at least τ_uc.",
-        sentence='Theorem 8: "Define τ_oc = arg max φ(v) and τ_uc ∈ (0,1) such that φ(τ_uc) = '
-        "1. If q(x) ∉ S, we have 1. 0 < τ_oc < τ_uc < 0.5. 2. q is ηOC if max q(x) ∈ (0, "
-        'τ_oc]. 3. q is ηUC if max q(x) ∈ [τ_uc, 1)."',
+        sentence='Theorem 8: "Consider the focal loss where γ > 0. Define τ_oc = arg max φ(v) '
+        "and τ_uc ∈ (0,1) such that φ(τ_uc) = 1. If q(x) ∉ S, we have 1. 0 < τ_oc < τ_uc < 0.5. "
+        '2. q is ηOC if max q(x) ∈ (0, τ_oc]. 3. q is ηUC if max q(x) ∈ [τ_uc, 1)."',
         expected="holds",
         check=_regimes,
     ),
@@ -269,9 +269,10 @@ CLAIMS = (
         id="000-thm-11",
         source=SOURCE,
         statement="Ψ turns the minimiser of the focal risk into the true posterior.",
-        sentence='Theorem 11: "Then, the true class-posterior probability η(x) can be '
-        'recovered from q with the transformation Ψ", where q is the focal risk '
-        "minimizer and γ ≥ 0.",
+        sentence='Theorem 11: "Let η(x) be the true class-posterior probability of an input x '
+        "and q = arg min W(q(x), η(x)) be the focal risk minimizer, where γ ≥ 0. Then, the true "
+        "class-posterior probability η(x) can be recovered from q with the transformation Ψ, "
+        'i.e., η(x) = Ψ(q(x))."',
         expected="holds",
         check=_recovery_finds_the_posterior,
     ),

@@ -166,7 +166,7 @@ CLAIMS = (
         sentence='Proposition 1: "For focal loss L_f and cross-entropy loss L_c, the '
         "gradients ∂L_f/∂w = ∂L_c/∂w · g(p, γ), where g(p, γ) = (1-p)^γ - γ p "
         "(1-p)^(γ-1) log(p), γ ≥ 0 is the focal loss hyperparameter, and w are the last "
-        'layer network parameters."',
+        'layer network parameters. Thus, ‖∂L_f/∂w‖ ≤ ‖∂L_c/∂w‖ iff g(p, γ) ∈ [0, 1]."',
         expected="holds",
         check=_gradient_factor,
     ),
@@ -175,8 +175,10 @@ CLAIMS = (
         source=SOURCE,
         statement="γ* by the Lambert W function solves g(p0, γ*) = 1; for p ≥ p0 and γ ≥ γ*, "
         "g ≤ 1, and g = 1 only at (p0, γ*).",
-        sentence='Proposition 2: "For p ≥ p0, g(p, γ) ≤ 1 for all γ ≥ γ* […]. Moreover, for p '
-        '≥ p0 and γ ≥ γ*, the equality g(p, γ) = 1 holds only for p = p0 and γ = γ*."',
+        sentence='Proposition 2: "For p ≥ p0, g(p, γ) ≤ 1 for all γ ≥ γ* = a/b + (1/log a) '
+        "W_-1(-(a^(1-a/b)/b) log a), where a = 1 - p0, b = p0 log p0 and W_-1 is the Lambert-W "
+        "function. Moreover, for p ≥ p0 and γ ≥ γ*, the equality g(p, γ) = 1 holds only for p = "
+        'p0 and γ = γ*."',
         expected="holds where",
         check=_lambert_exponent,
     ),
@@ -215,7 +217,8 @@ CLAIMS = (
         source=SOURCE,
         statement="For γ ≥ 1 focal loss is at least cross-entropy minus γ times the entropy of "
         "the prediction.",
-        sentence="Appendix H: the bound FL ≥ CE - γ H for γ ≥ 1, by Bernoulli's inequality",
+        sentence='Appendix H: "FL_γ(p, q) […] ≥ CE(p, q) - γ Entropy(q)", whose first step is '
+        '"By Bernoulli\'s inequality ∀γ ≥ 1 and 0 ≤ q_i ≤ 1"',
         expected="holds",
         check=_entropy_bound,
     ),

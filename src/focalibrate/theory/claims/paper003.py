@@ -152,8 +152,8 @@ CLAIMS = (
         id="003-prop-1",
         source=SOURCE,
         statement="Focal loss is convex in the predicted probabilities for every γ > 0.",
-        sentence="Proposition 1: focal loss is convex in the predicted probabilities for "
-        "every γ > 0",
+        sentence='Proposition 1: "Focal loss is convex with respect to the first (prediction) '
+        'argument p for all γ > 0."',
         expected="holds",
         check=_is_convex,
     ),
@@ -161,8 +161,10 @@ CLAIMS = (
         id="003-prop-2",
         source=SOURCE,
         statement="Binary focal loss is a proper loss L* of a bijection of the score.",
-        sentence="Proposition 2: binary focal loss decomposes into a bijective calibration "
-        "map and a proper loss",
+        sentence='Proposition 2: "Let L(q,y) be a binary focal loss parametrized with some γ > '
+        "0. Then it can be decomposed into a bijective function p̂ : [0,1] → [0,1] (which could "
+        "be seen as a fixed calibration map) and a proper loss L* : [0,1] × {0,1} → R such that "
+        'L*(q,y) = L(p̂⁻¹(q),y)", with the formula of p̂',
         expected="holds",
         check=_binary_decomposition,
     ),
@@ -171,9 +173,11 @@ CLAIMS = (
         source=SOURCE,
         statement="The binary map lies between temperature scaling with T = 1/(γ+1) and with "
         "T = 1/(γ+1 - log(γ+1)/2), at every logit.",
-        sentence='Proposition 3: "the focal calibration could be bounded between two '
-        'temperature scaling maps with T = 1/(γ+1) and T = 1/(γ+1 - log(γ+1)/2)", for '
-        "every logit s",
+        sentence='Proposition 3: "Let FC(s) = p̂(1/(1+e^-s)) be a focal calibration function '
+        "applied on top of sigmoid with a logit s. Then, the focal calibration could be bounded "
+        'between two temperature scaling maps with T = 1/(γ+1) and T = 1/(γ+1 - log(γ+1)/2)", '
+        "for s ≤ 0 and for s ≥ 0. The two inequalities that follow are hardly legible in our "
+        "copy: judged is that the map lies between the two.",
         expected="holds",
         check=_temperatures_enclose,
     ),
@@ -181,8 +185,9 @@ CLAIMS = (
         id="003-prop-4",
         source=SOURCE,
         statement="Multiclass focal loss is a proper loss L* of a bijection of the simplex.",
-        sentence="Proposition 4: multiclass focal loss decomposes into a bijective "
-        "calibration map and a proper loss",
+        sentence='Proposition 4: "Let L(q,y) be a multiclass focal loss parametrized with some '
+        "γ > 0. Then, it can be deconstructed into a composition of a bijective function p̂(q) "
+        'and a proper loss L*(q,y)", with the formula of p̂',
         expected="holds",
         check=_multiclass_decomposition,
     ),
@@ -194,7 +199,7 @@ CLAIMS = (
         "probability vector q = (q_1, ..., q_n) such that the predicted class is j: j = "
         "argmax(q_i). Then, if we apply focal calibration to the prediction q, the j-th "
         "coordinate of the resulting vector will be higher than or equal to all "
-        'coordinates of the initial prediction q."',
+        'coordinates of the initial prediction q: p̂(q)_j ≥ max(q_i) = q_j."',
         expected="false",
         check=_confidence_rises,
     ),

@@ -14,6 +14,7 @@ from focalibrate.theory.claims._claim import (
 from focalibrate.theory.claims._nearest import (
     GAMMAS,
     grid_line,
+    grid_nearest,
     minimax_line,
     nearest_curve,
     worst_case,
@@ -36,8 +37,9 @@ SENTENCES = {
     "temperature and γ parameter. Moreover, the maximum approximation error is marginal, lower "
     'than 1e-3 in the probability scale."',
     3: 'Section 3.3: "We could see a close to a linear trend that could be approximated with a '
-    "function 1/T ≈ 0.64 γ + 0.91. […] the approximation error in a three-dimensional case rises "
-    'from 0 (identity transformation for γ = 0) to 8% (of the probability scale) for γ = 9."',
+    "function 1/T ≈ 0.64 γ + 0.91. […] We should note that temperature scaling is not equivalent "
+    "to focal calibration: the approximation error in a three-dimensional case rises from 0 "
+    '(identity transformation for γ = 0) to 8% (of the probability scale) for γ = 9."',
     4: 'Section 3.3: "We also considered this approximation in a four-dimensional case and '
     "received a similar linear dependency trend: 1/T ≈ 0.47 γ + 0.85 with similar maximum "
     "approximation error of up to 8% on probability scale for larger γ as in the "
@@ -114,7 +116,9 @@ def _error_of_four_classes() -> Finding:
         f"γ=9, nearest T={nearest.temperature:.4f}: {as_text(worst.probs)} is mapped to "
         f"{as_text(worst.recovered)} by Ψ and to {as_text(worst.scaled)} by T, a difference of "
         f"{worst.difference:.4f}; any other T is worse elsewhere",
-        f"of the exponents tried, all from γ={above[0]:g} on exceed 8 %",
+        f"of the exponents tried, all from γ={above[0]:g} on exceed 8 %. The paper does not say "
+        "which logits it tried with four classes; a coarse grid misses the worst case: steps of "
+        f"0.5 between -5 and 5 give {grid_nearest(4, 9.0, 0.5)[1]:.3f}",
     )
 
 
@@ -122,19 +126,22 @@ def _caption(n_classes: int) -> Callable[[], Finding]:
     def check() -> Finding:
         parts, off = [], []
         slope, intercept = PAPER_LINES[n_classes]
-        for gamma, value in PAPER_TEMPERATURES[n_classes].items():
+        printed = PAPER_TEMPERATURES[n_classes]
+        for gamma, value in printed.items():
             exact = nearest_temperature(gamma, n_classes).temperature
             off.append(abs(exact - value))
             parts.append(f"γ={gamma:g}: nearest T={exact:.4f}, printed {value}")
         own = ", ".join(
             f"{1.0 / (slope * g + intercept):.3f} for γ={g:g}"
-            for g in sorted({0.5, 2.0, *PAPER_TEMPERATURES[n_classes]})
+            for g in sorted({0.5, 2.0, *printed})
         )
+        wrong = " and ".join(f"{g:g}" for g in printed if g not in (0.5, 2.0))
         return erratum_if(
             min(off) > 0.005,
             "; ".join(parts),
             f"the paper's own line 1/T = {slope}γ + {intercept} gives T = {own}: the printed "
-            "temperatures belong to γ = 0.5 and 2, and γ is mislabelled",
+            f"temperatures are that line's at γ = 0.5 and 2, beside the labels "
+            f"{' and '.join(f'{g:g}' for g in printed)} (mislabelled: {wrong})",
             grade="slip",
         )
 
@@ -195,7 +202,9 @@ CLAIMS = (
         id="003-fig-2",
         source=SOURCE,
         statement="With two classes the nearest temperatures for γ = 0.5 and 3 are 0.76 and 0.36.",
-        sentence="caption of Figure 2: temperatures 0.76 and 0.36 beside γ = 0.5 and 3",
+        sentence='caption of Figure 2: "Right: focal calibration with parameters 0.5 and 3 '
+        "visualized in logit scale together with closest temperature scaling maps (with T = 0.76 "
+        'and T = 0.36 correspondingly)."',
         expected="slip",
         check=_caption(2),
     ),
@@ -205,7 +214,8 @@ CLAIMS = (
         statement="With three classes the nearest temperatures for γ = 1 and 3 are 0.81 and 0.46.",
         sentence='caption of Figure 5: "Focal calibration for Upper Left: γ = 1, Upper Right: '
         "γ = 3 parameters and temperature scaling maps for corresponding closest "
-        'parameters: Bottom Left: T = 0.81, Bottom Right: T = 0.46"',
+        "parameters: Bottom Left: T = 0.81, Bottom Right: T = 0.46 visualized as directional "
+        'arrows over a uniform grid of three-dimensional probability simplex points."',
         expected="slip",
         check=_caption(3),
     ),

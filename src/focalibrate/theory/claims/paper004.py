@@ -206,7 +206,7 @@ def _bound_direction() -> Finding:
     return erratum_if(
         holds >= 1.0 - epsilon,
         f"two hypotheses, n={n}, ε={epsilon}, λ={lam:g}: the bound holds in {holds:.1%} of 20,000 "
-        f"training sets, so that its probability is not at most {epsilon}",
+        f"training sets, so its probability is not at most {epsilon}",
         "Thiemann's bound, which the corollary cites, holds with probability at least 1-ε",
         grade="slip",
     )
@@ -236,9 +236,11 @@ CLAIMS = (
         source=SOURCE,
         statement="The second-order term of focal loss is cross-entropy's times (1-p)^γ, so that "
         "a larger γ makes the curvature smaller.",
-        sentence='below Eq. 28, expanding around the maximum likelihood estimator: "Since '
-        "(1-p) ≥ 0 and γ ≥ 0, the role of the parameter γ is to control the curvature. "
-        'In fact, the larger γ makes the curvature term smaller."',
+        sentence='around Eq. 28: "The Taylor expansion of the negative log-likelihood function '
+        "[…] around the maximum likelihood estimator θ0 is given by […]. In addition, the "
+        "expansion of ℓ_FL(θ) […] yields the following curvature term: ((1-p_θ0)^γ / 2) (θ-θ0)ᵀ "
+        "∂²ℓ(θ0) (θ-θ0). Since (1-p_θ) ≥ 0 and γ ≥ 0, the role of the parameter γ is to control "
+        'the curvature. In fact, the larger γ makes the curvature term smaller."',
         expected="false",
         check=_curvature_term,
     ),
