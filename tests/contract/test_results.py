@@ -40,6 +40,25 @@ def test_the_verdicts_follow_from_the_rows(folder):
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda path: path.name)
+def test_every_interval_holds_its_estimate_and_makes_its_verdict(folder):
+    for line in json.loads((folder / "verdicts.json").read_text(encoding="utf-8"))["claims"]:
+        estimate, low, high = (line["ours"][end] for end in ("estimate", "low", "high"))
+        if None in (estimate, low, high):
+            assert line["verdict"] in ("undecided", "not run at full size"), line["claim"]
+            continue
+        assert low <= estimate <= high, line["claim"]
+        bottom, top = (
+            x if x is not None else sign * np.inf
+            for x, sign in zip(line["claimed"], (-1, 1), strict=True)
+        )
+        if line["verdict"] in ("reproduced", "same direction", "supported"):
+            assert bottom <= low, line["claim"]
+            assert high <= top, line["claim"]
+        if line["verdict"] in ("not reproduced", "opposite direction", "not supported"):
+            assert high < bottom or low > top, line["claim"]
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda path: path.name)
 def test_the_conditions_are_recorded(folder):
     meta = json.loads((folder / "meta.json").read_text(encoding="utf-8"))
     assert meta["experiment"] == folder.name

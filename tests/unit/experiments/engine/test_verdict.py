@@ -18,6 +18,7 @@ from focalibrate.experiments.engine.verdict import (
     judge_number,
     mean_interval,
     number_result,
+    rank_correlation_interval,
     resampled_interval,
     share_interval,
     side_result,
@@ -88,9 +89,10 @@ def test_a_smaller_run_has_directions_only(found, bound):
 
 
 @given(intervals(), numbers, st.floats(0, 1e3))
-def test_a_printed_number_is_met_by_the_estimate(found, paper, tolerance):
+def test_a_printed_number_is_met_by_the_whole_interval(found, paper, tolerance):
     verdict = judge_number(found, paper, tolerance=tolerance, covers=True)
-    assert (verdict == "reproduced") == (abs(found.estimate - paper) <= tolerance)
+    ends = np.array([found.low, found.estimate, found.high])
+    assert (verdict == "reproduced") == bool(np.all(np.abs(ends - paper) <= tolerance))
     if verdict == "not reproduced":
         assert found.low > paper + tolerance or found.high < paper - tolerance
 
@@ -101,6 +103,31 @@ def test_shares_have_exact_intervals_inside_their_range(hits, n):
     assert 0.0 <= found.low <= found.estimate <= found.high <= 1.0
     if found.estimate > 0:
         assert_allclose(stats.binom.sf(min(hits, n) - 1, n, found.low), 0.025, rtol=1e-6)
+
+
+@given(st.integers(2, 6), st.integers(1, 4), st.integers(0, 1000))
+def test_the_interval_of_a_rank_correlation_holds_it_and_stays_in_its_range(n_x, n_runs, seed):
+    x, table = np.arange(n_x), np.random.default_rng(seed).integers(5, size=(n_x, n_runs))
+    found = rank_correlation_interval(x, table.astype(np.float64))
+    assert -1.0 <= found.low <= found.estimate <= found.high <= 1.0
+    if np.ptp(table):
+        want = stats.spearmanr(np.repeat(x, n_runs), table.ravel()).statistic
+        assert_allclose(found.estimate, want, atol=1e-12)
+    else:
+        assert found.estimate == 0.0
+    assert found.low < found.high
+
+
+@pytest.mark.parametrize("slope", [0.0, 0.5, 3.0])
+def test_the_interval_of_a_rank_correlation_covers_it(slope):
+    rng, x, n = np.random.default_rng(0), np.arange(4.0), 300
+
+    def draw():
+        return slope * x[:, None] + rng.normal(size=(4, 3))
+
+    true = np.mean([rank_correlation_interval(x, draw()).estimate for _ in range(3000)])
+    found = [rank_correlation_interval(x, draw()) for _ in range(n)]
+    assert np.mean([f.low <= true <= f.high for f in found]) > 0.93
 
 
 def test_resampled_intervals_stay_in_the_range_of_the_number():

@@ -156,7 +156,7 @@ def test_a_set_the_paper_lacks_and_smaller_runs_have_directions_only():
 def test_the_opposite_is_not_reproduced():
     found = list(claims(rows_of(-1.0), is_full=False))
     kept = {line.claim for line in found if line.verdict in ("same direction", "supported")}
-    assert all("similar" in claim for claim in kept)
+    assert all("similar" in claim or "over 0.95" in claim for claim in kept)
 
 
 def test_figures_and_tables_come_of_the_rows_runs_give(run_of):

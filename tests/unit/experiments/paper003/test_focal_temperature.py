@@ -43,12 +43,10 @@ def lines_of(rows):
 )
 def test_the_verdict_follows_the_sign_of_fts_less_ts(difference, verdict):
     lines = lines_of(made_rows(fts_less_ts=difference, curve=lambda g: 1 + g))
-    for claim in (
-        "FTS has a lower AdaECE than TS: CIFAR-10",
-        "FTS has a lower AdaECE than TS on average over all kinds of networks",
-    ):
-        assert lines[claim].verdict == verdict
-    share = lines["FTS has a lower AdaECE than TS for every training loss"].ours
+    assert lines["FTS has a lower AdaECE than TS: CIFAR-10"].verdict == verdict
+    over_all = lines["FTS has a lower AdaECE than TS on average over all kinds of networks"]
+    assert over_all.verdict == ("supported" if difference < 0 else "not supported")
+    share = lines["FTS has a lower AdaECE than TS for every training loss: CIFAR-10"].ours
     assert 0.0 <= share.low <= share.estimate <= share.high <= 1.0
     ours = lines["FTS has a lower AdaECE than TS: CIFAR-10"].ours
     assert_allclose(ours.estimate, 100 * difference)

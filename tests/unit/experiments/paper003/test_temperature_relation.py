@@ -15,6 +15,7 @@ from focalibrate.experiments.paper003.temperature_relation.numbers import (
     third_harmonic,
 )
 from focalibrate.report.plot import CORNERS
+from focalibrate.theory import nearest_temperature, recover_posterior
 
 FOLDERS = Folders(None, Path("trained"))
 
@@ -98,3 +99,27 @@ def test_conclusion_has_all_figures_and_the_errata(rows):
 def test_smaller_runs_do_not_claim_numbers(rows):
     standings = {line.verdict for line in EXPERIMENT.conclude(rows, "smallest").results}
     assert "reproduced" not in standings
+
+
+@pytest.mark.parametrize("gamma", [0.5, 3.0])
+def test_the_largest_difference_is_reached_inside_and_on_an_edge(gamma):
+    """So that the point of largest difference cannot decide where the two maps differ most."""
+    top = np.linspace(0.34, 0.999, 400)
+    share = np.linspace(0.0, 1.0, 101)[:, None]
+    probs = np.stack(
+        np.broadcast_arrays(top, (1 - top) * (1 - share / 2), (1 - top) * share / 2), -1
+    )
+    probs = probs[probs[..., 1] <= probs[..., 0]]
+    nearest = nearest_temperature(gamma, 3)
+    scaled = np.exp(np.log(np.maximum(probs, 1e-300)) / nearest.temperature)
+    scaled /= scaled.sum(axis=-1, keepdims=True)
+    gap = np.abs(recover_posterior(probs, gamma) - scaled).max(axis=-1)
+    on_edge = probs[:, 2] == 0
+    for part in (on_edge, ~on_edge):
+        assert_allclose(gap[part].max(), nearest.largest_difference, rtol=0.02)
+
+
+def test_where_the_maps_differ_most_stays_undecided(rows):
+    found = EXPERIMENT.conclude(rows, "smallest").results
+    (line,) = [line for line in found if "near the corners" in line.claim]
+    assert line.verdict == "undecided"

@@ -162,7 +162,8 @@ def _figures(rows: Rows, is_full: bool) -> Iterator[ClaimResult]:
         claim="The curve changes from over- to underconfident inside the ambiguous region (τ_oc, "
         "τ_uc)",
         what=f"number of the {len(GAMMAS)} curves of Figure 2b that cross outside of it",
-        paper_value="Fig. 1 and 2b",
+        paper_value='Sec. 4.2: "For max q(x) ∈ (τ_oc, τ_uc), we may require the knowledge of '
+        'q_y′ for all y′ to determine if q is ηUC or ηOC"',
         unit="crossings outside",
         covers=is_full,
     )

@@ -8,11 +8,11 @@ from focalibrate.experiments.engine.forest import show_interval
 from focalibrate.experiments.engine.verdict import (
     ClaimResult,
     mean_interval,
+    rank_correlation_interval,
     side_result,
 )
 from focalibrate.experiments.networks.pool import SET_NAMES, UNPUBLISHED
 from focalibrate.experiments.networks.recipes import Problem
-from focalibrate.experiments.networks.trend import rank_correlation
 from focalibrate.experiments.paper004.curvature.rows import CurvatureRows, resampled
 
 DEEP = 0.5
@@ -41,18 +41,24 @@ def finding(found: CurvatureRows) -> str:
     """Return the main result: how λ_max of the focal loss and of cross-entropy depend on γ."""
     parts = []
     for of, name in OF_LOSS.items():
-        sets = [
-            f"{_verb(found, problem, of)} on {SET_NAMES[problem]}" for problem in found.problems
-        ]
-        parts.append(f"λ_max of {name} {' and '.join(sets)}")
-    return f"As γ grows, {'; '.join(parts)} (both at the trained weights; rank correlation)."
+        trends = [_trend(found, problem, of) for problem in found.problems]
+        first, *more = [f"{verb} {where}" for verb, where in trends]
+        if len({verb for verb, _ in trends}) == 1:
+            more = [where for _, where in trends[1:]]
+        parts.append(f"λ_max of {name} {' and '.join([first, *more])}")
+    return (
+        f"As the γ of training grows, {'; '.join(parts)} (both losses at the same trained "
+        "weights; rank correlation ρ with its 95 % confidence interval)."
+    )
 
 
-def _verb(found: CurvatureRows, problem: Problem, of: str) -> str:
+def _trend(found: CurvatureRows, problem: Problem, of: str) -> tuple[str, str]:
+    """Return whether λ_max falls or rises with γ, and where, with the correlation."""
     table = found.table(f"lambda_max, {of}", problem)
-    ours = rank_correlation(found.gammas(problem).tolist(), table)
+    ours = rank_correlation_interval(found.gammas(problem), table)
     verb = "falls" if ours.high < 0 else "rises" if ours.low > 0 else "shows no clear trend"
-    return f"{verb} (ρ = {ours.estimate:.2f})"
+    number = f"ρ = {ours.estimate:.2f} [{ours.low:.2f}, {ours.high:.2f}]"
+    return verb, f"on {SET_NAMES[problem]} ({number})"
 
 
 def _of_problem(found: CurvatureRows, problem: Problem, *, is_full: bool) -> Iterator[ClaimResult]:
@@ -78,7 +84,7 @@ def _falls(
     means = ", ".join(f"{mean:.3g}" for mean in table.mean(axis=1))
     is_stated = metric == "lambda_max"
     return side_result(
-        rank_correlation(gammas.tolist(), table),
+        rank_correlation_interval(gammas, table),
         claim=f"{name} of {OF_LOSS[of]} falls with the γ of training: {SET_NAMES[problem]}",
         what="rank correlation with γ over all networks",
         paper_value=_FALLS if is_stated else "Fig. 3 shows ECE against it; no trend is stated",
@@ -117,8 +123,8 @@ def _same_weights(found: CurvatureRows, problem: Problem) -> ClaimResult:
         unit="log ratio",
         covers=False,
         is_papers=False,
-        note=f"Ratios from {ratio.min():.3g} to {ratio.max():.3g}: true for these networks, not "
-        "in general (see 004-eq-28 of `focalibrate theory`).",
+        note=f"Ratios from {ratio.min():.3g} to {ratio.max():.3g}. It depends on the weights "
+        "which loss is more curved: see 004-eq-28 of `focalibrate theory`.",
     )
 
 

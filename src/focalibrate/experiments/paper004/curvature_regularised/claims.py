@@ -8,11 +8,10 @@ from focalibrate.experiments.engine.forest import show_interval
 from focalibrate.experiments.engine.verdict import (
     ClaimResult,
     as_ours,
+    correlation_interval,
     mean_interval,
-    resampled_interval,
     side_result,
 )
-from focalibrate.experiments.networks.trend import correlation
 
 STRONG = 0.5
 """A correlation above this counts as strong; the paper gives no number."""
@@ -63,6 +62,12 @@ def claims(rows: Rows, *, is_full: bool) -> tuple[ClaimResult, ...]:
 def _epochs(text: str) -> int:
     """Return the number in "lr 0.005, 60 epochs"."""
     return int(text.split()[-2])
+
+
+def _rates(rows: Rows, length: str) -> str:
+    """Return the learning rates that were run, for a claim: "lr 0.005, 60 epochs" if one."""
+    recipes = rows.recipes()
+    return recipes[0] if len(recipes) == 1 else f"{len(recipes)} learning rates, {length}"
 
 
 def _of_length(rows: Rows, length: str) -> Rows:
@@ -135,7 +140,7 @@ def _steps(
     )
     return side_result(
         worst,
-        claim=f"{name} falls with every step of τ, at every learning rate, {length}",
+        claim=f"{name} falls with every step of τ, {_rates(rows, length)}",
         what=f"change over seeds at the worst of {len(steps)} steps",
         paper_value=_STEPS if metric == ECE else _PAPER,
         unit=f"{unit}, worst step",
@@ -147,19 +152,13 @@ def _steps(
 
 def _correlation(rows: Rows, length: str, is_full: bool) -> ClaimResult:
     traces, errors = (
-        np.concatenate([by_seed(rows, r, metric).T for r in rows.recipes()])
+        np.concatenate([by_seed(rows, r, metric).ravel() for r in rows.recipes()])
         for metric in (TRACE, ECE)
     )
-    pairs = np.arange(traces.size, dtype=np.float64).reshape(traces.shape)
-
-    def estimate(picked: NDArray[np.float64]) -> NDArray[np.float64]:
-        places = picked.astype(np.intp).reshape(len(picked), -1)
-        return correlation(traces.ravel()[places], errors.ravel()[places])
-
     return side_result(
-        resampled_interval(estimate, pairs),
-        claim=f"ECE and Tr(H_val) are strongly correlated over learning rates and τ, {length}",
-        what="Pearson's correlation over all networks; interval by resampling seeds",
+        correlation_interval(traces, errors),
+        claim=f"ECE and Tr(H_val) are strongly correlated over τ, {_rates(rows, length)}",
+        what="Pearson's correlation over all networks",
         paper_value=_CORRELATED,
         unit=f"correlation over {traces.size} networks",
         below=False,

@@ -228,7 +228,8 @@ EXPERIMENT = Experiment(
     changed_rules=(
         "Rules changed after the results of 8 epochs were seen: the run is no longer called "
         "full; a step counts as a decrease only if its whole interval is below 0; the "
-        "correlation has an interval within [-1, 1]; a claim can be undecided. That the runs of "
+        "correlation has an interval within [-1, 1] (Fisher's, instead of a bootstrap over three "
+        "seeds, which was too narrow); a claim can be undecided. That the runs of "
         "60 epochs are judged by the same rules was committed before they ran. That the verdicts "
         "on the paper are based on them, and that the runs of 8 epochs are a question of our "
         "own, was decided after two of the three seeds were seen."
