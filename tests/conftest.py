@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from hypothesis import settings
+from hypothesis.internal.conjecture import providers
 
 # Said by environment variables and before any test: a run that needs no torch and no JAX does not
 # wait for them to be imported.
@@ -28,7 +29,12 @@ gc.disable()
 # HYPOTHESIS_PROFILE=hunt draws new ones, and more of them.
 settings.register_profile("focalibrate", deadline=None, max_examples=30, derandomize=True)
 settings.register_profile("hunt", deadline=None, max_examples=1000)
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "focalibrate"))
+PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "focalibrate")
+settings.load_profile(PROFILE)
+if PROFILE == "focalibrate":
+    # Hypothesis also draws numbers that it finds in the source of loaded modules. Which are loaded
+    # depends on the tests that ran before, and every change of a number would draw other examples.
+    providers._get_local_constants = lambda: providers._local_constants
 
 BACKENDS = {
     "numpy": "array_api_compat.numpy",

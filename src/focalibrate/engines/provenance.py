@@ -31,7 +31,13 @@ def commit() -> str:
 
 def versions(packages: Iterable[str]) -> dict[str, str]:
     """Return the versions that decide the numbers."""
+    names = ("focalibrate", *packages)
+    return {"python": platform.python_version()} | {name: _version(name) for name in names}
+
+
+@cache
+def _version(name: str) -> str:
+    """Return the version of an installed package, which is read from its files once."""
     from importlib.metadata import version  # which imports all of email
 
-    names = ("focalibrate", *packages)
-    return {"python": platform.python_version()} | {name: version(name) for name in names}
+    return version(name)

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
 
 from focalibrate.io import PredictionFileError, read_predictions
 
@@ -154,7 +154,7 @@ def test_truncated(table, keep):
 
 
 @given(flips=st.lists(st.tuples(st.integers(4, 1500), st.integers(1, 255)), max_size=4))
-def test_damage_is_never_another_error(tmp_path_factory, flips):
+def test_damage_is_our_own_error_or_leaves_valid_rows(tmp_path_factory, flips):
     path = tmp_path_factory.mktemp("fuzz") / "val.parquet"
     half = np.full(40, 0.5)
     pq.write_table(pa.table({"label": ["a", "b"] * 20, "prob_a": half, "prob_b": half}), path)
@@ -163,7 +163,11 @@ def test_damage_is_never_another_error(tmp_path_factory, flips):
         raw[at % len(raw)] ^= bits
     path.write_bytes(raw)
     with suppress(PredictionFileError):
-        read_predictions(path)
+        found = read_predictions(path)
+        assert found.scores.shape == (len(found.labels), 2)
+        assert set(found.labels) <= {0, 1}
+        if found.kind == "probs":
+            assert_allclose(found.scores.sum(axis=1), 1.0, atol=1e-4)
 
 
 def test_without_pyarrow(table, monkeypatch):

@@ -116,7 +116,9 @@ entries = st.fixed_dictionaries(
 
 @pytest.mark.slow
 @given(header=st.dictionaries(st.sampled_from(["logits", "probs", "labels"]), entries))
-def test_random_headers_are_never_another_error(tmp_path_factory, header):
+def test_random_headers_are_our_own_error_or_describe_rows(tmp_path_factory, header):
     path = write(tmp_path_factory.mktemp("fuzz") / "v.safetensors", header, np.eye(3, 3).tobytes())
     with suppress(PredictionFileError):
-        read_predictions(path)
+        found = read_predictions(path)
+        assert list(found.scores.shape) == header[found.kind]["shape"]
+        assert found.labels is None or len(found.labels) == found.n_rows
