@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from focalibrate.io._binary_labels import match_binary
-from focalibrate.io._dialect import is_numbering
+from focalibrate.io._binary_labels import NEGATIVE, match_binary
+from focalibrate.io._dialect import is_numbering, numbers_in
 from focalibrate.io._doubts import doubts_about
 from focalibrate.io._error import file_error, listing, rows_text, short
 from focalibrate.io._frame import Progress
@@ -36,11 +36,13 @@ class Settled:
 
     Attributes:
         pair: the negative and the positive label, where one column holds the scores.
+        first: the number of the first class, 0 or 1, where the labels are numbers.
         is_first: this is the first batch, whose notes on the values are shown for all batches.
         keeps_half: logits in float16 stay so.
     """
 
     pair: tuple[str, str] | None = None
+    first: int | None = None
     is_first: bool = False
     keeps_half: bool = False
 
@@ -101,10 +103,9 @@ def assemble(
         rows = "rows" if is_batch else f"{n_rounded} rows"
         notes.append(f"{rows} rounded so that they do not sum to 1: each is divided by its sum")
     check_names(names, n_classes=scores.shape[1], path=view.path)
-    scores, names = _in_number_order(scores, names)
-    pair = None if settled is None else settled.pair
+    scores, names = _in_order(scores, names)
     matched, names, positive = _matched(
-        stored, scores, names, view, roles, request, labels_from, pair=pair
+        stored, scores, names, view, roles, request, labels_from, settled or Settled()
     )
     if chosen.form == "single" and names is not None:
         scores, names, matched = _sorted_pair(scores, names, matched)
@@ -196,18 +197,25 @@ def _two_columns(stored: NDArray[Any], kind: str, view: View, name: str) -> NDAr
     return np.stack([1 - scores, scores], axis=1)
 
 
-def _in_number_order(
+def _in_order(
     scores: NDArray[Any], names: tuple[str, ...] | None
 ) -> tuple[NDArray[Any], tuple[str, ...] | None]:
-    """Put classes called 0, 1, 2, ... in that order; they count as unnamed."""
+    """Put classes in the order that their names say, so that numbers as labels mean that order.
+
+    ``LABEL_2, LABEL_0, LABEL_1`` are sorted by number, ``yes, no`` becomes ``no, yes``. Classes
+    called 0, 1, 2, ... count as unnamed.
+    """
     if names is None:
         return scores, None
-    if not is_numbering(names):
-        return scores, names
-    given = [int(float(name)) for name in names]
-    if given == sorted(given):
-        return scores, None
-    return np.ascontiguousarray(scores[:, np.argsort(given)]), None
+    lower = [name.strip().lower() for name in names]
+    is_reversed = len(names) == 2 and NEGATIVE.get(lower[0]) == lower[1]
+    numbers = [1, 0] if is_reversed else numbers_in(names)
+    shown = None if is_numbering(names) else names
+    if numbers is None or numbers == sorted(numbers):
+        return scores, shown
+    order = np.argsort(numbers)
+    shown = None if shown is None else tuple(shown[i] for i in order)
+    return np.ascontiguousarray(scores[:, order]), shown
 
 
 def _matched(
@@ -218,8 +226,7 @@ def _matched(
     roles: Roles,
     request: Request,
     path: Path,
-    *,
-    pair: tuple[str, str] | None,
+    settled: Settled,
 ) -> tuple[Matched | None, tuple[str, ...] | None, str | None]:
     """Return the labels as positions, the names of the classes, and the positive one."""
     labels, name = stored.labels, short(stored.labels_name)
@@ -232,7 +239,7 @@ def _matched(
             n_rows=len(scores),
             path=path,
             name=name,
-            pair=pair,
+            pair=settled.pair,
         )
         return matched, shown, chosen.positive if shown is None else shown[1]
     if request.positive is not None and names is not None and request.positive not in names:
@@ -242,6 +249,7 @@ def _matched(
         )
     if labels is None:
         return None, names, None
+    _check_ordered(labels, names, view, roles, request)
     requested = chosen.class_names is None and request.class_names is not None
     by_column = chosen.form == "columns" or view.frame.numeric_classes or requested
     matched = match_labels(
@@ -252,8 +260,28 @@ def _matched(
         names_are_labels=by_column,
         path=path,
         name=name,
+        first=settled.first,
     )
     return matched, matched.class_names if names is not None else None, None
+
+
+def _check_ordered(
+    labels: NDArray[Any], names: tuple[str, ...] | None, view: View, roles: Roles, request: Request
+) -> None:
+    """Raise if labels are numbers of classes that each row lists in another order."""
+    if view.frame.is_ordered or names is None or request.score_columns is not None:
+        return
+    is_told = numbers_in(names) is not None or any(name.lower() in NEGATIVE for name in names)
+    if labels.dtype.kind not in "iuf" or is_told:
+        return
+    columns = sorted(view.name(i) for i in roles.scores.positions)
+    raise file_error(
+        view.path,
+        f"its labels are numbers, but nothing says which number means which of {listing(names)}: "
+        "each row lists the classes in another order. Save the labels as names, or give the "
+        "classes in the order of the numbers; in the order of the alphabet:",
+        fixes=[{"score_columns": columns, "input": roles.scores.kind}],
+    )
 
 
 def _sorted_pair(

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from focalibrate.io._error import PredictionFileError, short
 from focalibrate.io._label_rows import Matched, missing_rows
-from focalibrate.io._labels import match_labels
+from focalibrate.io._labels import first_number, match_labels
 from focalibrate.io._roles import Roles
 from focalibrate.io._view import View
 
@@ -32,7 +32,8 @@ def doubts_about(
     """
     found = [] if matched is None else _worse_than_chance(scores, matched.labels)
     if prediction is not None and roles.prediction is not None:
-        found += _disagreement(scores, prediction, names, view, roles.prediction)
+        form = None if matched is None else matched.form
+        found += _disagreement(scores, prediction, names, view, roles.prediction, form)
     return found
 
 
@@ -57,12 +58,19 @@ def _disagreement(
     names: tuple[str, ...] | None,
     view: View,
     position: int,
+    form: str | None,
 ) -> list[str]:
-    """Return how often a column of predictions differs from the class with the highest score."""
+    """Return how often a column of predictions differs from the class with the highest score.
+
+    `form` is that of the labels: predictions that do not tell are numbered as they are.
+    """
     name = short(view.name(position))
     if len(prediction) != len(scores):
         return []
     kept = ~missing_rows(prediction, names)
+    first = first_number(prediction[kept], n_classes=scores.shape[1])
+    if first is None and form is not None:
+        first = int(form == "index from 1")
     try:
         matched = match_labels(
             prediction[kept],
@@ -72,6 +80,7 @@ def _disagreement(
             names_are_labels=True,
             path=view.path,
             name=name,
+            first=first,
         )
     except PredictionFileError:
         return [f'column "{name}" could not be compared with the scores']

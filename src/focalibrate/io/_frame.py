@@ -50,6 +50,7 @@ class Frame:
         load: reads columns by position.
         is_table: rows of a table, rather than arrays of any shape.
         has_names: the columns of the table have names.
+        is_ordered: the columns have an order; not so if every row lists them in its own.
         class_names: names of the classes stored beside the data, in the order of a matrix.
         numeric_classes: `class_names` were stored as numbers, which labels repeat.
         extra: what the writer of the same format needs (a schema, a delimiter).
@@ -61,6 +62,7 @@ class Frame:
     load: Load
     is_table: bool = True
     has_names: bool = True
+    is_ordered: bool = True
     class_names: tuple[str, ...] | None = None
     numeric_classes: bool = False
     extra: dict[str, Any] = field(default_factory=dict)

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from focalibrate.io._dialect import is_number
+from focalibrate.io._dialect import is_number, numbers_in
 from focalibrate.io._error import file_error, short
 from focalibrate.io._label_names import match_names
 from focalibrate.io._label_rows import Matched, as_row, as_whole, bad_rows
@@ -21,11 +21,13 @@ def match_labels(
     names_are_labels: bool,
     path: Path,
     name: str,
+    first: int | None = None,
 ) -> Matched:
     """Return labels as int64 ``[N]``, each the position of a class.
 
     Text is matched to the class names. Numbers are matched to the names where the columns of a
-    table are named by numbers; else they are positions.
+    table are named by numbers; else they are positions, counted from `first`. Default: from 1 if
+    a label or the names show that, else from 0.
     """
     notes: tuple[str, ...] = ()
     if labels.shape == (n_rows, n_classes) and n_classes > 1:
@@ -47,8 +49,9 @@ def match_labels(
         labels = labels.astype(np.int8)
     elif names_are_labels and numeric_names:
         return match_names(labels, class_names, path=path, name=name)
-    # With a label K no numbering from 0 is possible; without a label 0 one from 1 is.
-    from_1 = len(labels) > 0 and (labels.min(), labels.max()) == (1, n_classes)
+    if first is None:
+        first = first_number(labels, n_classes=n_classes)
+    from_1 = min(numbers_in(class_names or ()) or [0]) == 1 if first is None else first == 1
     if from_1:
         labels = labels - 1
     positions = _in_range(labels, n_classes=n_classes, path=path, name=name)
@@ -57,8 +60,29 @@ def match_labels(
         order = ", ".join(f"{i + from_1} = {short(n)}" for i, n in enumerate(shown[:4]))
         what = "numbers from 1" if from_1 else "numbers"
         more = ", ..." if n_classes > 4 else ""
-        notes = (*notes, f"labels are {what}, in the order of the columns: {order}{more}")
+        notes = (*notes, f"labels are {what}, in the order of the classes: {order}{more}")
     return Matched(positions, "index from 1" if from_1 else "index", class_names, notes)
+
+
+def first_number(labels: NDArray[Any], *, n_classes: int) -> int | None:
+    """Return the number of the first class, 0 or 1, or None where the labels do not tell.
+
+    With a label K no numbering from 0 is possible, with a label 0 none from 1.
+
+    Example:
+        >>> first_number(np.array([1, 3]), n_classes=3)
+        1
+        >>> first_number(np.array([2, 0]), n_classes=3)
+        0
+        >>> first_number(np.array([1, 2]), n_classes=3) is None
+        True
+    """
+    if not len(labels) or labels.ndim != 1 or labels.dtype.kind not in "iuf":
+        return None
+    low, high = labels.min(), labels.max()
+    if 0 < low <= high <= n_classes:
+        return 1 if high == n_classes else None
+    return 0
 
 
 def _plain_numbers(labels: NDArray[Any]) -> NDArray[Any] | None:

@@ -1,6 +1,7 @@
 """Columns from rows of Python values: what JSON and Excel files hold."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +47,14 @@ def frame_of_records(path: Path, records: Sequence[Mapping[str, Any]]) -> Frame:
         flat.append(row)
         if len(names) > MAX_COLUMNS:
             raise file_error(path, f"has more than {MAX_COLUMNS:,} different fields.")
-    return frame_of_columns(path, {name: [row.get(name) for row in flat] for name in names})
+    frame = frame_of_columns(path, {name: [row.get(name) for row in flat] for name in names})
+    return replace(frame, is_ordered=all(_follows(row, names) for row in flat))
+
+
+def _follows(row: Mapping[str, Any], names: Mapping[str, None]) -> bool:
+    """Return whether a row has its fields in the order of `names`, some of them left out."""
+    rest = iter(names)
+    return all(name in rest for name in row)
 
 
 def _flattened(record: Mapping[str, Any]) -> dict[str, Any]:

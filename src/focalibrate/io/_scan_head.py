@@ -14,6 +14,7 @@ from focalibrate.io._error import file_error, short
 from focalibrate.io._find_streams import DataSet
 from focalibrate.io._formats import Opening
 from focalibrate.io._frame import Frame, silent
+from focalibrate.io._labels import first_number
 from focalibrate.io._limit import parse_size
 from focalibrate.io._other_labels import OtherLabels
 from focalibrate.io._request import ReadOptions, Request, request_of
@@ -43,7 +44,8 @@ def decide(data: DataSet, options: ReadOptions) -> BatchReader:
         settled=Settled(),
     )
     data.check_same_length(reader.needed)
-    return replace(reader, settled=Settled(_pair(reader, view, is_all=is_all)))
+    pair = _pair(reader, view, is_all=is_all)
+    return replace(reader, settled=Settled(pair, _first(reader, view, is_all=is_all)))
 
 
 def first_batch(reader: BatchReader) -> Predictions:
@@ -116,8 +118,23 @@ def _pair(reader: BatchReader, head: View, *, is_all: bool) -> tuple[str, str] |
     )
 
 
+def _first(reader: BatchReader, head: View, *, is_all: bool) -> int | None:
+    """Return whether the labels of all rows are numbers from 0 or from 1, or None if unknown."""
+    scores = reader.roles.scores
+    n_classes = scores.n_classes or head.values(scores.positions[0])[0].shape[-1]
+    for labels in _label_batches(reader, head, is_all=is_all):
+        if labels.dtype.kind == "f":
+            labels = labels[~np.isnan(labels)]
+        elif labels.dtype.kind not in "iu":
+            return None
+        first = first_number(labels, n_classes=n_classes)
+        if first is not None:
+            return first
+    return None
+
+
 def _label_batches(reader: BatchReader, head: View, *, is_all: bool) -> Iterator[Any]:
-    """Yield labels until two different ones are seen: the first rows may have only one."""
+    """Yield the labels of the first rows, then of all: the first may not show every class."""
     label = reader.roles.label
     if reader.labels is not None:
         yield reader.labels.values

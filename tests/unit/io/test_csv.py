@@ -32,7 +32,7 @@ def test_prefixed_columns_say_kind_and_names(table):
     assert found.scores.tolist() == [[0.25, 0.75], [0.5, 0.5]]
     assert found.labels.tolist() == [1, 0]
     assert found.layout.labels_as == "index"
-    assert found.notes == ("labels are numbers, in the order of the columns: 0 = cat, 1 = dog",)
+    assert found.notes == ("labels are numbers, in the order of the classes: 0 = cat, 1 = dog",)
 
 
 @pytest.mark.parametrize(
