@@ -91,6 +91,8 @@ def assemble(
             raise file_error(view.path, "has missing values in every row.")
     if stored.labels is not None:
         check_not_missing(stored.labels, names, labels_from)
+    if view.frame.is_partial and stored.scores.dtype.kind == "f" and not drop_missing:
+        _check_all_listed(stored.scores, view)
     scores, n_rounded = _scores(
         view,
         roles,
@@ -161,10 +163,23 @@ def _scores(
     )
 
 
+def _check_all_listed(scores: NDArray[Any], view: View) -> None:
+    """Raise if rows list only some of the classes, such as those of the highest scores."""
+    lacking = np.flatnonzero(np.isnan(scores.reshape(len(scores), -1)).any(axis=1))
+    if len(lacking):
+        raise file_error(
+            view.path,
+            "must list the scores of all classes in every row, but does not in "
+            f"{rows_text(lacking[:5].tolist(), len(lacking))}. A Hugging Face pipeline writes "
+            "all of them with `top_k=None`.",
+        )
+
+
 def _zeros(scores: NDArray[Any]) -> list[str]:
     """Return a note that counts the rows with a probability of exactly 0."""
     zeros = int((scores == 0).any(axis=1).sum()) if scores.size < 1 << 31 else 0
-    return [f"{zeros} rows have a probability of exactly 0"] if zeros else []
+    rows = "1 row has" if zeros == 1 else f"{zeros} rows have"
+    return [f"{rows} a probability of exactly 0"] if zeros else []
 
 
 def _two_columns(stored: NDArray[Any], kind: str, view: View, name: str) -> NDArray[Any]:
@@ -279,7 +294,7 @@ def _check_ordered(
         view.path,
         f"its labels are numbers, but nothing says which number means which of {listing(names)}: "
         "each row lists the classes in another order. Save the labels as names, or give the "
-        "classes in the order of the numbers; in the order of the alphabet:",
+        "classes in the order of the numbers (here: that of the alphabet).",
         fixes=[{"score_columns": columns, "input": roles.scores.kind}],
     )
 

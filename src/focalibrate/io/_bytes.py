@@ -2,6 +2,7 @@
 
 import bz2
 import gzip
+import importlib
 import io
 import lzma
 import sys
@@ -28,17 +29,32 @@ def _open_zip(raw: IO[bytes], path: Path) -> IO[bytes]:
         raise file_error(path, f"could not be unpacked: {error}. Unpack it.") from error
 
 
+def _open_zstd(raw: IO[bytes], path: Path) -> IO[bytes]:
+    """Return the decompressed bytes, by pyarrow."""
+    try:
+        arrow = importlib.import_module("pyarrow")
+    except ImportError as error:
+        raise file_error(
+            path,
+            "decompressing .zst needs pyarrow. Decompress it (`zstd -d`), or install it: "
+            "`pip install 'focalibrate[parquet]'`.",
+        ) from error
+    return cast(BinaryIO, arrow.CompressedInputStream(raw, "zstd"))
+
+
 COMPRESSED: Mapping[str, Callable[[IO[bytes], Path], Any]] = {
     ".gz": lambda raw, _: gzip.GzipFile(fileobj=raw),
     ".bz2": lambda raw, _: bz2.BZ2File(raw),
     ".xz": lambda raw, _: lzma.LZMAFile(raw),  # noqa: SIM115 closed by who opens it
     ".zip": _open_zip,
+    ".zst": _open_zstd,
 }
 MAGIC: Mapping[bytes, str] = {
     b"\x1f\x8b": ".gz",
     b"BZh": ".bz2",
     b"\xfd7zXZ\x00": ".xz",
     b"PK\x03\x04": ".zip",
+    b"\x28\xb5\x2f\xfd": ".zst",
 }
 
 DAMAGE = (OSError, EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile)

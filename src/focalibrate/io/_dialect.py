@@ -14,7 +14,7 @@ SEPARATORS = ("\t", ";", "|", ",")
 """Tried in this order: a comma may also be a decimal mark, or part of text."""
 
 MISSING = frozenset(
-    ("", "na", "n/a", "nan", "-nan", "null", "none", "nat", "<na>", "#n/a", "#na", "?")
+    ("", "na", "n/a", "nan", "-nan", "null", "none", "nat", "<na>", "#n/a", "#na", "?", "\\n")
 )
 """Cells, in lower case, that mean a missing value in a column of numbers."""
 
@@ -32,7 +32,7 @@ class Dialect:
         decimal_comma: numbers are written ``0,5``.
         has_header: the first row names the columns.
         row_names: rows have one cell more than the header, their first.
-        comment: lines that begin with ``#`` are comments.
+        comment: what comments begin with: ``#``, or ``sep=`` as Excel writes above a table.
         comment_header: which line, blank ones not counted, is a comment and the header, as
             `np.savetxt` writes it; -1 if none is.
     """
@@ -41,7 +41,7 @@ class Dialect:
     decimal_comma: bool = False
     has_header: bool = True
     row_names: bool = False
-    comment: bool = False
+    comment: str = ""
     comment_header: int = -1
 
 
@@ -151,10 +151,11 @@ def _counts(lines: Sequence[str], mark: str | None) -> list[int] | None:
         return None
 
 
-def find_decimal_comma(rows: Sequence[Sequence[str]], separator: str | None) -> bool:
-    """Return whether numbers are written with a comma: some cell is ``0,5``, none ``0.5``."""
-    if separator == ",":
-        return False
+def find_decimal_comma(rows: Sequence[Sequence[str]]) -> bool:
+    """Return whether numbers are written with a comma: some cell is ``0,5``, none ``0.5``.
+
+    Where commas separate cells too, such a cell is in quotes.
+    """
     cells = [cell for row in rows for cell in row]
     commas = any(_DECIMAL_COMMA.fullmatch(cell) for cell in cells)
     return commas and not any(is_number(cell) and "." in cell for cell in cells)

@@ -40,6 +40,12 @@ def open_excel(path: Path, *, limit: int, sheet: str | None = None) -> Frame:
     if len(rows) < 2:
         raise file_error(path, "holds a header and no rows. Write at least one example.")
     width = max(len(row) for row in rows)
+    if sum(cell is not None for cell in rows[0]) == 1 < width:
+        raise file_error(
+            path,
+            f"its first row holds one cell, {short(next(c for c in rows[0] if c is not None))!r}, "
+            "and others hold more. Remove the rows above the names of the columns.",
+        )
     names = [
         str(cell) if cell is not None else f"Unnamed: {i}"
         for i, cell in enumerate([*rows[0], *[None] * (width - len(rows[0]))])

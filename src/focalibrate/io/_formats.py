@@ -94,6 +94,42 @@ ALIASES: Mapping[str, str] = {
     ".xlsm": ".xlsx",
 }
 PICKLES = (".pkl", ".pickle", ".joblib", ".p")
+_PICKLE = tuple(bytes((0x80, protocol)) for protocol in range(2, 6))
+"""First bytes of pickles."""
+
+_PANDAS = "With pandas: `pd.{}.to_csv('val.csv', index=False)`."
+_ARRAYS = "Save its arrays, with names of your own for the keys: `{}`."
+OTHERS: Mapping[str, str] = {
+    ".rds": "In R: `write.csv(readRDS({path!r}), 'val.csv')`.",
+    ".rdata": "In R: `load({path!r})`, then `write.csv(table, 'val.csv')`.",
+    ".rda": "In R: `load({path!r})`, then `write.csv(table, 'val.csv')`.",
+    ".sav": _PANDAS.format("read_spss({path!r})"),
+    ".dta": _PANDAS.format("read_stata({path!r})"),
+    ".sas7bdat": _PANDAS.format("read_sas({path!r}, encoding='utf-8')"),
+    ".xls": _PANDAS.format("read_excel({path!r})"),
+    ".xlsb": _PANDAS.format("read_excel({path!r})"),
+    ".ods": _PANDAS.format("read_excel({path!r})"),
+    ".orc": _PANDAS.format("read_orc({path!r})"),
+    ".xml": _PANDAS.format("read_xml({path!r})"),
+    ".html": _PANDAS.format("read_html({path!r})[0]"),
+    ".htm": _PANDAS.format("read_html({path!r})[0]"),
+    ".db": _PANDAS.format("read_sql('select * from my_table', 'sqlite:///{path}')"),
+    ".sqlite": _PANDAS.format("read_sql('select * from my_table', 'sqlite:///{path}')"),
+    ".mat": _ARRAYS.format(
+        "m = scipy.io.loadmat({path!r}); "
+        "np.savez('val.npz', probs=m['probs'], labels=m['labels'].ravel())"
+    ),
+    ".h5": _ARRAYS.format(
+        "f = h5py.File({path!r}); np.savez('val.npz', probs=f['probs'], labels=f['labels'])"
+    ),
+    ".hdf5": _ARRAYS.format(
+        "f = h5py.File({path!r}); np.savez('val.npz', probs=f['probs'], labels=f['labels'])"
+    ),
+    ".tar": "Unpack it: `tar xf {path}`.",
+    ".tgz": "Unpack it: `tar xf {path}`.",
+    ".7z": "Unpack it.",
+}
+"""Formats that are not read, and how to turn a file into one that is."""
 
 
 def suffix_of(path: PurePath) -> str:
@@ -123,12 +159,18 @@ def chosen_format(
     with path.open("rb") if opener is None else opener() as file:
         found = _format_by_magic(file)
         is_text = found is None and suffix not in READERS and _is_text(file)
-    if suffix in PICKLES and found is None:
+        file.seek(0)
+        is_pickle = suffix != ".pt" and file.read(2) in _PICKLE
+    if found is None and (suffix in PICKLES or is_pickle):
         raise file_error(
             path,
-            "is a pickle, which can run any code when it is opened, so it is not opened. Save the "
-            "arrays with `np.savez('val.npz', logits=logits, labels=labels)`.",
+            "is a pickle, which can run any code when it is opened, so it is not opened. Save a "
+            "data frame with `df.to_csv('val.csv')`, arrays with "
+            "`np.savez('val.npz', logits=logits, labels=labels)`.",
         )
+    if found is None and suffix in OTHERS:
+        advice = OTHERS[suffix].format(path=str(path))
+        raise file_error(path, f"{suffix} files are not read. {advice}")
     if suffix not in READERS and found is None:
         if not is_text:
             raise file_error(

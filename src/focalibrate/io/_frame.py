@@ -51,6 +51,7 @@ class Frame:
         is_table: rows of a table, rather than arrays of any shape.
         has_names: the columns of the table have names.
         is_ordered: the columns have an order; not so if every row lists them in its own.
+        is_partial: some rows lack some columns, not only their values.
         class_names: names of the classes stored beside the data, in the order of a matrix.
         numeric_classes: `class_names` were stored as numbers, which labels repeat.
         extra: what the writer of the same format needs (a schema, a delimiter).
@@ -63,6 +64,7 @@ class Frame:
     is_table: bool = True
     has_names: bool = True
     is_ordered: bool = True
+    is_partial: bool = False
     class_names: tuple[str, ...] | None = None
     numeric_classes: bool = False
     extra: dict[str, Any] = field(default_factory=dict)

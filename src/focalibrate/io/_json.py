@@ -10,7 +10,12 @@ from focalibrate.io._bytes import DAMAGE, StoredBytes
 from focalibrate.io._error import PredictionFileError, file_error, short
 from focalibrate.io._frame import Frame
 from focalibrate.io._limit import check_fits
-from focalibrate.io._records import frame_of_columns, frame_of_records, short_type
+from focalibrate.io._records import (
+    frame_of_columns,
+    frame_of_records,
+    is_pipeline_output,
+    short_type,
+)
 from focalibrate.io._vocabulary import CLASS_NAMES, plain
 
 MEMORY_FACTOR = 8
@@ -71,6 +76,8 @@ def open_json(source: StoredBytes) -> Frame:
         raise
     if isinstance(document, list) and document and all(isinstance(r, dict) for r in document):
         return frame_of_records(source.path, document)
+    if isinstance(document, list) and document and all(map(is_pipeline_output, document)):
+        return frame_of_records(source.path, [{"scores": row} for row in document])
     if isinstance(document, dict):
         names, document = _class_names(document)
         found = _from_mapping(document)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from focalibrate.io._dialect import is_number
 from focalibrate.io._error import file_error, listing, short
 from focalibrate.io._label_rows import Matched, bad_rows
+from focalibrate.io._vocabulary import plain
 
 
 def check_names(names: tuple[str, ...] | None, *, n_classes: int, path: Path) -> None:
@@ -25,7 +26,9 @@ def check_names(names: tuple[str, ...] | None, *, n_classes: int, path: Path) ->
     if len(set(names)) < len(names):
         twice = [name for name, count in Counter(names).items() if count > 1]
         raise file_error(
-            path, f"`class_names` must differ, but {listing(twice)} occurs more than once."
+            path,
+            f"`class_names` must differ, but {listing(twice)} occurs more than once. Rename one "
+            "of the columns.",
         )
 
 
@@ -93,11 +96,13 @@ def _looser(
         (cut, f"the part of the column names that differs ({listing(cut)})"),
         (tuple(n.strip().lower() for n in class_names), "the names, ignoring case"),
         (tuple(n.lower() for n in cut), "the part of the column names that differs"),
+        (tuple(plain(n) for n in class_names), "the names, ignoring case and punctuation"),
     ):
         if len(set(names)) < len(names) or "" in names:
             continue
         places = {n: i for i, n in enumerate(names)}
-        folded = [v.strip().lower() if names[0] == names[0].lower() else v for v in values]
+        fold = plain if "punctuation" in what else str.lower
+        folded = [fold(v.strip()) if names[0] == names[0].lower() else v for v in values]
         loose = [places.get(v, places.get(f, -1)) for v, f in zip(values, folded, strict=True)]
         index = _or_by_number(loose, values, names)
         if index.min() >= 0 and len(set(index.tolist())) == len(index):

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from focalibrate.io._dialect import MISSING
 from focalibrate.io._error import PredictionFileError, file_error, listing, short
 from focalibrate.io._score_kind import Scores
 from focalibrate.io._view import View
@@ -71,18 +72,26 @@ def label_by_values(view: View, scores: Scores, taken: frozenset[int]) -> int | 
             continue
         if is_prediction(column.name) or "pred" in column.name.lower():
             continue
-        if set(view.values(i)[0].tolist()) <= names:
+        values = set(view.values(i)[0].tolist())
+        known = {v for v in values if v in names or v.lower() not in MISSING}
+        if known and known <= names:
             found.append(i)
     return found[0] if len(found) == 1 else None
 
 
 def label_of_outcome(view: View, scores: Scores, taken: frozenset[int]) -> int | None:
-    """Return the column ``churn`` beside ``churn_probability`` or ``prob_churn``, or None."""
+    """Return the column ``churn`` beside ``churn_probability`` or ``prob_churn``, or None.
+
+    ``is_churn``, ``has_churn`` and ``churned`` are such columns too.
+    """
     outcome = outcome_of(view.name(scores.positions[0]))
+    if outcome is None:
+        return None
+    names = {f"is_{outcome}", f"has_{outcome}", outcome, f"{outcome}d", f"{outcome}ed"}
     found = [
         i
         for i, column in enumerate(view.frame.columns)
-        if plain(column.name) == outcome and i not in taken and i not in scores.positions
+        if plain(column.name) in names and i not in taken and i not in scores.positions
     ]
     if len(found) != 1 or not view.is_whole(found[0]):
         return None
@@ -173,6 +182,7 @@ def no_labels(view: View, scores: Scores) -> PredictionFileError:
         and len(np.unique(view.values(i)[0].astype(str))) <= max(2, 2 * scores.n_classes)
     ]
     _check_not_one_hot(view, free, scores)
+    _check_not_multi_label(view, free, scores)
     option = "label_column" if frame.is_table else "labels_key"
     fixes: list[dict[str, object]] = [{option: view.name(i)} for i in free[:2]]
     if not fixes:
@@ -183,6 +193,22 @@ def no_labels(view: View, scores: Scores) -> PredictionFileError:
         f"has no {what} of labels (usual names: {LABELS_SHOWN}); it holds {listing(frame.names)}.",
         fixes=fixes,
     )
+
+
+def _check_not_multi_label(view: View, free: list[int], scores: Scores) -> None:
+    """Raise where every class has a column of labels of its own: ``spam`` beside ``prob_spam``."""
+    names = {plain(view.name(i)): view.name(i) for i in free}
+    pairs = [(view.name(i), outcome_of(view.name(i)) or "") for i in scores.positions]
+    if len(pairs) > 1 and all(outcome in names for _, outcome in pairs):
+        raise file_error(
+            view.path,
+            "has a column of labels for every class, so that several classes may be true of one "
+            "example (multi-label). Read one class at a time.",
+            fixes=[
+                {"score_columns": [name], "label_column": names[outcome]}
+                for name, outcome in pairs[:3]
+            ],
+        )
 
 
 def _check_not_one_hot(view: View, free: list[int], scores: Scores) -> None:

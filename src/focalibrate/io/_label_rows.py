@@ -7,7 +7,11 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from focalibrate.io._dialect import MISSING
 from focalibrate.io._error import SHOWN, file_error, rows_text
+
+IGNORED = -100
+"""Label of the examples that PyTorch's losses leave out."""
 
 
 @dataclass(frozen=True)
@@ -28,13 +32,23 @@ class Matched:
 
 
 def missing_rows(labels: NDArray[Any], class_names: tuple[str, ...] | None) -> NDArray[np.bool_]:
-    """Return which rows have no label: nan, or empty text unless that names a class."""
+    """Return which rows have no label: nan, -100, or text such as NA unless that names a class.
+
+    Where the classes have no names, such a text may be one of two labels.
+    """
     if labels.ndim != 1:
         return np.zeros(labels.shape[:1], bool)
     if labels.dtype.kind == "f":
-        return np.asarray(np.isnan(labels))
-    if labels.dtype.kind in "OU" and "" not in (class_names or ()):
-        return np.asarray(labels == "", bool)
+        return np.asarray(np.isnan(labels) | (labels == IGNORED))
+    if labels.dtype.kind in "iu":
+        return np.asarray(labels == IGNORED)
+    if labels.dtype.kind in "OU":
+        values = set(labels.tolist())
+        words = {v for v in values if v.strip().lower() in MISSING} - set(class_names or ())
+        if class_names is None and len(values) <= 2:
+            words &= {""}
+        if words:
+            return np.array([value in words for value in labels.tolist()], bool)
     return np.zeros(len(labels), bool)
 
 
@@ -46,10 +60,13 @@ def as_row(labels: NDArray[Any], *, n_rows: int, path: Path, name: str) -> NDArr
         raise file_error(path, f"`{name}` must have shape [{n_rows}], got {labels.shape}.")
     if len(labels) != n_rows:
         more = "more" if len(labels) > n_rows else "fewer"
+        advice = "Check that both come from the same split."
+        if len(labels) and n_rows % len(labels) == 0:
+            advice = f"If the scores of all classes are in one row: `.reshape({len(labels)}, -1)`."
         raise file_error(
             path,
             f"`{name}` must hold one label per row, but there are {more} labels than rows: "
-            f"{len(labels)} labels, {n_rows} rows. Check that both come from the same split.",
+            f"{len(labels)} labels, {n_rows} rows. {advice}",
         )
     return labels
 

@@ -98,6 +98,13 @@ def _plain_numbers(labels: NDArray[Any]) -> NDArray[Any] | None:
 def _in_range(labels: NDArray[Any], *, n_classes: int, path: Path, name: str) -> NDArray[np.int64]:
     bad = np.flatnonzero((labels < 0) | (labels >= n_classes))
     if len(bad):
+        if (labels[bad] == -1).all() and (labels == 0).any():
+            raise file_error(
+                path,
+                f"`{name}` is -1 in {bad_rows(bad)}, and classes are numbered from 0. If -1 means "
+                f"that the label is missing (pandas' code for it), leave these rows out: "
+                f"`df = df[df[{name!r}] >= 0]`; if it is a class, save the names of the classes.",
+            )
         raise file_error(
             path,
             f"`{name}` must lie in [0, {n_classes - 1}] for {n_classes} classes, but those in "

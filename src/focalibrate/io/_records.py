@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from focalibrate.io._dialect import is_number
 from focalibrate.io._error import file_error, short
 from focalibrate.io._frame import Column, ColumnKind, Frame
 from focalibrate.io._vocabulary import CLASS_NAMES, plain
@@ -48,7 +49,11 @@ def frame_of_records(path: Path, records: Sequence[Mapping[str, Any]]) -> Frame:
         if len(names) > MAX_COLUMNS:
             raise file_error(path, f"has more than {MAX_COLUMNS:,} different fields.")
     frame = frame_of_columns(path, {name: [row.get(name) for row in flat] for name in names})
-    return replace(frame, is_ordered=all(_follows(row, names) for row in flat))
+    return replace(
+        frame,
+        is_ordered=all(_follows(row, names) for row in flat),
+        is_partial=any(len(row) < len(names) for row in flat),
+    )
 
 
 def _follows(row: Mapping[str, Any], names: Mapping[str, None]) -> bool:
@@ -99,6 +104,11 @@ def _label_scores(value: Any) -> dict[str, Any] | None:
     return found if len(found) == len(value) else None
 
 
+def is_pipeline_output(value: Any) -> bool:
+    """Return whether a value lists the classes of one example with their scores."""
+    return _label_scores(value) is not None
+
+
 def _class_lists(record: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the fields ``classes`` and ``scores`` where they are two lists that belong together.
 
@@ -139,6 +149,9 @@ def _array(cells: Sequence[Any]) -> tuple[ColumnKind, NDArray[Any]]:
             return "number", np.array(numbers, np.float64)
         except OverflowError:
             return "other", _texts(cells)
+    elif all(type(cell) is str and is_number(cell) for cell in known):
+        if not all(cell.strip().lstrip("+-").isdigit() for cell in known):  # labels may be "007"
+            return "number", np.array([np.nan if c is None else float(c) for c in cells])
     elif all(isinstance(cell, list) for cell in known):
         matrix = _matrix(cells)
         if matrix is not None:

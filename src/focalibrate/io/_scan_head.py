@@ -5,8 +5,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from focalibrate.io._assemble import Settled
 from focalibrate.io._batch_reader import BatchReader
 from focalibrate.io._binary_labels import distinct_labels, pair_of
@@ -14,6 +12,7 @@ from focalibrate.io._error import file_error, short
 from focalibrate.io._find_streams import DataSet
 from focalibrate.io._formats import Opening
 from focalibrate.io._frame import Frame, silent
+from focalibrate.io._label_rows import missing_rows
 from focalibrate.io._labels import first_number
 from focalibrate.io._limit import parse_size
 from focalibrate.io._other_labels import OtherLabels
@@ -103,7 +102,7 @@ def _pair(reader: BatchReader, head: View, *, is_all: bool) -> tuple[str, str] |
     values: set[str] = set()
     for labels in _label_batches(reader, head, is_all=is_all):
         if reader.options.get("drop_missing", False):
-            labels = labels[~_is_missing(labels)]
+            labels = labels[~missing_rows(labels, None)]
         values |= set(distinct_labels(labels, n_rows=len(labels), path=path, name=name)[0])
         if len(values) > 1:
             break
@@ -123,9 +122,8 @@ def _first(reader: BatchReader, head: View, *, is_all: bool) -> int | None:
     scores = reader.roles.scores
     n_classes = scores.n_classes or head.values(scores.positions[0])[0].shape[-1]
     for labels in _label_batches(reader, head, is_all=is_all):
-        if labels.dtype.kind == "f":
-            labels = labels[~np.isnan(labels)]
-        elif labels.dtype.kind not in "iu":
+        labels = labels[~missing_rows(labels, None)]
+        if labels.dtype.kind not in "iuf":
             return None
         first = first_number(labels, n_classes=n_classes)
         if first is not None:
@@ -148,9 +146,3 @@ def _label_batches(reader: BatchReader, head: View, *, is_all: bool) -> Iterator
         places = reader.data.places[index]
         for frame in stream.read([places[label]], HEAD_ROWS):
             yield reordered(frame, places).load([label], silent)[0]
-
-
-def _is_missing(labels: Any) -> Any:
-    if labels.dtype.kind == "f":
-        return np.isnan(labels)
-    return labels == "" if labels.dtype.kind in "OU" else np.zeros(len(labels), bool)

@@ -6,7 +6,6 @@ from focalibrate.io._evidence import find_runs, is_row_number
 from focalibrate.io._request import Request
 from focalibrate.io._score_kind import (
     Scores,
-    names_text,
     not_numbers,
     quoted,
     settle_kind,
@@ -179,7 +178,7 @@ def check_alike(view: View, request: Request, likely: list[int], label: int | No
             "columns of numbers. Say which columns are classes.",
             fixes=_choices(view, request, labelled, likely),
         )
-    raise unclear_kind(view, sums, names_text(view, likely))
+    raise unclear_kind(view, sums, likely)
 
 
 def _named_like_labels(view: View, likely: list[int], label: int | None) -> list[int]:

@@ -1,5 +1,6 @@
 """Scores and their kind: logits or probabilities."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from focalibrate.io._error import PredictionFileError, file_error, listing, short
@@ -51,7 +52,7 @@ def settle_kind(
         return by_name, ()
     if sums.on_simplex:
         return "probs", (f"probabilities because all rows of {what} lie in [0, 1] and sum to 1",)
-    raise unclear_kind(view, sums, what)
+    raise unclear_kind(view, sums, positions)
 
 
 def _looks_like_probs(what: str, *, requested: bool) -> str:
@@ -62,8 +63,9 @@ def _looks_like_probs(what: str, *, requested: bool) -> str:
     )
 
 
-def unclear_kind(view: View, sums: RowSums, what: str) -> PredictionFileError:
+def unclear_kind(view: View, sums: RowSums, positions: list[int]) -> PredictionFileError:
     """Return the error for scores of unknown kind, with the options that say which."""
+    what = names_text(view, positions)
     verb = "hold" if what.startswith("columns ") else "holds"
     if sums.in_percent:
         return file_error(
@@ -72,8 +74,14 @@ def unclear_kind(view: View, sums: RowSums, what: str) -> PredictionFileError:
             fixes=[{"input": "percent"}],
         )
     fixes: list[dict[str, object]] = [{"input": "logits"}]
-    if sums.in_unit:
-        fixes.insert(0, {"input": "probs"})
+    if sums.in_unit and len(positions) > 1:
+        return file_error(
+            view.path,
+            f"{what} lie in [0, 1], but their rows do not sum to 1. If each is a model of its "
+            "own, or a class of its own (sigmoid), read one at a time; if they are logits, say "
+            "so.",
+            fixes=[*one_at_a_time([view.name(i) for i in positions]), *fixes],
+        )
     found = "some numbers are negative" if sums.negative else "rows do not sum to 1"
     return file_error(
         view.path,
@@ -81,6 +89,11 @@ def unclear_kind(view: View, sums: RowSums, what: str) -> PredictionFileError:
         "guessed.",
         fixes=fixes,
     )
+
+
+def one_at_a_time(names: Sequence[str]) -> list[dict[str, object]]:
+    """Return the options that read a column alone, as the probability of one class against all."""
+    return [{"score_columns": [name], "input": "probs"} for name in names[:2]]
 
 
 def names_text(view: View, positions: list[int]) -> str:
@@ -98,20 +111,25 @@ def quoted(view: View, position: int) -> str:
     return f'"{short(view.name(position))}"'
 
 
-def not_numbers(view: View, position: int) -> PredictionFileError:
-    """Return the error for a column of scores that holds no numbers."""
+def not_numbers(view: View, position: int, *, is_only: bool = False) -> PredictionFileError:
+    """Return the error for a column of scores that holds no numbers.
+
+    Where it `is_only`, the only scores of the file, it cannot be left out.
+    """
     column = view[position]
     if column.kind == "text" and "cells" in view.frame.extra:
-        return bad_cell(view.frame, position)
+        return bad_cell(view.frame, position, is_only=is_only)
     kind = {
         "matrix": "lists",
         "bool": "booleans",
         "empty": "no values",
         "other": "values of another kind",
     }.get(column.kind, "text")
+    rule = f"column `{short(column.name)}` must hold numbers, but holds {kind}."
+    if is_only:
+        return file_error(view.path, f"{rule} Save one column of numbers per class.")
     return file_error(
         view.path,
-        f"column `{short(column.name)}` must hold numbers, but holds {kind}. If it is not a "
-        "class, leave it out.",
+        f"{rule} If it is not a class, leave it out.",
         fixes=[{"ignore": [column.name]}],
     )

@@ -198,7 +198,7 @@ def _no_scores(view: View, numbers: list[int]) -> PredictionFileError:
             "number",
             "matrix",
         ):
-            raise not_numbers(view, i)
+            return not_numbers(view, i, is_only=True)
     what = "columns" if view.frame.is_table else "arrays"
     fixes: list[dict[str, object]] = []
     if numbers and view.frame.is_table:

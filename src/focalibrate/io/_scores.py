@@ -10,7 +10,12 @@ from focalibrate._check import HALF_PROBS_ATOL, PROBS_ATOL
 from focalibrate.io._error import SHOWN, PredictionFileError, file_error, rows_text, short
 from focalibrate.io._frame import Progress
 from focalibrate.io._rounding import MAX_ROUNDING, decimals_of, rounding_explains
+from focalibrate.io._score_kind import one_at_a_time
 from focalibrate.io.predictions import ScoreKind, rows_per_block
+
+KEPT_ATOL = PROBS_ATOL / 2
+"""Rows whose sums are off by less are left as they are. A sum in another order of the numbers may
+differ in its last bits: a row that is off by `PROBS_ATOL` here may be off by more elsewhere."""
 
 
 class _Bad:
@@ -72,7 +77,7 @@ def checked_scores(
     worst, n_rounded = _check_probs(
         scores, names, path=path, name=name, atol=atol, progress=progress
     )
-    return (scores if worst <= PROBS_ATOL else _normalised(scores)), n_rounded
+    return (scores if worst <= KEPT_ATOL else _normalised(scores)), n_rounded
 
 
 def _check_form(scores: NDArray[Any], *, path: Path, name: str) -> None:
@@ -264,11 +269,13 @@ def _off(
             "index or an id, leave it out with `ignore` (command line: --ignore NAME).",
             fixes=[{"input": "logits"}],
         )
+    if len(scores) < scores.shape[1] and np.abs(part.sum(axis=0) - 1).max() < MAX_ROUNDING:
+        return file_error(path, f"{rule} Its columns do: save `{name}.T`, one row per example.")
     return file_error(
         path,
-        f"{rule} Is a class missing, or are these scores of independent classes (sigmoid)? If "
-        "they are logits, say so.",
-        fixes=[{"input": "logits"}],
+        f"{rule} Is a class missing? If each column is a model of its own, or a class of its own "
+        "(sigmoid), read one at a time.",
+        fixes=one_at_a_time(names),
     )
 
 
@@ -288,6 +295,6 @@ def _normalised(scores: NDArray[Any]) -> NDArray[Any]:
     for start in range(0, len(scores), step):
         block = scores[start : start + step]
         sums = block.sum(axis=1, dtype=np.float64, keepdims=True)
-        sums[np.abs(sums - 1.0) <= PROBS_ATOL] = 1.0
+        sums[np.abs(sums - 1.0) <= KEPT_ATOL] = 1.0
         np.divide(block, sums, out=probs[start : start + step], casting="same_kind")
     return probs

@@ -71,17 +71,32 @@ def open_text(
     )
 
 
-def bad_cell(frame: Frame, position: int) -> PredictionFileError:
-    """Return the error for a column of scores that holds text: its first such cell."""
+def bad_cell(frame: Frame, position: int, *, is_only: bool = False) -> PredictionFileError:
+    """Return the error for a column of scores that holds text: its first such cell.
+
+    Where it `is_only`, the only scores of the file, it cannot be left out.
+    """
     cells = frame.extra["cells"]([position])[0]
     comma = frame.extra["decimal_comma"]
     bad = (i for i, cell in enumerate(cells) if not is_value(cell, decimal_comma=comma))
     row = next(bad, 0)
     name = frame.names[position]
+    if "..." in cells[row]:
+        return file_error(
+            frame.path,
+            f"column `{short(name)}` holds lists that were cut short when they were printed: row "
+            f"{row} (0-based) has '...' instead of numbers. Save one column per class: "
+            f"`pd.DataFrame(np.stack(df[{name!r}]))`.",
+        )
+    found = (
+        f"column `{short(name)}` must hold numbers, but row {row} (0-based) has "
+        f"{short(repr(cells[row]))}."
+    )
+    if is_only:
+        return file_error(frame.path, f"{found} Correct it.")
     return file_error(
         frame.path,
-        f"column `{short(name)}` must hold numbers, but row {row} (0-based) has "
-        f"{short(repr(cells[row]))}. Correct it, or leave the column out.",
+        f"{found} Correct it, or leave the column out.",
         fixes=[{"ignore": [name]}],
     )
 

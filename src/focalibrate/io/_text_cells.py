@@ -1,6 +1,7 @@
 """The cells of a column of a text table, as numbers, booleans, lists or text."""
 
 import json
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -14,10 +15,31 @@ from focalibrate.io._frame import ColumnKind
 
 BOOLEANS = {"true": True, "false": False}
 
+_SCALAR = re.compile(r"(?:np\.|numpy\.)?(?:float|int|bfloat)\d+\(([^()]*)\)")
+_ARRAY = re.compile(
+    r"(?:tensor|array|Array)\((.*?)(?:,\s*(?:dtype|device|grad_fn)=.*)?\)", re.DOTALL
+)
+
+
+def unwrapped(cell: str) -> str:
+    """Return a number or list without the names of types around it.
+
+    Example:
+        >>> unwrapped("[np.float64(0.25), np.float64(0.75)]")
+        '[0.25, 0.75]'
+        >>> unwrapped("tensor(0.5, device='cpu')")
+        '0.5'
+    """
+    text = cell.strip()
+    if "(" not in text:
+        return text
+    found = _ARRAY.fullmatch(text)
+    return _SCALAR.sub(r"\1", text if found is None else found[1])
+
 
 def kind_of_cells(cells: Sequence[str], dialect: Dialect) -> ColumnKind:
     """Return the kind of a column, judged by the first rows."""
-    known = [cell.strip() for cell in cells if cell.strip()]
+    known = [unwrapped(cell) for cell in cells if cell.strip()]
     if not known:
         return "empty"
     if all(is_value(cell, decimal_comma=dialect.decimal_comma) for cell in known):
@@ -59,7 +81,7 @@ def _numbers(cells: list[str], dialect: Dialect) -> NDArray[np.float64] | None:
             pass
     numbers = np.empty(len(cells))
     for i, cell in enumerate(cells):
-        text = cell.strip()
+        text = unwrapped(cell)
         if text.lower() in MISSING:
             numbers[i] = np.nan
         elif is_number(text):
@@ -72,10 +94,10 @@ def _numbers(cells: list[str], dialect: Dialect) -> NDArray[np.float64] | None:
 
 
 def _matrix(cells: list[str]) -> NDArray[np.float64] | None:
-    """Return lists written as text: ``[0.1, 0.9]`` or NumPy's ``[0.1 0.9]``."""
+    """Return lists written as text: ``[0.1, 0.9]``, NumPy's ``[0.1 0.9]``, or a tensor."""
     rows: list[list[float]] = []
     for cell in cells:
-        text = cell.strip()
+        text = unwrapped(cell)
         if not (text.startswith("[") and text.endswith("]")):
             return None
         try:

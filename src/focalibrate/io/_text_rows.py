@@ -2,6 +2,7 @@
 
 import csv
 import io
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -19,7 +20,7 @@ from focalibrate.io._dialect import (
     is_number,
     split_spaces,
 )
-from focalibrate.io._error import PredictionFileError, file_error, listing
+from focalibrate.io._error import PredictionFileError, file_error, listing, short
 
 CHUNK_ROWS = 20_000
 """Rows parsed at a time."""
@@ -29,6 +30,11 @@ SAMPLE = 200
 
 MAX_SAMPLE = 1 << 24
 """Most bytes read for the sample: a file without line breaks is not a table."""
+
+
+_EXCEL_HINT = re.compile("sep=.", re.IGNORECASE)
+_RULE = re.compile(r"[-+|:= ]*--[-+|:= ]*")
+_FOOTER = re.compile(r"\(\d+ rows?\)")
 
 
 @dataclass(frozen=True)
@@ -106,20 +112,25 @@ def look_at_top(
                 break
     if not lines:
         raise file_error(path, "is empty. Write a header and at least one example.")
-    comment = lines[0].lstrip().startswith("#")
-    kept = [line for line in lines if not (comment and line.lstrip().startswith("#"))]
+    comment = "#" if lines[0].lstrip().startswith("#") else ""
+    if _EXCEL_HINT.fullmatch(lines[0].strip()):
+        comment = lines[0].strip()[:4]
+    kept = [line for line in lines if not (comment and line.lstrip().startswith(comment))]
     if not kept:
         raise file_error(path, "holds only comments. Write a header and at least one example.")
+    _check_not_drawn(kept, path)
     separator = find_separator(kept, suffix=suffix)
-    at = _comment_header(lines, kept, separator) if comment else -1
+    at = _comment_header(lines, kept, separator) if comment == "#" else -1
     if at >= 0:
         kept.insert(0, lines[at].lstrip().lstrip("#"))
     dialect = Dialect(separator, comment=comment, comment_header=at)
     try:
+        if kept[0].count('"') % 2:
+            raise csv.Error("a name of a column goes on in the next line")
         rows = [cells_of(line, separator) for line in kept]
     except csv.Error:
         rows = list(islice(rows_of(Opened(source, dialect, guessed, None, 0), whole=True), SAMPLE))
-    dialect = replace(dialect, decimal_comma=find_decimal_comma(rows[1:] or rows, separator))
+    dialect = replace(dialect, decimal_comma=find_decimal_comma(rows[1:] or rows))
     _check_one_header(rows, path)
     dialect = find_header(dialect, rows, path=path, told=True if at >= 0 else told)
     names = None
@@ -140,8 +151,35 @@ def _comment_header(lines: list[str], kept: list[str], separator: str | None) ->
     return len(above) - 1 if is_header else -1
 
 
+def _check_not_drawn(lines: Sequence[str], path: Path) -> None:
+    """Raise if a line is a rule or counts the rows, as in tables drawn to be looked at."""
+    if _FOOTER.fullmatch(lines[-1].strip()):
+        raise _is_footer(lines[-1], path)
+    drawn = [line.strip() for line in lines[:3] if _RULE.fullmatch(line.strip())]
+    if drawn:
+        raise file_error(
+            path,
+            f"is a table drawn to be looked at (it has the line {short(drawn[0])!r}). Save it as "
+            "CSV: `psql --csv`, `mysql --batch`, `sqlite3 -csv -header`, or `df.to_csv(path)`.",
+        )
+
+
+def _is_footer(line: str, path: Path) -> PredictionFileError:
+    return file_error(
+        path,
+        f"its last line, {short(line.strip())!r}, is not an example. Remove it (`psql --csv` does "
+        "not write it).",
+    )
+
+
 def _check_one_header(rows: Sequence[Sequence[str]], path: Path) -> None:
-    """Raise if two rows of names are above the numbers, as pandas writes a MultiIndex."""
+    """Raise if there is a title, or a second row of names as pandas writes for a MultiIndex."""
+    if len(rows) > 2 and len(rows[0]) == 1 < len(rows[1]) and not any(map(is_number, rows[1])):
+        raise file_error(
+            path,
+            f"its first line, {short(rows[0][0])!r}, does not name the columns. Remove the lines "
+            "above the names of the columns.",
+        )
     if len(rows) < 3 or len({len(row) for row in rows[:3]}) > 1:
         return
     first, second, third = rows[:3]
@@ -224,9 +262,14 @@ def _checked_lines(text: IO[str], path: Path, dialect: Dialect) -> Iterator[str]
     number = -1
     for line in text:
         if "\0" in line:
-            raise file_error(path, "must be text, but holds zero bytes. Save it as CSV UTF-8.")
+            raise file_error(
+                path,
+                "must be text, but holds zero bytes. Save it as CSV UTF-8; if it is UTF-16, "
+                "say so.",
+                fixes=[{"encoding": "utf-16-le"}],
+            )
         number += bool(line.strip())
-        if dialect.comment and line.lstrip().startswith("#"):
+        if dialect.comment and line.lstrip().startswith(dialect.comment):
             is_header = number == dialect.comment_header
             line = line.lstrip().lstrip("#").lstrip() if is_header else "\n"
         yield line
@@ -247,18 +290,23 @@ def _bad_quote(opened: Opened, error: csv.Error) -> PredictionFileError:
 
 
 def _bad_width(opened: Opened) -> PredictionFileError:
-    found = [0]
+    found, last = [0], [""]
 
     def is_bad(cells: list[str]) -> bool:
-        found[0] = len(cells)
+        found[0], last[0] = len(cells), cells[0] if cells else ""
         return (len(cells) > 1 or bool(cells and cells[0].strip())) and found[0] != opened.width
 
     skip = 1 if opened.dialect.row_names else 0
     line = _first_bad_line(opened, is_bad, skip=skip)
+    if _FOOTER.fullmatch(last[0].strip()):
+        return _is_footer(last[0], opened.source.path)
+    advice = "Give every line the same number of cells."
+    if opened.width == 1:
+        advice = "Remove the lines above the names of the columns."
     return file_error(
         opened.source.path,
-        f"line {line} has {found[0]} cells, the first line has {opened.width}. Give every line "
-        "the same number of cells.",
+        f"line {line} has {found[0]} {'cell' if found[0] == 1 else 'cells'}, the first line has "
+        f"{opened.width}. {advice}",
     )
 
 

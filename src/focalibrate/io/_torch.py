@@ -101,6 +101,16 @@ def _named(items: list[Any], torch: Any) -> dict[str, Any]:
     return {f"tensor_{i}": item for i, item in enumerate(items)}
 
 
+def _joined(items: Sequence[Any], torch: Any) -> Any:
+    """Return a list of batches as one tensor; anything else as it is."""
+    if not all(isinstance(item, torch.Tensor) for item in items):
+        return items
+    try:
+        return torch.cat([torch.atleast_1d(item) for item in items])
+    except RuntimeError:  # batches of other widths
+        return items
+
+
 def _arrays(
     stored: Any, path: Path, torch: Any
 ) -> tuple[dict[str, NDArray[Any]], tuple[str, ...] | None]:
@@ -118,6 +128,8 @@ def _arrays(
     for key, value in stored.items():
         if not isinstance(key, str):
             continue
+        if isinstance(value, (list, tuple)) and value:
+            value = _joined(value, torch)
         if isinstance(value, torch.Tensor):
             if value.layout != torch.strided or value.is_quantized or value.is_complex():
                 continue

@@ -63,7 +63,7 @@ def test_out_of_range(npz, labels):
     ):
         read_predictions(npz(labels=labelled(labels, [4, 9], 7)))
     with pytest.raises(
-        PredictionFileError, match=r"those in row 4 .0-based. do not.*found -1 to 2"
+        PredictionFileError, match=r"is -1 in row 4 .0-based.*`df = df\[df\['labels'\] >= 0\]`"
     ):
         read_predictions(npz(labels=labelled(labels, 4, -1)))
     with pytest.raises(PredictionFileError, match=r"those in row 0 .0-based. do not"):

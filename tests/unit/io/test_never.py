@@ -102,20 +102,24 @@ def test_duplicate_parquet_columns_are_an_error_of_ours(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("scores", "fix", "text"),
+    ("scores", "fixes", "text"),
     [
-        (P * 100, {"input": "percent"}, "percentages"),
-        (np.log(P) * 3, {"input": "logits"}, "below 0"),
-        (np.exp(P * 5), {"input": "logits"}, "above 1"),
-        (P.round(2) + 0.004, {"probs_atol": 0.05}, "rounded"),
-        (np.c_[P[:, :2], 1 - P[:, 2]], {"input": "logits"}, "Is a class missing"),
+        (P * 100, [{"input": "percent"}], "percentages"),
+        (np.log(P) * 3, [{"input": "logits"}], "below 0"),
+        (np.exp(P * 5), [{"input": "logits"}], "above 1"),
+        (P.round(2) + 0.004, [{"probs_atol": 0.05}], "rounded"),
+        (
+            np.c_[P[:, :2], 1 - P[:, 2]],
+            [{"score_columns": [f"prob_{name}"], "input": "probs"} for name in NAMES[:2]],
+            "Is a class missing",
+        ),
     ],
 )
-def test_a_tolerance_is_only_offered_for_rounding(tmp_path, scores, fix, text):
+def test_a_tolerance_is_only_offered_for_rounding(tmp_path, scores, fixes, text):
     columns = {f"prob_{n}": scores[:, i] for i, n in enumerate(NAMES)}
     with pytest.raises(PredictionFileError, match=text) as caught:
         read_predictions(write(tmp_path / "a.csv", {**columns, "y": Y}))
-    assert caught.value.fixes == (fix,)
+    assert list(caught.value.fixes) == fixes
 
 
 def test_an_extra_column_is_named(tmp_path):

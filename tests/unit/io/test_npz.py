@@ -120,8 +120,8 @@ def test_bad_arrays(npz, arrays, options, text):
 
 def test_not_a_zip(tmp_path):
     path = tmp_path / "val.npz"
-    path.write_bytes(b"\x80\x04pickle")
-    with pytest.raises(PredictionFileError, match=r"is not an \.npz file: it begins with b'\\x80"):
+    path.write_bytes(b"\x7fELF")
+    with pytest.raises(PredictionFileError, match=r"is not an \.npz file: it begins with b'\\x7f"):
         read_predictions(path)
 
 

@@ -59,7 +59,7 @@ def test_a_folder_without_predictions(tmp_path):
         read_predictions(tmp_path)
 
 
-@pytest.mark.parametrize("suffix", [".pkl", ".pt", ".joblib"])
+@pytest.mark.parametrize("suffix", [".pkl", ".pt", ".joblib", ".csv", ".npz"])
 def test_pickles_are_not_opened(tmp_path, suffix):
     path = tmp_path / f"val{suffix}"
     path.write_bytes(pickle.dumps(Path))
@@ -68,9 +68,9 @@ def test_pickles_are_not_opened(tmp_path, suffix):
 
 
 def test_unknown_suffix(tmp_path):
-    path = tmp_path / "val.mat"
+    path = tmp_path / "val.abc"
     path.write_bytes(b"\0\1")
-    with pytest.raises(PredictionFileError, match=r"unknown suffix '\.mat'\. Give one of \.npz"):
+    with pytest.raises(PredictionFileError, match=r"unknown suffix '\.abc'\. Give one of \.npz"):
         read_predictions(path)
 
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+from focalibrate._check import PROBS_ATOL, check_probs
 from focalibrate.io import PredictionFileError, read_predictions, scan_predictions
 from focalibrate.io._rounding import rounding_explains
 
@@ -87,3 +88,15 @@ def test_columns_named_like_labels_are_offered_before_all(tmp_path):
     fix = caught.value.fixes[0]
     assert fix == {"score_columns": ["cat", "dog", "ox"], "input": "percent"}
     assert read_predictions(tmp_path / "a.csv", **fix).class_names == ("cat", "dog", "ox")
+
+
+def test_a_sum_at_the_tolerance_is_below_it_in_any_order(tmp_path):
+    """Written with four significant digits, some sums are off by 1e-5, up to their last bits."""
+    rng = np.random.default_rng(0)
+    probs = rng.dirichlet(np.ones(10), 2000)
+    written = np.char.mod("%.3e", probs).astype(float)
+    assert (np.abs(np.abs(written.sum(axis=1) - 1) - PROBS_ATOL) < 1e-9).any()
+    np.savez(tmp_path / "a.npz", probs=written)
+    found = read_predictions(tmp_path / "a.npz").scores
+    check_probs(found)
+    check_probs(found[:, ::-1])

@@ -117,6 +117,40 @@ ASKS = {
         Y3,
         ("café", "thé", "eau"),
     ),
+    "models side by side": Export(
+        "a.csv", csv(pd.DataFrame({"y": Y2, "rf": P2[:, 1], "xgb": P2[:, 1] ** 2})), P2, Y2
+    ),
+    "models side by side, called prob_": Export(
+        "a.csv",
+        csv(pd.DataFrame({"y": Y2, "prob_1": P2[:, 1], "prob_xgb": P2[:, 1] ** 2})),
+        P2,
+        Y2,
+    ),
+    "several classes may be true": Export(
+        "a.csv",
+        csv(pd.DataFrame({"prob_a": P2[:, 1], "prob_b": P3[:, 1], "a": Y2, "b": Y2[::-1]})),
+        P2,
+        Y2,
+    ),
+    "labels missing as SQL writes it": Export(
+        "a.tsv",
+        csv(pd.DataFrame({"label": ["\\N", *Y2[1:]], "score": P2[:, 1]}), sep="\t", index=False),
+        P2[1:],
+        Y2[1:],
+    ),
+    "labels missing as R writes it": Export(
+        "a.csv", csv(frame3(obs=["NA", *TEXT3[1:]]), index=False), P3[1:], Y3[1:], NAMES3
+    ),
+    "labels that PyTorch ignores": Export(
+        "a.npz", npz(logits=Z3, labels=[-100, *Y3[1:]]), Z3[1:], Y3[1:]
+    ),
+    "UTF-16 without a mark": Export(
+        "a.csv",
+        lambda path: path.write_bytes(frame3(y=TEXT3).to_csv(index=False).encode("utf-16-le")),
+        P3,
+        Y3,
+        NAMES3,
+    ),
     "an array of no known name": Export("a.npz", npz(foo=Z3, labels=Y3), Z3, Y3),
     "labels of no known name": Export(
         "a.csv", csv(frame3(diagnosis=Y3), index=False), P3, Y3, NAMES3
@@ -201,3 +235,79 @@ def test_what_cannot_be_read_is_named(tmp_path, frame, message):
     frame.to_csv(tmp_path / "a.csv")
     with pytest.raises(PredictionFileError, match=message):
         read_predictions(tmp_path / "a.csv", need_labels=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        (
+            "a.txt",
+            "+---+------+\n| y | prob |\n+---+------+\n| 1 | 0.25 |\n",
+            "drawn to be looked at",
+        ),
+        ("a.md", "| y | prob |\n|---|---|\n| 1 | 0.25 |\n", "drawn to be looked at"),
+        (
+            "a.csv",
+            "y|prob\n1|0.25\n0|0.5\n(2 rows)\n",
+            r"last line, '\(2 rows\)', is not an example",
+        ),
+        ("a.csv", "Report\n\ny,prob\n1,0.25\n0,0.5\n", r"first line, 'Report', does not name"),
+        ("a.csv", 'y,probs\n1,"[0.1 0.2 ... 0.1]"\n', r"cut short .*`pd\.DataFrame\(np\.stack\("),
+        (
+            "a.jsonl",
+            '{"y": 1, "p": {"a": 0.7, "b": 0.3}}\n{"y": 0, "p": {"a": 1}}\n',
+            "top_k=None",
+        ),
+        ("a.html", "<table><tr><td>1</td></tr></table>", r"pd\.read_html\('.*a\.html'\)\[0\]"),
+        ("a.rds", "\0", r"In R: `write\.csv\(readRDS\('.*a\.rds'\), 'val\.csv'\)`"),
+        ("a.tar", "\0", r"`tar xf .*a\.tar`"),
+    ],
+)
+def test_advice_that_is_not_an_option(tmp_path, name, content, message):
+    path = tmp_path / name
+    path.write_text(content)
+    with pytest.raises(PredictionFileError, match=message):
+        read_predictions(path, need_labels=True)
+
+
+def test_a_transposed_array_is_named(tmp_path):
+    np.savez(tmp_path / "a.npz", probs=P3.T, labels=Y3)
+    with pytest.raises(PredictionFileError, match=r"Its columns do: save `probs\.T`"):
+        read_predictions(tmp_path / "a.npz")
+
+
+def test_flat_scores_are_named(tmp_path):
+    np.savez(tmp_path / "a.npz", probs=P3.ravel(), labels=Y3)
+    with pytest.raises(PredictionFileError, match=rf"one row: `\.reshape\({N}, -1\)`"):
+        read_predictions(tmp_path / "a.npz")
+
+
+def test_rows_above_a_table_in_a_workbook_are_named(tmp_path):
+    pytest.importorskip("openpyxl")
+    path = tmp_path / "a.xlsx"
+    frame3(label=TEXT3).to_excel(path, startrow=2, index=False)
+    book = pytest.importorskip("openpyxl").load_workbook(path)
+    book.active["A1"] = "Report"
+    book.save(path)
+    with pytest.raises(PredictionFileError, match=r"one cell, 'Report', .*Remove the rows above"):
+        read_predictions(path)
+
+
+def test_the_advice_for_stata_works(tmp_path, monkeypatch):
+    """The line that the message shows makes a file that is read."""
+    monkeypatch.chdir(tmp_path)
+    names = ["cat", "dog", "owl"]
+    frame = pd.DataFrame(P3, columns=names).assign(label=np.array(names)[Y3])
+    frame.to_stata("a.dta", write_index=False)
+    with pytest.raises(PredictionFileError, match=r"`pd\.read_stata\('a\.dta'\)\.to_csv\("):
+        read_predictions("a.dta")
+    pd.read_stata("a.dta").to_csv("val.csv", index=False)
+    Export("val.csv", lambda path: None, P3, Y3, names).compare(read_predictions("val.csv"))
+
+
+def test_only_scores_are_not_to_be_left_out(tmp_path):
+    """To ignore the only column of scores leads to the same message again."""
+    (tmp_path / "a.csv").write_text("y,prob\n1,high\n0,low\n")
+    with pytest.raises(PredictionFileError, match=r"row 0 \(0-based\) has 'high'\.") as caught:
+        read_predictions(tmp_path / "a.csv")
+    assert not caught.value.fixes

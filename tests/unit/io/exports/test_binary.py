@@ -77,6 +77,18 @@ EXPORTS = {
     "a pair of tensors": Export(
         "a.pt", lambda path: torch().save((torch().tensor(P3), torch().tensor(Y3)), path), P3, Y3
     ),
+    "batches of tensors": Export(
+        "val.pt",
+        lambda path: torch().save(
+            {
+                "logits": list(torch().tensor(Z3).split(16)),
+                "labels": list(torch().tensor(Y3).split(16)),
+            },
+            path,
+        ),
+        Z3,
+        Y3,
+    ),
     "a folder of arrays": Export(
         "run",
         many(("logits.npy", lambda p: np.save(p, Z3)), ("labels.npy", lambda p: np.save(p, Y3))),

@@ -173,6 +173,17 @@ EXPORTS = {
     "labels from 1 beside named columns": Export(
         "a.csv", csv(frame3(y=Y3 + 1), index=False), P3, Y3, NAMES3
     ),
+    "names that R made valid": Export(
+        "a.csv",
+        csv(
+            pd.DataFrame(P3, columns=["not.spam", "very.spam", "spam"]).assign(
+                truth=np.array(["not spam", "very spam", "spam"])[Y3]
+            )
+        ),
+        P3,
+        Y3,
+        ("not.spam", "very.spam", "spam"),
+    ),
     "SAS": Export(
         "a.csv",
         csv(

@@ -153,6 +153,45 @@ EXPORTS = {
         Y3,
         ("fox", "cat", "dog"),
     ),
+    "lists of np.float64": Export(
+        "a.csv", csv(pd.DataFrame({"probs": [list(p) for p in P3], "y": Y3}), index=False), P3, Y3
+    ),
+    "tensors in cells": Export(
+        "a.csv",
+        csv(
+            pd.DataFrame(
+                {
+                    "probs": [f"tensor({p.tolist()}, device='cuda:0')" for p in P3],
+                    "label": [f"tensor({y})" for y in Y3],
+                }
+            )
+        ),
+        P3,
+        Y3,
+    ),
+    "a pipeline's output and nothing else": Export(
+        "a.json",
+        lambda path: path.write_text(
+            json.dumps(
+                [
+                    [{"label": n, "score": v} for n, v in zip(NAMES3, p, strict=True)]
+                    for p in P3.tolist()
+                ]
+            )
+        ),
+        P3,
+        class_names=NAMES3,
+    ),
+    "numbers written as text": Export(
+        "a.jsonl",
+        lines(
+            {**{n: str(v) for n, v in zip(NAMES3, p, strict=True)}, "label": t}
+            for p, t in zip(P3, TEXT3, strict=True)
+        ),
+        P3,
+        Y3,
+        NAMES3,
+    ),
     "list column": Export(
         "a.csv", csv(pd.DataFrame({"probs": P3.tolist(), "label": Y3}), index=False), P3, Y3
     ),

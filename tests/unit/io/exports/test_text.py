@@ -11,10 +11,24 @@ from tests.unit.io.exports.tables import (
     N,
     csv,
     frame3,
+    pd,
     rows,
     savetxt,
     text,
 )
+
+BROKEN = ["a, b", 'say "x"', "two\nlines"]
+
+
+def zstd(frame):
+    arrow = pytest.importorskip("pyarrow")
+
+    def write(path):
+        with arrow.CompressedOutputStream(str(path), "zstd") as file:
+            file.write(frame.to_csv(index=False).encode())
+
+    return write
+
 
 EXPORTS = {
     "R write.csv": Export(
@@ -100,6 +114,29 @@ EXPORTS = {
     ),
     "savetxt with labels": Export(
         "p.csv", savetxt(np.c_[P3, Y3], delimiter=","), P3, Y3, options={"label_column": -1}
+    ),
+    "csv.bz2": Export("a.csv.bz2", csv(frame3(label=TEXT3)), P3, Y3, NAMES3),
+    "csv.xz": Export("a.csv.xz", csv(frame3(label=TEXT3)), P3, Y3, NAMES3),
+    "csv.zst": Export("a.csv.zst", zstd(frame3(label=TEXT3)), P3, Y3, NAMES3),
+    "lines that end in CR": Export(
+        "a.csv", csv(frame3(label=TEXT3), lineterminator="\r"), P3, Y3, NAMES3
+    ),
+    "Excel's sep= line": Export(
+        "a.csv",
+        text("sep=;\n" + frame3(label=TEXT3).to_csv(sep=";", index=False)),
+        P3,
+        Y3,
+        NAMES3,
+    ),
+    "decimal commas in quotes": Export(
+        "a.csv", csv(frame3(label=TEXT3), decimal=",", index=False), P3, Y3, NAMES3
+    ),
+    "names of classes over two lines": Export(
+        "a.csv",
+        csv(pd.DataFrame(P3, columns=BROKEN).assign(label=np.array(BROKEN)[Y3]), index=False),
+        P3,
+        Y3,
+        BROKEN,
     ),
     "no suffix": Export("export", csv(frame3(label=TEXT3)), P3, Y3, NAMES3),
 }

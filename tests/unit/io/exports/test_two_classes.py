@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from tests.unit.io.exports.tables import P2, S2, TEXT2, Y2, Export, binary, csv, pd, text
+from tests.unit.io.exports.tables import P2, S2, TEXT2, Y2, Export, N, binary, csv, pd, text
 
 EXPORTS = {
     "binary, headers 0 and 1, no index": Export("a.csv", csv(pd.DataFrame(P2), index=False), P2),
@@ -28,6 +28,12 @@ EXPORTS = {
         P2,
         Y2,
         ("No", "Yes"),
+    ),
+    "the label is_churn": Export(
+        "a.csv",
+        csv(pd.DataFrame({"ID": 7 + np.arange(N), "IS_CHURN": Y2, "CHURN_PROBABILITY": P2[:, 1]})),
+        P2,
+        Y2,
     ),
     "the score named after the outcome": Export(
         "a.csv", csv(pd.DataFrame({"default": Y2, "prob_default": P2[:, 1]})), P2, Y2
