@@ -99,7 +99,7 @@ def test_exact_zeros_follow_the_calibrators_rule(cli, tmp_path):
     found.save(tmp_path / "z.json")
     (tmp_path / "a.csv").write_text("prob_0,prob_1\n0,1\n0.5,0.5\n")
     done = cli("apply", "z.json", "a.csv", "-o", "o.csv")
-    assert "1 rows have a probability of exactly 0" in done.stdout
+    assert "1 row has a probability of exactly 0" in done.stdout
     cells = (tmp_path / "o.csv").read_text().splitlines()[1].split(",")
     assert_allclose([float(c) for c in cells], found.probs(probs=np.array([[0.0, 1.0]]))[0])
 
