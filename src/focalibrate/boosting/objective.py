@@ -6,12 +6,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import log_expit, log_softmax
 
-from focalibrate._check import check_choice, check_gamma, check_open_interval
+from focalibrate._check import binary_logits, check_choice, check_gamma, check_open_interval
 from focalibrate.boosting.derivatives import Curvature, binary_derivatives, softmax_derivatives
 from focalibrate.calibrate import PosteriorRecovery
-from focalibrate.theory import recover_log_posterior
+from focalibrate.losses import focal_loss
 
 _Float = NDArray[np.float64]
 
@@ -112,13 +111,9 @@ class FocalObjective:
     ) -> float:
         """Return the weighted mean focal loss, what training lowers."""
         y = np.asarray(labels).astype(np.intp)
-        log_v = _log_probs(np.asarray(margins, dtype=np.float64))
-        rows = np.arange(len(y))
-        log_p = log_v[rows, y]
-        log_v[rows, y] = -np.inf
-        rest = np.exp(log_v).sum(axis=1)
-        weight = self._row_weight(y, margins, sample_weight)
-        return float(np.average(-(rest**self.gamma) * log_p, weights=weight))
+        z = np.asarray(margins, dtype=np.float64)
+        losses = focal_loss(z, y, gamma=self.gamma, binary=z.ndim == 1)
+        return float(np.average(losses, weights=self._row_weight(y, margins, sample_weight)))
 
     def recovery(self) -> PosteriorRecovery:
         """Return the calibrator that takes this objective's margins to probabilities."""
@@ -131,8 +126,8 @@ class FocalObjective:
 
     def probs(self, margins: NDArray[Any]) -> _Float:
         """Return class probabilities ``[N, K]`` from margins ``[N]`` or ``[N, K]``."""
-        log_v = _log_probs(np.asarray(margins, dtype=np.float64))
-        found: _Float = np.exp(recover_log_posterior(log_v, self.gamma, class_weight=self.weights))
+        z = np.asarray(margins, dtype=np.float64)
+        found: _Float = self.recovery().probs(binary_logits(z) if z.ndim == 1 else z)
         return found
 
     def _row_weight(
@@ -154,12 +149,3 @@ class FocalObjective:
 def _weight_of(data: Any) -> _Float | None:
     weight = data.get_weight()
     return None if weight is None or np.size(weight) == 0 else np.asarray(weight, dtype=float)
-
-
-def _log_probs(margins: _Float) -> _Float:
-    """Return log-probabilities ``[N, K]`` of margins ``[N]`` or ``[N, K]``."""
-    if margins.ndim == 1:
-        found: _Float = np.stack([log_expit(-margins), log_expit(margins)], axis=1)
-        return found
-    by_row: _Float = log_softmax(margins, axis=1)
-    return by_row

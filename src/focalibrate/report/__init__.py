@@ -10,8 +10,9 @@
     )
     write_report("report.html", data)
 
-`write_dynamics` writes the page of a training run into its folder, `write_comparison_page` that of
-several models side by side. `reliability_diagram` and the like draw in notebooks.
+For several models side by side, `models_data` takes the place of `page_data`. `write_dynamics`
+writes the page of a training run into its folder. `reliability_diagram` and the like draw in
+notebooks.
 """
 
 from focalibrate.report.criterion import CriterionGrid, criterion_grid
@@ -21,7 +22,6 @@ from focalibrate.report.models import (
     ComparedGroup,
     ComparedModel,
     models_data,
-    write_comparison_page,
 )
 from focalibrate.report.page import render_report, write_report
 from focalibrate.report.plot import (
@@ -53,7 +53,6 @@ __all__ = [
     "render_report",
     "simplex_map",
     "temperature_grid",
-    "write_comparison_page",
     "write_dynamics",
     "write_report",
 ]

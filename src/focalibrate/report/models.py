@@ -1,6 +1,5 @@
 """The page that compares models on the same examples, or evaluates one."""
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -15,7 +14,6 @@ from focalibrate.report._groups import group_records
 from focalibrate.report._numbers import short, shorts
 from focalibrate.report._records import assessment_record, score_record
 from focalibrate.report.data import SCHEMA_VERSION, PageData
-from focalibrate.report.page import write_report
 from focalibrate.report.provenance import Provenance
 
 MAX_GROUPS = 200
@@ -111,31 +109,6 @@ def models_data(
             "provenance": asdict(provenance) | {"files": [asdict(f) for f in provenance.files]},
         }
     )
-
-
-def write_comparison_page(
-    path: str | os.PathLike[str],
-    models: Sequence[ComparedModel],
-    *,
-    verdict: str,
-    provenance: Provenance,
-    n_classes: int,
-    title: str | None = None,
-) -> None:
-    """Write the page of `models_data` to `path`, whole or not at all; one that exists is replaced.
-
-    Args:
-        path: file to write.
-        models: evaluated on the same rows, in the order to show.
-        verdict: which is best, in a sentence or two.
-        provenance: how the page was made.
-        n_classes: number of classes.
-        title: title of the page. Default: the names of the models.
-    """
-    data = models_data(
-        models, verdict=verdict, provenance=provenance, n_classes=n_classes, title=title
-    )
-    write_report(path, data)
 
 
 def _title(models: Sequence[ComparedModel]) -> str:

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy.special import log_softmax
 from torch import Tensor, nn
 
 from focalibrate._atomic import atomic_path
+from focalibrate._stable import log_softmax
 from focalibrate.datasets import Split
 from focalibrate.metrics import ReliabilityTable, adaptive_ece
 from focalibrate.train._inputs import Feed
@@ -115,7 +115,7 @@ def evaluate(
 
 def split_figures(name: str, seen: Evaluated) -> dict[str, Any]:
     """Return the figures of one split, in float64 from its logits."""
-    log_v = log_softmax(seen.logits.astype(np.float64), axis=-1)
+    log_v = log_softmax(seen.logits.astype(np.float64))
     v = np.exp(log_v)
     log_p = np.take_along_axis(log_v, seen.labels[:, None], axis=-1)[:, 0]
     correct = log_v.argmax(axis=-1) == seen.labels

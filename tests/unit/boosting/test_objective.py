@@ -100,10 +100,11 @@ def test_the_metric_is_the_mean_focal_loss():
     objective = FocalObjective(gamma=2.0, class_weight=(1.0, 2.0, 3.0))
     weight = np.array([1.0, 2.0, 3.0])[labels]
     want = np.average(focal_loss(margins, labels, gamma=2.0), weights=weight)
-    data = xgb.DMatrix(x, label=labels)
-    name, value = objective.xgboost_metric(margins, data)
+    name, value = objective.xgboost_metric(margins, xgb.DMatrix(x, label=labels))
     assert name == "focal_loss"
     assert_allclose(value, want, rtol=1e-12)
+    data = lgb.Dataset(x, label=labels).construct()
+    assert objective.lightgbm_metric(margins, data) == (name, value, False)
 
 
 def test_catboost_with_its_own_focal_loss():

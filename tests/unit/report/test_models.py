@@ -11,7 +11,7 @@ from focalibrate.report import (
     ComparedModel,
     Provenance,
     models_data,
-    write_comparison_page,
+    write_report,
 )
 from focalibrate.report._groups import MAX_GROUPS, group_records
 
@@ -53,7 +53,8 @@ def test_models_are_shown_in_order_with_their_differences(models):
 
 def test_the_page_is_one_file(models, tmp_path):
     path = tmp_path / "models.html"
-    write_comparison_page(path, models, verdict="<i>", provenance=MADE, n_classes=2, title="<t>")
+    data = models_data(models, verdict="<i>", provenance=MADE, n_classes=2, title="<t>")
+    write_report(path, data)
     text = path.read_text()
     assert "<title>&lt;t&gt;</title>" in text
     assert "<i>" not in text
