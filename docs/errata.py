@@ -8,6 +8,7 @@ from matplotlib.figure import Figure
 from scipy.special import log_softmax
 
 from focalibrate.datasets.simulated import simulate
+from focalibrate.report.colors import COLORS, GREY
 from focalibrate.theory import (
     focal_minimizer,
     gamma_star,
@@ -18,8 +19,6 @@ from focalibrate.theory import (
     tight_temperature_bounds,
 )
 
-COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#6e6e6e")  # Okabe and Ito
-GREY = "#6e6e6e"
 CLAIMED = {"marker": "x", "linestyle": "", "color": "black", "label": "as printed"}
 
 
@@ -144,7 +143,7 @@ def loss_and_gradient() -> Figure:
     """004, Figure 1: loss and gradient against p, for several γ, with the true derivative."""
     figure, axes = plt.subplots(1, 2, figsize=(8.4, 3.4), layout="constrained")
     p = np.linspace(0.01, 0.9999, 500)
-    for color, gamma in zip(COLORS, (0.0, 0.25, 0.5, 1.0, 2.0), strict=True):
+    for color, gamma in zip(COLORS, (0.0, 0.25, 0.5, 1.0, 2.0), strict=False):
         name = "cross-entropy (γ=0)" if gamma == 0 else f"γ={gamma:g}"
         axes[0].plot(p, -((1 - p) ** gamma) * np.log(p), color=color, label=name)
         axes[1].plot(p, np.asarray(phi(p, gamma)) / p, color=color)

@@ -7,9 +7,10 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from focalibrate.boosting import FocalObjective
+from focalibrate.report.colors import BLUE, GREY, ORANGE
 from focalibrate.theory import focal_minimizer, recover_posterior
 
-RAW, RECOVERED, GREY = "#D55E00", "#0072B2", "#6e6e6e"
+RAW, RECOVERED = ORANGE, BLUE
 
 
 def focal_scores() -> Figure:

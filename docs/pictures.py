@@ -28,6 +28,7 @@ from focalibrate.datasets.simulated import Simulated, simulate
 from focalibrate.losses import cross_entropy, focal_loss, proper_focal_loss
 from focalibrate.metrics import ece
 from focalibrate.report import criterion_grid
+from focalibrate.report.colors import COLORS, GREY
 from focalibrate.report.plot import (
     CORNERS,
     reliability_diagram,
@@ -44,8 +45,6 @@ from focalibrate.theory import (
 )
 
 GAMMAS = (1.0, 2.0, 3.0, 5.0)
-COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#6e6e6e")  # Okabe and Ito
-GREY = "#6e6e6e"
 
 
 @cache

@@ -131,14 +131,18 @@ def calibrate_command(
 
     VAL is a file of logits or probabilities with labels. Methods are fitted on VAL and evaluated
     on --test; without --test VAL is cross-validated, so that no example is used both to fit and
-    to evaluate. The choice is that of focalibrate.fit_auto: the simplest of a few methods within
-    one standard error of the lowest log loss, or a pool of several if that is better still.
+    to evaluate. Writes report.html, calibrator.json and results.json into the folder of -o.
+
+    The method is chosen as by focalibrate.fit_auto: the simplest of a few methods within one
+    standard error of the lowest log loss, or a pool of several if that is better still.
+
     With --by every group of rows gets a verdict, and a calibrator of its own if that
     significantly lowers its held-out log loss; `apply` then needs the same column.
-    VAL may also be a folder, a glob or a URL (s3://...), of more rows than fit into memory:
+
+    VAL may also be a folder, a glob or a URL (s3://...), with more rows than fit into memory:
     methods are then fitted on a sample of the rows and evaluated on all others, see --fit-rows.
-    Writes report.html, calibrator.json and results.json into the folder of -o. Exit status: 0
-    done, 1 bad file, 2 bad options.
+
+    Exit status: 0 done, 1 bad file, 2 bad options.
 
     \b
     Example:

@@ -56,9 +56,9 @@ def demo_command(
 ) -> None:
     """Train a model with focal loss on data whose true probabilities are known, and calibrate it.
 
-    Three overlapping classes on a line, so that the true class probabilities are known. Writes
-    the predictions as val.npz and test.npz, then does what `focalibrate calibrate` does with
-    them. Needs no data and no torch, takes a few seconds.
+    The data are three overlapping classes on a line, drawn at random. The predictions are written
+    as val.npz and test.npz and calibrated as `focalibrate calibrate` does. Needs no data and no
+    torch, and takes a few seconds.
 
     \b
     Example:
@@ -92,6 +92,9 @@ def demo_command(
         ]
         click.echo(json.dumps(finite, ensure_ascii=False, indent=1))
         return
+    click.echo(
+        f"A model was trained with focal loss, γ={gamma:g}, on {examples:,} simulated examples.\n"
+    )
     show_result(result, out)
     console = Console(highlight=False)
     console.print()

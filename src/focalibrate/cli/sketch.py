@@ -28,7 +28,13 @@ from focalibrate.io import check_time, write_sketch
     help="File of the labels, if they are not in the predictions.",
 )
 @click.option("--calibrator", type=click.Path(path_type=Path), help="Calibrator to apply first.")
-@click.option("--bins", default=15, show_default=True, type=click.IntRange(1, 10_000))
+@click.option(
+    "--bins",
+    default=15,
+    show_default=True,
+    type=click.IntRange(1, 10_000),
+    help="Number of bins of the calibration errors.",
+)
 @click.option("--from", "start", metavar="TIME", help="Time of the first row, such as 2026-01-31.")
 @click.option("--to", "end", metavar="TIME", help="Time of the last row.")
 @engine_options("Parts sketched at the same time, each in a process.  [default: 1]")
@@ -51,9 +57,10 @@ def sketch_command(
 
     A PATH is a file, a folder or glob of parts, or a URL such as s3://bucket/day1. The rows are
     read once, in batches; memory does not grow with them. `focalibrate evaluate` computes from the
-    sketch what it computes from the rows, and merges several sketches. Parts are the unit of work:
-    while the command runs, finished ones are kept in OUT.parts, so that the same command continues
-    after an interruption, and nothing is counted twice.
+    sketch what it computes from the rows, and merges several sketches.
+
+    While the command runs, finished parts are kept in OUT.parts. If it is interrupted, run it
+    again: it continues where it stopped, and counts nothing twice.
 
     \b
     Example:

@@ -100,7 +100,7 @@ def _print_report(outcomes: list[Outcome]) -> None:
             source = outcome.claim.source
             console.print(Text(source, style="bold underline"), end="\n\n")
         _print_outcome(console, outcome)
-    console.print(_summary(outcomes))
+    _print_indented(console, _summary(outcomes), indent="")
 
 
 def _print_outcome(console: Console, outcome: Outcome) -> None:
@@ -128,18 +128,20 @@ def _print_outcome(console: Console, outcome: Outcome) -> None:
     console.print()
 
 
-def _print_indented(console: Console, text: Text) -> None:
-    for line in text.wrap(console, console.width - len(INDENT)):
+def _print_indented(console: Console, text: Text, indent: str = INDENT) -> None:
+    for line in text.wrap(console, console.width - len(indent)):
         line.rstrip()  # a copied line should not end in blanks
-        console.print(Text(INDENT).append_text(line))
+        console.print(Text(indent).append_text(line))
 
 
 def _summary(outcomes: list[Outcome]) -> Text:
     verdicts = [o.finding.verdict for o in outcomes if o.finding]
-    counts = ", ".join(f"{verdicts.count(v)} {v}" for v in VERDICTS if v in verdicts)
+    counts = ", ".join(f"{v} {verdicts.count(v)}" for v in VERDICTS if v in verdicts)
     unexpected = [o.claim.id for o in outcomes if not o.is_expected]
     seconds = sum(o.seconds for o in outcomes)
-    text = Text(f"{len(outcomes)} claims in {seconds:.1f} s: {counts or 'none checked'}. ")
+    text = Text(
+        f"Claims checked: {len(outcomes)}, in {seconds:.1f} s ({counts or 'no verdict'}). "
+    )
     if unexpected:
         return text.append(f"UNEXPECTED: {', '.join(unexpected)}.", style="bold red")
     return text.append("All verdicts match those recorded in the repository.", style="green")

@@ -130,8 +130,8 @@ def _e5() -> Iterator[tuple[str, Recipe]]:
             recipe = replace(CIFAR, dataset=data, model=model)
             for loss in LOSSES_OF_002:
                 yield f"e5-{data}-{model}-{loss}", _with_loss(recipe, loss)
-    for loss in LOSSES_OF_002:
-        for name, recipe in (("20newsgroups", NEWSGROUPS), ("sst", TREES)):
+    for name, recipe in (("20newsgroups", NEWSGROUPS), ("sst", TREES)):
+        for loss in LOSSES_OF_002:
             yield f"e5-{name}-{loss}", _with_loss(recipe, loss, mmce_weight=MMCE_WEIGHT_TEXT)
 
 

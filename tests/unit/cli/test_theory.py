@@ -38,7 +38,7 @@ def test_one_claim_is_printed_with_its_counterexample():
     assert result.exit_code == 0
     assert "003-prop-5 false claim: Ψ never lowers" in text
     assert "counterexample: (0.33, 0.33, 0.33, 0.01), γ=0.5: 0.33 falls to 0.3299" in text
-    assert "1 claims in" in text
+    assert "Claims checked: 1, in" in text
     assert "All verdicts match those recorded in the repository." in text
     assert "\x1b" not in result.output
     assert not any(line.endswith(" ") for line in result.output.splitlines())

@@ -193,7 +193,6 @@ def judge_again(folder: str | Path) -> Reproduced:
     experiment, rows = find_experiment(meta["experiment"]), read_rows(out / "rows.csv")
     scale: Scale = meta["scale"]
     found = experiment.conclude(rows, scale)
-    meta.pop("spec", None)
     meta |= {
         "code": experiment.code,
         "source": experiment.source,

@@ -69,7 +69,7 @@ conclude = concluding(
 EXPERIMENT = Experiment(
     name=NAME,
     code="E1",
-    source="Charoenphakdee et al. (2021), paper 000, Fig. 1-2, Thm. 8, footnote 2; slides 001",
+    source="Paper 000 (Charoenphakdee et al. 2021), Fig. 1-2, Thm. 8, footnote 2; slides 001",
     title="Where focal training is over- and underconfident",
     protocol="Computed, without training: φ and its thresholds; the focal minimiser of "
     "posteriors with one class above equal others; random vectors of 3 to 300 classes; and a "

@@ -159,7 +159,7 @@ def conclude(rows: Rows, scale: Scale) -> Conclusion:
 EXPERIMENT = Experiment(
     name=NAME,
     code="E2",
-    source="Charoenphakdee et al. (2021), paper 000, Sec. 5.2, Fig. 3",
+    source="Paper 000 (Charoenphakdee et al. 2021), Sec. 5.2 and Fig. 3",
     title="Ψ recovers a known posterior, temperature does not",
     protocol="Three overlapping Gaussian classes on a line, whose posterior is known; networks "
     "of three layers (64 units each) are trained with CE and with focal loss of γ = 1 and 5, "

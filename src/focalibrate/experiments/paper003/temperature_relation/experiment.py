@@ -72,7 +72,7 @@ conclude = concluding(
 EXPERIMENT = Experiment(
     name=NAME,
     code="E9",
-    source="Komisarenko & Kull (2024), paper 003, Sec. 3.2-3.3, Fig. 1-7",
+    source="Paper 003 (Komisarenko & Kull 2024), Sec. 3.2-3.3 and Fig. 1-7",
     title="The focal map and temperature scaling",
     protocol="Computed, without training: the focal map Ψ and the proper part of the focal loss; "
     "the temperatures between which Ψ lies; the temperature with the smallest maximum difference "
