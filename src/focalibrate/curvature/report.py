@@ -38,15 +38,15 @@ class CurvatureReport:
     """What `focalibrate curvature` shows about one loss."""
 
     size: int
-    """parameters"""
+    """number of parameters"""
     trace: TraceEstimate
-    """C1"""
+    """sum of all eigenvalues"""
     lambda_max: Eigenvalue
-    """C2"""
+    """curvature in the steepest direction"""
     lambda_min: Eigenvalue
-    """how far the loss is from convex"""
+    """negative if the loss is not convex"""
     density: SpectralDensity
-    """C3"""
+    """where the eigenvalues lie"""
 
 
 def curvature_report(

@@ -78,12 +78,12 @@ class TextCNN(nn.Module):
         return relu(self.conv3(x)).amax(dim=2)
 
     def features_by_length(self, ids: Tensor, lengths: Tensor) -> Tensor:
-        """Return `features`, of texts of like length together, without most of their padding.
+        """Return `features`, computed for texts of similar length together, with less padding.
 
-        A position that sees only padding gives the same whichever it is: one of them does.
+        All positions that see only padding have the same features, so one of them is enough.
         """
         order = lengths.argsort()
-        # The maxima start at every pool_stride² columns: one lies wholly in so much padding.
+        # A position starts at every pool_stride² columns: this margin holds one of padding only.
         margin = self.shortest + self.pool_stride**2 - 1
         parts = [
             self.features(ids[rows, : int(lengths[rows[-1]]) + margin])

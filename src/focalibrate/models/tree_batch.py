@@ -1,4 +1,4 @@
-"""Trees side by side, sorted by level, so that a network takes one step a level."""
+"""Trees side by side, sorted by level, so that a network takes one step per level."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -124,7 +124,7 @@ def _split_unshifted(logits: Tensor, at_true: Tensor) -> TrueAndRest | None:
     if not (low >= LEAST_TOTAL and high <= GREATEST_TOTAL):
         return None
     log_p = p.log()
-    if p.amin() < LEAST_P:  # an underflow, so far down that the difference has its digits
+    if p.amin() < LEAST_P:  # p may have underflowed; the difference is accurate there
         log_p = torch.where(p < LEAST_P, logits.gather(1, at_true) - total.log(), log_p)
     return TrueAndRest(e, total, p, rest, log_p)
 

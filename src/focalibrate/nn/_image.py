@@ -1,4 +1,4 @@
-"""The sketch of one image, at about the cost of finding their classes."""
+"""The sketch of one image, in about the time that finding the class of every pixel takes."""
 
 import numpy as np
 import torch
@@ -15,9 +15,9 @@ from focalibrate.nn._rows import counted_rows, working_dtype
 from focalibrate.nn._seen import Floats, sums_by_class
 
 LARGE = 4096
-"""Pixels from which an image is taken in one pass, without a row for each pixel."""
+"""Images of at least so many pixels are processed whole, without a row for each pixel."""
 PIXELS_KEPT = 256
-"""Pixels of such an image that are candidates for the rows kept: at random, the same in each."""
+"""Random pixels of such an image that may be kept as rows; the same positions in each image."""
 
 
 def one_image(
@@ -77,12 +77,12 @@ def image_sketch(
     true = logits.gather(0, (labels * in_range)[None])[0]
     small = torch.int16 if n_classes <= 2**15 else torch.int64
     predicted = torch.zeros_like(labels, dtype=small)
-    for k in range(n_classes - 1, 0, -1):  # the first of equal ones is written last
+    for k in range(n_classes - 1, 0, -1):  # of equal ones the first is written last
         predicted.masked_fill_(logits[k] == top, k)
     predicted.masked_fill_(logits[0] == top, 0)
     columns: tuple[Tensor, ...] = (labels, in_range, top, total, squares, true, predicted)
     if counts is not None:
-        kept = counts.nonzero()[:, 0]  # once, where a mask would be searched for every column
+        kept = counts.nonzero()[:, 0]  # found once; a mask would be searched again for each column
         columns = tuple(x.index_select(0, kept) for x in columns)
     y, ok, top, total, squares, true, predicted = (x.cpu() for x in columns)
     if len(y) == 0:

@@ -103,7 +103,9 @@ def _by_seed(dataset: Dataset | Mapping[int, Dataset], seeds: Sequence[int]) -> 
     else:
         absent = [seed for seed in seeds if seed not in dataset]
         if absent:
-            raise ValueError(f"`dataset` must have one of every seed, has none of {absent[0]}.")
+            raise ValueError(
+                f"`dataset` must have one entry per seed, but has none for {absent[0]}."
+            )
         datasets = {seed: dataset[seed] for seed in seeds}
     shapes = {}
     for one in {id(d): d for d in datasets.values()}.values():

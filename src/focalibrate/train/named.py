@@ -71,7 +71,7 @@ TABLE = Recipe(
     milestones=(0.5, 0.75),
     batch=64,
 )
-"""Tables; set `dataset` to another for the others of the row. The protocol is our choice."""
+"""Tables; set `dataset` for other tables than this one. The protocol is our choice."""
 SQUARE = Recipe(
     dataset="square_2d", model="linear", size=(("bias", False),), lr=0.1, epochs=100, batch=128
 )
@@ -85,12 +85,13 @@ PENALISED = Recipe(
     epochs=8,
     batch=128,
 )
-"""Two layers of paper 004, to which a multiple of the trace is added; the paper shows multiples
-and learning rates in a figure only, so that they, momentum and epochs are our choice."""
+"""The two-layer network of paper 004; a multiple of the trace is added to its loss. The paper
+shows multiples and learning rates in a figure only, so these, momentum
+and epochs are our choice."""
 PENALISED_LRS = (0.0025, 0.005, 0.01)
-"""Three times the largest already learns worse."""
+"""With three times the largest, the network learns worse."""
 TRACE_WEIGHTS = (0.0, 1e-4, 3e-4, 1e-3)
-"""Ten times the largest leaves nothing learnt: a loss above that of a constant."""
+"""With ten times the largest, it learns nothing: the loss is above that of a constant output."""
 
 
 def _with_loss(recipe: Recipe, name: str, **values: float) -> Recipe:

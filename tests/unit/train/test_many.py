@@ -126,7 +126,7 @@ def test_each_seed_may_have_its_own_split(tmp_path, table):
 
 
 def test_splits_of_seeds_must_be_there_and_of_one_shape(table):
-    with pytest.raises(ValueError, match=r"one of every seed, has none of 2"):
+    with pytest.raises(ValueError, match=r"one entry per seed, but has none for 2"):
         train_many(MLP, seeds=(1, 2), dataset={1: table})
     fewer = replace(table, train=Split(table.train.inputs[:, :60], table.train.labels))
     with pytest.raises(ValueError, match=r"\(900, 64\) of 10 classes and \(900, 60\)"):

@@ -30,7 +30,7 @@ class CalibrationCallback(Callback):  # type: ignore[misc]  # of type Any where 
 
     Every `FocalLoss` among the submodules of the model gets the epoch (``"fls-532"``) and,
     after each validation while fitting, what it showed (``"adafocal"``); its state is saved with
-    the model's. Validate once an epoch, as is the default, for AdaFocal as published. All ranks
+    the model's. Validate once per epoch, as is the default, for AdaFocal as published. All ranks
     are merged. The sanity check before training is ignored.
 
     Args:

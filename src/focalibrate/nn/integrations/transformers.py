@@ -46,7 +46,7 @@ class CalibrationCallback(TrainerCallback):  # type: ignore[misc]  # Any where n
         )
 
     Schedules (``"fls-532"``) get the epoch; AdaFocal gets what each evaluation during
-    training showed, so evaluate once an epoch. The state of the loss goes into the checkpoints'
+    training showed, so evaluate once per epoch. The state of the loss goes into the checkpoints'
     ``trainer_state.json`` and comes back with ``resume_from_checkpoint``. With
     ``batch_eval_metrics=True`` logits are seen batch by batch and never held together.
 
