@@ -86,18 +86,22 @@ def read_header(file: IO[bytes], *, path: Path, name: str) -> NpyHeader:
     return header
 
 
-def open_npy(path: Path) -> Frame:
-    """Return the array of `path` as a read-only memory map, named after the file."""
-    name = path.stem
-    with path.open("rb") as file:
-        header = read_header(file, path=path, name=name)
-    size = path.stat().st_size
+def check_size(header: NpyHeader, size: int, *, path: Path) -> None:
+    """Raise where a file of `size` bytes is shorter than its header says."""
     if size < header.n_bytes + header.data_bytes:
         raise file_error(
             path,
             f"is truncated: its header promises {header.data_bytes:,} bytes of numbers, "
             f"{size - header.n_bytes:,} are there. Copy or write it again.",
         )
+
+
+def open_npy(path: Path) -> Frame:
+    """Return the array of `path` as a read-only memory map, named after the file."""
+    name = path.stem
+    with path.open("rb") as file:
+        header = read_header(file, path=path, name=name)
+    check_size(header, path.stat().st_size, path=path)
 
     def load(_: object, __: object) -> list[NDArray[Any]]:
         try:

@@ -17,7 +17,15 @@ from numpy.typing import NDArray
 
 from focalibrate.io._error import file_error, short
 from focalibrate.io._frame import Column, Frame, Load
-from focalibrate.io._npy import as_text, described, open_npy, read_header, squeezed, unreadable
+from focalibrate.io._npy import (
+    as_text,
+    check_size,
+    described,
+    open_npy,
+    read_header,
+    squeezed,
+    unreadable,
+)
 from focalibrate.io._npz import damage_named, member_columns
 from focalibrate.io._place import Place
 from focalibrate.io._safetensors import (
@@ -90,12 +98,7 @@ def stream_npy(place: Place) -> Stream:
     name = place.path.stem
     with place.open() as file:
         header = read_header(file, path=place.path, name=name)
-    if place.size < header.n_bytes + header.data_bytes:
-        raise file_error(
-            place.path,
-            f"is truncated: its header promises {header.data_bytes:,} bytes of numbers, "
-            f"{place.size - header.n_bytes:,} are there. Copy or write it again.",
-        )
+    check_size(header, place.size, path=place.path)
     if not _is_row_by_row(header.fortran_order, header.shape):
         return whole_stream(place, replace(open_npy(place.local()), path=place.path))
     column = described(name, header.shape, header.dtype)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
-from typing import Any
+from typing import Any, NoReturn
 
 from numpy.typing import NDArray
 
@@ -11,10 +11,11 @@ from focalibrate.io._bytes import COMPRESSED, source_at
 from focalibrate.io._dialect import is_value
 from focalibrate.io._error import PredictionFileError, file_error, short
 from focalibrate.io._formats import Opening
-from focalibrate.io._frame import Column, ColumnKind, Frame
+from focalibrate.io._frame import ColumnKind, Frame
 from focalibrate.io._place import Place
 from focalibrate.io._stream import Kinds, Stream
 from focalibrate.io._stream_csv import PlainBlock, can_be_plain, plain_blocks
+from focalibrate.io._text import column_of, text_frame
 from focalibrate.io._text_cells import joined_cells, kind_of_cells, parse_cells
 from focalibrate.io._text_rows import (
     SAMPLE,
@@ -23,6 +24,7 @@ from focalibrate.io._text_rows import (
     damage_named,
     look_at_top,
     name_of,
+    rows_of,
 )
 
 HEAD_ROWS = 1 << 16
@@ -41,32 +43,16 @@ def stream_text(place: Place, opening: Opening, kinds: Kinds | None) -> Stream:
             told=opening.header,
             encoding=opening.encoding,
         )
-        names = [name_of(opened, i) for i in range(opened.width)]
         is_empty = False
         if kinds is None:
             rows = max(SAMPLE, min(HEAD_ROWS, HEAD_CELLS // max(1, opened.width)))
-            head = list(islice(_all_rows(opened), rows))
+            head = list(islice(rows_of(opened), rows))
             is_empty = not head
             found = [_settled(opened, [row[i] for row in head]) for i in range(opened.width)]
         else:
-            found = [kinds.get(name, "text") for name in names]
-    columns = tuple(
-        Column(
-            name=name,
-            kind=kind,
-            shape=(0,),
-            unnamed=opened.names is not None and not opened.names[i],
-        )
-        for i, (name, kind) in enumerate(zip(names, found, strict=True))
-    )
-    notes = ("numbers are written with a decimal comma",) if opened.dialect.decimal_comma else ()
-    base = Frame(
-        path=place.path,
-        columns=columns,
-        load=_not_loaded,
-        has_names=opened.names is not None,
-        notes=notes,
-    )
+            found = [kinds.get(name_of(opened, i), "text") for i in range(opened.width)]
+    columns = [column_of(opened, i, kind, (0,)) for i, kind in enumerate(found)]
+    base = text_frame(opened, columns, load=_not_loaded, cells=_not_loaded)
 
     def read(wanted: Sequence[int] | None, n_rows: int) -> Iterator[Frame]:
         needed = range(opened.width) if wanted is None else wanted
@@ -82,7 +68,7 @@ def stream_text(place: Place, opening: Opening, kinds: Kinds | None) -> Stream:
                     part = slice(at, min(at + n_rows, block.n_rows))
                     yield _plain_frame(base, opened, block, part)
                     done += part.stop - part.start
-            for rows, _ in () if is_plain else chunks_of(opened, n_rows=n_rows):
+            for rows in () if is_plain else chunks_of(opened, n_rows=n_rows):
                 start += len(rows)
                 if start > done:  # the others were parsed by pyarrow
                     some = rows[-(start - done) :]
@@ -92,18 +78,13 @@ def stream_text(place: Place, opening: Opening, kinds: Kinds | None) -> Stream:
     return Stream(place=place, frame=base, n_rows=0 if is_empty else None, read=read)
 
 
-def _all_rows(opened: Opened) -> Iterator[list[str]]:
-    for rows, _ in chunks_of(opened):
-        yield from rows
-
-
 def _settled(opened: Opened, cells: list[str]) -> ColumnKind:
     """Return what the cells of the first rows are, corrected as when a file is read whole."""
     kind = kind_of_cells(cells[:SAMPLE], opened.dialect)
     return "text" if parse_cells(cells, kind, {}, opened.dialect) is None else kind
 
 
-def _not_loaded(wanted: Sequence[int], _: object) -> list[NDArray[Any]]:
+def _not_loaded(wanted: Sequence[int], _: object = None) -> NoReturn:
     raise RuntimeError(f"columns {wanted} of a text table are read in batches only")
 
 
@@ -111,7 +92,6 @@ def _block(
     base: Frame, opened: Opened, rows: list[list[str]], wanted: Sequence[int], start: int
 ) -> Frame:
     arrays: dict[int, NDArray[Any]] = {}
-    path = base.path
     for i in wanted:
         kind = base.columns[i].kind
         codes: dict[str, int] = {}
@@ -119,43 +99,23 @@ def _block(
         part = parse_cells(cells, kind, codes, opened.dialect)
         if part is None:
             raise _changed(base, i, cells, start, opened)
-        arrays[i] = joined_cells([part], kind, codes, path)
-    columns = tuple(
-        Column(
-            name=c.name,
-            kind=c.kind,
-            shape=arrays[i].shape if i in arrays else (len(rows),),
-            unnamed=c.unnamed,
-        )
-        for i, c in enumerate(base.columns)
-    )
-    return Frame(
-        path=path,
-        columns=columns,
+        arrays[i] = joined_cells([part], kind, codes, base.path)
+    shapes = [arrays[i].shape if i in arrays else (len(rows),) for i in range(opened.width)]
+    return text_frame(
+        opened,
+        [replace(c, shape=shape) for c, shape in zip(base.columns, shapes, strict=True)],
         load=lambda positions, _: [arrays[i] for i in positions],
-        has_names=base.has_names,
-        extra={
-            "cells": lambda positions: [[row[i] for row in rows] for i in positions],
-            "separator": opened.dialect.separator or " ",
-            "decimal_comma": opened.dialect.decimal_comma,
-        },
-        notes=base.notes,
+        cells=lambda positions: [[row[i] for row in rows] for i in positions],
     )
 
 
 def _plain_frame(base: Frame, opened: Opened, block: PlainBlock, part: slice) -> Frame:
     n_rows = part.stop - part.start
-    return Frame(
-        path=base.path,
-        columns=tuple(replace(c, shape=(n_rows,)) for c in base.columns),
+    return text_frame(
+        opened,
+        [replace(c, shape=(n_rows,)) for c in base.columns],
         load=lambda positions, _: [block.arrays[i][part] for i in positions],
-        has_names=base.has_names,
-        extra={
-            "cells": lambda positions: [cells[part] for cells in block.cells(positions)],
-            "separator": opened.dialect.separator or " ",
-            "decimal_comma": False,
-        },
-        notes=base.notes,
+        cells=lambda positions: [cells[part] for cells in block.cells(positions)],
     )
 
 

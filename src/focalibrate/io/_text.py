@@ -1,5 +1,6 @@
 """Text tables (`.csv`, `.tsv`, `.txt`, compressed or not): one example per line."""
 
+from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 from typing import Any
 
@@ -8,7 +9,7 @@ from numpy.typing import NDArray
 from focalibrate.io._bytes import StoredBytes
 from focalibrate.io._dialect import is_value
 from focalibrate.io._error import PredictionFileError, file_error, short
-from focalibrate.io._frame import Column, ColumnKind, Frame, Progress
+from focalibrate.io._frame import Column, ColumnKind, Frame, Load, Progress
 from focalibrate.io._limit import check_fits
 from focalibrate.io._text_cells import joined_cells, kind_of_cells, parse_cells
 from focalibrate.io._text_rows import (
@@ -45,29 +46,47 @@ def open_text(
         columns: list[NDArray[Any]] | None = None
         while columns is None:  # repeat if a column of numbers has text further down
             columns = _read(opened, kinds, progress)
-    described = tuple(
-        Column(
-            name=name_of(opened, i),
-            kind=kind,
-            shape=columns[i].shape,
-            unnamed=opened.names is not None and not opened.names[i],
-        )
-        for i, kind in enumerate(kinds)
-    )
-    notes = []
-    if opened.dialect.decimal_comma:
-        notes.append("numbers are written with a decimal comma")
-    return Frame(
-        path=source.path,
-        columns=described,
+    return text_frame(
+        opened,
+        [column_of(opened, i, kind, columns[i].shape) for i, kind in enumerate(kinds)],
         load=lambda wanted, _: [columns[i] for i in wanted],
+        cells=lambda wanted: raw_cells(opened, wanted),
+    )
+
+
+def column_of(opened: Opened, position: int, kind: ColumnKind, shape: tuple[int, ...]) -> Column:
+    """Return the description of a column of a text table."""
+    is_unnamed = opened.names is not None and not opened.names[position]
+    return Column(name=name_of(opened, position), kind=kind, shape=shape, unnamed=is_unnamed)
+
+
+def text_frame(
+    opened: Opened,
+    columns: Iterable[Column],
+    *,
+    load: Load,
+    cells: Callable[[Sequence[int]], list[list[str]]],
+) -> Frame:
+    """Return the frame of a text table or of some of its rows.
+
+    Args:
+        opened: the table.
+        columns: its columns.
+        load: reads columns by position.
+        cells: returns the cells of some columns as the file has them.
+    """
+    dialect = opened.dialect
+    return Frame(
+        path=opened.source.path,
+        columns=tuple(columns),
+        load=load,
         has_names=opened.names is not None,
         extra={
-            "cells": lambda wanted: raw_cells(opened, wanted),
-            "separator": opened.dialect.separator or " ",
-            "decimal_comma": opened.dialect.decimal_comma,
+            "cells": cells,
+            "separator": dialect.separator or " ",
+            "decimal_comma": dialect.decimal_comma,
         },
-        notes=tuple(notes),
+        notes=("numbers are written with a decimal comma",) if dialect.decimal_comma else (),
     )
 
 
@@ -108,7 +127,7 @@ def _read(
     parts: list[list[Any]] = [[] for _ in kinds]
     codes: list[dict[str, int]] = [{} for _ in kinds]
     taken = 0
-    for rows, _ in chunks_of(opened):
+    for rows in chunks_of(opened):
         for i, kind in enumerate(kinds):
             cells = [row[i] for row in rows]
             part = parse_cells(cells, kind, codes[i], opened.dialect)

@@ -210,25 +210,17 @@ def _text(source: StoredBytes, encoding: str) -> Iterator[IO[str]]:
 
 def rows_of(opened: Opened, *, whole: bool = False) -> Iterator[list[str]]:
     """Yield the cells of every row but the header; raise if a row has more or fewer cells."""
-    for chunk, _ in chunks_of(opened, whole=whole):
-        yield from chunk
+    for rows in chunks_of(opened, whole=whole):
+        yield from rows
 
 
 def chunks_of(
     opened: Opened, *, whole: bool = False, n_rows: int | None = None
-) -> Iterator[tuple[list[list[str]], int]]:
-    """Yield rows in chunks, each with the line number reached."""
-    dialect, path = opened.dialect, opened.source.path
-    skip = 0 if whole else int(dialect.has_header)
-    with _text(opened.source, opened.encoding) as text:
-        lines = _checked_lines(text, path, dialect)
-        reader = (
-            _Split(lines)
-            if dialect.separator is None
-            else csv.reader(lines, delimiter=dialect.separator, strict=True)
-        )
+) -> Iterator[list[list[str]]]:
+    """Yield the rows of `rows_of` in chunks."""
+    skip = 0 if whole else int(opened.dialect.has_header)
+    with _reader(opened) as reader:
         while True:
-            before = reader.line_num
             try:
                 rows = list(islice(reader, n_rows or CHUNK_ROWS))
             except csv.Error as error:
@@ -241,7 +233,20 @@ def chunks_of(
                 skip = 0
             if not whole and set(map(len, kept)) - {opened.width}:
                 raise _bad_width(opened)
-            yield kept, before
+            yield kept
+
+
+@contextmanager
+def _reader(opened: Opened) -> Iterator[Any]:
+    """Give what yields the cells of every line, as `csv.reader` does."""
+    separator = opened.dialect.separator
+    with _text(opened.source, opened.encoding) as text:
+        lines = _checked_lines(text, opened.source.path, opened.dialect)
+        yield (
+            _Split(lines)
+            if separator is None
+            else csv.reader(lines, delimiter=separator, strict=True)
+        )
 
 
 class _Split:
@@ -312,14 +317,7 @@ def _bad_width(opened: Opened) -> PredictionFileError:
 
 def _first_bad_line(opened: Opened, is_bad: Any, *, skip: int = 0) -> int:
     """Return the number, from 1, of the first line that cannot be parsed or that `is_bad`."""
-    dialect = opened.dialect
-    with _text(opened.source, opened.encoding) as text:
-        lines = _checked_lines(text, opened.source.path, dialect)
-        reader = (
-            _Split(lines)
-            if dialect.separator is None
-            else csv.reader(lines, delimiter=dialect.separator, strict=True)
-        )
+    with _reader(opened) as reader:
         start = 1
         try:
             for cells in reader:
