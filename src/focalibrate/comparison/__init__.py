@@ -1,9 +1,10 @@
 """Calibration methods side by side: compare them, choose one, sum it up in a sentence."""
 
 from focalibrate.comparison.batches import JudgedBatch, judge_batches
-from focalibrate.comparison.by_group import GroupChoice, GroupedRows, choose_by_group
+from focalibrate.comparison.by_group import GroupedRows, choose_by_group
 from focalibrate.comparison.choose import Choice, choose
 from focalibrate.comparison.compare import compare
+from focalibrate.comparison.group_choice import GroupChoice
 from focalibrate.comparison.grouped_scores import GroupedScores
 from focalibrate.comparison.paired import PairedMeans, Score
 from focalibrate.comparison.result import Comparison, MethodResult

@@ -26,8 +26,7 @@ from focalibrate.calibrate import (
 from focalibrate.calibrate.auto import model_losses
 from focalibrate.calibrate.folds import fold_count, stratified_folds
 from focalibrate.calibrate.rule import candidates, pool_members
-from focalibrate.comparison.fitted import Fitted
-from focalibrate.comparison.own_model import own_model
+from focalibrate.comparison.fitted import Fitted, own_model
 from focalibrate.comparison.paired import PairedMeans, Score
 from focalibrate.comparison.pooling import pool_of
 from focalibrate.comparison.result import Comparison, MethodResult

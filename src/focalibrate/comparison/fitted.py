@@ -1,13 +1,14 @@
-"""One method fitted on all rows, and without each fold."""
+"""One method fitted on all rows, and without each fold; the uncalibrated model as such."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from focalibrate.calibrate import Calibrator
+from focalibrate._array import Array
+from focalibrate.calibrate import Calibrator, Identity, own_log_probabilities
 from focalibrate.comparison.row_scores import BLOCK_ENTRIES
 
 
@@ -43,3 +44,18 @@ class Fitted:
         for index, log_probs in self.parts(logits, folds):
             found[index] = log_probs
         return found
+
+
+@final
+@dataclass(frozen=True)
+class OwnProbabilities(Identity):
+    """The model's own probabilities, from logits that have `zero_mix` mixed in."""
+
+    def _log_probs(self, x: Array) -> Array:
+        return own_log_probabilities(Identity().probs(x), self.zero_mix)
+
+
+def own_model(zero_mix: float, n_folds: int) -> Fitted:
+    """Return the uncalibrated model as a method, to evaluate every row by."""
+    model = OwnProbabilities(zero_mix=zero_mix)
+    return Fitted(model, (model,) * n_folds, ())

@@ -1,8 +1,8 @@
 """The result of a comparison in a few sentences."""
 
 from focalibrate.calibrate import METHODS, Calibrator, Pool
-from focalibrate.comparison.by_group import GroupChoice
 from focalibrate.comparison.choose import WORDS, Choice, is_always_right
+from focalibrate.comparison.group_choice import GroupChoice
 from focalibrate.comparison.paired import Score, standard_error, weighted_mean
 from focalibrate.comparison.result import Comparison
 from focalibrate.metrics import Assessment
