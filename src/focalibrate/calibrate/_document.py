@@ -12,6 +12,11 @@ def read_document(path: str | os.PathLike[str]) -> Any:
     try:
         text = Path(path).read_text(encoding="utf-8")
         return json.loads(text, parse_constant=_refuse, object_pairs_hook=_unique)
+    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise ValueError(
+            f"is not JSON ({error}). A calibrator is a file that its `save` or `focalibrate "
+            "calibrate` wrote."
+        ) from error
     except RecursionError:
         raise ValueError("brackets are nested too deeply.") from None
 

@@ -59,6 +59,18 @@ class LazyGroup(click.Group):
             raise
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command; if there is none, suggest the nearest name."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            from focalibrate._check import did_you_mean  # which imports NumPy
+
+            hint = did_you_mean(args[0], self._lazy)
+            raise click.UsageError(f"{error.message}{hint}", ctx) from error
+
     def main(self, *args: Any, **settings: Any) -> Any:
         """Run the command line: every error that is not a bug is one message, exit status 1."""
         make_streams_safe()

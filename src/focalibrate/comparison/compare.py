@@ -47,6 +47,7 @@ def compare(
     test_labels: Array | None = None,
     *,
     methods: Sequence[str] | None = None,
+    also: str | None = None,
     trained_gamma: float | None = None,
     sample_weight: Array | None = None,
     test_weight: Array | None = None,
@@ -72,6 +73,7 @@ def compare(
             enough for this many rows and classes (`Comparison.left_out` names the others), and
             a pool of them; those that need the training exponent only where `trained_gamma` is
             given.
+        also: a method that is compared in any case, besides `methods`.
         trained_gamma: exponent of the focal loss the model was trained with.
         sample_weight: weights of the validation rows ``[N]``; a whole number counts copies of a
             row, rows of weight 0 are dropped.
@@ -113,7 +115,7 @@ def compare(
         (val_logits, val_labels, sample_weight), (test_logits, test_labels, test_weight), zero_mix
     )
     folds = _folds(val, n_folds, seed) if test is None else ()
-    names, left_out = selected(methods, trained_gamma, rows=val, n_fits=1 + len(folds))
+    names, left_out = selected(methods, trained_gamma, rows=val, n_fits=1 + len(folds), also=also)
     shared = _Shared(trained_gamma, criterion, n_bins)
     rows = val if test is None else test
     parts = _parts(val, folds)

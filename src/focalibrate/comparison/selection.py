@@ -18,6 +18,7 @@ def selected(
     *,
     rows: ScoredRows,
     n_fits: int,
+    also: str | None = None,
 ) -> tuple[list[str], LeftOut]:
     """Return the methods to compare, and those left out because they would take too long.
 
@@ -26,30 +27,35 @@ def selected(
         trained_gamma: exponent of the focal loss trained with, where it is known.
         rows: what they are fitted on.
         n_fits: how often each is fitted.
+        also: a method that is compared in any case.
     """
-    if methods is None:
-        return _default(trained_gamma, rows, n_fits)
     automatic = (*candidates(rows, trained_gamma), "pool")
-    methods = [m for name in methods for m in (automatic if name == AUTO else (name,))]
-    for name in methods:
-        check_choice(name, (AUTO, *METHODS), name="methods")
-        method = METHODS[name]
-        if method.needs_gamma and trained_gamma is None:
-            raise ValueError(
-                f"`trained_gamma` must be given for the method {name!r}, got None. Pass the "
-                "exponent the model was trained with, or leave the method out."
-            )
-        if not method.applies_to(rows.n_classes, trained_gamma):
-            raise ValueError(
-                f"`methods`: {name!r} is for two classes, but there are {rows.n_classes}. Leave "
-                "it out."
-            )
+    asked = [m for name in methods or () for m in (automatic if name == AUTO else (name,))]
+    asked += [] if also is None else [also]
+    for name in asked:
+        _check_applies(name, trained_gamma, rows.n_classes)
     # Every method is compared with the uncalibrated model; a pool needs its members.
-    names = ["identity", *methods]
-    if "pool" in methods:
-        names = ["identity", *pool_members(rows, trained_gamma), *methods]
-    in_order = sorted(dict.fromkeys(names), key=lambda name: name == "pool")
-    return in_order, ()
+    names: list[str] = ["identity"]
+    left_out: LeftOut = ()
+    if methods is None:
+        names, left_out = _default(trained_gamma, rows, n_fits)
+    if "pool" in asked:
+        names += pool_members(rows, trained_gamma)
+    in_order = sorted(dict.fromkeys([*names, *asked]), key=lambda name: name == "pool")
+    return in_order, tuple((name, why) for name, why in left_out if name not in in_order)
+
+
+def _check_applies(name: str, trained_gamma: float | None, n_classes: int) -> None:
+    check_choice(name, (AUTO, *METHODS), name="methods")
+    if METHODS[name].needs_gamma and trained_gamma is None:
+        raise ValueError(
+            f"`trained_gamma` must be given for the method {name!r}, got None. Pass the exponent "
+            "the model was trained with, or leave the method out."
+        )
+    if not METHODS[name].applies_to(n_classes, trained_gamma):
+        raise ValueError(
+            f"`methods`: {name!r} is for two classes, but there are {n_classes}. Leave it out."
+        )
 
 
 def _default(

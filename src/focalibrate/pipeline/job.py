@@ -82,8 +82,9 @@ def calibrate_predictions(
         class_names: one per class, in the order of the columns. Default: those of the file.
         methods: names of methods to compare; ``"auto"`` means those that the automatic choice
             is made from. Default: all that apply. If one is named, that one is chosen.
-        choose: the method to take, whatever its score. Default: the automatic choice, that of
-            `focalibrate.fit_auto`; see `focalibrate.comparison.choose`.
+        choose: the method to take, whatever its score; any of `focalibrate.calibrate.METHODS`.
+            Default: the automatic choice, that of `focalibrate.fit_auto`; see
+            `focalibrate.comparison.choose`.
         simple: choose a single method, never the pool of several.
         trained_gamma: exponent of the focal loss that the model was trained with.
         criterion: what the methods marked (ECE) minimise.
@@ -121,7 +122,8 @@ def calibrate_predictions(
         None if judged is None else judged.labels,
         sample_weight=fitted.weights,
         test_weight=None if judged is None else judged.weights,
-        methods=methods if methods is None or choose is None else [*methods, choose],
+        methods=methods,
+        also=choose,
         trained_gamma=trained_gamma,
         criterion=criterion,
         n_bins=n_bins,

@@ -38,6 +38,16 @@ def test_a_reader_that_goes_away(tmp_path, val):
     assert "Traceback" not in done.stderr
 
 
+def test_a_misspelt_command_and_swapped_files_are_named(cli, val, calibrator):
+    done = cli("calibrat", val, ok=False)
+    assert done.returncode == 2
+    assert "No such command 'calibrat'. Did you mean 'calibrate'?" in done.stderr
+    done = cli("apply", val, "c.json", "-o", "out.npz", ok=False)
+    assert done.returncode == 1
+    assert "is not JSON" in done.stderr
+    assert "A calibrator is a file that its `save`" in done.stderr
+
+
 def test_a_path_with_brackets(cli, tmp_path, examples, calibrator):
     name = "[bold]val[0].npz"
     np.savez(tmp_path / name, logits=examples.logits, labels=examples.labels)

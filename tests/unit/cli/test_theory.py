@@ -60,7 +60,7 @@ def test_json_is_a_list_of_objects():
 def test_unknown_claim_lists_the_known_ones():
     result = run("theory", "nonsense")
     assert result.exit_code == 2
-    assert "got nonsense" in result.output
+    assert "there is no claim 'nonsense'" in result.output
     assert all(claim.id in result.output for claim in CLAIMS)
 
 

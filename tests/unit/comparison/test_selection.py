@@ -24,6 +24,20 @@ def test_what_is_too_slow_for_the_size_is_left_out_and_said():
     )
 
 
+def test_a_method_to_take_is_compared_in_any_case():
+    names, left_out = selected(
+        None, None, rows=rows(50_000, 1000), n_fits=6, also="structured_matrix"
+    )
+    assert "structured_matrix" in names
+    assert "structured_matrix" not in dict(left_out)
+    names, _ = selected(None, None, rows=rows(300, 3), n_fits=6, also="histogram")
+    assert names[-2:] == ["histogram", "pool"]
+    names, _ = selected(["vector"], None, rows=rows(300, 3), n_fits=6, also="temperature")
+    assert names == ["identity", "vector", "temperature"]
+    with pytest.raises(ValueError, match=r"got 'isotonc'\. Did you mean 'isotonic'"):
+        selected(None, None, rows=rows(300, 3), n_fits=6, also="isotonc")
+
+
 def test_methods_for_two_classes_are_refused_for_more():
     with pytest.raises(ValueError, match="'platt' is for two classes, but there are 3"):
         selected(["platt"], None, rows=rows(10, 3), n_fits=1)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from focalibrate._check import did_you_mean
 from focalibrate.theory.claims import (
     paper000,
     paper002,
@@ -25,12 +26,12 @@ CLAIMS: tuple[Claim, ...] = (
 def select_claims(ids: Iterable[str] | None = None) -> tuple[Claim, ...]:
     """Return the claims with the given ids, or all, in the order of the papers."""
     wanted = tuple(ids) if ids is not None else ()
-    known = {claim.id for claim in CLAIMS}
+    known = [claim.id for claim in CLAIMS]
     unknown = [name for name in wanted if name not in known]
     if unknown:
         raise ValueError(
-            f"`ids` must name known claims, got {', '.join(unknown)}. Known are: "
-            f"{', '.join(claim.id for claim in CLAIMS)}."
+            f"there is no claim {unknown[0]!r}.{did_you_mean(unknown[0], known)} Known are "
+            f"{', '.join(known)}."
         )
     return tuple(claim for claim in CLAIMS if not wanted or claim.id in wanted)
 
