@@ -37,11 +37,12 @@ def test_a_planted_group_gets_a_calibrator_of_its_own():
 
 
 def test_held_out_log_probs_are_those_of_the_folds():
-    logits, labels, region = simulated(1, north=3.0)
+    logits, labels, region = simulated(1, north=3.0, n=3000)
     _, _, by_group = found(logits, labels, {"region": region})
     nll = -by_group.log_probs[np.arange(len(labels)), labels]
     for trial in by_group.trials:
         assert nll[region == trial.group].mean() == pytest.approx(trial.own)
+    assert by_group.held_out.estimate == pytest.approx(nll.mean())
     # fitted on all rows of the group, the calibrator knows them: it must not be what is scored
     seen = by_group.calibrator.log_probs(logits, groups=region)
     assert not np.allclose(seen, by_group.log_probs)
@@ -107,6 +108,10 @@ def test_a_test_set_decides_where_there_is_one():
     assert by_group.calibrator.own_groups == ("north", "south")
     expected = by_group.calibrator.log_probs(logits[b], groups=region[b])
     np.testing.assert_allclose(by_group.log_probs, expected, atol=1e-9)
+    # so large an effect decides alike in every part of the rows
+    nll = -expected[np.arange(1200), labels[b]].mean()
+    assert by_group.held_out.estimate == pytest.approx(nll)
+    assert nll < by_group.shared.estimate
 
 
 def test_equal_weights_change_nothing():

@@ -124,6 +124,54 @@ def test_a_model_without_a_mistake_is_kept():
     assert choose(found, method="temperature").row.method == "temperature"
 
 
+def with_gaps(found, **gaps):
+    """The comparison with losses that differ from the model's by a gap, give or take 1 per row."""
+    give_or_take = np.where(np.arange(found.n_judged) % 2, 1.0, -1.0)
+    model = found.row("identity").row_scores.nll
+    rows = []
+    for row in found.rows:
+        nll = model + (gaps[row.method] + give_or_take if row.method in gaps else 0.0)
+        score = replace(row.scores["nll"], estimate=float(nll.mean()))
+        scores, row_scores = {**row.scores, "nll": score}, replace(row.row_scores, nll=nll)
+        rows.append(replace(row, scores=scores, row_scores=row_scores))
+    return replace(found, rows=tuple(rows), model_nll=model)
+
+
+@pytest.mark.parametrize(
+    ("temperature", "vector", "chosen", "reason"),
+    [
+        (
+            -0.001, 0.3, "identity",
+            "Temperature has the lowest cross-validated log loss, {temperature}. "
+            "That is not clearly below the uncalibrated model's, {identity}.",
+        ),
+        (
+            0.3, 0.3, "identity",
+            "The uncalibrated model has the lowest cross-validated log loss, {identity}, "
+            "more than one standard error below every other method.",
+        ),
+        (
+            0.001, 0.3, "identity",
+            "The uncalibrated model has the lowest cross-validated log loss, {identity}. "
+            "Within one standard error of it but more complex: temperature.",
+        ),
+        (
+            -0.3, -0.5, "vector",
+            "Vector scaling has the lowest cross-validated log loss, {vector}, "
+            "more than one standard error below every other method.",
+        ),
+    ],
+)  # fmt: skip
+def test_the_reason_says_what_was_lowest_and_how_clearly(
+    cured, temperature, vector, chosen, reason
+):
+    found = with_gaps(cured, temperature=temperature, vector=vector)
+    choice = choose(found)
+    assert choice.row.method == chosen
+    shown = {row.method: f"{row.scores['nll'].estimate:.4f}" for row in found.rows}
+    assert choice.reason == reason.format(**shown)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_the_score_called_lowest_is_the_lowest_shown(seed):

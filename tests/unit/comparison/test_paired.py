@@ -1,9 +1,10 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from scipy.stats import norm
 
 from focalibrate.comparison import PairedMeans
-from focalibrate.comparison.paired import MAX_GROUPS, standard_error, weighted_mean
+from focalibrate.comparison.paired import MAX_GROUPS, paired_p_value, standard_error, weighted_mean
 
 
 def test_whole_number_weights_are_repeated_rows():
@@ -37,6 +38,20 @@ def test_infinite_values_make_a_mean_infinite_and_no_other():
     assert found.interval(1).estimate == 1
     assert found.difference(0, 1).estimate == np.inf
     assert found.difference(1, 0).estimate == -np.inf
+
+
+def test_the_p_value_of_a_mean_difference_is_that_of_the_normal_law():
+    a, b = np.random.default_rng(0).normal(size=(2, 300))
+    z = (a - b).mean() / ((a - b).std(ddof=1) / np.sqrt(300))
+    assert_allclose(paired_p_value(a, b), 2 * norm.sf(abs(z)), rtol=1e-10)
+    assert paired_p_value(a, a) == 1.0
+
+
+def test_a_model_with_an_infinite_loss_differs_from_those_without_and_from_no_other():
+    finite, infinite = np.ones(20), np.ones(20)
+    infinite[3] = np.inf
+    assert paired_p_value(finite, infinite) == paired_p_value(infinite, finite) == 0.0
+    assert paired_p_value(infinite, infinite) == 1.0
 
 
 def test_intervals_stay_in_range():

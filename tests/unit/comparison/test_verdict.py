@@ -11,8 +11,11 @@ def test_side_cure_and_price(make_problem, scale, word):
     rows = found.row("identity").row_scores
     gap = abs(rows.confidence.mean() - rows.correct.mean()) * 100
     assert text.startswith(f"{word} by {gap:.1f} points. Temperature scaling, T=")
-    assert text.endswith("held out; predictions unchanged.")
-    assert "lowers the log loss from" in text
+    before, after = found.row("identity").scores["nll"], choose(found).held_out["nll"]
+    assert text.endswith(
+        f" lowers the log loss from {before.estimate:.4f} to {after.estimate:.4f} "
+        f"[{after.low:.4f}, {after.high:.4f}], held out; predictions unchanged."
+    )
 
 
 def test_a_calibrated_model_is_kept(calibrated):
