@@ -51,6 +51,7 @@ def command_of(name):
 @pytest.fixture
 def files(tmp_path, monkeypatch):
     """A folder with the files that the pages use."""
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     rng = np.random.default_rng(0)
     for name in ("val", "test", "new", "model_a", "model_b"):
         truth = 2 * np.random.default_rng(1).normal(size=(300, 3))
@@ -59,6 +60,9 @@ def files(tmp_path, monkeypatch):
             labels = truth.argmax(axis=1)  # the same examples for both
         logits = truth * rng.uniform(1, 3)
         np.savez(tmp_path / f"{name}.npz", logits=logits, labels=labels)
+    for day in (1, 2):
+        table = pa.table({f"logit_{k}": logits[:, k] for k in range(3)} | {"label": labels})
+        pq.write_table(table, tmp_path / f"day{day}.parquet")
     monkeypatch.chdir(tmp_path)
     return tmp_path
 

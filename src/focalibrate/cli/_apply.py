@@ -1,53 +1,27 @@
-"""Applying a calibrator: block by block to one file, or part by part to a data set."""
+"""Applying a calibrator part by part to a data set, and what commands say about it."""
 
-import json
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
-import numpy as np
 from numpy.typing import NDArray
 
-from focalibrate.calibrate import Calibrator, GroupedCalibrator, PosteriorRecovery
+from focalibrate.calibrate import Calibrator, GroupedCalibrator
 from focalibrate.cli._errors import reported
-from focalibrate.cli._progress import steps
-from focalibrate.cli._recovery import PriorShift, Training
+from focalibrate.cli._progress import counted
+from focalibrate.cli._recovery import Training
+from focalibrate.cli._sketching import engine_errors
 from focalibrate.cli._summary import say_what_was_read
-from focalibrate.io import (
-    FORMATS,
-    Predictions,
-    align,
-    blocks,
-    is_data_set,
-    printable,
-    scan_predictions,
-    write_parts,
-)
+from focalibrate.io import FORMATS, is_data_set, printable, scan_predictions, url_of
+from focalibrate.pipeline import PriorShift, SpecialRows
+from focalibrate.pipeline import apply_to_parts as write_all_parts
 
+if TYPE_CHECKING:
+    from focalibrate.engines import Backend
 
-@dataclass
-class Clipped:
-    """Counts the rows with a probability below what label smoothing allows."""
-
-    n: int = 0
-    n_rows: int = 0
-
-    def count(self, chosen: Calibrator, scores: Mapping[str, Any]) -> None:
-        """Count the rows of a block that undoing label smoothing clips."""
-        if isinstance(chosen, PosteriorRecovery):
-            self.n += chosen.n_clipped(**scores)
-        self.n_rows += len(next(iter(scores.values())))
-
-    def say(self) -> None:
-        """Print the number if there are any."""
-        if self.n:
-            rows = "1 row has" if self.n == 1 else f"{self.n:,} of {self.n_rows:,} rows have"
-            click.echo(
-                f"{rows} a probability below what label smoothing allows: clipped to 0 and "
-                "renormalised. Many such rows mean that the model was not trained in this way."
-            )
+SHOWN_GROUPS = 5
+"""At most this many unknown groups are named."""
 
 
 def is_parts_folder(source: Path, out: Path) -> bool:
@@ -62,7 +36,7 @@ def apply_to_parts(
     loaded: Calibrator | None,
     training: Training,
     *,
-    labels_path: Path | None,
+    backend: "Backend | None",
     force: bool,
     options: Mapping[str, Any],
 ) -> None:
@@ -75,49 +49,62 @@ def apply_to_parts(
             "them) and pass them as --prior."
         )
     with reported():
-        scan = scan_predictions(source, labels_path=labels_path, **given)
+        scan = scan_predictions(source, **given)
         names = scan.class_names if loaded is None else loaded.class_names
-        classes = (scan.n_classes, names)
-        chosen = training.recovery(*classes) if loaded is None else loaded
+        chosen = training.recovery(scan.n_classes, names) if loaded is None else loaded
         check_classes(chosen, scan.n_classes, scan.source)
-        shift = training.shift(*classes, _no_rows)
+        shift = training.shift(scan.n_classes, names, _no_rows)
     say_what_was_read([scan])
-    clipped = Clipped()
-
-    def calibrated(batch: Predictions) -> tuple[Predictions, NDArray[Any]]:
-        aligned = align(batch, chosen.class_names)
-        found = np.concatenate(list(calibrated_blocks(chosen, aligned, shift, clipped)))
-        return aligned, found.astype(aligned.scores.dtype, copy=False)
-
-    key = json.dumps(
-        [chosen.to_dict(), None if shift is None else shift.new.tolist(), _plain(given)],
-        sort_keys=True,
-    )
-    with steps() as bar, reported():
-        task = bar.add_task(f"writing {printable(out.name)}", total=scan.n_rows)
-        done = write_parts(
-            scan,
-            out,
-            calibrated,
-            key=key,
+    advice = f"Finished parts are in {printable(url_of(out) or str(out))}: run the command again."
+    with reported(), engine_errors(advice), counted("parts") as progress:
+        done, special = write_all_parts(
+            source,
+            url_of(out) or out,
+            chosen,
+            shift=shift,
+            backend=backend,
             force=force,
-            progress=lambda rows, total: bar.update(task, completed=rows, total=total),
+            scan=scan,
+            progress=progress,
+            **given,
         )
-    clipped.say()
-    words = chosen.describe() if shift is None else f"{chosen.describe()}; {shift.describe()}"
+    say_special_rows(chosen, special)
     kept = f", {done.n_kept} were done before" if done.n_kept else ""
-    click.echo(
-        f"Calibrated {done.n_rows} rows of {done.n_written} parts{kept} ({words}) → "
-        f"{printable(str(out))}"
+    say_calibrated(
+        f"{done.n_rows} rows of {done.n_written} parts{kept}", chosen, shift, url_of(out) or out
     )
-
-
-def _plain(options: Mapping[str, Any]) -> dict[str, str]:
-    return {name: str(value) for name, value in options.items()}
 
 
 def _no_rows() -> NDArray[Any]:
     raise ValueError("--prior em needs all rows at once.")
+
+
+def say_calibrated(
+    what: str, chosen: Calibrator, shift: PriorShift | None, out: Path | str
+) -> None:
+    """Print what was calibrated, how, and where it is."""
+    words = chosen.describe() if shift is None else f"{chosen.describe()}; {shift.describe()}"
+    click.echo(f"Calibrated {what} ({words}) → {printable(str(out))}")
+
+
+def say_special_rows(chosen: Calibrator, special: SpecialRows) -> None:
+    """Print how many rows were clipped, and how many belong to groups that are not known."""
+    if special.unknown and isinstance(chosen, GroupedCalibrator):
+        unknown = sorted(special.unknown)
+        shown = ", ".join(unknown[:SHOWN_GROUPS]) + (", ..." * (len(unknown) > SHOWN_GROUPS))
+        click.echo(
+            printable(
+                f"{special.unknown.total()} rows have a {chosen.column} that the calibrator does "
+                f"not know ({shown}): they use the shared calibrator."
+            )
+        )
+    if special.n_clipped:
+        n, n_rows = special.n_clipped, special.n_rows
+        rows = "1 row has" if n == 1 else f"{n:,} of {n_rows:,} rows have"
+        click.echo(
+            f"{rows} a probability below what label smoothing allows: clipped to 0 and "
+            "renormalised. Many such rows mean that the model was not trained in this way."
+        )
 
 
 def check_classes(chosen: Calibrator, n_classes: int, source: str) -> None:
@@ -127,24 +114,4 @@ def check_classes(chosen: Calibrator, n_classes: int, source: str) -> None:
         raise ValueError(
             f"{source}: has {n_classes} classes, but the calibrator was fitted for "
             f"{expected}. Use the calibrator of the same model."
-        )
-
-
-def calibrated_blocks(
-    chosen: Calibrator,
-    given: Predictions,
-    shift: PriorShift | None = None,
-    clipped: Clipped | None = None,
-) -> Iterator[NDArray[Any]]:
-    """Yield the calibrated probabilities, some rows at a time."""
-    start = 0
-    for block in blocks(given):
-        scores: dict[str, Any] = {given.kind: block}
-        if isinstance(chosen, GroupedCalibrator):
-            scores["groups"] = given.groups[chosen.column][start : start + len(block)]
-        start += len(block)
-        if clipped is not None:
-            clipped.count(chosen, scores)
-        yield np.asarray(
-            chosen.probs(**scores) if shift is None else shift.probs(chosen, **scores)
         )

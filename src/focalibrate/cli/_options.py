@@ -1,11 +1,25 @@
 """Options that several commands share."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+
+class OutPath(click.Path):
+    """A file or folder to write, on this machine: `Path` would make a folder called ``s3:``."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(path_type=Path, **options)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the path; refuse a URL."""
+        if "://" in str(value):
+            self.fail(f"{value} is a URL. Write to this machine and copy the result.", param, ctx)
+        return super().convert(value, param, ctx)
 
 
 def _all(command: F, options: list[Callable[[F], F]]) -> F:

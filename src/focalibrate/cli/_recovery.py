@@ -8,8 +8,9 @@ import click
 import numpy as np
 from numpy.typing import NDArray
 
-from focalibrate.calibrate import Calibrator, PosteriorRecovery
-from focalibrate.theory import estimate_prior, shift_prior
+from focalibrate.calibrate import PosteriorRecovery
+from focalibrate.pipeline import PriorShift
+from focalibrate.theory import estimate_prior
 
 F = TypeVar("F", bound=Callable[..., Any])
 Floats = NDArray[np.float64]
@@ -93,7 +94,7 @@ class Training:
         n_classes: int,
         class_names: tuple[str, ...] | None,
         all_probs: Callable[[], Floats],
-    ) -> "PriorShift | None":
+    ) -> PriorShift | None:
         """Return the requested change of class frequencies; `all_probs` are calibrated."""
         if self.prior is None:
             return None
@@ -107,22 +108,6 @@ class Training:
             return PriorShift(old, estimate_prior(all_probs(), old))
         new = per_class(self.prior, n_classes, class_names, option="prior")
         return PriorShift(old, new / new.sum())
-
-
-@dataclass(frozen=True, eq=False)
-class PriorShift:
-    """From the class frequencies of training to those where the model is used."""
-
-    old: Floats
-    new: Floats
-
-    def probs(self, calibrator: Calibrator, **scores: Any) -> Any:
-        """Return the calibrated probabilities of scores under the new frequencies."""
-        return np.exp(shift_prior(calibrator.log_probs(**scores), self.old, self.new))
-
-    def describe(self) -> str:
-        """Return a one-line description."""
-        return "class frequencies " + ", ".join(f"{p:.3g}" for p in self.new)
 
 
 def per_class(

@@ -2,7 +2,8 @@
 
 import glob
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -87,22 +88,28 @@ def sketched(
     from focalibrate.pipeline import sketch_predictions
 
     given = {name: value for name, value in options.items() if value not in (None, ())}
-    with reported():
+    with reported(), engine_errors(advice):
         scan = scan_predictions(list(paths), **given)
         say_what_was_read([scan], to_stderr=to_stderr)
-        try:
-            with counted("parts") as progress:
-                return sketch_predictions(
-                    list(paths),
-                    calibrator=calibrator,
-                    n_bins=bins,
-                    backend=backend,
-                    folder=folder,
-                    scan=scan,
-                    progress=progress,
-                    **given,
-                )
-        except EngineError as error:
-            raise click.ClickException(f"{error} {advice}") from error
-        except KeyboardInterrupt:
-            raise click.ClickException(f"interrupted. {advice}") from None
+        with counted("parts") as progress:
+            return sketch_predictions(
+                list(paths),
+                calibrator=calibrator,
+                n_bins=bins,
+                backend=backend,
+                folder=folder,
+                scan=scan,
+                progress=progress,
+                **given,
+            )
+
+
+@contextmanager
+def engine_errors(advice: str) -> Iterator[None]:
+    """Turn the loss of workers and Ctrl-C into one message that says how to go on."""
+    try:
+        yield
+    except EngineError as error:
+        raise click.ClickException(f"{error} {advice}") from error
+    except KeyboardInterrupt:
+        raise click.ClickException(f"interrupted. {advice}") from None

@@ -9,24 +9,23 @@ import click
 import numpy as np
 from numpy.typing import NDArray
 
-from focalibrate.calibrate import Calibrator, GroupedCalibrator, group_names
+from focalibrate.calibrate import Calibrator, GroupedCalibrator
 from focalibrate.cli._apply import (
-    Clipped,
     apply_to_parts,
-    calibrated_blocks,
     check_classes,
     is_parts_folder,
+    say_calibrated,
+    say_special_rows,
 )
+from focalibrate.cli._engine import backend_of, engine_options
 from focalibrate.cli._errors import reported
 from focalibrate.cli._options import prediction_options
 from focalibrate.cli._progress import steps
 from focalibrate.cli._read import read_file
-from focalibrate.cli._recovery import PriorShift, Training, recovery_options
+from focalibrate.cli._recovery import Training, recovery_options
 from focalibrate.cli._summary import say_what_was_read
-from focalibrate.io import Predictions, printable, write_probs
-
-SHOWN_GROUPS = 5
-"""At most this many unknown groups are named."""
+from focalibrate.io import Predictions, printable, url_of, write_probs
+from focalibrate.pipeline import PriorShift, SpecialRows, calibrated_blocks
 
 
 @click.command("apply")
@@ -41,9 +40,17 @@ SHOWN_GROUPS = 5
 @click.option("-o", "--out", required=True, type=click.Path(path_type=Path), help="File to write.")
 @click.option("--force", is_flag=True, help="Replace the file if it exists.")
 @recovery_options
+@engine_options("Parts written at the same time, each by a process.  [default: 1]")
 @prediction_options
 def apply_command(
-    paths: tuple[Path, ...], labels: Path | None, out: Path, force: bool, **options: Any
+    paths: tuple[Path, ...],
+    labels: Path | None,
+    out: Path,
+    force: bool,
+    workers: int | None,
+    backend: str,
+    scheduler: str | None,
+    **options: Any,
 ) -> None:
     """Write the calibrated probabilities of FILE, in the format of the suffix of -o.
 
@@ -59,15 +66,18 @@ def apply_command(
     leaves no partial file behind.
 
     Where FILE is a folder, a glob or a URL of parts and -o has no suffix, -o becomes a folder with
-    a part of the same name for each, read and written in batches. After an interruption the same
-    command continues where it stopped.
+    a part of the same name for each, read and written in batches; it may be a URL, too. Parts are
+    the unit of work of --workers and --backend dask. After an interruption the same command
+    continues where it stopped.
 
     \b
     Examples:
         focalibrate apply report/calibrator.json new.npz -o calibrated.npz
         focalibrate apply --focal 2 --alpha .25 scores.csv -o probabilities.csv
-        focalibrate apply report/calibrator.json s3://bucket/day1 -o day1-calibrated
+        focalibrate apply report/calibrator.json s3://bucket/day1 -o s3://bucket/calibrated/day1
+        focalibrate apply report/calibrator.json day1 -o day1-calibrated --workers 2
     """
+    where = backend_of(backend, scheduler, workers, default=1)
     training = Training(**{field.name: options.pop(field.name) for field in fields(Training)})
     with reported():
         loaded = _loaded(paths, training)
@@ -76,9 +86,20 @@ def apply_command(
         options["by"] = loaded.column
     if is_parts_folder(paths[-1], out):
         apply_to_parts(
-            paths[-1], out, loaded, training, labels_path=labels, force=force, options=options
+            paths[-1],
+            out,
+            loaded,
+            training,
+            backend=where,
+            force=force,
+            options=options | {"labels_path": labels},
         )
         return
+    if where is not None or url_of(out) is not None:
+        raise click.UsageError(
+            "--workers, --backend and a URL in -o are for a folder of parts: FILE must be a "
+            "folder, a glob or a URL of parts, and -o must have no suffix."
+        )
     given = read_file(paths[-1], labels_path=labels, classes_of=names, **options)
     say_what_was_read([given])
     with reported():
@@ -88,12 +109,10 @@ def apply_command(
         shift = training.shift(
             *classes, lambda: np.concatenate(list(calibrated_blocks(chosen, given)))
         )
-        clipped = Clipped()
-        write_probs(out, _calibrated(chosen, given, out, shift, clipped), like=given, force=force)
-    _say_unknown_groups(chosen, given)
-    clipped.say()
-    words = chosen.describe() if shift is None else f"{chosen.describe()}; {shift.describe()}"
-    click.echo(f"Calibrated {given.n_rows} rows ({words}) → {printable(str(out))}")
+        special = SpecialRows()
+        write_probs(out, _calibrated(chosen, given, out, shift, special), like=given, force=force)
+    say_special_rows(chosen, special)
+    say_calibrated(f"{given.n_rows} rows", chosen, shift, out)
 
 
 def _loaded(paths: tuple[Path, ...], training: Training) -> Calibrator | None:
@@ -113,32 +132,15 @@ def _loaded(paths: tuple[Path, ...], training: Training) -> Calibrator | None:
     )
 
 
-def _say_unknown_groups(chosen: Calibrator, given: Predictions) -> None:
-    """Print how many rows belong to groups that the calibrator has not seen."""
-    if not isinstance(chosen, GroupedCalibrator):
-        return
-    names = group_names(given.groups[chosen.column])
-    is_unknown = ~np.isin(names, chosen.groups)
-    if is_unknown.any():
-        unknown = np.unique(names[is_unknown])
-        shown = ", ".join(unknown[:SHOWN_GROUPS]) + (", ..." * (len(unknown) > SHOWN_GROUPS))
-        click.echo(
-            printable(
-                f"{int(is_unknown.sum())} rows have a {chosen.column} that the calibrator does "
-                f"not know ({shown}): they use the shared calibrator."
-            )
-        )
-
-
 def _calibrated(
     chosen: Calibrator,
     given: Predictions,
     out: Path,
     shift: PriorShift | None,
-    clipped: Clipped,
+    special: SpecialRows,
 ) -> Iterator[NDArray[Any]]:
     with steps() as bar:
         task = bar.add_task(f"writing {printable(out.name)}", total=given.n_rows)
-        for block in calibrated_blocks(chosen, given, shift, clipped):
+        for block in calibrated_blocks(chosen, given, shift, special):
             yield block
             bar.advance(task, len(block))

@@ -11,7 +11,7 @@ import click
 from focalibrate._atomic import claim_folder
 from focalibrate.calibrate import METHODS
 from focalibrate.cli._errors import reported, require
-from focalibrate.cli._options import diagram_option, judging_options, prediction_options
+from focalibrate.cli._options import OutPath, diagram_option, judging_options, prediction_options
 from focalibrate.cli._progress import steps
 from focalibrate.cli._read import FitRows, read_file, scan_large
 from focalibrate.cli._summary import (
@@ -83,7 +83,7 @@ def fit_rows_option(_: click.Context, __: click.Parameter, value: str | None) ->
     "--out",
     default="focalibrate-report",
     show_default=True,
-    type=click.Path(path_type=Path),
+    type=OutPath(),
     help="Folder to write.",
 )
 @click.option(

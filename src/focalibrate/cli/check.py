@@ -15,7 +15,7 @@ from focalibrate._atomic import atomic_path
 from focalibrate.calibrate import Calibrator, GroupedCalibrator
 from focalibrate.cli._engine import backend_of, engine_options
 from focalibrate.cli._errors import reported
-from focalibrate.cli._options import prediction_options
+from focalibrate.cli._options import OutPath, prediction_options
 from focalibrate.cli._progress import steps
 from focalibrate.cli._read import read_file
 from focalibrate.cli._sketching import is_large, is_sketch, merged, name_of, sketched
@@ -58,14 +58,14 @@ _limit = click.FloatRange(min=0.0)
 @click.option("--calibrator", type=click.Path(path_type=Path), help="Calibrator to apply first.")
 @click.option(
     "--markdown",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=OutPath(dir_okay=False),
     help='Add a summary to the end of this file, such as "$GITHUB_STEP_SUMMARY".',
 )
-@click.option("--junit", type=click.Path(path_type=Path, dir_okay=False), help="Write JUnit XML.")
+@click.option("--junit", type=OutPath(dir_okay=False), help="Write JUnit XML.")
 @click.option(
     "--json",
     "json_file",
-    type=click.Path(path_type=Path, dir_okay=False, allow_dash=True),
+    type=OutPath(dir_okay=False, allow_dash=True),
     help="Write the finding as JSON; - for standard output.",
 )
 @click.option("--seed", default=0, show_default=True, help="Random seed.")

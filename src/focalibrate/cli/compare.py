@@ -12,7 +12,7 @@ from rich.console import Console
 from focalibrate._atomic import atomic_path
 from focalibrate.calibrate import Calibrator, GroupedCalibrator, Identity
 from focalibrate.cli._errors import reported
-from focalibrate.cli._options import judging_options, prediction_options
+from focalibrate.cli._options import OutPath, judging_options, prediction_options
 from focalibrate.cli._progress import steps
 from focalibrate.cli._read import read_file
 from focalibrate.cli._summary import command_line, say_what_was_read
@@ -40,7 +40,7 @@ UNCALIBRATED = "raw"
     help="File of the labels, if they are not in the predictions file.",
 )
 @judging_options
-@click.option("-o", "--out", type=click.Path(path_type=Path), help="Also write an HTML page.")
+@click.option("-o", "--out", type=OutPath(), help="Also write an HTML page.")
 @click.option("--force", is_flag=True, help="Replace the page if it exists.")
 @click.option("--json", "as_json", is_flag=True, help="Print the scores and differences as JSON.")
 @prediction_options

@@ -14,6 +14,7 @@ from rich.table import Table
 from focalibrate._atomic import claim_folder, finish_folder
 from focalibrate.calibrate import Calibrator, Identity
 from focalibrate.cli._errors import reported
+from focalibrate.cli._options import OutPath
 from focalibrate.cli._progress import steps
 from focalibrate.cli._summary import command_line, show_next, show_result
 from focalibrate.datasets.simulated import KnownPosterior, Simulated, simulate
@@ -46,7 +47,7 @@ CLASS_NAMES = ("left", "middle", "right")
     "--out",
     default="focalibrate-demo",
     show_default=True,
-    type=click.Path(path_type=Path),
+    type=OutPath(),
     help="Folder to write.",
 )
 @click.option("--force", is_flag=True, help="Replace files of an earlier run.")

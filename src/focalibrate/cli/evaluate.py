@@ -13,7 +13,7 @@ from focalibrate._atomic import atomic_path
 from focalibrate.calibrate import Calibrator, GroupedCalibrator
 from focalibrate.cli._engine import backend_of, engine_options
 from focalibrate.cli._errors import reported
-from focalibrate.cli._options import diagram_option, judging_options, prediction_options
+from focalibrate.cli._options import OutPath, diagram_option, judging_options, prediction_options
 from focalibrate.cli._progress import steps
 from focalibrate.cli._read import read_file
 from focalibrate.cli._sketching import is_large, is_sketch, merged, name_of, sketched
@@ -50,7 +50,7 @@ from focalibrate.pipeline import (
 @judging_options
 @diagram_option
 @click.option("--json", "as_json", is_flag=True, help="Print the scores as JSON.")
-@click.option("-o", "--out", type=click.Path(path_type=Path), help="Write an HTML page: x.html.")
+@click.option("-o", "--out", type=OutPath(), help="Write an HTML page: x.html.")
 @click.option("--force", is_flag=True, help="Replace the page if it exists.")
 @engine_options("Parts read at the same time, each in a process.  [default: 1]")
 @prediction_options

@@ -13,6 +13,7 @@ from rich.text import Text
 
 from focalibrate.cli._engine import backend_of, engine_options
 from focalibrate.cli._errors import reported
+from focalibrate.cli._options import OutPath
 from focalibrate.cli._progress import counted
 
 if TYPE_CHECKING:
@@ -41,9 +42,7 @@ STYLES = {
     help="smallest: seconds, no data; reduced: about an hour on two cores; full: the paper's "
     "size.",
 )
-@click.option(
-    "-o", "--out", type=click.Path(path_type=Path), help="Folder.  [default: reproduced/NAME]"
-)
+@click.option("-o", "--out", type=OutPath(), help="Folder.  [default: reproduced/NAME]")
 @click.option("--data", type=click.Path(path_type=Path), help="Folder of data sets.")
 @click.option(
     "--trained",

@@ -11,16 +11,14 @@ from rich.console import Console
 from focalibrate.calibrate import Calibrator, GroupedCalibrator
 from focalibrate.cli._engine import backend_of, engine_options
 from focalibrate.cli._errors import reported
-from focalibrate.cli._options import prediction_options
+from focalibrate.cli._options import OutPath, prediction_options
 from focalibrate.cli._sketching import sketched
 from focalibrate.io import check_time, write_sketch
 
 
 @click.command("sketch")
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
-@click.option(
-    "-o", "--out", required=True, type=click.Path(path_type=Path), help="File to write: x.sketch."
-)
+@click.option("-o", "--out", required=True, type=OutPath(), help="File to write: x.sketch.")
 @click.option("--force", is_flag=True, help="Replace the file if it exists.")
 @click.option(
     "--labels",

@@ -13,6 +13,7 @@ from rich.progress import BarColumn, TextColumn, TimeElapsedColumn, TimeRemainin
 from rich.table import Table
 
 from focalibrate.cli._errors import reported
+from focalibrate.cli._options import OutPath
 from focalibrate.cli._progress import progress_bar
 from focalibrate.cli._summary import command_line
 
@@ -36,9 +37,7 @@ if TYPE_CHECKING:
     help="Fraction of the training examples and of the epochs.",
 )
 @click.option("--data", type=click.Path(path_type=Path), help="Folder of data sets.")
-@click.option(
-    "-o", "--out", type=click.Path(path_type=Path), help="Output folder.  [default: runs/NAME]"
-)
+@click.option("-o", "--out", type=OutPath(), help="Output folder.  [default: runs/NAME]")
 @click.option(
     "--look-every",
     default=1,

@@ -3,6 +3,7 @@
 from focalibrate._atomic import atomic_path
 from focalibrate.io._error import PredictionFileError, flags, printable, shown, without_user
 from focalibrate.io._find_streams import is_data_set
+from focalibrate.io._place import url_of
 from focalibrate.io.predictions import (
     Layout,
     Predictions,
@@ -24,12 +25,22 @@ from focalibrate.io.sketches import (
     write_sketch,
 )
 from focalibrate.io.write import write_probs
-from focalibrate.io.write_parts import PartsWritten, part_names, write_parts
+from focalibrate.io.write_parts import (
+    PartDone,
+    PartsOutput,
+    PartsWritten,
+    part_names,
+    parts_written,
+    write_part,
+    write_parts,
+)
 
 __all__ = [
     "FORMATS",
     "Layout",
     "Part",
+    "PartDone",
+    "PartsOutput",
     "PartsWritten",
     "PredictionFileError",
     "Predictions",
@@ -47,13 +58,16 @@ __all__ = [
     "merge_sketches",
     "parse_sketch",
     "part_names",
+    "parts_written",
     "printable",
     "read_predictions",
     "read_sketch",
     "scan_predictions",
     "shown",
     "sketch_bytes",
+    "url_of",
     "without_user",
+    "write_part",
     "write_parts",
     "write_probs",
     "write_sketch",

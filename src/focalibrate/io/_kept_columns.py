@@ -1,6 +1,7 @@
 """The columns that an output keeps: all but the scores."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -40,6 +41,28 @@ def layout_of(
         form=roles.scores.form,
         load=load,
         extra={"has_names": frame.has_names, **_kept_extra(frame, others, kept)},
+    )
+
+
+def without_columns(layout: Layout, names: Collection[str]) -> Layout:
+    """Return the layout of an output that leaves out some of the other columns."""
+    kept = [i for i, name in enumerate(layout.names) if name not in names]
+    if len(kept) == len(layout.names):
+        return layout
+    extra = dict(layout.extra)
+    if "arrow" in extra:
+        extra["arrow"] = lambda: layout.extra["arrow"]().select(kept)
+
+    def load() -> list[Any]:
+        found = layout.load()
+        return [found[i] for i in kept]
+
+    return replace(
+        layout,
+        names=tuple(layout.names[i] for i in kept),
+        place=len([i for i in kept if i < layout.place]),
+        load=load,
+        extra=extra,
     )
 
 

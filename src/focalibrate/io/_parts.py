@@ -11,6 +11,7 @@ from urllib.parse import unquote
 import numpy as np
 from numpy.typing import NDArray
 
+from focalibrate.io._arrow import import_arrow
 from focalibrate.io._error import file_error, listing
 from focalibrate.io._formats import READERS, Opening, open_file, suffix_of
 from focalibrate.io._frame import Column, ColumnKind, Frame, Progress
@@ -163,13 +164,14 @@ def with_columns(frame: Frame, constants: Sequence[tuple[str, str]]) -> Frame:
 def _with_arrow(
     frame: Frame, pairs: Sequence[tuple[str, str]], wanted: Sequence[int], n_rows: int
 ) -> Any:
+    pa = import_arrow("pyarrow", path=frame.path)
     width = len(frame.columns)
-    table = frame.extra["arrow"]([i for i in wanted if i < width])
-    for at, i in enumerate(wanted):
-        if i >= width:
-            name, value = pairs[i - width]
-            table = table.add_column(at, name, [[value] * n_rows])
-    return table
+    stored = iter(frame.extra["arrow"]([i for i in wanted if i < width]).itercolumns())
+    arrays = [
+        next(stored) if i < width else pa.array([pairs[i - width][1]] * n_rows) for i in wanted
+    ]
+    names = [frame.names[i] if i < width else pairs[i - width][0] for i in wanted]
+    return pa.table(arrays, names=names)
 
 
 def joined(path: Path, frames: list[Frame], opening: Opening) -> Frame:

@@ -39,7 +39,7 @@ class Place:
         if self.remote is None:
             return self.path.open("rb")
         system, inside = self.remote
-        with _named(self.path):
+        with named_errors(self.path):
             return cast(IO[bytes], system.open_input_file(inside))
 
     def local(self) -> Path:
@@ -49,7 +49,7 @@ class Place:
         target = Path(_downloads()) / f"{abs(hash(self.remote[1]))}" / self.path.name
         if not target.exists():
             target.parent.mkdir(parents=True, exist_ok=True)
-            with _named(self.path), self.open() as source, target.open("wb") as file:
+            with named_errors(self.path), self.open() as source, target.open("wb") as file:
                 shutil.copyfileobj(source, file, 1 << 22)
         return target
 
@@ -83,15 +83,15 @@ def url_of(path: Path | str) -> str | None:
 def remote_places(url: str) -> list[Place]:
     """Return the files behind a URL: one file, all of a folder, or those that match a pattern."""
     path = Path(url)
-    system, inside = _file_system(url, path)
+    system, inside = file_system(url, path)
     fs = import_arrow("pyarrow.fs", path=path)
-    with _named(path):
+    with named_errors(path):
         info = system.get_file_info([inside])[0]
     if info.type == fs.FileType.File:
         return [_place(system, info, url, inside)]
     has_marks = any(mark in inside for mark in MARKS)
     root = _before_marks(inside) if has_marks else inside
-    with _named(path):
+    with named_errors(path):
         found = system.get_file_info(fs.FileSelector(root, recursive=True, allow_not_found=True))
     files = [entry for entry in found if entry.type == fs.FileType.File]
     if has_marks:
@@ -115,7 +115,7 @@ def _place(system: Any, info: Any, url: str, inside: str) -> Place:
     return Place(Path(shown(name)), int(info.size or 0), (system, info.path))
 
 
-def _file_system(url: str, path: Path) -> tuple[Any, str]:
+def file_system(url: str, path: Path) -> tuple[Any, str]:
     """Return the file system for `url`: pyarrow's, or fsspec's if pyarrow has none."""
     fs = import_arrow("pyarrow.fs", path=path)
     pa = import_arrow("pyarrow", path=path)
@@ -196,7 +196,7 @@ def _first_line(error: BaseException) -> str:
 
 
 @contextmanager
-def _named(path: Path) -> Iterator[None]:
+def named_errors(path: Path, *, what: str = "read") -> Iterator[None]:
     """Turn the errors of a file system into one message with the URL."""
     try:
         yield
@@ -205,4 +205,4 @@ def _named(path: Path) -> Iterator[None]:
     except FileNotFoundError as error:
         raise file_error(path, "does not exist. Check the name.") from error
     except (OSError, ValueError) as error:  # Arrow's errors are one or the other
-        raise file_error(path, f"could not be read: {_first_line(error)}.") from error
+        raise file_error(path, f"could not be {what}: {_first_line(error)}.") from error

@@ -35,6 +35,8 @@ class Stream:
         pieces: ranges of its rows, one after another, that can be read each by itself; empty for
             a file that is read from its beginning.
         take: some rows without reading the others; None where that saves nothing.
+        partition: names and values that Hive keeps in the names of folders.
+        in_path: the columns that are in `partition` only, not in the file.
     """
 
     place: Place
@@ -44,6 +46,8 @@ class Stream:
     is_one_file: bool = True
     pieces: "tuple[Stream, ...]" = ()
     take: Take | None = None
+    partition: tuple[tuple[str, str], ...] = ()
+    in_path: tuple[str, ...] = ()
 
 
 def whole_stream(place: Place, frame: Frame) -> Stream:
@@ -133,4 +137,12 @@ def with_constants(stream: Stream, pairs: Sequence[tuple[str, str]]) -> Stream:
 
     pieces = tuple(with_constants(piece, pairs) for piece in stream.pieces)
     frame = with_columns(stream.frame, pairs)
-    return replace(stream, frame=frame, read=read, pieces=pieces, take=None)
+    return replace(
+        stream,
+        frame=frame,
+        read=read,
+        pieces=pieces,
+        take=None,
+        partition=tuple(pairs),
+        in_path=tuple(frame.names[len(stream.frame.columns) :]),
+    )

@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Lock
 from typing import Unpack
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from focalibrate.io._error import file_error, printable, short, shown
 from focalibrate.io._find_streams import DataSet, find_streams
 from focalibrate.io._formats import Opening
+from focalibrate.io._kept_columns import without_columns
 from focalibrate.io._limit import human, parse_size
 from focalibrate.io._request import ReadOptions
 from focalibrate.io._scan_head import decide, first_batch
@@ -39,11 +40,13 @@ class Part:
         name: its path, or its URL.
         n_bytes: its size.
         n_rows: number of rows, or None where the format does not say.
+        partition: names and values in the names of its folders, such as ``day=2026-01-31``.
     """
 
     name: str
     n_bytes: int
     n_rows: int | None
+    partition: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -136,7 +139,7 @@ class Scan:
         Args:
             part: position in `parts` of the one to read. Default: all, one after another.
             piece: which of the part's pieces to read (`Piece.number`). Default: all.
-            keep: also read the columns that are neither scores nor labels, so that
+            keep: also read the file's columns that are neither scores nor labels, so that
                 `write_probs` can write them again.
             half: leave logits in float16 as they are, for whoever can use them so.
 
@@ -149,7 +152,7 @@ class Scan:
             start = 0
             if reader.labels is not None:  # which are counted over all parts
                 start = reader.rows_before(index, batch_rows=self._rows)
-            pieces = self._data.streams[index].pieces
+            pieces, in_path = self._data.streams[index].pieces, self._data.streams[index].in_path
             is_last = piece is None or piece == len(pieces) - 1
             rows = reader.read(
                 index,
@@ -168,6 +171,8 @@ class Scan:
                 if found is not None:
                     n_found += found.n_rows
                     weight += 1.0 if found.weights is None else float(found.weights.sum())
+                    if keep and in_path:  # written again as the names of folders
+                        found = replace(found, layout=without_columns(found.layout, in_path))
                     yield found
             if index == len(self.parts) - 1 and is_last:
                 reader.check_all_labels_used(start)
@@ -293,7 +298,12 @@ def scan_predictions(
 
 def _parts(data: DataSet, scores: int) -> tuple[Part, ...]:
     return tuple(
-        Part(shown(stream.place.path), stream.place.size, data.rows_of(index, scores))
+        Part(
+            shown(stream.place.path),
+            stream.place.size,
+            data.rows_of(index, scores),
+            stream.partition,
+        )
         for index, stream in enumerate(data.streams)
     )
 

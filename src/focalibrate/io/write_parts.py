@@ -3,7 +3,7 @@
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from focalibrate._atomic import atomic_path
 from focalibrate.io._error import file_error
 from focalibrate.io._formats import suffix_of
+from focalibrate.io._out_folder import OutFolder
 from focalibrate.io._write_batches import BATCH_WRITERS
 from focalibrate.io.predictions import Predictions
 from focalibrate.io.scan import Scan
-from focalibrate.io.write import could_not_write, write_probs
+from focalibrate.io.write import WRITERS, could_not_write
 
 MANIFEST = "_focalibrate-apply.json"
 """Lists the finished parts, their input and calibrator; readers ignore names with ``_``."""
@@ -41,6 +41,94 @@ class PartsWritten:
     n_kept: int
 
 
+@dataclass(frozen=True)
+class PartDone:
+    """A part that is written.
+
+    Attributes:
+        checksum: SHA-256 of its input, in hex.
+        n_bytes: its size.
+        n_rows: rows written now; None: an earlier run had finished it.
+    """
+
+    checksum: str
+    n_bytes: int
+    n_rows: int | None = None
+
+
+class PartsOutput:
+    """A folder with one file per part of a data set, written in any order.
+
+    Attributes:
+        folder: where they are written, a path or a URL.
+        names: of the parts, in their order.
+    """
+
+    def __init__(self, scan: Scan, out: str | Path, *, key: str, force: bool = False) -> None:
+        """Find out what is done, and claim the names of the parts.
+
+        Raises:
+            FileExistsError: where the folder has files of these names that no such run wrote, or
+                parts with another key.
+        """
+        self.folder, self.names = str(out), part_names(scan)
+        self._out = OutFolder.of(out)
+        self._out.check_is_folder()
+        self._key = hashlib.sha256(key.encode()).hexdigest()
+        self._parts, claimed = ({}, set()) if force else self._earlier()
+        taken = [n for n in self.names if n not in claimed and self._out.size_of(n) is not None]
+        if taken and not force:
+            raise FileExistsError(
+                f"{self._out.path}: already holds {taken[0]}, which is not overwritten. Choose "
+                "another folder, or pass `force=True` (command line: --force)."
+            )
+        self._claimed = sorted(claimed | set(self.names))
+        self._save()  # a part that is finished just before a kill is then known to be ours
+
+    def before(self, index: int) -> PartDone | None:
+        """Return how an earlier run left a part, or None if it did not finish it."""
+        return self._parts.get(self.names[index])
+
+    def add(self, index: int, done: PartDone) -> None:
+        """Record a part as done."""
+        if done.n_rows is not None:
+            self._parts[self.names[index]] = done
+            self._save()
+
+    def _earlier(self) -> tuple[dict[str, PartDone], set[str]]:
+        """Return what an earlier run finished, and the names that it was to write."""
+        content = self._out.read(MANIFEST)
+        if content is None:
+            return {}, set()
+        try:
+            stored = json.loads(content)
+            parts = {
+                str(name): PartDone(str(part["input"]), int(part["size"]))
+                for name, part in stored["parts"].items()
+            }
+            claimed = {str(name) for name in stored["names"]}
+            is_same = stored["key"] == self._key
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            path = self._out.path / MANIFEST
+            raise file_error(path, "is damaged. Remove it, or pass --force.") from error
+        if not is_same:
+            raise FileExistsError(
+                f"{self._out.path}: holds parts made by another calibrator, with other options or "
+                "by another version of focalibrate. Choose another folder, or pass `force=True` "
+                "(command line: --force)."
+            )
+        return parts, claimed
+
+    def _save(self) -> None:
+        stored = {
+            "key": self._key,
+            "names": self._claimed,
+            "parts": {n: {"input": d.checksum, "size": d.n_bytes} for n, d in self._parts.items()},
+        }
+        with self._out.writing(MANIFEST) as temporary:
+            temporary.write_text(json.dumps(stored, indent=1) + "\n", encoding="utf-8")
+
+
 def write_parts(
     scan: Scan,
     out: str | Path,
@@ -48,126 +136,103 @@ def write_parts(
     *,
     key: str,
     force: bool = False,
-    progress: Callable[[int, int | None], None] | None = None,
+    progress: Callable[[int, int], None] | None = None,
 ) -> PartsWritten:
     """Write one file per part of `scan` into a folder, with the same names.
 
     Each part appears only when it is complete. After an interruption the same call continues:
     parts whose input and `key` have not changed are kept. Text tables, parquet, Arrow and
     JSON lines are written batch by batch; in other formats one part at a time is held in memory.
+    Columns that Hive keeps in the names of folders stay there.
 
     Args:
         scan: the predictions that are calibrated.
-        out: the folder, made if it does not exist.
+        out: the folder, made if it does not exist, or a URL such as ``s3://bucket/day1``.
         calibrated: computes the probabilities of a batch.
         key: identifies how they are computed; parts with another key are not mixed with these.
         force: replace what the folder holds of these names.
-        progress: called with the rows done and the total.
+        progress: called with the numbers of parts done and of all.
 
     Raises:
         FileExistsError: where the folder has files of these names that no such run wrote.
         PredictionFileError: where a part cannot be read or written.
     """
-    folder = Path(out)
-    names = part_names(scan)
-    done = _Manifest.load(folder, key, force=force)
-    _check_free(folder, names, done, force=force)
-    n_rows = n_kept = 0
-    for index, name in enumerate(names):
-        checksum = scan.checksum(index)
-        target = folder / name
-        if done.has(name, checksum, target):
-            n_kept += 1
-            continue
-        target.parent.mkdir(parents=True, exist_ok=True)
-        for rows in _write_part(scan, index, target, calibrated):
-            n_rows += rows
-            if progress is not None:
-                progress(n_rows, scan.n_rows)
-        done.add(name, checksum, target)
-    return PartsWritten(n_rows, len(names) - n_kept, n_kept)
+    output = PartsOutput(scan, out, key=key, force=force)
+    outcomes = []
+    for index, name in enumerate(output.names):
+        done = write_part(scan, index, out, name, calibrated, before=output.before(index))
+        output.add(index, done)
+        outcomes.append(done)
+        if progress is not None:
+            progress(len(outcomes), len(output.names))
+    return parts_written(outcomes)
+
+
+def parts_written(outcomes: list[PartDone]) -> PartsWritten:
+    """Return the outcomes of parts, counted."""
+    rows = [done.n_rows for done in outcomes if done.n_rows is not None]
+    return PartsWritten(sum(rows), len(rows), len(outcomes) - len(rows))
 
 
 def part_names(scan: Scan) -> list[str]:
-    """Return the paths of the parts below the folder that holds them all."""
+    """Return the paths of the parts below the folder that holds them all.
+
+    Folders such as ``day=2026-01-31``, which hold a column, are part of these paths.
+    """
     paths = [part.name for part in scan.parts]
-    root = os.path.commonpath([os.path.dirname(path) for path in paths])
+    root = Path(os.path.commonpath([os.path.dirname(path) for path in paths]))
+    keys = {name for name, _ in scan.parts[0].partition}
+    first = next((i for i, p in enumerate(root.parts) if p.partition("=")[0] in keys), None)
+    if first is not None:
+        root = Path(*root.parts[:first])
     return [os.path.relpath(path, root) for path in paths]
 
 
-def _write_part(scan: Scan, index: int, target: Path, calibrated: Calibrated) -> Iterator[int]:
-    """Write one part and yield how many rows were written, as they are."""
-    suffix = suffix_of(target)
-    if suffix not in BATCH_WRITERS:
-        like, probs = calibrated(scan.read_part(index))
-        write_probs(target, [probs], like=like, force=True)
-        yield like.n_rows
-        return
-    counts: list[int] = []
+def write_part(
+    scan: Scan,
+    index: int,
+    out: str | Path,
+    name: str,
+    calibrated: Calibrated,
+    *,
+    before: PartDone | None = None,
+) -> PartDone:
+    """Write one part into a folder, unless it is there, made from the same input.
 
-    def pairs() -> Iterator[tuple[Predictions, NDArray[Any]]]:
-        for batch in scan.batches(index, keep=True):
-            like, probs = calibrated(batch)
-            counts.append(like.n_rows)
-            yield like, np.ascontiguousarray(probs, dtype=like.scores.dtype)
-
-    try:
-        with atomic_path(target, force=True) as temporary:
-            BATCH_WRITERS[suffix](temporary, pairs())
-    except OSError as error:
-        raise could_not_write(target, error) from error
-    yield sum(counts)
-
-
-def _check_free(folder: Path, names: list[str], done: "_Manifest", *, force: bool) -> None:
-    if folder.exists() and not folder.is_dir():
-        raise file_error(folder, "exists and is not a folder. Name another with -o.")
-    taken = [name for name in names if (folder / name).exists() and name not in done.parts]
-    if taken and not force:
-        raise FileExistsError(
-            f"{folder}: already holds {taken[0]}, which is not overwritten. Choose another "
-            "folder, or pass `force=True` (command line: --force)."
+    Args:
+        scan: the predictions that are calibrated.
+        index: position of the part.
+        out: the folder, or a URL.
+        name: of the file in it.
+        calibrated: computes the probabilities of a batch.
+        before: how an earlier run left it.
+    """
+    folder, checksum = OutFolder.of(out), scan.checksum(index)
+    known = None if before is None else (before.checksum, before.n_bytes)
+    if before is not None and known == (checksum, folder.size_of(name)):
+        return before
+    suffix, counts = suffix_of(Path(name)), list[int]()
+    if suffix not in WRITERS:
+        raise file_error(
+            folder.path / name,
+            f"cannot be written in the format {suffix!r} of its input. Write all parts to one "
+            f"file, such as -o calibrated.npz: {', '.join(WRITERS)}.",
         )
 
+    def pair(given: Predictions) -> tuple[Predictions, NDArray[Any]]:
+        like, probs = calibrated(given)
+        counts.append(like.n_rows)
+        return like, np.ascontiguousarray(probs, dtype=like.scores.dtype)
 
-class _Manifest:
-    """Which parts of a folder are done."""
-
-    def __init__(self, path: Path, key: str, parts: dict[str, Any]) -> None:
-        self._path, self._key, self.parts = path, key, parts
-
-    @classmethod
-    def load(cls, folder: Path, key: str, *, force: bool) -> "_Manifest":
-        """Return what an earlier run finished; nothing if it had another input or key."""
-        digest = hashlib.sha256(key.encode()).hexdigest()
-        path = folder / MANIFEST
-        if force or not path.exists():
-            return cls(path, digest, {})
-        try:
-            stored = json.loads(path.read_text(encoding="utf-8"))
-            parts = {str(k): (str(v["input"]), int(v["size"])) for k, v in stored["parts"].items()}
-            is_same = stored["key"] == digest
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-            raise file_error(path, "is damaged. Remove it, or pass --force.") from error
-        if not is_same:
-            raise FileExistsError(
-                f"{folder}: holds parts that another calibrator or other options made. Choose "
-                "another folder, or pass `force=True` (command line: --force)."
-            )
-        return cls(path, digest, parts)
-
-    def has(self, name: str, checksum: str, target: Path) -> bool:
-        """Return whether a part is done, of the same input, and still there."""
-        if name not in self.parts or not target.is_file():
-            return False
-        return bool(self.parts[name] == (checksum, target.stat().st_size))
-
-    def add(self, name: str, checksum: str, target: Path) -> None:
-        """Record a part as done."""
-        self.parts[name] = (checksum, target.stat().st_size)
-        stored = {
-            "key": self._key,
-            "parts": {k: {"input": c, "size": s} for k, (c, s) in self.parts.items()},
-        }
-        with atomic_path(self._path, force=True) as temporary:
-            temporary.write_text(json.dumps(stored, indent=1) + "\n", encoding="utf-8")
+    try:
+        with folder.writing(name) as temporary:
+            if suffix in BATCH_WRITERS:
+                pairs = (pair(batch) for batch in scan.batches(index, keep=True))
+                BATCH_WRITERS[suffix](temporary, pairs)
+            else:
+                like, probs = pair(scan.read_part(index))
+                WRITERS[suffix](temporary, iter([probs]), like)
+            n_bytes = temporary.stat().st_size
+    except OSError as error:
+        raise could_not_write(folder.path / name, error) from error
+    return PartDone(checksum, n_bytes, sum(counts))

@@ -1,5 +1,11 @@
 """The main job: from predictions with labels to a calibrator, a verdict and a report."""
 
+from focalibrate.pipeline.applying import (
+    PriorShift,
+    SpecialRows,
+    apply_to_parts,
+    calibrated_blocks,
+)
 from focalibrate.pipeline.chosen_rows import fit_rows_of
 from focalibrate.pipeline.evaluation import (
     Difference,
@@ -32,10 +38,14 @@ __all__ = [
     "LimitCheck",
     "LossMean",
     "ModelComparison",
+    "PriorShift",
     "SketchedEvaluation",
+    "SpecialRows",
+    "apply_to_parts",
     "batch_sketch",
     "calibrate_predictions",
     "calibrate_scan",
+    "calibrated_blocks",
     "check_predictions",
     "compare_models",
     "comparison_record",

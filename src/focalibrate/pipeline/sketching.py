@@ -1,13 +1,9 @@
 """A sketch of predictions of any size: part by part, on this or on other machines."""
 
-import hashlib
 import json
-import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import lru_cache
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
 
@@ -15,7 +11,7 @@ import numpy as np
 
 from focalibrate.calibrate import Calibrator
 from focalibrate.calibrate.grouped import log_probs_by_row
-from focalibrate.engines import Backend, EngineError, reason_of, versions
+from focalibrate.engines import Backend
 from focalibrate.io import (
     PredictionFileError,
     Predictions,
@@ -29,30 +25,31 @@ from focalibrate.io import (
     sketch_bytes,
 )
 from focalibrate.metrics import Sketch
-
-Progress = Callable[[int, int], None]
+from focalibrate.pipeline.part_tasks import (
+    PartTask,
+    Progress,
+    digest,
+    outcomes_of,
+    part_tasks,
+    report,
+    scan_of,
+    used_versions,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
-class PartTask:
+class SketchTask:
     """What a worker needs to sketch one part."""
 
-    source: tuple[str, ...]
-    options: str
-    """of `scan_predictions`, as JSON"""
-    part: int
-    piece: int | None
-    """which piece of a large part; None: all of it"""
-    name: str
-    """of the part"""
-    n_bytes: int
-    key: str
-    """of everything that decides the sketch: the name of its file"""
-    token: str
-    """of the whole data set, so that one that has changed is opened again"""
+    at: PartTask
     n_bins: int
     calibrator: str | None = None
     """as JSON"""
+
+    @property
+    def key(self) -> str:
+        """Of everything that decides the sketch: the name of its file."""
+        return digest([self.at.stamp, self.n_bins, self.calibrator])
 
 
 def sketch_predictions(
@@ -103,67 +100,39 @@ def sketch_predictions(
             f"{opened.source}: no labels found. Put them into the files, or pass a file of labels "
             "(command line: --labels FILE)."
         )
-    tasks = _tasks(opened, [_absolute(p) for p in places], options, calibrator, n_bins)
+    fitted = None if calibrator is None else json.dumps(calibrator.to_dict(), sort_keys=True)
+    tasks = [
+        SketchTask(at=task, n_bins=n_bins, calibrator=fitted)
+        for task in part_tasks(opened, places, options)
+    ]
     if backend is None:
         contents = _here(opened, tasks, calibrator, folder, progress)
     else:
         contents = _elsewhere(tasks, backend, folder, progress)
-    files = [parse_sketch(c, t.name) for t, c in zip(tasks, contents, strict=True) if c]
-    if not files:
+    made = [(t.at.name, c) for t, c in zip(tasks, contents, strict=True) if c]
+    if not made:
         raise PredictionFileError(f"{opened.source}: has no rows with a weight above 0.")
-    merged = merge_sketches(files, [t.name for t, c in zip(tasks, contents, strict=True) if c])
+    merged = merge_sketches([parse_sketch(c, n) for n, c in made], [n for n, _ in made])
     return replace(merged, sources=(opened.describe(),))
-
-
-def _tasks(
-    scan: Scan,
-    places: list[str],
-    options: Mapping[str, Any],
-    calibrator: Calibrator | None,
-    n_bins: int,
-) -> list[PartTask]:
-    kept = {k: v for k, v in options.items() if k != "progress" and v is not None}
-    if "labels_path" in kept:
-        kept["labels_path"] = _absolute(kept["labels_path"])
-    text = json.dumps(kept, sort_keys=True, default=str)
-    fitted = None if calibrator is None else json.dumps(calibrator.to_dict(), sort_keys=True)
-    stamps = [(_absolute(part.name), part.n_bytes, _changed(part.name)) for part in scan.parts]
-    common = [places, text, fitted, n_bins, _versions(), _changed(str(kept.get("labels_path")))]
-    token = _digest([*common, stamps])
-    return [
-        PartTask(
-            source=tuple(places),
-            options=text,
-            part=piece.part,
-            piece=piece.number,
-            name=_absolute(piece.name),
-            n_bytes=scan.parts[piece.part].n_bytes,
-            key=_digest([*common, piece.part, piece.number, stamps[piece.part]]),
-            token=token,
-            n_bins=n_bins,
-            calibrator=fitted,
-        )
-        for piece in scan.pieces
-    ]
 
 
 def _here(
     scan: Scan,
-    tasks: Sequence[PartTask],
+    tasks: Sequence[SketchTask],
     calibrator: Calibrator | None,
     folder: Path | None,
     progress: Progress | None,
 ) -> list[bytes]:
     contents = []
     for done, task in enumerate(tasks):
-        _report(progress, done, len(tasks))
+        report(progress, done, len(tasks))
         contents.append(_kept(task, folder) or _sketched(scan, task, calibrator, folder))
-    _report(progress, len(tasks), len(tasks))
+    report(progress, len(tasks), len(tasks))
     return contents
 
 
 def _elsewhere(
-    tasks: Sequence[PartTask], backend: Backend, folder: Path | None, progress: Progress | None
+    tasks: Sequence[SketchTask], backend: Backend, folder: Path | None, progress: Progress | None
 ) -> list[bytes]:
     contents: dict[int, bytes] = {}
     for i, task in enumerate(tasks):
@@ -171,55 +140,33 @@ def _elsewhere(
         if content:
             contents[i] = content
     missing = [i for i in range(len(tasks)) if i not in contents]
-    _report(progress, len(contents), len(tasks))
-    failed: list[str] = []
+    report(progress, len(contents), len(tasks))
     calls = [(tasks[i], None if folder is None else folder.absolute()) for i in missing]
-    with closing(backend.map(sketch_part, calls)) as outcomes:
-        for place, outcome in outcomes:
-            if isinstance(outcome, BaseException):
-                lost = isinstance(outcome, EngineError)  # which does not know the part
-                name = f"{tasks[missing[place]].name}: " if lost else ""
-                failed.append(f"{name}{reason_of(outcome)}")
-                continue
-            _keep(tasks[missing[place]], outcome, folder)  # from a worker without this folder
-            contents[missing[place]] = outcome
-            _report(progress, len(contents), len(tasks))
-    if failed:
-        raise EngineError(
-            f"{len(failed)} of {len(tasks)} parts failed; the first: {failed[0].rstrip('.')}."
-        )
+    names = [tasks[i].at.name for i in missing]
+    for place, outcome in outcomes_of(backend, sketch_part, calls, names):
+        _keep(tasks[missing[place]], outcome, folder)  # from a worker without this folder
+        contents[missing[place]] = outcome
+        report(progress, len(contents), len(tasks))
     return [contents[i] for i in range(len(tasks))]
 
 
-def sketch_part(task: PartTask, folder: Path | None) -> bytes:
+def sketch_part(task: SketchTask, folder: Path | None) -> bytes:
     """Sketch one part, keep it in `folder` where that can be written, and return its bytes."""
     found = _kept(task, folder)
     if found:
         return found
-    scan = _opened(task.source, task.options, task.token)
-    part = scan.parts[task.part] if task.part < len(scan.parts) else None
-    if part is None or (_absolute(part.name), part.n_bytes) != (task.name, task.n_bytes):
-        raise PredictionFileError(
-            f"{task.name}: is not the same file here as where the command runs, or has changed "
-            "since. Every worker needs the files under the same names."
-        )
+    scan = scan_of(task.at)
     fitted = None if task.calibrator is None else Calibrator.from_dict(json.loads(task.calibrator))
     return _sketched(scan, task, fitted, folder)
 
 
-@lru_cache(maxsize=2)
-def _opened(source: tuple[str, ...], options: str, token: str) -> Scan:
-    """Open a data set once per process; another `token` means that the data have changed."""
-    return scan_predictions(list(source), **json.loads(options))
-
-
 def _sketched(
-    scan: Scan, task: PartTask, calibrator: Calibrator | None, folder: Path | None
+    scan: Scan, task: SketchTask, calibrator: Calibrator | None, folder: Path | None
 ) -> bytes:
     names = None if calibrator is None else calibrator.class_names
     sketch: Sketch | None = None
     found_names = scan.class_names
-    for batch in _counted(scan.batches(task.part, piece=task.piece)):
+    for batch in _counted(scan.batches(task.at.part, piece=task.at.piece)):
         aligned = align(batch, names)
         found_names = aligned.class_names
         more = batch_sketch(aligned, calibrator=calibrator, n_bins=task.n_bins)
@@ -231,8 +178,8 @@ def _sketched(
         class_names=found_names,
         kind=scan.kind,
         calibrator="" if calibrator is None else calibrator.describe(),
-        sources=(task.name,),
-        versions={name: (text,) for name, text in _versions().items()},
+        sources=(task.at.name,),
+        versions={name: (text,) for name, text in used_versions().items()},
     )
     content = sketch_bytes(file)
     _keep(task, content, folder)
@@ -278,52 +225,26 @@ def _counted(batches: Iterator[Predictions]) -> Iterator[Predictions]:
             )
 
 
-def _versions() -> dict[str, str]:
-    packages = ["numpy", *(["pyarrow"] if find_spec("pyarrow") else [])]
-    return versions(packages)
-
-
-def _path(task: PartTask, folder: Path) -> Path:
+def _path(task: SketchTask, folder: Path) -> Path:
     return folder / f"{task.key}.sketch"
 
 
-def _kept(task: PartTask, folder: Path | None) -> bytes:
+def _kept(task: SketchTask, folder: Path | None) -> bytes:
     """Return the bytes of a part that was finished before, empty where it was not."""
     if folder is None:
         return b""
     try:
         content = _path(task, folder).read_bytes()
-        parse_sketch(content, task.name)
+        parse_sketch(content, task.at.name)
     except (PredictionFileError, OSError):  # absent, or damaged: it is made again
         return b""
     return content
 
 
-def _keep(task: PartTask, content: bytes, folder: Path | None) -> None:
+def _keep(task: SketchTask, content: bytes, folder: Path | None) -> None:
     if folder is None or not content or _path(task, folder).exists():
         return
     with suppress(OSError):  # a worker elsewhere may not have the folder: its bytes are enough
         folder.mkdir(parents=True, exist_ok=True)
         with atomic_path(_path(task, folder), force=True) as beside:
             beside.write_bytes(content)
-
-
-def _absolute(place: str | Path) -> str:
-    text = os.fspath(place)
-    return text if "://" in text or text == "-" else os.path.abspath(text)
-
-
-def _changed(name: str) -> int | None:
-    try:
-        return os.stat(name).st_mtime_ns
-    except OSError:
-        return None
-
-
-def _digest(value: Any) -> str:
-    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:16]
-
-
-def _report(progress: Progress | None, done: int, total: int) -> None:
-    if progress is not None:
-        progress(done, total)

@@ -172,3 +172,21 @@ def test_standard_input(cli, val, calibrator, tmp_path):
     text = "id,y,prob\n" + "".join(f"{i},{i % 2},0.{1 + i % 9}\n" for i in range(60))
     done = cli("evaluate", "-", stdin=text, ok=True)
     assert 'standard input: 60 rows × 2 classes, probabilities of class 1 in "prob"' in done.stdout
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("apply", "c.json", "val.npz", "-o", "s3://bucket/x.csv"),
+        ("calibrate", "val.npz", "-o", "s3://bucket/report"),
+        ("evaluate", "val.npz", "-o", "s3://bucket/page.html"),
+        ("sketch", "val.npz", "-o", "s3://bucket/day1.sketch"),
+        ("check", "val.npz", "--max-ece", "0.1", "--junit", "s3://bucket/check.xml"),
+    ],
+    ids=lambda words: words[0],
+)
+def test_a_url_as_output_makes_no_folder_called_s3(cli, val, calibrator, tmp_path, words):
+    done = cli(*words, ok=False)
+    assert done.returncode == 2
+    assert "URL" in done.stderr
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["c.json", "val.npz"]

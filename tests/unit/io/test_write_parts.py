@@ -9,10 +9,12 @@ import pytest
 from numpy.testing import assert_allclose
 
 from focalibrate.io import (
+    PartsOutput,
     PredictionFileError,
     part_names,
     read_predictions,
     scan_predictions,
+    write_part,
     write_parts,
 )
 
@@ -98,7 +100,7 @@ def test_finished_parts_are_kept_unless_the_input_or_the_key_changes(tmp_path):
     changed = write_parts(scan_predictions(pattern), out, _halved, key="a")
     assert (changed.n_written, changed.n_kept) == (1, 2)
     assert "1.75" in (out / "part-1.csv").read_text()
-    with pytest.raises(FileExistsError, match="another calibrator or other options"):
+    with pytest.raises(FileExistsError, match="made by another calibrator, with other opt"):
         write_parts(scan_predictions(pattern), out, _halved, key="b")
     forced = write_parts(scan_predictions(pattern), out, _halved, key="b", force=True)
     assert forced.n_written == 3
@@ -152,3 +154,78 @@ def test_a_killed_run_goes_on_where_it_stopped(tmp_path):
     write_parts(scan_predictions(source), whole, _halved, key="a")
     for name in part_names(scan_predictions(source)):
         assert (out / name).read_bytes() == (whole / name).read_bytes()
+
+
+def test_a_finished_part_that_was_not_yet_recorded_is_known_as_ours(tmp_path):
+    """A worker elsewhere finishes its part even if the command that started it is killed."""
+    _csv(tmp_path)
+    out, pattern = tmp_path / "out", str(tmp_path / "part-*.csv")
+    scan = scan_predictions(pattern)
+    output = PartsOutput(scan, out, key="a")
+    write_part(scan, 1, out, output.names[1], _halved)  # and nobody records it
+    again = write_parts(scan_predictions(pattern), out, _halved, key="a")
+    assert (again.n_written, again.n_kept) == (3, 0)
+
+
+@pytest.mark.parametrize("pattern", ["preds", "preds/day=*/*.parquet", "preds/day=1/*.parquet"])
+def test_columns_in_the_names_of_folders_stay_there(tmp_path, pattern):
+    """Written into the files as well, they would be text where the folders have numbers."""
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    rng = np.random.default_rng(0)
+    for day in (1, 2):
+        folder = tmp_path / f"preds/day={day}"
+        folder.mkdir(parents=True)
+        z = rng.normal(size=(20, 3))
+        columns = {f"logit_{name}": z[:, k] for k, name in enumerate(NAMES)}
+        table = pa.table({"id": np.arange(20), **columns, "label": rng.integers(3, size=20)})
+        pq.write_table(table, folder / "part-0.parquet")
+    scan = scan_predictions(str(tmp_path / pattern), by=["day"])
+    days = {str(day) for batch in scan.batches() for day in batch.groups["day"]}
+    out = tmp_path / "out"
+    write_parts(scan, out, _halved, key="a")
+    assert days == {path.name.removeprefix("day=") for path in out.glob("day=*")}
+    for path in out.rglob("*.parquet"):
+        probs = [f"prob_{name}" for name in NAMES]
+        assert pq.read_schema(path).names == ["id", *probs, "label"]
+    found = pq.read_table(out)
+    assert (found.num_rows, found.column_names[-1]) == (20 * len(days), "day")
+
+
+def test_labels_in_the_names_of_folders_stay_there(tmp_path):
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    for name in NAMES:
+        (tmp_path / f"preds/label={name}").mkdir(parents=True)
+        table = pa.table({f"logit_{other}": [0.5, float(name == other)] for other in NAMES})
+        pq.write_table(table, tmp_path / f"preds/label={name}/part-0.parquet")
+    scan = scan_predictions(tmp_path / "preds")
+    write_parts(scan, tmp_path / "out", _halved, key="a")
+    (first, *_) = sorted((tmp_path / "out").rglob("*.parquet"))
+    assert pq.read_schema(first).names == [f"prob_{name}" for name in NAMES]
+    again = read_predictions(tmp_path / "out")
+    assert again.labels.tolist() == [0, 0, 1, 1, 2, 2]
+
+
+def test_a_folder_behind_a_url(tmp_path):
+    pytest.importorskip("fsspec")
+    _csv(tmp_path)
+    pattern, out = str(tmp_path / "part-*.csv"), "memory://bucket/out"
+    write_parts(scan_predictions(pattern), tmp_path / "here", _halved, key="a")
+    done = write_parts(scan_predictions(pattern), out, _halved, key="a")
+    assert (done.n_written, done.n_rows) == (3, 60)
+    again = write_parts(scan_predictions(pattern), out, _halved, key="a")
+    assert (again.n_written, again.n_kept) == (0, 3)
+    with pytest.raises(FileExistsError, match="made by another calibrator"):
+        write_parts(scan_predictions(pattern), out, _halved, key="b")
+    here, there = scan_predictions(tmp_path / "here"), scan_predictions(out)
+    assert [Path(part.name).name for part in there.parts] == part_names(here)
+    for one, other in zip(here.batches(), there.batches(), strict=True):
+        assert one.scores.tolist() == other.scores.tolist()
+    write_parts(scan_predictions(pattern), f"file://{tmp_path}/local", _halved, key="a")
+    assert (tmp_path / "local/part-0.csv").is_file()
+
+
+def test_a_format_that_is_only_read_is_refused_with_advice(tmp_path):
+    for i in range(2):
+        (tmp_path / f"part-0000{i}").write_text("logit_cat,logit_dog,label\n0.5,1,cat\n")
+    with pytest.raises(PredictionFileError, match=r"part-00000: cannot be written in the format"):
+        write_parts(scan_predictions(tmp_path), tmp_path / "out", _halved, key="a")

@@ -1,4 +1,4 @@
-"""Sketching of parts that logs its start and can be made to wait, for worker processes."""
+"""Work on parts that logs its start and can be made to wait, for worker processes."""
 
 import os
 import sys
@@ -7,29 +7,32 @@ from pathlib import Path
 
 from focalibrate.engines import LocalProcesses
 from focalibrate.pipeline import sketch_predictions
+from focalibrate.pipeline.applying import apply_part
 from focalibrate.pipeline.sketching import sketch_part
 
+WORK = {function.__name__: function for function in (sketch_part, apply_part)}
 
-def logged_part(task, folder):
-    """Sketch a part; the last two wait for the file `go`, once for each worker's life."""
-    log = Path(task.source[0]).parent / "log"
+
+def logged_part(name, task, *rest):
+    """Sketch or write a part; the last two wait for the file `go`, once for each worker's life."""
+    log = Path(task.at.source[0]).parent / "log"
     log.mkdir(exist_ok=True)
-    (log / f"begin-{task.part}-{os.getpid()}-{time.monotonic_ns()}").touch()
-    if (log / f"kill-{task.part}").exists():
+    (log / f"begin-{task.at.part}-{os.getpid()}-{time.monotonic_ns()}").touch()
+    if (log / f"kill-{task.at.part}").exists():
         os.kill(os.getpid(), 9)
-    while task.part >= 2 and not (log / "go").exists():
+    while task.at.part >= 2 and not (log / "go").exists():
         time.sleep(0.02)
-    return sketch_part(task, folder)
+    return WORK[name](task, *rest)
 
 
 class Logged:
-    """A backend that sketches parts by `logged_part`."""
+    """A backend that works on parts by `logged_part`."""
 
     def __init__(self, backend):
         self.backend = backend
 
     def map(self, function, arguments):
-        return self.backend.map(logged_part, arguments)
+        return self.backend.map(logged_part, [(function.__name__, *args) for args in arguments])
 
 
 def begun(folder):

@@ -45,6 +45,7 @@ def predictions(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # Ray and Spark warn of their own deprecated settings
 @pytest.mark.parametrize(("package", "word"), [("ray", "import ray"), ("pyspark", "pyspark")])
 def test_a_recipe_gives_the_sketch_of_all_rows(predictions, package, word, monkeypatch):
     pytest.importorskip(package)

@@ -15,7 +15,7 @@ from focalibrate.io import (
     sketch_bytes,
 )
 from focalibrate.metrics import METRICS
-from focalibrate.pipeline import evaluate_sketch_file, sketch_predictions, sketching
+from focalibrate.pipeline import evaluate_sketch_file, sketch_predictions
 
 SUMS = ("top", "classes", "scores", "totals")
 
@@ -97,7 +97,7 @@ def test_an_interrupted_sketch_goes_on_where_it_was(parts, serial, tmp_path, mon
 
     class Counting:
         def map(self, function, arguments):
-            asked.extend(Path(task.name).name for task, _ in arguments)
+            asked.extend(Path(task.at.name).name for task, _ in arguments)
             return serial.map(function, arguments)
 
     same(sketch_predictions(parts, backend=Counting(), folder=kept), sketch_predictions(parts))
@@ -153,6 +153,14 @@ def test_workers_of_another_version_are_refused(parts, serial):
     with pytest.raises(PredictionFileError, match=r"part-3\.csv: was made by focalibrate 0\.0\.1"):
         sketch_predictions(parts, backend=Mixed())
 
+    class Older:
+        def map(self, function, arguments):
+            older = [(replace(t, at=replace(t.at, version="0.0.1")), f) for t, f in arguments]
+            return serial.map(function, older)
+
+    with pytest.raises(EngineError, match=r"a worker has focalibrate .*, but the command 0\.0\.1"):
+        sketch_predictions(parts, backend=Older())
+
 
 def test_rows_of_weight_zero_and_parts_of_them_count_for_nothing(tmp_path):
     folder = write_parts(tmp_path / "preds", 2, columns=("w",))
@@ -176,15 +184,24 @@ def test_labels_are_needed(tmp_path):
 
 
 def test_tasks_know_everything_that_decides_the_sketch(parts):
-    scan = sketching.scan_predictions([parts])
     keys = set()
+
+    class Asked:
+        def map(self, function, arguments):
+            keys.update(task.key for task, _ in arguments)
+            raise EngineError("asked")
+            yield
+
     for options, bins, calibrator in (
         ({}, 15, None),
         ({"by": "region"}, 15, None),
         ({}, 10, None),
         ({}, 15, TemperatureScaling(2.0)),
     ):
-        keys |= {t.key for t in sketching._tasks(scan, [str(parts)], options, calibrator, bins)}
+        with pytest.raises(EngineError, match="asked"):
+            sketch_predictions(
+                parts, backend=Asked(), calibrator=calibrator, n_bins=bins, **options
+            )
     assert len(keys) == 16
 
 

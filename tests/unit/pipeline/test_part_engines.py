@@ -1,4 +1,4 @@
-"""Sketches made by worker processes and by a real Dask cluster, which the tests kill."""
+"""Parts sketched and written by worker processes and a real Dask cluster, which tests kill."""
 
 import importlib.util
 import json
@@ -14,8 +14,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
+from focalibrate.calibrate import TemperatureScaling
 from focalibrate.engines import DaskCluster, EngineError, LocalProcesses
-from focalibrate.pipeline import sketch_predictions
+from focalibrate.pipeline import apply_to_parts, sketch_predictions
 
 pytestmark = pytest.mark.slow
 HERE = Path(__file__).parent
@@ -89,7 +90,7 @@ def test_a_killed_worker_process_loses_nothing(environment, folder, logged, logg
         logged_runs.until(lambda: logged.begun(folder)[0][2] == 2)
         (folder / "log" / "go").touch()
 
-    killer = threading.Thread(target=kill)
+    killer = threading.Thread(target=kill, daemon=True)
     killer.start()
     found = sketch_predictions(folder / "preds", backend=logged.Logged(LocalProcesses(2)))
     killer.join()
@@ -147,7 +148,7 @@ def test_a_killed_worker_and_scheduler_lose_nothing(environment, folder, logged,
             next(process for process in workers if process.pid == pid).kill()
             scheduler.kill()
 
-        killer = threading.Thread(target=kill)
+        killer = threading.Thread(target=kill, daemon=True)
         killer.start()
         where = logged.Logged(DaskCluster(address, connect_seconds=5))
         with pytest.raises(EngineError, match="lost the Dask scheduler"):
@@ -160,6 +161,74 @@ def test_a_killed_worker_and_scheduler_lose_nothing(environment, folder, logged,
     check_same(found, folder)
     counts = logged.begun(folder)[0]
     assert (counts[0], counts[1]) == (1, 1)
+
+
+def check_written(folder):
+    """Every part is there, and holds what one process writes."""
+    apply_to_parts(folder / "preds", folder / "alone", TemperatureScaling(2.0))
+    names = sorted(path.name for path in (folder / "alone").glob("*.npz"))
+    assert names == sorted(path.name for path in (folder / "out").glob("*.npz"))
+    assert len(names) == 4
+    for name in names:
+        with np.load(folder / "alone" / name) as one, np.load(folder / "out" / name) as other:
+            assert_array_equal(one["probs"], other["probs"])
+            assert_array_equal(one["labels"], other["labels"])
+
+
+def n_written(folder):
+    manifest = folder / "out" / "_focalibrate-apply.json"
+    return len(json.loads(manifest.read_text())["parts"]) if manifest.exists() else 0
+
+
+def test_a_killed_worker_process_writes_its_part_again(environment, folder, logged, logged_runs):
+    def kill():
+        until(logged_runs, folder, logged, {2, 3})
+        os.kill(logged.begun(folder)[1][2], 9)
+        logged_runs.until(lambda: logged.begun(folder)[0][2] == 2)
+        (folder / "log" / "go").touch()
+
+    killer = threading.Thread(target=kill, daemon=True)
+    killer.start()
+    where = logged.Logged(LocalProcesses(2))
+    done, special = apply_to_parts(
+        folder / "preds", folder / "out", TemperatureScaling(2.0), backend=where
+    )
+    killer.join()
+    assert (done.n_rows, done.n_written, done.n_kept, special.n_rows) == (200, 4, 0, 200)
+    assert logged.begun(folder)[0] == {0: 1, 1: 1, 2: 2, 3: 1}
+    check_written(folder)
+
+
+def test_parts_written_before_a_worker_and_the_scheduler_are_killed_are_kept(
+    environment, folder, logged, logged_runs
+):
+    def apply(backend):
+        return apply_to_parts(
+            folder / "preds", folder / "out", TemperatureScaling(2.0), backend=backend
+        )
+
+    with cluster(folder, "first", 2, logged_runs) as (address, scheduler, workers):
+
+        def kill():
+            until(logged_runs, folder, logged, {2, 3})
+            logged_runs.until(lambda: n_written(folder) == 2)
+            pid = logged.begun(folder)[1][2]
+            next(process for process in workers if process.pid == pid).kill()
+            scheduler.kill()
+
+        killer = threading.Thread(target=kill, daemon=True)
+        killer.start()
+        with pytest.raises(EngineError, match="lost the Dask scheduler"):
+            apply(logged.Logged(DaskCluster(address, connect_seconds=5)))
+        killer.join()
+    finished = {p: p.stat().st_mtime_ns for p in (folder / "out").glob("part-[01].npz")}
+    assert len(finished) == 2
+    (folder / "log" / "go").touch()
+    with cluster(folder, "second", 1, logged_runs) as (address, _, _):
+        done, _ = apply(logged.Logged(DaskCluster(address)))
+    assert (done.n_written, done.n_kept) == (2, 2)
+    assert {p: p.stat().st_mtime_ns for p in finished} == finished
+    check_written(folder)
 
 
 @pytest.fixture

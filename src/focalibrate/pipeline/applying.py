@@ -1,0 +1,213 @@
+"""A calibrator applied to predictions: block by block, or part by part by several workers."""
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from focalibrate.calibrate import Calibrator, GroupedCalibrator, PosteriorRecovery, group_names
+from focalibrate.engines import Backend
+from focalibrate.io import (
+    PartDone,
+    PartsOutput,
+    PartsWritten,
+    Predictions,
+    Scan,
+    align,
+    blocks,
+    parts_written,
+    scan_predictions,
+    write_part,
+)
+from focalibrate.pipeline.part_tasks import (
+    PartTask,
+    Progress,
+    outcomes_of,
+    part_tasks,
+    report,
+    scan_of,
+    used_versions,
+)
+from focalibrate.theory import shift_prior
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class PriorShift:
+    """From the class frequencies of training to those where the model is used."""
+
+    old: Floats
+    new: Floats
+
+    def probs(self, calibrator: Calibrator, **scores: Any) -> Any:
+        """Return the calibrated probabilities of scores under the new frequencies."""
+        return np.exp(shift_prior(calibrator.log_probs(**scores), self.old, self.new))
+
+    def describe(self) -> str:
+        """Return a one-line description."""
+        return "class frequencies " + ", ".join(f"{p:.3g}" for p in self.new)
+
+
+@dataclass
+class SpecialRows:
+    """Rows that a calibrator treats in another way than the user may expect.
+
+    Attributes:
+        n_rows: rows in all.
+        n_clipped: rows with a probability below what label smoothing allows.
+        unknown: rows of each group that the calibrator has not seen.
+    """
+
+    n_rows: int = 0
+    n_clipped: int = 0
+    unknown: "Counter[str]" = field(default_factory=Counter)
+
+    def count(self, calibrator: Calibrator, scores: Mapping[str, Any]) -> None:
+        """Count the rows of a block."""
+        if isinstance(calibrator, PosteriorRecovery):
+            self.n_clipped += calibrator.n_clipped(**scores)
+        if isinstance(calibrator, GroupedCalibrator):
+            names = group_names(scores["groups"])
+            self.unknown.update(map(str, names[~np.isin(names, calibrator.groups)]))
+        self.n_rows += len(next(iter(scores.values())))
+
+    def add(self, other: "SpecialRows") -> None:
+        """Add the rows of another part."""
+        self.n_rows += other.n_rows
+        self.n_clipped += other.n_clipped
+        self.unknown.update(other.unknown)
+
+
+def calibrated_blocks(
+    calibrator: Calibrator,
+    given: Predictions,
+    shift: PriorShift | None = None,
+    special: SpecialRows | None = None,
+) -> Iterator[NDArray[Any]]:
+    """Yield the calibrated probabilities, some rows at a time."""
+    start = 0
+    for block in blocks(given):
+        scores: dict[str, Any] = {given.kind: block}
+        if isinstance(calibrator, GroupedCalibrator):
+            scores["groups"] = given.groups[calibrator.column][start : start + len(block)]
+        start += len(block)
+        if special is not None:
+            special.count(calibrator, scores)
+        yield np.asarray(
+            calibrator.probs(**scores) if shift is None else shift.probs(calibrator, **scores)
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ApplyTask:
+    """What a worker needs to write one part."""
+
+    at: PartTask
+    folder: str
+    name: str
+    """of the file in the folder"""
+    before: PartDone | None
+    calibrator: str
+    """as JSON"""
+    shift: tuple[tuple[float, ...], tuple[float, ...]] | None
+    """class frequencies before and after"""
+
+
+def apply_to_parts(
+    source: str | Path | Sequence[str | Path],
+    out: str | Path,
+    calibrator: Calibrator,
+    *,
+    shift: PriorShift | None = None,
+    backend: Backend | None = None,
+    force: bool = False,
+    scan: Scan | None = None,
+    progress: Progress | None = None,
+    **options: Any,
+) -> tuple[PartsWritten, SpecialRows]:
+    """Write the calibrated probabilities of every part of a data set into a folder.
+
+    The folder has the layout of the input: a file of the same name for each part, with all its
+    other columns. Parts appear only when they are complete. After an interruption the same call
+    continues, and parts whose input and calibrator have not changed are kept.
+
+    Args:
+        source: a folder, a glob, a list of files, or a URL; see `scan_predictions`.
+        out: the folder, or a URL such as ``s3://bucket/day1-calibrated``.
+        calibrator: what is applied.
+        shift: a change of class frequencies after it.
+        backend: where parts are written in parallel; None: in this process, one by one.
+        force: replace what the folder holds of these names.
+        scan: the source, if it has been opened with the same options.
+        progress: called with the numbers of parts done and of all.
+        options: those of `scan_predictions`.
+
+    Returns:
+        How many parts were written, and the rows in them that were treated in another way.
+
+    Raises:
+        FileExistsError: the folder has files of these names that no such run wrote.
+        PredictionFileError: a part cannot be read or written.
+        EngineError: parts failed, or the workers were lost.
+    """
+    opened = scan if scan is not None else scan_predictions(source, **options)
+    fitted = json.dumps(calibrator.to_dict(), sort_keys=True)
+    frequencies = None
+    if shift is not None:
+        frequencies = (tuple(shift.old.tolist()), tuple(shift.new.tolist()))
+    parts = part_tasks(opened, source, options, whole_parts=True)
+    key = json.dumps([fitted, frequencies, parts[0].options, used_versions()["focalibrate"]])
+    output = PartsOutput(opened, out, key=key, force=force)
+    tasks = [
+        ApplyTask(
+            at=at,
+            folder=output.folder,
+            name=output.names[i],
+            before=output.before(i),
+            calibrator=fitted,
+            shift=frequencies,
+        )
+        for i, at in enumerate(parts)
+    ]
+    found: Iterator[tuple[int, tuple[PartDone, SpecialRows]]]
+    if backend is None:
+        found = ((i, _written(opened, task, calibrator, shift)) for i, task in enumerate(tasks))
+    else:
+        calls, names = [(task,) for task in tasks], [task.at.name for task in tasks]
+        found = outcomes_of(backend, apply_part, calls, names)
+    special, outcomes = SpecialRows(), []
+    report(progress, 0, len(tasks))
+    for index, (done, rows) in found:
+        output.add(index, done)
+        outcomes.append(done)
+        special.add(rows)
+        report(progress, len(outcomes), len(tasks))
+    return parts_written(outcomes), special
+
+
+def apply_part(task: ApplyTask) -> tuple[PartDone, SpecialRows]:
+    """Write one part, unless it is there and made from the same input."""
+    scan = scan_of(task.at)
+    calibrator = Calibrator.from_dict(json.loads(task.calibrator))
+    shift = None if task.shift is None else PriorShift(*map(np.array, task.shift))
+    return _written(scan, task, calibrator, shift)
+
+
+def _written(
+    scan: Scan, task: ApplyTask, calibrator: Calibrator, shift: PriorShift | None
+) -> tuple[PartDone, SpecialRows]:
+    special = SpecialRows()
+
+    def calibrated(batch: Predictions) -> tuple[Predictions, NDArray[Any]]:
+        aligned = align(batch, calibrator.class_names)
+        found = np.concatenate(list(calibrated_blocks(calibrator, aligned, shift, special)))
+        return aligned, found.astype(aligned.scores.dtype, copy=False)
+
+    done = write_part(scan, task.at.part, task.folder, task.name, calibrated, before=task.before)
+    return done, special
