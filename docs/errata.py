@@ -10,7 +10,7 @@ from scipy.special import log_softmax
 from focalibrate.datasets.simulated import simulate
 from focalibrate.report.colors import COLORS, GREY
 from focalibrate.theory import (
-    focal_minimizer,
+    focal_minimiser,
     gamma_star,
     nearest_temperature,
     phi,
@@ -71,7 +71,7 @@ def slide_scores() -> Figure:
     figure, ax = plt.subplots(figsize=(6.4, 3.2), layout="constrained")
     gammas = np.linspace(0, 6, 100)
     truth = np.array([[0.9, 0.1]])
-    aimed = [focal_minimizer(truth, float(g))[0, 0] for g in gammas]
+    aimed = [focal_minimiser(truth, float(g))[0, 0] for g in gammas]
     ax.plot(gammas, aimed, color=COLORS[0], label="the minimiser")
     ax.plot([1, 3, 5], [0.78, 0.65, 0.60], **CLAIMED)
     ax.set(xlabel="γ", ylabel="score if the true probability is 0.9")

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from focalibrate.boosting import FocalObjective
 from focalibrate.report.colors import BLUE, GREY, ORANGE
-from focalibrate.theory import focal_minimizer, recover_posterior
+from focalibrate.theory import focal_minimiser, recover_posterior
 
 RAW, RECOVERED = ORANGE, BLUE
 
@@ -22,7 +22,7 @@ def focal_scores() -> Figure:
         (axes[0], "softmax head, γ=2, weights 1 and 4", (1.0, 4.0)),
         (axes[1], "sigmoid head, γ=2, α=0.25", (0.75, 0.25)),
     ):
-        scores = focal_minimizer(both, 2.0, class_weight=weight)
+        scores = focal_minimiser(both, 2.0, class_weight=weight)
         probs = recover_posterior(scores, 2.0, class_weight=weight)
         ax.plot(truth, scores[:, 1], color=RAW, label="score at the minimum of the loss")
         ax.plot(truth, probs[:, 1], color=RECOVERED, label="recovered")

@@ -37,7 +37,7 @@ from focalibrate.report.plot import (
     temperature_grid,
 )
 from focalibrate.theory import (
-    focal_minimizer,
+    focal_minimiser,
     nearest_temperature,
     recover_posterior,
     tau_over,
@@ -85,7 +85,7 @@ def aim() -> Figure:
         rest = np.repeat((1 - top)[:, None] / (n_classes - 1), n_classes - 1, axis=1)
         truth = np.concatenate([top[:, None], rest], axis=1)
         for gamma, color in zip(GAMMAS, COLORS, strict=False):
-            aimed = focal_minimizer(truth, gamma)[:, 0]
+            aimed = focal_minimiser(truth, gamma)[:, 0]
             ax.plot(top, aimed, color=color, label=f"γ={gamma:g}")
         ax.plot([0, 1], [0, 1], color=GREY, linestyle="--", linewidth=1, label="calibrated")
         title = "two classes" if n_classes == 2 else "1000 classes, all but one equal"

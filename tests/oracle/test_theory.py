@@ -8,7 +8,7 @@ from mpmath import mp, mpf
 from numpy.testing import assert_allclose
 
 from focalibrate.theory import (
-    focal_minimizer,
+    focal_minimiser,
     gamma_star,
     phi,
     recover_log_odds,
@@ -131,7 +131,7 @@ def test_given_minimisers(oracles):
     }
     for name, by_gamma in oracles["focal_risk_minimisers"].items():
         for gamma, entries in by_gamma.items():
-            got = focal_minimizer(np.array(posteriors[name]), float(gamma))
+            got = focal_minimiser(np.array(posteriors[name]), float(gamma))
             assert_allclose(got[: len(entries)], [float(x) for x in entries], rtol=1e-13)
 
 

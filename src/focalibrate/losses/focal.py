@@ -58,7 +58,7 @@ def focal_loss(
               \qquad v = \operatorname{softmax}(z)
 
     ``gamma=0`` is cross-entropy, to the last bit. For ``gamma > 0`` the loss is not proper: the
-    distribution that minimises its expectation is `focalibrate.theory.focal_minimizer` of the
+    distribution that minimises its expectation is `focalibrate.theory.focal_minimiser` of the
     true one.
 
     Args:

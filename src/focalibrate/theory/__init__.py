@@ -1,7 +1,7 @@
 """What focal training does to probabilities, and how to undo it."""
 
 from focalibrate.theory.factor import phi
-from focalibrate.theory.minimizer import focal_minimizer
+from focalibrate.theory.minimiser import focal_minimiser
 from focalibrate.theory.posterior import recover_log_posterior, recover_posterior
 from focalibrate.theory.proper import proper_focal_loss
 from focalibrate.theory.regime import confidence_regime
@@ -27,7 +27,7 @@ __all__ = [
     "TemperatureBounds",
     "confidence_regime",
     "estimate_prior",
-    "focal_minimizer",
+    "focal_minimiser",
     "gamma_star",
     "is_outside_smoothing",
     "nearest_temperature",

@@ -8,7 +8,7 @@ from focalibrate._stable import log_sigmoid, log_simplex, log_softmax
 from focalibrate.theory.factor import row_gamma
 from focalibrate.theory.focal import focal_sum, focal_term
 from focalibrate.theory.margin import true_class_margin
-from focalibrate.theory.minimizer import log_focal_minimizer
+from focalibrate.theory.minimiser import log_focal_minimiser
 from focalibrate.theory.training_conditions import per_class
 
 
@@ -40,7 +40,7 @@ def proper_focal_loss(
         the input, so that torch and JAX differentiate it (to third order) by the implicit
         function theorem, never through the iterations. Gradient with respect to the logits:
         :math:`-\frac{\varphi(p)}{p}w_y\,(e_y - w/\sum w)`, with
-        :math:`w = v\kappa` of `focal_minimizer`.
+        :math:`w = v\kappa` of `focal_minimiser`.
 
     Example:
         >>> import numpy as np
@@ -59,7 +59,7 @@ def proper_focal_loss(
     if class_weight is not None:
         weight = per_class(class_weight, x, name="class_weight")
         x = x + xp.log(weight)
-    log_q = log_focal_minimizer(log_softmax(x), g)
+    log_q = log_focal_minimiser(log_softmax(x), g)
     if is_soft:
         simplex = log_simplex(log_q)
         targets = xp.astype(labels, x.dtype)

@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from focalibrate._array import to_numpy
 from focalibrate.losses import cross_entropy, focal_loss
-from focalibrate.theory import focal_minimizer, phi
+from focalibrate.theory import focal_minimiser, phi
 
 GAMMAS = [0.0, 0.03, 0.5, 1.0, 2.0, 5.0]
 seeds = st.integers(0, 2**32 - 1)
@@ -51,10 +51,10 @@ def test_gradient_is_phi_times_that_of_cross_entropy(seed, gamma):
 @pytest.mark.parametrize("gamma", [0.5, 2.0])
 def test_the_focal_minimiser_minimises_its_expectation(gamma):
     eta = np.array([0.6, 0.3, 0.1])
-    best = focal_loss(np.log(focal_minimizer(eta, gamma)), eta, gamma=gamma)
+    best = focal_loss(np.log(focal_minimiser(eta, gamma)), eta, gamma=gamma)
     rng = np.random.default_rng(0)
     for _ in range(50):
-        z = np.log(focal_minimizer(eta, gamma)) + rng.normal(size=3) * 0.2
+        z = np.log(focal_minimiser(eta, gamma)) + rng.normal(size=3) * 0.2
         assert focal_loss(z, eta, gamma=gamma) > best
 
 

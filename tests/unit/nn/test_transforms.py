@@ -223,7 +223,7 @@ def test_compiled_whole_with_the_default_backend():
 )
 def test_traced_whole(name, monkeypatch):
     # Newton steps are unrolled, and tracing each takes a second: only the last two are left.
-    monkeypatch.setattr("focalibrate.theory.minimizer.MAX_STEPS", 0)
+    monkeypatch.setattr("focalibrate.theory.minimiser.MAX_STEPS", 0)
     loss = MODULES[name]
     logits, labels = batch(loss)
     logits.requires_grad_()

@@ -8,7 +8,7 @@ from scipy.special import log_softmax
 
 from focalibrate._array import to_numpy
 from focalibrate.losses import cross_entropy
-from focalibrate.theory import focal_minimizer, phi, proper_focal_loss
+from focalibrate.theory import focal_minimiser, phi, proper_focal_loss
 
 GAMMAS = [0.0, 0.5, 1.0, 3.0]
 
@@ -48,7 +48,7 @@ def test_derivatives_in_torch(scale):
 def test_derivatives_in_jax_equal_those_in_torch(jax, monkeypatch):
     # JAX compiles every Newton step: both libraries take only the last two, which carry the
     # derivatives. All gammas are compiled at once, one per row.
-    monkeypatch.setattr("focalibrate.theory.minimizer.MAX_STEPS", 0)
+    monkeypatch.setattr("focalibrate.theory.minimiser.MAX_STEPS", 0)
     z = np.random.default_rng(2).normal(size=(12, 4))
     y = np.array([0, 2, 3] * 4)
     gamma = np.repeat(GAMMAS, 3)
@@ -67,7 +67,7 @@ def test_derivatives_in_jax_equal_those_in_torch(jax, monkeypatch):
 def test_gradient_is_the_implicit_one(gamma):
     r"""The formula of the docstring, from the minimiser alone."""
     z = np.random.default_rng(3).normal(size=5) * 2
-    v = focal_minimizer(np.exp(log_softmax(z)), gamma)
+    v = focal_minimiser(np.exp(log_softmax(z)), gamma)
     r = -v * np.log(v) / (1 - v)
     slope = (1 - v) + gamma * v - gamma * (r - v) / (1 + gamma * r)
     w = v * (1 - v) / slope
@@ -80,7 +80,7 @@ def test_gradient_is_the_implicit_one(gamma):
 
 @pytest.mark.slow
 def test_every_library_class_indices_and_soft_targets(xp, whole, monkeypatch):
-    monkeypatch.setattr("focalibrate.theory.minimizer.MAX_STEPS", 0)  # as above, in all libraries
+    monkeypatch.setattr("focalibrate.theory.minimiser.MAX_STEPS", 0)  # as above, in all libraries
     loss = whole(lambda z, target: proper_focal_loss(z, target, 2.0))
     z = np.random.default_rng(0).normal(size=(3, 4))
     y = np.array([0, 1, 2])

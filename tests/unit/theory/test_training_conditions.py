@@ -10,7 +10,7 @@ from scipy.optimize import minimize
 
 from focalibrate.theory import (
     estimate_prior,
-    focal_minimizer,
+    focal_minimiser,
     is_outside_smoothing,
     proper_focal_loss,
     recover_log_odds,
@@ -69,7 +69,7 @@ def test_recovery_undoes_the_weighted_minimiser(seed, gamma, smoothing):
     eta = rng.dirichlet(np.ones(5), size=4)
     weight = rng.uniform(0.1, 10.0, size=5)
     conditions = {"class_weight": weight, "label_smoothing": smoothing}
-    q = focal_minimizer(eta, gamma, **conditions)
+    q = focal_minimiser(eta, gamma, **conditions)
     assert_allclose(recover_posterior(q, gamma, **conditions), eta, atol=1e-10)
 
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from focalibrate.datasets import VARIABLE
 from focalibrate.experiments.networks.halves import halves
 from focalibrate.io import as_logits, read_predictions
-from focalibrate.theory import focal_minimizer
+from focalibrate.theory import focal_minimiser
 
 SETS: Mapping[str, str] = {
     "agnews_gpt2": "953b904d32993205cf7bab5002cfc685cc9fd8f41157bf9371727e9d2c04fb85",
@@ -135,7 +135,7 @@ def generated_set(name: str, *, n: int, gamma: float | None) -> LogitSet:
     logits = 2 * truth
     if gamma is not None:
         posterior = np.exp(truth - np.logaddexp.reduce(truth, axis=1, keepdims=True))
-        logits = np.log(focal_minimizer(posterior, gamma))
+        logits = np.log(focal_minimiser(posterior, gamma))
     first, second = slice(None, n // 2), slice(n // 2, None)
     fit_rows, test_rows = (logits[first], labels[first]), (logits[second], labels[second])
     return LogitSet(name, "generated", *fit_rows, *test_rows, "")

@@ -39,7 +39,7 @@ def plain_risk(probs: Floats, posterior: Floats, gamma: float) -> Floats:
     return risk
 
 
-def minimize_plain_risk(posterior: Floats, gamma: float) -> Floats:
+def minimise_plain_risk(posterior: Floats, gamma: float) -> Floats:
     """Minimise the focal risk by a general-purpose optimiser, without any of our theory."""
     from scipy import optimize
 

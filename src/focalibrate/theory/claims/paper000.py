@@ -6,12 +6,12 @@ from scipy.optimize import brentq
 from focalibrate.theory.claims._claim import Claim, Finding, erratum_if, holds_if
 from focalibrate.theory.claims._plain import (
     as_text,
-    minimize_plain_risk,
+    minimise_plain_risk,
     plain_phi,
     plain_risk,
     simplex_samples,
 )
-from focalibrate.theory.minimizer import focal_minimizer
+from focalibrate.theory.minimiser import focal_minimiser
 from focalibrate.theory.posterior import recover_posterior
 from focalibrate.theory.regime import confidence_regime
 from focalibrate.theory.thresholds import gamma_star, tau_over, tau_under
@@ -27,13 +27,13 @@ def _order_is_kept() -> Finding:
     n, worst = 0, 0.0
     for eta in simplex_samples(3, 40):
         for gamma in GAMMAS:
-            q = focal_minimizer(eta, gamma)
+            q = focal_minimiser(eta, gamma)
             ranked = np.take_along_axis(q, np.argsort(eta, axis=-1), axis=-1)
             worst = min(worst, float((np.diff(ranked) / ranked[:, 1:]).min()))
             n += len(eta)
     direct = np.array([0.3, 0.05, 0.45, 0.2])
     same = all(
-        np.array_equal(np.argsort(minimize_plain_risk(direct, g)), np.argsort(direct))
+        np.array_equal(np.argsort(minimise_plain_risk(direct, g)), np.argsort(direct))
         for g in GAMMAS
     )
     return holds_if(
@@ -46,10 +46,10 @@ def _order_is_kept() -> Finding:
 
 def _is_not_strictly_proper() -> Finding:
     eta = SLIDE_POSTERIOR
-    q = focal_minimizer(eta[None], 1.0)[0]
+    q = focal_minimiser(eta[None], 1.0)[0]
     gains = []
     for gamma in GAMMAS:
-        better = focal_minimizer(eta[None], gamma)[0]
+        better = focal_minimiser(eta[None], gamma)[0]
         gains.append(float(plain_risk(eta, eta, gamma) - plain_risk(better, eta, gamma)))
     return holds_if(
         min(gains) > 0.0,
@@ -68,9 +68,9 @@ def _subset_uniform_is_exact() -> Finding:
             row[:m] = 1.0 / m
             for gamma in GAMMAS:
                 off = max(off, float(np.abs(recover_posterior(row, gamma) - row).max()))
-                off = max(off, float(np.abs(focal_minimizer(row, gamma) - row).max()))
+                off = max(off, float(np.abs(focal_minimiser(row, gamma) - row).max()))
                 n += 1
-    direct = minimize_plain_risk(np.full(3, 1.0 / 3.0), 2.0)
+    direct = minimise_plain_risk(np.full(3, 1.0 / 3.0), 2.0)
     off_direct = float(np.abs(direct - 1.0 / 3.0).max())
     return holds_if(
         off < 1e-12 and off_direct < 1e-6,
@@ -140,7 +140,7 @@ def _recovery_finds_the_posterior() -> Finding:
     for k in (2, 3, 5):
         for gamma in (0.5, 1.0, 2.0, 5.0):
             eta = 0.9 * rng.dirichlet(np.ones(k)) + 0.1 / k
-            found = recover_posterior(minimize_plain_risk(eta, gamma), gamma)
+            found = recover_posterior(minimise_plain_risk(eta, gamma), gamma)
             off, n = max(off, float(np.abs(found - eta).max())), n + 1
     return holds_if(
         off < 1e-6,
@@ -195,7 +195,7 @@ def _overconfident_near_uniform() -> Finding:
 
 
 def _slide_numbers() -> Finding:
-    exact = {g: float(minimize_plain_risk(SLIDE_POSTERIOR, g)[0]) for g in SLIDE_SCORES}
+    exact = {g: float(minimise_plain_risk(SLIDE_POSTERIOR, g)[0]) for g in SLIDE_SCORES}
     wrong = [g for g, printed in SLIDE_SCORES.items() if abs(exact[g] - printed) > 0.005]
     counterexample = "; ".join(
         f"γ={g:g}: {exact[g]:.4f}, printed {SLIDE_SCORES[g]:.2f}" for g in wrong

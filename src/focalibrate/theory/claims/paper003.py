@@ -6,11 +6,11 @@ from focalibrate.theory.claims._claim import Claim, Finding, erratum_if, fair_if
 from focalibrate.theory.claims._plain import (
     Floats,
     as_text,
-    minimize_plain_risk,
+    minimise_plain_risk,
     plain_focal,
     simplex_samples,
 )
-from focalibrate.theory.minimizer import focal_minimizer
+from focalibrate.theory.minimiser import focal_minimiser
 from focalibrate.theory.posterior import recover_posterior
 from focalibrate.theory.proper import proper_focal_loss
 from focalibrate.theory.temperature import recover_log_odds, temperature_bounds
@@ -82,7 +82,7 @@ def _multiclass_decomposition() -> Finding:
     back, least, n = 0.0, np.inf, 0
     for eta in simplex_samples(34, 60, n_classes=(3, 4, 10)):
         for gamma in GAMMAS:
-            q = focal_minimizer(eta, gamma)
+            q = focal_minimiser(eta, gamma)
             back = max(back, float(np.abs(recover_posterior(q, gamma) / eta - 1.0).max()))
             other = np.log(eta) + rng.normal(size=eta.shape) * 10.0 ** rng.uniform(-1, 0.5)
             gap = proper_focal_loss(other, eta, gamma) - proper_focal_loss(np.log(eta), eta, gamma)
@@ -135,9 +135,9 @@ def _confidence_rises() -> Finding:
 
 def _motivating_example() -> Finding:
     truth = np.array([0.8, 0.2])
-    score = float(minimize_plain_risk(truth, 2.0)[0])
+    score = float(minimise_plain_risk(truth, 2.0)[0])
     gammas = np.geomspace(1e-3, 1e3, 61)
-    path = np.array([focal_minimizer(truth, float(g))[0] for g in gammas])
+    path = np.array([focal_minimiser(truth, float(g))[0] for g in gammas])
     return fair_if(
         abs(score - EXAMPLE_SCORE) < 0.01 and bool(np.diff(path).max() < 0.0),
         f"direct minimisation gives {score:.4f}, around 0.62 as the paper says; every value "

@@ -6,7 +6,7 @@ from focalibrate.theory.claims._claim import Claim, Finding, holds_if
 from focalibrate.theory.claims._plain import (
     Floats,
     as_text,
-    minimize_plain_risk,
+    minimise_plain_risk,
     plain_focal,
 )
 from focalibrate.theory.posterior import recover_posterior
@@ -28,11 +28,11 @@ def _weights_are_divided_out() -> Finding:
     worst, n = 0.0, 0
     for eta, weight in _random_cases(0):
         for gamma in GAMMAS:
-            trained = minimize_plain_risk(weight * eta, gamma)
+            trained = minimise_plain_risk(weight * eta, gamma)
             back = recover_posterior(trained, gamma, class_weight=weight)
             worst, n = max(worst, float(np.abs(back - eta).max())), n + 1
     eta, weight = np.array([0.95, 0.05]), np.array([1.0, 10.0])
-    trained = minimize_plain_risk(weight * eta, 2.0)
+    trained = minimise_plain_risk(weight * eta, 2.0)
     plain = recover_posterior(trained, 2.0)
     return holds_if(
         worst < CLOSE,
@@ -79,7 +79,7 @@ def _smoothing_is_undone() -> Finding:
         for gamma in GAMMAS:
             for smoothing in (0.05, 0.2):
                 target = (1.0 - smoothing) * eta + smoothing / len(eta)
-                trained = minimize_plain_risk(weight * target, gamma)
+                trained = minimise_plain_risk(weight * target, gamma)
                 back = recover_posterior(
                     trained, gamma, class_weight=weight, label_smoothing=smoothing
                 )
@@ -102,7 +102,7 @@ def _priors_are_exchanged() -> Finding:
             for x in range(6):
                 eta, want = (p * like[:, x] / (p @ like[:, x]) for p in (train, use))
                 back = recover_posterior(
-                    minimize_plain_risk(eta, gamma), gamma, prior=train, target_prior=use
+                    minimise_plain_risk(eta, gamma), gamma, prior=train, target_prior=use
                 )
                 worst, n = max(worst, float(np.abs(back - want).max())), n + 1
     return holds_if(

@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 from focalibrate.experiments.engine.experiment import Folders, Numbers, Task
 from focalibrate.theory import (
     confidence_regime,
-    focal_minimizer,
+    focal_minimiser,
     gamma_star,
     phi,
     recover_posterior,
@@ -77,7 +77,7 @@ def _minimiser(task: Task) -> Numbers:
         np.concatenate([np.linspace(low, 1.0, task["n"]), low + _fine(task["n"]) * (1.0 - low)])
     )[1:-1]
     eta = _one_above(tops, k)
-    q = focal_minimizer(eta, gamma)
+    q = focal_minimiser(eta, gamma)
     top_q = q.max(axis=-1)
     yield "round trip", float(np.abs(recover_posterior(q, gamma) - eta).max())
     yield "largest over", float((top_q - tops).max())
@@ -144,7 +144,7 @@ def _counterexample(task: Task) -> Numbers:
 
 
 def _slides(task: Task) -> Numbers:
-    yield "q", float(focal_minimizer(np.array([0.9, 0.1]), task["gamma"])[0])
+    yield "q", float(focal_minimiser(np.array([0.9, 0.1]), task["gamma"])[0])
 
 
 def _footnote(task: Task) -> Numbers:

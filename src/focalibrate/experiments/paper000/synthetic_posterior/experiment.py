@@ -27,7 +27,7 @@ from focalibrate.experiments.engine.experiment import (
 from focalibrate.experiments.paper000.synthetic_posterior.claims import claims, finding
 from focalibrate.experiments.paper000.synthetic_posterior.figures import figure_3, kld_chart, table
 from focalibrate.metrics import ece, error_rate, kl_divergence
-from focalibrate.theory import focal_minimizer
+from focalibrate.theory import focal_minimiser
 
 _Float = NDArray[np.float64]
 
@@ -139,7 +139,7 @@ def _minimisers(
     """Return the log-scores of the exact minimiser of each loss."""
 
     def best(problem: KnownPosterior, gamma: float) -> _Float:
-        return np.log(focal_minimizer(problem.posterior, gamma))
+        return np.log(focal_minimiser(problem.posterior, gamma))
 
     return {loss: (best(validation, g), best(test, g)) for loss, g in LOSSES.items()}
 

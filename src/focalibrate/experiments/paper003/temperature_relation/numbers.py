@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from focalibrate.experiments.engine.experiment import Folders, Numbers, Task
 from focalibrate.report.plot import CORNERS
 from focalibrate.theory import (
-    focal_minimizer,
+    focal_minimiser,
     nearest_temperature,
     proper_focal_loss,
     recover_log_odds,
@@ -184,4 +184,4 @@ def _difference(task: Task) -> Numbers:
 
 
 def _example(task: Task) -> Numbers:
-    yield "q", float(focal_minimizer(np.array([0.8, 0.2]), task["gamma"])[0])
+    yield "q", float(focal_minimiser(np.array([0.8, 0.2]), task["gamma"])[0])

@@ -17,7 +17,7 @@ MAX_STEPS = 24
 BLOCK_ENTRIES = 250_000
 
 
-def focal_minimizer(
+def focal_minimiser(
     posterior: NDArray[np.floating[Any]],
     gamma: float,
     *,
@@ -48,7 +48,7 @@ def focal_minimizer(
         gives `posterior` back to a relative 1e-10, tiny entries included.
 
     Example:
-        >>> focal_minimizer(np.array([[0.9, 0.1]]), 1.0).round(6)
+        >>> focal_minimiser(np.array([[0.9, 0.1]]), 1.0).round(6)
         array([[0.774425, 0.225575]])
 
     References:
@@ -65,12 +65,12 @@ def focal_minimizer(
         block = rows[start : start + step]
         with np.errstate(divide="ignore"):
             log_eta = np.log(block)
-        out[start : start + step] = np.exp(log_focal_minimizer(log_eta, np.asarray(gamma)))
+        out[start : start + step] = np.exp(log_focal_minimiser(log_eta, np.asarray(gamma)))
     result: NDArray[np.float64] = out.reshape(eta.shape)
     return result
 
 
-def log_focal_minimizer(log_posterior: Array, gamma: Array) -> Array:
+def log_focal_minimiser(log_posterior: Array, gamma: Array) -> Array:
     r"""Return :math:`\log\Psi_\gamma^{-1}(\eta)` for normalised :math:`\log\eta`, ``[..., K]``.
 
     Differentiable to third order on any library: the root is found without derivatives, then two
