@@ -124,7 +124,8 @@ def _errata(paper: str, claims: list[dict[str, str | None]]) -> Iterator[str]:
         yield "|-|-|-|"
         for claim in wrong:
             link = f"[{claim['verdict']}](../papers.md#{claim['id']})"
-            by = ". ".join(filter(None, (claim["counterexample"], claim["scan"])))
+            texts = (claim[name] for name in ("counterexample", "evidence", "scan"))
+            by = " ".join(f"{text[0].upper()}{text[1:].rstrip('.')}." for text in texts if text)
             yield f"| {link} | {escaped(str(claim['sentence']))} | {escaped(by)} |"
         yield ""
     right = [f"[{c['id']}](../papers.md#{c['id']})" for c in mine if c["verdict"] not in ERRATA]

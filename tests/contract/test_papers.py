@@ -19,7 +19,15 @@ IN_PAPER = {
     ("003", "Table"): range(1, 2),
     ("004", "Fig."): range(1, 5),
 }
-OPPOSITES = {"lower": "higher", "lowers": "raises", "falls": "rises", "at most": "more than"}
+OPPOSITES = {
+    "lower": "higher",
+    "lowers": "raises",
+    "falls": "rises",
+    "at most": "more than",
+    "closer to": "further from",
+    "fewer": "more",
+    "larger": "smaller",
+}
 AGREES = {"reproduced", "same direction", "supported"}
 DISAGREES = {"opposite direction", "not reproduced", "not supported"}
 

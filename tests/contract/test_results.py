@@ -59,6 +59,11 @@ def test_every_interval_holds_its_estimate_and_makes_its_verdict(folder):
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda path: path.name)
+def test_no_claim_is_cut_in_the_picture(folder):
+    assert "…" not in (folder / "figures" / "claims.svg").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda path: path.name)
 def test_the_conditions_are_recorded(folder):
     meta = json.loads((folder / "meta.json").read_text(encoding="utf-8"))
     assert meta["experiment"] == folder.name

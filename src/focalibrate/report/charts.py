@@ -101,6 +101,7 @@ def chart_svg(chart: Chart) -> str:
     try:
         import matplotlib as mpl
         from matplotlib.figure import Figure
+        from matplotlib.layout_engine import ConstrainedLayoutEngine
     except ImportError as error:
         raise ImportError(
             "Pictures need matplotlib. Install it: `pip install 'focalibrate[plot]'`."
@@ -109,7 +110,8 @@ def chart_svg(chart: Chart) -> str:
     n_rows = -(-len(chart.panels) // columns)
     with mpl.rc_context(_STYLE):  # type: ignore[arg-type]
         width, height = chart.size
-        figure = Figure(figsize=(width * columns, height * n_rows), layout="constrained")
+        layout = ConstrainedLayoutEngine(hspace=0.07)  # or a title touches the label above it
+        figure = Figure(figsize=(width * columns, height * n_rows), layout=layout)
         for i, panel in enumerate(chart.panels):
             _draw(figure.add_subplot(n_rows, columns, i + 1), panel)
         out = io.StringIO()

@@ -72,12 +72,15 @@ def _centre(result: ClaimResult) -> tuple[float, float]:
 
 
 def _scales(results: Sequence[ClaimResult]) -> dict[str, float]:
-    """Return the half-width of the plot for each unit: the furthest finite end."""
+    """Return the half-width of the plot for each unit: the furthest finite end.
+
+    The band of a printed number takes a quarter of it at most.
+    """
     found: dict[str, float] = {}
     for result in results:
         centre, _ = _centre(result)
-        ends = (*vars(result.ours).values(), *result.claimed)
-        reach = [abs(x - centre) for x in ends if math.isfinite(x)]
+        reach = [abs(x - centre) for x in vars(result.ours).values() if math.isfinite(x)]
+        reach += [4 * abs(x - centre) for x in result.claimed if math.isfinite(x)]
         found[result.unit] = max(found.get(result.unit, 0.0), *reach, 1e-300)
     return found
 

@@ -109,7 +109,7 @@ def _folded(title: str, parts: Iterator[str]) -> Iterator[str]:
 def _coverage(covered: Sequence[Covered]) -> Iterator[str]:
     if covered:
         body = tuple((c.part, c.paper, c.here) for c in covered)
-        yield from _table(Table("Coverage", ("", "in the paper", "here"), body))
+        yield from _table(Table("Coverage", ("", "in the paper", "here"), body), is_text=True)
 
 
 def _verdicts(results: Sequence[ClaimResult]) -> Iterator[str]:
@@ -137,13 +137,13 @@ def _figure(name: str, caption: str, svg: str) -> Iterator[str]:
     yield f"<figcaption>{_text(caption)}</figcaption></figure>"
 
 
-def _table(table: Table) -> Iterator[str]:
+def _table(table: Table, *, is_text: bool = False) -> Iterator[str]:
     yield f'<div class="wide" tabindex="0" role="region" aria-label="{_text(table.title)}">'
     yield f"<table><caption>{_text(table.title)}</caption><thead><tr>"
     yield from (f'<th scope="col">{_text(h)}</th>' for h in table.head)
     yield "</tr></thead><tbody>"
     for row in table.body:
-        cells = (f"<td{_kind(cell)}>{_text(cell)}</td>" for cell in row)
+        cells = (f"<td{'' if is_text else _kind(cell)}>{_text(cell)}</td>" for cell in row)
         yield f"<tr>{''.join(cells)}</tr>"
     yield "</tbody></table></div>"
     if table.note:

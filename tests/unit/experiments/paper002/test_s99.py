@@ -62,9 +62,9 @@ def test_other_shares_are_not_reproduced():
     swapped = PAPER_LIKE | {"ce": PAPER_LIKE["fl3"], "fl3": PAPER_LIKE["ce"]}
     found = standings(rows_like(swapped), "reduced")
     for words in (
-        "fewer predictions with a confidence ≥ 0.99",
-        "more predictions with a confidence ≥ 0.99 after T",
-        "a higher accuracy on predictions with a confidence ≥ 0.99",
+        "fewer predictions of confidence ≥ 0.99",
+        "more predictions of confidence ≥ 0.99 after T",
+        "a higher accuracy where its confidence is ≥ 0.99",
     ):
         assert found[f"CIFAR-10: FL-3 has {words} than CE"] == "opposite direction"
 

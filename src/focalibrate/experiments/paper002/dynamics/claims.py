@@ -101,7 +101,7 @@ def _overfitting(rows: Rows, problem: Problem, *, is_full: bool) -> Iterator[Cla
         (
             "nll",
             "the average NLL",
-            "rises after the learning rate falls",
+            "rises after the drop",
             False,
             'Sec. 3: "after the 150th epoch (where the learning rate drops by a factor of 10), '
             "there is a marked rise in the average test NLL, indicating that the network starts "
@@ -110,7 +110,7 @@ def _overfitting(rows: Rows, problem: Problem, *, is_full: bool) -> Iterator[Cla
         (
             "nll_incorrect",
             "the NLL of wrong predictions",
-            "rises after the learning rate falls",
+            "rises after the drop",
             False,
             _ONLY_WRONG,
         ),
@@ -118,7 +118,7 @@ def _overfitting(rows: Rows, problem: Problem, *, is_full: bool) -> Iterator[Cla
         (
             "ece",
             "ECE",
-            "rises after the learning rate falls",
+            "rises after the drop",
             False,
             'Sec. 3: "We also observe that after epoch 150, the test set ECE rises, indicating '
             'that the network is becoming miscalibrated."',
@@ -208,7 +208,7 @@ def _still_confident(rows: Rows, problem: Problem, *, is_full: bool) -> Iterator
     least = min(found, key=lambda loss: found[loss].estimate)
     result = side_result(
         found[least],
-        claim="right predictions keep a mean probability over 0.95 with CE and FL-1 to FL-3",
+        claim="right predictions keep a mean probability over 0.95, CE and FL-1 to -3",
         what="probability of the true class, right predictions on the test examples, for the "
         "loss with the lowest mean",
         paper_value='Sec. 4: "Nevertheless, for all four models, average confidence on correctly '
@@ -230,7 +230,7 @@ def _weights(rows: Rows, problem: Problem, *, is_full: bool) -> Iterator[ClaimRe
         ("weight norm", "smaller", True),
     )
     for metric, side, below in told:
-        when = "before the learning rate falls" if not below else "at the end"
+        when = "before the drop" if not below else "at the end"
         for loss in FIXED:
             ours = _less_ce(rows, problem, loss, metric)
             if ours is not None:
@@ -273,7 +273,7 @@ def _gradients(rows: Rows, problem: Problem, *, is_full: bool) -> Iterator[Claim
     )
     yield side_result(
         mean_interval(list(last.values())),
-        claim="late in training the gradient norms of FL-3 are smaller than those of CE",
+        claim="late in training the gradient norms are smaller with FL-3 than CE",
         what="median of FL-3 − CE at the last measurement, in decades, paired by seed",
         paper_value=_GRADIENTS,
         unit="decades",

@@ -226,7 +226,8 @@ EXPERIMENT = Experiment(
     },
     changed_rules=(
         "Rules changed after the results were seen: a claim can be undecided; what is measured "
-        "on Fashion-MNIST is a question of our own."
+        "on Fashion-MNIST is a question of our own, and so is its probability of right "
+        "predictions, which had counted as not run at full size."
     ),
     packages=("numpy", "scipy", "torch"),
 )

@@ -72,9 +72,13 @@ class Measure:
     sentence: str
     bound: float = 0.0
     """how much worse still counts as no worse"""
+    sides: tuple[str, str] = ("", "")
+    """words for the lower and the higher number, if "a lower" and "a higher" do not say it"""
 
     def words(self, *, below: bool) -> str:
         """Return the comparison in words, to put between the names of two losses."""
+        if any(self.sides):
+            return f"has {self.sides[0 if below else 1]} than"
         if self.bound:
             most = "at most" if below else "more than"
             return f"has {most} {self.bound:g} point more {self.what} than"
@@ -86,9 +90,10 @@ AFTER = Measure("ECE % after T", lambda p: p.ece_post, "ECE after T", "points of
 NEAR_ONE = Measure(
     "|ln T|",
     lambda p: abs(math.log(p.temperature)),
-    "|ln T|, the distance of the best temperature from 1,",
+    "|ln T|",
     "of |ln T|",
     "Table 1: the best temperatures, in brackets",
+    sides=("a best temperature closer to 1", "a best temperature further from 1"),
 )
 ERROR = Measure("error %", lambda p: p.error, "error", "points of error", _ERROR, 1.0)
 
@@ -155,7 +160,7 @@ def _compared(
     yield side_result(
         ours,
         claim=f"{name}: {SHOWN[loss]} {measure.words(below=below)} {SHOWN[other]}",
-        what=f"{SHOWN[loss]} − {SHOWN[other]}, paired by seed",
+        what=f"{measure.what}, {SHOWN[loss]} − {SHOWN[other]}, paired by seed",
         paper_value=_paper_words(problem, loss, other, measure),
         unit=f"{measure.unit}, {SHOWN[loss]} − {SHOWN[other]}",
         below=below,

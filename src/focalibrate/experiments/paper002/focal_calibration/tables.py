@@ -86,7 +86,10 @@ def _panel(rows: Rows, problem: Problem, metrics: Sequence[str], y_label: str) -
     names = [SHOWN[loss] for loss in losses]
     series = []
     for metric in metrics:
-        found = [mean_interval(rows.values(network_name(problem, x), metric)) for x in losses]
+        found = [
+            mean_interval(rows.values(network_name(problem, x), metric)).within(0.0, np.inf)
+            for x in losses
+        ]
         series.append(
             Series(
                 names,

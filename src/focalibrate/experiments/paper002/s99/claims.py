@@ -42,9 +42,9 @@ PAPER_VALUES: dict[str, dict[str, tuple[float, float, float, float]]] = {
 }
 """Table 6, CIFAR-10, in the order of `METRICS`; the paper writes "Focal Loss" without a γ."""
 _WORDS = {
-    METRICS[0]: "fewer predictions with a confidence ≥ 0.99",
-    METRICS[2]: "more predictions with a confidence ≥ 0.99 after T",
-    METRICS[1]: "a higher accuracy on predictions with a confidence ≥ 0.99",
+    METRICS[0]: "fewer predictions of confidence ≥ 0.99",
+    METRICS[2]: "more predictions of confidence ≥ 0.99 after T",
+    METRICS[1]: "a higher accuracy where its confidence is ≥ 0.99",
 }
 """What the paper claims of focal loss, to put before "than CE"."""
 _SENTENCES = {
@@ -125,7 +125,7 @@ def numbers(rows: Rows, *, is_full: bool) -> Iterator[ClaimResult]:
                     mean_interval(found).within(0.0, 100.0),
                     values[place],
                     tolerance=TOLERANCE,
-                    claim=f"CIFAR-10: fraction of predictions with a confidence ≥ 0.99 with "
+                    claim=f"CIFAR-10: fraction of predictions of confidence ≥ 0.99 with "
                     f"{SHOWN[loss]}{', after T' if place else ''}",
                     what="mean over seeds, at full size only",
                     paper_value=f"Table 6: {values[place]:g} % (ResNet-50)",

@@ -88,13 +88,15 @@ def _claims(rows: Rows, length: str, is_full: bool) -> list[ClaimResult]:
 
 def finding(rows: Rows) -> str:
     """Return the main result in one sentence."""
-    parts = []
-    for recipe in sorted(rows.recipes(), key=lambda name: -_epochs(name)):
+    parts: dict[int, list[str]] = {}
+    for recipe in rows.recipes():
         ece, error = (100 * np.nanmean(by_seed(rows, recipe, m), axis=0) for m in (ECE, "error"))
-        parts.append(
-            f"{ece[0]:.1f} → {ece[-1]:.1f} at {recipe} (error {error[0]:.1f} → {error[-1]:.1f})"
+        parts.setdefault(_epochs(recipe), []).append(
+            f"{ece[0]:.1f} → {ece[-1]:.1f} (error {error[0]:.1f} → {error[-1]:.1f}, "
+            f"{recipe.split(', ')[0]})"
         )
-    return f"ECE in % without the penalty → with τ = {taus_of(rows)[-1]:g}: {', '.join(parts)}."
+    lengths = (f"after {n} epochs {', '.join(parts[n])}" for n in sorted(parts, reverse=True))
+    return f"ECE in % without the penalty → with τ = {taus_of(rows)[-1]:g}: {'; '.join(lengths)}."
 
 
 def _ends(
