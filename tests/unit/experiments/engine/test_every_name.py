@@ -3,6 +3,7 @@
 import json
 import math
 import re
+from importlib import import_module
 
 import pytest
 from matplotlib.figure import Figure
@@ -40,8 +41,10 @@ def trained(tmp_path_factory):
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_an_experiment_from_its_name_to_its_page(name, trained, tmp_path, monkeypatch):
     monkeypatch.delenv(VARIABLE, raising=False)
-    for constant in RESAMPLED:  # the numbers themselves are tested in contract/test_results.py
-        monkeypatch.setattr(f"focalibrate.experiments.{constant}.N_RESAMPLES", 60)
+    # All are imported before one is changed: another takes its constant from the first.
+    modules = [import_module(f"focalibrate.experiments.{path}") for path in RESAMPLED]
+    for module in modules:  # the numbers themselves are tested in contract/test_results.py
+        monkeypatch.setattr(module, "N_RESAMPLES", 60)
     # Ticks and the room for them take most of the time of a figure; tests of charts look at them.
     monkeypatch.setattr(Figure, "set_layout_engine", lambda *_, **__: None)
     for option in ("axes.grid", "xtick.labelbottom", "ytick.labelleft"):
