@@ -109,11 +109,11 @@ def test_a_link_is_followed(tmp_path):
 
 
 def test_targets_that_are_no_files(tmp_path):
-    with pytest.raises(IsADirectoryError, match=r"is a directory\. Give the name of a file"):
+    with pytest.raises(IsADirectoryError, match=r"is a folder\. Give the name of a file"):
         atomic_path(tmp_path).__enter__()
     with pytest.raises(OSError, match=r"/dev/null: is not a regular file"):
         atomic_path("/dev/null", force=True).__enter__()
-    with pytest.raises(FileNotFoundError, match=r"the directory .*gone does not exist\. Make it"):
+    with pytest.raises(FileNotFoundError, match=r"the folder .*gone does not exist\. Make it"):
         atomic_path(tmp_path / "gone" / "out").__enter__()
 
 

@@ -22,8 +22,8 @@ NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 def atomic_path(target: str | Path, *, force: bool = False) -> Iterator[Path]:
     """Give a temporary path beside `target` that becomes `target` when the block succeeds.
 
-    The temporary file has the suffix of `target`, is in the same directory and exists
-    from the start, so that a directory that cannot be written to is found before any work.
+    The temporary file has the suffix of `target`, is in the same folder and exists
+    from the start, so that a folder that cannot be written to is found before any work.
     On any exception, Ctrl-C included, it is removed and `target` is as it was. Other
     programs never see a partial file. A symbolic link is followed, not replaced.
 
@@ -68,7 +68,7 @@ def atomic_path(target: str | Path, *, force: bool = False) -> Iterator[Path]:
 
 def _check_target(given: Path, final: Path, *, force: bool) -> None:
     if final.is_dir():
-        raise IsADirectoryError(f"{given}: is a directory. Give the name of a file.")
+        raise IsADirectoryError(f"{given}: is a folder. Give the name of a file.")
     if final.exists() and not final.is_file():
         raise OSError(f"{given}: is not a regular file, so it cannot be replaced whole.")
     if final.exists() and not force:
@@ -111,7 +111,7 @@ def _create(temporary: Path, given: Path) -> int:
         return descriptor
     except FileNotFoundError as error:
         raise FileNotFoundError(
-            f"{given}: the directory {given.parent} does not exist. Make it first."
+            f"{given}: the folder {given.parent} does not exist. Make it first."
         ) from error
     except OSError as error:
         raise OSError(error.errno, os.strerror(error.errno or 0), str(given)) from error

@@ -79,7 +79,7 @@ def sketch_command(
                 "--force."
             )
         if not out.absolute().parent.is_dir():
-            raise FileNotFoundError(f"{out}: the directory {out.parent} does not exist.")
+            raise FileNotFoundError(f"{out}: the folder {out.parent} does not exist.")
         chosen = None if calibrator is None else Calibrator.load(calibrator)
     if isinstance(chosen, GroupedCalibrator) and not options.get("by"):
         options["by"] = chosen.column

@@ -322,7 +322,11 @@ class Sketch:
         return table_of_class(self.classes, event, self.n_bins, is_whole=self.is_whole)
 
     def corp(
-        self, *, event: int | Literal["top label"] = "top label", n_draws: int = 199, seed: int = 0
+        self,
+        *,
+        event: int | Literal["top label"] = "top label",
+        n_draws: int = 199,
+        seed: int | np.random.Generator = 0,
     ) -> Corp:
         """Return the isotonic reliability curve of an event, and the decomposition of its scores.
 
@@ -332,7 +336,7 @@ class Sketch:
         Args:
             event: ``"top label"`` (the prediction is right), or a class.
             n_draws: outcomes drawn for the band; 0 for none.
-            seed: random seed of the draws.
+            seed: random seed of the draws, or a `numpy.random.Generator`.
         """
         check_count(n_draws, name="n_draws", minimum=0)
         if event == "top label":
@@ -340,7 +344,9 @@ class Sketch:
         table, name = self.class_cells(event), f"class {event}"
         return corp_of_table(table, event=name, n_draws=n_draws, seed=seed)
 
-    def evaluate(self, *, seed: int = 0, n_draws: int = 999) -> "SketchEvaluation":
+    def evaluate(
+        self, *, seed: int | np.random.Generator = 0, n_draws: int = 999
+    ) -> "SketchEvaluation":
         """Return scores, calibration errors and the verdict; see `SketchEvaluation`."""
         from focalibrate.metrics.sketch_evaluation import evaluate_sketch
 

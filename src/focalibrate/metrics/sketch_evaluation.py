@@ -65,7 +65,9 @@ class SketchEvaluation:
     """rows with probability 0 at their label: with any, the log loss is infinite"""
 
 
-def evaluate_sketch(sketch: Sketch, *, seed: int = 0, n_draws: int = 999) -> SketchEvaluation:
+def evaluate_sketch(
+    sketch: Sketch, *, seed: int | np.random.Generator = 0, n_draws: int = 999
+) -> SketchEvaluation:
     r"""Evaluate a sketch as `assess` and the metrics evaluate rows.
 
     Exact, up to the last bits of a sum: number of rows, ECE, MCE, classwise ECE, log loss,
@@ -86,7 +88,7 @@ def evaluate_sketch(sketch: Sketch, *, seed: int = 0, n_draws: int = 999) -> Ske
 
     Args:
         sketch: a sketch of at least one row.
-        seed: random seed of the draws.
+        seed: random seed of the draws, or a `numpy.random.Generator`.
         n_draws: outcomes drawn from the predictions, as in `assess`.
     """
     check_count(n_draws, name="n_draws", minimum=19)

@@ -71,7 +71,7 @@ def test_escape_sequences_in_class_names(cli, tmp_path, calibrator):
 def test_a_folder_where_a_file_is_expected(cli, val, tmp_path, calibrator):
     (tmp_path / "out.npz").mkdir()
     done = cli("apply", "c.json", "val.npz", "-o", "out.npz", ok=False)
-    assert (done.returncode, "is a directory" in done.stderr) == (1, True)
+    assert (done.returncode, "is a folder" in done.stderr) == (1, True)
     done = cli("apply", ".", "val.npz", "-o", "o.npz", ok=False)
     assert (done.returncode, "directory" in done.stderr.lower()) == (1, True)
 

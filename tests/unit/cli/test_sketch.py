@@ -65,7 +65,7 @@ def test_what_is_wrong_is_said(cli, days, tmp_path):
     done = cli("sketch", "day1.npz", "-o", "b.sketch", "--from", "soon", ok=False)
     assert "`--from` must be a date or time" in done.stderr
     done = cli("sketch", "day1.npz", "-o", "no/b.sketch", ok=False)
-    assert "no/b.sketch: the directory no does not exist" in done.stderr
+    assert "no/b.sketch: the folder no does not exist" in done.stderr
     done = cli("evaluate", "day1.npz", "--backend", "dask", ok=False)
     assert "--backend dask and --scheduler ADDRESS go together" in done.stderr
     text = (tmp_path / "a.sketch").read_text()
