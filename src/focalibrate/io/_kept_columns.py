@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from focalibrate.io._frame import Frame
+from focalibrate.io._frame import Frame, silent
 from focalibrate.io._label_rows import Matched
 from focalibrate.io._roles import Roles
 from focalibrate.io._view import View
@@ -80,7 +80,7 @@ def _as_written(frame: Frame, positions: Sequence[int]) -> list[Any]:
         if key in frame.extra:
             found: list[Any] = frame.extra[key](positions)
             return found
-    return frame.load(positions, lambda done, total: None)
+    return frame.load(positions, silent)
 
 
 def _kept_extra(

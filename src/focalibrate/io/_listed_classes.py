@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from focalibrate.io._frame import Frame
+from focalibrate.io._frame import Frame, silent
 from focalibrate.io._vocabulary import CLASS_NAMES, plain
 
 _LISTED = CLASS_NAMES | {"labels"}
@@ -25,7 +25,7 @@ def with_class_names(frame: Frame) -> Frame:
     ]
     if not found:
         return frame
-    (names,) = frame.load([found[0]], lambda done, total: None)
+    (names,) = frame.load([found[0]], silent)
     numeric = names.dtype.kind in "iufb"
     if numeric and names.dtype.kind == "f" and (names == np.trunc(names)).all():
         names = names.astype(np.int64)
@@ -48,7 +48,7 @@ def with_listed_names(frame: Frame) -> Frame:
     for i, column in enumerate(frame.columns):
         if not widths or column.kind != "text" or plain(column.name) not in _LISTED:
             continue
-        (cells,) = frame.load([i], lambda done, total: None)
+        (cells,) = frame.load([i], silent)
         if (cells == cells[0]).all() and str(cells[0]).startswith("["):
             names = tuple(a or b for a, b in re.findall(r"'([^']*)'|\"([^\"]*)\"", str(cells[0])))
             if len(names) in widths and len(set(names)) == len(names):

@@ -8,7 +8,7 @@ from focalibrate._check import PROBS_ATOL
 from focalibrate.io._assemble import assemble
 from focalibrate.io._error import file_error
 from focalibrate.io._formats import FORMATS, Opening
-from focalibrate.io._frame import Frame, Progress
+from focalibrate.io._frame import Frame, Progress, silent
 from focalibrate.io._limit import parse_size
 from focalibrate.io._listed_classes import with_class_names, with_listed_names
 from focalibrate.io._open_any import open_any
@@ -198,7 +198,7 @@ def _read(
 
 def read_labels(path: Path, request: Request, opening: Opening, scores: Frame) -> OtherLabels:
     """Return the labels of a file of their own."""
-    frame = open_any(path, replace(opening, progress=lambda done, total: None)).frame
+    frame = open_any(path, replace(opening, progress=silent)).frame
     return labels_in(replace(frame, path=path), request, scores)
 
 
