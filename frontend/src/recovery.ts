@@ -1,5 +1,5 @@
 // Confidence and log loss of Psi_gamma(softmax(z/T)), row by row, on weighted atoms: the maths of
-// src/focalibrate/calibrate/_recovery.py in float64. Gaps d_k = z_max - z_k; the first atom of a
+// src/focalibrate/calibrate/_engine/recovery.py in float64. Gaps d_k = z_max - z_k; the first atom of a
 // row is its top class, the second its nearest rival.
 //
 //   (1 - Psi_1) / Psi_1 = phi(v_1) M,  M = sum_k w_k e_k / phi(v_k),  e_k = v_k / v_1
