@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 __all__ = [
     "Array",
+    "Floats",
     "array_of",
     "device",
     "is_array_api_obj",
@@ -25,6 +26,8 @@ __all__ = [
 
 Array: TypeAlias = Any
 """An array of any library that follows the array API standard."""
+Floats: TypeAlias = NDArray[np.float64]
+"""A NumPy array of double precision."""
 
 NUMPY_TYPES = (np.ndarray, np.generic)
 IS_NUMPY_STANDARD = hasattr(np, "cumulative_sum")

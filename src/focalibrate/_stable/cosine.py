@@ -1,9 +1,8 @@
 """The cosine transform of `scipy.fft.dct(type=1)`, which takes a sixth of a second to import."""
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from focalibrate._array import Floats
 
 
 def cosine_transform(x: Floats) -> Floats:

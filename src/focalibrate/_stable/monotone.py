@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from focalibrate._array import Floats
 
 MAX_PASSES = 40
 """Passes before the rest is left to SciPy; outcomes sorted by a score take about ten."""

@@ -5,6 +5,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from focalibrate._array import Floats
 from focalibrate._check import check_choice, check_gamma
 
 Curvature = Literal["exact", "bound"]
@@ -22,8 +23,6 @@ TINY = 1e-140
 BLOCK_ENTRIES = 1 << 16
 """Entries worked on at once: few enough that what is computed stays in the cache."""
 
-_Float = NDArray[np.float64]
-
 
 def softmax_derivatives(
     margins: NDArray[Any],
@@ -31,7 +30,7 @@ def softmax_derivatives(
     gamma: float,
     *,
     curvature: Curvature = "exact",
-) -> tuple[_Float, _Float]:
+) -> tuple[Floats, Floats]:
     r"""Gradient and curvature of the focal loss of each row, per class.
 
     With :math:`v = \operatorname{softmax}(z)`, :math:`p = v_y` and :math:`\varphi`, :math:`r` of
@@ -72,12 +71,12 @@ def softmax_derivatives(
 
 
 def _block(
-    z: _Float,
+    z: Floats,
     labels: NDArray[Any],
     gamma: float,
     curvature: Curvature,
-    v: _Float,
-    second: _Float,
+    v: Floats,
+    second: Floats,
 ) -> None:
     """Write the gradient to `v` and the curvature to `second`, ``[n, K]`` each."""
     at = np.arange(0, z.size, z.shape[1])
@@ -118,7 +117,7 @@ def binary_derivatives(
     gamma: float,
     *,
     curvature: Curvature = "exact",
-) -> tuple[_Float, _Float]:
+) -> tuple[Floats, Floats]:
     r"""Gradient and curvature of the focal loss of one log-odds per example.
 
     The two-class case of `softmax_derivatives` for :math:`s = z_1 - z_0`.
@@ -150,7 +149,7 @@ def binary_derivatives(
     return gradient, np.maximum(bound + bend, FLOOR * bound)
 
 
-def _factors(p: _Float, rest: _Float, log_p: _Float, gamma: float) -> tuple[_Float, _Float]:
+def _factors(p: Floats, rest: Floats, log_p: Floats, gamma: float) -> tuple[Floats, Floats]:
     r"""Return :math:`\varphi` and :math:`\gamma p(1-p)^{\gamma+1}(2+\log p+(\gamma-1)r)`."""
     p_log_p = np.multiply(p, log_p, out=np.zeros_like(p), where=p > 0)
     near = rest < NEAR_CERTAIN

@@ -7,12 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from focalibrate._array import Floats
 from focalibrate._check import binary_logits, check_choice, check_gamma, check_open_interval
 from focalibrate.boosting.derivatives import Curvature, binary_derivatives, softmax_derivatives
 from focalibrate.calibrate import PosteriorRecovery
 from focalibrate.losses import focal_loss
-
-_Float = NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,17 +75,17 @@ class FocalObjective:
                 )
             object.__setattr__(self, "class_weight", weight)
 
-    def xgboost(self, margins: NDArray[Any], data: Any) -> tuple[_Float, _Float]:
+    def xgboost(self, margins: NDArray[Any], data: Any) -> tuple[Floats, Floats]:
         """Return gradient and curvature for ``xgb.train(obj=…)``; `data` is its DMatrix."""
         return self.scikit_learn(data.get_label(), margins, _weight_of(data))
 
-    def lightgbm(self, margins: NDArray[Any], data: Any) -> tuple[_Float, _Float]:
+    def lightgbm(self, margins: NDArray[Any], data: Any) -> tuple[Floats, Floats]:
         """Return gradient and curvature for ``lgb.train``; `data` is its Dataset."""
         return self.scikit_learn(data.get_label(), margins, _weight_of(data))
 
     def scikit_learn(
         self, labels: NDArray[Any], margins: NDArray[Any], sample_weight: Any = None
-    ) -> tuple[_Float, _Float]:
+    ) -> tuple[Floats, Floats]:
         """Return gradient and curvature; the form that ``XGBClassifier`` takes too."""
         y = np.asarray(labels).astype(np.intp)
         derivatives = softmax_derivatives if np.ndim(margins) == 2 else binary_derivatives
@@ -124,15 +123,15 @@ class FocalObjective:
         """One weight per class, from `class_weight` or `alpha`."""
         return self.class_weight if self.alpha is None else (1.0 - self.alpha, self.alpha)
 
-    def probs(self, margins: NDArray[Any]) -> _Float:
+    def probs(self, margins: NDArray[Any]) -> Floats:
         """Return class probabilities ``[N, K]`` from margins ``[N]`` or ``[N, K]``."""
         z = np.asarray(margins, dtype=np.float64)
-        found: _Float = self.recovery().probs(binary_logits(z) if z.ndim == 1 else z)
+        found: Floats = self.recovery().probs(binary_logits(z) if z.ndim == 1 else z)
         return found
 
     def _row_weight(
         self, labels: NDArray[np.intp], margins: NDArray[Any], sample_weight: Any
-    ) -> _Float | None:
+    ) -> Floats | None:
         weights: Sequence[float] | None = self.weights
         if weights is None and sample_weight is None:
             return None
@@ -146,6 +145,6 @@ class FocalObjective:
         return by_class if sample_weight is None else by_class * np.asarray(sample_weight)
 
 
-def _weight_of(data: Any) -> _Float | None:
+def _weight_of(data: Any) -> Floats | None:
     weight = data.get_weight()
     return None if weight is None or np.size(weight) == 0 else np.asarray(weight, dtype=float)

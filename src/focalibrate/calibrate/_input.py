@@ -6,7 +6,7 @@ from typing import Any, NoReturn, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from focalibrate._array import Array, is_array_api_obj, to_numpy
+from focalibrate._array import Array, Floats, is_array_api_obj, to_numpy
 from focalibrate._check import (
     check_labels,
     check_logits,
@@ -18,7 +18,6 @@ from focalibrate.calibrate._base import Calibrator
 from focalibrate.calibrate._scores import as_array, log_probabilities, two_columns
 
 C = TypeVar("C", bound=Calibrator)
-Floats = NDArray[np.float64]
 
 SMALLEST = 2.0 * float(np.finfo(np.float32).tiny)
 """Smallest positive probability in the rule for zeros; half of it is not 0 in float32."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from focalibrate._array import Array
+from focalibrate._array import Array, Floats
 from focalibrate._check import check_gamma
 from focalibrate.calibrate._base import Calibrator
 from focalibrate.calibrate._engine.blocks import row_blocks
@@ -17,8 +17,6 @@ from focalibrate.calibrate.parametric import Identity
 from focalibrate.calibrate.pooled_fits import cross_fit, held_out_losses, pooled
 from focalibrate.calibrate.rule import candidates, pick, pool_members
 from focalibrate.calibrate.single import SINGLE_METHODS
-
-Floats = NDArray[np.float64]
 
 LEAST_LOG = float(np.log(np.finfo(np.float32).tiny))
 """A probability of 0 counts as float32's smallest number when the model itself is scored."""

@@ -4,9 +4,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from focalibrate._array import Array, namespace, working_dtype
+from focalibrate._array import Array, Floats, namespace, working_dtype
 from focalibrate._stable import log_sigmoid
 from focalibrate.calibrate._base import Calibrator
 from focalibrate.calibrate._engine.columns import check_classes_present
@@ -18,8 +17,6 @@ from focalibrate.calibrate._engine.convex import (
 from focalibrate.calibrate._engine.reporting import finished
 from focalibrate.calibrate._input import ScoredRows, check_rows, read_scores
 from focalibrate.calibrate._settings import check_numbers
-
-Floats = NDArray[np.float64]
 
 MAX_LOG_ODDS = 87.0
 """Larger log-odds, such as those of masks, are cut to this."""

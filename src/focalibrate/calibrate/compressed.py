@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from focalibrate._array import Array
+from focalibrate._array import Array, Floats
 from focalibrate._check import check_gamma
 from focalibrate.calibrate._engine.atoms import N_ATOMS, ROW_FLOATS, row_atoms
 from focalibrate.calibrate._engine.binned import weighted_mean
@@ -25,7 +25,6 @@ __all__ = [
     "read_rows",
 ]
 
-Floats = NDArray[np.float64]
 
 KNOWN = "compressed"
 """Key under which rows keep their compressed form."""

@@ -5,9 +5,8 @@ from functools import cached_property
 from typing import Any, ClassVar, final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from focalibrate._array import Array, namespace, working_dtype
+from focalibrate._array import Array, Floats, namespace, working_dtype
 from focalibrate._check import check_positive
 from focalibrate._stable import log_softmax
 from focalibrate.calibrate._base import Calibrator
@@ -18,8 +17,6 @@ from focalibrate.calibrate._engine.ridge_design import MatrixDesign
 from focalibrate.calibrate._input import check_rows, read_scores
 from focalibrate.calibrate.binary import MAX_LOG_ODDS
 from focalibrate.calibrate.structured import check_matrix, constant, scaled_log_probs
-
-Floats = NDArray[np.float64]
 
 
 def _cut_logs(z: Array) -> Array:

@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from focalibrate._array import Array, namespace, working_dtype
+from focalibrate._array import Array, Floats, namespace, working_dtype
 from focalibrate.calibrate._base import Calibrator
 from focalibrate.calibrate._engine.blocks import Workers, Workspace, row_blocks
 from focalibrate.calibrate._engine.convex import ConvexMinimum, minimise_convex
@@ -18,8 +17,6 @@ from focalibrate.calibrate.one_vs_rest import log_of
 from focalibrate.calibrate.parametric import recovered
 from focalibrate.calibrate.parts import Parts
 from focalibrate.calibrate.temperature import cross_fit_temperature, quiet_temperature
-
-Floats = NDArray[np.float64]
 
 
 @final

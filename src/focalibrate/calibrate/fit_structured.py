@@ -5,7 +5,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from focalibrate._array import Array
+from focalibrate._array import Array, Floats
 from focalibrate._check import check_choice, check_positive
 from focalibrate.calibrate._base import Calibrator
 from focalibrate.calibrate._engine.reporting import report_on
@@ -16,7 +16,6 @@ from focalibrate.calibrate.fit_report import FitReport
 from focalibrate.calibrate.focal_temperature import quiet_focal_temperature
 from focalibrate.calibrate.parts import Parts
 from focalibrate.calibrate.structured import (
-    Floats,
     StructuredMatrixScaling,
     StructuredVectorScaling,
     tempered,

@@ -5,7 +5,7 @@ from typing import Literal, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from focalibrate._array import Array
+from focalibrate._array import Array, Floats
 from focalibrate._stable.monotone import isotonic_regression
 from focalibrate.calibrate._engine.columns import (
     check_classes_present,
@@ -16,8 +16,6 @@ from focalibrate.calibrate._input import read_scores
 from focalibrate.calibrate.fit_report import FitReport, collected_warnings
 from focalibrate.calibrate.one_vs_rest import IsotonicCalibration
 from focalibrate.calibrate.parts import Parts
-
-Floats = NDArray[np.float64]
 
 TIE_DIGITS = 12
 """Probabilities that agree to this many decimals count as equal."""

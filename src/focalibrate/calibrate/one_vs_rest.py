@@ -6,10 +6,10 @@ from functools import cached_property
 from typing import Any, ClassVar, final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from focalibrate._array import (
     Array,
+    Floats,
     is_numpy_array,
     is_torch_array,
     namespace,
@@ -20,7 +20,6 @@ from focalibrate.calibrate._base import Calibrator
 from focalibrate.calibrate._engine.tables import count_below, entries, interpolated, padded
 from focalibrate.calibrate._settings import check_numbers
 
-Floats = NDArray[np.float64]
 Curves = tuple[tuple[float, ...], ...]
 
 

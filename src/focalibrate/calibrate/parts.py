@@ -4,12 +4,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from focalibrate._array import Floats
 from focalibrate.calibrate._engine.grid import RowIndex
 from focalibrate.calibrate._input import ScoredRows
-
-Floats = NDArray[np.float64]
 
 KEEP_BYTES = 2**26
 """Copies of all parts are kept if they need no more than this many bytes."""

@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from focalibrate._array import Floats
 from focalibrate.calibrate._engine.convex import minimise_convex
 from focalibrate.calibrate._input import ScoredRows
-
-Floats = NDArray[np.float64]
 
 RIDGE = 1.0
 """Strength of the penalty towards equal weights, as a number of rows."""

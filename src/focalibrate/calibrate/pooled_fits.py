@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from focalibrate._array import Array
+from focalibrate._array import Array, Floats
 from focalibrate._check import check_choice
 from focalibrate._stable import log_softmax
 from focalibrate.calibrate._base import Calibrator
@@ -17,7 +17,7 @@ from focalibrate.calibrate.fit_report import collected_warnings
 from focalibrate.calibrate.folds import fold_count, split_over_folds
 from focalibrate.calibrate.parts import Parts
 from focalibrate.calibrate.pool import Pool
-from focalibrate.calibrate.pool_weights import Floats, pool_weights
+from focalibrate.calibrate.pool_weights import pool_weights
 from focalibrate.calibrate.rule import pool_members
 from focalibrate.calibrate.shared_fits import fit_each_part
 from focalibrate.calibrate.single import SINGLE_METHODS

@@ -5,12 +5,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from focalibrate._array import Floats
 from focalibrate._check import is_whole
 from focalibrate.calibrate._input import FLOAT32_ABOVE, ScoredRows
-
-Floats = NDArray[np.float64]
 
 
 @dataclass

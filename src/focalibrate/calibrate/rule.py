@@ -5,13 +5,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from focalibrate._array import Floats
 from focalibrate.calibrate._input import ScoredRows
 from focalibrate.calibrate.effort import is_too_slow
 from focalibrate.calibrate.folds import fold_count
-
-Floats = NDArray[np.float64]
 
 TWO_CLASSES = ("identity", "temperature", "platt", "quadratic", "beta", "spline")
 MANY_CLASSES = ("identity", "temperature", "structured_vector", "structured_matrix")

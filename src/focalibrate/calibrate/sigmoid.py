@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Literal, Self, final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from focalibrate._array import Array, like, namespace, to_numpy, working_dtype
+from focalibrate._array import Array, Floats, like, namespace, to_numpy, working_dtype
 from focalibrate._atomic import atomic_path
 from focalibrate._check import (
     check_choice,
@@ -33,8 +32,6 @@ FORMAT, VERSION = "focalibrate.sigmoid_calibrator", 1
 LARGEST_SLOPE = 100.0
 """Bound of a fitted slope, reached where the scores separate the labels without error."""
 STEPS, CLOSE = 60, 1e-10
-
-_Float = NDArray[np.float64]
 
 
 @final
@@ -246,7 +243,7 @@ def _fit(
     return tuple(slope.tolist()), tuple(intercept.tolist())
 
 
-def _newton(x: _Float, y: _Float, w: _Float, *, with_intercept: bool) -> tuple[_Float, _Float]:
+def _newton(x: Floats, y: Floats, w: Floats, *, with_intercept: bool) -> tuple[Floats, Floats]:
     """Return slope and intercept of each column by Newton's method with halved steps."""
     n = x.shape[1]
     scale = np.maximum(np.abs(x).max(axis=0), 1e-12)  # columns of one size, for the steps
@@ -284,8 +281,8 @@ def _newton(x: _Float, y: _Float, w: _Float, *, with_intercept: bool) -> tuple[_
     return a / scale, b
 
 
-def _loss(a: _Float, b: _Float, u: _Float, y: _Float, w: _Float, total: _Float) -> _Float:
+def _loss(a: Floats, b: Floats, u: Floats, y: Floats, w: Floats, total: Floats) -> Floats:
     s = a * u + b
     losses = -(y * log_sigmoid(s) + (1.0 - y) * log_sigmoid(-s))
-    found: _Float = (w * losses).sum(axis=0) / total
+    found: Floats = (w * losses).sum(axis=0) / total
     return found

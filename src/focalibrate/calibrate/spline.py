@@ -7,15 +7,13 @@ from typing import Any, ClassVar, final
 import numpy as np
 from numpy.typing import NDArray
 
-from focalibrate._array import Array, namespace
+from focalibrate._array import Array, Floats, namespace
 from focalibrate.calibrate._base import Calibrator
 from focalibrate.calibrate._engine.convex import logistic_objective, minimise_convex
 from focalibrate.calibrate._engine.reporting import finished
 from focalibrate.calibrate._settings import check_numbers
 from focalibrate.calibrate.binary import log_odds, two_classes, two_log_probs
 from focalibrate.calibrate.structured import constant
-
-Floats = NDArray[np.float64]
 
 MAX_KNOTS = 12
 ROWS_PER_KNOT = 12

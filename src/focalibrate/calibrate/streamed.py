@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from focalibrate._array import Floats
 from focalibrate.calibrate._base import Calibrator
 from focalibrate.calibrate._engine.blocks import Workers
 from focalibrate.calibrate._engine.descent import Minimum, minimise
 from focalibrate.calibrate._engine.joint import minimise_jointly_in_passes
 from focalibrate.calibrate._engine.passes import (
     Derivatives,
-    Floats,
     Kernel,
     LogitPasses,
     log_loss_sums,

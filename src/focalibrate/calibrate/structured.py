@@ -5,16 +5,13 @@ from functools import cached_property
 from typing import Any, ClassVar, final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from focalibrate._array import Array, device, namespace, working_dtype
+from focalibrate._array import Array, Floats, device, namespace, working_dtype
 from focalibrate._check import check_gamma
 from focalibrate._stable import log_softmax
 from focalibrate.calibrate._base import Calibrator
 from focalibrate.calibrate._settings import check_numbers, check_temperature
 from focalibrate.calibrate.parametric import recovered
-
-Floats = NDArray[np.float64]
 
 
 def tempered(z: Array, *, gamma: float, temperature: float, mix: float) -> Array:

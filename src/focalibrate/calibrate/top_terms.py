@@ -8,6 +8,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from focalibrate._array import Floats
 from focalibrate.calibrate._base import Calibrator
 from focalibrate.calibrate._engine.blocks import Workers, Workspace
 from focalibrate.calibrate._engine.codes import CodeSums, Sums
@@ -25,8 +26,6 @@ from focalibrate.calibrate.parametric import (
     Identity,
     TemperatureScaling,
 )
-
-Floats = NDArray[np.float64]
 
 BLOCK_ROWS = 16
 """Rows worked on at once by one thread."""

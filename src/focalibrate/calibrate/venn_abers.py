@@ -5,9 +5,8 @@ from functools import cached_property
 from typing import Any, ClassVar, final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from focalibrate._array import Array, namespace
+from focalibrate._array import Array, Floats, namespace
 from focalibrate.calibrate._base import Calibrator
 from focalibrate.calibrate._engine.columns import (
     check_classes_present,
@@ -23,8 +22,6 @@ from focalibrate.calibrate.one_vs_rest import (
     log_of,
     recalibrated,
 )
-
-Floats = NDArray[np.float64]
 
 
 @final

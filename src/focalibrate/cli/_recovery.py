@@ -6,14 +6,13 @@ from typing import Any, TypeVar
 
 import click
 import numpy as np
-from numpy.typing import NDArray
 
+from focalibrate._array import Floats
 from focalibrate.calibrate import PosteriorRecovery
 from focalibrate.pipeline import PriorShift
 from focalibrate.theory import estimate_prior
 
 F = TypeVar("F", bound=Callable[..., Any])
-Floats = NDArray[np.float64]
 
 PER_CLASS = "one per class, as 1,5,2 in order or cat=1,dog=5 by name"
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from focalibrate._array import Floats
 from focalibrate.calibrate import Calibrator, TopScorer, TopTerms, available_cores, form_of
 from focalibrate.comparison.grouped_scores import GroupedScores
 from focalibrate.comparison.paired import PairedMeans, Score
@@ -16,8 +17,6 @@ from focalibrate.comparison.result import Comparison, MethodResult
 from focalibrate.comparison.row_scores import BLOCK_ENTRIES, MEANS
 from focalibrate.metrics import MetricName, Sketch
 from focalibrate.metrics.sketch import MAX_CLASSWISE
-
-Floats = NDArray[np.float64]
 
 N_GROUPS = 20_000
 """Random groups of rows whose sums are kept: as many as a bootstrap of rows resamples."""

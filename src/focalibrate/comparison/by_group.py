@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from focalibrate._array import Floats
 from focalibrate.calibrate import (
     METHODS,
     Calibrator,
@@ -24,8 +25,6 @@ from focalibrate.comparison.group_choice import LEAST_ROWS, LEVEL, GroupChoice, 
 from focalibrate.comparison.paired import PairedMeans, standard_error, weighted_mean
 from focalibrate.comparison.result import Comparison
 from focalibrate.metrics import holm
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from focalibrate._array import Floats
 from focalibrate._check import check_choice
 from focalibrate.calibrate import sample_size
 from focalibrate.calibrate.auto import ALWAYS_RIGHT, is_impossible
@@ -26,8 +27,6 @@ NOT_FITTED = ("identity", "posterior_recovery")
 """Methods that learn nothing from the rows."""
 MAX_NAMED = 3
 """More methods than this are counted, not named."""
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

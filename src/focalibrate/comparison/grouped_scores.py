@@ -3,11 +3,9 @@
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
+from focalibrate._array import Floats
 from focalibrate.metrics import MetricName, ReliabilityTable, Sketch
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

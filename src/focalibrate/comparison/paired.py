@@ -4,12 +4,10 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from focalibrate._array import Floats
 from focalibrate._check import is_whole
 from focalibrate.metrics import MetricName
-
-Floats = NDArray[np.float64]
 
 MAX_GROUPS = 20_000
 """If there are more examples than this, random groups of them are resampled."""

@@ -6,12 +6,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from focalibrate._array import Floats
 from focalibrate.calibrate import ScoredRows
 from focalibrate.calibrate.pool_weights import NearbyWeights, pool_weights
 from focalibrate.calibrate.pooled_fits import pooled_log_probs, surprise, weighted_pool
 from focalibrate.comparison.fitted import Fitted
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

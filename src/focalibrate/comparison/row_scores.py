@@ -10,11 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from focalibrate._array import Floats
 from focalibrate.metrics import ClasswiseTable, MetricName, ReliabilityTable
 from focalibrate.metrics.adaptive import distinct_table
 from focalibrate.metrics.smooth import smooth_ece_of_rows
-
-Floats = NDArray[np.float64]
 
 BLOCK_ENTRIES = 1 << 18
 """Probabilities held at once, 1 or 2 MB: a comparison of many classes needs little memory."""

@@ -4,8 +4,8 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from focalibrate._array import Floats
 from focalibrate._check import check_count, check_positive
 from focalibrate.curvature._products import (
     BLOCK_SIZE,
@@ -15,8 +15,6 @@ from focalibrate.curvature._products import (
     check_symmetric,
     signs,
 )
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

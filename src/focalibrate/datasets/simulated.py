@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from focalibrate._array import Floats
 from focalibrate.datasets.synthetic import RANGE, KnownPosterior, posterior_at, sample
 from focalibrate.theory import phi
 from focalibrate.theory.focal import focal_term
@@ -19,7 +20,6 @@ __all__ = [
     "train",
 ]
 
-_Float = NDArray[np.float64]
 
 N_KNOTS = 20
 DECAY = 1e-6
@@ -31,23 +31,23 @@ class Position:
 
     knot: NDArray[np.intp]
     """the knot to the left, shape ``[N]``"""
-    share: _Float
+    share: Floats
     """how far on the way to the next, in [0, 1], shape ``[N, 1]``"""
 
     @classmethod
-    def of(cls, x: _Float) -> "Position":
+    def of(cls, x: Floats) -> "Position":
         """Return the positions of examples `x`, all within `RANGE`."""
         scaled = (x - RANGE[0]) / (RANGE[1] - RANGE[0]) * (N_KNOTS - 1)
         knot = np.minimum(scaled.astype(np.intp), N_KNOTS - 2)
         return cls(knot, (scaled - knot)[:, None])
 
-    def curve(self, values: _Float) -> _Float:
+    def curve(self, values: Floats) -> Floats:
         """Return the curve with `values` ``[N_KNOTS, K]`` at the knots, at each example."""
         left, right = values[self.knot], values[self.knot + 1]
-        result: _Float = left + self.share * (right - left)
+        result: Floats = left + self.share * (right - left)
         return result
 
-    def gather(self, slopes: _Float) -> _Float:
+    def gather(self, slopes: Floats) -> Floats:
         """Return the derivative for the knots, given that for the curve, ``[N, K]``."""
         total = np.zeros((N_KNOTS, slopes.shape[1]))
         for k, column in enumerate(slopes.T):
@@ -57,7 +57,7 @@ class Position:
         return total
 
 
-def train(problem: KnownPosterior, *, gamma: float) -> _Float:
+def train(problem: KnownPosterior, *, gamma: float) -> Floats:
     """Return the logits ``[N_KNOTS, 3]`` at the knots of a model trained with focal loss.
 
     The logits are piecewise linear in `x`. L-BFGS on the mean loss, by the exact gradient: that
@@ -68,7 +68,7 @@ def train(problem: KnownPosterior, *, gamma: float) -> _Float:
     position = Position.of(problem.x)
     rows = np.arange(len(problem.x))
 
-    def loss_and_gradient(values: _Float) -> tuple[float, _Float]:
+    def loss_and_gradient(values: Floats) -> tuple[float, Floats]:
         logits = position.curve(values.reshape(N_KNOTS, 3))
         v = np.exp(logits - logits.max(axis=-1, keepdims=True))
         v /= v.sum(axis=-1, keepdims=True)
@@ -87,7 +87,7 @@ def train(problem: KnownPosterior, *, gamma: float) -> _Float:
         method="L-BFGS-B",
         options={"maxiter": 200, "gtol": 1e-6},
     )
-    values: _Float = found.x.reshape(N_KNOTS, 3)
+    values: Floats = found.x.reshape(N_KNOTS, 3)
     return values
 
 
@@ -97,10 +97,10 @@ class Simulated:
 
     validation: KnownPosterior
     test: KnownPosterior
-    validation_logits: _Float
+    validation_logits: Floats
     """of the model trained with focal loss, ``[N, 3]``"""
-    test_logits: _Float
-    plain_test_logits: _Float
+    test_logits: Floats
+    plain_test_logits: Floats
     """of the model trained with cross-entropy"""
 
 

@@ -6,10 +6,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from focalibrate._array import Floats
 from focalibrate.datasets._source import DatasetSource
 from focalibrate.datasets.dataset import Dataset, Split
-
-_Float = NDArray[np.float64]
 
 MEANS = np.array([-1.5, 0.0, 1.8])
 SCALES = np.array([1.0, 0.6, 1.2])
@@ -26,19 +25,19 @@ N_2D = 2_000
 class KnownPosterior:
     """Examples whose class posterior is known."""
 
-    x: _Float
+    x: Floats
     """shape ``[N]``"""
     labels: NDArray[np.int64]
     """shape ``[N]``"""
-    posterior: _Float
+    posterior: Floats
     """shape ``[N, 3]``"""
 
 
-def posterior_at(x: _Float) -> _Float:
+def posterior_at(x: Floats) -> Floats:
     r"""Return :math:`P(y \mid x)` of three equally likely, overlapping Gaussian classes."""
     log_density = -0.5 * ((x[:, None] - MEANS) / SCALES) ** 2 - np.log(SCALES)
     density = np.exp(log_density - log_density.max(axis=-1, keepdims=True))
-    result: _Float = density / density.sum(axis=-1, keepdims=True)
+    result: Floats = density / density.sum(axis=-1, keepdims=True)
     return result
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from focalibrate._array import Floats
 from focalibrate.datasets._error import DataSetError
 from focalibrate.datasets._files import need, read_arrays, read_text
 from focalibrate.datasets._split import split_sizes
@@ -18,8 +19,6 @@ from focalibrate.datasets.dataset import Dataset, Split
 SHARES = (0.6, 0.2, 0.2)
 MISSING = ("", "?", "NA", "nan", "NaN")
 LABEL_COLUMNS = ("label", "class", "target", "y")
-
-_Float = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -33,7 +32,7 @@ class RawTable:
         class_names: one for each class.
     """
 
-    X: _Float
+    X: Floats
     labels: NDArray[np.int64]
     is_categorical: NDArray[np.bool_]
     class_names: tuple[str, ...]
@@ -122,7 +121,7 @@ def _sorted_kinds(kinds: set[str]) -> tuple[str, ...]:
         return tuple(sorted(kinds))
 
 
-def _column(cells: list[str]) -> tuple[_Float, bool]:
+def _column(cells: list[str]) -> tuple[Floats, bool]:
     try:
         return np.array([np.nan if c in MISSING else float(c) for c in cells]), False
     except ValueError:

@@ -19,12 +19,11 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted
 
+from focalibrate._array import Floats
 from focalibrate.calibrate import Calibrator, read_weights
 from focalibrate.estimators._fit import ScoreKind, fit_calibrator
 from focalibrate.estimators._member import CalibratedClassifier, widened
 from focalibrate.estimators._scores import classifier_scores
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

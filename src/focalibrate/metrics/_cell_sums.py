@@ -7,8 +7,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from focalibrate._array import Floats
 from focalibrate.metrics._cells import Cells, Ints
-from focalibrate.metrics.binning import Floats
 from focalibrate.metrics.reliability_table import ReliabilityTable
 
 PLAIN = ("weight", "probability", "outcome", "outcome_probability")

@@ -7,8 +7,9 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
+from focalibrate._array import Floats
 from focalibrate._check import is_whole
-from focalibrate.metrics.binning import Floats, bin_sums, equal_width_index
+from focalibrate.metrics.binning import bin_sums, equal_width_index
 
 Ints = NDArray[np.intp]
 

@@ -4,8 +4,9 @@ from functools import lru_cache
 
 import numpy as np
 
+from focalibrate._array import Floats
 from focalibrate.metrics._fine_index import FineIndex
-from focalibrate.metrics.binning import Floats, equal_width_edges, log_odds_edges
+from focalibrate.metrics.binning import equal_width_edges, log_odds_edges
 
 MOST_CELLS = 512
 """of one class: 1/16 wide in log-odds"""

@@ -5,8 +5,8 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
+from focalibrate._array import Floats
 from focalibrate.metrics._class_cells import class_edges, class_index
-from focalibrate.metrics.binning import Floats
 from focalibrate.metrics.reliability_table import ReliabilityTable
 
 CLASS_PLAIN = ("count", "probability", "label", "variance")

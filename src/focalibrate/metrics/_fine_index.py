@@ -6,7 +6,8 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from focalibrate.metrics.binning import Floats, equal_width_edges, log_odds_edges
+from focalibrate._array import Floats
+from focalibrate.metrics.binning import equal_width_edges, log_odds_edges
 
 MANTISSA_BITS = 8
 SMALLEST = 2.0**-26

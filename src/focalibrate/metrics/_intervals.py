@@ -4,10 +4,10 @@ import math
 
 import numpy as np
 
+from focalibrate._array import Floats
 from focalibrate._stable.laws import NoncentralChiSquare, normal_quantile
 from focalibrate._stable.roots import root
 from focalibrate.metrics._cells import Cells
-from focalibrate.metrics.binning import Floats
 from focalibrate.metrics.interval import ConfidenceInterval
 
 LARGE_CHI2 = 2000.0

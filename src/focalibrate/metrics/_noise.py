@@ -6,13 +6,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from focalibrate._array import Floats
 from focalibrate._check import is_whole
 from focalibrate._stable.cosine import cosine_transform, inverse_cosine_transform
 from focalibrate._stable.laws import log_gamma, x_log1p_y, x_log_y
 from focalibrate.metrics._cells import BINS, Cells, EventBins
 from focalibrate.metrics._null import indicator, share_matrix
 from focalibrate.metrics._rows import row_chunks
-from focalibrate.metrics.binning import Floats, equal_width_index
+from focalibrate.metrics.binning import equal_width_index
 from focalibrate.metrics.interval import NoiseFloor
 
 SMOOTH_DRAWS = 199

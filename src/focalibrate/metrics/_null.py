@@ -3,8 +3,9 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from focalibrate._array import Floats
 from focalibrate.metrics._cells import SCALES, Cells, EventBins, Ints
-from focalibrate.metrics.binning import Floats, bin_sums
+from focalibrate.metrics.binning import bin_sums
 
 NORMAL_VARIANCE = 20.0
 """Cells whose number of hits has a larger variance are drawn from the normal distribution."""

@@ -5,9 +5,9 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from focalibrate._array import Floats
 from focalibrate.metrics._cells import Cells, EventBins
 from focalibrate.metrics._null import finest, finest_variance, scale_statistic
-from focalibrate.metrics.binning import Floats
 
 POWER = 0.8
 DRAWS = 250

@@ -7,12 +7,11 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from focalibrate._array import Array, device, namespace
+from focalibrate._array import Array, Floats, device, namespace
 from focalibrate._check import check_n_bins
 from focalibrate.metrics._rows import read, row_chunks, top_label
 from focalibrate.metrics.adaptive import Bins, adaptive_ece, debiased_ece
 from focalibrate.metrics.binning import (
-    Floats,
     equal_width_edges,
     equal_width_index,
     split_equal_mass,

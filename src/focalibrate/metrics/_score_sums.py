@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from focalibrate.metrics.binning import Floats
+from focalibrate._array import Floats
 
 CONFIDENT = 0.99
 """Least confidence that counts as confident (S99)."""

@@ -6,9 +6,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from focalibrate._array import Floats
 from focalibrate.metrics._class_sums import ClassSums
 from focalibrate.metrics._rows import COLUMN_LOOP_MAX, row_chunks
-from focalibrate.metrics.binning import Floats
 
 Given = Literal["probs", "log_probs", "logits"]
 

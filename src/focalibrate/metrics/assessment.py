@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from focalibrate._array import Array
+from focalibrate._array import Array, Floats
 from focalibrate._check import check_count, check_sample_weight
 from focalibrate.metrics._cells import BINS, Cells, EventBins, top_cells, two_class_cells
 from focalibrate.metrics._intervals import gap_interval, rms_interval
@@ -17,7 +17,6 @@ from focalibrate.metrics._null import draw_residuals, finest, finest_variance, s
 from focalibrate.metrics._power import detectable_rms
 from focalibrate.metrics._random import generator
 from focalibrate.metrics._rows import read, top_label
-from focalibrate.metrics.binning import Floats
 from focalibrate.metrics.interval import ConfidenceInterval, NoiseFloor
 
 ALPHA = 0.05

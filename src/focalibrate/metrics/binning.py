@@ -5,9 +5,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from focalibrate._array import Floats
 from focalibrate._check import check_count, check_edges, check_n_bins
-
-Floats = NDArray[np.float64]
 
 
 def equal_width_edges(n_bins: int) -> Floats:

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from focalibrate._array import Array, to_numpy
+from focalibrate._array import Array, Floats, to_numpy
 from focalibrate._check import (
     check_choice,
     check_count,
@@ -16,7 +16,6 @@ from focalibrate._check import (
     is_whole,
 )
 from focalibrate.metrics._resampling import Draws, Resampler, is_prepared, resampler
-from focalibrate.metrics.binning import Floats
 
 IntervalMethod = Literal["basic", "percentile"]
 

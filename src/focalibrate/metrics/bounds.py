@@ -8,7 +8,7 @@ from typing import Literal, TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
-from focalibrate._array import Array
+from focalibrate._array import Array, Floats
 from focalibrate._check import check_open_interval, check_sample_weight
 from focalibrate._stable.laws import normal_quantile
 from focalibrate.metrics._cells import BINS, SCALES, Cells, EventBins, Ints
@@ -16,7 +16,7 @@ from focalibrate.metrics._intervals import mean_variance, noncentrality
 from focalibrate.metrics._random import generator
 from focalibrate.metrics._rows import read
 from focalibrate.metrics.assessment import cells_of, seen_by
-from focalibrate.metrics.binning import Floats, bin_sums
+from focalibrate.metrics.binning import bin_sums
 
 LEVELS = tuple(2**i for i in range(int(math.log2(SCALES)) + 1))
 """Numbers of bins of the lower bound: 1, 2, 4, … 32, each cut in two for the next."""

@@ -6,10 +6,10 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from focalibrate._array import Array
+from focalibrate._array import Array, Floats
 from focalibrate._check import check_n_bins
 from focalibrate.metrics._rows import read, read_weights, row_chunks, true_class
-from focalibrate.metrics.binning import Floats, bin_sums, equal_width_edges, equal_width_index
+from focalibrate.metrics.binning import bin_sums, equal_width_edges, equal_width_index
 
 
 @dataclass(frozen=True, eq=False)

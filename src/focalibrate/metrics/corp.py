@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from focalibrate._array import Array
+from focalibrate._array import Array, Floats
 from focalibrate._check import check_count
 from focalibrate._stable.laws import x_log1p_y, x_log_y
 from focalibrate._stable.monotone import isotonic_regression
@@ -13,7 +13,6 @@ from focalibrate.metrics._cells import MAX_CELLS
 from focalibrate.metrics._random import generator
 from focalibrate.metrics._rows import read, read_weights, top_label
 from focalibrate.metrics.adaptive import distinct_table
-from focalibrate.metrics.binning import Floats
 from focalibrate.metrics.reliability_table import ReliabilityTable
 
 BAND_POINTS = 101

@@ -5,12 +5,11 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from focalibrate._array import Array
+from focalibrate._array import Array, Floats
 from focalibrate._check import check_sample_weight, is_whole
 from focalibrate.metrics._cells import BINS, Cells, Ints, equal_mass_ranks
 from focalibrate.metrics._intervals import mean_variance, rms_interval
 from focalibrate.metrics._rows import read, top_label
-from focalibrate.metrics.binning import Floats
 from focalibrate.metrics.interval import ConfidenceInterval
 
 MAX_CORRELATION = 0.8

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from focalibrate._array import Array, to_numpy
+from focalibrate._array import Array, Floats, to_numpy
 from focalibrate.metrics._cells import BINS, Cells, EventBins
 from focalibrate.metrics._intervals import gap_interval, rms_interval
 from focalibrate.metrics._null import draw_residuals
@@ -25,7 +25,6 @@ from focalibrate.metrics.assessment import (
     p_text,
     seen_by,
 )
-from focalibrate.metrics.binning import Floats
 from focalibrate.metrics.interval import ConfidenceInterval
 
 MAX_VALUES, ROWS_PER_VALUE = 8, 100

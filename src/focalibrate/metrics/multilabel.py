@@ -5,9 +5,9 @@ from typing import Literal, Self
 
 import numpy as np
 
-from focalibrate._array import Array, to_numpy
+from focalibrate._array import Array, Floats, to_numpy
 from focalibrate._check import check_choice, check_label_weight, check_n_bins, check_unit_array
-from focalibrate.metrics.binning import Floats, equal_width_edges, equal_width_index
+from focalibrate.metrics.binning import equal_width_edges, equal_width_index
 from focalibrate.metrics.reliability_table import ReliabilityTable
 
 Average = Literal["macro", "micro"]

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal
 
+from focalibrate._array import Floats
 from focalibrate.metrics.adaptive import adaptive_ece
-from focalibrate.metrics.binning import Floats
 from focalibrate.metrics.calibration_error import ece, mce
 from focalibrate.metrics.classwise import classwise_ece
 from focalibrate.metrics.scores import (

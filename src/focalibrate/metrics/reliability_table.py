@@ -6,11 +6,10 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from focalibrate._array import Array, to_numpy
+from focalibrate._array import Array, Floats, to_numpy
 from focalibrate._check import check_choice, check_confidence, check_n_bins, is_whole
 from focalibrate.metrics._rows import read, read_weights, top_label
 from focalibrate.metrics.binning import (
-    Floats,
     bin_sums,
     edges_index,
     equal_width_edges,

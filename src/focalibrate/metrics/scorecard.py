@@ -8,11 +8,10 @@ from importlib import import_module
 import numpy as np
 from numpy.typing import NDArray
 
-from focalibrate._array import Array
+from focalibrate._array import Array, Floats
 from focalibrate._check import check_count, check_n_bins, is_whole
 from focalibrate.metrics._resampling import Resampler, resampler
 from focalibrate.metrics._rows import read, read_weights, top_label
-from focalibrate.metrics.binning import Floats
 from focalibrate.metrics.bootstrap import BootstrapInterval, draw_rows, interval_of
 from focalibrate.metrics.registry import INTERVAL_METRICS, METRIC_NAMES, METRICS, MetricName
 from focalibrate.metrics.scores import weighted_mean

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from focalibrate._array import Array, array_of, to_numpy
+from focalibrate._array import Array, Floats, array_of, to_numpy
 from focalibrate._check import check_labels, check_log_probs, check_unit_interval
 from focalibrate.metrics._rows import (
     read,
@@ -17,7 +17,6 @@ from focalibrate.metrics._rows import (
     top_label,
     true_class,
 )
-from focalibrate.metrics.binning import Floats
 
 
 def nll(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, Unpack
 import numpy as np
 from numpy.typing import NDArray
 
-from focalibrate._array import Array
+from focalibrate._array import Array, Floats
 from focalibrate._check import check_count, check_n_bins, is_whole
 from focalibrate.metrics._cell_sums import (
     GroupColumn,
@@ -23,7 +23,6 @@ from focalibrate.metrics._rows import read_weights
 from focalibrate.metrics._score_sums import score_sums, total_sums
 from focalibrate.metrics._sketch_input import read_given, read_groups
 from focalibrate.metrics._sketch_rows import Given, row_terms
-from focalibrate.metrics.binning import Floats
 from focalibrate.metrics.classwise import ClasswiseTable
 from focalibrate.metrics.corp import Corp, corp_of_table
 from focalibrate.metrics.reliability_table import ReliabilityTable

@@ -5,12 +5,12 @@ from typing import Any
 
 import numpy as np
 
+from focalibrate._array import Floats
 from focalibrate._check import check_n_bins
 from focalibrate.metrics._cell_sums import MAX_GROUPS, PLAIN, WEIGHTED, GroupColumn
 from focalibrate.metrics._class_cells import class_edges
 from focalibrate.metrics._class_sums import CLASS_PLAIN, CLASS_WEIGHTED
 from focalibrate.metrics._score_sums import MOMENTS, SCORES, TOTALS
-from focalibrate.metrics.binning import Floats
 from focalibrate.metrics.sketch import MAX_CLASSWISE, N_CELLS, Sketch, n_cells_of
 
 MAX_BINS = 10_000

@@ -6,12 +6,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from focalibrate._array import Array, to_numpy
+from focalibrate._array import Array, Floats, to_numpy
 from focalibrate._check import check_count
 from focalibrate.metrics._random import generator
 from focalibrate.metrics._rows import read, read_weights, top_label
 from focalibrate.metrics.assessment import ALPHA, p_text
-from focalibrate.metrics.binning import Floats
 from focalibrate.metrics.interval import ConfidenceInterval
 
 

@@ -6,11 +6,11 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from focalibrate._array import Array
+from focalibrate._array import Array, Floats
 from focalibrate._stable.cosine import cosine_transform, inverse_cosine_transform
 from focalibrate._stable.roots import root
 from focalibrate.metrics._rows import read, read_weights, top_label
-from focalibrate.metrics.binning import Floats, bin_sums
+from focalibrate.metrics.binning import bin_sums
 
 GRID = 1 << 15
 """Cells of the grid on [0, 1] that `smooth_ece` computes on."""

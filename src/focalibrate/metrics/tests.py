@@ -11,13 +11,12 @@ from typing import Literal
 
 import numpy as np
 
-from focalibrate._array import Array
+from focalibrate._array import Array, Floats
 from focalibrate._check import check_count
 from focalibrate._stable.laws import normal_cdf
 from focalibrate.metrics._cells import equal_mass_ranks
 from focalibrate.metrics._random import generator
 from focalibrate.metrics._rows import read, top_label
-from focalibrate.metrics.binning import Floats
 from focalibrate.metrics.interval import ConfidenceInterval
 
 __all__ = [

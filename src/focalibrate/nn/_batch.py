@@ -4,10 +4,11 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+from focalibrate._array import Floats
 from focalibrate.metrics import Sketch
 from focalibrate.nn._image import PIXELS_KEPT, image_sketch, one_image, some_pixels
 from focalibrate.nn._rows import counted_rows, row_weights
-from focalibrate.nn._seen import Floats, sums_by_class
+from focalibrate.nn._seen import sums_by_class
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,6 +4,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from focalibrate._array import Floats
 from focalibrate._check import (
     check_class_axis,
     check_label_form,
@@ -12,7 +13,7 @@ from focalibrate._check import (
 )
 from focalibrate.metrics import Sketch
 from focalibrate.nn._rows import counted_rows, working_dtype
-from focalibrate.nn._seen import Floats, sums_by_class
+from focalibrate.nn._seen import sums_by_class
 
 LARGE = 4096
 """Images of at least so many pixels are processed whole, without a row for each pixel."""

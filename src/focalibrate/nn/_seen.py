@@ -7,13 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from focalibrate._array import Floats
 from focalibrate.engines import versions
 from focalibrate.io import SketchFile, check_time
 from focalibrate.metrics import METRICS, ConfidentFraction, ReliabilityTable, Sketch
 from focalibrate.metrics.binning import equal_width_index
 from focalibrate.nn._ranks import Arrays
 
-Floats = NDArray[np.float64]
 _SUMS = ("top", "positive", "classes", "scores", "totals")
 
 

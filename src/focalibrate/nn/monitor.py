@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from focalibrate._array import Floats
 from focalibrate._check import check_count, check_n_bins
 from focalibrate.calibrate import Calibrator, fit
 from focalibrate.io import write_sketch
@@ -19,7 +20,6 @@ from focalibrate.nn._inputs import outputs_of
 from focalibrate.nn._ranks import Arrays, gather_arrays, is_distributed
 from focalibrate.nn._sample import RowKeeper, RowSample
 from focalibrate.nn._seen import (
-    Floats,
     MonitorMetrics,
     arrays_of,
     sketch_file,

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from focalibrate._array import Floats
 from focalibrate.calibrate import Calibrator, GroupedCalibrator, PosteriorRecovery, group_names
 from focalibrate.engines import Backend
 from focalibrate.io import (
@@ -34,8 +35,6 @@ from focalibrate.pipeline.part_tasks import (
     used_versions,
 )
 from focalibrate.theory import shift_prior
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,12 +4,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from focalibrate import __version__
+from focalibrate._array import Floats
 from focalibrate.metrics import ReliabilityTable
 from focalibrate.pipeline.evaluation import Evaluation
 from focalibrate.pipeline.sketched import SketchedEvaluation
 from focalibrate.report import ComparedModel, Provenance, models_data, render_report
-
-Floats = NDArray[np.float64]
 
 
 def evaluation_page(

@@ -7,6 +7,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from focalibrate._array import Floats
 from focalibrate.calibrate import Calibrator, Identity
 from focalibrate.calibrate.grouped import log_probs_by_row
 from focalibrate.comparison.row_scores import BLOCK_ENTRIES
@@ -15,7 +16,6 @@ from focalibrate.metrics import ErrorBounds, Sketch, calibration_bounds
 from focalibrate.pipeline.examples import Examples
 from focalibrate.pipeline.loss_mean import LossMean
 
-Floats = NDArray[np.float64]
 LEAST_ROWS = 30
 """Fewer rows than this decide nothing."""
 

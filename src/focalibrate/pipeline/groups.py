@@ -7,12 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from focalibrate._array import Floats
 from focalibrate.calibrate import group_names
 from focalibrate.comparison.paired import paired_p_value, weighted_mean
 from focalibrate.metrics import holm
 from focalibrate.pipeline.record import finite
-
-Floats = NDArray[np.float64]
 
 LEAST_ROWS = 20
 """Smaller groups are not compared."""

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from focalibrate._array import Floats
 from focalibrate.metrics import Decomposition, ReliabilityCurve, ReliabilityTable, corp_of_table
 from focalibrate.metrics.adaptive import distinct_table
 from focalibrate.report._numbers import short, shorts
@@ -13,8 +14,6 @@ from focalibrate.report._selection import risk_coverage
 BIN_COUNTS = (10, 15, 25)
 SURE = 0.99
 """Rows with at least this confidence count as almost certain."""
-
-Floats = NDArray[np.float64]
 
 
 def diagrams(

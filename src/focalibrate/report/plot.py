@@ -7,9 +7,8 @@ those of Okabe and Ito and of cividis, which people who confuse red and green ca
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from focalibrate._array import Array, array_of, to_numpy
+from focalibrate._array import Array, Floats, array_of, to_numpy
 from focalibrate.calibrate import Calibrator, FitReport
 from focalibrate.metrics import ReliabilityCurve, ReliabilityTable, corp
 from focalibrate.report.colors import BLUE, GREY, ORANGE
@@ -18,7 +17,6 @@ from focalibrate.report.criterion import CriterionGrid
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-Floats = NDArray[np.float64]
 
 CRITERION_NAMES = {"nll": "NLL", "ece": "ECE", "adaptive_ece": "AdaECE", "focal": "focal loss"}
 N_BARS = 20

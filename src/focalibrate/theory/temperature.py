@@ -7,11 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from focalibrate._array import Floats
 from focalibrate._check import check_gamma, check_n_classes, check_open_interval
 from focalibrate._stable import log_sigmoid
 from focalibrate.theory.factor import log_phi
-
-_Float = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -30,7 +29,7 @@ class NearestTemperature:
     largest_difference: float
 
 
-def recover_log_odds(log_odds: _Float, gamma: float, *, alpha: float | None = None) -> _Float:
+def recover_log_odds(log_odds: Floats, gamma: float, *, alpha: float | None = None) -> Floats:
     r"""Binary posterior recovery on the log-odds scale.
 
     .. math:: \operatorname{logit}\Psi(s) = (\gamma+1)s
@@ -66,7 +65,7 @@ def recover_log_odds(log_odds: _Float, gamma: float, *, alpha: float | None = No
     s = np.asarray(log_odds, dtype=np.float64)
     g = np.asarray(float(gamma))
     up, down = log_sigmoid(s), log_sigmoid(-s)
-    result: _Float = s - (log_phi(up, down, g) - log_phi(down, up, g))
+    result: Floats = s - (log_phi(up, down, g) - log_phi(down, up, g))
     return result if alpha is None else result - math.log(alpha / (1.0 - alpha))
 
 
@@ -178,14 +177,14 @@ class _TwoLevels:
     """Logits with `a` classes at 0, `b` at -s, the rest impossible, and their recovery."""
 
     gamma: float
-    a: _Float
-    b: _Float
-    s: _Float
-    top: _Float
+    a: Floats
+    b: Floats
+    s: Floats
+    top: Floats
     """recovered probability of a class of the upper level, shape [pairs, len(s)]"""
 
     @classmethod
-    def of(cls, gamma: float, n_classes: int, s: _Float) -> "_TwoLevels":
+    def of(cls, gamma: float, n_classes: int, s: Floats) -> "_TwoLevels":
         counts = _counts(n_classes)
         a, b = (x.ravel().astype(np.float64) for x in np.meshgrid(counts, counts))
         keep = a + b <= n_classes
@@ -194,7 +193,7 @@ class _TwoLevels:
         )
 
     @classmethod
-    def _with(cls, gamma: float, a: _Float, b: _Float, s: _Float) -> "_TwoLevels":
+    def _with(cls, gamma: float, a: Floats, b: Floats, s: Floats) -> "_TwoLevels":
         g = np.asarray(float(gamma))
         log_total = np.log(a + b * np.exp(-s))
         log_h = []
@@ -215,11 +214,11 @@ class _TwoLevels:
         s = np.geomspace(1e-3, 60.0, 20_001)[None, :]
         return self._with(self.gamma, self.a[keep], self.b[keep], s)
 
-    def _per_pair(self, beta: float) -> _Float:
+    def _per_pair(self, beta: float) -> Floats:
         scaled = 1.0 / (self.a + self.b * np.exp(-self.s * math.exp(beta)))
         # A class of the lower level differs by a/b times as much: the sum of all stays 1.
         difference = np.abs(self.top - scaled) * np.maximum(1.0, self.a / self.b)
-        worst: _Float = difference.max(axis=1)
+        worst: Floats = difference.max(axis=1)
         return worst
 
 
@@ -229,7 +228,7 @@ def _counts(n_classes: int) -> NDArray[np.int64]:
     return np.unique(np.geomspace(1, n_classes - 1, 48).round().astype(np.int64))
 
 
-def _largest(f: Callable[[_Float], _Float], grid: _Float) -> float:
+def _largest(f: Callable[[Floats], Floats], grid: Floats) -> float:
     """Return the maximum of a smooth function, refined around its largest value on `grid`."""
     from scipy.optimize import minimize_scalar
 

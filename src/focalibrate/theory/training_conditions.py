@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from focalibrate._array import (
     Array,
+    Floats,
     is_array_api_obj,
     is_concrete,
     like,
@@ -16,8 +17,6 @@ from focalibrate._array import (
 )
 from focalibrate._check import check_count, check_positive, check_probs
 from focalibrate._stable import log_softmax
-
-_Float = NDArray[np.float64]
 
 
 def trained_on(posterior: Array, *, class_weight: Any, label_smoothing: float) -> Array:
@@ -115,7 +114,7 @@ def shift_prior(log_probs: Array, prior: Any, target_prior: Any) -> Array:
 
 def estimate_prior(
     probs: NDArray[Any], prior: Any, *, max_steps: int = 1000, tolerance: float = 1e-10
-) -> _Float:
+) -> Floats:
     r"""Class frequencies of unlabelled data, by expectation-maximisation.
 
     .. math:: \pi'_i \leftarrow \frac1N\sum_n
@@ -157,7 +156,7 @@ def estimate_prior(
         last, new = new, (joint / joint.sum(axis=1, keepdims=True)).mean(axis=0)
         if np.abs(new - last).max() <= tolerance:
             break
-    result: _Float = new
+    result: Floats = new
     return result
 
 

@@ -8,8 +8,6 @@ from numpy.typing import NDArray
 from focalibrate.calibrate._engine.blocks import Workspace
 from focalibrate.calibrate._engine.recovery import IMPOSSIBLE
 
-Floats = NDArray[np.float64]
-
 N_EXACT = 8
 """Largest logits of a row kept as they are."""
 N_CELLS = 20

@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from focalibrate._array import Floats
 from focalibrate._check import is_whole
 from focalibrate.metrics.binning import equal_mass_sizes, equal_width_index
-
-Floats = NDArray[np.float64]
 
 
 def weighted_mean(values: NDArray[Any], weights: Floats | None) -> float:

@@ -10,6 +10,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from focalibrate._array import Floats
 from focalibrate.calibrate._engine.blocks import Workspace
 from focalibrate.calibrate._engine.series import (
     FocalMap,
@@ -20,7 +21,6 @@ from focalibrate.calibrate._engine.series import (
     with_series,
 )
 
-Floats = NDArray[np.float64]
 Sums = tuple[Floats, Floats, Floats]
 
 N_CODES = 1 << 16

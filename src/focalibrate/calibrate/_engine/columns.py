@@ -6,11 +6,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from focalibrate._array import Floats
 from focalibrate.calibrate._engine.blocks import row_blocks
 from focalibrate.calibrate._input import check_rows
 from focalibrate.calibrate.fit_report import warn
-
-Floats = NDArray[np.float64]
 
 COLUMN_SHARE = 0.05
 COLUMN_FLOOR = 2**20

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from focalibrate._array import Floats
+
 ConvexObjective = Callable[[Floats], tuple[float, Floats, Floats]]
 """``parameters -> (value, gradient, second derivatives)``; the value may be inf."""
 

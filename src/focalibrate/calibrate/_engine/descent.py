@@ -5,12 +5,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from focalibrate._array import Floats
 from focalibrate.calibrate._engine.blocks import thin_rows
 from focalibrate.calibrate._engine.passes import Derivatives, Kernel, LogitPasses, Passes
-
-Floats = NDArray[np.float64]
 
 REACH = 1e3
 """T is first looked for within this factor of a typical gap between a row's top two logits."""

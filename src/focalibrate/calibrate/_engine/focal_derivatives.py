@@ -12,13 +12,11 @@ Where the differences of a grid would take nine looks at the rows, this takes on
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from focalibrate._array import Floats
 from focalibrate.calibrate._engine.blocks import Workers, Workspace
 from focalibrate.calibrate._engine.recovery import IMPOSSIBLE, NEAR_LIMIT, SMALLEST_SUM
 from focalibrate.calibrate.compressed import CompressedLogits
-
-Floats = NDArray[np.float64]
 
 LEAST_GAMMA = NEAR_LIMIT
 r"""Below it :math:`1 + \gamma r` cancels."""

@@ -7,12 +7,12 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from focalibrate._array import Floats
 from focalibrate.calibrate._engine.binned import equal_mass_error, equal_width_error, weighted_mean
 from focalibrate.calibrate._engine.blocks import Workers, Workspace
 from focalibrate.calibrate._engine.recovery import TemperedRows
 from focalibrate.calibrate.compressed import CompressedLogits
 
-Floats = NDArray[np.float64]
 RowIndex = NDArray[np.intp] | slice
 """Rows that one fit may see."""
 GridCriterion = Literal["nll", "focal", "ece", "adaptive_ece"]

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from focalibrate._array import Floats
 from focalibrate.calibrate._engine.blocks import Workers, thin_rows
 from focalibrate.calibrate._engine.focal_derivatives import loss_derivatives
 from focalibrate.calibrate._engine.grid import GridEvaluator, RowIndex
@@ -16,7 +17,7 @@ from focalibrate.calibrate._engine.joint_descent import (
     nelder_mead,
     newton,
 )
-from focalibrate.calibrate._engine.joint_loss import DIFFERENCE, Floats, JointLoss, quadratic
+from focalibrate.calibrate._engine.joint_loss import DIFFERENCE, JointLoss, quadratic
 from focalibrate.calibrate._input import ScoredRows
 from focalibrate.calibrate.compressed import read_rows
 from focalibrate.calibrate.row_stream import RowStream

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from focalibrate._array import Floats
 from focalibrate._stable.roots import minimum
-from focalibrate.calibrate._engine.joint_loss import DIFFERENCE, Floats, JointLoss, Quadratic
+from focalibrate.calibrate._engine.joint_loss import DIFFERENCE, JointLoss, Quadratic
 
 TOLERANCE = 1e-8
 """Newton ends with a last step where the loss has no more than this to fall; after it what is left

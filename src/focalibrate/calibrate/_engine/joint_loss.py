@@ -5,12 +5,10 @@ from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from focalibrate._array import Floats
 from focalibrate.calibrate._engine.focal_derivatives import loss_derivatives
 from focalibrate.calibrate._engine.grid import GridEvaluator
-
-Floats = NDArray[np.float64]
 
 DIFFERENCE = 1e-3
 """Step of the finite differences: their error is about 1e-7 of the third derivative."""

@@ -7,10 +7,9 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from focalibrate._array import Floats
 from focalibrate.calibrate._engine.blocks import Workers, Workspace, row_blocks
 from focalibrate.calibrate._input import check_rows, working_precision
-
-Floats = NDArray[np.float64]
 
 VANISHED = 800.0
 """exp(-800) is 0: a gap of 800 / beta stands for any larger one, infinite ones included."""

@@ -12,10 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from focalibrate._array import Floats
 from focalibrate.calibrate._engine.blocks import Workspace
 from focalibrate.theory.factor import log_phi, log_phi_minor
-
-Floats = NDArray[np.float64]
 
 IMPOSSIBLE = 1e30
 """The gap of a class at -inf: finite, so that 0 probability times the gap is 0, not nan."""

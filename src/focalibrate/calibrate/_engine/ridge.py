@@ -7,9 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from focalibrate._array import Floats
 from focalibrate.calibrate._engine.ridge_design import Design, Inverse
-
-Floats = NDArray[np.float64]
 
 TOLERANCE = {4: 3e-9, 8: 1e-10}
 """A last step is taken where the objective has no more than this to fall, by the size in bytes of

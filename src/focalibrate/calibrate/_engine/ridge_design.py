@@ -7,7 +7,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from focalibrate._array import Floats
 
 BLOCK_CLASSES = 160
 """Up to this many classes, steps of a matrix are found with one block of second derivatives per

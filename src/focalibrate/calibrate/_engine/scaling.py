@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from focalibrate._array import Floats
 from focalibrate.calibrate._engine.blocks import Workers, Workspace, row_blocks
 from focalibrate.calibrate._input import check_rows, working_precision
-
-Floats = NDArray[np.float64]
 
 TOLERANCE = 1e-10
 """Newton ends with a last step where the loss has no more than this to fall."""

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from focalibrate._array import Floats
 
 FocalMap = tuple[float, float]
 """Gamma and temperature of :math:`\\Psi_\\gamma(\\operatorname{softmax}(z/T))`."""

@@ -4,11 +4,8 @@ from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
-from focalibrate._array import Array, device, is_numpy_array, namespace
-
-Floats = NDArray[np.float64]
+from focalibrate._array import Array, Floats, device, is_numpy_array, namespace
 
 
 def padded(rows: Sequence[Sequence[float]], fill: float | None = None) -> Floats:

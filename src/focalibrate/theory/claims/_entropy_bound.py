@@ -4,7 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from focalibrate.theory.claims._plain import Floats, simplex_samples
+from focalibrate._array import Floats
+from focalibrate.theory.claims._plain import simplex_samples
 
 
 @dataclass(frozen=True)

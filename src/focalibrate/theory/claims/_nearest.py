@@ -6,7 +6,8 @@ from functools import cache
 
 import numpy as np
 
-from focalibrate.theory.claims._plain import Floats, plain_phi, plain_softmax
+from focalibrate._array import Floats
+from focalibrate.theory.claims._plain import plain_phi, plain_softmax
 from focalibrate.theory.posterior import recover_log_posterior
 from focalibrate.theory.temperature import nearest_temperature
 

@@ -4,9 +4,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from focalibrate._array import Floats
 
 
 def plain_focal(p: Floats, gamma: float) -> Floats:

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 
+from focalibrate._array import Floats
 from focalibrate.theory.claims._claim import (
     Claim,
     Finding,
@@ -12,7 +13,7 @@ from focalibrate.theory.claims._claim import (
     holds_where_if,
 )
 from focalibrate.theory.claims._entropy_bound import entropy_bound_slack
-from focalibrate.theory.claims._plain import Floats, plain_focal, plain_phi, plain_softmax
+from focalibrate.theory.claims._plain import plain_focal, plain_phi, plain_softmax
 from focalibrate.theory.factor import phi
 from focalibrate.theory.thresholds import gamma_star
 

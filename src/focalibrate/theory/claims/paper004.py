@@ -5,10 +5,10 @@ from typing import Any
 import numpy as np
 from scipy import optimize
 
+from focalibrate._array import Floats
 from focalibrate.theory.claims._claim import Claim, Finding, erratum_if, holds_if
 from focalibrate.theory.claims._entropy_bound import entropy_bound_slack, two_class_slack
 from focalibrate.theory.claims._plain import (
-    Floats,
     plain_focal,
     plain_phi,
     plain_slope,

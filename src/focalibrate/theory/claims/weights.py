@@ -2,9 +2,9 @@
 
 import numpy as np
 
+from focalibrate._array import Floats
 from focalibrate.theory.claims._claim import Claim, Finding, holds_if
 from focalibrate.theory.claims._plain import (
-    Floats,
     as_text,
     minimise_plain_risk,
     plain_focal,

@@ -1,8 +1,8 @@
 """Computations of the experiment `regimes`, one function per part."""
 
 import numpy as np
-from numpy.typing import NDArray
 
+from focalibrate._array import Floats
 from focalibrate.experiments.engine.experiment import Folders, Numbers, Task
 from focalibrate.theory import (
     confidence_regime,
@@ -13,8 +13,6 @@ from focalibrate.theory import (
     tau_over,
     tau_under,
 )
-
-_Float = NDArray[np.float64]
 
 GAMMAS = (0.5, 1.0, 2.0, 3.0, 5.0)
 COUNTEREXAMPLES: tuple[tuple[tuple[float, ...], float], ...] = (
@@ -53,7 +51,7 @@ def _factor(task: Task) -> Numbers:
     yield from (("phi", float(y), float(x)) for x, y in zip(v, phi(v, gamma), strict=True))
 
 
-def _fine(n: int) -> _Float:
+def _fine(n: int) -> Floats:
     """Return points that are closer together near 0, where the regimes change."""
     return np.geomspace(1e-3, 0.6, n)
 
@@ -64,7 +62,7 @@ def _thresholds(task: Task) -> Numbers:
         yield "tau_under", tau_under(float(gamma)), float(gamma)
 
 
-def _one_above(top: _Float, n_classes: int) -> _Float:
+def _one_above(top: Floats, n_classes: int) -> Floats:
     """Return rows with one class at `top` and the others equal."""
     rest = np.repeat((1.0 - top)[:, None] / (n_classes - 1), n_classes - 1, axis=1)
     return np.concatenate([top[:, None], rest], axis=1)
@@ -162,12 +160,12 @@ def _footnote(task: Task) -> Numbers:
         yield "fall", float(q.max() - recover_posterior(q, float(gamma)).max()), float(gamma)
 
 
-def _rare(n_classes: int, share: float) -> _Float:
+def _rare(n_classes: int, share: float) -> Floats:
     """Return K-1 equal classes above one of probability `share`."""
     return np.append(np.full(n_classes - 1, (1.0 - share) / (n_classes - 1)), share)[None]
 
 
-def _last_overconfident(q: _Float) -> float:
+def _last_overconfident(q: Floats) -> float:
     """Return the exponent up to which a vector is overconfident, by bisection; 0 if never."""
     low, high = 1e-4, 50.0
     if int(confidence_regime(q, low)[0]) != 1:

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from focalibrate._array import Floats
 from focalibrate.calibrate import (
     Calibrator,
     Identity,
@@ -28,8 +29,6 @@ from focalibrate.experiments.paper000.synthetic_posterior.claims import claims, 
 from focalibrate.experiments.paper000.synthetic_posterior.figures import figure_3, kld_chart, table
 from focalibrate.metrics import ece, error_rate, kl_divergence
 from focalibrate.theory import focal_minimiser
-
-_Float = NDArray[np.float64]
 
 NAME = "synthetic-posterior"
 LOSSES = {"CE": 0.0, "FL-1": 1.0, "FL-5": 5.0}
@@ -85,7 +84,7 @@ def run(task: Task, folders: Folders) -> Numbers:
                 yield from _curves(f"{loss} {method}", probs[len(test.x) :])
 
 
-def _figures(probs: _Float, test: KnownPosterior) -> Iterator[tuple[str, float]]:
+def _figures(probs: Floats, test: KnownPosterior) -> Iterator[tuple[str, float]]:
     yield "ERR", error_rate(probs, test.labels)
     yield "KLD", kl_divergence(test.posterior, probs)
     yield "ECE", ece(probs, test.labels, n_bins=N_BINS)
@@ -94,7 +93,7 @@ def _figures(probs: _Float, test: KnownPosterior) -> Iterator[tuple[str, float]]
     yield "best class", float(is_best.mean())
 
 
-def _curves(name: str, probs: _Float) -> Numbers:
+def _curves(name: str, probs: Floats) -> Numbers:
     for k, column in enumerate(probs.T):
         yield from (
             (f"{name} class {k}", float(p), float(x)) for x, p in zip(GRID, column, strict=True)
@@ -138,7 +137,7 @@ def _minimisers(
 ) -> dict[str, tuple[NDArray[np.floating], NDArray[np.floating]]]:
     """Return the log-scores of the exact minimiser of each loss."""
 
-    def best(problem: KnownPosterior, gamma: float) -> _Float:
+    def best(problem: KnownPosterior, gamma: float) -> Floats:
         return np.log(focal_minimiser(problem.posterior, gamma))
 
     return {loss: (best(validation, g), best(test, g)) for loss, g in LOSSES.items()}

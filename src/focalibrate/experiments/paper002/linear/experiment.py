@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from focalibrate._array import Floats
 from focalibrate.datasets import Dataset
 from focalibrate.datasets.synthetic import square
 from focalibrate.experiments.engine.conclude import concluding, plainly
@@ -27,7 +28,6 @@ from focalibrate.report.charts import Chart, Panel, Series
 if TYPE_CHECKING:
     from focalibrate.train import TrainedMember
 
-_Float = NDArray[np.float64]
 
 NAME = "linear"
 STEPS = {"smallest": 120, "reduced": 5_000, "full": 5_000}
@@ -98,7 +98,7 @@ def _train(dataset: Dataset, seed: int, steps: int) -> "list[TrainedMember]":
     return train_many(recipe, gammas=LOSSES.values(), dataset=dataset)
 
 
-def _figures(w: _Float, z: _Float, labels: NDArray[np.int64]) -> Iterator[tuple[str, float]]:
+def _figures(w: Floats, z: Floats, labels: NDArray[np.int64]) -> Iterator[tuple[str, float]]:
     """Return what the paper draws; `w` and `z` are those of class 1 − those of class 0."""
     confidence, is_wrong = _confidence(z), (z > 0) != (labels == 1)
     yield "weight norm", float(np.linalg.norm(w))
@@ -109,13 +109,13 @@ def _figures(w: _Float, z: _Float, labels: NDArray[np.int64]) -> Iterator[tuple[
     yield "confidence", float(confidence.mean())
 
 
-def _confidence(z: _Float) -> _Float:
-    confidence: _Float = 1.0 / (1.0 + np.exp(-np.abs(z)))
+def _confidence(z: Floats) -> Floats:
+    confidence: Floats = 1.0 / (1.0 + np.exp(-np.abs(z)))
     return confidence
 
 
 def _last_look(
-    copies: "Sequence[TrainedMember]", weights: dict[str, _Float], labels: NDArray[np.int64]
+    copies: "Sequence[TrainedMember]", weights: dict[str, Floats], labels: NDArray[np.int64]
 ) -> Numbers:
     sides = []
     for loss, copy in zip(LOSSES, copies, strict=True):
@@ -163,7 +163,7 @@ def _table(rows: Rows) -> Table:
     )
 
 
-def _spread(rows: Rows, metric: str) -> tuple[_Float, list[Interval]]:
+def _spread(rows: Rows, metric: str) -> tuple[Floats, list[Interval]]:
     at, _ = rows.curve(RECIPE, metric)
     by_step = [
         mean_interval([r.value for r in rows if r.metric == metric and r.at == step])

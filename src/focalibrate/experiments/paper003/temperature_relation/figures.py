@@ -1,8 +1,8 @@
 """Tables and figures of the experiment `temperature-relation`."""
 
 import numpy as np
-from numpy.typing import NDArray
 
+from focalibrate._array import Floats
 from focalibrate.calibrate import PosteriorRecovery, TemperatureScaling
 from focalibrate.experiments.engine.experiment import Rows, Table
 from focalibrate.experiments.networks.trend import fit_line
@@ -12,8 +12,6 @@ from focalibrate.experiments.paper003.temperature_relation.numbers import (
     simplex_grid,
 )
 from focalibrate.report.charts import ArrowPanel, Chart, Panel, Series, SimplexPanel
-
-_Float = NDArray[np.float64]
 
 CLASSES = (2, 3, 4, 10, 100)
 MAP_GAMMAS = (-0.5, 0.5, 1.0, 3.0, 10.0)
@@ -168,7 +166,7 @@ def _figure_3(rows: Rows) -> Chart:
     )
 
 
-def _points(rows: Rows, recipe: str, metric: str) -> tuple[_Float, _Float]:
+def _points(rows: Rows, recipe: str, metric: str) -> tuple[Floats, Floats]:
     """Return a grid of the simplex and a number at each of its points."""
     _, values = rows.curve(recipe, metric)
     steps = round((3.0 + np.sqrt(1.0 + 8.0 * len(values))) / 2.0)

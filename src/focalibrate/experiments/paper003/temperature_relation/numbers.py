@@ -3,8 +3,8 @@
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
+from focalibrate._array import Floats
 from focalibrate.experiments.engine.experiment import Folders, Numbers, Task
 from focalibrate.report.plot import CORNERS
 from focalibrate.theory import (
@@ -17,13 +17,11 @@ from focalibrate.theory import (
 )
 from focalibrate.theory.claims import grid_line, worst_case
 
-_Float = NDArray[np.float64]
-
 TRUTH = np.array([0.55, 0.3, 0.15])
 """Ground truth of the isolines of Figure 4."""
 LEVELS = (3.0, 12.0, 20.0)
 """Percentiles of the isolines of Figure 4."""
-RISKS: dict[str, Callable[[_Float], _Float]] = {
+RISKS: dict[str, Callable[[Floats], Floats]] = {
     "Brier": lambda q: np.sum(TRUTH * (np.sum(q**2, axis=-1)[:, None] - 2 * q + 1), axis=-1),
     "CE": lambda q: -np.log(q) @ TRUTH,
     "γ=1": lambda q: _proper_risk(q, 1.0),
@@ -32,8 +30,8 @@ RISKS: dict[str, Callable[[_Float], _Float]] = {
 """Conditional risk of each loss of Figure 4 if the true probabilities are `TRUTH`."""
 
 
-def _proper_risk(q: _Float, gamma: float) -> _Float:
-    risk: _Float = proper_focal_loss(np.log(q), np.tile(TRUTH, (len(q), 1)), gamma)
+def _proper_risk(q: Floats, gamma: float) -> Floats:
+    risk: Floats = proper_focal_loss(np.log(q), np.tile(TRUTH, (len(q), 1)), gamma)
     return risk
 
 
@@ -55,7 +53,7 @@ def run(task: Task, folders: Folders) -> Numbers:
     return part[task["part"]](task)
 
 
-def simplex_grid(steps: int) -> _Float:
+def simplex_grid(steps: int) -> Floats:
     """Return the points of the simplex at multiples of 1/steps, none on an edge."""
     i, j = np.meshgrid(np.arange(1, steps), np.arange(1, steps))
     keep = i + j < steps
@@ -134,7 +132,7 @@ def _isolines(task: Task) -> Numbers:
     yield "least at distance", float(np.abs(least - TRUTH).max())
 
 
-def isoline(risk: Callable[[_Float], _Float], level: float, *, n: int = 360) -> _Float:
+def isoline(risk: Callable[[Floats], Floats], level: float, *, n: int = 360) -> Floats:
     """Return points of the plane ``[n, 2]`` where the risk is `level`, around `TRUTH`.
 
     A proper risk rises along every ray from the truth: bisection finds the only point, or stops at
@@ -149,11 +147,11 @@ def isoline(risk: Callable[[_Float], _Float], level: float, *, n: int = 360) -> 
         middle = 0.5 * (low + high)
         is_below = risk(TRUTH + middle[:, None] * rays) < level
         low, high = np.where(is_below, middle, low), np.where(is_below, high, middle)
-    points: _Float = (TRUTH + low[:, None] * rays) @ CORNERS
+    points: Floats = (TRUTH + low[:, None] * rays) @ CORNERS
     return points
 
 
-def third_harmonic(points: _Float) -> float:
+def third_harmonic(points: Floats) -> float:
     """Return how triangular a closed line is: 0 for a circle and for an ellipse.
 
     The third harmonic of the distance from the line's centre as a function of the angle, relative
