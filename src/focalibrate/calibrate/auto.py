@@ -24,7 +24,10 @@ ALWAYS_RIGHT = (
     "Every one of the {n:,} predictions is right, so nothing limits how confident a fitted "
     "method becomes, and none is chosen. Calibrate on examples that include mistakes."
 )
+AUTO = "auto"
+"""Name of the automatic choice, where a method is asked for."""
 POOL = "pool"
+"""The method that mixes others: the one that `simple` leaves out."""
 MODEL = "identity"
 
 

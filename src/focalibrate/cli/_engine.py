@@ -1,14 +1,14 @@
 """Options for parallel work: on this machine or on a cluster."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
 import click
 
+from focalibrate.cli._options import F, with_options
+
 if TYPE_CHECKING:
     from focalibrate.engines import Backend
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 
 def engine_options(workers_help: str) -> Callable[[F], F]:
@@ -30,13 +30,7 @@ def engine_options(workers_help: str) -> Callable[[F], F]:
             "so keep it in a private network or use tls://.",
         ),
     ]
-
-    def add(command: F) -> F:
-        for option in reversed(options):
-            command = option(command)
-        return command
-
-    return add
+    return lambda command: with_options(command, options)
 
 
 def backend_of(

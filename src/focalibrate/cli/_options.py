@@ -1,6 +1,6 @@
 """Options that several commands share."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -22,7 +22,8 @@ class OutPath(click.Path):
         return super().convert(value, param, ctx)
 
 
-def _all(command: F, options: list[Callable[[F], F]]) -> F:
+def with_options(command: F, options: Sequence[Callable[[F], F]]) -> F:
+    """Add options to a command, in this order."""
     for option in reversed(options):
         command = option(command)
     return command
@@ -36,7 +37,7 @@ def _number(name: str, default: int, least: int, text: str) -> Callable[[F], F]:
 
 def judging_options(command: F) -> F:
     """Add the options that say how predictions are evaluated."""
-    return _all(
+    return with_options(
         command,
         [
             _number("--bins", 15, 1, "Number of bins of the calibration errors."),
@@ -64,7 +65,7 @@ def diagram_option(command: F) -> F:
 
 def prediction_options(command: F) -> F:
     """Add the options that say what a file holds; the names are those of `read_predictions`."""
-    return _all(
+    return with_options(
         command,
         [
             click.option(

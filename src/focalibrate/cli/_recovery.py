@@ -2,17 +2,15 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar
 
 import click
 import numpy as np
 
 from focalibrate._array import Floats
 from focalibrate.calibrate import PosteriorRecovery
+from focalibrate.cli._options import F, with_options
 from focalibrate.pipeline import PriorShift
 from focalibrate.theory import estimate_prior
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 PER_CLASS = "one per class, as 1,5,2 in order or cat=1,dog=5 by name"
 
@@ -43,9 +41,7 @@ def recovery_options(command: F) -> F:
             "--trained-prior.",
         ),
     ]
-    for option in reversed(options):
-        command = option(command)
-    return command
+    return with_options(command, options)
 
 
 @dataclass(frozen=True, kw_only=True)

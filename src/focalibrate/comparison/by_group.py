@@ -20,7 +20,8 @@ from focalibrate.calibrate import (
     group_names,
     sample_size,
 )
-from focalibrate.comparison.choose import NOT_FITTED, POOL, Choice, choose
+from focalibrate.calibrate.auto import POOL
+from focalibrate.comparison.choose import NOT_FITTED, Choice, choose
 from focalibrate.comparison.group_choice import LEAST_ROWS, LEVEL, GroupChoice, GroupTrial
 from focalibrate.comparison.paired import PairedMeans, standard_error, weighted_mean
 from focalibrate.comparison.result import Comparison

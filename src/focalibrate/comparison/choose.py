@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from focalibrate._array import Floats
 from focalibrate._check import check_choice
 from focalibrate.calibrate import sample_size
-from focalibrate.calibrate.auto import ALWAYS_RIGHT, is_impossible
+from focalibrate.calibrate.auto import ALWAYS_RIGHT, POOL, is_impossible
 from focalibrate.calibrate.rule import Pick, pick
 from focalibrate.comparison.paired import PairedMeans, Score, weighted_mean
 from focalibrate.comparison.result import Comparison, MethodResult
@@ -19,8 +19,6 @@ from focalibrate.metrics import MetricName
 
 ProperScore = Literal["nll", "brier"]
 WORDS: dict[ProperScore, str] = {"nll": "log loss", "brier": "Brier score"}
-POOL = "pool"
-"""The method that mixes others: the one that `simple` leaves out."""
 N_SELECTION_FOLDS = 5
 """Parts of a test set in which the choice is repeated."""
 NOT_FITTED = ("identity", "posterior_recovery")

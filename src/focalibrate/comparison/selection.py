@@ -4,11 +4,10 @@ from collections.abc import Sequence
 
 from focalibrate._check import check_choice
 from focalibrate.calibrate import METHODS, ScoredRows
+from focalibrate.calibrate.auto import AUTO
 from focalibrate.calibrate.effort import is_too_slow
 from focalibrate.calibrate.rule import candidates, pool_members
 
-AUTO = "auto"
-"""The methods that the automatic choice is made from."""
 LeftOut = tuple[tuple[str, str], ...]
 
 

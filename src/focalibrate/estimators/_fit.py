@@ -2,19 +2,18 @@
 
 from collections.abc import Mapping
 from inspect import signature
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from focalibrate._check import check_choice
 from focalibrate.calibrate import METHODS, Calibrator, fit_auto
+from focalibrate.calibrate.auto import AUTO
+from focalibrate.io import ScoreKind
 
-AUTO = "auto"
 SKLEARN_NAMES = {"sigmoid": ("platt", "structured_vector")}
 """What scikit-learn calls a method, and ours for two classes and for more."""
-
-ScoreKind = Literal["logits", "probs"]
 
 
 def fit_calibrator(

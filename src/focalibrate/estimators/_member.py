@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 
 from focalibrate._array import Floats
 from focalibrate.calibrate import Calibrator
-from focalibrate.estimators._fit import ScoreKind
 from focalibrate.estimators._scores import classifier_scores
+from focalibrate.io import ScoreKind
 
 
 @dataclass(frozen=True, eq=False)

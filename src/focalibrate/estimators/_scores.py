@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from focalibrate.estimators._fit import ScoreKind
+from focalibrate.io import ScoreKind
 
 
 def classifier_scores(estimator: Any, X: Any) -> tuple[NDArray[np.float64], ScoreKind]:

@@ -21,9 +21,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from focalibrate._array import Floats
 from focalibrate.calibrate import Calibrator, read_weights
-from focalibrate.estimators._fit import ScoreKind, fit_calibrator
+from focalibrate.estimators._fit import fit_calibrator
 from focalibrate.estimators._member import CalibratedClassifier, widened
 from focalibrate.estimators._scores import classifier_scores
+from focalibrate.io import ScoreKind
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,7 +12,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from focalibrate._check import check_choice
 from focalibrate.calibrate import read_weights
-from focalibrate.estimators._fit import ScoreKind, fit_calibrator
+from focalibrate.estimators._fit import fit_calibrator
+from focalibrate.io import ScoreKind
 
 
 class LogitCalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]

@@ -18,14 +18,10 @@ from focalibrate.io._limit import parse_size
 from focalibrate.io._other_labels import OtherLabels
 from focalibrate.io._request import ReadOptions, Request, request_of
 from focalibrate.io._roles import resolve_roles
-from focalibrate.io._stream import reordered
+from focalibrate.io._stream import HEAD_CELLS, HEAD_ROWS, reordered
 from focalibrate.io._view import View
 from focalibrate.io.predictions import Predictions
 from focalibrate.io.read import read_labels
-
-HEAD_ROWS = 65_536
-HEAD_CELLS = 1 << 22
-"""Rows, and cells, by which it is decided which column is what."""
 
 
 def decide(data: DataSet, options: ReadOptions) -> BatchReader:

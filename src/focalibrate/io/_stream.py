@@ -12,6 +12,10 @@ from focalibrate.io._frame import ColumnKind, Frame, silent
 from focalibrate.io._parts import with_columns
 from focalibrate.io._place import Place
 
+HEAD_ROWS = 1 << 16
+HEAD_CELLS = 1 << 22
+"""Most rows and cells of the first part that decide which column is what."""
+
 Kinds: TypeAlias = Mapping[str, ColumnKind]
 """What the columns of the first part hold, by name; text of the others is read in the same way."""
 

@@ -13,7 +13,7 @@ from focalibrate.io._error import PredictionFileError, file_error, short
 from focalibrate.io._formats import Opening
 from focalibrate.io._frame import ColumnKind, Frame
 from focalibrate.io._place import Place
-from focalibrate.io._stream import Kinds, Stream
+from focalibrate.io._stream import HEAD_CELLS, HEAD_ROWS, Kinds, Stream
 from focalibrate.io._stream_csv import PlainBlock, can_be_plain, plain_blocks
 from focalibrate.io._text import column_of, text_frame
 from focalibrate.io._text_cells import joined_cells, kind_of_cells, parse_cells
@@ -26,10 +26,6 @@ from focalibrate.io._text_rows import (
     name_of,
     rows_of,
 )
-
-HEAD_ROWS = 1 << 16
-HEAD_CELLS = 1 << 22
-"""Rows and cells of the first part that decide what the columns hold."""
 
 
 def stream_text(place: Place, opening: Opening, kinds: Kinds | None) -> Stream:
