@@ -122,6 +122,22 @@ def test_a_tolerance_is_only_offered_for_rounding(tmp_path, scores, fixes, text)
     assert list(caught.value.fixes) == fixes
 
 
+@pytest.mark.parametrize(
+    ("low", "high", "fix", "text"),
+    [
+        (0.0, 99.0, "percent", "goes up to 99, as percentages do"),
+        (0.0, 40.0, "logits", "found 0 to 40. If these are log-odds"),
+        (0.0, 300.0, "logits", "found 0 to 300"),
+        (-60.0, 60.0, "logits", "found -60 to 60"),
+    ],
+)
+def test_one_column_outside_0_and_1_is_never_guessed(tmp_path, low, high, fix, text):
+    columns = {"prob": np.linspace(low, high, 60), "y": Y % 2}
+    with pytest.raises(PredictionFileError, match=text) as caught:
+        read_predictions(write(tmp_path / "a.csv", columns))
+    assert [given["input"] for given in caught.value.fixes] == [fix]
+
+
 def test_an_extra_column_is_named(tmp_path):
     columns = {f"prob_{n}": P[:, i] for i, n in enumerate(NAMES)} | {"prob_x": RNG.random(60)}
     with pytest.raises(PredictionFileError, match="Without column `prob_x` they do") as caught:

@@ -140,6 +140,9 @@ def test_the_verdict_is_that_of_the_rows(k, weights):
     for name, floor in exact.noise_floor.items():
         assert_allclose(mine.noise_floor[name], floor, rtol=0.15)
     assert_allclose(mine.detectable, exact.detectable, rtol=0.15)
+    # a bound that is always met must also be worth stating
+    assert found.error_bound["smooth_ece"] < 1e-4
+    assert found.error_bound["adaptive_ece"] < 0.02
     assert max(found.error_bound["smooth_ece"], found.error_bound["ece"]) < 5e-4
 
 
