@@ -62,7 +62,7 @@ def few_classes() -> Figure:
     ax.axvspan(0, 0.03, color=GREY, alpha=0.3, label="footnote 2: near the uniform vector, K=5")
     ax.axhline(0, color=GREY, linewidth=1)
     ax.set(xlabel="γ", ylabel="top of Ψ − top, 1e-4", ylim=(-0.5, 1.2))
-    ax.legend(frameon=False, fontsize="small")
+    ax.legend(framealpha=1.0, edgecolor="none", fontsize="small", loc="upper left")
     return figure
 
 

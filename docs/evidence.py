@@ -80,12 +80,11 @@ def _evidence(name: str) -> Iterator[str]:
         yield f'??? abstract "All {len(verdicts["claims"])} claims as a picture"'
     yield f"{indent}![One line per claim](../results/{name}/figures/claims.svg)"
     yield ""
-    for path in sorted((RESULTS / name / "figures").glob("*.svg")):
-        if path.stem != "claims":
-            yield f"![{path.stem.replace('-', ' ')}](../results/{name}/figures/{path.name})"
-            yield ""
-            yield f"*{escaped(verdicts['figures'][path.stem])}*"
-            yield ""
+    for figure, caption in verdicts["figures"].items():
+        yield f"![{figure.replace('-', ' ')}](../results/{name}/figures/{figure}.svg)"
+        yield ""
+        yield f"*{escaped(caption)}*"
+        yield ""
     runs, minutes = len(meta["runs"]), meta["seconds_of_all_runs"] / 60
     besides = ", not counting networks trained before" if find_experiment(name).network else ""
     yield (
@@ -116,6 +115,12 @@ def _tallies() -> Iterator[str]:
         yield f"| [{name}](../results/{name}/page.html) | {source} | {tally} |"
 
 
+def _capital(text: str) -> str:
+    """Return a text that begins with a capital letter, without a full stop; γ stays γ."""
+    first = text[0].upper() if text[0].isascii() else text[0]
+    return first + text[1:].rstrip(".")
+
+
 def _errata(paper: str, claims: list[dict[str, str | None]]) -> Iterator[str]:
     mine = [c for c in claims if str(c["id"]).startswith(f"{paper}-")]
     wrong = [c for grade in ERRATA for c in mine if c["verdict"] == grade]
@@ -125,7 +130,7 @@ def _errata(paper: str, claims: list[dict[str, str | None]]) -> Iterator[str]:
         for claim in wrong:
             link = f"[{claim['verdict']}](../papers.md#{claim['id']})"
             texts = (claim[name] for name in ("counterexample", "evidence", "scan"))
-            by = " ".join(f"{text[0].upper()}{text[1:].rstrip('.')}." for text in texts if text)
+            by = " ".join(f"{_capital(text)}." for text in texts if text)
             yield f"| {link} | {escaped(str(claim['sentence']))} | {escaped(by)} |"
         yield ""
     right = [f"[{c['id']}](../papers.md#{c['id']})" for c in mine if c["verdict"] not in ERRATA]

@@ -151,8 +151,8 @@ def few_classes(rows: Rows) -> Chart:
         "few-classes",
         "Overconfidence with few classes: K - 1 equal classes above one of probability 0.01. "
         "Above the dashed line Ψ lowers the top probability. The rarer the last class, the "
-        "closer the crossing is to γ*(1/(K - 1)); footnote 2 of paper 000 states 0.03 for five "
-        "classes.",
+        "closer the crossing is to γ*(1/(K - 1)). Our extension: footnote 2 of paper 000 is "
+        "about vectors near the uniform one.",
         (Panel("K - 1 tied classes", "γ", "max q - max Ψ(q)", [*lines, zero], log_x=True),),
         columns=1,
     )

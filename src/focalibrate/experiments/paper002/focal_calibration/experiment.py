@@ -87,7 +87,8 @@ def conclude(rows: Rows, scale: Scale) -> Conclusion:
     ]
     is_full = EXPERIMENT.is_full(scale)
     results = tuple(claims(rows, is_full=is_full))
-    return Conclusion(results, tuple(tables), tuple(charts(rows)), _finding(rows))
+    shown = charts(rows, concluded(rows, is_full=is_full))
+    return Conclusion(results, tuple(tables), tuple(shown), _finding(rows))
 
 
 def _finding(rows: Rows) -> str:

@@ -63,9 +63,9 @@ def _paper_cell(found: dict[str, PaperValues], field: str) -> str:
     return " / ".join(f"{value:.2f}" for value in values) or "–"
 
 
-def charts(rows: Rows) -> Iterator[Chart]:
-    """Yield ECE and temperature of every data set, by training loss."""
-    problems = problems_in(rows)
+def charts(rows: Rows, problems: Sequence[Problem] = ()) -> Iterator[Chart]:
+    """Yield ECE and temperature of the given data sets (all if none), by training loss."""
+    problems = problems or problems_in(rows)
     yield Chart(
         "ece",
         "ECE on the test rows before and after temperature scaling, by training loss; bars are "

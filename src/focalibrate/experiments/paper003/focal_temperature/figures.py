@@ -102,10 +102,10 @@ def charts(found: ScalingRows) -> Iterator[Chart]:
         "adaece",
         "AdaECE without a fit, after TS and after FTS (both fitted by AdaECE on the other half "
         "of the test rows): mean, smallest and largest value over the seeds.",
-        [_errors(found, problem) for problem in found.losses],
+        [_errors(found, problem) for problem in found.concluded],
         columns=2,
     )
-    problems = [p for p in found.losses if any(GAMMA[loss] > 0 for loss in found.focal(p))]
+    problems = [p for p in found.concluded if any(GAMMA[loss] > 0 for loss in found.focal(p))]
     yield Chart(
         "best-temperature",
         "The best T by AdaECE at each γ of the map, for networks trained with focal loss: mean "
