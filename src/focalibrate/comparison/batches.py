@@ -1,6 +1,6 @@
 """Evaluate fitted methods on any number of rows, in one pass for all of them."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -12,10 +12,9 @@ from numpy.typing import NDArray
 from focalibrate._array import Floats
 from focalibrate.calibrate import Calibrator, TopScorer, TopTerms, available_cores, form_of
 from focalibrate.comparison.grouped_scores import GroupedScores
-from focalibrate.comparison.paired import PairedMeans, Score
-from focalibrate.comparison.result import Comparison, MethodResult
-from focalibrate.comparison.row_scores import BLOCK_ENTRIES, MEANS
-from focalibrate.metrics import MetricName, Sketch
+from focalibrate.comparison.result import Comparison, MethodResult, scores_of_methods
+from focalibrate.comparison.row_scores import BLOCK_ENTRIES
+from focalibrate.metrics import Sketch
 from focalibrate.metrics.sketch import MAX_CLASSWISE
 
 N_GROUPS = 20_000
@@ -241,28 +240,10 @@ def _results(
     sums: Mapping[str, _Sums],
     weights: Floats,
 ) -> tuple[MethodResult, ...]:
-    names: Sequence[str] = list(scores)
-    values = np.concatenate([scores[name].means() for name in names], axis=1)
-    paired = PairedMeans.of(
-        values, weights=weights, n_resamples=comparison.n_resamples, seed=comparison.seed
+    found = scores_of_methods(
+        scores, weights, n_resamples=comparison.n_resamples, seed=comparison.seed
     )
-    place = {name: len(MEANS) * i for i, name in enumerate(names)}
-
-    def differences(name: str, other: str) -> dict[MetricName, Score]:
-        a, b = place[name], place[other]
-        return {m: paired.difference(a + i, b + i) for i, m in enumerate(MEANS)}
-
     return tuple(
-        replace(
-            row,
-            scores={m: Score(v) for m, v in scores[row.method].calibration.items()}
-            | {m: paired.interval(place[row.method] + i).clipped(m) for i, m in enumerate(MEANS)},
-            to_raw=differences(row.method, "identity"),
-            to_temperature=differences(row.method, "temperature")
-            if "temperature" in place
-            else None,
-            n_predictions_changed=sums[row.method].n_changed,
-            row_scores=scores[row.method],
-        )
+        replace(row, n_predictions_changed=sums[row.method].n_changed, **found[row.method])
         for row in comparison.rows
     )

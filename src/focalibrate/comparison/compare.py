@@ -27,12 +27,10 @@ from focalibrate.calibrate.auto import model_losses
 from focalibrate.calibrate.folds import fold_count, stratified_folds
 from focalibrate.calibrate.rule import candidates, pool_members
 from focalibrate.comparison.fitted import Fitted, own_model
-from focalibrate.comparison.paired import PairedMeans, Score
 from focalibrate.comparison.pooling import pool_of
-from focalibrate.comparison.result import Comparison, MethodResult
-from focalibrate.comparison.row_scores import BLOCK_ENTRIES, MEANS, RowScores, score_rows
+from focalibrate.comparison.result import Comparison, MethodResult, scores_of_methods
+from focalibrate.comparison.row_scores import BLOCK_ENTRIES, RowScores, score_rows
 from focalibrate.comparison.selection import selected
-from focalibrate.metrics import MetricName
 
 MAX_THREADS = 4
 """Methods fitted at once; each needs memory of its own."""
@@ -285,15 +283,9 @@ def _results(
     n_resamples: int,
     seed: int,
 ) -> tuple[MethodResult, ...]:
-    values = np.concatenate([scores.means() for _, _, scores in judged], axis=1)
-    paired = PairedMeans.of(values, weights=weights, n_resamples=n_resamples, seed=seed)
-    place = {name: len(MEANS) * i for i, (name, _, _) in enumerate(judged)}
+    by_method = {name: scores for name, _, scores in judged}
+    found = scores_of_methods(by_method, weights, n_resamples=n_resamples, seed=seed)
     raw = judged[0][2]
-
-    def differences(name: str, other: str) -> dict[MetricName, Score]:
-        a, b = place[name], place[other]
-        return {m: paired.difference(a + i, b + i) for i, m in enumerate(MEANS)}
-
     return tuple(
         MethodResult(
             method=name,
@@ -301,13 +293,9 @@ def _results(
             complexity=METHODS[name].complexity,
             calibrator=fitted.whole,
             fold_calibrators=fitted.without_fold,
-            scores={m: Score(v) for m, v in scores.calibration.items()}
-            | {m: paired.interval(place[name] + i).clipped(m) for i, m in enumerate(MEANS)},
-            to_raw=differences(name, "identity"),
-            to_temperature=differences(name, "temperature") if "temperature" in place else None,
             n_predictions_changed=int((scores.predictions != raw.predictions).sum()),
-            row_scores=scores,
             notes=fitted.notes,
+            **found[name],
         )
         for name, fitted, scores in judged
     )

@@ -1,5 +1,6 @@
 """What a comparison of calibration methods found."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
@@ -7,10 +8,11 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from focalibrate._array import Floats
 from focalibrate.calibrate import Calibrator
 from focalibrate.comparison.grouped_scores import GroupedScores
-from focalibrate.comparison.paired import Score
-from focalibrate.comparison.row_scores import BLOCK_ENTRIES, RowScores
+from focalibrate.comparison.paired import PairedMeans, Score
+from focalibrate.comparison.row_scores import BLOCK_ENTRIES, MEANS, RowScores
 from focalibrate.metrics import MetricName
 
 
@@ -36,6 +38,41 @@ class MethodResult:
     """one per fold, fitted on the other folds; empty where there is a test set"""
     notes: tuple[str, ...] = ()
     """what the fit on all validation rows warned of"""
+
+
+def scores_of_methods(
+    found: Mapping[str, RowScores | GroupedScores],
+    weights: Floats | None,
+    *,
+    n_resamples: int,
+    seed: int,
+) -> dict[str, dict[str, Any]]:
+    """Return what `MethodResult` says about the scores of each method, paired by row.
+
+    Args:
+        found: scores per row, or per group of rows, by method.
+        weights: of these rows or groups.
+        n_resamples: bootstrap resamples behind the intervals.
+        seed: random seed of the resamples.
+    """
+    values = np.concatenate([scores.means() for scores in found.values()], axis=1)
+    paired = PairedMeans.of(values, weights=weights, n_resamples=n_resamples, seed=seed)
+    place = {name: len(MEANS) * i for i, name in enumerate(found)}
+
+    def differences(name: str, other: str) -> dict[MetricName, Score]:
+        a, b = place[name], place[other]
+        return {m: paired.difference(a + i, b + i) for i, m in enumerate(MEANS)}
+
+    return {
+        name: {
+            "scores": {m: Score(v) for m, v in scores.calibration.items()}
+            | {m: paired.interval(place[name] + i).clipped(m) for i, m in enumerate(MEANS)},
+            "to_raw": differences(name, "identity"),
+            "to_temperature": differences(name, "temperature") if "temperature" in place else None,
+            "row_scores": scores,
+        }
+        for name, scores in found.items()
+    }
 
 
 @dataclass(frozen=True, eq=False)
