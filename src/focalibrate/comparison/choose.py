@@ -233,9 +233,12 @@ def _reason(
         singles = [i for i, row in enumerate(rows) if row.method != POOL]
         best = min(singles, key=lambda i: rows[i].scores[score].estimate)
     lowest = rows[best]
+    is_part = len(rows) < len(comparison.rows)  # others are only shown, and may score lower
+    start = f"The choice is made from {_listed(rows)}. " if is_part else ""
     how = "cross-validated" if comparison.judged_on == "cross-fit" else "test"
-    text = f"{_name(lowest)} has the lowest {how} {word}"
+    text = f"{start}{_name(lowest)} has the lowest {how} {word}"
     text += " of the single methods" if passed else ""
+    text += " among these" if is_part else ""
     text += f", {lowest.scores[score].estimate:.4f}"
     if score == "brier" and all(_n_zeros(comparison, row) for row in rows):
         text = (
@@ -246,7 +249,9 @@ def _reason(
         return f"{text}; no other method could be compared."
     value = f"{chosen.scores[score].estimate:.4f}"
     if chosen.method == POOL:
-        return f"{_name(chosen)} ({value}) {_why_pool(rows, found)}."
+        held_out = "" if comparison.pool_scores is None else " with weights from the other folds"
+        why = _why_pool(comparison, rows, found)
+        return f"{start}{why}; its {word}{held_out} is {value}."
     if chosen.method == "identity" and found.chosen != best:
         return f"{text}. That is not clearly below {_name(chosen).lower()}'s, {value}."
     pool = " The pool of methods is not clearly better." if passed else ""
@@ -259,14 +264,26 @@ def _reason(
     if others:
         named = ", ".join(others)
         return f"{text}. Within one standard error of it but more complex: {named}.{pool}"
-    return f"{text}, more than one standard error below every other method.{pool}"
+    rest = "the others" if is_part else "every other method"
+    return f"{text}, more than one standard error below {rest}.{pool}"
 
 
-def _why_pool(rows: Sequence[MethodResult], found: Pick) -> str:
+def _listed(rows: Sequence[MethodResult]) -> str:
+    own = {"identity": "the uncalibrated model", POOL: "a pool of methods"}
+    names = [own.get(row.method, row.label) for row in rows]
+    return " and ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else names[0]
+
+
+def _why_pool(comparison: Comparison, rows: Sequence[MethodResult], found: Pick) -> str:
     other = rows[found.single]
     if other.method == "identity":
-        return "is clearly better than the uncalibrated model, which no single method is"
-    return f"is more than half a standard error below the best simple method, {other.label}"
+        gain = "is clearly better than the uncalibrated model, which no single method is"
+    else:
+        gain = f"is more than half a standard error below the best simple method, {other.label}"
+    if comparison.pool_scores is None:
+        return f"The pool of methods {gain}"
+    # The score shown is that of weights fitted on the other folds, and may be higher.
+    return f"With weights fitted on all held-out rows, the pool of methods {gain}"
 
 
 def _name(row: MethodResult) -> str:
