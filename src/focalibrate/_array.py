@@ -116,7 +116,10 @@ def array_of(values: Any) -> Array:
     """Return arrays as they are, and data frames, series and lists as NumPy arrays."""
     if not is_array_api_obj(values):
         if hasattr(values, "to_numpy"):  # pandas, polars
-            return values.to_numpy()
+            found = values.to_numpy()
+            if found.dtype == object and found.ndim == 2 and not isinstance(found.flat[0], str):
+                return found.astype(np.float64)  # pandas' Float64
+            return found
         if isinstance(values, (list, tuple)):
             return np.asarray(values)
     return values

@@ -43,8 +43,8 @@ def _check_free(out: Path, names: Sequence[str], *, force: bool) -> None:
     taken = [name for name in names if os.path.lexists(out / name)]
     if taken and not force:
         raise ValueError(
-            f"{out}: holds {', '.join(taken)} of an earlier run. Pass --force to replace them, or "
-            "name another folder with -o."
+            f"{out}: holds {', '.join(taken)} of an earlier run. Pass --force to replace them "
+            "(in Python: `force=True`), or name another folder."
         )
 
 

@@ -4,6 +4,7 @@ A check of values runs only if values can be read: under `jax.jit`, `torch.compi
 or `vmap` the checks on shapes and dtypes remain.
 """
 
+from focalibrate._check.frames import column_names, in_class_order, labels_for
 from focalibrate._check.labels import (
     check_class_weight,
     check_confidence,
@@ -66,6 +67,9 @@ __all__ = [
     "check_targets",
     "check_unit_array",
     "check_unit_interval",
+    "column_names",
     "did_you_mean",
+    "in_class_order",
     "is_whole",
+    "labels_for",
 ]

@@ -1,7 +1,7 @@
 """The focal loss as an objective of XGBoost and LightGBM, in each library's own convention."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -16,17 +16,17 @@ from focalibrate.losses import focal_loss
 
 @dataclass(frozen=True, kw_only=True)
 class FocalObjective:
-    """Focal loss for boosted trees: pass its methods where a library takes an objective.
+    """Focal loss for boosted trees: pass it, or its methods, where a library takes an objective.
 
     ==========================================  =================================================
     library                                     pass
     ==========================================  =================================================
-    ``xgb.train(params, d, obj=…)``             ``objective.xgboost``
+    ``xgb.train(params, d, obj=…)``             ``objective`` or ``objective.xgboost``
     ``xgb.train(…, custom_metric=…)``           ``objective.xgboost_metric``
-    ``XGBClassifier(objective=…)``              ``objective.scikit_learn``
-    ``lgb.train({"objective": …}, d)``          ``objective.lightgbm``
+    ``XGBClassifier(objective=…)``              ``objective`` or ``objective.scikit_learn``
+    ``lgb.train({"objective": …}, d)``          ``objective`` or ``objective.lightgbm``
     ``lgb.train(…, feval=…)``                   ``objective.lightgbm_metric``
-    ``LGBMClassifier(objective=…)``             ``objective.scikit_learn``
+    ``LGBMClassifier(objective=…)``             ``objective`` or ``objective.scikit_learn``
     ==========================================  =================================================
 
     The model then gives margins (raw scores), not probabilities: ask for them with
@@ -51,7 +51,7 @@ class FocalObjective:
         array([0.5   , 0.9997])
     """
 
-    gamma: float = 2.0
+    gamma: float = field(default=2.0, kw_only=False)
     alpha: float | None = None
     class_weight: tuple[float, ...] | None = None
     curvature: Curvature = "exact"
@@ -74,6 +74,16 @@ class FocalObjective:
                     f"{self.class_weight!r}."
                 )
             object.__setattr__(self, "class_weight", weight)
+
+    def __call__(self, first: Any, second: Any, *weights: Any) -> tuple[Floats, Floats]:
+        """Return gradient and curvature in the form that the calling library expects.
+
+        ``xgb.train`` and ``lgb.train`` pass margins and data, their scikit-learn classes labels
+        and margins.
+        """
+        if hasattr(second, "get_label"):
+            return self.xgboost(first, second)
+        return self.scikit_learn(first, second, *weights)
 
     def xgboost(self, margins: NDArray[Any], data: Any) -> tuple[Floats, Floats]:
         """Return gradient and curvature for ``xgb.train(obj=…)``; `data` is its DMatrix."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from focalibrate._array import Array, namespace
 from focalibrate._atomic import atomic_path, json_text
-from focalibrate._check import check_logits, check_probs
+from focalibrate._check import check_logits, check_probs, in_class_order
 from focalibrate.calibrate._document import (
     check_keys,
     check_version,
@@ -104,13 +104,15 @@ class Calibrator(ABC):
 
         Args:
             logits: real array ``[..., K]`` of any library, data frame or list; -inf marks an
-                impossible class. ``[N, 1]``, and ``[N]`` for a calibrator fitted on two
-                classes, are margins of class 1.
+                impossible class. The columns of a data frame are matched to `class_names`.
+                ``[N, 1]``, and ``[N]`` for a calibrator fitted on two classes, are margins of
+                class 1.
             probs: probabilities instead, with `zero_mix` of the uniform distribution mixed in
                 before the logarithm; ``[N, 1]`` and ``[N]`` are probabilities of class 1.
 
         Returns:
-            Probabilities ``[..., K]``; lists and data frames give NumPy arrays.
+            Probabilities ``[..., K]`` in the order of the calibrator's classes; lists and data
+            frames give NumPy arrays.
         """
         return self._probs(self._read(logits, probs))
 
@@ -121,7 +123,8 @@ class Calibrator(ABC):
                 f"{'neither' if logits is None else 'both'}."
             )
         name = "logits" if probs is None else "probs"
-        x = as_array(logits if probs is None else probs, name=name)
+        given = in_class_order(logits if probs is None else probs, self.class_names, name=name)
+        x = as_array(given, name=name)
         shape: tuple[int, ...] = getattr(x, "shape", ())
         if len(shape) >= 2 and shape[-1] == 1:
             x = two_columns(x[..., 0], is_probs=name == "probs")
@@ -216,6 +219,10 @@ class Calibrator(ABC):
     @classmethod
     def from_dict(cls, document: Any) -> Self:
         """Return the calibrator of a document in the form of `to_dict`."""
+        if isinstance(document, dict) and not {"format", "kind"} & set(document):
+            raise ValueError(
+                "is not a calibrator, such as the calibrator.json of `focalibrate calibrate`."
+            )
         check_keys(
             document,
             ("format", "version", "kind", "parameters"),

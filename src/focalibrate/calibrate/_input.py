@@ -12,7 +12,9 @@ from focalibrate._check import (
     check_logits,
     check_probs,
     check_sample_weight,
+    column_names,
     is_whole,
+    labels_for,
 )
 from focalibrate.calibrate._base import Calibrator
 from focalibrate.calibrate._scores import as_array, log_probabilities, two_columns
@@ -39,6 +41,8 @@ class ScoredRows:
     """Weight of the uniform distribution that was mixed into probabilities with zeros."""
     known: dict[str, Any] = field(default_factory=dict, repr=False)
     """Results of fits to these rows that other fits need too, such as the temperature."""
+    class_names: tuple[str, ...] | None = None
+    """The columns of the data frame that the scores came in."""
 
     @property
     def n_rows(self) -> int:
@@ -63,11 +67,17 @@ class ScoredRows:
         """Return the rows of `index`: integers, booleans or a slice."""
         weights = None if self.weights is None else self.weights[index]
         logits, labels = self.logits[index], self.labels[index]
-        return ScoredRows(logits, labels, weights, self.zero_mix, {} if known is None else known)
+        kept = {} if known is None else known
+        return ScoredRows(logits, labels, weights, self.zero_mix, kept, self.class_names)
 
     def stamp(self, calibrator: C) -> C:
-        """Return `calibrator` with the class count and the rule for zeros of this data."""
-        return replace(calibrator, n_classes=self.n_classes, zero_mix=self.zero_mix)
+        """Return `calibrator` with the classes and the rule for zeros of this data."""
+        return replace(
+            calibrator,
+            n_classes=self.n_classes,
+            zero_mix=self.zero_mix,
+            class_names=self.class_names,
+        )
 
 
 def sample_size(weights: Floats | None, n_rows: int) -> float:
@@ -101,8 +111,9 @@ def read_scores(
     if labels is None:
         raise ValueError("`labels` must be given: one class index per row of the scores.")
     name = "logits" if probs is None else "probs"
-    scores = score_matrix(logits if probs is None else probs, name=name)
-    targets = as_array(labels, name="labels")
+    given = logits if probs is None else probs
+    scores = score_matrix(given, name=name)
+    targets = labels_for(given, labels)
     if not is_array_api_obj(targets) or "bool" in str(targets.dtype):
         targets = np.asarray(targets).astype(np.intp)
     check_labels(targets, shape=(scores.shape[0],), n_classes=scores.shape[1])
@@ -113,11 +124,13 @@ def read_scores(
         scores, targets, weights = scores[is_kept], targets[is_kept], weights[is_kept]
     if weights is not None and (weights == 1.0).all():
         weights = None
+    names = column_names(given)
     if probs is None:
-        return ScoredRows(scores, targets, weights)
+        return ScoredRows(scores, targets, weights, class_names=names)
     check_probs(scores)
     mix = zero_mix_for(scores)
-    return ScoredRows(log_probabilities(scores, mix), targets, weights, mix)
+    logs = log_probabilities(scores, mix)
+    return ScoredRows(logs, targets, weights, mix, class_names=names)
 
 
 def zero_mix_for(probs: NDArray[Any]) -> float:

@@ -1,7 +1,7 @@
 """Pooling: several methods cross-fitted, and pooled by their held-out log loss."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -147,7 +147,9 @@ def weighted_pool(
 ) -> Pool:
     """Return the pool of those members that have a weight."""
     kept = [(float(w), member) for w, member in zip(weights, members, strict=True) if w > 0]
-    return rows.stamp(Pool(tuple(m for _, m in kept), tuple(w for w, _ in kept), mix))
+    return rows.stamp(
+        Pool(tuple(replace(m, class_names=None) for _, m in kept), tuple(w for w, _ in kept), mix)
+    )
 
 
 def pooled_log_probs(

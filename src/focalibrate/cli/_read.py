@@ -1,6 +1,8 @@
 """How a command reads files of predictions: whole or in batches, with progress and errors."""
 
+import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -30,6 +32,7 @@ def read_file(
     labels_path: Path | None = None,
     need_labels: bool = False,
     classes_of: tuple[str, ...] | None = None,
+    calibrators: Sequence[Path] = (),
     **options: Any,
 ) -> Predictions:
     """Read `path`, with a progress bar on a terminal.
@@ -39,6 +42,8 @@ def read_file(
         labels_path: another file with the labels.
         need_labels: raise where there are none.
         classes_of: names of a calibrator's classes, into whose order the columns are put.
+        calibrators: files of calibrators that are evaluated on these rows; a note warns of those
+            that were fitted to them.
         options: those of `prediction_options`, as `read_predictions` takes them.
     """
     given = {name: value for name, value in options.items() if value not in (None, ())}
@@ -51,7 +56,24 @@ def read_file(
             progress=lambda done, total: bar.update(task, completed=done, total=total),
             **given,
         )
-        return align(found, classes_of)
+        found = align(found, classes_of)
+    fitted = [str(path) for path in calibrators if _fitted_to(path) == found.checksum]
+    if not fitted:
+        return found
+    note = (
+        f"WARNING: {' and '.join(fitted)} was fitted to these rows, which flatters it. Evaluate "
+        "it on other rows; the held-out scores are in results.json and report.html beside it"
+    )
+    return replace(found, notes=(*found.notes, note))
+
+
+def _fitted_to(calibrator: Path) -> str | None:
+    """Return the checksum of the file that a calibrator was fitted to, if results.json says it."""
+    try:
+        results = json.loads((calibrator.parent / "results.json").read_text(encoding="utf-8"))
+        return str(results["made_with"]["files"][0]["sha256"])
+    except (OSError, ValueError, LookupError, TypeError):
+        return None
 
 
 def scan_large(

@@ -164,6 +164,7 @@ def _given(
         labels_path=labels,
         need_labels=True,
         classes_of=None if chosen is None else chosen.class_names,
+        calibrators=() if calibrator is None else (Path(calibrator),),
         **options,
     )
     say_what_was_read([given], to_stderr=to_stderr)

@@ -129,7 +129,9 @@ def _evaluated_calibrators(
     by = {c.column: None for c in loaded if isinstance(c, GroupedCalibrator)}
     if by and not options.get("by"):
         options = {**options, "by": ",".join(by)}
-    given = read_file(on, labels_path=labels, need_labels=True, **options)
+    given = read_file(
+        on, labels_path=labels, need_labels=True, calibrators=tuple(paths), **options
+    )
     say_what_was_read([given], to_stderr=to_stderr)
     with reported(), steps() as bar:
         bar.add_task("evaluating", total=None)

@@ -121,6 +121,7 @@ def evaluate_command(
         labels_path=labels,
         need_labels=True,
         classes_of=None if chosen is None else chosen.class_names,
+        calibrators=() if calibrator is None else (Path(calibrator),),
         **options,
     )
     say_what_was_read([given], to_stderr=as_json)

@@ -13,6 +13,7 @@ from focalibrate._check import (
     check_probs,
     check_rows,
     check_sample_weight,
+    labels_for,
 )
 
 CHUNK_ENTRIES = 1 << 16
@@ -48,7 +49,7 @@ def read(
     probs: Array, labels: Array, *, binary: bool = False
 ) -> tuple[NDArray[Any], NDArray[np.intp]]:
     """Return checked probabilities ``[N, K]`` and class indices ``[N]``."""
-    probs, labels = array_of(probs), array_of(labels)
+    labels, probs = labels_for(probs, labels), array_of(probs)
     rows = read_probs(probs, binary=binary)
     shape = tuple(probs.shape) if binary else tuple(probs.shape[:-1])
     check_labels(labels, shape=shape, n_classes=rows.shape[-1])

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from focalibrate._array import Array, array_of, to_numpy
-from focalibrate._check import check_labels, check_log_probs, check_logits, check_rows
+from focalibrate._check import check_labels, check_log_probs, check_logits, check_rows, labels_for
 from focalibrate.metrics._rows import read
 from focalibrate.metrics._sketch_rows import Given
 
@@ -30,7 +30,7 @@ def read_given(
     ((given, scores),) = named.items()
     if given == "probs":
         return given, *read(scores, labels, binary=np.ndim(scores) == 1)
-    scores, labels = array_of(scores), array_of(labels)
+    labels, scores = labels_for(scores, labels), array_of(scores)
     check_rows(scores, name=given)
     (check_logits if given == "logits" else check_log_probs)(scores, name=given)
     check_labels(labels, shape=tuple(scores.shape[:-1]), n_classes=scores.shape[-1])

@@ -92,16 +92,16 @@ class Assessment:
                 f"typically off by {_points(self.rms.estimate)} (95 % interval "
                 f"{100 * self.rms.low:.1f} to {100 * self.rms.high:.1f})"
             )
-            if self.has_certain_error:
-                found += ": a prediction made with 100 % confidence is wrong"
-                if self.direction is None:
-                    return found
+            certain = "a prediction made with 100 % confidence is wrong"
+            if self.has_certain_error and self.direction is None:
+                return f"{found}: {certain}"
             if self.direction is None:
                 found += ", too high for some predictions and too low for others"
                 # An estimate of 0 beside a small p-value would read as a contradiction.
                 return found if self.rms.estimate == 0.0 else f"{found}, {typical}"
             found += f", {self.direction} by {_points(abs(self.gap.estimate))}"
-            return f"{found} on average, {typical}" if self._hides_more else found
+            found += f" on average, {typical}" if self._hides_more else ""
+            return f"{found}; {certain}" if self.has_certain_error else found
         if self.verdict == "too few rows to judge":
             if not self.detectable < 0.5:
                 return f"too few rows to judge: {rows} reveal hardly any error"

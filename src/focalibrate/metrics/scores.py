@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from focalibrate._array import Array, Floats, array_of, to_numpy
-from focalibrate._check import check_labels, check_log_probs, check_unit_interval
+from focalibrate._check import check_labels, check_log_probs, check_unit_interval, labels_for
 from focalibrate.metrics._rows import (
     read,
     read_probs,
@@ -259,7 +259,7 @@ def nll_rows(probs: Array, labels: Array, *, binary: bool = False) -> Floats:
 
 def nll_of_log_probs(log_probs: Array, labels: Array) -> Floats:
     """Return each row's term of `nll` from log-probabilities ``[..., K]``."""
-    log_probs, labels = array_of(log_probs), array_of(labels)
+    labels, log_probs = labels_for(log_probs, labels), array_of(log_probs)
     check_log_probs(log_probs)
     shape = tuple(log_probs.shape[:-1])
     check_labels(labels, shape=shape, n_classes=log_probs.shape[-1])

@@ -11,7 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from focalibrate._array import Array, to_numpy
-from focalibrate._check import check_labels, check_probs
+from focalibrate._check import (
+    check_labels,
+    check_probs,
+    column_names,
+    in_class_order,
+    labels_for,
+)
 from focalibrate.calibrate import (
     as_array,
     log_probabilities,
@@ -70,12 +76,14 @@ class Examples:
         labels: Array | None = None,
         sample_weight: Array | None = None,
         class_names: Sequence[str] | None = None,
+        order: Sequence[str] | None = None,
         groups: Mapping[str, Array] | None = None,
     ) -> "Examples":
         """Return the examples of arrays, of which exactly one of `logits` and `probs` is given.
 
         Arrays of any library, data frames and lists; ``[N]`` is the margin or probability of
-        class 1.
+        class 1. The columns of a data frame name the classes, and are put in `order` if that is
+        given.
         """
         if (logits is None) == (probs is None):
             found = "neither" if logits is None else "both"
@@ -86,8 +94,10 @@ class Examples:
         if labels is None:
             raise ValueError("`labels` must be given with `logits` or `probs`, got None.")
         kind: ScoreKind = "logits" if probs is None else "probs"
-        scores = score_matrix(logits if probs is None else probs, name=kind)
-        targets = np.asarray(to_numpy(as_array(labels, name="labels")))
+        given = in_class_order(logits if probs is None else probs, order, name=kind)
+        scores = score_matrix(given, name=kind)
+        targets = np.asarray(to_numpy(labels_for(given, labels, class_names)))
+        names = column_names(given) if class_names is None else class_names
         if targets.dtype == np.bool_:
             targets = targets.astype(np.int64)
         check_labels(targets, shape=(len(scores),), n_classes=scores.shape[1])
@@ -99,7 +109,7 @@ class Examples:
             labels=targets.astype(np.int64, copy=False),
             weights=read_weights(sample_weight, n_rows=len(scores)),
             groups=_columns(groups, len(scores)),
-            class_names=None if class_names is None else tuple(str(n) for n in class_names),
+            class_names=None if names is None else tuple(str(n) for n in names),
         )._without_zero_weights()
 
     def _without_zero_weights(self) -> "Examples":

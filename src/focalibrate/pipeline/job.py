@@ -67,7 +67,7 @@ def calibrate_predictions(
             returned.
         logits: scores before the softmax, ``[N, K]``.
         probs: probabilities, ``[N, K]``.
-        labels: class positions ``[N]``.
+        labels: class positions ``[N]``, or names of classes.
         sample_weight: weights ``[N]`` of the arrays; a whole number counts copies of a row. A
             file has its own (`read_predictions(..., weight_column=)`).
         test: examples to evaluate on: a file, or a pair ``(scores, labels)`` whose scores are
@@ -79,7 +79,8 @@ def calibrate_predictions(
         test_groups: the same of a `test` given as arrays.
         per_group: give a group a calibrator of its own where that significantly lowers its
             held-out log loss, see `focalibrate.comparison.choose_by_group`.
-        class_names: one per class, in the order of the columns. Default: those of the file.
+        class_names: one per class, in the order of the columns. Default: those of the file, or
+            the columns of a data frame.
         methods: names of methods to compare; ``"auto"`` means those that the automatic choice
             is made from. Default: all that apply. If one is named, that one is chosen.
         choose: the method to take, whatever its score; any of `focalibrate.calibrate.METHODS`.
@@ -111,7 +112,7 @@ def calibrate_predictions(
         >>> result.calibrator.probs(3 * truth).shape
         (1000, 4)
     """
-    fitted = _fitted(source, logits, probs, labels, sample_weight, groups)
+    fitted = _fitted(source, logits, probs, labels, sample_weight, groups, class_names)
     name = "logits" if probs is None else "probs"
     judged = _test(test, test_weight, test_groups, fitted.class_names, name=name)
     fitted, judged, notes = zeros_smoothed(fitted, judged)
@@ -215,10 +216,16 @@ def _fitted(
     labels: Array | None,
     weights: Array | None,
     groups: Mapping[str, Array] | None,
+    class_names: Sequence[str] | None,
 ) -> Examples:
     if source is None:
         return Examples.of_arrays(
-            logits=logits, probs=probs, labels=labels, sample_weight=weights, groups=groups
+            logits=logits,
+            probs=probs,
+            labels=labels,
+            sample_weight=weights,
+            class_names=class_names,
+            groups=groups,
         )
     if any(given is not None for given in (logits, probs, labels, weights, groups)):
         raise ValueError(
@@ -241,7 +248,12 @@ def _test(
         return read_source(test, class_names)
     scores, labels = test
     return Examples.of_arrays(
-        **{name: scores}, labels=labels, sample_weight=weights, groups=groups
+        **{name: scores},
+        labels=labels,
+        sample_weight=weights,
+        class_names=class_names,
+        order=class_names,
+        groups=groups,
     )
 
 

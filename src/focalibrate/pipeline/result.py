@@ -69,6 +69,9 @@ class CalibrationResult:
     scans: tuple[dict[str, Any], ...] = ()
     """what identifies the data sets that were read in batches"""
 
+    def __repr__(self) -> str:
+        return f"CalibrationResult(chosen={self.choice.row.method!r}, verdict={self.verdict!r})"
+
     def to_dict(self) -> dict[str, Any]:
         """Return the content of results.json."""
         sources = dict.fromkeys((self.fitted, self.judged))

@@ -49,6 +49,26 @@ def test_recovered_probabilities_come_near_the_truth(library, k):
 
 
 @pytest.mark.parametrize("k", [2, 4])
+def test_the_objective_itself_may_be_passed(k):
+    x, labels, _ = problem(400, k)
+    objective = FocalObjective(2.0)
+    weight = np.random.default_rng(1).uniform(0.5, 2.0, size=len(labels))
+    margins = np.random.default_rng(2).normal(size=(400, k) if k > 2 else 400)
+    expected = objective.scikit_learn(labels, margins, weight)
+    for data in (
+        xgb.DMatrix(x, label=labels, weight=weight),
+        lgb.Dataset(x, labels, weight=weight),
+    ):
+        for found, want in zip(objective(margins, data), expected, strict=True):
+            assert_allclose(found, want, rtol=1e-6)
+    for found, want in zip(objective(labels, margins, weight), expected, strict=True):
+        assert_allclose(found, want)
+    xgb.train({"num_class": k} if k > 2 else {}, xgb.DMatrix(x, label=labels), 1, obj=objective)
+    model = xgb.XGBClassifier(objective=objective, n_estimators=1).fit(x, labels)
+    assert model.predict(x, output_margin=True).shape == margins.shape
+
+
+@pytest.mark.parametrize("k", [2, 4])
 def test_the_two_ways_to_pass_an_objective_agree(k):
     x, labels, _ = problem(400, k)
     objective = FocalObjective(gamma=2.0)

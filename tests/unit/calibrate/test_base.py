@@ -117,7 +117,8 @@ def test_a_file_that_is_not_exactly_right_is_refused(change, message, tmp_path):
         ('{"a": 1, "a": 2}', "one is repeated"),
         ("not json", "Expecting value"),
         ("[]", "must be a JSON object, got list"),
-        ("{}", "missing"),
+        ("{}", "is not a calibrator, such as the calibrator.json"),
+        ('{"format": "focalibrate.calibrator"}', "missing"),
         (
             json.dumps(GOOD).replace("2.0", "1e999"),
             "finite numbers only, got inf",

@@ -31,6 +31,27 @@ def test_a_calibrator_can_be_applied_first(cli, val, tmp_path):
     assert cured["scores"]["ece"]["estimate"] < raw["scores"]["ece"]["estimate"]
 
 
+@pytest.mark.slow
+def test_a_calibrator_is_not_to_be_evaluated_on_its_own_rows(cli, val, tmp_path):
+    cli("calibrate", "val.npz", "--methods", "temperature", "--resamples", "20", "-o", "out")
+    np.savez(tmp_path / "other.npz", **{k: v[:300] for k, v in np.load("val.npz").items()})
+    warning = "WARNING: out/calibrator.json was fitted to these rows"
+    of_calibrator = ("--calibrator", "out/calibrator.json")
+    for command in (
+        ("evaluate", "val.npz", *of_calibrator),
+        ("check", "val.npz", "--max-ece", "0.9", *of_calibrator),
+        ("compare", "out/calibrator.json", "raw", "--on", "val.npz"),
+    ):
+        assert warning in cli(*command).stdout
+    assert warning not in cli("evaluate", "other.npz", *of_calibrator).stdout
+
+
+def test_results_are_not_taken_for_a_calibrator(cli, val, tmp_path):
+    (tmp_path / "results.json").write_text('{"verdict": "fine"}')
+    done = cli("evaluate", "val.npz", "--calibrator", "results.json", ok=False)
+    assert done.stderr.startswith("Error: results.json: is not a calibrator, such as the calibra")
+
+
 def test_missing_labels_are_asked_for(cli, examples, tmp_path):
     np.savez(tmp_path / "z.npz", logits=examples.logits)
     done = cli("evaluate", "z.npz", ok=False)

@@ -274,3 +274,7 @@ def test_an_error_at_100_percent_is_named(n_classes):
     found = assess(p, y)
     assert found.has_certain_error
     assert found.summary.startswith("miscalibrated (p ≤ .001): a prediction made with 100 % conf")
+    y[:60] = 1
+    assert assess(p, y).summary.endswith(
+        " points; a prediction made with 100 % confidence is wrong"
+    )

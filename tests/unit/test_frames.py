@@ -1,0 +1,101 @@
+"""Data frames whose columns are the classes: never a class by its position where it has a name."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+import focalibrate
+from focalibrate.calibrate import fit_isotonic, fit_pool, fit_vector_scaling
+from focalibrate.metrics import assess, ece, nll
+
+pd = pytest.importorskip("pandas")
+
+NAMES = ["cat", "dog", "owl"]
+OTHER = ["owl", "cat", "dog"]
+RNG = np.random.default_rng(5)
+Z = 2 * RNG.normal(size=(300, 3))
+Y = (Z + RNG.gumbel(size=Z.shape)).argmax(axis=1)
+P = np.exp(2 * Z) / np.exp(2 * Z).sum(axis=1, keepdims=True)
+FRAME = pd.DataFrame(P, columns=NAMES, index=np.arange(900, 600, -1))
+TEXT = pd.Series(np.array(NAMES)[Y], index=FRAME.index)
+FAST = {"methods": ["vector"], "n_resamples": 20}
+
+
+def test_labels_are_matched_to_the_columns():
+    by_name = focalibrate.calibrate_predictions(probs=FRAME, labels=TEXT, **FAST)
+    by_position = focalibrate.calibrate_predictions(probs=P, labels=Y, **FAST)
+    assert by_name.verdict == by_position.verdict
+    assert by_name.calibrator.class_names == tuple(NAMES)
+    assert by_position.calibrator.class_names is None
+
+
+@pytest.mark.parametrize("labels", [TEXT, pd.Series(pd.Categorical(TEXT, OTHER)), TEXT.tolist()])
+def test_the_order_of_the_columns_does_not_change_a_metric(labels):
+    assert ece(FRAME[OTHER], labels) == ece(P, Y)
+    assert nll(FRAME[OTHER].add_prefix("prob_"), labels) == pytest.approx(nll(P, Y))
+
+
+@pytest.mark.parametrize("fit", [fit_vector_scaling, fit_isotonic, fit_pool])
+def test_a_calibrator_puts_the_columns_in_its_own_order(fit):
+    fitted = fit(probs=FRAME, labels=TEXT)
+    expected = fitted.probs(probs=P)
+    assert_array_equal(fitted.probs(probs=FRAME[OTHER]), expected)
+    assert_array_equal(fitted.probs(probs=FRAME[OTHER].add_prefix("prob_")), expected)
+    assert_allclose(fitted.probs(np.log(FRAME[OTHER])), expected)
+
+
+@pytest.mark.parametrize("frame", [FRAME.assign(age=0.0), FRAME.rename(columns={"owl": "fox"})])
+def test_other_columns_are_refused(frame):
+    fitted = focalibrate.fit_auto(probs=FRAME, labels=TEXT)
+    with pytest.raises(ValueError, match=r"one column per class, cat, dog, owl, got cat, dog"):
+        fitted.probs(probs=frame)
+
+
+def test_a_test_frame_in_another_order():
+    found = focalibrate.calibrate_predictions(
+        probs=FRAME, labels=TEXT, test=(FRAME[OTHER], TEXT), **FAST
+    )
+    expected = focalibrate.calibrate_predictions(probs=P, labels=Y, test=(P, Y), **FAST)
+    assert found.verdict == expected.verdict
+
+
+def test_columns_that_are_other_numbers():
+    """`columns=clf.classes_` for classes 1, 2, 3, of which the labels show 1 and 2 only."""
+    rows = Y < 2
+    frame = pd.DataFrame(P[rows], columns=[1, 2, 3])
+    assert ece(frame, Y[rows] + 1) == ece(P[rows], Y[rows])
+    with pytest.raises(ValueError, match="must be names of classes, 1, 2, 3; found 0"):
+        ece(frame, Y[rows])
+
+
+def test_rows_in_another_order_are_refused():
+    with pytest.raises(ValueError, match=r"same index in another order\. .*\.reindex\("):
+        assess(FRAME, TEXT.sort_index())
+    assert assess(FRAME, TEXT.sort_index().reindex(FRAME.index)).n == 300
+    assert assess(FRAME, TEXT.reset_index(drop=True)).n == 300  # no row has the same name
+
+
+def test_text_needs_names():
+    with pytest.raises(ValueError, match=r"`labels` are text \(cat, dog, owl\), and nothing says"):
+        ece(P, TEXT)
+    with pytest.raises(ValueError, match=r"must be names of classes, cat, dog, owl; found fox"):
+        ece(FRAME, TEXT.replace("owl", "fox"))
+    found = focalibrate.calibrate_predictions(probs=P, labels=TEXT, class_names=NAMES, **FAST)
+    assert found.calibrator.class_names == tuple(NAMES)
+
+
+def test_nullable_numbers_and_booleans():
+    assert ece(FRAME.astype("Float64"), pd.Series(Y).astype("Int64")) == ece(P, Y)
+    is_owl = pd.Series(P[:, 2])
+    assert ece(is_owl, pd.Series(Y == 2), binary=True) == ece(P[:, 2], (Y == 2) * 1, binary=True)
+
+
+def test_polars():
+    polars = pytest.importorskip("polars")
+    frame = polars.DataFrame({name: P[:, i] for i, name in enumerate(NAMES)})
+    assert ece(frame[OTHER], polars.Series(TEXT.tolist())) == ece(P, Y)
+
+
+def test_a_result_shows_its_verdict():
+    found = focalibrate.calibrate_predictions(probs=FRAME, labels=TEXT, **FAST)
+    assert repr(found) == f"CalibrationResult(chosen='vector', verdict={found.verdict!r})"
