@@ -4,16 +4,18 @@ import json
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
 from focalibrate._atomic import claim_folder
 from focalibrate.calibrate import METHODS
+from focalibrate.cli._engine import backend_of, engine_options
 from focalibrate.cli._errors import reported, require
 from focalibrate.cli._options import OutPath, diagram_option, judging_options, prediction_options
 from focalibrate.cli._progress import steps
 from focalibrate.cli._read import FitRows, read_file, scan_large
+from focalibrate.cli._sketching import engine_errors
 from focalibrate.cli._summary import (
     Diagram,
     command_line,
@@ -29,6 +31,13 @@ from focalibrate.pipeline import (
     calibrate_scan,
 )
 
+if TYPE_CHECKING:
+    from focalibrate.engines import Backend
+
+NOT_SHARED = (
+    "Note: --workers and --backend are not used: all rows are fitted on, in this process. Pass "
+    "--fit-rows to fit on fewer of them and evaluate on the others."
+)
 ONE_FOR_ALL = "One calibrator for all groups: an ONNX graph gets only the scores, not the group."
 
 
@@ -101,6 +110,10 @@ def fit_rows_option(_: click.Context, __: click.Parameter, value: str | None) ->
     "fitted by passes over the files and cross-fitted in halves.  [default: 200000, fewer with "
     "more than 200 classes]",
 )
+@engine_options(
+    "Processes that read and evaluate rows at the same time, where there are more rows than are "
+    "fitted on.  [default: 1]"
+)
 @click.option("--onnx", is_flag=True, help="Also write calibrator.onnx.")
 @click.option("--force", is_flag=True, help="Replace files of an earlier run.")
 @click.option("--json", "as_json", is_flag=True, help="Print results.json instead of tables.")
@@ -122,6 +135,9 @@ def calibrate_command(
     out: Path,
     per_group: bool,
     fit_rows: FitRows | None,
+    workers: int | None,
+    backend: str,
+    scheduler: str | None,
     onnx: bool,
     force: bool,
     as_json: bool,
@@ -141,6 +157,7 @@ def calibrate_command(
 
     VAL may also be a folder, a glob or a URL (s3://...), with more rows than fit into memory:
     methods are then fitted on a sample of the rows and evaluated on all others, see --fit-rows.
+    --workers or --backend dask share the reading and evaluating out; this process fits.
 
     Exit status: 0 done, 1 bad file, 2 bad options.
 
@@ -149,6 +166,7 @@ def calibrate_command(
         focalibrate calibrate val.npz --test test.npz -o report
         focalibrate calibrate val.csv --input logits --trained-gamma 2
     """
+    where = backend_of(backend, scheduler, workers, default=1)
     with reported():
         if onnx:
             require("onnx")
@@ -165,8 +183,10 @@ def calibrate_command(
         "command": command_line(),
     }
     files = [(val, labels)] if test is None else [(val, labels), (test, test_labels)]
-    result = _calibrated_in_batches(files, fit_rows, options, shared, to_stderr=as_json)
+    result = _calibrated_in_batches(files, fit_rows, options, shared, where, to_stderr=as_json)
     if result is None:
+        if where is not None:
+            click.echo(NOT_SHARED, err=True)
         result = _calibrated_in_memory(
             files, options, shared, per_group=per_group, onnx=onnx, to_stderr=as_json
         )
@@ -185,6 +205,7 @@ def _calibrated_in_batches(
     fit_rows: FitRows | None,
     options: Mapping[str, Any],
     shared: Mapping[str, Any],
+    backend: "Backend | None",
     *,
     to_stderr: bool,
 ) -> CalibrationResult | None:
@@ -192,12 +213,13 @@ def _calibrated_in_batches(
     scans = scan_large(files, fit_rows, options)
     if not scans:
         return None
-    with steps() as bar, reported():
+    with steps() as bar, reported(), engine_errors("Run the command again."):
         task = bar.add_task("reading", total=None)
         found = calibrate_scan(
             scans[0],
             test=scans[1] if len(scans) > 1 else None,
             fit_rows=fit_rows,
+            backend=backend,
             progress=lambda label: bar.update(task, description=label),
             **shared,
         )

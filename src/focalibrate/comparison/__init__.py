@@ -1,6 +1,6 @@
 """Calibration methods side by side: compare them, choose one, sum it up in a sentence."""
 
-from focalibrate.comparison.batches import JudgedBatch, judge_batches
+from focalibrate.comparison.batches import fitted_methods, judge_batches, judged_by
 from focalibrate.comparison.by_group import GroupedRows, choose_by_group
 from focalibrate.comparison.choose import Choice, choose
 from focalibrate.comparison.compare import compare
@@ -9,6 +9,7 @@ from focalibrate.comparison.grouped_scores import GroupedScores
 from focalibrate.comparison.paired import PairedMeans, Score
 from focalibrate.comparison.result import Comparison, MethodResult
 from focalibrate.comparison.row_scores import RowScores, score_rows
+from focalibrate.comparison.row_sums import JudgedBatch, JudgedSums, judged_sums
 from focalibrate.comparison.verdict import verdict
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "GroupedRows",
     "GroupedScores",
     "JudgedBatch",
+    "JudgedSums",
     "MethodResult",
     "PairedMeans",
     "RowScores",
@@ -25,7 +27,10 @@ __all__ = [
     "choose",
     "choose_by_group",
     "compare",
+    "fitted_methods",
     "judge_batches",
+    "judged_by",
+    "judged_sums",
     "score_rows",
     "verdict",
 ]

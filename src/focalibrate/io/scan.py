@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Lock
-from typing import Unpack
+from typing import Any, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,11 +57,13 @@ class Piece:
         part: position of the part.
         number: which piece of the part it is; None: all of it.
         name: the part's path or URL.
+        n_rows: number of rows it gives, or None where that is known only after reading it.
     """
 
     part: int
     number: int | None
     name: str
+    n_rows: int | None
 
 
 class Scan:
@@ -69,6 +71,8 @@ class Scan:
 
     Attributes:
         source: what was given, in words.
+        given: what was given, which opens the same data again with `options`.
+        options: those of `scan_predictions`.
         parts: the files, in the order in which their rows are read.
         pieces: the same rows in the same order, with large parquet files cut between row groups.
         kind: ``"logits"`` or ``"probs"``.
@@ -81,8 +85,13 @@ class Scan:
         first: the predictions of the first rows, by which everything was decided.
     """
 
-    def __init__(self, source: str, data: DataSet, options: ReadOptions, batch_rows: int) -> None:
-        self.source = source
+    def __init__(
+        self, given: Paths, source: str, data: DataSet, options: ReadOptions, batch_rows: int
+    ) -> None:
+        self.source, self.given = source, given
+        self.options: dict[str, Any] = {**options}
+        if batch_rows != BATCH_ROWS:
+            self.options["batch_rows"] = batch_rows
         self._data, self._options = data, options
         self._reader = decide(data, options)
         self._checksum: str | None = None
@@ -98,7 +107,7 @@ class Scan:
         is_half = all(data.first.columns[i].is_half for i in self._reader.roles.scores.positions)
         self._half_rows = min(batch_rows, 2 * self._rows) if is_half else self._rows
         self.parts = _parts(data, self._reader.roles.scores.positions[0])
-        self.pieces = _pieces(data)
+        self.pieces = _pieces(data, self.parts, drop=bool(options.get("drop_missing")))
         many = (
             f"{len(self.parts)} parts, {Path(self.parts[0].name).name} to "
             f"{Path(self.parts[-1].name).name}"
@@ -293,7 +302,7 @@ def scan_predictions(
     )
     with _memory_named(str(source)):
         name, data = find_streams(source, opening)
-        return Scan(name, data, options, batch_rows)
+        return Scan(source, name, data, options, batch_rows)
 
 
 def _parts(data: DataSet, scores: int) -> tuple[Part, ...]:
@@ -308,12 +317,14 @@ def _parts(data: DataSet, scores: int) -> tuple[Part, ...]:
     )
 
 
-def _pieces(data: DataSet) -> tuple[Piece, ...]:
-    return tuple(
-        Piece(index, number, shown(stream.place.path))
-        for index, stream in enumerate(data.streams)
-        for number in (range(len(stream.pieces)) if stream.pieces else (None,))
-    )
+def _pieces(data: DataSet, parts: Sequence[Part], *, drop: bool) -> tuple[Piece, ...]:
+    found = []
+    for index, (stream, part) in enumerate(zip(data.streams, parts, strict=True)):
+        rows: list[tuple[int | None, int | None]] = [(None, part.n_rows)]
+        if stream.pieces:
+            rows = [(number, piece.n_rows) for number, piece in enumerate(stream.pieces)]
+        found += [Piece(index, i, part.name, None if drop else n_rows) for i, n_rows in rows]
+    return tuple(found)
 
 
 @contextmanager

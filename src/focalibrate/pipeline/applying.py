@@ -160,7 +160,7 @@ def apply_to_parts(
     frequencies = None
     if shift is not None:
         frequencies = (tuple(shift.old.tolist()), tuple(shift.new.tolist()))
-    parts = part_tasks(opened, source, options, whole_parts=True)
+    parts = part_tasks(opened, whole_parts=True)
     key = json.dumps([fitted, frequencies, parts[0].options, used_versions()["focalibrate"]])
     output = PartsOutput(opened, out, key=key, force=force)
     tasks = [

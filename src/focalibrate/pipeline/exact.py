@@ -20,7 +20,7 @@ from focalibrate.calibrate import (
 )
 from focalibrate.comparison import Comparison
 from focalibrate.io import Scan
-from focalibrate.pipeline.sampling import positioned, row_hash
+from focalibrate.pipeline.sampling import Positions, row_hash
 
 N_FOLDS = 2
 """Halves: each is evaluated by calibrators fitted on the other."""
@@ -115,7 +115,7 @@ def _batches(scan: Scan, mix: float, fold: int | None) -> Iterator[ScoredRows]:
 
 
 def _scored(scan: Scan, mix: float) -> Iterator[tuple[NDArray[np.uint64], ScoredRows]]:
-    for positions, batch in positioned(scan, scan.class_names):
+    for positions, batch in Positions().of(scan.batches(), scan.class_names):
         hashes = row_hash(positions)
         if batch.labels is None:
             raise ValueError(f"{batch.source}: no labels found. Pass --labels FILE.")

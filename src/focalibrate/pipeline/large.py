@@ -14,15 +14,16 @@ from focalibrate.comparison import (
     Comparison,
     GroupedScores,
     compare,
-    judge_batches,
     verdict,
 )
 from focalibrate.comparison import choose as choose_method
+from focalibrate.engines import Backend
 from focalibrate.io import Scan
 from focalibrate.metrics import Assessment, GroupAssessment
-from focalibrate.pipeline.chosen_rows import ChosenRows, choose_rows, rows_to_evaluate
+from focalibrate.pipeline.chosen_rows import ChosenRows, choose_rows
 from focalibrate.pipeline.exact import N_FOLDS, exact_methods, fit_exactly, fold_of
 from focalibrate.pipeline.job import COMMAND, made_today, requested, to_deploy
+from focalibrate.pipeline.judging import judge_scan
 from focalibrate.pipeline.result import CalibrationResult
 from focalibrate.pipeline.sizes import Sizes
 from focalibrate.report import SourceFile
@@ -50,6 +51,7 @@ def calibrate_scan(
     n_bins: int = 15,
     n_resamples: int = 300,
     seed: int = 0,
+    backend: Backend | None = None,
     progress: Callable[[str], None] | None = None,
     command: str = COMMAND,
 ) -> CalibrationResult | None:
@@ -76,6 +78,8 @@ def calibrate_scan(
         n_bins: bins of the binned errors.
         n_resamples: bootstrap resamples behind every interval.
         seed: random seed of the resamples.
+        backend: where rows are read and evaluated in parallel; None: in this process. Methods are
+            fitted here, and the passes of ``fit_rows="all"`` are made here.
         progress: called with what is being done.
         command: how the job was started, shown on the page.
 
@@ -91,7 +95,8 @@ def calibrate_scan(
     if is_exact:
         methods = exact_methods(methods, choose)
     say("choosing rows")
-    rows = choose_rows(source, test, FEW_ROWS if fit_rows == "all" else fit_rows)
+    n_fit = FEW_ROWS if fit_rows == "all" else fit_rows
+    rows = choose_rows(source, test, n_fit, backend=backend)
     if rows is None:
         return None
     rows, notes = rows.with_zeros_smoothed()
@@ -117,8 +122,12 @@ def calibrate_scan(
         mix = fitted.zero_mix
         comparison = fit_exactly(comparison, source, mix, cross_fit=is_cross_fit, say=say)
     say(f"evaluating on {rows.n_source if is_cross_fit else rows.n_tested:,} rows")
-    batches = rows_to_evaluate(source if test is None else test, rows, cross_fit=is_cross_fit)
-    comparison = judge_batches(replace(comparison, n_resamples=n_resamples), batches)
+    comparison = judge_scan(
+        replace(comparison, n_resamples=n_resamples),
+        source if test is None else test,
+        rows.evaluated(cross_fit=is_cross_fit),
+        backend=backend,
+    )
     if is_cross_fit:
         comparison = replace(comparison, judged_on="cross-fit")
     choice = choose_method(comparison, method=requested(choose, methods), simple=simple)

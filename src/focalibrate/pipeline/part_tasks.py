@@ -3,7 +3,7 @@
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import lru_cache
@@ -38,24 +38,16 @@ class PartTask:
     """of this package where the command runs"""
 
 
-def part_tasks(
-    scan: Scan,
-    source: str | Path | Sequence[str | Path],
-    options: Mapping[str, Any],
-    *,
-    whole_parts: bool = False,
-) -> list[PartTask]:
+def part_tasks(scan: Scan, *, whole_parts: bool = False) -> list[PartTask]:
     """Return one task per piece of a data set, or per part.
 
     Args:
         scan: the data set.
-        source: what it was opened from.
-        options: with which it was opened.
         whole_parts: one task per part, also where a part has pieces.
     """
-    places = [source] if isinstance(source, (str, Path)) else list(source)
+    places = [scan.given] if isinstance(scan.given, (str, Path)) else list(scan.given)
     absolute = [_absolute(place) for place in places]
-    kept = {k: v for k, v in options.items() if k != "progress" and v is not None}
+    kept = {k: v for k, v in scan.options.items() if k != "progress" and v is not None}
     if "labels_path" in kept:
         kept["labels_path"] = _absolute(kept["labels_path"])
     text = json.dumps(kept, sort_keys=True, default=str)

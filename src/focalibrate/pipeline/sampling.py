@@ -1,6 +1,6 @@
 """A sample of rows by a hash of their position: the same for any batches and workers."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from focalibrate.io import PredictionFileError, Predictions, Scan, align
 from focalibrate.pipeline.examples import Examples
 
+LARGEST_HASH = 2**64 - 1
 MOVED = 4096
 """Rows moved at once when the buffer is tidied."""
 
@@ -29,19 +30,23 @@ def row_hash(positions: NDArray[np.int64]) -> NDArray[np.uint64]:
         return z ^ (z >> np.uint64(31))
 
 
-def positioned(
-    scan: Scan, class_names: tuple[str, ...] | None, *, half: bool = False
-) -> Iterator[tuple[NDArray[np.int64], Predictions]]:
-    """Yield batches with the positions of their rows, counted over all parts.
+class Positions:
+    """Counts rows over all parts: the position of a row is the number of rows before it.
 
-    Rows of weight 0 are left out and not counted; so are rows without a label, if those are
-    dropped. With `half`, logits in float16 stay so.
+    Rows that are left out for missing values are not counted.
     """
-    start = 0
-    for batch in scan.batches(half=half):
-        found = align(batch, class_names)
-        yield np.arange(start, start + found.n_rows, dtype=np.int64), found
-        start += found.n_rows
+
+    def __init__(self, first: int = 0) -> None:
+        self.next = first
+
+    def of(
+        self, batches: Iterable[Predictions], class_names: tuple[str, ...] | None
+    ) -> Iterator[tuple[NDArray[np.int64], Predictions]]:
+        """Yield the batches, their classes in this order, each with the positions of its rows."""
+        for batch in batches:
+            found = align(batch, class_names)
+            start, self.next = self.next, self.next + found.n_rows
+            yield np.arange(start, self.next, dtype=np.int64), found
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,14 +76,38 @@ def draw(scan: Scan, n_keep: int, class_names: tuple[str, ...] | None) -> Drawn:
         n_keep: most rows to keep.
         class_names: the order to put the classes in, by name.
     """
-    if scan.can_take and scan.has_labels and scan.kind == "logits":
+    if can_look_up(scan):
         with suppress(PredictionFileError):  # one pass over all rows says which row it is
             return _looked_up(scan, n_keep, class_names)
+    found = draw_from(Positions().of(scan.batches(), class_names), n_keep)
+    if found is None:
+        raise ValueError(f"{scan.source}: holds no rows.")
+    return found
+
+
+def can_look_up(scan: Scan) -> bool:
+    """Return whether rows are drawn without reading the others."""
+    return scan.can_take and scan.has_labels and scan.kind == "logits"
+
+
+def draw_from(
+    found: Iterable[tuple[NDArray[np.int64], Predictions]],
+    n_keep: int,
+    *,
+    limit: int = LARGEST_HASH,
+) -> Drawn | None:
+    """Return the rows with the smallest hashes of those given; None if none are given.
+
+    Args:
+        found: batches with labels, and the positions of their rows.
+        n_keep: most rows to keep.
+        limit: the largest hash of a row to keep.
+    """
     room = n_keep + n_keep // 4 + 1
     kept: _Buffer | None = None
     n_rows = n_zero_rows = 0
     least = 1.0
-    for positions, batch in positioned(scan, class_names):
+    for positions, batch in found:
         if batch.labels is None:
             raise ValueError(f"{batch.source}: no labels found. Pass --labels FILE.")
         is_used = np.ones(len(positions), bool) if batch.weights is None else batch.weights > 0
@@ -88,11 +117,11 @@ def draw(scan: Scan, n_keep: int, class_names: tuple[str, ...] | None) -> Drawn:
             n_zero_rows += int((used == 0).any(axis=1).sum())
             least = float(np.min(used, where=used > 0, initial=least))
         if kept is None:
-            kept = _Buffer(room, n_keep, batch)
+            kept = _Buffer(room, n_keep, batch, limit)
         kept.add(row_hash(positions), batch, is_used)
     if kept is None:
-        raise ValueError(f"{scan.source}: holds no rows.")
-    return Drawn(*kept.drawn(scan, class_names), n_rows, n_zero_rows, least)
+        return None
+    return Drawn(*kept.drawn(), n_rows, n_zero_rows, least)
 
 
 def _looked_up(scan: Scan, n_keep: int, class_names: tuple[str, ...] | None) -> Drawn:
@@ -127,10 +156,10 @@ def _looked_up(scan: Scan, n_keep: int, class_names: tuple[str, ...] | None) -> 
 class _Buffer:
     """A buffer of rows with small hashes; when it is full, the larger ones are dropped."""
 
-    def __init__(self, room: int, n_keep: int, like: Predictions) -> None:
+    def __init__(self, room: int, n_keep: int, like: Predictions, limit: int) -> None:
         self.n_keep, self.used = n_keep, 0
-        self.limit = np.uint64(2**64 - 1)
-        self.kind = like.kind
+        self.limit = np.uint64(limit)
+        self.kind, self.class_names = like.kind, like.class_names
         self.hashes = np.empty(room, np.uint64)
         self.scores = np.empty((room, like.n_classes), like.scores.dtype)
         self.labels = np.empty(room, np.int64)
@@ -175,9 +204,7 @@ class _Buffer:
                 array[start : start + len(piece)] = array[piece]
         self.used = self.n_keep
 
-    def drawn(
-        self, scan: Scan, class_names: tuple[str, ...] | None
-    ) -> tuple[Examples, NDArray[np.uint64]]:
+    def drawn(self) -> tuple[Examples, NDArray[np.uint64]]:
         self._tidy()
         order = np.argsort(self.hashes[: self.used])
         examples = Examples(
@@ -186,7 +213,7 @@ class _Buffer:
             labels=self.labels[order],
             weights=None if self.weights is None else self.weights[order],
             groups={name: _plain(values[order]) for name, values in self.groups.items()},
-            class_names=scan.class_names if class_names is None else class_names,
+            class_names=self.class_names,
         )
         return examples, self.hashes[order]
 

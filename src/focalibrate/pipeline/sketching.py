@@ -93,18 +93,14 @@ def sketch_predictions(
         >>> found.sketch.n, found.class_names
         (6, ('cat', 'dog'))
     """
-    places = [source] if isinstance(source, (str, Path)) else list(source)
-    opened = scan if scan is not None else scan_predictions(places, **options)
+    opened = scan if scan is not None else scan_predictions(source, **options)
     if not opened.has_labels:
         raise PredictionFileError(
             f"{opened.source}: no labels found. Put them into the files, or pass a file of labels "
             "(command line: --labels FILE)."
         )
     fitted = None if calibrator is None else json.dumps(calibrator.to_dict(), sort_keys=True)
-    tasks = [
-        SketchTask(at=task, n_bins=n_bins, calibrator=fitted)
-        for task in part_tasks(opened, places, options)
-    ]
+    tasks = [SketchTask(at=task, n_bins=n_bins, calibrator=fitted) for task in part_tasks(opened)]
     if backend is None:
         contents = _here(opened, tasks, calibrator, folder, progress)
     else:

@@ -186,3 +186,14 @@ def test_an_interrupted_run_leaves_nothing(cli, val, tmp_path, monkeypatch):
     monkeypatch.setattr("focalibrate.pipeline.result.write_report", interrupt)
     assert cli("calibrate", "val.npz", *QUICK, "-o", "out", ok=False).returncode == 1
     assert [p.name for p in tmp_path.iterdir()] == ["val.npz"]
+
+
+@pytest.mark.slow
+def test_workers_share_out_the_rows_that_are_not_fitted_on(cli, val):
+    words = ("calibrate", val, "--methods", "temperature", "--resamples", "10", "--json")
+    one = json.loads(cli(*words, "--fit-rows", "100", "-o", "one").stdout)
+    two = json.loads(cli(*words, "--fit-rows", "100", "-o", "two", "--workers", "2").stdout)
+    assert one["comparison"] == two["comparison"]
+    assert one["calibrator"] == two["calibrator"]
+    done = cli(*words, "-o", "three", "--workers", "2")
+    assert "--workers and --backend are not used" in done.stderr

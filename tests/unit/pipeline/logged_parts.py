@@ -8,19 +8,22 @@ from pathlib import Path
 from focalibrate.engines import LocalProcesses
 from focalibrate.pipeline import sketch_predictions
 from focalibrate.pipeline.applying import apply_part
+from focalibrate.pipeline.drawing import draw_chunk
+from focalibrate.pipeline.judging import judge_chunk
 from focalibrate.pipeline.sketching import sketch_part
 
-WORK = {function.__name__: function for function in (sketch_part, apply_part)}
+WORK = {work.__name__: work for work in (sketch_part, apply_part, draw_chunk, judge_chunk)}
 
 
 def logged_part(name, task, *rest):
-    """Sketch or write a part; the last two wait for the file `go`, once for each worker's life."""
-    log = Path(task.at.source[0]).parent / "log"
+    """Work on a part; the last two wait for the file `go`, once for each worker's life."""
+    at = task.chunk.at[0] if hasattr(task, "chunk") else task.at
+    log = Path(at.source[0]).parent / "log"
     log.mkdir(exist_ok=True)
-    (log / f"begin-{task.at.part}-{os.getpid()}-{time.monotonic_ns()}").touch()
-    if (log / f"kill-{task.at.part}").exists():
+    (log / f"begin-{at.part}-{os.getpid()}-{time.monotonic_ns()}").touch()
+    if (log / f"kill-{at.part}").exists():
         os.kill(os.getpid(), 9)
-    while task.at.part >= 2 and not (log / "go").exists():
+    while at.part >= 2 and not (log / "go").exists():
         time.sleep(0.02)
     return WORK[name](task, *rest)
 

@@ -75,7 +75,7 @@ def test_rows_that_can_be_looked_up_are_the_same(tmp_path, monkeypatch, bad_row)
 def test_many_classes_in_half_precision_give_the_results_of_the_path_in_memory(
     tmp_path, monkeypatch
 ):
-    for place in ("comparison.batches", "pipeline.chosen_rows"):
+    for place in ("comparison.row_sums", "pipeline.judging"):
         monkeypatch.setattr(f"focalibrate.{place}.MAX_CLASSWISE", 100)
     monkeypatch.setattr("focalibrate.io._stream_arrays.FAR_APART", 1)
     z, y = _data(400, k=150)
@@ -272,7 +272,7 @@ def test_fitted_to_all_rows_and_cross_fitted_in_halves(parts, batch_rows, method
 
 
 def test_halves_are_of_the_rows_shown_and_not_of_the_groups_of_rows(parts, monkeypatch):
-    for module in ("comparison.batches", "pipeline.chosen_rows"):
+    for module in ("comparison.row_sums", "pipeline.chosen_rows"):
         monkeypatch.setattr(f"focalibrate.{module}.N_GROUPS", 50)
     few = {"methods": ["temperature"], "n_resamples": 20}
     found = calibrate_scan(scan_predictions(parts[0]), fit_rows="all", **few)

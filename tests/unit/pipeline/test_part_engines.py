@@ -16,7 +16,8 @@ from numpy.testing import assert_array_equal
 
 from focalibrate.calibrate import TemperatureScaling
 from focalibrate.engines import DaskCluster, EngineError, LocalProcesses
-from focalibrate.pipeline import apply_to_parts, sketch_predictions
+from focalibrate.io import scan_predictions
+from focalibrate.pipeline import apply_to_parts, calibrate_scan, chunks, sketch_predictions
 
 pytestmark = pytest.mark.slow
 HERE = Path(__file__).parent
@@ -36,8 +37,9 @@ def logged():
 @pytest.fixture
 def environment(monkeypatch):
     """Processes started meanwhile can import `logged_parts`."""
-    path = os.pathsep.join(filter(None, [str(HERE), os.environ.get("PYTHONPATH")]))
-    monkeypatch.setenv("PYTHONPATH", path)
+    given = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
+    found = [str(HERE), *map(os.path.abspath, given)]  # clusters run in a folder of their own
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(found))
     monkeypatch.syspath_prepend(HERE)  # which spawned processes take over
 
 
@@ -229,6 +231,46 @@ def test_parts_written_before_a_worker_and_the_scheduler_are_killed_are_kept(
     assert (done.n_written, done.n_kept) == (2, 2)
     assert {p: p.stat().st_mtime_ns for p in finished} == finished
     check_written(folder)
+
+
+def calibrated(folder, monkeypatch, **options):
+    """Return the record of a calibration with one chunk per part."""
+    monkeypatch.setattr(chunks, "CHUNK_BYTES", 1)
+    found = calibrate_scan(
+        scan_predictions(folder / "preds"),
+        fit_rows=80,
+        methods=["temperature"],
+        n_resamples=20,
+        **options,
+    )
+    assert (found.sizes.n_fitted, found.sizes.n_judged) == (80, 120)
+    record = found.to_dict()
+    del record["made_with"]
+    return record
+
+
+@pytest.mark.parametrize("engine", ["local", "dask"])
+def test_a_worker_killed_while_rows_are_drawn_loses_and_repeats_nothing(
+    environment, folder, logged, logged_runs, monkeypatch, engine
+):
+    def kill():
+        until(logged_runs, folder, logged, {2, 3})
+        os.kill(logged.begun(folder)[1][2], 9)
+        if engine == "local":  # which replaces it, where Dask gives its work to the other one
+            logged_runs.until(lambda: logged.begun(folder)[0][2] == 2)
+        (folder / "log" / "go").touch()
+
+    with ExitStack() as stack:
+        where = LocalProcesses(2)
+        if engine == "dask":
+            address, *_ = stack.enter_context(cluster(folder, "first", 2, logged_runs))
+            where = DaskCluster(address)
+        killer = threading.Thread(target=kill, daemon=True)
+        killer.start()
+        found = calibrated(folder, monkeypatch, backend=logged.Logged(where))
+        killer.join()
+    assert found == calibrated(folder, monkeypatch)
+    assert logged.begun(folder)[0][2] == 3  # drawn from, drawn from again, evaluated on
 
 
 @pytest.fixture
