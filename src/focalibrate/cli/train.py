@@ -157,17 +157,17 @@ def _print_list() -> None:
 
 
 def _show(run: "Run", page: Path) -> None:
+    from focalibrate.metrics import METRICS
     from focalibrate.report import next_commands
 
     table = Table(title=f"{run.recipe.model} on {run.recipe.dataset}, {run.recipe.epochs} epochs")
     table.add_column("")
-    columns = ("error", "nll", "ece", "adaptive_ece")
-    for column in columns:
-        table.add_column(column, justify="right")
+    metrics = [METRICS[name] for name in ("error", "nll", "ece", "adaptive_ece")]
+    for metric in metrics:
+        table.add_column(metric.heading, justify="right")
     for split in ("train", "validation", "test"):
-        last = [float(run.dynamics.arrays[f"{split}_{column}"][-1]) for column in columns]
-        error, nll, *gaps = last
-        table.add_row(split, f"{error:.2%}", f"{nll:.4f}", *(f"{gap:.2%}" for gap in gaps))
+        last = [float(run.dynamics.arrays[f"{split}_{metric.name}"][-1]) for metric in metrics]
+        table.add_row(split, *(m.text(value) for m, value in zip(metrics, last, strict=True)))
     console = Console(highlight=False)
     console.print(table)
     if run.recipe.scale < 1:

@@ -97,7 +97,7 @@ class Predictions:
         name = (
             "standard input" if str(self.source) == "-" else self.source.name or str(self.source)
         )
-        rows = "1 row" if self.n_rows == 1 else f"{self.n_rows} rows"
+        rows = "1 row" if self.n_rows == 1 else f"{self.n_rows:,} rows"
         return printable(f"{name}: {rows} × {contents(self)}")
 
 

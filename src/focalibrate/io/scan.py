@@ -130,8 +130,8 @@ class Scan:
         rows = self.n_rows
         size = human(sum(part.n_bytes for part in self.parts))
         parts = f"{len(self.parts)} parts, " if len(self.parts) > 1 else ""
-        length = size if rows is None else "1 row" if rows == 1 else f"{rows} rows"
-        return printable(f"{self.source}: {parts}{length} × {contents(self.first)}")
+        length = f"{size}, " if rows is None else "1 row × " if rows == 1 else f"{rows:,} rows × "
+        return printable(f"{self.source}: {parts}{length}{contents(self.first)}")
 
     def batches(
         self,

@@ -229,7 +229,7 @@ def test_the_command_says_both_numbers(parts):
     done = CliRunner().invoke(cli, words)
     assert done.exit_code == 0, done.output
     plain = " ".join(done.output.split())
-    assert "3 parts, 3000 rows × 4 classes" in plain
+    assert "3 parts, 3,000 rows × 4 classes" in plain
     assert "Fitted on 400 of 3,000 rows" in plain
     assert "all 2,600 others" in plain
     stored = json.loads((out / "results.json").read_text())
