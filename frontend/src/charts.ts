@@ -11,6 +11,8 @@ export const AFTER = 'var(--after)';
 export const LIVE = 'var(--live)';
 
 export const MARGINS = { marginLeft: 46, marginRight: 14 };
+/** Where the label of an axis at the bottom is: high enough for its g, p and y. */
+export const LABEL = { labelAnchor: 'right', labelOffset: 31 } as const;
 const compact = (n: number): string => (n < 1000 ? String(Math.round(n)) : `${Number((n / 1000).toFixed(n < 10000 ? 1 : 0))}k`);
 const ticks = [0, 0.2, 0.4, 0.6, 0.8, 1];
 const asPercent = (x: number): string => `${Math.round(x * 100)}`;
@@ -69,7 +71,7 @@ export function reliability(table: BinTable, colour: string, width: number, word
     height: Math.round(side * 0.86),
     marginTop: 22,
     marginBottom: 36,
-    x: { domain: [0, 1], ticks, tickFormat: asPercent, label: `${words.x} (%)`, labelAnchor: 'right' },
+    x: { domain: [0, 1], ticks, tickFormat: asPercent, label: `${words.x} (%)`, ...LABEL },
     y: { domain: [0, 1], ticks, tickFormat: asPercent, label: `${words.y} (%)`, grid: true },
     r: { domain: [0, most], range: [1.5, 7] },
     marks: [
@@ -104,7 +106,7 @@ export function curveDiagram(curve: Curve, colour: string, width: number, words:
     height: Math.round(Math.min(width, 460) * 0.86),
     marginTop: 22,
     marginBottom: 36,
-    x: { domain: [0, 1], ticks, tickFormat: asPercent, label: `${words.x} (%)`, labelAnchor: 'right' },
+    x: { domain: [0, 1], ticks, tickFormat: asPercent, label: `${words.x} (%)`, ...LABEL },
     y: { domain: [0, 1], ticks, tickFormat: asPercent, label: `${words.y} (%)`, grid: true },
     marks: [
       Plot.areaY(band, { x: 'x', y1: 'low', y2: 'high', fill: 'var(--band)', curve: 'linear' }),
@@ -137,7 +139,7 @@ export function riskChart(lines: { name: string; colour: string; risk: Risk }[],
     height: Math.round(Math.min(width * 0.6, 320)),
     marginTop: 24,
     marginBottom: 36,
-    x: { domain: [0, 1], ticks, tickFormat: asPercent, label: 'share of rows kept, most confident first (%)', labelAnchor: 'right' },
+    x: { domain: [0, 1], ticks, tickFormat: asPercent, label: 'share of rows kept, most confident first (%)', ...LABEL },
     y: { label: 'error among them (%)', grid: true, zero: true, nice: true, ticks: 5 },
     marks: [
       Plot.line(points, { x: 'x', y: 'stated', z: 'name', stroke: 'colour', strokeWidth: 1.4, strokeDasharray: '5 4' }),
@@ -163,11 +165,10 @@ export interface CostLine {
   costs: number[];
 }
 
-/** Cost against the threshold, with the one that the costs ask for. */
-export function costChart(lines: CostLine[], threshold: number, width: number): Element {
+/** Cost against the threshold, with the one that the costs ask for; `trivial` is the cost of always or never. */
+export function costChart(lines: CostLine[], threshold: number, trivial: number, width: number): Element {
   // Above what it costs to decide always, or never, there is nothing to see.
-  const trivial = Math.min(...lines.flatMap(({ costs }) => [costs[0], costs[costs.length - 1]]));
-  const most = Math.max(1e-9, 1.5 * trivial, ...lines.map(({ costs }) => 1.1 * Math.min(...costs)));
+  const most = Math.max(1.5 * trivial, ...lines.map(({ costs }) => 1.1 * Math.min(...costs))) || 1;
   const points = lines.flatMap((line) =>
     line.thresholds.map((x, i) => ({ x, y: line.costs[i], name: line.name, colour: line.colour, tip: `${line.name}\nthreshold ${percent(x)}\ncost ${fixed(line.costs[i], 3)} per row` })),
   );
@@ -177,7 +178,7 @@ export function costChart(lines: CostLine[], threshold: number, width: number): 
     height: Math.round(Math.min(width * 0.6, 300)),
     marginTop: 24,
     marginBottom: 36,
-    x: { domain: [0, 1], ticks, tickFormat: asPercent, label: 'threshold (%)', labelAnchor: 'right' },
+    x: { domain: [0, 1], ticks, tickFormat: asPercent, label: 'threshold (%)', ...LABEL },
     y: { label: 'cost per row', grid: true, domain: [0, most], ticks: 5 },
     marks: [
       Plot.line(points, { x: 'x', y: 'y', z: 'name', stroke: 'colour', strokeWidth: 2, clip: true }),
@@ -223,7 +224,7 @@ export function confidenceHistogram(bars: number[], ghost: number[], width: numb
     height: 130,
     marginTop: 20,
     marginBottom: 34,
-    x: { domain: [0, 1], ticks, tickFormat: asPercent, label: 'confidence (%)', labelAnchor: 'right' },
+    x: { domain: [0, 1], ticks, tickFormat: asPercent, label: 'confidence (%)', ...LABEL },
     y: { label: 'rows', ticks: 3, tickFormat: 's', nice: true },
     marks: [
       Plot.rectY(data, { x1: 'x1', x2: 'x2', y: 'count', fill: LIVE, fillOpacity: 0.75, insetLeft: 0.5, insetRight: 0.5 }),
@@ -243,11 +244,11 @@ export interface Forest {
   tip: string;
 }
 
-/** Estimates as dots with intervals, one below the other, and a line at the reference. */
-export function forest(rows: Forest[], width: number, title: string, scale: number, reference: number, isCutOff = true): Element {
+/** Estimates as dots with intervals, one below the other, and a line at the reference, if it is finite. */
+export function forest(rows: Forest[], width: number, title: string, scale: number, reference: number | null, isCutOff = true): Element {
   // One absurd method must not press all others into a line: it is cut off, with an arrow.
   const highs = rows.map((row) => row.high).sort((a, b) => a - b);
-  const most = Math.max(3 * highs[Math.floor((highs.length - 1) / 2)], reference);
+  const most = Math.max(3 * highs[Math.floor((highs.length - 1) / 2)], reference ?? 0);
   const isCut = (x: number) => isCutOff && most > 0 && x > most;
   const end = (x: number) => (isCut(x) ? most : x) * scale;
   const data = rows.map((row, at) => ({ ...row, at, estimate: end(row.estimate), low: end(row.low), high: end(row.high) }));
@@ -261,10 +262,10 @@ export function forest(rows: Forest[], width: number, title: string, scale: numb
     marginRight: 18,
     marginTop: 6,
     marginBottom: 38,
-    x: { label: title, labelAnchor: 'right', grid: true, nice: true, ticks: Math.max(3, Math.round(width / 110)) },
+    x: { label: title, ...LABEL, grid: true, nice: true, ticks: Math.max(3, Math.round(width / 110)) },
     y: { type: 'band', domain: rows.map((_, i) => i), tickFormat: name, label: null, tickSize: 0 },
     marks: [
-      Plot.ruleX([reference * scale], { stroke: 'var(--muted)', strokeDasharray: '4 3' }),
+      Plot.ruleX(reference === null ? [] : [reference * scale], { stroke: 'var(--muted)', strokeDasharray: '4 3' }),
       Plot.ruleY(data, { x1: 'low', x2: 'high', y: 'at', stroke: 'colour', strokeWidth: 2 }),
       Plot.text(cut, { x: 'high', y: 'at', text: () => '›', dx: 7, fontSize: 16, fill: 'var(--muted)' }),
       Plot.dot(data.filter((_, i) => !isCut(rows[i].estimate)), { x: 'estimate', y: 'at', r: 4.5, fill: 'colour', stroke: 'var(--surface)' }),
@@ -302,7 +303,7 @@ export function heatMap(data: HeatMapData, width: number): HeatMap {
     height: Math.round(Math.min(width, 460) * 0.86),
     marginTop: 22,
     marginBottom: 36,
-    x: { domain: [Math.min(...gammas), Math.max(...gammas)], label: 'γ', labelAnchor: 'right', ticks: 6 },
+    x: { domain: [Math.min(...gammas), Math.max(...gammas)], label: 'γ', ...LABEL, ticks: 6 },
     y: { domain: [Math.min(...temperatures), Math.max(...temperatures)], label: 'T', ticks: 6 },
     color: { scheme: 'viridis', reverse: true, type: 'sqrt', domain: [values[0], high], clamp: true },
     marks: [
@@ -366,7 +367,7 @@ export function confidenceMap(data: MapData, width: number): Element {
     height: Math.round(Math.min(width, 460) * 0.86),
     marginTop: 22,
     marginBottom: 36,
-    x: { domain: [0, 1], ticks, tickFormat: asPercent, label: 'max q = max softmax(z/T) (%)', labelAnchor: 'right' },
+    x: { domain: [0, 1], ticks, tickFormat: asPercent, label: 'max q = max softmax(z/T) (%)', ...LABEL },
     y: { domain: [0, 1], ticks, tickFormat: asPercent, label: 'max Ψ (%)', grid: true },
     marks,
   });

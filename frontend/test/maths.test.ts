@@ -115,6 +115,9 @@ test('a threshold by costs', () => {
   const costs = { falsePositive: 1, falseNegative: 3 };
   expect(bestThreshold(costs)).toBe(0.25);
   expect(costCurve(one, [0, 0.25, 0.5, 1], costs)).toEqual([0.25, 0, 0.75, 2.25]);
+  // A probability of 1 reaches every threshold: only an infinite one means never.
+  const sure = { ...one, values: Float64Array.of(0.1, 0.3, 1) };
+  expect(costCurve(sure, [0, 1, Infinity], costs)).toEqual([0.25, 0.75, 2.25]);
   expect(statedCost(one, 0.25, costs)).toBeCloseTo((3 * 0.1 + 0.7 + 2 * 0.3) / 4, 12);
   expect(bestThreshold({ falsePositive: 0, falseNegative: 0 })).toBe(0.5);
 });

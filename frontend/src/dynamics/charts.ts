@@ -1,7 +1,7 @@
 // The charts of the dynamics page, drawn with Observable Plot; see ../charts.ts.
 
 import * as Plot from '@observablehq/plot';
-import { AFTER, BEFORE, labelled, LIVE, MARGINS } from '../charts';
+import { AFTER, BEFORE, LABEL, labelled, LIVE, MARGINS } from '../charts';
 import type { EpochCurve, Picture } from '../document';
 import { h } from '../dom';
 import { fixed, percent, whole } from '../format';
@@ -53,7 +53,7 @@ export function lines(shown: Line[], width: number, words: LineWords): Element {
     height: Math.round(Math.min(width * 0.62, 240)),
     marginTop: 12,
     marginBottom: 36,
-    x: { domain: [epochs > 1 ? 1 : 0, epochs > 1 ? epochs : 2], label: 'epoch', labelAnchor: 'right', ticks: Math.max(2, Math.min(6, epochs, Math.round(width / 70))), tickFormat: (x: number) => (Number.isInteger(x) ? whole(x) : '') },
+    x: { domain: [epochs > 1 ? 1 : 0, epochs > 1 ? epochs : 2], label: 'epoch', ...LABEL, ticks: Math.max(2, Math.min(6, epochs, Math.round(width / 70))), tickFormat: (x: number) => (Number.isInteger(x) ? whole(x) : '') },
     y: { label: null, grid: true, nice: true, zero: isFromZero && !isLog, type: isLog ? 'log' : 'linear', ticks, tickFormat: isLog ? '~g' : isPercent ? (y: number) => `${Number(y.toPrecision(6))} %` : undefined },
     marks: [
       Plot.ruleX(changes, { stroke: 'var(--line)' }),
@@ -109,7 +109,7 @@ export function gradientMap(pictures: Picture[], edges: number[], range: [number
     height,
     marginTop: top,
     marginBottom: bottom,
-    x: { domain: [sides[0], sides[sides.length - 1]], label: 'epoch', labelAnchor: 'right', ticks: Math.max(2, Math.round(width / 90)), tickFormat: (x: number) => (Number.isInteger(x) && x > 0 ? whole(x) : '') },
+    x: { domain: [sides[0], sides[sides.length - 1]], label: 'epoch', ...LABEL, ticks: Math.max(2, Math.round(width / 90)), tickFormat: (x: number) => (Number.isInteger(x) && x > 0 ? whole(x) : '') },
     y: { domain: range, label: 'norm of the gradient', ticks: powers(range), tickFormat: power },
     color: { scheme: 'viridis', type: 'sqrt', domain: [0, Math.max(...cells.map((c) => c.share))] },
     marks: [
@@ -134,7 +134,7 @@ export function gradientBars(picture: Picture, last: Picture, edges: number[], r
     height: Math.round(Math.min(width * 0.42, 190)),
     marginTop: 22,
     marginBottom: 36,
-    x: { domain: range, label: 'norm of the gradient', labelAnchor: 'right', ticks: powers(range), tickFormat: power },
+    x: { domain: range, label: 'norm of the gradient', ...LABEL, ticks: powers(range), tickFormat: power },
     y: { domain: [0, 100 * most], label: 'examples (%)', grid: true, ticks: 4 },
     marks: [
       Plot.rectY(bins(picture.gradients, edges), { x1: 'low', x2: 'high', y: (bin: { share: number }) => 100 * bin.share, fill: LIVE, fillOpacity: 0.75, insetLeft: 0.5, insetRight: 0.5, clip: true }),

@@ -94,7 +94,7 @@ function forestFigure(doc: ReportDocument, metrics: string[]): HTMLElement {
       return [{ label: row.label, estimate, low, high, colour: colour(row), tip }];
     });
     const style = metricStyle(metric);
-    if (rows.length > 0) chart.replaceChildren(forest(rows, width, style.percent ? `${style.title} (%)` : style.title, style.percent ? 100 : 1, raw.scores[metric][0] ?? rows[0].estimate));
+    if (rows.length > 0) chart.replaceChildren(forest(rows, width, style.percent ? `${style.title} (%)` : style.title, style.percent ? 100 : 1, raw.scores[metric][0]));
   });
   return h(
     'figure',

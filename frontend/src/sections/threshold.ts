@@ -24,7 +24,8 @@ export function thresholdSection(doc: ReportDocument, entries: Entries, names: (
   const draw = responsive(chart, (width) => {
     const { klass, ...costs } = state.value;
     const lines = sides.map((which) => ({ name: which, colour: which === 'before' ? BEFORE : AFTER, thresholds: THRESHOLDS, costs: costCurve(entries.of(klass, which), THRESHOLDS, costs) }));
-    chart.replaceChildren(costChart(lines, bestThreshold(costs), width));
+    const trivial = Math.min(...costCurve(entries.of(klass, 'before'), [0, Infinity], costs));
+    chart.replaceChildren(costChart(lines, bestThreshold(costs), trivial, width));
   });
   state.listen(({ klass, ...costs }) => {
     const t = bestThreshold(costs);

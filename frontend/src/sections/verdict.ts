@@ -26,7 +26,7 @@ export function verdictSection(doc: ReportDocument): HTMLElement {
       compared('ece', 'Calibration error (ECE)', floorWords(doc, 'ece')),
       tile('Log loss', metricValue('nll', raw.scores.nll[0]), chosen === raw ? null : metricValue('nll', held[0]), intervalWords(metricRange('nll', held))),
       tile('Predictions made with 99 % confidence or more', percent(doc.before.sure), chosen === raw ? null : percent(doc.after.sure), sureWords(doc, chosen === raw)),
-      tile('Accuracy', percent(doc.accuracy), null, changed(chosen.changed)),
+      tile('Accuracy', percent(doc.accuracy), chosen.changed === 0 ? null : percent(1 - (chosen.scores.error[0] ?? NaN)), changed(chosen.changed)),
     ),
   );
 }

@@ -156,17 +156,18 @@ def models_table(found: ModelComparison) -> Table:
     table.add_column("model", overflow="fold")
     for heading in (
         "log loss",
-        "difference to the best",
+        "difference\nto the best",
         "Brier",
-        "RMS calib. error %",
+        "RMS calib.\nerror %",
         "error %",
     ):
         table.add_column(heading, justify="right", overflow="fold")
     differences = {d.name: d for d in found.differences}
     for model in found.models:
         other = differences.get(model.name)
-        gap = "best" if other is None else with_interval("nll", other.scores["nll"])
-        if other is not None:
+        gap = "best"
+        if other is not None:  # intervals on lines of their own leave room for the names
+            gap = with_interval("nll", other.scores["nll"]).replace(" [", "\n[")
             gap += "\nsignificant" if other.is_clear else "\nno clear difference"
         rms = model.assessment.rms
         table.add_row(
@@ -174,7 +175,7 @@ def models_table(found: ModelComparison) -> Table:
             number("nll", model.scores["nll"].estimate),
             gap,
             number("brier", model.scores["brier"].estimate),
-            f"{100 * rms.estimate:.1f} [{100 * rms.low:.1f}, {100 * rms.high:.1f}]",
+            f"{100 * rms.estimate:.1f}\n[{100 * rms.low:.1f}, {100 * rms.high:.1f}]",
             number("error", model.scores["error"].estimate),
             style="bold" if other is None else "",
         )

@@ -173,8 +173,9 @@ class Difference:
 
     @property
     def is_clear(self) -> bool:
-        """Whether the log losses differ by more than noise."""
-        return self.p_value < 0.05
+        """Whether the log losses differ by more than noise: by the test, and by the interval."""
+        low = self.scores["nll"].low
+        return self.p_value < 0.05 and (low is None or low > 0)
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,8 +2,9 @@ import numpy as np
 import pytest
 from scipy.special import log_softmax
 
+from focalibrate.comparison.paired import Score
 from focalibrate.pipeline import Examples, compare_models, evaluate_examples, models_page
-from focalibrate.pipeline.evaluation import paired_p_value
+from focalibrate.pipeline.evaluation import Difference, paired_p_value
 
 QUICK = {"n_resamples": 20}
 
@@ -56,3 +57,13 @@ def test_one_model_is_not_enough():
     z, y = draw(60, np.random.default_rng(0))
     with pytest.raises(ValueError, match="at least two"):
         compare_models([evaluated(z, y, "a")])
+
+
+def test_significant_never_stands_beside_an_interval_with_0():
+    def is_clear(low, p_value):
+        return Difference("a", {"nll": Score(0.05, low, 0.09)}, p_value).is_clear
+
+    assert is_clear(0.001, 0.04)
+    assert not is_clear(0.001, 0.06)
+    assert not is_clear(-1e-5, 0.04)
+    assert is_clear(None, 0.0)  # one log loss is infinite
