@@ -30,16 +30,23 @@ def _open_zip(raw: IO[bytes], path: Path) -> IO[bytes]:
 
 
 def _open_zstd(raw: IO[bytes], path: Path) -> IO[bytes]:
-    """Return the decompressed bytes, by pyarrow."""
+    return cast(BinaryIO, _arrow(path).CompressedInputStream(raw, "zstd"))
+
+
+def zstd_output(raw: IO[bytes], path: Path) -> Any:
+    """Return a stream that writes compressed bytes into `raw`."""
+    return _arrow(path).CompressedOutputStream(raw, "zstd")
+
+
+def _arrow(path: Path) -> Any:
+    """Return pyarrow, which has the only zstd of the packages that this one may need."""
     try:
-        arrow = importlib.import_module("pyarrow")
+        return importlib.import_module("pyarrow")
     except ImportError as error:
         raise file_error(
             path,
-            "decompressing .zst needs pyarrow. Decompress it (`zstd -d`), or install it: "
-            "`pip install 'focalibrate[parquet]'`.",
+            ".zst needs pyarrow. Install it: `pip install 'focalibrate[parquet]'`; or use `zstd`.",
         ) from error
-    return cast(BinaryIO, arrow.CompressedInputStream(raw, "zstd"))
 
 
 COMPRESSED: Mapping[str, Callable[[IO[bytes], Path], Any]] = {

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from focalibrate.io._dialect import is_number, is_numbering
-from focalibrate.io._vocabulary import PROBABILITY, plain
+from focalibrate.io._vocabulary import PROBABILITY, outcome_of, plain
 from focalibrate.io.predictions import Predictions
 
 
@@ -77,7 +77,8 @@ def _score_names(like: Predictions) -> tuple[list[str], list[int] | None]:
     if layout.form == "single" and like.n_classes == 2:
         own = like.scores_names[0] if like.scores_names else "prob_1"
         positive = like.positive if like.positive is not None else "1"
-        own = own if plain(own) in PROBABILITY else f"prob_{positive}"
+        says_probs = plain(own) in PROBABILITY or (outcome_of(own) and "perc" not in own.lower())
+        own = own if says_probs else f"prob_{positive}"
         at = 1
         if like.class_names is not None and positive in like.class_names:
             at = like.class_names.index(positive)

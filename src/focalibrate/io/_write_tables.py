@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from focalibrate.io._arrow import import_arrow
+from focalibrate.io._bytes import zstd_output
 from focalibrate.io._error import file_error
 from focalibrate.io._formats import suffix_of
 from focalibrate.io._output import Output, as_numbers, output_of
@@ -42,6 +43,8 @@ def open_output(path: Path) -> Iterator[IO[str]]:
             raw = stack.enter_context(bz2.open(raw, "wb"))
         elif suffix == ".xz":
             raw = stack.enter_context(lzma.open(raw, "wb"))
+        elif suffix == ".zst":
+            raw = stack.enter_context(zstd_output(raw, path))
         elif suffix == ".zip":
             archive = stack.enter_context(zipfile.ZipFile(raw, "w"))
             member = zipfile.ZipInfo(f"predictions{suffix_of(path)}")  # dated 1980

@@ -22,7 +22,7 @@ TEXT = (".csv", ".tsv", ".txt", ".json", ".jsonl", ".xlsx")
 
 
 def needs(suffix):
-    if suffix in (".parquet", ".feather", ".arrow"):
+    if suffix in (".parquet", ".feather", ".arrow", ".csv.zst"):
         pytest.importorskip("pyarrow")
     if suffix == ".xlsx":
         pytest.importorskip("openpyxl")
@@ -82,6 +82,7 @@ KEPT = "id,prob_a,prob_b,prob_c,target,note\n"
         ".csv.gz",
         ".csv.bz2",
         ".csv.xz",
+        ".csv.zst",
         ".csv.zip",
         ".parquet",
         ".feather",
@@ -170,7 +171,25 @@ def test_equal_content_makes_equal_bytes(tmp_path, val, probs):
     assert (tmp_path / "a.npz").read_bytes() == (tmp_path / "b.npz").read_bytes()
 
 
-@pytest.mark.parametrize("suffix", [*FORMATS, ".csv.gz", ".csv.bz2", ".jsonl.xz", ".csv.zip"])
+@pytest.mark.parametrize(
+    ("name", "written"),
+    [
+        ("churn_probability", "churn_probability"),
+        ("prob", "prob"),
+        ("y_score", "prob_1"),
+        ("percent_prob", "prob_1"),
+    ],
+)
+def test_a_column_called_a_probability_keeps_its_name(tmp_path, name, written):
+    (tmp_path / "a.csv").write_text(f"id,{name}\n7,0.25\n8,0.5\n")
+    like = read_predictions(tmp_path / "a.csv", input="probs", score_columns=[name])
+    write_probs(tmp_path / "b.csv", [np.array([[0.6, 0.4], [0.1, 0.9]])], like=like)
+    assert (tmp_path / "b.csv").read_text() == f"id,{written}\n7,0.4\n8,0.9\n"
+
+
+@pytest.mark.parametrize(
+    "suffix", [*FORMATS, ".csv.gz", ".csv.bz2", ".jsonl.xz", ".csv.zip", ".csv.zst"]
+)
 @pytest.mark.parametrize("error", [KeyboardInterrupt, ValueError])
 def test_interrupted_writing_leaves_nothing(tmp_path, val, probs, suffix, error):
     needs(suffix)
