@@ -71,7 +71,7 @@ def apply_to_parts(
     say_special_rows(chosen, special)
     kept = f", {done.n_kept} were done before" if done.n_kept else ""
     say_calibrated(
-        f"{done.n_rows} rows of {done.n_written} parts{kept}", chosen, shift, url_of(out) or out
+        f"{done.n_rows:,} rows of {done.n_written} parts{kept}", chosen, shift, url_of(out) or out
     )
 
 

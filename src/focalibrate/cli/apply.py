@@ -112,7 +112,7 @@ def apply_command(
         special = SpecialRows()
         write_probs(out, _calibrated(chosen, given, out, shift, special), like=given, force=force)
     say_special_rows(chosen, special)
-    say_calibrated(f"{given.n_rows} rows", chosen, shift, out)
+    say_calibrated(f"{given.n_rows:,} rows", chosen, shift, out)
 
 
 def _loaded(paths: tuple[Path, ...], training: Training) -> Calibrator | None:

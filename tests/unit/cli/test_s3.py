@@ -103,7 +103,7 @@ def test_the_commands_read_a_bucket_and_write_to_it(bucket, cli, tmp_path):
     done = cli("calibrate", "s3://preds/raw", *words)
     assert "Fitted on 400 of 1,200 rows" in " ".join(done.stdout.split())
     apply = ("apply", "report/calibrator.json", "s3://preds/raw", "-o", "s3://preds/cured")
-    assert "Calibrated 1200 rows of 4 parts" in cli(*apply, "--workers", "2").stdout
+    assert "Calibrated 1,200 rows of 4 parts" in cli(*apply, "--workers", "2").stdout
     assert "0 parts, 4 were done before" in cli(*apply).stdout
     assert not list(tmp_path.glob("s3*"))
     with bucket.open_input_file("preds/cured/day=2/part-1.parquet") as file:
