@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import reduce
+from operator import add
 from typing import TYPE_CHECKING, Any, Literal, Self, Unpack
 
 import numpy as np
@@ -240,19 +242,19 @@ class Sketch:
 
     def merge(self, *others: Self) -> Self:
         """Return this sketch and `others` added from left to right."""
-        merged = self
-        for other in others:
-            merged = merged + other
-        return merged
+        return reduce(add, others, self)
 
     @classmethod
     def merged(cls, sketches: Iterable[Self]) -> Self:
-        """Return all the sketches added in the order given; there must be at least one."""
+        """Return all the sketches added in the order given; there must be at least one.
+
+        Two are held at a time: of a generator, memory does not grow with their number.
+        """
         parts = iter(sketches)
         first = next(parts, None)
         if first is None:
             raise ValueError("`sketches` must be at least one to merge, got none.")
-        return first.merge(*parts)
+        return reduce(add, parts, first)
 
     def _check_like(self, other: Self) -> None:
         mine, theirs = (
