@@ -6,7 +6,7 @@ import platform
 import sys
 from dataclasses import asdict
 from importlib import import_module
-from importlib.metadata import distributions
+from importlib.metadata import packages_distributions, version
 from pathlib import Path
 
 from rich.console import Console
@@ -43,6 +43,13 @@ def as_table(rows: list[Row]) -> Table:
     return table
 
 
+def packages_of(modules: set[str]) -> dict[str, str]:
+    """Return the versions of the packages that brought these modules, and of focalibrate."""
+    found = packages_distributions()
+    names = {name for module in modules for name in found.get(module, ())}
+    return {name: version(name) for name in sorted({"focalibrate", *names})}
+
+
 def main(names: list[str]) -> None:
     """Run the named benchmark modules, or all."""
     known = find_modules()
@@ -62,7 +69,7 @@ def main(names: list[str]) -> None:
             "cpus": os.cpu_count(),
             "load": os.getloadavg(),  # processes that wanted a CPU in the last 1, 5, 15 minutes
         },
-        "packages": {d.metadata["Name"]: d.version for d in distributions()},
+        "packages": packages_of({name.partition(".")[0] for name in sys.modules}),
         "rows": [{**asdict(row), "met": row.met} for row in rows],
     }
     OUTPUT.write_text(json.dumps(record, indent=1) + "\n")

@@ -30,6 +30,7 @@ from focalibrate.metrics import Sketch
 
 RESULTS = Path("results/benchmarks/scale.json")
 TABLE = RESULTS.with_suffix(".md")
+FITS = RESULTS.with_name("scale-fits.json")
 """The same as a table, which the docs include."""
 DATA = Path(os.environ.get("FOCALIBRATE_SCALE", Path(tempfile.gettempdir(), "focalibrate-scale")))
 """Where the generated parts are kept between calls."""
@@ -253,8 +254,13 @@ def run() -> list[Row]:
     ]
 
 
-def as_markdown(measures: dict[str, Any]) -> str:
-    """Return the measures as a table, and what a day of 10¹⁰ rows costs by them."""
+def as_markdown(measures: dict[str, Any], fits: list[dict[str, Any]]) -> str:
+    """Return the measures as a table, and what a day of 10¹⁰ rows costs by them.
+
+    Args:
+        measures: of this module.
+        fits: the rows that `benchmarks.scale_fits` recorded.
+    """
     lines = ["| measured | result | aim |", "|-|-|-|"]
     scan = workers = memory = None
     for name, found in measures.items():
@@ -278,6 +284,11 @@ def as_markdown(measures: dict[str, Any]) -> str:
     for found in measures.values():
         if "text" in found:  # other measures bring their own words
             lines.append(f"| {found['what']} | {found['text']} | {found.get('aim', '')} |")
+    for row in fits:
+        is_memory = row["unit"] == "MB"
+        result = f"{row['ours']:,.0f} MB" if is_memory else f"{row['ratio']:.1f} times"
+        aim = f"{row['bar'] * row['peer']:,.0f} MB" if is_memory else f"{row['bar']:g} times"
+        lines.append(f"| {row['name']} | {result} | {aim} |")
     if scan and memory:
         lines += ["", *_day(scan, memory)]
     return "\n".join(lines) + "\n"
@@ -301,12 +312,22 @@ def _day(scan: dict[str, Any], memory: dict[str, Any]) -> list[str]:
     ]
 
 
+def write_table() -> None:
+    """Write the table by what is recorded."""
+    measures = json.loads(RESULTS.read_text())["measures"]
+    fits = json.loads(FITS.read_text())["rows"] if FITS.exists() else []
+    TABLE.write_text(as_markdown(measures, fits))
+
+
 def main(names: list[str]) -> None:
-    """Measure what is named and add it to the results."""
-    unknown = sorted(set(names) - set(MEASURES))
+    """Measure what is named and add it to the results; ``table`` writes the table only."""
+    unknown = sorted(set(names) - {*MEASURES, "table"})
     if unknown or not names:
-        sys.exit(f"name some of: {', '.join(MEASURES)}")
+        sys.exit(f"name some of: {', '.join(MEASURES)}, table")
     for name in names:
+        if name == "table":
+            write_table()
+            continue
         found = MEASURES[name]()
         record = json.loads(RESULTS.read_text()) if RESULTS.exists() else {"measures": {}}
         record["machine"] = {
@@ -317,7 +338,7 @@ def main(names: list[str]) -> None:
         record["measures"][name] = found | {"load": os.getloadavg()[0]}
         RESULTS.parent.mkdir(parents=True, exist_ok=True)
         RESULTS.write_text(json.dumps(record, indent=1) + "\n")
-        TABLE.write_text(as_markdown(record["measures"]))
+        write_table()
         print(json.dumps(found, indent=1))
 
 

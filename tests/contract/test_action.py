@@ -43,14 +43,21 @@ def test_its_options_are_those_of_the_command():
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("factor", "allow", "status", "code"),
-    [(1, "false", "pass", 0), (4, "false", "fail", 1), (0, "false", "error", 2)],
+    ("n", "factor", "allow", "status", "code"),
+    [
+        (3000, 1, "false", "pass", 0),
+        (3000, 4, "false", "fail", 1),
+        (3000, 4, "true", "fail", 1),
+        (0, 1, "false", "error", 2),
+        (20, 1, "false", "undetermined", 3),
+        (20, 1, "true", "undetermined", 0),
+    ],
 )
-def test_its_script_runs(tmp_path, factor, allow, status, code):
+def test_its_script_runs(tmp_path, n, factor, allow, status, code):
     rng = np.random.default_rng(0)
-    logits = 2 * rng.normal(size=(3000, 3))
-    labels = (logits + rng.gumbel(size=logits.shape)).argmax(axis=1)
-    if factor:
+    logits = 2 * rng.normal(size=(n, 3))
+    labels = (logits + rng.gumbel(size=(n, 3))).argmax(axis=1)
+    if n:
         np.savez(tmp_path / "a b.npz", logits=factor * logits, labels=labels)
     (tmp_path / "focalibrate").write_text(
         f'#!/bin/sh\nexec {sys.executable} -m focalibrate "$@"\n'

@@ -14,6 +14,12 @@ import pytest
 from click.testing import CliRunner
 
 from focalibrate.cli import main
+from focalibrate.cli._read import IN_MEMORY
+from focalibrate.cli._sketching import LARGE_BYTES
+from focalibrate.engines.local import MAX_DEATHS
+from focalibrate.io._stream_arrow import PIECE_BYTES
+from focalibrate.metrics.sketch import MAX_CLASSWISE
+from focalibrate.pipeline.chosen_rows import FIT_ENTRIES, FIT_ROWS
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -103,6 +109,19 @@ def test_the_commands_of_a_page_work(page, files):
 def test_the_counts_that_the_page_on_real_logits_puts_in_words(counted):
     """A new table needs new words: change both."""
     assert f"| {counted} |" in (ROOT / "results/published-logits/tables.md").read_text()
+
+
+def test_the_limits_that_the_page_at_scale_names_are_those_of_the_code():
+    text = " ".join((DOCS / "howto/at-scale.md").read_text().split())
+    for words in (
+        f"Files of more than {LARGE_BYTES // 10**6} MB",
+        f"fitted on up to {FIT_ROWS:,} rows (fewer with more than {FIT_ENTRIES // FIT_ROWS} cl",
+        f"Up to {IN_MEMORY >> 30} GB of scores they are read into memory",
+        f"in pieces of about {PIECE_BYTES >> 20} MB",
+        f"With more than {MAX_CLASSWISE:,} classes",
+        f"a part that has lost {['zero', 'one', 'two', 'three'][MAX_DEATHS]} workers",
+    ):
+        assert words in text, words
 
 
 @pytest.fixture(scope="module")

@@ -1,10 +1,13 @@
 """The committed verdicts follow from the committed rows."""
 
 import json
+from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
 import pytest
+from benchmarks.__main__ import packages_of
+from benchmarks.scale import as_markdown
 from numpy.testing import assert_allclose
 
 from focalibrate.calibrate import METHODS
@@ -106,3 +109,15 @@ def test_the_warning_about_one_curve_per_class_is_what_the_arena_measured():
     for name, share, words in (("isotonic", 0.25, "one of four"), ("histogram", 0.75, "three of")):
         assert abs(rows[f"focalibrate {name}"]["worse_than_model"][0] - share) < 0.05
         assert words in METHODS[name].caution
+
+
+def test_the_table_at_scale_follows_from_what_was_measured():
+    folder = RESULTS / "benchmarks"
+    measures = json.loads((folder / "scale.json").read_text())["measures"]
+    fits = json.loads((folder / "scale-fits.json").read_text())["rows"]
+    assert as_markdown(measures, fits) == (folder / "scale.md").read_text()
+
+
+def test_a_benchmark_records_the_packages_that_it_used():
+    found = packages_of({"numpy", "sys", "_private"})
+    assert found == {"focalibrate": version("focalibrate"), "numpy": np.__version__}

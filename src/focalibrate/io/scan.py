@@ -232,14 +232,9 @@ class Scan:
         Raises:
             PredictionFileError: where the part alone would be read in another way.
         """
+        self.check_one_file(part)
         stream = self._data.streams[part]
         path = stream.place.path
-        if self._reader.labels is not None or not stream.is_one_file:
-            raise file_error(
-                path,
-                "cannot be written part by part with its labels in other files. Write all parts "
-                "to one file: -o calibrated.npz.",
-            )
         options = {k: v for k, v in self._options.items() if k != "progress"}
         found = read_predictions(stream.place.local(), **options)  # type: ignore[arg-type]
         if (found.kind, found.class_names) != (self.kind, self.class_names):
@@ -250,6 +245,16 @@ class Scan:
                 "--class-names.",
             )
         return found
+
+    def check_one_file(self, part: int) -> None:
+        """Raise where a part has its labels in another file, and so cannot be written whole."""
+        stream = self._data.streams[part]
+        if self._reader.labels is not None or not stream.is_one_file:
+            raise file_error(
+                stream.place.path,
+                "cannot be written part by part with its labels in other files. Write all parts "
+                "to one file: -o calibrated.npz.",
+            )
 
     def _report(self, done: int) -> None:
         progress = self._options.get("progress")

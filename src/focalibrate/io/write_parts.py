@@ -64,16 +64,27 @@ class PartsOutput:
         names: of the parts, in their order.
     """
 
-    def __init__(self, scan: Scan, out: str | Path, *, key: str, force: bool = False) -> None:
+    def __init__(
+        self, scan: Scan, out: str | Path, *, key: str, force: bool = False, made_by: str = ""
+    ) -> None:
         """Find out what is done, and claim the names of the parts.
+
+        Args:
+            scan: the predictions that are calibrated.
+            out: the folder, or a URL.
+            key: identifies how the parts are computed.
+            force: replace what the folder holds of these names.
+            made_by: the program and its version, for whoever reads the list of parts.
 
         Raises:
             FileExistsError: where the folder has files of these names that no such run wrote, or
                 parts with another key.
         """
         self.folder, self.names = str(out), part_names(scan)
-        self._out = OutFolder.of(out)
+        self._out, self._made_by = OutFolder.of(out), made_by
         self._out.check_is_folder()
+        for index, name in enumerate(self.names):
+            _check_writable(scan, index, self._out.path / name)
         self._key = hashlib.sha256(key.encode()).hexdigest()
         self._parts, claimed = ({}, set()) if force else self._earlier()
         taken = [n for n in self.names if n not in claimed and self._out.size_of(n) is not None]
@@ -121,6 +132,7 @@ class PartsOutput:
 
     def _save(self) -> None:
         stored = {
+            "made_by": self._made_by,
             "key": self._key,
             "names": self._claimed,
             "parts": {n: {"input": d.checksum, "size": d.n_bytes} for n, d in self._parts.items()},
@@ -212,12 +224,7 @@ def write_part(
     if before is not None and known == (checksum, folder.size_of(name)):
         return before
     suffix, counts = suffix_of(Path(name)), list[int]()
-    if suffix not in WRITERS:
-        raise file_error(
-            folder.path / name,
-            f"cannot be written in the format {suffix!r} of its input. Write all parts to one "
-            f"file, such as -o calibrated.npz: {', '.join(WRITERS)}.",
-        )
+    _check_writable(scan, index, folder.path / name)
 
     def pair(given: Predictions) -> tuple[Predictions, NDArray[Any]]:
         like, probs = calibrated(given)
@@ -236,3 +243,16 @@ def write_part(
     except OSError as error:
         raise could_not_write(folder.path / name, error) from error
     return PartDone(checksum, n_bytes, sum(counts))
+
+
+def _check_writable(scan: Scan, index: int, target: Path) -> None:
+    """Raise where a part cannot be written in the format of its input."""
+    suffix = suffix_of(target)
+    if suffix not in WRITERS:
+        raise file_error(
+            target,
+            f"cannot be written in the format {suffix!r} of its input. Write all parts to one "
+            f"file, such as -o calibrated.npz: {', '.join(WRITERS)}.",
+        )
+    if suffix not in BATCH_WRITERS:
+        scan.check_one_file(index)

@@ -161,8 +161,10 @@ def apply_to_parts(
     if shift is not None:
         frequencies = (tuple(shift.old.tolist()), tuple(shift.new.tolist()))
     parts = part_tasks(opened, whole_parts=True)
-    key = json.dumps([fitted, frequencies, parts[0].options, used_versions()["focalibrate"]])
-    output = PartsOutput(opened, out, key=key, force=force)
+    version = used_versions()["focalibrate"]  # that of all workers, others are refused
+    key = json.dumps([fitted, frequencies, parts[0].options, version])
+    made_by = f"focalibrate {version}"
+    output = PartsOutput(opened, out, key=key, force=force, made_by=made_by)
     tasks = [
         ApplyTask(
             at=at,

@@ -229,3 +229,13 @@ def test_a_format_that_is_only_read_is_refused_with_advice(tmp_path):
         (tmp_path / f"part-0000{i}").write_text("logit_cat,logit_dog,label\n0.5,1,cat\n")
     with pytest.raises(PredictionFileError, match=r"part-00000: cannot be written in the format"):
         write_parts(scan_predictions(tmp_path), tmp_path / "out", _halved, key="a")
+    assert not (tmp_path / "out").exists()
+
+
+def test_labels_in_files_of_their_own_are_refused_before_anything_is_written(tmp_path):
+    for i in range(2):
+        np.save(tmp_path / f"logits-{i}.npy", np.zeros((4, 3)))
+        np.save(tmp_path / f"labels-{i}.npy", np.zeros(4, int))
+    with pytest.raises(PredictionFileError, match=r"part by part with its labels in other files"):
+        write_parts(scan_predictions(tmp_path), tmp_path / "out", _halved, key="a")
+    assert not (tmp_path / "out").exists()

@@ -1,6 +1,8 @@
 """A calibrator applied part by part, by a backend that calls one part after another."""
 
+import json
 from dataclasses import replace
+from importlib.metadata import version
 
 import numpy as np
 import pytest
@@ -54,6 +56,8 @@ def test_elsewhere_and_here_write_the_same_bytes(parts, tmp_path):
         assert (done.n_written, done.n_rows, special.n_rows) == (3, 30, 30)
     for path in (tmp_path / "here").glob("*.csv"):
         assert path.read_bytes() == (tmp_path / "there" / path.name).read_bytes()
+    record = json.loads((tmp_path / "there/_focalibrate-apply.json").read_text())
+    assert record["made_by"] == f"focalibrate {version('focalibrate')}"
     given, found = read_predictions(parts), read_predictions(tmp_path / "there")
     expected = shift.probs(TemperatureScaling(2.0), logits=given.scores)
     assert_allclose(found.scores, expected, rtol=1e-6)
