@@ -116,9 +116,9 @@ def _tallies() -> Iterator[str]:
 
 
 def _capital(text: str) -> str:
-    """Return a text that begins with a capital letter, without a full stop; γ stays γ."""
-    first = text[0].upper() if text[0].isascii() else text[0]
-    return first + text[1:].rstrip(".")
+    """Return a text that begins with a capital letter, without a full stop; γ=1 stays γ=1."""
+    is_word = text[0].isascii() and (text[1].isalpha() or text[1] == " ")
+    return (text[0].upper() if is_word else text[0]) + text[1:].rstrip(".")
 
 
 def _errata(paper: str, claims: list[dict[str, str | None]]) -> Iterator[str]:

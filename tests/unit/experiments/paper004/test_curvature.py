@@ -45,7 +45,7 @@ def test_the_verdict_follows_the_direction_of_the_curvature(trace, verdict):
 
 def test_the_loss_of_training_is_compared_with_cross_entropy_on_the_same_weights():
     lines = lines_of(made_rows(trace=lambda g: 100 - 10 * g, ece=lambda g: 0.05))
-    line = lines["At its own weights, focal loss is less curved than CE: CIFAR-10"]
+    line = lines["At the trained weights, focal loss has a lower λ_max than CE: CIFAR-10"]
     assert_allclose(line.ours.estimate, np.log(0.5))
 
 

@@ -63,7 +63,7 @@ def _recovery(rows: Rows, sizes: Sequence[str], is_full: bool) -> Iterator[Claim
             floor = rows.values(size, "CE raw KLD")
             yield side_result(
                 mean_interval((psi - floor) / (raw - floor)),
-                claim=f"Ψ removes the KLD that {loss} has more than CE ({size})",
+                claim=f"Ψ removes the KLD that {loss} adds to that of CE ({size})",
                 what="(KLD after Ψ − KLD of CE) / (KLD before Ψ − KLD of CE), per seed",
                 paper_value=_ZERO,
                 unit="fraction of what focal loss adds",

@@ -101,7 +101,7 @@ def _overfitting(rows: Rows, problem: Problem, *, is_full: bool) -> Iterator[Cla
         (
             "nll",
             "the average NLL",
-            "rises after the drop",
+            "rises after the lr drop",
             False,
             'Sec. 3: "after the 150th epoch (where the learning rate drops by a factor of 10), '
             "there is a marked rise in the average test NLL, indicating that the network starts "
@@ -110,7 +110,7 @@ def _overfitting(rows: Rows, problem: Problem, *, is_full: bool) -> Iterator[Cla
         (
             "nll_incorrect",
             "the NLL of wrong predictions",
-            "rises after the drop",
+            "rises after the lr drop",
             False,
             _ONLY_WRONG,
         ),
@@ -118,7 +118,7 @@ def _overfitting(rows: Rows, problem: Problem, *, is_full: bool) -> Iterator[Cla
         (
             "ece",
             "ECE",
-            "rises after the drop",
+            "rises after the lr drop",
             False,
             'Sec. 3: "We also observe that after epoch 150, the test set ECE rises, indicating '
             'that the network is becoming miscalibrated."',
@@ -230,13 +230,13 @@ def _weights(rows: Rows, problem: Problem, *, is_full: bool) -> Iterator[ClaimRe
         ("weight norm", "smaller", True),
     )
     for metric, side, below in told:
-        when = "before the drop" if not below else "at the end"
+        when = "before the lr drop" if not below else "at the end"
         for loss in FIXED:
             ours = _less_ce(rows, problem, loss, metric)
             if ours is not None:
                 yield side_result(
                     ours,
-                    claim=f"the last layer's weights are {side} with {SHOWN[loss]} than CE {when}",
+                    claim=f"last layer's weights are {side} with {SHOWN[loss]} than CE {when}",
                     what=f"norm of the weights, {SHOWN[loss]} − CE, paired by seed",
                     paper_value=_WEIGHTS,
                     unit="of norm",

@@ -116,7 +116,8 @@ def _same_weights(found: CurvatureRows, problem: Problem) -> ClaimResult:
     ratio = own / plain
     return side_result(
         mean_interval(np.log(ratio).mean(axis=0)),
-        claim=f"At its own weights, focal loss is less curved than CE: {SET_NAMES[problem]}",
+        claim="At the trained weights, focal loss has a lower λ_max than CE: "
+        f"{SET_NAMES[problem]}",
         what="log of λ_max of the training loss over that of CE, mean over networks of γ > 0",
         paper_value='Eq. 28 expands at the maximum likelihood estimate: "the larger γ makes the '
         'curvature term smaller"; these networks are not at that estimate',
