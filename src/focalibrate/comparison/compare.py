@@ -204,7 +204,7 @@ def _folds(rows: ScoredRows, n_folds: int | None, seed: int) -> tuple[NDArray[np
     if rows.n_rows < n:
         raise ValueError(
             f"`val_logits` must have at least {n} rows to cross-validate, got {rows.n_rows}. "
-            "Pass a test set, or fewer `n_folds`."
+            "Pass more rows, a test set, or fewer `n_folds`."
         )
     return stratified_folds(rows, n, seed)
 

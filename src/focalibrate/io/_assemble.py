@@ -29,6 +29,9 @@ from focalibrate.io._stored import (
 from focalibrate.io._view import View
 from focalibrate.io.predictions import Predictions
 
+LEAST_ROWS = 20
+"""In fewer rows it is no surprise that all have the same label."""
+
 
 @dataclass(frozen=True)
 class Settled:
@@ -117,6 +120,8 @@ def assemble(
         notes += doubts_about(scores, matched, stored.prediction, names, view, roles)
     if chosen.kind == "probs" and not is_batch:
         notes += _zeros(scores)
+    if matched is not None and not is_batch:
+        notes += _one_label(matched.labels, names)
     column = stored.labels_name if labels is None else None
     return Predictions(
         scores=scores,
@@ -180,6 +185,17 @@ def _zeros(scores: NDArray[Any]) -> list[str]:
     zeros = int((scores == 0).any(axis=1).sum()) if scores.size < 1 << 31 else 0
     rows = "1 row has" if zeros == 1 else f"{zeros} rows have"
     return [f"{rows} a probability of exactly 0"] if zeros else []
+
+
+def _one_label(labels: NDArray[np.int64], names: tuple[str, ...] | None) -> list[str]:
+    """Return a warning where many rows have the same label, all of them."""
+    if len(labels) < LEAST_ROWS or (labels != labels[0]).any():
+        return []
+    label = str(labels[0]) if names is None else short(names[labels[0]])
+    return [
+        f"WARNING: the label of every row is {label}: check the labels. Rows of one class alone "
+        "cannot show whether its probability is right"
+    ]
 
 
 def _two_columns(stored: NDArray[Any], kind: str, view: View, name: str) -> NDArray[Any]:

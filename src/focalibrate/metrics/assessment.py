@@ -104,7 +104,8 @@ class Assessment:
             return f"{found}; {certain}" if self.has_certain_error else found
         if self.verdict == "too few rows to judge":
             if not self.detectable < 0.5:
-                return f"too few rows to judge: {rows} reveal hardly any error"
+                verb = "reveals" if self.n == 1 else "reveal"
+                return f"too few rows to judge: {rows} {verb} hardly any error"
             return (
                 f"too few rows to judge: {rows} would reveal only an error of about "
                 f"{_points(self.detectable)} or more"

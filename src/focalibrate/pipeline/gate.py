@@ -193,7 +193,7 @@ def _limits(
 def _error_check(name: LimitName, limit: float, bounds: ErrorBounds, n_rows: int) -> LimitCheck:
     estimate, low, high = bounds.estimate, bounds.low, bounds.high
     if n_rows < LEAST_ROWS:
-        text = f"{n_rows} rows are too few: at least {LEAST_ROWS} are needed."
+        text = f"Too few rows, {n_rows}: at least {LEAST_ROWS} are needed."
         return LimitCheck(name, limit, estimate, low, high, "undetermined", text)
     if low > limit:
         text = f"At least {number(low)}, above the limit of {number(limit)}."
@@ -235,7 +235,7 @@ def _loss_check(
     rows, mean = change.rows or judged.n_rows, change.mean
     low, high = change.lower(alpha), change.upper(alpha_high)
     if rows < LEAST_ROWS:
-        text = f"{rows} rows are too few: at least {LEAST_ROWS} are needed."
+        text = f"Too few rows, {rows}: at least {LEAST_ROWS} are needed."
         return LimitCheck(name, limit, mean, low, high, "undetermined", text)
     if low > limit:
         text = f"Higher by at least {number(low)}, above the limit of {number(limit)}."

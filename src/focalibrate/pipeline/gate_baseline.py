@@ -83,7 +83,7 @@ def _from_record(path: Path, record: dict[str, Any]) -> Baseline:
     if found["estimate"] is None:
         return Baseline(LossMean(math.inf, math.inf, rows), text)
     third = None
-    if "standard_error" in found:
+    if found.get("standard_error") is not None:
         error, third = float(found["standard_error"]), found.get("third")
     elif found.get("low") is not None and found.get("high") is not None:
         error = (float(found["high"]) - float(found["low"])) / (2.0 * NORMAL_95)

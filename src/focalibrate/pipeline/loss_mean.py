@@ -98,9 +98,10 @@ class LossMean:
     def to_dict(self) -> dict[str, Any]:
         """Return the numbers by name, for JSON; an infinite number is None."""
         is_finite = math.isfinite(self.mean)
+        has_error = is_finite and math.isfinite(self.standard_error)  # of one row it is infinite
         return {
             "estimate": self.mean if is_finite else None,
-            "standard_error": self.standard_error if is_finite else None,
+            "standard_error": self.standard_error if has_error else None,
             "third": self.third,
             "rows": self.rows,
         }

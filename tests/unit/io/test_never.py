@@ -187,3 +187,14 @@ def test_decompression_has_a_limit(tmp_path):
     path.write_bytes(gzip.compress(b"label,prob_a,prob_b\n" + b"0,0.5,0.5\n" * 300_000))
     with pytest.raises(PredictionFileError, match=r"the limit.*--max-memory"):
         read_predictions(path, max_memory="1MB")
+
+
+def test_rows_that_all_have_one_label_are_doubted(tmp_path):
+    text = "WARNING: the label of every row is"
+    p = RNG.random(40)
+    found = read_predictions(write(tmp_path / "a.csv", {"prob": p, "y": np.ones(40, int)}))
+    assert any(note.startswith(f"{text} 1:") for note in found.notes)
+    found = read_predictions(write(tmp_path / "b.csv", {"prob": p, "y": (p > 0.5).astype(int)}))
+    assert not any(text in note for note in found.notes)
+    few = read_predictions(write(tmp_path / "c.csv", {"prob": p[:5], "y": np.ones(5, int)}))
+    assert not any(text in note for note in few.notes)

@@ -149,7 +149,11 @@ def test_few_rows_decide_nothing():
     probs, labels = np.tile([0.99, 0.01], (20, 1)), np.ones(20, int)
     found = check_predictions(probs=probs, labels=labels, max_ece=0.02)
     assert found.exit_code == 3
-    assert "20 rows are too few: at least 30" in found.checks[0].message
+    assert "Too few rows, 20: at least 30" in found.checks[0].message
+    one = check_predictions(probs=probs[:1], labels=labels[:1], max_ece=0.02)
+    assert one.exit_code == 3
+    record = json.loads(json.dumps(one.to_dict(), allow_nan=False))
+    assert record["log_loss"]["standard_error"] is None
 
 
 @pytest.mark.parametrize(
