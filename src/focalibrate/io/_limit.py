@@ -62,7 +62,7 @@ def human(n_bytes: int) -> str:
         '1.4 GB'
     """
     size = float(n_bytes)
-    for unit in ("bytes", "KB", "MB", "GB", "TB"):
+    for unit in ("bytes", "kB", "MB", "GB", "TB"):
         if size < 1024:
             return f"{size:.3g} {unit}"
         size /= 1024

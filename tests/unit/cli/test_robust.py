@@ -88,7 +88,7 @@ def test_memory_that_does_not_suffice(cli, val, monkeypatch):
 def test_a_limit_of_memory(cli, val):
     done = cli("evaluate", "val.npz", "--max-memory", "1kB", ok=False)
     assert done.returncode == 1
-    assert "the limit is 1 KB" in done.stderr
+    assert "the limit is 1 kB" in done.stderr
     pasted = done.stderr.split("To paste:\n  focalibrate ")[1].split()
     assert cli(*pasted).returncode == 0
 
