@@ -144,7 +144,7 @@ class TestBadInput:
     def test_float32_rounding_is_not_taken_for_it(self, estimator, make_matrix):
         A = make_matrix([*decaying(), -3.0, 1e4]).astype(np.float32)
         found = estimator(lambda v: A @ v.astype(np.float32), 202, **budget(estimator, 30))
-        assert np.isfinite(found.value)
+        assert abs(found.value - np.trace(A)) < 4 * found.standard_error + 1e-5 * 1e4
 
     def test_nan(self, estimator):
         with pytest.raises(ValueError, match=r"finite numbers, but product 1 has nan or inf"):

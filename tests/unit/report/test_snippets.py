@@ -105,9 +105,12 @@ def test_the_onnx_snippet_runs(folder):
 
 def test_the_onnx_snippet_of_probabilities_runs(folder):
     pytest.importorskip("onnx")
+    runtime = pytest.importorskip("onnxruntime")
     VECTOR.save(folder / "calibrator.json")
     exec(code(VECTOR, "ONNX", scores="probs"), {})
-    assert (folder / "calibrator.onnx").exists()
+    session, given = runtime.InferenceSession("calibrator.onnx"), np.log(softmax(LOGITS))
+    (probs,) = session.run(["probs"], {session.get_inputs()[0].name: given.astype(np.float32)})
+    assert_allclose(probs, VECTOR.probs(given), rtol=1e-4)
 
 
 @pytest.mark.slow
