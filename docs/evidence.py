@@ -74,6 +74,10 @@ def _evidence(name: str) -> Iterator[str]:
         yield '??? note "Smaller than the paper"'
         yield f"    {escaped(meta['smaller_than_the_paper'])}"
         yield ""
+    if find_experiment(name).changed_rules:
+        yield '??? note "Rules and results: which came first"'
+        yield f"    {escaped(find_experiment(name).changed_rules)}"
+        yield ""
     many = len(verdicts["claims"]) > IN_SIGHT
     indent = "    " if many else ""
     if many:

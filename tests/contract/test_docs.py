@@ -17,6 +17,7 @@ from focalibrate.cli import main
 from focalibrate.cli._read import IN_MEMORY
 from focalibrate.cli._sketching import LARGE_BYTES
 from focalibrate.engines.local import MAX_DEATHS
+from focalibrate.experiments.engine.registry import find_experiment
 from focalibrate.io._stream_arrow import PIECE_BYTES
 from focalibrate.metrics.sketch import MAX_CLASSWISE
 from focalibrate.pipeline.chosen_rows import FIT_ENTRIES, FIT_ROWS
@@ -131,7 +132,8 @@ def site():
     pytest.importorskip("markdown")
     sys.path.insert(0, str(DOCS))
     try:
-        yield {name: importlib.import_module(name) for name in ("generated", "formulas")}
+        names = ("generated", "formulas", "evidence")
+        yield {name: importlib.import_module(name) for name in names}
     finally:
         sys.path.remove(str(DOCS))
 
@@ -153,6 +155,27 @@ def test_the_page_of_claims_leads_with_what_is_wrong(site):
     assert "Of 2 claims: 1 false, " in page
     assert page.index("003-prop-5") < page.index("000-prop-6")
     assert "$ focalibrate theory 003-prop-5" in page
+
+
+def test_the_page_of_a_paper_tells_which_rules_came_after_the_results(site):
+    evidence, n = site["evidence"], 0
+    for name in evidence.experiments():
+        page = evidence.filled(f"{{{{ evidence {name} }}}}", [])
+        changed = find_experiment(name).changed_rules
+        assert site["generated"].escaped(changed) in page
+        n += bool(changed)
+    assert n > 5
+
+
+def test_an_erratum_has_the_papers_sentence_and_what_speaks_for_it(site):
+    done = CliRunner().invoke(main, ["theory", "--json", "003-error-k4", "004-fig-1"])
+    evidence, claims = site["evidence"], json.loads(done.stdout)
+    page = evidence.filled("{{ errata 003 }}", claims) + evidence.filled(
+        "{{ errata 004 }}", claims
+    )
+    assert "a coarse grid misses the worst case" in page
+    assert "| p=0.5: focal loss at γ=1" in page  # a name stays in small letters
+    assert "Our copy of the paper is a scan" in page
 
 
 def test_every_formula_of_the_docstrings_and_pages_is_understood(site):
