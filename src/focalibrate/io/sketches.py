@@ -3,11 +3,11 @@
 import hashlib
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -124,57 +124,82 @@ def _check_header(path: Path, header: bytes, body: bytes) -> None:
         )
 
 
-def merge_sketches(files: Sequence[SketchFile], names: Sequence[str] | None = None) -> SketchFile:
+def merge_sketches(files: Iterable[SketchFile], names: Sequence[str] | None = None) -> SketchFile:
     """Return the sketches of several files, merged in the order given.
 
     Args:
-        files: at least one, of the same classes, options and version.
+        files: at least one, of the same classes, options and version. Two sketches are held at a
+            time: of a generator, memory does not grow with their number.
         names: what to call each in an error; their positions when None.
 
     Raises:
         PredictionFileError: where classes, bins, groups or versions differ.
     """
-    if not files:
+
+    def called(position: int) -> str:
+        return f"sketch {position + 1}" if names is None else names[position]
+
+    parts = iter(files)
+    merged = next(parts, None)
+    if merged is None:
         raise ValueError("`files` must be at least one sketch, got none.")
-    called = list(names) if names is not None else [f"sketch {i + 1}" for i in range(len(files))]
-    first, merged = files[0], files[0].sketch
-    for name, other in zip(called[1:], files[1:], strict=True):
-        mine, theirs = (dict(f.versions).get("focalibrate", ()) for f in (first, other))
-        if mine != theirs:
-            raise PredictionFileError(
-                f"{name}: was made by focalibrate {listing(theirs) or 'of unknown version'}, but "
-                f"{called[0]} by {listing(mine) or 'an unknown version'}. Sketches of different "
-                "versions are not merged: make them again with one version."
-            )
-        if first.class_names != other.class_names:
-            raise PredictionFileError(
-                f"{name}: its classes must be those of {called[0]}, in the same order: "
-                f"{_names(first)}, but they are {_names(other)}."
-            )
-        if first.calibrator != other.calibrator:
-            raise PredictionFileError(
-                f"{name}: must have the calibrator of {called[0]}, "
-                f"{first.calibrator or 'none'}, but it has {other.calibrator or 'none'}."
-            )
+    seen = [_said(merged)]
+    for i, other in enumerate(parts, start=1):
+        _check_alike(merged, other, called(0), called(i))
         try:
-            merged = merged + other.sketch
+            merged = replace(merged, sketch=merged.sketch + other.sketch)
         except ValueError as error:
-            raise PredictionFileError(f"{name}: {error}") from error
-    packages = sorted({package for f in files for package in f.versions})
-    starts = [f.start for f in files if f.start is not None]
-    ends = [f.end for f in files if f.end is not None]
+            raise PredictionFileError(f"{called(i)}: {error}") from error
+        seen.append(_said(other))
+    packages = sorted({package for said in seen for package in said.versions})
+    starts = [said.start for said in seen if said.start is not None]
+    ends = [said.end for said in seen if said.end is not None]
     return replace(
-        first,
-        sketch=merged,
-        kind=first.kind if len({f.kind for f in files}) == 1 else "logits and probs",
-        sources=tuple(dict.fromkeys(source for f in files for source in f.sources)),
+        merged,
+        kind=merged.kind if len({said.kind for said in seen}) == 1 else "logits and probs",
+        sources=tuple(dict.fromkeys(source for said in seen for source in said.sources)),
         versions={
-            package: tuple(sorted({v for f in files for v in f.versions.get(package, ())}))
+            package: tuple(sorted({v for said in seen for v in said.versions.get(package, ())}))
             for package in packages
         },
-        start=min(starts, key=_moment) if len(starts) == len(files) else None,
-        end=max(ends, key=_moment) if len(ends) == len(files) else None,
+        start=min(starts, key=_moment) if len(starts) == len(seen) else None,
+        end=max(ends, key=_moment) if len(ends) == len(seen) else None,
     )
+
+
+class _Said(NamedTuple):
+    """What a file says beside its sketch."""
+
+    kind: str
+    sources: tuple[str, ...]
+    versions: Mapping[str, tuple[str, ...]]
+    start: str | None
+    end: str | None
+
+
+def _said(file: SketchFile) -> _Said:
+    return _Said(file.kind, file.sources, file.versions, file.start, file.end)
+
+
+def _check_alike(first: SketchFile, other: SketchFile, first_name: str, name: str) -> None:
+    """Raise where a file must not be merged with the first."""
+    mine, theirs = (dict(f.versions).get("focalibrate", ()) for f in (first, other))
+    if mine != theirs:
+        raise PredictionFileError(
+            f"{name}: was made by focalibrate {listing(theirs) or 'of unknown version'}, but "
+            f"{first_name} by {listing(mine) or 'an unknown version'}. Sketches of different "
+            "versions are not merged: make them again with one version."
+        )
+    if first.class_names != other.class_names:
+        raise PredictionFileError(
+            f"{name}: its classes must be those of {first_name}, in the same order: "
+            f"{_names(first)}, but they are {_names(other)}."
+        )
+    if first.calibrator != other.calibrator:
+        raise PredictionFileError(
+            f"{name}: must have the calibrator of {first_name}, "
+            f"{first.calibrator or 'none'}, but it has {other.calibrator or 'none'}."
+        )
 
 
 def check_time(value: str, *, name: str) -> str:

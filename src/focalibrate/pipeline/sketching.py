@@ -108,7 +108,7 @@ def sketch_predictions(
     made = [(t.at.name, c) for t, c in zip(tasks, contents, strict=True) if c]
     if not made:
         raise PredictionFileError(f"{opened.source}: has no rows with a weight above 0.")
-    merged = merge_sketches([parse_sketch(c, n) for n, c in made], [n for n, _ in made])
+    merged = merge_sketches((parse_sketch(c, n) for n, c in made), [n for n, _ in made])
     return replace(merged, sources=(opened.describe(),))
 
 
