@@ -28,11 +28,13 @@ class Place:
         path: the file; of a URL, what messages call it.
         size: its bytes.
         remote: the file system and the path in it, of a URL.
+        changed: when a file behind a URL was last changed, in nanoseconds, if that is known.
     """
 
     path: Path
     size: int
     remote: tuple[Any, str] | None = None
+    changed: int | None = None
 
     def open(self) -> IO[bytes]:
         """Return the file opened at its start; it can be seeked."""
@@ -112,7 +114,7 @@ def _place(system: Any, info: Any, url: str, inside: str) -> Place:
     base = url.partition("?")[0] if "?" in url and "?" not in inside else url
     head = base[: -len(inside)] if inside and base.endswith(inside) else base.partition("://")[0]
     name = f"{head}{info.path}" if head.endswith("/") else f"{head}://{info.path}"
-    return Place(Path(shown(name)), int(info.size or 0), (system, info.path))
+    return Place(Path(shown(name)), int(info.size or 0), (system, info.path), info.mtime_ns)
 
 
 def file_system(url: str, path: Path) -> tuple[Any, str]:

@@ -41,12 +41,14 @@ class Part:
         n_bytes: its size.
         n_rows: number of rows, or None where the format does not say.
         partition: names and values in the names of its folders, such as ``day=2026-01-31``.
+        changed: when a file behind a URL was last changed, in nanoseconds, if that is known.
     """
 
     name: str
     n_bytes: int
     n_rows: int | None
     partition: tuple[tuple[str, str], ...] = ()
+    changed: int | None = None
 
 
 @dataclass(frozen=True)
@@ -317,6 +319,7 @@ def _parts(data: DataSet, scores: int) -> tuple[Part, ...]:
             stream.place.size,
             data.rows_of(index, scores),
             stream.partition,
+            stream.place.changed,
         )
         for index, stream in enumerate(data.streams)
     )

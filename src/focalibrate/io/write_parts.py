@@ -60,7 +60,6 @@ class PartsOutput:
     """A folder with one file per part of a data set, written in any order.
 
     Attributes:
-        folder: where they are written, a path or a URL.
         names: of the parts, in their order.
     """
 
@@ -80,7 +79,7 @@ class PartsOutput:
             FileExistsError: where the folder has files of these names that no such run wrote, or
                 parts with another key.
         """
-        self.folder, self.names = str(out), part_names(scan)
+        self.names = part_names(scan)
         self._out, self._made_by = OutFolder.of(out), made_by
         self._out.check_is_folder()
         for index, name in enumerate(self.names):

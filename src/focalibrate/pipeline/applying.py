@@ -28,6 +28,7 @@ from focalibrate.io import (
 from focalibrate.pipeline.part_tasks import (
     PartTask,
     Progress,
+    absolute,
     outcomes_of,
     part_tasks,
     report,
@@ -164,11 +165,12 @@ def apply_to_parts(
     version = used_versions()["focalibrate"]  # that of all workers, others are refused
     key = json.dumps([fitted, frequencies, parts[0].options, version])
     made_by = f"focalibrate {version}"
-    output = PartsOutput(opened, out, key=key, force=force, made_by=made_by)
+    folder = absolute(out)  # workers elsewhere may run in another folder
+    output = PartsOutput(opened, folder, key=key, force=force, made_by=made_by)
     tasks = [
         ApplyTask(
             at=at,
-            folder=output.folder,
+            folder=folder,
             name=output.names[i],
             before=output.before(i),
             calibrator=fitted,

@@ -46,25 +46,28 @@ def part_tasks(scan: Scan, *, whole_parts: bool = False) -> list[PartTask]:
         whole_parts: one task per part, also where a part has pieces.
     """
     places = [scan.given] if isinstance(scan.given, (str, Path)) else list(scan.given)
-    absolute = [_absolute(place) for place in places]
+    sources = tuple(absolute(place) for place in places)
     kept = {k: v for k, v in scan.options.items() if k != "progress" and v is not None}
     if "labels_path" in kept:
-        kept["labels_path"] = _absolute(kept["labels_path"])
+        kept["labels_path"] = absolute(kept["labels_path"])
     text = json.dumps(kept, sort_keys=True, default=str)
     found = used_versions()
-    stamps = [(_absolute(part.name), part.n_bytes, _changed(part.name)) for part in scan.parts]
-    common = [absolute, text, found, _changed(str(kept.get("labels_path")))]
+    stamps = [
+        (absolute(part.name), part.n_bytes, part.changed or _changed(part.name))
+        for part in scan.parts
+    ]
+    common = [sources, text, found, _changed(str(kept.get("labels_path")))]
     token = digest([*common, stamps])
     pieces = [(p.part, p.number, p.name) for p in scan.pieces]
     if whole_parts:
         pieces = [(i, None, part.name) for i, part in enumerate(scan.parts)]
     return [
         PartTask(
-            source=tuple(absolute),
+            source=sources,
             options=text,
             part=part,
             piece=number,
-            name=_absolute(name),
+            name=absolute(name),
             n_bytes=scan.parts[part].n_bytes,
             stamp=digest([*common, part, number, stamps[part]]),
             token=token,
@@ -89,7 +92,7 @@ def scan_of(task: PartTask) -> Scan:
         )
     scan = _opened(task.source, task.options, task.token)
     part = scan.parts[task.part] if task.part < len(scan.parts) else None
-    if part is None or (_absolute(part.name), part.n_bytes) != (task.name, task.n_bytes):
+    if part is None or (absolute(part.name), part.n_bytes) != (task.name, task.n_bytes):
         raise PredictionFileError(
             f"{task.name}: is not the same file here as where the command runs, or has changed "
             "since. Every worker needs the files under the same names."
@@ -150,7 +153,7 @@ def report(progress: Progress | None, done: int, total: int) -> None:
         progress(done, total)
 
 
-def _absolute(place: str | Path) -> str:
+def absolute(place: str | Path) -> str:
     """Return what names a file from any folder: `Path` has turned ``s3://b`` into ``s3:/b``."""
     return url_of(place) or ("-" if str(place) == "-" else os.path.abspath(place))
 

@@ -125,6 +125,7 @@ def test_files_folders_and_patterns_of_a_bucket(bucket, server):
         scan = scan_predictions(f"s3://key:secret@preds/{path}{options}", batch_rows=4)
         assert_allclose(np.concatenate([b.scores for b in scan.batches()]), z)
         assert len(scan.parts) == 4
+        assert all(part.changed for part in scan.parts)  # or changed parts would be taken as done
         assert "secret" not in scan.describe() + "".join(part.name for part in scan.parts)
     one = scan_predictions("s3://preds/z.npy", input="logits", batch_rows=7)
     assert_array_equal(np.concatenate([b.scores for b in one.batches()]), z)

@@ -63,6 +63,21 @@ def test_elsewhere_and_here_write_the_same_bytes(parts, tmp_path):
     assert_allclose(found.scores, expected, rtol=1e-6)
 
 
+def test_workers_may_run_in_another_folder(parts, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    class Elsewhere(Serial):
+        def map(self, function, arguments):
+            (tmp_path / "elsewhere").mkdir()
+            with monkeypatch.context() as there:
+                there.chdir(tmp_path / "elsewhere")
+                yield from super().map(function, arguments)
+
+    done, _ = apply_to_parts("preds", "out", TemperatureScaling(2.0), backend=Elsewhere())
+    assert done.n_written == len(list((tmp_path / "out").glob("*.csv"))) == 3
+    assert not list((tmp_path / "elsewhere").iterdir())
+
+
 def test_workers_of_another_version_write_nothing(parts, tmp_path):
     with pytest.raises(EngineError, match=r"3 of 3 parts failed.*but the command 0\.0\.1"):
         apply_to_parts(

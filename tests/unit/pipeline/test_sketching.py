@@ -16,6 +16,7 @@ from focalibrate.io import (
 )
 from focalibrate.metrics import METRICS
 from focalibrate.pipeline import evaluate_sketch_file, sketch_predictions
+from focalibrate.pipeline.part_tasks import part_tasks
 
 SUMS = ("top", "classes", "scores", "totals")
 
@@ -264,3 +265,11 @@ def test_one_large_file_is_shared_by_two_workers_to_the_last_bit(tmp_path):
     one = sketch_predictions(tmp_path / "large.parquet")
     two = sketch_predictions(tmp_path / "large.parquet", backend=LocalProcesses(2))
     assert sketch_bytes(one) == sketch_bytes(two)
+
+
+def test_a_part_behind_a_url_that_was_written_again_is_another_part(parts):
+    scan = scan_predictions(parts)
+    before = [task.stamp for task in part_tasks(scan)]
+    scan.parts = (replace(scan.parts[0], changed=1), *scan.parts[1:])
+    after = [task.stamp for task in part_tasks(scan)]
+    assert [a == b for a, b in zip(before, after, strict=True)] == [False, True, True, True]
