@@ -31,6 +31,8 @@ def doubts_about(
         roles: of its columns.
     """
     found = [] if matched is None else _worse_than_chance(scores, matched.labels)
+    if matched is not None and roles.scores.form == "single" and roles.scores.kind == "probs":
+        found += _never_below_half(scores, matched.labels)
     if prediction is not None and roles.prediction is not None:
         form = None if matched is None else matched.form
         found += _disagreement(scores, prediction, names, view, roles.prediction, form)
@@ -50,6 +52,16 @@ def _worse_than_chance(scores: NDArray[Any], labels: NDArray[np.int64]) -> list[
             "less often than by chance: check the order of the classes and of the rows"
         ]
     return []
+
+
+def _never_below_half(scores: NDArray[Any], labels: NDArray[np.int64]) -> list[str]:
+    """Return a warning where the positive class always seems likelier, but often is not true."""
+    if len(scores) < 50 or (scores[:, 1] < 0.5).any() or (labels == 0).mean() < 0.2:
+        return []
+    return [
+        "WARNING: the probability of the positive class is at least 0.5 in every row; if it is "
+        "that of the predicted class, save that of one class instead"
+    ]
 
 
 def _disagreement(

@@ -34,6 +34,8 @@ def open_json_lines(source: StoredBytes) -> Frame:
                 taken += len(line)
                 check_fits(source.path, taken * MEMORY_FACTOR, source.limit)
                 record = _parsed(line, source, f"line {number}")
+                if _is_numbers(record):
+                    record = {source.path.stem: record}
                 if not isinstance(record, dict):
                     raise file_error(
                         source.path,
@@ -78,7 +80,13 @@ def open_json(source: StoredBytes) -> Frame:
         return frame_of_records(source.path, document)
     if isinstance(document, list) and document and all(map(is_pipeline_output, document)):
         return frame_of_records(source.path, [{"scores": row} for row in document])
+    if isinstance(document, list) and document and _is_one_column(document):
+        return frame_of_columns(source.path, {source.path.stem: document})
     if isinstance(document, dict):
+        document = {k: v for k, v in document.items() if isinstance(v, (list, dict))} or document
+        lists = [v for v in document.values() if isinstance(v, list)]
+        if len(document) == len(lists) == 1 and all(isinstance(r, dict) for r in lists[0]):
+            return frame_of_records(source.path, lists[0])  # {"model": "a", "results": [...]}
         names, document = _class_names(document)
         found = _from_mapping(document)
         if found is not None and found and len({len(v) for v in found.values()}) == 1:
@@ -90,6 +98,16 @@ def open_json(source: StoredBytes) -> Frame:
         "must hold a list of objects, one per example, or one list per column. Write it with "
         "`df.to_json(path, orient='records')`.",
     )
+
+
+def _is_one_column(cells: list[Any]) -> bool:
+    """Return whether these are labels, or one list of numbers per example."""
+    is_plain = all(type(cell) in (int, float, str, bool) for cell in cells)
+    return is_plain or all(map(_is_numbers, cells))
+
+
+def _is_numbers(value: Any) -> bool:
+    return isinstance(value, list) and all(type(v) in (int, float) for v in value) and value != []
 
 
 def _class_names(document: dict[str, Any]) -> tuple[tuple[str, ...] | None, dict[str, Any]]:

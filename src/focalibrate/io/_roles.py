@@ -2,14 +2,14 @@
 
 from dataclasses import dataclass, replace
 
-from focalibrate.io._error import file_error, listing, short
+from focalibrate.io._error import PredictionFileError, file_error, listing, short
 from focalibrate.io._label_roles import find_label, label_by_values, label_of_outcome, no_labels
 from focalibrate.io._request import NO_LABELS, Request, find_columns
 from focalibrate.io._score_kind import Scores
 from focalibrate.io._score_matrix import find_matrix
 from focalibrate.io._score_roles import find_scores
 from focalibrate.io._view import View
-from focalibrate.io._vocabulary import WEIGHTS, is_prediction, plain
+from focalibrate.io._vocabulary import WEIGHTS, is_label, is_prediction, plain
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,6 +62,8 @@ def resolve_roles(view: View, request: Request) -> Roles:
             scores = replace(scores, positive=request.positive)
     if not view.frame.is_table:
         _check_rows(view, scores)
+    if label is not None and request.positive is None:
+        _check_not_of_predicted(view, scores, label)
     if label is None and request.need_labels and not request.other_labels:
         raise no_labels(view, scores)
     used = {*taken, *scores.positions} | ({label} if label is not None else set())
@@ -73,6 +75,48 @@ def resolve_roles(view: View, request: Request) -> Roles:
         groups=named.groups,
         ids=named.ids,
         notes=(*notes, *_unused_weight(view, used)),
+    )
+
+
+LEAST_ROWS = 20
+"""In fewer rows it is no surprise that every probability is above a half."""
+
+
+def _check_not_of_predicted(view: View, scores: Scores, label: int) -> None:
+    """Raise if one column holds the probability of the predicted class, whichever that is.
+
+    It is so if it is never below a half, and a column of predictions has two classes whose
+    probabilities overlap: no threshold explains these predictions.
+    """
+    if scores.form != "single" or scores.kind != "probs" or scores.percent:
+        return
+    at = scores.positions[0]
+    values = view.values(at)[0]
+    if values.ndim != 1 or len(values) < LEAST_ROWS or not (values >= 0.5).all():
+        return
+    for i, column in enumerate(view.frame.columns):
+        may_be = is_prediction(column.name) or is_label(column.name)
+        if i in (label, at) or not may_be or column.shape[:1] != values.shape[:1]:
+            continue
+        if not view.is_kind(i, "number", "text", "bool") or not view.is_whole(i):
+            continue
+        predicted = view.values(i)[0].tolist()
+        classes = sorted(set(predicted), key=str)
+        if len(classes) != 2:
+            continue
+        one, other = (values[[p == c for p in predicted]] for c in classes)
+        if one.min() <= other.max() and other.min() <= one.max():
+            raise _of_predicted(view.name(at), view.name(i), classes[1], view)
+
+
+def _of_predicted(score: str, pred: str, positive: object, view: View) -> PredictionFileError:
+    shown = repr(int(positive)) if isinstance(positive, (int, float)) else repr(positive)
+    name = f"prob_{positive if isinstance(positive, str) else shown}"
+    return file_error(
+        view.path,
+        f'"{short(score)}" holds the probability of the predicted class, "{short(pred)}": it is '
+        "at least 0.5 in every row. That of one class is needed. With pandas: "
+        f"`df[{name!r}] = df[{score!r}].where(df[{pred!r}] == {shown}, 1 - df[{score!r}])`.",
     )
 
 

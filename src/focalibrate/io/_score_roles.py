@@ -120,7 +120,10 @@ def _unprefixed(view: View, request: Request, free: list[int], label: int | None
         if len(named) == len(expected) > 1:
             names = tuple(view.name(i).strip() for i in named)
             return class_columns(view, request, named, names, None)
-    likely = [i for i in numbers if not is_aside(view, i)]
+    known = set[object]()
+    if label is not None and view.is_kind(label, "text"):
+        known = set(view.values(label)[0].tolist())
+    likely = [i for i in numbers if view.name(i).strip() in known or not is_aside(view, i)]
     for candidates in (likely, numbers):
         fitting = columns_by_sum(view, candidates, label) if len(candidates) > 1 else None
         if fitting is not None:
@@ -178,7 +181,8 @@ def _only_confidence(view: View, numbers: list[int]) -> PredictionFileError | No
     fractions = [i for i in numbers if not view.is_whole(i)]
     if len(fractions) != 1 or plain(view.name(fractions[0])) not in DERIVED:
         return None
-    if not any(is_prediction(column.name) for column in view.frame.columns):
+    is_right = {"correct", "is_correct", "error"}
+    if not any(is_prediction(c.name) or plain(c.name) in is_right for c in view.frame.columns):
         return None
     return file_error(
         view.path,

@@ -107,6 +107,12 @@ def bad_cell(frame: Frame, position: int, *, is_only: bool = False) -> Predictio
             f"{row} (0-based) has '...' instead of numbers. Save one column per class: "
             f"`pd.DataFrame(np.stack(df[{name!r}]))`.",
         )
+    if cells[row].lstrip().startswith("{"):
+        return file_error(
+            frame.path,
+            f"column `{short(name)}` holds dictionaries. Save one column per class: "
+            f"`df.join(pd.DataFrame(df[{name!r}].map(ast.literal_eval).tolist(), df.index))`.",
+        )
     found = (
         f"column `{short(name)}` must hold numbers, but row {row} (0-based) has "
         f"{short(repr(cells[row]))}."

@@ -17,7 +17,7 @@ BOOLEANS = {"true": True, "false": False}
 
 _SCALAR = re.compile(r"(?:np\.|numpy\.)?(?:float|int|bfloat)\d+\(([^()]*)\)")
 _ARRAY = re.compile(
-    r"(?:tensor|array|Array)\((.*?)(?:,\s*(?:dtype|device|grad_fn)=.*)?\)", re.DOTALL
+    r"(?:tensor|array|Array|DenseVector)\((.*?)(?:,\s*(?:dtype|device|grad_fn)=.*)?\)", re.DOTALL
 )
 
 
@@ -33,6 +33,8 @@ def unwrapped(cell: str) -> str:
     text = cell.strip()
     if "(" not in text:
         return text
+    if text.startswith("(") and text.endswith(")"):
+        text = f"[{text[1:-1].rstrip(',')}]"
     found = _ARRAY.fullmatch(text)
     return _SCALAR.sub(r"\1", text if found is None else found[1])
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 from tests.unit.io.exports.tables import (
     AGE,
     NAMES3,
@@ -25,6 +26,7 @@ from tests.unit.io.exports.tables import (
 
 from focalibrate.io import PredictionFileError, read_predictions
 
+ENTITIES = ["date", "time", "money"]
 ASKS = {
     "logits without a prefix": Export(
         "a.csv", csv(pd.DataFrame(Z3, columns=NAMES3).assign(y=TEXT3), index=False), Z3, Y3, NAMES3
@@ -151,6 +153,13 @@ ASKS = {
         Y3,
         NAMES3,
     ),
+    "logits of classes called as other columns are": Export(
+        "a.csv",
+        csv(pd.DataFrame(Z3, columns=ENTITIES).assign(label=np.array(ENTITIES)[Y3]), index=False),
+        Z3,
+        Y3,
+        ENTITIES,
+    ),
     "an array of no known name": Export("a.npz", npz(foo=Z3, labels=Y3), Z3, Y3),
     "labels of no known name": Export(
         "a.csv", csv(frame3(diagnosis=Y3), index=False), P3, Y3, NAMES3
@@ -258,6 +267,8 @@ def test_what_cannot_be_read_is_named(tmp_path, frame, message):
             '{"y": 1, "p": {"a": 0.7, "b": 0.3}}\n{"y": 0, "p": {"a": 1}}\n',
             "top_k=None",
         ),
+        ("a.csv", "y,probs\n1,\"{'a': 0.4, 'b': 0.6}\"\n", r"holds dictionaries\. .*literal_eval"),
+        ("a.csv", "confidence,correct\n0.75,1\n0.5,0\n", "only the probability of the predicted"),
         ("a.html", "<table><tr><td>1</td></tr></table>", r"pd\.read_html\('.*a\.html'\)\[0\]"),
         ("a.rds", "\0", r"In R: `write\.csv\(readRDS\('.*a\.rds'\), 'val\.csv'\)`"),
         ("a.tar", "\0", r"`tar xf .*a\.tar`"),
@@ -311,3 +322,43 @@ def test_only_scores_are_not_to_be_left_out(tmp_path):
     with pytest.raises(PredictionFileError, match=r"row 0 \(0-based\) has 'high'\.") as caught:
         read_predictions(tmp_path / "a.csv")
     assert not caught.value.fixes
+
+
+@pytest.mark.parametrize(
+    ("pred", "truth", "values"),
+    [
+        ("pred", "true", ["NEG", "POS"]),
+        ("y_pred", "y_true", [0, 1]),
+        ("label", "gold", ["no", "yes"]),
+    ],
+)
+def test_the_probability_of_the_predicted_class_is_never_that_of_one_class(
+    tmp_path, pred, truth, values
+):
+    """A pipeline's label and score: the advice of the message makes a file that is read."""
+    top = P2.argmax(axis=1)
+    frame = pd.DataFrame({pred: np.array(values)[top], "score": P2.max(axis=1)})
+    frame[truth] = np.array(values)[Y2]
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    with pytest.raises(PredictionFileError, match=r"probability of the predicted class") as caught:
+        read_predictions(tmp_path / "a.csv", label_column=truth)
+    positive = values[1]
+    line = f"df['score'].where(df['{pred}'] == {positive!r}, 1 - df['score'])"
+    assert f"`df['prob_{positive}'] = {line}`" in str(caught.value)
+    frame[f"prob_{positive}"] = frame["score"].where(frame[pred] == positive, 1 - frame["score"])
+    frame.to_csv(tmp_path / "b.csv", index=False)
+    found = read_predictions(tmp_path / "b.csv", label_column=truth)
+    assert_allclose(found.scores, P2, rtol=1e-12)
+    assert_array_equal(found.labels, Y2)
+
+
+def test_a_threshold_explains_predictions_of_probabilities_above_a_half(tmp_path):
+    p = 0.5 + 0.5 * np.random.default_rng(0).random(200)
+    y = (np.random.default_rng(1).random(200) < p).astype(int)
+    frame = pd.DataFrame({"prob": p, "pred": (p > 0.9).astype(int), "y": y})
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    found = read_predictions(tmp_path / "a.csv")
+    assert_allclose(found.scores[:, 1], p)
+    frame[["prob", "y"]].to_csv(tmp_path / "b.csv", index=False)
+    notes = read_predictions(tmp_path / "b.csv").notes
+    assert any("at least 0.5 in every row" in note for note in notes) == ((y == 0).mean() >= 0.2)

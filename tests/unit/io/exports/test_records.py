@@ -182,6 +182,43 @@ EXPORTS = {
         P3,
         class_names=NAMES3,
     ),
+    "a list of lists": Export(
+        "probs.json", lambda path: path.write_text(json.dumps(P3.tolist())), P3
+    ),
+    "a list per line": Export("probs.jsonl", lines(P3.tolist()), P3),
+    "arrays beside single numbers": Export(
+        "a.json",
+        lambda path: path.write_text(
+            json.dumps({"epoch": 3, "probs": P3.tolist(), "labels": Y3.tolist()})
+        ),
+        P3,
+        Y3,
+    ),
+    "records under one name": Export(
+        "a.json",
+        lambda path: path.write_text(
+            json.dumps(
+                {
+                    "model": "a",
+                    "results": [
+                        {"probs": p, "label": y}
+                        for p, y in zip(P3.tolist(), Y3.tolist(), strict=True)
+                    ],
+                }
+            )
+        ),
+        P3,
+        Y3,
+    ),
+    "tuples in cells": Export(
+        "a.csv", csv(pd.DataFrame({"probs": [tuple(p) for p in P3.tolist()], "y": Y3})), P3, Y3
+    ),
+    "Spark's vectors in cells": Export(
+        "a.csv",
+        csv(pd.DataFrame({"probability": [f"DenseVector({p})" for p in P3.tolist()], "y": Y3})),
+        P3,
+        Y3,
+    ),
     "numbers written as text": Export(
         "a.jsonl",
         lines(
