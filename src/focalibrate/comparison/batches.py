@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from focalibrate.comparison.result import Comparison, scores_of_methods
-from focalibrate.comparison.row_sums import Fitted, JudgedBatch, JudgedSums, judged_sums
+from focalibrate.comparison.row_sums import FittedMethods, JudgedBatch, JudgedSums, judged_sums
 
 
 def judge_batches(comparison: Comparison, batches: Iterable[JudgedBatch]) -> Comparison:
@@ -28,7 +28,7 @@ def judge_batches(comparison: Comparison, batches: Iterable[JudgedBatch]) -> Com
     return judged_by(comparison, sums)
 
 
-def fitted_methods(comparison: Comparison) -> Fitted:
+def fitted_methods(comparison: Comparison) -> FittedMethods:
     """Return the calibrators of each method, that of all rows first."""
     if comparison.folds:
         raise ValueError("`comparison` must have a test set, but is cross-validated.")

@@ -16,7 +16,7 @@ from focalibrate.comparison.row_scores import BLOCK_ENTRIES
 from focalibrate.metrics import Sketch
 from focalibrate.metrics.sketch import MAX_CLASSWISE
 
-Fitted = Mapping[str, tuple[Calibrator, ...]]
+FittedMethods = Mapping[str, tuple[Calibrator, ...]]
 """Of each method: its calibrator, then those of the folds, if rows are evaluated by fold."""
 
 N_GROUPS = 20_000
@@ -172,7 +172,7 @@ class JudgedSums:
 
 
 def judged_sums(
-    fitted: Fitted, batches: Iterable[JudgedBatch], *, n_classes: int, n_bins: int
+    fitted: FittedMethods, batches: Iterable[JudgedBatch], *, n_classes: int, n_bins: int
 ) -> JudgedSums:
     """Return the sums over the rows of `batches`, in one pass for all methods.
 

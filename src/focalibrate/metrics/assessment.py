@@ -23,7 +23,9 @@ ALPHA = 0.05
 TOO_COARSE = 0.1
 """If only errors larger than this could be found, there are too few rows to judge."""
 
-Verdict = Literal["miscalibrated", "no evidence of miscalibration", "too few rows to judge"]
+CalibrationVerdict = Literal[
+    "miscalibrated", "no evidence of miscalibration", "too few rows to judge"
+]
 
 
 @dataclass(frozen=True)
@@ -69,7 +71,7 @@ class Assessment:
         return "overconfident" if self.gap.estimate > 0 else "underconfident"
 
     @property
-    def verdict(self) -> Verdict:
+    def verdict(self) -> CalibrationVerdict:
         """The finding in a few words."""
         if self.p_value < ALPHA:
             return "miscalibrated"

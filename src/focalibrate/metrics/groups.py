@@ -19,7 +19,7 @@ from focalibrate.metrics._rows import read, read_weights
 from focalibrate.metrics.assessment import (
     ALPHA,
     TOO_COARSE,
-    Verdict,
+    CalibrationVerdict,
     cells_of,
     multi_scale_test,
     p_text,
@@ -53,7 +53,7 @@ class GroupAssessment:
     """outcomes drawn for the test: no p-value is below ``1 / (n_draws + 1)``"""
 
     @property
-    def verdict(self) -> Verdict:
+    def verdict(self) -> CalibrationVerdict:
         """The finding in a few words, by the corrected p-value."""
         if self.p_adjusted < ALPHA:
             return "miscalibrated"
