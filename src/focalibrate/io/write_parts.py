@@ -22,6 +22,9 @@ from focalibrate.io.write import WRITERS, could_not_write
 MANIFEST = "_focalibrate-apply.json"
 """Lists the finished parts, their input and calibrator; readers ignore names with ``_``."""
 
+MANY = 1000
+"""With more parts than this, fewer than one in a thousand are made again after a kill."""
+
 Calibrated = Callable[[Predictions], tuple[Predictions, NDArray[Any]]]
 """Return a batch with its classes in order, and its calibrated probabilities ``[n, K]``."""
 
@@ -93,17 +96,19 @@ class PartsOutput:
                 "another folder, or pass `force=True` (command line: --force)."
             )
         self._claimed = sorted(claimed | set(self.names))
-        self._save()  # a part that is finished just before a kill is then known to be ours
+        self.save()  # a part that is finished just before a kill is then known to be ours
 
     def before(self, index: int) -> PartDone | None:
         """Return how an earlier run left a part, or None if it did not finish it."""
         return self._parts.get(self.names[index])
 
     def add(self, index: int, done: PartDone) -> None:
-        """Record a part as done."""
+        """Record a part as done; of very many parts, the last few are recorded by `save`."""
         if done.n_rows is not None:
             self._parts[self.names[index]] = done
-            self._save()
+            n = len(self._parts)
+            if n % (1 + n // MANY) == 0:  # the list is written whole, so not for every one
+                self.save()
 
     def _earlier(self) -> tuple[dict[str, PartDone], set[str]]:
         """Return what an earlier run finished, and the names that it was to write."""
@@ -129,7 +134,8 @@ class PartsOutput:
             )
         return parts, claimed
 
-    def _save(self) -> None:
+    def save(self) -> None:
+        """Write the list of the parts that are done."""
         stored = {
             "made_by": self._made_by,
             "key": self._key,
@@ -170,12 +176,15 @@ def write_parts(
     """
     output = PartsOutput(scan, out, key=key, force=force)
     outcomes = []
-    for index, name in enumerate(output.names):
-        done = write_part(scan, index, out, name, calibrated, before=output.before(index))
-        output.add(index, done)
-        outcomes.append(done)
-        if progress is not None:
-            progress(len(outcomes), len(output.names))
+    try:
+        for index, name in enumerate(output.names):
+            done = write_part(scan, index, out, name, calibrated, before=output.before(index))
+            output.add(index, done)
+            outcomes.append(done)
+            if progress is not None:
+                progress(len(outcomes), len(output.names))
+    finally:
+        output.save()
     return parts_written(outcomes)
 
 

@@ -186,11 +186,14 @@ def apply_to_parts(
         found = outcomes_of(backend, apply_part, calls, names)
     special, outcomes = SpecialRows(), []
     report(progress, 0, len(tasks))
-    for index, (done, rows) in found:
-        output.add(index, done)
-        outcomes.append(done)
-        special.add(rows)
-        report(progress, len(outcomes), len(tasks))
+    try:
+        for index, (done, rows) in found:
+            output.add(index, done)
+            outcomes.append(done)
+            special.add(rows)
+            report(progress, len(outcomes), len(tasks))
+    finally:
+        output.save()
     return parts_written(outcomes), special
 
 

@@ -1,5 +1,6 @@
 """A data set cut into chunks whose rows have known positions, as tasks of workers."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -31,7 +32,7 @@ class Chunk:
 def chunks_of(scan: Scan) -> list[tuple[PartTask, ...]]:
     """Return the pieces of a data set, put together; this depends on their sizes only."""
     tasks = part_tasks(scan)
-    n_pieces = [sum(piece.part == i for piece in scan.pieces) for i in range(len(scan.parts))]
+    n_pieces = Counter(piece.part for piece in scan.pieces)
     sizes = [task.n_bytes / n_pieces[task.part] for task in tasks]
     least = max(CHUNK_BYTES, sum(sizes) / MAX_CHUNKS)
     found: list[list[PartTask]] = []

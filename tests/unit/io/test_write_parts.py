@@ -239,3 +239,18 @@ def test_labels_in_files_of_their_own_are_refused_before_anything_is_written(tmp
     with pytest.raises(PredictionFileError, match=r"part by part with its labels in other files"):
         write_parts(scan_predictions(tmp_path), tmp_path / "out", _halved, key="a")
     assert not (tmp_path / "out").exists()
+
+
+def test_the_list_of_very_many_parts_is_not_written_for_every_one(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys.modules["focalibrate.io.write_parts"], "MANY", 4)
+    _csv(tmp_path, n_parts=8)
+    pattern, out = str(tmp_path / "part-*.csv"), tmp_path / "out"
+    scan = scan_predictions(pattern)
+    output = PartsOutput(scan, out, key="a")
+    for index, name in enumerate(output.names):
+        output.add(index, write_part(scan, index, out, name, _halved))
+    again = [PartsOutput(scan, out, key="a").before(i) is not None for i in range(8)]
+    assert again == [True] * 6 + [False] * 2
+    output.save()
+    done = write_parts(scan_predictions(pattern), out, _halved, key="a")
+    assert (done.n_written, done.n_kept) == (0, 8)
