@@ -1,6 +1,7 @@
 """The `.npy` format: one array, its header first, memory-mapped."""
 
 import math
+import sys
 import tokenize
 from dataclasses import dataclass
 from pathlib import Path
@@ -152,6 +153,10 @@ def as_text(array: NDArray[Any], *, path: Path, name: str) -> NDArray[Any]:
     try:
         if array.dtype.kind == "S":
             array = np.char.decode(np.asarray(array), "utf-8")
+        if array.dtype.itemsize and array.size:
+            codes = np.array(array, array.dtype.newbyteorder("="), order="C", ndmin=1)
+            if codes.view(np.uint32).max() > sys.maxunicode:
+                raise ValueError("it has characters beyond Unicode")
         array.tolist()
     except (ValueError, SystemError) as error:  # CPython's own, for code points beyond Unicode
         raise file_error(

@@ -140,3 +140,12 @@ def test_random_bytes_are_refused_by_no_other_error(tmp_path_factory, raw):
         path.write_bytes(start + raw)
         with pytest.raises(PredictionFileError):
             read_predictions(path)
+
+
+def test_characters_beyond_unicode_are_refused(tmp_path):
+    """Python reads them into a string, and fails only when that is used."""
+    names = np.array(["cat", "dog"])
+    names.view(np.uint32)[1] = 0x110000
+    np.savez(tmp_path / "a.npz", probs=np.full((3, 2), 0.5), labels=[0, 1, 1], class_names=names)
+    with pytest.raises(PredictionFileError, match=r"`class_names` is damaged: .*beyond Unicode"):
+        read_predictions(tmp_path / "a.npz")
