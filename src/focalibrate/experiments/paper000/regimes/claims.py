@@ -46,9 +46,8 @@ def finding(rows: Rows) -> str:
     n = sum(int(rows.values("vectors", m).sum()) for m in ("below tau_over", "above tau_under"))
     return (
         f"Theorem 8 of paper 000 holds: {wrong:,} of {n:,} random vectors are in the wrong "
-        "regime. The two claims that were not reproduced are not paper 000's: Proposition 5 of "
-        "paper 003, because Ψ can lower the top probability with four or more classes, and one "
-        "digit of the slides (001)."
+        "regime. Two claims of others do not hold: Proposition 5 of paper 003, because Ψ can "
+        "lower the top probability with four or more classes, and one digit of the slides (001)."
     )
 
 
