@@ -1,7 +1,7 @@
 """Verdicts on the claims of a paper, by rules written in code."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -32,7 +32,6 @@ VERDICTS: tuple[Verdict, ...] = (
 """Verdicts on a claim of a paper."""
 OWN_VERDICTS: tuple[Verdict, ...] = ("supported", "undecided", "not supported")
 """Verdicts on a question of our own, on which the paper says nothing."""
-N_RESAMPLES = 2000
 GRADES: dict[str, str] = {claim.id: claim.expected for claim in CLAIMS}
 """Grades of the errata, by the id of their claim."""
 
@@ -171,22 +170,6 @@ def _fisher_interval(rho: float, n: int, *, variance: float) -> Interval:
     half = 1.96 * math.sqrt(variance / (n - 3))
     low, high = (math.tanh(math.atanh(inner) + side * half) for side in (-1.0, 1.0))
     return Interval(rho, min(low, rho), max(high, rho))
-
-
-def resampled_interval(
-    estimate: Callable[[NDArray[np.float64]], NDArray[np.float64]], table: NDArray[np.float64]
-) -> Interval:
-    """Return a number of a table ``[settings, seeds]`` with its percentile bootstrap interval.
-
-    The seeds of each setting are resampled with replacement, so that the interval stays within the
-    number's range. With three seeds it is rough. `estimate` takes many tables at once, ``[...,
-    settings, seeds]``.
-    """
-    rng = np.random.default_rng(0)
-    rows = np.arange(len(table))[:, None]
-    picks = rng.integers(table.shape[1], size=(N_RESAMPLES, *table.shape))
-    low, high = np.nanquantile(estimate(table[rows, picks]), (0.025, 0.975))
-    return Interval(float(estimate(table[None])[0]), float(low), float(high))
 
 
 def judge_below(ours: Interval, bound: float, *, covers: bool) -> Verdict:

@@ -1,4 +1,4 @@
-"""How one number depends on another: a straight line and the rank correlation."""
+"""How one number depends on another: a straight line and a correlation."""
 
 import math
 from collections.abc import Sequence
@@ -6,9 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import linregress, rankdata
-
-from focalibrate.experiments.engine.verdict import Interval, resampled_interval
+from scipy.stats import linregress
 
 
 @dataclass(frozen=True)
@@ -29,20 +27,6 @@ def fit_line(x: NDArray[np.float64], y: NDArray[np.float64]) -> StraightLine:
     found = linregress(x, y)
     r2 = float(found.rvalue) ** 2 if np.ptp(y) > 0 else 1.0
     return StraightLine(float(found.slope), float(found.intercept), r2, len(x))
-
-
-def rank_correlation(x: Sequence[float], table: NDArray[np.float64]) -> Interval:
-    """Return Spearman's correlation of `x` with all of a table ``[x, seeds]``, and its interval.
-
-    The interval is a percentile bootstrap over the seeds of each `x`, so that it stays in [-1, 1].
-    """
-    place = rankdata(np.repeat(x, table.shape[1]))
-
-    def estimate(tables: NDArray[np.float64]) -> NDArray[np.float64]:
-        ranks = rankdata(tables.reshape(len(tables), -1), axis=1)
-        return correlation(ranks, np.broadcast_to(place, ranks.shape))
-
-    return resampled_interval(estimate, table)
 
 
 def correlation(x: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -4,7 +4,7 @@ from numpy.testing import assert_allclose
 
 from focalibrate.experiments.engine.experiment import Folders, Row, Rows
 from focalibrate.experiments.networks.recipes import GAMMA
-from focalibrate.experiments.networks.trend import fit_line, mean_of_known, rank_correlation
+from focalibrate.experiments.networks.trend import fit_line, mean_of_known
 from focalibrate.experiments.paper003.focal_temperature import experiment as focal_temperature
 
 METHODS = ("raw", "TS_ECE", "FTS_ECE", "TS_NLL", "FTS_NLL")
@@ -94,13 +94,6 @@ def test_a_line_explains_a_line_and_needs_three_points():
     fit = fit_line(np.array([-1.0, 0.0, 4.0]), np.array([3.0, 2.0, -2.0]))
     assert_allclose((fit.slope, fit.intercept, fit.r2), (-1.0, 2.0, 1.0))
     assert np.isnan(fit_line(np.array([0.0, 1.0]), np.array([0.0, 1.0])).r2)
-
-
-def test_ranks_of_what_never_changes_are_not_correlated():
-    x = [0.0, 1.0, 2.0]
-    assert rank_correlation(x, np.full((3, 2), 5.0)).estimate == 0.0
-    rising = rank_correlation(x, np.array([[1.0, 2.0], [10.0, 11.0], [100.0, 101.0]]))
-    assert 0.9 < rising.low <= rising.estimate <= rising.high <= 1.0
 
 
 def test_the_mean_of_nothing_known_is_unknown():

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from focalibrate.experiments.engine.experiment import Rows
-from focalibrate.experiments.engine.verdict import N_RESAMPLES, Interval
+from focalibrate.experiments.engine.verdict import Interval
 
 GAMMAS = (1.0, 2.0, 3.0)
 NEAR = 0.1
@@ -15,6 +15,7 @@ NEAR = 0.1
 in the geometric mean, is then at most a tenth lower on test examples than on training examples."""
 FITTED = 0.01
 """Training error below which a network counts as one that fits its training examples."""
+N_RESAMPLES = 2000
 LINE = "a line, n = "
 """How the names of the generated problems begin."""
 
