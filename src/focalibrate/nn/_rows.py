@@ -52,13 +52,19 @@ class LossRows(NamedTuple):
 
 def as_rows(logits: Tensor, labels: Tensor, *, ignore_index: int | None = None) -> LossRows:
     """Check the input of a module, whose class axis is 1 or the only one."""
+    for name, given in (("logits", logits), ("labels", labels)):
+        if not isinstance(given, Tensor):
+            raise ValueError(
+                f"`{name}` must be a torch tensor, got {type(given).__name__}. Wrap it: "
+                f"`torch.as_tensor({name})`."
+            )
     check_class_axis(logits)
     class_axis = min(1, logits.ndim - 1)
     shape = (*logits.shape[:class_axis], *logits.shape[class_axis + 1 :])
     dtype = logits.dtype
     if is_autocast(logits):  # as `cross_entropy` does
         dtype = working_dtype(logits)
-    if isinstance(labels, Tensor) and labels.is_floating_point() and labels.shape == logits.shape:
+    if labels.is_floating_point() and labels.shape == logits.shape:
         if ignore_index is not None and ignore_index >= 0:
             raise ValueError(
                 f"`ignore_index` must be negative for soft targets, which name no class, got "

@@ -1,3 +1,4 @@
+import numpy as np
 import pytest
 import torch
 from torch.testing import assert_close
@@ -53,3 +54,16 @@ def test_half_precision_is_computed_in_float32_and_rounded_once(dtype):
     answer = reduce_rows(torch.tensor([0.1, 0.2, 0.4]), rows, reduction="mean")
     assert answer.dtype == dtype
     assert answer == torch.tensor(0.7 / 3).to(dtype)
+
+
+@pytest.mark.parametrize(
+    ("logits", "labels", "name"),
+    [
+        (torch.zeros(3, 4), np.array([0, 1, 2]), "labels"),
+        (np.zeros((3, 4)), torch.tensor([0, 1, 2]), "logits"),
+        (torch.zeros(3, 4), [0, 1, 2], "labels"),
+    ],
+)
+def test_what_is_no_tensor_is_refused_with_the_line_that_makes_it_one(logits, labels, name):
+    with pytest.raises(ValueError, match=rf"`{name}` must be a torch tensor.*as_tensor\({name}\)"):
+        as_rows(logits, labels)
