@@ -27,7 +27,7 @@ IN_MEMORY = 1 << 30
 
 
 def read_file(
-    path: Path,
+    path: Path | Sequence[Path],
     *,
     labels_path: Path | None = None,
     need_labels: bool = False,
@@ -38,7 +38,7 @@ def read_file(
     """Read `path`, with a progress bar on a terminal.
 
     Args:
-        path: the file, folder, glob, or ``-``.
+        path: the file, folder, glob, or ``-``; or several, which are parts of one table.
         labels_path: another file with the labels.
         need_labels: raise where there are none.
         classes_of: names of a calibrator's classes, into whose order the columns are put.
@@ -48,7 +48,8 @@ def read_file(
     """
     given = {name: value for name, value in options.items() if value not in (None, ())}
     with steps() as bar, reported():
-        task = bar.add_task(f"reading {printable(path.name)}", total=None)
+        name = (path if isinstance(path, Path) else path[0]).name
+        task = bar.add_task(f"reading {printable(name)}", total=None)
         found = read_predictions(
             path,
             labels_path=labels_path,
@@ -77,7 +78,9 @@ def _fitted_to(calibrator: Path) -> str | None:
 
 
 def scan_large(
-    paths: Sequence[tuple[Path, Path | None]], fit_rows: FitRows | None, options: Mapping[str, Any]
+    paths: Sequence[tuple[Sequence[Path], Path | None]],
+    fit_rows: FitRows | None,
+    options: Mapping[str, Any],
 ) -> list[Scan]:
     """Return the data sets opened for reading in batches, or none if they are read whole.
 
@@ -85,27 +88,31 @@ def scan_large(
     are to be fitted on, if their scores take at most 1 GB.
 
     Args:
-        paths: pairs of a predictions file and its labels file; those to fit on come first.
+        paths: pairs of the predictions files and their labels file; those to fit on come first.
         fit_rows: most rows to fit on, ``"all"``, or None.
         options: those of `prediction_options`.
     """
-    if any(str(path) == "-" for path, _ in paths):
+    every = [path for some, _ in paths for path in some]
+    if any(str(path) == "-" for path in every):
         return []
-    if fit_rows in (None, "all") and all(
-        p.is_file() and p.stat().st_size < SMALL for p, _ in paths
-    ):
+    is_small = all(p.is_file() for p in every) and sum(p.stat().st_size for p in every) < SMALL
+    if fit_rows in (None, "all") and is_small:
         return []
     given = {name: value for name, value in options.items() if value not in (None, ())}
     with reported():
         scans = [
-            scan_predictions(path, labels_path=labels, need_labels=True, **given)
-            for path, labels in paths
+            scan_predictions(_one_or_all(some), labels_path=labels, need_labels=True, **given)
+            for some, labels in paths
         ]
     if fit_rows == "all":
         return scans if any(_bytes_of(scan) > IN_MEMORY for scan in scans) else []
     limit = fit_rows_of(scans[0].n_classes, fit_rows)
     is_large = any(scan.n_rows is None or scan.n_rows > limit for scan in scans)
     return scans if is_large else []
+
+
+def _one_or_all(paths: Sequence[Path]) -> Path | Sequence[Path]:
+    return paths if len(paths) > 1 else paths[0]
 
 
 def _bytes_of(scan: Scan) -> int:

@@ -128,7 +128,8 @@ def _loaded(paths: tuple[Path, ...], training: Training) -> Calibrator | None:
         )
     found = " ".join(str(path) for path in paths)
     raise ValueError(
-        f"Give one file, and either a calibrator or how the model was trained, got {found}."
+        f"Give one file, and either a calibrator or how the model was trained, got {found}. For "
+        "several files give their folder, or a pattern in quotes such as 'parts/*.csv'."
     )
 
 

@@ -53,7 +53,7 @@ def fit_rows_option(_: click.Context, __: click.Parameter, value: str | None) ->
 
 
 @click.command("calibrate")
-@click.argument("val", type=click.Path(path_type=Path))
+@click.argument("val", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="VAL...")
 @click.option(
     "--labels",
     type=click.Path(path_type=Path),
@@ -119,7 +119,7 @@ def fit_rows_option(_: click.Context, __: click.Parameter, value: str | None) ->
 @click.option("--json", "as_json", is_flag=True, help="Print results.json instead of tables.")
 @prediction_options
 def calibrate_command(
-    val: Path,
+    val: tuple[Path, ...],
     labels: Path | None,
     test: Path | None,
     test_labels: Path | None,
@@ -145,9 +145,10 @@ def calibrate_command(
 ) -> None:
     """Evaluate the predictions in VAL, find the best calibrator and write it.
 
-    VAL is a file of logits or probabilities with labels. Methods are fitted on VAL and evaluated
-    on --test; without --test VAL is cross-validated, so that no example is used both to fit and
-    to evaluate. Writes report.html, calibrator.json and results.json into the folder of -o.
+    VAL is a file of logits or probabilities with labels; several files are parts of one table.
+    Methods are fitted on VAL and evaluated on --test; without --test VAL is cross-validated, so
+    that no example is used both to fit and to evaluate. Writes report.html, calibrator.json and
+    results.json into the folder of -o.
 
     The method is chosen as by focalibrate.fit_auto: the simplest of a few methods within one
     standard error of the lowest log loss, or a pool of several if that is better still.
@@ -182,7 +183,7 @@ def calibrate_command(
         "seed": seed,
         "command": command_line(),
     }
-    files = [(val, labels)] if test is None else [(val, labels), (test, test_labels)]
+    files = [(val, labels)] if test is None else [(val, labels), ((test,), test_labels)]
     result = _calibrated_in_batches(files, fit_rows, options, shared, where, to_stderr=as_json)
     if result is None:
         if where is not None:
@@ -197,11 +198,11 @@ def calibrate_command(
         click.echo(json.dumps(result.to_dict(), indent=1, ensure_ascii=False))
     else:
         show_result(result, out, diagram=diagram)
-        show_next(_next_commands(result, out, shown(test or val)))
+        show_next(_next_commands(result, out, shown(test or val[0])))
 
 
 def _calibrated_in_batches(
-    files: Sequence[tuple[Path, Path | None]],
+    files: Sequence[tuple[Sequence[Path], Path | None]],
     fit_rows: FitRows | None,
     options: Mapping[str, Any],
     shared: Mapping[str, Any],
@@ -229,7 +230,7 @@ def _calibrated_in_batches(
 
 
 def _calibrated_in_memory(
-    files: Sequence[tuple[Path, Path | None]],
+    files: Sequence[tuple[Sequence[Path], Path | None]],
     options: Mapping[str, Any],
     shared: Mapping[str, Any],
     *,

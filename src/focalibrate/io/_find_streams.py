@@ -11,7 +11,7 @@ from focalibrate.io._frame import Frame
 from focalibrate.io._listed_classes import with_class_names
 from focalibrate.io._open_any import check_readable, open_any
 from focalibrate.io._open_stream import open_stream
-from focalibrate.io._parts import find_parts, is_pattern, natural, partition_of
+from focalibrate.io._parts import find_parts, is_pattern, name_of, natural, partition_of
 from focalibrate.io._place import Place, remote_places, url_of
 from focalibrate.io._stream import Kinds, Stream, in_order_of, whole_stream, with_constants
 from focalibrate.io._stream_arrays import side_by_side
@@ -76,8 +76,8 @@ def find_streams(
         if not source:
             raise ValueError("`source` must name at least one file, got an empty list.")
         places = [found for one in source for found in _places(one)]
-        name = f"{source[0]} and {len(source) - 1} more" if len(source) > 1 else str(source[0])
-        path = Path(source[0]) if len(source) == 1 else Path(name)
+        path = name_of(source)
+        name = str(path)
     elif str(source) == "-":
         frame = open_any(Path("-"), opening).frame
         stream = whole_stream(Place(Path("-"), 0), frame)

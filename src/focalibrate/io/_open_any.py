@@ -8,8 +8,8 @@ from focalibrate.io._bytes import stdin_source
 from focalibrate.io._error import file_error
 from focalibrate.io._formats import Opening, open_file, open_text_source
 from focalibrate.io._frame import Frame, Progress
-from focalibrate.io._parts import is_pattern, joined, natural, open_parts
-from focalibrate.io._place import Place, remote_places, url_of
+from focalibrate.io._parts import find_parts, is_pattern, name_of, natural, open_parts
+from focalibrate.io._place import remote_places, url_of
 from focalibrate.io.checksum import sha256_of_all
 
 
@@ -21,28 +21,30 @@ class Opened:
     checksum: Callable[[Progress], str]
 
 
-def open_any(path: Path, opening: Opening) -> Opened:
-    """Open a file, a folder, a glob or standard input."""
+def open_any(paths: Path | Sequence[Path], opening: Opening) -> Opened:
+    """Open a file, a folder, a glob, a URL, standard input, or several of the first four."""
+    if isinstance(paths, Path):
+        paths = [paths]
+    path = name_of(paths)
     if str(path) == "-":
         source = stdin_source(limit=opening.limit)
         return Opened(open_text_source(source, opening), lambda _: _digest(source.content or b""))
+    parts = [part for one in paths for part in _local_parts(one)]
+    is_one = parts == [path]
+    frame = open_file(path, opening) if is_one else open_parts(path, parts, opening)
+    return Opened(frame, lambda progress: sha256_of_all(parts, progress=progress))
+
+
+def _local_parts(path: Path) -> list[Path]:
+    """Return the files of a path in order; those behind a URL are downloaded."""
     url = url_of(path)
     if url is not None:
-        return _open_remote(path, remote_places(url), opening)
+        places = sorted(remote_places(url), key=lambda place: natural(place.path))
+        return [place.local() for place in places]
     if path.is_dir() or is_pattern(path):
-        frame, parts = open_parts(path, opening)
-        return Opened(frame, lambda progress: sha256_of_all(parts, progress=progress))
+        return find_parts(path)
     check_readable(path)
-    frame = open_file(path, opening)
-    return Opened(frame, lambda progress: sha256_of_all([path], progress=progress))
-
-
-def _open_remote(path: Path, places: Sequence[Place], opening: Opening) -> Opened:
-    """Open files behind a URL, downloaded into a temporary folder."""
-    local = [place.local() for place in sorted(places, key=lambda place: natural(place.path))]
-    frames = [open_file(file, opening) for file in local]
-    frame = joined(path, frames, opening)
-    return Opened(frame, lambda progress: sha256_of_all(local, progress=progress))
+    return [path]
 
 
 def _digest(content: bytes) -> str:

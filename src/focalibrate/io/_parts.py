@@ -79,20 +79,31 @@ def _check_one_split(path: Path, parts: list[Path]) -> None:
         )
 
 
-def open_parts(path: Path, opening: Opening) -> tuple[Frame, list[Path]]:
-    """Return the parts of a folder or glob as one frame, and which files they are."""
-    parts = find_parts(path)
+def name_of(paths: Sequence[str | Path]) -> Path:
+    """Return what messages call one or several paths.
+
+    Example:
+        >>> str(name_of(["a.csv", "b.csv", "c.csv"]))
+        'a.csv and 2 more'
+    """
+    more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
+    return Path(f"{paths[0]}{more}")
+
+
+def open_parts(path: Path, parts: list[Path], opening: Opening) -> Frame:
+    """Return files with the same columns as one frame, called `path` in messages."""
+    _check_one_split(path, parts)
     suffixes = {suffix_of(p) for p in parts}
     if suffixes == {".npy"} and len(parts) > 1:
-        return _named_arrays(path, parts, opening), parts
+        return _named_arrays(path, parts, opening)
     if len(suffixes) > 1:
         raise file_error(
             path,
             f"holds files of different formats: {listing([p.name for p in parts])}. Give a "
-            f"pattern, such as '{path / '*'}{sorted(suffixes)[0]}'.",
+            f"pattern, such as '{parts[0].parent / '*'}{sorted(suffixes)[0]}'.",
         )
     frames = [_with_partition(open_file(p, opening), path, p) for p in parts]
-    return joined(path, frames, opening), parts
+    return joined(path, frames, opening)
 
 
 def _named_arrays(path: Path, parts: list[Path], opening: Opening) -> Frame:

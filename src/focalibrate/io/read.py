@@ -13,6 +13,7 @@ from focalibrate.io._limit import parse_size
 from focalibrate.io._listed_classes import with_class_names, with_listed_names
 from focalibrate.io._open_any import open_any
 from focalibrate.io._other_labels import OtherLabels, labels_in
+from focalibrate.io._parts import name_of
 from focalibrate.io._request import Input, Request, request_of
 from focalibrate.io._roles import resolve_roles
 from focalibrate.io._view import View
@@ -21,12 +22,13 @@ from focalibrate.io.predictions import Predictions
 
 __all__ = ["FORMATS", "read_predictions"]
 
+Paths = str | Path | Sequence[str | Path]
 STEPS = 3
 """Read, check, checksum: each counts as one pass over the file's bytes."""
 
 
 def read_predictions(
-    path: str | Path,
+    path: Paths,
     *,
     labels_path: str | Path | None = None,
     input: Input | None = None,  # noqa: A002 the command line's own word
@@ -55,7 +57,7 @@ def read_predictions(
     Formats: ``.csv``, ``.tsv``, ``.txt`` (also ``.gz``, ``.bz2``, ``.xz``), ``.parquet``,
     ``.feather``, ``.arrow``, ``.jsonl``, ``.json``, ``.xlsx``, ``.npz``, ``.npy``,
     ``.safetensors``, ``.pt`` with tensors only; a folder or glob of parts, read as one table
-    in natural order; ``-`` for a text table on standard input.
+    in natural order; a list of these; ``-`` for a text table on standard input.
 
     Which column is what is decided in one way for all formats. The label is the column called
     ``label``, ``y``, ``y_true``, ``target``, ``class``, ``truth`` or the like. Scores are columns
@@ -71,7 +73,8 @@ def read_predictions(
     ... are put in that order and count as unnamed. Object arrays and pickles are refused.
 
     Args:
-        path: the file, folder or glob; the suffix says the format.
+        path: the file, folder or glob, or a list of these, which are parts of one table; the
+            suffix says the format.
         labels_path: a file of labels in any of the formats, used in place of labels in `path`.
         input: ``"logits"``, ``"probs"`` or ``"percent"``.
         logits_key: name of the array or column of logits.
@@ -112,7 +115,10 @@ def read_predictions(
         >>> found.describe()
         'val.csv: 2 rows × 2 classes (cat, dog), probabilities, labels in "y_true"'
     """
-    path = Path(path)
+    paths = [Path(path)] if isinstance(path, (str, Path)) else [Path(part) for part in path]
+    if not paths:
+        raise ValueError("`path` must name at least one file, got an empty list.")
+    path = name_of(paths)
     steps = _Steps(progress)
     opening = Opening(parse_size(max_memory), header, encoding, steps.part(0), sheet)
     request = request_of(
@@ -136,7 +142,7 @@ def read_predictions(
     )
     try:
         return _read(
-            path,
+            paths,
             request,
             opening,
             labels_path=None if labels_path is None else Path(labels_path),
@@ -153,7 +159,7 @@ def read_predictions(
 
 
 def _read(
-    path: Path,
+    paths: Sequence[Path],
     request: Request,
     opening: Opening,
     *,
@@ -163,7 +169,7 @@ def _read(
     steps: "_Steps",
 ) -> Predictions:
     """Open the file, decide which column is what, then check every row."""
-    opened = open_any(path, opening)
+    opened = open_any(paths, opening)
     frame = with_listed_names(with_class_names(opened.frame))
     view = View(frame, steps.part(0))
     roles = resolve_roles(view, request)
@@ -183,7 +189,7 @@ def _read(
         progress=steps.part(1),
     )
     if found is None:  # only a batch may be empty
-        raise file_error(path, "has missing values in every row.")
+        raise file_error(frame.path, "has missing values in every row.")
     labels_checksum = None
     if labels_path is not None and labels_path.is_file():
         labels_checksum = sha256_of_all([labels_path])

@@ -22,14 +22,13 @@ from focalibrate.io._stored import all_zero
 from focalibrate.io._stream import Stream
 from focalibrate.io.checksum import CHUNK
 from focalibrate.io.predictions import Predictions, ScoreKind, contents
-from focalibrate.io.read import read_predictions
+from focalibrate.io.read import Paths, read_predictions
 
 BATCH_ROWS = 65_536
 BATCH_BYTES = 1 << 25
 """Most bytes of scores in one batch: with many classes a batch has fewer rows."""
 
 _Batch = tuple[int, Predictions | None]
-Paths = str | Path | Sequence[str | Path]
 
 
 @dataclass(frozen=True)

@@ -34,6 +34,19 @@ def test_the_main_job(cli, val, examples, tmp_path):
     assert len(record["made_with"]["files"][0]["sha256"]) == 64
 
 
+@pytest.mark.parametrize("more", [(), ("--fit-rows", "150")], ids=["whole", "in batches"])
+def test_several_files_are_parts_of_one_table(cli, examples, tmp_path, more):
+    for i in range(2):
+        part = {"logits": examples.logits[i::2], "labels": examples.labels[i::2]}
+        np.savez(tmp_path / f"part-{i}.npz", **part)
+    words = (*QUICK, *more, "--json")
+    several = json.loads(cli("calibrate", "part-0.npz", "part-1.npz", *words, "-o", "a").stdout)
+    pattern = json.loads(cli("calibrate", "part-*.npz", *words, "-o", "b").stdout)
+    assert several["comparison"] == pattern["comparison"]
+    (file,), (same,) = several["made_with"]["files"], pattern["made_with"]["files"]
+    assert (file["file"], file["sha256"]) == ("part-0.npz and 1 more", same["sha256"])
+
+
 def test_a_test_file_is_judged_on(cli, val, examples, tmp_path):
     np.savez(tmp_path / "test.npz", logits=examples.logits[:150], labels=examples.labels[:150])
     done = cli("calibrate", "val.npz", "--test", "test.npz", *QUICK, "--json")
@@ -138,7 +151,7 @@ def test_every_format_gives_the_same_calibrator(cli, examples, tmp_path):
             "`trained_gamma` must be given",
         ),
         (["calibrate", "val.npz", "--bins", "0"], 2, "--bins"),
-        (["calibrate"], 2, "Missing argument 'VAL'"),
+        (["calibrate"], 2, "Missing argument 'VAL...'"),
         (["calibrate", "empty"], 1, "has no files of predictions"),
         (["calibrate", "val.npz", "--logits-key", "z"], 1, "z"),
         (["nonsense"], 2, "No such command 'nonsense'"),

@@ -182,3 +182,28 @@ def test_class_names_of_quotes(tmp_path, names):
     found = read_predictions(tmp_path / "out.csv")
     assert found.class_names == names
     assert found.labels.tolist() == [0, 1]
+
+
+def test_several_files_are_parts_of_one_table(tmp_path):
+    for i, rows in enumerate(["0.25,0.75,dog\n", "0.5,0.5,cat\n0.9,0.1,cat\n"]):
+        (tmp_path / f"part-{i}.csv").write_text("cat,dog,y_true\n" + rows)
+    parts = [tmp_path / "part-0.csv", str(tmp_path / "part-1.csv")]
+    found, folder = read_predictions(parts), read_predictions(tmp_path)
+    assert (
+        found.scores.tolist() == folder.scores.tolist() == [[0.25, 0.75], [0.5, 0.5], [0.9, 0.1]]
+    )
+    assert found.labels.tolist() == folder.labels.tolist() == [1, 0, 0]
+    assert found.checksum == folder.checksum
+    assert found.describe().startswith("part-0.csv and 1 more: 3 rows × 2 classes (cat, dog)")
+    assert read_predictions(parts[:1]).checksum == read_predictions(parts[0]).checksum
+    with pytest.raises(ValueError, match=r"`path` must name at least one file"):
+        read_predictions([])
+
+
+def test_several_files_that_are_splits_are_refused(tmp_path):
+    for name in ("val", "test"):
+        (tmp_path / f"{name}.csv").write_text("cat,dog,y_true\n0.25,0.75,dog\n")
+    with pytest.raises(
+        PredictionFileError, match=r"different splits.*`calibrate VAL --test TEST`"
+    ):
+        read_predictions([tmp_path / "val.csv", tmp_path / "test.csv"])
