@@ -15,7 +15,15 @@ IN_SIGHT = 12
 """A picture of more claims than these is folded away."""
 PAPERS = {
     "000": ("regimes", "synthetic-posterior", "psi-gap", "psi-images", "psi-tabular"),
-    "002": ("published-logits", "focal-calibration", "sst", "dynamics", "s99", "linear"),
+    "002": (
+        "published-logits",
+        "interpolation",
+        "focal-calibration",
+        "sst",
+        "dynamics",
+        "s99",
+        "linear",
+    ),
     "003": ("temperature-relation", "focal-temperature"),
     "004": ("curvature", "curvature-regularised"),
 }

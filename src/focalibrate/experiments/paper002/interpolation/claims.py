@@ -13,7 +13,7 @@ from focalibrate.experiments.paper002.focal_calibration.claims import claims_of_
 from focalibrate.experiments.paper002.s99.claims import claims_of_set as of_confident
 
 PROBLEM: Problem = "cifar10"
-SHOWN_SET = "CIFAR-10, interpolating"
+SHOWN_SET = "Interpolating"
 """Name of the set in claims, to distinguish it from the smaller runs of other experiments."""
 
 
@@ -90,6 +90,6 @@ def finding(rows: Rows) -> str:
         for loss in losses_in(rows, PROBLEM)
     ]
     return (
-        f"Networks with a training error of at most {max(fitted):.1f} %; ECE in % before → after "
+        f"Networks with a training error of at most {max(fitted):.2f} %; ECE in % before → after "
         f"T: {', '.join(parts)}."
     )

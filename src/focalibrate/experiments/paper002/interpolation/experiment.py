@@ -131,8 +131,8 @@ EXPERIMENT = Experiment(
         "smallest": SMALLEST,
         "reduced": (
             "ResNet-20 on a third of the images without augmentation for 30 epochs in bfloat16 "
-            "instead of ResNet-50 and larger with augmentation for 350; CE, FL-3 and FLSD-53 "
-            "only; up to three seeds, as the finding says. The test error is far higher than the "
+            "instead of ResNet-50 and larger with augmentation for 350; only the losses and "
+            "seeds that the finding names. The test error is far higher than the "
             "paper's 5 %, so its numbers cannot be checked, only the direction in which losses "
             "differ."
         ),
@@ -149,11 +149,17 @@ EXPERIMENT = Experiment(
             Covered("data", "CIFAR-10 (45,000 images), CIFAR-100", "15,000 images of CIFAR-10"),
             Covered("networks", "ResNet-50, ResNet-110 and others", "ResNet-20"),
             Covered("augmentation", "shifts and flips", "none"),
-            Covered("losses", "CE, Brier, MMCE, FL-1 to FL-3, FLSD-53 …", "CE, FL-3, FLSD-53"),
+            Covered("losses", "CE, Brier, MMCE, FL-1 to FL-3, FLSD-53 …", "in the finding"),
             Covered("epochs", "350, learning rate ÷ 10 at 150 and 250", "30, ÷ 10 at 15 and 26"),
             Covered("training error at the end", "about 0 %", "in the table"),
-            Covered("seeds", "1", "up to 3"),
+            Covered("seeds", "1", "in the finding"),
         ),
+    ),
+    changed_rules=(
+        "While the networks were trained, claims that this experiment shares with others were "
+        "reworded, and the interval of a distance was cut at 0; the first network had been "
+        "evaluated by then. No claim changed sides. FLSD-53 was left out for want of time, not "
+        "after a look at its numbers."
     ),
     packages=("numpy", "scipy", "torch"),
 )
