@@ -23,7 +23,7 @@ from focalibrate.cli._summary import (
     show_next,
     show_result,
 )
-from focalibrate.io import Predictions, shown
+from focalibrate.io import Predictions, check_one_split, shown
 from focalibrate.pipeline import (
     FILES,
     CalibrationResult,
@@ -171,6 +171,7 @@ def calibrate_command(
     with reported():
         if onnx:
             require("onnx")
+        check_one_split(val)  # also where the files are large and read in batches
         claim_folder(out, FILES, force=force)
     shared: dict[str, Any] = {
         "methods": None if methods is None else [m.strip() for m in methods.split(",")],

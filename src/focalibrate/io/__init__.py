@@ -3,6 +3,7 @@
 from focalibrate._atomic import atomic_path
 from focalibrate.io._error import PredictionFileError, flags, printable, shown, without_user
 from focalibrate.io._find_streams import is_data_set
+from focalibrate.io._parts import check_one_split
 from focalibrate.io._place import url_of
 from focalibrate.io.predictions import (
     Layout,
@@ -51,6 +52,7 @@ __all__ = [
     "as_logits",
     "atomic_path",
     "blocks",
+    "check_one_split",
     "check_time",
     "flags",
     "is_data_set",

@@ -61,19 +61,24 @@ def find_parts(path: Path) -> list[Path]:
     if not known:
         inside = f"; it holds {listing([p.name for p in kept])}" if kept else ""
         raise file_error(path, f"has no files of predictions ({', '.join(READERS)}){inside}.")
-    _check_one_split(path, known)
+    check_one_split(known, path=path)
     return sorted(known, key=natural)
 
 
 _SPLITS = {"train", "training", "val", "valid", "validation", "dev", "test", "testing", "holdout"}
 
 
-def _check_one_split(path: Path, parts: list[Path]) -> None:
-    """Raise where the files are a training, a validation and a test set, not parts of one."""
+def check_one_split(parts: Sequence[Path], *, path: Path | None = None) -> None:
+    """Raise where the files are a training, a validation and a test set, not parts of one.
+
+    Args:
+        parts: the files.
+        path: what the message calls them; default: after the first.
+    """
     stems = {p.name.partition(".")[0].lower() for p in parts}
     if len(stems) > 1 and stems <= _SPLITS and len({p.parent for p in parts}) == 1:
         raise file_error(
-            path,
+            path or name_of(parts),
             f"holds different splits, not parts of one table: {listing([p.name for p in parts])}. "
             f"Name one, such as {parts[0]}, or both as `calibrate VAL --test TEST`.",
         )
@@ -92,7 +97,7 @@ def name_of(paths: Sequence[str | Path]) -> Path:
 
 def open_parts(path: Path, parts: list[Path], opening: Opening) -> Frame:
     """Return files with the same columns as one frame, called `path` in messages."""
-    _check_one_split(path, parts)
+    check_one_split(parts, path=path)
     suffixes = {suffix_of(p) for p in parts}
     if suffixes == {".npy"} and len(parts) > 1:
         return _named_arrays(path, parts, opening)

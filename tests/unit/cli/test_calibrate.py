@@ -47,6 +47,14 @@ def test_several_files_are_parts_of_one_table(cli, examples, tmp_path, more):
     assert (file["file"], file["sha256"]) == ("part-0.npz and 1 more", same["sha256"])
 
 
+@pytest.mark.parametrize("more", [(), ("--fit-rows", "150")], ids=["whole", "in batches"])
+def test_a_validation_and_a_test_file_are_not_pooled(cli, val, tmp_path, more):
+    (tmp_path / "test.npz").write_bytes((tmp_path / "val.npz").read_bytes())
+    done = cli("calibrate", "val.npz", "test.npz", *QUICK, *more, ok=False)
+    assert done.returncode == 1
+    assert "different splits, not parts of one table: val.npz, test.npz" in done.stderr
+
+
 def test_a_test_file_is_judged_on(cli, val, examples, tmp_path):
     np.savez(tmp_path / "test.npz", logits=examples.logits[:150], labels=examples.labels[:150])
     done = cli("calibrate", "val.npz", "--test", "test.npz", *QUICK, "--json")
