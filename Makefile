@@ -35,11 +35,10 @@ browser:
 	       && apt-get update -qq && apt-get install -y -qq chromium >/dev/null; } \
 	  || echo "No Chromium and no way to install it: the browser tests will be skipped."
 
-# The pictures of the report in the README, from the demo's own page.
+# The picture of the report in the README, from the page of its first command.
 screenshot: $(VENV)/.dev browser
 	cd frontend && npm ci --no-progress --silent
-	$(BIN)/focalibrate demo --force
-	$(BIN)/python -m tests.browser.screenshot focalibrate-demo/report.html
+	$(BIN)/python -m tests.browser.screenshot
 
 docs: $(VENV)/.dev
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
@@ -61,15 +60,18 @@ $(VENV)/.core: $(VENV)/bin/python pyproject.toml constraints.txt
 	@touch $@
 
 # torch goes first and pinned: any other package that asks for it would fetch the CUDA build.
-$(VENV)/.dev: $(VENV)/.core
+$(VENV)/.dev: $(VENV)/.core papers/pyproject.toml
 	@echo "Installing the test tools into $(VENV) (once, a few minutes) ..."
 	@$(PIP) torch==2.13.0
-	@$(PIP) -e '.[dev]'
+	@$(PIP) -e '.[dev]' -e ./papers
 	@touch $@
 
 $(BENCH)/.peers: pyproject.toml constraints.txt benchmarks/peers.txt
 	@echo "Installing the peers into $(BENCH) (once, a few minutes) ..."
 	@$(PYTHON) -m venv $(BENCH)
 	@$(BENCH)/bin/pip install --quiet --disable-pip-version-check torch==2.13.0
-	@$(BENCH)/bin/pip install --quiet --disable-pip-version-check -e . -r benchmarks/peers.txt
+	@$(BENCH)/bin/pip install --quiet --disable-pip-version-check -e . -e ./papers -r benchmarks/peers.txt
+# A peer asks for torchvision, whose wheel is for CUDA and breaks torchmetrics beside CPU torch.
+# Nothing here uses it.
+	@$(BENCH)/bin/pip uninstall --quiet --yes torchvision
 	@touch $@

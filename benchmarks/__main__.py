@@ -1,8 +1,13 @@
-"""`python -m benchmarks [module ...]`: run, print one table, write bench.json."""
+"""`python -m benchmarks [module ...]`: time each module in a process of its own.
+
+A module's results are written to build/bench/MODULE.json as soon as it ends, with the commit; a
+module that fails, such as one whose peer cannot be imported, costs only its own results.
+"""
 
 import json
 import os
 import platform
+import subprocess
 import sys
 from dataclasses import asdict
 from importlib import import_module
@@ -13,8 +18,9 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks._timing import Row
+from focalibrate.engines import commit
 
-OUTPUT = Path("bench.json")
+OUTPUT = Path("build", "bench")
 
 
 def find_modules() -> list[str]:
@@ -50,30 +56,43 @@ def packages_of(modules: set[str]) -> dict[str, str]:
     return {name: version(name) for name in sorted({"focalibrate", *names})}
 
 
-def main(names: list[str]) -> None:
-    """Run the named benchmark modules, or all."""
-    known = find_modules()
-    unknown = sorted(set(names) - set(known))
-    if unknown:
-        sys.exit(f"no benchmark named {', '.join(unknown)}; there are {', '.join(known)}")
-    console = Console(width=None if sys.stdout.isatty() else 160)
-    rows: list[Row] = []
-    for name in names or known:
-        console.print(f"running {name} ...")
-        rows += import_module(f"benchmarks.{name}").run()
-    console.print(as_table(rows))
-    record = {
+def record(name: str) -> list[Row]:
+    """Run one module in this process and write what it measured."""
+    rows: list[Row] = import_module(f"benchmarks.{name}").run()
+    written = {
+        "commit": commit(),
         "machine": {
             "platform": platform.platform(),
             "python": platform.python_version(),
             "cpus": os.cpu_count(),
             "load": os.getloadavg(),  # processes that wanted a CPU in the last 1, 5, 15 minutes
         },
-        "packages": packages_of({name.partition(".")[0] for name in sys.modules}),
+        "packages": packages_of({module.partition(".")[0] for module in sys.modules}),
         "rows": [{**asdict(row), "met": row.met} for row in rows],
     }
-    OUTPUT.write_text(json.dumps(record, indent=1) + "\n")
-    console.print(f"written to {OUTPUT.resolve()}")
+    OUTPUT.mkdir(parents=True, exist_ok=True)
+    (OUTPUT / f"{name}.json").write_text(json.dumps(written, indent=1) + "\n")
+    return rows
+
+
+def main(names: list[str]) -> None:
+    """Run the named benchmark modules, or all; exit with 1 if one failed."""
+    known = find_modules()
+    unknown = sorted(set(names) - set(known))
+    if unknown:
+        sys.exit(f"no benchmark named {', '.join(unknown)}; there are {', '.join(known)}")
+    if len(names) == 1:
+        console = Console(width=None if sys.stdout.isatty() else 160)
+        console.print(as_table(record(names[0])))
+        console.print(f"written to {OUTPUT / names[0]}.json")
+        return
+    failed = []
+    for name in names or known:
+        print(f"running {name} ...", flush=True)
+        if subprocess.run([sys.executable, "-m", "benchmarks", name], check=False).returncode:
+            failed.append(name)
+    if failed:
+        sys.exit(f"failed, see above: {', '.join(failed)}; the others are in {OUTPUT}")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Summary of the arena's results: win rates with intervals, tables, figures and a page."""
+"""Summary of the arena's results: win rates with intervals, tables and a figure."""
 
 import csv
 import json
@@ -9,13 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks._arena_page import page
-
 Key = tuple[str, str]
 Results = dict[Key, dict[str, dict[str, float]]]
 """``(table, model) -> method -> score -> value``."""
 
 TIE = 1e-7
+AUTO = "focalibrate auto"
 N_RESAMPLES = 2000
 GROUPS = {
     "two classes": lambda e: e["K"] == 2 and e["benchmark"] != "published",
@@ -67,17 +66,12 @@ def write_summary(
             summary[group] = summarise(keys, ours, peers)
     (out / "summary.json").write_text(json.dumps(summary, indent=1) + "\n")
     (out / "table.md").write_text("\n".join(_table(summary)) + "\n")
-    (out / "page.html").write_text(page(summary, listed, ours, peers))
     if peers:
         (out / "binned.md").write_text(binned(listed, ours, peers))
     cuts = gamma_cuts(listed, read_rows(results))
     (out / "gamma.md").write_text("\n".join(gamma_table(cuts)) + "\n")
-    try:
-        draw_wins(summary, out / "winrates.svg")
-        if cuts:
-            draw_gamma(cuts, out / "gamma.svg")
-    except ImportError:
-        print("no figures: pip install matplotlib")
+    if cuts:
+        draw_gamma(cuts, out / "gamma.svg")
     print((out / "table.md").read_text())
 
 
@@ -106,6 +100,9 @@ def summarise(
             if raw is not None:
                 numbers += [raw[s] - value[s] for s in both]
                 numbers.append(float(value["logloss"] > raw["logloss"] + TIE))
+            if AUTO in everyone:  # both last: other columns keep their places
+                numbers += [0.0] * (5 - len(numbers))
+                numbers += [value[s] - everyone[AUTO][key][s] for s in both]
             per_table.setdefault(key[0], []).append([float(x) for x in numbers])
         found[name] = _with_intervals(list(per_table.values())) | {
             "n": len(scores),
@@ -114,7 +111,10 @@ def summarise(
     return dict(sorted(found.items(), key=lambda item: -item[1]["win_logloss"][0]))
 
 
-NAMES = ("win_logloss", "win_brier", "gain_logloss", "gain_brier", "worse_than_model")
+NAMES = (
+    *("win_logloss", "win_brier", "gain_logloss", "gain_brier", "worse_than_model"),
+    *("above_auto_logloss", "above_auto_brier"),
+)
 
 
 def _with_intervals(tables: list[list[list[float]]]) -> dict[str, Any]:
@@ -135,7 +135,10 @@ def _table(summary: dict[str, dict[str, dict[str, Any]]]) -> Iterator[str]:
     for group, rows in summary.items():
         n = next(iter(rows.values()))["n"]
         yield f"### {group}: {n} experiments\n"
-        yield "| method | wins by log loss | wins by Brier | gain in log loss ×100 | gain in Brier ×100 | worse than the model | seconds |"  # noqa: E501
+        yield (
+            "| method | log loss ×100 above auto's | Brier ×100 above auto's | wins by log loss | "
+            "wins by Brier | worse than the model | seconds |"
+        )
         yield "| --- | --- | --- | --- | --- | --- | --- |"
         for name, row in rows.items():
             yield "| " + " | ".join(_cells(name, row)) + " |"
@@ -149,10 +152,16 @@ def _cells(name: str, row: dict[str, Any]) -> Iterable[str]:
         mean, low, high = row[key]
         return f"{mean:.3f} [{low:.3f}, {high:.3f}]"
 
-    gains = [f"{100 * row[k][0]:.2f}" for k in ("gain_logloss", "gain_brier")]
+    def above(key: str) -> str:
+        if key not in row or not np.isfinite(row[key]).all():
+            return "–"
+        mean, low, high = (f"{100 * v:+.2f}".replace("-", "−") for v in row[key])
+        return f"{mean} [{low}, {high}]"
+
     worse = f"{100 * row['worse_than_model'][0]:.1f} %"
+    differences = above("above_auto_logloss"), above("above_auto_brier")
     shares = share("win_logloss"), share("win_brier")
-    return [label, *shares, *gains, worse, f"{row['seconds']:.3f}"]
+    return [label, *differences, *shares, worse, f"{row['seconds']:.3f}"]
 
 
 MANY = {
@@ -266,27 +275,5 @@ def draw_gamma(cuts: list[Cut], path: Path) -> None:
     right.axvline(50.0, color="#94a3b8", lw=1)
     left.set_xlabel("gain in log loss ×100 by γ")
     right.set_xlabel("experiments better with γ, %")
-    with rc_context({"svg.hashsalt": "focalibrate"}):  # the same file every time
-        figure.savefig(path, metadata={"Date": None})
-
-
-def draw_wins(summary: dict[str, dict[str, dict[str, Any]]], path: Path) -> None:
-    """Draw the win rates with their intervals, best first."""
-    from matplotlib import rc_context
-    from matplotlib.figure import Figure
-
-    groups = [g for g, rows in summary.items() if len(rows) > 1]
-    figure = Figure(figsize=(4.2 * len(groups), 7), layout="constrained")
-    for i, group in enumerate(groups):
-        rows = list(summary[group].items())[:24]
-        axes = figure.add_subplot(1, len(groups), i + 1)
-        for y, (name, row) in enumerate(reversed(rows)):
-            mean, low, high = row["win_logloss"]
-            colour = "#c2410c" if name.startswith("focalibrate") else "#475569"
-            axes.plot([low, high], [y, y], color=colour, lw=2)
-            axes.plot(mean, y, "o", color=colour)
-        axes.set_yticks(range(len(rows)), [name for name, _ in reversed(rows)], fontsize=8)
-        axes.set_xlabel("share of peers beaten by log loss")
-        axes.set_title(group)
     with rc_context({"svg.hashsalt": "focalibrate"}):  # the same file every time
         figure.savefig(path, metadata={"Date": None})

@@ -1,14 +1,14 @@
 """Calibration methods over a folder of experiments: scores, win rates with intervals, a page.
 
-    python -m benchmarks.arena ../shared/data/arena --out results/arena
+    python -m benchmarks.arena ARENA --out results/arena
     python -m benchmarks.arena cv-multiclass.h5 --methods auto structured_matrix --out somewhere
 
 A folder has a ``manifest.json`` (see its README) and may have ``peers.csv``, results of other
 packages' calibrators, which ours are then compared with. A ``.h5`` file has CalArena's layout:
 ``{dataset}/{model}/probas_cal``, ``labels_cal``, ``probas_test``, ``labels_test`` (needs h5py).
 An interrupted run resumes: what is in ``results.csv`` is not run again. ``--workers`` runs that
-many processes, ``--dask`` a Dask cluster (an address, or ``local``). Writes tables, figures and
-``page.html``, a scatter of any two methods.
+many processes, ``--dask`` a Dask cluster (an address, or ``local``). Writes tables and a
+figure.
 """
 
 import argparse
@@ -31,7 +31,7 @@ import numpy as np  # noqa: E402
 from numpy.typing import NDArray  # noqa: E402
 
 from benchmarks._arena_summary import read_rows, write_summary  # noqa: E402
-from focalibrate.calibrate import METHODS, Calibrator, fit, fit_auto  # noqa: E402
+from focalibrate.calibrate import METHODS, Calibrator, fit  # noqa: E402
 
 Floats = NDArray[np.float64]
 
@@ -39,8 +39,9 @@ LEAST = float(np.log(np.finfo(np.float32).tiny))
 """Logarithm used for a probability of 0, as in the peers' results."""
 COLUMNS = ("benchmark", "table", "model", "K", "n_cal", "n_test", "method")
 SCORES = ("logloss", "brier", "accuracy", "seconds")
-DEFAULT = ("auto", "temperature", "focal_temperature", "structured_vector", "structured_matrix",
-           "platt", "quadratic", "beta", "spline", "isotonic", "histogram")  # fmt: skip
+DEFAULT = ("auto", "average", "temperature", "focal_temperature", "structured_vector",
+           "structured_matrix", "platt", "quadratic", "beta", "spline", "isotonic",
+           "histogram")  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -218,10 +219,12 @@ def calibrated(experiment: Experiment, method: str) -> tuple[Calibrator, Floats]
     gamma = about.get("gamma") or None
     found: Any
     if method == "auto":
-        found = fit_auto(labels=experiment.cal_labels, trained_gamma=gamma, **given)
+        found = fit(labels=experiment.cal_labels, trained_gamma=gamma, **given)
     else:
-        options = {"gamma": gamma} if METHODS[method].needs_gamma else {}
-        found = fit(method, labels=experiment.cal_labels, **given, **options)
+        options: dict[str, Any] = {"gamma": gamma} if METHODS[method].needs_gamma else {}
+        if method == "average":
+            options["trained_gamma"] = gamma
+        found = fit(labels=experiment.cal_labels, method=method, **given, **options)
     return found, np.asarray(found.probs(**{about["kind"]: experiment.test}), dtype=np.float64)
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from focalibrate.calibrate import METHODS, fit, fit_auto
+from focalibrate.calibrate import METHODS, fit
 
 
 class FocalibrateCalibrator:
@@ -28,9 +28,9 @@ class FocalibrateCalibrator:
         labels = np.asarray(y_cal).astype(int)
         fitted: Any
         if self.method == "auto":
-            fitted = fit_auto(labels=labels, probs=p_cal)
+            fitted = fit(labels=labels, probs=p_cal)
         else:
-            fitted = fit(self.method, labels=labels, probs=p_cal)
+            fitted = fit(labels=labels, method=self.method, probs=p_cal)
         self.calibrator_ = fitted
 
     def predict_proba(self, p_test: NDArray[Any]) -> NDArray[Any]:

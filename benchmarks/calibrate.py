@@ -20,16 +20,11 @@ from sklearn.calibration import CalibratedClassifierCV
 from sklearn.frozen import FrozenEstimator
 
 from benchmarks._timing import Row, compare, interleave
-from focalibrate.calibrate import (
-    FINE_TEMPERATURES,
-    FOCAL_GAMMAS,
-    fit_focal_temperature,
-    fit_temperature,
-    read_scores,
-)
-from focalibrate.calibrate._engine.blocks import Workers
-from focalibrate.calibrate._engine.grid import GridEvaluator, minimum_of_grid
-from focalibrate.calibrate.compressed import read_rows
+from focalibrate.calibrate import fit_focal_temperature, fit_temperature
+from focalibrate.calibrate.fit_focal_temperature import FINE_TEMPERATURES, FOCAL_GAMMAS
+from focalibrate.calibrate.focal_rows import focal_rows
+from focalibrate.calibrate.grid import Criterion, searched
+from focalibrate.calibrate.rows import read_scores
 
 Logits = NDArray[np.float32]
 Labels = NDArray[np.int64]
@@ -163,7 +158,10 @@ def focal_temperature(n: int, k: int, *, bar: float, n_loop: int, rounds: int) -
             plain_point(logits, labels, gamma, t)
 
     seconds = interleave(
-        {"ours": lambda: fit_focal_temperature(logits, labels), "plain double loop": loop},
+        {
+            "ours": lambda: fit_focal_temperature(logits, labels, criterion="adaptive_ece"),
+            "plain double loop": loop,
+        },
         rounds=rounds,
     )
     whole = N_POINTS / n_loop
@@ -191,11 +189,8 @@ def _excess(logits: Logits, labels: Labels) -> float:
 
     The engine's confidences are accurate to about 1e-5, so the true minimum is among them.
     """
-    with Workers() as workers:
-        evaluate = GridEvaluator(
-            read_rows(read_scores(logits, labels)), "adaptive_ece", 15, workers
-        )
-        (grid,) = minimum_of_grid(evaluate, FOCAL_GAMMAS, FINE_TEMPERATURES)
+    criterion = Criterion(focal_rows(read_scores(logits, labels)), "adaptive_ece", 15)
+    grid = searched(criterion, FOCAL_GAMMAS, FINE_TEMPERATURES)
     best = np.argsort(np.where(np.isnan(grid.values), np.inf, grid.values), axis=None)[:12]
     exact = [
         plain_point(logits, labels, FOCAL_GAMMAS[g], FINE_TEMPERATURES[t])
@@ -210,7 +205,9 @@ def memory() -> list[Row]:
     fits: dict[str, Callable[[], Any]] = {
         "temperature by log loss": lambda: fit_temperature(logits, labels),
         "temperature by ECE": lambda: fit_temperature(logits, labels, criterion="ece"),
-        "focal temperature, whole grid": lambda: fit_focal_temperature(logits, labels),
+        "focal temperature, whole grid": lambda: fit_focal_temperature(
+            logits, labels, criterion="adaptive_ece"
+        ),
     }
     rows = []
     for name, fit in fits.items():
@@ -250,7 +247,7 @@ def streaming() -> list[Row]:
         seconds = interleave(functions, rounds=3)
         tracemalloc.start()
         start = perf_counter()
-        fit_focal_temperature(mapped, labels)
+        fit_focal_temperature(mapped, labels, criterion="adaptive_ece")
         took = perf_counter() - start
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()

@@ -25,8 +25,8 @@ from torch.nn.functional import cross_entropy
 
 from benchmarks._timing import Row, compare, interleave
 from focalibrate.curvature import hutchinson_trace, lambda_max
-from focalibrate.models import build
 from focalibrate.nn import CurvatureRegularisedLoss, FocalLoss, HessianOperator
+from focalibrate_papers.models import build
 
 RELATIVE_ERROR = 0.02
 SEEDS = 30

@@ -19,7 +19,7 @@ import click
 import numpy as np
 from scipy.special import log_softmax, softmax
 
-from focalibrate.metrics import calibration_bounds
+from focalibrate.metrics import Moments, calibration_bounds
 from focalibrate.pipeline import LossMean, check_predictions
 
 ALPHA = 0.05
@@ -105,7 +105,7 @@ def loss_rates(n: int, k: int, sharp: float, shape: str, runs: int, *, seed: int
     failed = passed = 0
     for _ in range(runs):
         z, y = losses(n)
-        change = LossMean.of(_nll(factor * z, y) - _nll(z, y), None)
+        change = LossMean.of(Moments.of(_nll(factor * z, y) - _nll(z, y)))
         failed += change.lower(ALPHA) > true
         passed += change.upper(ALPHA) < true / 1.25
     return failed / runs, passed / runs, true

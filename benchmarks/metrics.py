@@ -17,14 +17,9 @@ from torchmetrics.functional.classification import multiclass_calibration_error
 
 from benchmarks._timing import Row, compare, interleave
 from focalibrate.metrics import (
-    adaptive_ece,
     assess,
-    bootstrap,
     classwise_ece,
-    debiased_ece,
     ece,
-    mce,
-    smooth_ece,
 )
 from focalibrate.metrics._cells import BINS
 from focalibrate.metrics._intervals import rms_interval
@@ -170,24 +165,6 @@ def full_confidence() -> list[Row]:
     ]
 
 
-def resampling() -> list[Row]:
-    """Time 1,000 resamples of 10,000 rows against calling the metric on each resample."""
-    probs, labels = simulate(10_000, 10)
-    rows = []
-    for metric in (ece, mce, adaptive_ece, debiased_ece, classwise_ece, smooth_ece):
-        seconds = interleave(
-            {
-                "prepared": lambda m=metric: bootstrap(m, probs, labels),
-                "one by one": lambda m=metric: bootstrap(lambda p, y: m(p, y), probs, labels),
-            },
-            rounds=3,
-            warm_ups=0,
-        )
-        name = f"bootstrap {metric.__name__} 1,000x10,000"
-        rows.append(compare(name, seconds, ours="prepared", peer="one by one"))
-    return rows
-
-
 def inference() -> list[Row]:
     """Time the test with the RMS interval, and whole assessments, against their limits."""
     rows = []
@@ -229,4 +206,3 @@ def processor_seconds(function: Callable[[], object], *, rounds: int = 5) -> flo
 
 def run() -> list[Row]:
     """Run all of the above."""
-    return [*classwise(), *top_label(), *full_confidence(), *resampling(), *inference()]

@@ -11,8 +11,8 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from benchmarks._timing import Row, compare, interleave
-from focalibrate.datasets import VARIABLE, Tree, load
-from focalibrate.models import TreeBatch, TreeLSTM, build
+from focalibrate_papers.datasets import VARIABLE, Tree, load
+from focalibrate_papers.models import TreeBatch, TreeLSTM, build
 
 BATCH = 25
 """Sentences per step, as in Tai et al. (2015)."""

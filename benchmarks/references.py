@@ -242,7 +242,7 @@ def log_loss(probs: Any, labels: Labels) -> float:
 def our_losses(method: str, data: Data) -> list[float]:
     """Return our log loss on the rows fitted on and on the others, from log-probabilities."""
     cal, test = (z - np.logaddexp.reduce(z, axis=1)[:, None] for z in (data.cal, data.test))
-    found: Any = fit(method, cal, data.cal_labels)
+    found: Any = fit(cal, data.cal_labels, method=method)
     return [
         log_loss(found.probs(cal), data.cal_labels),
         log_loss(found.probs(test), data.test_labels),

@@ -16,7 +16,7 @@ import torch
 from probmetrics.calibrators import get_calibrator
 
 from benchmarks._timing import Row, compare
-from focalibrate.calibrate import fit, fit_auto
+from focalibrate.calibrate import fit
 
 CASES = (
     ("structured_matrix", "sms", 10_000, 10, 2),
@@ -59,21 +59,21 @@ def run() -> list[Row]:
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
     small = simulate(200, 3)
-    fit("structured_matrix", *small)  # imports and first calls
+    fit(*small, method="structured_matrix")  # imports and first calls
     theirs("sms", *small)
     rows = []
     for ours, peer, n, k, rounds in CASES:
         logits, labels = simulate(n, k)
         functions: dict[str, Callable[[], object]] = {
-            "ours": lambda m=ours, z=logits, y=labels: fit(m, z, y),  # type: ignore[misc]
+            "ours": lambda m=ours, z=logits, y=labels: fit(z, y, method=m),  # type: ignore[misc]
             "probmetrics": lambda m=peer, z=logits, y=labels: theirs(m, z, y),  # type: ignore[misc]
         }
         if k == 10 and peer == "sms":
-            functions["auto"] = lambda z=logits, y=labels: fit_auto(logits=z, labels=y)  # type: ignore[misc]
+            functions["auto"] = lambda z=logits, y=labels: fit(logits=z, labels=y)  # type: ignore[misc]
         seconds = cpu_seconds(functions, rounds)
         size = f"{n:,} x {k}"
         rows.append(compare(f"{ours}, {size}", seconds, ours="ours", peer="probmetrics", bar=1.0))
         if "auto" in functions:
-            name = f"fit_auto beside {peer}, {size}"
+            name = f"fit beside {peer}, {size}"
             rows.append(compare(name, seconds, ours="auto", peer="probmetrics", bar=3.0))
     return rows

@@ -9,11 +9,11 @@ import numpy as np
 import torch
 
 from benchmarks._timing import Row, compare, interleave
-from focalibrate.datasets import Dataset, Split
-from focalibrate.models import build
 from focalibrate.nn import FocalLoss
-from focalibrate.train import Recipe, train_many
-from focalibrate.train.named import TABLE
+from focalibrate_papers.datasets import Dataset, Split
+from focalibrate_papers.models import build
+from focalibrate_papers.train import Recipe, train_many
+from focalibrate_papers.train.named import TABLE
 
 COPIES, EPOCHS = 40, 3
 HIDDEN = dict(TABLE.size)["hidden"]

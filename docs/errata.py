@@ -7,8 +7,8 @@ from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 from scipy.special import log_softmax
 
-from focalibrate.datasets.simulated import simulate
 from focalibrate.report.colors import COLORS, GREY
+from focalibrate.simulated import simulate
 from focalibrate.theory import (
     focal_minimiser,
     gamma_star,

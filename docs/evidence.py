@@ -8,11 +8,10 @@ from typing import Any
 
 from generated import escaped
 
-from focalibrate.experiments.engine.registry import find_experiment
+from focalibrate_papers.engine import find_experiment
+from focalibrate_papers.evidence import MANY_LOOKS, outcome
 
 RESULTS = Path(__file__).parents[1] / "results"
-IN_SIGHT = 12
-"""A picture of more claims than these is folded away."""
 PAPERS = {
     "000": ("regimes", "synthetic-posterior", "psi-gap", "psi-images", "psi-tabular"),
     "002": (
@@ -38,17 +37,16 @@ def experiments() -> list[str]:
     return sorted(path.parent.name for path in RESULTS.glob("*/verdicts.json"))
 
 
-def evidence_files() -> dict[str, str]:
+def evidence_files() -> dict[str, bytes]:
     """Return the figures and pages of the experiments, by their place in the site."""
-    found = {}
-    for name in experiments():
-        paths = [*sorted((RESULTS / name / "figures").glob("*.svg")), RESULTS / name / "page.html"]
-        for path in paths:
-            place = f"results/{path.relative_to(RESULTS).as_posix()}"
-            found[place] = path.read_text(encoding="utf-8")
-    for path in sorted((RESULTS / "examples").glob("*.svg")):
-        found[f"results/examples/{path.name}"] = path.read_text(encoding="utf-8")
-    return found
+    folders = [RESULTS / name for name in experiments()]
+    paths = [path for folder in folders for path in (folder / "figures").glob("*.webp")]
+    paths += [folder / "README.md" for folder in folders]
+    paths += (RESULTS / "examples").glob("*.svg")
+    places = {path: f"results/{path.relative_to(RESULTS).as_posix()}" for path in sorted(paths)}
+    return {
+        place.replace("README.md", "index.md"): path.read_bytes() for path, place in places.items()
+    }
 
 
 def filled(markdown: str, claims: list[dict[str, str | None]]) -> str:
@@ -86,21 +84,15 @@ def _evidence(name: str) -> Iterator[str]:
         yield '??? note "Rules and results: which came first"'
         yield f"    {escaped(find_experiment(name).changed_rules)}"
         yield ""
-    many = len(verdicts["claims"]) > IN_SIGHT
-    indent = "    " if many else ""
-    if many:
-        yield f'??? abstract "All {len(verdicts["claims"])} claims as a picture"'
-    yield f"{indent}![One line per claim](../results/{name}/figures/claims.svg)"
-    yield ""
     for figure, caption in verdicts["figures"].items():
-        yield f"![{figure.replace('-', ' ')}](../results/{name}/figures/{figure}.svg)"
+        yield f"![{figure.replace('-', ' ')}](../results/{name}/figures/{figure}.webp)"
         yield ""
         yield f"*{escaped(caption)}*"
         yield ""
     runs, minutes = len(meta["runs"]), meta["seconds_of_all_runs"] / 60
     besides = ", not counting networks trained before" if find_experiment(name).network else ""
     yield (
-        f"[The whole page](../results/{name}/page.html): the paper's sentences, rules, coverage "
+        f"[Every claim](../results/{name}/index.md), with the sentence, the rule, coverage "
         f"and tables. Rows in `results/{name}/rows.csv`; {runs} run{'s' if runs > 1 else ''}, "
         f"{minutes:.1f} minutes of one core{besides}. Made by `{meta['command']}`."
     )
@@ -118,13 +110,17 @@ def _findings(paper: str) -> Iterator[str]:
 
 
 def _tallies() -> Iterator[str]:
-    """Return how often each verdict was given, per experiment."""
+    """Return the outcome by sentence and ground, and the verdicts per experiment."""
+    yield MANY_LOOKS
+    yield ""
+    yield outcome(RESULTS)
+    yield ""
     yield "| experiment | source | verdicts |"
     yield "|-|-|-|"
     for name in experiments():
         source = escaped(find_experiment(name).source)
         tally = escaped(read(name, "verdicts.json")["tally"])
-        yield f"| [{name}](../results/{name}/page.html) | {source} | {tally} |"
+        yield f"| [{name}](../results/{name}/index.md) | {source} | {tally} |"
 
 
 def _capital(text: str) -> str:

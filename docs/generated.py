@@ -1,14 +1,18 @@
 """Pages that the package writes about itself: the papers' claims, and its commands."""
 
+import importlib
+import inspect
 import json
+import re
 from collections.abc import Iterator
 from inspect import cleandoc
+from pathlib import Path
 
 import click
 from click.testing import CliRunner
 
 from focalibrate.cli import main
-from focalibrate.theory.claims import VERDICTS
+from focalibrate_papers.claims import VERDICTS
 
 KINDS = {
     "false": "failure",
@@ -130,3 +134,36 @@ def _command(command: click.Command, context: click.Context) -> Iterator[str]:
 def _cell(text: str) -> str:
     """Return text for a cell of a table, where a bar would end it."""
     return text.replace("|", "&#124;" if "[" not in text else "/").replace("<", "&lt;")
+
+
+def functions_first(markdown: str) -> str:
+    """Return a page whose ``::: package`` lists functions, then classes, then constants.
+
+    What people call stands before what they are given; mkdocstrings begins with constants.
+    """
+
+    def listed(found: re.Match[str]) -> str:
+        package = importlib.import_module(found[1])
+        folder = Path(str(package.__file__)).parent
+        source = "\n".join(path.read_text("utf-8") for path in sorted(folder.glob("*.py")))
+        kinds: dict[str, list[str]] = {"Functions": [], "Classes": [], "Constants": []}
+        for name in package.__all__:
+            value = getattr(package, name)
+            if inspect.isfunction(value) or inspect.isclass(value):
+                kinds["Functions" if inspect.isfunction(value) else "Classes"].append(name)
+            elif re.search(rf"^{name}\b[^,\n]*=", source, re.MULTILINE):
+                kinds["Constants"].append(
+                    name
+                )  # not one of several in a line, which mkdocstrings does not see
+        parts = [f"::: {found[1]}\n    options:\n      members: false\n"]
+        for title, names in kinds.items():
+            parts += [f"## {title}\n"] if names else []
+            parts += [
+                f"::: {found[1]}.{name}\n    options:\n      show_root_heading: true\n"
+                "      show_root_full_path: false\n      show_root_toc_entry: true\n"
+                "      heading_level: 3\n"
+                for name in names
+            ]
+        return "\n".join(parts)
+
+    return re.sub(r"^::: (focalibrate\.\w+)$", listed, markdown, flags=re.MULTILINE)

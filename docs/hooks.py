@@ -8,9 +8,10 @@ from errata import ERRATA
 from evidence import evidence_files, filled
 from focal_scores import focal_scores
 from formulas import FormulaExtension
-from generated import claims, commands_page, papers_page
+from generated import claims, commands_page, functions_first, papers_page
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
 from pictures import PICTURES, svg_of
 
 checked_claims = cache(claims)
@@ -35,6 +36,12 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     return files
 
 
+def on_post_page(output: str, *, page: Page, **_: Any) -> str:
+    """Take the script that searches from disk from the site itself, not from the network."""
+    root = "../" * page.url.count("/")
+    return output.replace("https://unpkg.com/iframe-worker/shim", f"{root}search.js")
+
+
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Put evidence and errata where a page asks for them."""
-    return filled(markdown, checked_claims())
+    """Put evidence and errata where a page asks for them, and functions first in the reference."""
+    return functions_first(filled(markdown, checked_claims()))

@@ -24,7 +24,6 @@ from focalibrate.calibrate import (
     TemperatureScaling,
     fit_temperature,
 )
-from focalibrate.datasets.simulated import Simulated, simulate
 from focalibrate.losses import cross_entropy, focal_loss, proper_focal_loss
 from focalibrate.metrics import ece
 from focalibrate.report import criterion_grid
@@ -36,6 +35,7 @@ from focalibrate.report.plot import (
     simplex_points,
     temperature_grid,
 )
+from focalibrate.simulated import Simulated, simulate
 from focalibrate.theory import (
     focal_minimiser,
     nearest_temperature,

@@ -133,7 +133,7 @@ def _use(path: Path, options: dict[str, Any]) -> None:
     if found.kind == "probs":
         assert np.allclose(found.scores.sum(axis=1), 1, atol=1e-4)
     as_logits(found)
-    found.layout.load()
+    found.layout.rest()
 
 
 def _use_sketch(path: Path) -> None:

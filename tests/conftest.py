@@ -2,6 +2,7 @@
 
 import gc
 import os
+import pickle
 import sys
 from collections.abc import Callable, Generator
 from importlib import import_module
@@ -45,7 +46,6 @@ BACKENDS = {
 
 
 LONGEST = (
-    "test_ranks.py",
     "test_integrations.py",
     "test_every_name.py",
     "test_package.py",
@@ -111,3 +111,20 @@ def shared() -> Path:
     if not here.is_dir():
         pytest.skip(f"no shared data at {here} (set FOCALIBRATE_SHARED)")
     return here
+
+
+class Serial:
+    """A backend that makes the runs one after the other, with what a worker would be sent."""
+
+    def map(self, function: Any, arguments: Any) -> Generator[tuple[int, Any], None, None]:
+        for place, given in enumerate(arguments):
+            try:
+                outcome = function(*pickle.loads(pickle.dumps(given)))
+            except Exception as error:
+                outcome = error
+            yield place, outcome
+
+
+@pytest.fixture
+def serial() -> Serial:
+    return Serial()

@@ -91,36 +91,104 @@ export function reliability(table: BinTable, colour: string, width: number, word
   return labelled(plot, `Reliability diagram, ${words.name}: calibration error ${percent(table.ece, 2)}.${detail}`);
 }
 
+/** Where probabilities stand along both axes of a diagram. */
+export interface Axis {
+  at(p: number): number;
+  domain: [number, number];
+  ticks: number[];
+  text(at: number): string;
+}
+
+export const LINEAR: Axis = { at: (p) => p, domain: [0, 1], ticks, text: asPercent };
+
+const ODDS_TICKS = [0.0001, 0.001, 0.01, 0.03, 0.1, 0.25, 0.5, 0.75, 0.9, 0.97, 0.99, 0.999, 0.9999];
+
+/** Log-odds, for probabilities that crowd near 0 or 1; wide enough for all `curves`. */
+export function logOdds(curves: Curve[]): Axis {
+  const inside = curves.flatMap((c) => [...c.low, ...c.high, ...c.rate]).filter((p) => p > 0 && p < 1);
+  const first = ODDS_TICKS.findLast((t) => t <= Math.min(0.5, ...inside)) ?? ODDS_TICKS[0];
+  const last = ODDS_TICKS.find((t) => t >= Math.max(0.5, ...inside)) ?? ODDS_TICKS[ODDS_TICKS.length - 1];
+  const at = (p: number) => {
+    const x = Math.min(last, Math.max(first, p));
+    return Math.log(x / (1 - x));
+  };
+  const shown = ODDS_TICKS.filter((t) => t >= first && t <= last);
+  const text = (x: number) => String(Number((100 / (1 + Math.exp(-x))).toPrecision(4)));
+  return { at, domain: [at(first), at(last)], ticks: shown.map(at), text };
+}
+
+/** Whether more than half of the rows have a probability below 10 %, or above 90 %. */
+export function isCrowded({ low, high, count }: Curve): boolean {
+  const sum = (isIn: (b: number) => boolean) => count.reduce((total, n, b) => total + (isIn(b) ? n : 0), 0);
+  const half = 0.5 * sum(() => true);
+  return sum((b) => high[b] < 0.1) > half || sum((b) => low[b] > 0.9) > half;
+}
+
+/** Blocks at the ends of a curve with fewer rows than this, or this share of them on a linear axis, are dots: a line to them looks like an error. */
+const FEW_ROWS = 10;
+const FEW = 0.01;
+
 /** Reliability diagram without bins: isotonic regression, and the band of a calibrated model. */
-export function curveDiagram(curve: Curve, colour: string, width: number, words: DiagramWords): Element {
-  const band = curve.band_at.map((x, i) => ({ x, low: curve.band_low[i], high: curve.band_high[i] }));
-  const corners = curve.rate.flatMap((y, b) => [{ x: curve.low[b], y }, { x: curve.high[b], y }]);
+export function curveDiagram(curve: Curve, colour: string, width: number, words: DiagramWords, axis: Axis = LINEAR): Element {
+  const band = curve.band_at.map((x, i) => ({ x: axis.at(x), low: axis.at(curve.band_low[i]), high: axis.at(curve.band_high[i]) }));
   const blocks = curve.rate.map((y, b) => ({
-    x: 0.5 * (curve.low[b] + curve.high[b]),
-    y,
+    low: axis.at(curve.low[b]),
+    high: axis.at(curve.high[b]),
+    x: axis.at(0.5 * (curve.low[b] + curve.high[b])),
+    y: axis.at(y),
     tip: `${words.x} ${percent(curve.low[b])} to ${percent(curve.high[b])}\n${words.y} ${percent(y)}\n${rows(curve.count[b])}`,
   }));
+  // Log-odds have no place for 0 and 1.
+  const least = axis === LINEAR ? Math.max(FEW_ROWS, FEW * curve.count.reduce((a, b) => a + b, 0)) : FEW_ROWS;
+  const isInLine = (n: number, b: number) => n >= least && (axis === LINEAR || (curve.rate[b] > 0 && curve.rate[b] < 1));
+  const first = Math.max(0, curve.count.findIndex(isInLine));
+  const last = curve.count.findLastIndex(isInLine);
+  const line = last < first ? blocks : blocks.slice(first, last + 1);
+  const corners = line.flatMap(({ low, high, y }) => [{ x: low, y }, { x: high, y }]);
+  const scale = { domain: axis.domain, ticks: axis.ticks, tickFormat: axis.text };
   const plot = Plot.plot({
     ...MARGINS,
     width,
     height: Math.round(Math.min(width, 460) * 0.86),
     marginTop: 22,
     marginBottom: 36,
-    x: { domain: [0, 1], ticks, tickFormat: asPercent, label: `${words.x} (%)`, ...LABEL },
-    y: { domain: [0, 1], ticks, tickFormat: asPercent, label: `${words.y} (%)`, grid: true },
+    x: { ...scale, label: `${words.x} (%)`, ...LABEL },
+    y: { ...scale, label: `${words.y} (%)`, grid: true },
     marks: [
       Plot.areaY(band, { x: 'x', y1: 'low', y2: 'high', fill: 'var(--band)', curve: 'linear' }),
-      Plot.line([[0, 0], [1, 1]], { stroke: 'var(--muted)', strokeDasharray: '4 3' }),
+      Plot.line([[axis.domain[0], axis.domain[0]], [axis.domain[1], axis.domain[1]]], { stroke: 'var(--muted)', strokeDasharray: '4 3' }),
       Plot.line(corners, { x: 'x', y: 'y', stroke: colour, strokeWidth: 2.2, strokeLinejoin: 'round' }),
-      Plot.dot(corners.length === 2 ? corners : [], { x: 'x', y: 'y', r: 3, fill: colour }),
+      Plot.dot(line.length === 1 ? corners : [corners[0], corners[corners.length - 1]], { x: 'x', y: 'y', r: 3, fill: colour }),
+      Plot.dot(blocks.filter((b) => !line.includes(b)), { x: 'x', y: 'y', r: 2, stroke: colour, strokeOpacity: 0.6 }),
       Plot.tip(blocks, Plot.pointer({ x: 'x', y: 'y', title: 'tip', fill: 'var(--surface)', stroke: 'var(--line)' })),
     ],
   });
-  const last = blocks[blocks.length - 1];
+  const ends = [0, curve.rate.length - 1];
   return labelled(
     plot,
-    `Reliability curve, ${words.name}: ${words.y} rises from ${percent(curve.rate[0])} at ${words.x} ${percent(curve.low[0])} to ${percent(last.y)} at ${percent(curve.high[curve.high.length - 1])}.`,
+    `Reliability curve, ${words.name}: ${words.y} rises from ${percent(curve.rate[ends[0]])} at ${words.x} ${percent(curve.low[ends[0]])} to ${percent(curve.rate[ends[1]])} at ${percent(curve.high[ends[1]])}.`,
   );
+}
+
+/** Rows along a log-odds axis, under the diagram. */
+export function rowCounts(values: ArrayLike<number>, weights: ArrayLike<number>, axis: Axis, colour: string, width: number, name: string): Element {
+  const [low, high] = axis.domain;
+  const bars = Array.from({ length: 40 }, (_, i) => ({ x: low + ((i + 0.5) * (high - low)) / 40, count: 0 }));
+  for (let i = 0; i < values.length; i++) bars[Math.min(39, Math.floor((40 * (axis.at(values[i]) - low)) / (high - low)))].count += weights[i];
+  const plot = Plot.plot({
+    ...MARGINS,
+    width,
+    height: 84,
+    marginTop: 26,
+    marginBottom: 6,
+    x: { domain: axis.domain, axis: null },
+    y: { type: 'sqrt', domain: [0, Math.max(...bars.map((b) => b.count), 1)], label: 'rows (square-root scale)', ticks: [], tickSize: 0 },
+    marks: [
+      Plot.ruleX(bars.filter((b) => b.count > 0), { x: 'x', y1: 0, y2: 'count', stroke: colour, strokeWidth: Math.max(3, (width - 60) / 60), strokeOpacity: 0.7 }),
+      Plot.ruleY([0], { stroke: 'var(--muted)' }),
+    ],
+  });
+  return labelled(plot, `Rows along the log-odds axis, ${name}.`);
 }
 
 const rows = (n: number): string => `${whole(n)} ${Math.round(n) === 1 ? 'row' : 'rows'}`;

@@ -1,6 +1,6 @@
-// The JSON inside a page, as src/focalibrate/report/data.py and dynamics.py write it (schema 2).
+// The JSON inside a page, as src/focalibrate/report/data.py and dynamics.py write it (schema 3).
 
-export const SCHEMA = 2;
+export const SCHEMA = 3;
 
 export interface Packed {
   dtype: 'uint8' | 'uint16' | 'uint32' | 'float32';
@@ -19,12 +19,14 @@ export interface Method {
   method: string;
   label: string;
   complexity: number;
-  describe: string;
+  /** such as "T = 1.9"; empty where there are too many */
+  parameters: string;
+  /** why it could not be chosen; null where it could */
+  why_not: string | null;
   /** both null where the method is not a map of gamma and temperature */
   gamma: number | null;
   temperature: number | null;
   scores: Record<string, Interval>;
-  to_raw: Record<string, Interval>;
   changed: number;
   notes: string[];
 }
@@ -72,9 +74,6 @@ export interface Risk {
 }
 
 export interface TopLabel extends Diagrams {
-  confidence: number;
-  sure: number;
-  sure_accuracy: number | null;
   risk: Risk;
 }
 
@@ -128,6 +127,8 @@ export interface ClassTable {
 
 export interface Mistake {
   row: number;
+  /** what the file calls the row; null where it has no such column */
+  id: string | null;
   label: number;
   predicted: number;
   predicted_after: number;
@@ -148,13 +149,20 @@ export interface Criterion {
 export interface Assessment {
   n: number;
   effective_n: number;
-  /** mean confidence − accuracy */
+  /** what the probabilities are of */
+  event: 'top label' | 'positive class' | 'correct';
+  mean_probability: number;
+  observed_rate: number;
+  /** mean probability − observed rate */
   gap: Known;
   rms: Known;
+  /** of the logistic regression of the outcome on the log-odds; null where there is no line */
+  slope: Known | null;
+  intercept: Known | null;
   p_value: number;
   noise_floor: Record<string, { median: number; q95: number }>;
   detectable: number | null;
-  direction: 'overconfident' | 'underconfident' | null;
+  direction: string | null;
   verdict: string;
   summary: string;
 }
@@ -182,6 +190,25 @@ export interface GroupTrial {
   calibrator: string | null;
 }
 
+/** What was found, what calibration gains and what to do, each a sentence or empty. */
+export interface Verdict {
+  /** null where several models are compared */
+  status: 'good' | 'repairable' | 'too few rows' | 'check the data' | null;
+  headline: string;
+  /** calibration slope and intercept */
+  line: string;
+  gain: string;
+  after: string;
+  reason: string;
+  advice: string;
+}
+
+/** Whose probability is judged where it is not the predicted class's: the positive class of two. */
+export interface EventName {
+  name: string;
+  klass: number;
+}
+
 export interface Snippet {
   title: string;
   language: string;
@@ -192,9 +219,11 @@ export interface Snippet {
 export interface ReportDocument {
   schema: number;
   title: string;
-  verdict: string;
-  reason: string;
+  verdict: Verdict;
+  event: EventName | null;
   chosen: string;
+  /** the file of the rows evaluated; null where they are arrays */
+  file: string | null;
   judged_on: 'test' | 'cross-fit';
   n_judged: number;
   n_fitted: number;
@@ -207,8 +236,6 @@ export interface ReportDocument {
   class_names: string[] | null;
   accuracy: number;
   assessment: { before: Assessment; after: Assessment | null } | null;
-  /** scores of the choice, held out: the choosing itself was cross-validated too */
-  held_out: Record<string, Interval>;
   groups: Group[];
   /** the slice of several columns that is most clearly off, as a sentence */
   worst_slice: string | null;
@@ -306,7 +333,8 @@ export interface ModelsDocument {
   schema: number;
   kind: 'models';
   title: string;
-  verdict: string;
+  verdict: Verdict;
+  event: EventName | null;
   n_rows: number;
   n_classes: number;
   models: ComparedModel[];

@@ -1,6 +1,6 @@
 // Numbers as people read them.
 
-import type { Interval } from './document';
+import type { EventName, Interval } from './document';
 
 export const MINUS = '\u2212';
 
@@ -21,7 +21,7 @@ export function points(value: number, digits = 1): string {
 }
 
 export function whole(value: number): string {
-  return Math.round(value).toLocaleString('en').replace(/,/g, '\u202f');
+  return Math.round(value).toLocaleString('en');
 }
 
 export interface MetricStyle {
@@ -36,17 +36,24 @@ const STYLES: Record<string, MetricStyle> = {
   ece: { title: 'ECE', hint: 'calibration error, bins of equal width', percent: true, digits: 2 },
   classwise_ece: { title: 'Classwise ECE', hint: 'calibration error of each class, averaged', percent: true, digits: 2 },
   smooth_ece: { title: 'Smooth ECE', hint: 'calibration error without bins', percent: true, digits: 2 },
-  mce: { title: 'MCE', hint: 'largest gap of any bin', percent: true, digits: 1 },
   nll: { title: 'Log loss', hint: 'mean negative log likelihood, nats', percent: false, digits: 4 },
   brier: { title: 'Brier', hint: 'mean squared distance to the label, summed over the classes: for two classes twice scikit-learn’s brier_score_loss', percent: false, digits: 4 },
   error: { title: 'Error', hint: 'share of wrong predictions', percent: true, digits: 2 },
 };
 
-/** The order of columns; metrics of a later release follow. */
-export const METRIC_ORDER = ['nll', 'brier', 'error', 'ece', 'adaptive_ece', 'classwise_ece', 'smooth_ece', 'mce'];
+/** The order of columns. MCE, which is mostly the noise of the smallest bin, stays in results.json. */
+export const METRIC_ORDER = ['nll', 'brier', 'error', 'ece', 'adaptive_ece', 'classwise_ece', 'smooth_ece'];
 
-export function metricStyle(name: string): MetricStyle {
-  return STYLES[name] ?? { title: name, hint: name, percent: false, digits: 4 };
+/** The calibration error of an event is the classwise one: both classes have the same. */
+export const headlineEce = (event: EventName | null): string => (event === null ? 'ece' : 'classwise_ece');
+
+const OF_CONFIDENCE = ['ece', 'adaptive_ece', 'smooth_ece'];
+
+export function metricStyle(name: string, event: EventName | null = null): MetricStyle {
+  const style = STYLES[name] ?? { title: name, hint: name, percent: false, digits: 4 };
+  if (event === null) return style;
+  if (name === 'classwise_ece') return { ...style, title: `ECE of P(${clipped(event.name, 16)})`, hint: `calibration error of the probability of ${event.name}, bins of equal width` };
+  return OF_CONFIDENCE.includes(name) ? { ...style, title: `${style.title} of confidence`, hint: `${style.hint}, of the predicted class` } : style;
 }
 
 export function metricValue(name: string, value: number | null): string {
@@ -66,6 +73,9 @@ export function metricRange(name: string, interval: Interval): string {
 export function capitalised(text: string): string {
   return text.charAt(0).toUpperCase() + text.slice(1);
 }
+
+/** Text as a sentence of its own. */
+export const sentence = (text: string): string => `${capitalised(text.replace(/[.]$/, ''))}.`;
 
 export function clipped(text: string, length: number): string {
   return text.length > length ? `${text.slice(0, length - 1)}…` : text;

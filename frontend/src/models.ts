@@ -1,32 +1,37 @@
 // The page that compares models on the same rows, or evaluates one.
 
-import { curveDiagram, forest, riskChart } from './charts';
+import { curveDiagram, forest, isCrowded, LINEAR, logOdds, riskChart } from './charts';
 import type { ComparedGroup, ComparedModel, Interval, ModelsDocument } from './document';
 import { h, responsive, section, segmented } from './dom';
-import { clipped, fixed, METRIC_ORDER, metricRange, metricStyle, metricValue, percent, points, pText, whole } from './format';
+import { clipped, fixed, headlineEce, METRIC_ORDER, metricRange, metricStyle, metricValue, percent, points, pText, whole } from './format';
 import { framed } from './frame';
 import { assessedGroups } from './sections/groups';
 import { definitions, provenanceFacts } from './sections/made';
 import { noise, scoresTable } from './sections/scores';
 import { sortableTable, type Column } from './sections/table';
+import { verdictBox } from './sections/verdict';
 
-/** One colour per model; they repeat after eight. */
-const colour = (i: number): string => `var(--model-${i % 8})`;
+/** One colour per model: blue, as everywhere, for the best; they repeat after eight. */
+function place(doc: ModelsDocument, i: number): number {
+  const best = Math.max(0, doc.models.findIndex((m) => m.difference === null));
+  return (i === best ? 0 : i < best ? i + 1 : i) % 8;
+}
+const colour = (doc: ModelsDocument, i: number): string => `var(--model-${place(doc, i)})`;
 
 /** Columns of the table; all metrics are in the JSON that the command prints. */
-const SHOWN = ['nll', 'brier', 'error', 'ece'];
+const SHOWN = ['nll', 'brier', 'error'];
 
 /** Whether the page evaluates one model. */
 const isAlone = (doc: ModelsDocument): boolean => doc.models.length === 1;
 
 export function modelsPage(doc: ModelsDocument): HTMLElement[] {
-  const size = `${whole(doc.n_rows)} rows, ${whole(doc.n_classes)} classes`;
+  const size = `${whole(doc.n_rows)} rows, ${whole(doc.n_classes)} classes${doc.event === null ? '' : ` (positive: ${doc.event.name})`}`;
   const subtitle = isAlone(doc) ? size : `${doc.models.length} models, ${size}`;
   return framed(doc, subtitle, [
     ['Verdict', verdictSection(doc)],
     ['Scores', scoresSection(doc)],
     ['Reliability', reliabilitySection(doc)],
-    ...(doc.assessed.length === 0 ? [] : ([['Groups', section('groups', 'Group by group', ...assessedGroups(doc.assessed, doc.worst_slice, 'P-values'))]] as [string, HTMLElement][])),
+    ...(doc.assessed.length === 0 ? [] : ([['Groups', section('groups', 'Group by group', ...assessedGroups(doc.assessed, doc.worst_slice, 'P-values', doc.event))]] as [string, HTMLElement][])),
     ...(doc.groups.length === 0 ? [] : ([['Groups', groupsSection(doc)]] as [string, HTMLElement][])),
     ['Coverage', coverageSection(doc)],
     ['How it was made', section('made', 'How this was made', provenanceFacts(doc, size), h('h3', {}, 'Definitions'), definitions(false))],
@@ -34,46 +39,37 @@ export function modelsPage(doc: ModelsDocument): HTMLElement[] {
 }
 
 function verdictSection(doc: ModelsDocument): HTMLElement {
-  return h(
-    'section',
-    { id: 'verdict', class: 'verdict', 'aria-labelledby': 'verdict-title' },
-    h('h2', { id: 'verdict-title', class: 'headline' }, doc.verdict),
-    h(
-      'ul',
-      { class: 'findings' },
-      isAlone(doc) ? [] : doc.models.map((m) => h('li', {}, h('strong', {}, `${m.name}: `), `${m.assessment.summary.replace(/[.]$/, '')}.`)),
-      doc.notes.map((note) => h('li', {}, note)),
-    ),
-  );
+  const findings = [...(isAlone(doc) ? [] : doc.models.map((m) => h('li', {}, h('strong', {}, `${m.name}: `), m.assessment.summary))), ...doc.notes.map((note) => h('li', {}, note))];
+  return verdictBox(doc.verdict, findings.length > 0 && h('ul', { class: 'findings' }, findings));
 }
 
 function scoresSection(doc: ModelsDocument): HTMLElement {
   const known = Object.keys(doc.models[0].scores);
-  const metrics = METRIC_ORDER.filter((m) => known.includes(m) && (isAlone(doc) || SHOWN.includes(m)));
-  const how = 'Lower is better. In brackets: 95 % intervals. “Noise” is what a calibrated model with these predictions shows: median and 95 % quantile.';
-  if (isAlone(doc)) return section('scores', 'Scores', h('p', { class: 'muted' }, how), scoresTable(doc.models[0], metrics));
+  const metrics = METRIC_ORDER.filter((m) => known.includes(m) && (isAlone(doc) || SHOWN.includes(m) || m === headlineEce(doc.event)));
+  const how = 'Lower is better. In brackets: 95 % intervals. “Noise” is the median and the 95 % quantile of a calibrated model with the same predictions.';
+  if (isAlone(doc)) return section('scores', 'Scores', h('p', { class: 'muted' }, how), scoresTable(doc.models[0], metrics, doc.event));
   const best = new Map(metrics.map((m) => [m, metricValue(m, Math.min(...doc.models.map((row) => row.scores[m][0] ?? Infinity)))]));
   const hasInterval = (m: string) => doc.models[0].scores[m].length === 3;
   const columns: Column<ComparedModel>[] = [
     { title: 'Model', isHeader: true, key: (m) => m.name, cell: (m) => [h('span', { class: 'class-name', title: m.name }, m.name), m.difference === null ? h('span', { class: 'chip' }, 'lowest log loss') : ''] },
     ...differenceColumns(),
     {
-      title: 'Conf. − acc.',
-      hint: 'mean confidence − accuracy in points, with its 95 % interval',
+      title: doc.event === null ? 'Conf. − acc.' : 'Prob. − freq.',
+      hint: doc.event === null ? 'mean confidence − accuracy in points, with its 95 % interval' : `mean probability of ${doc.event.name} − how often it happens, in points, with its 95 % interval`,
       numeric: true,
       key: (m) => m.assessment.gap[0],
       cell: (m) => [h('span', {}, points(m.assessment.gap[0])), h('span', { class: 'small muted' }, `[${points(m.assessment.gap[1])}, ${points(m.assessment.gap[2])}]`)],
     },
     {
       title: 'RMS error',
-      hint: 'size of the calibration error, with its 95 % interval',
+      hint: 'typical calibration error, with its 95 % interval',
       numeric: true,
       key: (m) => m.assessment.rms[0],
       cell: (m) => [h('span', {}, percent(m.assessment.rms[0])), h('span', { class: 'small muted' }, `[${(100 * m.assessment.rms[1]).toFixed(1)}, ${(100 * m.assessment.rms[2]).toFixed(1)}]`)],
     },
     ...metrics.map((metric): Column<ComparedModel> => ({
-      title: metricStyle(metric).title,
-      hint: metricStyle(metric).hint,
+      title: metricStyle(metric, doc.event).title,
+      hint: metricStyle(metric, doc.event).hint,
       numeric: true,
       key: (m) => m.scores[metric][0],
       cell: (m) => [
@@ -85,7 +81,7 @@ function scoresSection(doc: ModelsDocument): HTMLElement {
   return section(
     'methods',
     'Scores',
-    h('p', { class: 'muted' }, `${how} Calibration errors are not compared between models, as their noise does not cancel.`),
+    h('p', { class: 'muted' }, `${how} Calibration errors are not compared between models, because their noise does not cancel.`),
     sortableTable({ caption: 'Models', columns, rows: doc.models, rowClass: (m) => (m.difference === null ? 'chosen' : null) }),
     scoresFigure(doc, metrics.filter(hasInterval)),
   );
@@ -113,7 +109,7 @@ function scoresFigure(doc: ModelsDocument, offered: string[]): HTMLElement {
     const rows = doc.models.flatMap((m, i) => {
       const [estimate, low = null, high = null] = m.scores[metric] as Interval;
       if (estimate === null || low === null || high === null) return [];
-      return [{ label: clipped(m.name, 34), estimate, low, high, colour: colour(i), tip: `${m.name} ${metricValue(metric, estimate)} ${metricRange(metric, m.scores[metric])}` }];
+      return [{ label: clipped(m.name, 34), estimate, low, high, colour: colour(doc, i), tip: `${m.name} ${metricValue(metric, estimate)} ${metricRange(metric, m.scores[metric])}` }];
     });
     if (rows.length > 0) chart.replaceChildren(forest(rows, width, style.percent ? `${style.title} (%)` : style.title, style.percent ? 100 : 1, Math.min(...rows.map((r) => r.estimate))));
   });
@@ -124,28 +120,31 @@ function scoresFigure(doc: ModelsDocument, offered: string[]): HTMLElement {
       'figcaption',
       {},
       h('h3', {}, 'Proper scores with their intervals'),
-      segmented<string>('Metric shown', offered.map((m) => ({ value: m, text: metricStyle(m).title })), metric, (value) => {
+      segmented<string>('Score shown', offered.map((m) => ({ value: m, text: metricStyle(m).title })), metric, (value) => {
         metric = value;
         draw();
       }),
     ),
     chart,
-    h('p', { class: 'small muted' }, 'Each interval is of one model by itself. Overlapping intervals do not mean that models are equal: the difference in the table is paired by row and sharper.'),
+    h('p', { class: 'small muted' }, 'Each interval is of one model alone. Models whose intervals overlap can still differ: the table compares them row by row, which is sharper.'),
   );
 }
 
 function reliabilitySection(doc: ModelsDocument): HTMLElement {
+  const [x, y] = doc.event === null ? ['confidence', 'accuracy'] : [`probability of ${doc.event.name}`, `frequency of ${doc.event.name}`];
+  const ece = headlineEce(doc.event);
+  const axis = doc.event !== null && doc.models.every((m) => isCrowded(m.curve)) ? logOdds(doc.models.map((m) => m.curve)) : LINEAR;
   return section(
     'reliability',
     'Reliability',
-    h('p', { class: 'muted' }, 'Accuracy against confidence, fitted without bins (isotonic regression). The grey band holds the line of a calibrated model with these predictions in 95 % of cases.'),
+    h('p', { class: 'muted' }, `${y[0].toUpperCase()}${y.slice(1)} against ${x}: an isotonic regression (no bins). A calibrated model’s curve would stay inside the grey band in 95 % of samples.`),
     h(
       'div',
       { class: doc.models.length <= 2 ? 'pair' : 'several' },
       doc.models.map((m, i) => {
         const chart = h('div', { class: 'chart' });
-        responsive(chart, (width) => chart.replaceChildren(curveDiagram(m.curve, colour(i), width, { name: m.name, x: 'confidence', y: 'accuracy' })));
-        return h('figure', { class: 'card' }, h('figcaption', {}, h('h3', { class: 'class-name', title: m.name }, m.name), h('span', { class: 'figure-number' }, `ECE ${metricValue('ece', m.scores.ece[0])}`)), chart);
+        responsive(chart, (width) => chart.replaceChildren(curveDiagram(m.curve, colour(doc, i), width, { name: m.name, x, y }, axis)));
+        return h('figure', { class: 'card' }, h('figcaption', {}, h('h3', { class: 'class-name', title: m.name }, m.name), h('span', { class: 'figure-number' }, `ECE ${m.scores[ece] === undefined ? '' : metricValue(ece, m.scores[ece][0])}`)), chart);
       }),
     ),
   );
@@ -175,18 +174,18 @@ function groupsSection(doc: ModelsDocument): HTMLElement {
 
 function coverageSection(doc: ModelsDocument): HTMLElement {
   const chart = h('div', { class: 'chart' });
-  const lines = doc.models.map((m, i) => ({ name: clipped(m.name, 40), colour: colour(i), risk: m.risk }));
+  const lines = doc.models.map((m, i) => ({ name: clipped(m.name, 40), colour: colour(doc, i), risk: m.risk }));
   responsive(chart, (width) => chart.replaceChildren(riskChart(lines, width)));
   return section(
     'coverage',
     'Keeping only confident predictions',
-    h('p', { class: 'muted' }, 'Error among the most confident predictions. Solid: observed. Dashed: as the confidence states.'),
+    h('p', { class: 'muted' }, 'The error among the most confident predictions. Solid: observed. Dashed: predicted by the confidence.'),
     h(
       'figure',
       { class: 'card' },
       h('figcaption', {}, h('h3', {}, 'Risk and coverage')),
       chart,
-      h('p', { class: 'small muted key' }, lines.map((line, i) => h('span', { class: 'key-item' }, h('span', { class: `swatch model-${i % 8}` }), line.name))),
+      h('p', { class: 'small muted key' }, lines.map((line, i) => h('span', { class: 'key-item' }, h('span', { class: `swatch model-${place(doc, i)}` }), line.name))),
     ),
   );
 }

@@ -40,12 +40,12 @@ export async function reportPage(doc: ReportDocument): Promise<HTMLElement[]> {
       ? []
       : ([
           ['Try γ and T', exploreSection(doc, rows, parameters)],
-          ['Ψ', mapSection(doc, rows, parameters, names)],
+          ['What Ψ does', mapSection(doc, rows, parameters, names)],
         ] as [string, HTMLElement][])),
     ...(doc.deploy.length === 0 ? [] : ([['Deploy', deploySection(doc)]] as [string, HTMLElement][])),
     ['Mistakes', mistakesSection(doc, names)],
     ['Classes', classesSection(doc, names)],
     ['How it was made', madeSection(doc)],
   ];
-  return framed(doc, `${whole(doc.n_judged)} rows, ${whole(doc.n_classes)} classes, ${how}`, parts);
+  return framed(doc, `${whole(doc.n_judged)} rows, ${whole(doc.n_classes)} classes${doc.event === null ? '' : ` (positive: ${doc.event.name})`}, ${how}`, parts);
 }

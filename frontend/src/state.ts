@@ -20,6 +20,8 @@ export interface View {
   bins: number;
   /** class shown, or null for the top label */
   klass: number | null;
+  /** of the curve of one class */
+  axis: 'linear' | 'log-odds';
 }
 
 /** A value that tells its listeners of every change: controls at once, charts once a frame. */

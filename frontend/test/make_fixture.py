@@ -13,16 +13,15 @@ from numpy.typing import NDArray
 from scipy.stats import binom
 
 from focalibrate.metrics import (
-    ReliabilityTable,
+    Cells,
     adaptive_ece,
     confident_fraction,
     corp,
     ece,
     nll,
 )
-from focalibrate.metrics.adaptive import distinct_table
 from focalibrate.report._entries import PILOT, Entries, plan_entries
-from focalibrate.report._rows import pack_rows
+from focalibrate.report._packed import pack_rows
 from focalibrate.theory import recover_log_posterior, recover_posterior, tau_over, tau_under
 
 BIN_COUNTS = (10, 15, 25)
@@ -85,14 +84,11 @@ def _one_class(
     return {
         "klass": k,
         "equal_width": [
-            [
-                ReliabilityTable.of_confidence(p[:, k], is_class, n_bins=b).ece()
-                for p in (before, after)
-            ]
+            [float(Cells.of(p[:, k], is_class, bins=b).ece()) for p in (before, after)]
             for b in BIN_COUNTS
         ],
         "equal_mass": [
-            [distinct_table(p[:, k], is_class).equal_mass(b).ece() for p in (before, after)]
+            [float(Cells.of_equal_mass(p[:, k], is_class, b).ece()) for p in (before, after)]
             for b in BIN_COUNTS
         ],
     }

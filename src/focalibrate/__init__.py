@@ -1,4 +1,4 @@
-"""Make a classifier's probabilities true.
+"""Calibrate a classifier's probabilities.
 
 Subpackages, imported on first use so that ``import focalibrate`` stays cheap:
 
@@ -14,10 +14,9 @@ Subpackages, imported on first use so that ``import focalibrate`` stays cheap:
 The names people reach for most are here too: `ece`, `fit_temperature`, `calibrate_predictions`
 and others, see ``dir(focalibrate)``.
 
-With an extra, never imported from here:
+With an extra, imported on first use too:
 
 - `focalibrate.nn`: losses and calibrators as PyTorch modules.
-- `focalibrate.models`, `focalibrate.train`: the papers' networks, and training by recipe.
 - `focalibrate.estimators`: calibrators as scikit-learn estimators.
 - `focalibrate.deploy`: calibrators as ONNX graphs.
 - `focalibrate.boosting`: focal loss for XGBoost, LightGBM and CatBoost.
@@ -27,11 +26,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from focalibrate import boosting as boosting
     from focalibrate import (
         calibrate,
         comparison,
         curvature,
-        datasets,
         io,
         losses,
         metrics,
@@ -39,19 +38,22 @@ if TYPE_CHECKING:
         report,
         theory,
     )
+    from focalibrate import deploy as deploy
+    from focalibrate import estimators as estimators
+    from focalibrate import nn as nn
     from focalibrate.calibrate import (
         Calibrator,
         PosteriorRecovery,
         TemperatureScaling,
-        fit_auto,
+        fit,
         fit_focal_temperature,
         fit_temperature,
     )
-    from focalibrate.comparison import choose, compare
+    from focalibrate.comparison import choose, compare_methods
     from focalibrate.io import read_predictions
     from focalibrate.losses import focal_loss
     from focalibrate.metrics import (
-        ReliabilityTable,
+        Cells,
         adaptive_ece,
         assess,
         bootstrap,
@@ -65,8 +67,8 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 __all__ = [
     "Calibrator",
+    "Cells",
     "PosteriorRecovery",
-    "ReliabilityTable",
     "TemperatureScaling",
     "__version__",
     "adaptive_ece",
@@ -77,12 +79,12 @@ __all__ = [
     "calibrate_predictions",
     "check_predictions",
     "choose",
-    "compare",
+    "compare_methods",
     "comparison",
     "curvature",
-    "datasets",
+    "detection",
     "ece",
-    "fit_auto",
+    "fit",
     "fit_focal_temperature",
     "fit_temperature",
     "focal_loss",
@@ -100,7 +102,7 @@ __all__ = [
 _HOME = {
     "Calibrator": "calibrate",
     "PosteriorRecovery": "calibrate",
-    "ReliabilityTable": "metrics",
+    "Cells": "metrics",
     "TemperatureScaling": "calibrate",
     "adaptive_ece": "metrics",
     "assess": "metrics",
@@ -109,9 +111,9 @@ _HOME = {
     "calibrate_predictions": "pipeline",
     "check_predictions": "pipeline",
     "choose": "comparison",
-    "compare": "comparison",
+    "compare_methods": "comparison",
     "ece": "metrics",
-    "fit_auto": "calibrate",
+    "fit": "calibrate",
     "fit_focal_temperature": "calibrate",
     "fit_temperature": "calibrate",
     "focal_loss": "losses",
@@ -120,15 +122,17 @@ _HOME = {
     "recover_posterior": "theory",
 }
 """The subpackage that each function and class comes from."""
+_WITH_EXTRA = ("boosting", "deploy", "estimators", "nn")
+"""Subpackages that need an extra, which ``from focalibrate import *`` leaves out."""
 
 
 def __getattr__(name: str) -> Any:
     if name in _HOME:
         return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
-    if name in __all__:
+    if name in __all__ or name in _WITH_EXTRA:
         return import_module(f"{__name__}.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *__all__, *_WITH_EXTRA})

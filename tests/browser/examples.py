@@ -12,17 +12,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from focalibrate.calibrate import read_scores
+from focalibrate.calibrate.rows import read_scores
 from focalibrate.comparison import (
     Choice,
     Comparison,
     GroupedRows,
     choose,
     choose_by_group,
-    compare,
+    compare_methods,
 )
 from focalibrate.metrics import (
-    ReliabilityTable,
+    Cells,
     adaptive_ece,
     assess,
     assess_groups,
@@ -31,7 +31,6 @@ from focalibrate.metrics import (
     nll,
     worst_slice,
 )
-from focalibrate.metrics.adaptive import distinct_table
 from focalibrate.report import (
     CriterionGrid,
     Provenance,
@@ -140,7 +139,7 @@ def judge(model: Model) -> Example:
     """Fit and compare on as many validation rows as there are test rows."""
     val = simulate(model, seed=0)
     test = val if model.cross_fit else simulate(model, seed=1)
-    comparison = compare(
+    comparison = compare_methods(
         *val,
         *(() if model.cross_fit else test),
         methods=model.methods,
@@ -273,8 +272,8 @@ def _ece(
     confidence = probs.max(axis=1) if klass is None else probs[:, klass]
     correct = (probs.argmax(axis=1) if klass is None else klass) == labels
     if binning == "equal-width":
-        return ReliabilityTable.of_confidence(confidence, correct, n_bins=bins).ece()
-    return distinct_table(confidence.astype(np.float64), correct).equal_mass(bins).ece()
+        return Cells.of(confidence, correct, bins=bins).ece()
+    return Cells.of_distinct(confidence.astype(np.float64), correct).equal_mass(bins).ece()
 
 
 def make(name: str, folder: Path) -> None:

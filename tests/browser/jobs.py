@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tests.browser import examples
 
-from focalibrate.comparison import choose, compare
-from focalibrate.datasets import load
+from focalibrate.comparison import choose, compare_methods
 from focalibrate.pipeline import (
     Examples,
     compare_models,
@@ -28,7 +27,8 @@ from focalibrate.report import (
     write_dynamics,
     write_report,
 )
-from focalibrate.train import Recipe, train
+from focalibrate_papers.datasets import load
+from focalibrate_papers.train import Recipe, train
 
 REPORTS = ("k2", "k3", "k1000")
 HOSTILE = examples.HOSTILE
@@ -139,7 +139,9 @@ def _edge(
     logits, labels = case(np.random.default_rng(0))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        comparison = compare(logits, labels, methods=["temperature", "histogram"], n_resamples=5)
+        comparison = compare_methods(
+            logits, labels, methods=["temperature", "histogram"], n_resamples=5
+        )
         grid = None if case is two_classes else criterion_grid(logits, labels)
     data = page_data(
         comparison,

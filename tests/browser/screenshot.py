@@ -1,9 +1,8 @@
-"""The pictures of the report in the documentation.
+"""The picture of the report in the README.
 
-``python -m tests.browser.screenshot [PAGE.html]`` writes into ``docs/images/`` the verdict and the
-methods (``report.png``), the sliders (``report-explore.png``) and the top of the page on a phone
-(``report-phone.png``). Without a page, one of a simulated model is made. Needs node, the packages
-of ``frontend/`` (``npm ci``) and Chromium.
+``python -m tests.browser.screenshot [PAGE.html]`` writes ``docs/images/report.png``, the top of
+the page. Without a page, that of the README's first command is made. Needs node, the packages of
+``frontend/`` (``npm ci``) and Chromium.
 """
 
 import os
@@ -13,14 +12,12 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.browser.examples import make
+from tests.churn import write_churn
+
+from focalibrate import calibrate_predictions
 
 ROOT = Path(__file__).parents[2]
-PICTURES = {
-    "report.png": ("--until", "methods"),
-    "report-explore.png": ("--section", "explore"),
-    "report-phone.png": ("--phone", "--clip", "844"),
-}
+PICTURES = {"report.png": ("--clip", "1000")}
 
 
 def take(page: Path, folder: Path) -> None:
@@ -36,18 +33,28 @@ def take(page: Path, folder: Path) -> None:
             env=os.environ | {"FOCALIBRATE_CHROMIUM": chromium},
             check=True,
         )
+        shrink(folder / name)
         print(folder / name)
 
 
+def shrink(path: Path) -> None:
+    """Keep 256 colours of a picture: a page has few, and the file is a third as large."""
+    from PIL import Image
+
+    few = Image.open(path).convert("RGB").quantize(256, dither=Image.Dither.NONE)
+    few.save(path, optimize=True)
+
+
 def main() -> None:
-    """Take pictures of the page named on the command line, or of an example."""
+    """Take pictures of the page named on the command line, or of the README's example."""
     folder = ROOT / "docs" / "images"
     if len(sys.argv) > 1:
         take(Path(sys.argv[1]), folder)
         return
     with tempfile.TemporaryDirectory() as made:
-        make("k10", Path(made))
-        take(Path(made) / "k10.html", folder)
+        write_churn(Path(made) / "churn.csv")
+        calibrate_predictions(Path(made) / "churn.csv").save(Path(made) / "report")
+        take(Path(made) / "report" / "report.html", folder)
 
 
 if __name__ == "__main__":

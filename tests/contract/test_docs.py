@@ -13,14 +13,13 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from focalibrate import calibrate_predictions
 from focalibrate.cli import main
-from focalibrate.cli._read import IN_MEMORY
-from focalibrate.cli._sketching import LARGE_BYTES
 from focalibrate.engines.local import MAX_DEATHS
-from focalibrate.experiments.engine.registry import find_experiment
-from focalibrate.io._stream_arrow import PIECE_BYTES
+from focalibrate.io.formats.arrow import PIECE_BYTES
 from focalibrate.metrics.sketch import MAX_CLASSWISE
-from focalibrate.pipeline.chosen_rows import FIT_ENTRIES, FIT_ROWS
+from focalibrate.pipeline.sample import FIT_ENTRIES, FIT_ROWS
+from focalibrate_papers.engine import find_experiment
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -68,7 +67,9 @@ def files(tmp_path, monkeypatch):
         logits = truth * rng.uniform(1, 3)
         np.savez(tmp_path / f"{name}.npz", logits=logits, labels=labels)
     for day in (1, 2):
-        table = pa.table({f"logit_{k}": logits[:, k] for k in range(3)} | {"label": labels})
+        rows = slice(0, 300 - day)  # the same table twice would be refused
+        columns = {f"logit_{k}": logits[rows, k] for k in range(3)}
+        table = pa.table(columns | {"label": labels[rows]})
         pq.write_table(table, tmp_path / f"day{day}.parquet")
     monkeypatch.chdir(tmp_path)
     return tmp_path
@@ -88,7 +89,8 @@ def test_the_commands_of_a_page_work(page, files):
             if "--resamples" in {o for p in command_of(arguments[0]).params for o in p.opts}:
                 arguments += ["--resamples", "10"]
             done = CliRunner().invoke(main, arguments)
-            assert done.exit_code == 0, f"{line}\n{done.output}"
+            findings = (0, 1, 3) if arguments[0] == "check" else (0,)
+            assert done.exit_code in findings, f"{line}\n{done.output}"
         else:
             assert program in ("pip", "make")
 
@@ -109,17 +111,16 @@ def test_the_commands_of_a_page_work(page, files):
 )
 def test_the_counts_that_the_page_on_real_logits_puts_in_words(counted):
     """A new table needs new words: change both."""
-    assert f"| {counted} |" in (ROOT / "results/published-logits/tables.md").read_text()
+    assert f"| {counted} |" in (ROOT / "results/published-logits/README.md").read_text()
 
 
 def test_the_limits_that_the_page_at_scale_names_are_those_of_the_code():
     text = " ".join((DOCS / "howto/at-scale.md").read_text().split())
     for words in (
-        f"Files of more than {LARGE_BYTES // 10**6} MB",
+        f"More than {FIT_ROWS:,} rows",
         f"fitted on up to {FIT_ROWS:,} rows (fewer with more than {FIT_ENTRIES // FIT_ROWS} cl",
-        f"Up to {IN_MEMORY >> 30} GB of scores they are read into memory",
         f"in pieces of about {PIECE_BYTES >> 20} MB",
-        f"With more than {MAX_CLASSWISE:,} classes",
+        f"up to {MAX_CLASSWISE:,} classes",
         f"a part that has lost {['zero', 'one', 'two', 'three'][MAX_DEATHS]} workers",
     ):
         assert words in text, words
@@ -202,3 +203,27 @@ def test_every_page_stands_in_the_navigation():
     navigation = (ROOT / "mkdocs.yml").read_text()
     for name in [*NAMES, *(f"reference/{p.name}" for p in (DOCS / "reference").iterdir())]:
         assert f": {name}\n" in navigation
+
+
+def test_every_field_of_the_two_files_is_in_the_schema():
+    rng = np.random.default_rng(0)
+    logits = 4 * rng.normal(size=(300, 3))
+    labels = (logits / 2 + rng.gumbel(size=logits.shape)).argmax(axis=1)
+    found = calibrate_predictions(
+        logits=logits, labels=labels, class_names=["a", "b", "c"], methods=["temperature"]
+    ).to_dict()
+    page = (DOCS / "reference/files.md").read_text()
+    calibrator, results = page.split("## results.json")
+    assert sorted(re.findall(r"^\| `(\w+)`", results, re.MULTILINE)) == sorted(found)
+    for name in found["calibrator"]:
+        assert f"| `{name}` |" in calibrator
+    for name in (*found["verdict"], *found["comparison"], *found["made_with"]):
+        assert f"`{name}`" in results
+
+
+def test_the_reference_lists_functions_first(site):
+    text = site["generated"].functions_first("# x\n\n::: focalibrate.theory\n")
+    kinds = re.findall(r"^## (\w+)$", text, re.MULTILINE)
+    assert kinds == [k for k in ("Functions", "Classes", "Constants") if k in kinds]
+    places = [text.index(f"## {kind}") for kind in kinds]
+    assert text.index("::: focalibrate.theory.recover_posterior\n") < places[1]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from focalibrate.experiments.engine.registry import EXPERIMENTS
+from focalibrate_papers.engine import EXPERIMENTS
 
 ROOT = Path(__file__).parents[2]
 INDEX = (ROOT / "docs/papers/index.md").read_text(encoding="utf-8")

@@ -3,13 +3,15 @@
 import json
 import re
 import runpy
-from collections import Counter
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from tests.churn import write_churn
 
+from focalibrate import calibrate_predictions
 from focalibrate.cli import main
+from focalibrate_papers.evidence import outcome
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
@@ -33,10 +35,8 @@ def test_every_command_of_the_readme_exists():
 
 
 def test_the_tally_of_verdicts_is_that_of_the_results():
-    shown = {k: int(n) for k, n in re.findall(r"^\| ([a-z ]+) \| (\d+) \|$", README, re.MULTILINE)}
-    documents = [json.loads(p.read_text()) for p in (ROOT / "results").glob("*/verdicts.json")]
-    claims = [claim for document in documents for claim in document["claims"]]
-    assert shown == Counter(claim["verdict"] for claim in claims if claim["is_papers"])
+    assert outcome(ROOT / "results") in README
+    assert outcome(ROOT / "results") in (ROOT / "results/README.md").read_text()
 
 
 def test_the_arena_table_is_that_of_the_results():
@@ -44,9 +44,22 @@ def test_the_arena_table_is_that_of_the_results():
     for group, methods in summary.items():
         ours = methods["focalibrate auto"]
         peers = {k: v for k, v in methods.items() if not k.startswith("focalibrate")}
+        nearest = min(peers, key=lambda k: peers[k]["above_auto_logloss"][0])
         best = max(peers, key=lambda k: peers[k]["win_logloss"][0])
-        start = (
-            f"| {group} ({ours['n']}) | {ours['win_logloss'][0]:.3f} | "
-            f"{peers[best]['win_logloss'][0]:.3f} ({best}) |"
-        )
-        assert start in README
+        above = f"{100 * peers[nearest]['above_auto_logloss'][0]:+.2f}"
+        assert f"| {group} ({ours['n']}) | {nearest} | {above} [" in README
+        wins = f"{ours['win_logloss'][0]:.3f} / {peers[best]['win_logloss'][0]:.3f} ({best})"
+        assert f"| {wins} |" in README
+
+
+def test_the_answer_to_the_first_command_is_today_s(tmp_path):
+    write_churn(tmp_path / "churn.csv")
+    found = calibrate_predictions(tmp_path / "churn.csv").verdict
+    words = " ".join(README.split())
+    assert found.status == "repairable"
+    for sentence in (found.headline, found.line, found.gain, found.after, found.advice):
+        assert sentence in words
+
+
+def test_the_readme_is_short():
+    assert len(README.splitlines()) <= 150

@@ -1,6 +1,5 @@
 """The fits against independent numbers: given oracles, plain loops, SciPy, scikit-learn."""
 
-import json
 import warnings
 
 import numpy as np
@@ -13,15 +12,14 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 
 from focalibrate.calibrate import (
-    FINE_TEMPERATURES,
-    FOCAL_GAMMAS,
     CalibrationWarning,
     FocalTemperatureScaling,
     Identity,
-    exact_logits,
     fit_focal_temperature,
     fit_temperature,
 )
+from focalibrate.calibrate.fit_focal_temperature import FINE_TEMPERATURES, FOCAL_GAMMAS
+from focalibrate.calibrate.focal_rows import exact_logits
 from focalibrate.metrics import adaptive_ece, ece, error_rate, mce, nll
 
 FROM_005 = FINE_TEMPERATURES[4:]  # the oracle skips T < 0.05
@@ -29,8 +27,8 @@ REAL_LOGITS = ["cifar100_resnet20", "cifar10_resnet20_akamaster", "agnews_gpt2"]
 
 
 @pytest.fixture(scope="module")
-def oracle(shared):
-    return json.loads((shared / "oracles.json").read_text())["labels2_independent_float64"]
+def oracle(oracles):
+    return oracles["labels2_independent_float64"]
 
 
 @pytest.fixture(scope="module")
@@ -41,14 +39,16 @@ def given():
 
 
 def test_temperature_by_log_loss(oracle, given):
-    found, report = fit_temperature(*given, return_report=True)
+    found = fit_temperature(*given)
+    report = found.report
     assert_allclose(found.temperature, oracle["TS_NLL"]["T"], rtol=1e-7)
     assert_allclose(report.value, oracle["TS_NLL"]["loss"], rtol=1e-14)
 
 
 @pytest.mark.parametrize("gamma", [1, 2, 3, 5])
 def test_temperature_by_focal_loss(oracle, given, gamma):
-    found, report = fit_temperature(*given, criterion="focal", gamma=gamma, return_report=True)
+    found = fit_temperature(*given, criterion="focal", gamma=gamma)
+    report = found.report
     want = oracle[f"TS_FL_g{gamma}"]
     assert_allclose(found.temperature, want["T"], rtol=1e-7)
     assert_allclose(report.value, want["loss"], rtol=1e-14)
@@ -58,11 +58,13 @@ def test_temperature_by_focal_loss(oracle, given, gamma):
 def test_grid_by_log_loss(oracle, given):
     value, gamma, temperature = oracle["FTS_grid_best(value,gamma,T); T<0.05 skipped"]["nll"]
     options = {"criterion": "nll", "temperatures": FROM_005}
-    found, report = fit_focal_temperature(*given, **options, return_report=True)
+    found = fit_focal_temperature(*given, **options)
+    report = found.report
     assert (found.gamma, found.temperature) == (gamma, temperature)
     assert_allclose(report.value, value, rtol=1e-13)
     value, temperature = oracle["TS_same_grid_best(value,T)"]["nll"]
-    found, report = fit_temperature(*given, **options, return_report=True)
+    found = fit_temperature(*given, **options)
+    report = found.report
     assert found.temperature == temperature
     assert_allclose(report.value, value, rtol=1e-13)
 
@@ -113,7 +115,8 @@ def test_temperature_of_real_logits_is_scipys(shared, name):
         return -np.mean(log_softmax(z / np.exp(log_t), axis=1)[np.arange(len(z)), labels])
 
     best = minimize_scalar(loss, bracket=(-1, 0, 2), options={"xtol": 1e-10})
-    found, report = fit_temperature(logits, labels, return_report=True)
+    found = fit_temperature(logits, labels)
+    report = found.report
     assert_allclose(found.temperature, np.exp(best.x), rtol=1e-6)
     assert_allclose(report.value, best.fun, rtol=1e-6)
 
@@ -151,7 +154,9 @@ def test_focal_temperature_of_real_logits_is_the_double_loops(shared, name):
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CalibrationWarning)
-        found = fit_focal_temperature(logits, labels, gammas=gammas, temperatures=temperatures)
+        found = fit_focal_temperature(
+            logits, labels, gammas=gammas, temperatures=temperatures, criterion="adaptive_ece"
+        )
     i, j = gammas.index(found.gamma), temperatures.index(found.temperature)
     assert loop[i, j] < loop.min() + 1e-9
     got = plain_adaptive_ece(FocalTemperatureScaling(gammas[i], temperatures[j]).probs(z), labels)

@@ -1,6 +1,5 @@
 """Metrics against numbers and code that share nothing with them."""
 
-import json
 import warnings
 from collections import defaultdict
 from fractions import Fraction
@@ -13,7 +12,7 @@ from numpy.testing import assert_allclose
 from sklearn.metrics import brier_score_loss, log_loss
 
 from focalibrate.metrics import (
-    ReliabilityTable,
+    Cells,
     adaptive_ece,
     brier_score,
     classwise_ece,
@@ -58,8 +57,8 @@ def probs(logits):
 
 
 @pytest.fixture(scope="module")
-def want(shared):
-    return json.loads((shared / "oracles.json").read_text())["labels2_independent_float64"]
+def want(oracles):
+    return oracles["labels2_independent_float64"]
 
 
 @pytest.mark.parametrize("n_bins", [10, 15])
@@ -198,9 +197,9 @@ class TestKnownDefectsOfPublicCode:
         assert want["AdaECE15_dropped_samples"] == 1
         top, hit = probs.max(axis=1), probs.argmax(axis=1) == labels
         cells = np.unique(np.concatenate([[0.0], np.sort(top), [1.0]]))
-        table = ReliabilityTable.of_confidence(top, hit, edges=cells).equal_mass(15)
-        assert table.count.sum() == 2000
-        assert np.ptp(table.count) <= 1
+        table = Cells.of(top, hit, bins=cells).equal_mass(15)
+        assert table.weight.sum() == 2000
+        assert np.ptp(table.weight) <= 1
 
     def test_constant_confidence_is_not_scored_zero(self):
         rows, y = np.tile([0.9, 0.1], (100, 1)), np.arange(100) % 2
@@ -211,8 +210,8 @@ class TestKnownDefectsOfPublicCode:
         assert_allclose(classwise_ece(rows, y), (0.5 + 0.3 + 0.2) / 3, rtol=1e-12)
 
     def test_confidence_zero_does_not_wrap_to_the_last_bin(self):
-        table = ReliabilityTable.of_confidence(np.array([0.0, 1e-300]), np.array([0, 0]))
-        assert table.count.tolist() == [2] + [0] * 14
+        table = Cells.of(np.array([0.0, 1e-300]), np.array([0, 0]))
+        assert table.weight.tolist() == [2] + [0] * 14
 
     @pytest.mark.slow
     def test_confidence_one_shares_the_last_bin(self):

@@ -9,19 +9,18 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from focalibrate.calibrate import (
-    FINE_TEMPERATURES,
     CalibrationWarning,
     Identity,
     PosteriorRecovery,
     fit_focal_temperature,
     fit_temperature,
 )
-from focalibrate.experiments.engine.experiment import Folders
-from focalibrate.experiments.engine.reproduce import read_rows
-from focalibrate.experiments.networks.halves import halves
-from focalibrate.experiments.published_logits.experiment import TRAINED_GAMMA, run, tasks
-from focalibrate.experiments.published_logits.sets import SETS, read_set
+from focalibrate.calibrate.fit_focal_temperature import FINE_TEMPERATURES
 from focalibrate.metrics import adaptive_ece, ece, error_rate, nll
+from focalibrate_papers.engine import Folders
+from focalibrate_papers.evidence import read_rows
+from focalibrate_papers.networks import halves
+from focalibrate_papers.published_logits import SETS, TRAINED_GAMMA, read_set, run, tasks
 
 NAMES = list(SETS)
 ROWS = Path(__file__).parents[2] / "results" / "published-logits" / "rows.csv"
@@ -37,7 +36,7 @@ def folder(shared):
 
 @pytest.fixture(scope="module")
 def committed():
-    return {(row.recipe, row.metric): row.value for row in read_rows(ROWS)}
+    return {(row.recipe, row.metric): row.value for row in read_rows(ROWS, "published-logits")}
 
 
 @pytest.fixture(scope="module")
@@ -93,7 +92,8 @@ def fitted(fit, one, criterion, **options):
     if one.fit_logits.shape[1] > 10:  # a report evaluates the whole grid
         calibrator = fit(*rows, criterion=criterion, **options)
         return calibrator, measure(calibrator.probs(one.fit_logits), one.fit_labels)
-    calibrator, report = fit(*rows, criterion=criterion, return_report=True, **options)
+    calibrator = fit(*rows, criterion=criterion, **options)
+    report = calibrator.report
     value = measure(calibrator.probs(one.fit_logits), one.fit_labels)
     assert_allclose(value, report.value, atol=2e-4)
     return calibrator, report.value
@@ -113,7 +113,7 @@ def test_every_method_on(name, folder, committed, stated):
             fit_focal_temperature, one, "adaptive_ece", **focal_grid(one, committed)
         )
         focal_nll, focal_nll_value = fitted(
-            fit_focal_temperature, one, "nll", search="continuous", **gamma_range(one, committed)
+            fit_focal_temperature, one, "nll", **gamma_range(one, committed)
         )
 
     # Each is the best of a family that holds the one before it.

@@ -1,7 +1,5 @@
 """Theory against 60-digit arithmetic and against numbers computed independently."""
 
-import json
-
 import numpy as np
 import pytest
 from mpmath import mp, mpf
@@ -22,11 +20,6 @@ from focalibrate.theory import (
 
 DIGITS = 80
 GAMMAS = [-1.0, -0.999, -0.5, -0.25, 0.0, 0.03, 0.5, 1.0, 2.0, 3.0, 5.0, 20.0]
-
-
-@pytest.fixture(scope="module")
-def oracles(shared):
-    return json.loads((shared / "oracles.json").read_text())
 
 
 def exact_phi(p, gamma):

@@ -2,6 +2,7 @@ import errno
 import json
 import os
 import stat
+import time
 from pathlib import Path
 
 import pytest
@@ -149,6 +150,28 @@ def test_what_a_killed_run_left_is_removed(tmp_path):
         path.write_text("whole")
     os.close(descriptor)
     assert sorted(p.name for p in tmp_path.iterdir()) == sorted([held.name, young.name, "out.csv"])
+
+
+@pytest.mark.skipif(lock.fcntl is None, reason="without locks a file is left for a minute")
+def test_what_a_run_killed_a_moment_ago_left_is_removed(tmp_path):
+    left = tmp_path / ".out.0123456789ab.csv"
+    left.write_text("half")
+    os.utime(left, (time.time() - 2,) * 2)
+    with atomic_path(tmp_path / "out.csv") as path:
+        path.write_text("whole")
+    assert [p.name for p in tmp_path.iterdir()] == ["out.csv"]
+
+
+def test_without_locks_the_file_is_not_held_open(tmp_path, monkeypatch):
+    monkeypatch.setattr(lock, "fcntl", None)
+    opened = []
+    real = os.open
+    monkeypatch.setattr(os, "open", lambda *a, **k: opened.append(real(*a, **k)) or opened[-1])
+    with atomic_path(tmp_path / "out.csv") as path:
+        path.write_text("whole")
+        with pytest.raises(OSError, match="Bad file descriptor"):
+            os.fstat(opened[0])
+    assert (tmp_path / "out.csv").read_text() == "whole"
 
 
 def _half_written(path):

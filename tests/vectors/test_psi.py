@@ -14,9 +14,9 @@ from onnx import TensorProto, helper, save
 from focalibrate.calibrate import (
     CalibrationWarning,
     FocalTemperatureScaling,
-    exact_logits,
     fit_focal_temperature,
 )
+from focalibrate.calibrate.focal_rows import exact_logits
 from focalibrate.deploy import attach_to_onnx
 from focalibrate.losses import focal_loss
 from focalibrate.nn import FocalLoss
@@ -109,10 +109,9 @@ def test_the_kernels_of_the_fits(rows):
 def test_a_grid_of_one_point():
     for row in rows_at(2.0)[5:8]:
         z, y = np.stack([row.logits] * 2), row.labels[:2]
-        _, report = fit_focal_temperature(
-            z, y, criterion="nll", search="full", gammas=[2.0], temperatures=[1.0],
-            return_report=True,
-        )  # fmt: skip
+        report = fit_focal_temperature(
+            z, y, criterion="nll", gammas=[2.0], temperatures=[1.0]
+        ).report  # fmt: skip
         assert_allclose(report.value, -row.log_psi[y].mean(), rtol=1e-12)
 
 

@@ -18,7 +18,7 @@ export function coverageSection(doc: ReportDocument): HTMLElement {
   return section(
     'coverage',
     'Keeping only confident predictions',
-    h('p', { class: 'muted' }, 'Keep the most confident predictions and hand the rest to a person: how many of those kept are wrong? Solid: observed. Dashed: as the confidence states. Calibration brings the two together.'),
+    h('p', { class: 'muted' }, 'Keep the most confident predictions and hand the rest to a person: how many of those kept are wrong? Solid: observed error. Dashed: predicted error (1 − mean confidence). Calibration brings the two together.'),
     h(
       'div',
       { class: 'pair wide-left' },
@@ -36,7 +36,7 @@ export function coverageSection(doc: ReportDocument): HTMLElement {
           'table',
           {},
           h('caption', { class: 'sr' }, 'Error by coverage'),
-          h('thead', {}, h('tr', {}, ['Kept', ...lines.flatMap(({ name }) => [`Error ${name}`, `Stated ${name}`])].map((title, i) => h('th', { scope: 'col', class: i > 0 ? 'numeric' : null }, title)))),
+          h('thead', {}, h('tr', {}, ['Kept', ...lines.flatMap(({ name }) => [`Error, ${name}`, `Predicted error, ${name}`])].map((title, i) => h('th', { scope: 'col', class: i > 0 ? 'numeric' : null }, title)))),
           h(
             'tbody',
             {},

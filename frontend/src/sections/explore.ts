@@ -155,7 +155,7 @@ function presets(doc: ReportDocument, parameters: Watched<Parameters>): HTMLElem
       {
         type: 'button',
         'data-preset': method.method,
-        title: method.describe,
+        title: method.parameters,
         onclick: () => parameters.set({ gamma: method.gamma!, temperature: method.temperature! }),
       },
       method.label,

@@ -1,7 +1,7 @@
 // Groups of rows, each assessed by itself.
 
 import { AFTER, BEFORE, forest } from '../charts';
-import type { Group, GroupTrial, ReportDocument } from '../document';
+import type { EventName, Group, GroupTrial, ReportDocument } from '../document';
 import { h, responsive, section, segmented } from '../dom';
 import { capitalised, metricValue, percent, points, pText, whole } from '../format';
 import { sortableTable } from './table';
@@ -9,12 +9,13 @@ import { sortableTable } from './table';
 type Shown = 'gap' | 'rms';
 
 export function groupsSection(doc: ReportDocument): HTMLElement {
-  return section('groups', 'Group by group', ...assessedGroups(doc.groups, doc.worst_slice, 'Before calibration; p-values'), doc.by_group !== null && ownCalibrators(doc.by_group));
+  return section('groups', 'Group by group', ...assessedGroups(doc.groups, doc.worst_slice, 'Before calibration; p-values', doc.event), doc.by_group !== null && ownCalibrators(doc.by_group));
 }
 
 /** Groups with their intervals and verdicts; `began` begins the sentence on p-values. */
-export function assessedGroups(groups: Group[], worstSlice: string | null, began: string): (HTMLElement | false)[] {
+export function assessedGroups(groups: Group[], worstSlice: string | null, began: string, event: EventName | null): (HTMLElement | false)[] {
   let shown: Shown = 'gap';
+  const gap = event === null ? 'confidence − accuracy' : 'mean probability − frequency';
   const chart = h('div', { class: 'chart' });
   const isBad = (g: Group) => g.p_value !== null && g.p_value < 0.05;
   const draw = responsive(chart, (width) => {
@@ -24,7 +25,7 @@ export function assessedGroups(groups: Group[], worstSlice: string | null, began
       const range = shown === 'gap' ? `${points(estimate)} points [${points(low)}, ${points(high)}]` : `${percent(estimate)} [${(low * 100).toFixed(1)}, ${(high * 100).toFixed(1)}]`;
       return [{ label: g.name, estimate, low, high, colour: isBad(g) ? BEFORE : AFTER, tip: `${g.name}, ${whole(g.n)} rows: ${range}, ${g.verdict}` }];
     });
-    if (rows.length > 0) chart.replaceChildren(forest(rows, width, shown === 'gap' ? 'confidence − accuracy, points' : 'RMS calibration error (%)', 100, 0, false));
+    if (rows.length > 0) chart.replaceChildren(forest(rows, width, shown === 'gap' ? `${gap}, points` : 'RMS calibration error (%)', 100, 0, false));
   });
   const bad = groups.filter(isBad).length;
   const words = bad === 0 ? 'No group is significantly miscalibrated.' : `${bad} of ${groups.length} groups ${bad === 1 ? 'is' : 'are'} significantly miscalibrated.`;
@@ -60,8 +61,8 @@ export function assessedGroups(groups: Group[], worstSlice: string | null, began
       columns: [
         { title: 'Group', isHeader: true, key: (g) => g.name, cell: (g) => h('span', { class: 'class-name', title: g.name }, g.name) },
         { title: 'Rows', numeric: true, key: (g) => g.n, cell: (g) => whole(g.n) },
-        { title: 'Confidence − accuracy', numeric: true, hint: 'in points, with its 95 % interval', key: (g) => g.gap[0], cell: (g) => (g.gap[0] === null ? '–' : `${points(g.gap[0])} [${points(g.gap[1])}, ${points(g.gap[2])}]`) },
-        { title: 'RMS error', numeric: true, key: (g) => g.rms[0], cell: (g) => (g.rms[0] === null ? '–' : percent(g.rms[0])) },
+        { title: capitalised(gap), numeric: true, hint: 'in points, with its 95 % interval', key: (g) => g.gap[0], cell: (g) => (g.gap[0] === null ? '–' : `${points(g.gap[0])} [${points(g.gap[1])}, ${points(g.gap[2])}]`) },
+        { title: 'Typical error (RMS)', numeric: true, key: (g) => g.rms[0], cell: (g) => (g.rms[0] === null ? '–' : percent(g.rms[0])) },
         { title: 'p-value', numeric: true, hint: 'corrected for the number of groups', key: (g) => g.p_value, cell: (g) => pText(g.p_value) },
         { title: 'Finding', key: (g) => g.verdict, cell: (g) => g.verdict },
       ],

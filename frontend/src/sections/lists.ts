@@ -10,7 +10,7 @@ export function mistakesSection(doc: ReportDocument, names: (k: number) => strin
   return section(
     'mistakes',
     'Confident mistakes',
-    h('p', { class: 'muted' }, 'Wrong predictions of the highest confidence: mislabelled, ambiguous, or hard rows. Row numbers start at 0.'),
+    h('p', { class: 'muted' }, `The wrong predictions with the highest confidence: look for wrong labels and ambiguous rows.${doc.file === null ? '' : ` Row numbers are those of ${doc.file}, starting at 0.`}`),
     doc.mistakes.length === 0
       ? h('p', {}, 'The model makes no mistake on these rows.')
       : sortableTable<Mistake>({
@@ -19,10 +19,11 @@ export function mistakesSection(doc: ReportDocument, names: (k: number) => strin
           limit: 10,
           columns: [
             { title: 'Row', numeric: true, isHeader: true, key: (m) => m.row, cell: (m) => String(m.row) },
+            ...(doc.mistakes.some((m) => m.id !== null) ? [{ title: 'Id', key: (m: Mistake) => m.id, cell: (m: Mistake) => h('span', { class: 'class-name' }, m.id ?? '') }] : []),
             { title: 'Label', key: (m) => names(m.label), cell: (m) => name(m.label) },
             { title: 'Predicted', key: (m) => names(m.predicted), cell: (m) => name(m.predicted) },
             { title: 'Before', numeric: true, key: (m) => m.before, cell: (m) => percent(m.before, 2) },
-            { title: 'After', numeric: true, hint: 'probability of the same class after calibration', key: (m) => m.after, cell: (m) => percent(m.after, 2) },
+            { title: 'After', numeric: true, hint: 'probability of the same class, calibrated', key: (m) => m.after, cell: (m) => percent(m.after, 2) },
           ],
         }),
   );
@@ -33,6 +34,7 @@ export function classesSection(doc: ReportDocument, names: (k: number) => string
   const rows = Array.from({ length: doc.n_classes }, (_, k) => k);
   const share = (title: string, values: (number | null)[], hint: string, digits = 1) => ({
     title,
+    leftOut: title.startsWith('ECE') ? undefined : ('on a phone' as const),
     hint,
     numeric: true,
     key: (k: number) => values[k],
@@ -41,15 +43,17 @@ export function classesSection(doc: ReportDocument, names: (k: number) => string
   return section(
     'classes',
     'Class by class',
-    h('p', { class: 'muted' }, 'ECE of a class: its probability against how often it is the label, over all rows.'),
+    h('p', { class: 'muted' }, 'The ECE of a class compares its probability with how often it is the label. The classes with the largest error come first.'),
     sortableTable<number>({
       caption: 'Classes',
       rows,
       limit: 20,
+      sortBy: 7,
+      descending: true,
       columns: [
         { title: 'Class', isHeader: true, key: (k) => (doc.class_names === null ? k : names(k)), cell: (k) => h('span', { class: 'class-name' }, names(k)) },
         { title: 'Rows', numeric: true, hint: 'rows with this label', key: (k) => t.count[k], cell: (k) => whole(t.count[k]) },
-        { title: 'Predicted', numeric: true, hint: 'rows predicted as this class', key: (k) => t.predicted[k], cell: (k) => whole(t.predicted[k]) },
+        { title: 'Predicted', leftOut: 'on a phone', numeric: true, hint: 'rows predicted as this class', key: (k) => t.predicted[k], cell: (k) => whole(t.predicted[k]) },
         share('Recall', t.recall, 'share of its rows that are found'),
         share('Precision', t.precision, 'share of its predictions that are right'),
         share('Confidence before', t.confidence_before, 'mean confidence where it is predicted'),

@@ -1,31 +1,31 @@
 // How the page was made, and what its words mean.
 
 import type { ReportDocument } from '../document';
-import { formula, h, section } from '../dom';
+import { h, section } from '../dom';
 import { whole } from '../format';
 
-const DEFINITIONS: [string, string, string][] = [
-  ['Confidence', 'v = softmax(z),  conf = max_k v_k', 'the largest probability of a row'],
-  ['ECE', 'Σ_b (n_b/N) |acc_b − conf_b|', 'mean gap between confidence and accuracy over bins ((b−1)/B, b/B] of equal width'],
-  ['AdaECE', 'the same, n_b ∈ {⌊N/B⌋, ⌈N/B⌉}', 'over bins of equal mass; rows of equal confidence share their outcomes'],
-  ['Classwise ECE', '(1/K) Σ_k Σ_b (n_b/N) |freq_{kb} − v̄_{kb}|', 'the same for the probability of each class, averaged over the classes'],
-  ['MCE', 'max_b |acc_b − conf_b|', 'largest gap of any bin that has rows'],
-  ['Smooth ECE', '∫ |E[(y − v) K_σ(v, t)]| dt,  σ = smECE', 'calibration error smoothed by a kernel; the width of the kernel equals the error'],
-  ['Log loss', '−(1/N) Σ_i log v_{i,yᵢ}', 'negative log likelihood in nats; lowest for the true probabilities'],
-  ['Brier', '(1/N) Σ_i Σ_k (v_{ik} − 1[y_i = k])²', 'squared distance to the label, summed over the classes (for two classes twice scikit-learn’s brier_score_loss); lowest for the true probabilities'],
-  ['Confidence of 99 % or more', '(1/N) #{i : conf_i ≥ .99}', 'share of predictions with a confidence of at least 99 %'],
-  ['Reliability curve', 'min_m Σ_i (m(v_i) − y_i)²,  m rising', 'isotonic regression of outcomes on probabilities; the band comes from outcomes drawn with the stated probabilities'],
-  ['Miscalibration, discrimination, uncertainty', 'S(v) = [S(v) − S(ṽ)] − [S(ȳ) − S(ṽ)] + S(ȳ)', 'decomposition of a proper score: ṽ is the reliability curve at v, ȳ the base rate'],
-  ['RMS calibration error', '√ Σ_b (n_b/N) (acc_b − conf_b)²', 'typical size of the error over 15 bins of equal mass, with the bias of noise subtracted'],
-  ['Intervals', '[2θ̂ − q_{.975}, 2θ̂ − q_{.025}]', 'basic bootstrap over rows, for log loss, Brier and error. Calibration errors are instead compared with those of a calibrated model'],
+const DEFINITIONS: [string, string][] = [
+  ['Confidence', 'The largest probability of a row, which is that of the predicted class.'],
+  ['ECE', 'Expected calibration error: the gap between probability and frequency in each bin of equal width, averaged over the rows.'],
+  ['AdaECE', 'The same with bins that hold equally many rows.'],
+  ['Classwise ECE', 'The ECE of each class’s own probability, averaged over the classes.'],
+  ['Smooth ECE', 'A calibration error without bins: a kernel smooths the gaps, and its width equals the error.'],
+  ['Log loss', 'The mean of −log of the probability given to the true class, in nats; no probabilities score lower than the true ones.'],
+  ['Brier', 'The squared distance between the probabilities and the outcome, summed over the classes (for two classes twice scikit-learn’s brier_score_loss).'],
+  ['Reliability curve', 'How often the event happens at each predicted probability, by isotonic regression (a rising curve, no bins).'],
+  ['Grey band', 'Where the curve of a calibrated model with the same predictions would lie in 95 % of samples.'],
+  ['Miscalibration, discrimination, uncertainty', 'The Brier score taken apart: what recalibration would gain, what the model knows, and how hard the task is.'],
+  ['Typical error (RMS)', 'The root-mean-square gap between probability and frequency over 15 bins with equally many rows, corrected for sampling noise.'],
+  ['Calibration slope and intercept', 'Logistic regression of the outcome on the log-odds of the probability: slope 1 and intercept 0 are calibrated, a slope below 1 means too extreme.'],
+  ['Intervals', 'Basic bootstrap over rows for log loss, Brier and error; calibration errors are compared with the noise of a calibrated model instead.'],
 ];
 
 /** For models trained with focal loss. */
-const FOCAL: [string, string, string][] = [
-  ['Temperature', 'softmax(z / T)', 'T > 1 makes every row less confident; the order of the classes is unchanged'],
-  ['Ψ_γ', 'Ψ_k ∝ v_k / φ_γ(v_k),  φ_γ(p) = (1−p)^γ − γ (1−p)^{γ−1} p log p', 'turns scores of a model trained with focal loss into probabilities'],
-  ['Focal temperature', 'Ψ_γ(softmax(z / T))', 'both: γ and T fitted on validation rows'],
-  ['τ_{oc}, τ_{uc}', 'argmax φ_γ;  the root of φ_γ = 1 in (0, ½)', 'below the first, focal scores are overconfident; above the second, underconfident'],
+const FOCAL: [string, string][] = [
+  ['Temperature T', 'Logits are divided by T: above 1 every row becomes less confident; the predicted class stays the same.'],
+  ['Posterior recovery Ψ', 'The map that turns the scores of a model trained with focal loss of exponent γ into probabilities.'],
+  ['Focal temperature', 'First the temperature T, then Ψ; γ and T are both fitted.'],
+  ['Regimes', 'Below one confidence focal scores are too high, above another they are too low; the page marks both.'],
 ];
 
 type Made = Pick<ReportDocument, 'provenance'>;
@@ -51,7 +51,7 @@ export function definitions(isFocal: boolean): HTMLElement {
   return h(
     'dl',
     { class: 'definitions' },
-    [...DEFINITIONS, ...(isFocal ? FOCAL : [])].map(([term, maths, words]) => h('div', {}, h('dt', {}, formula(term)), h('dd', {}, formula(maths), h('span', { class: 'muted' }, words)))),
+    [...DEFINITIONS, ...(isFocal ? FOCAL : [])].map(([term, words]) => h('div', {}, h('dt', {}, term), h('dd', {}, words))),
   );
 }
 

@@ -3,13 +3,14 @@
 import { AFTER, BEFORE, forest } from '../charts';
 import type { Method, ReportDocument } from '../document';
 import { h, responsive, section, segmented } from '../dom';
-import { METRIC_ORDER, MINUS, metricRange, metricStyle, metricValue, whole } from '../format';
+import { headlineEce, METRIC_ORDER, metricRange, metricStyle, metricValue, sentence, whole } from '../format';
 import { sortableTable, type Column } from './table';
 
 export function methodsSection(doc: ReportDocument, show: ((method: Method) => void) | null): HTMLElement {
   const raw = doc.methods.find((m) => m.method === 'identity') ?? doc.methods[0];
-  const known = Object.keys(raw.scores);
-  const metrics = [...METRIC_ORDER.filter((m) => known.includes(m)), ...known.filter((m) => !METRIC_ORDER.includes(m))];
+  const first = ['nll', headlineEce(doc.event), 'brier', 'error'];
+  const metrics = [...first, ...METRIC_ORDER.filter((m) => !first.includes(m))].filter((m) => m in raw.scores);
+  const leftOut = (m: string) => (!first.includes(m) ? 'at first' : first.indexOf(m) > 1 ? 'on a phone' : undefined);
   // What reads the same is as good. Lowest calibration errors are mostly luck, and not marked.
   const best = new Map(metrics.filter((m) => raw.scores[m].length === 3).map((m) => [m, metricValue(m, Math.min(...doc.methods.map((row) => row.scores[m][0] ?? Infinity)))]));
   const columns: Column<Method>[] = [
@@ -19,23 +20,22 @@ export function methodsSection(doc: ReportDocument, show: ((method: Method) => v
       key: (row) => row.complexity,
       isHeader: true,
       cell: (row) => [
-        h('span', { class: 'method-name' }, row.label, row.method === doc.chosen && ' ', row.method === doc.chosen && h('span', { class: 'chip' }, 'chosen')),
-        h('span', { class: 'small muted' }, parameters(row), show !== null && row.gamma !== null && [' ', h('button', { type: 'button', class: 'plain try', onclick: () => show(row) }, 'try', h('span', { class: 'sr' }, ` ${row.label} at the sliders`))]),
+        h('span', { class: 'method-name' }, row.label, row.method === doc.chosen && ' ', row.method === doc.chosen && h('span', { class: 'chip' }, 'chosen'), row.why_not !== null && [' ', h('span', { class: 'chip off', title: row.why_not }, 'compared only')]),
+        h('span', { class: 'small muted' }, row.parameters, show !== null && row.gamma !== null && [' ', h('button', { type: 'button', class: 'plain try', onclick: () => show(row) }, 'try', h('span', { class: 'sr' }, ` ${row.label} at the sliders`))]),
       ],
     },
     ...metrics.map((metric): Column<Method> => ({
-      title: metricStyle(metric).title,
-      hint: metricStyle(metric).hint,
-      numeric: true,
+      ...columnStyle(metricStyle(metric, doc.event)),
+      leftOut: leftOut(metric),
       key: (row) => row.scores[metric][0],
       cell: (row) => [
         h('span', { class: metricValue(metric, row.scores[metric][0]) === best.get(metric) ? 'best' : '' }, metricValue(metric, row.scores[metric][0])),
         h('span', { class: 'small muted' }, metricRange(metric, row.scores[metric]) || floor(doc, row, metric)),
       ],
     })),
-    { title: 'Predictions changed', hint: 'predictions that the method changes', numeric: true, key: (row) => row.changed, cell: (row) => whole(row.changed) },
+    { title: 'Predictions changed', hint: 'rows whose predicted class changes', leftOut: 'on a phone', numeric: true, key: (row) => row.changed, cell: (row) => whole(row.changed) },
   ];
-  const notes = doc.methods.flatMap((row) => row.notes.map((note) => `${row.label}: ${note}`));
+  const notes = [...doc.methods.flatMap((row) => row.notes.map((note) => `${row.label}: ${note}`)), ...whyNot(doc)];
   return section(
     'methods',
     'Methods compared',
@@ -52,14 +52,18 @@ export function methodsSection(doc: ReportDocument, show: ((method: Method) => v
         'ul',
         { class: 'small muted notes' },
         notes.map((note) => h('li', {}, note)),
-        doc.skipped.map(([method, why]) => h('li', {}, `${method} was skipped: ${why}`)),
+        doc.skipped.map(([method, why]) => h('li', {}, `${method} could not be fitted: ${why}`)),
       ),
   );
 }
 
-function parameters(row: Method): string {
-  const [, ...rest] = row.describe.split(': ');
-  return rest.join(': ').replace('gamma', 'γ').replace('=-', `=${MINUS}`);
+const columnStyle = ({ title, hint }: { title: string; hint: string }) => ({ title, hint, numeric: true });
+
+/** Why methods are compared but cannot be chosen, those with the same reason together. */
+function whyNot(doc: ReportDocument): string[] {
+  const reasons = new Map<string, string[]>();
+  for (const { label, why_not: why } of doc.methods) if (why !== null) reasons.set(why, [...(reasons.get(why) ?? []), label]);
+  return [...reasons].map(([why, labels]) => `Compared only (${labels.join(', ')}): ${sentence(why)}`);
 }
 
 /** What chance alone would give, where that was computed. */
@@ -73,10 +77,10 @@ function judgedWords(doc: ReportDocument): string {
   const how =
     doc.judged_on === 'test'
       ? `Fitted on ${whole(doc.n_fitted)} rows, evaluated on ${whole(doc.n_judged)} others.`
-      : `Cross-validated on ${whole(doc.n_judged)} rows in ${doc.n_folds} folds: no row is used both to fit and to evaluate.`;
-  const noise = doc.assessment === null ? '' : ' “Noise” is what a calibrated model with these predictions shows: median and 95 % quantile.';
-  const isInfinite = doc.methods.some((row) => row.scores.nll[0] === null) ? ' A log loss of ∞ means that the method gave the label of some row a probability of 0.' : '';
-  return `${how} Lower is better; the best proper scores are bold. In brackets: 95 % bootstrap intervals (${doc.n_resamples} resamples).${noise}${isInfinite}`;
+      : `Cross-validated on ${whole(doc.n_judged)} rows in ${doc.n_folds} folds: each row is scored by a calibrator fitted without it.`;
+  const noise = doc.assessment === null ? '' : ' “Noise” is the median and the 95 % quantile of a calibrated model with the same predictions.';
+  const isInfinite = doc.methods.some((row) => row.scores.nll[0] === null) ? ' A log loss of ∞ means that the true class of some row got probability 0.' : '';
+  return `${how} Lower is better; the best proper scores are bold, with 95 % bootstrap intervals below.${noise}${isInfinite}`;
 }
 
 /** One metric of all methods, as a picture. */
@@ -103,7 +107,7 @@ function forestFigure(doc: ReportDocument, metrics: string[]): HTMLElement {
       'figcaption',
       {},
       h('h3', {}, 'Proper scores with their intervals'),
-      segmented<string>('Metric shown', offered.map((m) => ({ value: m, text: metricStyle(m).title })), metric, (value) => {
+      segmented<string>('Score shown', offered.map((m) => ({ value: m, text: metricStyle(m).title })), metric, (value) => {
         metric = value;
         draw();
       }),

@@ -11,6 +11,8 @@ export interface Column<T> {
   numeric?: boolean;
   /** the row's name, for screen readers */
   isHeader?: boolean;
+  /** left out on a phone, or everywhere, until all columns are asked for */
+  leftOut?: 'on a phone' | 'at first';
 }
 
 export interface TableOptions<T> {
@@ -34,7 +36,7 @@ export function sortableTable<T>(options: TableOptions<T>): HTMLElement {
     const content = column.key
       ? h('button', { type: 'button', class: 'sort', title: column.hint, onclick: () => sort(index) }, column.title, h('span', { class: 'direction', 'aria-hidden': 'true' }))
       : column.title;
-    return h('th', { scope: 'col', class: column.numeric ? 'numeric' : null, title: column.hint }, content);
+    return h('th', { scope: 'col', class: classOf(column), title: column.hint }, content);
   });
   const more = h('button', { type: 'button', class: 'plain', onclick: () => { limit = Infinity; fill(); } });
 
@@ -53,7 +55,7 @@ export function sortableTable<T>(options: TableOptions<T>): HTMLElement {
       else header.removeAttribute('aria-sort');
     });
     more.hidden = rows.length <= limit;
-    more.textContent = `Show all ${rows.length}`;
+    more.textContent = `Show all ${rows.length} rows`;
   }
 
   function line(row: T): HTMLElement {
@@ -61,13 +63,21 @@ export function sortableTable<T>(options: TableOptions<T>): HTMLElement {
       'tr',
       { class: options.rowClass?.(row) ?? null },
       columns.map((column) =>
-        h(column.isHeader ? 'th' : 'td', { scope: column.isHeader ? 'row' : null, class: column.numeric ? 'numeric' : null }, ...[column.cell(row)].flat()),
+        h(column.isHeader ? 'th' : 'td', { scope: column.isHeader ? 'row' : null, class: classOf(column) }, ...[column.cell(row)].flat()),
       ),
     );
   }
 
+  const leftOut = new Set(columns.map((column) => column.leftOut));
+  const wider = h('button', { type: 'button', class: `plain wider${leftOut.has('at first') ? '' : ' phone'}`, 'aria-expanded': 'false', onclick: () => widen() }, 'Show all columns');
+  function widen(): void {
+    const isAll = block.classList.toggle('all');
+    wider.setAttribute('aria-expanded', String(isAll));
+    wider.textContent = isAll ? 'Show fewer columns' : 'Show all columns';
+  }
+
   fill();
-  return h(
+  const block = h(
     'div',
     { class: 'table-block' },
     h(
@@ -76,7 +86,13 @@ export function sortableTable<T>(options: TableOptions<T>): HTMLElement {
       h('table', {}, h('caption', { class: 'sr' }, options.caption), h('thead', {}, h('tr', {}, headers)), body),
     ),
     more,
+    leftOut.size > 1 && wider,
   );
+  return block;
+}
+
+function classOf<T>({ numeric, leftOut }: Column<T>): string | null {
+  return [numeric && 'numeric', leftOut === 'at first' && 'extra', leftOut === 'on a phone' && 'wide'].filter(Boolean).join(' ') || null;
 }
 
 function compare(a: number | string | null, b: number | string | null, descending: boolean): number {

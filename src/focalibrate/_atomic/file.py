@@ -11,8 +11,9 @@ from pathlib import Path
 
 from focalibrate._atomic.lock import try_lock
 
-LEFTOVER_SECONDS = 60
-"""Age in seconds below which a temporary file may belong to another running process."""
+LEFTOVER_SECONDS = {True: 1, None: 60, False: float("inf")}
+"""Age in seconds from which a temporary file is that of a killed run: where it can be locked,
+where there are no locks, and where another process holds its lock."""
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 """Errors of a full disk, which do not name a file."""
@@ -61,7 +62,8 @@ def atomic_path(target: str | Path, *, force: bool = False) -> Iterator[Path]:
             raise OSError(error.errno, os.strerror(error.errno), str(given)) from error
         raise
     finally:
-        os.close(descriptor)
+        if descriptor is not None:
+            os.close(descriptor)
         with suppress(FileNotFoundError):
             temporary.unlink()
 
@@ -92,23 +94,26 @@ def _remove_leftovers(final: Path) -> None:
             if pattern.fullmatch(path.name) is None:
                 continue
             with suppress(OSError):
-                if time.time() - path.stat().st_mtime < LEFTOVER_SECONDS:
-                    continue
+                age = time.time() - path.stat().st_mtime
                 descriptor = os.open(path, os.O_RDWR)
-                try:
-                    if try_lock(descriptor):
-                        path.unlink()
-                finally:
-                    os.close(descriptor)
+                is_locked = try_lock(descriptor)
+                os.close(descriptor)  # before it is removed: some systems need that
+                if age >= LEFTOVER_SECONDS[is_locked]:
+                    path.unlink()
 
 
-def _create(temporary: Path, given: Path) -> int:
-    """Make the file and return it open and locked, as a sign that it is being written."""
+def _create(temporary: Path, given: Path) -> int | None:
+    """Make the file and return it open and locked, as a sign that it is being written.
+
+    Without locks it is closed, and None returned: Windows does not rename an open file.
+    """
     try:
         # Not `tempfile`: its files are readable by the owner only; results follow the umask.
         descriptor = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666)
-        try_lock(descriptor)
-        return descriptor
+        if try_lock(descriptor):
+            return descriptor
+        os.close(descriptor)
+        return None
     except FileNotFoundError as error:
         raise FileNotFoundError(
             f"{given}: the folder {given.parent} does not exist. Make it first."

@@ -28,7 +28,7 @@ def locked(folder: Path) -> Iterator[None]:
         return
     descriptor = os.open(folder, os.O_RDONLY)
     try:
-        if not try_lock(descriptor):
+        if try_lock(descriptor) is False:
             raise BlockingIOError(
                 f"{folder}: another run is writing into this folder. Wait for it, or name another "
                 "folder with -o."
@@ -38,12 +38,16 @@ def locked(folder: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def try_lock(descriptor: int) -> bool:
-    """Lock an open file or folder; return False if another process holds the lock."""
+def try_lock(descriptor: int) -> bool | None:
+    """Lock an open file or folder.
+
+    Returns:
+        False if another process holds the lock; None where there are no locks.
+    """
     if fcntl is None:
-        return True
+        return None
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
-        return error.errno not in HELD
+        return False if error.errno in HELD else None
     return True

@@ -103,7 +103,7 @@ def check_multilabel(logits: Array, labels: Array) -> None:
 
 
 def check_confidence(confidence: Array, correct: Array) -> None:
-    """Raise `ValueError` unless both are ``[N]``: numbers in [0, 1], and 0, 1 or booleans."""
+    """Raise `ValueError` unless both are ``[N]`` in [0, 1]; `correct` may be booleans."""
     _check_scores(confidence, name="confidence")
     xp = namespace(confidence)
     if not bool(xp.all((confidence >= 0) & (confidence <= 1))):
@@ -117,7 +117,8 @@ def check_confidence(confidence: Array, correct: Array) -> None:
             f"`correct` must have shape {tuple(confidence.shape)} like `confidence`, got {found}. "
             "Pass one value per example."
         )
-    if not bool(namespace(correct).all((correct == 0) | (correct == 1))):
+    if not bool(namespace(correct).all((correct >= 0) & (correct <= 1))):
         raise ValueError(
-            "`correct` must hold only 0 and 1 (or booleans). Pass `predicted == labels`."
+            "`correct` must be 0 or 1 (or booleans; a share in [0, 1] for a tie). Pass "
+            "`predicted == labels`."
         )

@@ -1,5 +1,6 @@
 """Focal loss for boosted trees, and the way back from their scores to probabilities."""
 
+from focalibrate.boosting.any_objective import LossObjective, recover_from_objective
 from focalibrate.boosting.catboost import focal_loss_name, recovery_of_catboost
 from focalibrate.boosting.classifier import FocalBoostingClassifier
 from focalibrate.boosting.derivatives import Curvature, binary_derivatives, softmax_derivatives
@@ -9,8 +10,10 @@ __all__ = [
     "Curvature",
     "FocalBoostingClassifier",
     "FocalObjective",
+    "LossObjective",
     "binary_derivatives",
     "focal_loss_name",
+    "recover_from_objective",
     "recovery_of_catboost",
     "softmax_derivatives",
 ]

@@ -2,21 +2,17 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, final
+from typing import ClassVar, final
 
 import numpy as np
 
 from focalibrate._array import Array, Floats, namespace, working_dtype
-from focalibrate.calibrate._base import Calibrator
-from focalibrate.calibrate._engine.blocks import Workers, Workspace, row_blocks
-from focalibrate.calibrate._engine.convex import ConvexMinimum, minimise_convex
-from focalibrate.calibrate._engine.reporting import finished
-from focalibrate.calibrate._input import ScoredRows, check_rows, read_scores
-from focalibrate.calibrate._settings import check_numbers, check_temperature
+from focalibrate.calibrate.calibrator import Calibrator, check_numbers, check_temperature
+from focalibrate.calibrate.fit_temperature import lowest_temperature
 from focalibrate.calibrate.one_vs_rest import log_of
-from focalibrate.calibrate.parametric import recovered
-from focalibrate.calibrate.parts import Parts
-from focalibrate.calibrate.temperature import cross_fit_temperature, quiet_temperature
+from focalibrate.calibrate.optimise import ConvexMinimum, minimise_convex
+from focalibrate.calibrate.rows import Rows, check_rows, in_threads, read_scores, row_blocks
+from focalibrate.calibrate.temperature import recovered
 
 
 @final
@@ -75,8 +71,8 @@ def fit_ensemble_temperature(
     *,
     probs: Array | None = None,
     sample_weight: Array | None = None,
-    return_report: bool = False,
-) -> Any:
+    start: Calibrator | None = None,
+) -> EnsembleTemperatureScaling:
     r"""Fit a temperature by log loss, then the three weights of the mixture, by log loss.
 
     Args:
@@ -85,10 +81,10 @@ def fit_ensemble_temperature(
         labels: class indices ``[N]``.
         probs: probabilities instead of logits; ``[N]`` or ``[N, 1]`` are those of class 1.
         sample_weight: one number >= 0 per row; a whole number counts copies of the row.
-        return_report: also return a `FitReport`.
+        start: an ensemble fitted to similar rows, such as all but another fold.
 
     Returns:
-        `EnsembleTemperatureScaling`, and the report if requested.
+        `EnsembleTemperatureScaling`.
 
     Numerics:
         The log loss is convex in the weights. Minimising
@@ -106,54 +102,34 @@ def fit_ensemble_temperature(
         Zhang, Kailkhura & Han (2020), Sec. 3.2.
     """
     rows = read_scores(logits, labels, probs=probs, sample_weight=sample_weight)
-    temperature, _ = quiet_temperature(rows)
+    temperature = lowest_temperature(rows, start=start).temperature
     true = _true_probs(rows, [temperature, 1.0])
     weights, result = _weights(true, rows.weights)
-    found = rows.stamp(EnsembleTemperatureScaling(temperature, tuple(weights.tolist())))
-    return finished(
-        found,
-        rows,
-        return_report,
+    return rows.finish(
+        EnsembleTemperatureScaling(temperature, tuple(weights.tolist())),
         value=-float(np.average(np.log(true @ weights), weights=rows.weights)),
         n_evaluations=result.n_evaluations,
         converged=result.converged,
     )
 
 
-def cross_fit_ensemble(parts: Parts) -> list[EnsembleTemperatureScaling]:
-    """Return the ensemble temperature scaling of each part, from one pass over all rows."""
-    temperatures = [x.temperature for x in cross_fit_temperature(parts)]
-    true = _true_probs(parts.rows, [*temperatures, 1.0])
-    found = []
-    for i, temperature in enumerate(temperatures):
-        columns = true[parts.index[i]][:, [i, -2, -1]]
-        row_weights = parts.rows.weights
-        some = None if row_weights is None else row_weights[parts.index[i]]
-        weights, _ = _weights(columns, some)
-        found.append(EnsembleTemperatureScaling(temperature, tuple(weights.tolist())))
-    return found
-
-
-def _true_probs(rows: ScoredRows, temperatures: Sequence[float]) -> Floats:
+def _true_probs(rows: Rows, temperatures: Sequence[float]) -> Floats:
     """Return each label's probability at every temperature, and its uniform one ``[N, M + 1]``."""
     found = np.empty((rows.n_rows, len(temperatures) + 1))
 
-    def fill(part: slice, space: Workspace) -> None:
+    def fill(part: slice) -> None:
         block, labels = rows.logits[part], rows.labels[part]
-        gaps, scaled = (space.array(name, block.shape) for name in ("gaps", "scaled"))
         top = block.max(axis=-1, keepdims=True)
         at = (np.arange(len(block)), labels)
         check_rows(top, block[at], rows.logits, rows.labels)
-        np.subtract(block, top, out=gaps, dtype=np.float64)
+        gaps = np.subtract(block, top, dtype=np.float64)
         for column, temperature in enumerate(temperatures):
-            np.multiply(gaps, 1.0 / temperature, out=scaled)
-            np.exp(scaled, out=scaled)
+            scaled = np.exp(gaps / temperature)
             found[part, column] = scaled[at] / scaled.sum(axis=-1)
         found[part, -1] = 1.0 / np.isfinite(gaps).sum(axis=-1)
 
-    with Workers() as workers:
-        for _ in workers.map(fill, row_blocks(rows.n_rows, row_bytes=8 * rows.n_classes)):
-            pass
+    for _ in in_threads(fill, row_blocks(rows.n_rows, row_bytes=8 * rows.n_classes)):
+        pass
     return found
 
 

@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from focalibrate._array import Array, to_numpy
-from focalibrate.calibrate._base import Calibrator
-from focalibrate.calibrate._document import check_keys
+from focalibrate.calibrate.calibrator import Calibrator, check_keys
 
 if TYPE_CHECKING:
     import os
@@ -79,7 +78,7 @@ class GroupedCalibrator(Calibrator):
 
     def log_probs(self, logits: Any = None, *, probs: Any = None, groups: Any = None) -> Array:
         """Return calibrated log-probabilities; arguments as for `probs`."""
-        x = self._read(logits, probs)
+        x, _ = self._read(logits, probs)
         names = self._group_of_rows(groups, x)
         if len(x.shape) != 2:
             raise ValueError(f"Scores must have shape [N, K], got {tuple(x.shape)}.")
@@ -87,7 +86,7 @@ class GroupedCalibrator(Calibrator):
         found = np.empty(rows.shape, dtype=np.result_type(rows.dtype, np.float32))
         for name in np.unique(names):
             at = names == name
-            found[at] = self.of_group(name)._log_probs(rows[at])
+            found[at] = self.of_group(name).log_probs(rows[at])
         return found
 
     def probs(self, logits: Any = None, *, probs: Any = None, groups: Any = None) -> Array:
@@ -123,11 +122,11 @@ class GroupedCalibrator(Calibrator):
             "calibrate without groups."
         )
 
-    def to_torch(self) -> "CalibratorModule":
+    def to_torch(self, *, scores: Any = None) -> "CalibratorModule":
         """Raise: a torch module gets the scores, not the group; see `of_group`."""
         self._refuse("a torch module of logits")
 
-    def to_onnx(self, path: "str | os.PathLike[str]") -> None:
+    def to_onnx(self, path: "str | os.PathLike[str]", *, scores: Any = None) -> None:
         """Raise: an ONNX graph gets the scores, not the group; see `of_group`."""
         self._refuse("an ONNX graph of logits")
 
@@ -170,17 +169,21 @@ class GroupedCalibrator(Calibrator):
 def group_names(values: Any) -> NDArray[np.str_]:
     """Return the values of a column as text: 1, 1.0 and "1" are the same group.
 
+    The name of a value does not depend on the others.
+
     Example:
-        >>> group_names([1.0, 2.0, float("nan")]).tolist()
-        ['1', '2', 'nan']
+        >>> group_names([1.0, 0.5, float("nan")]).tolist()
+        ['1', '0.5', 'nan']
     """
     array = np.asarray(to_numpy(values) if hasattr(values, "__array_namespace__") else values)
-    if array.dtype.kind == "f":
-        is_whole = np.isfinite(array) & (array == np.rint(array)) & (np.abs(array) < 2**53)
-        if (is_whole | np.isnan(array)).all():
-            text = np.where(is_whole, array, 0).astype(np.int64).astype(str)
-            return np.where(is_whole, text, "nan")
-    return array.astype(str)
+    if array.dtype.kind == "O":  # numbers beside None or text
+        names = [str(group_names(v)) if isinstance(v, float) else str(v) for v in array.flat]
+        return np.array(names, dtype=str).reshape(array.shape)
+    if array.dtype.kind != "f":
+        return array.astype(str)
+    is_whole = np.isfinite(array) & (array == np.rint(array)) & (np.abs(array) < 2**53)
+    whole = np.where(is_whole, array, 0).astype(np.int64)
+    return np.where(is_whole, whole.astype(str), array.astype(str))
 
 
 def log_probs_by_row(

@@ -5,63 +5,75 @@ from typing import Any
 
 from focalibrate._array import Array
 from focalibrate._check import check_choice
-from focalibrate.calibrate._base import Calibrator
-from focalibrate.calibrate.parts import Parts
-from focalibrate.calibrate.pooled_fits import fit_pool
-from focalibrate.calibrate.shared_fits import fit_each_part
-from focalibrate.calibrate.single import SINGLE_METHODS, FitResult, Method
+from focalibrate.calibrate.calibrator import Calibrator
+from focalibrate.calibrate.choice import (
+    AUTO,
+    AVERAGE,
+    AVERAGE_LABEL,
+    explain_auto,
+    fit_average,
+)
+from focalibrate.calibrate.single import SINGLE_METHODS, Method
 
 METHODS: Mapping[str, Method] = {
     **SINGLE_METHODS,
-    "pool": Method(
-        name="pool", label="pool of methods", complexity=11, fit=fit_pool, default=False
+    AVERAGE: Method(
+        name=AVERAGE, label=AVERAGE_LABEL, complexity=11, fit=fit_average, default=False
     ),
 }
 """The methods, from simple to complex."""
 
 
 def fit(
-    method: str,
     logits: Array | None = None,
     labels: Array | None = None,
     *,
+    method: str = AUTO,
     probs: Array | None = None,
     sample_weight: Array | None = None,
     **options: Any,
-) -> FitResult:
-    """Fit the calibrator called `method`.
+) -> Calibrator:
+    """Fit a calibrator: the one to deploy, or that of a method.
+
+    ``method="auto"`` chooses by cross-validated log loss. The candidates are, from simple to
+    complex, the model itself, temperature scaling, then Platt scaling and beta calibration for
+    two classes or structured vector and matrix scaling for more, and an average of these with
+    isotonic regression and the like (`Average`). The model is kept if its log loss is within one
+    standard error of the lowest. Otherwise the first candidate within half a standard error of
+    the lowest is taken. ``focalibrate calibrate`` and ``method="auto"`` of the estimators choose
+    by the same rule; `explain_auto` says why.
 
     Args:
-        method: one of `METHODS`; ``"posterior_recovery"`` and ``"focal_loss_temperature"`` need
-            the option ``gamma``.
         logits: real array ``[N, K]`` of any library, data frame or list; ``[N]`` or ``[N, 1]`` are
             margins of class 1.
         labels: class indices ``[N]``.
+        method: ``"auto"`` or one of `METHODS`; ``"posterior_recovery"`` and
+            ``"focal_loss_temperature"`` need the option ``gamma``.
         probs: probabilities instead of logits; ``[N]`` or ``[N, 1]`` are those of class 1.
-        sample_weight: one number >= 0 per row; a whole number counts copies of the row.
-        options: keyword arguments of that method's own fit, ``return_report`` among them.
+        sample_weight: one number >= 0 per row.
+        options: keyword arguments of that method's own fit. Of ``"auto"``: ``trained_gamma``, the
+            exponent of the focal loss that the model was trained with, which makes posterior
+            recovery the second candidate; ``simple=True``, never the average; ``seed`` of the
+            folds.
 
     Returns:
-        The calibrator, or the calibrator and its `FitReport`.
+        The calibrator; its ``report`` says how the fit of a method went.
 
     Example:
         >>> import numpy as np
-        >>> logits, labels = np.log([[0.9, 0.1], [0.8, 0.2], [0.4, 0.6]]), np.array([0, 1, 1])
-        >>> fit("posterior_recovery", logits, labels, gamma=2.0)
+        >>> rng = np.random.default_rng(0)
+        >>> truth = 2.0 * rng.standard_normal((2000, 4))
+        >>> labels = (truth + rng.gumbel(size=truth.shape)).argmax(axis=1)
+        >>> fit(3.0 * truth, labels).kind
+        'temperature'
+        >>> fit(truth, labels).kind
+        'identity'
+        >>> fit(truth, labels, method="posterior_recovery", gamma=2.0)
         PosteriorRecovery(gamma=2.0)
     """
-    check_choice(method, tuple(METHODS), name="method")
-    found: FitResult = METHODS[method].fit(
-        logits, labels, probs=probs, sample_weight=sample_weight, **options
-    )
+    check_choice(method, (AUTO, *METHODS), name="method")
+    given: dict[str, Any] = {"probs": probs, "sample_weight": sample_weight}
+    if method == AUTO:
+        return explain_auto(logits=logits, labels=labels, **given, **options).calibrator
+    found: Calibrator = METHODS[method].fit(logits, labels, **given, **options)
     return found
-
-
-def fit_parts(method: str, parts: Parts, **options: Any) -> list[Calibrator]:
-    """Fit the calibrator called `method` to each of several parts of the same rows.
-
-    Each is what `fit` returns for the part alone, to within rounding: what the parts have in
-    common is computed once, and searches start from the first part's result. Warnings are those
-    of the first.
-    """
-    return fit_each_part(method, parts, METHODS[method].fit, **options)

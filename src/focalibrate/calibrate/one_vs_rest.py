@@ -1,26 +1,34 @@
-"""Calibrators with one curve per class; rows are then normalised to sum 1."""
+"""One curve per class, rows then normalised: isotonic, histogram binning, Venn-Abers."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, final
+from typing import Any, ClassVar, Literal, final
 
 import numpy as np
+from numpy.typing import NDArray
 
-from focalibrate._array import (
-    Array,
-    Floats,
-    is_numpy_array,
-    is_torch_array,
-    namespace,
-    working_dtype,
-)
+from focalibrate._array import Array, Floats, device, is_numpy_array, namespace
+from focalibrate._check import check_n_bins
 from focalibrate._stable import log_softmax
-from focalibrate.calibrate._base import Calibrator
-from focalibrate.calibrate._engine.tables import count_below, entries, interpolated, padded
-from focalibrate.calibrate._settings import check_numbers
+from focalibrate.calibrate.calibrator import Calibrator, check_numbers
+from focalibrate.calibrate.rows import (
+    check_classes_present,
+    check_rows,
+    precise_dtype,
+    read_scores,
+    row_blocks,
+)
+from focalibrate.metrics.binning import equal_width_edges, equal_width_index
 
 Curves = tuple[tuple[float, ...], ...]
+
+TIE_DIGITS = 12
+"""Probabilities that agree to this many decimals count as equal."""
+COLUMN_SHARE = 0.05
+COLUMN_FLOOR = 2**20
+"""Columns are processed several at a time: at most this fraction of the logits, or this many
+bytes."""
 
 
 def recalibrated(logits: Array, curves: Callable[[Array], Array]) -> Array:
@@ -30,7 +38,7 @@ def recalibrated(logits: Array, curves: Callable[[Array], Array]) -> Array:
     model's own probabilities. Computed in float64 if the device has it.
     """
     xp = namespace(logits)
-    x = xp.astype(logits, _precise(logits))
+    x = xp.astype(logits, precise_dtype(logits))
     raw = xp.exp(log_softmax(x))
     new = curves(raw)
     new = xp.where(raw == 0.0, xp.zeros_like(new), new)
@@ -38,12 +46,6 @@ def recalibrated(logits: Array, curves: Callable[[Array], Array]) -> Array:
     is_lost = total <= 0
     new = xp.where(is_lost, raw, new / xp.where(is_lost, xp.ones_like(total), total))
     return xp.astype(new, logits.dtype)
-
-
-def _precise(logits: Array) -> Any:
-    """Return float64, or the working precision on a device without it."""
-    is_wide = is_numpy_array(logits) or (is_torch_array(logits) and logits.device.type != "mps")
-    return namespace(logits).float64 if is_wide else working_dtype(logits)
 
 
 def check_curves(x: Any, y: Any, names: tuple[str, str], *, longer: int) -> None:
@@ -88,6 +90,8 @@ class IsotonicCalibration(Calibrator):
     """Calibrated probability at each knot."""
     kind: ClassVar[str] = "isotonic"
     keeps_argmax: ClassVar[bool] = False
+    has_zeros: ClassVar[bool] = True
+    is_table: ClassVar[bool] = True
 
     def _check(self) -> None:
         check_curves(self.scores, self.values, ("scores", "values"), longer=0)
@@ -147,6 +151,8 @@ class HistogramBinning(Calibrator):
     """Calibrated probability in each bin."""
     kind: ClassVar[str] = "histogram"
     keeps_argmax: ClassVar[bool] = False
+    has_zeros: ClassVar[bool] = True
+    is_table: ClassVar[bool] = True
 
     def _check(self) -> None:
         check_curves(self.edges, self.values, ("edges", "values"), longer=1)
@@ -171,3 +177,395 @@ class HistogramBinning(Calibrator):
             f"histogram binning, one against the rest: {len(self.edges)} classes, "
             f"{len(self.values[0])} bins each"
         )
+
+
+@final
+@dataclass(frozen=True)
+class VennAbers(Calibrator):
+    r"""Inductive Venn-Abers, one class against the rest: may change predictions.
+
+    At a score :math:`s`, :math:`p_0` is what isotonic regression gives with one more row of this
+    score that is not of the class, :math:`p_1` with one more that is; the probability is
+    :math:`p_1/(1 - p_0 + p_1)`, and rows are normalised to sum 1. Computed in float64.
+
+    References:
+        Vovk, Petej & Fedorova (2015), *Large-scale probabilistic predictors with and without
+        guarantees of validity*.
+    """
+
+    scores: Curves
+    """Distinct probabilities of each class among the rows fitted on, rising."""
+    lower: Curves
+    """:math:`p_0` at each of them; between two of them that of the left one counts."""
+    upper: Curves
+    """:math:`p_1` at each of them; between two of them that of the right one counts."""
+    kind: ClassVar[str] = "venn_abers"
+    keeps_argmax: ClassVar[bool] = False
+    is_table: ClassVar[bool] = True
+
+    def _check(self) -> None:
+        check_curves(self.scores, self.lower, ("scores", "lower"), longer=0)
+        check_curves(self.scores, self.upper, ("scores", "upper"), longer=0)
+
+    def _own_classes(self) -> int:
+        return len(self.scores)
+
+    def _probs(self, x: Array) -> Array:
+        scores, lower, upper = self._tables
+
+        def curves(p: Array) -> Array:
+            # Rounding as in the fit: scores that agree so far are one.
+            p = namespace(p).round(p * 10.0**TIE_DIGITS) / 10.0**TIE_DIGITS
+            p0 = entries(lower, count_below(p, scores, side="right"), p)
+            p1 = entries(upper, count_below(p, scores, side="left"), p)
+            return p1 / (1.0 - p0 + p1)
+
+        return recalibrated(x, curves)
+
+    def _log_probs(self, x: Array) -> Array:
+        return log_of(self._probs(x))
+
+    @cached_property
+    def _tables(self) -> tuple[Floats, Floats, Floats]:
+        lower = [(0.0, *row) for row in self.lower]
+        upper = [(*row, 1.0) for row in self.upper]
+        return padded(self.scores, np.inf), padded(lower), padded(upper)
+
+    def describe(self) -> str:
+        """Return a one-line description."""
+        knots = sum(len(x) for x in self.scores)
+        return f"Venn-Abers, one against the rest: {len(self.scores)} classes, {knots} scores"
+
+
+def fit_isotonic(
+    logits: Array | None = None,
+    labels: Array | None = None,
+    *,
+    probs: Array | None = None,
+    sample_weight: Array | None = None,
+    start: Calibrator | None = None,
+) -> IsotonicCalibration:
+    r"""Fit one increasing curve per class, of least squared error, to validation data.
+
+    .. math:: f_k = \arg\min_{f \text{ rising}} \sum_i \left(f(p_{ik}) - [y_i = k]\right)^2
+              + \pi_k (f(\min_i p_{ik}) - 1)^2 + (1 - \pi_k) f(\max_i p_{ik})^2
+
+    Rows of equal probability share one value. Between knots the curve is linear. The last two
+    terms act as one more row, of the class with its frequency :math:`\pi_k`, at the end
+    where it is least expected: without them the outer blocks would say 0 and 1, and one such
+    row in new data an infinite log loss.
+
+    Args:
+        logits: real array ``[N, K]`` of any library, data frame or list; ``[N]`` or ``[N, 1]`` are
+            margins of class 1.
+        labels: class indices ``[N]`` of at least two classes; classes that never occur get
+            probability 0, with a warning.
+        probs: probabilities instead of logits; ``[N]`` or ``[N, 1]`` are those of class 1.
+        sample_weight: one number >= 0 per row; a whole number counts copies of the row.
+        start: not used: the fit is direct.
+
+    Returns:
+        `IsotonicCalibration`.
+
+    Numerics:
+        Pool adjacent violators in float64.
+
+    Example:
+        >>> import numpy as np
+        >>> logits = np.log([[0.9, 0.1], [0.8, 0.2], [0.7, 0.3], [0.2, 0.8]])
+        >>> fit_isotonic(logits, np.array([0, 1, 0, 1])).probs(logits)[:, 0].round(3)
+        array([0.667, 0.5  , 0.5  , 0.333])
+
+    References:
+        Zadrozny & Elkan (2002).
+    """
+    rows = read_scores(logits, labels, probs=probs, sample_weight=sample_weight)
+    check_classes_present(rows.labels, rows.n_classes, method="isotonic calibration")
+    curves, error = [], 0.0
+    for column, is_label in class_columns(rows.logits, rows.labels):
+        x, y, squares = _curve(*_ties(column), is_label, rows.weights)
+        curves.append((tuple(x.tolist()), tuple(y.tolist())))
+        error += squares
+    scores, values = zip(*curves, strict=True)
+    found = IsotonicCalibration(scores, values)
+    return rows.finish(found, criterion="squared error", value=error)
+
+
+def fit_histogram_binning(
+    logits: Array | None = None,
+    labels: Array | None = None,
+    *,
+    probs: Array | None = None,
+    sample_weight: Array | None = None,
+    n_bins: int = 15,
+    start: Calibrator | None = None,
+) -> HistogramBinning:
+    r"""Fit, for each class, the frequency of the label in bins of equal width.
+
+    .. math:: f_k(p) = \frac{\#\{i : p_{ik} \in b, y_i = k\}}{\#\{i : p_{ik} \in b\}}
+              \quad\text{for } p \in b
+
+    An empty bin keeps its centre.
+
+    Args:
+        logits: real array ``[N, K]`` of any library, data frame or list; ``[N]`` or ``[N, 1]`` are
+            margins of class 1.
+        labels: class indices ``[N]`` of at least two classes; classes that never occur get
+            probability 0 where they were seen, with a warning.
+        n_bins: number of bins of each class.
+        probs: probabilities instead of logits; ``[N]`` or ``[N, 1]`` are those of class 1.
+        sample_weight: one number >= 0 per row; a whole number counts copies of the row.
+        start: not used: the fit is direct.
+
+    Returns:
+        `HistogramBinning`.
+
+    Example:
+        >>> import numpy as np
+        >>> logits = np.log([[0.9, 0.1], [0.8, 0.2], [0.7, 0.3], [0.2, 0.8]])
+        >>> found = fit_histogram_binning(logits, np.array([0, 1, 0, 1]), n_bins=2)
+        >>> found.values[0]
+        (0.0, 0.6666666666666666)
+
+    References:
+        Zadrozny & Elkan (2001).
+    """
+    check_n_bins(n_bins)
+    rows = read_scores(logits, labels, probs=probs, sample_weight=sample_weight)
+    check_classes_present(rows.labels, rows.n_classes, method="histogram binning")
+    edges = equal_width_edges(n_bins)
+    centres = 0.5 * (edges[:-1] + edges[1:])
+    values, error = [], 0.0
+    weights = np.ones(rows.n_rows) if rows.weights is None else rows.weights
+    for column, is_label in class_columns(rows.logits, rows.labels):
+        index = equal_width_index(np.minimum(column, 1.0), n_bins)
+        count = np.bincount(index, weights, n_bins)
+        hits = np.bincount(index, weights * is_label, n_bins)
+        value = np.where(count > 0, hits / np.where(count > 0, count, 1.0), centres)
+        values.append(tuple(np.clip(value, 0.0, 1.0).tolist()))
+        error += float(weights @ (value[index] - is_label) ** 2 / weights.sum())
+    found = HistogramBinning((tuple(edges.tolist()),) * len(values), tuple(values))
+    return rows.finish(found, criterion="squared error", value=error)
+
+
+def fit_venn_abers(
+    logits: Array | None = None,
+    labels: Array | None = None,
+    *,
+    probs: Array | None = None,
+    sample_weight: Array | None = None,
+    start: Calibrator | None = None,
+) -> VennAbers:
+    r"""Fit inductive Venn-Abers predictors, one per class against the rest.
+
+    Args:
+        logits: real array ``[N, K]`` of any library, data frame or list; ``[N]`` or ``[N, 1]`` are
+            margins of class 1.
+        labels: class indices ``[N]`` of at least two classes.
+        probs: probabilities instead of logits; ``[N]`` or ``[N, 1]`` are those of class 1.
+        sample_weight: one number >= 0 per row; a whole number counts copies of the row.
+        start: not used: the fit is direct.
+
+    Returns:
+        `VennAbers`; the value of its report is the mean squared error of the merged probabilities,
+        summed over the classes, before rows are normalised.
+
+    Numerics:
+        The slope of a common tangent of two convex hulls of cumulative sums gives
+        :math:`p_1` at every score; :math:`p_0` is the same problem mirrored.
+
+    Example:
+        >>> import numpy as np
+        >>> logits = np.log([[0.9, 0.1], [0.8, 0.2], [0.7, 0.3], [0.2, 0.8]])
+        >>> fit_venn_abers(logits, np.array([0, 1, 0, 1])).probs(logits)[:, 1].round(3)
+        array([0.333, 0.5  , 0.5  , 0.667])
+
+    References:
+        Vovk, Petej & Fedorova (2015), Sec. 3.
+    """
+    rows = read_scores(logits, labels, probs=probs, sample_weight=sample_weight)
+    check_classes_present(rows.labels, rows.n_classes, method="Venn-Abers calibration")
+    weights = np.ones(rows.n_rows) if rows.weights is None else rows.weights
+    tables, error = [], 0.0
+    for column, is_label in class_columns(rows.logits, rows.labels):
+        scores, index = np.unique(np.round(column, TIE_DIGITS), return_inverse=True)
+        count = np.bincount(index, weights).astype(np.float64)
+        hits = np.bincount(index, weights * is_label).astype(np.float64)
+        upper = _with_one_more(count, hits)
+        lower = 1.0 - _with_one_more(count[::-1], (count - hits)[::-1])[::-1]
+        upper, lower = np.clip(upper, 0.0, 1.0), np.clip(lower, 0.0, 1.0)
+        tables.append(tuple(tuple(v.tolist()) for v in (scores, lower, upper)))
+        merged = (upper / (1.0 - lower + upper))[index]
+        error += float(weights @ (merged - is_label) ** 2 / weights.sum())
+    scores_, lower_, upper_ = zip(*tables, strict=True)
+    found = VennAbers(scores_, lower_, upper_)
+    return rows.finish(found, criterion="squared error", value=error)
+
+
+def _with_one_more(count: Floats, hits: Floats) -> Floats:
+    r"""Return isotonic regression's value at each group, with one more hit in that group.
+
+    With :math:`C_j = (N_j, S_j)` the cumulative counts and hits, the value at group i is
+    :math:`\max_{a<i}\min_{b\ge i} (S_b + 1 - S_a)/(N_b + 1 - N_a)`: the slope of the tangent
+    that the points left of the group and those right of it, moved by (1, 1), have in common.
+    """
+    m = len(count)
+    n = [0.0, *np.cumsum(count).tolist()]
+    s = [0.0, *np.cumsum(hits).tolist()]
+    after = _right_hulls(n, s)
+    values = np.empty(m)
+    left: list[int] = []
+    for i in range(1, m + 1):
+        new = i - 1  # the point that joins those on the left
+        while len(left) > 1 and _is_above(n, s, left[-2], left[-1], new):
+            left.pop()
+        left.append(new)
+        at, b = len(left) - 1, i
+        while True:
+            a = left[at]
+            slope = (s[b] + 1.0 - s[a]) / (n[b] + 1.0 - n[a])
+            c = after[b]
+            if c and (s[c] + 1.0 - s[a]) < slope * (n[c] + 1.0 - n[a]):
+                b = c
+                continue
+            if at:
+                d = left[at - 1]
+                if (s[b] + 1.0 - s[d]) > slope * (n[b] + 1.0 - n[d]):
+                    at -= 1
+                    continue
+            break
+        values[i - 1] = slope
+    return values
+
+
+def _right_hulls(n: list[float], s: list[float]) -> list[int]:
+    """Return, for each point, the next one of the lower hull of it and all to its right."""
+    m = len(n) - 1
+    after = [0] * (m + 1)
+    hull: list[int] = []
+    for j in range(m, 0, -1):
+        while len(hull) > 1 and _is_above(n, s, j, hull[-1], hull[-2]):
+            hull.pop()
+        after[j] = hull[-1] if hull else 0
+        hull.append(j)
+    return after
+
+
+def _is_above(n: list[float], s: list[float], a: int, b: int, c: int) -> bool:
+    """Return whether point `b` is on or above the line from `a` to `c`."""
+    return (s[b] - s[a]) * (n[c] - n[a]) >= (s[c] - s[a]) * (n[b] - n[a])
+
+
+def _ties(probs: Floats) -> tuple[Floats, NDArray[np.intp]]:
+    """Return the distinct probabilities in ascending order, and which of them each row has.
+
+    Probabilities that differ only in their last bits count as equal.
+    """
+    return np.unique(np.round(probs, TIE_DIGITS), return_inverse=True)
+
+
+def _curve(
+    distinct: Floats,
+    index: NDArray[np.intp],
+    is_label: NDArray[np.bool_],
+    weights: Floats | None,
+) -> tuple[Floats, Floats, float]:
+    """Return the knots of one class's curve and its mean squared error."""
+    from scipy.optimize import isotonic_regression
+
+    weights = np.ones(len(index)) if weights is None else weights
+    count = np.bincount(index, weights, minlength=len(distinct))
+    if not count.all():  # probabilities that only other parts have
+        is_here = count > 0
+        index = (np.cumsum(is_here) - 1)[index]
+        distinct, count = distinct[is_here], count[is_here]
+    hits = np.bincount(index, weights * is_label)
+    frequency = hits.sum() / count.sum()
+    if frequency > 0:  # a class that never occurs stays at 0
+        hits[0] += frequency
+        count[0] += frequency
+        count[-1] += 1.0 - frequency
+    fitted = isotonic_regression(hits / count, weights=count)
+    y = np.clip(fitted.x, 0.0, 1.0)
+    squares = float(weights @ (y[index] - is_label) ** 2 / weights.sum())
+    ends = np.unique(np.concatenate([fitted.blocks[:-1], fitted.blocks[1:] - 1]))
+    return distinct[ends], y[ends], squares
+
+
+def class_columns(
+    logits: NDArray[Any], labels: NDArray[np.intp]
+) -> Iterator[tuple[Floats, NDArray[np.bool_]]]:
+    """Yield, for each class, its probability in every row and whether it is the label."""
+    n, k = logits.shape
+    log_total = np.empty(n)
+    for part in row_blocks(n, row_bytes=8 * k):
+        block = logits[part].astype(np.float64)
+        top = block.max(axis=-1)
+        check_rows(top, block[np.arange(len(block)), labels[part]], logits, labels)
+        log_total[part] = top + np.log(np.exp(block - top[:, None]).sum(axis=-1))
+    width = int(max(COLUMN_FLOOR, COLUMN_SHARE * n * k * logits.itemsize) / (8 * n))
+    for start in range(0, k, max(1, width)):
+        columns = logits[:, start : start + max(1, width)].T.astype(np.float64)
+        columns -= log_total
+        np.exp(columns, out=columns)
+        for offset, column in enumerate(columns):
+            yield column, labels == start + offset
+
+
+def padded(rows: Sequence[Sequence[float]], fill: float | None = None) -> Floats:
+    """Return `rows` as ``[K, L]``, filled up with `fill` or with each row's last entry."""
+    length = max(1, *map(len, rows))
+    return np.array(
+        [[*row, *[row[-1] if fill is None else fill] * (length - len(row))] for row in rows],
+        dtype=np.float64,
+    )
+
+
+def count_below(p: Array, knots: Floats, *, side: Literal["left", "right"]) -> Array:
+    """Return how many knots of its class are below each `p` (right: or equal), ``[..., K]``.
+
+    Args:
+        p: real array ``[..., K]``.
+        knots: ``[K, L]``, rising, infinite behind the last.
+        side: as in `numpy.searchsorted`.
+    """
+    if is_numpy_array(p):
+        counts = np.empty(p.shape, dtype=np.int64)
+        for k, row in enumerate(knots):
+            counts[..., k] = np.searchsorted(row, p[..., k], side=side)
+        return counts
+    # By halving, with gathers only: the array API has no search in several tables.
+    xp = namespace(p)
+    n_steps = knots.shape[1].bit_length()
+    levels = np.full((len(knots), 2**n_steps - 1), np.inf)
+    levels[:, : knots.shape[1]] = knots
+    count = xp.astype(xp.zeros_like(p), xp.int64)
+    for step in (2**i for i in reversed(range(n_steps))):
+        knot = entries(levels, count + (step - 1), p)
+        is_below = knot < p if side == "left" else knot <= p
+        count = xp.where(is_below, count + step, count)
+    return count
+
+
+def entries(table: Floats, index: Array, like: Array) -> Array:
+    """Return ``table[k, index[..., k]]`` in the library, dtype and device of `like`."""
+    xp = namespace(like)
+    n_classes, length = table.shape
+    flat = xp.asarray(table.ravel(), dtype=like.dtype, device=device(like))
+    first = xp.asarray(length * np.arange(n_classes), dtype=xp.int64, device=device(like))
+    at = xp.reshape(index + first, (-1,))
+    return xp.reshape(xp.take(flat, at), like.shape)
+
+
+def interpolated(p: Floats, curves: Sequence[tuple[Floats, Floats]]) -> Floats:
+    """Return the curve of its class at each `p` ``[..., K]``, linear between knots, flat beyond.
+
+    Args:
+        p: NumPy array.
+        curves: knots and values of each class.
+    """
+    columns = p.reshape(-1, len(curves)).T
+    found = np.empty(columns.shape)
+    for column, (x, y), out in zip(columns, curves, found, strict=True):
+        out[...] = np.interp(column, x, y)
+    return np.ascontiguousarray(found.T).reshape(p.shape)

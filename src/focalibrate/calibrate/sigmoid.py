@@ -19,13 +19,13 @@ from focalibrate._check import (
     check_open_interval,
 )
 from focalibrate._stable import log_sigmoid
-from focalibrate.calibrate._document import (
+from focalibrate.calibrate.calibrator import (
     check_keys,
     check_version,
     frozen_numbers,
     read_document,
 )
-from focalibrate.theory import recover_log_posterior
+from focalibrate.theory import recover_log_odds
 
 Scope = Literal["shared", "per_label"]
 FORMAT, VERSION = "focalibrate.sigmoid_calibrator", 1
@@ -102,7 +102,7 @@ class SigmoidCalibrator:
                 f"{tuple(logits.shape)}."
             )
         xp = namespace(logits)
-        x = recovered_log_odds(xp.astype(logits, working_dtype(logits)), self.gamma)
+        x = recover_log_odds(xp.astype(logits, working_dtype(logits)), self.gamma)
         slope, intercept = (like(v, x, dtype=x.dtype) for v in (self.slope, self.intercept))
         return xp.astype(x * slope + intercept, logits.dtype)
 
@@ -149,16 +149,6 @@ class SigmoidCalibrator:
             return cls(**{name: frozen_numbers(value, name) for name, value in given.items()})
         except (ValueError, TypeError) as error:
             raise ValueError(f"{path}: is not a sigmoid calibrator ({error}).") from error
-
-
-def recovered_log_odds(log_odds: Array, gamma: float) -> Array:
-    r"""Return :math:`\operatorname{logit}\Psi_\gamma(\sigma(s))`, on any array library."""
-    if gamma == 0:
-        return log_odds
-    xp = namespace(log_odds)
-    both = xp.stack([xp.zeros_like(log_odds), log_odds], axis=-1)
-    log_probs = recover_log_posterior(both, gamma)
-    return log_probs[..., 1] - log_probs[..., 0]
 
 
 def fit_sigmoid_temperature(
@@ -232,7 +222,7 @@ def _fit(
     weight = np.ones(z.shape)
     if sample_weight is not None:
         weight = check_label_weight(sample_weight, shape=z.shape)
-    x = recovered_log_odds(z, gamma)
+    x = recover_log_odds(z, gamma)
     if scope == "shared":
         x, y, weight = (a.reshape(-1, 1) for a in (x, y, weight))
     if with_intercept:

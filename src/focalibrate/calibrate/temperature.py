@@ -1,253 +1,304 @@
-"""Temperature scaling."""
+r"""Calibrators :math:`\Psi_\gamma(\operatorname{softmax}(z/T))`: recovery and temperatures."""
 
-from collections.abc import Sequence
-from typing import Literal, overload
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, final
 
 import numpy as np
 
-from focalibrate._array import Array
-from focalibrate._check import check_choice, check_gamma, check_n_bins
-from focalibrate.calibrate._engine.blocks import Workers
-from focalibrate.calibrate._engine.descent import Minimum, minima_nearby, minimise
-from focalibrate.calibrate._engine.grid import GridEvaluator, minimum_of_grid, whole_grid
-from focalibrate.calibrate._engine.passes import LogitPasses, focal_loss_sums, log_loss_sums
-from focalibrate.calibrate._input import ScoredRows, read_scores
-from focalibrate.calibrate._settings import COARSE_TEMPERATURES, read_temperatures
-from focalibrate.calibrate.compressed import read_rows
-from focalibrate.calibrate.fit_report import FitReport, warn
-from focalibrate.calibrate.parametric import FocalLossTemperature, TemperatureScaling
-from focalibrate.calibrate.parts import Parts
-
-TemperatureCriterion = Literal["nll", "ece", "adaptive_ece", "focal"]
-TemperatureCalibrator = TemperatureScaling | FocalLossTemperature
-
-KNOWN = "temperature"
-"""Key under which rows keep their temperature."""
+from focalibrate._array import Array, namespace, stop_gradient, to_numpy, working_dtype
+from focalibrate._check import check_gamma
+from focalibrate._stable import log_sigmoid, log_softmax
+from focalibrate.calibrate.calibrator import (
+    Calibrator,
+    check_keys,
+    check_numbers,
+    check_temperature,
+    frozen_numbers,
+)
+from focalibrate.theory import LossForm, is_outside_smoothing, loss_form, recover_log_posterior
 
 
-@overload
-def fit_temperature(
-    logits: Array | None = ...,
-    labels: Array | None = ...,
-    *,
-    probs: Array | None = ...,
-    sample_weight: Array | None = ...,
-    criterion: TemperatureCriterion = ...,
-    gamma: float | None = ...,
-    temperatures: Sequence[float] | None = ...,
-    n_bins: int = ...,
-    return_report: Literal[False] = ...,
-) -> TemperatureCalibrator: ...
+@dataclass(frozen=True)
+class Identity(Calibrator):
+    """The model's own probabilities, ``softmax(z)``."""
+
+    kind: ClassVar[str] = "identity"
+    keeps_argmax: ClassVar[bool] = True
+
+    def _log_probs(self, x: Array) -> Array:
+        return recovered(x, gamma=0.0, temperature=1.0)
+
+    def describe(self) -> str:
+        """Return a one-line description."""
+        return "identity: the model's own probabilities"
 
 
-@overload
-def fit_temperature(
-    logits: Array | None = ...,
-    labels: Array | None = ...,
-    *,
-    probs: Array | None = ...,
-    sample_weight: Array | None = ...,
-    criterion: TemperatureCriterion = ...,
-    gamma: float | None = ...,
-    temperatures: Sequence[float] | None = ...,
-    n_bins: int = ...,
-    return_report: Literal[True],
-) -> tuple[TemperatureCalibrator, FitReport]: ...
+@final
+@dataclass(frozen=True)
+class PosteriorRecovery(Calibrator):
+    r"""Posterior recovery :math:`\Psi_\gamma(\operatorname{softmax}(z))` with the training gamma.
 
-
-def fit_temperature(
-    logits: Array | None = None,
-    labels: Array | None = None,
-    *,
-    probs: Array | None = None,
-    sample_weight: Array | None = None,
-    criterion: TemperatureCriterion = "nll",
-    gamma: float | None = None,
-    temperatures: Sequence[float] | None = None,
-    n_bins: int = 15,
-    return_report: bool = False,
-) -> TemperatureCalibrator | tuple[TemperatureCalibrator, FitReport]:
-    r"""Fit the temperature of :math:`\operatorname{softmax}(z/T)` to validation data.
-
-    .. math:: T = \arg\min_T \frac1N \sum_i \ell(\operatorname{softmax}(z_i/T), y_i)
-
-    By log loss the problem is convex in :math:`1/T` and has one optimum; by ECE the first
-    minimum of a grid is taken; by focal loss the temperature is meant to be followed by
-    :math:`\Psi_\gamma`, which the calibrator returned does.
-
-    Args:
-        logits: real array ``[N, K]`` of any library, data frame or list; ``[N]`` or ``[N, 1]`` are
-            margins of class 1. -inf marks an impossible class. Memory maps are read block by
-            block.
-        labels: class indices ``[N]``, never of an impossible class.
-        probs: probabilities instead of logits; ``[N]`` or ``[N, 1]`` are those of class 1.
-        sample_weight: one number >= 0 per row; a whole number counts copies of the row.
-        criterion: ``"nll"``, ``"ece"`` (bins of equal width), ``"adaptive_ece"`` (of equal
-            mass) or ``"focal"``.
-        gamma: the exponent ``>= 0`` of ``criterion="focal"``; not allowed otherwise.
-        temperatures: grid to search, in order. Default: none for ``"nll"`` and ``"focal"``,
-            which are minimised continuously; 0.1 to 10 by 0.1 for the others.
-        n_bins: number of bins of the binned criteria.
-        return_report: also return a `FitReport`, with the criterion on the whole grid.
-
-    Returns:
-        `TemperatureScaling`, or `FocalLossTemperature` for ``criterion="focal"``.
-
-    Numerics:
-        Continuous: Newton with derivatives up to the fourth on cache-sized blocks, in float64
-        (float32 for large single-precision logits); within 1e-6 of the optimum, relative. The
-        search starts within a factor 1000 of the median gap between a row's top two logits and
-        moves on while the sign of the slope says so; finite masks (-1e9) do not move it. If
-        every row is right, or no temperature beats the uniform distribution, the loss has no
-        minimum, and the result is that bound, with a warning. Deterministic, whatever the
-        number of threads.
+    The effects of class weights, of smoothed labels and of other class frequencies where the
+    model is used are undone as well; see `focalibrate.theory.recover_log_posterior`. For a sigmoid
+    focal loss with ``alpha``, two classes: ``class_weight=(1 - alpha, alpha)``. For another loss,
+    ``loss=loss_form(name, ...)`` in place of `gamma`; losses of single labels take two classes.
 
     Example:
         >>> import numpy as np
-        >>> rng = np.random.default_rng(0)
-        >>> truth = 2.0 * rng.standard_normal((4000, 5))
-        >>> labels = (truth + rng.gumbel(size=truth.shape)).argmax(axis=1)
-        >>> fit_temperature(3.0 * truth, labels).describe()
-        'temperature scaling: T=2.957'
+        >>> from focalibrate.theory import loss_form
+        >>> other = PosteriorRecovery(loss=loss_form("poly_focal", gamma=2.0, epsilon=1.0))
+        >>> other.probs(np.log([[0.7, 0.2, 0.1]])).round(4)
+        array([[0.8918, 0.071 , 0.0372]])
+        >>> PosteriorRecovery(gamma=2.0).probs(np.log([[0.7, 0.2, 0.1]])).round(4)
+        array([[0.9197, 0.0546, 0.0257]])
+        >>> weighted = PosteriorRecovery(gamma=2.0, class_weight=(0.75, 0.25))
+        >>> weighted.probs(np.array([[-1.0]])).round(4)
+        array([[0.8296, 0.1704]])
 
     References:
-        Guo et al. (2017); Mukhoti et al. (2020), App. C (grid of 0.1); Charoenphakdee et al.
-        (2021), Sec. 6 (focal loss).
+        Charoenphakdee et al. (2021), Thm. 11.
     """
-    check_choice(criterion, ("nll", "ece", "adaptive_ece", "focal"), name="criterion")
-    check_n_bins(n_bins)
-    _check_gamma_is_for_focal(criterion, gamma)
-    rows = read_scores(logits, labels, probs=probs, sample_weight=sample_weight)
-    if temperatures is None and criterion in ("nll", "focal"):
-        found, report = _fit_continuous(rows, gamma)
-    else:
-        grid = COARSE_TEMPERATURES if temperatures is None else read_temperatures(temperatures)
-        found, report = _fit_on_grid(rows, criterion, gamma, grid, n_bins, whole=return_report)
-    if report.at_bound:
-        warn(
-            f"The best temperature, {found.temperature:g}, is at the edge of the range searched: "
-            "the criterion still falls there. If every row is right, fit on harder data; if "
-            "classes are masked by large finite logits, mask them with -inf; otherwise pass "
-            "`temperatures` that reach further."
-        )
-    found = rows.stamp(found)
-    return (found, report) if return_report else found
+
+    gamma: float | None = None
+    class_weight: tuple[float, ...] | None = None
+    """Weights of the training loss, or rates at which classes were sampled, one per class."""
+    label_smoothing: float = 0.0
+    """Share of each target that was spread over all classes."""
+    prior: tuple[float, ...] | None = None
+    """Class frequencies of the training data."""
+    target_prior: tuple[float, ...] | None = None
+    """Class frequencies where the model is used."""
+    loss: LossForm | None = None
+    """The training loss, where it was not the focal loss."""
+    kind: ClassVar[str] = "posterior_recovery"
+
+    @property
+    def keeps_argmax(self) -> bool:  # type: ignore[override]
+        """Whether the predicted class never changes: not if classes are weighted."""
+        is_even = self.loss is None or self.loss.keeps_argmax
+        return is_even and self.class_weight is None and self.target_prior is None
+
+    def _check(self) -> None:
+        if (self.gamma is None) == (self.loss is None):
+            raise ValueError("Pass either `gamma`, of a focal loss, or `loss`, another one.")
+        if self.gamma is not None:
+            check_gamma(self.gamma, minimum=-1.0)
+        for name in ("class_weight", "prior", "target_prior"):
+            if getattr(self, name) is not None:
+                check_numbers(getattr(self, name), name=name)
+        if not self._is_binary:
+            self._log_probs(np.zeros((1, self._own_classes() or 2)))
+        elif any(self._conditions().values()):
+            raise ValueError(f"The loss {self.loss} is of single labels: it has no class weights.")
+
+    @property
+    def _is_binary(self) -> bool:
+        return self.loss is not None and self.loss.head == "sigmoid"
+
+    def _own_classes(self) -> int | None:
+        if self._is_binary:
+            return 2
+        own = self.loss.parameters if self.loss is not None else {}
+        for values in (own.get("counts"), own.get("frequencies")):
+            if values is not None:
+                return len(values)
+        for values in (self.class_weight, self.prior, self.target_prior):
+            if values is not None:
+                return len(values)
+        return None
+
+    def _conditions(self) -> dict[str, Any]:
+        return {
+            "class_weight": self.class_weight,
+            "label_smoothing": self.label_smoothing,
+            "prior": self.prior,
+            "target_prior": self.target_prior,
+        }
+
+    def _parameters(self) -> dict[str, Any]:
+        given = {name: value for name, value in self._conditions().items() if value}
+        if self.loss is None:
+            return {"gamma": self.gamma, **given}
+        return {"loss": {"name": self.loss.name, **self.loss.parameters}, **given}
+
+    @classmethod
+    def _from_parameters(cls, parameters: dict[str, Any]) -> dict[str, Any]:
+        optional = ("class_weight", "label_smoothing", "prior", "target_prior")
+        what = f"parameters of {cls.kind!r}"
+        first = "loss" if "loss" in parameters else "gamma"
+        check_keys(parameters, (first,), what=what, optional=optional)
+        numbers = {k: frozen_numbers(v, k) for k, v in parameters.items() if k != "loss"}
+        if first == "gamma":
+            return numbers
+        given = parameters["loss"]
+        check_keys(given, ("name",), what=f"loss of {cls.kind!r}", optional=tuple(given))
+        if not isinstance(given["name"], str):
+            raise ValueError(f"The name of a loss must be text, got {given['name']!r:.80}.")
+        settings = {
+            name: None if value is None else frozen_numbers(value, name)
+            for name, value in given.items()
+            if name != "name"
+        }
+        return {"loss": loss_form(given["name"], **settings), **numbers}
+
+    def _log_probs(self, x: Array) -> Array:
+        if self.loss is None:
+            return recover_log_posterior(x, self.gamma, **self._conditions())
+        if not self._is_binary:
+            return recover_log_posterior(x, loss=self.loss, **self._conditions())
+        xp = namespace(x)
+        z = xp.astype(x, working_dtype(x))
+        log_odds = self.loss.recovered(z[..., 1] - z[..., 0])
+        # Below the margin of a loss every posterior of class 1 is excluded; see `n_clipped`.
+        lowest = xp.full_like(log_odds, -xp.inf)
+        log_odds = xp.where(log_odds == log_odds, log_odds, lowest)  # nan differs from itself
+        both = xp.stack([log_sigmoid(-log_odds), log_sigmoid(log_odds)], axis=-1)
+        return xp.astype(both, x.dtype)
+
+    def n_clipped(self, logits: Any = None, *, probs: Any = None) -> int:
+        """Return how many rows have an entry that is 0 because no posterior explains it.
+
+        These are entries below what label smoothing allows, or rows below the margin of an
+        asymmetric loss. A model at the minimum of its loss has none.
+
+        Args:
+            logits: ``[N, K]``, as `log_probs` takes them.
+            probs: probabilities instead.
+        """
+        if self._is_binary:
+            low = np.exp(to_numpy(self.log_probs(logits, probs=probs))).min(axis=-1)
+            return int((low == 0).sum())
+        if not self.label_smoothing:
+            return 0
+        before = replace(self, label_smoothing=0.0, prior=None, target_prior=None)
+        found = is_outside_smoothing(before.log_probs(logits, probs=probs), self.label_smoothing)
+        return int(to_numpy(found).sum())
+
+    def __repr__(self) -> str:
+        parameters = self._parameters()
+        if self.loss is not None:
+            settings = "".join(f", {k}={v!r}" for k, v in self.loss.parameters.items())
+            parameters["loss"] = f"loss_form({self.loss.name!r}{settings})"
+        given = ", ".join(f"{name}={value}" for name, value in parameters.items())
+        return f"PosteriorRecovery({given})"
+
+    def describe(self) -> str:
+        """Return a one-line description."""
+        trained = f"gamma={self.gamma:g}" if self.loss is None else f"loss {self.loss}"
+        words = [f"posterior recovery: {trained}"]
+        if self.class_weight is not None:
+            weights = ", ".join(f"{w:g}" for w in self.class_weight[:6])
+            more = ", …" if len(self.class_weight) > 6 else ""
+            words.append(f"class weights {weights}{more}")
+        if self.label_smoothing:
+            words.append(f"label smoothing {self.label_smoothing:g}")
+        if self.target_prior is not None:
+            words.append("other class frequencies")
+        return ", ".join(words)
 
 
-def quiet_temperature(rows: ScoredRows) -> tuple[float, FitReport]:
-    """Return the temperature of the lowest log loss and its report; no warning at a bound."""
-    found, report = _fit_continuous(rows, None)
-    return found.temperature, report
+@final
+@dataclass(frozen=True)
+class TemperatureScaling(Calibrator):
+    r"""Temperature scaling :math:`\operatorname{softmax}(z/T)`.
 
+    Example:
+        >>> import numpy as np
+        >>> TemperatureScaling(temperature=2.0).probs(np.log([[0.64, 0.36]])).round(4)
+        array([[0.5714, 0.4286]])
 
-def share_temperatures(parts: Parts) -> None:
-    """Find the temperature of every part: all but the first from one pass that they share.
-
-    `quiet_temperature` and the fits of single parts then know it.
+    References:
+        Guo et al. (2017), *On Calibration of Modern Neural Networks*.
     """
-    if all(KNOWN in parts.known(i) for i in range(len(parts))):
-        return
-    _, whole = quiet_temperature(parts[0])
-    temperature = parts.known(0)[KNOWN][0].temperature
-    if len(parts) == 1 or whole.at_bound or not whole.converged:
-        return
-    rows = parts.rows
-    weights = np.stack([parts.row_weights(i) for i in range(1, len(parts))], axis=1)
-    with Workers() as workers:
-        passes = LogitPasses(rows.logits, rows.labels, workers)
-        found = minima_nearby(passes, log_loss_sums, temperature, weights)
-    for i, best in enumerate(found, start=1):
-        if best is not None:
-            n_rows = int(np.count_nonzero(weights[:, i - 1]))
-            parts.known(i)[KNOWN] = _reported(best, None, n_rows, rows.n_classes)
+
+    temperature: float
+    kind: ClassVar[str] = "temperature"
+    keeps_argmax: ClassVar[bool] = True
+
+    def _check(self) -> None:
+        check_temperature(self.temperature)
+
+    def _log_probs(self, x: Array) -> Array:
+        return recovered(x, gamma=0.0, temperature=self.temperature)
+
+    def describe(self) -> str:
+        """Return a one-line description."""
+        return f"temperature scaling: T={self.temperature:.4g}"
 
 
-def cross_fit_temperature(parts: Parts) -> list[TemperatureCalibrator]:
-    """Return the temperature scaling of each part. Warnings are those of the first."""
-    share_temperatures(parts)
-    found: list[TemperatureCalibrator] = [fit_temperature(parts[0])]
-    for i in range(1, len(parts)):
-        known = parts.known(i)  # looked up first: taking a part of large data copies most of it
-        found.append(known[KNOWN][0] if KNOWN in known else _fit_continuous(parts[i], None)[0])
-    return found
+@final
+@dataclass(frozen=True)
+class FocalTemperatureScaling(Calibrator):
+    r"""Focal temperature scaling :math:`\Psi_\gamma(\operatorname{softmax}(z/T))`.
+
+    Both parameters are fitted on validation data; gamma need not be the training one.
+
+    Example:
+        >>> import numpy as np
+        >>> fts = FocalTemperatureScaling(gamma=1.0, temperature=1.5)
+        >>> fts.probs(np.log([[0.7, 0.2, 0.1]])).round(4)
+        array([[0.6831, 0.197 , 0.1198]])
+
+    References:
+        Komisarenko & Kull (2024), *Improving Calibration by Relating Focal Loss, Temperature
+        Scaling, and Properness*.
+    """
+
+    gamma: float
+    temperature: float
+    kind: ClassVar[str] = "focal_temperature"
+    keeps_argmax: ClassVar[bool] = True
+
+    def _check(self) -> None:
+        check_gamma(self.gamma, minimum=-1.0)
+        check_temperature(self.temperature)
+
+    def _log_probs(self, x: Array) -> Array:
+        return recovered(x, gamma=self.gamma, temperature=self.temperature)
+
+    def describe(self) -> str:
+        """Return a one-line description."""
+        return f"focal temperature scaling: gamma={self.gamma:.4g}, T={self.temperature:.4g}"
 
 
-def _check_gamma_is_for_focal(criterion: str, gamma: float | None) -> None:
-    if criterion == "focal" and gamma is None:
-        raise ValueError(
-            "`gamma` must be given for criterion='focal', got None. Pass the training gamma."
+@final
+@dataclass(frozen=True)
+class FocalLossTemperature(Calibrator):
+    r"""The temperature of least focal loss, then :math:`\Psi_\gamma` with the same gamma.
+
+    The focal loss is not proper: its best temperature gives good focal scores, and only
+    :math:`\Psi_\gamma` turns those into probabilities.
+
+    References:
+        Charoenphakdee et al. (2021), Sec. 6 (there TS with FL, then :math:`\Psi`).
+    """
+
+    gamma: float
+    temperature: float
+    kind: ClassVar[str] = "focal_loss_temperature"
+    keeps_argmax: ClassVar[bool] = True
+
+    def _check(self) -> None:
+        check_gamma(self.gamma)
+        check_temperature(self.temperature)
+
+    def _log_probs(self, x: Array) -> Array:
+        return recovered(x, gamma=self.gamma, temperature=self.temperature)
+
+    def describe(self) -> str:
+        """Return a one-line description."""
+        return (
+            f"temperature by focal loss: T={self.temperature:.4g}, "
+            f"then posterior recovery with gamma={self.gamma:.4g}"
         )
-    if criterion != "focal" and gamma is not None:
-        raise ValueError(
-            f"`gamma` must be left out for criterion={criterion!r}, got {gamma!r}. For a "
-            "temperature with a gamma use `fit_focal_temperature`."
-        )
-    if gamma is not None:
-        check_gamma(gamma)
 
 
-def _calibrator(temperature: float, gamma: float | None) -> TemperatureCalibrator:
-    if gamma is None:
-        return TemperatureScaling(temperature)
-    return FocalLossTemperature(float(gamma), temperature)
-
-
-def _fit_continuous(
-    rows: ScoredRows, gamma: float | None
-) -> tuple[TemperatureCalibrator, FitReport]:
-    if gamma is None and KNOWN in rows.known:
-        known: tuple[TemperatureCalibrator, FitReport] = rows.known[KNOWN]
-        return known
-    kernel = log_loss_sums if gamma is None else focal_loss_sums(gamma)
-    with Workers() as workers:
-        passes = LogitPasses(rows.logits, rows.labels, workers, weights=rows.weights)
-        best = minimise(passes, kernel, is_convex=gamma is None)
-    found = _reported(best, gamma, rows.n_rows, rows.n_classes)
-    if gamma is None:
-        rows.known[KNOWN] = found
-    return found
-
-
-def _reported(
-    best: Minimum, gamma: float | None, n_rows: int, n_classes: int
-) -> tuple[TemperatureCalibrator, FitReport]:
-    found = _calibrator(best.temperature, gamma)
-    return found, FitReport(
-        method=found.kind,
-        criterion="nll" if gamma is None else "focal",
-        value=best.loss,
-        n_rows=n_rows,
-        n_classes=n_classes,
-        n_evaluations=best.n_evaluations,
-        converged=best.converged,
-        at_bound=best.at_bound,
-    )
-
-
-def _fit_on_grid(
-    given: ScoredRows,
-    criterion: TemperatureCriterion,
-    gamma: float | None,
-    temperatures: tuple[float, ...],
-    n_bins: int,
-    *,
-    whole: bool,
-) -> tuple[TemperatureCalibrator, FitReport]:
-    rows = read_rows(given)
-    with Workers() as workers:
-        evaluate = GridEvaluator(rows, criterion, n_bins, workers, focal_gamma=gamma or 0.0)
-        search = whole_grid if whole else minimum_of_grid
-        (grid,) = search(evaluate, (0.0,), temperatures)
-    g, t = grid.argmin()
-    found = _calibrator(temperatures[t], gamma)
-    return found, FitReport(
-        method=found.kind,
-        criterion=criterion,
-        value=float(grid.values[g, t]),
-        n_rows=rows.n_rows,
-        n_classes=rows.n_classes,
-        n_evaluations=grid.n_evaluations,
-        at_bound=grid.is_at_edge(temperatures[t]),
-        temperatures=temperatures,
-        grid=grid.values,
-    )
+def recovered(logits: Array, *, gamma: float, temperature: float) -> Array:
+    r"""Return :math:`\log\Psi_\gamma(\operatorname{softmax}(z/T))`, in the dtype of the logits."""
+    xp = namespace(logits)
+    x = xp.astype(logits, working_dtype(logits))  # a half-precision z / T may overflow
+    if temperature != 1.0:
+        # Gaps first: a large quotient would round them away.
+        x = (x - stop_gradient(xp.max(x, axis=-1, keepdims=True))) / temperature
+    scores = log_softmax(x) if gamma == 0 else recover_log_posterior(x, gamma)
+    return xp.astype(scores, logits.dtype)

@@ -5,7 +5,7 @@ import click
 from focalibrate import __version__
 from focalibrate.cli._group import LazyCommand, LazyGroup
 
-__all__ = ["main"]
+__all__ = ["LazyCommand", "main"]
 
 COMMANDS = {
     "apply": LazyCommand(
@@ -24,10 +24,6 @@ COMMANDS = {
         "focalibrate.cli.compare:compare_command",
         "Compare models or calibrators on the same examples.",
     ),
-    "curvature": LazyCommand(
-        "focalibrate.cli.curvature:curvature_command",
-        "Print the curvature of a trained model's loss.",
-    ),
     "demo": LazyCommand(
         "focalibrate.cli.demo:demo_command",
         "See what focal loss does on simulated data, and undo it.",
@@ -36,21 +32,13 @@ COMMANDS = {
         "focalibrate.cli.evaluate:evaluate_command",
         "Test whether probabilities are calibrated, and print their scores.",
     ),
-    "reproduce": LazyCommand(
-        "focalibrate.cli.reproduce:reproduce_command",
-        "Run an experiment from the papers and check its claims.",
-    ),
     "sketch": LazyCommand(
         "focalibrate.cli.sketch:sketch_command",
         "Summarise predictions of any size in one small file; several can be merged.",
     ),
-    "theory": LazyCommand(
-        "focalibrate.cli.theory:theory_command",
-        "Check the papers' claims numerically.",
-    ),
-    "train": LazyCommand(
-        "focalibrate.cli.train:train_command",
-        "Train a model from a recipe; resume after an interruption.",
+    "threshold": LazyCommand(
+        "focalibrate.cli.threshold:threshold_command",
+        "Find the lowest confidence that keeps a promise, such as a precision of 95 %.",
     ),
 }
 
@@ -58,7 +46,7 @@ COMMANDS = {
 @click.group(cls=LazyGroup, lazy=COMMANDS)
 @click.version_option(__version__, prog_name="focalibrate")
 def main() -> None:
-    """Make a classifier's probabilities true.
+    """Calibrate a classifier's probabilities.
 
     \b
     Example:

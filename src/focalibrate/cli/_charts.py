@@ -3,13 +3,15 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from focalibrate.metrics import ReliabilityCurve, ReliabilityTable
+from focalibrate.metrics import Cells, ReliabilityCurve
 
-LEVELS = np.array([0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 1.0])
-"""One line is shown for each of these confidences, of the examples nearest to it."""
+LEVELS = np.array([0.0, 0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 1.0])
+"""One line is shown for each of these probabilities, of the examples nearest to it."""
 
 
-def curve_chart(curve: ReliabilityCurve, cells: ReliabilityTable, *, width: int = 40) -> list[str]:
+def curve_chart(
+    curve: ReliabilityCurve, cells: Cells, *, width: int = 40, outcome: str = "accuracy"
+) -> list[str]:
     """Return one line per level of confidence: the curve and its band, averaged there.
 
     ``|`` is the confidence, ``o`` the accuracy, dots where the accuracy of a calibrated model
@@ -20,17 +22,18 @@ def curve_chart(curve: ReliabilityCurve, cells: ReliabilityTable, *, width: int 
         curve: of `focalibrate.metrics.corp`.
         cells: the examples that it was drawn from, in narrow cells.
         width: characters from 0 to 1.
+        outcome: what the share of events is called.
 
     Example:
-        >>> from focalibrate.metrics import corp_of_table
+        >>> from focalibrate.metrics import corp_of_cells
         >>> p, right = np.repeat([0.5, 0.9], 50), np.tile([0, 1], 50)
-        >>> cells = ReliabilityTable.of_confidence(p, right, n_bins=20)
-        >>> print(*curve_chart(corp_of_table(cells).curve, cells, width=20), sep="\\n")
+        >>> cells = Cells.of(p, right, bins=20)
+        >>> print(*curve_chart(corp_of_cells(cells).curve, cells, width=20), sep="\\n")
         0.50        ...o..         accuracy 0.50, calibrated 0.36-0.62, 50 examples
         0.90           o     ..|.. accuracy 0.50, calibrated 0.82-0.98, 50 examples
     """
-    weight = cells.count[cells.count > 0]
-    confidence = np.clip(cells.confidence_sum[cells.count > 0] / weight, 0.0, 1.0)
+    weight = cells.weight[cells.weight > 0]
+    confidence = np.clip(cells.probability[cells.weight > 0] / weight, 0.0, 1.0)
     nearest = np.searchsorted((LEVELS[1:] + LEVELS[:-1]) / 2, confidence)
     mass = np.bincount(nearest, weight, len(LEVELS))
 
@@ -58,35 +61,37 @@ def curve_chart(curve: ReliabilityCurve, cells: ReliabilityTable, *, width: int 
         line[round(right * width)] = "o"
         word = "example" if round(n) == 1 else "examples"
         lines.append(
-            f"{level:.2f} {''.join(line)} accuracy {right:.2f}, calibrated {low:.2f}-{high:.2f}, "
+            f"{level:.2f} {''.join(line)} {outcome} {right:.2f}, calibrated {low:.2f}-{high:.2f}, "
             f"{round(n):,} {word}"
         )
     return lines
 
 
-def reliability_chart(table: ReliabilityTable, *, width: int = 40) -> list[str]:
+def reliability_chart(
+    table: Cells, *, width: int = 40, words: tuple[str, str] = ("confidence", "accuracy")
+) -> list[str]:
     """Return one line per non-empty bin: accuracy as a bar, mean confidence as a mark.
 
     A bar that ends left of its mark is overconfident, one that passes it underconfident.
 
     Example:
         >>> import numpy as np
-        >>> table = ReliabilityTable.of_confidence(
-        ...     np.array([0.75, 0.75, 0.75, 0.75]), np.array([1, 1, 0, 0]), n_bins=2)
+        >>> table = Cells.of(
+        ...     np.array([0.75, 0.75, 0.75, 0.75]), np.array([1, 1, 0, 0]), bins=2)
         >>> print(*reliability_chart(table, width=8), sep="\\n")
         0.50-1.00 ████  |   confidence 0.75, accuracy 0.50, 4 examples
     """
     lines = []
-    for b in range(len(table.count)):
-        if not table.count[b]:
+    for b in range(len(table.weight)):
+        if not table.weight[b]:
             continue
         said, right = table.confidence[b], table.accuracy[b]
         bar = list("█" * round(right * width) + " " * (width - round(right * width)))
         bar[min(round(said * width), width - 1)] = "|"
-        count = round(float(table.count[b]))
+        count = round(float(table.weight[b]))
         word = "example" if count == 1 else "examples"
         lines.append(
             f"{table.edges[b]:.2f}-{table.edges[b + 1]:.2f} {''.join(bar)} "
-            f"confidence {said:.2f}, accuracy {right:.2f}, {count:,} {word}"
+            f"{words[0]} {said:.2f}, {words[1]} {right:.2f}, {count:,} {word}"
         )
     return lines

@@ -1,15 +1,13 @@
 """Errors as one message on stderr: what is wrong, and commands to paste."""
 
-import ctypes
 import errno
 import importlib.util
 import os
 import shlex
-import signal
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -18,22 +16,20 @@ if TYPE_CHECKING:
 
 PROGRAM = "focalibrate"
 
-EXTRAS: Mapping[str, str] = {
+PACKAGES: Mapping[str, str] = {
     "torch": "torch",
-    "sklearn": "sklearn",
+    "sklearn": "scikit-learn",
     "jax": "jax",
-    "matplotlib": "plot",
-    "onnx": "onnx",
-    "onnxruntime": "onnx",
-    "pyarrow": "parquet",
-    "openpyxl": "excel",
-    "PIL": "images",
-    "dask": "dask",
-    "distributed": "dask",
+    "matplotlib": "matplotlib",
+    "onnx": "onnx onnxruntime",
+    "onnxruntime": "onnxruntime",
+    "pyarrow": "pyarrow",
+    "openpyxl": "openpyxl",
+    "PIL": "pillow",
+    "dask": "distributed",
+    "distributed": "distributed",
 }
-"""The extra that installs each optional package."""
-
-TRUNCATED = b"Error: a file became shorter, or its disk failed, while it was being read.\n"
+"""What to install for each optional module: by this name, it works from a checkout too."""
 
 
 def require(module: str) -> None:
@@ -44,9 +40,8 @@ def require(module: str) -> None:
 
 def missing_extra(module: str) -> str:
     """Return how to install an optional package."""
-    extra = EXTRAS.get(module)
-    line = f"pip install 'focalibrate[{extra}]'" if extra else f"pip install {module}"
-    return f"This needs {module}, which is not installed. Install it: {line}"
+    name = PACKAGES.get(module, module)
+    return f"This needs {module}, which is not installed. Install it: pip install {name}"
 
 
 def make_streams_safe() -> None:
@@ -55,33 +50,6 @@ def make_streams_safe() -> None:
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
             reconfigure(errors="replace")
-
-
-_KEPT: list[Any] = []  # the system calls the handler by its address: it must not be collected
-
-
-def report_bus_errors() -> None:
-    """Print one line if a memory-mapped file is truncated while it is read.
-
-    The system then sends SIGBUS, which Python cannot catch: returning from a handler would
-    repeat the access. So the handler writes the line and ends the process.
-    """
-    if _KEPT or not hasattr(signal, "SIGBUS"):
-        return
-
-    def handler(number: int) -> None:
-        os.write(2, TRUNCATED)
-        # for `check`, status 1 means that a limit is exceeded
-        os._exit(2 if sys.argv[1:2] == ["check"] else 1)
-
-    callback = ctypes.CFUNCTYPE(None, ctypes.c_int)(handler)
-    _KEPT.append(callback)
-    try:
-        system = ctypes.CDLL(None).signal
-        system.restype = ctypes.c_void_p
-        system(ctypes.c_int(signal.SIGBUS), callback)
-    except (OSError, AttributeError):  # a system without it
-        return
 
 
 def one_line(error: BaseException, arguments: Sequence[str]) -> str:
@@ -95,13 +63,10 @@ def one_line(error: BaseException, arguments: Sequence[str]) -> str:
 
     if isinstance(error, PredictionFileError):
         return _with_commands(error, arguments)
-    if isinstance(error, ModuleNotFoundError) and error.name in EXTRAS:
+    if isinstance(error, ModuleNotFoundError) and error.name in PACKAGES:
         return missing_extra(str(error.name))
     if isinstance(error, MemoryError):
-        return (
-            "Not enough memory. Save the scores as .npy or .safetensors, which are read as a "
-            "memory map, or use a machine with more memory."
-        )
+        return "Not enough memory. Use a machine with more memory."
     if isinstance(error, OSError):
         return printable(_system(error))
     if isinstance(error, UnicodeError):

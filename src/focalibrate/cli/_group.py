@@ -4,22 +4,26 @@ import os
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
+from importlib.metadata import entry_points
 from typing import Any
 
 import click
 
 from focalibrate.cli._errors import (
-    EXTRAS,
+    PACKAGES,
     make_streams_safe,
     missing_extra,
     one_line,
-    report_bus_errors,
 )
 from focalibrate.cli._memory import reuse_memory
 
-NUMPY_COMMANDS = frozenset({"apply", "calibrate", "check", "compare", "evaluate"})
+NUMPY_COMMANDS = frozenset({"apply", "calibrate", "check", "compare", "evaluate", "threshold"})
 """Commands that work on arrays of scores; others have an allocator of their own."""
+
+PAPERS = ("reproduce", "theory", "train")
+"""Commands that the distribution focalibrate-papers adds."""
 
 
 @dataclass(frozen=True)
@@ -28,6 +32,15 @@ class LazyCommand:
 
     target: str
     short_help: str
+
+
+@cache
+def added_commands() -> dict[str, LazyCommand]:
+    """Return the commands that other distributions add, such as focalibrate-papers."""
+    found: dict[str, LazyCommand] = {}
+    for entry in entry_points(group="focalibrate.commands"):
+        found |= entry.load()
+    return found
 
 
 class LazyGroup(click.Group):
@@ -39,22 +52,28 @@ class LazyGroup(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names of all commands."""
-        return sorted({*self._lazy, *super().list_commands(ctx)})
+        return sorted({*self._lazy, *added_commands(), *super().list_commands(ctx)})
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import and return the command, or None if there is none of that name."""
-        if cmd_name not in self._lazy:
+        found = self._lazy.get(cmd_name) or added_commands().get(cmd_name)
+        if found is None:
+            if cmd_name in PAPERS:
+                raise click.ClickException(
+                    f"`focalibrate {cmd_name}` is in the package focalibrate-papers, which is not "
+                    "installed. Install it from a clone of the repository: pip install ./papers"
+                )
             return super().get_command(ctx, cmd_name)
         # Before NumPy is loaded: the fits have threads of their own, and those of BLAS, spinning
         # while they wait, take the cores from them.
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
         if cmd_name in NUMPY_COMMANDS:
             reuse_memory()
-        module, attribute = self._lazy[cmd_name].target.split(":")
+        module, attribute = found.target.split(":")
         try:
             command: click.Command = getattr(import_module(module), attribute)
         except ModuleNotFoundError as error:
-            if error.name in EXTRAS:
+            if error.name in PACKAGES:
                 raise click.ClickException(missing_extra(str(error.name))) from error
             raise
         return command
@@ -68,13 +87,12 @@ class LazyGroup(click.Group):
         except click.UsageError as error:
             from focalibrate._check import did_you_mean  # which imports NumPy
 
-            hint = did_you_mean(args[0], self._lazy)
+            hint = did_you_mean(args[0], {**self._lazy, **added_commands()})
             raise click.UsageError(f"{error.message}{hint}", ctx) from error
 
     def main(self, *args: Any, **settings: Any) -> Any:
         """Run the command line: every error that is not a bug is one message, exit status 1."""
         make_streams_safe()
-        report_bus_errors()
         return super().main(*args, **settings)
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -86,7 +104,7 @@ class LazyGroup(click.Group):
         except (OSError, MemoryError, UnicodeError) as error:
             raise click.ClickException(one_line(error, sys.argv[1:])) from error
         except ImportError as error:
-            if getattr(error, "name", None) not in EXTRAS:
+            if getattr(error, "name", None) not in PACKAGES:
                 raise
             raise click.ClickException(one_line(error, sys.argv[1:])) from error
         except ValueError as error:
@@ -96,5 +114,6 @@ class LazyGroup(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the list of commands without importing them."""
+        known = self._lazy | added_commands()
         with formatter.section("Commands"):
-            formatter.write_dl([(n, self._lazy[n].short_help) for n in sorted(self._lazy)])
+            formatter.write_dl([(n, known[n].short_help) for n in sorted(known)])

@@ -63,6 +63,26 @@ def diagram_option(command: F) -> F:
     )(command)
 
 
+labels_option = click.option(
+    "--labels",
+    type=click.Path(path_type=Path),
+    help="File of the labels, if they are not in the predictions file.",
+)
+calibrator_option = click.option(
+    "--calibrator", type=click.Path(path_type=Path), help="Calibrator to apply first."
+)
+weights_option = click.option(
+    "--weights-are",
+    type=click.Choice(["importance", "copies"]),
+    default="importance",
+    show_default=True,
+    help="What --weight-column holds: how much a row counts, or how many identical rows it is.",
+)
+anyway_option = click.option(
+    "--anyway", is_flag=True, help="Continue although the data look wrong."
+)
+
+
 def prediction_options(command: F) -> F:
     """Add the options that say what a file holds; the names are those of `read_predictions`."""
     return with_options(
@@ -87,8 +107,13 @@ def prediction_options(command: F) -> F:
             click.option("--id-column", multiple=True, help="Column that names the rows."),
             click.option("--ignore", multiple=True, help="Column to ignore; may be repeated."),
             click.option("--weight-column", help="Column with the weights of the examples."),
+            click.option(
+                "--cluster",
+                help="Column of rows that belong together, such as tries of one question: the "
+                "test and its intervals allow for it.",
+            ),
             click.option("--by", help="Columns to group by, separated by commas."),
-            click.option("--positive", help="Positive class, if one column holds its scores."),
+            click.option("--positive", help="Positive one of two classes."),
             click.option(
                 "--class-names", help="Names of the classes in order, if the file has none."
             ),
@@ -113,7 +138,7 @@ def prediction_options(command: F) -> F:
             ),
             click.option(
                 "--max-memory",
-                help="Most memory to use for reading.  [default: 80 % of the machine's]",
+                help="Maximum memory for reading, such as 4GB.  [default: 80 % of the machine's]",
             ),
         ],
     )

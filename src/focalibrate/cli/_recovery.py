@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import click
 import numpy as np
@@ -10,15 +11,40 @@ from focalibrate._array import Floats
 from focalibrate.calibrate import PosteriorRecovery
 from focalibrate.cli._options import F, with_options
 from focalibrate.pipeline import PriorShift
-from focalibrate.theory import estimate_prior
+from focalibrate.theory import LOSS_FORMS, LossForm, estimate_prior, loss_form
 
 PER_CLASS = "one per class, as 1,5,2 in order or cat=1,dog=5 by name"
+
+
+LOSS_PARAMETERS = tuple(
+    sorted({name for form in LOSS_FORMS.values() for name in form.parameter_names()} - {"alpha"})
+)
+"""Options that only mean something with --loss; --alpha is one of the focal loss as well."""
+
+
+def _flag(name: str) -> str:
+    return "--" + name.replace("_", "-")
+
+
+def _described(form: type[LossForm]) -> str:
+    return " ".join([form.name, *map(_flag, form.parameter_names())])
 
 
 def recovery_options(command: F) -> F:
     """Add the options that say how the model was trained and where it is used."""
     options = [
         click.option("--focal", type=float, help="Exponent of the focal loss in training."),
+        click.option(
+            "--loss",
+            type=click.Choice(tuple(LOSS_FORMS)),
+            help="Another training loss, with its parameters as options: "
+            + "; ".join(_described(form) for form in LOSS_FORMS.values())
+            + ".",
+        ),
+        *(
+            click.option(_flag(name), name, hidden=True, help=f"Parameter {name} of --loss.")
+            for name in LOSS_PARAMETERS
+        ),
         click.option(
             "--alpha",
             type=click.FloatRange(0.0, 1.0, min_open=True, max_open=True),
@@ -55,21 +81,33 @@ class Training:
     label_smoothing: float | None = None
     trained_prior: str | None = None
     prior: str | None = None
+    loss: str | None = None
+    beta: str | None = None
+    counts: str | None = None
+    epsilon: str | None = None
+    frequencies: str | None = None
+    gamma: str | None = None
+    gamma_neg: str | None = None
+    gamma_pos: str | None = None
+    margin: str | None = None
+    tau: str | None = None
+    weight: str | None = None
 
     @property
     def says_how(self) -> bool:
         """Whether the options describe a training loss, in place of a calibrator file."""
-        settings = (self.focal, self.alpha, self.class_weight, self.sampling_rate)
+        settings = (self.focal, self.alpha, self.class_weight, self.sampling_rate, self.loss)
         return any(value is not None for value in (*settings, self.label_smoothing))
 
     def recovery(self, n_classes: int, class_names: tuple[str, ...] | None) -> PosteriorRecovery:
         """Return posterior recovery for a model with these classes."""
+        form = self._form(n_classes, class_names)
         weight = np.ones(n_classes)
         for name in ("class_weight", "sampling_rate"):
             text = getattr(self, name)
             if text is not None:
                 weight *= per_class(text, n_classes, class_names, option=name)
-        if self.alpha is not None:
+        if self.alpha is not None and form is None:
             if n_classes != 2:
                 raise ValueError(
                     f"--alpha is for two classes, but FILE has {n_classes}. Use --class-weight."
@@ -77,12 +115,39 @@ class Training:
             weight *= [1.0 - self.alpha, self.alpha]
         is_weighted = bool((weight != weight[0]).any())
         return PosteriorRecovery(
-            self.focal or 0.0,
+            (self.focal or 0.0) if form is None else None,
+            loss=form,
             class_weight=tuple(weight.tolist()) if is_weighted else None,
             label_smoothing=self.label_smoothing or 0.0,
             class_names=class_names,
             n_classes=n_classes,
         )
+
+    def _form(self, n_classes: int, class_names: tuple[str, ...] | None) -> LossForm | None:
+        """Return the loss of --loss with its parameters."""
+        given = {
+            name: getattr(self, name)
+            for name in LOSS_PARAMETERS
+            if getattr(self, name) is not None
+        }
+        if self.loss is None:
+            if given:
+                raise ValueError(f"{_flag(next(iter(given)))} is a parameter of --loss. Add it.")
+            return None
+        if self.focal is not None:
+            raise ValueError("--focal and --loss are two training losses: pass one of them.")
+        settings: dict[str, Any] = {}
+        for name, text in given.items():
+            if name in ("counts", "frequencies"):
+                settings[name] = tuple(per_class(text, n_classes, class_names, option=name))
+                continue
+            try:
+                settings[name] = float(text)
+            except ValueError:
+                raise ValueError(f"{_flag(name)} must be a number, got {text!r}.") from None
+        if self.loss == "sigmoid_focal":
+            settings["alpha"] = self.alpha
+        return loss_form(self.loss, **settings)
 
     def shift(
         self,

@@ -8,12 +8,13 @@ from typing import Literal
 
 from rich.console import Console
 
+from focalibrate._array import Floats
 from focalibrate.cli._charts import curve_chart, reliability_chart
 from focalibrate.cli._tables import comparison_table
-from focalibrate.comparison import Comparison, GroupedScores, RowScores
-from focalibrate.io import Predictions, Scan, printable, without_user
-from focalibrate.metrics import GroupAssessment, ReliabilityTable, corp_of_table
-from focalibrate.metrics.adaptive import distinct_table
+from focalibrate.comparison import Comparison, Scores, Verdict
+from focalibrate.io import Doubt, Predictions, Scan, printable, without_user
+from focalibrate.metrics import Cells, GroupAssessment, corp_of_cells
+from focalibrate.metrics.words import finding
 from focalibrate.pipeline import CalibrationResult
 
 
@@ -27,8 +28,14 @@ def say_what_was_read(files: Sequence[Predictions | Scan], *, to_stderr: bool = 
     console = Console(highlight=False, stderr=to_stderr)
     for found in files:
         console.print(found.describe(), markup=False, soft_wrap=True)
+        names = found.class_names
+        if found.n_classes == 2 and names is not None and len(found.scores_names) == 2:
+            how = "as --positive says" if found.positive else "the second; --positive changes that"
+            console.print(
+                f"  positive class: {printable(names[1])} ({how})", markup=False, style="dim"
+            )
         for note in found.notes:
-            style = "yellow" if note.startswith("WARNING") else "dim"
+            style = "yellow" if isinstance(note, Doubt) else "dim"
             console.print(f"  {printable(note)}", markup=False, soft_wrap=True, style=style)
 
 
@@ -36,33 +43,70 @@ Diagram = Literal["curve", "bins"]
 
 
 def show_diagram(
-    console: Console, title: str, table: ReliabilityTable, *, diagram: Diagram
+    console: Console, title: str, table: Cells, *, diagram: Diagram, is_event: bool = False
 ) -> None:
-    """Print a reliability diagram: the curve of narrow cells, or the bars of bins."""
+    """Print a reliability diagram: the curve of narrow cells, or the bars of bins.
+
+    Args:
+        console: where to print.
+        title: above it.
+        table: narrow cells, or bins.
+        diagram: which.
+        is_event: whether it is of the probability of the positive class, not of confidence.
+    """
     width = max(20, min(40, console.width - 58))
+    x, y = ("probability", "frequency") if is_event else ("confidence", "accuracy")
     if diagram == "bins":
-        words = "bar: accuracy, |: mean confidence"
-        lines = reliability_chart(table, width=width)
+        words = f"bar: {y}, |: mean {x}"
+        lines = reliability_chart(table, width=width, words=(x, y))
     else:
-        words = "o: accuracy, |: confidence, dots: 95 % if calibrated"
-        lines = curve_chart(corp_of_table(table).curve, table, width=width)
+        words = f"o: {y}, |: {x}, dots: 95 % if calibrated"
+        lines = curve_chart(corp_of_cells(table).curve, table, width=width, outcome=y)
     console.print(f"\n{title} ({words})", markup=False, soft_wrap=True)
     for line in lines:
         console.print(line, style="cyan", no_wrap=True, crop=False, markup=False)
 
 
-def _shown_table(
-    rows: RowScores | GroupedScores, comparison: Comparison, diagram: Diagram
-) -> ReliabilityTable:
+def _shown_table(rows: Scores, comparison: Comparison, diagram: Diagram) -> Cells:
     """Return what a diagram is drawn from."""
-    if isinstance(rows, GroupedScores):
-        return rows.table(comparison.n_bins) if diagram == "bins" else rows.sketch.cells
-    weights = comparison.weights
-    if diagram == "curve":
-        return distinct_table(rows.confidence, rows.correct, weights)
-    return ReliabilityTable.of_confidence(
-        rows.confidence, rows.correct, n_bins=comparison.n_bins, sample_weight=weights
+    if not rows.are_rows:
+        return rows.table if diagram == "bins" else rows.sketch.top
+    return cells_of_rows(
+        rows, comparison.n_classes, diagram, comparison.n_bins, comparison.weights
     )
+
+
+def cells_of_rows(
+    rows: Scores, n_classes: int, diagram: Diagram, n_bins: int, weights: Floats | None
+) -> Cells:
+    """Return the cells of a diagram: of two classes, of the probability of the positive one."""
+    x, y = rows.positive if n_classes == 2 else (rows.confidence, rows.correct > 0.5)
+    if diagram == "curve":
+        return Cells.of_distinct(x, y, weights)
+    return Cells.of(x, y, bins=n_bins, sample_weight=weights)
+
+
+LIGHTS: dict[str, tuple[str, str]] = {
+    "good": ("● Good", "green"),
+    "repairable": ("● Off, but repairable", "yellow"),
+    "too few rows": ("● Too few rows", "bright_black"),
+    "check the data": ("● Check the data", "red"),
+}
+
+
+def show_verdict(console: Console, verdict: Verdict) -> None:
+    """Print the traffic light, what was found, what calibration gains, and what to do."""
+    if verdict.status is not None:
+        light, style = LIGHTS[verdict.status]
+        console.print(f"\n{light}", style=f"bold {style}", markup=False)
+    console.print(verdict.headline, style="bold", markup=False)
+    for text in (verdict.line, verdict.gain, verdict.after):
+        if text:
+            console.print(text, markup=False)
+    if verdict.advice:
+        console.print(f"What to do: {verdict.advice}", style="bold", markup=False)
+    if verdict.reason:
+        console.print(verdict.reason, style="dim", markup=False)
 
 
 FEW_GROUPS = 5
@@ -73,7 +117,7 @@ def show_groups(console: Console, groups: Sequence[GroupAssessment]) -> None:
     """Print a verdict per group."""
     if not groups:
         return
-    console.print("\nBy group (p-values corrected for the number of groups):", markup=False)
+    console.print("\nBy group (p-values are corrected for the number of groups):", markup=False)
     small = [group for group in groups if group.verdict == "too few rows to judge"]
     shown = groups if len(small) <= FEW_GROUPS else [g for g in groups if g not in small]
     for group in shown:
@@ -81,8 +125,8 @@ def show_groups(console: Console, groups: Sequence[GroupAssessment]) -> None:
     if len(shown) < len(groups):
         most = max(group.n for group in small)
         console.print(
-            f"  {len(small):,} more groups have too few rows to judge, at most {most:,} each; "
-            "all are in the output of --json",
+            f"  {len(small):,} more groups have too few rows to judge (at most {most:,} each); "
+            "--json lists them all",
             markup=False,
             soft_wrap=True,
         )
@@ -118,14 +162,12 @@ def show_result(result: CalibrationResult, out: Path, *, diagram: Diagram = "cur
         names = ", ".join(method for method, _ in comparison.left_out)
         reason = comparison.left_out[0][1]
         console.print(
-            f"Left out, {reason}: {names}. Name them in --methods to include them.",
+            f"Not tried ({reason}): {names}. Name them in --methods to include them.",
             style="yellow",
             markup=False,
         )
     for method, reason in comparison.skipped:
-        console.print(f"Not fitted: {method}: {reason}", style="yellow", markup=False)
-    for _, reason in choice.excluded:
-        console.print(f"Cannot be chosen: {reason}.", style="yellow", markup=False)
+        console.print(f"{method} could not be fitted: {reason}", style="yellow", markup=False)
     for row in comparison.rows:
         for note in row.notes:
             console.print(f"{row.label}: {note}", style="dim", markup=False)
@@ -133,24 +175,15 @@ def show_result(result: CalibrationResult, out: Path, *, diagram: Diagram = "cur
     if choice.row.method != "identity":
         shown[f"After {choice.row.label}"] = choice.row
     for title, row in shown.items():
-        table = _shown_table(row.row_scores, comparison, diagram)
-        show_diagram(console, title, table, diagram=diagram)
+        table = _shown_table(row.units, comparison, diagram)
+        is_event = comparison.n_classes == 2 and row.units.are_rows
+        show_diagram(console, title, table, diagram=diagram, is_event=is_event)
     show_groups(console, result.groups)
     show_by_group(console, result)
-    console.print(f"\n{result.verdict}", style="bold", markup=False)
+    show_verdict(console, result.verdict)
     if result.assessment_by_group is not None:
-        summary = result.assessment_by_group.summary
-        console.print(f"After calibration by group: {summary}.", markup=False)
-    elif choice.row.method != "identity":
-        console.print(f"After calibration: {result.assessment_after.summary}.", markup=False)
-    console.print(choice.reason, markup=False)
-    if not choice.is_forced and choice.row.method != "identity":
-        part = "fold" if comparison.folds else "fifth of the test set"
-        console.print(
-            f"Held out: each {part} is scored by the method chosen without it, so that the "
-            "choice does not flatter its own score.",
-            style="dim",
-        )
+        summary = finding(result.assessment_by_group, when="after calibration by group ")
+        console.print(summary, markup=False)
     written = ", ".join(sorted(p.name for p in out.iterdir()))
     console.print(f"\nWritten to {out}: {written}", markup=False, soft_wrap=True)
 

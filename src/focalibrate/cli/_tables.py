@@ -43,26 +43,33 @@ def comparison_table(
         if comparison.judged_on == "cross-fit"
         else "test set"
     )
-    floor = assessment.noise_floor["ece"]
+    # Both classes of two have the same error, that of the probability of the positive one.
+    ece: MetricName = "classwise_ece" if comparison.n_classes == 2 else "ece"
+    ece_words = "an ECE" if comparison.n_classes > 2 else "an ECE of P(positive)"
+    floor = assessment.noise_floor[ece]
     table = Table(
         title=f"Held-out scores ({where}): {comparison.n_judged:,} examples, "
         f"{comparison.n_classes:,} classes",
-        caption=f"Log loss: 95 % interval. ECE: noise alone gives about "
-        f"{100 * floor.median:.2f} %, rarely more than {100 * floor.q95:.2f} %. changed: "
-        "predictions that differ from the model's.",
+        caption=f"A calibrated model would show {ece_words} of about {100 * floor.median:.1f} % "
+        f"here (95 % of the time below {100 * floor.q95:.1f} %). Log loss has a 95 % interval; "
+        "“changed” counts examples whose predicted class changes.",
         box=SIMPLE_HEAD,
     )
     is_wide = width >= 110
-    columns: tuple[MetricName, ...] = ("brier", "ece", "adaptive_ece", "error")
-    if not is_wide:
-        columns = ("ece", "error")
+    columns: tuple[MetricName, ...] = ("brier", ece, "error") if is_wide else (ece, "error")
     table.add_column("method")
-    for heading in (HEADINGS["nll"], *(HEADINGS[m] for m in columns), "changed"):
+    headings = HEADINGS | {"classwise_ece": "ECE %"}
+    for heading in (headings["nll"], *(headings[m] for m in columns), "changed"):
         table.add_column(heading, justify="right", no_wrap=True)
+    reasons = dict.fromkeys(row.why_not for row in comparison.rows if row.why_not)
+    marks = dict(zip(reasons, "¹²³", strict=False))
+    notes = "".join(f" {mark} Cannot be chosen: {why}." for why, mark in marks.items())
+    table.caption = f"{table.caption}{notes}"
     for row in comparison.rows:
         is_chosen = row.method == choice.row.method
+        label = f"{row.label}{marks.get(row.why_not, '')}"
         table.add_row(
-            f"► {row.label}" if is_chosen else f"  {row.label}",
+            f"► {label}" if is_chosen else f"  {label}",
             with_interval("nll", row.scores["nll"]) if is_wide else _plus_minus(row.scores["nll"]),
             *(number(m, row.scores[m].estimate) for m in columns),
             f"{row.n_predictions_changed:,}",
@@ -85,7 +92,7 @@ def evaluation_table(found: Evaluation | SketchedEvaluation) -> Table:
     if not isinstance(applied, str):
         applied = "" if applied.kind == "identity" else applied.describe()
     table = Table(
-        title=found.name + (f", calibrated: {applied}" if applied else ", uncalibrated"),
+        title=found.name + (f", calibrated: {applied}" if applied else ""),
         caption=caption_of_brier(found.n_classes),
         box=SIMPLE_HEAD,
     )

@@ -3,40 +3,44 @@
 from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import numpy as np
 from numpy.typing import NDArray
 
 from focalibrate.calibrate import Calibrator, GroupedCalibrator
-from focalibrate.cli._apply import (
-    apply_to_parts,
-    check_classes,
-    is_parts_folder,
-    say_calibrated,
-    say_special_rows,
-)
 from focalibrate.cli._engine import backend_of, engine_options
 from focalibrate.cli._errors import reported
-from focalibrate.cli._options import prediction_options
-from focalibrate.cli._progress import steps
-from focalibrate.cli._read import read_file
+from focalibrate.cli._marks import calibrated_by, write_mark
+from focalibrate.cli._open import engine_errors, open_predictions, read_rows
+from focalibrate.cli._options import labels_option, prediction_options
+from focalibrate.cli._progress import counted, steps
 from focalibrate.cli._recovery import Training, recovery_options
 from focalibrate.cli._summary import say_what_was_read
-from focalibrate.io import Predictions, printable, url_of, write_probs
-from focalibrate.pipeline import PriorShift, SpecialRows, calibrated_blocks
+from focalibrate.io import (
+    FORMATS,
+    Predictions,
+    Scan,
+    is_data_set,
+    printable,
+    url_of,
+    write_probs,
+)
+from focalibrate.pipeline import PriorShift, SpecialRows, apply_to_parts, calibrated_blocks
+
+if TYPE_CHECKING:
+    from focalibrate.engines import Backend
+
+SHOWN_GROUPS = 5
+"""At most this many unknown groups are named."""
 
 
 @click.command("apply")
 @click.argument(
     "paths", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="[CALIBRATOR] FILE"
 )
-@click.option(
-    "--labels",
-    type=click.Path(path_type=Path),
-    help="File of the labels, if they are not in the predictions file.",
-)
+@labels_option
 @click.option("-o", "--out", required=True, type=click.Path(path_type=Path), help="File to write.")
 @click.option("--force", is_flag=True, help="Replace the file if it exists.")
 @recovery_options
@@ -84,35 +88,37 @@ def apply_command(
     names = None if loaded is None else loaded.class_names
     if isinstance(loaded, GroupedCalibrator):
         options["by"] = loaded.column
-    if is_parts_folder(paths[-1], out):
-        apply_to_parts(
-            paths[-1],
-            out,
-            loaded,
-            training,
-            backend=where,
-            force=force,
-            options=options | {"labels_path": labels},
-        )
+    scan = open_predictions(paths[-1], options, labels=labels, need=False)
+    classes = (scan.n_classes, scan.class_names if loaded is None else names)
+    with reported():
+        chosen = training.recovery(*classes) if loaded is None else loaded
+        _check_not_calibrated(scan)
+    if _is_parts_folder(paths[-1], out):
+        _apply_to_parts(scan, out, chosen, training, backend=where, force=force)
         return
     if where is not None or url_of(out) is not None:
         raise click.UsageError(
             "--workers, --backend and a URL in -o are for a folder of parts: FILE must be a "
             "folder, a glob or a URL of parts, and -o must have no suffix."
         )
-    given = read_file(paths[-1], labels_path=labels, classes_of=names, **options)
+    given = read_rows(scan, classes_of=names)
+    assert given is not None  # noqa: S101  there is no limit
     say_what_was_read([given])
     with reported():
-        classes = (given.n_classes, given.class_names)
-        chosen = training.recovery(*classes) if loaded is None else loaded
-        check_classes(chosen, given.n_classes, str(given.source))
+        _check_classes(chosen, scan)
         shift = training.shift(
             *classes, lambda: np.concatenate(list(calibrated_blocks(chosen, given)))
         )
         special = SpecialRows()
-        write_probs(out, _calibrated(chosen, given, out, shift, special), like=given, force=force)
-    say_special_rows(chosen, special)
-    say_calibrated(f"{given.n_rows:,} rows", chosen, shift, out)
+        write_probs(
+            out,
+            _calibrated(chosen, given, out, shift, special),
+            like=given,
+            force=force,
+            finish=lambda made: write_mark(out, made, chosen.describe()),
+        )
+    _say_special_rows(chosen, special)
+    _say_calibrated(f"{given.n_rows:,} rows", chosen, shift, out)
 
 
 def _loaded(paths: tuple[Path, ...], training: Training) -> Calibrator | None:
@@ -145,3 +151,93 @@ def _calibrated(
         for block in calibrated_blocks(chosen, given, shift, special):
             yield block
             bar.advance(task, len(block))
+
+
+def _check_not_calibrated(scan: Scan) -> None:
+    """Raise where `apply` wrote these predictions: they would be calibrated twice."""
+    done = calibrated_by(scan)
+    if done is not None:
+        raise ValueError(
+            f"{scan.source}: was written by `focalibrate apply` ({done}), so that its "
+            "probabilities are calibrated already. Name the file of the model's own scores."
+        )
+
+
+def _is_parts_folder(source: Path, out: Path) -> bool:
+    """Return whether the parts of `source` are written as parts: `out` then names a folder."""
+    suffixes = {suffix.lower() for suffix in out.suffixes}
+    return is_data_set(source) and not suffixes & {*FORMATS, ".gz", ".bz2", ".xz"}
+
+
+def _apply_to_parts(
+    scan: Scan,
+    out: Path,
+    chosen: Calibrator,
+    training: Training,
+    *,
+    backend: "Backend | None",
+    force: bool,
+) -> None:
+    """Write the calibrated probabilities of every part into the folder `out`."""
+    if training.prior == "em":
+        raise click.ClickException(
+            "--prior em needs all rows at once, so it cannot work on parts. Estimate the "
+            "frequencies on one file first (`focalibrate apply ... --prior em -o one.csv` prints "
+            "them) and pass them as --prior."
+        )
+    place = url_of(out) or out
+    with reported():
+        _check_classes(chosen, scan)
+        shift = training.shift(scan.n_classes, chosen.class_names, _no_rows)
+    say_what_was_read([scan])
+    advice = f"Finished parts are in {printable(str(place))}: run the command again."
+    with reported(), engine_errors(advice), counted("parts") as progress:
+        done, special = apply_to_parts(
+            scan, place, chosen, shift=shift, backend=backend, force=force, progress=progress
+        )
+    _say_special_rows(chosen, special)
+    kept = f", {done.n_kept} were done before" if done.n_kept else ""
+    _say_calibrated(f"{done.n_rows:,} rows of {done.n_written} parts{kept}", chosen, shift, place)
+
+
+def _no_rows() -> NDArray[Any]:
+    raise ValueError("--prior em needs all rows at once.")
+
+
+def _say_calibrated(
+    what: str, chosen: Calibrator, shift: PriorShift | None, out: Path | str
+) -> None:
+    """Print what was calibrated, how, and where it is."""
+    words = chosen.describe() if shift is None else f"{chosen.describe()}; {shift.describe()}"
+    click.echo(f"Calibrated {what} ({words}) → {printable(str(out))}")
+
+
+def _say_special_rows(chosen: Calibrator, special: SpecialRows) -> None:
+    """Print how many rows were clipped, and how many belong to groups that are not known."""
+    if special.unknown and isinstance(chosen, GroupedCalibrator):
+        unknown = sorted(special.unknown)
+        shown = ", ".join(unknown[:SHOWN_GROUPS]) + (", ..." * (len(unknown) > SHOWN_GROUPS))
+        click.echo(
+            printable(
+                f"{special.unknown.total()} rows have a {chosen.column} that the calibrator does "
+                f"not know ({shown}): they use the shared calibrator."
+            )
+        )
+    if special.n_clipped:
+        n, n_rows = special.n_clipped, special.n_rows
+        rows = "1 row has" if n == 1 else f"{n:,} of {n_rows:,} rows have"
+        click.echo(
+            f"{rows} a score that no posterior explains, below what label smoothing or the margin "
+            "of the loss allows: set to 0. Many such rows mean that the model was not trained in "
+            "this way."
+        )
+
+
+def _check_classes(chosen: Calibrator, scan: Scan) -> None:
+    """Raise where the calibrator was fitted for another number of classes."""
+    expected = chosen.n_classes
+    if expected is not None and expected != scan.n_classes:
+        raise ValueError(
+            f"{scan.source}: has {scan.n_classes} classes, but the calibrator was fitted for "
+            f"{expected}. Use the calibrator of the same model."
+        )

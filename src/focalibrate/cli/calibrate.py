@@ -4,18 +4,27 @@ import json
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import click
 
 from focalibrate._atomic import claim_folder
 from focalibrate.calibrate import METHODS
+from focalibrate.calibrate.choice import AVERAGE
 from focalibrate.cli._engine import backend_of, engine_options
 from focalibrate.cli._errors import reported, require
-from focalibrate.cli._options import OutPath, diagram_option, judging_options, prediction_options
+from focalibrate.cli._marks import calibrated_by
+from focalibrate.cli._open import doubts_said, engine_errors, open_predictions
+from focalibrate.cli._options import (
+    OutPath,
+    anyway_option,
+    diagram_option,
+    judging_options,
+    labels_option,
+    prediction_options,
+    weights_option,
+)
 from focalibrate.cli._progress import steps
-from focalibrate.cli._read import FitRows, read_file, scan_large
-from focalibrate.cli._sketching import engine_errors
 from focalibrate.cli._summary import (
     Diagram,
     command_line,
@@ -23,20 +32,18 @@ from focalibrate.cli._summary import (
     show_next,
     show_result,
 )
-from focalibrate.io import Predictions, check_one_split, shown
-from focalibrate.pipeline import (
-    FILES,
-    CalibrationResult,
-    calibrate_predictions,
-    calibrate_scan,
-)
+from focalibrate.io import Predictions, Scan, flags
+from focalibrate.pipeline import FILES, CalibrationResult, FitRows, calibrate_predictions
 
-if TYPE_CHECKING:
-    from focalibrate.engines import Backend
-
+MOST_NAMED = 30
+"""Most columns of scores that a command to paste names."""
 NOT_SHARED = (
     "Note: --workers and --backend are not used: all rows are fitted on, in this process. Pass "
     "--fit-rows to fit on fewer of them and evaluate on the others."
+)
+ALREADY = (
+    "  WARNING: {name} was written by `focalibrate apply` ({done}): a calibrator fitted to it is "
+    "for calibrated probabilities, not for the model's own scores."
 )
 ONE_FOR_ALL = "One calibrator for all groups: an ONNX graph gets only the scores, not the group."
 
@@ -54,11 +61,7 @@ def fit_rows_option(_: click.Context, __: click.Parameter, value: str | None) ->
 
 @click.command("calibrate")
 @click.argument("val", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="VAL...")
-@click.option(
-    "--labels",
-    type=click.Path(path_type=Path),
-    help="File of the labels, if they are not in the predictions file.",
-)
+@labels_option
 @click.option("--test", type=click.Path(path_type=Path), help="File to evaluate on.")
 @click.option(
     "--test-labels",
@@ -72,7 +75,14 @@ def fit_rows_option(_: click.Context, __: click.Parameter, value: str | None) ->
     "written.",
 )
 @click.option("--choose", metavar="METHOD", help="Write this method, whatever its score.")
-@click.option("--simple", is_flag=True, help="Choose a single method, never a pool of several.")
+@click.option(
+    "--simple", is_flag=True, help="Choose a single method, never an average of several."
+)
+@click.option(
+    "--always-average",
+    is_flag=True,
+    help="Write the average of several methods: usually a little better, never as simple.",
+)
 @click.option(
     "--trained-gamma",
     type=float,
@@ -105,17 +115,17 @@ def fit_rows_option(_: click.Context, __: click.Parameter, value: str | None) ->
     "--fit-rows",
     metavar="N|all",
     callback=fit_rows_option,
-    help="Most rows to fit on; methods are evaluated on all others. 'all': fit to all rows. Where "
-    "these take more than 1 GB, temperature, focal temperature and the structured scalings are "
-    "fitted by passes over the files and cross-fitted in halves.  [default: 200000, fewer with "
-    "more than 200 classes]",
+    help="Maximum number of rows to fit on; methods are evaluated on the others. 'all': fit on "
+    "all rows, which must fit into memory.  [default: 200000, fewer with more than 200 classes]",
 )
 @engine_options(
-    "Processes that read and evaluate rows at the same time, where there are more rows than are "
-    "fitted on.  [default: 1]"
+    "Number of processes that read and evaluate rows, if there are more rows than are fitted on.  "
+    "[default: 1]"
 )
 @click.option("--onnx", is_flag=True, help="Also write calibrator.onnx.")
 @click.option("--force", is_flag=True, help="Replace files of an earlier run.")
+@weights_option
+@anyway_option
 @click.option("--json", "as_json", is_flag=True, help="Print results.json instead of tables.")
 @prediction_options
 def calibrate_command(
@@ -126,6 +136,7 @@ def calibrate_command(
     methods: str | None,
     choose: str | None,
     simple: bool,
+    always_average: bool,
     trained_gamma: float | None,
     criterion: Literal["adaptive_ece", "ece"],
     bins: int,
@@ -140,25 +151,27 @@ def calibrate_command(
     scheduler: str | None,
     onnx: bool,
     force: bool,
+    weights_are: str,
+    anyway: bool,
     as_json: bool,
     **options: Any,
 ) -> None:
     """Evaluate the predictions in VAL, find the best calibrator and write it.
 
     VAL is a file of logits or probabilities with labels; several files are parts of one table.
-    Methods are fitted on VAL and evaluated on --test; without --test VAL is cross-validated, so
-    that no example is used both to fit and to evaluate. Writes report.html, calibrator.json and
-    results.json into the folder of -o.
+    Methods are fitted on VAL and evaluated on --test. Without --test, VAL is cross-validated: no
+    example is used both to fit and to evaluate. The folder of -o gets report.html,
+    calibrator.json and results.json.
 
-    The method is chosen as by focalibrate.fit_auto: the simplest of a few methods within one
-    standard error of the lowest log loss, or a pool of several if that is better still.
+    The method is chosen as by focalibrate.fit: the model is kept if its log loss is within
+    one standard error of the lowest; otherwise the simplest method within half of one is written.
 
-    With --by every group of rows gets a verdict, and a calibrator of its own if that
-    significantly lowers its held-out log loss; `apply` then needs the same column.
+    With --by every group gets a verdict. A group gets its own calibrator if that significantly
+    lowers its held-out log loss; `apply` then needs the same column.
 
-    VAL may also be a folder, a glob or a URL (s3://...), with more rows than fit into memory:
-    methods are then fitted on a sample of the rows and evaluated on all others, see --fit-rows.
-    --workers or --backend dask share the reading and evaluating out; this process fits.
+    VAL can also be a folder, a glob or a URL (s3://...). Data need not fit in memory: methods are
+    fitted on a sample of the rows and evaluated on the others, see --fit-rows. With --workers or
+    --backend dask, workers read and evaluate rows; fitting stays in this process.
 
     Exit status: 0 done, 1 bad file, 2 bad options.
 
@@ -167,31 +180,37 @@ def calibrate_command(
         focalibrate calibrate val.npz --test test.npz -o report
         focalibrate calibrate val.csv --input logits --trained-gamma 2
     """
+    if always_average and (choose is not None or simple):
+        raise click.UsageError("--always-average excludes --choose and --simple.")
     where = backend_of(backend, scheduler, workers, default=1)
     with reported():
         if onnx:
             require("onnx")
-        check_one_split(val)  # also where the files are large and read in batches
         claim_folder(out, FILES, force=force)
-    shared: dict[str, Any] = {
-        "methods": None if methods is None else [m.strip() for m in methods.split(",")],
-        "choose": choose,
-        "simple": simple,
-        "trained_gamma": trained_gamma,
-        "criterion": criterion,
-        "n_bins": bins,
-        "n_resamples": resamples,
-        "seed": seed,
-        "command": command_line(),
-    }
-    files = [(val, labels)] if test is None else [(val, labels), ((test,), test_labels)]
-    result = _calibrated_in_batches(files, fit_rows, options, shared, where, to_stderr=as_json)
-    if result is None:
-        if where is not None:
-            click.echo(NOT_SHARED, err=True)
-        result = _calibrated_in_memory(
-            files, options, shared, per_group=per_group, onnx=onnx, to_stderr=as_json
-        )
+    sources = [open_predictions(val, options, labels=labels)]
+    if test is not None:
+        sources.append(open_predictions(test, options, labels=test_labels))
+    result = _calibrated(
+        sources,
+        per_group=per_group,
+        onnx=onnx,
+        anyway=anyway,
+        to_stderr=as_json,
+        methods=None if methods is None else [m.strip() for m in methods.split(",")],
+        choose=AVERAGE if always_average else choose,
+        simple=simple,
+        trained_gamma=trained_gamma,
+        criterion=criterion,
+        n_bins=bins,
+        n_resamples=resamples,
+        seed=seed,
+        copies=weights_are == "copies",
+        fit_rows=fit_rows,
+        backend=where,
+        command=command_line(),
+    )
+    if where is not None and result.sizes is None:
+        click.echo(NOT_SHARED, err=True)
     with steps() as bar, reported():
         bar.add_task("writing the report", total=None)
         result.save(out, force=force, onnx=onnx)
@@ -199,73 +218,77 @@ def calibrate_command(
         click.echo(json.dumps(result.to_dict(), indent=1, ensure_ascii=False))
     else:
         show_result(result, out, diagram=diagram)
-        show_next(_next_commands(result, out, shown(test or val[0])))
+        show_next(_next_commands(result, out, sources[0].first, options))
 
 
-def _calibrated_in_batches(
-    files: Sequence[tuple[Sequence[Path], Path | None]],
-    fit_rows: FitRows | None,
-    options: Mapping[str, Any],
-    shared: Mapping[str, Any],
-    backend: "Backend | None",
-    *,
-    to_stderr: bool,
-) -> CalibrationResult | None:
-    """Return the result on more rows than are fitted on; None if there are fewer."""
-    scans = scan_large(files, fit_rows, options)
-    if not scans:
-        return None
-    with steps() as bar, reported(), engine_errors("Run the command again."):
-        task = bar.add_task("reading", total=None)
-        found = calibrate_scan(
-            scans[0],
-            test=scans[1] if len(scans) > 1 else None,
-            fit_rows=fit_rows,
-            backend=backend,
-            progress=lambda label: bar.update(task, description=label),
-            **shared,
-        )
-    if found is not None:
-        say_what_was_read(scans, to_stderr=to_stderr)
-    return found
-
-
-def _calibrated_in_memory(
-    files: Sequence[tuple[Sequence[Path], Path | None]],
-    options: Mapping[str, Any],
-    shared: Mapping[str, Any],
+def _calibrated(
+    sources: Sequence[Scan],
     *,
     per_group: bool,
     onnx: bool,
+    anyway: bool,
     to_stderr: bool,
+    **settings: Any,
 ) -> CalibrationResult:
-    """Return the result on files that are read whole, cross-validated or with a test set."""
-    given: list[Predictions] = []
-    for path, labels in files:
-        classes = given[0].class_names if given else None
-        found = read_file(
-            path, labels_path=labels, need_labels=True, classes_of=classes, **options
-        )
-        given.append(found)
-    say_what_was_read(given, to_stderr=to_stderr)
-    if onnx and given[0].groups and per_group:
-        click.echo(ONE_FOR_ALL, err=to_stderr)
-    with steps() as bar, reported():
-        task = bar.add_task("fitting", total=None)
+    """Return the result, with what is being read and fitted shown beside a bar."""
+    doubts = doubts_said(anyway=anyway, to_stderr=to_stderr)
+    errors = engine_errors("Run the command again.")
+    with doubts, reported(), errors, steps() as bar:
+        task = bar.add_task("reading", total=None)
+
+        def say(read: Sequence[Predictions | Scan]) -> None:
+            bar.stop()
+            say_what_was_read(read, to_stderr=to_stderr)
+            for source in sources:
+                done = calibrated_by(source)
+                if done is not None:
+                    click.echo(ALREADY.format(name=source.source, done=done), err=to_stderr)
+            if onnx and per_group and sources[0].first.groups:
+                click.echo(ONE_FOR_ALL, err=to_stderr)
+            bar.start()
+
         return calibrate_predictions(
-            given[0],
-            test=given[1] if len(given) > 1 else None,
-            progress=lambda label: bar.update(task, description=f"fitting: {label}"),
+            sources[0],
+            test=sources[1] if len(sources) > 1 else None,
             per_group=per_group and not onnx,
-            **shared,
+            progress=lambda label: bar.update(task, description=label),
+            on_read=say,
+            **settings,
         )
 
 
-def _next_commands(result: CalibrationResult, out: Path, file: str) -> list[str]:
+COLUMNS = ("label_column", "score_columns", "id_column", "ignore")
+REPEATED = ("input", "logits_key", "probs_key", "class_names", "sheet", "encoding", "probs_atol")
+"""Options that new data need too, where the data fitted on needed them."""
+
+
+def _next_commands(
+    result: CalibrationResult, out: Path, first: Predictions, options: Mapping[str, Any]
+) -> list[str]:
     """Return what to do with the result: apply the calibrator, if there is one, and look."""
     page = f"open {out / 'report.html'} in a browser"
     if result.calibrator.kind == "identity":
         return [page]
-    words = ["focalibrate", "apply", str(out / "calibrator.json"), file]
-    words += ["-o", f"calibrated{Path(file).suffix}"]
-    return [shlex.join(words), page]
+    suffix = "".join(Path(first.source).suffixes[-2:]) if Path(first.source).suffix else ""
+    typed = dict.fromkeys(REPEATED)
+    needed: dict[str, Any] = {}
+    if options["header"] is False:
+        needed["header"] = False
+        typed |= dict.fromkeys(COLUMNS)
+    elif any(options[name] for name in COLUMNS) and len(first.scores_names) <= MOST_NAMED:
+        # what is named so is found whether or not new data have labels
+        needed["score_columns"] = list(first.scores_names)
+    else:
+        typed |= dict.fromkeys(name for name in COLUMNS if name != "label_column")
+    if first.layout.form == "single" and first.positive is not None:
+        needed["positive"] = first.positive  # which the labels told, and new data have none
+    given = [word for name in typed for word in _as_typed(name, options[name])]
+    new = [f"new{suffix}", "-o", f"calibrated{suffix}", *given]
+    line = shlex.join(["focalibrate", "apply", str(out / "calibrator.json"), *new])
+    return [" ".join([line, *flags(needed)]), page]
+
+
+def _as_typed(name: str, value: Any) -> list[str]:
+    """Return an option of the command line as it was given; nothing where it was not."""
+    values = value if isinstance(value, tuple) else () if value is None else (value,)
+    return [word for one in values for word in (f"--{name.replace('_', '-')}", str(one))]

@@ -2,29 +2,36 @@
 
 import json
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 from rich.console import Console
 
 from focalibrate._atomic import atomic_path
-from focalibrate.calibrate import Calibrator, GroupedCalibrator
 from focalibrate.cli._engine import backend_of, engine_options
 from focalibrate.cli._errors import reported
-from focalibrate.cli._options import OutPath, prediction_options
+from focalibrate.cli._open import (
+    doubts_said,
+    name_of,
+    open_predictions,
+    rows_or_sketch,
+    sketched,
+)
+from focalibrate.cli._options import (
+    OutPath,
+    anyway_option,
+    calibrator_option,
+    labels_option,
+    prediction_options,
+    weights_option,
+)
 from focalibrate.cli._progress import steps
-from focalibrate.cli._read import read_file
-from focalibrate.cli._sketching import is_large, is_sketch, merged, name_of, sketched
-from focalibrate.cli._summary import say_what_was_read
-from focalibrate.io import Predictions, SketchFile, printable
+from focalibrate.io import SketchFile, printable
 from focalibrate.pipeline import BAD_INPUT, GateResult, check_predictions
-
-if TYPE_CHECKING:
-    from focalibrate.engines import Backend
 
 STYLES = {"pass": "bold green", "fail": "bold red", "undetermined": "bold yellow"}
 WORDS = {"pass": "pass", "fail": "fail", "undetermined": "not enough data"}
@@ -50,12 +57,8 @@ _limit = click.FloatRange(min=0.0)
     show_default=True,
     help="Chance of failing a model that is within the limits.",
 )
-@click.option(
-    "--labels",
-    type=click.Path(path_type=Path),
-    help="File of the labels, if they are not in the predictions file.",
-)
-@click.option("--calibrator", type=click.Path(path_type=Path), help="Calibrator to apply first.")
+@labels_option
+@calibrator_option
 @click.option(
     "--markdown",
     type=OutPath(dir_okay=False),
@@ -69,6 +72,8 @@ _limit = click.FloatRange(min=0.0)
     help="Write the finding as JSON; - for standard output.",
 )
 @click.option("--seed", default=0, show_default=True, help="Random seed.")
+@weights_option
+@anyway_option
 @engine_options("Parts read at the same time, each in a process.  [default: 1]")
 @prediction_options
 def check_command(
@@ -84,6 +89,8 @@ def check_command(
     junit: Path | None,
     json_file: Path | None,
     seed: int,
+    weights_are: str,
+    anyway: bool,
     workers: int | None,
     backend: str,
     scheduler: str | None,
@@ -97,8 +104,8 @@ def check_command(
     calibration error apply to every group too, and the 5 % to all of them together.
 
     A PATH is a file, a folder or glob of parts, a URL, or a sketch (`focalibrate sketch`); several
-    are checked together. Files of more than 100 MB, several paths, URLs, and any PATH with
-    --workers or --backend are read once, in batches; memory does not grow with the rows.
+    are checked together. More than 200,000 rows (fewer with more than 200 classes), and any PATH
+    with --workers or --backend, are checked by a sketch; memory does not grow with the rows.
 
     \b
     Example:
@@ -111,17 +118,29 @@ def check_command(
         to_stderr = json_file is not None and str(json_file) == "-"
         by = [] if not options["by"] else [name.strip() for name in options["by"].split(",")]
         where = backend_of(backend, scheduler, workers, default=1)
-        given, chosen = _given(paths, labels, calibrator, where, to_stderr, options)
+        given, chosen = rows_or_sketch(
+            paths,
+            options,
+            labels=labels,
+            calibrator=calibrator,
+            bins=15,
+            backend=where,
+            to_stderr=to_stderr,
+        )
         former: Any = baseline
         is_sketched = isinstance(given, SketchFile)
         if is_sketched and baseline is not None and baseline.suffix not in (".json", ".sketch"):
-            former = _sketched([str(baseline)], None, None, where, to_stderr, options)
-        with reported(), steps() as bar:
+            scan = open_predictions(baseline, options)
+            advice = f"`focalibrate sketch {baseline} -o old.sketch` keeps finished parts."
+            former = sketched(scan, None, bins=15, backend=where, advice=advice)
+        doubts = doubts_said(anyway=anyway, to_stderr=to_stderr)
+        with doubts, reported(), steps() as bar:
             bar.add_task("checking", total=None)
             found = check_predictions(
                 given,
                 by=by,
-                calibrator=None if is_sketched else chosen,
+                copies=weights_are == "copies",
+                calibrator=chosen,
                 max_ece=max_ece,
                 max_rms=max_rms,
                 max_nll_increase=max_nll_increase,
@@ -135,61 +154,6 @@ def check_command(
             _write(found, markdown, junit, json_file)
         _show(Console(highlight=False, stderr=to_stderr), found)
     click.get_current_context().exit(found.exit_code)
-
-
-def _given(
-    paths: tuple[str, ...],
-    labels: Path | None,
-    calibrator: Path | None,
-    where: "Backend | None",
-    to_stderr: bool,
-    options: dict[str, Any],
-) -> tuple[Predictions | SketchFile, Calibrator | None]:
-    """Return the rows in memory or their sketch, and the calibrator yet to be applied."""
-    if any(map(is_sketch, paths)):
-        if calibrator is not None:
-            raise click.UsageError(
-                "--calibrator needs rows, which a sketch does not have: pass it to "
-                "`focalibrate sketch`."
-            )
-        return merged(paths), None
-    with reported():
-        chosen = None if calibrator is None else Calibrator.load(calibrator)
-    if isinstance(chosen, GroupedCalibrator) and not options["by"]:
-        options = options | {"by": chosen.column}
-    if where is not None or is_large(paths):
-        return _sketched(paths, labels, chosen, where, to_stderr, options), None
-    given = read_file(
-        Path(paths[0]),
-        labels_path=labels,
-        need_labels=True,
-        classes_of=None if chosen is None else chosen.class_names,
-        calibrators=() if calibrator is None else (Path(calibrator),),
-        **options,
-    )
-    say_what_was_read([given], to_stderr=to_stderr)
-    return given, chosen
-
-
-def _sketched(
-    paths: Sequence[str],
-    labels: Path | None,
-    calibrator: Calibrator | None,
-    where: "Backend | None",
-    to_stderr: bool,
-    options: dict[str, Any],
-) -> SketchFile:
-    return sketched(
-        paths,
-        calibrator=calibrator,
-        bins=15,
-        backend=where,
-        folder=None,
-        to_stderr=to_stderr,
-        advice=f"`focalibrate sketch {' '.join(paths)} -o all.sketch` keeps finished parts.",
-        labels_path=labels,
-        **options,
-    )
 
 
 @contextmanager

@@ -12,9 +12,15 @@ from rich.console import Console
 from focalibrate._atomic import atomic_path
 from focalibrate.calibrate import Calibrator, GroupedCalibrator, Identity
 from focalibrate.cli._errors import reported
-from focalibrate.cli._options import OutPath, judging_options, prediction_options
+from focalibrate.cli._open import doubts_said, read_file
+from focalibrate.cli._options import (
+    OutPath,
+    anyway_option,
+    judging_options,
+    labels_option,
+    prediction_options,
+)
 from focalibrate.cli._progress import steps
-from focalibrate.cli._read import read_file
 from focalibrate.cli._summary import command_line, say_what_was_read
 from focalibrate.cli._tables import models_by_group_table, models_table
 from focalibrate.io import Predictions
@@ -34,14 +40,11 @@ UNCALIBRATED = "raw"
 @click.command("compare")
 @click.argument("models", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--on", type=click.Path(path_type=Path), help="Predictions to apply calibrators to.")
-@click.option(
-    "--labels",
-    type=click.Path(path_type=Path),
-    help="File of the labels, if they are not in the predictions file.",
-)
+@labels_option
 @judging_options
 @click.option("-o", "--out", type=OutPath(), help="Also write an HTML page.")
 @click.option("--force", is_flag=True, help="Replace the page if it exists.")
+@anyway_option
 @click.option("--json", "as_json", is_flag=True, help="Print the scores and differences as JSON.")
 @prediction_options
 def compare_command(
@@ -53,6 +56,7 @@ def compare_command(
     seed: int,
     out: Path | None,
     force: bool,
+    anyway: bool,
     as_json: bool,
     **options: Any,
 ) -> None:
@@ -70,13 +74,17 @@ def compare_command(
     """
     if len(models) < 2:
         raise click.UsageError("Name at least two models to compare.")
+    if options["cluster"] is not None:
+        raise click.UsageError("--cluster is for evaluate and calibrate: pairs are of rows.")
     names = _distinct([p.name for p in models], [str(p) for p in models])
     settings: dict[str, Any] = {"n_bins": bins, "n_resamples": resamples, "seed": seed}
     if on is None:
-        found = _evaluated_models(models, names, labels, options, settings, to_stderr=as_json)
+        found = _evaluated_models(
+            models, names, labels, options, settings, anyway=anyway, to_stderr=as_json
+        )
     else:
         found = _evaluated_calibrators(
-            models, names, on, labels, options, settings, to_stderr=as_json
+            models, names, on, labels, options, settings, anyway=anyway, to_stderr=as_json
         )
     compared = compare_models(found, n_resamples=resamples, seed=seed)
     if out is not None:
@@ -97,14 +105,16 @@ def _evaluated_models(
     options: Mapping[str, Any],
     settings: Mapping[str, Any],
     *,
+    anyway: bool,
     to_stderr: bool,
 ) -> list[Evaluation]:
     """Return the scores of several files of predictions for the same examples."""
-    first = read_file(models[0], labels_path=labels, need_labels=True, **options)
-    more = {**options, "need_labels": True, "classes_of": first.class_names}
-    files = [first, *(read_file(path, labels_path=labels, **more) for path in models[1:])]
+    first = read_file(models[0], options, labels=labels)
+    names_of = first.class_names
+    files = [first]
+    files += [read_file(p, options, labels=labels, classes_of=names_of) for p in models[1:]]
     say_what_was_read(files, to_stderr=to_stderr)
-    with reported(), steps() as bar:
+    with doubts_said(anyway=anyway, to_stderr=to_stderr), reported(), steps() as bar:
         bar.add_task("evaluating", total=None)
         _check_same_examples(files)
         return [
@@ -121,6 +131,7 @@ def _evaluated_calibrators(
     options: Mapping[str, Any],
     settings: Mapping[str, Any],
     *,
+    anyway: bool,
     to_stderr: bool,
 ) -> list[Evaluation]:
     """Return the scores of the predictions `on` after each calibrator."""
@@ -129,11 +140,9 @@ def _evaluated_calibrators(
     by = {c.column: None for c in loaded if isinstance(c, GroupedCalibrator)}
     if by and not options.get("by"):
         options = {**options, "by": ",".join(by)}
-    given = read_file(
-        on, labels_path=labels, need_labels=True, calibrators=tuple(paths), **options
-    )
+    given = read_file(on, options, labels=labels, calibrators=paths)
     say_what_was_read([given], to_stderr=to_stderr)
-    with reported(), steps() as bar:
+    with doubts_said(anyway=anyway, to_stderr=to_stderr), reported(), steps() as bar:
         bar.add_task("evaluating", total=None)
         examples = Examples.of_predictions(given)
         return [
@@ -155,7 +164,7 @@ def _show(compared: ModelComparison) -> None:
         console.print(models_by_group_table(compared))
     console.print(f"\n{compared.verdict}", style="bold", markup=False)
     for model in compared.models:
-        console.print(f"{model.name}: {model.assessment.summary}.", markup=False)
+        console.print(f"{model.name}: {model.assessment.summary}", markup=False)
         for group in model.groups:
             if group.verdict == "miscalibrated":
                 console.print(f"  {group.summary}", markup=False, soft_wrap=True)

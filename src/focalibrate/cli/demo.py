@@ -17,9 +17,9 @@ from focalibrate.cli._errors import reported
 from focalibrate.cli._options import OutPath
 from focalibrate.cli._progress import steps
 from focalibrate.cli._summary import command_line, show_next, show_result
-from focalibrate.datasets.simulated import KnownPosterior, Simulated, simulate
 from focalibrate.metrics import adaptive_ece, error_rate, kl_divergence
 from focalibrate.pipeline import FILES, CalibrationResult, calibrate_predictions
+from focalibrate.simulated import KnownPosterior, Simulated, simulate
 
 CLASS_NAMES = ("left", "middle", "right")
 
@@ -80,6 +80,7 @@ def demo_command(
             out / "val.npz",
             test=out / "test.npz",
             trained_gamma=gamma,
+            simple=True,  # one method, which can be compared with the truth
             seed=seed,
             command=command_line(),
         )

@@ -1,7 +1,7 @@
 """`focalibrate evaluate`."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -10,24 +10,32 @@ import numpy as np
 from rich.console import Console
 
 from focalibrate._atomic import atomic_path
-from focalibrate.calibrate import Calibrator, GroupedCalibrator
 from focalibrate.cli._engine import backend_of, engine_options
 from focalibrate.cli._errors import reported
-from focalibrate.cli._options import OutPath, diagram_option, judging_options, prediction_options
+from focalibrate.cli._open import doubts_said, name_of, rows_or_sketch
+from focalibrate.cli._options import (
+    OutPath,
+    anyway_option,
+    calibrator_option,
+    diagram_option,
+    judging_options,
+    labels_option,
+    prediction_options,
+    weights_option,
+)
 from focalibrate.cli._progress import steps
-from focalibrate.cli._read import read_file
-from focalibrate.cli._sketching import is_large, is_sketch, merged, name_of, sketched
 from focalibrate.cli._summary import (
     Diagram,
+    cells_of_rows,
     command_line,
-    say_what_was_read,
     show_diagram,
     show_groups,
+    show_verdict,
 )
 from focalibrate.cli._tables import evaluation_table
+from focalibrate.comparison import assessed
 from focalibrate.io import Predictions, SketchFile
-from focalibrate.metrics import ConfidentFraction, ReliabilityTable
-from focalibrate.metrics.adaptive import distinct_table
+from focalibrate.metrics import Cells, ConfidentFraction
 from focalibrate.pipeline import (
     Evaluation,
     Examples,
@@ -41,17 +49,15 @@ from focalibrate.pipeline import (
 
 @click.command("evaluate")
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
-@click.option(
-    "--labels",
-    type=click.Path(path_type=Path),
-    help="File of the labels, if they are not in the predictions file.",
-)
-@click.option("--calibrator", type=click.Path(path_type=Path), help="Calibrator to apply first.")
+@labels_option
+@calibrator_option
 @judging_options
 @diagram_option
 @click.option("--json", "as_json", is_flag=True, help="Print the scores as JSON.")
 @click.option("-o", "--out", type=OutPath(), help="Write an HTML page: x.html.")
 @click.option("--force", is_flag=True, help="Replace the page if it exists.")
+@weights_option
+@anyway_option
 @engine_options("Parts read at the same time, each in a process.  [default: 1]")
 @prediction_options
 def evaluate_command(
@@ -65,6 +71,8 @@ def evaluate_command(
     as_json: bool,
     out: Path | None,
     force: bool,
+    weights_are: str,
+    anyway: bool,
     workers: int | None,
     backend: str,
     scheduler: str | None,
@@ -77,8 +85,8 @@ def evaluate_command(
     Brier score and error have 95 % intervals.
 
     A PATH is a file, a folder or glob of parts, a URL, or a sketch (`focalibrate sketch`); several
-    are evaluated together. Files of more than 100 MB, several paths, URLs, and any PATH with
-    --workers or --backend are read once, in batches; memory does not grow with the rows.
+    are evaluated together. More than 200,000 rows (fewer with more than 200 classes), and any PATH
+    with --workers or --backend, are evaluated from a sketch; memory does not grow with the rows.
 
     \b
     Example:
@@ -90,46 +98,23 @@ def evaluate_command(
     page = _Page(out, force, seed)
     page.check()
     where = backend_of(backend, scheduler, workers, default=1)
-    if any(map(is_sketch, paths)):
-        if calibrator is not None:
-            raise click.UsageError(
-                "--calibrator needs rows, which a sketch does not have: pass it to "
-                "`focalibrate sketch`."
-            )
-        _show_sketch(merged(paths), paths, bins, diagram, as_json, page)
-        return
-    with reported():
-        chosen = None if calibrator is None else Calibrator.load(calibrator)
-    if isinstance(chosen, GroupedCalibrator) and not options.get("by"):
-        options["by"] = chosen.column
-    if where is not None or is_large(paths):
-        file = sketched(
-            paths,
-            calibrator=chosen,
-            bins=bins,
-            backend=where,
-            folder=None,
-            to_stderr=as_json,
-            advice=f"`focalibrate sketch {' '.join(paths)} -o all.sketch` keeps finished parts.",
-            labels_path=labels,
-            **options,
-        )
-        _show_sketch(file, paths, bins, diagram, as_json, page)
-        return
-    given = read_file(
-        Path(paths[0]),
-        labels_path=labels,
-        need_labels=True,
-        classes_of=None if chosen is None else chosen.class_names,
-        calibrators=() if calibrator is None else (Path(calibrator),),
-        **options,
+    given, chosen = rows_or_sketch(
+        paths,
+        options,
+        labels=labels,
+        calibrator=calibrator,
+        bins=bins,
+        backend=where,
+        to_stderr=as_json,
     )
-    say_what_was_read([given], to_stderr=as_json)
-    with reported(), steps() as bar:
+    if isinstance(given, SketchFile):
+        _show_sketch(given, paths, bins, diagram, as_json, page)
+        return
+    with doubts_said(anyway=anyway, to_stderr=as_json), reported(), steps() as bar:
         bar.add_task("evaluating", total=None)
         found = evaluate_examples(
-            Examples.of_predictions(given),
-            name=Path(paths[0]).name,
+            replace(Examples.of_predictions(given), copies=weights_are == "copies"),
+            name=name_of(paths),
             calibrator=chosen,
             n_bins=bins,
             n_resamples=resamples,
@@ -178,16 +163,13 @@ def _show_rows(
     page: "_Page",
 ) -> None:
     """Write the page and print the scores of rows in memory."""
-    rows = found.row_scores
-    table = ReliabilityTable.of_confidence(
-        rows.confidence, rows.correct, n_bins=bins, sample_weight=found.weights
-    )
+    rows = found.units
+    table = Cells.of(rows.confidence, rows.correct, bins=bins, sample_weight=found.weights)
     page.write(found)
     if as_json:
         _print_json(found.to_dict() | {"bins": _bins(table), "file": file_record(given)})
         return
-    if diagram == "curve":
-        table = distinct_table(rows.confidence, rows.correct, found.weights)
+    table = cells_of_rows(rows, found.n_classes, diagram, bins, found.weights)
     _show(found, table, diagram, _confident(found), rows.n_zeros)
     page.say()
 
@@ -214,7 +196,7 @@ def _show_sketch(
         return
     console = Console(highlight=False)
     console.print(file.describe(), markup=False, soft_wrap=True)
-    table = file.sketch.cells if diagram == "curve" else found.table
+    table = file.sketch.top if diagram == "curve" else found.table
     _show(found, table, diagram, found.confident, found.n_zeros)
     console.print(found.precision, style="dim", markup=False, soft_wrap=True)
     if len(file.sketch.groups) > 1:
@@ -231,7 +213,7 @@ def _print_json(record: dict[str, Any]) -> None:
 
 def _show(
     found: Evaluation | SketchedEvaluation,
-    table: ReliabilityTable,
+    table: Cells,
     diagram: Diagram,
     confident: ConfidentFraction,
     zeros: int,
@@ -244,18 +226,17 @@ def _show(
             f"The log loss is infinite (∞): {rows} probability 0 at the true class.",
             style="yellow",
         )
-    show_diagram(console, "Reliability", table, diagram=diagram)
+    is_event = isinstance(found, Evaluation) and found.n_classes == 2
+    show_diagram(console, "Reliability", table, diagram=diagram, is_event=is_event)
     show_groups(console, found.groups)
     if isinstance(found, Evaluation) and found.worst is not None:
         console.print(f"Worst slice: {found.worst.summary}.", markup=False, soft_wrap=True)
-    text = found.assessment.summary
-    console.print(
-        f"\n{text[:1].upper()}{text[1:]}. {_sure(confident)}", style="bold", markup=False
-    )
+    show_verdict(console, assessed(found.assessment))
+    console.print(_sure(confident), markup=False)
 
 
 def _confident(found: Evaluation) -> ConfidentFraction:
-    rows = found.row_scores
+    rows = found.units
     weights = np.ones(len(rows.correct)) if found.weights is None else found.weights
     sure = weights * (rows.confidence >= 0.99)
     mass = float(sure.sum())
@@ -270,10 +251,10 @@ def _sure(confident: ConfidentFraction) -> str:
     return f"{text}; {100 * confident.accuracy:.1f} % of those are right."
 
 
-def _bins(table: ReliabilityTable) -> dict[str, Any]:
+def _bins(table: Cells) -> dict[str, Any]:
     return {
         "edges": table.edges.tolist(),
-        "count": table.count.tolist(),
-        "confidence_sum": table.confidence_sum.tolist(),
-        "correct_sum": table.correct_sum.tolist(),
+        "count": table.weight.tolist(),
+        "confidence_sum": table.probability.tolist(),
+        "correct_sum": table.outcome.tolist(),
     }

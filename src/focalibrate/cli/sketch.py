@@ -8,11 +8,16 @@ from typing import Any
 import click
 from rich.console import Console
 
-from focalibrate.calibrate import Calibrator, GroupedCalibrator
 from focalibrate.cli._engine import backend_of, engine_options
 from focalibrate.cli._errors import reported
-from focalibrate.cli._options import OutPath, prediction_options
-from focalibrate.cli._sketching import sketched
+from focalibrate.cli._open import by_column, loaded, open_predictions, sketched
+from focalibrate.cli._options import (
+    OutPath,
+    calibrator_option,
+    labels_option,
+    prediction_options,
+)
+from focalibrate.cli._summary import say_what_was_read
 from focalibrate.io import check_time, write_sketch
 
 
@@ -20,12 +25,8 @@ from focalibrate.io import check_time, write_sketch
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
 @click.option("-o", "--out", required=True, type=OutPath(), help="File to write: x.sketch.")
 @click.option("--force", is_flag=True, help="Replace the file if it exists.")
-@click.option(
-    "--labels",
-    type=click.Path(path_type=Path),
-    help="File of the labels, if they are not in the predictions.",
-)
-@click.option("--calibrator", type=click.Path(path_type=Path), help="Calibrator to apply first.")
+@labels_option
+@calibrator_option
 @click.option(
     "--bins",
     default=15,
@@ -80,19 +81,16 @@ def sketch_command(
             )
         if not out.absolute().parent.is_dir():
             raise FileNotFoundError(f"{out}: the folder {out.parent} does not exist.")
-        chosen = None if calibrator is None else Calibrator.load(calibrator)
-    if isinstance(chosen, GroupedCalibrator) and not options.get("by"):
-        options["by"] = chosen.column
+    chosen = loaded(calibrator)
+    scan = open_predictions(paths, by_column(options, chosen), labels=labels)
+    say_what_was_read([scan])
     found = sketched(
-        paths,
-        calibrator=chosen,
+        scan,
+        chosen,
         bins=bins,
         backend=where,
         folder=folder,
-        to_stderr=False,
         advice=f"Finished parts are kept in {folder}: run the same command again.",
-        labels_path=labels,
-        **options,
     )
     with reported():
         write_sketch(replace(found, start=start, end=end), out, force=force)

@@ -9,19 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from focalibrate._array import Floats
-from focalibrate.calibrate import (
-    METHODS,
-    Calibrator,
-    GroupedCalibrator,
-    Parts,
-    ScoredRows,
-    collected_warnings,
-    fit_parts,
-    group_names,
-    sample_size,
-)
-from focalibrate.calibrate.auto import POOL
-from focalibrate.comparison.choose import NOT_FITTED, Choice, choose
+from focalibrate.calibrate import METHODS, Calibrator, GroupedCalibrator
+from focalibrate.calibrate.choice import AVERAGE, FitSettings, cross_fit
+from focalibrate.calibrate.grouped import group_names
+from focalibrate.calibrate.rows import Rows, sample_size
+from focalibrate.comparison.choose import Choice, choose
 from focalibrate.comparison.group_choice import LEAST_ROWS, LEVEL, GroupChoice, GroupTrial
 from focalibrate.comparison.paired import PairedMeans, standard_error, weighted_mean
 from focalibrate.comparison.result import Comparison
@@ -32,7 +24,7 @@ from focalibrate.metrics import holm
 class GroupedRows:
     """Rows, and the columns that say which group each belongs to."""
 
-    rows: ScoredRows
+    rows: Rows
     groups: Mapping[str, NDArray[Any]]
 
 
@@ -55,7 +47,7 @@ def choose_by_group(
     The decision does not bias the scores reported: each fold is scored as decided without it.
 
     Args:
-        comparison: what `compare` returned.
+        comparison: what `compare_methods` returned.
         choice: what `choose` returned; its method is the shared calibrator.
         fitted: the rows that the comparison was fitted on, with their groups.
         judged: the test rows, where the comparison had some.
@@ -65,7 +57,7 @@ def choose_by_group(
     """
     on = fitted if judged is None else judged
     method = _method(comparison, choice)
-    shared, weights = choice.row.row_scores.nll, on.rows.weights
+    shared, weights = choice.row.units.nll, on.rows.weights
     tried = {
         (column, group): _own(comparison, method, fitted.rows, at, on.rows, judged_at)
         for column, group, at, judged_at in _members(fitted, on)
@@ -135,9 +127,9 @@ def _members(
 def _method(comparison: Comparison, choice: Choice) -> str:
     """Return the method to fit on groups: a single one, and one that fits something."""
     name = choice.row.method
-    if name == POOL:
+    if name == AVERAGE:
         name = choose(comparison, simple=True).row.method
-    if name in NOT_FITTED:
+    if not METHODS[name].learns:
         name = "platt" if comparison.n_classes == 2 else "structured_vector"
     return name
 
@@ -145,9 +137,9 @@ def _method(comparison: Comparison, choice: Choice) -> str:
 def _own(
     comparison: Comparison,
     method: str,
-    fitted: ScoredRows,
+    fitted: Rows,
     at: NDArray[np.intp],
-    judged: ScoredRows,
+    judged: Rows,
     judged_at: NDArray[np.intp],
 ) -> "_Own | _Kept":
     """Return the calibrator of one group, or why there is none."""
@@ -157,32 +149,17 @@ def _own(
     if bool((rows.logits.argmax(axis=1) == rows.labels).all()):
         return _Kept(judged_at, "every prediction is right")
     fold = comparison.fold_of_row[at]
-    parts: list[Any] = [slice(None)]
-    parts += [np.flatnonzero(fold != f) for f in range(comparison.n_folds)]
-    try:
-        with collected_warnings():
-            options = _options(comparison, method)
-            whole, *others = fit_parts(method, Parts(rows, parts), **options)
-    except ValueError as error:  # such as a group that lacks a class
-        return _Kept(judged_at, f"not fitted: {error}")
-    logits = judged.logits[judged_at]
-    log_probs = np.empty(logits.shape)
-    if not others:
-        log_probs[:] = whole.log_probs(logits)
-    for f, calibrator in enumerate(others):
-        if (inside := fold == f).any():
-            log_probs[inside] = calibrator.log_probs(logits[inside])
+    folds = tuple(np.flatnonzero(fold == f) for f in range(comparison.n_folds))
+    settings = FitSettings(comparison.trained_gamma, comparison.criterion, comparison.n_bins)
+    crossed = cross_fit(rows, [method], folds, settings=settings)
+    if crossed.failed:  # such as a group that lacks a class
+        return _Kept(judged_at, f"not fitted: {crossed.failed[0][1]}")
+    found = crossed.fits[method]
+    log_probs = np.empty((len(judged_at), judged.n_classes))
+    for index, some in found.held_out(judged.logits[judged_at], folds):
+        log_probs[index] = some
     nll = -log_probs[np.arange(len(judged_at)), judged.labels[judged_at]]
-    return _Own(whole, judged_at, log_probs, nll)
-
-
-def _options(comparison: Comparison, method: str) -> dict[str, Any]:
-    options: dict[str, Any] = {}
-    if METHODS[method].needs_gamma:
-        options["gamma"] = comparison.trained_gamma
-    if METHODS[method].is_by_ece:
-        options |= {"criterion": comparison.criterion, "n_bins": comparison.n_bins}
-    return options
+    return _Own(found.whole, judged_at, log_probs, nll)
 
 
 def _trial(

@@ -1,44 +1,27 @@
 """Calibration methods side by side, evaluated on rows that none was fitted on."""
 
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from focalibrate._array import Array
+from focalibrate._array import Array, Floats, to_numpy
 from focalibrate._check import check_choice, check_count, check_n_bins
-from focalibrate.calibrate import (
-    METHODS,
-    Method,
-    Parts,
-    RowIndex,
-    ScoredRows,
-    available_cores,
-    collected_warnings,
-    fit_parts,
-    read_scores,
-    share_temperatures,
-)
-from focalibrate.calibrate.auto import model_losses
-from focalibrate.calibrate.folds import fold_count, stratified_folds
-from focalibrate.calibrate.rule import candidates, pool_members
-from focalibrate.comparison.fitted import Fitted, own_model
-from focalibrate.comparison.pooling import pool_of
-from focalibrate.comparison.result import Comparison, MethodResult, scores_of_methods
-from focalibrate.comparison.row_scores import BLOCK_ENTRIES, RowScores, score_rows
-from focalibrate.comparison.selection import selected
+from focalibrate.calibrate import METHODS, Calibrator
+from focalibrate.calibrate.choice import AVERAGE, MODEL, CrossFit, FitSettings, Fitted, cross_fit
+from focalibrate.calibrate.folds import Folds, fold_count, random_folds
+from focalibrate.calibrate.rows import Rows, read_scores
+from focalibrate.comparison.judge import Judged, score_rows
+from focalibrate.comparison.paired import cluster_numbers
+from focalibrate.comparison.result import Comparison, MethodResult, Scores, scores_of_methods
+from focalibrate.comparison.selection import Selection, selected
 
-MAX_THREADS = 4
-"""Methods fitted at once; each needs memory of its own."""
-FEW_ENTRIES = 20_000
-"""Fewer logits than this (rows times classes) are fitted without threads."""
+Criterion = Literal["adaptive_ece", "ece"]
 
 
-def compare(
+def compare_methods(
     val_logits: Array,
     val_labels: Array,
     test_logits: Array | None = None,
@@ -49,7 +32,9 @@ def compare(
     trained_gamma: float | None = None,
     sample_weight: Array | None = None,
     test_weight: Array | None = None,
-    criterion: Literal["adaptive_ece", "ece"] = "adaptive_ece",
+    cluster: Array | None = None,
+    test_cluster: Array | None = None,
+    criterion: Criterion = "adaptive_ece",
     n_bins: int = 15,
     n_folds: int | None = None,
     n_resamples: int = 300,
@@ -67,23 +52,23 @@ def compare(
             example is used both to fit and to evaluate.
         test_labels: class indices of `test_logits`.
         methods: names of `METHODS`; ``"auto"`` means those that the automatic choice is
-            made from. Default: those marked as default that apply and are fast
-            enough for this many rows and classes (`Comparison.left_out` names the others), and
-            a pool of them; those that need the training exponent only where `trained_gamma` is
-            given.
+            made from. Default: these, and those marked as default, as far as they apply and are
+            fast enough for this many rows and classes (`Comparison.left_out` names the others).
         also: a method that is compared in any case, besides `methods`.
         trained_gamma: exponent of the focal loss the model was trained with.
         sample_weight: weights of the validation rows ``[N]``; a whole number counts copies of a
             row, rows of weight 0 are dropped.
         test_weight: the same of the test rows.
+        cluster: names of the clusters of the validation rows ``[N]``, such as the tries at one
+            question: no fold splits one, and intervals and choice count clusters, not rows.
+        test_cluster: the same of the test rows.
         criterion: which error the methods marked (ECE) minimise.
         n_bins: bins of the binned metrics and of that criterion.
         n_folds: folds of the cross-validation. Default: 5, or 3 for more than 60,000 logits.
         n_resamples: bootstrap resamples behind the intervals of log loss, Brier score and error.
         seed: random seed of the folds and the resamples.
         zero_mix: weight of the uniform distribution that was mixed into probabilities with
-            zeros (`focalibrate.calibrate.zero_mix_for`). The uncalibrated model is evaluated
-            without it.
+            zeros (`focalibrate.calibrate.zero_mix_for`).
         progress: called with the label of each method as its fit begins.
 
     Returns:
@@ -98,64 +83,215 @@ def compare(
         >>> rng = np.random.default_rng(0)
         >>> truth = rng.normal(size=(1000, 4)) * 2
         >>> labels = (truth + rng.gumbel(size=truth.shape)).argmax(axis=1)
-        >>> found = compare(3 * truth, labels, methods=["identity", "temperature"], n_resamples=50)
+        >>> methods = ["identity", "temperature"]
+        >>> found = compare_methods(3 * truth, labels, methods=methods, n_resamples=50)
         >>> [row.method for row in found.rows]
         ['identity', 'temperature']
         >>> found.row("temperature").to_raw["nll"].high < 0
         True
     """
-    check_choice(criterion, ("adaptive_ece", "ece"), name="criterion")
-    check_n_bins(n_bins)
-    if n_folds is not None:
-        check_count(n_folds, name="n_folds", minimum=2)
     check_count(n_resamples, name="n_resamples")
     val, test = _checked_rows(
         (val_logits, val_labels, sample_weight), (test_logits, test_labels, test_weight), zero_mix
     )
-    folds = _folds(val, n_folds, seed) if test is None else ()
-    names, left_out = selected(methods, trained_gamma, rows=val, n_fits=1 + len(folds), also=also)
-    shared = _Shared(trained_gamma, criterion, n_bins)
-    rows = val if test is None else test
-    parts = _parts(val, folds)
-    fits: dict[str, Fitted] = {}
-    members = pool_members(val, trained_gamma)
-    pool_scores: RowScores | None = None
-
-    def judge(name: str) -> tuple[str, Fitted, RowScores]:
-        nonlocal pool_scores
-        if progress is not None:
-            progress(METHODS[name].label)
-        if name == "pool" and folds:
-            pool = pool_of(fits, val, folds, members)
-            pool_scores = _whole_scores(pool.log_probs, rows, n_bins)
-            fits[name] = pool.fitted
-        else:
-            fits[name] = _fit(name, parts, shared)
-        is_mixed = name == "identity" and rows.zero_mix > 0
-        shown = own_model(rows.zero_mix, len(folds)) if is_mixed else fits[name]
-        held_out = shown.parts(rows.logits, folds)
-        scores = score_rows(held_out, rows.labels, n_bins=n_bins, weights=rows.weights)
-        return name, shown, scores
-
-    judged, skipped = _each(judge, names, parts, is_strict=methods is not None)
-    return Comparison(
-        rows=_results(judged, rows.weights, n_resamples=n_resamples, seed=seed),
-        skipped=tuple(skipped),
-        left_out=left_out,
-        judged_on="cross-fit" if test is None else "test",
-        criterion=criterion,
+    codes = _codes(cluster, sample_weight)
+    fits = fit_methods(
+        val,
+        cluster=codes,
+        methods=methods,
+        also=also,
         trained_gamma=trained_gamma,
-        n_fitted=val.n_rows,
-        n_judged=rows.n_rows,
-        n_classes=val.n_classes,
+        criterion=criterion,
         n_bins=n_bins,
+        n_folds=n_folds,
+        seed=seed,
+        is_tested=test is not None,
+        progress=progress,
+    )
+    rows = val if test is None else test
+    scores: dict[str, Scores] = {}
+    changed: dict[str, int] = {}
+    for name, fitted in fits.crossed.fits.items():
+        parts = fitted.held_out(rows.logits, fits.folds)
+        scores[name] = score_rows(parts, rows.labels, n_bins=n_bins, weights=rows.weights)
+        changed[name] = _n_changed(fitted, rows)
+    return _compared(
+        fits,
+        scores,
+        changed,
+        rows.weights,
+        rows.n_rows,
+        cluster=codes if test is None else _codes(test_cluster, test_weight),
+        n_resamples=n_resamples,
+        seed=seed,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class MethodFits:
+    """Methods fitted, to be evaluated."""
+
+    crossed: CrossFit
+    selection: Selection
+    settings: FitSettings
+    criterion: Criterion
+    n_rows: int
+    n_classes: int
+    folds: Folds
+    """the rows that each fold holds out; empty where other rows are evaluated on"""
+
+    @property
+    def calibrators(self) -> dict[str, Calibrator]:
+        """The calibrator of each method, fitted on all rows."""
+        return {name: fitted.whole for name, fitted in self.crossed.fits.items()}
+
+
+def fit_methods(
+    rows: Rows,
+    *,
+    cluster: NDArray[np.intp] | None = None,
+    methods: Sequence[str] | None = None,
+    also: str | None = None,
+    trained_gamma: float | None = None,
+    criterion: Criterion = "adaptive_ece",
+    n_bins: int = 15,
+    n_folds: int | None = None,
+    seed: int = 0,
+    is_tested: bool,
+    progress: Callable[[str], None] | None = None,
+) -> MethodFits:
+    """Fit every method on `rows`.
+
+    Args:
+        rows: the rows.
+        cluster: number of the cluster of each row, which no fold splits.
+        methods: see `compare_methods`, for the other arguments too.
+        also: a method that is fitted in any case.
+        trained_gamma: exponent of the focal loss the model was trained with.
+        criterion: which error the methods marked (ECE) minimise.
+        n_bins: bins of that criterion.
+        n_folds: folds of the cross-validation.
+        seed: random seed of the folds.
+        is_tested: whether other rows are evaluated on: then only the members of an average are
+            fitted without each fold.
+        progress: called with the label of each method as its fit begins.
+    """
+    check_choice(criterion, ("adaptive_ece", "ece"), name="criterion")
+    check_n_bins(n_bins)
+    if n_folds is not None:
+        check_count(n_folds, name="n_folds", minimum=2)
+    folds = _folds(rows, n_folds, seed, cluster)
+    chosen = selected(methods, trained_gamma, rows=rows, n_fits=1 + len(folds), also=also)
+    settings = FitSettings(trained_gamma, criterion, n_bins)
+
+    def fit(names: Sequence[str], folds: Folds) -> CrossFit:
+        return cross_fit(
+            rows,
+            names,
+            folds,
+            settings=settings,
+            members=chosen.members,
+            strict=[name for name in names if name == MODEL or name in chosen.asked],
+            progress=progress,
+        )
+
+    averaged = (*chosen.members, AVERAGE) if AVERAGE in chosen.names else ()
+    if not is_tested:
+        crossed = fit(chosen.names, folds)
+    else:
+        first = fit([n for n in chosen.names if n in averaged], folds)
+        alone = fit([n for n in chosen.names if n not in averaged], ())
+        fits = first.fits | alone.fits
+        fits = {name: fits[name] for name in chosen.names if name in fits}
+        crossed = CrossFit(fits, first.losses, first.failed + alone.failed, first.sole_member)
+    held_out = () if is_tested else folds
+    return MethodFits(crossed, chosen, settings, criterion, rows.n_rows, rows.n_classes, held_out)
+
+
+def compare_judged(
+    fits: MethodFits, judged: Judged, *, n_resamples: int = 300, seed: int = 0
+) -> Comparison:
+    """Return the comparison of methods by sums over any number of other rows.
+
+    Args:
+        fits: the methods, fitted with `is_tested`.
+        judged: what `focalibrate.comparison.judge` returned for their calibrators.
+        n_resamples: bootstrap resamples behind the intervals.
+        seed: random seed of the resamples.
+    """
+    mass, n_bins = judged.mass, fits.settings.n_bins
+    scores = {
+        name: sums.scores(mass, n_bins, by_row=False, seed=seed)
+        for name, sums in judged.methods.items()
+    }
+    # Relative to their mean: whole numbers would be read as copies of one row, and the standard
+    # errors of means of units would be too small by the root of the rows in a unit.
+    weights = mass[mass > 0] / mass[mass > 0].mean()
+    changed = {name: sums.n_changed for name, sums in judged.methods.items()}
+    return _compared(
+        fits, scores, changed, weights, judged.n_rows, n_resamples=n_resamples, seed=seed
+    )
+
+
+def _compared(
+    fits: MethodFits,
+    scores: Mapping[str, Scores],
+    changed: Mapping[str, int],
+    weights: Floats | None,
+    n_judged: int,
+    *,
+    cluster: NDArray[np.intp] | None = None,
+    n_resamples: int,
+    seed: int,
+) -> Comparison:
+    crossed, folds = fits.crossed, fits.folds
+    if not scores:  # not even the model, whose log loss is infinite
+        reasons = "; ".join(f"{name}: {reason}" for name, reason in crossed.failed)
+        raise ValueError(
+            f"No calibration method could be fitted, so there is no verdict. {reasons}"
+        )
+    found = scores_of_methods(scores, weights, cluster=cluster, n_resamples=n_resamples, seed=seed)
+    rows = tuple(
+        MethodResult(
+            method=name,
+            label=METHODS[name].label,
+            complexity=METHODS[name].complexity,
+            calibrator=fitted.whole,
+            fold_calibrators=fitted.without_fold if folds else (),
+            n_predictions_changed=changed[name],
+            notes=fitted.notes,
+            why_not=fits.selection.why_not(name, crossed.sole_member),
+            **found[name],
+        )
+        for name, fitted in crossed.fits.items()
+    )
+    return Comparison(
+        rows=rows,
+        skipped=crossed.failed,
+        left_out=fits.selection.left_out,
+        judged_on="cross-fit" if folds else "test",
+        criterion=fits.criterion,
+        trained_gamma=fits.settings.trained_gamma,
+        n_fitted=fits.n_rows,
+        n_judged=n_judged,
+        n_classes=fits.n_classes,
+        n_bins=fits.settings.n_bins,
         n_resamples=n_resamples,
         seed=seed,
         folds=folds,
-        weights=rows.weights,
-        candidates=None if methods is not None else (*candidates(val, trained_gamma), "pool"),
-        pool_scores=pool_scores,
-        model_nll=model_losses(rows),
+        weights=weights,
+        cluster=cluster,
+        sole_member=crossed.sole_member,
+    )
+
+
+def _n_changed(fitted: Fitted, rows: Rows) -> int:
+    """Return how many predictions the calibrator to deploy changes, not those of the folds."""
+    if fitted.whole.keeps_argmax:
+        return 0
+    return sum(
+        int((log_probs.argmax(axis=1) != rows.logits[index].argmax(axis=1)).sum())
+        for index, log_probs in fitted.held_out(rows.logits, ())
     )
 
 
@@ -163,9 +299,7 @@ _Given = tuple[Array | None, Array | None, Array | None]
 """logits, labels and weights"""
 
 
-def _checked_rows(
-    val: _Given, test: _Given, zero_mix: float
-) -> tuple[ScoredRows, ScoredRows | None]:
+def _checked_rows(val: _Given, test: _Given, zero_mix: float) -> tuple[Rows, Rows | None]:
     """Return the rows to fit on, and those to evaluate on if they are given."""
     rows = replace(_rows(val, "val"), zero_mix=zero_mix)
     if (test[0] is None) != (test[1] is None):
@@ -184,7 +318,7 @@ def _checked_rows(
     return rows, test_rows
 
 
-def _rows(given: _Given, which: str) -> ScoredRows:
+def _rows(given: _Given, which: str) -> Rows:
     logits, labels, weights = given
     try:
         return read_scores(logits, labels, sample_weight=weights)
@@ -192,110 +326,30 @@ def _rows(given: _Given, which: str) -> ScoredRows:
         raise ValueError(f"{which}: {error}") from error
 
 
-def _whole_scores(log_probs: NDArray[Any], rows: ScoredRows, n_bins: int) -> RowScores:
-    step = max(1, BLOCK_ENTRIES // rows.n_classes)
-    blocks = [slice(start, start + step) for start in range(0, rows.n_rows, step)]
-    parts = ((block, log_probs[block]) for block in blocks)
-    return score_rows(parts, rows.labels, n_bins=n_bins, weights=rows.weights)
+def _codes(cluster: Array | None, weights: Array | None) -> NDArray[np.intp] | None:
+    """Return the number of the cluster of each row that has a weight."""
+    if cluster is None:
+        return None
+    names = np.asarray(to_numpy(cluster)).reshape(-1)
+    if weights is not None:
+        names = names[np.asarray(to_numpy(weights)).reshape(-1) > 0]
+    return cluster_numbers(names)
 
 
-def _folds(rows: ScoredRows, n_folds: int | None, seed: int) -> tuple[NDArray[np.intp], ...]:
+def _folds(rows: Rows, n_folds: int | None, seed: int, cluster: NDArray[np.intp] | None) -> Folds:
     n = max(2, fold_count(rows)) if n_folds is None else n_folds
     if rows.n_rows < n:
         raise ValueError(
             f"`val_logits` must have at least {n} rows to cross-validate, got {rows.n_rows}. "
             "Pass more rows, a test set, or fewer `n_folds`."
         )
-    return stratified_folds(rows, n, seed)
-
-
-@dataclass(frozen=True)
-class _Shared:
-    """Options that every fit may need."""
-
-    trained_gamma: float | None
-    criterion: str
-    n_bins: int
-
-    def options(self, method: Method) -> dict[str, Any]:
-        options: dict[str, Any] = {}
-        if method.needs_gamma:
-            options["gamma"] = self.trained_gamma
-        if method.is_by_ece:
-            options |= {"criterion": self.criterion, "n_bins": self.n_bins}
-        return options
-
-
-def _parts(rows: ScoredRows, folds: Sequence[NDArray[np.intp]]) -> Parts:
-    """Return all rows, then the rows outside of each fold."""
-    index: list[RowIndex] = [slice(None)]
-    for fold in folds:
-        is_kept = np.ones(rows.n_rows, dtype=bool)
-        is_kept[fold] = False
-        index.append(np.flatnonzero(is_kept))
-    return Parts(rows, index)
-
-
-_Judged = tuple[str, Fitted, RowScores]
-
-
-def _each(
-    judge: Callable[[str], _Judged], names: Sequence[str], parts: Parts, *, is_strict: bool
-) -> tuple[list[_Judged], list[tuple[str, str]]]:
-    """Return what `judge` returns for each method, and why some could not be judged.
-
-    Methods run side by side on a few threads; none depends on another but the pool, which comes
-    last. The results do not depend on the number of threads.
-    """
-    n_threads = min(available_cores(), MAX_THREADS)
-    if parts.rows.logits.size < FEW_ENTRIES:
-        n_threads = 1
-    with suppress(ValueError):  # each method raises it again
-        share_temperatures(parts)
-    found: list[_Judged] = []
-    failed: list[tuple[str, str]] = []
-    first = [name for name in names if name != "pool"]
-    with ThreadPoolExecutor(n_threads) as threads:
-        for some in (first, [name for name in names if name == "pool"]):
-            for name, future in [(name, threads.submit(judge, name)) for name in some]:
-                try:
-                    found.append(future.result())
-                except ValueError as error:  # such as a fold that lacks a class
-                    if is_strict:
-                        threads.shutdown(cancel_futures=True)
-                        raise
-                    failed.append((name, str(error)))
-    return found, failed
-
-
-def _fit(name: str, parts: Parts, shared: _Shared) -> Fitted:
-    with collected_warnings() as messages:
-        whole, *others = fit_parts(name, parts, **shared.options(METHODS[name]))
-    # Messages begin with the calibrator's own description; tables name the method.
-    own = f"{METHODS[name].label}: "
-    return Fitted(whole, tuple(others), tuple(m.removeprefix(own) for m in messages))
-
-
-def _results(
-    judged: Sequence[tuple[str, Fitted, RowScores]],
-    weights: NDArray[np.float64] | None,
-    *,
-    n_resamples: int,
-    seed: int,
-) -> tuple[MethodResult, ...]:
-    by_method = {name: scores for name, _, scores in judged}
-    found = scores_of_methods(by_method, weights, n_resamples=n_resamples, seed=seed)
-    raw = judged[0][2]
-    return tuple(
-        MethodResult(
-            method=name,
-            label=METHODS[name].label,
-            complexity=METHODS[name].complexity,
-            calibrator=fitted.whole,
-            fold_calibrators=fitted.without_fold,
-            n_predictions_changed=int((scores.predictions != raw.predictions).sum()),
-            notes=fitted.notes,
-            **found[name],
+    if cluster is not None and len(cluster) != rows.n_rows:
+        raise ValueError(
+            f"`cluster` must name the cluster of each of {rows.n_rows} rows, got {len(cluster)}."
         )
-        for name, fitted, scores in judged
-    )
+    if cluster is not None and cluster.max() + 1 < n:
+        raise ValueError(
+            f"`cluster` must have at least {n} clusters to cross-validate, got "
+            f"{cluster.max() + 1}. Pass a test set, or fewer `n_folds`."
+        )
+    return random_folds(rows, n, seed, cluster)

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from focalibrate.calibrate import METHODS, GroupedCalibrator
 from focalibrate.comparison.paired import Score
-from focalibrate.metrics.assessment import p_text
+from focalibrate.metrics.words import p_text
 
 LEAST_ROWS = 100
 """Groups of fewer rows keep the shared calibrator: too few to fit and test another."""

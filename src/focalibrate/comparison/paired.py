@@ -2,8 +2,10 @@
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from focalibrate._array import Floats
 from focalibrate._check import is_whole
@@ -34,6 +36,29 @@ class Score:
 def weighted_mean(values: Floats, weights: Floats | None) -> Floats:
     """Return the mean over examples, the first axis."""
     return np.average(values, axis=0, weights=weights)
+
+
+def cluster_numbers(names: NDArray[Any]) -> NDArray[np.intp]:
+    """Return the number of the cluster of each row ``[N]``."""
+    flat = names.reshape(-1)
+    flat = flat.astype(str) if flat.dtype == object else flat
+    return np.unique(flat, return_inverse=True)[1].reshape(-1).astype(np.intp)
+
+
+def by_cluster(
+    values: Floats, weights: Floats | None, cluster: NDArray[np.intp]
+) -> tuple[Floats, Floats]:
+    """Return the weighted mean of each cluster ``[G, M]`` and its weight, 1 on average ``[G]``.
+
+    Args:
+        values: ``[N, M]``.
+        weights: one number per row, ``[N]``.
+        cluster: number of the cluster of each row, none of them empty ``[N]``.
+    """
+    w = np.ones(len(values)) if weights is None else weights
+    mass = np.bincount(cluster, w)
+    sums = np.stack([np.bincount(cluster, w * column) for column in values.T], axis=1)
+    return sums / mass[:, None], mass / mass.mean()
 
 
 def standard_error(values: Floats, weights: Floats | None) -> Floats:
@@ -84,6 +109,7 @@ class PairedMeans:
         values: Floats,
         *,
         weights: Floats | None = None,
+        cluster: NDArray[np.intp] | None = None,
         n_resamples: int = 300,
         seed: int | np.random.Generator = 0,
     ) -> "PairedMeans":
@@ -92,10 +118,13 @@ class PairedMeans:
         Args:
             values: one column per mean; infinite values make a mean infinite.
             weights: one number per row, ``[N]``.
+            cluster: number of the cluster of each row ``[N]``: whole clusters are resampled.
             n_resamples: bootstrap resamples.
             seed: random seed, or a generator.
         """
         rng = np.random.default_rng(seed)
+        if cluster is not None:
+            values, weights = by_cluster(values, weights, cluster)
         is_finite = np.isfinite(values).all(axis=0)
         finite = np.where(is_finite, values, 0.0)
         sums = finite if weights is None else finite * weights[:, None]

@@ -1,7 +1,7 @@
 """What a comparison of calibration methods found."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
 
@@ -10,10 +10,52 @@ from numpy.typing import NDArray
 
 from focalibrate._array import Floats
 from focalibrate.calibrate import Calibrator
-from focalibrate.comparison.grouped_scores import GroupedScores
+from focalibrate.calibrate.choice import BLOCK_ENTRIES
 from focalibrate.comparison.paired import PairedMeans, Score
-from focalibrate.comparison.row_scores import BLOCK_ENTRIES, MEANS, RowScores
-from focalibrate.metrics import MetricName
+from focalibrate.metrics import Cells, MetricName, Sketch
+
+MEANS: tuple[MetricName, ...] = ("nll", "brier", "error")
+"""Scores that are means over examples: they have intervals and paired differences."""
+
+
+@dataclass(frozen=True, eq=False)
+class Scores:
+    """The scores of one method, by unit: a row, or a random group of rows where there are many.
+
+    Means of random groups, weighted by their size, are as independent as rows are: means,
+    standard errors and bootstraps over them are those over rows, in memory that does not grow.
+    """
+
+    nll: Floats
+    """mean log loss of each unit ``[U]``"""
+    brier: Floats
+    error: Floats
+    confidence: Floats
+    correct: Floats
+    """share of right predictions of each unit ``[U]``"""
+    second: Floats
+    """share of predictions of the second class of each unit ``[U]``"""
+    calibration: dict[MetricName, float]
+    """ECE and its relatives, of all rows"""
+    n_zeros: int
+    """examples with probability 0 at their true class"""
+    table: Cells = field(repr=False)
+    """reliability table of all rows"""
+    sketch: Sketch = field(repr=False)
+    """of all rows"""
+    are_rows: bool = True
+    """whether every unit is one row"""
+
+    @property
+    def positive(self) -> tuple[Floats, NDArray[np.bool_]]:
+        """Of two classes and units that are rows: P(second class), and whether it is true."""
+        is_second = self.second > 0.5
+        probability = np.where(is_second, self.confidence, 1.0 - self.confidence)
+        return probability, (self.correct > 0.5) == is_second
+
+    def means(self) -> Floats:
+        """Return what `MEANS` average, ``[U, 3]``."""
+        return np.stack([self.nll, self.brier, self.error], axis=1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,18 +74,22 @@ class MethodResult:
     to_temperature: dict[MetricName, Score] | None
     """difference to temperature scaling by log loss, if that was compared"""
     n_predictions_changed: int
-    row_scores: RowScores | GroupedScores
-    """per row, on held-out rows"""
+    """by `calibrator`, on the rows evaluated"""
+    units: Scores
+    """per row, or random group of rows, on held-out rows"""
     fold_calibrators: tuple[Calibrator, ...] = ()
     """one per fold, fitted on the other folds; empty where there is a test set"""
     notes: tuple[str, ...] = ()
     """what the fit on all validation rows warned of"""
+    why_not: str = ""
+    """why the method cannot be chosen; empty if it can be"""
 
 
 def scores_of_methods(
-    found: Mapping[str, RowScores | GroupedScores],
+    found: Mapping[str, Scores],
     weights: Floats | None,
     *,
+    cluster: NDArray[np.intp] | None = None,
     n_resamples: int,
     seed: int,
 ) -> dict[str, dict[str, Any]]:
@@ -52,11 +98,14 @@ def scores_of_methods(
     Args:
         found: scores per row, or per group of rows, by method.
         weights: of these rows or groups.
+        cluster: number of the cluster of each row, or None.
         n_resamples: bootstrap resamples behind the intervals.
         seed: random seed of the resamples.
     """
     values = np.concatenate([scores.means() for scores in found.values()], axis=1)
-    paired = PairedMeans.of(values, weights=weights, n_resamples=n_resamples, seed=seed)
+    paired = PairedMeans.of(
+        values, weights=weights, cluster=cluster, n_resamples=n_resamples, seed=seed
+    )
     place = {name: len(MEANS) * i for i, name in enumerate(found)}
 
     def differences(name: str, other: str) -> dict[MetricName, Score]:
@@ -69,7 +118,7 @@ def scores_of_methods(
             | {m: paired.interval(place[name] + i).clipped(m) for i, m in enumerate(MEANS)},
             "to_raw": differences(name, "identity"),
             "to_temperature": differences(name, "temperature") if "temperature" in place else None,
-            "row_scores": scores,
+            "units": scores,
         }
         for name, scores in found.items()
     }
@@ -98,13 +147,10 @@ class Comparison:
     """the rows that each fold holds out; empty where there is a test set"""
     weights: NDArray[np.float64] | None = None
     """of the rows evaluated ``[N]``"""
-    candidates: tuple[str, ...] | None = None
-    """methods that `choose` chooses from unless one is named; None: all"""
-    model_nll: NDArray[np.float64] | None = None
-    """log loss of the model itself in each row ``[N]``, zeros counted as zeros"""
-    pool_scores: RowScores | None = None
-    """of the pool with the weights of all rows, which `choose` compares: the weights without a
-    fold, which its own scores are from, are noisier than those to be deployed"""
+    cluster: NDArray[np.intp] | None = None
+    """number of the cluster of each row evaluated ``[N]``; None where rows are independent"""
+    sole_member: str | None = None
+    """the only method with a weight in the average, which then has no row of its own"""
 
     @property
     def n_folds(self) -> int:

@@ -1,47 +1,82 @@
-"""Which methods are compared."""
+"""Which methods are compared, and which of them can be chosen."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from focalibrate._check import check_choice
-from focalibrate.calibrate import METHODS, ScoredRows
-from focalibrate.calibrate.auto import AUTO
-from focalibrate.calibrate.effort import is_too_slow
-from focalibrate.calibrate.rule import candidates, pool_members
+from focalibrate.calibrate import METHODS
+from focalibrate.calibrate.choice import AUTO, AVERAGE, MODEL, candidates_for
+from focalibrate.calibrate.rows import Rows
 
 LeftOut = tuple[tuple[str, str], ...]
+MEMBER = "only as a member of the average"
+SHOWN = "for comparison only"
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The methods to compare."""
+
+    names: tuple[str, ...]
+    """all that are fitted, the average last"""
+    members: tuple[str, ...]
+    """those that are averaged"""
+    can_be_chosen: tuple[str, ...]
+    asked: tuple[str, ...]
+    """those that the caller named"""
+    left_out: LeftOut
+    """default methods that would take too long, and why"""
+
+    def why_not(self, name: str, sole_member: str | None) -> str:
+        """Return why a method cannot be chosen; empty if it can be.
+
+        Args:
+            name: the method.
+            sole_member: the only method with a weight in the average, if that is so.
+        """
+        if name in self.can_be_chosen or name == sole_member:
+            return ""
+        return MEMBER if name in self.members else SHOWN
 
 
 def selected(
     methods: Sequence[str] | None,
     trained_gamma: float | None,
     *,
-    rows: ScoredRows,
+    rows: Rows,
     n_fits: int,
     also: str | None = None,
-) -> tuple[list[str], LeftOut]:
+) -> Selection:
     """Return the methods to compare, and those left out because they would take too long.
 
     Args:
-        methods: names. Default: every default method that applies, and their pool.
+        methods: names. Default: the candidates of the automatic choice, and every default method
+            that applies.
         trained_gamma: exponent of the focal loss trained with, where it is known.
         rows: what they are fitted on.
         n_fits: how often each is fitted.
         also: a method that is compared in any case.
     """
-    automatic = (*candidates(rows, trained_gamma), "pool")
-    asked = [m for name in methods or () for m in (automatic if name == AUTO else (name,))]
+    automatic = candidates_for(rows.n_classes, trained_gamma).within(rows, n_fits)
+    own = (*automatic.ladder, AVERAGE)
+    asked = [m for name in methods or () for m in (own if name == AUTO else (name,))]
     asked += [] if also is None else [also]
     for name in asked:
         _check_applies(name, trained_gamma, rows.n_classes)
-    # Every method is compared with the uncalibrated model; a pool needs its members.
-    names: list[str] = ["identity"]
+    names: list[str] = [MODEL]
     left_out: LeftOut = ()
     if methods is None:
-        names, left_out = _default(trained_gamma, rows, n_fits)
-    if "pool" in asked:
-        names += pool_members(rows, trained_gamma)
-    in_order = sorted(dict.fromkeys([*names, *asked]), key=lambda name: name == "pool")
-    return in_order, tuple((name, why) for name, why in left_out if name not in in_order)
+        names, left_out = _default(automatic.names, trained_gamma, rows, n_fits)
+    has_average = AVERAGE in (*names, *asked)
+    members = automatic.members if has_average else ()
+    every = dict.fromkeys([*names, *members, *asked])
+    return Selection(
+        names=tuple(sorted(every, key=lambda name: name == AVERAGE)),
+        members=members,
+        can_be_chosen=own if methods is None else (MODEL, *asked),
+        asked=tuple(name for name in (*(methods or ()), also) if name and name != AUTO),
+        left_out=tuple((name, why) for name, why in left_out if name not in every),
+    )
 
 
 def _check_applies(name: str, trained_gamma: float | None, n_classes: int) -> None:
@@ -58,15 +93,14 @@ def _check_applies(name: str, trained_gamma: float | None, n_classes: int) -> No
 
 
 def _default(
-    trained_gamma: float | None, rows: ScoredRows, n_fits: int
+    candidates: Sequence[str], trained_gamma: float | None, rows: Rows, n_fits: int
 ) -> tuple[list[str], LeftOut]:
     names, left_out = [], []
-    pooled = (*pool_members(rows, trained_gamma), "pool")
-    applying = [n for n, m in METHODS.items() if m.default or n in pooled]
-    for name in applying:
-        if not METHODS[name].applies_to(rows.n_classes, trained_gamma):
+    for name, method in METHODS.items():
+        is_wanted = method.default or name in candidates
+        if not is_wanted or not method.applies_to(rows.n_classes, trained_gamma):
             continue
-        if is_too_slow(name, rows, n_fits):
+        if method.is_too_slow(rows, n_fits):
             size = f"{rows.n_rows:,} rows of {rows.n_classes:,} classes"
             left_out.append((name, f"too slow for {size}"))
         else:

@@ -1,11 +1,52 @@
-"""The result of a comparison in a few sentences."""
+"""What was found and what to do, as fields; the sentences are made from facts."""
 
-from focalibrate.calibrate import METHODS, Calibrator, Pool
-from focalibrate.comparison.choose import WORDS, Choice, is_always_right
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import Any, Literal, cast
+
+from focalibrate.calibrate import METHODS, Calibrator
+from focalibrate.comparison.choose import Choice
 from focalibrate.comparison.group_choice import GroupChoice
 from focalibrate.comparison.paired import Score, standard_error, weighted_mean
 from focalibrate.comparison.result import Comparison
 from focalibrate.metrics import Assessment
+from focalibrate.metrics.assessment import TOO_COARSE
+from focalibrate.metrics.words import finding
+
+Status = Literal["good", "repairable", "too few rows", "check the data"]
+SYMBOLS = {"temperature": "T", "gamma": "γ"}
+NAMED = (*SYMBOLS, "slope", "bias", "curvature", "a", "b", "c")
+"""Parameters that are mentioned, by their letter if they have one."""
+NEUTRAL = {"temperature": 1.0, "gamma": 0.0}
+"""Values at which a parameter does nothing, and is not mentioned."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The result of a comparison: a status, and a sentence or two for each question."""
+
+    status: Status | None
+    """the traffic light; None where several models are compared"""
+    headline: str
+    """what is wrong with the model"""
+    line: str = ""
+    """calibration slope and intercept, of the probability of an event"""
+    gain: str = ""
+    """what calibration changes"""
+    after: str = ""
+    """what is still wrong after calibration"""
+    reason: str = ""
+    """why this method was chosen"""
+    advice: str = ""
+    """what to do, in one line"""
+
+    def __str__(self) -> str:
+        """Return the headline and the gain, in sentences."""
+        return f"{self.headline} {self.gain}".rstrip()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything by name, for JSON."""
+        return asdict(self)
 
 
 def verdict(
@@ -13,110 +54,164 @@ def verdict(
     choice: Choice,
     assessment: Assessment | None = None,
     by_group: GroupChoice | None = None,
-) -> str:
-    """Return in a few sentences what is wrong, what to do about it, and what that gains.
+    after: Assessment | None = None,
+    doubts: Sequence[str] = (),
+) -> Verdict:
+    """Return what is wrong, what calibration gains, and what to do.
 
     Args:
-        comparison: what `compare` returned.
+        comparison: what `compare_methods` returned.
         choice: what `choose` returned.
         assessment: `focalibrate.metrics.assess` of the uncalibrated rows. Default: only the
             direction is stated.
         by_group: what `choose_by_group` returned.
+        after: `focalibrate.metrics.assess` of the calibrated rows, held out.
+        doubts: what is probably wrong with the data, and what to do about it.
 
     Example:
         >>> import numpy as np
-        >>> from focalibrate.comparison import choose, compare
+        >>> from focalibrate.comparison import choose, compare_methods
         >>> rng = np.random.default_rng(0)
         >>> truth = rng.normal(size=(1000, 4)) * 2
         >>> labels = (truth + rng.gumbel(size=truth.shape)).argmax(axis=1)
-        >>> found = compare(3 * truth, labels, methods=["temperature"], n_resamples=100)
-        >>> print(verdict(found, choose(found)))  # doctest: +ELLIPSIS
-        Overconfident by 19.9 points. Temperature scaling, T=2.9... predictions unchanged.
+        >>> found = compare_methods(3 * truth, labels, methods=["temperature"], n_resamples=100)
+        >>> verdict(found, choose(found)).headline
+        'The model is overconfident: its confidence is 19.9 points above its accuracy.'
     """
-    opening = _direction(comparison) if assessment is None else assessment.summary
-    opening = opening[:1].upper() + opening[1:]
-    groups = ""
-    if by_group is not None and by_group.calibrator is not None:
-        groups = f" {by_group.summary}."
-    if choice.row.method != "identity":
-        return f"{opening}. {_cure(comparison, choice)}{groups}"
-    if groups and not choice.is_forced:
-        return (
-            f"{opening}. No method lowers the {WORDS[choice.score]} of all rows together.{groups}"
-        )
-    return f"{opening}. {_keep(comparison, choice, assessment)}{groups}"
+    is_kept = choice.row.method == "identity"
+    has_groups = by_group is not None and by_group.calibrator is not None
+    gain = _kept(comparison, choice, assessment) if is_kept else _gain(comparison, choice)
+    if has_groups and is_kept and not choice.is_forced:
+        gain = "No method lowers the log loss of all rows together."
+    if by_group is not None and has_groups:
+        gain = f"{gain} {by_group.summary}."
+    status = _status(assessment, is_repaired=not is_kept or has_groups)
+    return Verdict(
+        status="check the data" if doubts else status,
+        headline=_direction(comparison) if assessment is None else assessment.summary,
+        line="" if assessment is None else _line(assessment),
+        gain=gain,
+        after="" if after is None or is_kept else finding(after, when="after calibration "),
+        reason=choice.reason,
+        advice=doubts[0] if doubts else _advice(status, has_groups=has_groups),
+    )
+
+
+def assessed(assessment: Assessment) -> Verdict:
+    """Return the verdict on one model that was evaluated, not calibrated."""
+    status, advice = {
+        "miscalibrated": ("repairable", "Fit a calibrator: `focalibrate calibrate`."),
+        "too few rows to judge": (
+            "too few rows",
+            "Collect more labelled rows and run this again.",
+        ),
+        "no evidence of miscalibration": ("good", "Keep using these probabilities."),
+    }[assessment.verdict]
+    return Verdict(cast(Status, status), assessment.summary, line=_line(assessment), advice=advice)
+
+
+def _line(found: Assessment) -> str:
+    if found.event == "top label" or found.slope is None or found.intercept is None:
+        return ""
+    slope, intercept = (
+        f"{_two(x.estimate)} (95 % CI {_two(x.low)} to {_two(x.high)})"
+        for x in (found.slope, found.intercept)
+    )
+    return f"Calibration slope {slope}, intercept {intercept}; a calibrated model has 1 and 0."
+
+
+def _two(value: float) -> str:
+    return f"{round(value, 2) + 0.0:.2f}".replace("-", "−")  # + 0.0: no −0.00
+
+
+def _status(assessment: Assessment | None, *, is_repaired: bool) -> Status:
+    if is_repaired:
+        return "repairable"
+    is_coarse = assessment is not None and not assessment.detectable <= TOO_COARSE
+    return "too few rows" if is_coarse else "good"
+
+
+def _advice(status: Status, *, has_groups: bool) -> str:
+    if status == "good":
+        return "Keep using the model's probabilities."
+    if status == "too few rows":
+        return "Collect more labelled rows and run this again; keep the model until then."
+    if has_groups:
+        return "Apply calibrator.json to new predictions; it needs the group column."
+    return "Apply calibrator.json to new predictions."
 
 
 def _direction(comparison: Comparison) -> str:
-    rows = comparison.row("identity").row_scores
+    rows = comparison.row("identity").units
     residual = rows.confidence - rows.correct
     gap = float(weighted_mean(residual, comparison.weights))
     noise = 1.96 * float(standard_error(residual, comparison.weights))
     if abs(gap) <= noise:
-        return "confidence and accuracy agree on average"
-    side = "overconfident" if gap > 0 else "underconfident"
-    return f"{side} by {abs(gap) * 100:.1f} points"
+        return "The model's confidence and accuracy agree on average."
+    kind, side = ("overconfident", "above") if gap > 0 else ("underconfident", "below")
+    size = f"{abs(gap) * 100:.1f} points"
+    return f"The model is {kind}: its confidence is {size} {side} its accuracy."
 
 
-def _keep(comparison: Comparison, choice: Choice, assessment: Assessment | None) -> str:
+def _kept(comparison: Comparison, choice: Choice, assessment: Assessment | None) -> str:
     if choice.is_forced:
         return "The model is left uncalibrated, as requested."
-    if is_always_right(comparison):
-        return "It makes no mistake on these rows, so they cannot show how confident it should be."
-    word = WORDS[choice.score]
     if assessment is not None and assessment.verdict == "too few rows to judge":
-        return (
-            f"They cannot show which method lowers the {word} either, so the model is left as it "
-            "is: calibrate on more rows."
-        )
+        return "They cannot show which method lowers the log loss either, so the model is kept."
     if assessment is not None and assessment.verdict == "miscalibrated":
-        return (
-            f"No method compared lowers the {word} by more than noise, so the model is left as "
-            "it is; more rows may show which method helps."
-        )
-    return f"No method compared lowers the {word} by more than noise: keep the model as it is."
+        return "No method lowers the log loss significantly, so the model is kept."
+    return "No method lowers the log loss significantly: the model is kept."
 
 
-def _cure(comparison: Comparison, choice: Choice) -> str:
-    score = choice.score
-    word = WORDS[score]
-    before = comparison.row("identity").scores[score]
-    after = choice.held_out[score]
-    cure = _described(choice.row.calibrator)
+def _gain(comparison: Comparison, choice: Choice) -> str:
+    before = comparison.row("identity").scores["nll"]
+    after = choice.row.scores["nll"]
     n = choice.row.n_predictions_changed
-    price = (
-        "predictions unchanged"
-        if n == 0
-        else f"{n:,} of {comparison.n_judged:,} predictions change"
-    )
-    if before.estimate == float("inf"):
-        return f"{cure} brings the {word} from infinity to {_interval(after)}, held out; {price}."
-    gain = choice.row.to_raw[score]
+    changes = "no prediction"
+    if n:
+        changes = f"{n:,} of {comparison.n_judged:,} predictions"
+    name = described(choice.row.calibrator)
+    cure = name[:1].upper() + name[1:]
+    gain = choice.row.to_raw["nll"]
     is_clear = gain.high is not None and gain.high < 0
     is_worse = gain.low is not None and gain.low > 0
     verb = "raises" if after.estimate > before.estimate else "lowers"
-    doubt = "" if is_clear or is_worse else " (a difference within noise)"
-    advice = " It was requested, but makes it worse." if is_worse and choice.is_forced else ""
+    noise = "" if is_clear or is_worse else ", a difference within noise,"
+    text = (
+        f"{cure} {verb} the held-out log loss from {before.estimate:.4f} to {_interval(after)}"
+        f"{noise} and changes {changes}."
+    )
+    if is_worse and choice.is_forced:
+        text += " It was requested, but it makes the model worse."
     caution = METHODS[choice.row.method].caution
     if caution and comparison.n_classes > 2:
-        advice += f" Beware: {caution}."
-    return (
-        f"{cure} {verb} the {word} from {before.estimate:.4f} to {_interval(after)}, "
-        f"held out{doubt}; {price}.{advice}"
+        text += f" Beware: {caution}."
+    return text
+
+
+def described(calibrator: Calibrator) -> str:
+    """Return a calibrator by its usual name, with its parameters in brackets."""
+    label = METHODS[calibrator.kind].label if calibrator.kind in METHODS else calibrator.kind
+    words = parameters(calibrator)
+    return f"{label} ({words})" if words else label
+
+
+def parameters(calibrator: Calibrator) -> str:
+    """Return the parameters in words, such as "T = 1.94"; empty if there are too many."""
+    members: tuple[Calibrator, ...] = getattr(calibrator, "members", ())
+    if members:
+        weights: tuple[float, ...] = getattr(calibrator, "weights", ())
+        named = (METHODS[m.kind].label if m.kind in METHODS else m.kind for m in members)
+        return ", ".join(f"{w:.0%} {name}" for w, name in zip(weights, named, strict=True))
+    values = {field.name: getattr(calibrator, field.name) for field in fields(calibrator)}
+    return ", ".join(
+        f"{SYMBOLS.get(name, name)} = {value:.3g}".replace("-", "−")
+        for name, value in values.items()
+        if isinstance(value, float) and name in NAMED and value != NEUTRAL.get(name)
     )
-
-
-def _described(calibrator: Calibrator) -> str:
-    """Return a calibrator as the beginning of a sentence, its members by their usual names."""
-    if isinstance(calibrator, Pool):
-        parts = zip(calibrator.weights, calibrator.members, strict=True)
-        named = (f"{w:.2f} {METHODS[m.kind].label}" for w, m in parts if m.kind in METHODS)
-        return f"A pool of methods ({', '.join(named)})"
-    text = calibrator.describe().replace(": ", ", ", 1).replace("gamma=", "γ=")
-    return f"{text[:1].upper()}{text[1:]},"
 
 
 def _interval(value: Score) -> str:
     if value.low is None or value.high is None:
         return f"{value.estimate:.4f}"
-    return f"{value.estimate:.4f} [{value.low:.4f}, {value.high:.4f}]"
+    return f"{value.estimate:.4f} (95 % CI {value.low:.4f} to {value.high:.4f})"

@@ -14,7 +14,6 @@ from focalibrate.curvature.report import (
     TracedOperator,
     curvature_report,
 )
-from focalibrate.curvature.sketched_trace import hutchpp_trace, xtrace
 from focalibrate.curvature.trace import TraceEstimate, hutchinson_trace
 
 __all__ = [
@@ -26,9 +25,7 @@ __all__ = [
     "TracedOperator",
     "curvature_report",
     "hutchinson_trace",
-    "hutchpp_trace",
     "lambda_max",
     "lambda_min",
     "spectral_density",
-    "xtrace",
 ]

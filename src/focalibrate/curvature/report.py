@@ -35,7 +35,7 @@ class TracedOperator(Protocol):
 
 @dataclass(frozen=True)
 class CurvatureReport:
-    """What `focalibrate curvature` shows about one loss."""
+    """The curvature of one loss of a model."""
 
     size: int
     """number of parameters"""

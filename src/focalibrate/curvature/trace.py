@@ -48,8 +48,7 @@ def hutchinson_trace(
               \qquad v_i \in \{-1, 1\}^D
 
     Unbiased. One term has the variance :math:`2\sum_{i\ne j} A_{ij}^2`, so the diagonal of the
-    matrix adds no variance and the standard error falls as :math:`1/\sqrt M`; if a few eigenvalues
-    are much larger than the others, `xtrace` and `hutchpp_trace` need fewer products.
+    matrix adds no variance and the standard error falls as :math:`1/\sqrt M`.
 
     Args:
         matvec: symmetric matrix, ``[D] -> [D]``.

@@ -25,9 +25,9 @@ FLOATS = (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16, TensorProt
 
 
 def calibrator_to_onnx(
-    calibrator: Exported, path: str | os.PathLike[str], *, scores: ScoreKind = "logits"
+    calibrator: Exported, path: str | os.PathLike[str], *, scores: ScoreKind | None = None
 ) -> None:
-    """Write `calibrator` as an ONNX graph from ``logits`` to ``probs``, both float32 ``[N, K]``.
+    """Write `calibrator` as an ONNX graph from scores to ``probs``, both float32 ``[N, K]``.
 
     `N` is free, and so is `K` where the calibrator was not fitted to a number of classes. -inf
     marks an impossible class. The graph is traced from the calibrator's own Python code.
@@ -37,8 +37,8 @@ def calibrator_to_onnx(
             gives one number per label.
         path: file to write, whole or not at all.
         scores: what goes in: ``"logits"``, or ``"probs"`` for probabilities, with the
-            calibrator's `zero_mix`; the input is then called ``scores``. A sigmoid head has
-            logits.
+            calibrator's rule for zeros; the input is then called ``scores``. Default: what the
+            calibrator was fitted on. A sigmoid head has logits.
 
     Numerics:
         Float32, with the same care as `focalibrate.theory`: within 1e-6 of float64 NumPy for
@@ -54,13 +54,14 @@ def calibrator_to_onnx(
         ...     [o.name for o in onnx.load(f"{folder}/calibrator.onnx").graph.output]
         ['probs']
     """
+    kind = _kind(calibrator, scores)
     n_classes = _width(calibrator) or "K"
-    logits, probs = (
+    given, probs = (
         helper.make_tensor_value_info(name, TensorProto.FLOAT, ["N", n_classes])
-        for name in ("logits" if scores == "logits" else "scores", "probs")
+        for name in ("logits" if kind == "logits" else "scores", "probs")
     )
-    graph = helper.make_graph([], "focalibrate", [logits], [])
-    _append(graph, calibrator, logits, probs, scores=scores, opset=OPSET)
+    graph = helper.make_graph([], "focalibrate", [given], [])
+    _append(graph, calibrator, given, probs, scores=kind, opset=OPSET)
     model = helper.make_model(
         graph,
         opset_imports=[helper.make_opsetid("", OPSET)],
@@ -77,7 +78,7 @@ def attach_to_onnx(
     out_path: str | os.PathLike[str],
     *,
     output: str | None = None,
-    scores: ScoreKind = "logits",
+    scores: ScoreKind | None = None,
 ) -> str:
     """Append `calibrator` to a classifier's scores, as one more output of the graph.
 
@@ -91,7 +92,8 @@ def attach_to_onnx(
             weights in files of their own keeps them there: write into the same folder.
         output: name of the scores, a float output ``[N, K]``; needed only where the graph has
             more than one output.
-        scores: what that output holds, ``"logits"`` or ``"probs"``.
+        scores: what that output holds, ``"logits"`` or ``"probs"``. Default: what the calibrator
+            was fitted on.
 
     Returns:
         The name of the new output.
@@ -122,7 +124,8 @@ def attach_to_onnx(
     prefix = next(
         p for p in _numbered("focalibrate", "/") if not any(n.startswith(p) for n in taken)
     )
-    _append(model.graph, calibrator, logits, probs, scores=scores, opset=opset, prefix=prefix)
+    kind = _kind(calibrator, scores)
+    _append(model.graph, calibrator, logits, probs, scores=kind, opset=opset, prefix=prefix)
     _write(model, target)
     return name
 
@@ -141,8 +144,6 @@ def _append(
     given = logits.type.tensor_type.elem_type
     is_double = given == TensorProto.DOUBLE or not _is_formula(calibrator)
     traced = Graph(prefix, opset=opset, dtype=np.float64 if is_double else np.float32)
-    is_sigmoid = isinstance(calibrator, SigmoidCalibrator)
-    check_choice(scores, ("logits",) if is_sigmoid else ("logits", "probs"), name="scores")
     result = calibrator.probs(**{scores: traced.input(logits.name, _width(calibrator))})
     nodes, constants = traced.needed_for(result.full)
     graph.node.extend(nodes)
@@ -151,6 +152,16 @@ def _append(
     )
     graph.initializer.extend(constants)
     graph.output.append(probs)
+
+
+def _kind(calibrator: Exported, scores: ScoreKind | None) -> ScoreKind:
+    """Return what goes in: `scores`, or else what the calibrator was fitted on."""
+    if isinstance(calibrator, SigmoidCalibrator):
+        check_choice(scores or "logits", ("logits",), name="scores")
+        return "logits"
+    kind = scores or calibrator.fitted_on or "logits"
+    check_choice(kind, ("logits", "probs"), name="scores")
+    return kind
 
 
 def _width(calibrator: Exported) -> int | None:

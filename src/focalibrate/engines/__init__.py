@@ -1,6 +1,6 @@
 """Parallel work: processes of this machine, or a Dask cluster."""
 
-from focalibrate.engines.backend import Backend, EngineError, Outcomes, reason_of
+from focalibrate.engines.backend import Backend, EngineError, InThisProcess, Outcomes, reason_of
 from focalibrate.engines.cluster import DaskCluster
 from focalibrate.engines.local import LocalProcesses
 from focalibrate.engines.provenance import commit, versions
@@ -9,6 +9,7 @@ __all__ = [
     "Backend",
     "DaskCluster",
     "EngineError",
+    "InThisProcess",
     "LocalProcesses",
     "Outcomes",
     "commit",

@@ -21,6 +21,15 @@ class Backend(Protocol):
         ...
 
 
+class InThisProcess:
+    """Makes the calls here, one after another; an error ends them as it is."""
+
+    def map(self, function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]) -> Outcomes:
+        """Yield the position of each call and what it returned."""
+        for place, values in enumerate(arguments):
+            yield place, function(*values)
+
+
 def reason_of(error: BaseException) -> str:
     """Return what went wrong, with the type of an error whose message is not meant for users."""
     is_for_users = isinstance(error, (ValueError, OSError, ImportError, EngineError))

@@ -125,7 +125,7 @@ def _dask() -> Any:
         import distributed
     except ImportError as error:
         raise ImportError(
-            "A cluster needs Dask. Install it: `pip install 'focalibrate[dask]'`."
+            "A cluster needs Dask. Install it: `pip install distributed`."
         ) from error
     return distributed
 

@@ -86,7 +86,8 @@ class _Worker:
     def __init__(self, function: Callable[..., Any]) -> None:
         context = get_context("spawn")
         self.pipe, there = context.Pipe()
-        self.process = context.Process(target=_work, args=(there, function))
+        # As bytes: what the function needs is imported after the worker watches its parent.
+        self.process = context.Process(target=_work, args=(there, pickle.dumps(function)))
         self.process.start()
         there.close()  # so that its end is noticed here
         self.call: int | None = None
@@ -142,7 +143,7 @@ def _ended(team: list[_Worker]) -> Iterator[None]:
             worker.end(at_once=not is_done)
 
 
-def _work(pipe: Connection, function: Callable[..., Any]) -> None:
+def _work(pipe: Connection, content: bytes) -> None:
     """Make the calls that come through the pipe until it is closed.
 
     It ends with the process that started it. Ctrl-C, which reaches every process of a terminal, is
@@ -151,6 +152,7 @@ def _work(pipe: Connection, function: Callable[..., Any]) -> None:
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     Thread(target=_end_with_parent, daemon=True).start()
+    function = pickle.loads(content)  # noqa: S301  from the process that started this
     pipe.send_bytes(b"ready")
     while True:
         try:

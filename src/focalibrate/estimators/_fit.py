@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from focalibrate._check import check_choice
-from focalibrate.calibrate import METHODS, Calibrator, fit_auto
-from focalibrate.calibrate.auto import AUTO
+from focalibrate.calibrate import METHODS, Calibrator, explain_auto
+from focalibrate.calibrate.choice import AUTO
 from focalibrate.io import ScoreKind
 
 SKLEARN_NAMES = {"sigmoid": ("platt", "structured_vector")}
@@ -36,8 +36,8 @@ def fit_calibrator(
     given: dict[str, Any] = {kind: scores, "labels": labels, "sample_weight": weights}
     extra = dict(options or {})
     if method == AUTO:
-        _check_options(extra, fit_auto, method)
-        return fit_auto(**given, trained_gamma=gamma, **extra)
+        _check_options(extra, explain_auto, method)
+        return explain_auto(**given, trained_gamma=gamma, **extra).calibrator
     if method in SKLEARN_NAMES:
         method = SKLEARN_NAMES[method][scores.shape[1] > 2]
     if METHODS[method].needs_gamma:

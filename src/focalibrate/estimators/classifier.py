@@ -20,7 +20,8 @@ from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted
 
 from focalibrate._array import Floats
-from focalibrate.calibrate import Calibrator, read_weights
+from focalibrate.calibrate import Calibrator
+from focalibrate.calibrate.rows import read_weights
 from focalibrate.estimators._fit import fit_calibrator
 from focalibrate.estimators._member import CalibratedClassifier, widened
 from focalibrate.estimators._scores import classifier_scores
@@ -75,6 +76,8 @@ class FocalCalibratedClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstim
         classes_: labels ``[K]``, sorted.
         calibrated_classifiers_: the pairs of classifier and calibrator, each with
             ``predict_proba``.
+        calibrator_: the calibrator, which can be saved and deployed, where there is one only:
+            with a fitted classifier or ``ensemble=False``.
 
     Example:
         >>> from sklearn.datasets import make_classification
@@ -138,6 +141,17 @@ class FocalCalibratedClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstim
         check_is_fitted(self)
         mean: Floats = np.mean([m.predict_proba(X) for m in self.calibrated_classifiers_], axis=0)
         return mean
+
+    @property
+    def calibrator_(self) -> Calibrator:
+        """The one calibrator behind the one classifier."""
+        members: list[CalibratedClassifier] = getattr(self, "calibrated_classifiers_", [])
+        if len(members) != 1:
+            raise AttributeError(
+                f"`calibrator_` needs one fitted calibrator, but there are {len(members)}. Fit "
+                "with `ensemble=False`, or use those in `calibrated_classifiers_`."
+            )
+        return members[0].calibrator
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the class of the largest probability."""

@@ -11,7 +11,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from focalibrate._check import check_choice
-from focalibrate.calibrate import read_weights
+from focalibrate.calibrate.rows import read_weights
 from focalibrate.estimators._fit import fit_calibrator
 from focalibrate.io import ScoreKind
 

@@ -1,10 +1,8 @@
 """Reading files of predictions with checks, and writing them atomically."""
 
 from focalibrate._atomic import atomic_path
-from focalibrate.io._error import PredictionFileError, flags, printable, shown, without_user
-from focalibrate.io._find_streams import is_data_set
-from focalibrate.io._parts import check_one_split
-from focalibrate.io._place import url_of
+from focalibrate.io.data_set import Part
+from focalibrate.io.errors import Doubt, PredictionFileError, flags, printable, shown, without_user
 from focalibrate.io.predictions import (
     Layout,
     Predictions,
@@ -15,7 +13,7 @@ from focalibrate.io.predictions import (
     logit_blocks,
 )
 from focalibrate.io.read import FORMATS, read_predictions
-from focalibrate.io.scan import Part, Scan, scan_predictions
+from focalibrate.io.scan import Reading, Scan, scan_predictions
 from focalibrate.io.sketches import (
     SketchFile,
     check_time,
@@ -25,19 +23,22 @@ from focalibrate.io.sketches import (
     sketch_bytes,
     write_sketch,
 )
-from focalibrate.io.write import write_probs
-from focalibrate.io.write_parts import (
+from focalibrate.io.source import check_one_split, is_data_set, url_of
+from focalibrate.io.write.parts import (
+    MANIFEST,
     PartDone,
     PartsOutput,
     PartsWritten,
     part_names,
     parts_written,
     write_part,
-    write_parts,
 )
+from focalibrate.io.write.probs import write_probs
 
 __all__ = [
     "FORMATS",
+    "MANIFEST",
+    "Doubt",
     "Layout",
     "Part",
     "PartDone",
@@ -45,6 +46,7 @@ __all__ = [
     "PartsWritten",
     "PredictionFileError",
     "Predictions",
+    "Reading",
     "Scan",
     "ScoreKind",
     "SketchFile",
@@ -70,7 +72,6 @@ __all__ = [
     "url_of",
     "without_user",
     "write_part",
-    "write_parts",
     "write_probs",
     "write_sketch",
 ]

@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from focalibrate.io._error import PredictionFileError, listing, printable, short
+from focalibrate.io.errors import PredictionFileError, listing, printable, short
 
 ScoreKind: TypeAlias = Literal["logits", "probs"]
 """What the scores are, as the file or the caller says."""
@@ -30,8 +30,13 @@ class Layout:
         labels_as: whether labels were class positions, from 0 or from 1, or class names.
         form: one column per class, one matrix, or one column of the positive class.
         class_names: in the order of the file, to which positions as labels refer.
-        load: reads the kept columns, each as an array or a list of cells.
-        extra: what the writer of the same format needs.
+        known: labels that are names, and the positions of their classes.
+        has_names: the columns have names.
+        separator: between the cells of a text table, else None.
+        decimal_comma: numbers are written ``0,5``.
+        pandas: what pandas stored about the table.
+        rest: reads the kept columns as an Arrow table, as the file has them.
+        constants: reads the arrays to keep that do not have one entry per row.
     """
 
     names: tuple[str, ...] = ()
@@ -40,8 +45,13 @@ class Layout:
     labels_as: Literal["index", "index from 1", "name"] = "index"
     form: str = "columns"
     class_names: tuple[str, ...] | None = None
-    load: Callable[[], list[Any]] = list
-    extra: dict[str, Any] = field(default_factory=dict)
+    known: tuple[tuple[str, int], ...] = ()
+    has_names: bool = True
+    separator: str | None = None
+    decimal_comma: bool = False
+    pandas: bytes | None = None
+    rest: Callable[[], Any] | None = None
+    constants: Callable[[], dict[str, NDArray[Any]]] = dict
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -49,7 +59,7 @@ class Predictions:
     """Scores of N examples over K classes, with what the file says about them.
 
     Attributes:
-        scores: ``[N, K]``, float32 or float64; a read-only memory map where the format allows.
+        scores: ``[N, K]``, float32 or float64.
         kind: ``"logits"`` or ``"probs"``.
         labels: int64 ``[N]``, positions of the true classes, or None.
         class_names: one name per column, or None where the file gives none.
@@ -59,11 +69,14 @@ class Predictions:
         labels_checksum: its SHA-256.
         weights: float64 ``[N]``, or None.
         groups: columns to group by, each an array of N values.
+        cluster: N values, equal where rows belong together, or None.
         positive: name of the positive class, where the file has one column of scores.
         notes: what was ignored, inferred, counted or looks doubtful.
         labels_name: the column or array of the labels, or None.
         scores_names: the columns or arrays of the scores.
         layout: how the file was laid out, and its other columns.
+        n_rounded: rows that were rounded so that they did not sum to 1.
+        n_dropped: rows with missing values that are left out.
     """
 
     scores: NDArray[Any]
@@ -76,11 +89,14 @@ class Predictions:
     labels_checksum: str | None = None
     weights: NDArray[np.float64] | None = None
     groups: dict[str, NDArray[Any]] = field(default_factory=dict)
+    cluster: NDArray[Any] | None = None
     positive: str | None = None
     notes: tuple[str, ...] = ()
     labels_name: str | None = None
     scores_names: tuple[str, ...] = ()
     layout: Layout = field(default_factory=Layout)
+    n_rounded: int = 0
+    n_dropped: int = 0
 
     @property
     def n_rows(self) -> int:
@@ -199,7 +215,7 @@ def rows_per_block(scores: NDArray[Any]) -> int:
 def blocks(predictions: Predictions, *, n_rows: int | None = None) -> Iterator[NDArray[Any]]:
     """Yield the scores as they are, ``[<= n_rows, K]`` at a time, in order.
 
-    A block is a view: of a memory map it costs memory only while it is in use.
+    A block is a view.
 
     Args:
         predictions: what was read.
@@ -229,7 +245,7 @@ def logit_blocks(predictions: Predictions, *, n_rows: int | None = None) -> Iter
 def as_logits(predictions: Predictions) -> NDArray[Any]:
     r"""Return logits ``[N, K]`` in the dtype of the scores.
 
-    Logits are returned as they are, memory map or not. Probabilities become
+    Logits are returned as they are. Probabilities become
     :math:`\log p`, one block at a time, in a new array; zeros become ``-inf``.
     """
     if predictions.kind == "logits":

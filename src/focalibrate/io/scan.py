@@ -1,70 +1,107 @@
 """Predictions of any size: a file, a folder, a glob, several paths or a URL, read in batches."""
 
-import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from threading import Lock
-from typing import Any, Unpack
+from typing import Any, Unpack, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from focalibrate.io._error import file_error, printable, short, shown
-from focalibrate.io._find_streams import DataSet, find_streams
-from focalibrate.io._formats import Opening
-from focalibrate.io._kept_columns import without_columns
-from focalibrate.io._limit import human, parse_size
-from focalibrate.io._request import ReadOptions
-from focalibrate.io._scan_head import decide, first_batch
-from focalibrate.io._stored import all_zero
-from focalibrate.io._stream import Stream
-from focalibrate.io.checksum import CHUNK
-from focalibrate.io.predictions import Predictions, ScoreKind, contents
-from focalibrate.io.read import Paths, read_predictions
+from focalibrate._check import PROBS_ATOL
+from focalibrate.io.data_set import (
+    DataSet,
+    Part,
+    Piece,
+    dtype_of,
+    groups_of,
+    other_length,
+    parts_of,
+    pieces_of,
+)
+from focalibrate.io.errors import (
+    RowError,
+    file_error,
+    printable,
+    short,
+)
+from focalibrate.io.formats.choose import Opening
+from focalibrate.io.formats.opened import Opened
+from focalibrate.io.formats.text import with_kinds
+from focalibrate.io.join import joined_predictions
+from focalibrate.io.options import (
+    ReadOptions,
+    Request,
+    check_fits,
+    human,
+    parse_size,
+    request_of,
+)
+from focalibrate.io.predictions import Predictions, contents
+from focalibrate.io.roles.decide import Roles, resolve_roles
+from focalibrate.io.roles.listed import check_listed, with_class_names, with_listed_names
+from focalibrate.io.source import Part as SourcePart
+from focalibrate.io.source import Paths, check_distinct, find_parts, sha256_of
+from focalibrate.io.table import (
+    WORDS,
+    Schema,
+    Table,
+    joined_tables,
+    uneven,
+)
+from focalibrate.io.values.assemble import Settled, assemble
+from focalibrate.io.values.binary import distinct_labels, pair_of
+from focalibrate.io.values.labels import first_number
+from focalibrate.io.values.other_labels import OtherLabels, labels_in
+from focalibrate.io.values.rows import missing_rows
+from focalibrate.io.values.stored import all_zero
 
 BATCH_ROWS = 65_536
 BATCH_BYTES = 1 << 25
 """Most bytes of scores in one batch: with many classes a batch has fewer rows."""
 
-_Batch = tuple[int, Predictions | None]
+HEAD_ROWS = 1 << 16
+HEAD_CELLS = 1 << 22
+"""Most rows and cells of the first part that decide which column is what."""
 
 
-@dataclass(frozen=True)
-class Part:
-    """One file of a data set.
-
-    Attributes:
-        name: its path, or its URL.
-        n_bytes: its size.
-        n_rows: number of rows, or None where the format does not say.
-        partition: names and values in the names of its folders, such as ``day=2026-01-31``.
-        changed: when a file behind a URL was last changed, in nanoseconds, if that is known.
-    """
-
-    name: str
-    n_bytes: int
-    n_rows: int | None
-    partition: tuple[tuple[str, str], ...] = ()
-    changed: int | None = None
-
-
-@dataclass(frozen=True)
-class Piece:
-    """What one worker reads at a time: a part, or some row groups of a large parquet file.
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """What the first rows decided for all rows; can be sent to another process.
 
     Attributes:
-        part: position of the part.
-        number: which piece of the part it is; None: all of it.
-        name: the part's path or URL.
-        n_rows: number of rows it gives, or None where that is known only after reading it.
+        schema: the columns of the first part.
+        roles: which column is what.
+        settled: what is known of the labels of all rows.
+        dtype: of the scores of all parts.
+        labels: labels from a file of their own, or None.
+        like: predictions without rows, whose classes all rows have.
+        parts: what is known of the parts.
+        pieces: the same rows in the same order, with large parquet files cut between row groups.
     """
 
-    part: int
-    number: int | None
-    name: str
-    n_rows: int | None
+    schema: Schema
+    roles: Roles
+    settled: Settled
+    dtype: np.dtype[Any]
+    labels: OtherLabels | None
+    like: Predictions
+    parts: tuple[Part, ...]
+    pieces: tuple[Piece, ...]
+
+    @property
+    def needed(self) -> list[int]:
+        """Positions of the columns that are read: scores, label, weight, groups and key."""
+        roles = self.roles
+        named = [i for i in (roles.label, roles.weight, roles.cluster) if i is not None]
+        if self.labels is not None and self.labels.key is not None:
+            named.append(self.labels.key.at)
+        if self.schema.listed is not None:
+            named.append(self.schema.listed[0])
+        return list(dict.fromkeys([*roles.scores.positions, *named, *roles.groups]))
 
 
 class Scan:
@@ -74,6 +111,7 @@ class Scan:
         source: what was given, in words.
         given: what was given, which opens the same data again with `options`.
         options: those of `scan_predictions`.
+        reading: what was decided by the first rows; opens the same data in another process.
         parts: the files, in the order in which their rows are read.
         pieces: the same rows in the same order, with large parquet files cut between row groups.
         kind: ``"logits"`` or ``"probs"``.
@@ -83,37 +121,40 @@ class Scan:
         labels_name: the column or array of the labels, or None.
         scores_names: the columns or arrays of the scores.
         notes: what was decided, passed over or is to be doubted.
-        first: the predictions of the first rows, by which everything was decided.
+        first: predictions without rows, with what all rows have in common.
     """
 
     def __init__(
-        self, given: Paths, source: str, data: DataSet, options: ReadOptions, batch_rows: int
+        self,
+        given: Paths,
+        source: str,
+        data: DataSet,
+        options: ReadOptions,
+        batch_rows: int,
+        head_rows: int,
+        reading: Reading | None,
     ) -> None:
         self.source, self.given = source, given
         self.options: dict[str, Any] = {**options}
         if batch_rows != BATCH_ROWS:
             self.options["batch_rows"] = batch_rows
         self._data, self._options = data, options
-        self._reader = decide(data, options)
+        self._request = request_of(data.path, options)
+        self._kept: tuple[Table, Iterator[Table]] | None = None
         self._checksum: str | None = None
         self._hashing = Lock()
-        self.first = found = first_batch(self._reader)
-        self.kind: ScoreKind = found.kind
-        self.n_classes = found.n_classes
-        self.class_names = found.class_names
-        self.positive = found.positive
-        self.labels_name = found.labels_name
-        self.scores_names = found.scores_names
+        self.reading = reading or self._decide(head_rows)
+        data.settle(self.reading.schema)
+        like = self.reading.like
+        self.first, self.kind, self.n_classes = like, like.kind, like.n_classes
+        self.class_names, self.positive = like.class_names, like.positive
+        self.labels_name, self.scores_names = like.labels_name, like.scores_names
+        self.parts, self.pieces = self.reading.parts, self.reading.pieces
+        self.notes = like.notes
         self._rows = max(1, min(batch_rows, BATCH_BYTES // (8 * self.n_classes)))
-        is_half = all(data.first.columns[i].is_half for i in self._reader.roles.scores.positions)
+        roles, columns = self.reading.roles, self.reading.schema.columns
+        is_half = all(columns[i].is_half for i in roles.scores.positions)
         self._half_rows = min(batch_rows, 2 * self._rows) if is_half else self._rows
-        self.parts = _parts(data, self._reader.roles.scores.positions[0])
-        self.pieces = _pieces(data, self.parts, drop=bool(options.get("drop_missing")))
-        many = (
-            f"{len(self.parts)} parts, {Path(self.parts[0].name).name} to "
-            f"{Path(self.parts[-1].name).name}"
-        )
-        self.notes = (*((many,) if len(self.parts) > 1 else ()), *found.notes)
 
     @property
     def has_labels(self) -> bool:
@@ -144,7 +185,8 @@ class Scan:
     ) -> Iterator[Predictions]:
         """Yield the predictions in the order of the rows, a few thousand at a time.
 
-        Every row has the values that `read_predictions` gives it, whatever the batch size.
+        Every row has the values that `read_predictions` gives it, whatever the batch size. The
+        first rows, which were read to decide which column is what, are not read again.
 
         Args:
             part: position in `parts` of the one to read. Default: all, one after another.
@@ -157,39 +199,125 @@ class Scan:
             PredictionFileError: where a batch breaks a rule, with the part and its row.
         """
         at_once = self._half_rows if half else self._rows
-        reader, done, weight, n_found = self._reader, 0, 0.0, 0
+        done, weight, n_found = 0, 0.0, 0
         for index in range(len(self.parts)) if part is None else [part]:
-            start = 0
-            if reader.labels is not None:  # which are counted over all parts
-                start = reader.rows_before(index, batch_rows=self._rows)
-            pieces, in_path = self._data.streams[index].pieces, self._data.streams[index].in_path
-            is_last = piece is None or piece == len(pieces) - 1
-            rows = reader.read(
-                index,
-                start,
-                batch_rows=at_once,
-                like=self.first,
-                piece=piece,
-                keep=keep,
-                half=half,
-            )
-            start += sum(before.n_rows or 0 for before in pieces[: piece or 0])
-            for n_read, found in _guarded(rows, self.source):
-                start += n_read
-                done += n_read
+            offset = self._rows_before(index)
+            seen = 0
+            for table in _guarded(self._tables(index, at_once, piece, keep=keep), self.source):
+                rows = slice(offset + table.first_row, offset + table.first_row + table.n_rows)
+                found = self._batch(table, rows, half=half, keep=keep)
+                done += table.n_rows
+                seen = rows.stop
                 self._report(done)
                 if found is not None:
+                    found = self._like(found, table, keep=keep)
                     n_found += found.n_rows
                     weight += 1.0 if found.weights is None else float(found.weights.sum())
-                    if keep and in_path:  # written again as the names of folders
-                        found = replace(found, layout=without_columns(found.layout, in_path))
                     yield found
+            is_last = piece is None or piece == max(p.number or 0 for p in self._own(index))
             if index == len(self.parts) - 1 and is_last:
-                reader.check_all_labels_used(start)
+                self._check_all_labels_used(seen)
         if part is None and not n_found:
             raise file_error(self._data.path, "has missing values in every row.")
         if part is None and not weight > 0:
-            raise all_zero(self._data.path, reader.request.weight_column or "")
+            raise all_zero(self._data.path, self._request.weight_column or "")
+
+    def _own(self, index: int) -> list[Piece]:
+        return [piece for piece in self.pieces if piece.part == index]
+
+    def _tables(self, index: int, rows: int, piece: int | None, *, keep: bool) -> Iterator[Table]:
+        """Yield the rows of a part; those of the first are there already, once."""
+        if index == 0 and piece is None and self._kept is not None:
+            (head, rest), self._kept = self._kept, None
+            places = list(range(len(head.columns)))
+            others = (table.in_order(head.schema, places) for table in rest)
+            found: Iterator[Table] = chain([head], others)
+        else:
+            wanted = None if keep else self.reading.needed
+            found = self._data.read(index, wanted, rows, piece)
+        schema = self._data.opened(index).schema
+        scores = self._data.places(index)[self.reading.roles.scores.positions[0]]
+        n_rows = schema.columns[scores].n_rows
+        for table in found:
+            if n_rows is not None:  # another array may be longer
+                table.n_rows = min(table.n_rows, n_rows - table.first_row)
+            for start in range(0, table.n_rows, rows):
+                yield table.slice(start, rows)
+
+    def _batch(
+        self,
+        table: Table,
+        rows: slice | NDArray[np.intp],
+        *,
+        is_first: bool = False,
+        half: bool = False,
+        keep: bool = False,
+    ) -> Predictions | None:
+        """Return a batch of predictions, every row checked; None if no row is complete.
+
+        Args:
+            table: the rows.
+            rows: their positions in the data set.
+            is_first: they are the first rows, whose notes are shown for all.
+            half: leave logits in float16 as they are.
+            keep: keep the other columns.
+        """
+        reading, other = self.reading, self.reading.labels
+        try:
+            check_listed(table)
+            labels = None if other is None else (other.of_rows(table, rows), other.name)
+            found = assemble(
+                table,
+                reading.roles,
+                self._request,
+                labels=labels,
+                labels_path=None if other is None else other.path,
+                probs_atol=self._options.get("probs_atol", PROBS_ATOL),
+                drop_missing=self._options.get("drop_missing", False),
+                settled=replace(reading.settled, is_first=is_first, keeps_half=half),
+                keep=keep,
+            )
+        except RowError as error:
+            raise error.from_row(table.first_row) from error
+        return found
+
+    def _constants(self) -> dict[str, NDArray[Any]]:
+        """Return the arrays of the first part that do not have one entry per row."""
+        read, schema = self._data.opened(0).constants, self.reading.schema
+        if read is None or schema.is_table:
+            return {}
+        n_rows = schema.columns[self.reading.roles.scores.positions[0]].n_rows
+        wanted = [
+            i
+            for i, c in enumerate(schema.columns)
+            if c.problem is None and c.n_rows != n_rows and i != schema.class_names_at
+        ]
+        return dict(zip([schema.names[i] for i in wanted], read(wanted), strict=True))
+
+    def _like(self, found: Predictions, table: Table, *, keep: bool = False) -> Predictions:
+        """Return the predictions in the precision of all parts; raise if classes differ."""
+        like = self.first
+        if found.n_classes != like.n_classes:
+            if table.first_row:
+                raise uneven(table.path, table.first_row, found.n_classes, like.n_classes)
+            raise file_error(
+                table.path,
+                f"has {found.n_classes} classes, but {self.parts[0].name} has {like.n_classes}. "
+                "Every part must have the same classes.",
+            )
+        ways = [(p.class_names, p.positive, p.layout.labels_as) for p in (found, like)]
+        if ways[0] != ways[1]:
+            raise file_error(
+                table.path,
+                "its labels are matched to the classes in another way than those of the first "
+                f"rows: {found.class_names} ({found.layout.labels_as}) and {like.class_names} "
+                f"({like.layout.labels_as}). Write the names of the classes in one way.",
+            )
+        if keep:
+            found = replace(found, layout=replace(found.layout, constants=self._constants))
+        if found.scores.dtype in (self.reading.dtype, np.float16):
+            return found
+        return replace(found, scores=found.scores.astype(self.reading.dtype))
 
     @property
     def can_take(self) -> bool:
@@ -197,7 +325,11 @@ class Scan:
 
         So it is for wide rows in `.npy` and `.safetensors` files, none of which is left out.
         """
-        return self.n_rows is not None and self._reader.can_take
+        labels = self.reading.labels
+        counts = self.reading.roles.weight is None and not self._options.get("drop_missing")
+        by_order = labels is None or labels.key is None
+        can = all(self._data.opened(i).take is not None for i in range(len(self.parts)))
+        return self.n_rows is not None and counts and by_order and can
 
     def take(self, positions: NDArray[np.intp]) -> Iterator[Predictions]:
         """Yield the predictions of the rows at these positions, some at a time.
@@ -208,53 +340,116 @@ class Scan:
         Raises:
             PredictionFileError: where a row breaks a rule; only `batches` says which.
         """
-        reader, offset = self._reader, 0
-        reader.check_all_labels_used(self.n_rows or 0)
+        offset = 0
+        self._check_all_labels_used(self.n_rows or 0)
         for index, part in enumerate(self.parts):
-            n_rows = part.n_rows or 0
+            n_rows, look_up = part.n_rows or 0, self._data.opened(index).take
+            if look_up is None:
+                raise ValueError("`take` must not be called where `can_take` is False.")
             own = positions[(positions >= offset) & (positions < offset + n_rows)] - offset
+            places = self._data.places(index)
             for start in range(0, len(own), self._rows):
                 some = own[start : start + self._rows]
-                yield reader.take(index, offset, some, like=self.first)
+                table = look_up([places[i] for i in self.reading.needed], some)
+                table = table.in_order(self.reading.schema, places)
+                found = self._batch(table, offset + some)
+                if found is not None:
+                    yield self._like(found, table)
             offset += n_rows
 
     def checksum(self, part: int | None = None) -> str:
         """Return the SHA-256 of the bytes of one part, or of all one after another, in hex."""
         if part is not None:
-            return _sha256([self._data.streams[part]])
+            return sha256_of(list(self._data.groups[part].values()))
         with self._hashing:  # two threads that ask at once read the bytes once
             if self._checksum is None:
-                self._checksum = _sha256(self._data.streams)
+                digest = self._data.opened(0).digest
+                found = None if digest is None or len(self.parts) > 1 else digest()
+                files = [file for group in self._data.groups for file in group.values()]
+                self._checksum = found or sha256_of(files)
             return self._checksum
 
-    def read_part(self, part: int) -> Predictions:
-        """Return one part read whole by `read_predictions`, with its layout.
+    def read(self, part: int | None = None) -> Predictions:
+        """Return all predictions, or those of one part, in memory.
 
         Raises:
-            PredictionFileError: where the part alone would be read in another way.
+            PredictionFileError: where a row breaks a rule, or they do not fit into memory.
         """
-        self.check_one_file(part)
-        stream = self._data.streams[part]
-        path = stream.place.path
-        options = {k: v for k, v in self._options.items() if k != "progress"}
-        found = read_predictions(stream.place.local(), **options)  # type: ignore[arg-type]
-        if (found.kind, found.class_names) != (self.kind, self.class_names):
-            raise file_error(
-                path,
-                f"alone is read as {found.kind} of {found.class_names}, all parts together as "
-                f"{self.kind} of {self.class_names}. Say what it holds with --input and "
-                "--class-names.",
+        return cast(Predictions, self.read_up_to(None, part))
+
+    def read_up_to(self, most: int | None, part: int | None = None) -> Predictions | None:
+        """Return all predictions in memory, or None as soon as there are more than `most` rows."""
+        limit = parse_size(self._options.get("max_memory"))
+        path = self._data.path if part is None else self._data.main(part).path
+        n_rows = self.n_rows if part is None else self.parts[part].n_rows
+        if most is not None and (n_rows or 0) > most:
+            return None
+        check_fits(path, (n_rows or 0) * self.n_classes * self.reading.dtype.itemsize, limit)
+        found, taken, n_found = list[Predictions](), 0, 0
+        with _memory_named(self.source):
+            for batch in self.batches(part):
+                taken += batch.scores.nbytes
+                n_found += batch.n_rows
+                if most is not None and n_found > most:
+                    return None
+                check_fits(path, taken, limit)
+                found.append(batch)
+            if not found:
+                raise file_error(path, "has missing values in every row.")
+            labels = self.reading.labels
+            whole = joined_predictions(
+                found,
+                kept=lambda: self.batches(part, keep=True),
+                notes=self.notes,
+                n_labels=None if labels is None or labels.key is None else len(labels.values),
             )
-        return found
+        own = None if labels is None else labels.path
+        is_file = own is not None and own.is_file()
+        return replace(
+            whole,
+            source=path,
+            checksum=self.checksum(part),
+            labels_checksum=sha256_of([SourcePart(own, 0)]) if own and is_file else None,
+        )
+
+    def in_path(self, part: int) -> tuple[str, ...]:
+        """Return the columns that are in the names of a part's folders, not in the file."""
+        names = [name for name, _ in self.parts[part].partition]
+        added = self._data.opened(part).schema.names[-len(names) :] if names else []
+        return tuple(name for name in names if name in added)
 
     def check_one_file(self, part: int) -> None:
         """Raise where a part has its labels in another file, and so cannot be written whole."""
-        stream = self._data.streams[part]
-        if self._reader.labels is not None or not stream.is_one_file:
+        if self.reading.labels is not None or len(self._data.groups[part]) > 1:
             raise file_error(
-                stream.place.path,
+                self._data.main(part).path,
                 "cannot be written part by part with its labels in other files. Write all parts "
                 "to one file: -o calibrated.npz.",
+            )
+
+    def _rows_before(self, index: int) -> int:
+        """Return how many rows the parts before one have, if labels are counted over all."""
+        labels = self.reading.labels
+        if labels is None or labels.key is not None:
+            return 0
+        total = 0
+        scores = self.reading.roles.scores.positions[0]
+        for i in range(index):
+            n = self.parts[i].n_rows
+            if n is None:
+                n = sum(t.n_rows for t in self._data.read(i, [scores], self._rows))
+            total += n
+        return total
+
+    def _check_all_labels_used(self, n_rows: int) -> None:
+        """Raise if a file of labels has more of them than there are rows."""
+        labels = self.reading.labels
+        if labels is not None and labels.key is None and len(labels.values) != n_rows:
+            raise file_error(
+                labels.path,
+                "must hold one label per row, but there are more labels than rows: "
+                f"{len(labels.values)} labels, {n_rows} rows. Check that both come from "
+                "the same split.",
             )
 
     def _report(self, done: int) -> None:
@@ -262,15 +457,187 @@ class Scan:
         if progress is not None:
             progress(done, self.n_rows)
 
+    def _decide(self, head_rows: int) -> Reading:
+        """Decide by the first rows which column is what; they are kept for the first pass."""
+        data, request, options = self._data, self._request, self._options
+        data.drop_empty()
+        opened = data.opened(0)
+        schema = with_class_names(opened)
+        head, rest = _head(opened, head_rows)
+        is_all = rest is None and len(data.groups) == 1
+        everything = list(range(len(schema.columns)))
+        schema = with_kinds(schema, head) if head.has_cells else schema
+        schema = with_listed_names(head.in_order(schema, everything))
+        head = head.in_order(schema, everything)
+        try:
+            roles = resolve_roles(head, request)
+            labels = _labels_of_their_own(options, request, head, roles)
+        except RowError as error:
+            raise error.from_row(head.first_row) from error
+        n_rows = schema.columns[roles.scores.positions[0]].n_rows
+        if n_rows is not None:
+            head.n_rows = min(head.n_rows, n_rows)
+        data.settle(schema)
+        reading = Reading(
+            schema=schema,
+            roles=roles,
+            settled=Settled(),
+            dtype=np.dtype(np.float64),
+            labels=labels,
+            like=_NOTHING,
+            parts=(),
+            pieces=(),
+        )
+        self._check_parts(reading)
+        settled = Settled(
+            self._pair(reading, head, is_all=is_all), self._first(reading, head, is_all=is_all)
+        )
+        parts = parts_of(data, roles.scores.positions[0])
+        self.reading = replace(reading, settled=settled)
+        first = self._first_batch(head)
+        self._kept = (head, iter(()) if rest is None else rest)
+        notes = list(first.notes)
+        if len(parts) > 1:
+            ends = f"{Path(parts[0].name).name} to {Path(parts[-1].name).name}"
+            notes.insert(0, f"{len(parts)} parts, {ends}")
+        if labels is not None:
+            notes.append(labels.note)
+        dtype = dtype_of(data, roles.scores.positions, percent=roles.scores.percent)
+        like = replace(
+            first,
+            scores=np.empty((0, first.n_classes), dtype),
+            labels=None if first.labels is None else first.labels[:0],
+            weights=None if first.weights is None else first.weights[:0],
+            groups={name: values[:0] for name, values in first.groups.items()},
+            cluster=None if first.cluster is None else first.cluster[:0],
+            notes=tuple(dict.fromkeys(notes)),
+            layout=replace(first.layout, rest=None),
+            n_rounded=0,
+            n_dropped=0,
+        )
+        pieces = pieces_of(data, parts, drop=bool(options.get("drop_missing")))
+        settled = replace(settled, known=first.layout.known, names=first.class_names)
+        return replace(
+            self.reading, settled=settled, dtype=dtype, like=like, parts=parts, pieces=pieces
+        )
+
+    def _first_batch(self, head: Table) -> Predictions:
+        """Return the first predictions with a complete row, and what is to be said of them."""
+        tables = chain(
+            [head],
+            *(self._data.read(i, None, head.n_rows) for i in range(len(self._data.groups))),
+        )
+        start = -head.n_rows
+        for table in tables:
+            rows = slice(max(0, start), max(0, start) + table.n_rows)
+            found = self._batch(table, rows, is_first=True)
+            if found is not None:
+                return found
+            start += table.n_rows
+        raise file_error(self._data.path, "has missing values in every row.")
+
+    def _check_parts(self, reading: Reading) -> None:
+        """Raise where a part has other columns, kinds, class names or lengths than the first."""
+        data, first = self._data, reading.schema
+        for index in range(len(data.groups)):
+            opened = data.opened(index)
+            own = with_class_names(opened)
+            columns = [own.columns[i] for i in data.places(index)]
+            if own.class_names != first.class_names and first.listed is None:
+                raise file_error(
+                    own.path, f"must have the class names of {first.path.name}, in the same order."
+                )
+            for i in reading.needed:
+                mine, other = first.columns[i], columns[i]
+                differs = mine.kind != other.kind and "empty" not in (mine.kind, other.kind)
+                if differs and not opened.is_text and other.problem is None:
+                    raise file_error(
+                        own.path,
+                        f"column `{mine.name}` must hold {WORDS.get(mine.kind, mine.kind)} as in "
+                        f"{first.path.name}, but holds {WORDS.get(other.kind, other.kind)}.",
+                    )
+            scores = columns[reading.roles.scores.positions[0]]
+            for i in reading.needed:
+                if columns[i].n_rows != scores.n_rows and columns[i].n_rows is not None:
+                    raise other_length(own.path, scores, columns[i])
+
+    def _label_values(self, reading: Reading, head: Table, *, is_all: bool) -> Iterator[Any]:
+        """Yield the labels of the first rows, then of all: the first may not show every class."""
+        label = reading.roles.label
+        if reading.labels is not None:
+            yield reading.labels.values
+            return
+        if label is None:
+            return
+        yield head.values(label)
+        for index in range(0 if is_all else len(self._data.groups)):
+            for table in self._data.read(index, [label], HEAD_ROWS):
+                yield table.values(label)
+
+    def _pair(self, reading: Reading, head: Table, *, is_all: bool) -> tuple[str, str] | None:
+        """Return the negative and the positive label of all rows, where one column has scores."""
+        roles, other = reading.roles, reading.labels
+        if roles.scores.form != "single" or (roles.label is None and other is None):
+            return None
+        name = other.name if other is not None else head.name(roles.label or 0)
+        path = head.path if other is None else other.path
+        values: set[str] = set()
+        for labels in self._label_values(reading, head, is_all=is_all):
+            missing = missing_rows(labels, None)
+            if missing.any() and not self._options.get("drop_missing", False):
+                return None  # the batch with the first of them is refused by its row
+            known = labels[~missing]
+            values |= set(distinct_labels(known, n_rows=len(known), path=path, name=name)[0])
+            if len(values) > 1:
+                break
+        if not values:
+            return None
+        return pair_of(
+            sorted(values),
+            positive=roles.scores.positive,
+            requested=self._request.positive is not None,
+            path=path,
+            name=short(name),
+        )
+
+    def _first(self, reading: Reading, head: Table, *, is_all: bool) -> int | None:
+        """Return whether the labels of all rows are numbers from 0 or from 1, or None."""
+        scores = reading.roles.scores
+        n_classes = scores.n_classes or head.values(scores.positions[0]).shape[-1]
+        for labels in self._label_values(reading, head, is_all=is_all):
+            known = labels[~missing_rows(labels, None)]
+            if known.dtype.kind not in "iuf":
+                return None
+            first = first_number(known, n_classes=n_classes)
+            if first is not None:
+                return first
+        return None
+
+
+_NOTHING = Predictions(
+    scores=np.empty((0, 2)),
+    kind="probs",
+    labels=None,
+    class_names=None,
+    source=Path(),
+    checksum="",
+)
+
 
 def scan_predictions(
-    source: Paths, *, batch_rows: int = BATCH_ROWS, **options: Unpack[ReadOptions]
+    source: Paths,
+    *,
+    batch_rows: int = BATCH_ROWS,
+    head_rows: int = HEAD_ROWS,
+    piece_bytes: int | None = None,
+    reading: Reading | None = None,
+    **options: Unpack[ReadOptions],
 ) -> Scan:
     """Open predictions of any size, to be read in batches; memory is that of a few batches.
 
-    Which column is what is decided as `read_predictions` does, by the first part and its first
-    65,536 rows (fewer with many columns), and then holds for all rows. A later row or part that
-    contradicts it is refused with its name; nothing is decided anew.
+    Which column is what is decided by the first part and its first 65,536 rows (fewer with many
+    columns), and then holds for all rows. A later row or part that contradicts it is refused with
+    its name and row; nothing is decided anew.
 
     Parquet, Arrow, text tables, ``.npy``, ``.npz`` and ``.safetensors`` are read piece by piece,
     of tables only the columns that are needed. Other formats are read whole, one part at a time.
@@ -281,6 +648,11 @@ def scan_predictions(
             (``s3://bucket/preds``, also a folder or a glob). A folder is read in natural order,
             a list in the order given.
         batch_rows: most rows of a batch; with many classes it has fewer, about 32 MB.
+        head_rows: rows that decide which column is what.
+        piece_bytes: large parquet files are cut into pieces of whole row groups of about so many
+            bytes, which workers read one by one.
+        reading: `Scan.reading` of the same data: nothing is decided, and a part is opened only
+            when it is read.
         options: those of `read_predictions`.
 
     Returns:
@@ -293,7 +665,7 @@ def scan_predictions(
         >>> import tempfile
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     for i in range(3):
-        ...         text = "cat,dog,y_true\\n0.25,0.75,dog\\n0.5,0.5,cat\\n"
+        ...         text = f"cat,dog,y_true\\n0.25,0.75,dog\\n{i / 4},{1 - i / 4},cat\\n"
         ...         _ = Path(folder, f"part-{i}.csv").write_text(text)
         ...     scan = scan_predictions(folder)
         ...     n = sum(batch.n_rows for batch in scan.batches())
@@ -302,36 +674,61 @@ def scan_predictions(
     """
     if batch_rows < 1:
         raise ValueError(f"`batch_rows` must be >= 1, got {batch_rows!r}.")
-    limit = parse_size(options.get("max_memory"))
     opening = Opening(
-        limit, options.get("header"), options.get("encoding"), sheet=options.get("sheet")
+        parse_size(options.get("max_memory")),
+        options.get("header"),
+        options.get("encoding"),
+        options.get("sheet"),
+        piece_bytes,
     )
     with _memory_named(str(source)):
-        name, data = find_streams(source, opening)
-        return Scan(source, name, data, options, batch_rows)
+        path, name, parts = find_parts(source, limit=opening.limit)
+        groups = groups_of(path, parts)
+        if reading is None:
+            check_distinct(path, [list(group.values()) for group in groups])
+        data = DataSet(path, groups, opening)
+        return Scan(source, name, data, options, batch_rows, head_rows, reading)
 
 
-def _parts(data: DataSet, scores: int) -> tuple[Part, ...]:
-    return tuple(
-        Part(
-            shown(stream.place.path),
-            stream.place.size,
-            data.rows_of(index, scores),
-            stream.partition,
-            stream.place.changed,
-        )
-        for index, stream in enumerate(data.streams)
-    )
+def _head(opened: Opened, head_rows: int) -> tuple[Table, Iterator[Table] | None]:
+    """Return the first rows, and what yields the others, or None where there are none."""
+    width = sum(max(1, *c.shape) if c.shape else 1 for c in opened.schema.columns)
+    wanted = max(min(256, head_rows), min(head_rows, HEAD_CELLS // max(1, width)))
+    tables = opened.read(None, wanted, None)
+    found: list[Table] = []
+    n_rows = 0
+    for table in tables:
+        if n_rows >= wanted:
+            return joined_tables(found), chain([table], tables)
+        found.append(table)
+        n_rows += table.n_rows
+    if not found:
+        raise file_error(opened.schema.path, "holds no rows. Write at least one example.")
+    return joined_tables(found), None
 
 
-def _pieces(data: DataSet, parts: Sequence[Part], *, drop: bool) -> tuple[Piece, ...]:
-    found = []
-    for index, (stream, part) in enumerate(zip(data.streams, parts, strict=True)):
-        rows: list[tuple[int | None, int | None]] = [(None, part.n_rows)]
-        if stream.pieces:
-            rows = [(number, piece.n_rows) for number, piece in enumerate(stream.pieces)]
-        found += [Piece(index, i, part.name, None if drop else n_rows) for i, n_rows in rows]
-    return tuple(found)
+def _labels_of_their_own(
+    options: ReadOptions, request: Request, head: Table, roles: Roles
+) -> OtherLabels | None:
+    source = options.get("labels_path")
+    if source is None:
+        return None
+    opening = Opening(parse_size(options.get("max_memory")))
+    path, _, parts = find_parts(source, limit=opening.limit)
+    data = DataSet(path, groups_of(path, parts), opening)
+    data.drop_empty()
+    opened = data.opened(0)
+    schema = replace(with_class_names(opened), path=path)
+    tables = list(opened.read(None, HEAD_ROWS, None))
+    if not tables:
+        raise file_error(path, "holds no rows. Write at least one example.")
+    if opened.is_text:
+        schema = with_kinds(schema, joined_tables(tables))
+    data.settle(schema)
+    for index in range(1, len(data.groups)):
+        tables += data.read(index, None, HEAD_ROWS)
+    whole = joined_tables(tables).in_order(schema, list(range(len(schema.columns))))
+    return labels_in(whole, request, head, roles.scores.positions)
 
 
 @contextmanager
@@ -347,19 +744,10 @@ def _memory_named(source: str) -> Iterator[None]:
         ) from error
 
 
-def _guarded(batches: Iterator[_Batch], source: str) -> Iterator[_Batch]:
+def _guarded(tables: Iterator[Table], source: str) -> Iterator[Table]:
     while True:
         with _memory_named(source):
-            found = next(batches, None)
+            found = next(tables, None)
         if found is None:
             return
         yield found
-
-
-def _sha256(streams: Sequence[Stream]) -> str:
-    digest = hashlib.sha256()
-    for stream in streams:
-        with stream.place.open() as file:
-            while piece := file.read(CHUNK):
-                digest.update(piece)
-    return digest.hexdigest()

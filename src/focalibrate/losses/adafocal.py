@@ -9,8 +9,7 @@ import numpy as np
 
 from focalibrate._array import Array, like, namespace, stop_gradient, to_numpy
 from focalibrate._check import check_confidence, check_n_bins, check_positive
-from focalibrate.metrics.adaptive import distinct_table
-from focalibrate.metrics.reliability_table import ReliabilityTable
+from focalibrate.metrics.cells import Cells
 from focalibrate.theory.focal import focal_term
 
 CROSSING = 0.2
@@ -115,15 +114,15 @@ class AdaFocal:
         """
         check_confidence(confidence, correct)
         values, hits = to_numpy(confidence).astype(np.float64), to_numpy(correct).astype(np.bool_)
-        return self.updated_from(distinct_table(values, hits))
+        return self.updated_from(Cells.of_distinct(values, hits))
 
-    def updated_from(self, cells: ReliabilityTable) -> Self:
+    def updated_from(self, cells: Cells) -> Self:
         """Return the policy after an epoch, from a table of fine cells.
 
         Args:
             cells: a table whose bins are much finer than `n_bins`, such as
-                ``ReliabilityTable.of(..., edges=log_odds_edges())`` or the `cells` of a
-                `focalibrate.nn.CalibrationMonitor`; see `ReliabilityTable.equal_mass`.
+                ``Cells.of_top_label(..., bins=log_odds_edges())`` or the `cells` of a
+                `focalibrate.nn.CalibrationMonitor`; see `Cells.equal_mass`.
         """
         if cells.n < self.n_bins:
             raise ValueError(

@@ -39,7 +39,7 @@ def loss_settings(
     label_smoothing: float = SMOOTHING_ELSEWHERE,
     mmce_weight: float = MMCE_WEIGHT_IMAGES,
 ) -> dict[str, float | str]:
-    """Return the fields of a `focalibrate.train.Recipe` that choose the loss `name`.
+    """Return the fields of a `focalibrate_papers.train.Recipe` that choose the loss `name`.
 
     Args:
         name: a key of `LOSSES`.

@@ -4,22 +4,27 @@ Every metric takes ``(probs, labels)`` of any array library and returns a Python
 computed in NumPy float64; `sample_weight` weights the rows. Probabilities are ``[..., K]``;
 one probability of class 1 per example needs ``binary=True``. `METRICS` lists the metrics,
 `assess` tests whether a model is calibrated, `focalibrate.metrics.tests` has further tests.
-For data that comes in pieces, `Sketch` is a mergeable summary from which all of this is computed;
-`ReliabilityTable` and `ClasswiseTable` are the tables in it.
+For data that comes in pieces, `Cells` are the mergeable sums behind every calibration error, and
+`Sketch` is a mergeable summary from which all of this is computed. The types of results are in
+the modules of the functions that return them.
 """
 
-from focalibrate.metrics.adaptive import adaptive_ece, debiased_ece
-from focalibrate.metrics.assessment import Assessment, PositiveAssessment, assess
+from focalibrate.metrics.assessment import Assessment, ClassFinding, assess
 from focalibrate.metrics.binning import log_odds_edges
-from focalibrate.metrics.bootstrap import BootstrapInterval, bootstrap, bootstrap_difference
+from focalibrate.metrics.bootstrap import bootstrap, bootstrap_difference
 from focalibrate.metrics.bounds import ErrorBounds, calibration_bounds
-from focalibrate.metrics.calibration_error import ece, mce
-from focalibrate.metrics.classwise import ClasswiseTable, classwise_ece
-from focalibrate.metrics.corp import Corp, Decomposition, ReliabilityCurve, corp, corp_of_table
-from focalibrate.metrics.difference import rms_difference
+from focalibrate.metrics.cells import Cells
+from focalibrate.metrics.corp import Corp, Decomposition, ReliabilityCurve, corp, corp_of_cells
+from focalibrate.metrics.errors import (
+    adaptive_ece,
+    classwise_ece,
+    debiased_ece,
+    ece,
+    mce,
+    multilabel_ece,
+)
 from focalibrate.metrics.groups import GroupAssessment, assess_groups, holm
-from focalibrate.metrics.interval import ConfidenceInterval, NoiseFloor
-from focalibrate.metrics.multilabel import MultilabelTable, multilabel_ece
+from focalibrate.metrics.interval import Interval, Moments, NoiseFloor
 from focalibrate.metrics.registry import (
     INTERVAL_METRICS,
     METRIC_NAMES,
@@ -27,8 +32,6 @@ from focalibrate.metrics.registry import (
     Metric,
     MetricName,
 )
-from focalibrate.metrics.reliability_table import ReliabilityTable
-from focalibrate.metrics.scorecard import Scorecard, scorecard
 from focalibrate.metrics.scores import (
     ConfidentFraction,
     binary_brier_score,
@@ -43,30 +46,37 @@ from focalibrate.metrics.sketch import Sketch
 from focalibrate.metrics.sketch_evaluation import SketchEvaluation
 from focalibrate.metrics.slices import WorstSlice, worst_slice
 from focalibrate.metrics.smooth import smooth_ece
+from focalibrate.metrics.threshold import (
+    Costs,
+    Selective,
+    Threshold,
+    choose_threshold,
+    selective_accuracy,
+)
 
 __all__ = [
     "INTERVAL_METRICS",
     "METRICS",
     "METRIC_NAMES",
     "Assessment",
-    "BootstrapInterval",
-    "ClasswiseTable",
-    "ConfidenceInterval",
+    "Cells",
+    "ClassFinding",
     "ConfidentFraction",
     "Corp",
+    "Costs",
     "Decomposition",
     "ErrorBounds",
     "GroupAssessment",
+    "Interval",
     "Metric",
     "MetricName",
-    "MultilabelTable",
+    "Moments",
     "NoiseFloor",
-    "PositiveAssessment",
     "ReliabilityCurve",
-    "ReliabilityTable",
-    "Scorecard",
+    "Selective",
     "Sketch",
     "SketchEvaluation",
+    "Threshold",
     "WorstSlice",
     "adaptive_ece",
     "assess",
@@ -76,10 +86,11 @@ __all__ = [
     "bootstrap_difference",
     "brier_score",
     "calibration_bounds",
+    "choose_threshold",
     "classwise_ece",
     "confident_fraction",
     "corp",
-    "corp_of_table",
+    "corp_of_cells",
     "debiased_ece",
     "ece",
     "entropy",
@@ -90,8 +101,7 @@ __all__ = [
     "mce",
     "multilabel_ece",
     "nll",
-    "rms_difference",
-    "scorecard",
+    "selective_accuracy",
     "smooth_ece",
     "worst_slice",
 ]

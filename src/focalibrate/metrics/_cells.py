@@ -1,6 +1,5 @@
-"""Cells of neighbouring examples: all that inference about calibration needs of the rows."""
+"""Cells of neighbouring examples: all that inference about one event needs of the rows."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Self
 
@@ -8,54 +7,33 @@ import numpy as np
 from numpy.typing import NDArray
 
 from focalibrate._array import Floats
-from focalibrate._check import is_whole
 from focalibrate.metrics.binning import bin_sums, equal_width_index
 
 Ints = NDArray[np.intp]
 
 MAX_CELLS = 512
 """Number of cells of equal mass; with fewer rows, each row has its own cell."""
+CLASS_CELLS = 128
+"""The same for each of many classes, whose draws are only tested on bins of equal mass."""
 SCALES = 32
 """Bins of the finest scale of the test."""
 BINS = 15
 """Bins of the root-mean-square error, and of ECE, AdaECE and MCE beside their noise."""
-
-
-@dataclass(frozen=True, eq=False)
-class EventBins:
-    """How the cells fall into bins for one event.
-
-    For two classes the same cells are used twice: by the probability of class 1, and by the
-    confidence of the predicted class, for which the residual of class 0 changes sign.
-    """
-
-    sign: Floats
-    """-1 where the residual of the event changes sign, shape ``[M]``"""
-    value: Floats
-    """mean probability of the event of this view, shape ``[M]``"""
-    cell: Ints
-    """rank among `MAX_CELLS` cells of equal mass, shape ``[M]``"""
-    bin: Ints
-    """rank among `BINS` bins of equal mass, shape ``[M]``"""
-
-    @property
-    def scale(self) -> Ints:
-        """Rank among `SCALES` bins of equal mass, shape ``[M]``."""
-        return self.cell // (MAX_CELLS // SCALES)
+LEAST_NOISE = 0.05
+"""Outcomes between 0 and 1 vary less than yes and no; at least this share is assumed."""
 
 
 @dataclass(frozen=True, eq=False)
 class Cells:
     r"""Sums over cells of neighbouring examples; every array has shape ``[M]``.
 
-    A row has probability :math:`c`, outcome :math:`y \in \{0, 1\}`, residual
-    :math:`r = c - y`, weight :math:`w`, and enters variances with :math:`u`. Whole weights
-    count repeated rows, which are independent: :math:`u = w`. Other weights scale a row's
-    residual: :math:`u = w^2`.
+    A row has probability :math:`c`, outcome :math:`y \in [0, 1]`, residual :math:`r = c - y`,
+    weight :math:`w`, and enters variances with :math:`u`. A weight scales a row's residual:
+    :math:`u = w^2`. Weights that count copies of a row, which are independent: :math:`u = w`.
     """
 
     rows: Floats
-    """rows, repeated ones included"""
+    """rows, copies included"""
     weight: Floats
     """sum of w"""
     spread: Floats
@@ -70,18 +48,18 @@ class Cells:
     """sum of u c (1 - c), the variance of the residual sum if c is the truth"""
 
     @classmethod
-    def of_rows(cls, value: Floats, event: Floats, weights: Floats | None) -> Self:
+    def of_rows(
+        cls, value: Floats, outcome: Floats, weights: Floats | None, *, copies: bool = False
+    ) -> Self:
         """Return one cell per row."""
-        square, variance = (value - event) ** 2, value * (1.0 - value)
+        one = np.ones(len(value))
+        square, variance = (value - outcome) ** 2, value * (1.0 - value)
+        variance *= _noise_share(outcome, variance)
         if weights is None:
-            one = np.ones(len(value))
-            return cls(one, one, one, value, event, square, variance)
-        if is_whole(weights):
-            rows, spread = weights, weights
-        else:
-            rows, spread = np.ones(len(value)), weights**2
+            return cls(one, one, one, value, outcome, square, variance)
+        spread = weights if copies else weights**2
         return cls(
-            rows, weights, spread, weights * value, weights * event,
+            weights if copies else one, weights, spread, weights * value, weights * outcome,
             spread * square, spread * variance,
         )  # fmt: skip
 
@@ -116,108 +94,80 @@ class Cells:
         return float(self.weight.sum() ** 2 / self.spread.sum())
 
 
-def top_cells(
-    confidence: Floats, correct: Floats, weights: Floats | None
-) -> tuple[Cells, EventBins]:
-    """Return the cells of confidences and correctness ``[N]``, and their bins."""
-    value, event, w = _sorted(confidence, correct, weights)
-    return _gathered_top(value, w, lambda first: _sums(value, event, w, first))
+def _noise_share(outcome: Floats, variance: Floats) -> float:
+    """Return the variance of the outcomes as a share of that of yes and no.
 
-
-def top_cells_of_groups(groups: Cells) -> tuple[Cells, EventBins]:
-    """Return the same from sums over groups of neighbours, in order of confidence.
-
-    The rows of a group count as tied at their mean.
+    If a fractional outcome y has mean c, its variance is c (1 - c) minus the mean of y (1 - y).
     """
-    return _gathered_top(groups.mean, groups.weight, groups.summed_from)
+    between = float((outcome * (1.0 - outcome)).sum())
+    total = float(variance.sum())
+    return 1.0 if between == 0.0 or total == 0.0 else max(LEAST_NOISE, 1.0 - between / total)
 
 
-def _gathered_top(
-    value: Floats, w: Floats | None, gather: Callable[[Ints], Cells]
-) -> tuple[Cells, EventBins]:
-    at = positions(value, w)
-    cell, wide, fifteenth = _ranks(at, MAX_CELLS), equal_width_index(value, BINS), _ranks(at, BINS)
-    first = _starts(cell, wide, fifteenth)
-    cells = gather(first)
-    return cells, EventBins(np.ones(len(first)), cells.mean, cell[first], fifteenth[first])
+@dataclass(frozen=True, eq=False)
+class EventCells:
+    """About 512 cells of the rows of one event, in order of its probability, and their bins."""
+
+    sums: Cells
+    rank: Ints
+    """rank among cells of equal mass, shape ``[M]``"""
+    scale: Ints
+    """rank among `SCALES` bins of equal mass, shape ``[M]``"""
+    bin: Ints
+    """rank among `BINS` bins of equal mass, shape ``[M]``"""
+    cell_of_row: Ints
+    """cell of each of the fine cells, shape ``[N]``"""
+
+    @property
+    def bins(self) -> Cells:
+        """The sums over `BINS` bins of equal mass."""
+        return self.sums.binned(self.bin, BINS)
 
 
-def two_class_cells(
-    probability: Floats, positive: Floats, weights: Floats | None
-) -> tuple[Cells, EventBins, EventBins]:
-    """Return the cells of P(class 1) ``[N]``, their bins by confidence and by P(class 1)."""
-    value, event, w = _sorted(probability, positive, weights)
-    return _gathered_two(value, w, lambda first: _sums(value, event, w, first))
+def row_cells(
+    value: Floats, outcome: Floats, weights: Floats | None, *, copies: bool = False
+) -> Cells:
+    """Return one cell per row, in order of the probability `value` ``[N]``."""
+    order = np.argsort(value, kind="stable")
+    w = None if weights is None else weights[order]
+    return Cells.of_rows(value[order], outcome[order], w, copies=copies)
 
 
-def two_class_cells_of_groups(groups: Cells) -> tuple[Cells, EventBins, EventBins]:
-    """Return the same from sums over groups of neighbours, in order of P(class 1)."""
-    return _gathered_two(groups.mean, groups.weight, groups.summed_from)
-
-
-def _gathered_two(
-    value: Floats, w: Floats | None, gather: Callable[[Ints], Cells]
-) -> tuple[Cells, EventBins, EventBins]:
-    confidence = np.maximum(value, 1.0 - value)
-    by_confidence = np.argsort(confidence, kind="stable")  # two sorted runs: merged in one pass
-    folded = np.empty(len(value))
-    folded[by_confidence] = positions(
-        confidence[by_confidence], None if w is None else w[by_confidence]
+def event_cells(fine: Cells, *, n_cells: int = MAX_CELLS) -> EventCells:
+    """Gather fine cells, in order of probability, into about `n_cells`; ties stay together."""
+    value = fine.mean
+    at = positions(value, fine.weight)
+    rank, fifteenth = _ranks(at, n_cells), _ranks(at, BINS)
+    first = _starts(rank, equal_width_index(value, BINS), fifteenth)
+    rank = rank[first]
+    return EventCells(
+        fine.summed_from(first),
+        rank,
+        rank // (n_cells // SCALES),
+        fifteenth[first],
+        np.repeat(np.arange(len(first)), np.diff(first, append=len(value))),
     )
-    at = positions(value, w)
-    ranks = [_ranks(x, MAX_CELLS) for x in (folded, at)]
-    fifteenths = [_ranks(x, BINS) for x in (folded, at)]
-    is_class_1 = (value > 0.5).astype(np.intp)
-    wide = equal_width_index(confidence, BINS)
-    first = _starts(*ranks, *fifteenths, is_class_1, wide)
-    cells = gather(first)
-    mean, side = cells.mean, is_class_1[first]
-    top = EventBins(
-        np.where(side == 1, 1.0, -1.0),
-        np.where(side == 1, mean, 1.0 - mean),
-        ranks[0][first],
-        fifteenths[0][first],
-    )
-    return cells, top, EventBins(np.ones(len(first)), mean, ranks[1][first], fifteenths[1][first])
-
-
-def _sorted(
-    value: Floats, event: Floats, weights: Floats | None
-) -> tuple[Floats, Floats, Floats | None]:
-    """Return the three sorted by `value`.
-
-    Without weights the event is kept in the last bit of the value (an error of 2e-16), as
-    sorting numbers is five times as fast as finding their order.
-    """
-    if weights is not None:
-        order = np.argsort(value)
-        return value[order], event[order], weights[order]
-    packed = value.view(np.int64) & ~1 | event.astype(np.int64)
-    packed.sort()
-    return (packed & ~1).view(np.float64), (packed & 1).astype(np.float64), None
 
 
 def equal_mass_ranks(value: Floats, weights: Floats | None, n_bins: int) -> Ints:
     """Return which of `n_bins` bins of equal mass each row falls in; ties stay together."""
     order = np.argsort(value)
     rank = np.empty(len(value), dtype=np.intp)
-    at = positions(value[order], None if weights is None else weights[order])
-    rank[order] = _ranks(at, n_bins)
+    w = np.ones(len(value)) if weights is None else weights[order]
+    rank[order] = _ranks(positions(value[order], w), n_bins)
     return rank
 
 
-def positions(value: Floats, weights: Floats | None) -> Floats:
+def positions(value: Floats, weights: Floats) -> Floats:
     """Return for sorted `value` the share of the mass below it, plus half that of its ties.
 
     Ties have one position, so rows of equal probability are treated alike and the order
     of the rows does not matter.
     """
-    n = len(value)
-    first = np.flatnonzero(np.diff(value, prepend=-1.0))
-    if weights is None and len(first) == n:
-        return (np.arange(n) + 0.5) / n
-    size = np.diff(first, append=n)
-    mass = size.astype(np.float64) if weights is None else np.add.reduceat(weights, first)
+    # 1e-15: the mean w c / w of a weighted row is c only up to rounding
+    first = np.flatnonzero(np.diff(value, prepend=-1.0) > 1e-15)
+    size = np.diff(first, append=len(value))
+    mass = np.add.reduceat(weights, first)
     end = np.cumsum(mass)
     return np.repeat((end - mass / 2.0) / end[-1], size)
 
@@ -234,12 +184,3 @@ def _starts(*keys: Ints) -> Ints:
     for key in keys:
         changed[1:] |= key[1:] != key[:-1]
     return np.flatnonzero(changed)
-
-
-def _sums(value: Floats, event: Floats, weights: Floats | None, first: Ints) -> Cells:
-    each = Cells.of_rows(value, event, weights)
-    if weights is not None:
-        return Cells(*(np.add.reduceat(x, first) for x in each.arrays()))
-    rows = np.diff(first, append=len(value)).astype(np.float64)
-    four = (each.probability, each.outcome, each.square, each.variance)
-    return Cells(rows, rows, rows, *(np.add.reduceat(x, first) for x in four))

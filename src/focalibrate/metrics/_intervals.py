@@ -1,29 +1,31 @@
-"""Intervals of the confidence gap and of the root-mean-square calibration error."""
+"""Intervals of the gap, the root-mean-square calibration error, and the calibration line."""
 
 import math
+from typing import NamedTuple
 
 import numpy as np
+from scipy.special import chdtr, chndtrinc, expit, log_expit, logit, ndtri
 
 from focalibrate._array import Floats
-from focalibrate._stable.laws import NoncentralChiSquare, normal_quantile
-from focalibrate._stable.roots import root
-from focalibrate.metrics._cells import Cells
-from focalibrate.metrics.interval import ConfidenceInterval
+from focalibrate.metrics._cells import Cells, Ints
+from focalibrate.metrics.interval import Interval
 
+NORMAL_95 = 1.959963984540054
 LARGE_CHI2 = 2000.0
 """Above this the square root of a noncentral chi-square is normal to four digits."""
 
 
-def gap_interval(cells: Cells) -> ConfidenceInterval:
+def gap_interval(cells: Cells, whole: Cells | None = None) -> Interval:
     r"""Return the mean residual :math:`\bar r \pm 1.96\,\mathrm{se}`.
 
     The standard error is at least that of a calibrated model: a few rows that are all right
     have no spread, and yet prove little.
     """
-    whole = cells.binned(np.zeros(len(cells.rows), dtype=np.intp), 1)
+    if whole is None:
+        whole = cells.binned(np.zeros(len(cells.rows), dtype=np.intp), 1)
     gap = float(whole.residual[0] / whole.weight[0])
-    half = 1.959963984540054 * math.sqrt(float(mean_variance(whole, least=1.0)[0]))
-    return ConfidenceInterval(gap, max(-1.0, gap - half), min(1.0, gap + half))
+    half = NORMAL_95 * math.sqrt(float(mean_variance(whole, least=1.0)[0]))
+    return Interval(gap, max(-1.0, gap - half), min(1.0, gap + half))
 
 
 def mean_variance(bins: Cells, *, least: float = 0.5) -> Floats:
@@ -43,7 +45,7 @@ def mean_variance(bins: Cells, *, least: float = 0.5) -> Floats:
     return np.maximum(np.maximum(sampled, least * calibrated), 0.0)
 
 
-def rms_interval(bins: Cells) -> ConfidenceInterval:
+def rms_interval(bins: Cells, *, freedom: float | None = None) -> Interval:
     r"""Return the root-mean-square calibration error over `bins` of equal mass.
 
     .. math:: \mathrm{RMS}^2 = \sum_b w_b \frac{S_b^2 - Q_b}{n_b(n_b-1)},\qquad
@@ -56,7 +58,8 @@ def rms_interval(bins: Cells) -> ConfidenceInterval:
     below the value found.
 
     The upper limit is at least that of a typical calibrated model: an unusually small value
-    is chance and does not prove a smaller error.
+    is chance and does not prove a smaller error. `freedom` replaces :math:`\nu` where the bins
+    are correlated.
     """
     total = bins.weight.sum()
     share = bins.weight / total
@@ -68,14 +71,16 @@ def rms_interval(bins: Cells) -> ConfidenceInterval:
     variance = mean_variance(bins)
     mean = np.divide(s, w, out=np.zeros_like(w), where=w > 0)
     first, second = float(share @ variance), float(share**2 @ variance**2)
+    if freedom is not None:
+        second = first**2 / freedom
     if second <= 0.0:  # certain predictions: there is no noise
         size = math.sqrt(float(share @ mean**2))
-        return ConfidenceInterval(size, size, size)
+        return Interval(size, size, size)
     a, nu = second / first, first**2 / second
     x = float(share @ mean**2) / a
     low = math.sqrt(a * noncentrality(x, nu, 0.975))
     high = math.sqrt(a * noncentrality(max(x, nu), nu, 0.025))
-    return ConfidenceInterval(estimate, min(low, 1.0), min(high, 1.0))
+    return Interval(estimate, min(low, 1.0), min(high, 1.0))
 
 
 def noncentrality(x: float, nu: float, probability: float) -> float:
@@ -87,10 +92,83 @@ def noncentrality(x: float, nu: float, probability: float) -> float:
         shift = (nu - 1.0) / 2.0
         if x <= shift:
             return 0.0
-        center = math.sqrt(x - shift) - normal_quantile(probability)
+        center = math.sqrt(x - shift) - float(ndtri(probability))
         return max(0.0, center**2 - shift) if center > 0.0 else 0.0
-    law = NoncentralChiSquare(x, nu)
-    if law.cdf(0.0) <= probability:
+    if chdtr(nu, x) <= probability:
         return 0.0
-    high = (math.sqrt(x) + 10.0) ** 2
-    return root(lambda nc: law.cdf(nc) - probability, 0.0, high, xtol=1e-10)
+    return float(chndtrinc(x, nu, probability))
+
+
+class Line(NamedTuple):
+    r"""The calibration line :math:`\operatorname{logit} P(y) = a + b \operatorname{logit} c`."""
+
+    intercept: Interval
+    slope: Interval
+    """below 1: probabilities are too extreme"""
+    intercept_at_slope_1: Interval
+    """shift of the log-odds that makes the mean probability right"""
+    likelihood_ratio: float
+    """against intercept 0 and slope 1"""
+
+
+def calibration_line(cells: Cells, code: Ints | None = None) -> Line | None:
+    """Return the logistic regression of the outcomes on the log-odds, with robust intervals.
+
+    None where there is no finite line: probabilities of one value, outcomes of one kind, or
+    outcomes that a threshold separates. Probabilities are kept within 1e-12 of 0 and 1, where
+    the log-odds would be infinite. `code` is the cluster of each cell.
+    """
+    s = logit(np.clip(cells.mean, 1e-12, 1.0 - 1e-12))
+    x = np.stack([np.ones_like(s), s], axis=1)
+    start = np.array([0.0, 1.0])
+    both = _logistic_fit(x, np.zeros_like(s), cells, start, code)
+    shift = _logistic_fit(x[:, :1], s, cells, start[:1], code)
+    if both is None or shift is None:
+        return None
+    beta, covariance = both
+    half = NORMAL_95 * np.sqrt(np.diag(covariance))
+    intercept, slope = (
+        Interval(float(b), float(b - h), float(b + h)) for b, h in zip(beta, half, strict=True)
+    )
+    at, half_at = float(shift[0][0]), NORMAL_95 * math.sqrt(float(shift[1][0, 0]))
+    ratio = 2.0 * (_log_likelihood(x @ beta, cells) - _log_likelihood(s, cells))
+    return Line(intercept, slope, Interval(at, at - half_at, at + half_at), max(0.0, ratio))
+
+
+def _log_likelihood(line: Floats, cells: Cells) -> float:
+    y, w = cells.outcome, cells.weight
+    return float(y @ log_expit(line) + (w - y) @ log_expit(-line))
+
+
+def _logistic_fit(
+    x: Floats, offset: Floats, cells: Cells, start: Floats, code: Ints | None
+) -> tuple[Floats, Floats] | None:
+    """Return coefficients by Newton's method and their robust covariance; None if infinite."""
+    y, w, beta = cells.outcome, cells.weight, start
+    scale = float(w.sum())
+    for _ in range(50):
+        p = expit(offset + x @ beta)
+        information = x.T @ (x * (w * p * (1.0 - p))[:, None])
+        if not np.linalg.cond(information) < 1e12 or np.abs(beta).max() > 1e3:
+            return None
+        step = np.linalg.solve(information, x.T @ (y - w * p))
+        before = _log_likelihood(offset + x @ beta, cells)
+        for _ in range(40):
+            if _log_likelihood(offset + x @ (beta + step), cells) >= before - 1e-12 * scale:
+                break
+            step = step / 2.0
+        beta = beta + step
+        if np.abs(step).max() < 1e-10 * max(1.0, float(np.abs(beta).max())):
+            break
+    else:
+        return None
+    p = expit(offset + x @ beta)
+    rate = np.clip(y / w, 0.0, 1.0)
+    square = cells.spread * (rate * (1.0 - 2.0 * p) + p * p)  # sum of u (y - p)², y in {0, 1}
+    inverse = np.linalg.inv(x.T @ (x * (w * p * (1.0 - p))[:, None]))
+    meat = x.T @ (x * square[:, None])
+    if code is not None:
+        score = x * (y - w * p)[:, None]
+        sums = np.stack([np.bincount(code, column) for column in score.T])
+        meat = sums @ sums.T * (sums.shape[1] / max(1, sums.shape[1] - 1))
+    return beta, inverse @ meat @ inverse

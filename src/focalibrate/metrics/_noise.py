@@ -5,13 +5,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.fft import dct, idct
+from scipy.special import gammaln, xlog1py, xlogy
 
 from focalibrate._array import Floats
-from focalibrate._check import is_whole
-from focalibrate._stable.cosine import cosine_transform, inverse_cosine_transform
-from focalibrate._stable.laws import log_gamma, x_log1p_y, x_log_y
-from focalibrate.metrics._cells import BINS, Cells, EventBins
-from focalibrate.metrics._null import indicator, share_matrix
+from focalibrate.metrics._cells import BINS, EventCells
+from focalibrate.metrics._null import indicator
 from focalibrate.metrics._rows import row_chunks
 from focalibrate.metrics.binning import equal_width_index
 from focalibrate.metrics.interval import NoiseFloor
@@ -20,36 +19,50 @@ SMOOTH_DRAWS = 199
 """Draws of smooth ECE, half of them on fine grids, where draws differ little."""
 
 
-def binned_floors(cells: Cells, view: EventBins, drawn: Floats) -> dict[str, NoiseFloor]:
-    """Return the floors of ECE, AdaECE and MCE from residual draws ``[M, D]`` of the cells."""
-    total = cells.weight.sum()
-    index = equal_width_index(view.value, BINS)
-    wide = np.abs(indicator(index, BINS, view.sign) @ drawn)
-    mass = np.bincount(index, cells.weight, BINS)
+def noise_floors(event: EventCells, drawn: Floats) -> dict[str, NoiseFloor]:
+    """Return the floors of ECE, AdaECE, MCE and smooth ECE from residual draws ``[M, D]``."""
+    weight = event.sums.weight
+    total = weight.sum()
+    index = equal_width_index(event.sums.mean, BINS)
+    wide = np.abs(indicator(index, BINS) @ drawn)
+    mass = np.bincount(index, weight, BINS)
     filled = mass > 0
-    equal = np.abs(share_matrix(view, cells.weight, BINS) @ drawn)
+    equal = np.abs(_share_matrix(event, BINS) @ drawn)
     return {
         "ece": _floor(wide.sum(axis=0) / total),
         "adaptive_ece": _floor(equal.sum(axis=0) / total),
         "mce": _floor((wide[filled] / mass[filled, None]).max(axis=0)),
+        "smooth_ece": _smooth_floor(event, drawn),
     }
 
 
-def smooth_floor(cells: Cells, view: EventBins, drawn: Floats) -> NoiseFloor:
+def _share_matrix(event: EventCells, n_bins: int) -> Floats:
+    """Return the matrix that sums cells in bins of equal mass; one across a border is split."""
+    _, group = np.unique(event.rank, return_inverse=True)  # tied cells are cut together
+    mass = np.bincount(group, event.sums.weight)
+    end = np.cumsum(mass)
+    border = end[-1] * np.arange(n_bins + 1) / n_bins
+    low = np.maximum(border[:-1, None], (end - mass)[None, :])
+    high = np.minimum(border[1:, None], end[None, :])
+    return np.asarray((np.maximum(high - low, 0.0) / mass)[:, group])
+
+
+def _smooth_floor(event: EventCells, drawn: Floats) -> NoiseFloor:
     """Return the floor of smooth ECE; the bandwidths of all draws are solved for at once.
 
     Numerics:
         On a grid of at least eight points per bandwidth, which is off by at most 0.4 %.
     """
-    residual = view.sign[:, None] * drawn[:, :SMOOTH_DRAWS] / cells.weight.sum()
-    first = _smooth_errors(view.value, residual[:, :8], 4096)
+    value = event.sums.mean
+    residual = drawn[:, :SMOOTH_DRAWS] / event.sums.weight.sum()
+    first = _smooth_errors(value, residual[:, :8], 4096)
     least = float(first.min())
     if least <= 0.0:
         return NoiseFloor(0.0, 0.0)
     grid = 1 << min(13, max(7, math.ceil(math.log2(10.0 / least))))
     if grid > 1024:
         residual = residual[:, : SMOOTH_DRAWS // 2]
-    return _floor(_smooth_errors(view.value, residual, grid))
+    return _floor(_smooth_errors(value, residual, grid))
 
 
 def _smooth_errors(value: Floats, residual: Floats, grid: int) -> Floats:
@@ -59,7 +72,7 @@ def _smooth_errors(value: Floats, residual: Floats, grid: int) -> Floats:
     scale, where a secant step is nearly exact.
     """
     n_draws = residual.shape[1]
-    spectrum = cosine_transform(_on_grid(value, residual, grid)) / grid
+    spectrum = dct(_on_grid(value, residual, grid), type=1) / grid
     decay = -0.5 * (np.pi * np.arange(grid + 1)) ** 2
     lowest = 4.0 / grid
 
@@ -68,7 +81,7 @@ def _smooth_errors(value: Floats, residual: Floats, grid: int) -> Floats:
         kept = min(grid + 1, math.ceil(9.0 / (np.pi * float(sigma.min()))))
         damped = np.zeros((n_draws, grid + 1))
         damped[:, :kept] = spectrum[:, :kept] * np.exp(np.outer(sigma**2, decay[:kept]))
-        smooth = np.abs(inverse_cosine_transform(damped))
+        smooth = np.abs(idct(damped, type=1))
         total = smooth.sum(axis=1) - 0.5 * (smooth[:, 0] + smooth[:, -1])
         return np.asarray(np.log(np.maximum(total, 1e-300)))
 
@@ -103,7 +116,9 @@ def _on_grid(value: Floats, mass: Floats, grid: int) -> Floats:
     return density
 
 
-def classwise_floor(rows: NDArray[Any], weights: Floats | None) -> NoiseFloor:
+def classwise_floor(
+    rows: NDArray[Any], weights: Floats | None, *, copies: bool = False
+) -> NoiseFloor:
     r"""Return the floor of classwise ECE in closed form.
 
     In each bin of each class the hits of a calibrated model are a sum of independent
@@ -114,7 +129,8 @@ def classwise_floor(rows: NDArray[Any], weights: Floats | None) -> NoiseFloor:
     """
     n, k = rows.shape
     total = float(n if weights is None else weights.sum())
-    return classwise_floor_of_sums(*_class_sums(rows, weights), total=total, n_classes=k)
+    sums = _class_sums(rows, weights, copies=copies)
+    return classwise_floor_of_sums(*sums, total=total, n_classes=k)
 
 
 def classwise_floor_of_sums(
@@ -134,19 +150,20 @@ def classwise_floor_of_sums(
     return NoiseFloor(center / (total * k), (center + 1.6449 * spread) / (total * k))
 
 
-def _class_sums(rows: NDArray[Any], weights: Floats | None) -> tuple[Floats, Floats, Floats]:
+def _class_sums(
+    rows: NDArray[Any], weights: Floats | None, *, copies: bool
+) -> tuple[Floats, Floats, Floats]:
     """Return rows, their probability sum and variance by class and bin, ``[K * BINS]`` each."""
     n, k = rows.shape
     sums = np.zeros((3, k, BINS))
     totals = np.zeros((3, k))
-    freq = weights is not None and is_whole(weights)
     for part in row_chunks(n, k):
         chunk = rows[part].astype(np.float64)
         if weights is None:
             one, u = np.ones(len(chunk)), np.ones(len(chunk))
         else:
-            one = weights[part] if freq else np.ones(len(chunk))
-            u = weights[part] if freq else weights[part] ** 2
+            one = weights[part] if copies else np.ones(len(chunk))
+            u = weights[part] if copies else weights[part] ** 2
         variance = chunk - chunk * chunk
         totals += np.stack([np.full(k, one.sum()), one @ chunk, u @ variance])
         at = np.flatnonzero(chunk > 1.0 / BINS)
@@ -175,8 +192,8 @@ def _binomial_mad(n: Floats, p: Floats) -> Floats:
     n, p = n[inside], p[inside]
     nu = np.minimum(np.floor(n * p) + 1.0, np.maximum(n, 1.0))
     log = (
-        log_gamma(n + 1.0) - log_gamma(nu) - log_gamma(n - nu + 1.0)
-        + x_log_y(nu, p) + x_log1p_y(n - nu + 1.0, -p)
+        gammaln(n + 1.0) - gammaln(nu) - gammaln(n - nu + 1.0)
+        + xlogy(nu, p) + xlog1py(n - nu + 1.0, -p)
     )  # fmt: skip
     found = np.zeros(len(inside))
     found[inside] = 2.0 * np.exp(log)

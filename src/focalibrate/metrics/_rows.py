@@ -1,7 +1,7 @@
 """Rows of probabilities and their labels, as NumPy arrays: the input of every metric."""
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,12 +9,18 @@ from numpy.typing import NDArray
 from focalibrate._array import Array, array_of, to_numpy
 from focalibrate._check import (
     binary_probs,
+    check_count,
+    check_label_weight,
     check_labels,
     check_probs,
     check_rows,
     check_sample_weight,
+    check_unit_array,
     labels_for,
 )
+
+Event = int | Literal["top label"]
+"""What a probability is of: the prediction is right, or the label is a class."""
 
 CHUNK_ENTRIES = 1 << 16
 """Entries worked on at once: half a megabyte in float64, which stays in the cache."""
@@ -56,6 +62,26 @@ def read(
     return rows, to_numpy(labels).reshape(-1).astype(np.intp, copy=False)
 
 
+def read_label_matrix(
+    probs: Array, labels: Array, sample_weight: Array | None
+) -> tuple[NDArray[np.float64], NDArray[np.bool_], NDArray[np.float64] | None]:
+    """Return checked probabilities, labels and weights of a multi-label head, ``[N, C]`` each."""
+    probs, labels = array_of(probs), array_of(labels)
+    check_unit_array(probs, name="probs")
+    p, y = to_numpy(probs).astype(np.float64), to_numpy(labels)
+    if p.ndim != 2 or p.shape != y.shape:
+        raise ValueError(
+            f"`probs` and `labels` must both have shape [N, C], got {list(p.shape)} and "
+            f"{list(y.shape)}. For one class per example use `ece`."
+        )
+    if not np.isin(y, (0, 1)).all():
+        raise ValueError("`labels` must be 0 or 1. Give an unknown label the weight 0.")
+    weights = None
+    if sample_weight is not None:
+        weights = check_label_weight(array_of(sample_weight), shape=p.shape)
+    return p, y.astype(np.bool_), weights
+
+
 def read_weights(sample_weight: Array | None, n_rows: int) -> NDArray[np.float64] | None:
     """Return checked weights ``[N]``, None if there are none."""
     if sample_weight is None:
@@ -90,6 +116,20 @@ def top_label(
     for part in row_chunks(n, k):
         confidence[part], correct[part] = _top_label_by_column(rows[part], labels[part])
     return confidence, correct
+
+
+def event_rows(
+    rows: NDArray[Any], labels: NDArray[np.intp], event: Event
+) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """Return the probability of an event (float64) and whether it happened, ``[N]`` each."""
+    if event == "top label":
+        return top_label(rows, labels)
+    check_count(event, name="event", minimum=0)
+    if event >= rows.shape[1]:
+        raise ValueError(
+            f'`event` must be "top label" or a class below {rows.shape[1]}, got {event!r}.'
+        )
+    return rows[:, event].astype(np.float64), labels == event
 
 
 def _top_label_by_column(

@@ -1,14 +1,16 @@
-"""One pass over rows of scores: the terms that a sketch sums."""
+"""The rows of a sketch: arguments read, and one pass over scores for the terms it sums."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from focalibrate._array import Floats
-from focalibrate.metrics._class_sums import ClassSums
-from focalibrate.metrics._rows import COLUMN_LOOP_MAX, row_chunks
+from focalibrate._array import Array, Floats, array_of, to_numpy
+from focalibrate._check import check_labels, check_log_probs, check_logits, check_rows, labels_for
+from focalibrate.metrics._rows import COLUMN_LOOP_MAX, read, row_chunks
+from focalibrate.metrics.cells import ClassCells
 
 Given = Literal["probs", "log_probs", "logits"]
 
@@ -23,8 +25,6 @@ class RowTerms:
     brier: Floats
     positive: Floats | None
     """P(class 1), where there are two classes"""
-    classes: Floats | None
-    """sums by class and cell, ``[F, K, C]`` in the order of `CLASS_PLAIN` or `CLASS_WEIGHTED`"""
 
 
 def row_terms(
@@ -32,15 +32,15 @@ def row_terms(
     labels: NDArray[np.intp],
     *,
     given: Given,
-    weights: Floats | None,
-    n_bins: int,
-    classwise: bool,
+    weights: Floats | None = None,
+    classes: ClassCells | None = None,
 ) -> RowTerms:
-    """Return the terms of checked scores ``[N, K]`` and labels ``[N]``.
+    """Return the terms of checked scores ``[N, K]`` and labels ``[N]``; `classes` takes them in.
 
     Numerics:
         Exponentials are taken in the dtype of the scores, everything after in float64. Logits
-        in float32 give odds that are right to 1e-6 of themselves.
+        in float32 give odds that are right to 1e-6 of themselves. The Brier score of a row is
+        formed without cancellation, also where the label's probability is almost 1.
     """
     n, k = scores.shape
     terms = np.empty((3, n))
@@ -48,7 +48,6 @@ def row_terms(
     positive = np.empty(n) if k == 2 else None
     # NumPy is slow at many short rows: few classes are taken column by column
     axis = 0 if k <= COLUMN_LOOP_MAX else 1
-    sums = ClassSums(k, n_bins, is_weighted=weights is not None) if classwise else None
     for part in row_chunks(n, k):
         chunk, y = scores[part], labels[part]
         at = (y, np.arange(len(y))) if axis == 0 else (np.arange(len(y)), y)
@@ -58,16 +57,22 @@ def row_terms(
         own = probs[at]
         terms[0, part] = np.minimum(top, 1.0)
         correct[part] = _is_top(probs, top, own, y, axis)
-        squares = np.einsum("kn,kn->n" if axis == 0 else "nk,nk->n", probs, probs)
-        terms[2, part] = np.maximum(squares - 2.0 * own + 1.0, 0.0)
         if positive is not None:
             positive[part] = np.clip(probs[1], 0.0, 1.0)
-        if sums is not None:
-            sums.add(probs, y, own, None if weights is None else weights[part], axis)
-    confidence, nll, brier = terms
-    return RowTerms(
-        confidence, correct, nll, brier, positive, None if sums is None else sums.result()
-    )
+        if classes is not None:
+            classes.add(probs, y, own, None if weights is None else weights[part], axis)
+        terms[2, part] = _brier(probs, at, own, axis)
+    return RowTerms(terms[0], correct, terms[1], terms[2], positive)
+
+
+def _brier(probs: Floats, at: tuple[Any, Any], own: Floats, axis: int) -> Floats:
+    """Return the Brier score of each row: `squares - 2 p + 1` would cancel where p is almost 1."""
+    if not probs.flags.writeable or probs.base is not None:
+        probs = probs.copy()
+    probs[at] = own - 1.0
+    found = np.einsum("kn,kn->n" if axis == 0 else "nk,nk->n", probs, probs)
+    probs[at] = own
+    return np.asarray(found)
 
 
 def _probs_and_nll(
@@ -96,3 +101,45 @@ def _is_top(
     if np.count_nonzero(probs == top) > len(top):  # shared tops
         return np.asarray(correct & (probs.argmax(axis=0) == labels))
     return np.asarray(correct)
+
+
+def read_given(
+    probs: Array | None, log_probs: Array | None, logits: Array | None, labels: Array | None
+) -> tuple[Given, NDArray[Any], NDArray[np.intp]]:
+    """Return what was given, its rows ``[N, K]`` and the labels ``[N]``."""
+    pairs: tuple[tuple[Given, Array | None], ...] = (
+        ("probs", probs),
+        ("log_probs", log_probs),
+        ("logits", logits),
+    )
+    named = {name: value for name, value in pairs if value is not None}
+    if len(named) != 1 or labels is None:
+        raise ValueError(
+            "`Sketch.of` takes `labels` and exactly one of `probs`, `log_probs` and `logits`, got "
+            f"{', '.join(named) or 'none of them'}{'' if labels is not None else ', no `labels`'}."
+        )
+    ((given, scores),) = named.items()
+    if given == "probs":
+        return given, *read(scores, labels, binary=np.ndim(scores) == 1)
+    labels, scores = labels_for(scores, labels), array_of(scores)
+    check_rows(scores, name=given)
+    (check_logits if given == "logits" else check_log_probs)(scores, name=given)
+    check_labels(labels, shape=tuple(scores.shape[:-1]), n_classes=scores.shape[-1])
+    rows = to_numpy(scores).reshape(-1, scores.shape[-1])
+    if rows.dtype not in (np.float32, np.float64):
+        rows = rows.astype(np.float32)
+    return given, rows, to_numpy(labels).reshape(-1).astype(np.intp, copy=False)
+
+
+def read_groups(groups: Array | Mapping[str, Array] | None, n: int) -> dict[str, NDArray[Any]]:
+    """Return the columns of groups ``[n]`` by name."""
+    if groups is None:
+        return {}
+    named = groups if isinstance(groups, Mapping) else {"group": groups}
+    found = {}
+    for name, column in named.items():
+        values = np.asarray(to_numpy(column)).reshape(-1)
+        if len(values) != n:
+            raise ValueError(f"`groups`: column {name!r} must have {n} rows, got {len(values)}.")
+        found[name] = values
+    return found

@@ -1,12 +1,23 @@
 """Which bin a confidence falls in, and how bins of equal mass are cut."""
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from focalibrate._array import Floats
 from focalibrate._check import check_count, check_edges, check_n_bins
+
+Ints = NDArray[np.intp]
+Closed = Literal["right", "left"]
+
+MANTISSA_BITS = 8
+SMALLEST = 2.0**-26
+"""Distances to 0 or 1 below this share a key; the edges of `log_odds_edges` lie above."""
+_SHIFT = 52 - MANTISSA_BITS
+_LOWEST = int(np.float64(SMALLEST).view(np.int64) >> _SHIFT)
+_HALF = int(np.float64(0.5).view(np.int64) >> _SHIFT) - _LOWEST
 
 
 def equal_width_edges(n_bins: int) -> Floats:
@@ -20,7 +31,7 @@ def log_odds_edges(n_cells: int = 4096) -> Floats:
 
     .. math:: e_j = \sigma\!\left(-16 + \frac{32\,(j-1)}{J-2}\right),\quad e_0 = 0,\ e_J = 1
 
-    Cells for `ReliabilityTable.equal_mass`: they stay narrow where networks put their
+    Edges for `Cells.equal_mass`: they stay narrow where networks put their
     confidence, within ``1e-7`` of 1, where equally wide cells hold everything in one.
 
     Args:
@@ -38,9 +49,11 @@ def log_odds_edges(n_cells: int = 4096) -> Floats:
     return np.concatenate([[0.0], odds / (1.0 + odds), [1.0]])
 
 
-def read_edges(edges: object) -> Floats:
-    """Return `edges` as a checked float64 array."""
-    array = np.asarray(edges, dtype=np.float64)
+def edges_of(bins: int | ArrayLike) -> Floats:
+    """Return the edges of a number of equally wide bins, or checked edges in float64."""
+    if isinstance(bins, str) or np.ndim(bins) == 0:
+        return equal_width_edges(bins)  # type: ignore[arg-type]
+    array = np.asarray(bins, dtype=np.float64)
     check_edges(array)
     return array
 
@@ -63,10 +76,59 @@ def equal_width_index(values: NDArray[np.floating], n_bins: int) -> NDArray[np.i
     return index
 
 
-def edges_index(values: NDArray[np.floating], edges: Floats) -> NDArray[np.intp]:
-    """Return the same for bins ``(edges[b-1], edges[b]]``."""
-    inner = edges[1:-1]
-    return np.searchsorted(inner, values.astype(np.float64, copy=False), side="left")
+def index_of(values: NDArray[np.floating], edges: Floats, closed: Closed = "right") -> Ints:
+    """Return the cell ``(edges[j], edges[j+1]]`` of each value in [0, 1], or ``[a, b)``.
+
+    Equally wide bins are found by `equal_width_index`; 0 always falls in the first cell and 1 in
+    the last.
+    """
+    n = len(edges) - 1
+    if closed == "right" and n <= 1024 and np.array_equal(edges, equal_width_edges(n)):
+        return equal_width_index(values, n)
+    side: Literal["left", "right"] = "left" if closed == "right" else "right"
+    return np.searchsorted(edges[1:-1], values.astype(np.float64, copy=False), side=side)
+
+
+@dataclass(frozen=True, eq=False)
+class FineIndex:
+    r"""The index of `index_of`, exactly, about three times as fast on thousands of edges.
+
+    The exponent and the first bits of the distance to 0 or 1, whichever is nearer, rise with
+    the value and are equally wide in log-odds to within a factor of two. A table says how many
+    edges lie below each; the few that share the value's own bits are compared one by one.
+    """
+
+    inner: Floats
+    """all edges but the first and last, and an infinite one"""
+    start: Ints
+    """inner edges below each key"""
+    n_compared: int
+    """most edges that share a key"""
+
+    @classmethod
+    def of(cls, edges: Floats) -> "FineIndex":
+        """Prepare the index of cells ``(edges[j], edges[j+1]]``."""
+        inner = edges[1:-1]
+        keys = _keys(inner)
+        start = np.searchsorted(keys, np.arange(2 * _HALF + 2))
+        shared = int(np.bincount(keys).max(initial=0))
+        return cls(np.append(inner, np.inf), start.astype(np.intp), shared)
+
+    def __call__(self, values: Floats) -> Ints:
+        """Return the cell of each float64 value in [0, 1]."""
+        index: Ints = self.start[_keys(values)]
+        for _ in range(self.n_compared):
+            index += values > self.inner[index]
+        return index
+
+
+def _keys(values: Floats) -> Ints:
+    """Return integers that do not decrease as the values increase."""
+    is_high = values > 0.5
+    near = np.where(is_high, 1.0 - values, values)  # exact: no bit of a value above 1/2 is lost
+    key = np.maximum((near.view(np.int64) >> _SHIFT) - _LOWEST, 0)
+    found: Ints = np.where(is_high, 2 * _HALF + 1 - key, key)
+    return found
 
 
 def bin_sums(index: NDArray[np.intp], values: NDArray[Any], n_bins: int) -> Floats:
@@ -80,35 +142,37 @@ def equal_mass_sizes(n: int, n_bins: int) -> NDArray[np.intp]:
     return size + (np.arange(n_bins) < larger).astype(np.intp)
 
 
-def split_equal_mass(
-    count: Floats, sums: tuple[Floats, ...], n_bins: int
-) -> tuple[Floats, tuple[Floats, ...], NDArray[np.intp]]:
+def split_equal_mass(sums: Floats, n_bins: int) -> tuple[Floats, Ints]:
     r"""Cut groups of interchangeable examples, in order of confidence, into equal-mass bins.
 
     A group that crosses a boundary gives each side its share of the group's sums, so with
-    cumulative count :math:`N_g` and sum :math:`S_g` a bin's sum is the difference of the
+    cumulative weight :math:`N_g` and sum :math:`S_g` a bin's sum is the difference of the
     piecewise linear :math:`S(N)` at its two boundaries.
 
     Args:
-        count: weight of the examples in each group, shape ``[G]``. If every count is whole,
-            the bins are too.
-        sums: for each quantity its sum in each group, shape ``[G]``.
+        sums: of each quantity and group ``[F, G]``, the first of them the weight. If every weight
+            is whole, those of the bins are too.
         n_bins: number of bins ``B``; those beyond the number of examples stay empty.
 
     Returns:
-        Weight per bin ``[B]``, each quantity's sum per bin ``[B]``, and the index of
-        the group each bin ends in ``[B]``.
+        The sums per bin ``[F, B]``, and the index of the group each bin ends in ``[B]``.
     """
-    running = np.cumsum(count)
+    count = sums[0]
+    running = np.cumsum(sums, axis=1)
+    total = running[0, -1]
+    ends = equal_mass_ends(count, float(total), n_bins)
+    group = np.searchsorted(running[0], ends, side="left")
+    missing = (running[0, group] - ends) / count[group]  # share of the group beyond the boundary
+    per_bin = np.diff(running[:, group] - missing * sums[:, group], axis=1, prepend=0.0)
+    per_bin[0] = np.diff(ends, prepend=0.0)
+    return per_bin, group
+
+
+def equal_mass_ends(count: Floats, total: float, n_bins: int) -> Floats:
+    """Return the weight up to the end of each bin: whole where every count is."""
     if (count == np.rint(count)).all():
-        ends = np.cumsum(equal_mass_sizes(round(running[-1]), n_bins)).astype(np.float64)
+        ends = np.cumsum(equal_mass_sizes(round(total), n_bins)).astype(np.float64)
     else:
-        ends = running[-1] * np.arange(1, n_bins + 1) / n_bins
-    ends[-1] = running[-1]
-    sizes = np.diff(ends, prepend=0.0)
-    group = np.searchsorted(running, ends, side="left")
-    missing = (running[group] - ends) / count[group]  # share of the group beyond the boundary
-    per_bin = tuple(
-        np.diff(np.cumsum(total)[group] - missing * total[group], prepend=0.0) for total in sums
-    )
-    return sizes, per_bin, group
+        ends = total * np.arange(1, n_bins + 1) / n_bins
+    ends[-1] = total
+    return ends

@@ -1,37 +1,39 @@
-"""Bootstrap confidence intervals of a metric, and of the difference of two methods."""
+"""Bootstrap intervals of means over rows, and of the difference of two methods."""
 
 import math
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Any, Literal
 
 import numpy as np
 
-from focalibrate._array import Array, Floats, to_numpy
-from focalibrate._check import (
-    check_choice,
-    check_count,
-    check_open_interval,
-    check_sample_weight,
-    is_whole,
+from focalibrate._array import Array, Floats, array_of
+from focalibrate._check import check_choice, check_count, check_open_interval, is_whole
+from focalibrate.metrics._rows import read_weights
+from focalibrate.metrics.interval import Interval
+from focalibrate.metrics.scores import (
+    brier_rows,
+    brier_score,
+    entropy,
+    entropy_rows,
+    error_rate,
+    error_rows,
+    kl_divergence,
+    kl_rows,
+    nll,
+    nll_rows,
 )
-from focalibrate.metrics._resampling import Draws, Resampler, is_prepared, resampler
 
 IntervalMethod = Literal["basic", "percentile"]
-
-CHUNK_INDICES = 1 << 21
+CHUNK = 1 << 21
 """Row indices drawn at once: 16 MB."""
-
-
-@dataclass(frozen=True)
-class BootstrapInterval:
-    """A metric (or a difference), with the interval that holds its true value at `level`."""
-
-    estimate: float
-    low: float
-    high: float
-    level: float
-    n_resamples: int
+ROWS: dict[Callable[..., Any], Callable[..., Floats]] = {
+    nll: nll_rows,
+    brier_score: brier_rows,
+    error_rate: error_rows,
+    entropy: entropy_rows,
+    kl_divergence: kl_rows,
+}
+"""the term of each row, of the metrics that are means of them"""
 
 
 def bootstrap(
@@ -45,24 +47,22 @@ def bootstrap(
     seed: int | np.random.Generator = 0,
     sample_weight: Array | None = None,
     **options: Any,
-) -> BootstrapInterval:
-    r"""Bootstrap confidence interval of any metric over examples.
+) -> Interval:
+    r"""Bootstrap confidence interval of a mean over rows.
 
     ``N`` rows are drawn with replacement `n_resamples` times. With the estimate
-    :math:`\hat\theta` and the quantiles :math:`q_\alpha` of the resampled metric,
+    :math:`\hat\theta` and the quantiles :math:`q_\alpha` of the resampled means,
     :math:`\alpha = (1 - \mathrm{level})/2`, the interval is
 
     .. math:: [\,2\hat\theta - q_{1-\alpha},\ 2\hat\theta - q_\alpha\,]\ \text{(basic)},
               \qquad [\,q_\alpha,\ q_{1-\alpha}\,]\ \text{(percentile)}
 
-    **For log loss, Brier score, error and other means over rows** the intervals cover in
-    about 95 % of samples (see *Is it miscalibrated, or is it noise?* in the docs). **For
-    calibration errors they do not**: an absolute value is not smooth at 0, so for calibrated
-    models 95 % intervals of `ece` and its kin hold the truth in 0 to 68 % of samples. Use
-    `assess` for those.
+    It covers in about 95 % of samples (see *Is it miscalibrated, or is it noise?* in the docs).
+    Calibration errors are no means and have no valid bootstrap interval: use `assess`.
 
     Args:
-        metric: a metric of this package, or any ``(probs, labels) -> number``.
+        metric: `nll`, `brier_score`, `error_rate`, `entropy`, `kl_divergence`, or any function
+            that returns one number per row of ``(probs, labels)``.
         probs: first argument of `metric`, one entry per example.
         labels: second argument of `metric`; left out for `entropy`.
         n_resamples: number of resamples.
@@ -71,16 +71,11 @@ def bootstrap(
         seed: random seed of the resampling, or a `numpy.random.Generator`.
         sample_weight: weights ``[N]``. Whole numbers count repeated rows; rows of other
             weights are drawn equally often and keep their weight.
-        options: passed on to `metric`, such as ``n_bins=10`` or ``binary=True``.
+        options: passed on to `metric`, such as ``binary=True``.
 
     Returns:
-        `BootstrapInterval`. An infinite estimate (`nll` with a zero at a label) has the
-        interval ``[inf, inf]``. For this package's metrics ``low`` is at least 0.
-
-    Numerics:
-        This package's metrics reduce each row once and resample the reductions, with the
-        result of calling the metric on each resample (`smooth_ece`: on a coarser grid).
-        Any other metric is called `n_resamples` times.
+        `Interval`. An infinite estimate (`nll` with a zero at a label) has the interval
+        ``[inf, inf]``. For this package's metrics ``low`` is at least 0.
 
     Example:
         >>> import numpy as np
@@ -94,13 +89,13 @@ def bootstrap(
         Davison & Hinkley (1997), *Bootstrap Methods and their Application*, chapter 5.
     """
     _check(n_resamples, level, interval)
-    n = _n_rows(probs, options)
-    weights, (probs, labels) = _weighted(sample_weight, n, (probs, labels), options)
-    estimate = _estimate(metric, probs, labels, weights, options)
-    draw = resampler(metric, probs, labels, options)
-    values = _replicate(draw, _n_rows(probs, options), n_resamples, seed, weights)
-    least = 0.0 if is_prepared(metric) else -math.inf
-    return interval_of(values, estimate, level=level, interval=interval, least=least)
+    terms = _terms(metric, probs, labels, options)
+    least = 0.0 if metric in ROWS else -math.inf
+    weights = read_weights(sample_weight, len(terms))
+    found = bootstrap_mean(
+        terms, weights, n_resamples=n_resamples, level=level, interval=interval, seed=seed
+    )
+    return Interval(found.estimate, max(found.low, least), max(found.high, least), level)
 
 
 def bootstrap_difference(
@@ -115,33 +110,16 @@ def bootstrap_difference(
     seed: int | np.random.Generator = 0,
     sample_weight: Array | None = None,
     **options: Any,
-) -> BootstrapInterval:
+) -> Interval:
     r"""Bootstrap interval of ``metric(probs_a, labels) - metric(probs_b, labels)``.
 
     Paired: both methods are resampled by the same rows, so what the examples have in
     common cancels, and the interval is narrower than two separate ones suggest. If the interval
-    excludes 0, the methods differ significantly. For a metric whose second argument changes
-    wrap it: ``lambda q, eta: kl_divergence(eta, q)``.
-
-    Args:
-        metric: a metric of this package, or any ``(probs, labels) -> number``.
-        probs_a: first argument of `metric` for the first method.
-        probs_b: the same examples, in the same order, for the second method.
-        labels: second argument of `metric`, shared.
-        n_resamples: number of resamples.
-        level: confidence level, between 0 and 1.
-        interval: ``"basic"`` or ``"percentile"``, see `bootstrap`.
-        seed: random seed of the resampling, or a `numpy.random.Generator`.
-        sample_weight: weights ``[N]``. Whole numbers count repeated rows; rows of other
-            weights are drawn equally often and keep their weight.
-        options: passed on to `metric`.
+    excludes 0, the methods differ significantly. Arguments are those of `bootstrap`; `probs_a`
+    and `probs_b` are of the same examples in the same order.
 
     Returns:
-        `BootstrapInterval` of the difference; negative where the first method is better
-        (lower).
-
-    Numerics:
-        See `bootstrap`.
+        `Interval` of the difference; negative where the first method is better (lower).
 
     Example:
         >>> import numpy as np
@@ -152,47 +130,49 @@ def bootstrap_difference(
         True
     """
     _check(n_resamples, level, interval)
-    n = _n_rows(probs_a, options)
-    if n != _n_rows(probs_b, options):
+    first, second = (_terms(metric, p, labels, options) for p in (probs_a, probs_b))
+    if len(first) != len(second):
         raise ValueError(
-            f"`probs_a` and `probs_b` must be of the same examples, got {n} and "
-            f"{_n_rows(probs_b, options)} rows. Evaluate both methods on one set."
+            f"`probs_a` and `probs_b` must be of the same examples, got {len(first)} and "
+            f"{len(second)} rows. Evaluate both methods on one set."
         )
-    weights, arrays = _weighted(sample_weight, n, (probs_a, probs_b, labels), options)
-    probs_a, probs_b, labels = arrays
-    n = _n_rows(probs_a, options)
-    estimate = _estimate(metric, probs_a, labels, weights, options)
-    estimate -= _estimate(metric, probs_b, labels, weights, options)
-    draw_a = resampler(metric, probs_a, labels, options)
-    draw_b = resampler(metric, probs_b, labels, options)
-    values = _replicate(lambda rows: draw_a(rows) - draw_b(rows), n, n_resamples, seed, weights)
-    return interval_of(values, estimate, level=level, interval=interval)
+    weights = read_weights(sample_weight, len(first))
+    return bootstrap_mean(
+        _minus(first, second), weights,
+        n_resamples=n_resamples, level=level, interval=interval, seed=seed,
+    )  # fmt: skip
 
 
-def draw_rows(
-    n: int, n_resamples: int, seed: int | np.random.Generator, weights: Floats | None = None
-) -> Iterator[Draws]:
-    """Yield `n_resamples` resamples of `n` rows, some at a time; a seed draws the same rows.
-
-    So the replicates of two methods are paired.
-    """
-    rng = np.random.default_rng(seed)
-    step = max(1, CHUNK_INDICES // n)
-    for start in range(0, n_resamples, step):
-        yield Draws(rng.integers(n, size=(min(step, n_resamples - start), n)), weights)
-
-
-def interval_of(
-    values: Floats,
-    estimate: float,
+def bootstrap_mean(
+    terms: Floats,
+    weights: Floats | None = None,
     *,
+    n_resamples: int = 1000,
     level: float = 0.95,
     interval: IntervalMethod = "basic",
-    least: float = -math.inf,
-) -> BootstrapInterval:
-    """Return the interval that replicates `values` give for `estimate`, cut off at `least`."""
-    low, high = _limits(values, estimate, level, interval)
-    return BootstrapInterval(estimate, max(low, least), max(high, least), level, len(values))
+    seed: int | np.random.Generator = 0,
+) -> Interval:
+    """Return the interval of the mean of one number per row ``[N]``; nothing is checked."""
+    if weights is not None and is_whole(weights):
+        terms, weights = np.repeat(terms, weights.astype(np.intp)), None
+    w = np.ones(len(terms)) if weights is None else weights
+    counts = w > 0
+    estimate = float(w[counts] @ terms[counts] / w.sum() if weights is not None else terms.mean())
+    if not math.isfinite(estimate):
+        return Interval(estimate, estimate, estimate, level)
+    rng, n = np.random.default_rng(seed), len(terms)
+    means, step = [], max(1, CHUNK // n)
+    weighted = np.where(counts, w * terms, 0.0)
+    for start in range(0, n_resamples, step):
+        drawn = rng.integers(n, size=(min(step, n_resamples - start), n))
+        means.append(
+            weighted[drawn].sum(axis=1) / (n if weights is None else w[drawn].sum(axis=1))
+        )
+    tail = (1.0 - level) / 2.0
+    low, high = (float(q) for q in np.quantile(np.concatenate(means), [tail, 1.0 - tail]))
+    if interval == "basic":
+        low, high = 2 * estimate - high, 2 * estimate - low
+    return Interval(estimate, low, high, level)
 
 
 def _check(n_resamples: int, level: float, interval: IntervalMethod) -> None:
@@ -201,64 +181,24 @@ def _check(n_resamples: int, level: float, interval: IntervalMethod) -> None:
     check_open_interval(level, low=0.0, high=1.0, name="level")
 
 
-def _weighted(
-    sample_weight: Array | None, n: int, arrays: tuple[Array | None, ...], options: dict[str, Any]
-) -> tuple[Floats | None, tuple[Array | None, ...]]:
-    """Return weights and arrays; rows of whole weights are repeated and have none."""
-    if sample_weight is None:
-        return None, arrays
-    weights = check_sample_weight(sample_weight, n_rows=n)
-    if not is_whole(weights):
-        return weights, arrays
-    lead = 1 if options.get("binary") else len(arrays[0].shape) - 1  # type: ignore[union-attr]
-    if lead > 1:
-        raise ValueError("`sample_weight` needs examples along one axis; reshape to [N, K].")
-    times = weights.astype(np.intp)
-    return None, tuple(
-        None if x is None else np.repeat(to_numpy(x), times, axis=0) for x in arrays
-    )
-
-
-def _estimate(
-    metric: Callable[..., Any],
-    probs: Array,
-    labels: Array | None,
-    weights: Floats | None,
-    options: dict[str, Any],
-) -> float:
-    if weights is not None:
-        options = {**options, "sample_weight": weights}
-    value = metric(probs, **options) if labels is None else metric(probs, labels, **options)
-    try:
-        return float(value)
-    except TypeError as error:
-        raise ValueError(
-            f"`metric` must return one number, got {type(value).__name__}. Wrap it to pick "
-            "one: `lambda p, y: confident_fraction(p, y).fraction`."
-        ) from error
-
-
-def _n_rows(probs: Array, options: dict[str, Any]) -> int:
-    return math.prod(probs.shape) if options.get("binary") else math.prod(probs.shape[:-1])
-
-
-def _replicate(
-    draw: Resampler,
-    n: int,
-    n_resamples: int,
-    seed: int | np.random.Generator,
-    weights: Floats | None,
+def _terms(
+    metric: Callable[..., Any], probs: Array, labels: Array | None, options: dict[str, Any]
 ) -> Floats:
-    return np.concatenate([draw(draws) for draws in draw_rows(n, n_resamples, seed, weights)])
+    """Return one number per row."""
+    given = (probs,) if labels is None else (probs, labels)
+    function: Callable[..., Any] = ROWS.get(metric, metric)
+    found = array_of(function(*given, **options))
+    if np.ndim(found) != 1:
+        raise ValueError(
+            "`metric` must be a mean over rows (`nll`, `brier_score`, `error_rate`, `entropy`, "
+            f"`kl_divergence`) or return one number per row, got {type(found).__name__} of "
+            f"{np.ndim(found)} axes. Calibration errors have no valid bootstrap interval: use "
+            "`assess`."
+        )
+    return np.asarray(found, dtype=np.float64)
 
 
-def _limits(
-    values: Floats, estimate: float, level: float, interval: IntervalMethod
-) -> tuple[float, float]:
-    if not math.isfinite(estimate):
-        return estimate, estimate
-    tail = (1.0 - level) / 2.0
-    low, high = (float(q) for q in np.quantile(values, [tail, 1.0 - tail]))
-    if interval == "basic":
-        low, high = 2 * estimate - high, 2 * estimate - low
-    return low, high
+def _minus(first: Floats, second: Floats) -> Floats:
+    """Return the difference; where both are infinite, nan."""
+    with np.errstate(invalid="ignore"):
+        return np.asarray(first - second)

@@ -1,21 +1,19 @@
 """One-sided bounds of the calibration error, for checks against a limit."""
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtri
 
 from focalibrate._array import Array, Floats
-from focalibrate._check import check_open_interval, check_sample_weight
-from focalibrate._stable.laws import normal_quantile
-from focalibrate.metrics._cells import BINS, SCALES, Cells, EventBins, Ints
+from focalibrate._check import check_open_interval
+from focalibrate.metrics._cells import BINS, SCALES, Cells, Ints, event_cells
+from focalibrate.metrics._event import read_event
 from focalibrate.metrics._intervals import mean_variance, noncentrality
 from focalibrate.metrics._random import generator
-from focalibrate.metrics._rows import read
-from focalibrate.metrics.assessment import cells_of, seen_by
 from focalibrate.metrics.binning import bin_sums
 
 LEVELS = tuple(2**i for i in range(int(math.log2(SCALES)) + 1))
@@ -54,20 +52,24 @@ class ErrorBounds:
 
 
 def calibration_bounds(
-    probs: Array,
-    labels: Array,
+    probs: Array | None = None,
+    labels: Array | None = None,
     *,
+    confidence: Array | None = None,
+    correct: Array | None = None,
+    event: int | Literal["top label"] | None = None,
     error: ErrorName = "ece",
     limit: float = 0.0,
     alpha: float = 0.05,
     alpha_high: float | None = None,
     sample_weight: Array | None = None,
+    copies: bool = False,
     seed: int | np.random.Generator = 0,
 ) -> ErrorBounds:
     r"""Bound the calibration error of a model from below and from above.
 
-    The error is that of the predicted class. For two classes the probability of class 1 is
-    assessed too, and the larger error counts. With mean residuals :math:`g_b = \mu_b +
+    The error is that of the event of `assess`: class 1 of two classes, the predicted class of
+    more. With mean residuals :math:`g_b = \mu_b +
     \varepsilon_b` of bins with weight :math:`w_b`, the expected calibration error is :math:`\theta
     = \sum_b w_b |\mu_b|`.
 
@@ -90,12 +92,16 @@ def calibration_bounds(
     Args:
         probs: probabilities ``[N, K]``, any array library, or ``[N]`` of class 1.
         labels: class indices ``[N]``.
+        confidence: instead of `probs`, see `assess`.
+        correct: instead of `labels`.
+        event: see `assess`.
         error: ``"ece"`` or ``"rms"``.
         limit: the limit that the upper bound is for. Outcomes vary more where predictions are
             off: the upper bound allows for the variance of a model that is off by `limit`.
         alpha: probability that the lower bound is too high.
         alpha_high: probability that the upper bound is too low. Default: `alpha`.
         sample_weight: weights ``[N]``, see `assess`.
+        copies: whether weights are numbers of identical rows.
         seed: random seed of the draws of the noise, or a `numpy.random.Generator`.
 
     Example:
@@ -107,26 +113,22 @@ def calibration_bounds(
         >>> calibration_bounds(p**2, y).low > 0.15
         True
     """
-    rows, y = read(probs, labels, binary=np.ndim(probs) == 1)
-    weights = None
-    if sample_weight is not None:
-        weights = check_sample_weight(sample_weight, n_rows=len(rows))
-        counts = weights > 0
-        if not counts.all():
-            rows, y, weights = rows[counts], y[counts], weights[counts]
+    rows = read_event(
+        probs,
+        labels,
+        confidence=confidence,
+        correct=correct,
+        event=event,
+        sample_weight=sample_weight,
+        copies=copies,
+    )
     return bounds_of_cells(
-        *cells_of(rows, y, weights),
-        error=error,
-        limit=limit,
-        alpha=alpha,
-        alpha_high=alpha_high,
-        seed=seed,
+        rows.cells(), error=error, limit=limit, alpha=alpha, alpha_high=alpha_high, seed=seed
     )
 
 
 def bounds_of_cells(
-    cells: Cells,
-    views: Sequence[EventBins],
+    fine: Cells,
     *,
     error: ErrorName = "ece",
     limit: float = 0.0,
@@ -134,7 +136,7 @@ def bounds_of_cells(
     alpha_high: float | None = None,
     seed: int | np.random.Generator = 0,
 ) -> ErrorBounds:
-    """Return the bounds of the error of `cells`, the largest of all `views`.
+    """Return the bounds of the error of `fine` cells, in order of the event's probability.
 
     The arguments are those of `calibration_bounds`.
     """
@@ -142,19 +144,8 @@ def bounds_of_cells(
     upper = alpha if alpha_high is None else alpha_high
     check_open_interval(upper, low=0.0, high=0.5, name="alpha_high")
     bound = ece_bounds if error == "ece" else rms_bounds
-    rng = generator(seed)
-    found = [
-        bound(seen_by(cells, v), v.bin, v.scale, limit, alpha / len(views), upper, rng)
-        for v in views
-    ]
-    return ErrorBounds(
-        estimate=max(b.estimate for b in found),
-        low=max(b.low for b in found),
-        high=max(b.high for b in found),
-        alpha=alpha,
-        alpha_high=upper,
-        calibrated_high=max(b.calibrated_high for b in found),
-    )
+    cells = event_cells(fine)
+    return bound(cells.sums, cells.bin, cells.scale, limit, alpha, upper, generator(seed))
 
 
 def ece_bounds(
@@ -182,7 +173,7 @@ def ece_bounds(
     share, mean = _share_and_mean(bins)
     variance = _variance(cells, bins, bin_index, limit)
     estimate = float(share @ np.abs(mean))
-    margin = normal_quantile(1.0 - alpha_high) * math.sqrt(float(share**2 @ variance))
+    margin = float(ndtri(1.0 - alpha_high)) * math.sqrt(float(share**2 @ variance))
     typical = math.sqrt(2.0 / math.pi) * float(share @ np.sqrt(variance)) + margin
     high = min(1.0, max(estimate + margin, low))
     return ErrorBounds(estimate, low, high, alpha, alpha_high, min(1.0, typical))
@@ -233,7 +224,7 @@ def _lowest_ece(bins: Cells, alpha: float, rng: np.random.Generator) -> float:
     largest = ((drawn - typical[:, None]) / spread[:, None]).max(axis=0)
     level = max(alpha, FINEST)
     steepness = float(np.sqrt(np.sum((share * sd) ** 2)) / spread.min())
-    beyond = steepness * (normal_quantile(1.0 - alpha) - normal_quantile(1.0 - level))
+    beyond = steepness * float(ndtri(1.0 - alpha) - ndtri(1.0 - level))
     reached = typical + spread * (np.quantile(largest, 1.0 - level) + beyond)
     return max(0.0, float((seen - reached).max()))
 

@@ -1,19 +1,16 @@
 """CORP: isotonic recalibration, its reliability curve and the decomposition of scores."""
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from focalibrate._array import Array, Floats
 from focalibrate._check import check_count
-from focalibrate._stable.laws import x_log1p_y, x_log_y
-from focalibrate._stable.monotone import isotonic_regression
 from focalibrate.metrics._cells import MAX_CELLS
 from focalibrate.metrics._random import generator
-from focalibrate.metrics._rows import read, read_weights, top_label
-from focalibrate.metrics.adaptive import distinct_table
-from focalibrate.metrics.reliability_table import ReliabilityTable
+from focalibrate.metrics._rows import Event, event_rows, read, read_weights
+from focalibrate.metrics.cells import Cells
 
 BAND_POINTS = 101
 
@@ -80,7 +77,7 @@ def corp(
     probs: Array,
     labels: Array,
     *,
-    event: int | Literal["top label"] = "top label",
+    event: Event = "top label",
     sample_weight: Array | None = None,
     n_draws: int = 199,
     seed: int | np.random.Generator = 0,
@@ -128,38 +125,29 @@ def corp(
     check_count(n_draws, name="n_draws", minimum=0)
     rows, y = read(probs, labels, binary=np.ndim(probs) == 1)
     weights = read_weights(sample_weight, len(rows))
-    if event == "top label":
-        value, happened = top_label(rows, y)
-    else:
-        check_count(event, name="event", minimum=0)
-        if event >= rows.shape[1]:
-            raise ValueError(
-                f'`event` must be "top label" or a class below {rows.shape[1]}, got {event!r}.'
-            )
-        value, happened = rows[:, event].astype(np.float64), y == event
-    table = distinct_table(value, happened, weights)
+    cells = Cells.of_distinct(*event_rows(rows, y, event), weights)
     name = event if isinstance(event, str) else f"class {event}"
-    return corp_of_table(table, event=name, n_draws=n_draws, seed=seed)
+    return corp_of_cells(cells, event=name, n_draws=n_draws, seed=seed)
 
 
-def corp_of_table(
-    table: ReliabilityTable,
+def corp_of_cells(
+    cells: Cells,
     *,
     event: str = "top label",
     n_draws: int = 199,
     seed: int | np.random.Generator = 0,
 ) -> Corp:
-    """Return the same from the cells of a table, which can be merged from pieces.
+    """Return the same from cells, which can be merged from pieces.
 
     Examples of a cell count as tied at their mean: on `log_odds_edges` the result differs
     from that of the rows by less than the width of a cell.
     """
-    filled = table.count > 0
+    filled = cells.weight > 0
     if not filled.any():
-        raise ValueError("the table must hold examples to draw its curve; it is empty.")
-    weight, total = table.count[filled], float(table.count.sum())
-    value = np.clip(table.confidence_sum[filled] / weight, 0.0, 1.0)
-    hits = table.correct_sum[filled]
+        raise ValueError("the cells must hold examples to draw their curve; they are empty.")
+    weight, total = cells.weight[filled], float(cells.weight.sum())
+    value = np.clip(cells.probability[filled] / weight, 0.0, 1.0)
+    hits = cells.outcome[filled]
     fitted = _isotonic(hits / weight, weight)
     base = np.full(len(weight), hits.sum() / total)
 
@@ -168,14 +156,15 @@ def corp_of_table(
         own, best, constant = (score(p, hits, weight) / total for p in (value, fitted, base))
         return Decomposition(own, own - best, constant - best, constant)
 
-    spread = table.count[filled] if table.spread is None else table.spread[filled]
-    at, low, high = _band(value, weight, spread, n_draws, generator(seed))
+    at, low, high = _band(value, weight, cells.spread[filled], n_draws, generator(seed))
     curve = ReliabilityCurve(*_knots(value, fitted, weight), at, low, high)
     return Corp(event, curve, taken_apart(log=True), taken_apart(log=False))
 
 
 def _isotonic(mean: Floats, weight: Floats) -> Floats:
-    return np.clip(isotonic_regression(mean, weight).x, 0.0, 1.0)
+    from scipy.optimize import isotonic_regression
+
+    return np.asarray(np.clip(isotonic_regression(mean, weights=weight).x, 0.0, 1.0))
 
 
 def _brier(p: Floats, hits: Floats, weight: Floats) -> float:
@@ -184,9 +173,10 @@ def _brier(p: Floats, hits: Floats, weight: Floats) -> float:
 
 
 def _log_loss(p: Floats, hits: Floats, weight: Floats) -> float:
+    from scipy.special import xlog1py, xlogy
+
     misses = np.maximum(weight - hits, 0.0)
-    with np.errstate(divide="ignore"):
-        return float(-np.sum(x_log_y(hits, p) + x_log1p_y(misses, -p)))
+    return float(-np.sum(xlogy(hits, p) + xlog1py(misses, -p)))
 
 
 def _knots(value: Floats, fitted: Floats, weight: Floats) -> tuple[Floats, Floats, Floats]:
@@ -213,8 +203,7 @@ def _band(
     trials = np.maximum(np.rint(mass**2 / squares), 1.0).astype(np.int64)
     drawn = rng.binomial(trials[:, None], mean[:, None], size=(len(mean), n_draws))
     grid = np.unique(np.interp(np.linspace(0, 1, BAND_POINTS), np.linspace(0, 1, len(mean)), mean))
-    rates = (drawn / trials[:, None]).T.reshape(-1)
-    fitted = isotonic_regression(rates, np.tile(mass, n_draws), length=len(mean)).x
-    curves = [np.interp(grid, mean, x) for x in fitted.reshape(n_draws, -1)]
+    rates = (drawn / trials[:, None]).T
+    curves = [np.interp(grid, mean, _isotonic(rate, mass)) for rate in rates]
     low, high = np.quantile(curves, [0.025, 0.975], axis=0)
     return grid, low, high

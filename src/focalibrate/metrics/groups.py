@@ -4,28 +4,26 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from focalibrate._array import Array, Floats, to_numpy
-from focalibrate.metrics._cells import BINS, Cells, EventBins
-from focalibrate.metrics._intervals import gap_interval, rms_interval
+from focalibrate._array import Array, to_numpy
+from focalibrate.metrics._cells import Cells, Ints, event_cells
+from focalibrate.metrics._clusters import LEAST_CLUSTERS, clusters_of
+from focalibrate.metrics._event import EventKind, read_event
+from focalibrate.metrics._intervals import calibration_line
 from focalibrate.metrics._null import draw_residuals
-from focalibrate.metrics._power import detectable_rms
 from focalibrate.metrics._random import generator
-from focalibrate.metrics._rows import read, read_weights
 from focalibrate.metrics.assessment import (
-    ALPHA,
     TOO_COARSE,
     CalibrationVerdict,
-    cells_of,
-    multi_scale_test,
-    p_text,
-    seen_by,
+    event_intervals,
+    event_test,
 )
-from focalibrate.metrics.interval import ConfidenceInterval
+from focalibrate.metrics.interval import Interval
+from focalibrate.metrics.words import ALPHA, p_text, percents, points
 
 MAX_VALUES, ROWS_PER_VALUE = 8, 100
 """A column of numbers with more distinct values, and fewer rows per value, is cut at quartiles."""
@@ -40,9 +38,13 @@ class GroupAssessment:
     column: str
     group: str
     n: int
-    gap: ConfidenceInterval
-    """mean confidence minus accuracy in the group"""
-    rms: ConfidenceInterval
+    event: EventKind
+    """what the probabilities are of, see `Assessment`"""
+    mean_probability: float
+    observed_rate: float
+    gap: Interval
+    """mean probability minus observed rate in the group"""
+    rms: Interval
     p_value: float
     """of the group by itself; nan if it is too small to test"""
     p_adjusted: float
@@ -65,18 +67,23 @@ class GroupAssessment:
     def summary(self) -> str:
         """The finding as a sentence."""
         text = f"{self.column} = {self.group} ({self.n:,} rows): {self.verdict}"
-        if self.verdict == "miscalibrated":
-            text += f" ({self._p_text()}, corrected)"
-            if self.gap.excludes_zero:
-                side = "overconfident" if self.gap.estimate > 0 else "underconfident"
-                text += f", {side} by {100 * abs(self.gap.estimate):.1f} points"
-        return text
+        if self.verdict != "miscalibrated":
+            return text
+        text += f" ({p_text(self.p_adjusted, n_draws=self._n_allowed)}, corrected)"
+        if not self.gap.excludes_zero:
+            return text
+        mean, rate = percents(self.mean_probability, self.observed_rate)
+        if self.event == "top label":
+            side = "overconfident" if self.gap.estimate > 0 else "underconfident"
+            return f"{text}, {side} by {points(abs(self.gap.estimate))}"
+        side = "too high" if self.gap.estimate > 0 else "too low"
+        return f"{text}, {side}: {mean} on average, {rate} observed"
 
-    def _p_text(self) -> str:
-        """Return the corrected p-value; the smallest that the draws allow is a bound."""
+    @property
+    def _n_allowed(self) -> int:
+        """Number of draws below which the corrected p-value cannot be told from 0."""
         is_least = self.p_value * (self.n_draws + 1) <= 1.0 + 1e-9
-        text = p_text(self.p_adjusted)
-        return text.replace("=", "≤") if is_least else text
+        return round(1.0 / self.p_adjusted) - 1 if is_least else self.n_draws
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything by name, for JSON; a number that is not defined is None."""
@@ -92,6 +99,9 @@ class GroupAssessment:
             "column": self.column,
             "group": self.group,
             "n": self.n,
+            "event": self.event,
+            "mean_probability": self.mean_probability,
+            "observed_rate": self.observed_rate,
             "gap": self.gap.to_dict(),
             "rms": self.rms.to_dict(),
             **numbers,
@@ -101,16 +111,22 @@ class GroupAssessment:
 
 
 def assess_groups(
-    probs: Array,
-    labels: Array,
-    groups: Array | Mapping[str, Array],
+    probs: Array | None = None,
+    labels: Array | None = None,
+    groups: Array | Mapping[str, Array] | None = None,
     *,
+    confidence: Array | None = None,
+    correct: Array | None = None,
+    event: int | Literal["top label"] | None = None,
     sample_weight: Array | None = None,
+    copies: bool = False,
+    cluster: Array | None = None,
     seed: int | np.random.Generator = 0,
 ) -> tuple[GroupAssessment, ...]:
     r"""Assess every group of rows, with p-values corrected for how many groups there are.
 
-    Each group is tested as by `assess`. Holm's correction keeps the chance that any
+    The event is that of `assess`. Each group is tested as by `assess`, without the test of all
+    classes. Holm's correction keeps the chance that any
     calibrated group is called miscalibrated at 5 %: the smallest of :math:`G` p-values is
     multiplied by :math:`G`, the next by :math:`G - 1`, and so on, never decreasing. Groups
     of fewer than 20 rows are listed but not tested.
@@ -120,7 +136,12 @@ def assess_groups(
         labels: class indices ``[N]``.
         groups: which group each row belongs to, ``[N]`` of numbers or text; or several
             such columns by name. Numbers with many distinct values are cut at their quartiles.
+        confidence: instead of `probs`, see `assess`.
+        correct: instead of `labels`.
+        event: see `assess`.
         sample_weight: weights ``[N]``, see `assess`.
+        copies: whether weights are numbers of identical rows.
+        cluster: names of the clusters ``[N]`` of dependent rows, see `assess`.
         seed: random seed of the draws, or a `numpy.random.Generator`.
 
     Returns:
@@ -136,22 +157,40 @@ def assess_groups(
     References:
         Holm (1979), *A simple sequentially rejective multiple test procedure*.
     """
-    rows, y = read(probs, labels, binary=np.ndim(probs) == 1)
-    weights = read_weights(sample_weight, len(rows))
-    columns = _columns(groups, len(rows))
+    if groups is None:
+        raise ValueError("`groups` must say which group each row belongs to.")
+    rows = read_event(
+        probs,
+        labels,
+        confidence=confidence,
+        correct=correct,
+        event=event,
+        sample_weight=sample_weight,
+        copies=copies,
+        cluster=cluster,
+        keep_all=True,
+    )
+    columns = _columns(groups, len(rows.outcome))
     members = [
-        (name, str(value), np.flatnonzero(index == i))
+        (name, str(value), np.flatnonzero((index == i) & rows.counts))
         for name, (values, index) in columns.items()
         for i, value in enumerate(values)
     ]
-    if weights is not None:
-        members = [(c, g, at[weights[at] > 0]) for c, g, at in members]
     members = [(c, g, at) for c, g, at in members if len(at)]
     n_draws = draws_for_groups(sum(len(at) >= MIN_ROWS for _, _, at in members))
     rng = generator(seed)
     found = [
-        _group(c, g, rows[at], y[at], None if weights is None else weights[at], n_draws, rng)
+        assess_group(
+            c,
+            g,
+            part.cells(),
+            code=part.code_in_order,
+            event=rows.kind,
+            n_draws=n_draws,
+            rng=rng,
+        )
         for c, g, at in members
+        for part in [rows.take(at)]
     ]
     return with_holm(found)
 
@@ -178,19 +217,6 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return [round(float(x), 12) for x in adjusted]
 
 
-def _group(
-    column: str,
-    group: str,
-    rows: NDArray[Any],
-    labels: NDArray[np.intp],
-    weights: Floats | None,
-    n_draws: int,
-    rng: np.random.Generator,
-) -> GroupAssessment:
-    cells, views = cells_of(rows, labels, weights)
-    return assess_group(column, group, cells, views, n_rows=len(rows), n_draws=n_draws, rng=rng)
-
-
 def draws_for_groups(n_tested: int) -> int:
     """Return how many draws give p-values well below 0.05 / groups, as Holm needs."""
     return int(min(19_999, max(999, 40 * n_tested - 1)))
@@ -199,26 +225,45 @@ def draws_for_groups(n_tested: int) -> int:
 def assess_group(
     column: str,
     group: str,
-    cells: Cells,
-    views: Sequence[EventBins],
+    fine: Cells,
     *,
-    n_rows: int,
+    code: Ints | None = None,
+    event: EventKind,
     n_draws: int,
     rng: np.random.Generator,
 ) -> GroupAssessment:
-    """Return the assessment of one group; its p-value is not corrected yet."""
+    """Return the assessment of one group; its p-value is not corrected yet.
+
+    Args:
+        column: name of the column.
+        group: name of the group.
+        fine: one cell per row, or sums over narrow cells, in order of probability.
+        code: number of the cluster of each row.
+        event: what the probability is of.
+        n_draws: outcomes drawn for the test.
+        rng: source of the draws.
+    """
+    cells = event_cells(fine)
+    sums = cells.sums
+    n = round(float(sums.rows.sum()))
     p_value, detectable = math.nan, math.nan
-    if n_rows >= MIN_ROWS:
-        test = multi_scale_test(cells, views, draw_residuals(cells, n_draws, rng))
-        p_value = test.p_value
-        detectable = detectable_rms(cells, views, test.drawn, test.critical)
-    seen = seen_by(cells, views[0])
+    line = None if code is None else calibration_line(fine)
+    clusters = clusters_of(fine, cells.cell_of_row, code, line)
+    drawn = draw_residuals(sums, n_draws, rng, clusters=clusters)
+    if n >= MIN_ROWS and (clusters is None or clusters.n >= LEAST_CLUSTERS):
+        test = event_test(cells, drawn, with_line=event != "top label", clusters=clusters)
+        p_value, detectable = test.p_value, test.detectable(sums, drawn, rng)
+    gap, rms = event_intervals(cells, drawn, clusters)
+    mass = float(sums.weight.sum())
     return GroupAssessment(
         column,
         group,
-        round(float(cells.rows.sum())),
-        gap_interval(seen),
-        rms_interval(seen.binned(views[0].bin, BINS)),
+        n,
+        event,
+        float(sums.probability.sum()) / mass,
+        float(sums.outcome.sum()) / mass,
+        gap,
+        rms,
         p_value,
         math.nan,
         detectable,

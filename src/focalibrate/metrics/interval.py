@@ -1,11 +1,19 @@
-"""An estimate with its confidence interval."""
+"""An estimate with its interval, and the sums from which those of a mean follow."""
 
-from dataclasses import dataclass
+import math
+from dataclasses import KW_ONLY, dataclass, fields
 from typing import NamedTuple
+
+import numpy as np
+
+from focalibrate._array import Floats
+from focalibrate._check import is_whole
+
+NORMAL_95 = 1.959963984540054
 
 
 @dataclass(frozen=True)
-class ConfidenceInterval:
+class Interval:
     """An estimate and the interval that holds the true value at `level`."""
 
     estimate: float
@@ -29,3 +37,124 @@ class NoiseFloor(NamedTuple):
     median: float
     q95: float
     """exceeded by 5 % of calibrated models"""
+
+
+@dataclass(frozen=True)
+class Moments:
+    r"""Sums over rows of a number :math:`x` and a weight :math:`w`; ``+`` merges them.
+
+    A weighted mean, its standard error and its third moment follow from them. Infinite numbers
+    are counted and left out of the sums. Whole weights count repeated rows.
+
+    Example:
+        >>> first, second = Moments.of(np.array([1.0, 2.0])), Moments.of(np.array([6.0]))
+        >>> both = first + second
+        >>> both.mean, round(both.standard_error, 4)
+        (3.0, 1.5275)
+    """
+
+    rows: float
+    weight: float
+    spread: float
+    """sum of w²"""
+    cubed: float
+    """sum of w³"""
+    sum: float
+    """of w x"""
+    square: float
+    """of w x²"""
+    cube: float
+    """of w x³"""
+    spread_sum: float
+    """of w² x"""
+    spread_square: float
+    cubed_sum: float
+    """of w³ x"""
+    cubed_square: float
+    cubed_cube: float
+    _: KW_ONLY
+    n_infinite: int = 0
+    is_counted: bool = True
+    """whether every weight so far was a whole number"""
+
+    @classmethod
+    def of(cls, x: Floats, weights: Floats | None = None) -> "Moments":
+        """Return the sums of numbers ``[N]``."""
+        is_finite = np.isfinite(x)
+        n_infinite = int(len(x) - np.count_nonzero(is_finite))
+        if n_infinite:
+            x = np.where(is_finite, x, 0.0)
+        n, w, square = float(len(x)), weights, x * x
+        if w is None:  # no BLAS, whose threads spin
+            one, two = float(x.sum()), float(square.sum())
+            square *= x
+            three = float(square.sum())
+            sums = [n, n, n, n, one, two, three, one, two, one, two, three]
+            return cls(*sums, n_infinite=n_infinite, is_counted=True)
+        u, v, cube = w * w, w**3, x * square
+        products = (
+            (w, x),
+            (w, square),
+            (w, cube),
+            (u, x),
+            (u, square),
+            (v, x),
+            (v, square),
+            (v, cube),
+        )
+        sums = [n, float(w.sum()), float(u.sum()), float(v.sum())]
+        sums += [float(a @ b) for a, b in products]
+        return cls(*sums, n_infinite=n_infinite, is_counted=is_whole(w))
+
+    def __add__(self, other: "Moments") -> "Moments":
+        sums = [getattr(self, name) + getattr(other, name) for name in SUMS]
+        return Moments(
+            *sums,
+            n_infinite=self.n_infinite + other.n_infinite,
+            is_counted=self.is_counted and other.is_counted,
+        )
+
+    @property
+    def n(self) -> int:
+        """Number of rows, repeated ones included where weights are whole."""
+        return round(self.weight if self.is_counted else self.rows)
+
+    @property
+    def mean(self) -> float:
+        """The weighted mean; infinite with an infinite number."""
+        return math.inf if self.n_infinite else self.sum / self.weight
+
+    @property
+    def standard_error(self) -> float:
+        """Standard error of the mean; infinite for fewer than two rows."""
+        size = self.weight if self.is_counted else self.rows
+        if self.n_infinite or not size > 1:
+            return math.inf
+        m = self.mean
+        if self.is_counted:
+            around = self.square - self.weight * m**2
+        else:
+            around = self.spread_square - 2 * m * self.spread_sum + m**2 * self.spread
+        return math.sqrt(max(0.0, around) * size / (size - 1)) / self.weight
+
+    @property
+    def third(self) -> float:
+        """Third central moment of the mean."""
+        m = self.mean
+        if self.is_counted:
+            w, one, two, three = self.weight, self.sum, self.square, self.cube
+        else:
+            w, one = self.cubed, self.cubed_sum
+            two, three = self.cubed_square, self.cubed_cube
+        return (three - 3 * m * two + 3 * m**2 * one - m**3 * w) / self.weight**3
+
+    def interval(self, *, most: float = math.inf) -> Interval:
+        """Return the mean with its normal 95 % interval, within 0 and `most`."""
+        if self.n_infinite:
+            return Interval(math.inf, math.inf, math.inf)
+        off = NORMAL_95 * self.standard_error
+        return Interval(self.mean, max(0.0, self.mean - off), min(self.mean + off, most))
+
+
+SUMS = tuple(field.name for field in fields(Moments))[:-2]
+"""names of the sums of `Moments`"""

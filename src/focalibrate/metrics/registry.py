@@ -7,9 +7,7 @@ from types import MappingProxyType
 from typing import Literal
 
 from focalibrate._array import Floats
-from focalibrate.metrics.adaptive import adaptive_ece
-from focalibrate.metrics.calibration_error import ece, mce
-from focalibrate.metrics.classwise import classwise_ece
+from focalibrate.metrics.errors import adaptive_ece, classwise_ece, ece, mce
 from focalibrate.metrics.scores import (
     brier_rows,
     brier_score,
@@ -39,8 +37,8 @@ class Metric:
     needs: Needs
     """what it looks at in a row of probabilities"""
     merge: Merge
-    """"mean": a weighted sum and the weight. "bins": `ReliabilityTable`. "cells": the same on
-    `log_odds_edges`, within a stated error. "classwise": `ClasswiseTable`."""
+    """"mean": `Moments`. "bins": `Cells` of equally wide bins. "cells": of `log_odds_edges`,
+    within a stated error. "classwise": `Cells` of every class."""
     function: Callable[..., float]
     """``function(probs, labels, *, sample_weight=None, binary=False, ...)``"""
     rows: Callable[..., Floats] | None = None
@@ -83,7 +81,7 @@ _ALL = (
 )  # fmt: skip
 
 METRICS: Mapping[MetricName, Metric] = MappingProxyType({metric.name: metric for metric in _ALL})
-"""Every metric by its name; scorecards, intervals, tables and headings follow from it."""
+"""Every metric by its name; intervals, tables and headings follow from it."""
 METRIC_NAMES: tuple[MetricName, ...] = tuple(METRICS)
 INTERVAL_METRICS: tuple[MetricName, ...] = tuple(n for n, m in METRICS.items() if m.has_interval)
 """Those with a valid bootstrap interval: log loss, Brier score, error."""

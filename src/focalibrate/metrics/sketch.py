@@ -1,72 +1,196 @@
 """Sketch: a mergeable summary of predictions, from which calibration is evaluated."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import reduce
+from functools import lru_cache, reduce
 from operator import add
-from typing import TYPE_CHECKING, Any, Literal, Self, Unpack
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
 from focalibrate._array import Array, Floats
 from focalibrate._check import check_count, check_n_bins, is_whole
-from focalibrate.metrics._cell_sums import (
-    GroupColumn,
-    added,
-    cell_sums,
-    row_values,
-    table_of_sums,
+from focalibrate.metrics._rows import Event, read_weights
+from focalibrate.metrics._sketch_rows import Given, read_given, read_groups, row_terms
+from focalibrate.metrics.binning import (
+    FineIndex,
+    Ints,
+    equal_width_edges,
+    index_of,
+    log_odds_edges,
 )
-from focalibrate.metrics._class_cells import by_bin
-from focalibrate.metrics._class_sums import added_classes, table_of_class
-from focalibrate.metrics._fine_index import fine_edges, fine_index
-from focalibrate.metrics._rows import read_weights
-from focalibrate.metrics._score_sums import score_sums, total_sums
-from focalibrate.metrics._sketch_input import read_given, read_groups
-from focalibrate.metrics._sketch_rows import Given, row_terms
-from focalibrate.metrics.classwise import ClasswiseTable
-from focalibrate.metrics.corp import Corp, corp_of_table
-from focalibrate.metrics.reliability_table import ReliabilityTable
+from focalibrate.metrics.cells import Cells, ClassCells, added, row_sums
+from focalibrate.metrics.corp import Corp, corp_of_cells
+from focalibrate.metrics.interval import Moments
 
 if TYPE_CHECKING:
     from focalibrate.metrics.bounds import BoundOptions, ErrorBounds
     from focalibrate.metrics.sketch_evaluation import SketchEvaluation
 
+CONFIDENT = 0.99
+"""Least confidence that counts as confident (S99)."""
 N_CELLS = 4096
 MAX_CLASSWISE = 20_000
-"""Up to this many classes, sums by class are kept: above 1,024 classes 480 bytes per class."""
+"""Up to this many classes, sums by class are kept: above 1,024 classes 600 bytes per class."""
+MOST_CLASS_CELLS = 512
+"""of one class: 1/16 wide in log-odds"""
+LEAST_CLASS_CELLS = 64
+"""of one class; if there is not room for this many, there are only bins"""
+ALL_CLASS_CELLS = 1 << 16
+"""of all classes together, about: 40 bytes each"""
+SMALLEST = 1.0 / 128.0
+"""Probabilities of a class below share a cell; with more than 32 classes, below 1 / (4 K)."""
+MAX_GROUPS = 10_000
+"""A column with more values than this holds names of rows rather than of groups."""
+MAX_CLUSTERS = 100_000
+"""More clusters than this are not kept by a sketch."""
+CLUSTER_CELLS = 64
+"""of the sums of a cluster, equally wide in log-odds"""
+
+
+@lru_cache(maxsize=8)
+def fine_edges(n_bins: int) -> Floats:
+    """Return the edges of the cells of the top label: those of bins and of log-odds, each once."""
+    return np.union1d(log_odds_edges(N_CELLS), equal_width_edges(n_bins))
+
+
+@lru_cache(maxsize=8)
+def fine_index(n_bins: int) -> FineIndex:
+    """Return the index of `fine_edges`, prepared once."""
+    return FineIndex.of(fine_edges(n_bins))
+
+
+@lru_cache(maxsize=8)
+def class_edges(n_classes: int, n_bins: int) -> Floats:
+    """Return the edges of a class's cells, with those of `n_bins` equally wide bins among them.
+
+    Example:
+        >>> [len(class_edges(k, 15)) for k in (2, 128, 1000, 1025)]
+        [349, 371, 64, 16]
+    """
+    bins, room = equal_width_edges(n_bins), ALL_CLASS_CELLS // n_classes
+    if room < LEAST_CLASS_CELLS:
+        return bins
+    fine = log_odds_edges(min(MOST_CLASS_CELLS, 1 << (room.bit_length() - 1)))
+    return np.union1d(bins, fine[fine >= min(SMALLEST, 0.25 / n_classes)])
+
+
+@lru_cache(maxsize=8)
+def class_index(n_classes: int, n_bins: int) -> FineIndex:
+    """Return the index of `class_edges`, prepared once."""
+    return FineIndex.of(class_edges(n_classes, n_bins))
+
+
+@dataclass(frozen=True, eq=False)
+class NamedCells:
+    """The cells of many named events, groups or clusters; only filled cells are stored."""
+
+    names: tuple[str, ...]
+    """sorted as text"""
+    at: Ints
+    """position of the name times number of cells plus cell, ascending, shape ``[M]``"""
+    sums: Floats
+    """as in `Cells`, shape ``[F, M]``"""
+    edges: Floats
+    is_counted: bool = True
+
+    @classmethod
+    def of(
+        cls,
+        values: NDArray[Any],
+        cell: Ints,
+        probability: Floats,
+        outcome: NDArray[Any],
+        edges: Floats,
+        weights: Floats | None,
+    ) -> "NamedCells":
+        """Return the sums of rows by the names `values` ``[N]`` and by `cell`."""
+        found, name = np.unique(values.astype(str), return_inverse=True)
+        at, compact = np.unique(name.reshape(-1) * (len(edges) - 1) + cell, return_inverse=True)
+        sums = row_sums(compact.reshape(-1), probability, outcome, weights, len(at))
+        is_counted = weights is None or is_whole(weights)
+        return cls(tuple(found.tolist()), at, sums, edges, is_counted)
+
+    def __add__(self, other: "NamedCells") -> "NamedCells":
+        names = sorted({*self.names, *other.names})
+        place = {text: i for i, text in enumerate(names)}
+        n_cells, sides = len(self.edges) - 1, []
+        for side in (self, other):
+            moved = np.array([place[text] for text in side.names], dtype=np.intp)
+            name, cell = np.divmod(side.at, n_cells)
+            sides.append(moved[name] * n_cells + cell)
+        at = np.union1d(*sides)
+        spread = []
+        for side_at, side in zip(sides, (self, other), strict=True):
+            sums = np.zeros((len(side.sums), len(at)))
+            sums[:, np.searchsorted(at, side_at)] = side.sums
+            spread.append(sums)
+        is_counted = self.is_counted and other.is_counted
+        return NamedCells(tuple(names), at, added(*spread), self.edges, is_counted)
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def __getitem__(self, number: int) -> Cells:
+        """Return the cells of one name."""
+        n_cells = len(self.edges) - 1
+        low, high = np.searchsorted(self.at, [number * n_cells, (number + 1) * n_cells])
+        sums = np.zeros((len(self.sums), n_cells))
+        sums[:, self.at[low:high] - number * n_cells] = self.sums[:, low:high]
+        return Cells(sums, self.edges, self.is_counted)
+
+    def in_order(self) -> list[int]:
+        """Return the positions of the names, by value where all are numbers, else by name."""
+        try:
+            values = [float(name) for name in self.names]
+        except ValueError:
+            return list(range(len(self.names)))
+        return sorted(range(len(values)), key=lambda i: (values[i] != values[i], values[i]))
+
+
+def check_groups(name: str, names: Sequence[str]) -> None:
+    """Raise `ValueError` if a column has too many values to be a column of groups."""
+    if len(names) > MAX_GROUPS:
+        raise ValueError(
+            f"`groups`: column {name!r} has more than {MAX_GROUPS:,} distinct values, such as "
+            f"{names[0]!r} and {names[1]!r}. Group by a column with fewer, or cut numbers into "
+            "ranges first."
+        )
+
+
+def check_clusters(names: Sequence[str]) -> None:
+    """Raise `ValueError` if there are more clusters than a sketch keeps."""
+    if len(names) > MAX_CLUSTERS:
+        raise ValueError(
+            f"`cluster` has more than {MAX_CLUSTERS:,} distinct values, which a sketch cannot "
+            "keep. Evaluate the rows themselves, or use a coarser cluster."
+        )
 
 
 @dataclass(frozen=True, eq=False)
 class Sketch:
     r"""A summary of predictions whose size does not grow with them, and which can be added.
 
-    Rows are gathered in about 4,100 cells that are equally wide in log-odds of the
-    confidence; each keeps the number of rows and of hits, and the sum of confidences of both.
-    Beside them: coarser cells of the probability of every class, the sums of log loss, Brier score
-    and error with their squares and cubes, and the cells of every group. ``+`` merges the sketches
-    of batches, files, workers and days; sums by class that one of them lacks are left out.
-
-    For two classes, cells of the probability of class 1 are kept too.
+    Rows are gathered in about 4,100 `Cells` that are equally wide in log-odds of the confidence.
+    Beside them: coarser cells of the probability of every class, the `Moments` of log loss, Brier
+    score and error, and the cells of every group and cluster. ``+`` merges the sketches of
+    batches, files, workers and days; sums by class that one of them lacks are left out.
 
     Attributes:
         n_classes: number of classes K.
         n_bins: bins of the binned errors.
-        top: sums over the cells of the top label, shape ``[F, C]``: weight, confidence, hits,
-            confidence of the hits; with weights also rows, squared weights, and squared weights
-            of the hits.
+        top: cells of the top label.
         positive: the same for the probability of class 1; None unless there are two classes.
-        classes: sums by class and cell ``[F, K, C]``; None for more than 20,000 classes, or where
-            they were not wanted. Up to 128 classes have 512 cells equally wide in log-odds, 1,024
-            classes 64; more have the `n_bins` bins.
-        scores: sums of log loss, Brier score and error ``[3, 8]``, of their squares and cubes, and
-            of these times powers of the weights: `MOMENTS`.
-        totals: rows, sums of weights, of their squares and cubes, weight of confident rows, and of
-            those that are right, ``[6]``.
-        n_zeros: rows with probability 0 at their label, which `scores` leave out.
-        is_whole: every weight so far was a whole number, that is, counts repeated rows.
+        classes: cells of every class; None for more than 20,000 classes, or where they were not
+            wanted. Up to 128 classes have 512 cells equally wide in log-odds, 1,024 classes 64;
+            more have the `n_bins` bins.
+        scores: of log loss ``"nll"``, Brier score ``"brier"`` and ``"error"``.
+        confident: weight of the rows with a confidence of at least 0.99, and of those that are
+            right, ``[2]``.
         groups: the cells of every group, by column.
+        clusters: of P(class 1) for two classes, else of the top label, in 64 cells per cluster;
+            None where rows have no clusters.
 
     Numerics:
         Counts are exact up to 2**53, so in any order and in batches of any size they are the
@@ -85,14 +209,13 @@ class Sketch:
 
     n_classes: int
     n_bins: int
-    top: Floats = field(repr=False)
-    positive: Floats | None = field(repr=False)
-    classes: Floats | None = field(repr=False)
-    scores: Floats = field(repr=False)
-    totals: Floats = field(repr=False)
-    n_zeros: int
-    is_whole: bool
-    groups: Mapping[str, GroupColumn] = field(default_factory=dict, repr=False)
+    top: Cells = field(repr=False)
+    positive: Cells | None = field(repr=False)
+    classes: Cells | None = field(repr=False)
+    scores: Mapping[str, Moments] = field(repr=False)
+    confident: Floats = field(repr=False)
+    groups: Mapping[str, NamedCells] = field(default_factory=dict, repr=False)
+    clusters: NamedCells | None = field(default=None, repr=False)
 
     @classmethod
     def of(
@@ -104,6 +227,7 @@ class Sketch:
         logits: Array | None = None,
         sample_weight: Array | None = None,
         groups: Array | Mapping[str, Array] | None = None,
+        cluster: Array | None = None,
         n_bins: int = 15,
     ) -> Self:
         """Return the sketch of some rows.
@@ -115,6 +239,8 @@ class Sketch:
             logits: scores before the softmax ``[N, K]`` instead; the fastest.
             sample_weight: weights ``[N]``. Whole numbers count repeated rows.
             groups: which group each row belongs to ``[N]``, or several such columns by name.
+            cluster: which rows belong together ``[N]``: tries of one question, boxes of one
+                image. At most 100,000.
             n_bins: bins of ECE, MCE and classwise ECE, which are exact for this number.
         """
         check_n_bins(n_bins)
@@ -122,11 +248,15 @@ class Sketch:
         n = len(y)
         w = read_weights(sample_weight, n)
         columns = read_groups(groups, n)
+        members = None if cluster is None else read_groups({"cluster": cluster}, n)["cluster"]
         if w is not None and not w.all():
             kept = w > 0
             scores, y, w = scores[kept], y[kept], w[kept]
             columns = {name: values[kept] for name, values in columns.items()}
-        return cls.of_rows(scores, y, given=given, weights=w, groups=columns, n_bins=n_bins)
+            members = None if members is None else members[kept]
+        return cls.of_rows(
+            scores, y, given=given, weights=w, groups=columns, clusters=members, n_bins=n_bins
+        )
 
     @classmethod
     def of_rows(
@@ -137,19 +267,17 @@ class Sketch:
         given: Given,
         weights: Floats | None = None,
         groups: Mapping[str, NDArray[Any]] | None = None,
+        clusters: NDArray[Any] | None = None,
         n_bins: int = 15,
         classwise: bool = True,
     ) -> Self:
         """Return the sketch of NumPy rows that are known to be good; nothing is checked."""
         k = scores.shape[1]
-        rows = row_terms(
-            scores,
-            labels,
-            given=given,
-            weights=weights,
-            n_bins=n_bins,
-            classwise=classwise and k <= MAX_CLASSWISE,
-        )
+        classes = None
+        if classwise and k <= MAX_CLASSWISE:
+            cell_of = class_index(k, n_bins)
+            classes = ClassCells(k, class_edges(k, n_bins), weights=weights, cell_of=cell_of)
+        rows = row_terms(scores, labels, given=given, weights=weights, classes=classes)
         return cls.of_terms(
             n_classes=k,
             confidence=rows.confidence,
@@ -157,9 +285,10 @@ class Sketch:
             nll=rows.nll,
             brier=rows.brier,
             positive=None if rows.positive is None else (rows.positive, labels == 1),
-            classes=rows.classes,
+            classes=None if classes is None else classes.result(),
             weights=weights,
             groups=groups,
+            clusters=clusters,
             n_bins=n_bins,
         )
 
@@ -173,9 +302,10 @@ class Sketch:
         nll: Floats,
         brier: Floats,
         positive: tuple[Floats, NDArray[np.bool_]] | None,
-        classes: Floats | None = None,
+        classes: Cells | None = None,
         weights: Floats | None = None,
         groups: Mapping[str, NDArray[Any]] | None = None,
+        clusters: NDArray[Any] | None = None,
         n_bins: int = 15,
     ) -> Self:
         """Return the sketch of rows whose terms are known, in float64; nothing is checked.
@@ -187,57 +317,63 @@ class Sketch:
             nll: log loss ``[N]``, infinite for an impossible label.
             brier: Brier score ``[N]``.
             positive: for two classes, the probability of class 1 and whether it is the label.
-            classes: sums by class and cell.
+            classes: cells of every class.
             weights: ``[N]``, all above 0.
             groups: columns of groups ``[N]`` by name.
+            clusters: which cluster each row belongs to ``[N]``.
             n_bins: bins of the binned errors.
         """
-        w, cell_of, n_cells = weights, fine_index(N_CELLS, n_bins), n_cells_of(n_bins)
-        event = confidence, correct
-        cell = cell_of(confidence)
-        top, of_positive = cell_sums(cell, *event, w, n_cells), None
+        w, edges, cell_of = weights, fine_edges(n_bins), fine_index(n_bins)
+        event, cell = (confidence, correct), cell_of(confidence)
+        top, of_positive = Cells.of_index(cell, *event, edges, w), None
         if positive is not None:
             event, cell = positive, cell_of(positive[0])
-            of_positive = cell_sums(cell, *event, w, n_cells)
-        values = row_values(*event, w) if groups else np.empty((0, 0))
-        scores, n_zeros = score_sums(nll, brier, correct, w)
+            of_positive = Cells.of_index(cell, *event, edges, w)
+        columns = {
+            name: NamedCells.of(column, cell, *event, edges, w)
+            for name, column in (groups or {}).items()
+        }
+        for name, column in columns.items():
+            check_groups(name, column.names)
+        by_cluster = None
+        if clusters is not None:
+            coarse = log_odds_edges(CLUSTER_CELLS)
+            wide = index_of(event[0], coarse)
+            by_cluster = NamedCells.of(clusters, wide, *event, coarse, w)
+            check_clusters(by_cluster.names)
+        is_sure = confidence >= CONFIDENT
+        sure = np.bincount(correct[is_sure], None if w is None else w[is_sure], minlength=2)
+        terms = {"nll": nll, "brier": brier, "error": (~correct).astype(np.float64)}
         return cls(
             n_classes=n_classes,
             n_bins=n_bins,
             top=top,
             positive=of_positive,
             classes=classes,
-            scores=scores,
-            totals=total_sums(confidence, correct, w),
-            n_zeros=n_zeros,
-            is_whole=w is None or is_whole(w),
-            groups={
-                name: GroupColumn.of(name, column, cell, values, n_cells)
-                for name, column in (groups or {}).items()
-            },
+            scores={name: Moments.of(x, w) for name, x in terms.items()},
+            confident=np.array([sure.sum(), sure[1]], dtype=np.float64),
+            groups=columns,
+            clusters=by_cluster,
         )
 
     def __add__(self, other: Self) -> Self:
         self._check_like(other)
-        classes = None
-        if self.classes is not None and other.classes is not None:
-            classes = added_classes(self.classes, other.classes)
+        groups = {name: column + other.groups[name] for name, column in self.groups.items()}
+        for name, column in groups.items():
+            check_groups(name, column.names)
+        clusters = _sum(self.clusters, other.clusters)
+        if clusters is not None:
+            check_clusters(clusters.names)
         return type(self)(
             n_classes=self.n_classes,
             n_bins=self.n_bins,
-            top=added(self.top, other.top),
-            positive=None
-            if self.positive is None or other.positive is None
-            else added(self.positive, other.positive),
-            classes=classes,
-            scores=self.scores + other.scores,
-            totals=self.totals + other.totals,
-            n_zeros=self.n_zeros + other.n_zeros,
-            is_whole=self.is_whole and other.is_whole,
-            groups={
-                name: column.merged(other.groups[name], name, self.top.shape[1])
-                for name, column in self.groups.items()
-            },
+            top=self.top + other.top,
+            positive=_sum(self.positive, other.positive),
+            classes=_sum(self.classes, other.classes),
+            scores={name: x + other.scores[name] for name, x in self.scores.items()},
+            confident=self.confident + other.confident,
+            groups=groups,
+            clusters=clusters,
         )
 
     def merge(self, *others: Self) -> Self:
@@ -258,7 +394,12 @@ class Sketch:
 
     def _check_like(self, other: Self) -> None:
         mine, theirs = (
-            {"classes": s.n_classes, "bins": s.n_bins, "group columns": tuple(sorted(s.groups))}
+            {
+                "classes": s.n_classes,
+                "bins": s.n_bins,
+                "group columns": tuple(sorted(s.groups)),
+                "kind of rows (with clusters or without)": s.clusters is not None,
+            }
             for s in (self, other)
         )
         for what, value in mine.items():
@@ -271,68 +412,43 @@ class Sketch:
     @property
     def n(self) -> int:
         """Number of rows, repeated ones included where weights are whole."""
-        return round(float(self.totals[1 if self.is_whole else 0]))
+        return self.scores["error"].n
 
     @property
-    def edges(self) -> Floats:
-        """Edges of the cells, shape ``[C + 1]``."""
-        return fine_edges(N_CELLS, self.n_bins)
+    def n_zeros(self) -> int:
+        """Rows with probability 0 at their label: with any, the log loss is infinite."""
+        return self.scores["nll"].n_infinite
 
     @property
-    def cells(self) -> ReliabilityTable:
-        """The cells of the top label as a table."""
-        return table_of_sums(self.top, self.edges, is_whole=self.is_whole)
+    def table(self) -> Cells:
+        """The cells of `n_bins` equally wide bins; exact, no cell crosses a bin."""
+        return self.top.binned(self.n_bins)
 
-    @property
-    def positive_cells(self) -> ReliabilityTable:
-        """The cells of the probability of class 1 of two classes, as a table."""
-        if self.positive is None:
-            raise ValueError(
-                f"cells of class 1 are kept for two classes, not for {self.n_classes}."
-            )
-        return table_of_sums(self.positive, self.edges, is_whole=self.is_whole)
-
-    @property
-    def table(self) -> ReliabilityTable:
-        """The reliability table of `n_bins` equally wide bins; exact, no cell crosses a bin."""
-        limits = np.arange(self.n_bins + 1) / self.n_bins
-        starts = np.searchsorted(self.edges, limits)[:-1]
-        sums = np.add.reduceat(self.top, starts, axis=1)
-        return table_of_sums(sums, limits, is_whole=self.is_whole)
-
-    @property
-    def classwise_table(self) -> ClasswiseTable | None:
-        """The table of every class, None where sums by class were not kept."""
-        if self.classes is None:
-            return None
-        count, total, label = by_bin(self.classes[:3], self.n_classes, self.n_bins)
-        return ClasswiseTable(count, total, label)
-
-    def class_cells(self, event: int) -> ReliabilityTable:
-        """Return the cells of the probability of one class, as a table."""
+    def class_cells(self, event: int) -> Cells:
+        """Return the cells of the probability of one class."""
         check_count(event, name="event", minimum=0)
         if event >= self.n_classes:
             raise ValueError(f"`event` must be a class below {self.n_classes}, got {event}.")
         if self.positive is not None and event == 1:
-            return self.positive_cells
+            return self.positive
         if self.classes is None:
             raise ValueError(
                 f"sums by class are kept for up to {MAX_CLASSWISE:,} classes, where they are "
                 f"wanted; this sketch of {self.n_classes:,} classes has none."
             )
-        return table_of_class(self.classes, event, self.n_bins, is_whole=self.is_whole)
+        return self.classes[event]
 
     def corp(
         self,
         *,
-        event: int | Literal["top label"] = "top label",
+        event: Event = "top label",
         n_draws: int = 199,
         seed: int | np.random.Generator = 0,
     ) -> Corp:
         """Return the isotonic reliability curve of an event, and the decomposition of its scores.
 
-        On cells; see `focalibrate.metrics.corp_of_table`. Those of a class are coarser than those
-        of the top label: see `classes`.
+        On cells; see `focalibrate.metrics.corp_of_cells`. Those of a class are coarser than
+        those of the top label: see `classes`.
 
         Args:
             event: ``"top label"`` (the prediction is right), or a class.
@@ -341,9 +457,9 @@ class Sketch:
         """
         check_count(n_draws, name="n_draws", minimum=0)
         if event == "top label":
-            return corp_of_table(self.cells, n_draws=n_draws, seed=seed)
-        table, name = self.class_cells(event), f"class {event}"
-        return corp_of_table(table, event=name, n_draws=n_draws, seed=seed)
+            return corp_of_cells(self.top, n_draws=n_draws, seed=seed)
+        cells, name = self.class_cells(event), f"class {event}"
+        return corp_of_cells(cells, event=name, n_draws=n_draws, seed=seed)
 
     def evaluate(
         self, *, seed: int | np.random.Generator = 0, n_draws: int = 999
@@ -367,6 +483,5 @@ class Sketch:
         return bounds_of_sketch(self, group, options)
 
 
-def n_cells_of(n_bins: int) -> int:
-    """Return how many cells a sketch has; those that a bin's edge cuts are two."""
-    return len(fine_edges(N_CELLS, n_bins)) - 1
+def _sum(first: Any, second: Any) -> Any:
+    return None if first is None or second is None else first + second

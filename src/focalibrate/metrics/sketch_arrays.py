@@ -1,18 +1,29 @@
 """A sketch as named arrays, and back with everything checked: for files and messages."""
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 
 from focalibrate._array import Floats
 from focalibrate._check import check_n_bins
-from focalibrate.metrics._cell_sums import MAX_GROUPS, PLAIN, WEIGHTED, GroupColumn
-from focalibrate.metrics._class_cells import class_edges
-from focalibrate.metrics._class_sums import CLASS_PLAIN, CLASS_WEIGHTED
-from focalibrate.metrics._score_sums import MOMENTS, SCORES, TOTALS
-from focalibrate.metrics.sketch import MAX_CLASSWISE, N_CELLS, Sketch, n_cells_of
+from focalibrate.metrics.binning import log_odds_edges
+from focalibrate.metrics.cells import COUNTED, WEIGHTED, Cells
+from focalibrate.metrics.interval import SUMS, Moments
+from focalibrate.metrics.sketch import (
+    CLUSTER_CELLS,
+    MAX_CLASSWISE,
+    N_CELLS,
+    NamedCells,
+    Sketch,
+    check_clusters,
+    check_groups,
+    class_edges,
+    fine_edges,
+)
 
+SCORES = ("nll", "brier", "error")
 MAX_BINS = 10_000
 MAX_CLASS_CELLS = 1 << 22
 """of all classes together, in a file: 134 MB"""
@@ -26,21 +37,14 @@ def sketch_to_arrays(sketch: Sketch) -> dict[str, Any]:
         "n_classes": sketch.n_classes,
         "n_bins": sketch.n_bins,
         "n_cells": N_CELLS,
-        "n_zeros": sketch.n_zeros,
-        "is_whole": sketch.is_whole,
-        "totals": dict(zip(TOTALS, sketch.totals.tolist(), strict=True)),
-        "scores": {
-            name: dict(zip(MOMENTS, row, strict=True))
-            for name, row in zip(SCORES, sketch.scores.tolist(), strict=True)
-        },
+        "is_counted": sketch.top.is_counted,
+        "confident": sketch.confident,
+        "scores": {name: asdict(moments) for name, moments in sketch.scores.items()},
         "top": _sparse(sketch.top),
         "positive": None if sketch.positive is None else _sparse(sketch.positive),
-        "classes": None if sketch.classes is None else _sparse_classes(sketch.classes),
-        "groups": {
-            name: {"names": list(column.names), "at": column.at}
-            | dict(zip(WEIGHTED, column.sums, strict=False))
-            for name, column in sketch.groups.items()
-        },
+        "classes": None if sketch.classes is None else _sparse(sketch.classes),
+        "groups": {name: _named(column) for name, column in sketch.groups.items()},
+        "clusters": None if sketch.clusters is None else _named(sketch.clusters),
     }
 
 
@@ -54,31 +58,30 @@ def sketch_from_arrays(record: Mapping[str, Any]) -> Sketch:
     check_n_bins(n_bins)
     if n_bins > MAX_BINS or record["n_cells"] != N_CELLS:
         raise ValueError(f"it has {n_bins} bins and {record['n_cells']} cells")
-    n_cells = n_cells_of(n_bins)
-    totals = np.array([record["totals"][name] for name in TOTALS], dtype=np.float64)
-    scores = np.array(
-        [[record["scores"][name][m] for m in MOMENTS] for name in SCORES], dtype=np.float64
-    )
-    top = _dense(record["top"], n_cells)
-    _check_mass(top[0], totals[1], "cells")
-    positive = None
+    is_counted, edges = bool(record["is_counted"]), fine_edges(n_bins)
+    scores = {name: _moments(record["scores"][name], is_counted) for name in SCORES}
+    total = scores["error"].weight
+    confident = np.asarray(record["confident"], dtype=np.float64)
+    if confident.shape != (2,) or not 0 <= confident[1] <= confident[0] <= total * (1 + SLACK):
+        raise ValueError("the confident rows are not among all rows")
     if (n_classes == 2) != (record["positive"] is not None):
         raise ValueError("cells of class 1 are for two classes")
+    positive = classes = clusters = None
+    top = _dense(record["top"], edges, is_counted, total)
     if record["positive"] is not None:
-        positive = _dense(record["positive"], n_cells)
-        _check_mass(positive[0], totals[1], "cells of class 1")
-    classes = None
-    if n_classes > MAX_CLASSWISE and record["classes"] is not None:
-        raise ValueError(f"sums by class are for up to {MAX_CLASSWISE} classes")
+        positive = _dense(record["positive"], edges, is_counted, total)
     if record["classes"] is not None:
-        classes = _dense_classes(record["classes"], n_classes, n_bins)
-        for k in range(n_classes):
-            _check_mass(classes[0, k], totals[1], f"cells of class {k}")
-        _check_classes(classes, totals[1])
-    if not (np.isfinite(totals).all() and (totals >= 0).all() and totals[0] >= 1):
-        raise ValueError("it has no rows")
-    if not (np.isfinite(scores).all() and (scores >= 0).all()):
-        raise ValueError("a sum of scores is negative")
+        classes = _dense_classes(record["classes"], n_classes, n_bins, is_counted, total)
+    groups = {
+        str(name): _read_named(column, edges, is_counted, total)
+        for name, column in record["groups"].items()
+    }
+    for name, column in groups.items():
+        check_groups(name, column.names)
+    if record["clusters"] is not None:
+        coarse = log_odds_edges(CLUSTER_CELLS)
+        clusters = _read_named(record["clusters"], coarse, is_counted, total)
+        check_clusters(clusters.names)
     return Sketch(
         n_classes=n_classes,
         n_bins=n_bins,
@@ -86,52 +89,87 @@ def sketch_from_arrays(record: Mapping[str, Any]) -> Sketch:
         positive=positive,
         classes=classes,
         scores=scores,
-        totals=totals,
-        n_zeros=_whole(record, "n_zeros", 0),
-        is_whole=bool(record["is_whole"]),
-        groups={
-            str(name): _group(column, n_cells, totals[1])
-            for name, column in record["groups"].items()
-        },
+        confident=confident,
+        groups=groups,
+        clusters=clusters,
     )
 
 
-def _sparse(sums: Floats) -> dict[str, Any]:
-    at = np.flatnonzero(sums[0])
-    return {"cell": at} | dict(zip(WEIGHTED, sums[:, at], strict=False))
-
-
-def _sparse_classes(sums: Floats) -> dict[str, Any]:
-    flat = sums.reshape(len(sums), -1)
+def _sparse(cells: Cells) -> dict[str, Any]:
+    flat = cells.sums.reshape(len(cells.sums), -1)
     at = np.flatnonzero(flat.any(axis=0))
-    cells = {"n_cells": sums.shape[2], "at": at}
-    return cells | dict(zip(CLASS_WEIGHTED, flat[:, at], strict=False))
+    return {"at": at} | dict(zip(WEIGHTED, flat[:, at], strict=False))
 
 
-def _dense_classes(record: Mapping[str, Any], n_classes: int, n_bins: int) -> Floats:
-    n_cells = len(class_edges(n_classes, n_bins)) - 1
-    if record["n_cells"] != n_cells:
-        raise ValueError(f"classes have {record['n_cells']} cells where {n_cells} are known")
+def _named(column: NamedCells) -> dict[str, Any]:
+    named = {"names": list(column.names), "at": column.at}
+    return named | dict(zip(WEIGHTED, column.sums, strict=False))
+
+
+def _moments(record: Mapping[str, Any], is_counted: bool) -> Moments:
+    sums = [float(record[name]) for name in SUMS]
+    if not (np.isfinite(sums).all() and min(sums) >= 0 and sums[0] >= 1 and sums[1] > 0):
+        raise ValueError("a sum of scores is negative, or there are no rows")
+    n_infinite = _whole(record, "n_infinite", 0)
+    return Moments(*sums, n_infinite=n_infinite, is_counted=is_counted)
+
+
+def _dense(record: Mapping[str, Any], edges: Floats, is_counted: bool, total: float) -> Cells:
+    sums = _sums(record)
+    at = _places(record["at"], len(edges) - 1, sums.shape[1])
+    _check_cells(sums)
+    _check_mass(sums[0], total, "cells")
+    dense = np.zeros((len(sums), len(edges) - 1))
+    dense[:, at] = sums
+    return Cells(dense, edges, is_counted)
+
+
+def _dense_classes(
+    record: Mapping[str, Any], n_classes: int, n_bins: int, is_counted: bool, total: float
+) -> Cells:
+    if n_classes > MAX_CLASSWISE:
+        raise ValueError(f"sums by class are for up to {MAX_CLASSWISE} classes")
+    edges = class_edges(n_classes, n_bins)
+    n_cells = len(edges) - 1
     if n_classes * n_cells > MAX_CLASS_CELLS:  # a small file must not ask for all memory
         raise ValueError(f"{n_classes:,} classes have {n_cells:,} cells each")
-    sums = _rows(record, CLASS_PLAIN, CLASS_WEIGHTED)
+    sums = _sums(record)
     at = _places(record["at"], n_classes * n_cells, sums.shape[1])
     dense = np.zeros((len(sums), n_classes * n_cells))
     dense[:, at] = sums
-    return dense.reshape(len(sums), n_classes, n_cells)
+    cells = Cells(dense.reshape(len(sums), n_classes, n_cells), edges, is_counted)
+    for k in range(n_classes):
+        _check_mass(cells.weight[k], total, f"cells of class {k}")
+    slack = SLACK * total  # the first cells are differences of sums
+    most = cells.weight * (1.0 + SLACK) + slack
+    for part in (cells.probability, cells.outcome, cells.hits, cells.square):
+        if not (part <= most).all():
+            raise ValueError("a cell of a class has more labels or probability than rows")
+    if not (cells.sums >= -slack).all():
+        raise ValueError("a cell of a class is negative")
+    _check_mass(cells.outcome, total, "labels of all classes")
+    return cells
 
 
-def _dense(record: Mapping[str, Any], n_cells: int) -> Floats:
-    sums = _rows(record, PLAIN, WEIGHTED)
-    at = _places(record["cell"], n_cells, sums.shape[1])
+def _read_named(
+    record: Mapping[str, Any], edges: Floats, is_counted: bool, total: float
+) -> NamedCells:
+    names, n_cells = tuple(record["names"]), len(edges) - 1
+    if not names or not all(isinstance(x, str) for x in names):
+        raise ValueError("the groups have no names")
+    if list(names) != sorted(set(names)):
+        raise ValueError("the names of groups are not in order")
+    sums = _sums(record)
     _check_cells(sums)
-    dense = np.zeros((len(sums), n_cells))
-    dense[:, at] = sums
-    return dense
+    _check_mass(sums[0], total, "groups")
+    at = _places(record["at"], n_cells * len(names), sums.shape[1])
+    if len(np.unique(at // n_cells)) != len(names):
+        raise ValueError("a group is empty")
+    return NamedCells(names, at, sums, edges, is_counted)
 
 
-def _rows(record: Mapping[str, Any], plain: tuple[str, ...], weighted: tuple[str, ...]) -> Floats:
-    names = weighted if weighted[-1] in record else plain
+def _sums(record: Mapping[str, Any]) -> Floats:
+    names = WEIGHTED if WEIGHTED[-1] in record else COUNTED
     return np.stack([np.asarray(record[name], dtype=np.float64) for name in names])
 
 
@@ -145,43 +183,18 @@ def _places(given: Any, limit: int, n: int) -> Any:
 
 
 def _check_cells(sums: Floats) -> None:
-    weight, probability, outcome, of_hits = sums[: len(PLAIN)]
+    weight = sums[0]
     most = weight * (1.0 + SLACK) + 1e-9
-    for part in (probability, outcome, of_hits):
+    for part in sums[1:5]:
         if not ((part >= 0) & (part <= most)).all():
             raise ValueError("a cell has more hits or confidence than rows")
     if not (np.isfinite(sums).all() and (weight > 0).all() and (sums >= 0).all()):
         raise ValueError("a cell is empty or negative")
 
 
-def _check_classes(sums: Floats, total: float) -> None:
-    """Check the sums by class, whose first cells are differences of sums."""
-    slack = SLACK * total
-    count, probability, label = sums[:3]
-    most = count * (1.0 + SLACK) + slack
-    if not ((sums >= -slack).all() and (probability <= most).all() and (label <= most).all()):
-        raise ValueError("a cell of a class has more labels or probability than rows")
-    _check_mass(label, total, "labels of all classes")
-
-
 def _check_mass(weight: Floats, total: float, what: str) -> None:
     if not np.isfinite(weight).all() or abs(float(weight.sum()) - total) > 1e-6 * total + 1e-6:
         raise ValueError(f"the {what} do not add up to all rows")
-
-
-def _group(record: Mapping[str, Any], n_cells: int, total: float) -> GroupColumn:
-    names = tuple(record["names"])
-    if not 0 < len(names) <= MAX_GROUPS or not all(isinstance(x, str) for x in names):
-        raise ValueError("the groups have no names")
-    if list(names) != sorted(set(names)):
-        raise ValueError("the names of groups are not in order")
-    sums = _rows(record, PLAIN, WEIGHTED)
-    _check_cells(sums)
-    _check_mass(sums[0], total, "groups")
-    at = _places(record["at"], n_cells * len(names), sums.shape[1])
-    if len(np.unique(at // n_cells)) != len(names):
-        raise ValueError("a group is empty")
-    return GroupColumn(names, at, sums)
 
 
 def _whole(record: Mapping[str, Any], name: str, least: int) -> int:

@@ -7,20 +7,14 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from focalibrate._check import check_count
-from focalibrate.metrics._cell_sums import cells_of_sums
-from focalibrate.metrics._cells import (
-    Cells,
-    EventBins,
-    top_cells_of_groups,
-    two_class_cells_of_groups,
-)
-from focalibrate.metrics._class_cells import by_bin
+from focalibrate.metrics import _cells
+from focalibrate.metrics._event import MAX_TESTED_CLASSES, EventKind
 from focalibrate.metrics._noise import classwise_floor_of_sums
 from focalibrate.metrics._random import generator
-from focalibrate.metrics._score_sums import SCORES
-from focalibrate.metrics.assessment import Assessment, assess_cells
-from focalibrate.metrics.binning import equal_mass_sizes
+from focalibrate.metrics.assessment import Assessment, TestedClass, assess_cells
+from focalibrate.metrics.binning import equal_mass_ends
 from focalibrate.metrics.bounds import BoundOptions, ErrorBounds, bounds_of_cells
+from focalibrate.metrics.cells import Cells
 from focalibrate.metrics.groups import (
     MIN_ROWS,
     GroupAssessment,
@@ -28,17 +22,16 @@ from focalibrate.metrics.groups import (
     draws_for_groups,
     with_holm,
 )
-from focalibrate.metrics.interval import ConfidenceInterval, NoiseFloor
+from focalibrate.metrics.interval import Interval, NoiseFloor
 from focalibrate.metrics.registry import MetricName
-from focalibrate.metrics.reliability_table import ReliabilityTable
 from focalibrate.metrics.scores import ConfidentFraction
 from focalibrate.metrics.sketch import Sketch
-from focalibrate.metrics.smooth import GRID, MIN_WIDTHS, smooth_ece_of_residuals
+from focalibrate.metrics.smooth import GRID, MIN_WIDTHS
 
-NORMAL_95 = 1.959963984540054
 GRID_ERROR = 1e-5
 """of `smooth_ece` itself, whose grid is fixed"""
-MOST: Mapping[str, float] = {"brier": 2.0, "error": 1.0}
+MOST: Mapping[str, float] = {"nll": math.inf, "brier": 2.0, "error": 1.0}
+"""what no mean score exceeds"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,12 +45,12 @@ class SketchEvaluation:
     """ECE, adaptive ECE, classwise ECE (absent above 20,000 classes), smooth ECE, MCE"""
     error_bound: Mapping[MetricName, float]
     """how far each of them can be from the value on rows; 0 where it is the same"""
-    scores: Mapping[MetricName, ConfidenceInterval]
+    scores: Mapping[MetricName, Interval]
     """log loss, Brier score and error with normal 95 % intervals"""
     assessment: Assessment
     groups: tuple[GroupAssessment, ...]
     """a verdict per group, where the sketch has groups"""
-    table: ReliabilityTable = field(repr=False)
+    table: Cells = field(repr=False)
     """the reliability diagram, on equally wide bins"""
     confident: ConfidentFraction
     """share of rows with a confidence of at least 0.99, and their accuracy"""
@@ -92,41 +85,49 @@ def evaluate_sketch(
         n_draws: outcomes drawn from the predictions, as in `assess`.
     """
     check_count(n_draws, name="n_draws", minimum=19)
-    table, cells = sketch.table, sketch.cells
-    rng = generator(seed)
+    table, top, rng = sketch.table, sketch.top, generator(seed)
     errors: dict[MetricName, float] = {
         "ece": table.ece(),
-        "adaptive_ece": cells.equal_mass(sketch.n_bins).ece(),
+        "adaptive_ece": top.equal_mass(sketch.n_bins).ece(),
     }
-    classwise = sketch.classwise_table
-    if classwise is not None:
-        errors["classwise_ece"] = classwise.ece()
-    errors["smooth_ece"] = _smooth(sketch)
-    errors["mce"] = table.mce()
+    if sketch.classes is not None:
+        errors["classwise_ece"] = float(sketch.classes.binned(sketch.n_bins).ece().mean())
+    errors["smooth_ece"] = top.smooth_ece()
+    errors["mce"] = table.ece("max")
     bound: dict[MetricName, float] = dict.fromkeys(errors, 0.0)
-    bound["adaptive_ece"] = _adaptive_bound(cells, sketch.n_bins)
-    bound["smooth_ece"] = _smooth_bound(sketch, errors["smooth_ece"])
-    of_test = sketch.top if sketch.positive is None else sketch.positive
+    bound["adaptive_ece"] = _adaptive_bound(top, sketch.n_bins)
+    bound["smooth_ece"] = _smooth_bound(top, errors["smooth_ece"])
     assessment = assess_cells(
-        *_viewed(cells_of_sums(of_test, is_whole=sketch.is_whole), sketch.n_classes),
+        tied_at_means(top if sketch.positive is None else sketch.positive),
+        event=_event(sketch),
         n_classes=sketch.n_classes,
+        classes=_classes(sketch),
         classwise=_classwise_floor(sketch),
         rng=rng,
         n_draws=n_draws,
     )
-    mass, sure, right = sketch.totals[[1, 4, 5]].tolist()
     return SketchEvaluation(
         n=sketch.n,
         n_classes=sketch.n_classes,
         errors=errors,
         error_bound=bound,
-        scores=_scores(sketch),
+        scores={
+            name: sketch.scores[name].interval(most=most)  # type: ignore[misc]
+            for name, most in MOST.items()
+        },
         assessment=assessment,
         groups=_groups(sketch, rng),
         table=table,
-        confident=ConfidentFraction(sure / mass, right / sure if sure else math.nan),
+        confident=confident_of(sketch),
         n_zeros=sketch.n_zeros,
     )
+
+
+def confident_of(sketch: Sketch) -> ConfidentFraction:
+    """Return the share of confident rows and their accuracy."""
+    sure, right = sketch.confident.tolist()
+    mass = sketch.scores["error"].weight
+    return ConfidentFraction(sure / mass, right / sure if sure else math.nan)
 
 
 def bounds_of_sketch(
@@ -134,82 +135,62 @@ def bounds_of_sketch(
 ) -> ErrorBounds:
     """Return what `Sketch.bounds` does."""
     if group is None:
-        sums = sketch.top if sketch.positive is None else sketch.positive
-        cells = cells_of_sums(sums, is_whole=sketch.is_whole)
+        cells = sketch.top if sketch.positive is None else sketch.positive
     else:
         column, number = group
-        cells, _ = sketch.groups[column].cells(
-            number, sketch.top.shape[1], is_whole=sketch.is_whole
+        cells = sketch.groups[column][number]
+    return bounds_of_cells(tied_at_means(cells), **options)
+
+
+def _event(sketch: Sketch) -> EventKind:
+    return "top label" if sketch.positive is None else "positive class"
+
+
+def _classes(sketch: Sketch) -> list[TestedClass]:
+    """Return the cells of the 20 most frequent classes of more than two, where they were kept."""
+    if sketch.classes is None or sketch.positive is not None:
+        return []
+    expected = sketch.classes.probability.sum(axis=1)
+    frequent = np.sort(np.argsort(-expected, kind="stable")[:MAX_TESTED_CLASSES])
+    return [(int(k), tied_at_means(sketch.classes[int(k)])) for k in frequent]
+
+
+def tied_at_means(cells: Cells) -> _cells.Cells:
+    r"""Return the filled cells for inference, squares and variances as if tied at their mean.
+
+    Rows of a cell of width :math:`w` are off their mean by less than :math:`w`, which changes
+    a sum of squares by less than :math:`w^2/4` per row.
+    """
+    filled = cells.weight > 0
+    weight, probability, outcome, hits, rows, spread, happened = (
+        x[filled]
+        for x in (
+            cells.weight, cells.probability, cells.outcome, cells.hits,
+            cells.rows, cells.spread, cells.spread_outcome,
         )
-    return bounds_of_cells(*_viewed(cells, sketch.n_classes), **options)
+    )  # fmt: skip
+    mean = np.clip(probability / weight, 0.0, 1.0)
+    hit_mean = np.divide(hits, outcome, out=np.zeros_like(mean), where=outcome > 0)
+    square = np.maximum(spread * mean**2 + happened * (1.0 - 2.0 * hit_mean), 0.0)
+    variance = spread * mean * (1.0 - mean)
+    return _cells.Cells(rows, weight, spread, probability, outcome, square, variance)
 
 
-def _viewed(groups: Cells, n_classes: int) -> tuple[Cells, list[EventBins]]:
-    if n_classes == 2:
-        cells, top, positive = two_class_cells_of_groups(groups)
-        return cells, [top, positive]
-    cells, view = top_cells_of_groups(groups)
-    return cells, [view]
-
-
-def _scores(sketch: Sketch) -> dict[MetricName, ConfidenceInterval]:
-    """Return the mean scores, with intervals from the sums of squares."""
-    n, mass, spread = sketch.totals[:3].tolist()
-    found: dict[MetricName, ConfidenceInterval] = {}
-    names: tuple[MetricName, ...] = SCORES  # type: ignore[assignment]
-    for name, (total, square, _, spread_total, spread_square, *_) in zip(
-        names, sketch.scores.tolist(), strict=True
-    ):
-        mean = total / mass
-        if sketch.is_whole:  # weights count rows
-            around, count = max(0.0, square - mass * mean**2), mass
-        else:
-            around = max(0.0, spread_square - 2 * mean * spread_total + mean**2 * spread)
-            count = n
-        if name == "nll" and sketch.n_zeros:
-            found[name] = ConfidenceInterval(math.inf, math.inf, math.inf)
-            continue
-        error = math.inf
-        if count > 1:
-            error = math.sqrt(around * count / (count - 1)) / mass
-        low, high = mean - NORMAL_95 * error, mean + NORMAL_95 * error
-        found[name] = ConfidenceInterval(mean, max(0.0, low), min(high, MOST.get(name, math.inf)))
-    return found
-
-
-def _smooth(sketch: Sketch) -> float:
-    """Return smooth ECE with the hits and the misses of a cell each at their mean confidence."""
-    weight, conf, hits, hit_conf = sketch.top[:4]
-    sides = ((hits, hit_conf, hit_conf - hits), (weight - hits, conf - hit_conf, conf - hit_conf))
-    value, residual = [], []
-    for count, total, off in sides:
-        filled = count > 1e-12 * weight.sum()
-        value.append(np.clip(total[filled] / count[filled], 0.0, 1.0))
-        residual.append(off[filled])
-    at, mass = np.concatenate(value), np.concatenate(residual)
-    return smooth_ece_of_residuals(at, mass * (len(at) / weight.sum()), grid=GRID)
-
-
-def _smooth_bound(sketch: Sketch, value: float) -> float:
-    weight, conf, hits, hit_conf = sketch.top[:4]
-    square = np.diff(sketch.edges) ** 2 / 4.0
-    absolute = (hits - hit_conf) + (conf - hit_conf)
+def _smooth_bound(top: Cells, value: float) -> float:
+    square = np.diff(top.edges) ** 2 / 4.0
+    absolute = (top.outcome - top.hits) + (top.probability - top.hits)
     sigma = max(value, MIN_WIDTHS / GRID)
     curved = 2.0 / math.sqrt(2.0 * math.pi * math.e) * float(absolute @ square) / sigma**2
-    moved = math.sqrt(2.0 / math.pi) * float(weight @ square) / sigma
-    return (curved + moved) / float(weight.sum()) + GRID_ERROR
+    moved = math.sqrt(2.0 / math.pi) * float(top.weight @ square) / sigma
+    return (curved + moved) / float(top.weight.sum()) + GRID_ERROR
 
 
-def _adaptive_bound(cells: ReliabilityTable, n_bins: int) -> float:
-    filled = cells.count > 0
-    count, hits, width = (
-        x[filled] for x in (cells.count, cells.correct_sum, np.diff(cells.edges))
-    )
+def _adaptive_bound(cells: Cells, n_bins: int) -> float:
+    filled = cells.weight > 0
+    count, hits, width = (x[filled] for x in (cells.weight, cells.outcome, np.diff(cells.edges)))
     end = np.cumsum(count)
     total = float(end[-1])
-    border = total * np.arange(1, n_bins) / n_bins
-    if (count == np.rint(count)).all():
-        border = np.cumsum(equal_mass_sizes(round(total), n_bins))[:-1].astype(np.float64)
+    border = equal_mass_ends(count, total, n_bins)[:-1]
     cell = np.searchsorted(end, border)
     m, h = count[cell], hits[cell]
     below = np.clip(border - (end[cell] - m), 0.0, m)
@@ -224,30 +205,30 @@ def _classwise_floor(sketch: Sketch) -> NoiseFloor | None:
     """Return the floor of classwise ECE from the sums by class; None where they were not kept."""
     if sketch.classes is None:
         return None
-    bins = by_bin(sketch.classes, sketch.n_classes, sketch.n_bins)
-    flat = np.maximum(bins, 0.0).reshape(len(bins), -1)
-    is_counted = sketch.is_whole or len(flat) == 4
-    count, probability, variance = flat[[0, 1, 3]] if is_counted else flat[[4, 5, 6]]
+    bins = sketch.classes.binned(sketch.n_bins)
+    rows, mean = bins.rows, np.nan_to_num(bins.confidence)
+    share = np.divide(bins.spread, bins.weight, out=np.zeros_like(rows), where=bins.weight > 0)
+    variance = share * np.maximum(bins.probability - bins.square, 0.0)
     return classwise_floor_of_sums(
-        count,
-        probability,
-        variance,
-        total=float(sketch.totals[1]),
+        rows.reshape(-1),
+        (rows * mean).reshape(-1),
+        variance.reshape(-1),
+        total=sketch.scores["error"].weight,
         n_classes=sketch.n_classes,
     )
 
 
 def _groups(sketch: Sketch, rng: np.random.Generator) -> tuple[GroupAssessment, ...]:
     members = [
-        (name, column.names[i], *column.cells(i, sketch.top.shape[1], is_whole=sketch.is_whole))
+        (name, column.names[i], column[i])
         for name, column in sketch.groups.items()
         for i in column.in_order()
     ]
-    n_draws = draws_for_groups(sum(n >= MIN_ROWS for *_, n in members))
+    n_draws = draws_for_groups(sum(cells.n_rows >= MIN_ROWS for *_, cells in members))
     found = [
         assess_group(
-            name, group, *_viewed(cells, sketch.n_classes), n_rows=n, n_draws=n_draws, rng=rng
+            name, group, tied_at_means(cells), event=_event(sketch), n_draws=n_draws, rng=rng
         )
-        for name, group, cells, n in members
+        for name, group, cells in members
     ]
     return with_holm(found) if found else ()

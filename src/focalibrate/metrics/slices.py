@@ -2,33 +2,37 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from focalibrate._array import Array, Floats, to_numpy
 from focalibrate._check import check_count
+from focalibrate.metrics._event import EventKind, read_event
 from focalibrate.metrics._random import generator
-from focalibrate.metrics._rows import read, read_weights, top_label
-from focalibrate.metrics.assessment import ALPHA, p_text
-from focalibrate.metrics.interval import ConfidenceInterval
+from focalibrate.metrics.interval import Interval
+from focalibrate.metrics.words import ALPHA, p_text, points
 
 
 @dataclass(frozen=True, eq=False)
 class WorstSlice:
-    """The slice of rows whose confidence is most clearly off."""
+    """The slice of rows whose probabilities are most clearly off on average."""
 
     description: str
     """such as "age > 41.5 and region = north\""""
     n: int
-    gap: ConfidenceInterval
-    """mean confidence minus accuracy; the interval allows for the search over slices"""
+    gap: Interval
+    """mean probability minus observed rate; the interval allows for the search over slices"""
     p_value: float
     """chance that the worst slice of a calibrated model is at least as far off"""
     n_slices: int
     """number of slices searched"""
     rows: NDArray[np.bool_]
     """which rows belong to it, shape ``[N]``"""
+    event: EventKind
+    """what the probabilities are of, see `Assessment`"""
+    n_draws: int = 499
 
     @property
     def summary(self) -> str:
@@ -38,29 +42,38 @@ class WorstSlice:
                 f"no slice stands out: the worst of {self.n_slices:,} ({self.description}) is "
                 f"within chance ({p_text(self.p_value)})"
             )
-        side = "overconfident" if self.gap.estimate > 0 else "underconfident"
+        words = ("overconfident", "underconfident")
+        if self.event != "top label":
+            words = ("too high", "too low")
+        side = words[0] if self.gap.estimate > 0 else words[1]
+        p = p_text(self.p_value, n_draws=self.n_draws)
         return (
             f"{self.description} ({self.n:,} rows): {side} by "
-            f"{100 * abs(self.gap.estimate):.1f} points ({p_text(self.p_value)}, allowing for "
-            f"{self.n_slices:,} slices searched)"
+            f"{points(abs(self.gap.estimate))} ({p}, allowing for {self.n_slices:,} slices "
+            "searched)"
         )
 
 
 def worst_slice(
-    probs: Array,
-    labels: Array,
-    columns: Mapping[str, Array],
+    probs: Array | None = None,
+    labels: Array | None = None,
+    columns: Mapping[str, Array] | None = None,
     *,
+    confidence: Array | None = None,
+    correct: Array | None = None,
+    event: int | Literal["top label"] | None = None,
     max_depth: int = 2,
     min_rows: int = 50,
     sample_weight: Array | None = None,
+    copies: bool = False,
     n_draws: int = 499,
     seed: int | np.random.Generator = 0,
 ) -> WorstSlice:
-    r"""Search for the slice of rows with the clearest confidence gap, with an honest p-value.
+    r"""Search for the slice of rows with the clearest mean error, with an honest p-value.
 
-    Slices are one condition (``region = north``, ``age > 41.5`` at a quartile) or two on
-    different columns. For each, :math:`z = \sum r / \sqrt{\sum c(1-c)}`; the largest
+    The event is that of `assess`. Slices are one condition (``region = north``, ``age > 41.5``
+    at a quartile) or two on different columns. For each,
+    :math:`z = \sum r / \sqrt{\sum c(1-c)}`; the largest
     :math:`|z|` is compared with the largest of the *same search* on outcomes drawn from the
     predictions, so that the p-value allows for the number of slices searched.
 
@@ -69,9 +82,13 @@ def worst_slice(
         labels: class indices ``[N]``.
         columns: values of each row ``[N]`` by name, numbers or text. Of a text column the
             eight most frequent values are used.
+        confidence: instead of `probs`, see `assess`.
+        correct: instead of `labels`.
+        event: see `assess`.
         max_depth: 1 for single conditions, 2 for pairs too.
         min_rows: rows a slice must have.
         sample_weight: weights ``[N]``, see `assess`.
+        copies: whether weights are numbers of identical rows.
         n_draws: draws for the p-value.
         seed: random seed of the draws, or a `numpy.random.Generator`.
 
@@ -89,16 +106,25 @@ def worst_slice(
     check_count(min_rows, name="min_rows")
     if max_depth not in (1, 2):
         raise ValueError(f"`max_depth` must be 1 or 2, got {max_depth!r}.")
-    rows, y = read(probs, labels, binary=np.ndim(probs) == 1)
-    n = len(rows)
-    weights = read_weights(sample_weight, n)
-    w = np.ones(n) if weights is None else weights
+    if columns is None:
+        raise ValueError("`columns` must name at least one column to slice by.")
+    found = read_event(
+        probs,
+        labels,
+        confidence=confidence,
+        correct=correct,
+        event=event,
+        sample_weight=sample_weight,
+        copies=copies,
+        keep_all=True,
+    )
+    p, n = found.probability, len(found.outcome)
+    w = np.ones(n) if found.weights is None else found.weights
     slices = _large_slices(columns, w > 0, max_depth=max_depth, min_rows=min_rows)
-    confidence, correct = top_label(rows, y)
-    spread = w if weights is None or bool((w == np.rint(w)).all()) else w**2
-    scale = np.sqrt(np.maximum(slices.sums(spread * confidence * (1 - confidence)), 1e-12))
-    z = slices.sums(w * (confidence - correct)) / scale
-    null = _largest_of_calibrated(slices, confidence, spread, scale, n_draws, generator(seed))
+    spread = w if copies else w**2
+    scale = np.sqrt(np.maximum(slices.sums(spread * p * (1 - p)), 1e-12))
+    z = slices.sums(w * (p - found.outcome)) / scale
+    null = _largest_of_calibrated(slices, p, spread, scale, n_draws, generator(seed))
     worst = int(np.abs(z).argmax())
     reached = np.count_nonzero(null >= abs(z[worst]) - 1e-9)
     held = slices.rows(worst)
@@ -108,10 +134,12 @@ def worst_slice(
     return WorstSlice(
         slices.names[worst],
         int(held.sum()),
-        ConfidenceInterval(gap, max(-1.0, gap - half), min(1.0, gap + half)),
+        Interval(gap, max(-1.0, gap - half), min(1.0, gap + half)),
         float((1 + reached) / (1 + n_draws)),
         len(slices.names),
         held,
+        found.kind,
+        n_draws,
     )
 
 

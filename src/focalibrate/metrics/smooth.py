@@ -2,14 +2,13 @@
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from focalibrate._array import Array, Floats
-from focalibrate._stable.cosine import cosine_transform, inverse_cosine_transform
-from focalibrate._stable.roots import root
-from focalibrate.metrics._rows import read, read_weights, top_label
+from focalibrate.metrics._rows import Event, event_rows, read, read_weights
 from focalibrate.metrics.binning import bin_sums
 
 GRID = 1 << 15
@@ -25,6 +24,7 @@ def smooth_ece(
     probs: Array,
     labels: Array,
     *,
+    event: Event = "top label",
     sample_weight: Array | None = None,
     binary: bool = False,
 ) -> float:
@@ -44,6 +44,7 @@ def smooth_ece(
     Args:
         probs: probabilities ``[..., K]``, any array library; ``[N]`` with `binary`.
         labels: class indices ``[...]``.
+        event: ``"top label"``, or a class: the error of its probability.
         sample_weight: weights ``[...]``; whole numbers count repeated rows.
         binary: `probs` are probabilities of class 1, the same as ``[1 - p, p]``.
 
@@ -68,97 +69,72 @@ def smooth_ece(
         Błasiok & Nakkiran (2023), *Smooth ECE: Principled Reliability Diagrams via Kernel
         Smoothing*.
     """
-    confidence, correct = top_label(*read(probs, labels, binary=binary))
+    confidence, correct = event_rows(*read(probs, labels, binary=binary), event)
     weights = read_weights(sample_weight, len(confidence))
     return smooth_ece_of_rows(confidence, correct, weights)
 
 
 def smooth_ece_of_rows(
-    confidence: Floats,
-    correct: NDArray[np.bool_],
-    weights: Floats | None = None,
-    *,
-    grid: int = GRID,
+    confidence: Floats, correct: NDArray[Any], weights: Floats | None = None
 ) -> float:
-    """Return `smooth_ece` of confidences and correctness that have been checked."""
+    """Return `smooth_ece` of confidences and outcomes that have been checked."""
     residual = confidence - correct
-    if weights is not None:
-        residual = weights * residual * (len(weights) / weights.sum())
-    return smooth_ece_of_residuals(confidence, residual, grid=grid)
+    if weights is None:
+        return smooth_ece_of_residuals(confidence, residual / len(residual))
+    return smooth_ece_of_residuals(confidence, weights * residual / weights.sum())
 
 
-def smooth_ece_of_residuals(
-    confidence: Floats, residual: Floats, *, grid: int, start: float | None = None
-) -> float:
-    """Return the same from confidence minus correctness, times how often each row counts.
+def smooth_ece_of_residuals(at: Floats, mass: Floats) -> float:
+    """Return the same of masses at points of [0, 1]: shares of the rows times residuals."""
+    from scipy.fft import dct
+    from scipy.optimize import brentq
 
-    With a `start` close to the result, a few evaluations find it to 1e-9.
-    """
-    return _fixed_point(_share_out(confidence, residual / len(confidence), grid), start)
-
-
-def _share_out(at: Floats, mass: Floats, grid: int) -> Floats:
-    """Return masses at points of [0, 1] shared linearly between the two nearest grid points."""
-    position = at * grid
-    left = np.minimum(position.astype(np.intp), grid - 1)
-    to_right = (position - left) * mass
-    stays = bin_sums(left, mass - to_right, grid + 1)
-    return stays + bin_sums(left + 1, to_right, grid + 1)
-
-
-def _fixed_point(mass: Floats, start: float | None) -> float:
-    r"""Return :math:`\mathrm{smECE}_{\sigma^*}`: as it falls with the bandwidth, the one root."""
-    grid = len(mass) - 1
-    density = mass * grid
+    density = _share_out(at, mass) * GRID
     density[[0, -1]] *= 2.0  # reflected at the ends, where a grid point owns half a cell
-    spectrum = cosine_transform(density) / grid
-    decay = -0.5 * (np.pi * np.arange(grid + 1)) ** 2
+    spectrum = dct(density, type=1) / GRID
+    decay = -0.5 * (np.pi * np.arange(GRID + 1)) ** 2
 
-    def error(sigma: float, cells: int = grid) -> float:
+    def error(sigma: float, cells: int = GRID) -> float:
         """Return the error from the curve on this many cells."""
         # modes beyond are damped by exp(-9**2 / 2)
         kept = min(cells + 1, math.ceil(9.0 / (np.pi * sigma)))
         damped = np.zeros(cells + 1)
         damped[:kept] = spectrum[:kept] * np.exp(decay[:kept] * sigma**2)
-        curve = np.abs(inverse_cosine_transform(damped))
+        curve = np.abs(dct(damped, type=1)) / (2.0 * cells)
         return float(curve.sum() - 0.5 * (curve[0] + curve[-1]))
 
-    low = MIN_WIDTHS / grid
-    near = None if start is None else _secant(error, max(start, low), low, 1e-9)
-    if near is None and start is None and grid > COARSE:
-        near = _secant(error, _coarse_start(error), low, 1e-12)
-    if near is not None:
-        return near
-    if error(low) <= low:
-        return error(low)
-    if error(1.0) >= 1.0:  # every confidence is 1 and every row wrong, to rounding
-        return 1.0
-    return error(root(lambda sigma: error(sigma) - sigma, low, 1.0))
+    def fixed_point(cells: int, xtol: float) -> float:
+        """Return the bandwidth that is its own error: as the error falls with it, the one root."""
+        low = MIN_WIDTHS / cells
+        if error(low, cells) <= low:
+            return low
+        if error(1.0, cells) >= 1.0:  # every confidence is 1 and every row wrong, to rounding
+            return 1.0
+        return float(brentq(lambda sigma: error(sigma, cells) - sigma, low, 1.0, xtol=xtol))
+
+    near = _secant(error, fixed_point(COARSE, 1e-6))
+    return error(fixed_point(GRID, 1e-12)) if near is None else near
 
 
-def _coarse_start(error: Callable[[float, int], float]) -> float:
-    """Return about where the fixed point is, from a coarse curve; its least width otherwise."""
-    low = MIN_WIDTHS / COARSE
-    if error(low, COARSE) <= low or error(1.0, COARSE) >= 1.0:
-        return low
-    return root(lambda sigma: error(sigma, COARSE) - sigma, low, 1.0, xtol=1e-6)
+def _share_out(at: Floats, mass: Floats) -> Floats:
+    """Return masses at points of [0, 1] shared linearly between the two nearest grid points."""
+    position = at * GRID
+    left = np.minimum(position.astype(np.intp), GRID - 1)
+    to_right = (position - left) * mass
+    stays = bin_sums(left, mass - to_right, GRID + 1)
+    return stays + bin_sums(left + 1, to_right, GRID + 1)
 
 
-def _secant(
-    error: Callable[[float], float], start: float, low: float, tolerance: float
-) -> float | None:
-    """Return the fixed point of `error` near `start`, or None if it is not found in a few steps.
-
-    As `error` falls with the bandwidth there is only one.
-    """
+def _secant(error: Callable[[float], float], start: float) -> float | None:
+    """Return the fixed point of `error` near `start`; None if a few steps do not find it."""
     before, sigma = start, error(start)
     gap_before = sigma - before
     for _ in range(MAX_SECANTS):
-        if not low < sigma < 1.0:
+        if not MIN_WIDTHS / GRID < sigma < 1.0:
             return None
         value = error(sigma)
         gap = value - sigma
-        if abs(gap) <= tolerance:
+        if abs(gap) <= 1e-12:
             return value
         if gap == gap_before:
             return None

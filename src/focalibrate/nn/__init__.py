@@ -1,14 +1,17 @@
 """The losses of `focalibrate.losses` and fitted calibrators as PyTorch modules (needs torch)."""
 
-from focalibrate.nn.brier import BrierLoss
 from focalibrate.nn.calibrator import CalibratedModel, CalibratorModule
 from focalibrate.nn.curvature import CurvatureRegularisedLoss, GGNOperator, HessianOperator
-from focalibrate.nn.dual import DualFocalLoss
 from focalibrate.nn.focal import FocalLoss
-from focalibrate.nn.mmce import MMCELoss
 from focalibrate.nn.monitor import CalibrationMonitor, MonitorMetrics
-from focalibrate.nn.proper import ProperFocalLoss
-from focalibrate.nn.sigmoid import SigmoidFocalLoss
+from focalibrate.nn.row_losses import (
+    BrierLoss,
+    DualFocalLoss,
+    MMCELoss,
+    NamedLoss,
+    ProperFocalLoss,
+    SigmoidFocalLoss,
+)
 
 __all__ = [
     "BrierLoss",
@@ -22,6 +25,7 @@ __all__ = [
     "HessianOperator",
     "MMCELoss",
     "MonitorMetrics",
+    "NamedLoss",
     "ProperFocalLoss",
     "SigmoidFocalLoss",
 ]

@@ -33,6 +33,11 @@ class LossRows(NamedTuple):
     """dtype of the result"""
 
     @property
+    def n_classes(self) -> int:
+        """Number of classes K."""
+        return self.given.shape[min(1, self.given.ndim - 1)]
+
+    @property
     def is_soft(self) -> bool:
         """Whether `target` holds probabilities."""
         return self.target.ndim == 2
@@ -139,8 +144,8 @@ def counted_rows(
     return z, y
 
 
-def row_weights(weights: Tensor, labels: Tensor, *, ignore_index: int | None) -> Tensor:
-    """Return the weights of the rows that `counted_rows` returns, float64 ``[M]``."""
+def row_weights(weights: Tensor, labels: Tensor, ignored: Tensor | None) -> Tensor:
+    """Return the weight of each example, float64 ``[M]``, those of ignored ones as they are."""
     w = weights.detach().double()
     if w.shape == labels.shape[:1] and labels.ndim > 1:
         w = w.reshape(-1, *[1] * (labels.ndim - 1)).expand(labels.shape)
@@ -150,9 +155,8 @@ def row_weights(weights: Tensor, labels: Tensor, *, ignore_index: int | None) ->
             f"{tuple(labels.shape)}, got {tuple(weights.shape)}."
         )
     w = w.reshape(-1)
-    if ignore_index is not None:
-        w = w[labels.reshape(-1).to(w.device) != ignore_index]
-    if not bool((torch.isfinite(w) & (w >= 0)).all()):
+    used = w if ignored is None else w[~ignored.to(w.device)]
+    if not bool((torch.isfinite(used) & (used >= 0)).all()):
         raise ValueError("`sample_weight` must be finite and >= 0.")
     return w
 

@@ -1,21 +1,23 @@
 """Calibrators as torch modules."""
 
 import json
+from dataclasses import replace
 from typing import Any, final
 
 import torch
 from torch import Tensor, nn
 
 from focalibrate.calibrate import Calibrator
+from focalibrate.calibrate.rows import ScoreKind
 
 
 @final
 class CalibratorModule(nn.Module):
-    """A fitted calibrator as a module from logits to probabilities; see its class for the maths.
+    """A fitted calibrator as a module from scores to probabilities; see its class for the maths.
 
     It has no parameters to train. Its ``state_dict`` holds the calibrator as the text of its JSON
     file (bytes, dtype uint8), so that loading one into another module carries the calibrator over
-    exactly. The result has the dtype and device of the logits; half-precision logits are computed
+    exactly. The result has the dtype and device of the scores; half-precision scores are computed
     in float32.
 
     Runs under ``torch.compile`` and ``torch.export``, with the batch free and, for calibrators
@@ -23,9 +25,11 @@ class CalibratorModule(nn.Module):
 
     Args:
         calibrator: any calibrator of `focalibrate.calibrate`.
+        scores: what the module takes, ``"logits"`` or ``"probs"``. Default: what the calibrator
+            was fitted on, logits if that is not known.
 
     Shape:
-        Logits and probabilities ``[..., K]``; -inf marks an impossible class. nan and +inf are
+        Scores and probabilities ``[..., K]``; -inf marks an impossible class. nan and +inf are
         refused, except under a compiler, which cannot read values.
 
     Example:
@@ -35,28 +39,32 @@ class CalibratorModule(nn.Module):
         tensor([[0.7311, 0.2689]])
     """
 
-    def __init__(self, calibrator: Calibrator) -> None:
+    def __init__(self, calibrator: Calibrator, *, scores: ScoreKind | None = None) -> None:
         super().__init__()
         if not isinstance(calibrator, Calibrator):
             raise TypeError(
                 "`calibrator` must be a calibrator of focalibrate.calibrate, got "
                 f"{type(calibrator).__name__}. Fit one: `fit_temperature(logits, labels)`."
             )
-        self.calibrator = _prepared(calibrator)
+        kind = scores or calibrator.fitted_on or "logits"
+        self.calibrator = _prepared(replace(calibrator, fitted_on=kind))
 
-    def log_probs(self, logits: Tensor) -> Tensor:
-        """Return calibrated log-probabilities, of the shape and dtype of `logits`."""
-        if _is_empty(logits):
-            return logits
-        log_probs: Tensor = self.calibrator.log_probs(logits)
+    def log_probs(self, scores: Tensor) -> Tensor:
+        """Return calibrated log-probabilities, of the shape and dtype of `scores`."""
+        if _is_empty(scores):
+            return scores
+        log_probs: Tensor = self.calibrator.log_probs(**self._argument(scores))
         return log_probs
 
-    def forward(self, logits: Tensor) -> Tensor:
-        """Return calibrated probabilities, of the shape and dtype of `logits`."""
-        if _is_empty(logits):
-            return logits
-        probs: Tensor = self.calibrator.probs(logits)
+    def forward(self, scores: Tensor) -> Tensor:
+        """Return calibrated probabilities, of the shape and dtype of `scores`."""
+        if _is_empty(scores):
+            return scores
+        probs: Tensor = self.calibrator.probs(**self._argument(scores))
         return probs
+
+    def _argument(self, scores: Tensor) -> dict[str, Tensor]:
+        return {self.calibrator.fitted_on or "logits": scores}
 
     def get_extra_state(self) -> Tensor:
         """Return the calibrator as JSON, in bytes: a tensor, which every format can store."""
@@ -82,9 +90,9 @@ def _prepared(calibrator: Calibrator) -> Calibrator:
     return calibrator
 
 
-def _is_empty(logits: Tensor) -> bool:
+def _is_empty(scores: Tensor) -> bool:
     # A compiler would make its graph depend on the result.
-    return not torch.compiler.is_compiling() and logits.numel() == 0
+    return not torch.compiler.is_compiling() and scores.numel() == 0
 
 
 @final
@@ -92,7 +100,8 @@ class CalibratedModel(nn.Module):
     """A model followed by its calibrator: ``calibrator(model(...))``.
 
     Args:
-        model: returns logits ``[..., K]``, one tensor.
+        model: returns one tensor ``[..., K]``: logits, or probabilities if the calibrator was
+            fitted on them.
         calibrator: a calibrator, or what its ``to_torch()`` returned.
 
     Example:
@@ -111,11 +120,11 @@ class CalibratedModel(nn.Module):
 
     def forward(self, *args: Any, **kwargs: Any) -> Tensor:
         """Return calibrated probabilities; the arguments are those of the model."""
-        logits = self.model(*args, **kwargs)
-        if not isinstance(logits, Tensor):
+        scores = self.model(*args, **kwargs)
+        if not isinstance(scores, Tensor):
             raise TypeError(
-                f"`model` must return one tensor of logits, got {type(logits).__name__}. Wrap it "
-                "in a module that returns its logits."
+                f"`model` must return one tensor of scores, got {type(scores).__name__}. Wrap it "
+                "in a module that returns its scores."
             )
-        probs: Tensor = self.calibrator(logits)
+        probs: Tensor = self.calibrator(scores)
         return probs

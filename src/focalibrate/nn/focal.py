@@ -12,7 +12,7 @@ from focalibrate.calibrate import PosteriorRecovery
 from focalibrate.losses.adafocal import AdaFocal, SignedSteps
 from focalibrate.losses.focal import focal_loss
 from focalibrate.losses.policy import ByEpoch, BySample, GammaPolicy, gamma_policy
-from focalibrate.metrics import ReliabilityTable
+from focalibrate.metrics import Cells
 from focalibrate.nn._fused import focal_rows
 from focalibrate.nn._rows import (
     REDUCTIONS,
@@ -126,7 +126,7 @@ class FocalLoss(nn.Module):
         if isinstance(self.gamma, AdaFocal):
             self._adopt(self.gamma.updated(*top_label(logits, labels, self.ignore_index)))
 
-    def update_from(self, cells: ReliabilityTable) -> None:
+    def update_from(self, cells: Cells) -> None:
         """Do the same from a table of fine cells: `CalibrationMonitor.cells`."""
         if isinstance(self.gamma, AdaFocal):
             self._adopt(self.gamma.updated_from(cells))

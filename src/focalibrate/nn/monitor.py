@@ -1,7 +1,8 @@
 """Calibration of a model over a loader, collected batch by batch in bounded memory."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self, final
 
@@ -9,28 +10,67 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from focalibrate._array import Floats
 from focalibrate._check import check_count, check_n_bins
 from focalibrate.calibrate import Calibrator, fit
-from focalibrate.io import write_sketch
-from focalibrate.metrics import ClasswiseTable, ReliabilityTable, Sketch
-from focalibrate.nn._batch import BatchTaker
-from focalibrate.nn._image import LARGE
+from focalibrate.engines import versions
+from focalibrate.io import SketchFile, check_time, write_sketch
+from focalibrate.metrics import METRICS, Cells, Sketch
+from focalibrate.metrics.binning import equal_width_edges, equal_width_index
+from focalibrate.metrics.cells import ClassCells, added
+from focalibrate.metrics.scores import ConfidentFraction
+from focalibrate.metrics.sketch import MAX_CLASSWISE, class_edges, class_index
+from focalibrate.metrics.sketch_arrays import sketch_from_arrays, sketch_to_arrays
+from focalibrate.metrics.sketch_evaluation import confident_of
 from focalibrate.nn._inputs import outputs_of
 from focalibrate.nn._ranks import Arrays, gather_arrays, is_distributed
 from focalibrate.nn._sample import RowKeeper, RowSample
-from focalibrate.nn._seen import (
-    MonitorMetrics,
-    arrays_of,
-    sketch_file,
-    sketch_of,
-    table_of,
-)
+from focalibrate.nn._terms import LARGE, batch_terms, read_batch_rows, rows_to_keep
 
 __all__ = ["CalibrationMonitor", "MonitorMetrics"]
 
 _SETTINGS = ("n_bins", "max_rows", "seed", "classwise", "by_class", "per_image")
 _ROWS = ("logits", "labels", "priority", "weights")
+
+
+@dataclass(frozen=True)
+class MonitorMetrics:
+    """What a `CalibrationMonitor` has seen, in the metrics of `focalibrate.metrics`."""
+
+    n: int
+    """examples"""
+    error: float
+    nll: float
+    """inf if a label was impossible"""
+    brier: float
+    ece: float
+    adaptive_ece: float
+    mce: float
+    s99: ConfidentFraction
+    """share of examples with a confidence of at least 0.99, and their accuracy"""
+    classwise_ece: float | None = None
+    """None unless the monitor keeps it"""
+
+    @classmethod
+    def of(cls, sketch: Sketch) -> "MonitorMetrics":
+        """Return the metrics of a sketch, without its test and noise floors."""
+        table, classes = sketch.table, sketch.classes
+        return cls(
+            n=sketch.n,
+            error=sketch.scores["error"].mean,
+            nll=sketch.scores["nll"].mean,
+            brier=sketch.scores["brier"].mean,
+            ece=table.ece(),
+            adaptive_ece=sketch.top.equal_mass(sketch.n_bins).ece(),
+            mce=table.ece("max"),
+            s99=confident_of(sketch),
+            classwise_ece=None if classes is None else classes.binned(sketch.n_bins).ece().mean(),
+        )
+
+    def as_dict(self, prefix: str = "") -> dict[str, float]:
+        """Return the numbers by name, for a logger: ``{"ece": 0.02, ...}``, each with `prefix`."""
+        found = {str(name): getattr(self, name, None) for name in METRICS}
+        found["s99"] = self.s99.fraction
+        return {prefix + name: value for name, value in found.items() if value is not None}
 
 
 @final
@@ -54,7 +94,7 @@ class CalibrationMonitor:
 
     Numerics:
         Float64. All metrics are exact to rounding, `adaptive_ece` to the error stated in
-        `ReliabilityTable.equal_mass`. Rows are kept as float32, or float64 if they are that.
+        `Cells.equal_mass`. Rows are kept as float32, or float64 if they are that.
         Images of 4,096 pixels or more are taken one at a time, pixels in the dtype of the logits
         and sums in float64; of each, up to 256 random pixels are candidates for the rows kept.
         For 512 x 512 pixels and 19 classes this takes as long as `argmax` (`make bench`).
@@ -91,9 +131,9 @@ class CalibrationMonitor:
     def reset(self) -> None:
         """Forget all examples."""
         self._sketch: Sketch | None = None
-        self._predicted: Floats | None = None
+        self._predicted: Cells | None = None
         self._rows: RowKeeper | None = None
-        self._images: list[Floats] = []
+        self._images: list[Cells] = []
 
     def update(
         self, logits: Tensor, labels: Tensor, *, sample_weight: Tensor | None = None
@@ -108,38 +148,58 @@ class CalibrationMonitor:
                 examples.
         """
         pixels = math.prod(logits.shape[2:]) if isinstance(logits, Tensor) else 0
-        if not self.per_image and pixels < LARGE:
+        if pixels < LARGE:
             self._update(logits, labels, sample_weight)
             return
         for i in range(len(logits)):
             part = slice(i, i + 1)
             weights = None if sample_weight is None else sample_weight[part]
-            self._update(logits[part], labels[part], weights, is_large=pixels >= LARGE)
+            self._update(logits[part], labels[part], weights)
 
-    def _update(
-        self, logits: Tensor, labels: Tensor, weights: Tensor | None, *, is_large: bool = False
-    ) -> None:
-        take = BatchTaker(self.n_bins, self.classwise, self.by_class, self.ignore_index, self.seed)
-        if is_large and not self.classwise and weights is None:
-            batch = take.of_large_image(logits, labels, max_rows=self.max_rows)
-        else:
-            batch = take.of_rows(logits, labels, weights)
-        self._check_classes(batch.n_classes)
-        if self.per_image:
-            empty = np.zeros((3, self.n_bins))
-            self._images.append(empty if batch.sketch is None else _three(batch.sketch.table))
-        if batch.sketch is None:  # every label was to be ignored
+    def _update(self, logits: Tensor, labels: Tensor, sample_weight: Tensor | None) -> None:
+        rows, weights = read_batch_rows(
+            logits, labels, sample_weight, ignore_index=self.ignore_index
+        )
+        k, n_images, edges = rows.n_classes, len(logits), equal_width_edges(self.n_bins)
+        self._check_classes(k)
+        has_classes = self.classwise and k <= MAX_CLASSWISE
+        terms = batch_terms(rows, weights, wants_probs=has_classes)
+        if terms is None:  # every label was to be ignored
+            if self.per_image:
+                self._images += [Cells.empty(bins=self.n_bins)] * n_images
             return
-        self._add(batch.sketch, batch.predicted)
-        if self._rows is None:
-            self._rows = RowKeeper(RowSample.empty(self.max_rows, self.seed, batch.n_classes))
-        self._rows.add(batch.logits.cpu().numpy(), batch.labels.cpu().numpy(), batch.weights)
-
-    def _add(self, sketch: Sketch, predicted: Floats | None) -> None:
+        classes = None
+        if terms.probs is not None:
+            cell_of = class_index(k, self.n_bins)
+            builder = ClassCells(
+                k, class_edges(k, self.n_bins), weights=terms.weights, cell_of=cell_of
+            )
+            own = terms.probs[np.arange(len(terms.labels)), terms.labels]
+            builder.add(terms.probs, terms.labels, own, terms.weights, axis=1)
+            classes = builder.result()
+        positive = None if terms.positive is None else (terms.positive, terms.labels == 1)
+        sketch = Sketch.of_terms(
+            n_classes=k,
+            confidence=terms.confidence,
+            correct=terms.correct,
+            nll=terms.nll,
+            brier=terms.brier,
+            positive=positive,
+            classes=classes,
+            weights=terms.weights,
+            n_bins=self.n_bins,
+        )
         self._sketch = sketch if self._sketch is None else self._sketch + sketch
-        if predicted is not None:
-            kept = self._predicted
-            self._predicted = predicted if kept is None else kept + predicted
+        cell = equal_width_index(terms.confidence, self.n_bins)
+        event = cell, terms.confidence, terms.correct, edges, terms.weights
+        if self.by_class:
+            found = Cells.of_index(*event, event=terms.predicted, n_events=k)
+            self._predicted = found if self._predicted is None else self._predicted + found
+        if self.per_image:
+            self._images += Cells.of_index(*event, event=terms.image, n_events=n_images)
+        if self._rows is None:
+            self._rows = RowKeeper(RowSample.empty(self.max_rows, self.seed, k))
+        self._rows.add(*rows_to_keep(rows, weights, n=self.max_rows, seed=self.seed))
 
     @torch.no_grad()
     def collect(
@@ -229,39 +289,50 @@ class CalibrationMonitor:
             ...     read_sketch(f"{folder}/day1.sketch").describe()
             '2 rows × 2 classes, 2026-01-31 to ...'
         """
-        file = sketch_file(self.sketch(), class_names=class_names, start=start, end=end)
+        sketch = self.sketch()
+        names = None if class_names is None else tuple(str(name) for name in class_names)
+        if names is not None and len(names) != sketch.n_classes:
+            raise ValueError(
+                f"`class_names` must name the {sketch.n_classes} classes, got {len(names)} names."
+            )
+        for name, value in (("start", start), ("end", end)):
+            if value is not None:
+                check_time(value, name=name)
+        file = SketchFile(
+            sketch=sketch,
+            class_names=names,
+            kind="logits",
+            sources=("CalibrationMonitor",),
+            versions={name: (v,) for name, v in versions(["numpy", "torch"]).items()},
+            start=start,
+            end=end,
+        )
         write_sketch(file, path, force=force)
 
     @property
-    def table(self) -> ReliabilityTable:
-        """The reliability table of `n_bins` equally wide bins."""
+    def table(self) -> Cells:
+        """The cells of `n_bins` equally wide bins: the reliability diagram."""
         return self.sketch().table
 
     @property
-    def cells(self) -> ReliabilityTable:
-        """The table of fine cells: for `equal_mass`, or for `FocalLoss.update_from`."""
-        return self.sketch().cells
+    def cells(self) -> Cells:
+        """The fine cells: for `Cells.equal_mass`, or for `FocalLoss.update_from`."""
+        return self.sketch().top
 
     @property
-    def predicted_tables(self) -> list[ReliabilityTable]:
-        """The table of each predicted class, of `n_bins` bins; needs ``by_class=True``."""
+    def predicted_tables(self) -> Cells:
+        """The cells of `n_bins` bins, one event per predicted class; needs ``by_class=True``."""
         self.sketch()
-        sums = self._predicted
-        if sums is None:
+        if self._predicted is None:
             raise ValueError("tables by class are kept only with `by_class=True`.")
-        return [table_of(sums[:, k]) for k in range(sums.shape[1])]
+        return self._predicted
 
     @property
-    def image_tables(self) -> list[ReliabilityTable]:
-        """The table of each image in the order they came; needs ``per_image=True``."""
+    def image_tables(self) -> list[Cells]:
+        """The cells of each image in the order they came; needs ``per_image=True``."""
         if not self.per_image:
             raise ValueError("tables by image are kept only with `per_image=True`.")
-        return [table_of(sums) for sums in self._images]
-
-    @property
-    def classwise_table(self) -> ClasswiseTable | None:
-        """The table of every class; None unless `classwise`."""
-        return self.sketch().classwise_table
+        return list(self._images)
 
     def metrics(self) -> MonitorMetrics:
         """Return the metrics of all examples seen."""
@@ -282,7 +353,7 @@ class CalibrationMonitor:
         weights = self._rows.sample.weights if self._rows is not None else np.empty(0)
         if (weights != 1.0).any():
             options = {"sample_weight": weights} | options
-        found = fit(method, logits, labels, **options)
+        found = fit(logits, labels, method=method, **options)
         return found if isinstance(found, Calibrator) else found[0]
 
     def __add__(self, other: Self) -> "CalibrationMonitor":
@@ -303,12 +374,12 @@ class CalibrationMonitor:
         """Return all that was seen as named arrays, for `np.savez` or a checkpoint."""
         state: Arrays = {"settings": np.array([int(getattr(self, name)) for name in _SETTINGS])}
         if self._images:
-            state["images"] = np.stack(self._images)
+            state["images"] = np.stack([_weighted(cells) for cells in self._images])
         if self._sketch is None or self._rows is None:
             return state
-        state |= arrays_of(self._sketch)
+        state |= _flat(sketch_to_arrays(self._sketch), "sketch")
         if self._predicted is not None:
-            state["predicted"] = self._predicted
+            state["predicted"] = self._predicted.sums
         for name in _ROWS:
             state[name] = getattr(self._rows.sample, name)
         return state
@@ -327,11 +398,16 @@ class CalibrationMonitor:
             raise ValueError(
                 f"monitors must have the same settings to be merged, got {mine} and {theirs}."
             )
-        self._images += list(state.get("images", ()))
-        if "counts" not in state:
+        edges = equal_width_edges(self.n_bins)
+        self._images += [Cells(x[:-1], edges, bool(x[-1, 0])) for x in state.get("images", ())]
+        if "logits" not in state:
             return
         self._check_classes(state["logits"].shape[1])
-        self._add(sketch_of(state, self.n_bins), state.get("predicted"))
+        sketch = sketch_from_arrays(_nested(state, "sketch"))
+        self._sketch = sketch if self._sketch is None else self._sketch + sketch
+        if "predicted" in state:
+            found = Cells(state["predicted"], edges, sketch.top.is_counted)
+            self._predicted = found if self._predicted is None else self._predicted + found
         parts = (state[name] for name in _ROWS)
         sample = RowSample(self.max_rows, self.seed, *parts)
         if self._rows is None:
@@ -351,5 +427,35 @@ class CalibrationMonitor:
             )
 
 
-def _three(table: ReliabilityTable) -> Floats:
-    return np.stack([table.count, table.confidence_sum, table.correct_sum])
+def _weighted(cells: Cells) -> Any:
+    """Return the sums of an image with those of weights, and whether these count rows."""
+    none = np.zeros((8, cells.n_bins))
+    whole = np.full((1, cells.n_bins), float(cells.is_counted))
+    return np.concatenate([added(cells.sums, none), whole])
+
+
+def _flat(record: Mapping[str, Any], prefix: str) -> Arrays:
+    """Return nested arrays and numbers by path, such as ``sketch/top/weight``."""
+    found: Arrays = {}
+    for name, value in record.items():
+        path = f"{prefix}/{name}"
+        if isinstance(value, Mapping):
+            found |= _flat(value, path)
+        elif value is not None:
+            found[path] = np.asarray(value)
+    return found
+
+
+def _nested(arrays: Arrays, prefix: str) -> dict[str, Any]:
+    """Return what `_flat` was given."""
+    record: dict[str, Any] = {"positive": None, "classes": None, "groups": {}, "clusters": None}
+    for path, value in arrays.items():
+        if path.startswith(f"{prefix}/"):
+            _, *names, last = path.split("/")
+            place = record
+            for name in names:
+                if place.get(name) is None:
+                    place[name] = {}
+                place = place[name]
+            place[last] = value.item() if value.ndim == 0 else value
+    return record

@@ -6,7 +6,8 @@ from focalibrate.pipeline.applying import (
     apply_to_parts,
     calibrated_blocks,
 )
-from focalibrate.pipeline.chosen_rows import fit_rows_of
+from focalibrate.pipeline.calibrate import FitRows, calibrate_predictions
+from focalibrate.pipeline.doubts import DataWarning, Doubt, WrongDataWarning, doubts_about
 from focalibrate.pipeline.evaluation import (
     Difference,
     Evaluation,
@@ -18,12 +19,11 @@ from focalibrate.pipeline.evaluation_page import evaluation_page
 from focalibrate.pipeline.examples import Examples
 from focalibrate.pipeline.gate import check_predictions
 from focalibrate.pipeline.gate_result import BAD_INPUT, GateResult, LimitCheck
-from focalibrate.pipeline.job import calibrate_predictions
-from focalibrate.pipeline.large import calibrate_scan
 from focalibrate.pipeline.loss_mean import LossMean
 from focalibrate.pipeline.models_page import models_page
 from focalibrate.pipeline.record import comparison_record, file_record, score_record
 from focalibrate.pipeline.result import FILES, CalibrationResult
+from focalibrate.pipeline.sample import fit_rows_of
 from focalibrate.pipeline.sketched import SketchedEvaluation, evaluate_sketch_file
 from focalibrate.pipeline.sketching import batch_sketch, sketch_predictions
 
@@ -31,9 +31,12 @@ __all__ = [
     "BAD_INPUT",
     "FILES",
     "CalibrationResult",
+    "DataWarning",
     "Difference",
+    "Doubt",
     "Evaluation",
     "Examples",
+    "FitRows",
     "GateResult",
     "LimitCheck",
     "LossMean",
@@ -41,14 +44,15 @@ __all__ = [
     "PriorShift",
     "SketchedEvaluation",
     "SpecialRows",
+    "WrongDataWarning",
     "apply_to_parts",
     "batch_sketch",
     "calibrate_predictions",
-    "calibrate_scan",
     "calibrated_blocks",
     "check_predictions",
     "compare_models",
     "comparison_record",
+    "doubts_about",
     "evaluate_examples",
     "evaluate_sketch_file",
     "evaluation_page",

@@ -30,7 +30,7 @@ def result_html(result: "CalibrationResult") -> str:
         is_chosen = row.method == result.choice.row.method
         rows.append(f"<tr><th>{f'<b>► {label}</b>' if is_chosen else label}</th>{cells}</tr>")
     return (
-        f"<p><b>{escape(result.verdict)}</b></p><p>{escape(result.choice.reason)}</p>"
+        f"<p><b>{escape(str(result.verdict))}</b></p><p>{escape(result.verdict.reason)}</p>"
         f"<table><thead><tr><th>method</th>{head}</tr></thead>"
         f"<tbody>{''.join(rows)}</tbody></table>"
     )

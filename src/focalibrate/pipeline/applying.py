@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from focalibrate._array import Floats
-from focalibrate.calibrate import Calibrator, GroupedCalibrator, PosteriorRecovery, group_names
+from focalibrate.calibrate import Calibrator, GroupedCalibrator, PosteriorRecovery
+from focalibrate.calibrate.grouped import group_names
 from focalibrate.engines import Backend
 from focalibrate.io import (
     PartDone,
@@ -25,14 +26,12 @@ from focalibrate.io import (
     scan_predictions,
     write_part,
 )
-from focalibrate.pipeline.part_tasks import (
+from focalibrate.pipeline.work import (
     PartTask,
     Progress,
     absolute,
     outcomes_of,
     part_tasks,
-    report,
-    scan_of,
     used_versions,
 )
 from focalibrate.theory import shift_prior
@@ -106,28 +105,25 @@ def calibrated_blocks(
 
 @dataclass(frozen=True, kw_only=True)
 class ApplyTask:
-    """What a worker needs to write one part."""
+    """What is needed to write one part."""
 
     at: PartTask
     folder: str
     name: str
     """of the file in the folder"""
     before: PartDone | None
-    calibrator: str
-    """as JSON"""
-    shift: tuple[tuple[float, ...], tuple[float, ...]] | None
-    """class frequencies before and after"""
+    calibrator: Calibrator
+    shift: PriorShift | None
 
 
 def apply_to_parts(
-    source: str | Path | Sequence[str | Path],
+    source: str | Path | Sequence[str | Path] | Scan,
     out: str | Path,
     calibrator: Calibrator,
     *,
     shift: PriorShift | None = None,
     backend: Backend | None = None,
     force: bool = False,
-    scan: Scan | None = None,
     progress: Progress | None = None,
     **options: Any,
 ) -> tuple[PartsWritten, SpecialRows]:
@@ -138,13 +134,12 @@ def apply_to_parts(
     continues, and parts whose input and calibrator have not changed are kept.
 
     Args:
-        source: a folder, a glob, a list of files, or a URL; see `scan_predictions`.
+        source: what `scan_predictions` takes, or returned.
         out: the folder, or a URL such as ``s3://bucket/day1-calibrated``.
         calibrator: what is applied.
         shift: a change of class frequencies after it.
         backend: where parts are written in parallel; None: in this process, one by one.
         force: replace what the folder holds of these names.
-        scan: the source, if it has been opened with the same options.
         progress: called with the numbers of parts done and of all.
         options: those of `scan_predictions`.
 
@@ -156,14 +151,14 @@ def apply_to_parts(
         PredictionFileError: a part cannot be read or written.
         EngineError: parts failed, or the workers were lost.
     """
-    opened = scan if scan is not None else scan_predictions(source, **options)
+    opened = source if isinstance(source, Scan) else scan_predictions(source, **options)
     fitted = json.dumps(calibrator.to_dict(), sort_keys=True)
     frequencies = None
     if shift is not None:
         frequencies = (tuple(shift.old.tolist()), tuple(shift.new.tolist()))
     parts = part_tasks(opened, whole_parts=True)
     version = used_versions()["focalibrate"]  # that of all workers, others are refused
-    key = json.dumps([fitted, frequencies, parts[0].options, version])
+    key = json.dumps([fitted, frequencies, parts[0].data.options, version])
     made_by = f"focalibrate {version}"
     folder = absolute(out)  # workers elsewhere may run in another folder
     output = PartsOutput(opened, folder, key=key, force=force, made_by=made_by)
@@ -173,25 +168,21 @@ def apply_to_parts(
             folder=folder,
             name=output.names[i],
             before=output.before(i),
-            calibrator=fitted,
-            shift=frequencies,
+            calibrator=calibrator,
+            shift=shift,
         )
         for i, at in enumerate(parts)
     ]
-    found: Iterator[tuple[int, tuple[PartDone, SpecialRows]]]
-    if backend is None:
-        found = ((i, _written(opened, task, calibrator, shift)) for i, task in enumerate(tasks))
-    else:
-        calls, names = [(task,) for task in tasks], [task.at.name for task in tasks]
-        found = outcomes_of(backend, apply_part, calls, names)
+    found = outcomes_of(backend, apply_part, tasks, [task.at.name for task in tasks])
     special, outcomes = SpecialRows(), []
-    report(progress, 0, len(tasks))
+    say = progress or (lambda done, total: None)
+    say(0, len(tasks))
     try:
         for index, (done, rows) in found:
             output.add(index, done)
             outcomes.append(done)
             special.add(rows)
-            report(progress, len(outcomes), len(tasks))
+            say(len(outcomes), len(tasks))
     finally:
         output.save()
     return parts_written(outcomes), special
@@ -199,21 +190,13 @@ def apply_to_parts(
 
 def apply_part(task: ApplyTask) -> tuple[PartDone, SpecialRows]:
     """Write one part, unless it is there and made from the same input."""
-    scan = scan_of(task.at)
-    calibrator = Calibrator.from_dict(json.loads(task.calibrator))
-    shift = None if task.shift is None else PriorShift(*map(np.array, task.shift))
-    return _written(scan, task, calibrator, shift)
-
-
-def _written(
-    scan: Scan, task: ApplyTask, calibrator: Calibrator, shift: PriorShift | None
-) -> tuple[PartDone, SpecialRows]:
     special = SpecialRows()
 
     def calibrated(batch: Predictions) -> tuple[Predictions, NDArray[Any]]:
-        aligned = align(batch, calibrator.class_names)
-        found = np.concatenate(list(calibrated_blocks(calibrator, aligned, shift, special)))
-        return aligned, found.astype(aligned.scores.dtype, copy=False)
+        aligned = align(batch, task.calibrator.class_names)
+        blocks_made = calibrated_blocks(task.calibrator, aligned, task.shift, special)
+        return aligned, np.concatenate(list(blocks_made)).astype(aligned.scores.dtype, copy=False)
 
-    done = write_part(scan, task.at.part, task.folder, task.name, calibrated, before=task.before)
+    scan, part = task.at.scan(), task.at.part
+    done = write_part(scan, part, task.folder, task.name, calibrated, before=task.before)
     return done, special

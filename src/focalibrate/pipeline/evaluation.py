@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from focalibrate.calibrate import Calibrator, Identity, available_cores
-from focalibrate.calibrate.grouped import log_probs_by_row
-from focalibrate.comparison import PairedMeans, RowScores, Score, score_rows
-from focalibrate.comparison.paired import paired_p_value
-from focalibrate.comparison.row_scores import BLOCK_ENTRIES, MEANS
+from focalibrate.calibrate import Calibrator, Identity
+from focalibrate.calibrate.choice import BLOCK_ENTRIES
+from focalibrate.calibrate.rows import available_cores
+from focalibrate.comparison import MEANS, PairedMeans, Score, Scores, score_rows
+from focalibrate.comparison.paired import cluster_numbers, paired_p_value
 from focalibrate.metrics import (
     Assessment,
     GroupAssessment,
@@ -24,6 +24,7 @@ from focalibrate.metrics import (
     holm,
     worst_slice,
 )
+from focalibrate.pipeline.doubts import doubts_about, warn_of
 from focalibrate.pipeline.examples import Examples
 from focalibrate.pipeline.groups import GroupScores, scores_by_group
 from focalibrate.pipeline.record import score_record, worst_record
@@ -42,7 +43,7 @@ class Evaluation:
     scores: dict[MetricName, Score]
     """log loss, Brier score and error with 95 % intervals; calibration errors without"""
     assessment: Assessment
-    row_scores: RowScores = field(repr=False)
+    units: Scores = field(repr=False)
     n_classes: int
     weights: NDArray[np.float64] | None = field(default=None, repr=False)
     groups: tuple[GroupAssessment, ...] = ()
@@ -55,7 +56,7 @@ class Evaluation:
     @property
     def n_rows(self) -> int:
         """Number of examples."""
-        return len(self.row_scores.nll)
+        return len(self.units.nll)
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything by name, for JSON."""
@@ -90,6 +91,9 @@ def evaluate_examples(
         n_resamples: bootstrap resamples behind the intervals of log loss, Brier score and error.
         seed: random seed.
 
+    Warns:
+        DataWarning: the data look wrong.
+
     Example:
         >>> rng = np.random.default_rng(0)
         >>> z = rng.normal(size=(500, 3))
@@ -97,20 +101,14 @@ def evaluate_examples(
         >>> evaluate_examples(Examples.of_arrays(logits=z, labels=y)).assessment.verdict
         'no evidence of miscalibration'
     """
-    applied = Identity() if calibrator is None else calibrator
+    warn_of(doubts_about(examples))
     scores, labels, weights = examples.scores, examples.labels, examples.weights
-
-    def log_probs(block: slice) -> NDArray[Any]:
-        given = {examples.kind: scores[block]}
-        found: NDArray[Any] = log_probs_by_row(applied, examples.groups, block, **given)
-        return found
-
     step = max(1, BLOCK_ENTRIES // scores.shape[1])
     blocks = [slice(start, start + step) for start in range(0, len(scores), step)]
     n_threads = min(available_cores(), len(blocks))
     probs = np.empty(scores.shape, np.result_type(scores.dtype, np.float32))
     rows = score_rows(
-        [(block, partial(log_probs, block)) for block in blocks],
+        [(block, partial(examples.log_probs, calibrator, block)) for block in blocks],
         labels,
         n_bins=n_bins,
         weights=weights,
@@ -118,17 +116,31 @@ def evaluate_examples(
         n_threads=n_threads,
     )
     with ThreadPoolExecutor(1) as thread:  # in parallel: each takes half of the remaining time
-        assessed = thread.submit(assess, probs, labels, sample_weight=weights, seed=seed)
-        paired = PairedMeans.of(rows.means(), weights=weights, n_resamples=n_resamples, seed=seed)
+        assessed = thread.submit(
+            assess,
+            probs,
+            labels,
+            class_names=examples.names_in_sentences,
+            sample_weight=weights,
+            copies=examples.copies,
+            cluster=examples.cluster,
+            seed=seed,
+        )
+        codes = None
+        if examples.cluster is not None:
+            codes = cluster_numbers(examples.cluster)
+        paired = PairedMeans.of(
+            rows.means(), weights=weights, cluster=codes, n_resamples=n_resamples, seed=seed
+        )
         assessment = assessed.result()
     found = {m: Score(v) for m, v in rows.calibration.items()}
     found |= {m: paired.interval(i).clipped(m) for i, m in enumerate(MEANS)}
     return Evaluation(
         name=name,
-        calibrator=applied,
+        calibrator=Identity() if calibrator is None else calibrator,
         scores=found,
         assessment=assessment,
-        row_scores=rows,
+        units=rows,
         weights=weights,
         n_classes=examples.n_classes,
         groups=groups_of(examples, probs, seed=seed),
@@ -148,6 +160,8 @@ def groups_of(
         examples.labels,
         dict(examples.groups),
         sample_weight=examples.weights,
+        copies=examples.copies,
+        cluster=examples.cluster,
         seed=seed,
     )
 
@@ -157,7 +171,12 @@ def worst_slice_of(examples: Examples, probs: NDArray[Any], *, seed: int) -> Wor
     if len(examples.groups) < 2 or examples.n_rows < LEAST_SLICE:
         return None
     return worst_slice(
-        probs, examples.labels, dict(examples.groups), sample_weight=examples.weights, seed=seed
+        probs,
+        examples.labels,
+        dict(examples.groups),
+        sample_weight=examples.weights,
+        copies=examples.copies,
+        seed=seed,
     )
 
 
@@ -234,19 +253,16 @@ def compare_models(
     if len(models) < 2:
         raise ValueError(f"`models` must be at least two to compare, got {len(models)}.")
     score: MetricName = "nll"
-    if all(m.row_scores.n_zeros for m in models):
+    if all(m.units.n_zeros for m in models):
         score = "brier"
     best = min(range(len(models)), key=lambda i: models[i].scores[score].estimate)
-    values = np.concatenate([m.row_scores.means() for m in models], axis=1)
+    values = np.concatenate([m.units.means() for m in models], axis=1)
     weights = models[best].weights
     paired = PairedMeans.of(values, weights=weights, n_resamples=n_resamples, seed=seed)
     width = len(MEANS)
     others = [i for i in range(len(models)) if i != best]
     p_values = holm(
-        [
-            paired_p_value(models[i].row_scores.nll, models[best].row_scores.nll, weights)
-            for i in others
-        ]
+        [paired_p_value(models[i].units.nll, models[best].units.nll, weights) for i in others]
     )
     return ModelComparison(
         models=tuple(models),
@@ -263,6 +279,6 @@ def compare_models(
             for i, p in zip(others, p_values, strict=True)
         ),
         groups=scores_by_group(
-            [m.row_scores.nll for m in models], models[best].columns, best=best, weights=weights
+            [m.units.nll for m in models], models[best].columns, best=best, weights=weights
         ),
     )

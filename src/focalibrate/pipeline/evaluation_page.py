@@ -5,7 +5,8 @@ from numpy.typing import NDArray
 
 from focalibrate import __version__
 from focalibrate._array import Floats
-from focalibrate.metrics import ReliabilityTable
+from focalibrate.comparison import assessed
+from focalibrate.metrics import Cells
 from focalibrate.pipeline.evaluation import Evaluation
 from focalibrate.pipeline.sketched import SketchedEvaluation
 from focalibrate.report import ComparedModel, Provenance, models_data, render_report
@@ -26,16 +27,16 @@ def evaluation_page(
         seed: random seed of the evaluation, shown at the end.
         made_at: date, as it is to be shown.
     """
-    notes, worst = [], None
+    notes, worst, positive = [], None, None
     weights: Floats | None
     if isinstance(found, SketchedEvaluation):
-        confidence, correct, weights = _rows_of_cells(found.file.sketch.cells)
+        confidence, correct, weights = _rows_of_cells(found.file.sketch.top)
         notes = [found.precision]
     else:
-        confidence, correct = found.row_scores.confidence, found.row_scores.correct
+        confidence, correct = found.units.confidence, found.units.correct > 0.5
         weights = found.weights
+        positive = found.units.positive if found.n_classes == 2 else None
         worst = None if found.worst is None else found.worst.summary
-    summary = found.assessment.summary
     data = models_data(
         [
             ComparedModel(
@@ -44,12 +45,14 @@ def evaluation_page(
                 assessment=found.assessment,
                 confidence=confidence,
                 correct=correct,
+                positive=positive,
                 weights=weights,
             )
         ],
-        verdict=f"{summary[:1].upper()}{summary[1:]}.",
+        verdict=assessed(found.assessment),
         provenance=Provenance(command=command, version=__version__, seed=seed, made_at=made_at),
         n_classes=found.n_classes,
+        event=None if positive is None else found.assessment.event_name,
         n_rows=found.n_rows,
         assessed=found.groups,
         worst_slice=worst,
@@ -58,11 +61,11 @@ def evaluation_page(
     return render_report(data)
 
 
-def _rows_of_cells(cells: ReliabilityTable) -> tuple[Floats, NDArray[np.bool_], Floats]:
+def _rows_of_cells(cells: Cells) -> tuple[Floats, NDArray[np.bool_], Floats]:
     """Return confidence, correctness and weight of two rows per cell: its hits, its misses."""
-    filled = cells.count > 0
-    confidence, hits = cells.confidence[filled], cells.correct_sum[filled]
-    misses = np.maximum(cells.count[filled] - hits, 0.0)
+    filled = cells.weight > 0
+    confidence, hits = cells.confidence[filled], cells.outcome[filled]
+    misses = np.maximum(cells.weight[filled] - hits, 0.0)
     correct = np.repeat([True, False], len(hits))
     weight = np.concatenate([hits, misses])
     kept = weight > 0

@@ -4,7 +4,9 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from importlib import import_module
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -18,7 +20,9 @@ from focalibrate._check import (
     in_class_order,
     labels_for,
 )
-from focalibrate.calibrate import (
+from focalibrate.calibrate import Calibrator, Identity
+from focalibrate.calibrate.grouped import log_probs_by_row
+from focalibrate.calibrate.rows import (
     as_array,
     log_probabilities,
     read_weights,
@@ -26,7 +30,7 @@ from focalibrate.calibrate import (
     score_matrix,
     zero_mix_below,
 )
-from focalibrate.io import Predictions, ScoreKind, align, read_predictions
+from focalibrate.io import Predictions, Scan, ScoreKind, align, read_predictions
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,6 +45,10 @@ class Examples:
     """class positions ``[N]``"""
     weights: NDArray[np.float64] | None = None
     """``[N]``, all positive; None where every row counts 1"""
+    copies: bool = False
+    """whether weights are numbers of identical rows, not the importance of each"""
+    cluster: NDArray[Any] | None = None
+    """``[N]``, equal where rows belong together and are not independent"""
     groups: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     """columns to group by"""
     class_names: tuple[str, ...] | None = None
@@ -62,6 +70,7 @@ class Examples:
             kind=found.kind,
             labels=found.labels,
             weights=found.weights,
+            cluster=found.cluster,
             groups={name: np.asarray(column) for name, column in found.groups.items()},
             class_names=found.class_names,
             predictions=found,
@@ -121,8 +130,25 @@ class Examples:
             scores=self.scores[kept],
             labels=self.labels[kept],
             weights=self.weights[kept],
+            cluster=None if self.cluster is None else self.cluster[kept],
             groups={name: column[kept] for name, column in self.groups.items()},
         )
+
+    @property
+    def names_in_sentences(self) -> tuple[str, ...] | None:
+        """Names of the classes; of one column of scores, after the label that it names too.
+
+        Example:
+            Scores in ``p_fraud`` with labels 0 and 1 in ``fraud`` are probabilities of fraud.
+        """
+        read = self.predictions
+        if self.class_names is not None or read is None or self.n_classes != 2:
+            return self.class_names
+        name = read.positive or read.labels_name
+        is_named = name is not None and any(
+            name.lower() in column.lower() for column in read.scores_names
+        )
+        return (f"not {name}", name) if name and (read.positive or is_named) else None
 
     @property
     def n_rows(self) -> int:
@@ -161,6 +187,19 @@ class Examples:
         logits: NDArray[Any] = log_probabilities(self.scores, self.zero_mix)
         return logits
 
+    def log_probs(self, calibrator: Calibrator | None, rows: slice) -> NDArray[Any]:
+        """Return log-probabilities of some rows after `calibrator`; None: as the model gave them.
+
+        A probability of 0 that the model gave is 0, and its logarithm -inf.
+        """
+        if calibrator is None and self.kind == "probs":
+            with np.errstate(divide="ignore"):
+                return np.asarray(np.log(self.scores[rows]))
+        applied = Identity() if calibrator is None else calibrator
+        given = {self.kind: self.scores[rows]}
+        found: NDArray[Any] = log_probs_by_row(applied, self.groups, rows, **given)
+        return found
+
     def with_zero_mix(self, zero_mix: float) -> "Examples":
         """Return the same examples with another rule for zeros."""
         return replace(self, zero_mix=zero_mix)
@@ -180,18 +219,81 @@ def _columns(groups: Mapping[str, Array] | None, n_rows: int) -> dict[str, NDArr
 
 
 PredictionSource = str | os.PathLike[str] | Predictions
-"""A file of predictions, or one that was read."""
+"""A file of predictions, or one that was read; a data frame with labels counts as a file."""
 
 
-def read_source(source: PredictionSource, class_names: tuple[str, ...] | None = None) -> Examples:
-    """Return the examples of a file or of predictions that were read.
+def given_examples(
+    source: PredictionSource | Array | None,
+    labels: Array | None,
+    *,
+    logits: Array | None = None,
+    probs: Array | None = None,
+    class_names: Sequence[str] | None = None,
+    order: tuple[str, ...] | None = None,
+    copies: bool = False,
+    **columns: Any,
+) -> Examples:
+    """Return the examples of the one place where they were given.
+
+    Args:
+        source: a file, predictions that were read, or a data frame that holds the labels too;
+            with `labels`, probabilities.
+        labels: of arrays; None where the source has them.
+        logits: scores before the softmax, in place of a source.
+        probs: probabilities, in place of a source.
+        class_names: one per class, in the order of the columns.
+        order: put the classes of a file in this order, by name.
+        copies: whether weights are numbers of identical rows.
+        columns: `sample_weight` and `groups` of arrays.
+    """
+    if source is None:
+        found = Examples.of_arrays(
+            logits=logits, probs=probs, labels=labels, class_names=class_names, **columns
+        )
+        return replace(found, copies=copies)
+    is_file = isinstance(source, (str, os.PathLike, Predictions, Scan))
+    if is_file or labels is None:
+        arrays = (logits, probs, labels, *columns.values())
+        if any(given is not None for given in arrays):
+            raise ValueError(
+                "Pass either a file or the arrays `logits` (or `probs`) and `labels`, not both."
+            )
+        return replace(read_source(source, order), copies=copies)
+    if logits is not None or probs is not None:
+        raise ValueError("Pass the scores once: first, or as `logits` or `probs`.")
+    found = Examples.of_arrays(probs=source, labels=labels, class_names=class_names, **columns)
+    return replace(found, copies=copies)
+
+
+def read_source(source: Any, class_names: tuple[str, ...] | None = None) -> Examples:
+    """Return the examples of a file, a data frame, or predictions that were read.
 
     Args:
         source: the file.
         class_names: put its classes in this order, by name.
     """
-    found = source if isinstance(source, Predictions) else read_predictions(Path(source))
+    found = source
+    if isinstance(source, Scan):
+        found = source.read()
+    elif isinstance(source, (str, os.PathLike)):
+        found = read_predictions(Path(source))
+    elif not isinstance(source, Predictions):
+        found = _of_frame(source)
     return Examples.of_predictions(align(found, class_names))
+
+
+def _of_frame(source: Any) -> Predictions:
+    """Return the predictions of a data frame: its columns are read as those of a file are."""
+    if not hasattr(source, "columns"):
+        raise ValueError(
+            f"`labels` must be given with an array, got only {type(source).__name__}. Pass "
+            "`(probs, labels)`, or `logits=` and `labels=`; a data frame may hold both."
+        )
+    arrow, feather = import_module("pyarrow"), import_module("pyarrow.feather")
+    with TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        path = Path(folder, "data frame.feather")
+        feather.write_feather(arrow.table(source), path)
+        return replace(read_predictions(path, need_labels=True), source=Path(path.stem))
 
 
 def zeros_smoothed(
@@ -199,7 +301,7 @@ def zeros_smoothed(
 ) -> tuple[Examples, Examples | None, tuple[str, ...]]:
     """Return the examples with a rule for probabilities of 0, and a note that says so.
 
-    The rule is that of the fits, `focalibrate.calibrate.zero_mix_for`: to a calibrator, a zero
+    The rule is `zero_mix_for` of `focalibrate.calibrate.rows`: to a calibrator, a zero
     is half the smallest positive probability. The uncalibrated model is evaluated as it is.
     """
     given = [fitted] if judged is None else [fitted, judged]

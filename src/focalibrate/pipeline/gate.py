@@ -1,6 +1,7 @@
 """Check predictions against limits on their calibration error and log loss."""
 
 import math
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -9,11 +10,12 @@ from typing import Any
 from focalibrate._array import Array
 from focalibrate._check import check_open_interval, check_positive
 from focalibrate.calibrate import Calibrator
-from focalibrate.io import Predictions, SketchFile, read_sketch
+from focalibrate.io import SketchFile, read_sketch
 from focalibrate.io.sketches import SUFFIX
-from focalibrate.metrics import ErrorBounds
+from focalibrate.metrics import ErrorBounds, Moments
 from focalibrate.pipeline._gate_text import number
-from focalibrate.pipeline.examples import Examples, PredictionSource, read_source
+from focalibrate.pipeline.doubts import Doubt, doubts_about, warn_of
+from focalibrate.pipeline.examples import PredictionSource, given_examples
 from focalibrate.pipeline.gate_baseline import Baseline, read_baseline
 from focalibrate.pipeline.gate_result import GateResult, LimitCheck, LimitName
 from focalibrate.pipeline.gate_source import LEAST_ROWS, Judged
@@ -21,12 +23,13 @@ from focalibrate.pipeline.loss_mean import LossMean
 
 
 def check_predictions(
-    source: PredictionSource | SketchFile | None = None,
+    source: PredictionSource | SketchFile | Array | None = None,
+    labels: Array | None = None,
     *,
     logits: Array | None = None,
     probs: Array | None = None,
-    labels: Array | None = None,
     sample_weight: Array | None = None,
+    copies: bool = False,
     groups: Mapping[str, Array] | None = None,
     by: Sequence[str] | None = None,
     calibrator: Calibrator | None = None,
@@ -48,12 +51,13 @@ def check_predictions(
     30 rows. Half of `alpha` is for all rows, half is shared by the groups.
 
     Args:
-        source: a file of predictions with labels or a sketch (``.sketch``), or one that was read;
-            or pass arrays.
+        source: a file of predictions with labels or a sketch (``.sketch``), one that was read, or
+            a data frame with labels; with `labels`, probabilities.
+        labels: class indices ``[N]``.
         logits: scores before the softmax, ``[N, K]``.
         probs: probabilities ``[N, K]``, or ``[N]`` of class 1.
-        labels: class indices ``[N]``.
         sample_weight: weights ``[N]``.
+        copies: whether weights are numbers of identical rows; default: the importance of each.
         groups: columns of groups ``[N]`` by name, of arrays.
         by: names of the columns whose groups are checked too; None: all that the source has.
         calibrator: applied first; not for sketches.
@@ -70,6 +74,10 @@ def check_predictions(
     Returns:
         `GateResult`.
 
+    Warns:
+        DataWarning: the data look wrong, such as labels that the scores predict no better than
+            chance.
+
     Example:
         >>> import numpy as np
         >>> rng = np.random.default_rng(0)
@@ -84,8 +92,9 @@ def check_predictions(
     """
     check_open_interval(alpha, low=0.0, high=0.5, name="alpha")
     limits = _limits(max_ece, max_rms, max_nll_increase, has_baseline=baseline is not None)
-    arrays = {"logits": logits, "probs": probs, "labels": labels, "sample_weight": sample_weight}
-    judged = _judged(source, arrays, groups, calibrator)
+    arrays = {"logits": logits, "probs": probs, "sample_weight": sample_weight}
+    judged, doubts = _judged(source, labels, arrays, groups, calibrator, copies=copies)
+    warn_of(doubts)
     columns = tuple(judged.grouped.groups) if by is None and judged.grouped else tuple(by or ())
     parts, n_small = judged.parts(columns)
     errors = [(kind, limit) for kind, limit in limits if kind != "nll_increase"]
@@ -126,32 +135,32 @@ def check_predictions(
 
 
 def _judged(
-    source: PredictionSource | SketchFile | None,
+    source: PredictionSource | SketchFile | Array | None,
+    labels: Array | None,
     arrays: dict[str, Array | None],
     groups: Mapping[str, Array] | None,
     calibrator: Calibrator | None,
-) -> Judged:
-    """Return what is checked, from the one place where it was given."""
-    if source is None:
-        examples = Examples.of_arrays(**arrays, groups=groups)
-        return Judged.of_examples(examples, calibrator, "predictions")
-    if groups is not None or any(given is not None for given in arrays.values()):
-        raise ValueError(
-            "`source` must be given without `logits`, `probs`, `labels` and `groups`."
-        )
+    *,
+    copies: bool,
+) -> tuple[Judged, tuple[Doubt, ...]]:
+    """Return what is checked, from the one place where it was given, and what looks wrong."""
     name = "sketch"
-    if not isinstance(source, (Predictions, SketchFile)) and Path(source).suffix == SUFFIX:
+    if isinstance(source, (str, os.PathLike)) and Path(source).suffix == SUFFIX:
         name, source = Path(source).name, read_sketch(Path(source))
     if isinstance(source, SketchFile):
+        if any(given is not None for given in (labels, groups, *arrays.values())):
+            raise ValueError("A sketch must be given without arrays and `groups`.")
         if calibrator is not None:
             raise ValueError(
                 "`calibrator` needs rows, which a sketch does not have: apply it when the "
                 "sketch is made (command line: focalibrate sketch PATH --calibrator FILE)."
             )
-        return Judged.of_sketch(source, name)
-    examples = read_source(source, None if calibrator is None else calibrator.class_names)
+        return Judged.of_sketch(source, name), ()
+    order = None if calibrator is None else calibrator.class_names
+    examples = given_examples(source, labels, order=order, copies=copies, groups=groups, **arrays)
     file = examples.predictions
-    return Judged.of_examples(examples, calibrator, "" if file is None else file.source.name)
+    name = "predictions" if file is None else file.source.name
+    return Judged.of_examples(examples, calibrator, name), doubts_about(examples)
 
 
 def _limits(
@@ -229,7 +238,7 @@ def _loss_check(
     if not all(is_finite):
         return _infinite(limit, *is_finite)
     if baseline.row_nll is not None and judged.nll is not None:
-        change = LossMean.of(judged.nll - baseline.row_nll, judged.weights)
+        change = LossMean.of(Moments.of(judged.nll - baseline.row_nll, judged.weights))
     else:
         change = mine.minus(baseline.mean)
     rows, mean = change.rows or judged.n_rows, change.mean

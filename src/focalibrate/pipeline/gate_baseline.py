@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from focalibrate.io import Predictions, SketchFile, read_sketch
 from focalibrate.io.sketches import SUFFIX
+from focalibrate.metrics import Moments
 from focalibrate.pipeline.examples import Examples, PredictionSource, read_source
 from focalibrate.pipeline.gate_source import Judged, row_nll
 from focalibrate.pipeline.loss_mean import LossMean
@@ -97,7 +98,7 @@ def _from_record(path: Path, record: dict[str, Any]) -> Baseline:
 
 def _from_sketch(former: SketchFile, name: str, judged: Judged) -> Baseline:
     _check_classes(former.sketch.n_classes, name, judged)
-    return Baseline(LossMean.of_sketch(former.sketch), f"{name}, other rows")
+    return Baseline(LossMean.of(former.sketch.scores["nll"]), f"{name}, other rows")
 
 
 def _from_examples(former: Examples, name: str, judged: Judged) -> Baseline:
@@ -105,7 +106,7 @@ def _from_examples(former: Examples, name: str, judged: Judged) -> Baseline:
     nll = row_nll(former)
     same = judged.labels is not None and np.array_equal(former.labels, judged.labels)
     how = "row by row" if same else "other rows"
-    mean = LossMean.of(nll, former.weights)
+    mean = LossMean.of(Moments.of(nll, former.weights))
     return Baseline(mean, f"{name}, {how}", nll if same else None)
 
 

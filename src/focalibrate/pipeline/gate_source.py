@@ -8,11 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from focalibrate._array import Floats
-from focalibrate.calibrate import Calibrator, Identity
-from focalibrate.calibrate.grouped import log_probs_by_row
-from focalibrate.comparison.row_scores import BLOCK_ENTRIES
+from focalibrate.calibrate import Calibrator
+from focalibrate.calibrate.choice import BLOCK_ENTRIES
 from focalibrate.io import SketchFile
-from focalibrate.metrics import ErrorBounds, Sketch, calibration_bounds
+from focalibrate.metrics import ErrorBounds, Moments, Sketch, calibration_bounds
 from focalibrate.pipeline.examples import Examples
 from focalibrate.pipeline.loss_mean import LossMean
 
@@ -53,11 +52,18 @@ class Judged:
     @classmethod
     def of_examples(cls, examples: Examples, calibrator: Calibrator | None, name: str) -> Self:
         """Return rows in memory, after `calibrator`."""
+        if examples.cluster is not None:
+            raise ValueError(
+                "Limits are held to independent rows, so that `cluster` must not be given. "
+                "`focalibrate evaluate --cluster` allows for it."
+            )
         probs, nll = _probs_and_nll(examples, calibrator)
         weights = examples.weights
 
         def bounds(**options: Any) -> ErrorBounds:
-            return calibration_bounds(probs, examples.labels, sample_weight=weights, **options)
+            return calibration_bounds(
+                probs, examples.labels, sample_weight=weights, copies=examples.copies, **options
+            )
 
         grouped = None
         if examples.groups:
@@ -69,7 +75,7 @@ class Judged:
             n_rows=examples.n_rows,
             n_classes=examples.n_classes,
             class_names=examples.class_names,
-            log_loss=LossMean.of(nll, weights),
+            log_loss=LossMean.of(Moments.of(nll, weights)),
             bounds=bounds,
             grouped=grouped,
             labels=examples.labels,
@@ -85,7 +91,7 @@ class Judged:
             n_rows=file.sketch.n,
             n_classes=file.sketch.n_classes,
             class_names=file.class_names,
-            log_loss=LossMean.of_sketch(file.sketch),
+            log_loss=LossMean.of(file.sketch.scores["nll"]),
             bounds=file.sketch.bounds,
             grouped=file.sketch if file.sketch.groups else None,
         )
@@ -100,9 +106,9 @@ class Judged:
                     f"`by`: {self.name} has no groups by {column!r}. Make the sketch with them: "
                     f"focalibrate sketch PATH -o x.sketch --by {column}"
                 )
-            groups, n_cells = self.grouped.groups[column], self.grouped.top.shape[1]
+            groups = self.grouped.groups[column]
             for place in groups.in_order():
-                _, n_rows = groups.cells(place, n_cells, is_whole=self.grouped.is_whole)
+                n_rows = groups[place].n_rows
                 if n_rows < LEAST_ROWS:
                     n_small += 1
                 else:
@@ -122,25 +128,26 @@ def _probs_and_nll(
     scores = examples.scores
     probs = np.empty(scores.shape, np.result_type(scores.dtype, np.float32))
     nll = np.empty(len(scores))
-    for rows, log_probs in _blocks(examples, Identity() if calibrator is None else calibrator):
+    for rows, log_probs in _blocks(examples, calibrator):
         probs[rows] = np.exp(log_probs)
         labels = examples.labels[rows]
         nll[rows] = -log_probs[np.arange(len(labels)), labels]
     return probs, nll
 
 
-def _blocks(examples: Examples, applied: Calibrator) -> Iterator[tuple[slice, NDArray[Any]]]:
+def _blocks(
+    examples: Examples, calibrator: Calibrator | None
+) -> Iterator[tuple[slice, NDArray[Any]]]:
     step = max(1, BLOCK_ENTRIES // examples.n_classes)
     for start in range(0, examples.n_rows, step):
         rows = slice(start, start + step)
-        given = {examples.kind: examples.scores[rows]}
-        yield rows, log_probs_by_row(applied, examples.groups, rows, **given)
+        yield rows, examples.log_probs(calibrator, rows)
 
 
 def row_nll(examples: Examples) -> Floats:
     """Return the log loss of each row."""
     nll = np.empty(examples.n_rows)
-    for rows, log_probs in _blocks(examples, Identity()):
+    for rows, log_probs in _blocks(examples, None):
         labels = examples.labels[rows]
         nll[rows] = -log_probs[np.arange(len(labels)), labels]
     return nll

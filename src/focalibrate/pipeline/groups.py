@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from focalibrate._array import Floats
-from focalibrate.calibrate import group_names
+from focalibrate.calibrate.grouped import group_names
 from focalibrate.comparison.paired import paired_p_value, weighted_mean
 from focalibrate.metrics import holm
 from focalibrate.pipeline.record import finite

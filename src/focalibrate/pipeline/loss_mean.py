@@ -4,12 +4,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from focalibrate._check import is_whole
-from focalibrate.comparison.paired import standard_error, weighted_mean
-from focalibrate.metrics import Sketch
+from focalibrate.metrics import Moments
 
 LARGE = 1_000_000
 """Assumed number of rows of a mean, if it is not known."""
@@ -27,35 +22,12 @@ class LossMean:
     """third central moment of the mean, large if a few rows have a very high log loss"""
 
     @classmethod
-    def of(cls, values: NDArray[np.float64], weights: NDArray[np.float64] | None) -> "LossMean":
-        """Return the mean of one value per row ``[N]``."""
-        n = len(values)
-        if not np.isfinite(values).all():
-            return cls(math.inf, math.inf, n)
-        mean = float(weighted_mean(values, weights))
-        w = np.ones(n) if weights is None else weights
-        cubed = w if is_whole(w) else w**3  # whole weights count copies of a row
-        third = float((cubed @ (values - mean) ** 3) / w.sum() ** 3)
-        return cls(mean, float(standard_error(values, weights)), n, third)
-
-    @classmethod
-    def of_sketch(cls, sketch: Sketch) -> "LossMean":
-        """Return the mean log loss of the rows behind a sketch; the same as of the rows."""
-        if sketch.n_zeros:
-            return cls(math.inf, math.inf, sketch.n)
-        rows, mass, spread, cubed = sketch.totals[:4].tolist()
-        total, square, cube, u1, u2, v1, v2, v3 = sketch.scores[0].tolist()
-        mean = total / mass
-        size = rows
-        if sketch.is_whole:
-            size, spread, u1, u2 = mass, mass, total, square
-            cubed, v1, v2, v3 = mass, total, square, cube
-        around = max(0.0, u2 - 2 * mean * u1 + mean**2 * spread)
-        third = v3 - 3 * mean * v2 + 3 * mean**2 * v1 - mean**3 * cubed
-        if size < 2:
-            return cls(mean, math.inf, sketch.n)
-        error = math.sqrt(around * size / (size - 1)) / mass
-        return cls(mean, error, sketch.n, third / mass**3)
+    def of(cls, losses: Moments) -> "LossMean":
+        """Return the mean log loss of the rows behind these sums."""
+        if losses.n_infinite:
+            return cls(math.inf, math.inf, losses.n)
+        error = losses.standard_error
+        return cls(losses.mean, error, losses.n, losses.third if math.isfinite(error) else None)
 
     def minus(self, other: "LossMean") -> "LossMean":
         """Return the difference to the mean of other rows."""

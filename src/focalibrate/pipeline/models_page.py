@@ -1,6 +1,7 @@
 """A page that compares models, as text."""
 
 from focalibrate import __version__
+from focalibrate.comparison import Verdict
 from focalibrate.pipeline.evaluation import Evaluation, ModelComparison
 from focalibrate.report import ComparedGroup, ComparedModel, Provenance, models_data, render_report
 
@@ -19,9 +20,10 @@ def models_page(
     made = Provenance(command=command, version=__version__, seed=seed, made_at=made_at)
     data = models_data(
         [_compared(found, model) for model in found.models],
-        verdict=found.verdict,
+        verdict=Verdict(None, found.verdict),
         provenance=made,
         n_classes=found.best.n_classes,
+        event=found.best.assessment.event_name if found.best.n_classes == 2 else None,
         groups=[
             ComparedGroup(
                 f"{group.column} = {group.group}",
@@ -41,8 +43,10 @@ def _compared(found: ModelComparison, model: Evaluation) -> ComparedModel:
         name=model.name,
         scores={str(metric): score for metric, score in model.scores.items()},
         assessment=model.assessment,
-        confidence=model.row_scores.confidence,
-        correct=model.row_scores.correct,
+        confidence=model.units.confidence,
+        correct=model.units.correct > 0.5,
+        positive=model.units.positive if model.n_classes == 2 else None,
+        weights=model.weights,
         difference=None if difference is None else difference.scores["nll"],
         p_value=None if difference is None else difference.p_value,
     )

@@ -8,7 +8,10 @@ from typing import Any
 
 from focalibrate._atomic import claim_folder, finish_folder, json_text
 from focalibrate.calibrate import Calibrator
-from focalibrate.comparison import Choice, Comparison, GroupChoice
+from focalibrate.comparison import Choice, Comparison, GroupChoice, Verdict
+from focalibrate.comparison.result import MEANS
+from focalibrate.io import Predictions
+from focalibrate.io.roles.vocabulary import is_id
 from focalibrate.metrics import Assessment, GroupAssessment, WorstSlice
 from focalibrate.pipeline._notebook import result_html
 from focalibrate.pipeline.examples import Examples
@@ -19,7 +22,6 @@ from focalibrate.pipeline.record import (
     score_record,
     worst_record,
 )
-from focalibrate.pipeline.sizes import Sizes
 from focalibrate.report import (
     PageData,
     Provenance,
@@ -28,8 +30,40 @@ from focalibrate.report import (
     write_report,
 )
 
+MOST_IDS = 1_000_000
+"""Of more rows, ids are not read a second time for the list of mistakes."""
 FILES = ("report.html", "calibrator.json", "results.json", "calibrator.onnx")
 """What `CalibrationResult.save` may write."""
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How many rows a job on a sample used.
+
+    Attributes:
+        n_rows: rows of the data that the sample was drawn from.
+        n_fitted: rows that the methods were fitted on.
+        n_judged: rows that they were evaluated on.
+        n_shown: how many of these the diagrams are drawn from.
+        has_test: whether the rows evaluated on come from a test set.
+    """
+
+    n_rows: int
+    n_fitted: int
+    n_judged: int
+    n_shown: int
+    has_test: bool
+
+    @property
+    def summary(self) -> str:
+        """The same as a sentence."""
+        where = "rows of the test set" if self.has_test else "others"
+        some = f"{self.n_fitted:,} of {self.n_rows:,} rows, chosen by a hash of their position,"
+        fitted = f"all {self.n_fitted:,} rows" if self.n_fitted == self.n_rows else some
+        text = f"Fitted on {fitted} and evaluated on all {self.n_judged:,} {where}"
+        if self.n_shown < self.n_judged:
+            text += f"; the diagrams of the page are drawn from {self.n_shown:,} of these"
+        return f"{text}."
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -38,8 +72,8 @@ class CalibrationResult:
 
     comparison: Comparison
     choice: Choice
-    verdict: str
-    """what is wrong, what to do and what it gains, in one or two sentences"""
+    verdict: Verdict
+    """what is wrong, what calibration gains and what to do"""
     assessment: Assessment
     """is the uncalibrated model miscalibrated, by how much, or is it noise?"""
     assessment_after: Assessment
@@ -70,7 +104,8 @@ class CalibrationResult:
     """what identifies the data sets that were read in batches"""
 
     def __repr__(self) -> str:
-        return f"CalibrationResult(chosen={self.choice.row.method!r}, verdict={self.verdict!r})"
+        words = str(self.verdict)
+        return f"CalibrationResult(chosen={self.choice.row.method!r}, verdict={words!r})"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the content of results.json."""
@@ -78,10 +113,9 @@ class CalibrationResult:
         files = [file_record(e.predictions) for e in sources if e.predictions is not None]
         files += self.scans
         return {
-            "verdict": self.verdict,
-            "reason": self.choice.reason,
+            "verdict": self.verdict.to_dict(),
             "chosen": self.choice.row.method,
-            "held_out": {m: score_record(v) for m, v in self.choice.held_out.items()},
+            "held_out": {m: score_record(self.choice.row.scores[m]) for m in MEANS},
             "groups": [group.to_dict() for group in self.groups],
             "worst_slice": worst_record(self.worst),
             "assessment_by_group": None
@@ -90,7 +124,11 @@ class CalibrationResult:
             "by_group": None if self.by_group is None else self.by_group.to_dict(),
             "notes": list(self.notes),
             "sample": None if self.sizes is None else asdict(self.sizes),
-            "excluded": [{"method": m, "reason": r} for m, r in self.choice.excluded],
+            "excluded": [
+                {"method": row.method, "reason": row.why_not}
+                for row in self.comparison.rows
+                if row.why_not
+            ],
             "assessment": self.assessment.to_dict(),
             "assessment_after": self.assessment_after.to_dict(),
             "calibrator": self.calibrator.to_dict(),
@@ -128,6 +166,9 @@ class CalibrationResult:
                 n_bins=comparison.n_bins,
                 seed=comparison.seed,
             )
+        read = self.judged.predictions
+        if read is not None and read.n_rows != self.judged.n_rows:
+            read = None  # rows of weight 0 were left out: numbers of rows are not the file's
         data = page_data(
             comparison,
             self.choice,
@@ -141,10 +182,13 @@ class CalibrationResult:
             groups=self.groups,
             worst=self.worst,
             by_group=self.by_group,
+            found=self.verdict,
             scores=self.fitted.kind,
+            file=None if read is None else read.source.name,
+            ids=None if read is None else _row_ids(read),
         )
         if self.sizes is not None:  # the table and the verdict are about all rows
-            data.document.update(n_judged=self.comparison.n_judged, verdict=self.verdict)
+            data.document.update(n_judged=self.comparison.n_judged)
         return data
 
     def save(
@@ -175,3 +219,12 @@ class CalibrationResult:
 
     def _repr_html_(self) -> str:
         return result_html(self)
+
+
+def _row_ids(read: Predictions) -> list[Any] | None:
+    """Return what the file calls each row; None where no column is an id, or rows are many."""
+    name = next((name for name in read.layout.names if is_id(name)), None)
+    if name is None or read.layout.rest is None or read.n_rows > MOST_IDS:
+        return None
+    found: list[Any] = read.layout.rest().column(name).to_pylist()
+    return found

@@ -8,10 +8,10 @@ from focalibrate.comparison import Score
 from focalibrate.io import SketchFile
 from focalibrate.metrics import (
     Assessment,
+    Cells,
     ConfidentFraction,
     GroupAssessment,
     MetricName,
-    ReliabilityTable,
 )
 from focalibrate.pipeline.record import score_record
 
@@ -33,7 +33,7 @@ class SketchedEvaluation:
     n_zeros: int
     """rows with probability 0 at their label"""
     confident: ConfidentFraction
-    table: ReliabilityTable = field(repr=False)
+    table: Cells = field(repr=False)
     file: SketchFile = field(repr=False)
     groups: tuple[GroupAssessment, ...] = ()
 

@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
@@ -25,41 +26,37 @@ from focalibrate.io import (
     sketch_bytes,
 )
 from focalibrate.metrics import Sketch
-from focalibrate.pipeline.part_tasks import (
+from focalibrate.pipeline.work import (
     PartTask,
     Progress,
     digest,
+    in_order,
     outcomes_of,
     part_tasks,
-    report,
-    scan_of,
     used_versions,
 )
 
 
 @dataclass(frozen=True, kw_only=True)
 class SketchTask:
-    """What a worker needs to sketch one part."""
+    """What is needed to sketch one part."""
 
     at: PartTask
     n_bins: int
-    calibrator: str | None = None
-    """as JSON"""
-
-    @property
-    def key(self) -> str:
-        """Of everything that decides the sketch: the name of its file."""
-        return digest([self.at.stamp, self.n_bins, self.calibrator])
+    calibrator: Calibrator | None
+    folder: Path | None
+    """where finished parts are kept"""
+    key: str
+    """of everything that decides the sketch: the name of its file"""
 
 
 def sketch_predictions(
-    source: str | Path | Sequence[str | Path],
+    source: str | Path | Sequence[str | Path] | Scan,
     *,
     calibrator: Calibrator | None = None,
     n_bins: int = 15,
     backend: Backend | None = None,
     folder: Path | None = None,
-    scan: Scan | None = None,
     progress: Progress | None = None,
     **options: Any,
 ) -> SketchFile:
@@ -69,13 +66,12 @@ def sketch_predictions(
     the same to the last bit for any number of workers.
 
     Args:
-        source: a file, a folder, a glob, a list of these, or a URL; see `scan_predictions`.
+        source: what `scan_predictions` takes, or returned.
         calibrator: applied to the scores first.
         n_bins: bins of the binned errors.
         backend: where parts are sketched in parallel; None: in this process, one by one.
         folder: where finished parts are kept until all are done, so that the same call
             continues after an interruption; None: nowhere.
-        scan: the source, if it has been opened with the same options.
         progress: called with the numbers of parts done and of all.
         options: those of `scan_predictions`.
 
@@ -87,88 +83,88 @@ def sketch_predictions(
         >>> import tempfile
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     for i in range(3):
-        ...         text = "cat,dog,y_true\\n0.25,0.75,dog\\n0.5,0.5,cat\\n"
+        ...         text = f"cat,dog,y_true\\n0.{i}5,0.{9 - i}5,dog\\n0.5,0.5,cat\\n"
         ...         _ = Path(folder, f"part-{i}.csv").write_text(text)
         ...     found = sketch_predictions(folder)
         >>> found.sketch.n, found.class_names
         (6, ('cat', 'dog'))
     """
-    opened = scan if scan is not None else scan_predictions(source, **options)
+    opened = source if isinstance(source, Scan) else scan_predictions(source, **options)
     if not opened.has_labels:
         raise PredictionFileError(
             f"{opened.source}: no labels found. Put them into the files, or pass a file of labels "
             "(command line: --labels FILE)."
         )
+    if opened.first.cluster is not None:
+        raise PredictionFileError(
+            f"{opened.source}: `cluster` needs rows in memory, which a sketch does not have."
+        )
     fitted = None if calibrator is None else json.dumps(calibrator.to_dict(), sort_keys=True)
-    tasks = [SketchTask(at=task, n_bins=n_bins, calibrator=fitted) for task in part_tasks(opened)]
-    if backend is None:
-        contents = _here(opened, tasks, calibrator, folder, progress)
-    else:
-        contents = _elsewhere(tasks, backend, folder, progress)
-    made = [(t.at.name, c) for t, c in zip(tasks, contents, strict=True) if c]
-    if not made:
+    tasks = [
+        SketchTask(
+            at=at,
+            n_bins=n_bins,
+            calibrator=calibrator,
+            folder=None if folder is None else folder.absolute(),
+            key=digest([at.stamp, n_bins, fitted]),
+        )
+        for at in part_tasks(opened)
+    ]
+    names: list[str] = []
+    filled = _filled(_in_turn(tasks, backend, progress), names)
+    first = next(filled, None)
+    if first is None:
         raise PredictionFileError(f"{opened.source}: has no rows with a weight above 0.")
-    merged = merge_sketches((parse_sketch(c, n) for n, c in made), [n for n, _ in made])
+    merged = merge_sketches(chain([first], filled), names)
     return replace(merged, sources=(opened.describe(),))
 
 
-def _here(
-    scan: Scan,
-    tasks: Sequence[SketchTask],
-    calibrator: Calibrator | None,
-    folder: Path | None,
-    progress: Progress | None,
-) -> list[bytes]:
-    contents = []
-    for done, task in enumerate(tasks):
-        report(progress, done, len(tasks))
-        contents.append(_kept(task, folder) or _sketched(scan, task, calibrator, folder))
-    report(progress, len(tasks), len(tasks))
-    return contents
+def _in_turn(
+    tasks: Sequence[SketchTask], backend: Backend | None, progress: Progress | None
+) -> Iterator[SketchFile | None]:
+    """Yield the sketches in the order of the parts: kept ones, and those that are made now."""
+    missing = [task for task in tasks if _kept(task) is None]
+    say = progress or (lambda done, total: None)
+    done = len(tasks) - len(missing)
+    say(done, len(tasks))
+
+    def made() -> Iterator[tuple[int, SketchFile | None]]:
+        names = [task.at.name for task in missing]
+        for n, (place, file) in enumerate(outcomes_of(backend, sketch_part, missing, names), 1):
+            _keep(missing[place], file)  # from a worker without this folder
+            say(done + n, len(tasks))
+            yield place, file
+
+    new, keys = in_order(made()), {task.key for task in missing}
+    for task in tasks:
+        yield next(new) if task.key in keys else _kept(task)
+    yield from new  # which raises if some failed
 
 
-def _elsewhere(
-    tasks: Sequence[SketchTask], backend: Backend, folder: Path | None, progress: Progress | None
-) -> list[bytes]:
-    contents: dict[int, bytes] = {}
-    for i, task in enumerate(tasks):
-        content = _kept(task, folder)
-        if content:
-            contents[i] = content
-    missing = [i for i in range(len(tasks)) if i not in contents]
-    report(progress, len(contents), len(tasks))
-    calls = [(tasks[i], None if folder is None else folder.absolute()) for i in missing]
-    names = [tasks[i].at.name for i in missing]
-    for place, outcome in outcomes_of(backend, sketch_part, calls, names):
-        _keep(tasks[missing[place]], outcome, folder)  # from a worker without this folder
-        contents[missing[place]] = outcome
-        report(progress, len(contents), len(tasks))
-    return [contents[i] for i in range(len(tasks))]
+def _filled(files: Iterator[SketchFile | None], names: list[str]) -> Iterator[SketchFile]:
+    """Yield the sketches that have rows, and note the part that each is of."""
+    for file in files:
+        if file is not None:
+            names.append(file.sources[0])
+            yield file
 
 
-def sketch_part(task: SketchTask, folder: Path | None) -> bytes:
-    """Sketch one part, keep it in `folder` where that can be written, and return its bytes."""
-    found = _kept(task, folder)
-    if found:
-        return found
-    scan = scan_of(task.at)
-    fitted = None if task.calibrator is None else Calibrator.from_dict(json.loads(task.calibrator))
-    return _sketched(scan, task, fitted, folder)
-
-
-def _sketched(
-    scan: Scan, task: SketchTask, calibrator: Calibrator | None, folder: Path | None
-) -> bytes:
+def sketch_part(task: SketchTask) -> SketchFile | None:
+    """Sketch one part and keep it in the folder; None where it has no rows of weight above 0."""
+    kept = _kept(task)
+    if kept is not None:
+        return kept
+    scan, calibrator = task.at.scan(), task.calibrator
     names = None if calibrator is None else calibrator.class_names
     sketch: Sketch | None = None
     found_names = scan.class_names
-    for batch in _counted(scan.batches(task.at.part, piece=task.at.piece)):
+    for batch in _counted(task.at.batches()):
         aligned = align(batch, names)
         found_names = aligned.class_names
         more = batch_sketch(aligned, calibrator=calibrator, n_bins=task.n_bins)
         sketch = more if sketch is None else sketch + more
     if sketch is None:
-        return b""
+        return None
     file = SketchFile(
         sketch=sketch,
         class_names=found_names,
@@ -177,9 +173,8 @@ def _sketched(
         sources=(task.at.name,),
         versions={name: (text,) for name, text in used_versions().items()},
     )
-    content = sketch_bytes(file)
-    _keep(task, content, folder)
-    return content
+    _keep(task, file)
+    return file
 
 
 def batch_sketch(
@@ -221,26 +216,23 @@ def _counted(batches: Iterator[Predictions]) -> Iterator[Predictions]:
             )
 
 
-def _path(task: SketchTask, folder: Path) -> Path:
-    return folder / f"{task.key}.sketch"
-
-
-def _kept(task: SketchTask, folder: Path | None) -> bytes:
-    """Return the bytes of a part that was finished before, empty where it was not."""
-    if folder is None:
-        return b""
+def _kept(task: SketchTask) -> SketchFile | None:
+    """Return the sketch of a part that was finished before; None where it was not."""
+    if task.folder is None:
+        return None
     try:
-        content = _path(task, folder).read_bytes()
-        parse_sketch(content, task.at.name)
+        return parse_sketch((task.folder / f"{task.key}.sketch").read_bytes(), task.at.name)
     except (PredictionFileError, OSError):  # absent, or damaged: it is made again
-        return b""
-    return content
+        return None
 
 
-def _keep(task: SketchTask, content: bytes, folder: Path | None) -> None:
-    if folder is None or not content or _path(task, folder).exists():
+def _keep(task: SketchTask, file: SketchFile | None) -> None:
+    if task.folder is None or file is None:
         return
-    with suppress(OSError):  # a worker elsewhere may not have the folder: its bytes are enough
-        folder.mkdir(parents=True, exist_ok=True)
-        with atomic_path(_path(task, folder), force=True) as beside:
-            beside.write_bytes(content)
+    path = task.folder / f"{task.key}.sketch"
+    if path.exists():
+        return
+    with suppress(OSError):  # a worker elsewhere may not have the folder: its answer is enough
+        task.folder.mkdir(parents=True, exist_ok=True)
+        with atomic_path(path, force=True) as beside:
+            beside.write_bytes(sketch_bytes(file))

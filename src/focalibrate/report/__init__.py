@@ -17,7 +17,7 @@ notebooks.
 
 from focalibrate.report.criterion import CriterionGrid, criterion_grid
 from focalibrate.report.data import SCHEMA_VERSION, PageData, page_data
-from focalibrate.report.dynamics import dynamics_data, next_commands, write_dynamics
+from focalibrate.report.dynamics import dynamics_data, next_command, write_dynamics
 from focalibrate.report.models import (
     ComparedGroup,
     ComparedModel,
@@ -25,6 +25,7 @@ from focalibrate.report.models import (
 )
 from focalibrate.report.page import render_report, write_report
 from focalibrate.report.plot import (
+    ReliabilityDisplay,
     binned_diagram,
     reliability_diagram,
     simplex_map,
@@ -40,6 +41,7 @@ __all__ = [
     "CriterionGrid",
     "PageData",
     "Provenance",
+    "ReliabilityDisplay",
     "Snippet",
     "SourceFile",
     "binned_diagram",
@@ -47,7 +49,7 @@ __all__ = [
     "deployment_snippets",
     "dynamics_data",
     "models_data",
-    "next_commands",
+    "next_command",
     "page_data",
     "reliability_diagram",
     "render_report",

@@ -6,29 +6,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from focalibrate._array import Floats
-from focalibrate.metrics import Decomposition, ReliabilityCurve, ReliabilityTable, corp_of_table
-from focalibrate.metrics.adaptive import distinct_table
+from focalibrate.metrics import Cells, Decomposition, ReliabilityCurve, corp_of_cells
 from focalibrate.report._numbers import short, shorts
-from focalibrate.report._selection import risk_coverage
 
 BIN_COUNTS = (10, 15, 25)
-SURE = 0.99
-"""Rows with at least this confidence count as almost certain."""
 
 
 def diagrams(
     confidence: Floats, correct: NDArray[np.bool_], weights: Floats | None
 ) -> dict[str, Any]:
     """Return the curve, the decomposed scores and tables (count, confidence, accuracy per bin)."""
-    cells = distinct_table(confidence, correct, weights)
+    cells = Cells.of_distinct(confidence, correct, weights)
     tables = {
         "equal-width": [
-            ReliabilityTable.of_confidence(confidence, correct, n_bins=b, sample_weight=weights)
-            for b in BIN_COUNTS
+            Cells.of(confidence, correct, bins=b, sample_weight=weights) for b in BIN_COUNTS
         ],
         "equal-mass": [cells.equal_mass(b) for b in BIN_COUNTS],
     }
-    found = corp_of_table(cells)
+    found = corp_of_cells(cells)
     return {
         "curve": _curve(found.curve),
         "apart": {"log loss": _apart(found.log_loss), "Brier score": _apart(found.brier)},
@@ -42,15 +37,9 @@ def diagrams(
 def top_label_figures(
     confidence: Floats, correct: NDArray[np.bool_], weights: Floats | None = None
 ) -> dict[str, Any]:
-    """Return `diagrams` of the predicted class, how often it is almost certain, and risk."""
-    is_sure = confidence >= SURE
+    """Return `diagrams` of the predicted class, and the error among the most confident rows."""
     return diagrams(confidence, correct, weights) | {
-        "confidence": short(weighted_mean(confidence, weights)),
-        "sure": short(weighted_mean(is_sure, weights)),
-        "sure_accuracy": short(
-            weighted_mean(correct[is_sure], None if weights is None else weights[is_sure])
-        ),
-        "risk": risk_coverage(confidence, correct, weights),
+        "risk": risk_coverage(confidence, correct, weights)
     }
 
 
@@ -79,11 +68,54 @@ def _apart(found: Decomposition) -> dict[str, float | None]:
     return {name: short(value, 5) for name, value in found.to_dict().items()}
 
 
-def _columns(table: ReliabilityTable) -> dict[str, Any]:
-    filled = table.count > 0
+def _columns(table: Cells) -> dict[str, Any]:
+    filled = table.weight > 0
     return {
-        "count": shorts(table.count[filled]),
+        "count": shorts(table.weight[filled]),
         "confidence": shorts(table.confidence[filled]),
         "accuracy": shorts(table.accuracy[filled]),
         "ece": short(table.ece()),
+    }
+
+
+N_POINTS = 100
+
+
+def risk_coverage(
+    confidence: NDArray[np.float64],
+    correct: NDArray[np.bool_],
+    weight: NDArray[np.float64] | None = None,
+) -> dict[str, Any]:
+    """Return the error among the most confident rows, for shares of the rows from 1 % to all.
+
+    Rows of equal confidence share their outcomes, so that the order of the rows does not matter.
+
+    Args:
+        confidence: ``[N]``.
+        correct: ``[N]``.
+        weight: weights ``[N]``, or None for equal ones.
+
+    Returns:
+        JSON: `coverage`, the observed `risk` and the `stated` one, 1 - mean confidence, of the
+        rows kept; `area`, the mean risk over all coverages.
+    """
+    w = np.ones_like(confidence) if weight is None else weight
+    order = np.argsort(-confidence, kind="stable")
+    c, wrong, w = confidence[order], 1.0 - correct[order], w[order]
+    starts = np.flatnonzero(np.concatenate([[True], c[1:] != c[:-1]]))
+    mass = np.add.reduceat(w, starts)
+    shared = np.add.reduceat(w * wrong, starts)
+    kept = np.concatenate([[0.0], np.cumsum(mass)])
+    errors = np.concatenate([[0.0], np.cumsum(shared)])
+    doubt = np.concatenate([[0.0], np.cumsum(mass * (1.0 - c[starts]))])
+    n = min(N_POINTS, len(c))
+    coverage = np.arange(1, n + 1) / n
+    target = coverage * kept[-1]
+    risk = np.interp(target, kept, errors) / target
+    stated = np.interp(target, kept, doubt) / target
+    return {
+        "coverage": shorts(coverage, 4),
+        "risk": shorts(risk, 5),
+        "stated": shorts(stated, 5),
+        "area": short(float(risk.mean())),
     }

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from focalibrate.comparison import Comparison
-from focalibrate.metrics import ClasswiseTable
+from focalibrate.metrics import Cells
 from focalibrate.report._entries import PILOT, Entries, plan_entries
-from focalibrate.report._sampled import sample_of
+from focalibrate.report._packed import sample_of
 
 BLOCK_ENTRIES = 1 << 21
 """Probabilities held at once."""
@@ -53,7 +53,7 @@ class JudgedRows:
     """probability after calibration of the class predicted before"""
     positive: tuple[NDArray[np.float64], NDArray[np.float64]]
     """probability of the last class"""
-    classwise: tuple[ClasswiseTable, ClasswiseTable]
+    classwise: tuple[Cells, Cells]
 
 
 def judge_rows(pair: BeforeAfter, entries: Entries) -> JudgedRows:
@@ -73,7 +73,7 @@ def judge_rows(pair: BeforeAfter, entries: Entries) -> JudgedRows:
                 *predicted,
                 probs[1][at, predicted[0]].astype(np.float64),
                 *(np.minimum(p[:, -1].astype(np.float64), 1.0) for p in probs),
-                *(ClasswiseTable.of(p, labels, sample_weight=weights) for p in probs),
+                *(Cells.of_classes(p, labels, sample_weight=weights) for p in probs),
             )
         )
     *columns, raw, after = zip(*found, strict=True)

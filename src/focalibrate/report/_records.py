@@ -1,16 +1,15 @@
-"""The methods, scores, classes and mistakes of a page, as JSON."""
+"""The methods, scores, classes, groups and mistakes of a page, as JSON."""
 
+import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from focalibrate.calibrate import METHODS
-from focalibrate.comparison import (
-    MethodResult,
-    Score,
-)
-from focalibrate.metrics import Assessment
+from focalibrate.comparison import Choice, Comparison, GroupChoice, MethodResult, Score, parameters
+from focalibrate.metrics import Assessment, GroupAssessment
 from focalibrate.report._judged import JudgedRows
 from focalibrate.report._numbers import short, shorts
 from focalibrate.report.criterion import CriterionGrid
@@ -28,7 +27,7 @@ ON_THE_MAP = (
 N_MISTAKES = 25
 
 
-def method_record(row: MethodResult, n_classes: int) -> dict[str, Any]:
+def method_record(row: MethodResult, comparison: Comparison, choice: Choice) -> dict[str, Any]:
     """Return one row of the table of methods."""
     calibrator: Any = row.calibrator
     caution = METHODS[row.method].caution
@@ -37,12 +36,13 @@ def method_record(row: MethodResult, n_classes: int) -> dict[str, Any]:
         "method": row.method,
         "label": row.label,
         "complexity": row.complexity,
-        "describe": calibrator.describe(),
+        "parameters": parameters(calibrator),
+        "why_not": None if row is choice.row else row.why_not or None,
         "gamma": getattr(calibrator, "gamma", 0.0) if is_map else None,
         "temperature": getattr(calibrator, "temperature", 1.0) if is_map else None,
         "scores": {m: score_record(i) for m, i in row.scores.items()},
         "changed": row.n_predictions_changed,
-        "notes": [*row.notes, *([caution] if caution and n_classes > 2 else [])],
+        "notes": [*row.notes, *([caution] if caution and comparison.n_classes > 2 else [])],
     }
 
 
@@ -52,12 +52,17 @@ def assessment_record(found: Assessment) -> dict[str, Any]:
     return record | {
         "gap": shorts(record["gap"][end] for end in ("estimate", "low", "high")),
         "rms": shorts(record["rms"][end] for end in ("estimate", "low", "high")),
+        "slope": _known(record["slope"]),
+        "intercept": _known(record["intercept"]),
         "noise_floor": {
             metric: {name: short(value) for name, value in floor.items()}
             for metric, floor in record["noise_floor"].items()
         },
-        "positive": None,
     }
+
+
+def _known(value: dict[str, float] | None) -> list[float | None] | None:
+    return None if value is None else shorts(value[end] for end in ("estimate", "low", "high"))
 
 
 def score_record(value: Score) -> list[float | None]:
@@ -90,18 +95,21 @@ def class_table(
         "precision": mean(hits, predicted),
         "confidence_before": mean(total(before, w * judged.confidence[0]), predicted),
         "confidence_after": mean(total(after, w * judged.confidence[1]), total(after, w)),
-        "ece_before": shorts(judged.classwise[0].per_class, 4),
-        "ece_after": shorts(judged.classwise[1].per_class, 4),
+        "ece_before": shorts(judged.classwise[0].ece(), 4),
+        "ece_after": shorts(judged.classwise[1].ece(), 4),
     }
 
 
-def mistakes(judged: JudgedRows, labels: NDArray[np.intp]) -> list[dict[str, Any]]:
+def mistakes(
+    judged: JudgedRows, labels: NDArray[np.intp], ids: Any = None
+) -> list[dict[str, Any]]:
     """Return the wrong predictions with the highest confidence, highest first."""
     wrong = np.flatnonzero(~judged.correct[0])
     order = np.lexsort((wrong, -judged.confidence[0][wrong]))
     return [
         {
             "row": int(i),
+            "id": None if ids is None else str(ids[i]),
             "label": int(labels[i]),
             "predicted": int(judged.predicted[0][i]),
             "predicted_after": int(judged.predicted[1][i]),
@@ -121,4 +129,60 @@ def criterion_record(grid: CriterionGrid) -> dict[str, Any]:
         "values": [shorts(row, 5) for row in grid.values],
         "n_rows": grid.n_rows,
         "n_rows_given": grid.n_rows_given,
+    }
+
+
+MAX_GROUPS = 60
+"""Most groups shown: those with the smallest p-values."""
+
+
+def group_records(groups: Sequence[GroupAssessment]) -> list[dict[str, Any]]:
+    """Return the groups as JSON, at most `MAX_GROUPS`, in the order given."""
+
+    def doubt(i: int) -> float:
+        p = groups[i].p_adjusted
+        return math.inf if math.isnan(p) else p
+
+    worst = sorted(range(len(groups)), key=doubt)[:MAX_GROUPS]
+    return [_group_record(groups[i]) for i in sorted(worst)]
+
+
+def by_group_record(found: GroupChoice) -> dict[str, Any]:
+    """Return which groups get a calibrator of their own, as JSON."""
+    tried = [trial for trial in found.trials if not trial.reason]
+    shown = sorted(tried, key=lambda trial: trial.p_adjusted)[:MAX_GROUPS]
+    own = {}
+    if found.calibrator is not None:
+        members = zip(found.calibrator.groups, found.calibrator.own, strict=True)
+        own = {(found.calibrator.column, group): c for group, c in members if c is not None}
+    return {
+        "summary": found.summary,
+        "has_own": found.calibrator is not None,
+        "trials": [
+            {
+                "name": f"{trial.column} = {trial.group}",
+                "n": trial.n,
+                "shared": short(trial.shared),
+                "own": short(trial.own),
+                "p_value": short(trial.p_adjusted),
+                "calibrator": own[trial.column, trial.group].describe()
+                if (trial.column, trial.group) in own
+                else None,
+            }
+            for trial in shown
+        ],
+    }
+
+
+def _group_record(group: GroupAssessment) -> dict[str, Any]:
+    verdict: str = group.verdict
+    if verdict == "miscalibrated" and group.gap.excludes_zero:
+        verdict = "overconfident" if group.gap.estimate > 0 else "underconfident"
+    return {
+        "name": f"{group.column} = {group.group}" if group.column else group.group,
+        "n": group.n,
+        "gap": shorts((group.gap.estimate, group.gap.low, group.gap.high)),
+        "rms": shorts((group.rms.estimate, group.rms.low, group.rms.high)),
+        "p_value": short(group.p_adjusted),
+        "verdict": verdict,
     }

@@ -7,14 +7,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from focalibrate._array import Array
-from focalibrate.calibrate import (
-    CalibrationWarning,
-    FitReport,
-    fit_focal_temperature,
-    read_scores,
-)
-from focalibrate.calibrate.focal_temperature import FocalTemperatureCriterion
-from focalibrate.calibrate.temperature import quiet_temperature
+from focalibrate.calibrate import CalibrationWarning, FitReport, fit_focal_temperature
+from focalibrate.calibrate.fit_focal_temperature import FocalTemperatureCriterion
+from focalibrate.calibrate.fit_temperature import lowest_temperature
+from focalibrate.calibrate.rows import read_scores
 
 N_GAMMAS = 23
 N_TEMPERATURES = 60
@@ -39,12 +35,14 @@ class CriterionGrid:
     n_rows_given: int
 
     @classmethod
-    def of_report(cls, report: FitReport) -> "CriterionGrid":
-        """Return the grid of ``fit_focal_temperature(..., return_report=True)``."""
+    def of_report(cls, report: FitReport | None) -> "CriterionGrid":
+        """Return the grid of ``fit_focal_temperature(..., whole_grid=True).report``."""
+        if report is None:
+            raise ValueError("`report` must be that of a fit, got None.")
         if report.grid is None or report.gammas is None or report.temperatures is None:
             raise ValueError(
                 f"`report` must hold a grid, but that of {report.method!r} by "
-                f"{report.criterion!r} has none. Fit with search='full', return_report=True."
+                f"{report.criterion!r} has none. Fit with `temperatures` and whole_grid=True."
             )
         step = -(-len(report.temperatures) // MAX_TEMPERATURES)
         keep = slice(step - 1, None, step)
@@ -92,10 +90,12 @@ def criterion_grid(
         kept = np.sort(np.random.default_rng(seed).choice(n, MAX_ROWS, replace=False))
         rows, targets = rows[kept], targets[kept]
     gammas = np.linspace(-0.5, 5.0, N_GAMMAS)
-    start, _ = quiet_temperature(given)
+    start = lowest_temperature(given).temperature
     coarse = start * np.geomspace(0.25, 16.0, 25)
 
-    def evaluate(gammas: NDArray[np.float64], temperatures: NDArray[np.float64]) -> FitReport:
+    def evaluate(
+        gammas: NDArray[np.float64], temperatures: NDArray[np.float64]
+    ) -> FitReport | None:
         with warnings.catch_warnings():
             # No warning: the map itself shows a minimum at its edge.
             warnings.simplefilter("ignore", CalibrationWarning)
@@ -106,8 +106,8 @@ def criterion_grid(
                 n_bins=n_bins,
                 gammas=gammas.tolist(),
                 temperatures=temperatures.tolist(),
-                return_report=True,
-            )[1]
+                whole_grid=True,
+            ).report
 
     ends = CriterionGrid.of_report(evaluate(gammas[[0, -1]], coarse))
     reach = float(coarse[ends.values.argmin(axis=1)].max())

@@ -10,33 +10,34 @@ import numpy as np
 from numpy.typing import NDArray
 
 from focalibrate._array import Array
-from focalibrate.calibrate import read_scores
+from focalibrate.calibrate.rows import read_scores
 from focalibrate.comparison import (
     Choice,
     Comparison,
     GroupChoice,
+    Verdict,
     verdict,
 )
 from focalibrate.io import ScoreKind
 from focalibrate.metrics import Assessment, GroupAssessment, WorstSlice
 from focalibrate.report._diagrams import BIN_COUNTS, diagrams, top_label_figures, weighted_mean
-from focalibrate.report._groups import by_group_record, group_records
 from focalibrate.report._judged import BeforeAfter, judge_rows, planned_entries
 from focalibrate.report._numbers import short
+from focalibrate.report._packed import packed_sample
 from focalibrate.report._records import (
     assessment_record,
+    by_group_record,
     class_table,
     criterion_record,
+    group_records,
     method_record,
     mistakes,
-    score_record,
 )
-from focalibrate.report._sampled import packed_sample
 from focalibrate.report.criterion import CriterionGrid
 from focalibrate.report.provenance import Provenance
 from focalibrate.report.snippets import Snippet, deployment_snippets, grouped_snippets
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 """Version of the JSON inside the page."""
 
 
@@ -68,14 +69,17 @@ def page_data(
     groups: Sequence[GroupAssessment] = (),
     worst: WorstSlice | None = None,
     by_group: GroupChoice | None = None,
+    found: Verdict | None = None,
     scores: ScoreKind = "logits",
+    file: str | None = None,
+    ids: Array | None = None,
     title: str | None = None,
     seed: int = 0,
 ) -> PageData:
     """Gather what a page shows.
 
     Args:
-        comparison: what `compare` returned.
+        comparison: what `compare_methods` returned.
         choice: what `choose` returned.
         logits: real array ``[N, K]``, the rows evaluated: the test set, or the validation set
             where the methods were cross-validated.
@@ -90,7 +94,10 @@ def page_data(
         groups: what `focalibrate.metrics.assess_groups` returned, for a forest plot.
         worst: what `focalibrate.metrics.worst_slice` returned.
         by_group: what `focalibrate.comparison.choose_by_group` returned.
+        found: what `focalibrate.comparison.verdict` returned. Default: made here.
         scores: what the model returns, for the code that deploys the calibrator.
+        file: name of the file that the rows come from, for the list of mistakes.
+        ids: what that file calls each row ``[N]``.
         title: title of the page. Default: the name of the first file in `provenance`.
         seed: random seed of the sample of rows, if the page cannot hold all.
 
@@ -101,11 +108,11 @@ def page_data(
         Probabilities are computed once, in blocks; `logits` is not copied.
 
     Example:
-        >>> from focalibrate.comparison import choose, compare
+        >>> from focalibrate.comparison import choose, compare_methods
         >>> rng = np.random.default_rng(0)
         >>> truth = 2 * rng.normal(size=(500, 3))
         >>> labels = (truth + rng.gumbel(size=truth.shape)).argmax(axis=1)
-        >>> found = compare(3 * truth, labels, methods=["temperature"], n_resamples=20)
+        >>> found = compare_methods(3 * truth, labels, methods=["temperature"], n_resamples=20)
         >>> made = Provenance(command="none", version="0.1.0", seed=0)
         >>> data = page_data(found, choose(found), 3 * truth, labels, provenance=made)
         >>> data.document["chosen"], len(data.document["mistakes"])
@@ -123,9 +130,12 @@ def page_data(
     document = {
         "schema": SCHEMA_VERSION,
         "title": title if title is not None else _title(provenance),
-        "verdict": verdict(comparison, choice, assessment, by_group),
-        "reason": choice.reason,
+        "verdict": (
+            found or verdict(comparison, choice, assessment, by_group, assessment_after)
+        ).to_dict(),
+        "event": event_record(n_classes, assessment, class_names),
         "chosen": choice.row.method,
+        "file": file,
         "judged_on": comparison.judged_on,
         "n_judged": comparison.n_judged,
         "n_fitted": comparison.n_fitted,
@@ -145,12 +155,11 @@ def page_data(
             if assessment_after is None or choice.row.method == "identity"
             else assessment_record(assessment_after),
         },
-        "held_out": {m: score_record(i) for m, i in choice.held_out.items()},
         "groups": group_records(groups),
         "worst_slice": None if worst is None else worst.summary,
         "by_group": None if by_group is None else by_group_record(by_group),
         "deploy": [asdict(snippet) for snippet in _snippets(choice, by_group, scores)],
-        "methods": [method_record(row, comparison.n_classes) for row in comparison.rows],
+        "methods": [method_record(row, comparison, choice) for row in comparison.rows],
         "skipped": [list(pair) for pair in comparison.skipped],
         "before": top_label_figures(judged.confidence[0], judged.correct[0], weights),
         "after": top_label_figures(judged.confidence[1], judged.correct[1], weights),
@@ -162,12 +171,23 @@ def page_data(
         },
         "classes": class_table(judged, targets, n_classes, weights),
         "entries": entries.record(),
-        "mistakes": mistakes(judged, targets),
+        "mistakes": mistakes(judged, targets, ids),
         "rows": None if criterion is None else packed_sample(rows, targets, weights, seed),
         "criterion": None if criterion is None else criterion_record(criterion),
         "provenance": asdict(provenance) | {"files": [asdict(f) for f in provenance.files]},
     }
     return PageData(document)
+
+
+def event_record(
+    n_classes: int, assessment: Assessment | None, class_names: Sequence[str] | None
+) -> dict[str, Any] | None:
+    """Return whose probability the page speaks of; None for that of the predicted class."""
+    if n_classes != 2:
+        return None
+    if assessment is not None and assessment.class_name is not None:
+        return {"name": assessment.class_name, "klass": 1}
+    return {"name": "class 1" if class_names is None else str(class_names[1]), "klass": 1}
 
 
 def _snippets(

@@ -81,30 +81,25 @@ def dynamics_data(folder: str | Path, *, provenance: Provenance) -> PageData:
             "scale": float(recipe.get("scale", 1.0)),
             "versions": json.loads((folder / "versions.json").read_text(encoding="utf-8")),
             "seconds": _seconds(folder),
-            "next": next_commands(folder, recipe),
+            "next": [next_command(folder, recipe)],
             "provenance": asdict(provenance) | {"files": [asdict(f) for f in provenance.files]},
         }
     )
 
 
-def next_commands(folder: str | Path, recipe: Mapping[str, Any]) -> list[str]:
+def next_command(folder: str | Path, recipe: Mapping[str, Any]) -> str:
     """Return what to do with a finished run: calibrate it, with the exponent it was trained with.
 
     Example:
-        >>> next_commands("run", {"loss": "focal", "gamma": 2.0})[0]
+        >>> next_command("run", {"loss": "focal", "gamma": 2.0})
         'focalibrate calibrate run/val.npz --test run/test.npz --trained-gamma 2'
     """
     run = Path(folder)
-    val, test, whole = (
-        shlex.quote(str(path)) for path in (run / "val.npz", run / "test.npz", run)
-    )
+    val, test = (shlex.quote(str(run / name)) for name in ("val.npz", "test.npz"))
     gamma = recipe.get("gamma", 0.0)
     is_focal = recipe.get("loss", "focal") == "focal" and not isinstance(gamma, str) and gamma > 0
     trained = f" --trained-gamma {gamma:g}" if is_focal else ""
-    return [
-        f"focalibrate calibrate {val} --test {test}{trained}",
-        f"focalibrate curvature {whole}",
-    ]
+    return f"focalibrate calibrate {val} --test {test}{trained}"
 
 
 def _judged(path: Path) -> dict[str, Any]:

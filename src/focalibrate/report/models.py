@@ -7,12 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from focalibrate.comparison import Score
+from focalibrate.comparison import Score, Verdict
 from focalibrate.metrics import Assessment, GroupAssessment
-from focalibrate.report._diagrams import top_label_figures
-from focalibrate.report._groups import group_records
+from focalibrate.report._diagrams import diagrams, top_label_figures
 from focalibrate.report._numbers import short, shorts
-from focalibrate.report._records import assessment_record, score_record
+from focalibrate.report._records import assessment_record, group_records, score_record
 from focalibrate.report.data import SCHEMA_VERSION, PageData
 from focalibrate.report.provenance import Provenance
 
@@ -34,6 +33,8 @@ class ComparedModel:
     """of the predicted class ``[N]``"""
     correct: NDArray[Any]
     """whether it is the label ``[N]``"""
+    positive: tuple[NDArray[np.float64], NDArray[Any]] | None = None
+    """of two classes: the probability of the positive one, and whether it is the label"""
     weights: NDArray[np.float64] | None = None
     """of the rows ``[N]``; None for equal ones"""
     difference: Score | None = None
@@ -56,9 +57,10 @@ class ComparedGroup:
 def models_data(
     models: Sequence[ComparedModel],
     *,
-    verdict: str,
+    verdict: Verdict,
     provenance: Provenance,
     n_classes: int,
+    event: str | None = None,
     title: str | None = None,
     groups: Sequence[ComparedGroup] = (),
     n_rows: int | None = None,
@@ -72,9 +74,10 @@ def models_data(
 
     Args:
         models: evaluated on the same rows, in the order to show.
-        verdict: which is best, or what is known of the one, in a sentence or two.
+        verdict: which is best, or what is known of the one.
         provenance: how the page was made.
         n_classes: number of classes.
+        event: name of the positive class, where `ComparedModel.positive` is given.
         title: title of the page. Default: the names of the models.
         groups: the log loss of every model in every group of rows, where there are groups.
         n_rows: number of rows, if `models` hold cells of several rows instead of single rows.
@@ -90,7 +93,8 @@ def models_data(
             "schema": SCHEMA_VERSION,
             "kind": "models",
             "title": title if title is not None else _title(models),
-            "verdict": verdict,
+            "verdict": verdict.to_dict(),
+            "event": None if event is None else {"name": event, "klass": 1},
             "n_rows": len(models[0].confidence) if n_rows is None else n_rows,
             "n_classes": n_classes,
             "models": [_model(model) for model in models],
@@ -121,13 +125,17 @@ def _title(models: Sequence[ComparedModel]) -> str:
 
 def _model(model: ComparedModel) -> dict[str, Any]:
     correct = np.asarray(model.correct).astype(bool)
+    figures = top_label_figures(
+        np.asarray(model.confidence, dtype=np.float64), correct, model.weights
+    )
+    if model.positive is not None:
+        probability, outcome = model.positive
+        figures |= diagrams(probability, np.asarray(outcome).astype(bool), model.weights)
     return {
         "name": model.name,
         "scores": {m: score_record(value) for m, value in model.scores.items()},
         "difference": None if model.difference is None else score_record(model.difference),
         "p_value": None if model.p_value is None else short(model.p_value),
         "assessment": assessment_record(model.assessment),
-        **top_label_figures(
-            np.asarray(model.confidence, dtype=np.float64), correct, model.weights
-        ),
+        **figures,
     }

@@ -54,11 +54,16 @@ def render_report(data: PageData) -> str:
         policy=policy,
         version=html.escape(document["provenance"]["version"]),
         title=html.escape(document["title"]),
-        verdict=html.escape(document["verdict"]),
+        verdict=html.escape(_words(document["verdict"])),
         style=style,
         script=script,
         data=escape_json(data.to_json()),
     )
+
+
+def _words(verdict: str | dict[str, str]) -> str:
+    """Return the verdict as text; that of a training run is a sentence."""
+    return verdict if isinstance(verdict, str) else f"{verdict['headline']} {verdict['gain']}"
 
 
 def write_report(path: str | os.PathLike[str], data: PageData) -> None:

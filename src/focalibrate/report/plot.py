@@ -4,13 +4,15 @@ Each function draws on the Axes given, or on a new figure, and returns the Axes.
 those of Okabe and Ito and of cividis, which people who confuse red and green can tell apart.
 """
 
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from focalibrate._array import Array, Floats, array_of, to_numpy
+from focalibrate._check import column_names, labels_for
 from focalibrate.calibrate import Calibrator, FitReport
-from focalibrate.metrics import ReliabilityCurve, ReliabilityTable, corp
+from focalibrate.metrics import Cells, ReliabilityCurve, corp
 from focalibrate.report.colors import BLUE, GREY, ORANGE
 from focalibrate.report.criterion import CriterionGrid
 
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
 
 
 CRITERION_NAMES = {"nll": "NLL", "ece": "ECE", "adaptive_ece": "AdaECE", "focal": "focal loss"}
+FEW_ROWS = 10
+"""Blocks at the ends of a curve with fewer rows are dots."""
 N_BARS = 20
 """Bars of the histogram above a curve."""
 Z_95 = 1.959964
@@ -28,22 +32,122 @@ SIMPLEX_STEPS = 15
 """Arrows start at multiples of 1/15: none lies on an edge, and one at the centre."""
 
 
-def reliability_diagram(
-    probs: Array, labels: Array, ax: "Axes | None" = None, *, klass: int | None = None
-) -> "Axes":
-    """Draw how often events occur against their predicted probability, without bins (CORP).
+@dataclass(eq=False)
+class ReliabilityDisplay:
+    """A reliability diagram as an object, with the doors of scikit-learn's displays.
 
-    Isotonic regression of the outcomes on the probabilities, as the page draws it. On the
-    diagonal the probabilities are calibrated; below it they are too high. The grey band holds
-    the curve of a calibrated model with these predictions in 95 % of cases. The number of
-    examples is drawn above.
+    Example:
+        >>> import matplotlib
+        >>> matplotlib.use("Agg")
+        >>> rng = np.random.default_rng(0)
+        >>> p = rng.uniform(size=500)
+        >>> display = ReliabilityDisplay.from_predictions(rng.uniform(size=500) < p, p, name="a")
+        >>> display.ax_.get_xlabel(), display.ax_.get_ylabel()
+        ('probability', 'frequency')
+    """
+
+    curve: ReliabilityCurve
+    counts: Cells
+    """examples per bar of the histogram above the curve"""
+    axis_names: tuple[str, str]
+    name: str | None = None
+    """of the model, for the legend"""
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: Any,
+        y: Array,
+        *,
+        klass: int | str | None = None,
+        name: str | None = None,
+        ax: "Axes | None" = None,
+    ) -> Self:
+        """Draw the diagram of a fitted classifier with `predict_proba` and `classes_`.
+
+        Args:
+            estimator: the classifier.
+            X: features of the examples to evaluate.
+            y: their labels, as `estimator.classes_` names them.
+            klass: see `reliability_diagram`.
+            name: of the model, for the legend. Default: the class of `estimator`.
+            ax: where to draw; a new figure when left out.
+        """
+        classes = [str(c) for c in estimator.classes_]
+        labels = np.array([classes.index(str(label)) for label in to_numpy(array_of(y))])
+        if isinstance(klass, str):
+            klass = classes.index(klass)
+        probs = to_numpy(estimator.predict_proba(X))
+        name = type(estimator).__name__ if name is None else name
+        return cls.from_predictions(labels, probs, klass=klass, name=name, ax=ax)
+
+    @classmethod
+    def from_predictions(
+        cls,
+        y_true: Array,
+        y_prob: Array,
+        *,
+        klass: int | str | None = None,
+        name: str | None = None,
+        ax: "Axes | None" = None,
+    ) -> Self:
+        """Draw the diagram of probabilities; labels come first, as in scikit-learn.
+
+        Args:
+            y_true: labels ``[N]``.
+            y_prob: probabilities ``[N, K]``, or ``[N]`` of class 1.
+            klass: see `reliability_diagram`.
+            name: of the model, for the legend.
+            ax: where to draw; a new figure when left out.
+        """
+        names = column_names(y_prob)
+        if isinstance(klass, str):
+            if names is None or klass not in names:
+                raise ValueError(f"`klass` must be a column of the probabilities, got {klass!r}.")
+            klass = list(names).index(klass)
+        labels = labels_for(y_prob, y_true, None)
+        probs = array_of(y_prob)
+        n_classes = 2 if len(probs.shape) == 1 else probs.shape[-1]
+        is_top = klass is None and n_classes > 2
+        event = 1 if klass is None else klass
+        display = cls(
+            corp(probs, labels, event="top label" if is_top else event).curve,
+            _table_of(probs, labels, None if is_top else event),
+            ("confidence", "accuracy") if is_top else ("probability", "frequency"),
+            name,
+        )
+        return display.plot(ax)
+
+    def plot(self, ax: "Axes | None" = None) -> Self:
+        """Draw on `ax`, or on a new figure; `ax_` and `figure_` are what was drawn on."""
+        self.ax_ = ax = _axes(ax)
+        self.figure_ = ax.figure
+        _draw_curve(ax, self.curve, self.name)
+        x, y = self.axis_names
+        ax.set(xlim=(0, 1), ylim=(0, 1), xlabel=x, ylabel=y, aspect="equal")
+        ax.legend(loc="upper left", frameon=False, fontsize="small")
+        _note(ax, f"N = {self.curve.weight.sum():,.0f}")
+        _counts(ax, self.counts)
+        return self
+
+
+def reliability_diagram(
+    probs: Array, labels: Array, ax: "Axes | None" = None, *, klass: int | str | None = None
+) -> "Axes":
+    """Draw how often events happen against their predicted probability, without bins (CORP).
+
+    The curve is an isotonic regression of the outcomes on the probabilities, as on the page. On
+    the diagonal the probabilities are calibrated; below it they are too high. The curve of a
+    calibrated model would stay inside the grey band in 95 % of samples. The number of examples
+    is drawn above.
 
     Args:
-        probs: probabilities ``[N, K]``, or ``[N]`` of class 1.
-        labels: class indices ``[N]``.
+        probs: probabilities ``[N, K]``, or ``[N]`` of class 1; arrays or data frames.
+        labels: class indices ``[N]``, or names of the columns of a data frame.
         ax: where to draw; a new figure when left out. The counts get an inset above it.
-        klass: the class whose probability is drawn. Default: class 1 of two classes, the
-            predicted class of more.
+        klass: the class whose probability is drawn, by position or by column name. Default:
+            class 1 of two classes, the predicted class of more.
 
     Returns:
         The Axes of the diagram.
@@ -56,32 +160,19 @@ def reliability_diagram(
         >>> reliability_diagram(probs, rng.integers(3, size=500)).get_xlabel()
         'confidence'
     """
-    probs = array_of(probs)
-    n_classes = 2 if len(probs.shape) == 1 else probs.shape[-1]
-    is_top = klass is None and n_classes > 2
-    event = 1 if klass is None else klass
-    curve = corp(probs, labels, event="top label" if is_top else event).curve
-    ax = _axes(ax)
-    _draw_curve(ax, curve)
-    names = ("confidence", "accuracy") if is_top else ("probability", "frequency")
-    ax.set(xlim=(0, 1), ylim=(0, 1), xlabel=names[0], ylabel=names[1], aspect="equal")
-    ax.legend(loc="upper left", frameon=False, fontsize="small")
-    _note(ax, f"N = {curve.weight.sum():,.0f}")
-    table = _table_of(probs, labels, None if is_top else event)
-    _counts(ax, table)
-    return ax
+    return ReliabilityDisplay.from_predictions(labels, probs, klass=klass, ax=ax).ax_
 
 
-def _table_of(probs: Array, labels: Array, klass: int | None) -> ReliabilityTable:
+def _table_of(probs: Array, labels: Array, klass: int | None) -> Cells:
     """Return the bars above a curve: of the top label, or of one class."""
     if klass is None:
-        return ReliabilityTable.of(probs, labels, n_bins=N_BARS)
+        return Cells.of_top_label(probs, labels, bins=N_BARS)
     p = to_numpy(probs)
     values = p[:, klass] if p.ndim > 1 else p if klass == 1 else 1.0 - p
-    return ReliabilityTable.of_confidence(values, to_numpy(labels) == klass, n_bins=N_BARS)
+    return Cells.of(values, to_numpy(labels) == klass, bins=N_BARS)
 
 
-def _draw_curve(ax: "Axes", curve: ReliabilityCurve) -> None:
+def _draw_curve(ax: "Axes", curve: ReliabilityCurve, name: str | None) -> None:
     ax.fill_between(
         curve.band_probability,
         curve.band_low,
@@ -92,10 +183,18 @@ def _draw_curve(ax: "Axes", curve: ReliabilityCurve) -> None:
         label="calibrated model, 95 % band",
     )
     ax.plot([0, 1], [0, 1], color=GREY, linestyle="--", linewidth=1)
-    ax.plot(curve.probability, curve.frequency, color=BLUE, linewidth=1.8, label="observed")
+    # Each block is two corners of half its weight. A line to the few rows at an end would look
+    # like a large error, so they are dots.
+    large = np.flatnonzero(2.0 * curve.weight >= FEW_ROWS)
+    line = slice(large[0], large[-1] + 1) if len(large) else slice(None)
+    lone = np.ones(len(curve.weight), dtype=bool)
+    lone[line] = False
+    p, y = curve.probability, curve.frequency
+    ax.plot(p[line], y[line], color=BLUE, linewidth=1.8, label=name or "observed")
+    ax.plot(p[lone], y[lone], "o", color=BLUE, markersize=3, fillstyle="none")
 
 
-def binned_diagram(table: ReliabilityTable, ax: "Axes | None" = None) -> "Axes":
+def binned_diagram(table: Cells, ax: "Axes | None" = None) -> "Axes":
     r"""Draw accuracy against confidence, bin by bin, with the number of examples above.
 
     Each bar is the accuracy in a bin; the point at the bin's mean confidence has the 95 % Wilson
@@ -103,8 +202,8 @@ def binned_diagram(table: ReliabilityTable, ax: "Axes | None" = None) -> "Axes":
     overconfident.
 
     Args:
-        table: of top labels (`ReliabilityTable.of`), or of one class
-            (`ReliabilityTable.of_confidence`); equal-mass bins by its `equal_mass`.
+        table: of top labels (`Cells.of`), or of one class
+            (`Cells.of_confidence`); equal-mass bins by its `equal_mass`.
         ax: where to draw; a new figure when left out. The counts get an inset above it.
 
     Returns:
@@ -115,17 +214,17 @@ def binned_diagram(table: ReliabilityTable, ax: "Axes | None" = None) -> "Axes":
         >>> matplotlib.use("Agg")
         >>> rng = np.random.default_rng(0)
         >>> probs = rng.dirichlet(np.ones(3), size=500)
-        >>> table = ReliabilityTable.of(probs, rng.integers(3, size=500), n_bins=10)
+        >>> table = Cells.of_top_label(probs, rng.integers(3, size=500), bins=10)
         >>> binned_diagram(table).get_xlabel()
         'confidence'
     """
     if table.n == 0:
         raise ValueError("`table` must hold at least one example, got an empty one.")
     ax = _axes(ax)
-    filled = table.count > 0
+    filled = table.weight > 0
     left, width = table.edges[:-1][filled], np.diff(table.edges)[filled]
     confidence, accuracy = table.confidence[filled], table.accuracy[filled]
-    low, high = wilson_interval(accuracy, table.count[filled])
+    low, high = wilson_interval(accuracy, table.weight[filled])
     ax.bar(
         left,
         accuracy,
@@ -159,13 +258,13 @@ def _note(ax: "Axes", text: str) -> None:
     ax.text(0.97, 0.03, text, transform=ax.transAxes, ha="right", bbox=box)
 
 
-def _counts(ax: "Axes", table: ReliabilityTable) -> None:
+def _counts(ax: "Axes", table: Cells) -> None:
     """Draw the number of examples per bin above the diagram."""
-    filled = table.count > 0
+    filled = table.weight > 0
     left, width, count = (
         table.edges[:-1][filled],
         np.diff(table.edges)[filled],
-        table.count[filled],
+        table.weight[filled],
     )
     top = ax.inset_axes((0.0, 1.03, 1.0, 0.18))
     top.bar(left, count, width, align="edge", color=GREY, alpha=0.6)
@@ -192,8 +291,8 @@ def temperature_grid(report: FitReport | CriterionGrid, ax: "Axes | None" = None
     drawn as a curve.
 
     Args:
-        report: of ``fit_focal_temperature(..., return_report=True)`` or of ``fit_temperature``
-            by a binned criterion; or a `focalibrate.report.criterion_grid`.
+        report: of a calibrator that ``fit_focal_temperature(..., whole_grid=True)`` or
+            `fit_temperature` found on a grid; or a `focalibrate.report.criterion_grid`.
         ax: where to draw; a new figure when left out.
 
     Returns:
@@ -206,8 +305,8 @@ def temperature_grid(report: FitReport | CriterionGrid, ax: "Axes | None" = None
         >>> rng = np.random.default_rng(0)
         >>> truth = 2 * rng.normal(size=(500, 3))
         >>> labels = (truth + rng.gumbel(size=truth.shape)).argmax(axis=1)
-        >>> _, report = fit_focal_temperature(2 * truth, labels, return_report=True)
-        >>> temperature_grid(report).get_xlabel()
+        >>> found = fit_focal_temperature(2 * truth, labels, criterion="ece", whole_grid=True)
+        >>> temperature_grid(found.report).get_xlabel()
         'temperature T'
     """
     temperatures, gammas, values = _grid_of(report)
@@ -247,7 +346,7 @@ def _grid_of(report: FitReport | CriterionGrid) -> tuple[Floats, Floats | None, 
     if report.grid is None or report.temperatures is None:
         raise ValueError(
             f"`report` must hold a grid, but that of {report.method!r} by {report.criterion!r} "
-            "has none. Fit with a binned criterion, or with search='full'."
+            "has none. Fit with a binned criterion, or with `temperatures`."
         )
     gammas = None if report.gammas is None else np.array(report.gammas)
     return np.array(report.temperatures), gammas, report.grid
@@ -331,6 +430,6 @@ def _axes(ax: Any) -> "Axes":
         import matplotlib.pyplot as plt
     except ImportError as error:
         raise ImportError(
-            "Pictures need matplotlib. Install it: `pip install 'focalibrate[plot]'`."
+            "Pictures need matplotlib. Install it: `pip install matplotlib`."
         ) from error
     return plt.subplots(layout="constrained")[1] if ax is None else ax

@@ -117,7 +117,10 @@ def _without_focalibrate(calibrator: Calibrator, is_logits: bool) -> list[Snippe
         return [_recovery(calibrator, is_logits)] if few else []
     if not isinstance(calibrator, TemperatureScaling):
         return []
-    argument = "logits" if is_logits else "np.log(model_probs)"
+    mix = calibrator.zero_mix
+    mixed = f"{1 - mix!r} * model_probs + {mix!r} / model_probs.shape[-1]"
+    floored = "np.maximum(model_probs, 2e-38)"
+    argument = "logits" if is_logits else f"np.log({mixed if mix else floored})"
     return [
         Snippet(
             title="NumPy only",
@@ -140,7 +143,8 @@ def _recovery(calibrator: PosteriorRecovery, is_logits: bool) -> Snippet:
         note="Nothing was fitted: these settings say how the model was trained (exponent, class "
         "weights or α, label smoothing) and where it is used (class frequencies).",
         code="from focalibrate import PosteriorRecovery\n"
-        "\n"
+        + ("" if calibrator.loss is None else "from focalibrate.theory import loss_form\n")
+        + "\n"
         f"calibrator = {calibrator!r}\n"
         f"probs = calibrator.probs({'logits' if is_logits else 'probs=model_probs'})\n"
         f"# in a terminal: focalibrate apply {_flags(calibrator)} predictions.csv -o out.csv\n",
@@ -154,7 +158,14 @@ def _flags(calibrator: PosteriorRecovery) -> str:
         "trained-prior": calibrator.prior,
         "prior": calibrator.target_prior,
     }
-    words = [f"--focal {calibrator.gamma:g}"]
+    loss = calibrator.loss
+    if loss is None:
+        words = [f"--focal {calibrator.gamma:g}"]
+    else:
+        words = [f"--loss {loss.name}"]
+        per_class |= {k: v for k, v in loss.parameters.items() if isinstance(v, tuple)}
+        numbers = {k: v for k, v in loss.parameters.items() if isinstance(v, (int, float))}
+        words += [f"--{k.replace('_', '-')} {v:g}" for k, v in numbers.items()]
     words += [f"--{k} {','.join(f'{x:g}' for x in v)}" for k, v in per_class.items() if v]
     if calibrator.label_smoothing:
         words.append(f"--label-smoothing {calibrator.label_smoothing:g}")
@@ -167,16 +178,12 @@ def _torch(is_logits: bool) -> Snippet:
         "calibrated = CalibratedModel(model, calibrator)  # a torch.nn.Module\n"
         "probs = calibrated(batch)\n"
     )
-    applied = (
-        "import torch\n\n"
-        "module = calibrator.to_torch()  # a torch.nn.Module from log-probabilities\n"
-        "probs = module(torch.log(model(batch)))\n"
-    )
+    kind = "logits" if is_logits else "probabilities"
     return Snippet(
         title="torch",
         language="python",
-        note="Works with torch.compile and torch.export.",
-        code=_LOAD + "\n" + (wrapped if is_logits else applied),
+        note=f"`model` returns {kind}. Works with torch.compile and torch.export.",
+        code=_LOAD + "\n" + wrapped,
     )
 
 
@@ -185,7 +192,7 @@ def _onnx(is_logits: bool) -> Snippet:
         "from focalibrate.deploy import attach_to_onnx\n\n"
         'attach_to_onnx("model.onnx", calibrator, "calibrated.onnx")  # adds the output "probs"\n'
     )
-    alone = 'calibrator.to_onnx("calibrator.onnx")  # from log-probabilities to probabilities\n'
+    alone = 'calibrator.to_onnx("calibrator.onnx")  # takes probabilities\n'
     return Snippet(
         title="ONNX",
         language="python",

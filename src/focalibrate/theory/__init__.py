@@ -1,9 +1,12 @@
 """What focal training does to probabilities, and how to undo it."""
 
+from focalibrate.theory.any_loss import Recovered, RecoveryWarning, recover_by_gradient
 from focalibrate.theory.factor import phi
+from focalibrate.theory.loss_forms import LOSS_FORMS, LossForm, loss_form
 from focalibrate.theory.minimiser import focal_minimiser
 from focalibrate.theory.posterior import recover_log_posterior, recover_posterior
 from focalibrate.theory.proper import proper_focal_loss
+from focalibrate.theory.recoverability import Recoverability, recoverability
 from focalibrate.theory.regime import confidence_regime
 from focalibrate.theory.temperature import (
     NearestTemperature,
@@ -23,19 +26,27 @@ from focalibrate.theory.training_conditions import (
 )
 
 __all__ = [
+    "LOSS_FORMS",
+    "LossForm",
     "NearestTemperature",
+    "Recoverability",
+    "Recovered",
+    "RecoveryWarning",
     "TemperatureBounds",
     "confidence_regime",
     "estimate_prior",
     "focal_minimiser",
     "gamma_star",
     "is_outside_smoothing",
+    "loss_form",
     "nearest_temperature",
     "phi",
     "proper_focal_loss",
+    "recover_by_gradient",
     "recover_log_odds",
     "recover_log_posterior",
     "recover_posterior",
+    "recoverability",
     "shift_prior",
     "tau_over",
     "tau_under",

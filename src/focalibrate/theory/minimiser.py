@@ -9,7 +9,7 @@ from focalibrate._array import Array, is_numpy_array, namespace, stop_gradient
 from focalibrate._check import check_gamma, check_probs
 from focalibrate._stable import log_simplex, log_softmax
 from focalibrate.theory.factor import one_minus_r
-from focalibrate.theory.posterior import recovery_scores
+from focalibrate.theory.loss_forms import recovery_scores
 from focalibrate.theory.training_conditions import trained_on
 
 MAX_STEPS = 24

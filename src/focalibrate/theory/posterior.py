@@ -1,28 +1,48 @@
 r"""Posterior recovery :math:`\Psi_\gamma`: from focal scores to probabilities."""
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
-from focalibrate._array import Array, namespace, working_dtype
-from focalibrate._check import check_gamma, check_logits, check_probs
-from focalibrate._stable import LogSimplex, log_simplex, log_softmax
-from focalibrate.theory.factor import log_phi, log_phi_minor, row_gamma
+import numpy as np
+
+from focalibrate._array import (
+    Array,
+    array_of,
+    device,
+    is_concrete,
+    namespace,
+    to_numpy,
+    working_dtype,
+)
+from focalibrate._check import check_logits, check_probs
+from focalibrate._stable import log_sigmoid, log_softmax
+from focalibrate._stable.gradients import gradient_field
+from focalibrate.theory.any_loss import REASONS, Recovered, recover_by_gradient
+from focalibrate.theory.loss_forms import Focal, LossForm, loss_form
 from focalibrate.theory.training_conditions import (
     shift_prior,
     undo_class_weight,
     undo_label_smoothing,
 )
 
+Loss: TypeAlias = str | LossForm | Callable[[Array, Array], Array]
+"""A name of `focalibrate.theory.loss_forms`, such a loss itself, or any ``loss(logits, labels)``
+that returns one loss per row."""
+
 
 def recover_log_posterior(
     logits: Array,
-    gamma: Any,
+    gamma: Any = None,
     *,
+    loss: Loss = "focal",
     class_weight: Any = None,
     label_smoothing: float = 0.0,
     prior: Any = None,
     target_prior: Any = None,
+    second_order: bool = True,
+    **parameters: Any,
 ) -> Array:
-    r"""Log of the class posterior behind a model trained with focal loss.
+    r"""Log of the class posterior behind a model trained with focal loss, or with any other.
 
     .. math:: \log\Psi_\gamma(v)_i = \log\frac{h(v_i)}{\sum_l h(v_l)}, \qquad
               h(v) = \frac{v}{\varphi_\gamma(v)}, \quad v = \operatorname{softmax}(z)
@@ -38,10 +58,24 @@ def recover_log_posterior(
     uniform vectors, also uniform on a subset, are fixed points; ``gamma=0`` is the identity;
     the predicted class never changes.
 
+    For another loss the same holds with another map: at the minimum of the risk the gradient
+    :math:`\sum_y q_y\,\partial\ell(z,y)/\partial z` is 0, which is linear in the posterior `q`.
+    Losses with a name have a closed form; for any other, `q` is the null vector of the matrix of
+    gradients, row by row. Rows that no posterior can have produced are nan and counted in a
+    `RecoveryWarning`.
+
     Args:
-        logits: real array, shape ``[..., K]``; ``-inf`` marks an impossible class.
+        logits: real array, shape ``[..., K]``; ``-inf`` marks an impossible class. For a loss of
+            single labels (``"asymmetric"``, ``"sigmoid_focal"``) log-odds of any shape.
         gamma: the exponent the model was trained with, ``>= -1``: a number, or one per row,
-            shape ``[...]``. Negative values lower the confidence.
+            shape ``[...]``. Negative values lower the confidence. Also a parameter of other
+            losses.
+        loss: ``"focal"``, or another name with its parameters: ``"poly_focal"`` (gamma, epsilon),
+            ``"bsce"`` and ``"bsce_gra"`` (beta), ``"focal_calibration"`` (gamma, weight),
+            ``"class_balanced"`` (counts, beta, gamma), ``"logit_adjusted"`` (frequencies,
+            tau), ``"sigmoid_focal"`` (gamma, alpha), ``"asymmetric"`` (gamma_pos,
+            gamma_neg, margin). Or any function ``loss(logits, labels)`` of rows: torch and JAX
+            logits are differentiated by autograd, NumPy logits by a complex step.
         class_weight: weights of the training loss, one per class, or the rates at which classes
             were sampled.
         label_smoothing: share of each target that was spread over all classes, in [0, 1).
@@ -49,10 +83,13 @@ def recover_log_posterior(
         prior: class frequencies of the training data; needed only with `target_prior`.
         target_prior: class frequencies where the model is used; see `estimate_prior` where
             they are unknown.
+        second_order: for a function only: check that each row is a minimum of its risk, not a
+            saddle or a maximum. Takes about as long again for each class.
+        **parameters: those of the loss.
 
     Returns:
-        Log-probabilities, same library, shape, dtype and device as `logits`. Differentiable in
-        `logits` and `gamma`.
+        Log-probabilities, same library, shape, dtype and device as `logits`; of label 1 for a
+        loss of single labels. Closed forms are differentiable in `logits` and `gamma`.
 
     Numerics:
         :math:`\log(1-v)` is taken from the logits, never from :math:`1-v`, so that the minor
@@ -68,12 +105,28 @@ def recover_log_posterior(
         ...     np.log([[0.7, 0.2, 0.1]]), 2.0, class_weight=[5.0, 1.0, 1.0])
         >>> np.exp(weighted).round(4)
         array([[0.6961, 0.2065, 0.0974]])
+        >>> def squared(z, y):  # a loss of your own
+        ...     p = np.exp(z) / np.exp(z).sum(axis=1, keepdims=True)
+        ...     return ((p - np.eye(3)[y]) ** 2).sum(axis=1)
+        >>> np.exp(recover_log_posterior(np.log([[0.7, 0.2, 0.1]]), loss=squared)).round(4)
+        array([[0.7, 0.2, 0.1]])
 
     References:
         Charoenphakdee et al. (2021), Thm. 11, Eq. 11-13; Komisarenko & Kull (2024), Prop. 4.
     """
-    check_gamma(gamma, minimum=-1.0)
-    check_logits(logits)
+    logits = array_of(logits)
+    if gamma is not None:
+        parameters["gamma"] = gamma
+    form: LossForm | None
+    if loss == "focal" and set(parameters) == {"gamma"}:  # what `torch.compile` can follow
+        form = Focal(parameters["gamma"])
+    else:
+        form = None if callable(loss) else loss_form(loss, **parameters)
+    is_binary = form is not None and form.head == "sigmoid"
+    if is_binary:
+        _check_log_odds(logits)
+    else:
+        check_logits(logits)
     if (prior is None) != (target_prior is None):
         raise ValueError(
             "`prior` and `target_prior` must be given together: the class frequencies of the "
@@ -81,10 +134,26 @@ def recover_log_posterior(
         )
     xp = namespace(logits)
     x = xp.astype(logits, working_dtype(logits))
-    if isinstance(gamma, (int, float)) and gamma == 0:
-        found = log_softmax(x)
+    if form is None:
+        if parameters:
+            raise ValueError(
+                f"`{next(iter(parameters))}` must be left out where `loss` is a function: "
+                "`functools.partial(loss, ...)` sets its parameters."
+            )
+        found = _behind(loss, x, second_order=second_order)
+    elif is_binary:
+        if class_weight is not None or label_smoothing or target_prior is not None:
+            raise ValueError(
+                f"`class_weight`, `label_smoothing` and `target_prior` are of exclusive classes; "
+                f"the loss {form.name!r} is one of single labels."
+            )
+        log_odds = form.recovered(x)
+        is_lost = xp.isnan(log_odds)
+        _count_lost(is_lost)
+        found = log_sigmoid(xp.where(is_lost, xp.zeros_like(log_odds), log_odds))
+        return xp.astype(xp.where(is_lost, log_odds, found), logits.dtype)
     else:
-        found = log_softmax(recovery_scores(log_simplex(x), row_gamma(gamma, x)))
+        found = log_softmax(form.recovered(x))
     if class_weight is not None:
         found = undo_class_weight(found, class_weight)
     found = undo_label_smoothing(found, label_smoothing)
@@ -93,46 +162,51 @@ def recover_log_posterior(
     return xp.astype(found, logits.dtype)
 
 
-def recovery_scores(simplex: LogSimplex, gamma: Any) -> Array:
-    r"""Return :math:`\log h(v)` of every class; :math:`\Psi` is its softmax."""
-    log_v, log_rest, is_major = simplex
-    xp = namespace(log_v)
-    zero = xp.zeros_like(log_v)
-    # A class that is certain or impossible would give inf - inf; any finite score will do for
-    # the first, as all others are at -inf.
-    log_rest = xp.where(xp.isfinite(log_rest), log_rest, zero)
-    finite_log_v = xp.where(xp.isfinite(log_v), log_v, zero - xp.finfo(log_v.dtype).max)
-    major_log_v, major_log_rest = (
-        xp.sum(xp.where(is_major, x, zero), axis=-1, keepdims=True)
-        for x in (finite_log_v, log_rest)
+def _behind(loss: Any, logits: Array, *, second_order: bool) -> Array:
+    """Return the log-posterior by the null vector of the gradients, in the library of `logits`."""
+    z = to_numpy(logits).astype(np.float64)
+    found = recover_by_gradient(
+        z.reshape(-1, z.shape[-1]), gradient_field(loss, logits), second_order=second_order
     )
-    # The discarded branch must stay finite, or its gradient spoils the kept one.
-    minor = log_phi_minor(
-        xp.where(is_major, zero - 1.0, finite_log_v), xp.where(is_major, zero, log_rest), gamma
-    )
-    return log_v - xp.where(is_major, log_phi(major_log_v, major_log_rest, gamma), minor)
+    found.warn(stacklevel=4)
+    with np.errstate(divide="ignore"):
+        log_probs = np.log(found.probs).reshape(z.shape)
+    return namespace(logits).asarray(log_probs, dtype=logits.dtype, device=device(logits))
+
+
+def _count_lost(is_lost: Array) -> None:
+    """Warn of labels about which a loss with a margin says nothing."""
+    if is_concrete(is_lost):
+        flat = to_numpy(is_lost).reshape(-1)
+        codes = np.where(flat, REASONS.index("flat"), 0).astype(np.int8)
+        Recovered(np.empty((len(codes), 0)), codes).warn(stacklevel=4)
+
+
+def _check_log_odds(scores: Array) -> None:
+    xp = namespace(scores)
+    if not xp.isdtype(scores.dtype, "real floating"):
+        raise ValueError(f"`logits` must be log-odds of single labels, got dtype {scores.dtype}.")
 
 
 def recover_posterior(
-    probs: Array,
-    gamma: Any,
+    probs: Array = None,
+    gamma: Any = None,
     *,
-    class_weight: Any = None,
-    label_smoothing: float = 0.0,
-    prior: Any = None,
-    target_prior: Any = None,
+    logits: Array = None,
+    loss: Loss = "focal",
+    **conditions: Any,
 ) -> Array:
-    r"""Class posterior behind the probabilities of a model trained with focal loss.
+    r"""Class posterior behind the scores of a model trained with focal loss, or with any other.
 
     .. math:: \Psi_\gamma(v)_i = \frac{h(v_i)}{\sum_l h(v_l)}, \qquad h(v) = v/\varphi_\gamma(v)
 
     Args:
         probs: rows on the simplex, shape ``[..., K]``; exact zeros and ones are allowed.
         gamma: as in `recover_log_posterior`.
-        class_weight: as there.
-        label_smoothing: as there.
-        prior: as there.
-        target_prior: as there.
+        logits: logits in place of `probs`: more exact, and what a loss of your own takes.
+        loss: as there.
+        **conditions: parameters of the loss, and `class_weight`, `label_smoothing`, `prior`,
+            `target_prior`, `second_order` as there.
 
     Returns:
         Probabilities, same library, shape, dtype and device as `probs`.
@@ -151,18 +225,20 @@ def recover_posterior(
     References:
         Charoenphakdee et al. (2021), Thm. 11.
     """
+    if (probs is None) == (logits is None):
+        raise ValueError("Pass either `probs`, the model's probabilities, or `logits=`.")
+    if logits is not None:
+        logits = array_of(logits)
+        found = recover_log_posterior(logits, gamma, loss=loss, **conditions)
+        return namespace(found).exp(found)
+    probs = array_of(probs)
+    if not callable(loss) and loss in ("asymmetric", "sigmoid_focal"):
+        raise ValueError(f"`logits` must be given for the loss {loss!r}: log-odds of each label.")
     check_probs(probs)
     xp = namespace(probs)
     x = xp.astype(probs, working_dtype(probs))
     is_zero = x == 0
     log_v = xp.log(xp.where(is_zero, xp.ones_like(x), x))
     log_v = xp.where(is_zero, xp.full_like(x, -xp.inf), log_v)
-    log_posterior = recover_log_posterior(
-        log_v,
-        gamma,
-        class_weight=class_weight,
-        label_smoothing=label_smoothing,
-        prior=prior,
-        target_prior=target_prior,
-    )
-    return xp.astype(xp.exp(log_posterior), probs.dtype)
+    found = recover_log_posterior(log_v, gamma, loss=loss, **conditions)
+    return xp.astype(xp.exp(found), probs.dtype)

@@ -7,7 +7,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from focalibrate._array import Floats
+from focalibrate._array import (
+    Array,
+    Floats,
+    array_of,
+    is_array_api_obj,
+    like,
+    namespace,
+)
 from focalibrate._check import check_gamma, check_n_classes, check_open_interval
 from focalibrate._stable import log_sigmoid
 from focalibrate.theory.factor import log_phi
@@ -29,7 +36,7 @@ class NearestTemperature:
     largest_difference: float
 
 
-def recover_log_odds(log_odds: Floats, gamma: float, *, alpha: float | None = None) -> Floats:
+def recover_log_odds(log_odds: Array, gamma: float, *, alpha: float | None = None) -> Array:
     r"""Binary posterior recovery on the log-odds scale.
 
     .. math:: \operatorname{logit}\Psi(s) = (\gamma+1)s
@@ -41,14 +48,15 @@ def recover_log_odds(log_odds: Floats, gamma: float, *, alpha: float | None = No
     why a temperature comes so close to it.
 
     Args:
-        log_odds: log-odds of class 1, any shape.
+        log_odds: log-odds of class 1, any shape and array library; infinite ones stay infinite.
         gamma: exponent of the training loss, ``>= -1``.
         alpha: weight of the positive labels in the training loss, between 0 and 1; None where
             it had no weights.
 
     Returns:
-        Log-odds of the recovered posterior, float64, same shape. The error is absolute, about
-        1e-16, for log-odds below 1, and relative above.
+        Log-odds of the recovered posterior, of the library and dtype of `log_odds` (whole numbers
+        and lists: NumPy float64), same shape. In float64 they are right to about 3e-14 at
+        ``gamma = 1000``, and to 1e-16 for common exponents.
 
     Example:
         >>> recover_log_odds(np.array([-2.0, 0.0, 2.0]), 2.0).round(4)
@@ -62,11 +70,20 @@ def recover_log_odds(log_odds: Floats, gamma: float, *, alpha: float | None = No
     check_gamma(gamma, minimum=-1.0)
     if alpha is not None:
         check_open_interval(alpha, low=0.0, high=1.0, name="alpha")
-    s = np.asarray(log_odds, dtype=np.float64)
-    g = np.asarray(float(gamma))
-    up, down = log_sigmoid(s), log_sigmoid(-s)
-    result: Floats = s - (log_phi(up, down, g) - log_phi(down, up, g))
+    given = array_of(log_odds)
+    if not is_array_api_obj(given) or not namespace(given).isdtype(given.dtype, "real floating"):
+        given = np.asarray(given, dtype=np.float64)
+    result = given if gamma == 0 else _recovered(given, float(gamma))
     return result if alpha is None else result - math.log(alpha / (1.0 - alpha))
+
+
+def _recovered(s: Array, gamma: float) -> Array:
+    xp = namespace(s)
+    is_finite = xp.isfinite(s)
+    finite = xp.where(is_finite, s, xp.zeros_like(s))
+    g = like(gamma, s, dtype=s.dtype)
+    up, down = log_sigmoid(finite), log_sigmoid(-finite)
+    return xp.where(is_finite, finite - (log_phi(up, down, g) - log_phi(down, up, g)), s)
 
 
 def temperature_bounds(gamma: float) -> TemperatureBounds:

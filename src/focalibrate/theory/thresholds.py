@@ -99,19 +99,22 @@ def gamma_star(p0: float) -> float:
     return _polish(p0, _second_order_guess(p0) if is_lost else gamma)
 
 
+def _r(p: float) -> float:
+    r"""Return :math:`r = -p\log p/(1-p)`."""
+    return -p * math.log(p) / (1.0 - p) if p < 1.0 else 1.0
+
+
 def _log_phi_over_gamma(p: float, gamma: float) -> float:
     r"""Return :math:`\log\varphi_\gamma(p)/\gamma`, which keeps its sign as gamma goes to 0."""
-    r = -p * math.log(p) / (1.0 - p) if p < 1.0 else 1.0
-    return (math.log1p(-p) if p < 1.0 else -math.inf) + math.log1p(gamma * r) / gamma
+    return (math.log1p(-p) if p < 1.0 else -math.inf) + math.log1p(gamma * _r(p)) / gamma
 
 
 def _second_order_guess(p: float) -> float:
-    r = -p * math.log(p) / (1.0 - p)
-    return 2.0 * (math.log1p(-p) + r) / r**2
+    return 2.0 * (math.log1p(-p) + _r(p)) / _r(p) ** 2
 
 
 def _polish(p: float, gamma: float) -> float:
-    r = -p * math.log(p) / (1.0 - p)
+    r = _r(p)
     for _ in range(4):
         value = _log_phi_over_gamma(p, gamma)
         slope = (r / (1.0 + gamma * r) - math.log1p(gamma * r) / gamma) / gamma

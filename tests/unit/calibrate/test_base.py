@@ -39,7 +39,7 @@ def _fitted():
     known = {c.kind for c in CALIBRATORS}
     for name, method in METHODS.items():
         if not method.needs_gamma and not name.endswith("_ece"):  # same kinds, by a grid
-            found = fit(name, logits, labels)
+            found = fit(logits, labels, method=name)
             if found.kind not in known:
                 known.add(found.kind)
                 yield found

@@ -2,14 +2,15 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from focalibrate.calibrate import (
-    FOCAL_GAMMAS,
+from focalibrate.calibrate.fit_focal_temperature import FOCAL_GAMMAS
+from focalibrate.calibrate.focal_rows import (
+    MAX_SHARE,
     CompressedLogits,
     compress_logits,
     exact_logits,
-    read_scores,
+    focal_rows,
 )
-from focalibrate.calibrate.compressed import MAX_SHARE, read_rows
+from focalibrate.calibrate.rows import read_scores
 from focalibrate.theory import recover_log_posterior
 
 TEMPERATURES = [0.01, 0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.8, 1.0, 1.5, 2.5, 5.0]
@@ -125,7 +126,7 @@ def test_exact_rows_copy_nothing(rows_of):
 )
 def test_rows_are_compressed_only_where_that_saves_memory(rows_of, k, dtype, is_exact):
     logits, labels = rows_of(40, k, dtype=dtype)
-    held = read_rows(read_scores(logits, labels))
+    held = focal_rows(read_scores(logits, labels))
     assert (held.weights is None) is is_exact
     if not is_exact:
         assert held.atoms.nbytes + held.weights.nbytes <= MAX_SHARE * logits.nbytes

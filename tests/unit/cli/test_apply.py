@@ -32,7 +32,8 @@ def test_nothing_is_overwritten_and_nothing_half_written(cli, val, calibrator, t
     assert done.returncode == 1
     assert (tmp_path / "out.npz").read_text() == "precious"
     cli("apply", "c.json", "val.npz", "-o", "out.npz", "--force")
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["c.json", "out.npz", "val.npz"]
+    names = [".out.npz.calibrated.json", "c.json", "out.npz", "val.npz"]
+    assert sorted(p.name for p in tmp_path.iterdir()) == names
 
 
 def test_an_absent_calibrator(cli, val):
@@ -108,7 +109,9 @@ def test_a_folder_of_parts_becomes_a_folder_of_parts(cli, tmp_path):
     folder = tmp_path / "preds"
     folder.mkdir()
     for i in range(2):
-        text = "id,logit_a,logit_b,label\n" + "".join(f"0{k},1.50,{k},a\n" for k in range(3))
+        text = "id,logit_a,logit_b,label\n" + "".join(
+            f"0{k},1.50,{k},{'ab'[i]}\n" for k in range(3)
+        )
         (folder / f"part-{i}.csv").write_text(text)
     calibrator = tmp_path / "calibrator.json"
     TemperatureScaling(2.0, class_names=("b", "a")).save(calibrator)
@@ -118,7 +121,7 @@ def test_a_folder_of_parts_becomes_a_folder_of_parts(cli, tmp_path):
     lines = (out / "part-1.csv").read_text().splitlines()
     assert lines[0] == "id,prob_a,prob_b,label"
     name, first, second, label = lines[1].split(",")
-    assert (name, label) == ("00", "a")
+    assert (name, label) == ("00", "b")
     assert float(first) == pytest.approx(1 / (1 + np.exp(-0.75)))
     assert float(second) == pytest.approx(1 / (1 + np.exp(0.75)))
     again = cli("apply", calibrator, folder, "-o", out)

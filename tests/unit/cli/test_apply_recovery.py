@@ -82,8 +82,8 @@ def test_rows_that_smoothing_cannot_reach_are_counted(cli, tmp_path):
     probs = np.array([[0.5, 0.5], [0.96, 0.04], [0.999, 0.001], [0.2, 0.8]])
     np.savez(tmp_path / "new.npz", probs=probs)
     found, said = applied(cli, tmp_path, "--label-smoothing", "0.1")
-    assert "2 of 4 rows have a probability below what label smoothing allows" in said
-    assert_allclose(found[1], [1.0, 0.0])
+    assert "2 of 4 rows have a score that no posterior explains" in said
+    assert_allclose(found[1], [1.0, 0.0], atol=1e-30)
     assert "label smoothing leaves" not in applied(cli, tmp_path, "--focal", "2")[1]
     assert PosteriorRecovery(0.0, label_smoothing=0.1).n_clipped(probs=probs) == 2
     assert PosteriorRecovery(0.0).n_clipped(probs=probs) == 0

@@ -1,5 +1,7 @@
 import json
 import os
+import shlex
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -22,10 +24,14 @@ def test_the_main_job(cli, val, examples, tmp_path):
     assert record["comparison"]["judged_on"] == "cross-fit"
     assert "Held-out scores (5-fold cross-validation): 400 examples, 3 classes" in done.stdout
     assert "val.npz: 400 rows × 3 classes, logits" in done.stdout
-    assert record["verdict"] in " ".join(done.stdout.split())
-    assert record["verdict"].startswith("Miscalibrated (p ≤ .001), overconfident by")
+    words = " ".join(done.stdout.split())
+    for field in ("headline", "gain", "after", "reason", "advice"):
+        assert record["verdict"][field] in words
+    assert record["verdict"]["status"] == "repairable"
+    assert "Off, but repairable The model is overconfident: its confidence is" in words
+    assert "What to do: Apply calibrator.json to new predictions." in words
     assert (
-        "Next:\n  focalibrate apply out/calibrator.json val.npz -o calibrated.npz" in done.stdout
+        "Next:\n  focalibrate apply out/calibrator.json new.npz -o calibrated.npz" in done.stdout
     )
     chosen = Calibrator.load(tmp_path / "out/calibrator.json")
     assert chosen.to_dict() == record["calibrator"]
@@ -56,12 +62,12 @@ def test_a_validation_and_a_test_file_are_not_pooled(cli, val, tmp_path, more):
 
 
 def test_a_test_file_is_judged_on(cli, val, examples, tmp_path):
-    np.savez(tmp_path / "test.npz", logits=examples.logits[:150], labels=examples.labels[:150])
+    np.savez(tmp_path / "test.npz", logits=examples.logits[:150] + 1, labels=examples.labels[:150])
     done = cli("calibrate", "val.npz", "--test", "test.npz", *QUICK, "--json")
     record = json.loads(done.stdout)
     assert (record["comparison"]["judged_on"], record["comparison"]["n_judged"]) == ("test", 150)
     want = fit_temperature(examples.logits, examples.labels)
-    assert record["calibrator"] == want.to_dict()
+    assert record["calibrator"] == replace(want, uniform_mix=1 / 401).to_dict()
 
 
 @pytest.mark.slow
@@ -74,7 +80,7 @@ def test_one_method_named_is_the_one_written(cli, examples, tmp_path):
     words = ("calibrate", "fine.npz", *FAST, "--choose", "temperature", "--json", "-o", "t")
     record = json.loads(cli(*words).stdout)
     assert record["chosen"] == "temperature"
-    assert "within noise" in record["verdict"] or "makes it worse" in record["verdict"]
+    assert "requested" in record["verdict"]["gain"]
 
 
 def test_no_verdict_where_nothing_could_be_fitted(cli, examples, tmp_path):
@@ -197,7 +203,7 @@ def test_probabilities_with_zeros_are_read(cli, examples, tmp_path):
     record = json.loads(cli("calibrate", "p.npz", *QUICK, "--json").stdout)
     assert record["notes"][0].startswith("400 rows with a probability of exactly 0: to the")
     assert record["calibrator"]["zero_mix"] == 0.5
-    assert "overconfident by 20.0 points" in record["verdict"]
+    assert "20.0 points above its accuracy" in record["verdict"]["headline"]
 
 
 def test_an_interrupted_run_leaves_nothing(cli, val, tmp_path, monkeypatch):
@@ -218,3 +224,61 @@ def test_workers_share_out_the_rows_that_are_not_fitted_on(cli, val):
     assert one["calibrator"] == two["calibrator"]
     done = cli(*words, "-o", "three", "--workers", "2")
     assert "--workers and --backend are not used" in done.stderr
+
+
+WAYS = {
+    "the kind": ("cat,dog,owl,label", ["--input", "logits"]),
+    "the label": ("cat,dog,owl,my y", ["--input", "logits", "--label-column", "my y"]),
+    "columns": ("1,2,3,x,label", ["--input", "logits", "--score-columns", "1,2,3"]),
+    "a column to leave out": ("cat,dog,owl,x,label", ["--input", "logits", "--ignore", "x"]),
+    "class names": ("logits_0,logits_1,logits_2,label", ["--class-names", "cat,dog,owl"]),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("has_labels", [True, False])
+def test_the_next_command_works_on_new_data(cli, tmp_path, examples, way, has_labels):
+    header, options = WAYS[way]
+    names = header.split(",")
+    middle = [0.5] * (len(names) - 4)
+    rows = [
+        [*map(repr, z), *middle, ["cat", "dog", "owl"][k] if names[0] != "1" else k + 1]
+        for z, k in zip(examples.logits.tolist(), examples.labels, strict=True)
+    ]
+    for file, part, width in (
+        ("val.csv", rows[:300], len(names)),
+        ("new.csv", rows[300:], len(names) - (not has_labels)),
+    ):
+        lines = [names[:width], *([str(cell) for cell in row[:width]] for row in part)]
+        (tmp_path / file).write_text("".join(",".join(line) + "\n" for line in lines))
+    done = cli("calibrate", "val.csv", *options, "--methods", "temperature", "--resamples", "10")
+    line = done.stdout.split("Next:\n")[1].splitlines()[0]
+    program, *words = shlex.split(line)
+    assert (program, words[2]) == ("focalibrate", "new.csv")
+    cli(*words)
+    want = ["cat", "dog", "owl"] if names[0] != "1" else ["1", "2", "3"]
+    written = (tmp_path / "calibrated.csv").read_text().splitlines()
+    assert written[0].split(",")[:3] == [f"prob_{name}" for name in want]
+    assert len(written) == 101
+
+
+def test_the_next_command_says_which_class_is_positive(cli, tmp_path):
+    rng = np.random.default_rng(0)
+    p = rng.random(300)
+    labels = np.where(rng.random(300) < p**2, "yes", "no")
+    rows = "".join(f"{a!r},{b}\n" for a, b in zip(p.tolist(), labels, strict=True))
+    (tmp_path / "val.csv").write_text(f"score,label\n{rows}")
+    (tmp_path / "new.csv").write_text("score\n0.25\n")
+    done = cli("calibrate", "val.csv", "--methods", "platt", "--resamples", "10")
+    line = done.stdout.split("Next:\n")[1].splitlines()[0]
+    cli(*shlex.split(line)[1:])
+    assert (tmp_path / "calibrated.csv").read_text().startswith("prob_yes\n")
+
+
+def test_always_average_writes_the_average_whatever_its_score(cli, val):
+    record = json.loads(cli("calibrate", "val.npz", "--always-average", *QUICK, "--json").stdout)
+    rows = {row["method"] for row in record["comparison"]["methods"]}
+    assert record["chosen"] == "average" or "average" not in rows
+    done = cli("calibrate", "val.npz", "--always-average", "--simple", ok=False)
+    assert done.returncode == 2
+    assert "--always-average excludes --choose and --simple" in done.stderr

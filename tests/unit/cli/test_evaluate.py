@@ -9,7 +9,7 @@ from focalibrate.metrics import ece
 
 def test_metrics_and_diagram(cli, val, examples):
     done = cli("evaluate", "val.npz", "--resamples", "20")
-    assert "overconfident by" in done.stdout
+    assert "The model is overconfident: its confidence is" in done.stdout
     assert "val.npz: 400 rows × 3 classes, logits" in done.stdout
     assert "o: accuracy, |: confidence, dots: 95 % if calibrated" in done.stdout
     assert "Brier score: summed over classes." in done.stdout
@@ -114,7 +114,7 @@ def test_many_small_groups_are_counted(cli, examples, tmp_path):
         lines.append(",".join([*map(repr, map(float, row)), str(y), f"{i % 40}y"]))
     (tmp_path / "ages.csv").write_text("\n".join(lines) + "\n")
     done = cli("evaluate", "ages.csv", "--by", "age", "--resamples", "20")
-    assert "groups have too few rows to judge, at most 10 each" in done.stdout
+    assert "groups have too few rows to judge (at most 10 each)" in done.stdout
     assert "too few rows to judge\n" not in done.stdout
 
 

@@ -95,7 +95,7 @@ def write_days(system, n=300):
 def test_the_commands_read_a_bucket_and_write_to_it(bucket, cli, tmp_path):
     z, y = write_days(bucket)
     found = cli("evaluate", "s3://preds/raw", "--by", "day")
-    assert "4 parts, 1,200 rows × 3 classes (cat, dog, ox), logits" in found.stdout
+    assert "raw: 1,200 rows × 3 classes (cat, dog, ox), logits" in found.stdout
     assert "day = 2 (600 rows): miscalibrated" in found.stdout
     sketch = ("sketch", "s3://preds/raw/day=1/*.parquet", "-o", "day1.sketch", "--workers", "2")
     assert "600 rows × 3 classes" in cli(*sketch).stdout

@@ -24,15 +24,27 @@ def test_days_are_sketched_merged_and_evaluated(cli, days):
         assert "Next: focalibrate evaluate" in done.stdout
     done = cli("evaluate", "day1.sketch", "day2.sketch")
     assert "600 rows × 3 classes" in done.stdout
-    assert "Miscalibrated (p ≤ .001), overconfident by" in done.stdout
+    assert "The model is overconfident: its confidence is" in done.stdout
     assert "o: accuracy, |: confidence, dots: 95 % if calibrated" in done.stdout
     assert "Evaluated in one pass, from a sketch" in done.stdout
     merged = json.loads(cli("evaluate", "day1.sketch", "day2.sketch", "--json").stdout)
-    rows = json.loads(cli("evaluate", "day1.npz", "day2.npz", "--json").stdout)
+    days = ("evaluate", "day1.npz", "day2.npz", "--json")
+    rows = json.loads(cli(*days, "--workers", "1").stdout)
     assert merged["scores"] == rows["scores"]
     assert merged["assessment"] == rows["assessment"]
     assert merged["sketch"]["from"] == "2026-01-01"
     assert sum(merged["bins"]["count"]) == 600
+
+
+def test_the_same_rows_as_one_file_and_as_two_give_the_same(cli, days, tmp_path):
+    both = [dict(np.load(tmp_path / f"day{day}.npz")) for day in (1, 2)]
+    np.savez(tmp_path / "all.npz", **{k: np.concatenate([d[k] for d in both]) for k in both[0]})
+    one, two = (
+        json.loads(cli("evaluate", *paths, "--json").stdout)
+        for paths in (("all.npz",), ("day1.npz", "day2.npz"))
+    )
+    for name in ("scores", "assessment", "bins"):
+        assert one[name] == two[name]
 
 
 def test_the_rows_and_their_sketch_say_the_same(cli, days, tmp_path):
@@ -99,7 +111,7 @@ def test_an_evaluation_has_a_page(cli, tmp_path):
     rows, sketch = (page_data(tmp_path / f"{name}.html") for name in ("rows", "sketch"))
     for page in (rows, sketch):
         assert (page["kind"], page["n_rows"]) == ("models", 800)
-        assert page["verdict"].startswith("Miscalibrated (p ≤ .001), overconfident by")
+        assert page["verdict"]["headline"].startswith("The model is overconfident")
         assert [g["name"] for g in page["assessed"]] == ["region = north", "region = south"]
         assert page["models"][0]["difference"] is None
     assert sketch["notes"][0].startswith("Evaluated in one pass, from a sketch")

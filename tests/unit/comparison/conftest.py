@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from focalibrate.comparison import compare
+from focalibrate.comparison import compare_methods
 
 
 def problem(n, *, scale, seed=0, n_classes=4):
@@ -24,10 +24,12 @@ def overconfident():
 @pytest.fixture(scope="session")
 def cured(overconfident):
     """A comparison of an overconfident model."""
-    return compare(*overconfident, methods=["temperature", "vector"], n_resamples=100)
+    return compare_methods(*overconfident, methods=["temperature", "vector"], n_resamples=100)
 
 
 @pytest.fixture(scope="session")
 def calibrated():
     """A comparison of a calibrated model."""
-    return compare(*problem(800, scale=1.0), methods=["temperature", "vector"], n_resamples=100)
+    return compare_methods(
+        *problem(800, scale=1.0), methods=["temperature", "vector"], n_resamples=100
+    )

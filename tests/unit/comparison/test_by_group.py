@@ -1,8 +1,9 @@
 import numpy as np
 import pytest
 
-from focalibrate.calibrate import fit_temperature, read_scores
-from focalibrate.comparison import GroupedRows, choose, choose_by_group, compare, verdict
+from focalibrate.calibrate import fit_temperature
+from focalibrate.calibrate.rows import read_scores
+from focalibrate.comparison import GroupedRows, choose, choose_by_group, compare_methods, verdict
 
 
 def simulated(seed, *, north=1.3, south=1.3, n=800, k=3):
@@ -15,7 +16,7 @@ def simulated(seed, *, north=1.3, south=1.3, n=800, k=3):
 
 
 def found(logits, labels, groups, *, methods=("temperature",), weights=None):
-    comparison = compare(
+    comparison = compare_methods(
         logits, labels, methods=list(methods), n_resamples=10, sample_weight=weights
     )
     choice = choose(comparison)
@@ -29,10 +30,10 @@ def test_a_planted_group_gets_a_calibrator_of_its_own():
     assert by_group.calibrator.own_groups == ("north", "south")
     for name in ("north", "south"):
         alone = fit_temperature(logits[region == name], labels[region == name])
-        assert by_group.calibrator.of_group(name) == alone
+        assert by_group.calibrator.of_group(name).temperature == alone.temperature
     assert by_group.held_out.estimate < by_group.shared.estimate
     text = verdict(comparison, choice, by_group=by_group)
-    assert text.endswith(by_group.summary + ".")
+    assert text.gain.endswith(by_group.summary + ".")
     assert "region = south (p ≤ .001)" in by_group.summary
 
 
@@ -94,13 +95,13 @@ def test_a_calibrated_model_with_opposite_groups_is_not_told_to_be_kept():
         logits, labels, {"region": region}, methods=("temperature", "vector")
     )
     assert by_group.calibrator is not None
-    assert "keep the model" not in verdict(comparison, choice, by_group=by_group)
+    assert "is kept" not in verdict(comparison, choice, by_group=by_group).gain
 
 
 def test_a_test_set_decides_where_there_is_one():
     logits, labels, region = simulated(6, north=4.0, n=2400)
     a, b = slice(0, 1200), slice(1200, None)
-    comparison = compare(
+    comparison = compare_methods(
         logits[a], labels[a], logits[b], labels[b], methods=["temperature"], n_resamples=10
     )
     parts = [GroupedRows(read_scores(logits[i], labels[i]), {"r": region[i]}) for i in (a, b)]

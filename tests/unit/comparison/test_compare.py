@@ -8,7 +8,7 @@ import torch
 from numpy.testing import assert_allclose
 
 from focalibrate.calibrate import METHODS, TemperatureScaling, fit_temperature
-from focalibrate.comparison import compare
+from focalibrate.comparison import compare_methods
 from focalibrate.metrics import (
     METRIC_NAMES,
     adaptive_ece,
@@ -43,9 +43,9 @@ def softmax(z):
 
 def test_on_a_test_set_the_numbers_are_those_of_the_metrics(overconfident):
     z, y = overconfident
-    found = compare(z[:600], y[:600], z[600:], y[600:], methods=["temperature"], **QUICK)
+    found = compare_methods(z[:600], y[:600], z[600:], y[600:], methods=["temperature"], **QUICK)
     row = found.row("temperature")
-    fitted = fit_temperature(z[:600], y[:600])
+    fitted = replace(fit_temperature(z[:600], y[:600]), uniform_mix=1 / 601)
     assert row.calibrator == fitted
     probs, raw = fitted.probs(z[600:]), softmax(z[600:])
     for name, metric in METRIC_FUNCTIONS.items():
@@ -57,37 +57,28 @@ def test_on_a_test_set_the_numbers_are_those_of_the_metrics(overconfident):
     assert (found.judged_on, found.n_fitted, found.n_judged) == ("test", 600, 600)
 
 
-def test_no_row_is_judged_by_what_it_was_fitted_on(overconfident, monkeypatch):
-    z, y = overconfident
-    seen = []
-
-    class Spy:
-        def __init__(self, rows):
-            self.rows = rows
-
-        def log_probs(self, logits):
-            seen.append((self.rows, {tuple(row) for row in logits}))
-            return np.log(softmax(logits))
-
-    def fit(logits, labels, **_):
-        return Spy({tuple(row) for row in logits})
-
-    monkeypatch.setitem(METHODS, "identity", replace(METHODS["identity"], fit=fit))
-    monkeypatch.setattr("focalibrate.calibrate.ScoredRows.stamp", lambda self, found: found)
-    found = compare(z, y, methods=["identity"], **QUICK)
-    assert found.judged_on == "cross-fit"
-    assert len(seen) == 5
-    assert all(not fitted & judged for fitted, judged in seen)
-    assert len(set().union(*(judged for _, judged in seen))) == len(y)
+def test_no_row_is_judged_by_what_it_was_fitted_on(overconfident):
+    z, y = (x[:300] for x in overconfident)
+    found = compare_methods(z, y, methods=["temperature"], **QUICK)
+    row = found.row("temperature")
+    assert np.array_equal(np.sort(np.concatenate(found.folds)), np.arange(300))
+    for fold, calibrator in zip(found.folds, row.fold_calibrators, strict=True):
+        rest = np.setdiff1d(np.arange(300), fold)
+        alone = fit_temperature(z[rest], y[rest]).temperature
+        assert calibrator.temperature == pytest.approx(alone, rel=1e-6)
+        held_out = -calibrator.log_probs(z[fold])[np.arange(len(fold)), y[fold]]
+        assert_allclose(row.units.nll[fold], held_out)
 
 
 @pytest.mark.slow
 def test_every_method_appears_with_all_its_scores(overconfident):
     z, y = overconfident
-    found = compare(z[:300], y[:300], trained_gamma=2.0, **QUICK)
+    found = compare_methods(z[:300], y[:300], trained_gamma=2.0, **QUICK)
     assert found.skipped == ()
-    expected = [m.name for m in METHODS.values() if m.default and m.applies_to(4, 2.0)]
-    assert [row.method for row in found.rows] == [*expected, "pool"]
+    names = [row.method for row in found.rows]
+    defaults = {m.name for m in METHODS.values() if m.default and m.applies_to(4, 2.0)}
+    assert set(names) >= defaults | {"dirichlet"}  # a member of the average
+    assert names[-1] == "average" or found.sole_member in names
     for row in found.rows:
         assert set(row.scores) == set(METRIC_NAMES)
         for m in METRIC_NAMES:
@@ -102,33 +93,25 @@ def test_every_method_appears_with_all_its_scores(overconfident):
 def test_methods_that_need_gamma_wait_for_it(overconfident):
     z, y = overconfident
     with pytest.raises(ValueError, match=r"`trained_gamma` must be given for the method"):
-        compare(z, y, methods=["posterior_recovery"])
+        compare_methods(z, y, methods=["posterior_recovery"])
 
 
 def test_deterministic_and_any_library(overconfident):
     z, y = overconfident
-    once = compare(z, y, methods=["temperature"], **QUICK)
-    again = compare(torch.tensor(z), torch.tensor(y), methods=["temperature"], **QUICK)
+    once = compare_methods(z, y, methods=["temperature"], **QUICK)
+    again = compare_methods(torch.tensor(z), torch.tensor(y), methods=["temperature"], **QUICK)
     for m in METRIC_NAMES:
         assert once.rows[1].scores[m] == again.rows[1].scores[m]
     assert isinstance(again.rows[1].calibrator, TemperatureScaling)
 
 
-def test_what_cannot_be_fitted_is_skipped_with_the_reason_unless_asked_for(
-    overconfident, monkeypatch
-):
-    z, y = overconfident
-
-    def fail(logits, labels, **_):
-        raise ValueError("no way")
-
-    monkeypatch.setitem(METHODS, "histogram", replace(METHODS["histogram"], fit=fail))
-    module = import_module("focalibrate.comparison.compare")
-    monkeypatch.setattr(module, "selected", lambda *_, **__: (["identity", "histogram"], ()))
-    found = compare(z[:100], y[:100], **QUICK)
-    assert found.skipped == (("histogram", "no way"),)
-    with pytest.raises(ValueError, match="no way"):
-        compare(z[:100], y[:100], methods=["histogram"], **QUICK)
+def test_what_cannot_be_fitted_is_skipped_with_the_reason_unless_asked_for(overconfident):
+    z, y = overconfident[0][:100, :2], np.zeros(100, dtype=int)
+    y[0] = 1  # the only row of a class, which one fold holds out
+    found = compare_methods(z, y, **QUICK)
+    assert "class" in dict(found.skipped)["platt"]
+    with pytest.raises(ValueError, match="class"):
+        compare_methods(z, y, methods=["platt"], **QUICK)
 
 
 @pytest.mark.parametrize(
@@ -151,25 +134,25 @@ def test_what_cannot_be_fitted_is_skipped_with_the_reason_unless_asked_for(
 )
 def test_bad_input_is_named(overconfident, change, message):
     with pytest.raises(ValueError, match=message):
-        compare(*overconfident, **change)
+        compare_methods(*overconfident, **change)
 
 
 def test_unknown_row(overconfident):
-    found = compare(*overconfident, methods=["identity"], **QUICK)
+    found = compare_methods(*overconfident, methods=["identity"], **QUICK)
     with pytest.raises(ValueError, match=r"one of those compared, identity; got 'vector'"):
         found.row("vector")
 
 
 def test_the_number_of_threads_changes_nothing(overconfident, monkeypatch):
     z, y = overconfident
-    module = import_module("focalibrate.comparison.compare")
+    module = import_module("focalibrate.calibrate.choice")
     monkeypatch.setattr(module, "FEW_ENTRIES", 0)
     monkeypatch.setattr(module, "available_cores", lambda: 3)
     names = ["temperature", "vector", "isotonic", "structured_vector"]
     found = []
     for n_threads in (1, 3):
         monkeypatch.setattr(module, "MAX_THREADS", n_threads)
-        found.append(compare(z[:400], y[:400], methods=names, **QUICK))
+        found.append(compare_methods(z[:400], y[:400], methods=names, **QUICK))
     for one, three in zip(found[0].rows, found[1].rows, strict=True):
         assert one.method == three.method
         assert one.scores == three.scores
@@ -178,11 +161,11 @@ def test_the_number_of_threads_changes_nothing(overconfident, monkeypatch):
 
 def test_warnings_of_a_fit_are_notes_on_every_thread(overconfident, monkeypatch):
     z, y = overconfident
-    module = import_module("focalibrate.comparison.compare")
+    module = import_module("focalibrate.calibrate.choice")
     monkeypatch.setattr(module, "FEW_ENTRIES", 0)
     labels = np.where(y[:200] == 3, 0, y[:200])  # a class that never occurs
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        found = compare(z[:200], labels, methods=["temperature", "isotonic"], **QUICK)
+        found = compare_methods(z[:200], labels, methods=["temperature", "isotonic"], **QUICK)
     assert "never occur" in " ".join(found.row("isotonic").notes)
     assert found.row("temperature").notes == ()

@@ -1,54 +1,71 @@
 import numpy as np
 import pytest
 
-from focalibrate.comparison import choose, compare, verdict
+from focalibrate.comparison import choose, compare_methods, verdict
 
 
-@pytest.mark.parametrize(("scale", "word"), [(3.0, "Overconfident"), (0.3, "Underconfident")])
-def test_side_cure_and_price(make_problem, scale, word):
-    found = compare(*make_problem(600, scale=scale), methods=["temperature"], n_resamples=50)
-    text = verdict(found, choose(found))
-    rows = found.row("identity").row_scores
-    gap = abs(rows.confidence.mean() - rows.correct.mean()) * 100
-    assert text.startswith(f"{word} by {gap:.1f} points. Temperature scaling, T=")
-    before, after = found.row("identity").scores["nll"], choose(found).held_out["nll"]
-    assert text.endswith(
-        f" lowers the log loss from {before.estimate:.4f} to {after.estimate:.4f} "
-        f"[{after.low:.4f}, {after.high:.4f}], held out; predictions unchanged."
+@pytest.mark.parametrize(
+    ("scale", "word", "side"), [(3.0, "overconfident", "above"), (0.3, "underconfident", "below")]
+)
+def test_side_cure_and_price(make_problem, scale, word, side):
+    found = compare_methods(
+        *make_problem(600, scale=scale), methods=["temperature"], n_resamples=50
     )
+    text = verdict(found, choose(found))
+    assert text.status == "repairable"
+    rows = found.row("identity").units
+    gap = abs(rows.confidence.mean() - rows.correct.mean()) * 100
+    assert text.headline == (
+        f"The model is {word}: its confidence is {gap:.1f} points {side} its accuracy."
+    )
+    assert text.gain.startswith("Temperature (T = ")
+    before, after = found.row("identity").scores["nll"], choose(found).row.scores["nll"]
+    assert text.gain.endswith(
+        f" lowers the held-out log loss from {before.estimate:.4f} to {after.estimate:.4f} "
+        f"(95 % CI {after.low:.4f} to {after.high:.4f}) and changes no prediction."
+    )
+    assert text.advice == "Apply calibrator.json to new predictions."
 
 
 def test_a_calibrated_model_is_kept(calibrated):
     text = verdict(calibrated, choose(calibrated))
-    assert text.startswith("Confidence and accuracy agree on average.")
-    assert text.endswith("keep the model as it is.")
+    assert text.status == "good"
+    assert text.headline == "The model's confidence and accuracy agree on average."
+    assert text.gain.endswith("the model is kept.")
     forced = verdict(calibrated, choose(calibrated, method="identity"))
-    assert forced.endswith("left uncalibrated, as requested.")
+    assert forced.gain.endswith("left uncalibrated, as requested.")
 
 
 def test_a_forced_method_that_does_not_help_says_so(calibrated):
-    assert "within noise" in verdict(calibrated, choose(calibrated, method="temperature"))
+    assert "within noise" in verdict(calibrated, choose(calibrated, method="temperature")).gain
 
 
 def test_changed_predictions_are_counted(make_problem):
     z, y = make_problem(1500, scale=1.0)
     z = z + np.array([2.0, 0, 0, 0])  # a shift that only vector scaling can undo
-    found = compare(z, y, methods=["vector"], n_resamples=50)
+    found = compare_methods(z, y, methods=["vector"], n_resamples=50)
     n = found.row("vector").n_predictions_changed
     assert n > 0
-    assert verdict(found, choose(found)).endswith(f"{n} of 1,500 predictions change.")
+    assert verdict(found, choose(found)).gain.endswith(f"changes {n} of 1,500 predictions.")
 
 
 def test_one_curve_per_class_comes_with_a_warning(overconfident):
     z, y = overconfident
-    found = compare(z[:300], y[:300], methods=["isotonic"], n_resamples=20)
+    found = compare_methods(z[:300], y[:300], methods=["isotonic"], n_resamples=20)
     text = verdict(found, choose(found, method="isotonic"))
-    assert "Beware: with more than two classes, one curve per class did worse than no" in text
+    assert "Beware: with more than two classes, one curve per class did worse than no" in text.gain
 
 
-def test_a_pool_is_described_by_the_usual_names(overconfident):
-    logits, labels = overconfident
-    found = compare(logits, labels, methods=["pool"], n_resamples=20)
-    text = verdict(found, choose(found, method="pool"))
-    assert "A pool of methods (" in text
-    assert "structured_matrix" not in text
+def test_an_average_is_described_by_the_usual_names(make_problem):
+    logits, labels = make_problem(1200, scale=1.0)
+    found = compare_methods(4 * np.tanh(logits), labels, methods=["average"], n_resamples=20)
+    text = verdict(found, choose(found, method="average"))
+    assert "Average of methods (" in text.gain
+    assert "% isotonic regression" in text.gain
+
+
+def test_doubts_about_the_data_come_first(overconfident):
+    found = compare_methods(*overconfident, methods=["temperature"], n_resamples=20)
+    said = verdict(found, choose(found), doubts=["The labels are of other rows. Join them."])
+    assert said.status == "check the data"
+    assert said.advice == "The labels are of other rows. Join them."

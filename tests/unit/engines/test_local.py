@@ -1,7 +1,9 @@
 """Worker processes: results, errors, deaths and their bounds."""
 
 import os
+import subprocess
 import sys
+import time
 from contextlib import closing
 from multiprocessing import active_children
 from pathlib import Path
@@ -59,3 +61,32 @@ def test_closed_early_it_ends_its_workers(calls):
         started = set(active_children()) - before
     assert started
     assert not started & set(active_children())
+
+
+@pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks for processes in /proc")
+def test_a_worker_that_still_imports_ends_with_its_parent(tmp_path):
+    (tmp_path / "slow_import.py").write_text(
+        "import os, time\nfrom pathlib import Path\n"
+        "if os.environ.get('OMP_NUM_THREADS') == '1':  # in a worker\n"
+        f"    Path({str(tmp_path)!r}, str(os.getpid())).touch()\n    time.sleep(60)\n"
+        "def call():\n    return 1\n"
+    )
+    code = (
+        "from focalibrate.engines import LocalProcesses\n"
+        "if __name__ == '__main__':\n    import slow_import\n"
+        "    list(LocalProcesses(2).map(slow_import.call, [(), ()]))\n"
+    )
+    (tmp_path / "run.py").write_text(code)
+    env = {**os.environ, "OMP_NUM_THREADS": "2"}
+    parent = subprocess.Popen([sys.executable, str(tmp_path / "run.py")], env=env)
+    workers = []
+    while len(workers) < 2:
+        workers = [int(p.name) for p in tmp_path.iterdir() if p.name.isdigit()]
+        assert parent.poll() is None
+        time.sleep(0.05)
+    parent.kill()
+    parent.wait()
+    deadline = time.monotonic() + 30
+    while any(Path(f"/proc/{pid}").exists() for pid in workers):
+        assert time.monotonic() < deadline, "workers live on"
+        time.sleep(0.05)

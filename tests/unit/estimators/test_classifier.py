@@ -23,7 +23,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, LinearSVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from focalibrate.calibrate import fit_auto, fit_temperature, rule
+from focalibrate.calibrate import choice, fit, fit_temperature
 from focalibrate.estimators import FocalCalibratedClassifierCV
 
 # Separable toy data has no best temperature, and says so.
@@ -51,9 +51,9 @@ def test_scikit_learn_contract(estimator, check):
 @pytest.mark.slow
 @parametrize_with_checks([FocalCalibratedClassifierCV(RidgeClassifier(), cv=2, ensemble=False)])
 def test_scikit_learn_contract_of_the_automatic_choice(estimator, check, monkeypatch):
-    # The two simplest methods and their pool: the contract is of the classifier, not of the fits.
+    # The two simplest methods and an average: the contract is of the classifier, not of the fits.
     for names in ("TWO_CLASSES", "MANY_CLASSES"):
-        monkeypatch.setattr(rule, names, getattr(rule, names)[:2])
+        monkeypatch.setattr(choice, names, getattr(choice, names)[:2])
     check(estimator)
 
 
@@ -72,8 +72,8 @@ def test_auto_is_the_automatic_choice(blobs):
     base = GaussianNB().fit(X[:300], y[:300])
     model = FocalCalibratedClassifierCV(FrozenEstimator(base)).fit(X[300:], y[300:])
     raw = base.predict_proba(X)
-    raw /= raw.sum(axis=1, keepdims=True)  # the pool's weights hang on the last digit
-    want = fit_auto(probs=raw[300:], labels=y[300:])
+    raw /= raw.sum(axis=1, keepdims=True)  # weights may hang on the last digit
+    want = fit(probs=raw[300:], labels=y[300:])
     probs = want.probs(probs=raw)
     assert_allclose(model.predict_proba(X), probs, rtol=1e-6)
 

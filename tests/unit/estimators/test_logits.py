@@ -27,7 +27,7 @@ def test_it_is_the_fit_of_that_name(rows, method):
     gamma = 2.0 if METHODS[method].needs_gamma else None
     model = LogitCalibrator(method, gamma=gamma).fit(logits, NAMES[labels])
     options = {} if gamma is None else {"gamma": gamma}
-    want = fit(method, logits, labels, **options).with_class_names(NAMES[:k])
+    want = fit(logits, labels, method=method, **options).with_class_names(NAMES[:k])
     assert model.calibrator_ == want
     probs = model.predict_proba(logits)
     assert_allclose(probs, want.probs(logits), rtol=0)

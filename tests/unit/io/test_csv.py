@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
 from focalibrate.io import PredictionFileError, read_predictions
-from focalibrate.io import _text_rows as module
-from focalibrate.io._dialect import is_number
+from focalibrate.io.cells import is_number
+from focalibrate.io.formats import text as module
 
 GOOD = "label,prob_cat,prob_dog\n1,0.25,0.75\n0,0.5,0.5\n"
 
@@ -143,7 +143,7 @@ def test_both_kinds_by_prefix(table):
             {},
             r"labels must not be missing, but they are in row 2 .*--drop-mi",
         ),
-        ("label,prob_a,prob_b\n", {}, r"holds a header and no rows"),
+        ("label,prob_a,prob_b\n", {}, r"holds no rows"),
         ("\n \n", {}, r"is empty\. Write a header and at least one example"),
         (b"a,b\n1\0,2\n", {}, r"must be text, but holds zero bytes"),
         (b"a,b\n\xe9,2\n", {}, r"must be UTF-8 text, but holds the byte 0xe9.*--encoding cp1252"),
@@ -167,7 +167,7 @@ def test_blocks_do_not_matter(table, monkeypatch, chunk):
         f"{names[i % 3]},{','.join(map(repr, row))}\n" for i, row in enumerate(rows)
     )
     path = table(text)
-    monkeypatch.setattr(module, "CHUNK_ROWS", chunk)
+    monkeypatch.setattr(module, "BLOCK", 50 * chunk)
     found = read_predictions(path)
     assert_array_equal(found.scores, rows)
     assert found.labels.tolist() == [i % 3 for i in range(50)]

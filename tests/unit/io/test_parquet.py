@@ -1,4 +1,3 @@
-import sys
 from contextlib import suppress
 
 import numpy as np
@@ -168,10 +167,3 @@ def test_damage_is_our_own_error_or_leaves_valid_rows(tmp_path_factory, flips):
         assert set(found.labels) <= {0, 1}
         if found.kind == "probs":
             assert_allclose(found.scores.sum(axis=1), 1.0, atol=1e-4)
-
-
-def test_without_pyarrow(table, monkeypatch):
-    path = table({"logits": LISTS, "y": [0, 1]})
-    monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
-    with pytest.raises(PredictionFileError, match=r"needs pyarrow\. .*'focalibrate\[parquet\]'"):
-        read_predictions(path)

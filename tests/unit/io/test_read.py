@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from focalibrate.io import PredictionFileError, _formats, read_predictions, write_probs
+from focalibrate.io import PredictionFileError, read_predictions, write_probs
 
 REAL = {
     "agnews_gpt2": (7600, 4),
@@ -117,14 +117,12 @@ def test_a_pipe_does_not_hang(tmp_path):
 
 
 def test_too_large_for_memory(npz, monkeypatch):
-    def greedy(path, opening):
+    def greedy(*_, **__):
         raise MemoryError
 
     path = npz()
-    monkeypatch.setitem(_formats.READERS, ".npz", greedy)
-    with pytest.raises(
-        PredictionFileError, match=r"does not fit into memory\. Save .* as \.npy or"
-    ):
+    monkeypatch.setattr(np, "frombuffer", greedy)
+    with pytest.raises(PredictionFileError, match=r"does not fit into memory"):
         read_predictions(path)
 
 
@@ -139,7 +137,7 @@ def test_progress_rises_to_the_total(npz):
     path = npz()
     seen = []
     read_predictions(path, progress=lambda done, total: seen.append((done, total)))
-    total = 3000
+    total = 30
     assert seen[-1] == (total, total)
     assert [done for done, _ in seen] == sorted(done for done, _ in seen)
     assert {t for _, t in seen} == {total}

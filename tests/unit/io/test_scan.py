@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
 from focalibrate.io import PredictionFileError, read_predictions, scan_predictions
-from focalibrate.io import _scan_head as module
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
@@ -105,13 +104,13 @@ def test_batches_are_the_rows_of_the_whole(tmp_path_factory, suffix, prefix, siz
 
 
 @pytest.mark.parametrize("head", [256, 65_536])
-def test_more_rows_than_the_head(tmp_path, monkeypatch, head):
-    monkeypatch.setattr(module, "HEAD_ROWS", head)
+def test_more_rows_than_the_head(tmp_path, head):
     z, _, y = _data(1000, seed=0)
     for suffix in (".parquet", ".csv", ".npz"):
         path = tmp_path / f"val{suffix}"
         _write(path, z, y, "logit")
-        assert_same(list(scan_predictions(path, batch_rows=99).batches()), read_predictions(path))
+        scan = scan_predictions(path, batch_rows=99, head_rows=head)
+        assert_same(list(scan.batches()), read_predictions(path))
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, np.int8])
@@ -158,13 +157,12 @@ def test_safetensors_also_of_bfloat16(tmp_path):
 
 
 @pytest.mark.parametrize("batch", [1, 3, 100])
-def test_one_column_whose_first_rows_have_one_class(tmp_path, monkeypatch, batch):
-    monkeypatch.setattr(module, "head_rows", lambda frame: 4)
+def test_one_column_whose_first_rows_have_one_class(tmp_path, batch):
     path = tmp_path / "val.csv"
     rows = [f"{p / 40},{'spam' if p > 20 else 'ham'}" for p in range(40)]
     path.write_text("prob_spam,y_true\n" + "\n".join(rows) + "\n")
     whole = read_predictions(path)
-    assert_same(list(scan_predictions(path, batch_rows=batch).batches()), whole)
+    assert_same(list(scan_predictions(path, batch_rows=batch, head_rows=4).batches()), whole)
 
 
 def test_rounded_rows_are_normalised_one_by_one(tmp_path):
@@ -191,7 +189,7 @@ def test_missing_rows_are_dropped_batch_by_batch(tmp_path):
 def test_parts_that_disagree_are_refused_by_name(tmp_path):
     z, _, y = _data(5, seed=0)
     for i in range(3):
-        _write(tmp_path / f"part-{i}.parquet", z, y, "logit")
+        _write(tmp_path / f"part-{i}.parquet", z + i, y, "logit")
     pq.write_table(pa.table({"logit_cat": z[:, 0], "label": y}), tmp_path / "part-2.parquet")
     with pytest.raises(PredictionFileError, match=r"part-2\.parquet: must have the columns of"):
         scan_predictions(tmp_path)
@@ -215,24 +213,22 @@ def test_empty_parts_and_other_column_orders(tmp_path):
     assert [Path(part.name).name for part in scan.parts] == ["part-1.parquet", "part-2.parquet"]
 
 
-def test_a_bad_row_is_named_by_part_and_row(tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "head_rows", lambda frame: 4)
+def test_a_bad_row_is_named_by_part_and_row(tmp_path):
     _, p, y = _data(40, seed=0)
     p[33, 1] = np.nan
     _write(tmp_path / "val.parquet", p, y, "prob")
-    with pytest.raises(PredictionFileError, match=r"nan is in row 3 .*counted from row 30"):
-        list(scan_predictions(tmp_path / "val.parquet", batch_rows=10).batches())
+    with pytest.raises(PredictionFileError, match=r"nan is in row 33 .0-based"):
+        list(scan_predictions(tmp_path / "val.parquet", batch_rows=10, head_rows=4).batches())
     text = "logit_a,logit_b,label\n" + "1,2,a\n" * 300 + "1,oops,b\n"
     (tmp_path / "val.csv").write_text(text)
-    monkeypatch.setattr("focalibrate.io._stream_text.HEAD_ROWS", 200)
     with pytest.raises(PredictionFileError, match=r"`logit_b` holds numbers.*row 300.*'oops'"):
-        list(scan_predictions(tmp_path / "val.csv", batch_rows=64).batches())
+        list(scan_predictions(tmp_path / "val.csv", batch_rows=64, head_rows=200).batches())
 
 
 def test_labels_of_another_length_and_other_ids_are_refused(tmp_path):
     z, _, y = _data(10, seed=0)
     np.savez(tmp_path / "val.npz", logits=z, labels=y[:9])
-    with pytest.raises(PredictionFileError, match="same number of rows"):
+    with pytest.raises(PredictionFileError, match="fewer labels than rows: 9 labels, 10 rows"):
         scan_predictions(tmp_path / "val.npz")
     np.save(tmp_path / "z.npy", z)
     np.save(tmp_path / "long.npy", np.r_[y, 0])
@@ -305,9 +301,9 @@ def test_kept_columns_of_a_batch_can_be_written_again(tmp_path):
         _write(path, z, y, "logit")
         ids = []
         for batch in scan_predictions(path, batch_rows=5).batches(keep=True):
-            kept = dict(zip(batch.layout.names, batch.layout.load(), strict=True))
-            assert len(kept["id"]) == batch.n_rows
-            ids += list(kept["id"])
+            kept = batch.layout.rest()
+            assert len(kept) == batch.n_rows
+            ids += kept["id"].to_pylist()
         assert ids == [f"row {k}" for k in range(9)]
 
 
@@ -347,10 +343,21 @@ def test_a_number_among_the_arrays_is_passed_over_or_refused(tmp_path, name):
         list(scan_predictions(tmp_path / name, labels_key="epoch").batches())
 
 
-def test_a_list_of_classes_in_a_column_is_not_believed_for_batches(tmp_path):
-    row = """{label},"[0.5, 0.5]","['b', 'a']"\n"""
-    rows = [row.format(label=label) for label in "aba"]
+@pytest.mark.parametrize("batch", [1, 2, 65_536])
+def test_a_list_of_classes_in_a_column_names_them(tmp_path, batch):
+    row = """{label},"[0.5, 0.5]","{names}"\n"""
+    rows = [row.format(label=label, names="['b', 'a']") for label in "aba"]
+    path = tmp_path / "a.csv"
+    path.write_text("label,probs,labels\n" + "".join(rows))
+    found = list(scan_predictions(path, batch_rows=batch).batches())
+    assert np.concatenate([b.labels for b in found]).tolist() == [1, 0, 1]
+    assert read_predictions(path).class_names == ("b", "a")
+
+
+def test_a_later_row_that_lists_other_classes_is_refused(tmp_path):
+    row = """{label},"[0.5, 0.5]","{names}"\n"""
+    names = ["['b', 'a']", "['b', 'a']", "['a', 'b']"]
+    rows = [row.format(label=label, names=n) for label, n in zip("aba", names, strict=True)]
     (tmp_path / "a.csv").write_text("label,probs,labels\n" + "".join(rows))
-    assert read_predictions(tmp_path / "a.csv").labels.tolist() == [1, 0, 1]
-    with pytest.raises(PredictionFileError, match="nothing says which column is which class"):
-        scan_predictions(tmp_path / "a.csv")
+    with pytest.raises(PredictionFileError, match=r"same classes in every row, but row 2 "):
+        list(scan_predictions(tmp_path / "a.csv", head_rows=2).batches())

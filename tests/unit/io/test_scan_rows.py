@@ -4,12 +4,13 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from focalibrate.io import PredictionFileError, _stream_arrays, scan_predictions
+from focalibrate.io import PredictionFileError, scan_predictions
+from focalibrate.io.formats import arrays
 
 
 @pytest.fixture(autouse=True)
 def short_rows_too(monkeypatch):
-    monkeypatch.setattr(_stream_arrays, "FAR_APART", 1)
+    monkeypatch.setattr(arrays, "FAR_APART", 1)
 
 
 def _half(n=30, k=5, seed=0):
@@ -73,11 +74,10 @@ def test_logits_stay_in_half_precision_where_that_is_wanted(tmp_path):
 @pytest.mark.parametrize(
     ("value", "rule"), [(np.nan, "nan"), (-np.nan, "nan"), (np.inf, r"\+inf"), (-np.inf, "-inf")]
 )
-def test_a_bad_row_in_half_precision_is_named(tmp_path, monkeypatch, value, rule):
-    monkeypatch.setattr("focalibrate.io._scan_head.head_rows", lambda frame: 8)
+def test_a_bad_row_in_half_precision_is_named(tmp_path, value, rule):
     z, _ = _half()
     z[23] = value
     np.save(tmp_path / "logits.npy", z)
-    scan = scan_predictions(tmp_path / "logits.npy", batch_rows=10)
-    with pytest.raises(PredictionFileError, match=f"{rule}.*in row 3.*from row 20"):
+    scan = scan_predictions(tmp_path / "logits.npy", batch_rows=10, head_rows=8)
+    with pytest.raises(PredictionFileError, match=f"{rule}.*in row 23 "):
         list(scan.batches(half=True))

@@ -1,4 +1,5 @@
 import errno
+import importlib
 from dataclasses import replace
 from pathlib import Path
 
@@ -244,7 +245,7 @@ def test_a_full_disk_leaves_nothing(tmp_path, val, probs, suffix, monkeypatch):
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a disk that is always full")
 @pytest.mark.parametrize("suffix", [".npz", ".npy", ".csv", ".parquet", ".safetensors", ".jsonl"])
 def test_a_disk_that_is_really_full(tmp_path, val, probs, suffix, monkeypatch):
-    from focalibrate.io import write
+    write = importlib.import_module("focalibrate.io.write.probs")
 
     writer = write.WRITERS[suffix]
     monkeypatch.setitem(

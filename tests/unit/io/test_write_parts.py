@@ -12,13 +12,29 @@ from focalibrate.io import (
     PartsOutput,
     PredictionFileError,
     part_names,
+    parts_written,
     read_predictions,
     scan_predictions,
     write_part,
-    write_parts,
 )
 
 NAMES = ("cat", "dog", "eel")
+
+
+def write_parts(scan, out, calibrated, *, key, force=False, progress=None):
+    """Write all parts, one after another."""
+    output = PartsOutput(scan, out, key=key, force=force)
+    outcomes = []
+    try:
+        for index, name in enumerate(output.names):
+            done = write_part(scan, index, out, name, calibrated, before=output.before(index))
+            output.add(index, done)
+            outcomes.append(done)
+            if progress is not None:
+                progress(len(outcomes), len(output.names))
+    finally:
+        output.save()
+    return parts_written(outcomes)
 
 
 def _halved(batch):
@@ -124,8 +140,8 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 sys.path.insert(0, str(Path({tests!r})))
-from test_write_parts import _halved
-from focalibrate.io import scan_predictions, write_parts
+from test_write_parts import _halved, write_parts
+from focalibrate.io import scan_predictions
 n = 0
 def killed(batch):
     global n
@@ -226,7 +242,7 @@ def test_a_folder_behind_a_url(tmp_path):
 
 def test_a_format_that_is_only_read_is_refused_with_advice(tmp_path):
     for i in range(2):
-        (tmp_path / f"part-0000{i}").write_text("logit_cat,logit_dog,label\n0.5,1,cat\n")
+        (tmp_path / f"part-0000{i}").write_text(f"logit_cat,logit_dog,label\n0.5,{i},cat\n")
     with pytest.raises(PredictionFileError, match=r"part-00000: cannot be written in the format"):
         write_parts(scan_predictions(tmp_path), tmp_path / "out", _halved, key="a")
     assert not (tmp_path / "out").exists()
@@ -234,7 +250,7 @@ def test_a_format_that_is_only_read_is_refused_with_advice(tmp_path):
 
 def test_labels_in_files_of_their_own_are_refused_before_anything_is_written(tmp_path):
     for i in range(2):
-        np.save(tmp_path / f"logits-{i}.npy", np.zeros((4, 3)))
+        np.save(tmp_path / f"logits-{i}.npy", np.full((4, 3), i))
         np.save(tmp_path / f"labels-{i}.npy", np.zeros(4, int))
     with pytest.raises(PredictionFileError, match=r"part by part with its labels in other files"):
         write_parts(scan_predictions(tmp_path), tmp_path / "out", _halved, key="a")
@@ -242,7 +258,7 @@ def test_labels_in_files_of_their_own_are_refused_before_anything_is_written(tmp
 
 
 def test_the_list_of_very_many_parts_is_not_written_for_every_one(tmp_path, monkeypatch):
-    monkeypatch.setattr(sys.modules["focalibrate.io.write_parts"], "MANY", 4)
+    monkeypatch.setattr(sys.modules["focalibrate.io.write.parts"], "MANY", 4)
     _csv(tmp_path, n_parts=8)
     pattern, out = str(tmp_path / "part-*.csv"), tmp_path / "out"
     scan = scan_predictions(pattern)

@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from focalibrate._array import to_numpy
 from focalibrate.losses import AdaFocal, focal_loss, gamma_policy
 from focalibrate.losses.adafocal import next_exponent
-from focalibrate.metrics import ReliabilityTable, log_odds_edges
+from focalibrate.metrics import Cells, log_odds_edges
 
 EXPONENTS = [-2.0, -0.7, -0.2, 0.2, 0.7, 3.0, 20.0]
 
@@ -101,7 +101,7 @@ def test_a_table_of_fine_cells_does_as_well_as_the_rows():
     confidence = 1 - 10 ** -rng.uniform(0, 6, 20_000)
     correct = rng.random(20_000) < confidence**3
     rows = AdaFocal().updated(confidence, correct)
-    table = ReliabilityTable.of_confidence(confidence, correct, edges=log_odds_edges())
+    table = Cells.of(confidence, correct, bins=log_odds_edges())
     cells = AdaFocal().updated_from(table)
     assert_allclose(cells.gammas, rows.gammas, atol=2e-3)
     assert_allclose(cells.cuts, rows.cuts, atol=2e-3)
@@ -199,7 +199,7 @@ def test_a_policy_is_a_value():
         ),
         (lambda: AdaFocal().updated(np.zeros(0), np.zeros(0)), r"must not be empty"),
         (lambda: AdaFocal().updated(np.full(20, 90.0), np.ones(20)), r"must lie in \[0, 1\]"),
-        (lambda: AdaFocal().updated(np.full(20, 0.9), np.full(20, 2)), r"only 0 and 1"),
+        (lambda: AdaFocal().updated(np.full(20, 0.9), np.full(20, 2)), r"must be 0 or 1"),
         (lambda: AdaFocal().updated(np.full(20, 0.9), np.ones(19)), r"shape \(20,\)"),
     ],
 )

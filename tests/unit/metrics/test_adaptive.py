@@ -4,8 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from focalibrate.metrics import adaptive_ece, debiased_ece, ece
-from focalibrate.metrics.adaptive import distinct_table
+from focalibrate.metrics import Cells, adaptive_ece, debiased_ece, ece
 
 SEEDS = st.integers(0, 2**32 - 1)
 
@@ -36,17 +35,17 @@ def test_more_bins_than_rows():
 
 
 def test_distinct_table_has_one_cell_per_confidence():
-    table = distinct_table(np.array([0.5, 0.9, 0.5, 0.0]), np.array([True, True, False, False]))
-    assert_array_equal(table.count, [1, 2, 1])
-    assert_allclose(table.confidence_sum, [0.0, 1.0, 0.9])
-    assert_array_equal(table.correct_sum, [0, 1, 1])
+    table = Cells.of_distinct(np.array([0.5, 0.9, 0.5, 0.0]), np.array([True, True, False, False]))
+    assert_array_equal(table.weight, [1, 2, 1])
+    assert_allclose(table.probability, [0.0, 1.0, 0.9])
+    assert_array_equal(table.outcome, [0, 1, 1])
 
 
 def test_equal_mass_edges_bound_their_bins():
     probs, labels = draw(1, 300)
     top = probs.max(axis=1)
-    table = distinct_table(top, probs.argmax(axis=1) == labels).equal_mass(7)
-    assert_array_equal(np.histogram(top, np.nextafter(table.edges, 2))[0], table.count)
+    table = Cells.of_distinct(top, probs.argmax(axis=1) == labels).equal_mass(7)
+    assert_array_equal(np.histogram(top, np.nextafter(table.edges, 2))[0], table.weight)
 
 
 @pytest.mark.slow

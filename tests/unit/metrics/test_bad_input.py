@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from focalibrate.metrics import (
-    ClasswiseTable,
-    ReliabilityTable,
+    Cells,
     adaptive_ece,
     brier_score,
     classwise_ece,
@@ -22,7 +21,7 @@ from focalibrate.metrics import (
 
 BINNED = [ece, mce, adaptive_ece, classwise_ece, debiased_ece]
 LABELLED = [*BINNED, nll, brier_score, error_rate, confident_fraction, smooth_ece]
-LABELLED += [ReliabilityTable.of, ClasswiseTable.of]
+LABELLED += [Cells.of_top_label, Cells.of_classes]
 GOOD = np.array([[0.9, 0.1], [0.2, 0.8]])
 LABELS = np.array([0, 1])
 
@@ -73,7 +72,7 @@ def test_bad_labels(metric, labels, message):
         metric(GOOD, labels)
 
 
-@pytest.mark.parametrize("metric", [*BINNED, ReliabilityTable.of, ClasswiseTable.of])
+@pytest.mark.parametrize("metric", BINNED)
 @pytest.mark.parametrize("n_bins", [0, -3, 2.5, True, "15"])
 def test_bad_n_bins(metric, n_bins):
     with pytest.raises(ValueError, match=r"`n_bins` must be a whole number >= 1, got .* use 15"):

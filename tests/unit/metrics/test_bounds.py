@@ -77,7 +77,7 @@ def test_whole_weights_are_repeated_rows():
     probs, labels = drawn(rng, 400, 3, off=0.1)
     weights = rng.integers(0, 4, size=400)
     repeated = calibration_bounds(np.repeat(probs, weights, 0), np.repeat(labels, weights))
-    weighted = calibration_bounds(probs, labels, sample_weight=weights)
+    weighted = calibration_bounds(probs, labels, sample_weight=weights, copies=True)
     assert_allclose(
         [weighted.estimate, weighted.low, weighted.high],
         [repeated.estimate, repeated.low, repeated.high],

@@ -4,10 +4,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from focalibrate.metrics import ClasswiseTable, classwise_ece
+from focalibrate.metrics import Cells, classwise_ece
 
 SEEDS = st.integers(0, 2**32 - 1)
-NAMES = ("count", "prob_sum", "label_sum")
+NAMES = ("weight", "probability", "outcome")
 
 
 def draw(seed: int, n: int, k: int, power: float = 0.5):
@@ -28,7 +28,7 @@ def by_loops(probs, labels, n_bins):
 @given(seed=SEEDS, n=st.integers(1, 20), k=st.integers(2, 6), n_bins=st.integers(1, 20))
 def test_table_equals_plain_loops(seed, n, k, n_bins):
     probs, labels = draw(seed, n, k)
-    table = ClasswiseTable.of(probs, labels, n_bins=n_bins)
+    table = Cells.of_classes(probs, labels, bins=n_bins)
     for name, want in zip(NAMES, by_loops(probs, labels, n_bins), strict=True):
         assert_allclose(getattr(table, name), want, atol=1e-12)
 
@@ -38,39 +38,39 @@ def test_float32_entries_on_the_first_edge(n_bins):
     edge = np.float32(1 / n_bins)
     p = np.array([edge, np.nextafter(edge, np.float32(0)), np.nextafter(edge, np.float32(1))])
     probs, labels = np.stack([p, 1 - p], axis=1), np.array([0, 1, 0])
-    table = ClasswiseTable.of(probs, labels, n_bins=n_bins)
-    assert_array_equal(table.count, by_loops(probs, labels, n_bins)[0])
+    table = Cells.of_classes(probs, labels, bins=n_bins)
+    assert_array_equal(table.weight, by_loops(probs, labels, n_bins)[0])
 
 
 @given(seed=SEEDS, n=st.integers(2, 60), cut=st.floats(0, 1))
 def test_merging_equals_concatenating(seed, n, cut):
     probs, labels = draw(seed, n, 4)
     k = 1 + int(cut * (n - 2))
-    whole = ClasswiseTable.of(probs, labels)
+    whole = Cells.of_classes(probs, labels)
     first, second = (
-        ClasswiseTable.of(probs[:k], labels[:k]),
-        ClasswiseTable.of(probs[k:], labels[k:]),
+        Cells.of_classes(probs[:k], labels[:k]),
+        Cells.of_classes(probs[k:], labels[k:]),
     )
     for merged in (first + second, second + first):
-        assert merged.n == n
+        assert merged[0].n == n
         for name in NAMES:
             assert_allclose(getattr(merged, name), getattr(whole, name), atol=1e-12)
 
 
 def test_classes_are_columns_even_if_no_label_has_them():
     probs, labels = draw(1, 50, 6)
-    table = ClasswiseTable.of(probs, labels % 2)
-    assert table.n_classes == 6
+    table = Cells.of_classes(probs, labels % 2)
+    assert table.n_events == 6
     assert_array_equal(table.edges, np.arange(16) / 15)
-    assert classwise_ece(probs, labels % 2) == pytest.approx(table.per_class.sum() / 6)
+    assert classwise_ece(probs, labels % 2) == pytest.approx(table.ece().mean())
 
 
 def test_many_chunks_of_many_classes():
     probs, labels = draw(2, 700, 300, 0.05)
-    table = ClasswiseTable.of(probs.astype(np.float32), labels)
-    assert_allclose(table.prob_sum.sum(axis=1), probs.sum(axis=0), rtol=1e-6)
-    assert_array_equal(table.count.sum(axis=1), np.full(300, 700))
-    assert_array_equal(table.label_sum.sum(axis=1), np.bincount(labels, minlength=300))
+    table = Cells.of_classes(probs.astype(np.float32), labels)
+    assert_allclose(table.probability.sum(axis=1), probs.sum(axis=0), rtol=1e-6)
+    assert_array_equal(table.weight.sum(axis=1), np.full(300, 700))
+    assert_array_equal(table.outcome.sum(axis=1), np.bincount(labels, minlength=300))
 
 
 def test_columns_in_fortran_order_give_the_same():
@@ -82,5 +82,15 @@ def test_columns_in_fortran_order_give_the_same():
 
 def test_tables_of_different_shapes_do_not_merge():
     probs, labels = draw(0, 5, 3)
-    with pytest.raises(ValueError, match=r"got \(3, 10\) and \(3, 15\) \(classes, bins\)"):
-        _ = ClasswiseTable.of(probs, labels, n_bins=10) + ClasswiseTable.of(probs, labels)
+    with pytest.raises(ValueError, match=r"got \(3, 10\) and \(3, 15\)"):
+        _ = Cells.of_classes(probs, labels, bins=10) + Cells.of_classes(probs, labels)
+
+
+def test_the_debiased_norm_is_near_0_for_calibrated_probabilities():
+    rng = np.random.default_rng(0)
+    probs = rng.dirichlet(np.ones(4), size=4000)
+    labels = (probs.cumsum(axis=1) > rng.random((4000, 1))).argmax(axis=1)
+    plain, debiased = (classwise_ece(probs, labels, norm=norm) for norm in ("l2", "debiased"))
+    assert debiased < 0.7 * plain
+    each = [Cells.of(probs[:, k], labels == k).debiased_square() for k in range(4)]
+    assert debiased == pytest.approx(np.sqrt(max(0.0, np.mean(each))))

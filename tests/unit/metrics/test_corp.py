@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from focalibrate.metrics import (
-    ReliabilityTable,
+    Cells,
     binary_brier_score,
     corp,
-    corp_of_table,
+    corp_of_cells,
     log_odds_edges,
     nll,
 )
@@ -107,17 +107,16 @@ def test_cells_merge_into_nearly_the_same_curve():
     p = rng.uniform(size=3000)
     y = (rng.random(3000) < p).astype(int)
     parts = [
-        ReliabilityTable.of_confidence(p[s], y[s], edges=log_odds_edges())
-        for s in (slice(0, 1000), slice(1000, 3000))
+        Cells.of(p[s], y[s], bins=log_odds_edges()) for s in (slice(0, 1000), slice(1000, 3000))
     ]
-    merged = corp_of_table(parts[0] + parts[1], n_draws=0)
+    merged = corp_of_cells(parts[0] + parts[1], n_draws=0)
     whole = corp(p, y, event=1, n_draws=0)
     assert_allclose(merged.brier.miscalibration, whole.brier.miscalibration, atol=1e-3)
     grid = np.linspace(0.1, 0.9, 20)
     curves = [np.interp(grid, c.curve.probability, c.curve.frequency) for c in (merged, whole)]
     assert_allclose(*curves, atol=0.02)
-    with pytest.raises(ValueError, match="it is empty"):
-        corp_of_table(ReliabilityTable.empty())
+    with pytest.raises(ValueError, match="they are empty"):
+        corp_of_cells(Cells.empty())
 
 
 def test_whole_weights_are_repeated_rows():

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from focalibrate.metrics import MultilabelTable, ReliabilityTable, multilabel_ece
+from focalibrate.metrics import Cells, multilabel_ece
 
 
 @pytest.fixture
@@ -15,28 +15,24 @@ def example():
 
 def test_each_label_is_the_error_of_its_column(example):
     probs, labels = example
-    table = MultilabelTable.of(probs, labels)
-    columns = [ReliabilityTable.of_confidence(probs[:, c], labels[:, c]).ece() for c in range(5)]
-    assert_allclose(table.per_label, columns, rtol=1e-12)
+    table = Cells.of_labels(probs, labels)
+    columns = [Cells.of(probs[:, c], labels[:, c]).ece() for c in range(5)]
+    assert_allclose(table.ece(), columns, rtol=1e-12)
     assert_allclose(multilabel_ece(probs, labels), np.mean(columns), rtol=1e-12)
-    pooled = ReliabilityTable.of_confidence(probs.ravel(), labels.ravel()).ece()
+    pooled = Cells.of(probs.ravel(), labels.ravel()).ece()
     assert_allclose(multilabel_ece(probs, labels, average="micro"), pooled, rtol=1e-12)
-    assert_allclose(table.label_table(2).ece(), columns[2], rtol=1e-12)
+    assert_allclose(table[2].ece(), columns[2], rtol=1e-12)
 
 
 def test_pieces_merge_and_whole_weights_count_repeated_rows(example):
     probs, labels = example
-    whole = MultilabelTable.of(probs, labels)
-    parts = MultilabelTable.of(probs[:99], labels[:99]) + MultilabelTable.of(
-        probs[99:], labels[99:]
-    )
-    assert_allclose([parts.micro, parts.macro], [whole.micro, whole.macro], rtol=1e-12)
+    whole = Cells.of_labels(probs, labels)
+    parts = Cells.of_labels(probs[:99], labels[:99]) + Cells.of_labels(probs[99:], labels[99:])
+    assert_allclose(parts.pooled().ece(), whole.pooled().ece(), rtol=1e-12)
     times = np.arange(400) % 4
-    repeated = MultilabelTable.of(
-        np.repeat(probs, times, axis=0), np.repeat(labels, times, axis=0)
-    )
-    weighted = MultilabelTable.of(probs, labels, sample_weight=times)
-    assert_allclose(weighted.per_label, repeated.per_label, rtol=1e-12)
+    repeated = Cells.of_labels(np.repeat(probs, times, axis=0), np.repeat(labels, times, axis=0))
+    weighted = Cells.of_labels(probs, labels, sample_weight=times)
+    assert_allclose(weighted.ece(), repeated.ece(), rtol=1e-12)
 
 
 def test_unknown_labels_do_not_count(example):
@@ -44,11 +40,13 @@ def test_unknown_labels_do_not_count(example):
     known = np.ones((400, 5))
     known[100:, 2] = 0
     known[:, 4] = 0
-    table = MultilabelTable.of(probs, labels, sample_weight=known)
-    few = ReliabilityTable.of_confidence(probs[:100, 2], labels[:100, 2])
-    assert_allclose(table.per_label[2], few.ece(), rtol=1e-12)
-    assert np.isnan(table.per_label[4])
-    assert_allclose(table.macro, table.per_label[:4].mean(), rtol=1e-12)
+    table = Cells.of_labels(probs, labels, sample_weight=known)
+    few = Cells.of(probs[:100, 2], labels[:100, 2])
+    assert_allclose(table.ece()[2], few.ece(), rtol=1e-12)
+    assert np.isnan(table.ece()[4])
+    assert_allclose(
+        multilabel_ece(probs, labels, sample_weight=known), table.ece()[:4].mean(), rtol=1e-12
+    )
 
 
 @pytest.mark.parametrize(
@@ -74,6 +72,14 @@ def test_unknown_labels_do_not_count(example):
 def test_bad_input_is_named(probs, labels, options, message):
     with pytest.raises(ValueError, match=message):
         multilabel_ece(probs, labels, **options)
-    one, other = (MultilabelTable.of(np.ones((2, c)), np.ones((2, c))) for c in (2, 3))
-    with pytest.raises(ValueError, match="same labels and bins"):
+    one, other = (Cells.of_labels(np.ones((2, c)), np.ones((2, c))) for c in (2, 3))
+    with pytest.raises(ValueError, match="same `edges` and events"):
         _ = one + other
+
+
+def test_lists_and_data_frames_are_taken(example):
+    pd = pytest.importorskip("pandas")
+    probs, labels = example
+    want = multilabel_ece(probs, labels)
+    assert multilabel_ece(probs.tolist(), labels.tolist()) == want
+    assert multilabel_ece(pd.DataFrame(probs), pd.DataFrame(labels)) == want

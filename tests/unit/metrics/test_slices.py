@@ -19,7 +19,7 @@ def sliced(n, seed, *, shift=0.0):
 
 def test_a_planted_slice_of_two_conditions_is_found():
     probs, labels, columns, planted = sliced(5000, 0, shift=0.3)
-    found = worst_slice(probs, labels, columns)
+    found = worst_slice(probs, labels, columns, event="top label")
     assert found.description.startswith("region = north and age > ")
     np.testing.assert_array_equal(found.rows, planted)
     assert found.p_value == 0.002

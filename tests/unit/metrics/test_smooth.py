@@ -5,11 +5,10 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from focalibrate.metrics import smooth_ece
+from focalibrate.metrics import Cells, smooth_ece
 from focalibrate.metrics.smooth import (
     GRID,
     MIN_WIDTHS,
-    smooth_ece_of_residuals,
     smooth_ece_of_rows,
 )
 
@@ -37,11 +36,6 @@ def test_value_is_a_fixed_point_of_the_definition(n):
     assert_allclose(by_quadrature(f, y, got), got, rtol=1e-5)
 
 
-def test_a_coarser_grid_agrees():
-    f, y = rows(5000)
-    assert_allclose(smooth_ece_of_rows(f, y, grid=4096), smooth_ece_of_rows(f, y), rtol=1e-4)
-
-
 def test_value_moves_continuously_with_the_probabilities():
     f, y = rows(2000, seed=3)
     moved = np.clip(f + 1e-6, 0, 1)
@@ -65,15 +59,12 @@ def test_calibrated_data_scores_low_and_shifted_data_its_shift():
     assert smooth_ece(bold, labels) == pytest.approx(0.1, abs=0.01)
 
 
-def test_importing_the_metrics_does_not_import_scipy():
-    code = "import sys, focalibrate.metrics; print([m for m in sys.modules if m == 'scipy'])"
+def test_importing_focalibrate_does_not_import_scipy():
+    code = "import sys, focalibrate; print([m for m in sys.modules if m == 'scipy'])"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.strip() == "[]"
 
 
-@pytest.mark.parametrize("start", [0.0, 1e-5, 0.01, 0.3, 1.0])
-def test_a_start_changes_nothing_but_the_time(start):
-    for n in (20, 3000):
-        f, y = rows(n)
-        want = smooth_ece_of_rows(f, y, grid=4096)
-        assert_allclose(smooth_ece_of_residuals(f, f - y, grid=4096, start=start), want, atol=1e-8)
+def test_cells_of_rows_give_the_value_of_the_rows():
+    f, y = rows(3000)
+    assert_allclose(Cells.of_distinct(f, y).smooth_ece(), smooth_ece_of_rows(f, y), rtol=1e-9)

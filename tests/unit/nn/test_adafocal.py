@@ -5,7 +5,7 @@ import torch
 from torch.testing import assert_close
 
 from focalibrate.losses import AdaFocal, focal_loss
-from focalibrate.metrics import ReliabilityTable
+from focalibrate.metrics import Cells
 from focalibrate.nn import FocalLoss
 
 POLICY = AdaFocal(4, cuts=(0.1, 0.4, 0.8), gammas=(-2.0, 0.3, -0.2, 5.0))
@@ -82,7 +82,7 @@ def test_ignored_rows_are_left_out_of_the_update_and_images_are_flattened():
 
 def test_fine_cells_move_the_exponents_and_other_losses_stay():
     logits, labels = example(300)
-    table = ReliabilityTable.of(logits.detach().softmax(-1), labels, n_bins=1000)
+    table = Cells.of_top_label(logits.detach().softmax(-1), labels, bins=1000)
     loss = FocalLoss("adafocal")
     loss.update_from(table)
     assert loss.gamma == AdaFocal().updated_from(table)

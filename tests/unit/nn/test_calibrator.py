@@ -195,5 +195,5 @@ def test_bad_input():
             calibrator.to_torch()(torch.zeros(2, 4))
     with pytest.raises(TypeError, match=r"must be a calibrator of .*, got float"):
         CalibratorModule(1.5)
-    with pytest.raises(TypeError, match="one tensor of logits, got tuple"):
+    with pytest.raises(TypeError, match="one tensor of scores, got tuple"):
         CalibratedModel(nn.LSTM(2, 3), Identity())(torch.zeros(1, 1, 2))

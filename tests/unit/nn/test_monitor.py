@@ -3,6 +3,7 @@ import json
 import runpy
 import subprocess
 import sys
+from dataclasses import astuple
 
 import numpy as np
 import pytest
@@ -57,12 +58,14 @@ def test_metrics_are_those_of_all_rows_at_once():
 
 
 def assert_sketches_equal(one, other, *, rtol=1e-9):
-    for name in ("top", "positive", "classes", "scores", "totals"):
+    for name in ("top", "positive", "classes"):
         mine, theirs = getattr(one, name), getattr(other, name)
         assert (mine is None) == (theirs is None), name
         if mine is not None:
-            assert_allclose(mine, theirs, rtol=rtol, atol=1e-9, err_msg=name)
-    assert (one.n, one.n_zeros, one.is_whole) == (other.n, other.n_zeros, other.is_whole)
+            assert_allclose(mine.sums, theirs.sums, rtol=rtol, atol=1e-9, err_msg=name)
+            assert mine.is_counted == theirs.is_counted
+    for name, moments in one.scores.items():
+        assert_allclose(astuple(moments), astuple(other.scores[name]), rtol=rtol, err_msg=name)
 
 
 @pytest.mark.parametrize("k", [2, 6])
@@ -88,7 +91,7 @@ def test_two_classes_of_large_images_have_cells_of_class_1():
     monitor = CalibrationMonitor()
     monitor.update(logits, labels)
     rows = seen(logits.movedim(1, -1).reshape(-1, 2), labels.reshape(-1))
-    got, want = (x.sketch().evaluate().assessment.positive.gap.estimate for x in (monitor, rows))
+    got, want = (x.sketch().evaluate().assessment.gap.estimate for x in (monitor, rows))
     assert_allclose(got, want, rtol=1e-9)
 
 
@@ -144,7 +147,6 @@ def test_a_calibrator_is_fitted_on_all_rows_while_they_fit():
         rtol=1e-6,
     )
     assert isinstance(monitor.fit("vector"), Calibrator)
-    assert isinstance(monitor.fit("temperature", return_report=True), Calibrator)
 
 
 def test_a_calibrator_from_a_bounded_sample_is_close():
@@ -189,9 +191,10 @@ def test_memory_does_not_grow_with_the_data():
     monitor = CalibrationMonitor(max_rows=100)
     sizes = []
     for seed in range(6):
-        monitor.update(*example(500, seed=seed))
+        monitor.update(*example(5000, seed=seed))
         sizes.append(sum(x.nbytes for x in monitor.state_dict().values()))
-    assert len(set(sizes)) == 1
+    assert max(sizes) < 4200 * 2 * 6 * 8  # filled cells, of the top label and of class 1
+    assert sizes[5] < 1.1 * sizes[3]
 
 
 def test_every_row_has_the_same_chance_to_be_kept():
@@ -318,19 +321,19 @@ def test_large_images_are_taken_one_at_a_time_with_the_same_numbers(dtype):
     for name, value in want.metrics().as_dict().items():
         assert_allclose(got.metrics().as_dict()[name], value, err_msg=name, **tolerance)
     for one, other in zip(got.predicted_tables, want.predicted_tables, strict=True):
-        assert_array_equal(one.count, other.count)
-        assert_allclose(one.confidence_sum, other.confidence_sum, **tolerance)
-        assert_array_equal(one.correct_sum, other.correct_sum)
+        assert_array_equal(one.weight, other.weight)
+        assert_allclose(one.probability, other.probability, **tolerance)
+        assert_array_equal(one.outcome, other.outcome)
     alone = seen(logits[1:], labels[1:], ignore_index=255).table
     assert len(got.image_tables) == 2
-    assert_allclose(got.image_tables[1].count, alone.count)
+    assert_allclose(got.image_tables[1].weight, alone.weight)
     assert_allclose(got.image_tables[1].ece(), alone.ece(), **tolerance)
     rows, kept = got.rows()
     assert 300 < len(rows) <= 512
     assert (kept != 255).all()
     merged = got + CalibrationMonitor(per_image=True, **options)
     assert len(merged.image_tables) == 2
-    assert_allclose(merged.predicted_tables[0].count, got.predicted_tables[0].count)
+    assert_allclose(merged.predicted_tables[0].weight, got.predicted_tables[0].weight)
 
 
 def test_whole_weights_count_repeated_examples():
@@ -344,7 +347,7 @@ def test_whole_weights_count_repeated_examples():
     for name, value in want.metrics().as_dict().items():
         assert_allclose(got.metrics().as_dict()[name], value, rtol=1e-10, err_msg=name)
     assert got.n == want.n == 300
-    assert_allclose(got.predicted_tables[1].count, want.predicted_tables[1].count)
+    assert_allclose(got.predicted_tables[1].weight, want.predicted_tables[1].weight)
     again = CalibrationMonitor(**options)
     again.load_state_dict(got.state_dict())
     assert_allclose(again.table.effective_n, got.table.effective_n)

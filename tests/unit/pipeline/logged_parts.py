@@ -8,8 +8,8 @@ from pathlib import Path
 from focalibrate.engines import LocalProcesses
 from focalibrate.pipeline import sketch_predictions
 from focalibrate.pipeline.applying import apply_part
-from focalibrate.pipeline.drawing import draw_chunk
 from focalibrate.pipeline.judging import judge_chunk
+from focalibrate.pipeline.sample import draw_chunk
 from focalibrate.pipeline.sketching import sketch_part
 
 WORK = {work.__name__: work for work in (sketch_part, apply_part, draw_chunk, judge_chunk)}
@@ -18,7 +18,7 @@ WORK = {work.__name__: work for work in (sketch_part, apply_part, draw_chunk, ju
 def logged_part(name, task, *rest):
     """Work on a part; the last two wait for the file `go`, once for each worker's life."""
     at = task.chunk.at[0] if hasattr(task, "chunk") else task.at
-    log = Path(at.source[0]).parent / "log"
+    log = Path(at.data.source[0]).parent / "log"
     log.mkdir(exist_ok=True)
     (log / f"begin-{at.part}-{os.getpid()}-{time.monotonic_ns()}").touch()
     if (log / f"kill-{at.part}").exists():
@@ -36,6 +36,14 @@ class Logged:
 
     def map(self, function, arguments):
         return self.backend.map(logged_part, [(function.__name__, *args) for args in arguments])
+
+
+def wait_until(is_so, seconds=600):
+    """Wait until something is so."""
+    deadline = time.monotonic() + seconds
+    while not is_so():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.02)
 
 
 def begun(folder):

@@ -1,6 +1,7 @@
 """A calibrator applied part by part, by a backend that calls one part after another."""
 
 import json
+import pickle
 from dataclasses import replace
 from importlib.metadata import version
 
@@ -22,9 +23,11 @@ class Serial:
 
     def map(self, function, arguments):
         for place in reversed(range(len(arguments))):
-            (task,) = arguments[place]
+            (task,) = pickle.loads(pickle.dumps(arguments[place]))
             if self.version is not None:
-                task = replace(task, at=replace(task.at, version=self.version))
+                task = replace(
+                    task, at=replace(task.at, data=replace(task.at.data, version=self.version))
+                )
             try:
                 yield place, function(task)
             except Exception as error:

@@ -1,13 +1,13 @@
-"""`fit_auto`, the command's job and the estimators make the same choice."""
+"""`fit`, the command's job and the estimators make the same choice."""
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from focalibrate import calibrate_predictions, fit_auto
+from focalibrate import calibrate_predictions, fit
 from focalibrate.calibrate import explain_auto
 from focalibrate.estimators import LogitCalibrator
-from focalibrate.metrics import assess, brier_score, ece
+from focalibrate.metrics import brier_score, nll
 
 
 def predictions(n_classes, scale, bend, *, n=300, seed=0):
@@ -26,7 +26,7 @@ def predictions(n_classes, scale, bend, *, n=300, seed=0):
 def test_three_doors_one_choice(n_classes, scale, bend, gamma):
     logits, labels = predictions(n_classes, scale, bend, n=200)
     for simple in (False, True)[: 1 if gamma else 2]:
-        auto = fit_auto(labels=labels, logits=logits, trained_gamma=gamma, simple=simple)
+        auto = fit(labels=labels, logits=logits, trained_gamma=gamma, simple=simple)
         job = calibrate_predictions(
             logits=logits,
             labels=labels,
@@ -42,7 +42,7 @@ def test_three_doors_one_choice(n_classes, scale, bend, gamma):
         assert_allclose(job.calibrator.probs(logits), want, atol=1e-6)
         assert_allclose(estimator.predict_proba(logits), want, atol=1e-12)
         if simple:
-            assert auto.kind != "pool"
+            assert auto.kind != "average"
 
 
 @pytest.mark.slow
@@ -51,20 +51,9 @@ def test_a_default_comparison_shows_more_than_it_chooses_from():
     job = calibrate_predictions(logits=logits, labels=labels, n_resamples=10)
     shown = {row.method for row in job.comparison.rows}
     assert {"vector", "isotonic", "focal_temperature"} <= shown
-    assert not {"vector", "isotonic", "focal_temperature"} & set(job.comparison.candidates)
+    marked = {row.method for row in job.comparison.rows if row.why_not}
+    assert {"vector", "isotonic", "focal_temperature"} <= marked
     assert job.choice.row.method == explain_auto(labels=labels, logits=logits).method
-
-
-def test_where_the_model_gives_0_to_a_label_that_occurs_it_is_not_kept():
-    logits, labels = predictions(3, 1.0, 0.0)
-    probs = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
-    probs = np.where(probs < 0.05, 0.0, probs)
-    probs /= probs.sum(axis=1, keepdims=True)
-    assert (probs[np.arange(len(labels)), labels] == 0).any()
-    assert explain_auto(labels=labels, probs=probs).method != "identity"
-    job = calibrate_predictions(probs=probs, labels=labels, methods=["auto"], n_resamples=10)
-    assert job.choice.row.method != "identity"
-    assert "uncalibrated gives probability 0" in dict(job.choice.excluded)["identity"]
 
 
 def voted(n=240, k=3, n_votes=12, seed=3):
@@ -79,26 +68,20 @@ def voted(n=240, k=3, n_votes=12, seed=3):
 def test_zeros_have_one_rule():
     probs, labels = voted()
     assert (probs == 0).any()
-    auto = fit_auto(labels=labels, probs=probs)
+    auto = fit(labels=labels, probs=probs)
     job = calibrate_predictions(probs=probs, labels=labels, methods=["auto"], n_resamples=10)
     assert job.calibrator.zero_mix == auto.zero_mix == pytest.approx(0.5 * 3 / 12)
     assert_allclose(job.calibrator.probs(probs=probs), auto.probs(probs=probs), atol=1e-6)
 
 
-def test_the_model_is_evaluated_with_its_zeros():
-    probs, labels = voted()
-    job = calibrate_predictions(probs=probs, labels=labels, methods=["temperature"], n_resamples=9)
-    row = job.comparison.row("identity")
-    assert row.scores["ece"].estimate == pytest.approx(ece(probs, labels), abs=1e-12)
-    assert row.scores["brier"].estimate == pytest.approx(brier_score(probs, labels), rel=1e-9)
-    assert row.row_scores.n_zeros == (probs[np.arange(len(labels)), labels] == 0).sum() > 0
-    assert job.assessment.gap.estimate == pytest.approx(
-        assess(probs, labels).gap.estimate, abs=1e-12
-    )
-
-
-def test_a_model_that_is_kept_keeps_its_zeros():
+def test_the_model_is_compared_and_kept_with_the_rule_for_zeros():
     probs, labels = voted()
     job = calibrate_predictions(probs=probs, labels=labels, choose="identity", n_resamples=9)
-    assert job.calibrator.kind == "identity"
-    assert_allclose(job.calibrator.probs(probs=probs), probs, atol=1e-12)
+    smoothed = (1 - 0.125) * probs + 0.125 / 3
+    assert_allclose(job.calibrator.probs(probs=probs), smoothed, atol=1e-12)
+    row = job.comparison.row("identity")
+    assert row.scores["nll"].estimate == pytest.approx(nll(smoothed, labels))
+    assert row.scores["brier"].estimate == pytest.approx(brier_score(smoothed, labels), rel=1e-9)
+    assert explain_auto(labels=labels, probs=probs).losses["identity"] == pytest.approx(
+        row.scores["nll"].estimate
+    )

@@ -7,14 +7,13 @@ import pytest
 from click.testing import CliRunner
 from numpy.testing import assert_allclose, assert_array_equal
 
-from focalibrate.calibrate import collected_warnings, fit, form_of
+from focalibrate.calibrate.rows import read_scores
 from focalibrate.cli import main as cli
-from focalibrate.comparison import JudgedBatch, compare, judge_batches
+from focalibrate.comparison import Batch, compare_judged, compare_methods, fit_methods, judge
 from focalibrate.io import scan_predictions
 from focalibrate.metrics import assess
-from focalibrate.pipeline import calibrate_scan
-from focalibrate.pipeline.exact import DEFAULT, fold_of
-from focalibrate.pipeline.sampling import draw, row_hash
+from focalibrate.pipeline import calibrate_predictions
+from focalibrate.pipeline.sample import draw, row_hash
 
 
 def _data(n, k=4, seed=0):
@@ -49,19 +48,18 @@ def test_the_rows_drawn_are_those_with_the_smallest_hashes(parts, batch_rows):
 
 @pytest.mark.parametrize("bad_row", [None, 700])
 def test_rows_that_can_be_looked_up_are_the_same(tmp_path, monkeypatch, bad_row):
-    monkeypatch.setattr("focalibrate.io._stream_arrays.FAR_APART", 1)
-    monkeypatch.setattr("focalibrate.io._scan_head.head_rows", lambda frame: 50)
+    monkeypatch.setattr("focalibrate.io.formats.arrays.FAR_APART", 1)
     z, y = _data(900)
     if bad_row is not None:
         z[bad_row, 1] = np.nan
     np.save(tmp_path / "z.npy", z)
     np.save(tmp_path / "y.npy", y)
     options = {"labels_path": tmp_path / "y.npy", "input": "logits", "batch_rows": 100}
-    scan = scan_predictions(tmp_path / "z.npy", **options)
+    scan = scan_predictions(tmp_path / "z.npy", head_rows=50, **options)
     assert scan.can_take
     if bad_row is not None:
         assert np.argsort(row_hash(np.arange(900)))[:700].tolist().count(bad_row) == 1
-        with pytest.raises(ValueError, match=r"nan is in row 0 .*from row 700 of"):
+        with pytest.raises(ValueError, match=r"nan is in row 700 "):
             draw(scan, 700, None)
         return
     order = np.argsort(row_hash(np.arange(900)))[:300]
@@ -75,9 +73,9 @@ def test_rows_that_can_be_looked_up_are_the_same(tmp_path, monkeypatch, bad_row)
 def test_many_classes_in_half_precision_give_the_results_of_the_path_in_memory(
     tmp_path, monkeypatch
 ):
-    for place in ("comparison.row_sums", "pipeline.judging"):
+    for place in ("pipeline.judging",):
         monkeypatch.setattr(f"focalibrate.{place}.MAX_CLASSWISE", 100)
-    monkeypatch.setattr("focalibrate.io._stream_arrays.FAR_APART", 1)
+    monkeypatch.setattr("focalibrate.io.formats.arrays.FAR_APART", 1)
     z, y = _data(400, k=150)
     z = z.astype(np.float16)
     np.save(tmp_path / "z.npy", z)
@@ -85,14 +83,16 @@ def test_many_classes_in_half_precision_give_the_results_of_the_path_in_memory(
     methods = ["temperature", "focal_temperature"]
     options = {"labels_path": tmp_path / "y.npy", "input": "logits", "batch_rows": 64}
     scan = scan_predictions(tmp_path / "z.npy", **options)
-    found = calibrate_scan(scan, fit_rows=150, methods=methods, n_resamples=20)
+    found = calibrate_predictions(scan, fit_rows=150, methods=methods, n_resamples=20)
     order = np.argsort(row_hash(np.arange(400)))
     fitted, others = order[:150], np.sort(order[150:])
     z = z.astype(np.float64)
-    whole = compare(z[fitted], y[fitted], z[others], y[others], methods=methods, n_resamples=20)
+    whole = compare_methods(
+        z[fitted], y[fitted], z[others], y[others], methods=methods, n_resamples=20
+    )
     for name in ("identity", *methods):
         ours, theirs = found.comparison.row(name), whole.row(name)
-        assert_allclose(form_of(ours.calibrator), form_of(theirs.calibrator), rtol=1e-6)
+        assert_allclose(_numbers(ours.calibrator), _numbers(theirs.calibrator), rtol=1e-5)
         for metric in ("nll", "brier", "error", "ece", "mce"):
             got, want = (row.scores[metric].estimate for row in (ours, theirs))
             assert_allclose(got, want, rtol=1e-6, err_msg=f"{name} {metric}")
@@ -103,14 +103,16 @@ def test_one_pass_gives_the_scores_of_all_rows():
     test_z, test_y = _data(5000, seed=1)
     weights = np.random.default_rng(2).uniform(0.5, 2, size=5000)
     options = {"methods": ["identity", "temperature", "vector"], "n_resamples": 200}
-    whole = compare(z, y, test_z, test_y, test_weight=weights, **options)
+    whole = compare_methods(z, y, test_z, test_y, test_weight=weights, **options)
     group = (row_hash(np.arange(5000)) % np.uint64(20_000)).astype(np.intp)
     batches = [
-        JudgedBatch(test_z[i : i + 700], test_y[i : i + 700], group[i : i + 700],
+        Batch(test_z[i : i + 700], test_y[i : i + 700], group[i : i + 700],
                     weights[i : i + 700])
         for i in range(0, 5000, 700)
     ]  # fmt: skip
-    found = judge_batches(compare(z, y, test_z[:50], test_y[:50], **options), batches)
+    fits = fit_methods(read_scores(z, y), methods=options["methods"], is_tested=True)
+    sums = judge(fits.calibrators, batches, n_bins=15)
+    found = compare_judged(fits, sums, n_resamples=200)
     assert (found.n_judged, found.n_fitted) == (5000, 2000)
     for ours, theirs in zip(found.rows, whole.rows, strict=True):
         for name in ("nll", "brier", "error", "ece", "classwise_ece", "mce"):
@@ -131,33 +133,35 @@ def test_very_many_classes_are_evaluated_from_histograms_and_in_full_alike():
     z = 2 * rng.standard_normal((40, k), dtype=np.float32)
     y = rng.integers(k, size=40)
     z[np.arange(40), y] += rng.normal(10, 4, size=40).astype(np.float32)
-    few = {"methods": ["identity", "temperature", "focal_temperature"], "n_resamples": 20}
-    fitted = compare(z[:20], y[:20], z[:2], y[:2], **few)
+    methods = ["identity", "temperature", "focal_temperature"]
+    fits = fit_methods(read_scores(z[:20], y[:20]), methods=methods, is_tested=True)
     groups = {"site": np.array(["a", "b"] * 10)}
-    batches = [JudgedBatch(z[20:], y[20:], np.arange(20), np.linspace(1, 2, 20), groups)]
-    found = judge_batches(fitted, batches)
+    batches = [Batch(z[20:], y[20:], np.arange(20), np.linspace(1, 2, 20), groups)]
+    found = compare_judged(fits, judge(fits.calibrators, batches, n_bins=15), n_resamples=20)
     for row in found.rows:
         log_probs = np.asarray(row.calibrator.log_probs(z[20:].astype(np.float64)))
         nll = -log_probs[np.arange(20), y[20:]]
-        assert_allclose(row.row_scores.nll, nll, rtol=1e-5, atol=1e-5)
+        assert_allclose(row.units.nll, nll, rtol=1e-5, atol=1e-5)
         probs = np.exp(log_probs)
         p_true = np.exp(-nll)
         brier = (probs**2).sum(axis=1) - 2 * p_true + 1
-        assert_allclose(row.row_scores.brier, brier, rtol=0, atol=1e-5)
-        assert_allclose(row.row_scores.confidence, probs.max(axis=1), rtol=1e-5)
-        assert_array_equal(row.row_scores.correct, probs.argmax(axis=1) == y[20:])
+        assert_allclose(row.units.brier, brier, rtol=0, atol=1e-5)
+        assert_allclose(row.units.confidence, probs.max(axis=1), rtol=1e-5)
+        assert_array_equal(row.units.correct, probs.argmax(axis=1) == y[20:])
         assert row.n_predictions_changed == 0
-    assert found.row("identity").row_scores.sketch.groups.keys() == {"site"}
+    assert found.row("identity").units.sketch.groups.keys() == {"site"}
 
 
 @pytest.mark.slow
 def test_fitted_on_a_sample_and_evaluated_on_all_others(parts):
     folder, z, y = parts
     scan = scan_predictions(folder, batch_rows=333)
-    result = calibrate_scan(scan, fit_rows=500, methods=["temperature"], n_resamples=30)
+    result = calibrate_predictions(scan, fit_rows=500, methods=["temperature"], n_resamples=30)
     order = np.argsort(row_hash(np.arange(3000)))
     fit, rest = order[:500], order[500:]
-    alone = compare(z[fit], y[fit], z[rest], y[rest], methods=["temperature"], n_resamples=30)
+    alone = compare_methods(
+        z[fit], y[fit], z[rest], y[rest], methods=["temperature"], n_resamples=30
+    )
     assert (result.comparison.n_fitted, result.comparison.n_judged) == (500, 2500)
     assert_allclose(
         result.calibrator.temperature, alone.row("temperature").calibrator.temperature, rtol=1e-9
@@ -172,18 +176,22 @@ def test_fitted_on_a_sample_and_evaluated_on_all_others(parts):
     assert result.to_dict()["sample"]["n_judged"] == 2500
     document = result.page_data().document
     assert (document["n_fitted"], document["n_judged"]) == (500, 2500)
-    assert text in document["reason"]
+    assert text in document["verdict"]["reason"]
 
 
 def test_with_a_test_set_and_with_few_rows(parts, tmp_path):
     folder, z, y = parts
     scan = scan_predictions(folder / "part-*.npz")
-    assert calibrate_scan(scan, methods=["temperature"]) is None
-    np.savez(tmp_path / "test.npz", logits=z[:700], labels=y[:700])
+    few = {"methods": ["temperature"], "n_resamples": 20}
+    whole = calibrate_predictions(scan, **few)
+    assert (whole.sizes, whole.comparison.n_folds > 1) == (None, True)
+    new_z, new_y = _data(700, seed=5)
+    np.savez(tmp_path / "test.npz", logits=new_z, labels=new_y)
     test = scan_predictions(tmp_path / "test.npz", batch_rows=99)
-    found = calibrate_scan(scan, test=test, methods=["temperature"], n_resamples=20)
-    assert (found.comparison.n_fitted, found.comparison.n_judged) == (3000, 700)
-    whole = compare(z, y, z[:700], y[:700], methods=["temperature"], n_resamples=20)
+    found = calibrate_predictions(scan, test=test, fit_rows=2999, **few)
+    assert (found.comparison.n_fitted, found.comparison.n_judged) == (2999, 700)
+    order = np.argsort(row_hash(np.arange(3000)))[:2999]
+    whole = compare_methods(z[order], y[order], new_z, new_y, **few)
     assert_allclose(
         found.comparison.row("temperature").scores["nll"].estimate,
         whole.row("temperature").scores["nll"].estimate,
@@ -194,7 +202,7 @@ def test_with_a_test_set_and_with_few_rows(parts, tmp_path):
 def test_never_more_than_half_of_the_rows_are_fitted_on(parts):
     folder, _, _ = parts
     scan = scan_predictions(folder)
-    found = calibrate_scan(scan, fit_rows=2900, methods=["temperature"], n_resamples=20)
+    found = calibrate_predictions(scan, fit_rows=2900, methods=["temperature"], n_resamples=20)
     assert (found.comparison.n_fitted, found.comparison.n_judged) == (1500, 1500)
 
 
@@ -212,7 +220,7 @@ def test_zeros_groups_and_weights(tmp_path):
     path = tmp_path / "val.csv"
     path.write_text("\n".join(lines) + "\n")
     scan = scan_predictions(path, weight_column="w", by="site", batch_rows=100)
-    found = calibrate_scan(scan, fit_rows=200, methods=["temperature"], n_resamples=20)
+    found = calibrate_predictions(scan, fit_rows=200, methods=["temperature"], n_resamples=20)
     assert found.comparison.n_fitted + found.comparison.n_judged == 800  # weight 0 left out
     assert [group.group for group in found.groups] == ["s0", "s1"]
     assert found.calibrator.zero_mix > 0
@@ -241,94 +249,15 @@ def test_the_command_says_both_numbers(parts):
     assert "number of rows or 'all'" in bad.output
 
 
-@pytest.mark.parametrize(
-    ("batch_rows", "methods"),
-    [
-        (600, ["temperature", "structured_matrix"]),
-        pytest.param(5000, None, marks=pytest.mark.slow),
-    ],
-)
-def test_fitted_to_all_rows_and_cross_fitted_in_halves(parts, batch_rows, methods):
-    folder, z, y = parts
-    scan = scan_predictions(folder, batch_rows=batch_rows)
-    found = calibrate_scan(scan, fit_rows="all", methods=methods, n_resamples=20)
-    names = [row.method for row in found.comparison.rows]
-    assert names == ["identity", *(methods or DEFAULT)]
-    half = fold_of(row_hash(np.arange(len(y))))
-    assert 1300 < half.sum() < 1700
-    for row in found.comparison.rows[1:]:
-        want = _fit(row.method, z, y)
-        assert_allclose(_numbers(row.calibrator), _numbers(want), rtol=1e-4, atol=1e-5)
-        held_out = np.empty(len(y))
-        for fold in (0, 1):
-            other = _fit(row.method, z[half != fold], y[half != fold])
-            rows = np.flatnonzero(half == fold)
-            held_out[rows] = -np.asarray(other.log_probs(z[rows]))[np.arange(len(rows)), y[rows]]
-        assert_allclose(row.scores["nll"].estimate, held_out.mean(), rtol=0, atol=1e-6)
-    assert found.sizes.n_fitted == found.sizes.n_judged == found.sizes.n_rows == 3000
-    assert (found.comparison.judged_on, found.comparison.n_folds) == ("cross-fit", 2)
-    assert "Fitted on all 3,000 rows, by passes over them; evaluated" in found.choice.reason
-    assert "each by a calibrator fitted on the half that it is not in" in found.choice.reason
-
-
-def test_halves_are_of_the_rows_shown_and_not_of_the_groups_of_rows(parts, monkeypatch):
-    for module in ("comparison.row_sums", "pipeline.chosen_rows"):
-        monkeypatch.setattr(f"focalibrate.{module}.N_GROUPS", 50)
+def test_all_rows_are_fitted_on_in_memory_if_asked_for(parts, monkeypatch):
+    monkeypatch.setattr("focalibrate.pipeline.sample.FIT_ROWS", 1000)
+    scan = scan_predictions(parts[0])
     few = {"methods": ["temperature"], "n_resamples": 20}
-    found = calibrate_scan(scan_predictions(parts[0]), fit_rows="all", **few)
-    assert len(found.choice.row.row_scores.nll) == 50
-    shown = found.judged
-    assert sum(map(len, found.comparison.folds)) == shown.n_rows > 50
-    probs = found.comparison.held_out_probs("temperature", shown.logits)
-    for fold, rows in enumerate(found.comparison.folds):
-        own = found.comparison.row("temperature").fold_calibrators[fold]
-        assert_allclose(probs[rows], own.probs(shown.logits[rows]), rtol=1e-5)
-
-
-def test_fitted_to_all_rows_and_evaluated_on_a_test_set(parts, tmp_path):
-    folder, z, y = parts
-    test_z, test_y = _data(700, seed=3)
-    np.savez(tmp_path / "test.npz", logits=test_z, labels=test_y)
-    few = {"methods": ["temperature"], "n_resamples": 20}
-    found = calibrate_scan(
-        scan_predictions(folder / "part-*.npz"),
-        test=scan_predictions(tmp_path / "test.npz"),
-        fit_rows="all",
-        **few,
-    )
-    want = fit("temperature", z, y)
-    assert_allclose(found.calibrator.temperature, want.temperature, rtol=1e-6)
-    own = -np.asarray(want.log_probs(test_z))[np.arange(700), test_y]
-    assert_allclose(found.choice.row.scores["nll"].estimate, own.mean(), rtol=0, atol=1e-6)
-    said = "Fitted on all 3,000 rows, by passes over them, and evaluated on all 700 rows of the"
-    assert said in found.choice.reason
-
-
-def test_a_method_that_needs_memory_is_refused_for_all_rows(parts):
-    with pytest.raises(ValueError, match=r"isotonic needs all rows in memory.*out --fit-rows to"):
-        calibrate_scan(scan_predictions(parts[0]), fit_rows="all", methods=["isotonic"])
-
-
-@pytest.mark.slow
-def test_the_command_fits_all_rows_in_passes_where_they_take_too_much_memory(parts, monkeypatch):
-    for name in ("IN_MEMORY", "SMALL"):
-        monkeypatch.setattr(f"focalibrate.cli._read.{name}", 1000)
-    folder = parts[0]
-    words = ["calibrate", str(folder / "part-*.npz"), "--fit-rows", "all", "--methods"]
-    words += ["temperature", "-o", str(folder / "out"), "--resamples", "20"]
-    done = CliRunner().invoke(cli, words)
-    assert done.exit_code == 0, done.output
-    said = " ".join(done.output.split())
-    assert "Fitted on all 3,000 rows, by passes over them" in said
-    assert "2-fold cross-validation" in said
-    sample = json.loads((folder / "out" / "results.json").read_text())["sample"]
-    assert (sample["n_fitted"], sample["n_folds"]) == (3000, 2)
-
-
-def _fit(method, z, y):
-    with collected_warnings():  # gamma is at its bound here
-        return fit(method, z, y)
+    found = calibrate_predictions(scan, fit_rows="all", **few)
+    assert (found.sizes, found.comparison.n_fitted) == (None, 3000)
+    assert calibrate_predictions(scan, **few).sizes.n_fitted == 1000
 
 
 def _numbers(calibrator):
-    return np.concatenate([np.ravel(v) for v in calibrator.to_dict()["parameters"].values()])
+    values = calibrator.to_dict()["parameters"].values()
+    return np.concatenate([[], *map(np.ravel, values)])

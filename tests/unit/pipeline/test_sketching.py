@@ -9,16 +9,13 @@ from focalibrate.calibrate import Identity, TemperatureScaling
 from focalibrate.engines import EngineError, LocalProcesses
 from focalibrate.io import (
     PredictionFileError,
-    parse_sketch,
     read_predictions,
     scan_predictions,
     sketch_bytes,
 )
 from focalibrate.metrics import METRICS
 from focalibrate.pipeline import evaluate_sketch_file, sketch_predictions
-from focalibrate.pipeline.part_tasks import part_tasks
-
-SUMS = ("top", "classes", "scores", "totals")
+from focalibrate.pipeline.work import part_tasks
 
 
 def write_parts(folder, n_parts=4, *, seed=0, columns=("w", "region")):
@@ -43,8 +40,10 @@ def parts(tmp_path):
 
 
 def same(first, second):
-    for name in SUMS:
-        assert_array_equal(getattr(first.sketch, name), getattr(second.sketch, name))
+    for name in ("top", "classes"):
+        mine, theirs = getattr(first.sketch, name), getattr(second.sketch, name)
+        assert_array_equal(mine.sums, theirs.sums)
+    assert first.sketch.scores == second.sketch.scores
 
 
 def test_the_sketch_of_parts_is_that_of_their_rows(parts):
@@ -68,17 +67,18 @@ def test_elsewhere_and_here_give_the_same_bits(parts, serial, tmp_path):
     same(here, sketch_predictions(parts, backend=serial))
     same(here, sketch_predictions(parts, backend=serial, folder=tmp_path / "kept"))
     one = sketch_predictions(parts, batch_rows=7)
-    assert_array_equal(one.sketch.top[[0, 2]], here.sketch.top[[0, 2]])
-    assert_allclose(one.sketch.scores, here.sketch.scores, rtol=1e-12)
+    assert_array_equal(one.sketch.top.sums[[0, 2]], here.sketch.top.sums[[0, 2]])
+    for name, score in here.sketch.scores.items():
+        assert_allclose(one.sketch.scores[name].mean, score.mean, rtol=1e-12)
     backwards = sketch_predictions(sorted(parts.iterdir(), reverse=True))
-    assert_array_equal(backwards.sketch.top[[0, 2]], here.sketch.top[[0, 2]])
+    assert_array_equal(backwards.sketch.top.sums[[0, 2]], here.sketch.top.sums[[0, 2]])
 
 
 def test_a_calibrator_is_applied_first(parts):
     cured = sketch_predictions(parts, calibrator=TemperatureScaling(2.0))
     assert cured.calibrator == "temperature scaling: T=2"
     raw = sketch_predictions(parts)
-    assert cured.sketch.scores[0, 0] < raw.sketch.scores[0, 0]
+    assert cured.sketch.scores["nll"].mean < raw.sketch.scores["nll"].mean
     assert "ece" in evaluate_sketch_file(cured).scores
 
 
@@ -98,7 +98,7 @@ def test_an_interrupted_sketch_goes_on_where_it_was(parts, serial, tmp_path, mon
 
     class Counting:
         def map(self, function, arguments):
-            asked.extend(Path(task.at.name).name for task, _ in arguments)
+            asked.extend(Path(task.at.name).name for (task,) in arguments)
             return serial.map(function, arguments)
 
     same(sketch_predictions(parts, backend=Counting(), folder=kept), sketch_predictions(parts))
@@ -111,13 +111,13 @@ def test_an_interrupted_sketch_goes_on_where_it_was(parts, serial, tmp_path, mon
     assert len(asked) == 4  # other options, other sketches
 
 
-def test_a_worker_without_the_folder_sends_the_bytes(parts, tmp_path):
+def test_a_worker_without_the_folder_sends_the_sketch(parts, tmp_path):
     (tmp_path / "file").touch()
 
     class Elsewhere:
         def map(self, function, arguments):
-            for place, (task, _) in enumerate(arguments):
-                yield place, function(task, tmp_path / "file" / "kept")
+            for place, (task,) in enumerate(arguments):
+                yield place, function(replace(task, folder=tmp_path / "file" / "kept"))
 
     kept = tmp_path / "kept"
     same(sketch_predictions(parts, backend=Elsewhere(), folder=kept), sketch_predictions(parts))
@@ -136,7 +136,7 @@ def test_parts_that_fail_are_counted_and_the_first_is_named(parts, serial):
 def test_a_part_that_changed_on_the_way_is_refused(parts, serial):
     class Changing:
         def map(self, function, arguments):
-            (parts / "part-1.csv").write_text((parts / "part-0.csv").read_text())
+            (parts / "part-1.csv").write_text((parts / "part-0.csv").read_text() + "\n")
             return serial.map(function, arguments)
 
     with pytest.raises(EngineError, match=r"part-1\.csv: is not the same file here"):
@@ -146,17 +146,19 @@ def test_a_part_that_changed_on_the_way_is_refused(parts, serial):
 def test_workers_of_another_version_are_refused(parts, serial):
     class Mixed:
         def map(self, function, arguments):
-            for place, content in serial.map(function, arguments):
-                found = parse_sketch(content, "x")
+            for place, found in serial.map(function, arguments):
                 version = "0.0.1" if place == 3 else found.versions["focalibrate"][0]
-                yield place, sketch_bytes(replace(found, versions={"focalibrate": (version,)}))
+                yield place, replace(found, versions={"focalibrate": (version,)})
 
     with pytest.raises(PredictionFileError, match=r"part-3\.csv: was made by focalibrate 0\.0\.1"):
         sketch_predictions(parts, backend=Mixed())
 
     class Older:
         def map(self, function, arguments):
-            older = [(replace(t, at=replace(t.at, version="0.0.1")), f) for t, f in arguments]
+            older = [
+                (replace(t, at=replace(t.at, data=replace(t.at.data, version="0.0.1"))),)
+                for (t,) in arguments
+            ]
             return serial.map(function, older)
 
     with pytest.raises(EngineError, match=r"a worker has focalibrate .*, but the command 0\.0\.1"):
@@ -189,7 +191,7 @@ def test_tasks_know_everything_that_decides_the_sketch(parts):
 
     class Asked:
         def map(self, function, arguments):
-            keys.update(task.key for task, _ in arguments)
+            keys.update(task.key for (task,) in arguments)
             raise EngineError("asked")
             yield
 
@@ -224,7 +226,7 @@ class Backwards:
 
 
 def test_a_large_parquet_file_is_cut_between_row_groups(tmp_path, monkeypatch):
-    monkeypatch.setattr("focalibrate.io._stream_arrow.PIECE_BYTES", 5000)
+    monkeypatch.setattr("focalibrate.io.formats.arrow.PIECE_BYTES", 5000)
     _row_groups(tmp_path / "one.parquet", 1000, 90)
     _row_groups(tmp_path / "two.parquet", 50, 90, seed=1)
     scan = scan_predictions(tmp_path)
@@ -242,7 +244,7 @@ def test_a_large_parquet_file_is_cut_between_row_groups(tmp_path, monkeypatch):
 
 
 def test_pieces_find_their_labels_in_another_file(tmp_path, monkeypatch):
-    monkeypatch.setattr("focalibrate.io._stream_arrow.PIECE_BYTES", 5000)
+    monkeypatch.setattr("focalibrate.io.formats.arrow.PIECE_BYTES", 5000)
     _row_groups(tmp_path / "one.parquet", 500, 90)
     labels = np.random.default_rng(3).choice(list("abc"), size=500)
     (tmp_path / "y.csv").write_text("label\n" + "\n".join(labels) + "\n")

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from focalibrate.comparison import Score
+from focalibrate.comparison import Score, Verdict
 from focalibrate.metrics import assess, assess_groups
 from focalibrate.report import (
     ComparedModel,
@@ -13,7 +13,7 @@ from focalibrate.report import (
     models_data,
     write_report,
 )
-from focalibrate.report._groups import MAX_GROUPS, group_records
+from focalibrate.report._records import MAX_GROUPS, group_records
 
 MADE = Provenance(command="focalibrate compare a b", version="0.1.0", seed=0)
 
@@ -40,7 +40,7 @@ def models():
 
 
 def test_models_are_shown_in_order_with_their_differences(models):
-    data = models_data(models, verdict="a is best.", provenance=MADE, n_classes=2)
+    data = models_data(models, verdict=Verdict(None, "a is best."), provenance=MADE, n_classes=2)
     document = json.loads(data.to_json())
     assert document["kind"] == "models"
     assert [m["name"] for m in document["models"]] == ["a", "<b>", "c"]
@@ -53,7 +53,9 @@ def test_models_are_shown_in_order_with_their_differences(models):
 
 def test_the_page_is_one_file(models, tmp_path):
     path = tmp_path / "models.html"
-    data = models_data(models, verdict="<i>", provenance=MADE, n_classes=2, title="<t>")
+    data = models_data(
+        models, verdict=Verdict(None, "<i>"), provenance=MADE, n_classes=2, title="<t>"
+    )
     write_report(path, data)
     text = path.read_text()
     assert "<title>&lt;t&gt;</title>" in text

@@ -6,10 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from focalibrate.calibrate import exact_logits
+from focalibrate.calibrate.focal_rows import exact_logits
 from focalibrate.report._entries import MAX_ENTRIES, PILOT, Entries, plan_entries
-from focalibrate.report._packed import IMPOSSIBLE_CODE, companded, pack
-from focalibrate.report._rows import pack_rows
+from focalibrate.report._packed import IMPOSSIBLE_CODE, companded, pack, pack_rows
 
 
 def unpack(packed):

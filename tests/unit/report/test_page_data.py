@@ -7,15 +7,11 @@ import numpy as np
 import pytest
 from tests.unit.report.test_packed import unpack
 
-from focalibrate.calibrate import (
-    FINE_TEMPERATURES,
-    FOCAL_GAMMAS,
-    FitReport,
-    Identity,
-    fit_focal_temperature,
-)
-from focalibrate.comparison import choose, compare
-from focalibrate.metrics import adaptive_ece, classwise_ece, confident_fraction, ece
+from focalibrate import calibrate_predictions
+from focalibrate.calibrate import FitReport, Identity, fit_focal_temperature
+from focalibrate.calibrate.fit_focal_temperature import FINE_TEMPERATURES, FOCAL_GAMMAS
+from focalibrate.comparison import choose, compare_methods
+from focalibrate.metrics import adaptive_ece, classwise_ece, ece
 from focalibrate.report import (
     SCHEMA_VERSION,
     CriterionGrid,
@@ -47,7 +43,7 @@ def simulate(n, k, *, scale=2.0, seed=0):
 def judged():
     val, test = simulate(400, 4), simulate(500, 4, seed=1)
     methods = ["temperature", "histogram"]
-    comparison = compare(*val, *test, methods=methods, n_resamples=20)
+    comparison = compare_methods(*val, *test, methods=methods, n_resamples=20)
     return comparison, choose(comparison), test
 
 
@@ -75,8 +71,6 @@ def test_diagrams_are_those_of_the_metrics(judged, document):
             assert width["ece"] == pytest.approx(ece(probs, labels, n_bins=bins), rel=1e-5)
             assert mass["ece"] == pytest.approx(adaptive_ece(probs, labels, n_bins=bins), rel=1e-5)
             assert sum(width["count"]) == sum(mass["count"]) == len(labels)
-        sure = confident_fraction(probs, labels)
-        assert document[which]["sure"] == pytest.approx(sure.fraction, rel=1e-5)
 
 
 def test_the_class_table_averages_to_the_classwise_error(judged, document):
@@ -113,7 +107,9 @@ def test_methods_carry_parameters_only_where_they_are_gamma_and_temperature(docu
 )
 def test_a_cross_fit_is_shown_by_the_folds_that_held_out_each_row(method, options):
     logits, labels = simulate(600, 4)
-    comparison = compare(logits, labels, methods=[method], n_resamples=5, seed=3, **options)
+    comparison = compare_methods(
+        logits, labels, methods=[method], n_resamples=5, seed=3, **options
+    )
     choice = replace(choose(comparison), row=comparison.row(method))
     document = page_data(comparison, choice, logits, labels, provenance=MADE).document
     shown = document["after"]["tables"]["equal-width"][str(comparison.n_bins)]["ece"]
@@ -140,7 +136,7 @@ def wide():
     labels = rng.integers(1000, size=10_000)
     logits[np.arange(10_000), labels] += 9 * rng.random(10_000, dtype=np.float32)
     few = logits[:400], labels[:400]
-    comparison = compare(*few, logits, labels, methods=["temperature"], n_resamples=2)
+    comparison = compare_methods(*few, logits, labels, methods=["temperature"], n_resamples=2)
     return comparison, choose(comparison), logits, labels
 
 
@@ -167,7 +163,7 @@ def test_the_logits_are_not_copied(wide):
 @pytest.mark.slow
 def test_more_rows_than_a_page_can_hold_are_sampled():
     logits, labels = simulate(30_000, 5)
-    comparison = compare(
+    comparison = compare_methods(
         logits[:300], labels[:300], logits, labels, methods=["temperature"], n_resamples=2
     )
     choice = choose(comparison)
@@ -209,7 +205,7 @@ def test_calibration_errors_have_no_bootstrap_interval(document):
 
 def test_two_classes_are_shown_by_the_probability_of_the_second():
     logits, labels = simulate(300, 2)
-    comparison = compare(logits, labels, methods=["temperature"], n_resamples=2)
+    comparison = compare_methods(logits, labels, methods=["temperature"], n_resamples=2)
     document = page_data(comparison, choose(comparison), logits, labels, provenance=MADE).document
     table = document["positive"]["before"]["tables"]["equal-width"]["10"]
     probs = Identity().probs(logits)[:, 1]
@@ -221,7 +217,7 @@ def test_two_classes_are_shown_by_the_probability_of_the_second():
 def test_whole_weights_are_shown_as_repeated_rows():
     logits, labels = simulate(300, 3)
     weights = np.random.default_rng(0).integers(0, 4, size=300).astype(float)
-    found = compare(logits[:100], labels[:100], logits, labels, methods=["temperature"])
+    found = compare_methods(logits[:100], labels[:100], logits, labels, methods=["temperature"])
     choice = choose(found)
     weighted = page_data(
         replace(found, weights=weights), choice, logits, labels, provenance=MADE
@@ -243,7 +239,7 @@ def test_whole_weights_are_shown_as_repeated_rows():
 
 def test_rows_of_weight_0_are_not_shown():
     logits, labels = simulate(300, 3)
-    found = compare(logits[:100], labels[:100], logits, labels, methods=["temperature"])
+    found = compare_methods(logits[:100], labels[:100], logits, labels, methods=["temperature"])
     weights = (labels > 0).astype(float)
     document = page_data(
         replace(found, weights=weights), choose(found), logits, labels, provenance=MADE
@@ -259,7 +255,8 @@ def test_risk_falls_to_the_error_of_all_rows(judged, document):
     half = np.argsort(-Identity().probs(logits).max(axis=1))[: len(labels) // 2]
     want = (logits[half].argmax(axis=1) != labels[half]).mean()
     assert risk["risk"][49] == pytest.approx(want, rel=1e-4)
-    assert risk["stated"][-1] == pytest.approx(1 - document["before"]["confidence"], abs=1e-4)
+    confidence = Identity().probs(logits).max(axis=1).mean()
+    assert risk["stated"][-1] == pytest.approx(1 - confidence, abs=1e-4)
 
 
 def test_class_names_cannot_leave_the_data():
@@ -329,11 +326,9 @@ def test_the_grid_reaches_around_its_ridge():
 
 def test_a_report_without_a_grid_is_refused():
     logits, labels = simulate(200, 3)
-    fitted = fit_focal_temperature(
-        logits, labels, criterion="nll", search="continuous", return_report=True
-    )
+    fitted = fit_focal_temperature(logits, labels)
     with pytest.raises(ValueError, match="`report` must hold a grid"):
-        CriterionGrid.of_report(fitted[1])
+        CriterionGrid.of_report(fitted.report)
 
 
 def test_grids_finer_than_the_picture_are_thinned_out():
@@ -351,3 +346,16 @@ def test_grids_finer_than_the_picture_are_thinned_out():
     grid = CriterionGrid.of_report(report)
     assert grid.values.shape == (10, 125)
     assert grid.temperatures[:2] == (0.04, 0.08)
+
+
+def test_mistakes_name_the_file_and_what_it_calls_its_rows(tmp_path):
+    path = tmp_path / "churn.csv"
+    rng = np.random.default_rng(0)
+    p = rng.uniform(size=200)
+    lines = [f"c{i},{q:.6f},{int(rng.uniform() < q)}" for i, q in enumerate(p)]
+    path.write_text("\n".join(["customer_id,p_churn,churn", *lines]))
+    found = calibrate_predictions(path, methods=["temperature"], n_resamples=10)
+    document = found.page_data().document
+    assert document["file"] == "churn.csv"
+    assert document["event"] == {"name": "churn", "klass": 1}
+    assert all(m["id"] == f"c{m['row']}" for m in document["mistakes"])

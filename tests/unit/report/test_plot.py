@@ -8,7 +8,6 @@ from numpy.testing import assert_allclose
 from scipy.stats import binomtest
 
 from focalibrate.calibrate import (
-    FOCAL_GAMMAS,
     FocalTemperatureScaling,
     Identity,
     PosteriorRecovery,
@@ -16,10 +15,12 @@ from focalibrate.calibrate import (
     fit_focal_temperature,
     fit_temperature,
 )
-from focalibrate.metrics import ReliabilityTable, corp
+from focalibrate.calibrate.fit_focal_temperature import FOCAL_GAMMAS
+from focalibrate.metrics import Cells, corp
 from focalibrate.report import criterion_grid
 from focalibrate.report.plot import (
     CORNERS,
+    ReliabilityDisplay,
     binned_diagram,
     reliability_diagram,
     simplex_map,
@@ -47,7 +48,7 @@ def problem():
 @pytest.fixture(scope="module")
 def table(problem):
     logits, labels = problem
-    return ReliabilityTable.of(Identity().probs(logits), labels, n_bins=10)
+    return Cells.of_top_label(Identity().probs(logits), labels, bins=10)
 
 
 def drawn(ax):
@@ -55,13 +56,18 @@ def drawn(ax):
     return ax
 
 
+def corners(ax):
+    """Return the corners of the curve, those drawn as dots too."""
+    shown = np.concatenate([line.get_xydata() for line in ax.lines[1:3]])
+    return shown[np.argsort(shown[:, 0], kind="stable")]
+
+
 def test_the_curve_is_that_of_the_metrics(problem):
     logits, labels = problem
     probs = Identity().probs(logits)
     ax = drawn(reliability_diagram(probs, labels))
     curve = corp(probs, labels).curve
-    assert_allclose(ax.lines[1].get_xdata(), curve.probability)
-    assert_allclose(ax.lines[1].get_ydata(), curve.frequency)
+    assert_allclose(corners(ax), np.column_stack([curve.probability, curve.frequency]))
     assert (ax.get_xlabel(), ax.get_ylabel()) == ("confidence", "accuracy")
 
 
@@ -73,25 +79,25 @@ def test_two_classes_are_drawn_by_the_probability_of_the_second(shape):
     labels = (rng.random(200) < p).astype(int)
     probs = p if shape == "one column" else np.stack([1 - p, p], axis=1)
     ax = drawn(reliability_diagram(probs, labels))
-    assert_allclose(ax.lines[1].get_xdata(), corp(p, labels, event=1).curve.probability)
+    assert_allclose(corners(ax)[:, 0], corp(p, labels, event=1).curve.probability)
     assert ax.get_xlabel() == "probability"
     other = drawn(reliability_diagram(probs, labels, klass=0))
-    assert_allclose(other.lines[1].get_xdata(), corp(p, labels, event=0).curve.probability)
+    assert_allclose(corners(other)[:, 0], corp(p, labels, event=0).curve.probability)
 
 
 def test_bars_points_and_counts_are_the_tables(table):
     ax = drawn(binned_diagram(table))
-    filled = table.count > 0
+    filled = table.weight > 0
     bars, errors = ax.containers
     assert_allclose([b.get_height() for b in bars], table.accuracy[filled])
     assert_allclose([b.get_x() for b in bars], table.edges[:-1][filled])
     points, _, (lines,) = errors.lines
     assert_allclose(points.get_xdata(), table.confidence[filled])
-    low, high = wilson_interval(table.accuracy[filled], table.count[filled])
+    low, high = wilson_interval(table.accuracy[filled], table.weight[filled])
     assert_allclose([s[0, 1] for s in lines.get_segments()], low, atol=1e-12)
     assert_allclose([s[1, 1] for s in lines.get_segments()], high, atol=1e-12)
     (top,) = ax.child_axes
-    assert_allclose([b.get_height() for b in top.containers[0]], table.count[filled])
+    assert_allclose([b.get_height() for b in top.containers[0]], table.weight[filled])
     assert f"ECE {100 * table.ece():.2f} %" in ax.texts[0].get_text()
 
 
@@ -109,15 +115,14 @@ def test_equal_mass_bins_and_a_given_axes(table):
 
 
 def test_an_empty_table_is_refused():
-    empty = ReliabilityTable.of_confidence(np.array([0.5]), np.array([1]))
-    empty = ReliabilityTable(0 * empty.count, empty.count * 0, empty.count * 0, empty.edges)
     with pytest.raises(ValueError, match="`table` must hold at least one example"):
-        binned_diagram(empty)
+        binned_diagram(Cells.empty())
 
 
 @pytest.mark.slow
 def test_the_grid_its_ridge_and_its_best_point(problem):
-    found, report = fit_focal_temperature(*problem, return_report=True)
+    found = fit_focal_temperature(*problem, criterion="adaptive_ece", whole_grid=True)
+    report = found.report
     ax = drawn(temperature_grid(report))
     (mesh,) = ax.collections
     assert_allclose(mesh.get_array().reshape(report.grid.shape), report.grid)
@@ -133,7 +138,7 @@ def test_the_grid_its_ridge_and_its_best_point(problem):
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::focalibrate.calibrate.CalibrationWarning")
 def test_a_grid_with_holes(problem):
-    _, report = fit_focal_temperature(*problem, search="line", return_report=True)
+    report = fit_focal_temperature(*problem, criterion="adaptive_ece").report
     assert np.isnan(report.grid).any()
     drawn(temperature_grid(report))
 
@@ -147,14 +152,15 @@ def test_the_grid_of_a_page(problem):
 
 
 def test_a_fit_of_the_temperature_alone_is_a_curve(problem):
-    found, report = fit_temperature(*problem, criterion="ece", return_report=True)
+    found = fit_temperature(*problem, criterion="ece", whole_grid=True)
+    report = found.report
     curve, star = drawn(temperature_grid(report)).lines
     assert_allclose(curve.get_ydata(), report.grid[0])
     assert star.get_xdata()[0] == found.temperature
 
 
 def test_a_fit_without_a_grid_is_refused(problem):
-    _, report = fit_temperature(*problem, return_report=True)
+    report = fit_temperature(*problem).report
     with pytest.raises(ValueError, match=r"`report` must hold a grid.*Fit with a binned"):
         temperature_grid(report)
 
@@ -196,5 +202,42 @@ def test_without_matplotlib_the_error_says_what_to_install(monkeypatch, table):
         return real(name, *args, **kwargs)
 
     monkeypatch.setattr(builtins, "__import__", missing)
-    with pytest.raises(ImportError, match=r"pip install 'focalibrate\[plot\]'"):
+    with pytest.raises(ImportError, match="pip install matplotlib"):
         binned_diagram(table)
+
+
+def test_displays_have_the_doors_of_scikit_learn():
+    linear = pytest.importorskip("sklearn.linear_model")
+    rng = np.random.default_rng(0)
+    features = rng.normal(size=(400, 2))
+    names = np.where(features[:, 0] + rng.logistic(size=400) > 0, "yes", "no")
+    model = linear.LogisticRegression().fit(features, names)
+    drawn = ReliabilityDisplay.from_estimator(model, features, names)
+    assert drawn.ax_.get_legend_handles_labels()[1][-1] == "LogisticRegression"
+    probs = model.predict_proba(features)[:, 1]
+    again = ReliabilityDisplay.from_predictions(names == "yes", probs, name="mine")
+    assert_allclose(again.curve.frequency, drawn.curve.frequency)
+    assert again.figure_ is again.ax_.figure
+
+
+def test_a_data_frame_with_names_as_labels_is_drawn_class_by_class():
+    pandas = pytest.importorskip("pandas")
+    rng = np.random.default_rng(1)
+    probs = rng.dirichlet(np.ones(3), size=300)
+    frame = pandas.DataFrame(probs, columns=["cat", "dog", "owl"])
+    names = frame.columns.to_numpy()[rng.integers(3, size=300)]
+    ax = reliability_diagram(frame, names, klass="dog")
+    expected = corp(probs, np.asarray(frame.columns.get_indexer(names)), event=1).curve
+    drawn = np.concatenate([line.get_ydata() for line in ax.lines[1:3]])
+    assert_allclose(np.sort(drawn), np.sort(expected.frequency))
+    with pytest.raises(ValueError, match="must be a column"):
+        reliability_diagram(frame, names, klass="cow")
+
+
+def test_few_rows_at_an_end_are_dots_and_no_stroke_to_0():
+    p = np.concatenate([[0.3], np.full(500, 0.5), np.full(500, 0.9)])
+    y = np.concatenate([[0], np.arange(500) % 2, (np.arange(500) % 10 > 0).astype(int)])
+    ax = reliability_diagram(p, y)
+    line, dots = ax.lines[1], ax.lines[2]
+    assert line.get_ydata().min() == 0.5
+    assert dots.get_ydata().tolist() == [0.0, 0.0]

@@ -1,5 +1,7 @@
 """The code on the page runs, and gives what the calibrator gives."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -76,7 +78,7 @@ def test_what_is_more_than_a_temperature_has_no_short_form():
 @pytest.mark.parametrize("scores", ["logits", "probs"])
 def test_the_torch_snippet_runs(folder, scores):
     torch = pytest.importorskip("torch")
-    VECTOR.save(folder / "calibrator.json")
+    replace(VECTOR, fitted_on=scores).save(folder / "calibrator.json")
     model = torch.nn.Identity() if scores == "logits" else torch.nn.Softmax(dim=-1)
     names = {"model": model, "batch": torch.from_numpy(LOGITS)}
     exec(code(VECTOR, "torch", scores=scores), names)

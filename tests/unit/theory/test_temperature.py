@@ -83,3 +83,16 @@ def test_many_classes_and_gamma_zero():
 def test_bad_input_is_named(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def test_infinite_log_odds_stay_infinite():
+    ends = np.array([-np.inf, np.inf, 0.0])
+    with np.errstate(all="raise"):
+        assert_array_equal(recover_log_odds(ends, 2.0), ends)
+        assert_array_equal(recover_log_odds(ends, -1.0, alpha=0.5), ends)
+
+
+def test_every_library_gives_the_same_log_odds(xp):
+    got = recover_log_odds(xp.asarray(S), 2.0)
+    assert_allclose(np.asarray(got), recover_log_odds(S, 2.0), rtol=1e-12, atol=1e-14)
+    assert_allclose(recover_log_odds([0, 2], 2.0), recover_log_odds(np.array([0.0, 2.0]), 2.0))

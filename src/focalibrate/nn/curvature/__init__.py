@@ -1,10 +1,13 @@
 """Curvature of a torch model's loss: Hessian and Gauss-Newton products, traces, a penalty."""
 
-from focalibrate.nn.curvature._signs import random_signs
+from focalibrate.nn.curvature._network import random_signs
 from focalibrate.nn.curvature.matrix import LossMatrix
 from focalibrate.nn.curvature.operators import GGNOperator, HessianOperator
-from focalibrate.nn.curvature.ray import AlongRay
-from focalibrate.nn.curvature.regularised_loss import CurvatureRegularisedLoss, curvature_along
+from focalibrate.nn.curvature.regularised_loss import (
+    AlongRay,
+    CurvatureRegularisedLoss,
+    curvature_along,
+)
 
 __all__ = [
     "AlongRay",

@@ -9,9 +9,13 @@ from torch import Tensor, nn
 from torch.func import grad, vmap
 from torch.utils._pytree import tree_leaves, tree_map
 
-from focalibrate.nn.curvature._batches import Loss, batch_total
-from focalibrate.nn.curvature._parameters import Parameters, call_model
-from focalibrate.nn.curvature._signs import random_signs
+from focalibrate.nn.curvature._network import (
+    Loss,
+    Parameters,
+    batch_total,
+    call_model,
+    random_signs,
+)
 
 MOST_CLASSES = 256
 """Most classes for which the loss's own Hessian, ``[N, K, K]``, is computed and factored."""

@@ -6,8 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from focalibrate.nn.curvature._parameters import Parameters, call_model
-from focalibrate.nn.curvature._signs import random_signs
+from focalibrate.nn.curvature._network import Parameters, call_model, random_signs
 
 LayerParameters = list[Tensor]
 """The parameters of one module."""

@@ -6,7 +6,6 @@ import torch
 from torch import Tensor, nn
 
 from focalibrate.curvature import TraceEstimate
-from focalibrate.nn.curvature._batches import Loss
 from focalibrate.nn.curvature._by_example import (
     check_rows,
     factor,
@@ -21,7 +20,7 @@ from focalibrate.nn.curvature._by_layer import (
     layers_of,
     share_out,
 )
-from focalibrate.nn.curvature._parameters import Parameters, call_model
+from focalibrate.nn.curvature._network import Loss, Parameters, call_model
 
 PILOT = 64
 """Number of examples on which layers are tested for curvature."""

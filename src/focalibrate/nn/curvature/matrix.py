@@ -14,19 +14,17 @@ from torch.func import grad
 from focalibrate._check import check_count
 from focalibrate.curvature import TraceEstimate, hutchinson_trace
 from focalibrate.nn._inputs import evaluating
-from focalibrate.nn.curvature._batches import (
+from focalibrate.nn.curvature._by_example import NotByExampleError
+from focalibrate.nn.curvature._network import (
     Batches,
     Loss,
+    Parameters,
     batch_count,
     batch_total,
-    check_batches,
-    on_device,
-)
-from focalibrate.nn.curvature._by_example import NotByExampleError
-from focalibrate.nn.curvature._parameters import (
-    Parameters,
     call_model,
+    check_batches,
     load_forward_mode,
+    on_device,
     select_parameters,
 )
 from focalibrate.nn.curvature._split_trace import SplitTrace

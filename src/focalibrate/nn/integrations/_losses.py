@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from torch import nn
 
 from focalibrate.losses import ByEpoch
-from focalibrate.metrics import ReliabilityTable
+from focalibrate.metrics import Cells
 from focalibrate.nn.focal import FocalLoss
 
 
@@ -27,7 +27,7 @@ def begin_epoch(losses: Iterable[FocalLoss], epoch: int, n_epochs: int | None) -
         loss.set_epoch(epoch, n_epochs or 0)
 
 
-def end_epoch(losses: Iterable[FocalLoss], cells: ReliabilityTable) -> None:
+def end_epoch(losses: Iterable[FocalLoss], cells: Cells) -> None:
     """Adapt exponents that follow validation to its `cells`."""
     for loss in losses:
         loss.update_from(cells)

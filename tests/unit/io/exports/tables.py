@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from numpy.typing import NDArray
 
-from focalibrate.io import Predictions, read_predictions
+from focalibrate.io import Predictions, read_predictions, scan_predictions
 
 pd = pytest.importorskip("pandas")
 
@@ -95,6 +95,15 @@ def torch():
     return pytest.importorskip("torch")
 
 
+def _joined(batches: list[Predictions]) -> Predictions:
+    labels = [b.labels for b in batches if b.labels is not None]
+    return replace(
+        batches[0],
+        scores=np.concatenate([b.scores for b in batches]),
+        labels=np.concatenate(labels) if labels else None,
+    )
+
+
 @dataclass(frozen=True)
 class Export:
     """A file as a tool writes it, and what is to be read from it; None is not compared."""
@@ -112,8 +121,12 @@ class Export:
         return path
 
     def check(self, folder: Path) -> None:
-        """Write it, read it, compare."""
-        self.compare(read_predictions(self.write(folder), **self.options))
+        """Write it, read it whole and in batches, compare."""
+        path = self.write(folder)
+        self.compare(read_predictions(path, **self.options))
+        for batch_rows in (1, 7, 65_536):
+            scan = scan_predictions(path, batch_rows=batch_rows, **self.options)
+            self.compare(_joined(list(scan.batches())))
 
     def compare(self, found: Predictions) -> None:
         if self.scores is not None:

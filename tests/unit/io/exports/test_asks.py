@@ -268,7 +268,6 @@ def test_what_cannot_be_read_is_named(tmp_path, frame, message):
             "top_k=None",
         ),
         ("a.csv", "y,probs\n1,\"{'a': 0.4, 'b': 0.6}\"\n", r"holds dictionaries\. .*literal_eval"),
-        ("a.csv", "confidence,correct\n0.75,1\n0.5,0\n", "only the probability of the predicted"),
         ("a.html", "<table><tr><td>1</td></tr></table>", r"pd\.read_html\('.*a\.html'\)\[0\]"),
         ("a.rds", "\0", r"In R: `write\.csv\(readRDS\('.*a\.rds'\), 'val\.csv'\)`"),
         ("a.tar", "\0", r"`tar xf .*a\.tar`"),

@@ -8,8 +8,8 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 
 from focalibrate.curvature import curvature_report, hutchinson_trace
-from focalibrate.models.resnet import ResNet
 from focalibrate.nn import DualFocalLoss, FocalLoss, GGNOperator, HessianOperator, MMCELoss
+from focalibrate_papers.models.resnet import ResNet
 
 OPERATORS = [HessianOperator, GGNOperator]
 K = 5

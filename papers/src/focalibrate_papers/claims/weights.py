@@ -1,0 +1,154 @@
+"""Claims of our own, not in any paper: how weights, α, smoothing and priors change Ψ."""
+
+import numpy as np
+
+from focalibrate._array import Floats
+from focalibrate.theory.posterior import recover_posterior
+from focalibrate.theory.temperature import recover_log_odds
+from focalibrate_papers.claims._claim import Claim, Finding, holds_if
+from focalibrate_papers.claims._plain import (
+    as_text,
+    minimise_plain_risk,
+    plain_focal,
+)
+
+SOURCE = "focalibrate, after Charoenphakdee et al. (2021), Thm. 11"
+GAMMAS = (0.0, 0.5, 2.0, 5.0)
+CLOSE = 1e-7
+"""Largest error of a probability; a general-purpose minimiser reaches 1e-8."""
+
+
+def _random_cases(seed: int) -> list[tuple[Floats, Floats]]:
+    """Return posteriors and weights of 2 to 6 classes."""
+    rng = np.random.default_rng(seed)
+    return [(rng.dirichlet(np.full(k, 2.0)), rng.uniform(0.2, 5.0, size=k)) for k in (2, 3, 4, 6)]
+
+
+def _weights_are_divided_out() -> Finding:
+    worst, n = 0.0, 0
+    for eta, weight in _random_cases(0):
+        for gamma in GAMMAS:
+            trained = minimise_plain_risk(weight * eta, gamma)
+            back = recover_posterior(trained, gamma, class_weight=weight)
+            worst, n = max(worst, float(np.abs(back - eta).max())), n + 1
+    eta, weight = np.array([0.95, 0.05]), np.array([1.0, 10.0])
+    trained = minimise_plain_risk(weight * eta, 2.0)
+    plain = recover_posterior(trained, 2.0)
+    return holds_if(
+        worst < CLOSE,
+        f"largest error {worst:.1g} over {n} numeric minimisers of the weighted risk (2 to 6 "
+        f"classes, weights .2 to 5). A class of frequency .05 with weight 10 at γ=2: the model "
+        f"gives {as_text(trained)}, Ψ alone {as_text(plain)}, Ψ with the weights "
+        f"{as_text(recover_posterior(trained, 2.0, class_weight=weight))}",
+        otherwise=f"off by {worst:.2g}",
+    )
+
+
+def _alpha_shifts_the_log_odds() -> Finding:
+    from scipy.optimize import minimize_scalar
+
+    worst, n = 0.0, 0
+    for eta in (0.02, 0.3, 0.5, 0.9):
+        for alpha in (0.1, 0.25, 0.75):
+            for gamma in GAMMAS:
+                found = minimize_scalar(
+                    lambda z, g=gamma, a=alpha, e=eta: float(_sigmoid_risk(z, e, a, g)),
+                    bounds=(-30.0, 30.0),
+                    method="bounded",
+                    options={"xatol": 1e-11},
+                )
+                odds = float(recover_log_odds(np.array([found.x]), gamma, alpha=alpha)[0])
+                worst, n = max(worst, abs(1.0 / (1.0 + np.exp(-odds)) - eta)), n + 1
+    return holds_if(
+        worst < CLOSE,
+        f"largest error {worst:.1g} over {n} numeric minimisers of the sigmoid focal risk",
+        otherwise=f"off by {worst:.2g}",
+    )
+
+
+def _sigmoid_risk(z: float, eta: float, alpha: float, gamma: float) -> Floats:
+    p = np.asarray(1.0 / (1.0 + np.exp(-z)))
+    return alpha * eta * plain_focal(p, gamma) + (1.0 - alpha) * (1.0 - eta) * plain_focal(
+        1.0 - p, gamma
+    )
+
+
+def _smoothing_is_undone() -> Finding:
+    worst, n = 0.0, 0
+    for eta, weight in _random_cases(1):
+        for gamma in GAMMAS:
+            for smoothing in (0.05, 0.2):
+                target = (1.0 - smoothing) * eta + smoothing / len(eta)
+                trained = minimise_plain_risk(weight * target, gamma)
+                back = recover_posterior(
+                    trained, gamma, class_weight=weight, label_smoothing=smoothing
+                )
+                worst, n = max(worst, float(np.abs(back - eta).max())), n + 1
+    return holds_if(
+        worst < CLOSE,
+        f"largest error {worst:.1g} over {n} numeric minimisers of the weighted risk of smoothed "
+        "targets, 5 and 20 %",
+        otherwise=f"off by {worst:.2g}",
+    )
+
+
+def _priors_are_exchanged() -> Finding:
+    rng = np.random.default_rng(2)
+    worst, n = 0.0, 0
+    for k in (2, 3, 5):
+        like = rng.dirichlet(np.full(6, 1.0), size=k)  # P(x | class) of six values of x
+        train, use = rng.dirichlet(np.full(k, 3.0), size=2)
+        for gamma in GAMMAS:
+            for x in range(6):
+                eta, want = (p * like[:, x] / (p @ like[:, x]) for p in (train, use))
+                back = recover_posterior(
+                    minimise_plain_risk(eta, gamma), gamma, prior=train, target_prior=use
+                )
+                worst, n = max(worst, float(np.abs(back - want).max())), n + 1
+    return holds_if(
+        worst < CLOSE,
+        f"largest error {worst:.1g} over {n} posteriors, against Bayes' rule under the new "
+        "frequencies",
+        otherwise=f"off by {worst:.2g}",
+    )
+
+
+CLAIMS = (
+    Claim(
+        id="ours-weights",
+        source=SOURCE,
+        statement="Class weights w in the focal loss are undone by dividing Ψ by w.",
+        sentence="Ours, not in a paper: if v minimises the focal risk with class weights w, then "
+        "the posterior is proportional to Ψ(v)/w. Sampling rates act as weights.",
+        expected="holds",
+        check=_weights_are_divided_out,
+    ),
+    Claim(
+        id="ours-alpha",
+        source=SOURCE,
+        statement="α of the sigmoid focal loss is undone by subtracting log(α/(1-α)).",
+        sentence="Ours, not in a paper: if z minimises the sigmoid focal risk with weight α for "
+        "positives and 1-α for negatives, then logit η = logit Ψ(σ(z)) - log(α/(1-α)).",
+        expected="holds",
+        check=_alpha_shifts_the_log_odds,
+    ),
+    Claim(
+        id="ours-smoothing",
+        source=SOURCE,
+        statement="Label smoothing is undone after the weights: (η' - ε/K)/(1-ε).",
+        sentence="Ours, not in a paper: with targets (1-ε)y + ε/K, Ψ divided by the weights is "
+        "(1-ε)η + ε/K.",
+        expected="holds",
+        check=_smoothing_is_undone,
+    ),
+    Claim(
+        id="ours-priors",
+        source=SOURCE,
+        statement="For other class frequencies than in training: multiply Ψ by π'/π and "
+        "renormalise.",
+        sentence="Ours, not in a paper: trained under class frequencies π and used under π', the "
+        "posterior is proportional to Ψ(v) π'/π.",
+        expected="holds",
+        check=_priors_are_exchanged,
+    ),
+)

@@ -1,0 +1,395 @@
+"""The networks that experiments share: recipes, outputs, cross-fitting, comparisons by seed."""
+
+import json
+import math
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import linregress
+
+from focalibrate.calibrate import CalibrationWarning, TemperatureScaling, fit_temperature
+from focalibrate.losses import LOSSES as LABELS
+from focalibrate.losses import (
+    MMCE_WEIGHT_IMAGES,
+    MMCE_WEIGHT_TEXT,
+    SMOOTHING_OF_000,
+    loss_settings,
+)
+from focalibrate_papers.engine import Folders, Interval, Rows, Scale, Task, mean_interval
+
+if TYPE_CHECKING:
+    from focalibrate_papers.train import Recipe
+
+Problem = Literal["cifar10", "fashion_mnist", "20newsgroups", "sst_binary"]
+PROBLEMS: tuple[Problem, ...] = ("cifar10", "fashion_mnist", "20newsgroups", "sst_binary")
+SHOWN = {**LABELS, "ls": "LS-0.1"}
+ONLY_OF_002 = ("fls531", "fls532", "flsd532")
+"""Schedules and thresholds that only paper 002's appendix has."""
+LOSSES = tuple(loss for loss in SHOWN if loss not in ONLY_OF_002)
+"""The losses of the pool, in the order of the tables."""
+GAMMA = {"ce": 0.0, "fl1": 1.0, "fl2": 2.0, "fl3": 3.0, "fl5": 5.0, "fl7": 7.0}
+"""The losses that are the focal loss with one exponent."""
+REDUCED_LOSSES: Mapping[Problem, tuple[str, ...]] = {
+    "cifar10": ("ce", "fl1", "fl2", "fl3", "flsd53"),
+    "fashion_mnist": LOSSES,
+    "20newsgroups": ("ce", "fl3", "flsd53"),
+    "sst_binary": ("ce", "fl3", "flsd53"),
+}
+"""What two cores can train; the small networks of Fashion-MNIST cover every loss."""
+TEXT: tuple[Problem, ...] = ("20newsgroups", "sst_binary")
+
+
+def losses_of(problem: Problem, *, scale: Scale) -> tuple[str, ...]:
+    """Return the losses of a problem's networks at a scale, in the order of the tables."""
+    return REDUCED_LOSSES[problem] if scale == "reduced" else LOSSES
+
+
+def network_recipe(problem: Problem, loss: str, *, seed: int, scale: Scale) -> "Recipe":
+    """Return the recipe of one network of the pool.
+
+    Full size is paper 002's protocol; reduced is what two cores train in minutes. The reduced
+    image networks see 10,000 images without augmentation, in batches of 64 with one drop of the
+    learning rate, so that within few epochs they fit their training examples and become
+    overconfident.
+    """
+    base = _BASES[scale](problem)
+    weight = MMCE_WEIGHT_TEXT if problem in TEXT else MMCE_WEIGHT_IMAGES
+    fields: dict[str, Any] = loss_settings(
+        loss, label_smoothing=SMOOTHING_OF_000, mmce_weight=weight
+    )
+    return replace(base, seed=seed, **fields)
+
+
+def _full(problem: Problem) -> "Recipe":
+    from focalibrate_papers.train.named import CIFAR, NEWSGROUPS, TREES
+
+    fashion = replace(CIFAR, dataset="fashion_mnist", model="resnet20", augmentation="none")
+    return {
+        "cifar10": CIFAR,
+        "fashion_mnist": fashion,
+        "20newsgroups": NEWSGROUPS,
+        "sst_binary": TREES,
+    }[problem]
+
+
+def _reduced(problem: Problem) -> "Recipe":
+    full = _full(problem)
+    few: dict[Problem, dict[str, Any]] = {
+        "cifar10": {
+            "model": "resnet8",
+            "augmentation": "none",
+            "fraction": 10 / 45,
+            "epochs": 24,
+            "batch": 64,
+            "milestones": (0.36,),
+        },
+        "fashion_mnist": {
+            "model": "mlp",
+            "size": (("hidden", (100, 100)),),
+            "fraction": 1 / 6,
+            "epochs": 40,
+            "batch": 64,
+            "lr": 0.05,
+            "milestones": (0.5,),
+        },
+        "20newsgroups": {
+            "size": (("pool_stride", 5),),
+            "fraction": 0.25,
+            "epochs": 20,
+            "batch": 32,
+        },
+        "sst_binary": {"epochs": 10},
+    }
+    short = replace(full, **few[problem])
+    return replace(short, scale=round(short.epochs / full.epochs, 4))
+
+
+def _smallest(problem: Problem) -> "Recipe":
+    """Return a recipe of about a second on generated examples, the same for every problem."""
+    from focalibrate_papers.train.named import LINE
+
+    del problem
+    return replace(LINE, size=(("hidden", (16,)),), epochs=4, fraction=0.1, scale=0.01)
+
+
+_BASES = {"full": _full, "reduced": _reduced, "smallest": _smallest}
+
+
+def long_recipe(name: str, loss: str, *, seed: int) -> "Recipe":
+    """Return the recipe of one network of the long trainings, see `queue`.
+
+    ``fashion``: ResNet-8 on all of Fashion-MNIST with augmentation, which overfits only a little.
+    ``cifar10_s``: ResNet-8 on a tenth of CIFAR-10, as paper 000 has it, for a quarter of its
+    epochs. ``interpolating``: ResNet-20 on a third of CIFAR-10 without augmentation, to about 0 %
+    training error, the regime that papers 002 to 004 are about.
+    """
+    from focalibrate_papers.train.named import CIFAR, SHORT_CIFAR
+
+    full, few = {
+        "fashion": (SHORT_CIFAR, {"dataset": "fashion_mnist", "model": "resnet8", "epochs": 15}),
+        "cifar10_s": (SHORT_CIFAR, {"dataset": "cifar10_s", "model": "resnet8", "epochs": 50}),
+        "interpolating": (CIFAR, _INTERPOLATING),
+    }[name]
+    fields: dict[str, Any] = {"milestones": (0.4, 0.75), **few, **loss_settings(loss)}
+    scale = round(fields["epochs"] / full.epochs, 4)
+    return replace(full, **fields, scale=scale, seed=seed)
+
+
+_INTERPOLATING: dict[str, Any] = {
+    "model": "resnet20",
+    "augmentation": "none",
+    "precision": "bfloat16",
+    "fraction": 1 / 3,
+    "epochs": 30,
+    "batch": 64,
+    "lr": 0.05,
+    "milestones": (0.5, 0.85),
+}
+
+
+CLOCK = "time.json"
+COMMIT = "commit"
+"""File with the commit of the code that trained a network, if that is known."""
+LOOK_EVERY = 4
+"""Epochs between two evaluations on all test examples."""
+
+
+@dataclass(frozen=True, eq=False)
+class Trained:
+    """A finished network's outputs."""
+
+    folder: Path
+    """of the run, as `focalibrate train` fills it"""
+    validation_logits: NDArray[np.float32]
+    validation_labels: NDArray[np.int64]
+    test_logits: NDArray[np.float32]
+    test_labels: NDArray[np.int64]
+    dynamics: dict[str, NDArray[np.float64]]
+    """as `focalibrate_papers.train.Dynamics.arrays`"""
+    seconds: float
+    """of training, from time.json in the folder; nan if there is none"""
+
+
+def is_trained(recipe: "Recipe", folders: Folders) -> bool:
+    """Return whether the recipe's network is in the folder and finished."""
+    folder = folders.trained / recipe.key
+    return (folder / "model.pt").exists() and (folder / CLOCK).exists()
+
+
+def trained(recipe: "Recipe", folders: Folders) -> Trained:
+    """Return the outputs of the recipe's network, after training it if necessary.
+
+    An interrupted training resumes at its checkpoint. Needs torch only to train.
+    """
+    folder = folders.trained / recipe.key
+    if not is_trained(recipe, folders):
+        from focalibrate_papers.train import train
+
+        train(recipe, out=folder, data=folders.data, look_every=LOOK_EVERY)
+    parts = {}
+    for part in ("val", "test"):
+        with np.load(folder / f"{part}.npz") as found:
+            parts[part] = (found["logits"], found["labels"])
+    with np.load(folder / "dynamics.npz") as found:
+        dynamics = {name: found[name] for name in found.files}
+    return Trained(folder, *parts["val"], *parts["test"], dynamics, _seconds(folder))
+
+
+def _seconds(folder: Path) -> float:
+    spent = json.loads((folder / CLOCK).read_text())["seconds"]
+    return math.nan if spent is None else float(spent)
+
+
+SEEDS: Mapping[Scale, tuple[int, ...]] = {
+    "smallest": (0, 1),
+    "reduced": (0, 1, 2),
+    "full": (0, 1, 2),
+}
+SET_NAMES: Mapping[Problem, str] = {
+    "cifar10": "CIFAR-10",
+    "fashion_mnist": "Fashion-MNIST",
+    "20newsgroups": "20 Newsgroups",
+    "sst_binary": "SST binary",
+}
+UNPUBLISHED: tuple[Problem, ...] = ("fashion_mnist",)
+"""Problems of the pool that no paper covers: they answer questions of our own."""
+TOO_FEW: tuple[Problem, ...] = ("20newsgroups",)
+"""Trained on a quarter of the texts, these have a far higher error rate than paper 002's network:
+their numbers are shown at reduced scale, and nothing is concluded from them."""
+SMALLEST = (
+    "Generated examples on a line and a network of 16 hidden units for every data set: this only "
+    "tests that the experiment runs; nothing can be concluded."
+)
+
+
+def pool_tasks(
+    experiment: str, scale: Scale, *, problems: Sequence[Problem], losses: Sequence[str]
+) -> list[Task]:
+    """Return a task for every network of `problems` and `losses` in the pool at this scale."""
+    if scale == "smallest":
+        problems, losses = problems[:1], ("ce", "fl3")
+    return [
+        Task.of(experiment, problem=problem, loss=loss, seed=seed, scale=scale)
+        for problem in problems
+        for loss in losses
+        if loss in losses_of(problem, scale=scale)
+        for seed in SEEDS[scale]
+    ]
+
+
+def pool_recipe(task: Task) -> "Recipe":
+    """Return how the task's network is trained."""
+    return network_recipe(task["problem"], task["loss"], seed=task["seed"], scale=task["scale"])
+
+
+def describe_network(task: Task) -> tuple[str, int]:
+    """Return recipe and seed of a task, as the rows name them."""
+    return network_name(task["problem"], task["loss"]), task["seed"]
+
+
+def network_name(problem: Problem, loss: str) -> str:
+    """Return the set and the loss, such as ``"CIFAR-10 FL-3"``."""
+    return f"{SET_NAMES[problem]} {SHOWN[loss]}"
+
+
+def problems_in(rows: Rows) -> list[Problem]:
+    """Return the problems that have rows."""
+    found = rows.recipes()
+    return [
+        problem
+        for problem in SET_NAMES
+        if any(network_name(problem, loss) in found for loss in SHOWN)
+    ]
+
+
+def losses_in(rows: Rows, problem: Problem) -> list[str]:
+    """Return the losses of a problem that have rows, in the order of the tables."""
+    found = rows.recipes()
+    return [loss for loss in SHOWN if network_name(problem, loss) in found]
+
+
+def difference(rows: Rows, recipe: str, against: str, metric: str) -> Interval | None:
+    """Return the mean over seeds of `recipe` − `against`, paired; None if there are no pairs."""
+    ours, other = rows.by_seed(recipe, metric), rows.by_seed(against, metric)
+    seeds = sorted(ours.keys() & other.keys())
+    return mean_interval([ours[s] - other[s] for s in seeds]) if seeds else None
+
+
+def spread_text(rows: Rows, recipe: str, metric: str, *, digits: int = 2) -> str:
+    """Return mean ± standard deviation over the seeds; a dash without rows."""
+    x = rows.values(recipe, metric)
+    if x.size == 0:
+        return "–"
+    spread = f" ± {x.std(ddof=1):.{digits}f}" if x.size > 1 else ""
+    return f"{np.mean(x):.{digits}f}{spread}"
+
+
+SPLIT_SEED = 0
+"""Random seed of the halves, the same for all networks of a problem."""
+HALVES_NOTE = (
+    "The validation set is small, so the temperature is fitted on a random half of the test rows "
+    "(always the same) and evaluated on the other half, and vice versa; numbers after T are the "
+    "mean of both. Numbers before T are computed on all test rows."
+)
+
+
+def halves(n: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return the row numbers of two random halves of `n` rows, each in ascending order."""
+    order = np.random.default_rng(SPLIT_SEED).permutation(n)
+    return np.sort(order[: n // 2]), np.sort(order[n // 2 :])
+
+
+@dataclass(frozen=True, eq=False)
+class Fold:
+    """Rows to fit on and rows to evaluate on."""
+
+    fit_logits: NDArray[np.float64]
+    fit_labels: NDArray[np.int64]
+    logits: NDArray[np.float64]
+    labels: NDArray[np.int64]
+
+
+def folds(logits: NDArray[np.floating], labels: NDArray[np.int64]) -> tuple[Fold, Fold]:
+    """Return the two ways to fit on a random half of the rows and evaluate on the other.
+
+    Numbers are averaged over the two. The rows are not pooled: a half that is easy by chance makes
+    the other overconfident and itself underconfident, and in a calibration error over all rows the
+    two would cancel.
+    """
+    z = np.asarray(logits, dtype=np.float64)
+    first, second = ((z[part], labels[part]) for part in halves(len(labels)))
+    return Fold(*first, *second), Fold(*second, *first)
+
+
+@dataclass(frozen=True, eq=False)
+class Half:
+    """One half of the rows, with the temperature fitted on the other half."""
+
+    logits: NDArray[np.float64]
+    labels: NDArray[np.int64]
+    temperature: float
+
+    def log_probs(self) -> NDArray[np.float64]:
+        """Return the log-probabilities after temperature scaling."""
+        return np.asarray(TemperatureScaling(self.temperature).log_probs(self.logits))
+
+
+def cross_fitted(
+    logits: NDArray[np.floating],
+    labels: NDArray[np.int64],
+    *,
+    criterion: Literal["ece", "adaptive_ece"] = "ece",
+) -> tuple[Half, Half]:
+    """Return both halves, each with the temperature that minimises `criterion` on the other.
+
+    The grid is paper 002's, 0.1 to 10 by 0.1, with 15 bins.
+    """
+
+    def half(fold: Fold) -> Half:
+        with warnings.catch_warnings():  # for a T at the edge of the grid, which the rows show
+            warnings.simplefilter("ignore", CalibrationWarning)
+            found = fit_temperature(fold.fit_logits, fold.fit_labels, criterion=criterion)
+        return Half(fold.logits, fold.labels, found.temperature)
+
+    second, first = folds(logits, labels)
+    return half(first), half(second)
+
+
+@dataclass(frozen=True)
+class StraightLine:
+    """A straight line through points, by least squares."""
+
+    slope: float
+    intercept: float
+    r2: float
+    """share of the variance the line explains"""
+    n_points: int
+
+
+def fit_line(x: NDArray[np.float64], y: NDArray[np.float64]) -> StraightLine:
+    """Return the least-squares line of `y` on `x`; nan for fewer than 3 points."""
+    if len(x) < 3:
+        return StraightLine(math.nan, math.nan, math.nan, len(x))
+    found = linregress(x, y)
+    r2 = float(found.rvalue) ** 2 if np.ptp(y) > 0 else 1.0
+    return StraightLine(float(found.slope), float(found.intercept), r2, len(x))
+
+
+def correlation(x: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return Pearson's correlation over the last axis; 0 if one of the two is constant."""
+    a, b = x - x.mean(axis=-1, keepdims=True), y - y.mean(axis=-1, keepdims=True)
+    norm = np.sqrt(np.sum(a**2, axis=-1) * np.sum(b**2, axis=-1))
+    found: NDArray[np.float64] = np.sum(a * b, axis=-1) / np.where(norm > 0, norm, 1.0)
+    return found
+
+
+def mean_of_known(values: Sequence[float] | NDArray[np.float64]) -> float:
+    """Return the mean of the values that are not nan; nan if there are none."""
+    x = np.asarray(values, dtype=np.float64)
+    known = x[~np.isnan(x)]
+    return float(known.mean()) if known.size else math.nan

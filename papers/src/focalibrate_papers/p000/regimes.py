@@ -1,0 +1,638 @@
+"""Where focal training is over- and underconfident: φ, its thresholds, max η against max q."""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from focalibrate._array import Floats
+from focalibrate.theory import (
+    confidence_regime,
+    focal_minimiser,
+    gamma_star,
+    phi,
+    recover_posterior,
+    tau_over,
+    tau_under,
+)
+from focalibrate_papers.charts import Chart, Panel, Series
+from focalibrate_papers.engine import (
+    ClaimResult,
+    Experiment,
+    Folders,
+    Interval,
+    Numbers,
+    Rows,
+    Scale,
+    Table,
+    Task,
+    concluding,
+    number_result,
+    plainly,
+    side_result,
+)
+
+GAMMAS = (0.5, 1.0, 2.0, 3.0, 5.0)
+COUNTEREXAMPLES: tuple[tuple[tuple[float, ...], float], ...] = (
+    ((0.33, 0.33, 0.33, 0.01), 0.5),
+    ((0.331, 0.3295, 0.3295, 0.01), 0.1),
+    ((0.05, *[0.95 / 999] * 999), 1.0),
+    ((0.2, *[0.8 / 999] * 999), 2.0),
+)
+"""Vectors whose top probability Ψ lowers, with the exponent."""
+
+
+def run(task: Task, folders: Folders) -> Numbers:
+    """Compute one part; nothing is read or trained."""
+    del folders
+    part = {
+        "factor": _factor,
+        "minimiser": _minimiser,
+        "two levels": _two_levels,
+        "vectors": _vectors,
+        "counterexample": _counterexample,
+        "slides": _slides,
+        "footnote": _footnote,
+        "thresholds": _thresholds,
+    }
+    return part[task["part"]](task)
+
+
+def _factor(task: Task) -> Numbers:
+    gamma = task["gamma"]
+    v = np.unique(np.concatenate([np.linspace(0.0, 1.0, task["n"] // 2), _fine(task["n"] // 2)]))
+    low, high = tau_over(gamma), tau_under(gamma)
+    yield "tau_over", low
+    yield "tau_under", high
+    yield "phi at tau_over", float(phi(np.array(low), gamma))
+    yield "phi at tau_under", float(phi(np.array(high), gamma))
+    yield from (("phi", float(y), float(x)) for x, y in zip(v, phi(v, gamma), strict=True))
+
+
+def _fine(n: int) -> Floats:
+    """Return points that are closer together near 0, where the regimes change."""
+    return np.geomspace(1e-3, 0.6, n)
+
+
+def _thresholds(task: Task) -> Numbers:
+    for gamma in np.geomspace(1e-2, 30.0, task["n"] // 4):
+        yield "tau_over", tau_over(float(gamma)), float(gamma)
+        yield "tau_under", tau_under(float(gamma)), float(gamma)
+
+
+def _one_above(top: Floats, n_classes: int) -> Floats:
+    """Return rows with one class at `top` and the others equal."""
+    rest = np.repeat((1.0 - top)[:, None] / (n_classes - 1), n_classes - 1, axis=1)
+    return np.concatenate([top[:, None], rest], axis=1)
+
+
+def _minimiser(task: Task) -> Numbers:
+    k, gamma = task["n_classes"], task["gamma"]
+    low = 1.0 / k
+    tops = np.unique(
+        np.concatenate([np.linspace(low, 1.0, task["n"]), low + _fine(task["n"]) * (1.0 - low)])
+    )[1:-1]
+    eta = _one_above(tops, k)
+    q = focal_minimiser(eta, gamma)
+    top_q = q.max(axis=-1)
+    yield "round trip", float(np.abs(recover_posterior(q, gamma) - eta).max())
+    yield "largest over", float((top_q - tops).max())
+    yield "largest under", float((tops - top_q).max())
+    yield "least under", float((tops - top_q).min())
+    above = np.flatnonzero(top_q > tops)
+    if len(above):
+        yield "crossing", float(top_q[above[-1]])
+    yield from (("max q", float(y), float(x)) for x, y in zip(tops, top_q, strict=True))
+
+
+def _two_levels(task: Task) -> Numbers:
+    """Return the largest decrease among vectors of two levels, with `a` classes on top."""
+    k, gamma = task["n_classes"], task["gamma"]
+    largest, where = -np.inf, (0, 0.0)
+    tied = range(1, k) if k <= 10 else np.unique(np.geomspace(1, k - 1, 10).astype(int))
+    for a in (int(a) for a in tied):
+        # From 1/k to 1/a, and close to 1/a, where the others become rare.
+        way = np.linspace(0.0, 1.0, task["n"] // 4 + 2)[1:-1]
+        way = np.concatenate([way, 1.0 - np.geomspace(1e-5, 0.5, task["n"] // 4)])
+        tops = 1.0 / k + way * (1.0 / a - 1.0 / k)
+        rest = np.repeat((1.0 - a * tops)[:, None] / (k - a), k - a, axis=1)
+        q = np.concatenate([np.repeat(tops[:, None], a, axis=1), rest], axis=1)
+        fall = tops - recover_posterior(q, gamma).max(axis=-1)
+        i = int(fall.argmax())
+        if fall[i] > largest:
+            largest, where = float(fall[i]), (a, float(tops[i]))
+    yield "largest fall", largest
+    yield "tied on top", float(where[0])
+    yield "max q there", where[1]
+
+
+def _vectors(task: Task) -> Numbers:
+    """Count random vectors that contradict Theorem 8, and find the least rise above ½."""
+    rng = np.random.default_rng(task["seed"])
+    wrong, n_over, n_under, rise, argmax = 0, 0, 0, np.inf, 0
+    for k in (3, 5, 10, 30, 300):
+        for spread in (0.3, 1.0, 30.0):
+            q = np.clip(rng.dirichlet(np.full(k, spread), size=task["n"] // k + 4), 1e-12, None)
+            q /= q.sum(axis=-1, keepdims=True)
+            top = q.max(axis=-1)
+            for gamma in GAMMAS:
+                sign, after = confidence_regime(q, gamma), recover_posterior(q, gamma)
+                is_over, is_under = top <= tau_over(gamma), top >= tau_under(gamma)
+                wrong += int(np.sum(sign[is_over] != 1) + np.sum(sign[is_under] != -1))
+                n_over, n_under = n_over + int(is_over.sum()), n_under + int(is_under.sum())
+                high = (top > 0.5) & (top < 0.999)
+                rise = min(rise, float((after.max(axis=-1) - top)[high].min(initial=np.inf)))
+                argmax += int(np.sum(after.argmax(axis=-1) != q.argmax(axis=-1)))
+    yield "in the wrong regime", float(wrong)
+    yield "below tau_over", float(n_over)
+    yield "above tau_under", float(n_under)
+    yield "least rise above 1/2", rise
+    yield "predicted class changed", float(argmax)
+
+
+def _counterexample(task: Task) -> Numbers:
+    vector, gamma = COUNTEREXAMPLES[task["case"] - 1]
+    q = np.array(vector)
+    yield "gamma", gamma
+    yield "classes", float(len(q))
+    yield "max q", float(q.max())
+    yield "max psi", float(recover_posterior(q, gamma).max())
+
+
+def _slides(task: Task) -> Numbers:
+    yield "q", float(focal_minimiser(np.array([0.9, 0.1]), task["gamma"])[0])
+
+
+def _footnote(task: Task) -> Numbers:
+    """Find the exponents up to which vectors of K classes can be overconfident.
+
+    Near the uniform vector (the footnote's limit), and with K-1 equal classes above a rare one.
+    """
+    k = task["n_classes"]
+    near_uniform = _one_above(np.array([1.0 / k + 1e-6]), k)
+    yield "limit near uniform", _last_overconfident(near_uniform)
+    yield "limit at tied classes", _last_overconfident(_rare(k, 1e-9))
+    yield "gamma_star(1/(K-1))", gamma_star(1.0 / (k - 1))
+    q = _rare(k, 0.01)
+    for gamma in np.geomspace(1e-3, 10.0, task["n"] // 4):
+        yield "fall", float(q.max() - recover_posterior(q, float(gamma)).max()), float(gamma)
+
+
+def _rare(n_classes: int, share: float) -> Floats:
+    """Return K-1 equal classes above one of probability `share`."""
+    return np.append(np.full(n_classes - 1, (1.0 - share) / (n_classes - 1)), share)[None]
+
+
+def _last_overconfident(q: Floats) -> float:
+    """Return the exponent up to which a vector is overconfident, by bisection; 0 if never."""
+    low, high = 1e-4, 50.0
+    if int(confidence_regime(q, low)[0]) != 1:
+        return 0.0
+    for _ in range(60):
+        middle = 0.5 * (low + high)
+        is_over = int(confidence_regime(q, middle)[0]) == 1
+        low, high = (middle, high) if is_over else (low, middle)
+    return 0.5 * (low + high)
+
+
+SHOWN_GAMMA = 3.0
+"""The exponent whose regions are shaded in paper 000's Figure 1."""
+FIGURE_CLASSES = (2, 1000)
+SEARCHED_CLASSES = (2, 3, 4, 5, 10, 100, 1000)
+SEARCHED_GAMMAS = (0.01, 0.03, 0.1, *GAMMAS)
+FOOTNOTE_CLASSES = (3, 4, 5, 6)
+ROUNDING = 1e-12
+
+
+def one(rows: Rows, recipe: str, metric: str) -> float:
+    """Return a number that one run gave."""
+    return float(rows.values(recipe, metric)[0])
+
+
+def fall(rows: Rows, n_classes: int, gamma: float) -> float:
+    """Return the largest max q - max Ψ(q) of the search."""
+    return one(rows, f"two levels K={n_classes} γ={gamma:g}", "largest fall")
+
+
+def thresholds(rows: Rows) -> Table:
+    """Return the thresholds of each exponent drawn."""
+    head = ("γ", "τ_oc", "φ(τ_oc), the largest", "τ_uc", "largest over, K=1000", "crossing")
+    body = []
+    for g in GAMMAS:
+        factor, curve = f"factor γ={g:g}", f"minimiser K={FIGURE_CLASSES[1]} γ={g:g}"
+        numbers = [one(rows, factor, m) for m in ("tau_over", "phi at tau_over", "tau_under")]
+        numbers.append(one(rows, curve, "largest over"))
+        numbers += rows.values(curve, "crossing").tolist()
+        body.append((f"{g:g}", *(f"{x:.5f}" for x in numbers)))
+    return Table("Thresholds of Theorem 8", head, tuple(body))
+
+
+def falls(rows: Rows) -> Table:
+    """Return for which classes and exponents Ψ can lower the confidence."""
+
+    def cell(k: int, g: float) -> str:
+        size = fall(rows, k, g)
+        return f"{size:.2g}" if size > ROUNDING else "none"
+
+    return Table(
+        "Largest max q - max Ψ(q) among vectors of two levels",
+        ("classes", *(f"γ={g:g}" for g in SEARCHED_GAMMAS)),
+        tuple((f"{k}", *(cell(k, g) for g in SEARCHED_GAMMAS)) for k in SEARCHED_CLASSES),
+        "Vectors with some classes equal on top and the others equal below. Where there is a "
+        "number, focal training is overconfident at some posterior, and Ψ lowers the confidence.",
+    )
+
+
+def counterexamples(rows: Rows) -> Table:
+    """Return the vectors that refute Proposition 5 of paper 003."""
+    body = []
+    for i, (vector, gamma) in enumerate(COUNTEREXAMPLES, 1):
+        case = f"counterexample {i}"
+        few = len(vector) < 10
+        shown = str(vector) if few else f"top {vector[0]:g} of {len(vector)}, the rest equal"
+        body.append(
+            (shown, f"{gamma:g}", *(f"{one(rows, case, m):.6f}" for m in ("max q", "max psi")))
+        )
+    head = ("q", "γ", "max q", "max Ψ(q)")
+    return Table(
+        "Vectors whose confidence Ψ lowers (contradicting 003, Prop. 5)", head, tuple(body)
+    )
+
+
+def figure_1(rows: Rows) -> Chart:
+    """Return φ, the regions of one exponent and the thresholds of all."""
+    curves = [
+        Series(*rows.curve(f"factor γ={g:g}", "phi"), label=f"γ={g:g}", color=i)
+        for i, g in enumerate(GAMMAS)
+    ]
+    level = Series([0.0, 1.0], [1.0, 1.0], style="dashed", color=6)
+    low, high = (
+        one(rows, f"factor γ={SHOWN_GAMMA:g}", f"tau_{side}") for side in ("over", "under")
+    )
+    top = one(rows, f"factor γ={SHOWN_GAMMA:g}", "phi at tau_over")
+
+    def region(start: float, end: float, label: str, color: int) -> Series:
+        edge, ceiling = [start, end], [1.1 * top] * 2
+        return Series(edge, ceiling, label, low=[0.0, 0.0], high=ceiling, color=color)
+
+    shaded = [
+        region(0.0, low, "overconfident", 1),
+        region(low, high, "ambiguous", 4),
+        region(high, 1.0, "underconfident", 0),
+        Series(*rows.curve(f"factor γ={SHOWN_GAMMA:g}", "phi"), label="φ", color=7),
+        level,
+    ]
+    at, tau_over = rows.curve("thresholds", "tau_over")
+    _, tau_under = rows.curve("thresholds", "tau_under")
+    moving = [
+        Series(at, tau_under, "ambiguous", low=tau_over, high=tau_under, color=4),
+        Series(at, tau_over, "τ_oc", color=1),
+        Series(at, tau_under, "τ_uc", color=0),
+    ]
+    return Chart(
+        "figure-1",
+        "As Figure 1 of paper 000: φ for several γ; the regions of Theorem 8 for γ = 3; and how "
+        "the two thresholds depend on γ (overconfident below, underconfident above; between them "
+        "it depends on all classes).",
+        (
+            Panel("φ", "v", "φ(v)", [*curves, level]),
+            Panel(f"Regions, γ = {SHOWN_GAMMA:g}", "max q", "φ", shaded),
+            Panel("Thresholds", "γ", "max q", moving, log_x=True),
+        ),
+    )
+
+
+def figure_2(rows: Rows) -> Chart:
+    """Return max q against max η."""
+
+    def panel(k: int, title: str, limit: float) -> Panel:
+        series = []
+        for i, g in enumerate(GAMMAS):
+            x, y = rows.curve(f"minimiser K={k} γ={g:g}", "max q")
+            keep = x <= limit
+            series.append(Series(x[keep], y[keep], f"γ={g:g}", color=i))
+        ends = [1.0 / k, limit]
+        exact = Series(ends, ends, "exact", style="dashed", color=6)
+        return Panel(title, "max η", "max q", [*series, exact])
+
+    two, many = FIGURE_CLASSES
+    return Chart(
+        "figure-2",
+        "As Figure 2 of paper 000: the top probability of the focal minimiser against that of "
+        "the posterior, with the other classes equal. Below the diagonal it is underconfident, "
+        "above it overconfident (with 1000 classes, where max η is small).",
+        (
+            panel(two, "(a) K = 2", 1.0),
+            panel(many, "(b) K = 1000", 1.0),
+            panel(many, "(b) near 0", 0.4),
+        ),
+    )
+
+
+def few_classes(rows: Rows) -> Chart:
+    """Return the overconfidence with few classes, by exponent."""
+    curves = {k: rows.curve(f"footnote K={k}", "fall") for k in FOOTNOTE_CLASSES}
+    floor = -max(float(y.max()) for _, y in curves.values())  # lower values do not matter
+    lines = [
+        Series(x[y >= floor], y[y >= floor], f"K={k}", color=i)
+        for i, (k, (x, y)) in enumerate(curves.items())
+    ]
+    zero = Series([1e-3, 10.0], [0.0, 0.0], style="dashed", color=6)
+    return Chart(
+        "few-classes",
+        "Overconfidence with few classes: K - 1 equal classes above one of probability 0.01. "
+        "Above the dashed line Ψ lowers the top probability. The rarer the last class, the "
+        "closer the crossing is to γ*(1/(K - 1)). Our extension: footnote 2 of paper 000 is "
+        "about vectors near the uniform one.",
+        (Panel("K - 1 tied classes", "γ", "max q - max Ψ(q)", [*lines, zero], log_x=True),),
+        columns=1,
+    )
+
+
+SLIDES = {1.0: 0.78, 3.0: 0.65, 5.0: 0.60}
+"""Minimisers printed on the slides (001) for the posterior (0.9, 0.1)."""
+FOOTNOTE = (
+    'footnote 2: "We numerically found that q can be ηOC with as minimum as K = 5 classes with '
+    'γ ≤ 0.03 when max q → 1/K"'
+)
+
+
+def claims(rows: Rows, *, is_full: bool) -> tuple[ClaimResult, ...]:
+    """Judge the theorems and figures of paper 000, and claims that contradict them."""
+    return (
+        *_theorems(rows, is_full),
+        *_figures(rows, is_full),
+        *_footnote_claim(rows, is_full),
+        *_elsewhere(rows, is_full),
+    )
+
+
+def finding(rows: Rows) -> str:
+    """Return the main result in one sentence."""
+    wrong = int(rows.values("vectors", "in the wrong regime").sum())
+    n = sum(int(rows.values("vectors", m).sum()) for m in ("below tau_over", "above tau_under"))
+    return (
+        f"Theorem 8 of paper 000 holds: {wrong:,} of {n:,} random vectors are in the wrong "
+        "regime. Two claims of others do not hold: Proposition 5 of paper 003, because Ψ can "
+        "lower the top probability with four or more classes, and one digit of the slides (001)."
+    )
+
+
+def _theorems(rows: Rows, is_full: bool) -> Iterator[ClaimResult]:
+    _, low = rows.curve("thresholds", "tau_over")
+    _, high = rows.curve("thresholds", "tau_under")
+    yield side_result(
+        Interval.exact(min(low.min(), (high - low).min(), (0.5 - high).min())),
+        claim="The thresholds are in order: 0 < τ_oc < τ_uc < 1/2",
+        what="the smallest of τ_oc, τ_uc − τ_oc and 1/2 − τ_uc over γ from 0.01 to 30",
+        paper_value="Thm. 8, 1: 0 < τ_oc < τ_uc < 0.5",
+        unit=f"smallest distance, over {len(low)} exponents",
+        below=False,
+        covers=is_full,
+        theory="000-thm-8",
+    )
+    n = [int(rows.values("vectors", m).sum()) for m in ("below tau_over", "above tau_under")]
+    yield number_result(
+        Interval.exact(rows.values("vectors", "in the wrong regime").sum() if min(n) else np.nan),
+        0.0,
+        tolerance=0.0,
+        claim="Overconfident where max q ≤ τ_oc, underconfident where max q ≥ τ_uc",
+        what=f"random vectors of 3 to 300 classes in the other regime, of {n[0]} below τ_oc and "
+        f"{n[1]} above τ_uc",
+        paper_value="Thm. 8, 2 and 3: ηOC if max q ∈ (0, τ_oc], ηUC if max q ∈ [τ_uc, 1)",
+        unit="vectors in the other regime",
+        covers=is_full,
+        theory="000-thm-8",
+    )
+    yield side_result(
+        Interval.exact(rows.values("vectors", "least rise above 1/2").min()),
+        claim="Underconfident where max q > 1/2, for every γ",
+        what="smallest max Ψ(q) − max q over random vectors with max q in (0.5, 0.999)",
+        paper_value='Cor. 9: "For all γ > 0, q is ηUC if max q ∈ (0.5, 1)"',
+        unit="smallest rise",
+        below=False,
+        covers=is_full,
+        theory="000-cor-9",
+    )
+    cases = [(k, g) for k in FIGURE_CLASSES for g in GAMMAS]
+    yield side_result(
+        Interval.exact(max(one(rows, f"minimiser K={k} γ={g:g}", "round trip") for k, g in cases)),
+        claim="Ψ recovers the posterior from the focal minimiser",
+        what="largest error of any probability",
+        paper_value="Thm. 11: η(x) = Ψ(q(x)) for the focal risk minimizer q",
+        unit="largest error",
+        bound=1e-9,
+        covers=is_full,
+        theory="000-thm-11",
+    )
+    yield number_result(
+        Interval.exact(rows.values("vectors", "predicted class changed").sum()),
+        0.0,
+        tolerance=0.0,
+        claim="Ψ keeps the predicted class",
+        what="random vectors whose predicted class changes",
+        paper_value="Prop. 12: arg max Ψ(v) = arg max v",
+        unit="vectors changed",
+        covers=is_full,
+        theory="000-prop-12",
+    )
+
+
+def _figures(rows: Rows, is_full: bool) -> Iterator[ClaimResult]:
+    two, many = FIGURE_CLASSES
+    yield side_result(
+        Interval.exact(
+            min(one(rows, f"minimiser K={two} γ={g:g}", "least under") for g in GAMMAS)
+        ),
+        claim="With two classes the minimiser is underconfident everywhere",
+        what="smallest max η − max q over the curves of Figure 2a",
+        paper_value='Cor. 10: "For all γ > 0, q is always ηUC in binary classification unless '
+        'q(x) is uniform or a one-hot vector"',
+        unit="smallest max η − max q",
+        below=False,
+        covers=is_full,
+        theory="000-cor-10",
+    )
+    gaps = [one(rows, f"minimiser K={two} γ={g:g}", "largest under") for g in GAMMAS]
+    yield side_result(
+        Interval.exact(np.diff(gaps).min()),
+        claim="A larger γ causes a larger gap between max q and the posterior (K=2)",
+        what="smallest rise of the largest gap from one exponent to the next",
+        paper_value='Fig. 2a: "a larger γ causes a larger gap between max q and the true '
+        'class-posterior probability"',
+        unit="rise of the largest gap",
+        below=False,
+        covers=is_full,
+        note=f"The largest gap rises from {gaps[0]:.3f} to {gaps[-1]:.3f}.",
+    )
+    over = [one(rows, f"minimiser K={many} γ={g:g}", "largest over") for g in GAMMAS]
+    yield side_result(
+        Interval.exact(min(over)),
+        claim="With 1000 classes the minimiser is overconfident somewhere, for each γ",
+        what="largest max q − max η, at the exponent with the smallest",
+        paper_value='Fig. 2b: "the relation of a 1000-way classification where the focal loss can '
+        'also induce ηOC"',
+        unit="max q − max η",
+        below=False,
+        covers=is_full,
+    )
+    outside = 0
+    for g in GAMMAS:
+        crossing = rows.values(f"minimiser K={many} γ={g:g}", "crossing")
+        low, high = (one(rows, f"factor γ={g:g}", f"tau_{side}") for side in ("over", "under"))
+        outside += not (len(crossing) == 1 and low <= crossing[0] <= high)
+    yield number_result(
+        Interval.exact(outside),
+        0.0,
+        tolerance=0.0,
+        claim="The curve changes from over- to underconfident inside the ambiguous region (τ_oc, "
+        "τ_uc)",
+        what=f"number of the {len(GAMMAS)} curves of Figure 2b that cross outside of it",
+        paper_value='Sec. 4.2: "For max q(x) ∈ (τ_oc, τ_uc), we may require the knowledge of '
+        'q_y′ for all y′ to determine if q is ηUC or ηOC"',
+        unit="crossings outside",
+        covers=is_full,
+    )
+
+
+def _footnote_claim(rows: Rows, is_full: bool) -> Iterator[ClaimResult]:
+    near = {k: one(rows, f"footnote K={k}", "limit near uniform") for k in FOOTNOTE_CLASSES}
+    tied = {k: one(rows, f"footnote K={k}", "limit at tied classes") for k in FOOTNOTE_CLASSES}
+    yield number_result(
+        Interval.exact(near[5]),
+        0.03,
+        tolerance=0.005,
+        claim="Near the uniform vector, overconfidence needs five classes and a γ of at most 0.03",
+        what="largest γ with overconfidence for five classes, max q → 1/K",
+        paper_value=FOOTNOTE,
+        unit="last overconfident γ",
+        covers=is_full,
+        theory="000-footnote-2",
+        note="It is the γ at which τ_oc(γ) = 1/5. With four classes there is none near the "
+        "uniform vector, because τ_oc is below 1/4 for every γ: the footnote is right.",
+    )
+    fewest = min(
+        (k for k in SEARCHED_CLASSES for g in SEARCHED_GAMMAS if fall(rows, k, g) > ROUNDING),
+        default=np.nan,
+    )
+    yield side_result(
+        Interval.exact(fewest),
+        claim="Away from the uniform vector, four classes are enough for overconfidence",
+        what="fewest classes of a vector whose top probability exceeds the posterior's",
+        paper_value="our extension: the footnote is about the limit max q → 1/K only",
+        unit="classes",
+        bound=4.5,
+        covers=is_full,
+        is_papers=False,
+        note="Three equal classes above a rare fourth are overconfident for every γ below "
+        f"γ*(1/3) = {tied[4]:.4f}, four above a rare fifth for every γ below γ*(1/4) = "
+        f"{tied[5]:.4f}; with three classes we found no such vector.",
+    )
+
+
+def _elsewhere(rows: Rows, is_full: bool) -> Iterator[ClaimResult]:
+    cases = [f"counterexample {i}" for i in range(1, len(COUNTEREXAMPLES) + 1)]
+    rises = [one(rows, c, "max psi") - one(rows, c, "max q") for c in cases]
+    yield side_result(
+        Interval.exact(min(rises)),
+        claim="Ψ never lowers the top probability, for any number of classes (paper 003)",
+        what="max Ψ(q) − max q, to 1e-12, for the vectors of the table",
+        paper_value='003, Prop. 5: "Let the model’s output for a test instance be a predicted '
+        "probability vector q such that the predicted class is j. Then, if we apply focal "
+        "calibration to the prediction q, the j-th coordinate of the resulting vector will be "
+        'higher than or equal to all coordinates of the initial prediction q"',
+        unit="smallest max Ψ(q) − max q",
+        below=False,
+        bound=-ROUNDING,
+        covers=is_full,
+        theory="003-prop-5",
+        note="False as stated; paper 000's Theorem 8 is right. The proposition holds for two "
+        "classes and where max q > 1/2.",
+    )
+    for gamma, score in SLIDES.items():
+        yield number_result(
+            Interval.exact(one(rows, f"slides γ={gamma:g}", "q")),
+            score,
+            tolerance=0.005,
+            claim=f"If the posterior is (0.9, 0.1), the minimiser for γ = {gamma:g} is "
+            f"{score:.2f} (slides)",
+            what="first probability, printed to two digits",
+            paper_value=f"001: ({score:.2f}, {1 - score:.2f})",
+            unit="first probability",
+            covers=is_full,
+            theory="001-scores",
+            note="One digit off." if gamma == 1.0 else "",
+        )
+
+
+NAME = "regimes"
+SEEDS = (0, 1, 2)
+
+
+def tasks(scale: Scale) -> Sequence[Task]:
+    """Return the computations: the same at each scale, but on coarser grids at the smallest."""
+    n = 40 if scale == "smallest" else 240
+    found = [Task.of(NAME, part="factor", gamma=g, n=n) for g in GAMMAS]
+    found += [
+        Task.of(NAME, part="minimiser", n_classes=k, gamma=g, n=n)
+        for k in FIGURE_CLASSES
+        for g in GAMMAS
+    ]
+    found += [
+        Task.of(NAME, part="two levels", n_classes=k, gamma=g, n=n)
+        for k in SEARCHED_CLASSES
+        for g in SEARCHED_GAMMAS
+    ]
+    found += [Task.of(NAME, part="vectors", seed=seed, n=10 * n) for seed in SEEDS]
+    found += [
+        Task.of(NAME, part="counterexample", case=i) for i in range(1, len(COUNTEREXAMPLES) + 1)
+    ]
+    found += [Task.of(NAME, part="slides", gamma=g) for g in SLIDES]
+    found += [Task.of(NAME, part="footnote", n_classes=k, n=n) for k in FOOTNOTE_CLASSES]
+    return [*found, Task.of(NAME, part="thresholds", n=n)]
+
+
+def describe(task: Task) -> tuple[str, int]:
+    """Return the part with its classes and exponent, and the seed (0 if nothing is random)."""
+    settings = dict(task.settings)
+    words = [str(task["part"])]
+    words += [f"K={settings['n_classes']}"] if "n_classes" in settings else []
+    words += [f"γ={settings['gamma']:g}"] if "gamma" in settings else []
+    words += [f"{settings['case']}"] if "case" in settings else []
+    return " ".join(words), int(settings.get("seed", 0))
+
+
+conclude = concluding(
+    NAME,
+    plainly,
+    claims=claims,
+    tables=lambda rows: [thresholds(rows), falls(rows), counterexamples(rows)],
+    charts=lambda rows: [figure_1(rows), figure_2(rows), few_classes(rows)],
+    finding=finding,
+)
+
+
+EXPERIMENT = Experiment(
+    name=NAME,
+    code="E1",
+    source="Paper 000 (Charoenphakdee et al. 2021), Fig. 1-2, Thm. 8, footnote 2; slides 001",
+    ground="theory",
+    title="Where focal training is over- and underconfident",
+    protocol="Computed, without training: φ and its thresholds; the focal minimiser of "
+    "posteriors with one class above equal others; random vectors of 3 to 300 classes; and a "
+    "search for overconfidence among all vectors of two levels on a grid. `focalibrate theory` "
+    "checks the same theorems in other ways, including direct minimisation of the risk.",
+    smaller={
+        "smallest": "Coarse grids and few random vectors, only to test the program.",
+        "reduced": "",
+        "full": "",
+    },
+    tasks=tasks,
+    run=run,
+    describe=describe,
+    conclude=conclude,
+    changed_rules=(
+        "Correction: earlier versions of this page called footnote 2 refuted. The footnote is "
+        "about the limit max q → 1/K, where it is right; that four classes are enough elsewhere "
+        "is our extension."
+    ),
+)

@@ -1,0 +1,1 @@
+"""Paper 003: Komisarenko and Kull (2024)."""

@@ -1,0 +1,1 @@
+"""Paper 004: Kimura and Naganuma."""

@@ -1,0 +1,106 @@
+"""Gradients of a loss that somebody else wrote, whatever library it is written for."""
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import numpy as np
+from array_api_compat import is_jax_array
+from numpy.typing import NDArray
+
+from focalibrate._array import Array, Floats, is_torch_array, to_numpy
+
+RowLoss: TypeAlias = Callable[[Array, Array], Array]
+"""(scores ``[N, K]`` or ``[N]``, class indices ``[N]``) to one loss per row ``[N]``."""
+GradientField: TypeAlias = Callable[[Floats, int], Floats]
+"""(scores, label that every row has) to the gradient of each row's loss, shape of the scores."""
+
+COMPLEX_STEP = 1e-150
+AGREEMENT = 1e-5
+"""Relative difference to central differences from which a complex step is not believed."""
+STEP = 1e-3
+
+
+def gradient_field(loss: RowLoss, like: Array) -> GradientField:
+    """Return the gradient of `loss` in the scores, by the means of the library of `like`.
+
+    torch and JAX arrays are differentiated by autograd. For NumPy, the complex step is exact to
+    rounding if the loss is analytic, as sums, products, ``exp`` and ``log`` are. Where a loss
+    refuses complex numbers or takes absolute values, five-point differences replace it; they are
+    good to about ten digits.
+    """
+    if is_torch_array(like):
+        return _torch_field(loss, like)
+    if is_jax_array(like):
+        return _jax_field(loss)
+    return _numpy_field(loss)
+
+
+def _labels(z: Floats, label: int) -> NDArray[np.int64]:
+    return np.full(z.shape[0], label, dtype=np.int64)
+
+
+def _torch_field(loss: RowLoss, like: Array) -> GradientField:
+    import torch
+
+    def field(z: Floats, label: int) -> Floats:
+        scores = torch.tensor(z, dtype=torch.float64, device=like.device, requires_grad=True)
+        labels = torch.full(z.shape[:1], label, device=like.device)
+        with torch.enable_grad():
+            total = loss(scores, labels).sum()
+            (found,) = torch.autograd.grad(total, scores)
+        return to_numpy(found)
+
+    return field
+
+
+def _jax_field(loss: RowLoss) -> GradientField:
+    import jax
+
+    def field(z: Floats, label: int) -> Floats:
+        labels = jax.numpy.asarray(_labels(z, label))
+        slope = jax.grad(lambda scores: loss(scores, labels).sum())
+        return np.asarray(slope(jax.numpy.asarray(z)), dtype=np.float64)
+
+    return field
+
+
+def _numpy_field(loss: RowLoss) -> GradientField:
+    def by_complex_step(z: Floats, label: int) -> Floats:
+        return _along(
+            z, lambda x: loss(x, _labels(z, label)).imag / COMPLEX_STEP, 1j * COMPLEX_STEP
+        )
+
+    def by_differences(z: Floats, label: int) -> Floats:
+        labels = _labels(z, label)
+
+        def central(width: float) -> Floats:
+            up = _along(z, lambda x: np.asarray(loss(x, labels)), width)
+            down = _along(z, lambda x: np.asarray(loss(x, labels)), -width)
+            return (up - down) / (2.0 * width)
+
+        return (4.0 * central(STEP) - central(2.0 * STEP)) / 3.0
+
+    def field(z: Floats, label: int) -> Floats:
+        few = z[:2]
+        try:
+            exact = by_complex_step(few, label)
+        except (TypeError, ValueError, AttributeError):
+            return by_differences(z, label)
+        near = by_differences(few, label)
+        if np.allclose(exact, near, rtol=AGREEMENT, atol=AGREEMENT):
+            return by_complex_step(z, label)
+        return by_differences(z, label)
+
+    return field
+
+
+def _along(z: Floats, of: Callable[[Any], Any], step: complex) -> Floats:
+    """Return `of` the scores with `step` added to one column after the other, ``[N, K]``."""
+    found = np.empty_like(z)
+    if z.ndim == 1:
+        return np.asarray(of(z + step), dtype=np.float64)
+    for k in range(z.shape[1]):
+        moved = z.astype(type(step) if isinstance(step, complex) else np.float64)
+        moved[:, k] += step
+        found[:, k] = of(moved)
+    return found

@@ -1,1 +1,0 @@
-"""What makes the fits fast: passes over blocks of rows, grids, descents and their kernels."""

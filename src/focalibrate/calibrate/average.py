@@ -1,0 +1,134 @@
+"""Average: a weighted mean of the probabilities of several calibrators."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, final
+
+import numpy as np
+
+from focalibrate._array import Array, Floats, namespace, working_dtype
+from focalibrate.calibrate.calibrator import Calibrator, check_keys, check_numbers, frozen_numbers
+
+LEAST_WEIGHT = 0.02
+"""Members of a smaller weight are dropped."""
+GAP = 1e-5
+"""The weights are within this many nats of the best mean log loss."""
+MAX_STEPS = 2000
+LEAST_LOG = -1e30
+"""Stands for the logarithm of 0 in a sum of exponentials."""
+
+
+@final
+@dataclass(frozen=True)
+class Average(Calibrator):
+    r"""Weighted mean :math:`\sum_m w_m p_m` of the probabilities of its members."""
+
+    members: tuple[Calibrator, ...]
+    weights: tuple[float, ...]
+    """Weights of the members, > 0, sum 1."""
+    kind: ClassVar[str] = "average"
+    keeps_argmax: ClassVar[bool] = False
+    is_table: ClassVar[bool] = True
+
+    def _check(self) -> None:
+        check_numbers(self.weights, name="weights")
+        if not self.members or len(self.members) != len(self.weights):
+            raise ValueError(
+                "`members` must be at least one calibrator with a weight each, got "
+                f"{len(self.members)} and weights {self.weights!r:.80}."
+            )
+        if min(self.weights) <= 0 or abs(sum(self.weights) - 1.0) > 1e-9:
+            raise ValueError(
+                f"`weights` must be numbers > 0 that sum to 1, got {self.weights!r:.80}."
+            )
+        if any(isinstance(member, Average) for member in self.members):
+            raise ValueError("`members` must not be averages themselves.")
+
+    def _own_classes(self) -> int | None:
+        return next((m.n_classes for m in self.members if m.n_classes is not None), None)
+
+    def _log_probs(self, x: Array) -> Array:
+        xp = namespace(x)
+        z = xp.astype(x, working_dtype(x))
+        is_possible = xp.isfinite(z)
+        parts = []
+        for weight, member in zip(self.weights, self.members, strict=True):
+            part = member._mixed_log_probs(z) + float(np.log(weight))
+            # A class that is impossible, or has probability 0, would be inf - inf below.
+            parts.append(xp.where(part > LEAST_LOG, part, xp.full_like(part, LEAST_LOG)))
+        top = parts[0]
+        for part in parts[1:]:
+            top = xp.maximum(top, part)
+        total = xp.zeros_like(top)
+        for part in parts:
+            total = total + xp.exp(part - top)
+        logs = top + xp.log(total)
+        found = xp.where(is_possible & (top > LEAST_LOG), logs, xp.full_like(logs, -xp.inf))
+        return xp.astype(found, x.dtype)
+
+    def _parameters(self) -> dict[str, Any]:
+        members = [member.to_dict() for member in self.members]
+        return {"members": members, "weights": self.weights}
+
+    @classmethod
+    def _from_parameters(cls, parameters: dict[str, Any]) -> dict[str, Any]:
+        check_keys(parameters, ("members", "weights"), what="parameters of 'average'")
+        members = parameters["members"]
+        if not isinstance(members, (list, tuple)):
+            raise ValueError(f"`members` must be a list, got {type(members).__name__}.")
+        for member in members:
+            if isinstance(member, dict) and member.get("kind") == cls.kind:
+                raise ValueError("`members` must not be averages themselves.")
+        return {
+            "members": tuple(Calibrator.from_dict(member) for member in members),
+            "weights": frozen_numbers(parameters["weights"], "weights"),
+        }
+
+    def describe(self) -> str:
+        """Return a one-line description."""
+        parts = zip(self.weights, self.members, strict=True)
+        return "average: " + ", ".join(f"{w:.0%} {m.kind}" for w, m in parts)
+
+
+def average_weights(losses: Floats, weights: Floats | None = None) -> Floats:
+    r"""Return the weights of the average with the least mean log loss.
+
+    .. math:: \min_{w \ge 0,\, \sum w = 1} -\frac1n\sum_i \log \sum_m w_m p_m(y_i)
+
+    by expectation maximisation: :math:`w_m \leftarrow w_m g_m` with the mean :math:`g_m` of
+    :math:`p_m(y_i) / \sum_l w_l p_l(y_i)`; the loss is within :math:`\max_m g_m - 1` of its
+    minimum. Weights below 0.02 are dropped and the others renormalised.
+
+    Args:
+        losses: held-out log loss of each row and member ``[N, M]``.
+        weights: of the rows ``[N]``.
+
+    Example:
+        >>> average_weights(np.log([[2.0, 4.0], [2.0, 1.0], [2.0, 4.0], [2.0, 1.0]])).round(2)
+        array([0.5, 0.5])
+    """
+    n, n_members = losses.shape
+    mass = np.full(n, 1.0 / n) if weights is None else weights / weights.sum()
+    likelihood = np.exp(losses.min(axis=1, keepdims=True) - losses)
+    found = np.full(n_members, 1.0 / n_members)
+    for _ in range(MAX_STEPS):
+        gain = (mass / (likelihood @ found)) @ likelihood
+        found = found * gain
+        if gain.max() < 1.0 + GAP:
+            break
+    found[found < LEAST_WEIGHT] = 0.0
+    return np.asarray(found / found.sum())
+
+
+def averaged_losses(losses: Floats, weights: Floats) -> Floats:
+    """Return the log loss of each row by the average of members with `losses` ``[N, M]``."""
+    least = losses.min(axis=1)
+    return np.asarray(least - np.log(np.exp(least[:, None] - losses) @ weights))
+
+
+def average_of(members: Sequence[Calibrator], weights: Floats) -> Calibrator:
+    """Return the average of those members that have a weight; one member is itself."""
+    kept = [(float(w), member) for w, member in zip(weights, members, strict=True) if w > 0]
+    if len(kept) == 1:
+        return kept[0][1]
+    return Average(tuple(m for _, m in kept), tuple(w for w, _ in kept))

@@ -1,0 +1,476 @@
+"""The automatic choice: methods cross-fitted, their average, and the rule that picks one."""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from focalibrate._array import Array, Floats
+from focalibrate._check import check_gamma
+from focalibrate.calibrate.average import average_of, average_weights, averaged_losses
+from focalibrate.calibrate.calibrator import Calibrator
+from focalibrate.calibrate.folds import Folds, fold_count, random_folds
+from focalibrate.calibrate.report import collected_warnings
+from focalibrate.calibrate.rows import Rows, available_cores, read_scores
+from focalibrate.calibrate.single import SINGLE_METHODS, Method
+
+AUTO = "auto"
+"""Name of the automatic choice, where a method is asked for."""
+AVERAGE = "average"
+"""Name of the average of several methods."""
+AVERAGE_LABEL = "average of methods"
+MODEL = "identity"
+"""Name of the model as it is."""
+TWO_CLASSES = (MODEL, "temperature", "platt", "beta")
+MANY_CLASSES = (MODEL, "temperature", "structured_vector", "structured_matrix")
+"""Single methods that the automatic choice is made from, from simple to complex."""
+MAX_DIRICHLET_CLASSES = 10
+KEEP = 1.0
+"""The model is kept if its loss is within this many standard errors of the lowest."""
+NEAR = 0.5
+"""The first method within this many standard errors of the lowest is taken."""
+MAX_THREADS = 4
+"""Methods fitted at once; each needs memory of its own."""
+FEW_ENTRIES = 20_000
+"""Fewer logits than this (rows times classes) are fitted without threads."""
+BLOCK_ENTRIES = 1 << 18
+"""Probabilities computed at once, 1 or 2 MB."""
+LARGEST = 745.0
+"""The log loss of the smallest float64, which counts instead of an infinite one."""
+CHECK_ENTRIES = 1 << 20
+"""Logits that the fit on all rows is compared with those of the folds on."""
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """The methods that the automatic choice is made from."""
+
+    ladder: tuple[str, ...]
+    """single methods, from simple to complex, the model first"""
+    members: tuple[str, ...]
+    """methods that are averaged: the last candidate"""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All methods to fit, the average last."""
+        return (*dict.fromkeys((*self.ladder, *self.members)), AVERAGE)
+
+    def within(self, rows: Rows, n_fits: int) -> "Candidates":
+        """Return those that this many fits to `rows` would not take too long for."""
+
+        def kept(names: Sequence[str]) -> tuple[str, ...]:
+            return tuple(n for n in names if not SINGLE_METHODS[n].is_too_slow(rows, n_fits))
+
+        return Candidates(kept(self.ladder), kept(self.members))
+
+
+def candidates_for(n_classes: int, trained_gamma: float | None = None) -> Candidates:
+    """Return the candidates for such data.
+
+    With a training exponent `trained_gamma`, posterior recovery stands after the model.
+    """
+    model, *rest = TWO_CLASSES if n_classes == 2 else MANY_CLASSES
+    ladder = (model, *(("posterior_recovery",) if trained_gamma else ()), *rest)
+    others: tuple[str, ...] = ("isotonic",)
+    if n_classes == 2:
+        others = ("spline", "isotonic")
+    elif n_classes <= MAX_DIRICHLET_CLASSES:
+        others = ("isotonic", "dirichlet")
+    return Candidates(ladder, (*ladder, *others))
+
+
+@dataclass(frozen=True)
+class FitSettings:
+    """Options that some fits need."""
+
+    trained_gamma: float | None = None
+    criterion: str = "adaptive_ece"
+    n_bins: int = 15
+
+    def options(self, method: Method) -> dict[str, Any]:
+        """Return the keyword arguments of the fit of `method`."""
+        options: dict[str, Any] = {}
+        if method.needs_gamma:
+            options["gamma"] = self.trained_gamma
+        if method.is_by_ece:
+            options |= {"criterion": self.criterion, "n_bins": self.n_bins}
+        return options
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """One method fitted on all rows, and without each fold."""
+
+    whole: Calibrator
+    without_fold: tuple[Calibrator, ...] = ()
+    notes: tuple[str, ...] = ()
+    """what the fit on all rows warned of"""
+
+    def held_out(self, logits: NDArray[Any], folds: Folds) -> Iterator[tuple[Any, NDArray[Any]]]:
+        """Yield log-probabilities of some rows at a time, and which rows those are.
+
+        Each row is calibrated without its fold; where there are no folds, by the fit on all rows.
+        """
+        step = max(1, BLOCK_ENTRIES // logits.shape[1])
+        if not folds:
+            for start in range(0, len(logits), step):
+                block = slice(start, start + step)
+                yield block, np.asarray(self.whole.log_probs(logits[block]))
+        for fold, calibrator in zip(folds, self.without_fold if folds else (), strict=True):
+            for start in range(0, len(fold), step):
+                index = fold[start : start + step]
+                yield index, np.asarray(calibrator.log_probs(logits[index]))
+
+    def losses(self, rows: Rows, folds: Folds = ()) -> Floats:
+        """Return the log loss of each row ``[N]``, at most `LARGEST`, without its fold if any."""
+        found = np.empty(rows.n_rows)
+        for index, log_probs in self.held_out(rows.logits, folds):
+            true = rows.labels[index]
+            found[index] = -log_probs[np.arange(len(true)), true]
+        return np.minimum(found, LARGEST)
+
+
+@dataclass(frozen=True, eq=False)
+class CrossFit:
+    """Methods fitted on all rows and without each fold."""
+
+    fits: dict[str, Fitted]
+    losses: dict[str, Floats]
+    """held-out log loss of each row, by method ``[N]``"""
+    failed: tuple[tuple[str, str], ...] = ()
+    """methods that could not be fitted, and why"""
+    sole_member: str | None = None
+    """the only method of the average; None where there are several, or no average"""
+
+    def choose_from(self, ladder: Sequence[str]) -> tuple[str, ...]:
+        """Return the candidates that were fitted: single methods, then the average.
+
+        An average of one member is that member.
+        """
+        last = self.sole_member or AVERAGE
+        return tuple(n for n in dict.fromkeys((*ladder, last)) if n in self.fits)
+
+
+def cross_fit(
+    rows: Rows,
+    names: Sequence[str],
+    folds: Folds,
+    *,
+    settings: FitSettings | None = None,
+    members: Sequence[str] = (),
+    strict: Sequence[str] = (),
+    progress: Callable[[str], None] | None = None,
+) -> CrossFit:
+    """Fit each method on all rows and without each fold.
+
+    Every method that is fitted has 1 / (n + 1) of the uniform distribution mixed into its result:
+    by the rule of succession, the share of surprises to expect after n rows.
+
+    Args:
+        rows: the rows.
+        names: methods, the average among them or not.
+        folds: the rows of each fold; rows that belong together must be in the same one.
+        settings: options of the fits.
+        members: methods to average, where `names` have the average; those not fitted are left out.
+        strict: methods that must be fitted; others are left out where that fails.
+        progress: called with the label of each method as its fit begins.
+    """
+    settings = settings or FitSettings()
+    every = np.arange(rows.n_rows)
+    kept = [np.setdiff1d(every, fold, assume_unique=True) for fold in folds]
+
+    def fit_one(name: str) -> tuple[Fitted, Floats]:
+        if progress is not None:
+            progress(SINGLE_METHODS[name].label)
+        found = _fit(SINGLE_METHODS[name], rows, kept, settings)
+        if not folds:
+            return found, np.empty(0)
+        losses = found.losses(rows, folds)
+        return refit_checked(found, rows, losses, SINGLE_METHODS[name], settings), losses
+
+    fits: dict[str, Fitted] = {}
+    losses: dict[str, Floats] = {}
+    failed: list[tuple[str, str]] = []
+    n_threads = min(available_cores(), MAX_THREADS) if rows.logits.size >= FEW_ENTRIES else 1
+    with ThreadPoolExecutor(n_threads) as threads:
+        singles = [name for name in names if name != AVERAGE]
+        for name, future in [(name, threads.submit(fit_one, name)) for name in singles]:
+            try:
+                fits[name], losses[name] = future.result()
+            except ValueError as error:  # such as a fold that lacks a class
+                if name in strict:
+                    threads.shutdown(cancel_futures=True)
+                    raise
+                failed.append((name, str(error)))
+    sole = None
+    used = [name for name in members if name in fits]
+    if AVERAGE in names and used:
+        weights = average_weights(np.stack([losses[n] for n in used], axis=1), rows.weights)
+        if np.count_nonzero(weights) == 1:
+            sole = used[int(weights.argmax())]
+        else:
+            fits[AVERAGE], losses[AVERAGE] = _average(rows, used, fits, losses, folds, weights)
+    return CrossFit(fits, losses, tuple(failed), sole)
+
+
+def _fit(
+    method: Method, rows: Rows, kept: Sequence[NDArray[np.intp]], settings: FitSettings
+) -> Fitted:
+    """Return the method fitted to all rows, and from there to the rows `kept` for each fold."""
+    options = settings.options(method)
+    with collected_warnings() as messages:
+        whole: Calibrator = method.fit(rows, **options)
+    found = [whole] * (1 + len(kept))
+    if method.learns:
+        found = [_mixed(whole, rows.size)]
+        for index in kept:
+            part = rows.take(index)
+            with collected_warnings():
+                found.append(_mixed(method.fit(part, start=whole, **options), part.size))
+    # Messages begin with the calibrator's own description; tables name the method.
+    own = f"{method.label}: "
+    return Fitted(found[0], tuple(found[1:]), tuple(m.removeprefix(own) for m in messages))
+
+
+def _mixed(calibrator: Calibrator, n: float) -> Calibrator:
+    return replace(calibrator, uniform_mix=1.0 / (n + 1.0))
+
+
+def refit_checked(
+    found: Fitted, rows: Rows, held_out: Floats, method: Method, settings: FitSettings
+) -> Fitted:
+    """Return the method fitted again from a fold's solution, where the fit on all rows is worse.
+
+    A fit is worse on the rows it has seen than held out only where its search ended in the wrong
+    place.
+    """
+    step = -(-rows.logits.size // CHECK_ENTRIES)
+    some = rows.take(slice(None, None, step))
+
+    def loss(calibrator: Calibrator) -> float:
+        return float(np.average(Fitted(calibrator).losses(some), weights=some.weights))
+
+    own = loss(found.whole)
+    if own <= np.average(held_out[::step], weights=some.weights):
+        return found
+    best = min(found.without_fold, key=loss)
+    if not method.learns or own <= loss(best):
+        return found
+    with collected_warnings():
+        again: Calibrator = method.fit(rows, start=best, **settings.options(method))
+    whole = min((_mixed(again, rows.size), _mixed(best, rows.size)), key=loss)
+    note = (
+        f"the fit on all rows ended at a log loss of {own:.4f} on them; started from the solution "
+        f"of a fold it is {loss(whole):.4f}, which is used"
+    )
+    return replace(found, whole=whole, notes=(*found.notes, note))
+
+
+def _average(
+    rows: Rows,
+    names: Sequence[str],
+    fits: dict[str, Fitted],
+    losses: dict[str, Floats],
+    folds: Folds,
+    weights: Floats,
+) -> tuple[Fitted, Floats]:
+    """Return the average and its held-out losses, each fold with the weights of the others."""
+    values = np.stack([losses[name] for name in names], axis=1)
+    held_out, without_fold = np.empty(rows.n_rows), []
+    for i, fold in enumerate(folds):
+        is_kept = np.ones(rows.n_rows, dtype=bool)
+        is_kept[fold] = False
+        mass = None if rows.weights is None else rows.weights[is_kept]
+        others = average_weights(values[is_kept], mass)
+        held_out[fold] = averaged_losses(values[fold], others)
+        calibrators = [fits[name].without_fold[i] for name in names]
+        without_fold.append(rows.stamp(average_of(calibrators, others)))
+    whole = rows.stamp(average_of([fits[name].whole for name in names], weights))
+    return Fitted(whole, tuple(without_fold)), held_out
+
+
+@dataclass(frozen=True)
+class Pick:
+    """What the rule picks, by position."""
+
+    chosen: int
+    best: int
+    """The lowest mean loss."""
+
+
+def pick(
+    losses: Floats,
+    *,
+    weights: Floats | None = None,
+    size: float | None = None,
+    model: int | None = 0,
+) -> Pick:
+    """Pick a method by its held-out losses.
+
+    1. Keep the model if its mean loss is within one standard error of the lowest.
+    2. Otherwise take the first method within half a standard error of the lowest.
+
+    Standard errors are of the mean difference, paired by row.
+
+    Args:
+        losses: held-out loss of each row and method ``[N, M]``, methods from simple to complex.
+        weights: of the rows ``[N]``.
+        size: number of rows, if whole weights count copies. Default: each
+            entry is one observation, whatever its weight, such as the mean of a group of rows.
+        model: which method is the model as it is. Default: the first; None: none.
+    """
+    losses = np.minimum(losses, LARGEST)
+    means = np.average(losses, axis=0, weights=weights)
+    best = int(means.argmin())
+
+    def is_within(method: int, errors: float) -> bool:
+        mean, error = _mean_and_error(losses[:, method] - losses[:, best], weights, size)
+        return mean <= errors * error
+
+    if model is not None and is_within(model, KEEP):
+        return Pick(model, best)
+    return Pick(next(i for i in range(len(means)) if i == best or is_within(i, NEAR)), best)
+
+
+def _mean_and_error(
+    values: Floats, weights: Floats | None, size: float | None
+) -> tuple[float, float]:
+    """Return a mean and its standard error."""
+    n = len(values)
+    mean = float(np.average(values, weights=weights))
+    squares = (values - mean) ** 2
+    if weights is None or size is not None:
+        size = n if size is None else size
+        variance = float(np.average(squares, weights=weights)) / max(size - 1.0, 1e-12)
+    else:
+        variance = float((weights**2 * squares).sum()) / float(weights.sum()) ** 2
+        variance *= n / max(n - 1.0, 1e-12)
+    return mean, math.sqrt(variance) if n > 1 else math.inf
+
+
+@dataclass(frozen=True, eq=False)
+class AutomaticChoice:
+    """What was chosen, and the held-out losses it was chosen by."""
+
+    calibrator: Calibrator
+    method: str
+    """``"identity"`` for the model as it is, ``"average"``, or the one method's name."""
+    losses: dict[str, float]
+    """Held-out mean log loss of every method that could be chosen, from simple to complex."""
+    reason: str
+    """In words."""
+
+
+def explain_auto(
+    *,
+    labels: Array,
+    logits: Array | None = None,
+    probs: Array | None = None,
+    trained_gamma: float | None = None,
+    sample_weight: Array | None = None,
+    simple: bool = False,
+    seed: int | np.random.Generator = 0,
+) -> AutomaticChoice:
+    """Return what `fit` with ``method="auto"`` chooses, with the held-out losses and the reason.
+
+    Arguments as for `fit`.
+    """
+    rows = read_scores(logits, labels, probs=probs, sample_weight=sample_weight)
+    if trained_gamma is not None:
+        check_gamma(trained_gamma, name="trained_gamma")
+    found, crossed = _crossed(rows, trained_gamma, simple=simple, seed=seed)
+    names = crossed.choose_from(found.ladder)
+    losses = np.stack([crossed.losses[name] for name in names], axis=1)
+    picked = pick(losses, weights=rows.weights, size=rows.size, model=names.index(MODEL))
+    values = np.average(losses, axis=0, weights=rows.weights).tolist()
+    reason = reason_for(
+        picked,
+        [SINGLE_METHODS[n].label if n in SINGLE_METHODS else AVERAGE_LABEL for n in names],
+        values,
+    )
+    chosen = names[picked.chosen]
+    means = dict(zip(names, values, strict=True))
+    return AutomaticChoice(crossed.fits[chosen].whole, chosen, means, reason)
+
+
+def fit_average(
+    logits: Array | None = None,
+    labels: Array | None = None,
+    *,
+    probs: Array | None = None,
+    sample_weight: Array | None = None,
+    trained_gamma: float | None = None,
+    seed: int | np.random.Generator = 0,
+) -> Calibrator:
+    """Fit several methods and the weights of the average of their probabilities.
+
+    The members are fitted on all rows; their weights minimise the log loss of held-out
+    predictions (five random folds, three for large data), see `average_weights`.
+
+    Args:
+        logits: real array ``[N, K]`` of any library, data frame or list; ``[N]`` or ``[N, 1]`` are
+            margins of class 1.
+        labels: class indices ``[N]``.
+        probs: probabilities instead of logits; ``[N]`` or ``[N, 1]`` are those of class 1.
+        sample_weight: one number >= 0 per row.
+        trained_gamma: exponent of the focal loss that the model was trained with, if it was.
+        seed: random seed of the folds.
+
+    Returns:
+        `Average`, or the only member that has a weight; its report has the held-out log loss.
+    """
+    rows = read_scores(logits, labels, probs=probs, sample_weight=sample_weight)
+    _, crossed = _crossed(rows, trained_gamma, simple=False, seed=seed)
+    name = crossed.sole_member or AVERAGE
+    value = float(np.average(crossed.losses[name], weights=rows.weights))
+    return rows.finish(crossed.fits[name].whole, value=value)
+
+
+def _crossed(
+    rows: Rows,
+    trained_gamma: float | None,
+    *,
+    simple: bool,
+    seed: int | np.random.Generator,
+) -> tuple[Candidates, CrossFit]:
+    n_folds = fold_count(rows)
+    found = candidates_for(rows.n_classes, trained_gamma).within(rows, 1 + n_folds)
+    crossed = cross_fit(
+        rows,
+        found.ladder if simple else found.names,
+        random_folds(rows, n_folds, seed),
+        settings=FitSettings(trained_gamma),
+        members=found.members,
+        strict=(MODEL,),
+    )
+    return found, crossed
+
+
+def reason_for(
+    picked: Pick, labels: Sequence[str], means: Sequence[float], how: str = "cross-validated"
+) -> str:
+    """Return the choice in words.
+
+    Args:
+        picked: what the rule picked.
+        labels: names of the methods, as shown; the first is the model's.
+        means: their mean log losses.
+        how: what kind of log loss this is.
+    """
+    own, least = f"{means[picked.chosen]:.4f}", f"{means[picked.best]:.4f}"
+    chosen, best = labels[picked.chosen], labels[picked.best]
+    if picked.chosen == picked.best:
+        return f"{chosen[:1].upper()}{chosen[1:]} has the lowest {how} log loss, {own}."
+    if picked.chosen == 0:
+        return (
+            f"The lowest {how} log loss, {least} ({best}), is within one standard error of the "
+            f"uncalibrated model's, {own}."
+        )
+    return (
+        f"{chosen[:1].upper()}{chosen[1:]} is the simplest method whose {how} log loss, {own}, is "
+        f"within half a standard error of the lowest, {least} ({best})."
+    )

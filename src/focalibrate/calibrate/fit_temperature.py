@@ -1,0 +1,490 @@
+"""Fits of a temperature: by log loss or focal loss (Newton), or by calibration error (grid)."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial, reduce
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from focalibrate._array import Array, Floats
+from focalibrate._check import check_choice, check_gamma, check_n_bins
+from focalibrate.calibrate.calibrator import Calibrator
+from focalibrate.calibrate.focal_rows import focal_rows
+from focalibrate.calibrate.grid import Criterion, read_temperatures, searched
+from focalibrate.calibrate.report import FitReport, warn
+from focalibrate.calibrate.rows import (
+    Rows,
+    check_rows,
+    in_threads,
+    read_scores,
+    row_blocks,
+    thin_rows,
+    working_precision,
+)
+from focalibrate.calibrate.temperature import FocalLossTemperature, TemperatureScaling
+
+TemperatureCriterion = Literal["nll", "ece", "adaptive_ece", "focal"]
+TemperatureCalibrator = TemperatureScaling | FocalLossTemperature
+
+COARSE_TEMPERATURES = tuple(k / 10 for k in range(1, 101))
+"""0.1 to 10 by 0.1 (Mukhoti et al. 2020): the grid of `fit_temperature` by ECE."""
+VANISHED = 800.0
+"""exp(-800) is 0: a gap of 800 / beta stands for any larger one, infinite ones included."""
+REACH = 1e3
+"""T is first looked for within this factor of a typical gap between a row's top two logits."""
+MAX_WIDENINGS = 8
+"""How often the search moves on by that factor while the slope's sign says there is a minimum."""
+PLAIN_SCALE = 1e6
+"""Logits of a larger scale, or a smaller than its inverse, are divided by it first."""
+LEAST_SCALE = 1e-290
+SAMPLE_ROWS = (512, 4096)
+"""The search starts on about this many rows, evenly spaced, where there are twice as many."""
+MAX_STEPS = 100
+N_SCAN = 25
+TOLERANCE = {4: 1e-7, 8: 1e-13}
+"""Largest relative error left in T, by the size in bytes of the working precision."""
+
+
+def fit_temperature(
+    logits: Array | None = None,
+    labels: Array | None = None,
+    *,
+    probs: Array | None = None,
+    sample_weight: Array | None = None,
+    criterion: TemperatureCriterion = "nll",
+    gamma: float | None = None,
+    temperatures: Sequence[float] | None = None,
+    n_bins: int = 15,
+    whole_grid: bool = False,
+    start: Calibrator | None = None,
+) -> TemperatureCalibrator:
+    r"""Fit the temperature of :math:`\operatorname{softmax}(z/T)` to validation data.
+
+    .. math:: T = \arg\min_T \frac1N \sum_i \ell(\operatorname{softmax}(z_i/T), y_i)
+
+    By log loss the problem is convex in :math:`1/T` and has one optimum; by ECE the first
+    minimum of a grid is taken; by focal loss the temperature is meant to be followed by
+    :math:`\Psi_\gamma`, which the calibrator returned does.
+
+    Args:
+        logits: real array ``[N, K]`` of any library, data frame or list; ``[N]`` or ``[N, 1]`` are
+            margins of class 1. -inf marks an impossible class. Memory maps are read block by
+            block.
+        labels: class indices ``[N]``, never of an impossible class.
+        probs: probabilities instead of logits; ``[N]`` or ``[N, 1]`` are those of class 1.
+        sample_weight: one number >= 0 per row; a whole number counts copies of the row.
+        criterion: ``"nll"``, ``"ece"`` (bins of equal width), ``"adaptive_ece"`` (of equal
+            mass) or ``"focal"``.
+        gamma: the exponent ``>= 0`` of ``criterion="focal"``; not allowed otherwise.
+        temperatures: grid to search, in order. Default: none for ``"nll"`` and ``"focal"``,
+            which are minimised continuously; 0.1 to 10 by 0.1 for the others.
+        n_bins: number of bins of the binned criteria.
+        whole_grid: evaluate every point of a grid, for ``calibrator.report.grid``; otherwise
+            those are skipped that cannot be the minimum.
+        start: a temperature fitted to similar rows, such as all but another fold.
+
+    Returns:
+        `TemperatureScaling`, or `FocalLossTemperature` for ``criterion="focal"``.
+
+    Numerics:
+        Continuous: Newton with derivatives up to the fourth on cache-sized blocks, in float64
+        (float32 for large single-precision logits); within 1e-6 of the optimum, relative. The
+        search starts within a factor 1000 of the median gap between a row's top two logits and
+        moves on while the sign of the slope says so; finite masks (-1e9) do not move it. If
+        every row is right, or no temperature beats the uniform distribution, the loss has no
+        minimum, and the result is that bound, with a warning. Deterministic, whatever the
+        number of threads.
+
+    Example:
+        >>> import numpy as np
+        >>> rng = np.random.default_rng(0)
+        >>> truth = 2.0 * rng.standard_normal((4000, 5))
+        >>> labels = (truth + rng.gumbel(size=truth.shape)).argmax(axis=1)
+        >>> fit_temperature(3.0 * truth, labels).describe()
+        'temperature scaling: T=2.957'
+
+    References:
+        Guo et al. (2017); Mukhoti et al. (2020), App. C (grid of 0.1); Charoenphakdee et al.
+        (2021), Sec. 6 (focal loss).
+    """
+    check_choice(criterion, ("nll", "ece", "adaptive_ece", "focal"), name="criterion")
+    check_n_bins(n_bins)
+    _check_gamma_is_for_focal(criterion, gamma)
+    rows = read_scores(logits, labels, probs=probs, sample_weight=sample_weight)
+    if temperatures is None and criterion in ("nll", "focal"):
+        found = lowest_temperature(rows, gamma, start)
+    else:
+        grid = COARSE_TEMPERATURES if temperatures is None else read_temperatures(temperatures)
+        measure = Criterion(focal_rows(rows), criterion, n_bins, focal_gamma=gamma or 0.0)
+        values = searched(measure, (0.0,), grid, whole=whole_grid)
+        temperature = grid[values.argmin()[1]]
+        found = _calibrator(temperature, gamma, values.report(_kind(gamma), rows))
+    if found.report and found.report.at_bound:
+        warn(
+            f"The best temperature, {found.temperature:g}, is at the edge of the range searched: "
+            "the criterion still falls there. If every row is right, fit on harder data; if "
+            "classes are masked by large finite logits, mask them with -inf; otherwise pass "
+            "`temperatures` that reach further."
+        )
+    return rows.stamp(found)
+
+
+def lowest_temperature(
+    rows: Rows, gamma: float | None = None, start: Calibrator | None = None
+) -> TemperatureCalibrator:
+    """Return the temperature of the lowest log loss, or focal loss; no warning at a bound."""
+    kernel = log_loss_sums if gamma is None else partial(focal_loss_sums, gamma)
+    near = getattr(start, "temperature", None)
+    best = _minimise(rows, kernel, is_convex=gamma is None, near=near)
+    report = FitReport(
+        method=_kind(gamma),
+        criterion="nll" if gamma is None else "focal",
+        value=best.loss,
+        n_rows=rows.n_rows,
+        n_classes=rows.n_classes,
+        n_evaluations=best.n_evaluations,
+        converged=best.converged,
+        at_bound=best.at_bound,
+    )
+    return _calibrator(best.temperature, gamma, report)
+
+
+def _kind(gamma: float | None) -> str:
+    return TemperatureScaling.kind if gamma is None else FocalLossTemperature.kind
+
+
+def _calibrator(
+    temperature: float, gamma: float | None, report: FitReport
+) -> TemperatureCalibrator:
+    if gamma is None:
+        return TemperatureScaling(temperature, report=report)
+    return FocalLossTemperature(float(gamma), temperature, report=report)
+
+
+def _check_gamma_is_for_focal(criterion: str, gamma: float | None) -> None:
+    if criterion == "focal" and gamma is None:
+        raise ValueError(
+            "`gamma` must be given for criterion='focal', got None. Pass the training gamma."
+        )
+    if criterion != "focal" and gamma is not None:
+        raise ValueError(
+            f"`gamma` must be left out for criterion={criterion!r}, got {gamma!r}. For a "
+            "temperature with a gamma use `fit_focal_temperature`."
+        )
+    if gamma is not None:
+        check_gamma(gamma)
+
+
+class Block(NamedTuple):
+    """Gaps to the top logit of some rows."""
+
+    gaps: NDArray[Any]
+    """Shape ``[n, K]``, in the working precision."""
+    labels: NDArray[np.intp]
+    true_gap: Floats
+    """Gap of the label, shape ``[n]``."""
+    weights: Floats | None
+
+    def total(self, values: Floats) -> float:
+        """Return the weighted sum over the rows."""
+        return float(values.sum() if self.weights is None else values @ self.weights)
+
+
+Kernel = Callable[[Block, float], Floats]
+"""``(block, beta) -> sums over the block``; not finite where a gap is infinite."""
+
+
+class Derivatives(NamedTuple):
+    r"""Mean loss at :math:`\beta = 1/T` and its derivatives there; those not computed are 0."""
+
+    loss: float
+    first: float
+    second: float
+    third: float = 0.0
+    fourth: float = 0.0
+
+
+def log_loss_sums(block: Block, beta: float) -> Floats:
+    r"""Sums of the log loss and its first four derivatives.
+
+    With :math:`\ell(\beta) = \log\sum_k e^{-\beta d_k} + \beta d_y`, the derivatives are
+    :math:`d_y - \kappa_1, \kappa_2, -\kappa_3, \kappa_4` with the cumulants of :math:`d` under
+    the softmax.
+    """
+    gaps, true_gap = block.gaps, block.true_gap
+    e = np.multiply(gaps, -beta)
+    np.exp(e, out=e)
+    square = gaps * gaps
+    total = (e @ np.ones(e.shape[1], dtype=e.dtype)).astype(np.float64)
+    m1 = np.vecdot(e, gaps) / total
+    m2 = np.vecdot(e, square) / total
+    e *= square
+    m3 = np.vecdot(e, gaps) / total
+    m4 = np.vecdot(e, square) / total
+    variance = m2 - m1 * m1
+    third = m3 - 3.0 * m1 * m2 + 2.0 * m1**3
+    fourth = m4 - 4.0 * m1 * m3 + 6.0 * m1**2 * m2 - 3.0 * m1**4 - 3.0 * variance**2
+    loss = np.log(total) + beta * true_gap
+    return np.array([block.total(x) for x in (loss, true_gap - m1, variance, -third, fourth)])
+
+
+def focal_loss_sums(gamma: float, block: Block, beta: float) -> Floats:
+    r"""Sums of the focal loss and its first two derivatives.
+
+    Through the margin :math:`m = \log\frac{p}{1-p}` of the true class, with :math:`f' =
+    -(1-p)^{\gamma+1}(1+\gamma r)` and :math:`f'' = p(1-p)^{\gamma+1}(1 + 2\gamma + \gamma\log p
+    + \gamma^2 r)`; :math:`m' = \kappa_1 - d_y` and :math:`m'' = -\kappa_2` over the other
+    classes.
+    """
+    at_true = (np.arange(len(block.gaps)), block.labels)
+    others = block.gaps.copy()
+    others[at_true] = np.inf
+    least = others.min(axis=-1)
+    others -= least[:, None]
+    others[at_true] = VANISHED / beta
+    e = np.exp(np.multiply(others, -beta))
+    e[at_true] = 0.0
+    total = e.sum(axis=-1, dtype=np.float64)
+    mean = np.vecdot(e, others) / total
+    e *= others
+    variance = np.maximum(np.vecdot(e, others) / total - mean * mean, 0.0)
+    least = least.astype(np.float64)
+    margin = beta * (least - block.true_gap) - np.log(total)
+    log_p, log_rest = -np.logaddexp(0.0, -margin), -np.logaddexp(0.0, margin)
+    p, rest = np.exp(log_p), np.exp(log_rest)
+    r = np.where(rest > 0, -p * log_p / np.where(rest > 0, rest, 1.0), 1.0)
+    slope = least + mean - block.true_gap
+    loss = np.exp(gamma * log_rest) * -log_p
+    power = np.exp((gamma + 1.0) * log_rest)
+    first = -power * (1.0 + gamma * r)
+    second = p * power * (1.0 + 2.0 * gamma + gamma * log_p + gamma**2 * r)
+    curvature = second * slope**2 - first * variance
+    return np.array([block.total(x) for x in (loss, first * slope, curvature)])
+
+
+@dataclass(frozen=True, eq=False)
+class _Passes:
+    """Rows that are passed over in blocks of gaps, counted in `unit`."""
+
+    rows: Rows
+    whole: Rows
+    """The rows that these were taken from: a bad one is named by its number there."""
+    unit: float = 1.0
+
+    def samples(self) -> "list[_Passes]":
+        n = self.rows.n_rows
+        parts = [thin_rows(n, at_most=size) for size in SAMPLE_ROWS if n >= 2 * size]
+        return [replace(self, rows=self.rows.take(part)) for part in parts]
+
+    def derivatives(self, kernel: Kernel, beta: float) -> Derivatives:
+        """Return the means of the kernel's sums, added up in the order of the rows."""
+
+        def sums(block: Block) -> Floats:
+            with np.errstate(invalid="ignore", over="ignore"):
+                total = kernel(block, beta)
+            if not np.isfinite(total).all():
+                np.minimum(block.gaps, VANISHED / beta, out=block.gaps)
+                total = kernel(block, beta)
+            return total
+
+        return Derivatives(*self._mean(sums))
+
+    def limits(self) -> tuple[float, bool]:
+        r"""Return the slope at :math:`\beta = 0` and whether every label has its row's top logit.
+
+        A slope of at least 0 there means that no temperature improves on the uniform
+        distribution; where every label is on top, a lower temperature is always better.
+        """
+
+        def sums(block: Block) -> Floats:
+            is_possible = np.isfinite(block.gaps)
+            gaps = np.where(is_possible, block.gaps, 0.0)
+            mean = gaps.sum(axis=-1, dtype=np.float64) / is_possible.sum(axis=-1)
+            wrong = (block.true_gap > 0).astype(np.float64)
+            return np.array([block.total(block.true_gap - mean), block.total(wrong)])
+
+        slope, n_wrong = self._mean(sums)
+        return slope, n_wrong == 0
+
+    def typical_gap(self) -> float:
+        """Return the median gap between a row's two largest different logits, 0 if all are equal.
+
+        A median over rows, as a finite mask (-1e9 for a class ruled out) or a single row of
+        another scale would decide any mean.
+        """
+        found: list[Floats] = []
+        for part in row_blocks(self.rows.n_rows, row_bytes=8 * self.rows.n_classes):
+            gaps = self._block(part, np.float64).gaps
+            gaps[gaps <= 0] = np.inf
+            least = gaps.min(axis=-1)
+            found.append(least[np.isfinite(least)])
+        every = np.concatenate(found)
+        return float(np.median(every)) if len(every) else 0.0
+
+    def _mean(self, sums: Callable[[Block], Floats]) -> list[float]:
+        dtype, weights = working_precision(self.whole.logits), self.rows.weights
+        blocks = row_blocks(self.rows.n_rows, row_bytes=4 * self.rows.n_classes)
+        total = reduce(np.add, in_threads(lambda part: sums(self._block(part, dtype)), blocks))
+        mass = self.rows.n_rows if weights is None else weights.sum()
+        means: list[float] = (total / mass).tolist()
+        return means
+
+    def _block(self, part: slice, dtype: Any) -> Block:
+        block, labels = self.rows.logits[part], self.rows.labels[part]
+        top = block.max(axis=-1)
+        true = block[np.arange(len(block)), labels]
+        check_rows(top, true, self.whole.logits, self.whole.labels)
+        gaps = np.subtract(top[:, None], block, dtype=dtype)
+        true_gap = top.astype(np.float64) - true
+        if self.unit != 1.0:  # fourth powers of large gaps overflow
+            gaps /= self.unit
+            true_gap /= self.unit
+        weights = None if self.rows.weights is None else self.rows.weights[part]
+        return Block(gaps, labels, true_gap, weights)
+
+
+@dataclass(frozen=True)
+class _Minimum:
+    """Where a search ended."""
+
+    temperature: float
+    loss: float
+    converged: bool
+    n_evaluations: int
+    """Passes over all rows."""
+    at_bound: bool = False
+
+
+def _minimise(rows: Rows, kernel: Kernel, *, is_convex: bool, near: float | None) -> _Minimum:
+    r"""Return the minimum over :math:`\beta` of the mean loss.
+
+    A guess from a sample of the rows is improved on all rows. Every pass yields derivatives, and
+    the root of the slope's Taylor polynomial is the next :math:`\beta`; where the terms left
+    out are below `TOLERANCE` no further pass is made. For large data one or two passes are
+    enough. Signs of the slope seen so far bracket the root: a step never leaves the bracket.
+
+    Args:
+        rows: the logits.
+        kernel: the loss.
+        is_convex: whether the loss is convex in :math:`\beta`; if not, the sample is scanned
+            for its best :math:`\beta` first and the search stays within the scan's step.
+        near: a temperature close to the one sought; then no sample is needed.
+    """
+    passes = _Passes(rows, rows)
+    scale = (passes.samples() or [passes])[0].typical_gap() or passes.typical_gap()
+    if scale == 0:  # every row is constant: the loss does not depend on T
+        return _Minimum(1.0, passes.derivatives(kernel, 1.0).loss, True, 1)
+    if scale < LEAST_SCALE:
+        raise ValueError(
+            f"`logits` must differ by more than {LEAST_SCALE:g} within a row, but they typically "
+            f"differ by {scale:.3g}, which has no digits left to scale. Multiply them by 1e200."
+        )
+    unit = 1.0 if 1.0 / PLAIN_SCALE < scale < PLAIN_SCALE else scale
+    passes = replace(passes, unit=unit)
+    low, high = unit / scale / REACH, unit / scale * REACH
+    first = None if near is None or not low < unit / near < high else unit / near
+    for _ in range(1 + MAX_WIDENINGS):
+        found = _search(passes, kernel, (low, high), is_convex, first)
+        beta = 1.0 / found.temperature
+        is_low, is_high = (bool(np.isclose(beta, end, rtol=1e-9)) for end in (low, high))
+        if not (is_low or is_high):
+            break
+        slope, is_separated = passes.limits()
+        if slope >= 0 if is_low else is_separated:  # the loss has no minimum to find beyond
+            found = replace(found, at_bound=True)
+            break
+        low, high, first = (low / REACH, low, None) if is_low else (high, high * REACH, None)
+        # An end shared with the interval before is not a bound of the search.
+        low, high = low * (1.0 - 1e-6 * is_high), high * (1.0 + 1e-6 * is_low)
+    else:
+        found = replace(found, at_bound=True)
+    return replace(found, temperature=unit * found.temperature)
+
+
+def _search(
+    passes: _Passes,
+    kernel: Kernel,
+    bounds: tuple[float, float],
+    is_convex: bool,
+    first: float | None,
+) -> _Minimum:
+    """Return the minimum within `bounds`."""
+    beta, bracket = first or math.sqrt(bounds[0] * bounds[1]), bounds
+    samples = passes.samples()
+    if not is_convex:
+        grid = np.geomspace(*bounds, N_SCAN)
+        sample = samples[-1] if samples else passes
+        losses = [sample.derivatives(kernel, float(x)).loss for x in grid]
+        best = int(np.flatnonzero(losses == np.min(losses))[-1])  # ties: it underflowed to 0
+        beta = float(grid[best])
+        bracket = (float(grid[max(best - 1, 0)]), float(grid[min(best + 1, N_SCAN - 1)]))
+    if first is None:
+        for sample in samples:
+            beta = 1.0 / _descend(sample, kernel, beta, bracket, close=1e-3).temperature
+    return _descend(passes, kernel, beta, bracket)
+
+
+def _descend(
+    passes: _Passes,
+    kernel: Kernel,
+    beta: float,
+    bracket: tuple[float, float],
+    *,
+    close: float = 0.0,
+) -> _Minimum:
+    low, high = bracket
+    tolerance = TOLERANCE[np.dtype(working_precision(passes.whole.logits)).itemsize]
+    tolerance = max(tolerance, close)
+    for step in range(1, MAX_STEPS + 1):
+        at = passes.derivatives(kernel, beta)
+        low, high = (beta, high) if at.first <= 0 else (low, beta)
+        move, error = _taylor_step(at, beta)
+        is_inside = low <= beta + move <= high
+        if is_inside and abs(move) < 0.5 * beta and error <= tolerance * beta:
+            return _Minimum(1.0 / (beta + move), _taylor_loss(at, move), True, step)
+        if high <= low * (1.0 + tolerance):
+            return _Minimum(1.0 / beta, at.loss, True, step)
+        # By at most a factor of 8; halve the bracket where it is left.
+        proposed = min(max(beta + move, beta / 8.0), 8.0 * beta)
+        if low < proposed < high:
+            beta = proposed
+        elif high == bracket[1] and proposed >= high:
+            beta = high  # the slope has not changed sign yet: look at the bound itself
+        elif low == bracket[0] and proposed <= low:
+            beta = low
+        else:
+            beta = math.sqrt(low * high)
+    return _Minimum(1.0 / beta, at.loss, False, MAX_STEPS)
+
+
+def _taylor_step(at: Derivatives, beta: float) -> tuple[float, float]:
+    """Return the step to the root of the slope's Taylor polynomial, and the error to expect."""
+    if not at.second > 0:
+        return math.copysign(math.inf, -at.first), math.inf
+    newton = -at.first / at.second
+    ratio = abs(newton) / beta
+    if at.third == 0 and at.fourth == 0:  # plain Newton: the error is that of the quadratic
+        return newton, abs(newton) * ratio
+    cubic, quartic = (_root(at, newton, fourth) for fourth in (0.0, at.fourth))
+    if cubic is None or quartic is None:  # the slope dies away: the root is far, or nowhere
+        return math.copysign(math.inf, newton), math.inf
+    return quartic, max(abs(quartic - cubic), abs(newton) * ratio**3) * ratio
+
+
+def _root(at: Derivatives, newton: float, fourth: float) -> float | None:
+    """Return the root of the slope's polynomial near Newton's step; None where it has none."""
+    x = newton
+    for _ in range(8):  # the polynomial is close to its tangent: a fixed slope is enough
+        slope = at.first + x * (at.second + x * (at.third / 2.0 + x * fourth / 6.0))
+        x -= slope / at.second
+        if not abs(x) < 4.0 * abs(newton):
+            return None
+    return x
+
+
+def _taylor_loss(at: Derivatives, x: float) -> float:
+    terms = (at.first, at.second / 2.0, at.third / 6.0, at.fourth / 24.0)
+    return at.loss + sum(term * x ** (i + 1) for i, term in enumerate(terms))

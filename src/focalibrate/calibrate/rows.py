@@ -1,0 +1,404 @@
+"""The rows of a fit: scores in any form, read and checked once, with labels and weights."""
+
+import os
+import warnings
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from focalibrate._array import (
+    Array,
+    Floats,
+    array_of,
+    is_array_api_obj,
+    is_concrete,
+    is_numpy_array,
+    is_torch_array,
+    namespace,
+    to_numpy,
+    working_dtype,
+)
+from focalibrate._check import (
+    check_labels,
+    check_logits,
+    check_probs,
+    check_sample_weight,
+    column_names,
+    is_whole,
+    labels_for,
+)
+from focalibrate.calibrate.report import CalibrationWarning, FitReport, warn
+
+if TYPE_CHECKING:
+    from focalibrate.calibrate.calibrator import Calibrator
+
+C = TypeVar("C", bound="Calibrator")
+S = TypeVar("S")
+T = TypeVar("T")
+ScoreKind = Literal["logits", "probs"]
+RowIndex = NDArray[np.intp] | slice
+"""Rows that one fit may see."""
+
+SMALLEST = 2.0 * float(np.finfo(np.float32).tiny)
+"""Smallest positive probability in the rule for zeros; half of it is not 0 in float32."""
+LOOKED_AT = 64
+"""Rows by which probabilities given as logits are recognised."""
+SMALL_BLOCK, LARGE_BLOCK = 2**17, 2**19
+"""Bytes of a block of rows: with its working copies it stays in second-level cache."""
+MAX_THREADS = 8
+FLOAT32_ABOVE = 2**19
+"""Entries above which single-precision logits are worked on in float32, block by block."""
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """The input of a fit: logits, labels and weights as NumPy arrays."""
+
+    logits: NDArray[Any]
+    """``[N, K]``, not copied where they were NumPy logits."""
+    labels: NDArray[np.intp]
+    """Class indices ``[N]``."""
+    weights: Floats | None = None
+    """Positive weights ``[N]``; None: every row counts 1."""
+    zero_mix: float = 0.0
+    """Weight of the uniform distribution that was mixed into probabilities with zeros."""
+    class_names: tuple[str, ...] | None = None
+    """The columns of the data frame that the scores came in."""
+    kind: ScoreKind = "logits"
+    """What was given: `logits` are log-probabilities if it was ``"probs"``."""
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return len(self.labels)
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes."""
+        return int(self.logits.shape[1])
+
+    @property
+    def size(self) -> float:
+        r"""Effective number of rows.
+
+        Whole-number weights count copies of a row, so it is their sum. Other weights are only
+        relative to each other: Kish's effective sample size :math:`(\sum w)^2 / \sum w^2`.
+        """
+        return sample_size(self.weights, self.n_rows)
+
+    def take(self, index: Any) -> "Rows":
+        """Return the rows of `index`: integers, booleans or a slice."""
+        weights = None if self.weights is None else self.weights[index]
+        logits, labels = self.logits[index], self.labels[index]
+        return replace(self, logits=logits, labels=labels, weights=weights)
+
+    def finish(
+        self,
+        calibrator: C,
+        *,
+        criterion: str = "nll",
+        value: float,
+        n_evaluations: int = 1,
+        converged: bool = True,
+        at_bound: bool = False,
+    ) -> C:
+        """Return `calibrator` as a fit returns it, with its `FitReport`."""
+        report = FitReport(
+            method=calibrator.kind,
+            criterion=criterion,
+            value=value,
+            n_rows=self.n_rows,
+            n_classes=self.n_classes,
+            n_evaluations=n_evaluations,
+            converged=converged,
+            at_bound=at_bound,
+        )
+        return replace(self.stamp(calibrator), report=report)
+
+    def stamp(self, calibrator: C) -> C:
+        """Return `calibrator` with the classes, kind of score and rule for zeros of this data."""
+        return replace(
+            calibrator,
+            n_classes=self.n_classes,
+            zero_mix=self.zero_mix,
+            class_names=self.class_names,
+            fitted_on=self.kind,
+        )
+
+
+def sample_size(weights: Floats | None, n_rows: int) -> float:
+    """Return the effective number of rows; see `Rows.size`."""
+    if weights is None:
+        return float(n_rows)
+    total = float(weights.sum())
+    if is_whole(weights):
+        return total
+    return total**2 / float((weights**2).sum())
+
+
+def read_scores(
+    logits: Any = None, labels: Any = None, *, probs: Any = None, sample_weight: Any = None
+) -> Rows:
+    """Return scores, labels and weights as NumPy arrays.
+
+    Exactly one of `logits` and `probs`: arrays of any library, data frames or lists,
+    ``[N, K]``, or ``[N]`` and ``[N, 1]`` for the margin or probability of class 1. Rows of
+    weight 0 are dropped. Shapes, dtypes and labels are checked here; the values of logits are
+    checked by the first pass over them (`check_rows`), as a pass of its own would cost as much
+    as the fit. `Rows`, as `logits`, have been read before and come back as they are.
+    """
+    if isinstance(logits, Rows):
+        return logits
+    if (logits is None) == (probs is None):
+        raise ValueError(
+            "Pass exactly one of `logits` and `probs`, got "
+            f"{'neither' if logits is None else 'both'}."
+        )
+    if labels is None:
+        raise ValueError("`labels` must be given: one class index per row of the scores.")
+    name = "logits" if probs is None else "probs"
+    given = logits if probs is None else probs
+    scores = score_matrix(given, name=name)
+    targets = labels_for(given, labels)
+    if not is_array_api_obj(targets) or "bool" in str(targets.dtype):
+        targets = np.asarray(targets).astype(np.intp)
+    check_labels(targets, shape=(scores.shape[0],), n_classes=scores.shape[1])
+    targets = to_numpy(targets).astype(np.intp, copy=False)
+    weights = read_weights(sample_weight, n_rows=len(targets))
+    if weights is not None and not weights.all():
+        is_kept = weights > 0
+        scores, targets, weights = scores[is_kept], targets[is_kept], weights[is_kept]
+    if weights is not None and (weights == 1.0).all():
+        weights = None
+    names = column_names(given)
+    if probs is None:
+        warn_of_probabilities(scores)
+        return Rows(scores, targets, weights, class_names=names)
+    check_probs(scores)
+    mix = zero_mix_for(scores)
+    logs = log_probabilities(scores, mix)
+    return Rows(logs, targets, weights, mix, class_names=names, kind="probs")
+
+
+def zero_mix_for(probs: NDArray[Any]) -> float:
+    """Return the weight of the uniform distribution to mix into `probs` before the logarithm.
+
+    0 if no probability is exactly 0. Otherwise a zero means less than the scores can resolve, and
+    is read as half the smallest positive probability: half a vote of a forest or of the nearest
+    neighbours, or almost nothing if an exponential underflowed. It is at least what float32 can
+    hold, and at most half of the mixture. Of the rules tried on the arena's
+    calibration sets, 1 / (n + 1) and float32's smallest number among them, it had the least
+    log loss.
+    """
+    if not bool((probs == 0).any()):
+        return 0.0
+    return zero_mix_below(float(probs[probs > 0].min()), probs.shape[1])
+
+
+def zero_mix_below(least: float, n_classes: int) -> float:
+    """Return the weight by which a zero counts as half of `least`, the smallest above 0."""
+    return float(min(0.5 * max(least, SMALLEST) * n_classes, 0.5))
+
+
+def read_weights(sample_weight: Any, *, n_rows: int) -> Floats | None:
+    """Return `sample_weight` as one finite number >= 0 per row, or None."""
+    if sample_weight is None:
+        return None
+    weights = as_array(sample_weight, name="sample_weight")
+    return check_sample_weight(weights, n_rows=n_rows)
+
+
+def score_matrix(scores: Any, *, name: str) -> NDArray[Any]:
+    """Return scores ``[N, K]`` in NumPy, one column of binary scores as two."""
+    array = as_array(scores, name=name)
+    if not is_array_api_obj(array) or 0 in array.shape or array.ndim == 0:
+        check_logits(array, name=name)
+    if array.ndim > 2:
+        raise ValueError(
+            f"`{name}` must have shape [N, K], got {tuple(array.shape)}. "
+            f"Flatten leading axes with `{name}.reshape(-1, K)` and the labels alike."
+        )
+    rows = to_numpy(array)
+    if rows.ndim == 1 or rows.shape[1] == 1:
+        rows = two_columns(rows.reshape(-1), is_probs=name == "probs")
+    check_logits(rows[:1], name=name)  # dtype and class count; `check_rows` checks the rest
+    return rows
+
+
+def check_rows(
+    top: NDArray[Any], true: NDArray[Any], logits: NDArray[Any], labels: NDArray[np.intp]
+) -> None:
+    """Raise unless some rows' largest logits `top` and labels' logits `true` are finite.
+
+    nan and +inf show in the largest logit of their row; -inf only if the whole row is -inf.
+    `logits` and `labels` are all there are, to name the first bad row by its own number.
+    """
+    if not (np.isfinite(top).all() and np.isfinite(true).all()):
+        _explain(logits, labels)
+
+
+def _explain(logits: NDArray[Any], labels: NDArray[np.intp]) -> NoReturn:
+    for start in range(0, len(logits), 4096):
+        block = logits[start : start + 4096]
+        true = block[np.arange(len(block)), labels[start : start + 4096]]
+        is_bad = ~np.isfinite(block.max(axis=-1)) | ~np.isfinite(true)
+        if is_bad.any():
+            row = start + int(is_bad.argmax())
+            break
+    try:
+        check_logits(logits[row : row + 1])
+    except ValueError as error:
+        raise ValueError(str(error).replace("row 0 ", f"row {row} ")) from None
+    raise ValueError(
+        f"`logits` must not rule out the true class, but the logit of row {row}'s label is "
+        "-inf. Unmask it, correct the label or drop the row."
+    )
+
+
+def working_precision(logits: NDArray[Any]) -> Any:
+    """Return float64, or float32 for large single- and half-precision logits."""
+    is_large = logits.size > FLOAT32_ABOVE and logits.dtype.itemsize <= 4
+    return np.float32 if is_large else np.float64
+
+
+def as_array(values: Any, *, name: str) -> Array:
+    """Return arrays as they are, data frames and lists as NumPy arrays; whole numbers as floats.
+
+    Labels keep their integers: only `name` ``"labels"`` is exempt from becoming floating.
+    """
+    values = array_of(values)
+    is_scores = name in ("logits", "probs", "sample_weight")
+    if isinstance(values, np.ndarray) and is_scores and values.dtype.kind in "iuO":
+        try:
+            return values.astype(np.float64)
+        except (TypeError, ValueError):
+            raise ValueError(
+                f"`{name}` must hold numbers only, got dtype {values.dtype}."
+            ) from None
+    return values
+
+
+def two_columns(scores: Array, *, is_probs: bool) -> Array:
+    """Return ``[..., 2]`` scores for the margins or probabilities of class 1."""
+    xp = namespace(scores)
+    first = 1.0 - scores if is_probs else xp.zeros_like(scores)
+    return xp.stack([first, scores], axis=-1)
+
+
+def precise_dtype(x: Array) -> Any:
+    """Return float64, or the working precision on a device without it."""
+    is_wide = is_numpy_array(x) or (is_torch_array(x) and x.device.type != "mps")
+    return namespace(x).float64 if is_wide else working_dtype(x)
+
+
+def log_probabilities(probs: Array, zero_mix: float) -> Array:
+    r"""Return :math:`\log((1-\varepsilon)p + \varepsilon/K)`; if unmixed, of `SMALLEST` for 0.
+
+    A probability of exactly 0 means less than its model can resolve, not that the class is
+    impossible: the logarithm is finite.
+    """
+    xp = namespace(probs)
+    x = xp.astype(probs, working_dtype(probs))
+    if zero_mix:
+        return xp.log((1.0 - zero_mix) * x + zero_mix / x.shape[-1])
+    return xp.log(xp.where(x == 0, xp.full_like(x, SMALLEST), x))
+
+
+def warn_of_probabilities(logits: Array) -> None:
+    """Warn if `logits` are probabilities: rows in [0, 1] that sum to 1."""
+    if not is_concrete(logits) or len(logits.shape) != 2 or 0 in logits.shape:
+        return
+    seen = to_numpy(logits[: min(LOOKED_AT, logits.shape[0]), ...]).astype(np.float64)
+    if ((seen >= 0) & (seen <= 1)).all() and (abs(seen.sum(axis=-1) - 1.0) < 1e-3).all():
+        warnings.warn(
+            "`logits` look like probabilities: the rows lie in [0, 1] and sum to 1. Pass "
+            "probabilities as `probs=`; as `logits` their softmax is calibrated.",
+            CalibrationWarning,
+            stacklevel=4,
+        )
+
+
+def own_log_probabilities(mixed: Array, zero_mix: float) -> Array:
+    r"""Return :math:`\log p` from :math:`(1-\varepsilon)p + \varepsilon/K`, -inf where p was 0.
+
+    The share :math:`\varepsilon/K` of a class is half the smallest positive probability (or less),
+    so that what is below one and a half of it was a zero, whatever the rounding.
+
+    Example:
+        >>> p = np.array([[0.75, 0.25, 0.0]])
+        >>> np.exp(own_log_probabilities(0.625 * p + 0.125, 0.375)).round(6)
+        array([[0.75, 0.25, 0.  ]])
+    """
+    xp = namespace(mixed)
+    share = zero_mix / mixed.shape[-1]
+    is_zero = mixed < 1.5 * share
+    own = xp.where(is_zero, xp.ones_like(mixed), (mixed - share) / (1.0 - zero_mix))
+    return xp.where(is_zero, xp.full_like(mixed, -np.inf), xp.log(own))
+
+
+def row_blocks(n_rows: int, *, row_bytes: int) -> list[slice]:
+    """Return slices that cover `n_rows`, large for large data, small where memory is scarce.
+
+    The cut depends on the shape alone, never on the number of threads, so that sums over
+    blocks round the same way on every machine.
+    """
+    block = min(LARGE_BLOCK, max(SMALL_BLOCK, n_rows * row_bytes // 256))
+    size = max(1, block // max(1, row_bytes))
+    return [slice(i, min(i + size, n_rows)) for i in range(0, n_rows, size)]
+
+
+def thin_rows(n_rows: int, *, at_most: int) -> slice:
+    """Return an evenly spaced subset of the rows: deterministic, and a view when applied."""
+    return slice(0, n_rows, max(1, -(-n_rows // at_most)))
+
+
+def in_threads(function: Callable[[S], T], items: Iterable[S]) -> Iterator[T]:
+    """Yield ``function(item)`` for each of `items`, in order, from a few threads.
+
+    NumPy releases the interpreter lock inside its loops, so threads are enough. At most two
+    results per thread are in flight: memory does not grow with the items.
+    """
+    given: Sequence[S] = list(items)
+    n_threads = available_cores()
+    if n_threads == 1 or len(given) == 1:
+        yield from map(function, given)
+        return
+    queue = iter(given)
+    with ThreadPoolExecutor(n_threads) as pool:
+        pending: deque[Future[T]] = deque(
+            pool.submit(function, item) for item in islice(queue, 2 * n_threads)
+        )
+        while pending:
+            yield pending.popleft().result()
+            pending.extend(pool.submit(function, item) for item in islice(queue, 1))
+
+
+def available_cores() -> int:
+    """Return how many cores this process may use, at most `MAX_THREADS`."""
+    if hasattr(os, "sched_getaffinity"):
+        return min(MAX_THREADS, len(os.sched_getaffinity(0)))
+    return min(MAX_THREADS, os.cpu_count() or 1)
+
+
+def check_classes_present(labels: NDArray[np.intp], n_classes: int, *, method: str) -> None:
+    """Raise if only one class occurs; warn if some of the classes never occur."""
+    present = np.unique(labels)
+    if len(present) < 2:
+        raise ValueError(
+            f"`labels` must hold at least two classes to fit {method}, found only class "
+            f"{present[0]}. Fit on data with more classes, or fit a temperature."
+        )
+    if len(present) < n_classes:
+        missing = np.setdiff1d(np.arange(n_classes), present)
+        shown = ", ".join(map(str, missing[:5].tolist())) + (", ..." if len(missing) > 5 else "")
+        warn(
+            f"{len(missing)} of {n_classes} classes never occur among the labels ({shown}): "
+            f"{method} gives them probability 0 or nearly so. A temperature needs no label of "
+            "every class."
+        )

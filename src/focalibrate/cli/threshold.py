@@ -1,0 +1,155 @@
+"""`focalibrate threshold`."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+from rich.console import Console
+
+from focalibrate.cli._errors import reported
+from focalibrate.cli._open import open_predictions, read_rows
+from focalibrate.cli._options import labels_option, prediction_options
+from focalibrate.cli._summary import say_what_was_read
+from focalibrate.io import Predictions
+from focalibrate.metrics import Costs, Threshold, choose_threshold
+from focalibrate.pipeline import Examples
+
+_share = click.FloatRange(0.0, 1.0, min_open=True, max_open=True)
+
+
+class CostsOption(click.ParamType):  # type: ignore[type-arg]
+    """What mistakes cost, as ``FP=1,FN=5``."""
+
+    name = "FP=1,FN=5"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the costs, both at least 0 and one above it."""
+        if isinstance(value, Costs):
+            return value
+        pairs = [part.partition("=") for part in str(value).split(",")]
+        try:
+            found = {name.strip().upper(): float(number) for name, _, number in pairs}
+        except ValueError:
+            found = {}
+        numbers = list(found.values())
+        fits = len(pairs) == 2 and set(found) == {"FP", "FN"}
+        if not fits or not (np.isfinite(numbers).all() and min(numbers) >= 0 < max(numbers)):
+            self.fail(f"must be two costs such as FP=1,FN=5, got {value!r}.", param, ctx)
+        return Costs(false_positive=found["FP"], false_negative=found["FN"])
+
+
+@click.command("threshold")
+@click.argument("paths", nargs=-1, required=True, metavar="PATH...")
+@click.option(
+    "--precision", type=_share, help="Promise: at least this share of what passes is right."
+)
+@click.option(
+    "--recall", type=_share, help="Promise: at least this share of what is right passes."
+)
+@click.option(
+    "--max-cost", type=click.FloatRange(min=0.0), help="Promise: at most this mean cost per row."
+)
+@click.option(
+    "--costs",
+    type=CostsOption(),
+    help="Cost of a wrong row that passes, and of a right one that does not.  [default: 1 and 1]",
+)
+@click.option(
+    "--confidence",
+    "certainty",
+    default=0.95,
+    show_default=True,
+    type=click.FloatRange(0.5, 1.0, min_open=True, max_open=True),
+    help="Probability that the promise holds.",
+)
+@labels_option
+@click.option("--json", "as_json", is_flag=True, help="Print the finding as JSON.")
+@prediction_options
+def threshold_command(
+    paths: tuple[str, ...],
+    precision: float | None,
+    recall: float | None,
+    max_cost: float | None,
+    costs: Costs | None,
+    certainty: float,
+    labels: Path | None,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """Find the lowest confidence from which on a promise holds for new rows.
+
+    Pass one promise: --precision, --recall (then the highest such confidence), or --max-cost. A
+    file holds a confidence and whether it was right, or the scores of classes: of two, the
+    probability of the second counts and whether it happened; of more, that of the predicted class.
+
+    The exit status is 0, and 1 where no threshold can promise it, for all rows or, with --by, for
+    some group; then the best that can be promised is printed. --cluster allows for rows that
+    belong together.
+
+    \b
+    Example:
+        focalibrate threshold answers.csv --precision .95 --cluster question_id
+        focalibrate threshold answers.csv --recall .9 --by model
+        focalibrate threshold answers.csv --max-cost .3 --costs FP=5,FN=1
+    """
+    if sum(one is not None for one in (precision, recall, max_cost)) != 1:
+        raise click.UsageError("Pass exactly one of --precision, --recall and --max-cost.")
+    if costs is not None and max_cost is None:
+        raise click.UsageError("--costs needs --max-cost, the mean cost to promise.")
+    if options["weight_column"] is not None:
+        raise click.UsageError(
+            "--weight-column cannot be used: a promise is about rows, each once."
+        )
+    scan = open_predictions(paths, options, labels=labels)
+    rows = read_rows(scan)
+    assert rows is not None  # noqa: S101  there is no limit
+    say_what_was_read([rows], to_stderr=as_json)
+    if len(rows.groups) > 1:
+        raise click.UsageError(f"--by must name one column, got {', '.join(rows.groups)}.")
+    with reported():
+        confidence, correct = _events(rows)
+        found = choose_threshold(
+            confidence,
+            correct,
+            precision=precision,
+            recall=recall,
+            max_cost=max_cost,
+            costs=costs,
+            certainty=certainty,
+            cluster=rows.cluster,
+            by=next(iter(rows.groups.values()), None),
+        )
+    if as_json:
+        click.echo(json.dumps(found.to_dict(), indent=1, ensure_ascii=False))
+    else:
+        _show(found)
+    parts = (found.by or {}).values()
+    kept = all(one.is_kept for one in parts) if parts else found.is_kept
+    click.get_current_context().exit(0 if kept else 1)
+
+
+def _events(rows: Predictions) -> tuple[Any, Any]:
+    """Return a confidence in [0, 1] and whether it was right, of each row."""
+    examples = Examples.of_predictions(rows)
+    probs = examples.scores.astype(np.float64)
+    if examples.kind == "logits":
+        probs = np.exp(probs - probs.max(axis=1, keepdims=True))
+        probs /= probs.sum(axis=1, keepdims=True)
+    if examples.n_classes == 2:
+        return probs[:, 1], examples.labels == 1
+    top = probs.argmax(axis=1)
+    return probs[np.arange(len(top)), top], top == examples.labels
+
+
+def _show(found: Threshold) -> None:
+    console = Console(highlight=False)
+    console.print(found.summary, markup=False, soft_wrap=True)
+    if found.n_clusters is not None:
+        text = (
+            f"{found.n:,} rows in {found.n_clusters:,} clusters, which the certainty allows for."
+        )
+        console.print(text, markup=False, soft_wrap=True)
+    for name, one in (found.by or {}).items():
+        console.print(f"{name}: {one.summary}", markup=False, soft_wrap=True)

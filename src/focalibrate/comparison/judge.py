@@ -1,0 +1,263 @@
+"""Scores of fitted methods on any number of rows, from one pass over batches of them."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from focalibrate._array import Floats
+from focalibrate.calibrate import Calibrator
+from focalibrate.calibrate.choice import BLOCK_ENTRIES
+from focalibrate.calibrate.rows import available_cores
+from focalibrate.comparison.result import Scores
+from focalibrate.metrics import Cells, MetricName, Sketch
+from focalibrate.metrics.smooth import smooth_ece_of_rows
+
+N_UNITS = 20_000
+"""Random groups of rows whose sums are kept where there are more rows: as many as a bootstrap of
+rows resamples."""
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Some rows to evaluate on.
+
+    Attributes:
+        logits: ``[n, K]``, in float16 too.
+        labels: class indices ``[n]``.
+        unit: which sum each row is part of ``[n]``: its own, or a random group of rows, below
+            `N_UNITS`, that follows from the row and not from the batch.
+        weights: ``[n]``, or None.
+        groups: columns to group the verdicts by.
+    """
+
+    logits: NDArray[Any]
+    labels: NDArray[np.intp]
+    unit: NDArray[np.intp]
+    weights: Floats | None = None
+    groups: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class _Seen:
+    """What one method made of a few rows."""
+
+    values: tuple[Floats, ...]
+    """log loss, Brier score, hit, confidence and whether class 1 is predicted, of each row"""
+    top: NDArray[np.intp]
+    sketch: Sketch
+
+
+def _look(
+    log_probs: NDArray[Any],
+    labels: NDArray[np.intp],
+    weights: Floats | None,
+    n_bins: int,
+    groups: Mapping[str, NDArray[Any]] | None = None,
+) -> _Seen:
+    at = np.arange(len(labels))
+    probs = np.exp(log_probs)
+    top: NDArray[np.intp] = probs.argmax(axis=1)
+    nll = -log_probs[at, labels].astype(np.float64)
+    confidence = np.minimum(probs[at, top], 1.0).astype(np.float64)
+    probs[at, labels] -= 1.0
+    brier = np.einsum("nk,nk->n", probs, probs, dtype=np.float64)
+    sketch = Sketch.of(
+        log_probs=log_probs,
+        labels=labels,
+        sample_weight=weights,
+        groups=groups or None,
+        n_bins=n_bins,
+    )
+    hit, second = (top == labels).astype(np.float64), (top == 1).astype(np.float64)
+    return _Seen((nll, brier, hit, confidence, second), top, sketch)
+
+
+class Sums:
+    """Sums over the rows seen so far, for one method; those of several workers are merged.
+
+    Attributes:
+        sums: of log loss, Brier score, hits, confidence and predictions of class 1, by unit
+            ``[5, U]``.
+        n_zeros: rows with an infinite log loss.
+        n_changed: rows whose predicted class the method changed.
+        sketch: of all rows; None before the first.
+    """
+
+    def __init__(self, n_units: int) -> None:
+        self.sums = np.zeros((5, n_units))
+        self.n_zeros = 0
+        self.n_changed = 0
+        self.sketch: Sketch | None = None
+
+    def add(self, seen: _Seen, unit: Any, weights: Floats | None) -> None:
+        """Add a few rows of these units."""
+        for sums, values in zip(self.sums, seen.values, strict=True):
+            np.add.at(sums, unit, values if weights is None else values * weights)
+        self.n_zeros += int(np.isinf(seen.values[0]).sum())
+        self.sketch = seen.sketch if self.sketch is None else self.sketch + seen.sketch
+
+    def merge(self, other: "Sums") -> None:
+        """Add the sums over other rows."""
+        self.sums += other.sums
+        self.n_zeros += other.n_zeros
+        self.n_changed += other.n_changed
+        if other.sketch is not None:
+            self.sketch = other.sketch if self.sketch is None else self.sketch + other.sketch
+
+    def scores(self, mass: Floats, n_bins: int, *, by_row: bool, seed: int = 0) -> Scores:
+        """Return the scores.
+
+        Args:
+            mass: weights of the units ``[U]``.
+            n_bins: bins of the binned errors.
+            by_row: whether every unit is one row; then all calibration errors are exact, else
+                adaptive and smooth ECE are within the bounds of `focalibrate.metrics.Sketch`.
+            seed: random seed of the sketch's evaluation.
+        """
+        if self.sketch is None:
+            raise ValueError("`batches` must hold at least one row, got none.")
+        filled = mass > 0
+        nll, brier, correct, confidence, second = self.sums[:, filled] / mass[filled]
+        found: dict[MetricName, float] = dict(self.sketch.evaluate(seed=seed, n_draws=19).errors)
+        table = self.sketch.table
+        if by_row:
+            weights = None if (mass == 1.0).all() else mass[filled]
+            hits = correct > 0.5
+            table = Cells.of(confidence, hits, bins=n_bins, sample_weight=weights)
+            found |= {
+                "ece": table.ece(),
+                "mce": table.ece("max"),
+                "adaptive_ece": Cells.of_equal_mass(confidence, hits, n_bins, weights).ece(),
+                "smooth_ece": smooth_ece_of_rows(confidence, hits, weights),
+            }
+        return Scores(
+            nll=nll,
+            brier=brier,
+            error=1.0 - correct,
+            confidence=confidence,
+            correct=correct,
+            second=second,
+            calibration=found,
+            n_zeros=self.n_zeros,
+            table=table,
+            sketch=self.sketch,
+            are_rows=by_row,
+        )
+
+
+def score_rows(
+    parts: Iterable[tuple[Any, NDArray[Any] | Callable[[], NDArray[Any]]]],
+    labels: NDArray[np.intp],
+    *,
+    n_bins: int,
+    weights: Floats | None = None,
+    probs_out: NDArray[Any] | None = None,
+    n_threads: int = 1,
+) -> Scores:
+    """Return the scores of rows, each its own unit, from log-probabilities that come in parts.
+
+    Args:
+        parts: pairs of which rows (indices or a slice) and their log-probabilities ``[n, K]``,
+            or a function that computes these.
+        labels: class indices of all rows ``[N]``.
+        n_bins: bins of the binned errors.
+        weights: one number per row.
+        probs_out: array ``[N, K]`` to write the probabilities to, where they are needed again.
+        n_threads: parts computed at once; the result does not depend on it.
+    """
+
+    def look(part: tuple[Any, NDArray[Any] | Callable[[], NDArray[Any]]]) -> tuple[Any, _Seen]:
+        index, given = part
+        log_probs = given() if callable(given) else given
+        if probs_out is not None:
+            probs_out[index] = np.exp(log_probs)
+        some = None if weights is None else weights[index]
+        return index, _look(log_probs, labels[index], some, n_bins)
+
+    sums = Sums(len(labels))
+    with ThreadPoolExecutor(n_threads) as threads:
+        for index, seen in map(look, parts) if n_threads == 1 else threads.map(look, parts):
+            sums.add(seen, index, None if weights is None else weights[index])
+    mass = np.ones(len(labels)) if weights is None else weights
+    return sums.scores(mass, n_bins, by_row=True)
+
+
+@dataclass(eq=False)
+class Judged:
+    """Sums over evaluated rows for all methods.
+
+    Attributes:
+        methods: by name.
+        n_rows: rows.
+        mass: weight of each unit ``[N_UNITS]``.
+    """
+
+    methods: dict[str, Sums]
+    n_rows: int = 0
+    mass: Floats = field(default_factory=lambda: np.zeros(N_UNITS))
+
+    def merge(self, other: "Judged") -> None:
+        """Add the sums over other rows."""
+        self.n_rows += other.n_rows
+        self.mass += other.mass
+        for method, sums in self.methods.items():
+            sums.merge(other.methods[method])
+
+
+def judge(fitted: Mapping[str, Calibrator], batches: Iterable[Batch], *, n_bins: int) -> Judged:
+    """Return the sums over the rows of `batches`, in one pass for all methods.
+
+    Memory does not depend on the number of rows.
+
+    Args:
+        fitted: the calibrator of each method, that of the uncalibrated model first.
+        batches: the rows.
+        n_bins: bins of the binned errors.
+    """
+    found = Judged({method: Sums(N_UNITS) for method in fitted})
+    with ThreadPoolExecutor(available_cores()) as threads:
+        for batch in _ahead(batches):
+            found.n_rows += len(batch.labels)
+            found.mass += np.bincount(batch.unit, batch.weights, minlength=N_UNITS)
+            for part in _small(batch):
+                raw = part.logits.argmax(axis=1)
+
+                def add(method: str, part: Batch = part, raw: NDArray[np.intp] = raw) -> None:
+                    log_probs = np.asarray(fitted[method].log_probs(part.logits))
+                    groups = part.groups if method == "identity" else None
+                    seen = _look(log_probs, part.labels, part.weights, n_bins, groups)
+                    found.methods[method].add(seen, part.unit, part.weights)
+                    found.methods[method].n_changed += int((seen.top != raw).sum())
+
+                for added in [threads.submit(add, method) for method in fitted]:
+                    added.result()
+    return found
+
+
+def _ahead(batches: Iterable[Batch]) -> Iterator[Batch]:
+    """Yield the batches; the next one is read in a thread while one is worked on."""
+    source = iter(batches)
+    with ThreadPoolExecutor(1) as reader:
+        coming = reader.submit(next, source, None)
+        while (batch := coming.result()) is not None:
+            coming = reader.submit(next, source, None)
+            yield batch
+
+
+def _small(batch: Batch) -> Iterator[Batch]:
+    """Yield parts small enough for a method's copies of them to need little memory."""
+    step = max(1, 4 * BLOCK_ENTRIES // batch.logits.shape[1])
+    for start in range(0, len(batch.labels), step):
+        part = slice(start, start + step)
+        logits = batch.logits[part]
+        yield Batch(
+            logits.astype(np.float32) if logits.dtype == np.float16 else logits,
+            batch.labels[part],
+            batch.unit[part],
+            None if batch.weights is None else batch.weights[part],
+            {name: values[part] for name, values in batch.groups.items()},
+        )

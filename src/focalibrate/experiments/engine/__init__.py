@@ -1,1 +1,0 @@
-"""How an experiment is run, judged and shown."""

@@ -1,1 +1,0 @@
-"""The trained networks that experiments share."""

@@ -1,1 +1,0 @@
-"""Experiments of paper 000 (Charoenphakdee et al. 2021)."""

@@ -1,1 +1,0 @@
-"""Experiments of paper 002 (anonymous submission to ICLR 2020)."""

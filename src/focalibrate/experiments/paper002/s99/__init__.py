@@ -1,1 +1,0 @@
-"""The experiment `s99`."""

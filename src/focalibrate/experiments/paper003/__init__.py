@@ -1,1 +1,0 @@
-"""Experiments of paper 003 (Komisarenko & Kull 2024)."""

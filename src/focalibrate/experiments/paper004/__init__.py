@@ -1,1 +1,0 @@
-"""Experiments of paper 004 (Kimura & Naganuma 2024)."""

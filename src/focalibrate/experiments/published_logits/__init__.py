@@ -1,1 +1,0 @@
-"""Calibration of published outputs of networks trained by others."""

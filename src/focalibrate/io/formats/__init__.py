@@ -1,0 +1,1 @@
+"""Formats of files of predictions: each is opened as a schema and a stream of tables."""

@@ -1,0 +1,249 @@
+"""Arrow tables: `.parquet` (in pieces of row groups), `.feather` and `.arrow`."""
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.feather as pa_feather
+import pyarrow.parquet as pa_parquet
+
+from focalibrate.io.errors import PredictionFileError, file_error, short
+from focalibrate.io.formats.opened import Opened
+from focalibrate.io.options import check_fits
+from focalibrate.io.source import Part
+from focalibrate.io.table import Column, Kind, Schema, Table, is_text_type
+
+PIECE_BYTES = 1 << 26
+"""A parquet file is cut into pieces of whole row groups of about so many bytes, uncompressed."""
+
+Batches = Callable[[list[str], int, int | None], Iterator[Any]]
+"""Yield batches of some columns, of at most so many rows, of one piece or of all."""
+
+
+def open_parquet(part: Part, *, piece_bytes: int | None = None) -> Opened:
+    """Return the rows of a parquet file."""
+    with (
+        damage_named(part.path, ".parquet"),
+        part.open() as raw,
+        pa_parquet.ParquetFile(raw) as file,
+    ):
+        schema, n_rows = file.schema_arrow, max(0, file.metadata.num_rows)
+        groups = [file.metadata.row_group(i) for i in range(file.metadata.num_row_groups)]
+        sizes = [(max(0, group.num_rows), group.total_byte_size) for group in groups]
+    ranges = _ranges(sizes, piece_bytes or PIECE_BYTES)
+
+    def batches(names: list[str], rows: int, piece: int | None) -> Iterator[Any]:
+        wanted = None if piece is None else list(ranges[piece])
+        with part.open() as raw, pa_parquet.ParquetFile(raw) as file:
+            yield from file.iter_batches(batch_size=rows, columns=names, row_groups=wanted)
+
+    pieces = tuple(sum(sizes[i][0] for i in r) for r in ranges)
+    return _opened(part, schema, n_rows, batches, ".parquet", pieces if len(pieces) > 1 else ())
+
+
+def _ranges(sizes: Sequence[tuple[int, int]], piece_bytes: int) -> list[range]:
+    """Cut row groups, given by their rows and bytes, into ranges of about so many bytes."""
+    found, first, held = [], 0, 0
+    for i, (_, n_bytes) in enumerate(sizes):
+        held += n_bytes
+        if held >= piece_bytes or i == len(sizes) - 1:
+            found.append(range(first, i + 1))
+            first, held = i + 1, 0
+    return [r for r in found if sum(sizes[i][0] for i in r)]
+
+
+def open_ipc(part: Part, *, limit: int) -> Opened:
+    """Return the rows of a feather file, or of an Arrow file or stream."""
+    suffix = part.path.suffix or ".arrow"
+    with damage_named(part.path, suffix), part.open() as raw:
+        magic = raw.read(6)
+        raw.seek(0)
+        if magic.startswith(b"FEA1"):  # the first version is read whole
+            check_fits(part.path, part.size, limit)
+            table = pa_feather.read_table(raw)
+            table.validate(full=True)
+            return _opened(part, table.schema, table.num_rows, _of_table(table), suffix)
+        is_file = magic == b"ARROW1"
+        schema = (pa.ipc.open_file if is_file else pa.ipc.open_stream)(raw).schema
+
+    def batches(names: list[str], rows: int, _: int | None) -> Iterator[Any]:
+        wanted = [schema.get_field_index(name) for name in names]
+        options = pa.ipc.IpcReadOptions(included_fields=sorted(wanted))
+        with part.open() as raw:
+            if is_file:
+                file = pa.ipc.open_file(raw, options=options)
+                found: Any = (file.get_batch(i) for i in range(file.num_record_batches))
+            else:
+                found = iter(pa.ipc.open_stream(raw, options=options))
+            for batch in found:
+                batch.validate(full=True)  # buffers of a damaged file may point anywhere
+                for start in range(0, batch.num_rows, rows):
+                    yield batch.slice(start, rows)
+
+    return _opened(part, schema, None, batches, suffix)
+
+
+def _of_table(table: Any) -> Batches:
+    return lambda names, rows, _: iter(table.select(names).to_batches(rows))
+
+
+@contextmanager
+def damage_named(path: Path, suffix: str) -> Iterator[None]:
+    """Turn the errors of Arrow on a damaged file into a `PredictionFileError`."""
+    try:
+        yield
+    except PredictionFileError:
+        raise
+    except pa.ArrowMemoryError as error:
+        raise MemoryError(str(error)) from error
+    except (pa.ArrowException, OSError, UnicodeDecodeError, OverflowError, ValueError) as error:
+        lines = str(error).splitlines() or [type(error).__name__]
+        raise file_error(
+            path,
+            f"is not a readable {suffix} file ({short(lines[0])}). If it was copied, copy it "
+            "again.",
+        ) from error
+
+
+def _opened(
+    part: Part,
+    schema: Any,
+    n_rows: int | None,
+    batches: Batches,
+    suffix: str,
+    pieces: tuple[int, ...] = (),
+) -> Opened:
+    path = part.path
+    with damage_named(path, suffix):
+        metadata = schema.metadata or {}
+        places = list(_places(schema))
+    index = _index_names(metadata)
+    counts = Counter(name for name, _, _ in places)
+    tops = Counter(schema.names)
+    columns = tuple(
+        _column(
+            name,
+            kind,
+            is_index=name in index,
+            count=max(counts[name], tops[place[0]]),
+            path=path,
+        )
+        for name, kind, place in places
+    )
+    found = Schema(
+        path=path,
+        columns=columns,
+        class_names=names_from_json(metadata.get(b"class_names"), path),
+        pandas=metadata.get(b"pandas"),
+    )
+
+    def read(wanted: Sequence[int] | None, rows: int, piece: int | None) -> Iterator[Table]:
+        usable = [i for i, c in enumerate(columns) if c.problem is None]
+        needed = usable if wanted is None else list(wanted)
+        names = list(dict.fromkeys(places[i][2][0] for i in needed))
+        start = sum(pieces[: piece or 0])
+        expected = n_rows if piece is None else start + pieces[piece]
+        with damage_named(path, suffix):
+            for batch in batches(names, rows, piece):
+                if batch.num_rows:
+                    data = {i: _cells_at(batch, places[i][2]) for i in needed}
+                    yield Table(found, data, batch.num_rows, start)
+                start += batch.num_rows
+        if expected is not None and start != expected:
+            raise file_error(path, f"promises {n_rows} rows and holds {start}. Write it again.")
+
+    return Opened(schema=found, read=read, n_rows=n_rows, pieces=pieces)
+
+
+def _places(schema: Any) -> Iterator[tuple[str, Any, tuple[str, ...]]]:
+    """Yield name, type and place of every column; the fields of a struct are columns."""
+    for field in schema:
+        if pa.types.is_struct(field.type):
+            for inner in field.type:
+                yield f"{field.name}.{inner.name}", inner.type, (field.name, inner.name)
+        else:
+            yield field.name, field.type, (field.name,)
+
+
+def _cells_at(batch: Any, place: tuple[str, ...]) -> Any:
+    cells = batch.column(batch.schema.get_field_index(place[0]))
+    return pc.struct_field(cells, [place[1]]) if len(place) > 1 else cells
+
+
+def _index_names(metadata: dict[bytes, bytes]) -> set[str]:
+    """Return the columns that pandas stored as the index of its data frame."""
+    try:
+        stored = json.loads(metadata.get(b"pandas", b"{}"))
+        found = stored.get("index_columns", [])
+        return {name for name in found if isinstance(name, str)}
+    except (ValueError, RecursionError, AttributeError, TypeError):
+        return set()
+
+
+def _column(name: str, stored: Any, *, is_index: bool, count: int, path: Path) -> Column:
+    problem = None
+    if count > 1:
+        problem = file_error(
+            path,
+            f"names must differ between columns, but {short(repr(name))} occurs {count} times. "
+            "Rename one, or leave them out.",
+            fixes=[{"ignore": [name]}],
+        )
+    kind, width, dtype = described_type(stored)
+    return Column(
+        name=name,
+        kind=kind,
+        shape=(width,) if kind == "matrix" else (),
+        dtype=dtype,
+        is_index=is_index or name.startswith("__index_level_"),
+        is_half=dtype == np.float16,
+        problem=problem,
+    )
+
+
+def described_type(stored: Any) -> tuple[Kind, int, np.dtype[Any] | None]:
+    """Return what cells of an Arrow type are, how many numbers one holds, and their dtype."""
+    types = pa.types
+    stored = getattr(stored, "storage_type", stored)
+    if types.is_dictionary(stored):
+        return described_type(stored.value_type)
+    if types.is_integer(stored) or types.is_floating(stored):
+        return "number", 1, np.dtype(stored.to_pandas_dtype())
+    if types.is_decimal(stored):
+        return "number", 1, np.dtype(np.float64)
+    if types.is_boolean(stored):
+        return "bool", 1, None
+    if is_text_type(stored) or types.is_binary(stored) or types.is_large_binary(stored):
+        return "text", 1, None
+    if types.is_null(stored):
+        return "empty", 1, None
+    is_fixed = types.is_fixed_size_list(stored)
+    if is_fixed or types.is_list(stored) or types.is_large_list(stored):
+        inner = stored.value_type
+        if types.is_integer(inner) or types.is_floating(inner):
+            width = int(stored.list_size) if is_fixed else -1
+            return "matrix", width, np.dtype(inner.to_pandas_dtype())
+    return "other", 1, None
+
+
+def names_from_json(raw: object, path: Path) -> tuple[str, ...] | None:
+    """Return class names stored as a JSON list of text, or None where there are none."""
+    if raw is None:
+        return None
+    try:
+        names = json.loads(raw if isinstance(raw, bytes) else str(raw))
+    except (ValueError, RecursionError):
+        names = None
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise file_error(
+            path,
+            f"`class_names` in the metadata must be a JSON list of text, got {short(repr(raw))}. "
+            "Write `json.dumps(['cat', 'dog'])`.",
+        )
+    return tuple(names)

@@ -1,0 +1,196 @@
+"""Opening a file: the suffix says the format, and the first bytes confirm it."""
+
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import PurePath
+from typing import IO
+
+from focalibrate.io.bytes import StoredBytes, compression_of
+from focalibrate.io.errors import file_error, short
+from focalibrate.io.formats.arrays import open_npy, open_npz, open_safetensors
+from focalibrate.io.formats.arrow import open_ipc, open_parquet
+from focalibrate.io.formats.excel import open_excel
+from focalibrate.io.formats.opened import Opened
+from focalibrate.io.formats.records import open_json, open_json_lines
+from focalibrate.io.formats.text import look_at_source, open_text
+from focalibrate.io.formats.torch import open_torch
+from focalibrate.io.source import FORMATS, Part, suffix_of
+
+
+@dataclass(frozen=True)
+class Opening:
+    """How to open files.
+
+    Attributes:
+        limit: most bytes of memory to use.
+        header: whether a text table has a header; None to detect it.
+        encoding: of text; None for UTF-8 or what a byte order mark says.
+        sheet: of a workbook; None for the only one that is not empty.
+        piece_bytes: size of the pieces of a parquet file; None for the usual one.
+    """
+
+    limit: int
+    header: bool | None = None
+    encoding: str | None = None
+    sheet: str | None = None
+    piece_bytes: int | None = None
+
+
+PICKLES = (".pkl", ".pickle", ".joblib", ".p")
+_PICKLE = tuple(bytes((0x80, protocol)) for protocol in range(2, 6))
+"""First bytes of pickles."""
+
+_PANDAS = "With pandas: `pd.{}.to_csv('val.csv', index=False)`."
+_ARRAYS = "Save its arrays, with names of your own for the keys: `{}`."
+OTHERS: Mapping[str, str] = {
+    ".rds": "In R: `write.csv(readRDS({path!r}), 'val.csv')`.",
+    ".rdata": "In R: `load({path!r})`, then `write.csv(table, 'val.csv')`.",
+    ".rda": "In R: `load({path!r})`, then `write.csv(table, 'val.csv')`.",
+    ".sav": _PANDAS.format("read_spss({path!r})"),
+    ".dta": _PANDAS.format("read_stata({path!r})"),
+    ".sas7bdat": _PANDAS.format("read_sas({path!r}, encoding='utf-8')"),
+    ".xls": _PANDAS.format("read_excel({path!r})"),
+    ".xlsb": _PANDAS.format("read_excel({path!r})"),
+    ".ods": _PANDAS.format("read_excel({path!r})"),
+    ".orc": _PANDAS.format("read_orc({path!r})"),
+    ".xml": _PANDAS.format("read_xml({path!r})"),
+    ".html": _PANDAS.format("read_html({path!r})[0]"),
+    ".htm": _PANDAS.format("read_html({path!r})[0]"),
+    ".db": _PANDAS.format("read_sql('select * from my_table', 'sqlite:///{path}')"),
+    ".sqlite": _PANDAS.format("read_sql('select * from my_table', 'sqlite:///{path}')"),
+    ".mat": _ARRAYS.format(
+        "m = scipy.io.loadmat({path!r}); "
+        "np.savez('val.npz', probs=m['probs'], labels=m['labels'].ravel())"
+    ),
+    ".h5": _ARRAYS.format(
+        "f = h5py.File({path!r}); np.savez('val.npz', probs=f['probs'], labels=f['labels'])"
+    ),
+    ".hdf5": _ARRAYS.format(
+        "f = h5py.File({path!r}); np.savez('val.npz', probs=f['probs'], labels=f['labels'])"
+    ),
+    ".tar": "Unpack it: `tar xf {path}`.",
+    ".tgz": "Unpack it: `tar xf {path}`.",
+    ".7z": "Unpack it.",
+}
+"""Formats that are not read, and how to turn a file into one that is."""
+
+
+def open_part(part: Part, opening: Opening) -> Opened:
+    """Open one file; if its first bytes contradict its suffix, the first bytes count."""
+    with part.open() as file:
+        suffix, notes = _chosen_format(part, file)
+        file.seek(0)
+        compression = compression_of(file.read(8))
+        file.seek(0)
+        source = StoredBytes(part.path, part.open, part.size, compression)
+        if suffix in (".csv", ".tsv", ".txt"):
+            top = look_at_source(
+                replace(source, opener=lambda: file),
+                suffix=suffix,
+                header=opening.header,
+                encoding=opening.encoding,
+            )
+    limit = opening.limit
+    if suffix == ".parquet":
+        found = open_parquet(part, piece_bytes=opening.piece_bytes)
+    elif suffix in (".arrow", ".feather"):
+        found = open_ipc(part, limit=limit)
+    elif suffix == ".npy":
+        found = open_npy(part, limit=limit)
+    elif suffix == ".npz":
+        found = open_npz(part, limit=limit)
+    elif suffix == ".safetensors":
+        found = open_safetensors(part, limit=limit)
+    elif suffix == ".jsonl":
+        found = open_json_lines(replace(source, limit=limit))
+    elif suffix == ".json":
+        found = open_json(replace(source, limit=limit))
+    elif suffix == ".xlsx":
+        found = open_excel(part.path, part.local(), limit=limit, sheet=opening.sheet)
+    elif suffix == ".pt":
+        found = open_torch(part.path, part.local(), limit=limit)
+    else:
+        found = open_text(source, top)
+    if notes:
+        found = replace(found, schema=replace(found.schema, notes=(*found.schema.notes, *notes)))
+    return found
+
+
+def _chosen_format(part: Part, file: IO[bytes]) -> tuple[str, tuple[str, ...]]:
+    """Return the suffix of the format to read a file as, and a note if its name says another."""
+    path, suffix = part.path, suffix_of(part.path)
+    found = _format_by_magic(file)
+    is_text = found is None and suffix not in FORMATS and _is_text(file)
+    file.seek(0)
+    is_pickle = suffix != ".pt" and file.read(2) in _PICKLE
+    if found is None and (suffix in PICKLES or is_pickle):
+        raise file_error(
+            path,
+            "is a pickle, which can run any code when it is opened, so it is not opened. Save a "
+            "data frame with `df.to_csv('val.csv')`, arrays with "
+            "`np.savez('val.npz', logits=logits, labels=labels)`.",
+        )
+    if found is None and suffix in OTHERS:
+        advice = OTHERS[suffix].format(path=str(path))
+        raise file_error(path, f"{suffix} files are not read. {advice}")
+    if suffix not in FORMATS and found is None:
+        if not is_text:
+            raise file_error(
+                path, f"has an unknown suffix {short(suffix)!r}. Give one of {', '.join(FORMATS)}."
+            )
+        found = ".csv"
+    if found is None or found == suffix or (suffix, found) in _COMPATIBLE:
+        return suffix, ()
+    if suffix not in FORMATS:
+        return found, ()
+    return found, (f"is read as {found}, as its first bytes show, not as {suffix}",)
+
+
+_COMPATIBLE = {(".feather", ".arrow"), (".arrow", ".feather")}
+
+
+def _format_by_magic(file: IO[bytes]) -> str | None:
+    """Return the format that the first bytes show, or None if they show none."""
+    start = file.read(8)
+    if start.startswith(b"PAR1"):
+        return ".parquet"
+    if start.startswith(b"\x93NUMPY"):
+        return ".npy"
+    if start.startswith(b"ARROW1"):
+        return ".arrow"
+    if start.startswith(b"FEA1"):
+        return ".feather"
+    if start.startswith(b"PK\x03\x04"):
+        return _format_in_zip(file)
+    return None
+
+
+def _format_in_zip(file: IO[bytes]) -> str | None:
+    try:
+        with zipfile.ZipFile(file) as archive:
+            names = archive.namelist()
+    except Exception:  # damaged: the reader for the suffix will report it
+        return None
+    if any(name.startswith("xl/") for name in names):
+        return ".xlsx"
+    if any(name.endswith("/data.pkl") or name == "data.pkl" for name in names):
+        return ".pt"
+    if any(name.endswith(".npy") for name in names):
+        return ".npz"
+    files = [name for name in names if not name.endswith("/") and "__MACOSX" not in name]
+    inside = suffix_of(PurePath(files[0])) if len(files) == 1 else ""
+    return inside if inside in (".csv", ".tsv", ".txt", ".json", ".jsonl") else None
+
+
+def _is_text(file: IO[bytes]) -> bool:
+    """Return whether a file without a known suffix begins as text does."""
+    file.seek(0)
+    start = file.read(4096)
+    if not start or b"\0" in start:
+        return False
+    try:
+        start.decode("utf-8")
+    except UnicodeDecodeError as error:
+        return error.start > len(start) - 4
+    return True

@@ -1,0 +1,419 @@
+"""How a text table is written: its separator, its decimal mark, and whether it has a header."""
+
+import csv
+import io
+import itertools
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import takewhile
+from pathlib import Path
+from typing import IO, Any
+
+from focalibrate.io.bytes import StoredBytes
+from focalibrate.io.cells import is_number, is_value
+from focalibrate.io.errors import PredictionFileError, file_error, listing, short
+from focalibrate.io.roles.vocabulary import is_known_role
+
+SEPARATORS = ("\t", ";", "|", ",")
+"""Tried in this order: a comma may also be a decimal mark, or part of text."""
+
+_WHOLE = re.compile(r"[+-]?\d+(\.0*)?", re.ASCII)
+_DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+([eE][+-]?\d+)?%?", re.ASCII)
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """How the cells of a text table are found and read.
+
+    Attributes:
+        separator: between cells; None for runs of white space.
+        decimal_comma: numbers are written ``0,5``.
+        has_header: the first row names the columns.
+        row_names: rows have one cell more than the header, their first.
+        comment: what comments begin with: ``#``, or ``sep=`` as Excel writes above a table.
+        comment_header: which line, blank ones not counted, is a comment and the header, as
+            `np.savetxt` writes it; -1 if none is.
+    """
+
+    separator: str | None
+    decimal_comma: bool = False
+    has_header: bool = True
+    row_names: bool = False
+    comment: str = ""
+    comment_header: int = -1
+
+
+SAMPLE = 200
+"""Rows that decide the separator and the header."""
+
+MAX_SAMPLE = 1 << 24
+"""Most bytes read for the sample: a file without line breaks is not a table."""
+
+FOOTER = re.compile(r"\(\d+ rows?\)")
+_EXCEL_HINT = re.compile("sep=.", re.IGNORECASE)
+_RULE = re.compile(r"[-+|:= ]*--[-+|:= ]*")
+
+
+@dataclass(frozen=True)
+class Top:
+    """What the first lines of a text table say.
+
+    Attributes:
+        dialect: how it is written.
+        encoding: of its text.
+        names: of the columns, or None.
+        width: number of columns.
+        longest: length of the longest of the lines.
+        header_lines: lines to pass over before the first row.
+        is_empty: there are no rows.
+    """
+
+    dialect: Dialect
+    encoding: str
+    names: tuple[str, ...] | None
+    width: int
+    longest: int
+    header_lines: int
+    is_empty: bool
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the bytes can be parsed as they are."""
+        mark = self.dialect.separator
+        is_utf8 = self.encoding.lower().replace("_", "-") in ("utf-8", "utf-8-sig", "utf8")
+        return is_utf8 and mark is not None and not self.dialect.comment
+
+
+def look_at_top(
+    source: StoredBytes, *, suffix: str, told: bool | None, encoding: str | None
+) -> Top:
+    """Look at the first lines: encoding, separator, decimal mark, header."""
+    path = source.path
+    with source.open() as binary:
+        start = binary.read(4)
+        guessed = encoding or _encoding(start)
+        try:
+            "".encode(guessed)
+        except LookupError as error:
+            raise ValueError(f"`encoding` must be a text encoding, got {encoding!r}.") from error
+        whole = _Rejoined(start, binary)
+        with io.TextIOWrapper(io.BufferedReader(whole), guessed, newline="") as text:
+            return _top(text, path, suffix=suffix, told=told, encoding=guessed)
+
+
+class _Rejoined(io.RawIOBase):
+    """Bytes that were read, followed by the rest of the stream."""
+
+    def __init__(self, start: bytes, rest: IO[bytes]) -> None:
+        self._start, self._rest = start, rest
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        piece = self._start[: len(buffer)] or self._rest.read(len(buffer))
+        self._start = self._start[len(buffer) :]
+        buffer[: len(piece)] = piece
+        return len(piece)
+
+
+def _top(text: IO[str], path: Path, *, suffix: str, told: bool | None, encoding: str) -> Top:
+    lines, taken, blank = [], 0, 0
+    for line in text:
+        taken += len(line)
+        if taken > MAX_SAMPLE:
+            raise file_error(path, "has lines too long for a table. Is it a text file?")
+        if line.strip():
+            lines.append(line.strip("\r\n"))
+        elif not lines:
+            blank += 1
+        if len(lines) > SAMPLE:
+            break
+    if not lines:
+        raise file_error(path, "is empty. Write a header and at least one example.")
+    comment = "#" if lines[0].lstrip().startswith("#") else ""
+    if _EXCEL_HINT.fullmatch(lines[0].strip()):
+        comment = lines[0].strip()[:4]
+    kept = [line for line in lines if not (comment and line.lstrip().startswith(comment))]
+    if not kept:
+        raise file_error(path, "holds only comments. Write a header and at least one example.")
+    _check_not_drawn(kept, path)
+    separator = find_separator(kept, suffix=suffix)
+    at = _comment_header(lines, kept, separator) if comment == "#" else -1
+    if at >= 0:
+        kept.insert(0, lines[at].lstrip().lstrip("#"))
+    dialect = Dialect(separator, comment=comment, comment_header=at)
+    try:
+        if kept[0].count('"') % 2:
+            raise csv.Error("a name of a column goes on in the next line")
+        rows = [cells_of(line, separator) for line in kept]
+    except csv.Error as error:
+        rows = _joined_rows(kept, separator, path, error)
+    dialect = replace(dialect, decimal_comma=find_decimal_comma(rows[1:] or rows))
+    _check_one_header(rows, path)
+    dialect = find_header(dialect, rows, path=path, told=True if at >= 0 else told)
+    names = None
+    if dialect.has_header:
+        names = tuple(["", *rows[0]] if dialect.row_names else rows[0])
+    return Top(
+        dialect=dialect,
+        encoding=encoding,
+        names=names,
+        width=len(names or rows[0]),
+        longest=max(map(len, lines)),
+        header_lines=blank + 1 if names is not None else 0,
+        is_empty=len(rows) == 1 and names is not None,
+    )
+
+
+def _joined_rows(
+    lines: Sequence[str], separator: str | None, path: Path, error: csv.Error
+) -> list[list[str]]:
+    """Return the rows of lines some of which go on in the next."""
+    try:
+        if separator is None:
+            return [split_spaces(line) for line in lines]
+        return list(csv.reader((f"{line}\n" for line in lines), delimiter=separator))
+    except csv.Error as inner:
+        most = csv.field_size_limit()
+        for i, line in enumerate(lines, start=1):
+            if len(line) > most:
+                raise file_error(
+                    path, f"line {i} has a cell of more than {most:,} characters."
+                ) from inner
+        raise file_error(
+            path,
+            "line 1 has an unclosed or misplaced quote. Correct it, and write quotes in a cell "
+            'twice ("").',
+        ) from inner
+
+
+def _comment_header(lines: list[str], kept: list[str], separator: str | None) -> int:
+    """Return the last of the comments above the table if it names its columns, or -1."""
+    above = list(takewhile(lambda line: line.lstrip().startswith("#"), lines))
+    try:
+        widths = {len(cells_of(line, separator)) for line in kept[:2]}
+        names = cells_of(above[-1].lstrip().lstrip("#"), separator)
+    except csv.Error:
+        return -1
+    is_header = len(names) in widths and not any(map(is_number, names))
+    return len(above) - 1 if is_header else -1
+
+
+def _check_not_drawn(lines: Sequence[str], path: Path) -> None:
+    """Raise if a line is a rule or counts the rows, as in tables drawn to be looked at."""
+    if FOOTER.fullmatch(lines[-1].strip()):
+        raise is_footer(lines[-1], path)
+    drawn = [line.strip() for line in lines[:3] if _RULE.fullmatch(line.strip())]
+    if drawn:
+        raise file_error(
+            path,
+            f"is a table drawn to be looked at (it has the line {short(drawn[0])!r}). Save it as "
+            "CSV: `psql --csv`, `mysql --batch`, `sqlite3 -csv -header`, or `df.to_csv(path)`.",
+        )
+
+
+def is_footer(line: str, path: Path) -> PredictionFileError:
+    """Return the error for a last line that counts the rows."""
+    return file_error(
+        path,
+        f"its last line, {short(line.strip())!r}, is not an example. Remove it (`psql --csv` does "
+        "not write it).",
+    )
+
+
+def _check_one_header(rows: Sequence[Sequence[str]], path: Path) -> None:
+    """Raise if there is a title, or a second row of names as pandas writes for a MultiIndex."""
+    if len(rows) > 2 and len(rows[0]) == 1 < len(rows[1]) and not any(map(is_number, rows[1])):
+        raise file_error(
+            path,
+            f"its first line, {short(rows[0][0])!r}, does not name the columns. Remove the lines "
+            "above the names of the columns.",
+        )
+    if len(rows) < 3 or len({len(row) for row in rows[:3]}) > 1:
+        return
+    first, second, third = rows[:3]
+    named = [i for i, cell in enumerate(third) if is_number(cell) and first[i] and second[i]]
+    over, under = [first[i] for i in named], [second[i] for i in named]
+    if any(map(is_number, over + under)):
+        return
+    if len(set(over)) < len(over) == len(set(under)):
+        raise file_error(
+            path,
+            f"has two rows of names ({listing(over)} and {listing(under)}), as pandas writes "
+            "columns of two levels. Join them before saving: "
+            "`df.columns = ['_'.join(map(str, c)).strip('_') for c in df.columns]`.",
+        )
+
+
+def _encoding(start: bytes) -> str:
+    if start[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        return "utf-16"
+    return "utf-8-sig"
+
+
+def checked_lines(text: IO[str], path: Path, dialect: Dialect) -> Iterator[str]:
+    """Yield the lines without comments; raise where one holds zero bytes."""
+    number = -1
+    for line in text:
+        if "\0" in line:
+            raise zero_bytes(path)
+        number += bool(line.strip())
+        if dialect.comment and line.lstrip().startswith(dialect.comment):
+            is_header = number == dialect.comment_header
+            line = line.lstrip().lstrip("#").lstrip() if is_header else "\n"
+        yield line
+
+
+def zero_bytes(path: Path) -> PredictionFileError:
+    """Return the error for text with zero bytes."""
+    return file_error(
+        path,
+        "must be text, but holds zero bytes. Save it as CSV UTF-8; if it is UTF-16, say so.",
+        fixes=[{"encoding": "utf-16-le"}],
+    )
+
+
+def cells_of(line: str, separator: str | None) -> list[str]:
+    """Return the cells of one line, stripped."""
+    if separator is None:
+        return split_spaces(line)
+    found = next(csv.reader([line], delimiter=separator), [])
+    return [cell.strip() for cell in found]
+
+
+def split_spaces(line: str) -> list[str]:
+    """Return the cells between runs of white space; spaces in quotes stay."""
+    if '"' not in line:
+        return line.split()
+    return next(csv.reader([" ".join(line.split())], delimiter=" ", strict=True), [])
+
+
+def find_separator(lines: Sequence[str], *, suffix: str) -> str | None:
+    """Return the separator that cuts every line into the same number of cells.
+
+    The first line may have one cell fewer, as R writes a header above row names. A single
+    column counts as separated by commas.
+    """
+    order = ("\t", *SEPARATORS) if suffix in (".tsv", ".tab") else SEPARATORS
+    usable, even = [], []
+    for mark in order:
+        counts = _counts(lines, mark)
+        if counts is None or min(counts) < 2:
+            continue
+        body = set(counts[1:]) or {counts[0]}
+        if len(body) == 1 and counts[0] in (max(body), max(body) - 1):
+            even.append(mark)
+        usable.append(mark)
+    if even:  # a class may be called "|"
+        return max(even, key=lambda mark: _share_of_numbers(lines, mark)) if even[1:] else even[0]
+    if usable:
+        return max(usable, key=lambda mark: (lines[0].count(mark), mark == ","))
+    spaced = _counts(lines, None) or [0]
+    if (
+        min(spaced) > 1
+        and len(set(spaced[1:])) <= 1
+        and spaced[0] in (spaced[-1], spaced[-1] - 1)
+        and not any("," in line for line in lines)
+    ):
+        return None
+    first = _counts(lines[:1], ",")
+    return "," if first is not None else None
+
+
+def _share_of_numbers(lines: Sequence[str], mark: str) -> float:
+    cells = [cell for line in lines[1:] for cell in cells_of(line, mark)]
+    numbers = sum(is_value(cell) or is_value(cell, decimal_comma=True) for cell in cells)
+    return numbers / max(1, len(cells))
+
+
+def _counts(lines: Sequence[str], mark: str | None) -> list[int] | None:
+    try:
+        return [len(cells_of(line, mark)) for line in lines]
+    except csv.Error:
+        return None
+
+
+def find_decimal_comma(rows: Sequence[Sequence[str]]) -> bool:
+    """Return whether numbers are written with a comma: some cell is ``0,5``, none ``0.5``.
+
+    Where commas separate cells too, such a cell is in quotes.
+    """
+    cells = [cell for row in rows for cell in row]
+    commas = any(_DECIMAL_COMMA.fullmatch(cell) for cell in cells)
+    return commas and not any(is_number(cell) and "." in cell for cell in cells)
+
+
+def find_header(
+    dialect: Dialect, rows: Sequence[Sequence[str]], *, path: Path, told: bool | None
+) -> Dialect:
+    """Return `dialect` with `has_header` set; raise if that is not certain.
+
+    A first row with text above numbers is a header, a first row of fractions is not. Ascending
+    whole numbers (``0,1,2``) are a header if every number below is a fraction; if they could
+    also be an example, the file is refused.
+    """
+    first, body = list(rows[0]), rows[1:]
+    if body and len(first) == len(body[0]) - 1:
+        return replace(dialect, has_header=True, row_names=True)
+    if told is not None:
+        return replace(dialect, has_header=told)
+    verdict = _is_header(first, body, decimal_comma=dialect.decimal_comma)
+    if verdict is None:
+        raise file_error(
+            path,
+            f"the first row ({listing(first)}) may be a header or an example, and that is never "
+            "guessed. Say whether it is a header.",
+            fixes=[{"header": True}, {"header": False}],
+        )
+    return replace(dialect, has_header=verdict)
+
+
+def _is_header(
+    first: Sequence[str], body: Sequence[Sequence[str]], *, decimal_comma: bool
+) -> bool | None:
+    """Return whether the first row is a header; None if it may be either."""
+    numbers = [is_value(cell, decimal_comma=decimal_comma) and cell != "" for cell in first]
+    if not any(numbers):
+        return not (len(first) == 1 and _is_example(first[0], body))
+    columns = [[row[i] for row in body if i < len(row)] for i in range(len(first))]
+    for cell, number, below in zip(first, numbers, columns, strict=True):
+        if not number and is_known_role(cell) and cell not in below:
+            return True
+    for cell, number, below in zip(first, numbers, columns, strict=True):
+        values = [is_value(b, decimal_comma=decimal_comma) for b in below if b]
+        if not number and cell and values and all(values):
+            return True  # text above numbers
+    marked = [i for i, number in enumerate(numbers) if number]
+    whole = [_WHOLE.fullmatch(first[i]) for i in marked]
+    if not all(whole) or "" in (first[i] for i in marked):
+        return False if all(numbers) else _mixed(first, numbers, columns)
+    given = [float(first[i]) for i in marked]
+    if any(a >= b for a, b in itertools.pairwise(given)):
+        return False if all(numbers) else _mixed(first, numbers, columns)
+    if "" in first:
+        return True  # an unnamed index beside columns 0, 1, 2: no example leaves a cell empty
+    below = [cell for i in marked for cell in columns[i] if cell]
+    if not below:
+        return False if all(numbers) else None
+    fractions = [not _WHOLE.fullmatch(cell) or "." in cell for cell in below]
+    if all(fractions) and len(marked) > 1:
+        written_alike = any("." in first[i] for i in marked)
+        return None if written_alike and sum(given) == 1 and min(given) >= 0 else True
+    return False if not any(fractions) and all(numbers) else None
+
+
+def _mixed(
+    first: Sequence[str], numbers: Sequence[bool], columns: Sequence[Sequence[str]]
+) -> bool | None:
+    """Return whether a row of fractions and text is a header: not if its text recurs below."""
+    texts = [i for i, number in enumerate(numbers) if not number]
+    repeated = all(first[i] in columns[i] for i in texts if first[i])
+    fraction = any(numbers[i] and not _WHOLE.fullmatch(first[i]) for i in range(len(first)))
+    return False if fraction and (repeated or not columns[texts[0]]) else None
+
+
+def _is_example(cell: str, body: Sequence[Sequence[str]]) -> bool:
+    """Return whether the only cell of a first row of text is one of the values below it."""
+    return not is_known_role(cell) and any(row and row[0] == cell for row in body)

@@ -1,0 +1,61 @@
+"""One opened file: what is known of it, and its rows, some at a time."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from focalibrate.io.table import Schema, Table
+
+Read: TypeAlias = Callable[[Sequence[int] | None, int, int | None], Iterator[Table]]
+"""Yield tables of at most so many rows, in order, with the wanted columns; of one piece or all."""
+
+Take: TypeAlias = Callable[[Sequence[int], NDArray[np.intp]], Table]
+"""Return the wanted columns of the rows at these positions, in ascending order."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Opened:
+    """One opened file.
+
+    Attributes:
+        schema: its columns.
+        read: its rows, some at a time.
+        n_rows: number of rows, or None if the file does not say.
+        pieces: number of rows of each piece that can be read by itself; empty for a file that is
+            read from its beginning.
+        take: some rows without reading the others; None where that saves nothing.
+        constants: reads the arrays that do not have one entry per row.
+        digest: returns the SHA-256 of its bytes, once all of them were read.
+    """
+
+    schema: Schema
+    read: Read
+    n_rows: int | None = None
+    pieces: tuple[int, ...] = ()
+    take: Take | None = None
+    constants: Callable[[Sequence[int]], list[NDArray[Any]]] | None = None
+    digest: Callable[[], str | None] | None = None
+
+    @property
+    def is_text(self) -> bool:
+        """Whether this is a text table, whose columns are described by its first rows."""
+        return self.schema.separator is not None
+
+
+def in_memory(schema: Schema, data: Mapping[int, Any], n_rows: int) -> Opened:
+    """Return a file that was read whole."""
+    whole = Table(schema, data, n_rows)
+
+    def read(wanted: Sequence[int] | None, rows: int, _: int | None) -> Iterator[Table]:
+        for start in range(0, n_rows, rows):
+            yield whole.slice(start, rows)
+
+    return Opened(
+        schema=schema,
+        read=read,
+        n_rows=n_rows if schema.is_table else None,
+        constants=lambda wanted: [np.asarray(data[i]) for i in wanted],
+    )

@@ -1,0 +1,339 @@
+"""Tables of Python values: `.jsonl` (one object per line), `.json` (records or columns)."""
+
+import io
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from focalibrate.io.bytes import DAMAGE, StoredBytes
+from focalibrate.io.cells import is_number
+from focalibrate.io.errors import PredictionFileError, file_error, short
+from focalibrate.io.formats.arrow import described_type
+from focalibrate.io.formats.opened import Opened, in_memory
+from focalibrate.io.options import check_fits
+from focalibrate.io.roles.vocabulary import CLASS_NAMES, plain
+from focalibrate.io.table import Column, Schema
+
+MEMORY_FACTOR = 8
+"""Python's objects for a JSON text take about this many times its bytes."""
+
+MAX_COLUMNS = 100_000
+MAX_CLASSES = 10_000
+"""Most classes of a list of names and scores in one record."""
+
+
+def open_json_lines(source: StoredBytes) -> Opened:
+    """Return the columns of one JSON object per line."""
+    records = []
+    taken = 0
+    try:
+        with source.open() as binary, io.TextIOWrapper(binary, "utf-8-sig") as text:
+            for number, line in enumerate(text, start=1):
+                if not line.strip():
+                    continue
+                taken += len(line)
+                check_fits(source.path, taken * MEMORY_FACTOR, source.limit)
+                record = _parsed(line, source, f"line {number}")
+                if _is_numbers(record):
+                    record = {source.path.stem: record}
+                if not isinstance(record, dict):
+                    raise file_error(
+                        source.path,
+                        f"line {number} must be a JSON object, got {short_type(record)}. Write "
+                        'one object per line: {"label": 1, "probs": [0.2, 0.8]}.',
+                    )
+                records.append(record)
+    except UnicodeDecodeError as error:
+        raise file_error(source.path, "must be UTF-8 text. Write it again.") from error
+    except PredictionFileError:
+        raise
+    except DAMAGE as error:
+        raise _damaged(source, error) from error
+    if not records:
+        raise file_error(source.path, "holds no rows. Write at least one example.")
+    return table_of_records(source.path, records)
+
+
+def open_json(source: StoredBytes) -> Opened:
+    """Return the columns of a list of records, or of a mapping from columns to values.
+
+    The forms of pandas' `to_json`: ``records``, ``columns``, ``index``, ``list``, ``split``
+    and ``table``.
+    """
+    check_fits(source.path, source.size * MEMORY_FACTOR, source.limit)
+    try:
+        with source.open() as binary:
+            text = binary.read().decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise file_error(source.path, "must be UTF-8 text. Write it again.") from error
+    except PredictionFileError:
+        raise
+    except DAMAGE as error:
+        raise _damaged(source, error) from error
+    try:
+        document = _parsed(text, source, "the file")
+    except PredictionFileError:
+        if "\n" in text.strip():
+            return open_json_lines(source)
+        raise
+    if isinstance(document, list) and document and all(isinstance(r, dict) for r in document):
+        return table_of_records(source.path, document)
+    if isinstance(document, list) and document and all(map(is_pipeline_output, document)):
+        return table_of_records(source.path, [{"scores": row} for row in document])
+    if isinstance(document, list) and document and _is_one_column(document):
+        return table_of_columns(source.path, {source.path.stem: document})
+    if isinstance(document, dict):
+        document = {k: v for k, v in document.items() if isinstance(v, (list, dict))} or document
+        lists = [v for v in document.values() if isinstance(v, list)]
+        if len(document) == len(lists) == 1 and all(isinstance(r, dict) for r in lists[0]):
+            return table_of_records(source.path, lists[0])  # {"model": "a", "results": [...]}
+        names, document = _class_names(document)
+        found = _from_mapping(document)
+        if found is not None and found and len({len(v) for v in found.values()}) == 1:
+            if next(iter(found.values())):
+                return table_of_columns(source.path, found, class_names=names)
+            raise file_error(source.path, "holds no rows. Write at least one example.")
+    raise file_error(
+        source.path,
+        "must hold a list of objects, one per example, or one list per column. Write it with "
+        "`df.to_json(path, orient='records')`.",
+    )
+
+
+def _is_one_column(cells: list[Any]) -> bool:
+    """Return whether these are labels, or one list of numbers per example."""
+    is_plain = all(type(cell) in (int, float, str, bool) for cell in cells)
+    return is_plain or all(map(_is_numbers, cells))
+
+
+def _is_numbers(value: Any) -> bool:
+    return isinstance(value, list) and all(type(v) in (int, float) for v in value) and value != []
+
+
+def _class_names(document: dict[str, Any]) -> tuple[tuple[str, ...] | None, dict[str, Any]]:
+    """Return the names of the classes beside columns of another length, and the columns."""
+    lengths = {name: len(v) for name, v in document.items() if isinstance(v, list)}
+    for name, n in lengths.items():
+        is_text = all(isinstance(cell, str) for cell in document[name])
+        others = {length for other, length in lengths.items() if other != name}
+        if plain(name) in CLASS_NAMES and is_text and n > 1 and others and n not in others:
+            return tuple(document[name]), {k: v for k, v in document.items() if k != name}
+    return None, document
+
+
+def _from_mapping(document: dict[str, Any]) -> dict[str, list[Any]] | None:
+    """Return columns of a JSON object, or None if its form is not known."""
+    if set(document) >= {"columns", "data"} and isinstance(document["data"], list):  # split
+        names, rows = document["columns"], document["data"]
+        if isinstance(names, list) and all(
+            isinstance(r, list) and len(r) == len(names) for r in rows
+        ):
+            return {str(n): [r[i] for r in rows] for i, n in enumerate(names)}
+        return None
+    if "schema" in document and isinstance(document.get("data"), list):  # table
+        rows = document["data"]
+        if rows and all(isinstance(r, dict) for r in rows):
+            return {str(n): [r.get(n) for r in rows] for n in rows[0]}
+        return None
+    if document and all(isinstance(v, list) for v in document.values()):
+        return document
+    if document and all(isinstance(v, Mapping) for v in document.values()):
+        keys = [list(v) for v in document.values()]
+        if all(k == keys[0] for k in keys):
+            if _counts(list(document)) and not _counts(keys[0]):  # index
+                return {n: [v[n] for v in document.values()] for n in keys[0]}
+            return {n: list(v.values()) for n, v in document.items()}  # columns
+    return None
+
+
+def _counts(keys: list[str]) -> bool:
+    return keys == [str(i) for i in range(len(keys))]
+
+
+def _parsed(text: str, source: StoredBytes, what: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise file_error(
+            source.path, f"{what} is not valid JSON ({short(error)}). Write it again."
+        ) from error
+
+
+def _damaged(source: StoredBytes, error: BaseException) -> PredictionFileError:
+    if isinstance(error, OSError) and not source.compression:
+        return file_error(source.path, f"could not be read: {error.strerror or error}.")
+    return file_error(
+        source.path, f"is truncated or damaged ({short(error)}). Copy or write it again."
+    )
+
+
+def table_of_columns(
+    path: Path,
+    columns: Mapping[str, Sequence[Any]],
+    *,
+    notes: tuple[str, ...] = (),
+    class_names: tuple[str, ...] | None = None,
+) -> Opened:
+    """Return a table of columns of Python values; None is a missing value."""
+    found = [_column(name, cells) for name, cells in columns.items()]
+    n_rows = len(next(iter(columns.values()), ()))
+    schema = Schema(
+        path=path,
+        columns=tuple(column for column, _ in found),
+        class_names=class_names,
+        notes=notes,
+    )
+    return in_memory(schema, {i: cells for i, (_, cells) in enumerate(found)}, n_rows)
+
+
+def table_of_records(path: Path, records: Sequence[Mapping[str, Any]]) -> Opened:
+    """Return a table of one mapping per row; nested mappings become columns ``outer.inner``."""
+    names: dict[str, None] = {}
+    flat = []
+    for record in records:
+        row = _flattened(record)
+        names.update(dict.fromkeys(row))
+        flat.append(row)
+        if len(names) > MAX_COLUMNS:
+            raise file_error(path, f"has more than {MAX_COLUMNS:,} different fields.")
+    found = table_of_columns(path, {name: [row.get(name) for row in flat] for name in names})
+    schema = replace(
+        found.schema,
+        is_ordered=all(_follows(row, names) for row in flat),
+        is_partial=any(len(row) < len(names) for row in flat),
+    )
+    return replace(found, schema=schema)
+
+
+def _follows(row: Mapping[str, Any], names: Mapping[str, None]) -> bool:
+    """Return whether a row has its fields in the order of `names`, some of them left out."""
+    rest = iter(names)
+    return all(name in rest for name in row)
+
+
+def _flattened(record: Mapping[str, Any]) -> dict[str, Any]:
+    row: dict[str, Any] = {}
+    lists = _class_lists(record)
+    for name, value in record.items():
+        if name in lists:
+            continue
+        scores = _label_scores(value)
+        inner = value if isinstance(value, Mapping) else scores
+        if isinstance(value, Mapping):
+            nested = _class_lists(value)
+            if nested:
+                scores = _paired(value, nested)
+                inner = {k: v for k, v in value.items() if k not in nested} | scores
+        if inner is None:
+            row[str(name)] = value
+        else:
+            # A pipeline's output holds scores, whatever the field is called.
+            outer = "scores" if scores is not None and "scores" not in record else name
+            row.update({f"{outer}.{key}": cell for key, cell in inner.items()})
+    if lists:
+        row.update({f"scores.{key}": cell for key, cell in _paired(record, lists).items()})
+    return row
+
+
+_CLASS = {"label", "class", "class_name", "name", "category"}
+_SCORE = {"score", "prob", "proba", "probability", "confidence"}
+
+
+def _label_scores(value: Any) -> dict[str, Any] | None:
+    """Return ``[{"label": "cat", "score": 0.9}, ...]``, a pipeline's output, as a mapping."""
+    if not isinstance(value, list) or not value or len(value) > MAX_CLASSES:
+        return None
+    if not all(isinstance(v, Mapping) and len(v) == 2 for v in value):
+        return None
+    names, scores = _CLASS & set(value[0]), _SCORE & set(value[0])
+    if len(names) != 1 or len(scores) != 1 or any(set(v) != names | scores for v in value):
+        return None
+    (name,), (score,) = names, scores
+    found = {str(v[name]): v[score] for v in value}
+    return found if len(found) == len(value) else None
+
+
+def is_pipeline_output(value: Any) -> bool:
+    """Return whether a value lists the classes of one example with their scores."""
+    return _label_scores(value) is not None
+
+
+def _class_lists(record: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the fields ``classes`` and ``scores`` where they are two lists that belong together.
+
+    Services sort them by score, so that each row has its own order.
+    """
+    lists = [
+        (k, v) for k, v in record.items() if isinstance(v, list) and 1 < len(v) <= MAX_CLASSES
+    ]
+    names = [
+        k
+        for k, v in lists
+        if plain(str(k)) in CLASS_NAMES | {"labels"} and all(isinstance(x, str) for x in v)
+    ]
+    scores = [k for k, v in lists if all(type(x) in (int, float) for x in v)]
+    if len(names) != 1 or len(scores) != 1:
+        return ()
+    texts, numbers = record[names[0]], record[scores[0]]
+    fits = len(texts) == len(numbers) == len(set(texts))
+    return (names[0], scores[0]) if fits else ()
+
+
+def _paired(record: Mapping[str, Any], lists: tuple[str, ...]) -> dict[str, Any]:
+    names, scores = lists
+    return dict(zip(record[names], record[scores], strict=True))
+
+
+def _column(name: str, cells: Sequence[Any]) -> tuple[Column, Any]:
+    """Return what the values of a column are, and the column as an Arrow array."""
+    stored = _arrow(cells)
+    kind, width, dtype = described_type(stored.type)
+    known = [cell for cell in cells if cell is not None]
+    if kind == "text" and known and all(type(cell) is str and is_number(cell) for cell in known):
+        if not all(cell.strip().lstrip("+-").isdigit() for cell in known):  # labels may be "007"
+            kind = "number"
+    elif kind == "text" and not all(type(cell) is str for cell in known):
+        is_list = any(isinstance(cell, (list, dict)) for cell in known)
+        kind = "other" if is_list else "text"
+    if kind == "bool" and len(known) < len(cells):
+        kind = "text"
+    if kind == "matrix" and (len(known) < len(cells) or len({len(c) for c in known}) > 1):
+        kind, width = "other", 1
+    elif kind == "matrix":
+        width = len(known[0])
+    shape = (width,) if kind == "matrix" else ()
+    unnamed = name.startswith("Unnamed: ")
+    return Column(name=name, kind=kind, shape=shape, dtype=dtype, unnamed=unnamed), stored
+
+
+def _arrow(cells: Sequence[Any]) -> Any:
+    """Return cells as an Arrow array; those of several types as JSON text."""
+    kinds = {type(cell) for cell in cells if cell is not None}
+    if not (kinds <= {int, float} or len(kinds) == 1) or kinds == {dict}:
+        return _as_json(cells)
+    try:
+        if kinds == {int, float}:
+            return pa.array([None if c is None else float(c) for c in cells], pa.float64())
+        return pa.array(cells)
+    except (pa.ArrowException, OverflowError, ValueError, TypeError):
+        return _as_json(cells)
+
+
+def _as_json(cells: Sequence[Any]) -> Any:
+    texts = [
+        None if c is None else c if isinstance(c, str) else json.dumps(c, default=str)
+        for c in cells
+    ]
+    try:
+        return pa.array(texts, pa.string())
+    except (pa.ArrowException, ValueError):  # lone surrogates
+        return pa.array([None if t is None else ascii(t) for t in texts], pa.string())
+
+
+def short_type(value: object) -> str:
+    """Return the type of a value as messages show it."""
+    return short(type(value).__name__)

@@ -1,0 +1,1 @@
+"""Which column is what: decided once, on the first rows, for all formats."""

@@ -1,0 +1,258 @@
+"""Which column holds the labels: found by its name, or by its values."""
+
+import numpy as np
+
+from focalibrate.io.cells import MISSING
+from focalibrate.io.errors import PredictionFileError, file_error, listing, short
+from focalibrate.io.roles.kind import Scores
+from focalibrate.io.roles.vocabulary import (
+    LABEL_PARTS,
+    LABELS_SHOWN,
+    is_id,
+    is_label,
+    is_prediction,
+    outcome_of,
+    plain,
+)
+from focalibrate.io.table import Table
+
+
+def find_label(view: Table, taken: frozenset[int], scores: Scores | None) -> int | None:
+    """Return the column of the true class by its name, or None."""
+    schema = view.schema
+    if not schema.has_names:
+        return None
+    score_positions = set() if scores is None else set(scores.positions)
+    free = [i for i in range(len(schema.columns)) if i not in taken and i not in score_positions]
+    names = {plain(schema.columns[i].name) for i in free if view.is_kind(i, "number")}
+    exact = [i for i in free if is_label(view.name(i))]
+    if {"true", "false"} <= names:  # the classes of `columns=clf.classes_`
+        exact = [i for i in exact if plain(view.name(i)) != "true"]
+    found = [i for i in exact if _may_be_label(view, i)]
+    if len(found) > 1:
+        found = [i for i in found if not _is_list_of_classes(view, i)] or found
+    if len(found) > 1 and not schema.is_table and scores is not None:
+        found = _same_rest(view, found, scores) or found
+    if not found:
+        parts = {"label", "labels", "target", "targets", "truth"}
+        if not schema.is_table:
+            parts.add("y")
+        loose = [
+            i
+            for i in free
+            if parts & set(plain(view.name(i)).split("_"))
+            and not is_prediction(view.name(i))
+            and not any(p.startswith("pred") for p in plain(view.name(i)).split("_"))
+            and view.is_kind(i, "number", "text", "bool")
+            and _may_be_label(view, i)
+        ]
+        found = _same_rest(view, loose, scores) if scores is not None else loose
+    if len(found) <= 1:
+        return found[0] if found else None
+    return _agreeing(view, found)
+
+
+def label_by_values(view: Table, scores: Scores, taken: frozenset[int]) -> int | None:
+    """Return the only column of text whose values are all names of classes, or None.
+
+    A column of fractions counts too if it is named like labels: a class may be named ``.5``.
+    """
+    if scores.class_names is None:
+        return None
+    names = set(scores.class_names)
+    numbers = {value for value in map(_number, names) if value is not None}
+    found = []
+    for i, column in enumerate(view.columns):
+        if i in taken or i in scores.positions or column.problem:
+            continue
+        if column.kind == "number" and is_label(column.name):
+            if set(view.values(i).tolist()) <= numbers:
+                found.append(i)
+            continue
+        if column.kind != "text":
+            continue
+        if is_prediction(column.name) or "pred" in column.name.lower():
+            continue
+        values = set(view.values(i).tolist())
+        known = {v for v in values if v in names or v.lower() not in MISSING}
+        if known and known <= names:
+            found.append(i)
+    return found[0] if len(found) == 1 else None
+
+
+def label_of_outcome(view: Table, scores: Scores, taken: frozenset[int]) -> int | None:
+    """Return the column ``churn`` beside ``churn_probability`` or ``prob_churn``, or None.
+
+    ``is_churn``, ``has_churn`` and ``churned`` are such columns too.
+    """
+    outcome = outcome_of(view.name(scores.positions[0]))
+    if outcome is None:
+        return None
+    names = {f"is_{outcome}", f"has_{outcome}", outcome, f"{outcome}d", f"{outcome}ed"}
+    found = [
+        i
+        for i, column in enumerate(view.columns)
+        if plain(column.name) in names and i not in taken and i not in scores.positions
+    ]
+    if len(found) != 1 or not view.is_whole(found[0]):
+        return None
+    return found[0] if len(np.unique(view.values(found[0]).astype(str))) == 2 else None
+
+
+def _check_not_long(view: Table, found: list[int]) -> None:
+    """Raise where a table has one row per example and class."""
+    n_rows = view.n_rows if view.schema.is_table else 0
+    numbers = [i for i in range(len(view.columns)) if view.is_kind(i, "number")]
+    if not any(view.sums([i]).in_unit and not view.is_whole(i) for i in numbers):
+        return
+    for i in found:
+        classes = len(np.unique(view.values(i).astype(str)))
+        for j, column in enumerate(view.columns):
+            if j in found or not is_id(column.name) or classes < 2 or column.problem:
+                continue
+            counts = np.unique(view.values(j).astype(str), return_counts=True)[1]
+            if (counts == classes).all() and len(counts) * classes == n_rows:
+                raise file_error(
+                    view.path,
+                    f"has one row per example and class ({classes} rows for each "
+                    f'"{short(column.name)}"); one row per example is needed. With pandas: '
+                    f"`df.pivot(index={column.name!r}, columns={view.name(i)!r}, values=...)`, "
+                    "and join the labels.",
+                )
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+def _same_rest(view: Table, found: list[int], scores: Scores) -> list[int]:
+    """Keep labels whose name differs from the scores' by one word: ``val_logits, val_labels``."""
+    rest = set(plain(view.name(scores.positions[0])).split("_"))
+    same = [i for i in found if len(set(plain(view.name(i)).split("_")) ^ rest) <= 2]
+    return same if len(found) > 1 else found
+
+
+def _is_list_of_classes(view: Table, position: int) -> bool:
+    """Return whether all cells are the same ``['cat', 'dog']``."""
+    if not view.is_kind(position, "text"):
+        return False
+    values = view.values(position)
+    return str(values[0]).startswith("[") and bool((values == values[0]).all())
+
+
+def _may_be_label(view: Table, position: int) -> bool:
+    if view.is_kind(position, "matrix"):
+        return not view.schema.is_table or view[position].shape[-1] > 1
+    return view.is_whole(position) or not view.schema.is_table
+
+
+def _agreeing(view: Table, found: list[int]) -> int:
+    """Return the first of several label columns if all agree; raise otherwise."""
+    first = found[0]
+    for other in found[1:]:
+        a, b = view.values(first), view.values(other)
+        same = a.shape == b.shape and a.ndim == 1
+        if same:
+            pairs = set(zip(a.tolist(), b.tolist(), strict=True))
+            same = len(pairs) == len({p for p, _ in pairs}) == len({q for _, q in pairs})
+        if not same:
+            _check_not_long(view, found)
+            option = "label_column" if view.schema.is_table else "labels_key"
+            raise file_error(
+                view.path,
+                f"has {len(found)} columns that could be the labels: "
+                f"{listing([view.name(i) for i in found])}. Say which.",
+                fixes=[{option: view.name(i)} for i in found[:3]],
+            )
+    return first
+
+
+def no_labels(view: Table, scores: Scores) -> PredictionFileError:
+    """Return the error for a file without labels, with the columns that could be them."""
+    schema = view.schema
+    free = [
+        i
+        for i in range(len(schema.columns))
+        if i not in scores.positions
+        and view.is_kind(i, "number", "text", "bool")
+        and not is_prediction(view.name(i))
+        and not is_id(view.name(i))
+        and view.is_whole(i)
+        and (schema.is_table or view[i].n_rows == view[scores.positions[0]].n_rows)
+        and len(np.unique(view.values(i).astype(str))) <= max(2, 2 * scores.n_classes)
+    ]
+    _check_not_one_hot(view, free, scores)
+    _check_not_outcomes(view, scores)
+    _check_not_multi_label(view, free, scores)
+    option = "label_column" if schema.is_table else "labels_key"
+    named = [i for i in free if _may_be_called_label(view, i, scores)]
+    fixes: list[dict[str, object]] = [{option: view.name(i)} for i in named[:2]]
+    if not fixes:
+        fixes = [{"labels_path": "labels.npy"}]
+    what = "column" if schema.is_table else "array"
+    return file_error(
+        view.path,
+        f"has no {what} of labels (usual names: {LABELS_SHOWN}); it holds "
+        f"{listing(schema.names)}.",
+        fixes=fixes,
+    )
+
+
+def _may_be_called_label(view: Table, position: int, scores: Scores) -> bool:
+    """Return whether a column may be offered as the labels: its name or its values say so."""
+    words = set(plain(view.name(position)).split("_"))
+    if words & LABEL_PARTS or not view.schema.is_table or not view.schema.has_names:
+        return True
+    classes = {plain(name) for name in scores.class_names or ()}
+    values = {plain(str(v)) for v in view.values(position).tolist()}
+    return view.is_kind(position, "text") and bool(values & classes)
+
+
+def _check_not_outcomes(view: Table, scores: Scores) -> None:
+    """Raise where scores have columns of outcomes beside them: ``prob1, prob1_outcome``."""
+    names = {plain(name): name for name in view.schema.names}
+    pairs = [
+        (view.name(i), names[f"{plain(view.name(i))}_{word}"])
+        for i in scores.positions
+        for word in ("outcome", "result", "label", "won")
+        if f"{plain(view.name(i))}_{word}" in names
+    ]
+    if pairs:
+        raise file_error(
+            view.path,
+            "has a column of outcomes for each probability "
+            f"({listing([f'{a}, {b}' for a, b in pairs])}). Read one at a time.",
+            fixes=[{"score_columns": [a], "label_column": b} for a, b in pairs[:2]],
+        )
+
+
+def _check_not_multi_label(view: Table, free: list[int], scores: Scores) -> None:
+    """Raise where every class has a column of labels of its own: ``spam`` beside ``prob_spam``."""
+    names = {plain(view.name(i)): view.name(i) for i in free}
+    pairs = [(view.name(i), outcome_of(view.name(i)) or "") for i in scores.positions]
+    if len(pairs) > 1 and all(outcome in names for _, outcome in pairs):
+        raise file_error(
+            view.path,
+            "has a column of labels for every class, so that several classes may be true of one "
+            "example (multi-label). Read one class at a time.",
+            fixes=[
+                {"score_columns": [name], "label_column": names[outcome]}
+                for name, outcome in pairs[:3]
+            ],
+        )
+
+
+def _check_not_one_hot(view: Table, free: list[int], scores: Scores) -> None:
+    """Raise where the labels are one column of 0 and 1 per class."""
+    columns = [i for i in free if view.is_kind(i, "number") and view.sums([i]).in_unit]
+    if len(columns) == scores.n_classes > 1 and view.sums(columns).on_simplex:
+        names = [view.name(i) for i in columns]
+        raise file_error(
+            view.path,
+            f"has its labels in {len(names)} columns of 0 and 1, {listing(names)}; one column is "
+            "needed. With pandas, where the order is that of the scores: "
+            f"`df['label'] = df[{names[:20]!r}].to_numpy().argmax(axis=1)`.",
+        )

@@ -1,0 +1,79 @@
+"""Names of the classes that are stored in an array or a column of their own."""
+
+import re
+from dataclasses import replace
+
+import numpy as np
+
+from focalibrate.io.errors import RowError, short
+from focalibrate.io.formats.opened import Opened
+from focalibrate.io.roles.vocabulary import CLASS_NAMES, plain
+from focalibrate.io.table import Schema, Table
+
+_LISTED = CLASS_NAMES | {"labels"}
+
+
+def with_class_names(opened: Opened) -> Schema:
+    """Return the schema of a file of arrays with the names of the classes that one of them has."""
+    schema = opened.schema
+    if schema.is_table or schema.class_names is not None or opened.constants is None:
+        return schema
+    sizes = {c.shape[0] for c in schema.columns if c.kind == "matrix" and len(c.shape) == 1}
+    found = [
+        i
+        for i, column in enumerate(schema.columns)
+        if plain(column.name) in CLASS_NAMES
+        and ((column.n_rows is not None and not column.shape) or column.problem is not None)
+        and (plain(column.name) == "class_names" or column.n_rows in sizes)
+    ]
+    if not found:
+        return schema
+    problem = schema.columns[found[0]].problem
+    if problem is not None:
+        raise problem
+    (names,) = opened.constants([found[0]])
+    numeric = names.dtype.kind in "iufb"
+    if numeric and names.dtype.kind == "f" and (names == np.trunc(names)).all():
+        names = names.astype(np.int64)
+    return replace(
+        schema,
+        class_names=tuple(str(name) for name in names.tolist()),
+        numeric_classes=numeric,
+        class_names_at=found[0],
+    )
+
+
+def with_listed_names(head: Table) -> Schema:
+    """Take the names of the classes from a column whose cells are all ``['cat', 'dog']``.
+
+    It is found by the first rows; `check_listed` refuses a later row with another list.
+    """
+    schema = head.schema
+    if not schema.is_table or schema.class_names is not None:
+        return schema
+    widths = {head.values(i).shape[1] for i, c in enumerate(schema.columns) if c.kind == "matrix"}
+    for i, column in enumerate(schema.columns):
+        if not widths or column.kind != "text" or plain(column.name) not in _LISTED:
+            continue
+        cells = head.values(i)
+        if (cells == cells[0]).all() and str(cells[0]).startswith("["):
+            names = tuple(a or b for a, b in re.findall(r"'([^']*)'|\"([^\"]*)\"", str(cells[0])))
+            if len(names) in widths and len(set(names)) == len(names):
+                return replace(schema, class_names=names, listed=(i, str(cells[0])))
+    return schema
+
+
+def check_listed(table: Table) -> None:
+    """Raise where a row of a batch lists other classes than the first rows."""
+    if table.schema.listed is None:
+        return
+    at, expected = table.schema.listed
+    cells = table.values(at)
+    other = np.flatnonzero(cells != expected)
+    if len(other):
+        raise RowError(
+            table.path,
+            f"column `{short(table.name(at))}` must list the same classes in every row, but ",
+            other,
+            f" lists {short(cells[other[0]])}.",
+        )

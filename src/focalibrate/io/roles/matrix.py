@@ -1,0 +1,109 @@
+"""Scores in one matrix, an array ``[N, K]`` or a column of lists."""
+
+from collections.abc import Iterable
+
+from focalibrate.io.errors import PredictionFileError, file_error, listing, short
+from focalibrate.io.options import Request
+from focalibrate.io.predictions import ScoreKind
+from focalibrate.io.roles.kind import Scores, settle_kind
+from focalibrate.io.roles.vocabulary import (
+    CLASS_NAMES,
+    LOGIT,
+    NOT_SCORES,
+    PROBABILITY,
+    is_label,
+    kind_of,
+    meaning_of,
+    plain,
+    prefixed,
+)
+from focalibrate.io.table import Table
+
+
+def find_matrix(view: Table, request: Request, taken: Iterable[int]) -> Scores | None:
+    """Return the one matrix whose name says that it holds scores, or None.
+
+    Logits are preferred to probabilities unless the caller says otherwise.
+    """
+    matrices = _matrices(view, taken)
+    exact: dict[ScoreKind, list[int]] = {"logits": [], "probs": []}
+    loose: dict[ScoreKind, list[int]] = {"logits": [], "probs": []}
+    for i in matrices:
+        text = plain(view.name(i))
+        kind = kind_of(meaning_of(view.name(i)))
+        if kind is not None and not _is_one_of_several(view, i):
+            (exact if text in PROBABILITY | LOGIT else loose)[kind].append(i)
+    for kind in request.kinds_by_preference:
+        for found in (exact[kind], loose[kind]):
+            if len(found) > 1:
+                raise _which_matrix(view, found, kind)
+            if found:
+                return matrix_scores(view, request, found[0], kind)
+    return None
+
+
+def _is_one_of_several(view: Table, position: int) -> bool:
+    """Return whether a column of lists has the prefix of others: ``prob_dog``, ``prob_cat``."""
+    own = prefixed(view.name(position))
+    if own is None or not view.schema.is_table:
+        return False
+    others = (prefixed(c.name) for i, c in enumerate(view.columns) if i != position)
+    return any(other is not None and other.word == own.word for other in others)
+
+
+def _matrices(view: Table, taken: Iterable[int]) -> list[int]:
+    """Return the matrices that are not taken and do not hold the names of the classes."""
+    taken = set(taken)
+    return [
+        i
+        for i, column in enumerate(view.columns)
+        if i not in taken
+        and column.kind == "matrix"
+        and plain(column.name) not in CLASS_NAMES | NOT_SCORES
+    ]
+
+
+def matrix_scores(view: Table, request: Request, position: int, kind: ScoreKind | None) -> Scores:
+    """Return the scores in the matrix at `position`, whose name says `kind`."""
+    shape = view[position].shape
+    if len(shape) > 1:
+        raise file_error(
+            view.path,
+            f"`{short(view.name(position))}` must have shape [N, K], got "
+            f"{(view[position].n_rows or view.n_rows, *shape)}. Save one row per example and one "
+            "column per class.",
+        )
+    sums = view.sums([position])
+    found, notes = settle_kind(view, request, sums, kind, [position])
+    return Scores(
+        positions=(position,),
+        kind=found,
+        percent=request.input == "percent",
+        form="matrix",
+        class_names=view.schema.class_names,
+        n_classes=max(0, shape[-1]),
+        notes=notes,
+    )
+
+
+def _which_matrix(view: Table, found: list[int], kind: ScoreKind | None) -> PredictionFileError:
+    """Return the error for several matrices that could each be the scores."""
+    kinds: tuple[ScoreKind, ...] = ("logits", "probs") if kind is None else (kind,)
+    return file_error(
+        view.path,
+        f"holds {len(found)} arrays that could be the scores: "
+        f"{listing([f'`{view.name(i)}`' for i in found])}. Say which.",
+        fixes=[{f"{k}_key": view.name(i)} for k in kinds for i in found[:3]],
+    )
+
+
+def lone_matrix(view: Table, request: Request, taken: Iterable[int]) -> Scores | None:
+    """Return the only matrix, or the only one whose rows sum to 1, whatever its name."""
+    found = [i for i in _matrices(view, taken) if not is_label(view.name(i))]
+    if len(found) > 1:
+        found = [
+            i for i in found if len(view[i].shape) == 1 and view.sums([i]).on_simplex
+        ] or found
+    if len(found) > 1:
+        raise _which_matrix(view, found, request.kind)
+    return matrix_scores(view, request, found[0], None) if found else None

@@ -1,0 +1,241 @@
+"""The usual names of columns and arrays, and what each says about its role."""
+
+import re
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from focalibrate.io.predictions import ScoreKind
+
+Meaning: TypeAlias = Literal["logits", "probs", "scores"]
+"""What a name says: the kind of the scores, or only that they are scores."""
+
+
+def plain(name: str) -> str:
+    """Return `name` in lower case, with one underscore for other characters than a-z and 0-9.
+
+    Example:
+        >>> plain(" Y-True "), plain("P(cat)"), plain(".pred_cat")
+        ('y_true', 'p_cat', 'pred_cat')
+    """
+    return re.sub(r"[^0-9a-z]+", "_", name.strip().lower()).strip("_")
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+LABELS = _words(
+    "label labels y y_true ytrue y_test y_val y_valid target targets class truth gt true actual "
+    "actuals ground_truth groundtruth true_label true_labels true_class true_y label_true "
+    "class_label class_true actual_label actual_class gold gold_label gold_labels label_ids "
+    "label_id expected observed outcome category reference references"
+)
+"""Names that mean the true class."""
+
+LABELS_SHOWN = "label, labels, y, y_true, target, class, truth, gt"
+
+PREDICTIONS = _words(
+    "y_pred ypred pred preds prediction predictions predicted predict y_hat yhat pred_label "
+    "pred_labels pred_class predicted_label predicted_labels predicted_class prediction_label "
+    "prediction_class class_pred label_pred argmax top1 top_1 scored_labels pred_y best_class"
+)
+"""Names that mean the predicted class; if they hold fractions, they are scores."""
+
+WEIGHTS = _words("weight weights sample_weight sample_weights case_weight case_weights w")
+
+DERIVED = _words(
+    "confidence conf max_prob maxprob prob_max max_proba proba_max p_max max_p max_score "
+    "score_max max_probability top_prob top1_prob entropy loss correct "
+    "is_correct error uncertainty nll threshold prob_sum sum total acc acc_norm exact_match f1 "
+    "bleu rouge price cost latency"
+)
+"""Names of numbers computed from the scores, such as the highest probability."""
+
+_IDS = _words(
+    "index idx id ids row rows row_id rownames row_names rowname row_name row_number row_num "
+    "row_nr rownum uid uuid guid key filename filenames file_name file path filepath file_path "
+    "image_path timestamp datetime date time split fold x rank sample example observation obs"
+)
+
+PROBABILITY = _words(
+    "prob probs proba probas probability probabilities p y_prob y_proba y_probs y_probas p_hat "
+    "phat p1 y_pred_prob y_pred_proba y_pred_probs pred_prob pred_proba pred_probs pred_probas "
+    "predicted_probability predicted_prob predicted_proba predicted_probabilities "
+    "prediction_probability positive_prob positive_probability predict_proba scored_probabilities "
+    "softmax softmaxes posterior posteriors likelihood"
+)
+"""Names of probabilities: of the positive class in one column, of all in a matrix."""
+
+LOGIT = _words(
+    "logit logits margin margins log_odds logodds decision decision_function raw_margin "
+    "output_margin y_logit y_logits raw_logits log_prob log_probs log_proba logprobs logprob "
+    "log_softmax log_probabilities"
+)
+"""Names of logits, of log-probabilities (which are logits too) or of log-odds."""
+
+SCORE = _words(
+    "score scores y_score y_scores output outputs raw_score raw_scores positive pos raw "
+    "raw_predictions model_output oof oof_pred oof_preds oof_prediction oof_predictions"
+)
+"""Names of scores that do not say of which kind."""
+
+CORRECT = _words(
+    "correct is_correct was_correct correctness outcome hit grade acc match is_right right passed"
+)
+"""Names of columns that say whether an answer was right."""
+
+CONFIDENCE = _words(
+    "confidence conf confidence_score stated_confidence verbalized_confidence "
+    "verbalised_confidence p_correct prob_correct p_true score prob probability p"
+)
+"""Names of the probability that an answer is right."""
+
+RIGHT = _words("true 1 correct right c yes y hit pass passed t")
+WRONG = _words("false 0 incorrect wrong i no n miss fail failed f")
+"""Words for an answer that was right or wrong."""
+
+NOT_SCORES = _words(
+    "bbox box boxes xyxy xywh segmentation keypoints polygon embedding embeddings features "
+    "feature_vector coordinates"
+)
+"""Names of lists of numbers that are no scores."""
+
+LABEL_PARTS = _words(
+    "label labels target targets truth class classes outcome result winner actual answer "
+    "correct category diagnosis status response y true gold default"
+)
+"""Words in the names of columns that may be offered as labels."""
+
+CLASS_NAMES = _words("class_names classes target_names label_names categories class_name names")
+"""Names of arrays that hold one name per class."""
+
+_PREFIXES: tuple[tuple[str, Meaning], ...] = (
+    (r"(?:y_?)?logits?|margin|log_?odds|decision_function|raw_margin", "logits"),
+    (r"log_?(?:probs?|proba|p)", "logits"),
+    (
+        r"(?:y_?)?(?:pred(?:icted)?[_ .]?)?prob(?:s|as?|ability|abilities)?|pr?|softmax"
+        r"|predict_proba|scored[ _.]probabilities(?:[ _.]for[ _.]class)?",
+        "probs",
+    ),
+    (r"(?:y_?)?scores?|oof|class|\.?pred|confidence|outputs?", "scores"),
+)
+_PREFIX = [
+    (
+        re.compile(
+            rf"(?P<word>{words})(?:(?P<mark>\s*[(\[]|[_.:\-=/|]|\s+)(?P<name>.*)|(?P<digits>\d+))",
+            re.IGNORECASE | re.DOTALL,
+        ),
+        meaning,
+    )
+    for words, meaning in _PREFIXES
+]
+
+
+@dataclass(frozen=True)
+class Prefixed:
+    """A column's name split into prefix and class, such as ``prob_cat``."""
+
+    word: str
+    meaning: Meaning
+    name: str
+
+
+def prefixed(column: str) -> Prefixed | None:
+    """Return what a prefix says about the column, or None if it has none.
+
+    Example:
+        >>> prefixed("prob_cat").name, prefixed("P(cat)").name, prefixed("p10").name
+        ('cat', 'cat', '10')
+        >>> prefixed("price") is None
+        True
+    """
+    text = column.strip()
+    for pattern, meaning in _PREFIX:
+        found = pattern.fullmatch(text)
+        if found is None:
+            continue
+        name = found["digits"] if found["name"] is None else found["name"]
+        mark = found["mark"] or ""
+        for opening, closing in (("(", ")"), ("[", "]")):
+            if opening in mark and name.endswith(closing):
+                name = name[:-1]
+        name = name.strip()
+        if mark != "_" and len(name) > 2 and name[0] == name[-1] == '"':
+            name = name[1:-1]  # Scored Probabilities for Class "cat"; after prob_ they are ours
+        return Prefixed(plain(found["word"]), meaning, name)
+    return None
+
+
+_OUTCOME = re.compile(
+    r"(?:prob|proba|probability|p)_(?:of_)?(?P<after>.+)|(?P<before>.+)_(?:prob|proba|probability)"
+)
+
+
+def outcome_of(name: str) -> str | None:
+    """Return the outcome that a column of probabilities is named after, or None.
+
+    Example:
+        >>> outcome_of("churn_probability"), outcome_of("prob_default"), outcome_of("churn")
+        ('churn', 'default', None)
+    """
+    found = _OUTCOME.fullmatch(plain(name))
+    return None if found is None else found["after"] or found["before"]
+
+
+def meaning_of(name: str) -> Meaning | None:
+    """Return what the name of one column or array says it holds, or None.
+
+    The whole name counts first, then its parts: ``val_logits`` says logits.
+    """
+    text = plain(name)
+    for words, meaning in ((PROBABILITY, "probs"), (LOGIT, "logits"), (SCORE, "scores")):
+        if text in words:
+            return meaning  # type: ignore[return-value]
+    parts = set(text.split("_"))
+    if parts & _words("logit logits margin margins logodds logprobs logprob") or "log" in parts:
+        return "logits"
+    if parts & _words("prob probs proba probas probability probabilities softmax posterior"):
+        return "probs"
+    if parts & _words("score scores outputs output predictions preds pred"):
+        return "scores"
+    return None
+
+
+def kind_of(meaning: Meaning | None) -> ScoreKind | None:
+    """Return the kind a name says, or None if it does not say."""
+    return meaning if meaning in ("logits", "probs") else None
+
+
+def is_label(name: str) -> bool:
+    """Return whether `name` usually means the true class."""
+    return plain(name) in LABELS
+
+
+def is_prediction(name: str) -> bool:
+    """Return whether `name` usually means the predicted class."""
+    text = plain(name)
+    return text in PREDICTIONS or bool(re.match(r"prediction ?\(", name.strip().lower()))
+
+
+def is_id(name: str) -> bool:
+    """Return whether `name` usually means an index, an id or a file."""
+    text = plain(name)
+    return (
+        text in _IDS
+        or text == ""
+        or bool(re.fullmatch(r"(unnamed|level|index|x)_\d+", text))
+        or name.strip().startswith("...")
+        or bool(re.search(r"(^id_|_(id|ids|idx|index|key|uuid|path|filename)$)", text))
+    )
+
+
+def is_known_role(name: str) -> bool:
+    """Return whether a cell is the usual name of some role, so that its row is a header."""
+    text = plain(name)
+    known = (LABELS, PREDICTIONS, WEIGHTS, PROBABILITY, LOGIT, SCORE, DERIVED)
+    if any(text in words for words in known):
+        return True
+    if name.strip() and is_id(name):
+        return True
+    found = prefixed(name)
+    return found is not None and found.meaning != "scores"

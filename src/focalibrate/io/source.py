@@ -1,0 +1,478 @@
+"""Where predictions are: a file, a folder, a glob, several of these, a URL or standard input."""
+
+import atexit
+import glob
+import hashlib
+import io
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from pathlib import Path, PurePath, PurePosixPath
+from typing import IO, Any, TypeAlias, cast
+from urllib.parse import unquote
+
+import fsspec
+import pyarrow as pa
+import pyarrow.fs as pa_fs
+
+from focalibrate.io.bytes import COMPRESSED, stdin_bytes
+from focalibrate.io.errors import PredictionFileError, file_error, listing, short, shown
+
+Paths: TypeAlias = str | Path | Sequence[str | Path]
+
+FORMATS = (
+    *(".npz", ".npy", ".csv", ".tsv", ".txt", ".parquet", ".feather", ".arrow"),
+    *(".jsonl", ".json", ".xlsx", ".safetensors", ".pt"),
+)
+"""Suffixes of the formats that can be read; text may be compressed (`.csv.gz`)."""
+
+ALIASES = {
+    ".pth": ".pt",
+    ".ndjson": ".jsonl",
+    ".tab": ".tsv",
+    ".dat": ".txt",
+    ".data": ".txt",
+    ".pq": ".parquet",
+    ".parq": ".parquet",
+    ".ipc": ".arrow",
+    ".arrows": ".arrow",
+    ".ftr": ".feather",
+    ".xlsm": ".xlsx",
+}
+MAX_PARTS = 100_000
+CHUNK = 1 << 22
+MARKS = "*?["
+_URL = re.compile(r"([a-z][a-z0-9+.-]+):/+", re.ASCII)
+_SPLITS = {"train", "training", "val", "valid", "validation", "dev", "test", "testing", "holdout"}
+
+
+@dataclass(frozen=True)
+class Part:
+    """One file, local or remote.
+
+    Attributes:
+        path: the file; of a URL, what messages call it.
+        size: its bytes.
+        remote: the file system and the path in it, of a URL.
+        changed: when a file behind a URL was last changed, in nanoseconds, if that is known.
+        content: the bytes themselves, of standard input.
+        partition: names and values in the names of its folders, such as ``day=2026-01-31``.
+    """
+
+    path: Path
+    size: int
+    remote: tuple[Any, str] | None = None
+    changed: int | None = None
+    content: bytes | None = None
+    partition: tuple[tuple[str, str], ...] = ()
+
+    def open(self) -> IO[bytes]:
+        """Return the file opened at its start; it can be seeked."""
+        if self.content is not None:
+            return io.BytesIO(self.content)
+        if self.remote is None:
+            with _opening(self.path):
+                return self.path.open("rb")
+        system, inside = self.remote
+        with named_errors(self.path):
+            return cast(IO[bytes], system.open_input_file(inside))
+
+    def local(self) -> Path:
+        """Return a local file, downloaded into a temporary folder if it is remote."""
+        if self.remote is None and self.content is None:
+            return self.path
+        inside = "standard input" if self.remote is None else self.remote[1]
+        target = Path(_downloads()) / f"{abs(hash(inside))}" / self.path.name
+        if not target.exists():
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with named_errors(self.path), self.open() as source, target.open("wb") as file:
+                shutil.copyfileobj(source, file, CHUNK)
+        return target
+
+
+def sha256_of(parts: Sequence[Part]) -> str:
+    """Return the SHA-256 of the bytes of several files one after another, in hex."""
+    digest = hashlib.sha256()
+    for part in parts:
+        with part.open() as file:
+            while piece := file.read(CHUNK):
+                digest.update(piece)
+    return digest.hexdigest()
+
+
+def _downloads() -> str:
+    global _folder
+    if _folder is None:
+        _folder = tempfile.mkdtemp(prefix="focalibrate-")
+        atexit.register(shutil.rmtree, _folder, ignore_errors=True)
+    return _folder
+
+
+_folder: str | None = None
+
+
+def find_parts(source: Paths, *, limit: int) -> tuple[Path, str, list[Part]]:
+    """Return what messages call the source, its name in one line, and its files in order.
+
+    Args:
+        source: a path, glob or URL, or several of these, or ``-``.
+        limit: most bytes to read from standard input.
+
+    Raises:
+        PredictionFileError: there are none, they are of several formats, or different
+            splits.
+    """
+    if isinstance(source, (str, Path)):
+        parts, path = _parts_of(source, limit), Path(source)
+        name = str(source)
+    else:
+        if not source:
+            raise ValueError("`path` must name at least one file, got an empty list.")
+        parts = [part for one in source for part in _parts_of(one, limit)]
+        path = name_of(source)
+        name = str(path)
+        check_one_split([part.path for part in parts], path=path)
+    suffixes = {suffix_of(part.path) for part in parts}
+    if len(suffixes) > 1:
+        raise file_error(
+            path,
+            f"holds files of different formats: {listing([p.path.name for p in parts])}. "
+            f"Give a pattern, such as '*{sorted(suffixes)[0]}'.",
+        )
+    if name == "-":
+        return path, "standard input", parts
+    return path, shown(path.name if url_of(path) is None and path.name else name), parts
+
+
+def _parts_of(source: str | Path, limit: int) -> list[Part]:
+    if str(source) == "-":
+        content = stdin_bytes(limit=limit)
+        return [Part(Path("-"), len(content), content=content)]
+    url = url_of(source)
+    if url is not None:
+        found = sorted(_remote_parts(url), key=lambda part: natural(part.path))
+        root = Path(url)
+        if len(found) == 1:
+            return found
+    else:
+        root = Path(source)
+        if not root.is_dir() and not is_pattern(root):
+            check_readable(root)
+            return [Part(root, root.stat().st_size)]
+        found = [Part(path, path.stat().st_size) for path in _local_paths(root)]
+    return [replace(part, partition=partition_of(root, part.path)) for part in found]
+
+
+def check_distinct(path: Path, groups: Sequence[Sequence[Part]]) -> None:
+    """Raise where two parts have the same content, or differ in compression only.
+
+    Args:
+        path: what messages call the data set.
+        groups: the files of each part.
+    """
+    plain: dict[PurePath, Part] = {}
+    seen: dict[Any, Sequence[Part]] = {}
+    sizes = [tuple(part.size for part in group) for group in groups]
+    for size, group in zip(sizes, groups, strict=True):
+        own = group[0].path
+        while own.suffix.lower() in COMPRESSED:
+            own = own.with_suffix("")
+        other = plain.setdefault(own, group[0])
+        is_same = other is not group[0]
+        if not is_same and sizes.count(size) > 1:
+            found = seen.setdefault((size, *map(_ends, group)), group)
+            other = found[0]
+            is_same = found is not group and sha256_of(found) == sha256_of(group)
+        if is_same:
+            raise file_error(
+                path,
+                f"{other.path.name} and {group[0].path.name} are the same table, whose rows would "
+                "count twice. Remove or leave out one of them.",
+            )
+
+
+def _ends(part: Part) -> bytes:
+    """Return the first and last bytes of a file, which nearly always differ between files."""
+    with part.open() as file:
+        start = file.read(1 << 16)
+        file.seek(max(0, part.size - (1 << 16)))
+        return start + file.read(1 << 16)
+
+
+def is_data_set(source: str | Path) -> bool:
+    """Return whether `source` is a folder, a glob or a URL that has no suffix of a file."""
+    path = Path(source)
+    if url_of(path) is not None:
+        has_marks = any(mark in str(path) for mark in "*[")
+        return has_marks or suffix_of(path) not in FORMATS
+    return path.is_dir() or is_pattern(path)
+
+
+def check_readable(path: Path) -> None:
+    """Raise where `path` cannot be opened or is empty."""
+    with _opening(path):
+        size = path.stat().st_size
+        regular = path.is_file()
+    if not regular:  # opening a pipe would wait for its writer
+        raise file_error(path, "is not a regular file. Save it to disk first.")
+    if size == 0:
+        raise file_error(path, "is empty (0 bytes). Write or copy it again.")
+
+
+@contextmanager
+def _opening(path: Path) -> Iterator[None]:
+    """Turn the errors of opening a local file into messages."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise file_error(path, "does not exist. Check the name and the folder.") from error
+    except PermissionError as error:
+        raise file_error(path, "may not be read: permission denied. Check who owns it.") from error
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise file_error(path, f"could not be opened: {reason}.") from error
+
+
+def suffix_of(path: PurePath) -> str:
+    """Return the suffix that says the format, without that of a compression.
+
+    Example:
+        >>> suffix_of(Path("a/Val.CSV.gz")), suffix_of(Path("x.pq"))
+        ('.csv', '.parquet')
+    """
+    suffixes = [s.lower() for s in path.suffixes]
+    while suffixes and suffixes[-1] in COMPRESSED:
+        suffixes.pop()
+    suffix = suffixes[-1] if suffixes else ""
+    return ALIASES.get(suffix, suffix)
+
+
+def natural(path: Path | str) -> list[tuple[int, int, str]]:
+    """Return a key that sorts ``part-2`` before ``part-10``.
+
+    Example:
+        >>> sorted(["part-10", "part-2"], key=natural)
+        ['part-2', 'part-10']
+    """
+    return [
+        (0, int(piece), "") if piece.isdigit() and len(piece) < 400 else (1, 0, piece)
+        for piece in re.split(r"([0-9]+)", str(path))
+        if piece
+    ]
+
+
+def is_pattern(path: Path) -> bool:
+    """Return whether `path` is a glob rather than the name of a file."""
+    return any(mark in str(path) for mark in "*?[") and not path.exists()
+
+
+def _local_paths(path: Path) -> list[Path]:
+    """Return the files of a folder or glob in natural order, without markers like ``_SUCCESS``.
+
+    Names that begin with ``_`` or ``.`` are left out, as Spark and Hadoop do.
+    """
+    roots = [path] if path.is_dir() else [Path(p) for p in glob.glob(str(path), recursive=True)]
+    found = []
+    for root in roots:
+        if root.is_dir():
+            found += [(p, p.relative_to(root)) for p in root.rglob("*") if p.is_file()]
+        else:
+            found.append((root, Path(root.name)))
+    kept = [p for p, inside in found if not any(x.startswith(("_", ".")) for x in inside.parts)]
+    known = [p for p in kept if suffix_of(p) in FORMATS]
+    if len(known) > MAX_PARTS:
+        raise file_error(path, f"has more than {MAX_PARTS:,} parts.")
+    if not known and kept:  # Hadoop's part-00000 has no suffix
+        known = [p for p in kept if not p.suffix]
+    if not known:
+        inside = f"; it holds {listing([p.name for p in kept])}" if kept else ""
+        raise file_error(path, f"has no files of predictions ({', '.join(FORMATS)}){inside}.")
+    check_one_split(known, path=path)
+    return sorted(known, key=natural)
+
+
+def check_one_split(parts: Sequence[Path], *, path: Path | None = None) -> None:
+    """Raise where the files are a training, a validation and a test set, not parts of one.
+
+    Args:
+        parts: the files.
+        path: what the message calls them; default: after the first.
+    """
+    words = {tuple(re.split(r"[-_. ]+", p.name.partition(".")[0].lower())) for p in parts}
+    splits = {tuple(word for word in some if word in _SPLITS) for some in words}
+    others = {tuple(word for word in some if word not in _SPLITS) for some in words}
+    is_split = () not in splits and len(splits) > 1 and len(others) == 1
+    if is_split and len({p.parent for p in parts}) == 1:
+        raise file_error(
+            path or name_of(parts),
+            f"holds different splits, not parts of one table: {listing([p.name for p in parts])}. "
+            f"Name one, such as {parts[0]}, or both as `calibrate VAL --test TEST`.",
+        )
+
+
+def name_of(paths: Sequence[str | Path]) -> Path:
+    """Return what messages call one or several paths.
+
+    Example:
+        >>> str(name_of(["a.csv", "b.csv", "c.csv"]))
+        'a.csv and 2 more'
+    """
+    more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
+    return Path(f"{paths[0]}{more}")
+
+
+def partition_of(root: Path, part: Path) -> tuple[tuple[str, str], ...]:
+    """Return the names and values in the names of folders.
+
+    Example:
+        >>> partition_of(Path("preds"), Path("preds/day=1/label=cat/part-0.parquet"))
+        (('day', '1'), ('label', 'cat'))
+    """
+    inside = part.relative_to(root).parts if part.is_relative_to(root) else part.parts
+    cut = [piece.partition("=") for piece in inside[:-1] if "=" in piece]
+    return tuple((unquote(k), unquote(v)) for k, _, v in cut if k)
+
+
+def url_of(path: Path | str) -> str | None:
+    """Return the URL in `path`, even if `Path` turned ``s3://`` into ``s3:/``; or None.
+
+    Example:
+        >>> url_of(Path("s3://bucket/a.parquet")), url_of("C:/a.csv"), url_of("file:///a.npz")
+        ('s3://bucket/a.parquet', None, 'file:///a.npz')
+    """
+    text = str(path)
+    found = _URL.match(text)
+    if found is None or Path(text).exists():
+        return None
+    scheme = found[1]
+    return f"{scheme}://{'/' if scheme == 'file' else ''}{text[found.end() :]}"
+
+
+def _remote_parts(url: str) -> list[Part]:
+    """Return the files behind a URL: one file, all of a folder, or those that match a pattern."""
+    path = Path(url)
+    system, inside = file_system(url, path)
+    with named_errors(path):
+        info = system.get_file_info([inside])[0]
+    if info.type == pa_fs.FileType.File:
+        return [_place(system, info, url, inside)]
+    has_marks = any(mark in inside for mark in MARKS)
+    root = _before_marks(inside) if has_marks else inside
+    with named_errors(path):
+        found = system.get_file_info(
+            pa_fs.FileSelector(root, recursive=True, allow_not_found=True)
+        )
+    files = [entry for entry in found if entry.type == pa_fs.FileType.File]
+    if has_marks:
+        files = [entry for entry in files if _matches(entry.path, inside)]
+    else:
+        files = [entry for entry in files if not _is_hidden(entry.path, root)]
+    if not files:
+        raise file_error(path, "does not exist, or holds no files. Check the name.")
+    known = [entry for entry in files if suffix_of(PurePosixPath(entry.path)) in FORMATS]
+    if not known:
+        names = listing([PurePosixPath(entry.path).name for entry in files])
+        raise file_error(path, f"has no files of predictions ({', '.join(FORMATS)}): {names}.")
+    return [_place(system, entry, url, inside) for entry in known]
+
+
+def _place(system: Any, info: Any, url: str, inside: str) -> Part:
+    """Return one file; messages call it by the URL with its own path in it."""
+    base = url.partition("?")[0] if "?" in url and "?" not in inside else url
+    head = base[: -len(inside)] if inside and base.endswith(inside) else base.partition("://")[0]
+    name = f"{head}{info.path}" if head.endswith("/") else f"{head}://{info.path}"
+    return Part(Path(shown(name)), int(info.size or 0), (system, info.path), info.mtime_ns)
+
+
+def file_system(url: str, path: Path) -> tuple[Any, str]:
+    """Return the file system for `url`: pyarrow's, or fsspec's if pyarrow has none."""
+    text, query = _split_query(url)
+    try:
+        system, inside = pa_fs.FileSystem.from_uri(_quoted(text) + query)
+        return system, inside
+    except pa.ArrowInvalid as error:
+        if "nrecognized filesystem type" not in str(error):
+            raise file_error(path, f"could not be opened: {_first_line(error)}.") from error
+    except (OSError, pa.ArrowException, ValueError) as error:
+        raise file_error(path, f"could not be opened: {_first_line(error)}.") from error
+    try:
+        system, inside = fsspec.core.url_to_fs(text + query)
+        return pa_fs.PyFileSystem(pa_fs.FSSpecHandler(system)), inside
+    except (ImportError, ValueError, OSError) as error:
+        scheme = url.partition("://")[0]
+        raise file_error(
+            path,
+            f"{scheme}:// is opened neither by pyarrow nor by fsspec ({_first_line(error)}). "
+            "Download the file, or install the package of fsspec that opens it.",
+        ) from error
+
+
+def _split_query(url: str) -> tuple[str, str]:
+    """Return the URL without its options, and the options such as ``?region=eu-west-1``.
+
+    Example:
+        >>> _split_query("s3://b/part-?.csv"), _split_query("s3://b/x?region=eu")
+        (('s3://b/part-?.csv', ''), ('s3://b/x', '?region=eu'))
+    """
+    text, mark, query = url.rpartition("?")
+    if mark and re.fullmatch(r"[A-Za-z_]+=[^&]*(&[A-Za-z_]+=[^&]*)*", query):
+        return text, f"?{query}"
+    return url, ""
+
+
+def _quoted(url: str) -> str:
+    """Return the URL with the characters of a pattern escaped."""
+    for mark in "?[] ":
+        url = url.replace(mark, f"%{ord(mark):02X}")
+    return url
+
+
+def _before_marks(pattern: str) -> str:
+    pieces = pattern.split("/")
+    fixed = next(i for i, piece in enumerate(pieces) if any(mark in piece for mark in MARKS))
+    return "/".join(pieces[:fixed])
+
+
+def _matches(path: str, pattern: str) -> bool:
+    """Return whether a path matches piece by piece; ``**`` is any number of folders.
+
+    Example:
+        >>> _matches("b/x/y/a.csv", "b/**/*.csv"), _matches("b/x/a.csv", "b/*.csv")
+        (True, False)
+    """
+    return _pieces_match(path.strip("/").split("/"), pattern.strip("/").split("/"))
+
+
+def _pieces_match(path: list[str], pattern: list[str]) -> bool:
+    if not pattern:
+        return not path
+    if pattern[0] == "**":
+        return any(_pieces_match(path[i:], pattern[1:]) for i in range(len(path) + 1))
+    return bool(path) and fnmatchcase(path[0], pattern[0]) and _pieces_match(path[1:], pattern[1:])
+
+
+def _is_hidden(path: str, root: str) -> bool:
+    inside = path[len(root) :] if path.startswith(root) else path
+    return any(piece.startswith(("_", ".")) for piece in inside.strip("/").split("/"))
+
+
+def _first_line(error: BaseException) -> str:
+    lines = str(error).splitlines() or [type(error).__name__]
+    return short(shown(lines[0].rstrip(".")))
+
+
+@contextmanager
+def named_errors(path: Path, *, what: str = "read") -> Iterator[None]:
+    """Turn the errors of a file system into one message with the URL."""
+    try:
+        yield
+    except PredictionFileError:
+        raise
+    except FileNotFoundError as error:
+        raise file_error(path, "does not exist. Check the name.") from error
+    except (OSError, ValueError) as error:  # Arrow's errors are one or the other
+        raise file_error(path, f"could not be {what}: {_first_line(error)}.") from error

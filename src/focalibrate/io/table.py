@@ -1,0 +1,472 @@
+"""Rows of a file as named columns: Arrow arrays of a table, NumPy arrays of a file of arrays."""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from focalibrate.io.cells import MISSING, is_number, is_value
+from focalibrate.io.errors import PredictionFileError, RowError, file_error, short
+from focalibrate.io.evidence import RowSums, is_whole, row_sums
+
+Kind: TypeAlias = Literal["number", "text", "bool", "matrix", "empty", "other"]
+"""What the cells of a column are; a matrix has a list of numbers in every row."""
+
+BOOLEANS = {"true": True, "false": False}
+WORDS = {"number": "numbers", "bool": "true and false", "matrix": "lists", "empty": "nothing"}
+
+_SCALAR = re.compile(r"(?:np\.|numpy\.)?(?:float|int|bfloat)\d+\(([^()]*)\)")
+_ARRAY = re.compile(
+    r"(?:tensor|array|Array|DenseVector)\((.*?)(?:,\s*(?:dtype|device|grad_fn)=.*)?\)", re.DOTALL
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Column:
+    """One column of a table, or one array of a file of arrays.
+
+    Attributes:
+        name: as the file has it; ``"Unnamed: 3"`` where it has none.
+        kind: what the cells are.
+        shape: of one row: ``()`` of a plain column, ``(K,)`` of a matrix, ``(-1,)`` if unknown.
+        n_rows: of an array; None for the column of a table.
+        dtype: of numbers, as stored; None where they are text.
+        is_index: the file itself says that this is the index of a data frame.
+        unnamed: the file gives no name.
+        is_half: numbers have only the precision of float16 or bfloat16.
+        problem: why it cannot be read; raised if it is needed.
+    """
+
+    name: str
+    kind: Kind
+    shape: tuple[int, ...] = ()
+    n_rows: int | None = None
+    dtype: np.dtype[Any] | None = None
+    is_index: bool = False
+    unnamed: bool = False
+    is_half: bool = False
+    problem: PredictionFileError | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Schema:
+    """What is known of a file before its rows are read.
+
+    Attributes:
+        path: the file.
+        columns: in the order of the file.
+        is_table: rows of a table, rather than arrays of any shape.
+        has_names: the columns of the table have names.
+        is_ordered: the columns have an order; not so if every row lists them in its own.
+        is_partial: some rows lack some columns, not only their values.
+        class_names: names of the classes stored beside the data, in the order of a matrix.
+        numeric_classes: `class_names` were stored as numbers, which labels repeat.
+        class_names_at: the array that holds them.
+        listed: position and cells of a column that lists the classes in every row.
+        separator: between the cells of a text table, else None.
+        decimal_comma: numbers are written ``0,5``.
+        pandas: what pandas stored about the table.
+        notes: what was decided while opening the file.
+    """
+
+    path: Path
+    columns: tuple[Column, ...]
+    is_table: bool = True
+    has_names: bool = True
+    is_ordered: bool = True
+    is_partial: bool = False
+    class_names: tuple[str, ...] | None = None
+    numeric_classes: bool = False
+    class_names_at: int | None = None
+    listed: tuple[int, str] | None = None
+    separator: str | None = None
+    decimal_comma: bool = False
+    pandas: bytes | None = None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the columns."""
+        return [column.name for column in self.columns]
+
+
+class Table:
+    """Some rows of a file; the values of a column are converted when first needed, then kept.
+
+    Attributes:
+        schema: the columns.
+        data: the columns that were read, by position.
+        n_rows: how many rows; of a file of arrays, those of the longest.
+        first_row: the number of the first of them in its file.
+    """
+
+    def __init__(
+        self, schema: Schema, data: Mapping[int, Any], n_rows: int, first_row: int = 0
+    ) -> None:
+        self.schema, self.data, self.n_rows, self.first_row = schema, data, n_rows, first_row
+        self.path, self.columns = schema.path, schema.columns
+        self._values: dict[int, NDArray[Any]] = {}
+        self._sums: dict[tuple[int, ...], RowSums] = {}
+
+    def __getitem__(self, position: int) -> Column:
+        return self.columns[position]
+
+    def name(self, position: int) -> str:
+        """Return a column's name."""
+        return self.columns[position].name
+
+    def slice(self, start: int, n_rows: int) -> "Table":
+        """Return some of the rows."""
+        n = max(0, min(n_rows, self.n_rows - start))
+        if n == self.n_rows:
+            return self
+        data = {i: column[start : start + n] for i, column in self.data.items()}
+        return Table(self.schema, data, n, self.first_row + start)
+
+    def in_order(self, schema: Schema, places: Sequence[int]) -> "Table":
+        """Return the same rows with the columns of `schema`, which are here at `places`."""
+        data = {i: self.data[p] for i, p in enumerate(places) if p in self.data}
+        found = Table(replace(schema, path=self.path), data, self.n_rows, self.first_row)
+        found._values = {i: self._values[p] for i, p in enumerate(places) if p in self._values}
+        return found
+
+    def values(self, position: int) -> NDArray[Any]:
+        """Return a column as an array: numbers, booleans, a matrix or text.
+
+        Raises:
+            PredictionFileError: it cannot be read, or a cell is not of the column's kind.
+        """
+        found = self._values.get(position)
+        if found is None:
+            column = self.columns[position]
+            if column.problem is not None:
+                raise column.problem
+            if position not in self.data:
+                raise file_error(
+                    self.path, f"`{short(column.name)}` must hold one value per row, not only one."
+                )
+            stored = self.data[position]
+            if isinstance(stored, np.ndarray):
+                found = stored
+            else:
+                try:
+                    found = self._converted(position, column, stored)
+                except pa.ArrowException as error:
+                    raise file_error(
+                        self.path,
+                        f"column `{short(column.name)}` is damaged ({short(error)}). Write the "
+                        "file again.",
+                    ) from error
+            self._values[position] = found
+        return found
+
+    def _converted(self, position: int, column: Column, cells: Any) -> NDArray[Any]:
+        if not is_text_type(cells.type):
+            return array_of(cells, column, self.path)
+        if column.kind == "text":
+            return texts_of(cells)
+        if column.kind in ("number", "bool", "matrix"):
+            found = parsed(cells, column.kind, decimal_comma=self.schema.decimal_comma)
+        else:
+            found = texts_of(cells)
+            if column.kind == "empty" and any(found):
+                found = None
+        if found is None:
+            raise self._changed(position, column)
+        return found
+
+    def _changed(self, position: int, column: Column) -> PredictionFileError:
+        """Return the error for a column that holds other values than in the first rows."""
+        cells = self.cells(position)
+        comma = self.schema.decimal_comma
+        row = 0
+        if column.kind == "number":
+            bad = (i for i, c in enumerate(cells) if not is_value(c, decimal_comma=comma))
+            row = next(bad, 0)
+        return RowError(
+            self.path,
+            f"column `{short(column.name)}` holds {WORDS[column.kind]} in the first rows, but ",
+            [row],
+            f" has {short(repr(cells[row]))}. Correct it, or leave the column out.",
+            fixes=[{"ignore": [column.name]}],
+        )
+
+    @property
+    def has_cells(self) -> bool:
+        """Whether this is a text table."""
+        return self.schema.separator is not None
+
+    def cells(self, position: int) -> list[str]:
+        """Return the cells of a column of a text table, as the file has them."""
+        found: list[str] = self.data[position].to_pylist()
+        return found
+
+    def kind_of_cells(self, position: int) -> Kind:
+        """Return what the cells of a column of a text table are."""
+        cells, comma = self.data[position], self.schema.decimal_comma
+        numbers = parsed(cells, "number", decimal_comma=comma)
+        if numbers is not None and not np.isnan(numbers).all():
+            self._values[position] = numbers
+            return "number"
+        return _kind_of_words(cells, numbers, decimal_comma=comma)
+
+    def is_kind(self, position: int, *kinds: str) -> bool:
+        """Return whether the column's cells are of one of these kinds."""
+        return self.columns[position].kind in kinds
+
+    def is_whole(self, position: int) -> bool:
+        """Return whether a column could be classes: whole numbers, booleans or text."""
+        if self.is_kind(position, "text", "bool"):
+            return True
+        return self.is_kind(position, "number") and is_whole(self.values(position))
+
+    def sums(self, positions: Sequence[int]) -> RowSums:
+        """Return what the rows over these columns sum to."""
+        key = tuple(positions)
+        if key not in self._sums:
+            self._sums[key] = self._sums_of(positions)
+        return self._sums[key]
+
+    def _sums_of(self, positions: Sequence[int]) -> RowSums:
+        arrays = [self.values(i) for i in positions]
+        if len(arrays) == 1:
+            return row_sums(arrays[0] if arrays[0].ndim == 2 else arrays)
+        if len({array.shape for array in arrays}) > 1:
+            raise file_error(
+                self.path,
+                "scores must have the same number of rows, but "
+                f"`{short(self.name(positions[0]))}` has shape {arrays[0].shape} and another "
+                f"{arrays[-1].shape}.",
+            )
+        return row_sums(arrays)
+
+    def arrow(self, position: int) -> Any:
+        """Return a column as an Arrow array, as the file has it."""
+        stored = self.data[position]
+        return as_arrow(stored) if isinstance(stored, np.ndarray) else stored
+
+
+def as_arrow(array: NDArray[Any]) -> Any:
+    """Return an array as an Arrow array; one of several axes as lists of fixed size."""
+    if array.ndim > 1:
+        inner = as_arrow(array.reshape(-1, *array.shape[2:]))
+        return pa.FixedSizeListArray.from_arrays(inner, array.shape[1])
+    if array.dtype.kind in "UO":
+        return pa.array(array.tolist(), pa.string())
+    return pa.array(np.ascontiguousarray(array, array.dtype.newbyteorder("=")))
+
+
+def joined_tables(tables: Sequence[Table]) -> Table:
+    """Return tables with the same columns one below another."""
+    first = tables[0]
+    if len(tables) == 1:
+        return first
+    data = {i: _stacked([table.data[i] for table in tables]) for i in first.data}
+    return Table(first.schema, data, sum(t.n_rows for t in tables), first.first_row)
+
+
+def _stacked(parts: Sequence[Any]) -> Any:
+    if isinstance(parts[0], np.ndarray):
+        return np.concatenate(parts)
+    if pa.types.is_dictionary(parts[0].type):
+        return pa.chunked_array(parts).unify_dictionaries().combine_chunks()
+    return pa.concat_arrays(parts)
+
+
+def with_constants(table: Table, schema: Schema, pairs: Sequence[tuple[str, str]]) -> Table:
+    """Return a table with columns that have one value in all rows, as names of folders give."""
+    width = len(table.columns)
+    added = {
+        width + i: pa.array([value], pa.string()).take(pa.array(np.zeros(table.n_rows, np.int64)))
+        for i, (_, value) in enumerate(pairs)
+    }
+    return Table(schema, {**table.data, **added}, table.n_rows, table.first_row)
+
+
+def is_text_type(kind: Any) -> bool:
+    """Return whether an Arrow type holds text."""
+    return bool(
+        pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
+    )
+
+
+def texts_of(cells: Any) -> NDArray[Any]:
+    """Return cells as text without white space around them; missing text is ``""``."""
+    codes = cells.cast(pa.string()).dictionary_encode()
+    words = [word.strip() for word in codes.dictionary.to_pylist()]
+    distinct = np.array([*words, ""], dtype=object)
+    places = codes.indices.fill_null(len(words)).to_numpy(zero_copy_only=False)
+    return np.asarray(distinct[places])
+
+
+def unwrapped(cell: str) -> str:
+    """Return a number or list without the names of types around it.
+
+    Example:
+        >>> unwrapped("[np.float64(0.25), np.float64(0.75)]")
+        '[0.25, 0.75]'
+        >>> unwrapped("tensor(0.5, device='cpu')")
+        '0.5'
+    """
+    text = cell.strip()
+    if "(" not in text:
+        return text
+    if text.startswith("(") and text.endswith(")"):
+        text = f"[{text[1:-1].rstrip(',')}]"
+    found = _ARRAY.fullmatch(text)
+    return _SCALAR.sub(r"\1", text if found is None else found[1])
+
+
+def _kind_of_words(
+    cells: Any, numbers: NDArray[np.float64] | None, *, decimal_comma: bool
+) -> Kind:
+    known = [unwrapped(cell) for cell in pc.unique(cells).to_pylist() if cell and cell.strip()]
+    if not known:
+        return "empty"
+    if numbers is not None:  # a column of nothing but "None" or "?" is text
+        return "number" if any(cell.lower() not in MISSING for cell in known) else "text"
+    kind: Kind = "text"
+    if all(cell.lower() in BOOLEANS for cell in known):
+        kind = "bool"
+    elif all(cell.startswith("[") and cell.endswith("]") for cell in known):
+        kind = "matrix"
+    return kind if parsed(cells, kind, decimal_comma=decimal_comma) is not None else "text"
+
+
+def parsed(cells: Any, kind: Kind, *, decimal_comma: bool) -> NDArray[Any] | None:
+    """Return cells of text as numbers, booleans or lists; None where one is of another kind."""
+    if kind == "text":
+        return texts_of(cells)
+    if kind == "number":
+        if decimal_comma:
+            cells = pc.replace_substring(cells, ",", ".", max_replacements=1)
+        for attempt in (cells, _trimmed):
+            try:
+                found = (attempt(cells) if callable(attempt) else attempt).cast(pa.float64())
+                return np.asarray(found.to_numpy(zero_copy_only=False), np.float64)
+            except pa.ArrowInvalid:
+                continue
+    codes = cells.dictionary_encode()
+    words = ["" if word is None else word for word in codes.dictionary.to_pylist()]
+    distinct = _PARSE[kind](words)
+    if distinct is None:
+        return None
+    if codes.null_count:
+        if kind != "number":
+            return None
+        distinct = np.append(distinct, np.nan)
+    places = codes.indices.fill_null(len(words)).to_numpy(zero_copy_only=False)
+    return np.asarray(distinct[places])
+
+
+def _trimmed(cells: Any) -> Any:
+    """Return cells without white space around them; empty ones are missing."""
+    cells = pc.utf8_trim_whitespace(cells)
+    return pc.if_else(pc.equal(cells, ""), pa.scalar(None, cells.type), cells)
+
+
+def _numbers(words: Sequence[str]) -> NDArray[np.float64] | None:
+    numbers = np.empty(len(words))
+    for i, word in enumerate(words):
+        text = unwrapped(word)
+        if text.lower() in MISSING:
+            numbers[i] = np.nan
+        elif is_number(text):
+            numbers[i] = float(text)
+        elif text.endswith("%") and is_number(text[:-1]):
+            numbers[i] = float(text[:-1]) / 100
+        else:
+            return None
+    return numbers
+
+
+def _booleans(words: Sequence[str]) -> NDArray[np.bool_] | None:
+    found = [BOOLEANS.get(word.strip().lower()) for word in words]
+    return None if None in found else np.array(found, bool)
+
+
+def _lists(words: Sequence[str]) -> NDArray[np.float64] | None:
+    """Return lists written as text: ``[0.1, 0.9]``, NumPy's ``[0.1 0.9]``, or a tensor."""
+    rows: list[list[float]] = []
+    for word in words:
+        text = unwrapped(word)
+        if not (text.startswith("[") and text.endswith("]")):
+            return None
+        try:
+            row = json.loads(text)
+        except (ValueError, RecursionError):
+            row = text[1:-1].replace(",", " ").split()
+        try:
+            numbers = [float(value) for value in row]
+        except (ValueError, TypeError, OverflowError):
+            return None
+        if rows and len(numbers) != len(rows[0]):
+            return None
+        rows.append(numbers)
+    return np.array(rows, np.float64)
+
+
+_PARSE: dict[str, Any] = {"number": _numbers, "bool": _booleans, "matrix": _lists}
+
+
+def array_of(cells: Any, column: Column, path: Path) -> NDArray[Any]:
+    """Return a column of a typed table; a missing number becomes nan, missing text ""."""
+    if isinstance(cells, pa.ChunkedArray):
+        cells = cells.combine_chunks()
+    cells = getattr(cells, "storage", cells)
+    if column.kind == "matrix":
+        return _matrix(cells, path)
+    if pa.types.is_dictionary(cells.type):
+        cells = cells.dictionary_decode()
+    if is_text_type(cells.type) and column.kind == "number":
+        numbers = parsed(cells, "number", decimal_comma=False)
+        return np.full(len(cells), np.nan) if numbers is None else numbers
+    if column.kind == "number":
+        if pa.types.is_decimal(cells.type):
+            cells = cells.cast(pa.float64())
+        found: NDArray[Any] = cells.to_numpy(zero_copy_only=False)
+        return found if found.dtype.kind in "fiu" else found.astype(np.float64)
+    if column.kind == "text":
+        return texts_of(cells)
+    if column.kind == "bool" and not cells.null_count:
+        flags: NDArray[Any] = cells.to_numpy(zero_copy_only=False)
+        return flags
+    return np.array(["" if v is None else str(v) for v in cells.to_pylist()], dtype=object)
+
+
+def _matrix(column: Any, path: Path) -> NDArray[Any]:
+    """Return a list column as ``[n, K]``."""
+    if column.null_count:
+        missing = np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))
+        raise RowError(
+            path,
+            "scores must not be missing, but they are in ",
+            missing,
+            ". Drop them.",
+        )
+    if hasattr(column.type, "list_size"):
+        lengths = np.full(len(column), column.type.list_size)
+    else:
+        lengths = np.diff(column.offsets.to_numpy())
+    if len(lengths) and lengths.min() != lengths.max():
+        at = int(np.argmax(lengths != lengths[0]))
+        raise uneven(path, at, int(lengths[at]), int(lengths[0]))
+    values: NDArray[Any] = column.flatten().to_numpy(zero_copy_only=False)
+    return values.reshape(len(column), int(lengths[0]) if len(lengths) else 0)
+
+
+def uneven(path: Path, row: int, found: int, expected: int) -> PredictionFileError:
+    """Return the error for a row with another number of classes than those before."""
+    return RowError(
+        path,
+        "every row must have the same number of scores, but ",
+        [row],
+        f" has {found} and those before it {expected}.",
+    )

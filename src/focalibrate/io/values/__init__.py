@@ -1,0 +1,1 @@
+"""What the columns hold, checked: scores, labels, weights."""

@@ -1,0 +1,349 @@
+"""From the roles of a file's columns to checked predictions."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from focalibrate.io.cells import is_numbering, numbers_in
+from focalibrate.io.errors import RowError, file_error, listing, short
+from focalibrate.io.options import Request
+from focalibrate.io.predictions import Layout, Predictions
+from focalibrate.io.roles.decide import Roles
+from focalibrate.io.table import Table
+from focalibrate.io.values.binary import NEGATIVE, match_binary
+from focalibrate.io.values.doubts import doubts_about
+from focalibrate.io.values.labels import match_labels
+from focalibrate.io.values.names import check_names
+from focalibrate.io.values.rows import Matched
+from focalibrate.io.values.scores import checked_scores
+from focalibrate.io.values.stored import (
+    Stored,
+    check_not_missing,
+    class_names_of,
+    complete_rows,
+    read_stored,
+)
+
+
+@dataclass(frozen=True)
+class Settled:
+    """What the first rows of a data set settled for all its batches.
+
+    Attributes:
+        pair: the negative and the positive label, where one column holds the scores.
+        first: the number of the first class, 0 or 1, where the labels are numbers.
+        known: labels of the first rows that are names, and the positions of their classes.
+        names: of the classes, where `known` are matched to parts of the columns' names.
+        is_first: this is the first batch, whose notes on the values are shown for all batches.
+        keeps_half: logits in float16 stay so.
+    """
+
+    pair: tuple[str, str] | None = None
+    first: int | None = None
+    known: tuple[tuple[str, int], ...] = ()
+    names: tuple[str, ...] | None = None
+    is_first: bool = False
+    keeps_half: bool = False
+
+
+def assemble(
+    view: Table,
+    roles: Roles,
+    request: Request,
+    *,
+    labels: tuple[NDArray[Any], str] | None,
+    labels_path: Path | None,
+    probs_atol: float,
+    drop_missing: bool,
+    settled: Settled,
+    keep: bool = False,
+) -> Predictions | None:
+    """Return a batch of predictions, every row checked; None if `drop_missing` leaves no row.
+
+    Args:
+        view: the file.
+        roles: of its columns.
+        request: what the caller says about the file.
+        labels: labels from another file and what they are called there.
+        labels_path: that file.
+        probs_atol: how far a row of probabilities may be from summing to 1.
+        drop_missing: leave out rows without a label or with a missing score.
+        settled: what is known of all rows.
+        keep: keep the other columns.
+    """
+    chosen, labels_from = roles.scores, labels_path or view.path
+    notes = [*view.schema.notes, *roles.notes]
+    names = class_names_of(view, roles, request)
+    stored = read_stored(view, roles, labels, names, with_prediction=settled.is_first)
+    kept = complete_rows(stored, names) if drop_missing else None
+    if kept is not None:
+        stored = stored.rows(kept)
+        if not kept.any():
+            return None
+    if stored.labels is not None:
+        check_not_missing(stored.labels, names, labels_from)
+    if view.schema.is_partial and stored.scores.dtype.kind == "f" and not drop_missing:
+        _check_all_listed(stored.scores, view)
+    scores, n_rounded = _scores(
+        view,
+        roles,
+        stored.scores,
+        probs_atol=probs_atol,
+        keeps_half=settled.keeps_half,
+    )
+    check_names(names, n_classes=scores.shape[1], path=view.path)
+    scores, names = _in_order(scores, names)
+    matched, names, positive = _matched(
+        stored, scores, names, view, roles, request, labels_from, settled
+    )
+    if chosen.form == "single" and names is not None:
+        scores, names, matched = _sorted_pair(scores, names, matched)
+    if matched is not None:
+        notes += matched.notes
+    if settled.is_first:
+        notes += doubts_about(scores, matched, stored.prediction, names, view, roles)
+    column = stored.labels_name if labels is None else None
+    in_file = names
+    if names is not None and len(names) == 2 and names[0] == request.positive:
+        scores, names, positive = scores[:, ::-1], names[::-1], request.positive
+        if matched is not None:
+            matched = replace(matched, labels=1 - matched.labels)
+    layout = _layout(view, roles, matched, column, kept, keep=keep)
+    return Predictions(
+        scores=np.ascontiguousarray(scores),
+        kind=chosen.kind,
+        labels=None if matched is None else matched.labels,
+        class_names=names,
+        source=view.path,
+        checksum="",
+        weights=stored.weights,
+        groups=stored.groups,
+        cluster=stored.cluster,
+        positive=positive,
+        notes=tuple(dict.fromkeys(notes)),
+        labels_name=None if matched is None else stored.labels_name,
+        scores_names=tuple(view.name(i) for i in chosen.positions),
+        labels_source=labels_path,
+        layout=replace(layout, class_names=in_file),
+        n_rounded=n_rounded,
+        n_dropped=0 if kept is None else int((~kept).sum()),
+    )
+
+
+def _scores(
+    view: Table,
+    roles: Roles,
+    stored: NDArray[Any],
+    *,
+    probs_atol: float,
+    keeps_half: bool,
+) -> tuple[NDArray[Any], int]:
+    """Return the scores ``[N, K]`` of all classes, every row checked, and how many are rounded."""
+    chosen = roles.scores
+    is_columns = chosen.form == "columns"
+    name = chosen.kind if is_columns else view.name(chosen.positions[0])
+    if chosen.form == "single":
+        stored = _two_columns(stored, chosen.kind, view, name)
+    return checked_scores(
+        stored,
+        kind=chosen.kind,
+        name=name,
+        names=tuple(view.name(i) for i in chosen.positions) if is_columns else (),
+        was_half=any(view[i].is_half for i in chosen.positions),
+        path=view.path,
+        probs_atol=probs_atol,
+        keeps_half=keeps_half,
+    )
+
+
+def _check_all_listed(scores: NDArray[Any], view: Table) -> None:
+    """Raise if rows list only some of the classes, such as those of the highest scores."""
+    lacking = np.flatnonzero(np.isnan(scores.reshape(len(scores), -1)).any(axis=1))
+    if len(lacking):
+        raise RowError(
+            view.path,
+            "must list the scores of all classes in every row, but does not in ",
+            lacking,
+            ". A Hugging Face pipeline writes all of them with `top_k=None`.",
+        )
+
+
+def _two_columns(stored: NDArray[Any], kind: str, view: Table, name: str) -> NDArray[Any]:
+    """Return the scores of both classes from those of the positive one."""
+    if stored.ndim != 1:
+        raise file_error(view.path, f"`{short(name)}` must have shape [N], got {stored.shape}.")
+    scores = stored if stored.dtype.kind == "f" else stored.astype(np.float64)
+    if scores.dtype == np.float16:
+        scores = scores.astype(np.float32)
+    if kind == "logits":
+        return np.stack([np.zeros_like(scores), scores], axis=1)
+    with np.errstate(invalid="ignore"):
+        bad = np.flatnonzero((scores < 0) | (scores > 1))
+    if len(bad):
+        low, high = float(np.nanmin(scores)), float(np.nanmax(scores))
+        if low >= 0 and 1 < high <= 100 and high > 50:
+            raise file_error(
+                view.path,
+                f"`{short(name)}` must lie in [0, 1], but goes up to {high:.4g}, as percentages "
+                "do.",
+                fixes=[{"input": "percent"}],
+            )
+        raise RowError(
+            view.path,
+            f"`{short(name)}` must be probabilities in [0, 1], but ",
+            bad,
+            f" are not: found {low:.4g} to {high:.4g}. If these are log-odds, say so.",
+            fixes=[{"input": "logits"}],
+        )
+    return np.stack([1 - scores, scores], axis=1)
+
+
+def _in_order(
+    scores: NDArray[Any], names: tuple[str, ...] | None
+) -> tuple[NDArray[Any], tuple[str, ...] | None]:
+    """Put classes in the order that their names say, so that numbers as labels mean that order.
+
+    ``LABEL_2, LABEL_0, LABEL_1`` are sorted by number, ``yes, no`` becomes ``no, yes``. Classes
+    called 0, 1, 2, ... count as unnamed.
+    """
+    if names is None:
+        return scores, None
+    lower = [name.strip().lower() for name in names]
+    is_reversed = len(names) == 2 and NEGATIVE.get(lower[0]) == lower[1]
+    numbers = [1, 0] if is_reversed else numbers_in(names)
+    shown = None if is_numbering(names) else names
+    if numbers is None or numbers == sorted(numbers):
+        return scores, shown
+    order = np.argsort(numbers)
+    shown = None if shown is None else tuple(shown[i] for i in order)
+    return np.ascontiguousarray(scores[:, order]), shown
+
+
+def _matched(
+    stored: Stored,
+    scores: NDArray[Any],
+    names: tuple[str, ...] | None,
+    view: Table,
+    roles: Roles,
+    request: Request,
+    path: Path,
+    settled: Settled,
+) -> tuple[Matched | None, tuple[str, ...] | None, str | None]:
+    """Return the labels as positions, the names of the classes, and the positive one."""
+    labels, name = stored.labels, short(stored.labels_name)
+    chosen = roles.scores
+    if chosen.form == "single":
+        matched, shown = match_binary(
+            labels,
+            positive=chosen.positive,
+            requested=request.positive is not None,
+            n_rows=len(scores),
+            path=path,
+            name=name,
+            pair=settled.pair,
+        )
+        return matched, shown, chosen.positive if shown is None else shown[1]
+    if request.positive is not None and names is not None and request.positive not in names:
+        raise file_error(
+            path,
+            f"`positive` must be a class, got {request.positive!r}; they are {listing(names)}.",
+        )
+    if labels is None:
+        return None, names, None
+    _check_ordered(labels, names, view, roles, request)
+    requested = chosen.class_names is None and request.class_names is not None
+    by_column = chosen.form == "columns" or view.schema.numeric_classes or requested
+    matched = match_labels(
+        labels,
+        n_rows=len(scores),
+        n_classes=scores.shape[1],
+        class_names=names,
+        names_are_labels=by_column,
+        path=path,
+        name=name,
+        first=settled.first,
+        known=dict(settled.known),
+    )
+    if settled.known:
+        matched = replace(matched, class_names=settled.names)
+    return matched, matched.class_names if names is not None else None, None
+
+
+def _check_ordered(
+    labels: NDArray[Any],
+    names: tuple[str, ...] | None,
+    view: Table,
+    roles: Roles,
+    request: Request,
+) -> None:
+    """Raise if labels are numbers of classes that each row lists in another order."""
+    if view.schema.is_ordered or names is None or request.score_columns is not None:
+        return
+    is_told = numbers_in(names) is not None or any(name.lower() in NEGATIVE for name in names)
+    if labels.dtype.kind not in "iuf" or is_told:
+        return
+    columns = sorted(view.name(i) for i in roles.scores.positions)
+    raise file_error(
+        view.path,
+        f"its labels are numbers, but nothing says which number means which of {listing(names)}: "
+        "each row lists the classes in another order. Save the labels as names, or give the "
+        "classes in the order of the numbers (here: that of the alphabet).",
+        fixes=[{"score_columns": columns, "input": roles.scores.kind}],
+    )
+
+
+def _sorted_pair(
+    scores: NDArray[Any], names: tuple[str, ...], matched: Matched | None
+) -> tuple[NDArray[Any], tuple[str, ...] | None, Matched | None]:
+    """Put the classes ("1", "0") of one column in the order 0, 1."""
+    if names != ("1", "0"):
+        return scores, names, matched
+    if matched is not None:
+        matched = replace(matched, labels=1 - matched.labels, class_names=None)
+    return np.ascontiguousarray(scores[:, ::-1]), None, matched
+
+
+def _layout(
+    view: Table,
+    roles: Roles,
+    matched: Matched | None,
+    labels_name: str | None,
+    kept: NDArray[np.bool_] | None,
+    *,
+    keep: bool,
+) -> Layout:
+    """Return which columns an output keeps, and the columns themselves."""
+    schema = view.schema
+    chosen = set(roles.scores.positions)
+    n_rows = schema.columns[roles.scores.positions[0]].n_rows
+    others = [
+        i
+        for i, column in enumerate(schema.columns)
+        if i not in chosen
+        and i != schema.class_names_at
+        and column.problem is None
+        and column.n_rows == n_rows
+    ]
+
+    def rest() -> Any:
+        arrays = [view.arrow(i) for i in others]
+        table = pa.table(arrays, names=[view.name(i) for i in others])
+        return table if kept is None else table.filter(pa.array(kept))
+
+    return Layout(
+        names=tuple(view.name(i) for i in others),
+        place=len([i for i in others if i < min(chosen)]),
+        label_column=labels_name if roles.label is not None else None,
+        labels_as="index" if matched is None else matched.form,
+        known=() if matched is None else matched.known,
+        form=roles.scores.form,
+        has_names=schema.has_names,
+        separator=schema.separator,
+        decimal_comma=schema.decimal_comma,
+        pandas=schema.pandas,
+        rest=rest if keep else None,
+    )

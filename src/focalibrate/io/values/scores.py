@@ -1,0 +1,265 @@
+"""Checks of scores as read: shape, dtype, and every row's values, by row number."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from focalibrate._check import HALF_PROBS_ATOL, PROBS_ATOL
+from focalibrate.io.errors import SHOWN, PredictionFileError, RowError, file_error, short
+from focalibrate.io.predictions import ScoreKind, rows_per_block
+from focalibrate.io.roles.kind import one_at_a_time
+from focalibrate.io.values.rounding import MAX_ROUNDING, decimals_of, rounding_explains
+
+KEPT_ATOL = PROBS_ATOL / 2
+"""Rows whose sums are off by less are left as they are. A sum in another order of the numbers may
+differ in its last bits: a row that is off by `PROBS_ATOL` here may be off by more elsewhere."""
+
+
+class _Bad:
+    """The first few numbers, and the count, of the rows that break one rule."""
+
+    def __init__(self) -> None:
+        self.first: list[int] = []
+        self.count = 0
+
+    def add(self, mask: NDArray[np.bool_], start: int) -> None:
+        rows = np.flatnonzero(mask)
+        self.count += len(rows)
+        self.first += (rows[: SHOWN - len(self.first)] + start).tolist()
+
+    def error(
+        self, path: Path, before: str, after: str, *, fixes: Sequence[Mapping[str, object]] = ()
+    ) -> PredictionFileError:
+        """Return the error that names the rows."""
+        return RowError(path, before, self.first, after, count=self.count, fixes=fixes)
+
+
+def checked_scores(
+    stored: NDArray[Any],
+    *,
+    kind: ScoreKind,
+    name: str,
+    names: tuple[str, ...] = (),
+    was_half: bool = False,
+    path: Path,
+    probs_atol: float,
+    keeps_half: bool = False,
+) -> tuple[NDArray[Any], int]:
+    """Return scores ``[N, K]`` in float32 or float64, every row checked, and how many are rounded.
+
+    Memory maps of either dtype are returned as they are. Rows of probabilities whose sums are
+    off by more than rounding of float32, but within the tolerance or by no more than the digits
+    of the file explain, are divided by their sum; the others are left as they are, so that a row
+    does not depend on the rows around it.
+
+    Args:
+        stored: as the file has them.
+        kind: what they are.
+        name: what messages call them.
+        names: names of the columns, to name one that may not be a class.
+        was_half: they have only the precision of float16 or bfloat16.
+        path: the file.
+        probs_atol: how far a row of probabilities may be from summing to 1.
+        keeps_half: return logits in float16 as they are.
+    """
+    name = short(name)
+    _check_form(stored, path=path, name=name)
+    if keeps_half and kind == "logits" and _is_sound_half(stored):
+        return stored, 0
+    was_half = was_half or stored.dtype == np.float16
+    scores = native_float(stored)
+    if kind == "logits":
+        _check_logits(scores, path=path, name=name)
+        return scores, 0
+    atol = max(probs_atol, HALF_PROBS_ATOL) if was_half else max(probs_atol, PROBS_ATOL)
+    worst, n_rounded = _check_probs(scores, names, path=path, name=name, atol=atol)
+    return (scores if worst <= KEPT_ATOL else _normalised(scores)), n_rounded
+
+
+def _check_form(scores: NDArray[Any], *, path: Path, name: str) -> None:
+    if scores.dtype.kind not in "fiu":
+        raise file_error(
+            path, f"`{name}` must hold numbers, got dtype {scores.dtype}. Save them as float32."
+        )
+    if scores.ndim != 2:
+        raise file_error(
+            path,
+            f"`{name}` must have shape [N, K], got {scores.shape}. Save one row per example and "
+            "one column per class.",
+        )
+    if 0 in scores.shape:
+        raise file_error(path, f"`{name}` is empty: shape {scores.shape}. Save some examples.")
+    if scores.shape[1] < 2:
+        raise file_error(path, f"`{name}` must have at least 2 classes, got shape {scores.shape}.")
+
+
+def native_dtype(stored: np.dtype[Any]) -> np.dtype[Any]:
+    """Return the dtype in which numbers of another one are checked and returned."""
+    is_short = stored.kind == "f" and stored.itemsize <= 4
+    return np.dtype(np.float32 if is_short else np.float64)
+
+
+def native_float(scores: NDArray[Any]) -> NDArray[Any]:
+    """Return `scores` in this machine's float32 or float64; the same array if it already is."""
+    if scores.dtype in (np.dtype(np.float32), np.dtype(np.float64)):
+        return scores
+    return np.asarray(scores).astype(native_dtype(scores.dtype))
+
+
+MINUS_INF = 0xFC00
+PLUS_INF = 0x7C00
+"""Bits of infinite numbers in half precision; those of nan are above."""
+
+
+def _is_sound_half(scores: NDArray[Any]) -> bool:
+    """Return whether these are float16 without nan and +inf, a finite number in every row."""
+    if scores.dtype != np.float16 or not scores.dtype.isnative or not scores.flags.c_contiguous:
+        return False
+    for row in scores.view(np.uint16):  # row by row: it stays in cache for the second look
+        low = row.max()
+        if row.view(np.int16).max() >= PLUS_INF or low > MINUS_INF:
+            return False
+        if low == MINUS_INF and row.min() == MINUS_INF:
+            return False
+    return True
+
+
+_DROP = "Find the step that made them, or leave these rows out."
+_DROP_FIX = ({"drop_missing": True},)
+
+
+def _check_logits(scores: NDArray[Any], *, path: Path, name: str) -> None:
+    nan, high, none = _Bad(), _Bad(), _Bad()
+    step = rows_per_block(scores)
+    for start in range(0, len(scores), step):
+        with np.errstate(invalid="ignore"):
+            top = scores[start : start + step].max(axis=1)
+        if not np.isfinite(top).all():
+            nan.add(np.isnan(top), start)
+            high.add(top == np.inf, start)
+            none.add(top == -np.inf, start)
+    rule = f"`{name}` must be numbers"
+    if nan.count:
+        raise nan.error(path, f"{rule}, but nan is in ", f". {_DROP}", fixes=_DROP_FIX)
+    if high.count:
+        raise high.error(path, f"{rule} below infinity, but +inf is in ", ".")
+    if none.count:
+        raise none.error(path, f"{rule}, but every logit is -inf in ", ".")
+
+
+def _check_probs(
+    scores: NDArray[Any],
+    names: tuple[str, ...],
+    *,
+    path: Path,
+    name: str,
+    atol: float,
+) -> tuple[float, int]:
+    """Return how far the worst row's sum is from 1, and how many only rounding explains.
+
+    Raises:
+        PredictionFileError: a sum is off by more than `atol` and than rounding explains.
+    """
+    nan, negative, off = _Bad(), _Bad(), _Bad()
+    worst, n_rounded = 0.0, 0
+    step = rows_per_block(scores)
+    for start in range(0, len(scores), step):
+        block = scores[start : start + step]
+        with np.errstate(invalid="ignore"):
+            gap = np.abs(block.sum(axis=1, dtype=np.float64) - 1.0)
+            low = block.min(axis=1)
+        nan.add(np.isnan(gap), start)
+        negative.add(low < 0, start)
+        far = gap > atol
+        if far.any():
+            explained = rounding_explains(block[far], gap[far])
+            n_rounded += int(explained.sum())
+            far[far] = ~explained
+        off.add(far, start)
+        worst = max(worst, float(np.nanmax(gap, initial=0.0)))
+    if nan.count:
+        raise nan.error(
+            path, f"`{name}` must be numbers, but nan is in ", f". {_DROP}", fixes=_DROP_FIX
+        )
+    if negative.count:
+        raise negative.error(
+            path,
+            f"`{name}` must be probabilities, but numbers below 0 are in ",
+            ". If these are logits, say so.",
+            fixes=[{"input": "logits"}],
+        )
+    if off.count:
+        raise _off(scores, names, off, worst, path=path, name=name)
+    return worst, n_rounded
+
+
+def _off(
+    scores: NDArray[Any], names: tuple[str, ...], off: _Bad, worst: float, *, path: Path, name: str
+) -> PredictionFileError:
+    """Return the error for rows that do not sum to 1, with the probable reason."""
+    before = f"`{name}` must sum to 1 in every row, but does not in "
+    rule = f"; the worst sum is off by {worst:.3g}."
+
+    def found(text: str, *fixes: Mapping[str, object]) -> PredictionFileError:
+        return off.error(path, before, f"{rule} {text}", fixes=fixes)
+
+    if worst < MAX_ROUNDING:
+        return found(
+            "If they were rounded when written, let each row be divided by its sum.",
+            {"probs_atol": _round_up(worst)},
+        )
+    with np.errstate(invalid="ignore", over="ignore"):
+        part = np.asarray(scores[: 1 << 16], np.float64)
+        sums = part.sum(axis=1)
+        if np.abs(sums - 100).max() < 100 * MAX_ROUNDING:
+            return found("They are percentages.", {"input": "percent"})
+        without = np.abs(sums[:, None] - part - 1).max(axis=0) if part.shape[1] > 2 else []
+    extra = [i for i, gap in enumerate(without) if gap < MAX_ROUNDING]
+    if extra and names:
+        return found(
+            f"Without column `{short(names[extra[0]])}` they do, so it is probably not a class.",
+            {"ignore": [names[extra[0]]]},
+        )
+    digits = decimals_of(part) if np.isfinite(sums).all() else None
+    if digits is not None and worst <= part.shape[1] * 10.0**-digits / 2:
+        return found(
+            f"They have {digits} decimals, too few for {part.shape[1]} classes. Save them "
+            "with more.",
+        )
+    if float(part.max()) > 1 + MAX_ROUNDING:
+        return found(
+            "Some numbers are above 1: if these are logits, say so; if a column is an "
+            "index or an id, leave it out with `ignore` (command line: --ignore NAME).",
+            {"input": "logits"},
+        )
+    if len(scores) < scores.shape[1] and np.abs(part.sum(axis=0) - 1).max() < MAX_ROUNDING:
+        return found(f"Its columns do: save `{name}.T`, one row per example.")
+    return found(
+        "Is a class missing? If each column is a model of its own, or a class of its own "
+        "(sigmoid), read one at a time.",
+        *one_at_a_time(names),
+    )
+
+
+def _round_up(x: float) -> float:
+    """Return the power of ten at or above `x`, at most `MAX_ROUNDING`.
+
+    Example:
+        >>> _round_up(0.0003), _round_up(0.02)
+        (0.001, 0.05)
+    """
+    return min(MAX_ROUNDING, float(f"1e{int(np.ceil(np.log10(x)))}"))
+
+
+def _normalised(scores: NDArray[Any]) -> NDArray[Any]:
+    probs = np.empty(scores.shape, scores.dtype)
+    step = rows_per_block(scores)
+    for start in range(0, len(scores), step):
+        block = scores[start : start + step]
+        sums = block.sum(axis=1, dtype=np.float64, keepdims=True)
+        sums[np.abs(sums - 1.0) <= KEPT_ATOL] = 1.0
+        np.divide(block, sums, out=probs[start : start + step], casting="same_kind")
+    return probs

@@ -1,0 +1,204 @@
+"""The columns of a file by role, as stored."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from focalibrate.io.cells import MISSING, is_number
+from focalibrate.io.errors import PredictionFileError, RowError, file_error, listing, short
+from focalibrate.io.options import Request
+from focalibrate.io.roles.decide import Roles
+from focalibrate.io.roles.kind import bad_cell
+from focalibrate.io.table import Table, texts_of
+from focalibrate.io.values.rows import missing_rows
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stored:
+    """The values of the columns by role, one entry per row.
+
+    Attributes:
+        scores: ``[N]`` of the positive class, or ``[N, K]``.
+        labels: of any form, or None.
+        labels_name: what the labels are called in their file.
+        weights: float64 ``[N]``, or None.
+        groups: columns to group by.
+        cluster: which rows belong together, or None.
+        prediction: the predicted class, to be compared with the scores, or None.
+    """
+
+    scores: NDArray[Any]
+    labels: NDArray[Any] | None
+    labels_name: str
+    weights: NDArray[np.float64] | None
+    groups: dict[str, NDArray[Any]]
+    cluster: NDArray[Any] | None
+    prediction: NDArray[Any] | None
+
+    def rows(self, kept: NDArray[np.bool_]) -> Self:
+        """Return these rows only."""
+        return replace(
+            self,
+            scores=self.scores[kept],
+            labels=None if self.labels is None else self.labels[kept],
+            weights=None if self.weights is None else self.weights[kept],
+            groups={name: values[kept] for name, values in self.groups.items()},
+            cluster=None if self.cluster is None else self.cluster[kept],
+            prediction=None if self.prediction is None else self.prediction[kept],
+        )
+
+
+def read_stored(
+    view: Table,
+    roles: Roles,
+    labels: tuple[NDArray[Any], str] | None,
+    names: tuple[str, ...] | None,
+    *,
+    with_prediction: bool,
+) -> Stored:
+    """Return the columns of a file by role.
+
+    Args:
+        view: the file.
+        roles: of its columns.
+        labels: labels from another file and what they are called there.
+        names: of the classes.
+        with_prediction: read the predicted class too.
+    """
+    found, name = _raw_labels(view, roles, labels, names)
+    compared = with_prediction and roles.prediction is not None
+    return Stored(
+        scores=_stored_scores(view, roles),
+        labels=found,
+        labels_name=name,
+        weights=None if roles.weight is None else _weights(view, roles.weight),
+        groups={view.name(i): _group(view, i) for i in roles.groups},
+        cluster=None if roles.cluster is None else _group(view, roles.cluster),
+        prediction=None if not compared else view.values(roles.prediction or 0),
+    )
+
+
+def _group(view: Table, position: int) -> NDArray[Any]:
+    """Return a column to group by; of a text table its cells, whatever the other rows hold."""
+    return texts_of(view.data[position]) if view.has_cells else view.values(position)
+
+
+def _stored_scores(view: Table, roles: Roles) -> NDArray[Any]:
+    chosen = roles.scores
+    arrays = [view.values(i) for i in chosen.positions]
+    for i, array in zip(chosen.positions, arrays, strict=True):
+        if array.dtype.kind not in "fiu":
+            if view.has_cells:
+                raise bad_cell(view, i)
+            raise file_error(
+                view.path,
+                f"`{short(view.name(i))}` must hold numbers, got dtype {array.dtype}.",
+            )
+    if chosen.form == "columns":
+        common = np.result_type(*arrays)
+        dtype = common if common.kind == "f" else np.dtype(np.float64)
+        scores = np.empty((len(arrays[0]), len(arrays)), dtype)
+        for i, array in enumerate(arrays):
+            scores[:, i] = array
+        arrays = [scores]
+    stored = arrays[0]
+    if chosen.percent:
+        stored = np.asarray(stored, np.float64) / 100
+    return stored
+
+
+def _raw_labels(
+    view: Table,
+    roles: Roles,
+    labels: tuple[NDArray[Any], str] | None,
+    names: tuple[str, ...] | None,
+) -> tuple[NDArray[Any] | None, str]:
+    if labels is not None:
+        return labels
+    if roles.label is None:
+        return None, "labels"
+    if _needs_cells(view, roles.label, names):
+        return texts_of(view.data[roles.label]), view.name(roles.label)
+    return view.values(roles.label), view.name(roles.label)
+
+
+def _needs_cells(view: Table, label: int, names: tuple[str, ...] | None) -> bool:
+    """Return whether labels that were read as numbers must be matched as text.
+
+    They must if a class is called ``00`` next to ``0``, or ``none``, which means no value in
+    a column of numbers.
+    """
+    if names is None or not view.has_cells or not view.is_kind(label, "number"):
+        return False
+    plain_numbers = {str(i) for i in range(len(names))}
+    return any(
+        (is_number(name) and name not in plain_numbers) or name.strip().lower() in MISSING - {""}
+        for name in names
+    )
+
+
+def class_names_of(view: Table, roles: Roles, request: Request) -> tuple[str, ...] | None:
+    """Return the names of the classes, from the file or from the caller, or None."""
+    names = roles.scores.class_names
+    if roles.scores.form == "single":
+        return None
+    requested = request.class_names
+    if names is None or requested is None:
+        return requested if names is None else names
+    if set(requested) == set(names) or names == tuple(str(i) for i in range(len(names))):
+        return names if set(requested) == set(names) else requested
+    raise file_error(
+        view.path,
+        f"`class_names` must be the classes of the file, {listing(names)}, got "
+        f"{listing(requested)}.",
+    )
+
+
+def _weights(view: Table, position: int) -> NDArray[np.float64]:
+    values = view.values(position)
+    if values.dtype.kind not in "fiub" or values.ndim != 1:
+        raise file_error(view.path, f"weights in `{short(view.name(position))}` must be numbers.")
+    weights = values.astype(np.float64)
+    with np.errstate(invalid="ignore"):
+        bad = np.flatnonzero(~(weights >= 0) | ~np.isfinite(weights))
+    if len(bad):
+        raise RowError(
+            view.path,
+            f"weights in `{short(view.name(position))}` must be finite and >= 0, but those in ",
+            bad,
+            " are not.",
+        )
+    return weights
+
+
+def all_zero(path: Path, name: str) -> PredictionFileError:
+    """Return the error for weights that are all 0."""
+    return file_error(path, f"weights in `{short(name)}` must not all be 0.")
+
+
+def complete_rows(stored: Stored, names: tuple[str, ...] | None) -> NDArray[np.bool_] | None:
+    """Return which rows have a label and all scores, or None if all have."""
+    scores, labels = stored.scores, stored.labels
+    if scores.dtype.kind == "f":
+        missing = np.isnan(scores) if scores.ndim == 1 else np.isnan(scores).any(axis=1)
+    else:
+        missing = np.zeros(len(scores), bool)
+    if labels is not None and labels.shape[:1] == missing.shape:
+        missing = missing | missing_rows(labels, names)
+    return ~missing if missing.any() else None
+
+
+def check_not_missing(labels: NDArray[Any], names: tuple[str, ...] | None, path: Path) -> None:
+    """Raise where a row has no label."""
+    missing = np.flatnonzero(missing_rows(labels, names))
+    if len(missing):
+        raise RowError(
+            path,
+            "labels must not be missing, but they are in ",
+            missing,
+            ". Leave these rows out.",
+            fixes=[{"drop_missing": True}],
+        )

@@ -1,0 +1,1 @@
+"""Writing calibrated probabilities in place of the scores; everything else is kept."""

@@ -1,0 +1,328 @@
+"""Writing calibrated probabilities part by part, in the layout of a data set that has parts."""
+
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from focalibrate._atomic import atomic_path
+from focalibrate.io.errors import file_error, shown
+from focalibrate.io.predictions import Predictions
+from focalibrate.io.scan import Scan
+from focalibrate.io.source import file_system, named_errors, suffix_of, url_of
+from focalibrate.io.write.probs import STREAMED, WRITERS, could_not_write, write_rows
+
+MANIFEST = "_focalibrate-apply.json"
+"""Lists the finished parts, their input and calibrator; readers ignore names with ``_``."""
+
+MANY = 1000
+"""With more parts than this, fewer than one in a thousand are made again after a kill."""
+
+Calibrated = Callable[[Predictions], tuple[Predictions, NDArray[Any]]]
+"""Return a batch with its classes in order, and its calibrated probabilities ``[n, K]``."""
+
+
+@dataclass(frozen=True)
+class PartsWritten:
+    """How many parts were written.
+
+    Attributes:
+        n_rows: rows of the parts that were written now.
+        n_written: parts that were written now.
+        n_kept: parts that an earlier run had finished.
+    """
+
+    n_rows: int
+    n_written: int
+    n_kept: int
+
+
+@dataclass(frozen=True)
+class PartDone:
+    """A part that is written.
+
+    Attributes:
+        checksum: SHA-256 of its input, in hex.
+        n_bytes: its size.
+        n_rows: rows written now; None: an earlier run had finished it.
+    """
+
+    checksum: str
+    n_bytes: int
+    n_rows: int | None = None
+
+
+class PartsOutput:
+    """A folder with one file per part of a data set, written in any order.
+
+    Attributes:
+        names: of the parts, in their order.
+    """
+
+    def __init__(
+        self, scan: Scan, out: str | Path, *, key: str, force: bool = False, made_by: str = ""
+    ) -> None:
+        """Find out what is done, and claim the names of the parts.
+
+        Args:
+            scan: the predictions that are calibrated.
+            out: the folder, or a URL.
+            key: identifies how the parts are computed.
+            force: replace what the folder holds of these names.
+            made_by: the program and its version, for whoever reads the list of parts.
+
+        Raises:
+            FileExistsError: where the folder has files of these names that no such run wrote, or
+                parts with another key.
+        """
+        self.names = part_names(scan)
+        self._out, self._made_by = OutFolder.of(out), made_by
+        self._out.check_is_folder()
+        for index, name in enumerate(self.names):
+            _check_writable(scan, index, self._out.path / name)
+        self._key = hashlib.sha256(key.encode()).hexdigest()
+        self._parts, claimed = ({}, set()) if force else self._earlier()
+        taken = [n for n in self.names if n not in claimed and self._out.size_of(n) is not None]
+        if taken and not force:
+            raise FileExistsError(
+                f"{self._out.path}: already holds {taken[0]}, which is not overwritten. Choose "
+                "another folder, or pass `force=True` (command line: --force)."
+            )
+        self._claimed = sorted(claimed | set(self.names))
+        self.save()  # a part that is finished just before a kill is then known to be ours
+
+    def before(self, index: int) -> PartDone | None:
+        """Return how an earlier run left a part, or None if it did not finish it."""
+        return self._parts.get(self.names[index])
+
+    def add(self, index: int, done: PartDone) -> None:
+        """Record a part as done; of very many parts, the last few are recorded by `save`."""
+        if done.n_rows is not None:
+            self._parts[self.names[index]] = done
+            n = len(self._parts)
+            if n % (1 + n // MANY) == 0:  # the list is written whole, so not for every one
+                self.save()
+
+    def _earlier(self) -> tuple[dict[str, PartDone], set[str]]:
+        """Return what an earlier run finished, and the names that it was to write."""
+        content = self._out.read(MANIFEST)
+        if content is None:
+            return {}, set()
+        try:
+            stored = json.loads(content)
+            parts = {
+                str(name): PartDone(str(part["input"]), int(part["size"]))
+                for name, part in stored["parts"].items()
+            }
+            claimed = {str(name) for name in stored["names"]}
+            is_same = stored["key"] == self._key
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            path = self._out.path / MANIFEST
+            raise file_error(path, "is damaged. Remove it, or pass --force.") from error
+        if not is_same:
+            raise FileExistsError(
+                f"{self._out.path}: holds parts made by another calibrator, with other options or "
+                "by another version of focalibrate. Choose another folder, or pass `force=True` "
+                "(command line: --force)."
+            )
+        return parts, claimed
+
+    def save(self) -> None:
+        """Write the list of the parts that are done."""
+        stored = {
+            "made_by": self._made_by,
+            "key": self._key,
+            "names": self._claimed,
+            "parts": {n: {"input": d.checksum, "size": d.n_bytes} for n, d in self._parts.items()},
+        }
+        with self._out.writing(MANIFEST) as temporary:
+            temporary.write_text(json.dumps(stored, indent=1) + "\n", encoding="utf-8")
+
+
+def parts_written(outcomes: list[PartDone]) -> PartsWritten:
+    """Return the outcomes of parts, counted."""
+    rows = [done.n_rows for done in outcomes if done.n_rows is not None]
+    return PartsWritten(sum(rows), len(rows), len(outcomes) - len(rows))
+
+
+def part_names(scan: Scan) -> list[str]:
+    """Return the paths of the parts below the folder that holds them all.
+
+    Folders such as ``day=2026-01-31``, which hold a column, are part of these paths.
+    """
+    paths = [part.name for part in scan.parts]
+    root = Path(os.path.commonpath([os.path.dirname(path) for path in paths]))
+    keys = {name for name, _ in scan.parts[0].partition}
+    first = next((i for i, p in enumerate(root.parts) if p.partition("=")[0] in keys), None)
+    if first is not None:
+        root = Path(*root.parts[:first])
+    return [os.path.relpath(path, root) for path in paths]
+
+
+def write_part(
+    scan: Scan,
+    index: int,
+    out: str | Path,
+    name: str,
+    calibrated: Calibrated,
+    *,
+    before: PartDone | None = None,
+) -> PartDone:
+    """Write one part into a folder, unless it is there, made from the same input.
+
+    Args:
+        scan: the predictions that are calibrated.
+        index: position of the part.
+        out: the folder, or a URL.
+        name: of the file in it.
+        calibrated: computes the probabilities of a batch.
+        before: how an earlier run left it.
+    """
+    folder, checksum = OutFolder.of(out), scan.checksum(index)
+    known = None if before is None else (before.checksum, before.n_bytes)
+    if before is not None and known == (checksum, folder.size_of(name)):
+        return before
+    suffix, counts = suffix_of(Path(name)), list[int]()
+    _check_writable(scan, index, folder.path / name)
+
+    def pair(given: Predictions) -> tuple[Predictions, NDArray[Any]]:
+        like, probs = calibrated(given)
+        counts.append(like.n_rows)
+        return like, np.ascontiguousarray(probs, dtype=like.scores.dtype)
+
+    try:
+        with folder.writing(name) as temporary:
+            found = (
+                [scan.read(index)] if suffix not in STREAMED else scan.batches(index, keep=True)
+            )
+            pairs = (pair(_without(batch, scan.in_path(index))) for batch in found)
+            write_rows(temporary, ((like, [probs]) for like, probs in pairs), suffix=suffix)
+            n_bytes = temporary.stat().st_size
+    except OSError as error:
+        raise could_not_write(folder.path / name, error) from error
+    return PartDone(checksum, n_bytes, sum(counts))
+
+
+def _without(found: Predictions, names: Sequence[str]) -> Predictions:
+    """Return predictions without columns that are written again as the names of folders."""
+    layout = found.layout
+    rest = layout.rest
+    if rest is None or not names:
+        return found
+    kept = [name for name in layout.names if name not in names]
+    place = len([n for n in layout.names[: layout.place] if n not in names])
+    fewer = replace(
+        layout, names=tuple(kept), place=place, rest=lambda: rest().drop_columns(list(names))
+    )
+    return replace(found, layout=fewer)
+
+
+def _check_writable(scan: Scan, index: int, target: Path) -> None:
+    """Raise where a part cannot be written in the format of its input."""
+    suffix = suffix_of(target)
+    if suffix not in WRITERS:
+        raise file_error(
+            target,
+            f"cannot be written in the format {suffix!r} of its input. Write all parts to one "
+            f"file, such as -o calibrated.npz: {', '.join(WRITERS)}.",
+        )
+    if suffix not in STREAMED:
+        scan.check_one_file(index)
+
+
+WITHOUT_FOLDERS = ("s3", "gcs")
+"""Stores of objects: a folder is only a prefix of names, and need not be made."""
+
+
+@dataclass(frozen=True)
+class OutFolder:
+    """A folder for files that appear only when they are complete.
+
+    Attributes:
+        path: the folder; of a URL, what messages call it.
+        remote: the file system and the path in it, of a URL.
+    """
+
+    path: Path
+    remote: tuple[Any, str] | None = None
+
+    @classmethod
+    def of(cls, out: str | Path) -> "OutFolder":
+        """Return the folder that a path or URL names; it need not exist."""
+        url = url_of(out)
+        if url is None:
+            return cls(Path(out))
+        system, inside = file_system(url, Path(out))
+        if system.type_name == "local":
+            return cls(Path(inside))
+        return cls(Path(shown(url)), (system, inside.rstrip("/")))
+
+    def check_is_folder(self) -> None:
+        """Raise where a file has the name of the folder."""
+        if self.remote is None:
+            is_file = self.path.exists() and not self.path.is_dir()
+        else:
+            is_file = self._info(self.remote[1]).type.name == "File"
+        if is_file:
+            raise file_error(self.path, "exists and is not a folder. Name another with -o.")
+
+    def size_of(self, name: str) -> int | None:
+        """Return the bytes of a file in the folder, or None if there is none."""
+        if self.remote is None:
+            path = self.path / name
+            return path.stat().st_size if path.is_file() else None
+        info = self._info(f"{self.remote[1]}/{name}")
+        return int(info.size) if info.type.name == "File" else None
+
+    def read(self, name: str) -> bytes | None:
+        """Return the content of a file in the folder, or None if there is none."""
+        if self.size_of(name) is None:
+            return None
+        if self.remote is None:
+            return (self.path / name).read_bytes()
+        with (
+            named_errors(self.path / name),
+            self.remote[0].open_input_stream(f"{self.remote[1]}/{name}") as file,
+        ):
+            content: bytes = file.read()
+            return content
+
+    @contextmanager
+    def writing(self, name: str) -> Iterator[Path]:
+        """Give a temporary local path that becomes the file `name` when the block succeeds."""
+        if self.remote is None:
+            target = self.path / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with atomic_path(target, force=True) as temporary:
+                yield temporary
+            return
+        with tempfile.TemporaryDirectory(prefix="focalibrate-") as folder:
+            local = Path(folder, PurePosixPath(name).name)
+            yield local
+            self._upload(local, name)
+
+    def _upload(self, local: Path, name: str) -> None:
+        if self.remote is None:
+            raise ValueError("only a folder behind a URL is uploaded to")
+        system, root = self.remote
+        inside = PurePosixPath(root, name)
+        with named_errors(self.path / name, what="written"):
+            if system.type_name not in WITHOUT_FOLDERS:
+                system.create_dir(str(inside.parent), recursive=True)
+            with local.open("rb") as source, system.open_output_stream(str(inside)) as target:
+                shutil.copyfileobj(source, target, 1 << 22)
+
+    def _info(self, inside: str) -> Any:
+        if self.remote is None:
+            raise ValueError("only a folder behind a URL is asked")
+        with named_errors(self.path):
+            return self.remote[0].get_file_info([inside])[0]

@@ -1,0 +1,166 @@
+"""Writing calibrated probabilities, block by block, in the format of the input."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import chain
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from focalibrate._atomic import atomic_path
+from focalibrate.io.errors import PredictionFileError, file_error
+from focalibrate.io.predictions import Predictions
+from focalibrate.io.source import suffix_of
+from focalibrate.io.write.arrays import write_npy, write_npz, write_safetensors, write_torch
+from focalibrate.io.write.rows import Output, Rows, output_of
+from focalibrate.io.write.tables import (
+    with_types,
+    write_excel,
+    write_ipc,
+    write_json,
+    write_json_lines,
+    write_parquet,
+    write_text,
+)
+
+Writer: TypeAlias = Callable[[Path, Iterator[Rows], Output], None]
+
+TEXT = (".csv", ".tsv", ".txt")
+ARRAYS: Mapping[str, Writer] = {
+    ".npz": write_npz,
+    ".npy": write_npy,
+    ".safetensors": write_safetensors,
+    ".pt": write_torch,
+}
+STREAMED: Mapping[str, Writer] = {
+    ".csv": write_text,
+    ".tsv": write_text,
+    ".txt": write_text,
+    ".parquet": write_parquet,
+    ".feather": write_ipc,
+    ".arrow": write_ipc,
+    ".jsonl": write_json_lines,
+}
+"""Formats that are written some rows at a time."""
+
+WRITERS: Mapping[str, Writer] = {
+    **ARRAYS,
+    **STREAMED,
+    ".json": write_json,
+    ".xlsx": write_excel,
+}
+
+Pairs: TypeAlias = Iterator[tuple[Predictions, Iterable[NDArray[Any]]]]
+"""Predictions with their other columns, and blocks of their probabilities."""
+
+
+def write_rows(path: Path, pairs: Pairs, *, suffix: str) -> None:
+    """Write the probabilities of predictions one after another, in the layout of the first."""
+    first = next(pairs)
+    output = output_of(first[0], is_table=suffix not in ARRAYS)
+    rows: Iterator[Rows] = (
+        some for like, blocks in chain([first], pairs) for some in output.rows(like, blocks)
+    )
+    if suffix not in TEXT:
+        rows = with_types(rows, first[0])
+    WRITERS[suffix](path, rows, output)
+
+
+def write_probs(
+    path: str | Path,
+    blocks: Iterable[NDArray[Any]],
+    *,
+    like: Predictions,
+    force: bool = False,
+    progress: Callable[[int, int | None], None] | None = None,
+    finish: Callable[[Path], None] | None = None,
+) -> None:
+    """Write probabilities in place of the scores of `like`; everything else is kept.
+
+    Ids, labels and other columns, the index of a data frame and other arrays are written as they
+    were, so that the result can be joined back. Tables get one column ``prob_cat`` per class, or
+    one column where the input had one; files of arrays get ``probs`` and ``class_names``. Where
+    the file had a column of the same name, it is kept as ``uncalibrated_prob_cat``. An ``.npy``
+    file holds the probabilities only. Blocks are written as they come. The file appears only when
+    the last one is written; after an error or Ctrl-C there is none.
+
+    Args:
+        path: the file to make; its suffix says the format, usually that of `like.source`.
+        blocks: arrays ``[n, K]`` that make up the N rows of `like`, in order.
+        like: the predictions that were calibrated; float32 stays float32.
+        force: overwrite `path` if it exists.
+        progress: called with the rows written and the total.
+        finish: called with the path of the complete file, before it gets its name.
+
+    Raises:
+        FileExistsError: where `path` exists and `force` is not given.
+        PredictionFileError: where the blocks do not fit `like`, or the disk is full.
+
+    Example:
+        >>> import tempfile
+        >>> from focalibrate.io import read_predictions
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     file = Path(folder, "val.npz")
+        ...     np.savez(file, logits=np.zeros((3, 2)), labels=np.array([0, 1, 1]))
+        ...     val = read_predictions(file)
+        ...     write_probs(Path(folder, "out.csv"), [np.full((3, 2), 0.5)], like=val)
+        ...     print(Path(folder, "out.csv").read_text())
+        prob_0,prob_1,labels
+        0.5,0.5,0
+        0.5,0.5,1
+        0.5,0.5,1
+    """
+    path = Path(path)
+    suffix = suffix_of(path)
+    if suffix not in WRITERS:
+        raise file_error(
+            path, f"has an unknown suffix {suffix!r}. Give one of {', '.join(WRITERS)}."
+        )
+    checked = _checked(blocks, like, path, progress)
+    try:
+        with atomic_path(path, force=force) as temporary:
+            write_rows(temporary, iter([(like, checked)]), suffix=suffix)
+            if finish is not None:
+                finish(temporary)
+    except FileExistsError:
+        raise
+    except OSError as error:
+        raise could_not_write(path, error) from error
+
+
+def could_not_write(path: Path, error: OSError) -> OSError | PredictionFileError:
+    """Return the error with our message; the same error if it already has one."""
+    if error.strerror is None:  # our own message, which begins with the name
+        return error
+    return file_error(
+        path,
+        f"could not be written: {error.strerror}. Nothing is left behind; free some room or "
+        "write elsewhere.",
+    )
+
+
+def _checked(
+    blocks: Iterable[NDArray[Any]],
+    like: Predictions,
+    path: Path,
+    progress: Callable[[int, int | None], None] | None,
+) -> Iterator[NDArray[Any]]:
+    """Yield the blocks in the dtype of `like`; raise where they are not its N rows of K."""
+    done = 0
+    for block in blocks:
+        block = np.asarray(block)
+        if block.ndim != 2 or block.shape[1] != like.n_classes or not len(block):
+            raise file_error(
+                path,
+                f"each of `blocks` must have shape [n, {like.n_classes}], got {block.shape}.",
+            )
+        done += len(block)
+        if done > like.n_rows:
+            break
+        yield np.ascontiguousarray(block, dtype=like.scores.dtype)
+        if progress is not None:
+            progress(done, like.n_rows)
+    if done != like.n_rows:
+        more = "more than " if done > like.n_rows else f"{done} of "
+        raise file_error(path, f"`blocks` must make up {like.n_rows} rows, got {more}these.")

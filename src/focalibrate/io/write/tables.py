@@ -1,0 +1,223 @@
+"""Writing probabilities as tables: text, parquet, feather, JSON, Excel."""
+
+import csv
+import datetime
+import io
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from itertools import chain
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pa_parquet
+
+from focalibrate.io.bytes import compressed_output
+from focalibrate.io.errors import file_error
+from focalibrate.io.predictions import Predictions
+from focalibrate.io.source import suffix_of
+from focalibrate.io.write.rows import Output, Rows, typed
+
+FLOAT32_DIGITS = "%.9g"
+"""Enough digits to restore every float32."""
+
+EXCEL_ROWS = 1 << 20
+EXCEL_DIGITS = 15
+"""Excel keeps so many digits of a number; longer ones are written as text."""
+
+
+@contextmanager
+def _text_file(path: Path) -> Iterator[IO[str]]:
+    with (
+        compressed_output(path, f"predictions{suffix_of(path)}") as raw,
+        io.TextIOWrapper(raw, encoding="utf-8", newline="") as text,
+    ):
+        yield text
+
+
+def write_text(path: Path, rows: Iterator[Rows], output: Output) -> None:
+    """Write a header and one line per example, with enough digits to restore every float.
+
+    The separator and the decimal mark are those of the input, and so are its cells.
+    """
+    layout = output.like.layout
+    separator = "\t" if suffix_of(path) == ".tsv" else layout.separator or ","
+    separator = "," if separator.isspace() and separator != "\t" else separator
+    comma = layout.decimal_comma and separator != ","
+    digits = FLOAT32_DIGITS if output.like.scores.dtype == np.float32 else None
+    with _text_file(path) as file:
+        writer = csv.writer(file, delimiter=separator, lineterminator="\n")
+        for at, some in enumerate(rows):
+            names = list(some.kept.column_names)
+            if not at:
+                writer.writerow([*names[: output.place], *output.names, *names[output.place :]])
+            kept = [_cells(column, comma=comma) for column in some.kept.columns]
+            cells = [
+                [(digits % v if digits else repr(v)) for v in row] for row in some.probs.tolist()
+            ]
+            if comma:
+                cells = [[cell.replace(".", ",") for cell in row] for row in cells]
+            for i, row in enumerate(cells):
+                others = [column[i] for column in kept]
+                writer.writerow([*others[: output.place], *row, *others[output.place :]])
+
+
+def _cells(column: Any, *, comma: bool) -> list[str]:
+    """Return a kept column as cells; what the input had as text stays as it is."""
+    cells = [_cell(value) for value in column.to_pylist()]
+    is_fraction = pa.types.is_floating(column.type)
+    return [c.replace(".", ",") for c in cells] if comma and is_fraction else cells
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, (list, dict)):
+        return json.dumps(value, default=str)
+    return repr(value) if isinstance(value, float) else str(value)
+
+
+def write_parquet(path: Path, rows: Iterator[Rows], output: Output) -> None:
+    """Write one row group per block; other columns and a pandas index are kept as they were."""
+    tables = _arrow_tables(rows, output)
+    first = next(tables)
+    with pa_parquet.ParquetWriter(path, first.schema) as writer:
+        for table in chain([first], tables):
+            writer.write_table(table.cast(first.schema))
+
+
+def write_ipc(path: Path, rows: Iterator[Rows], output: Output) -> None:
+    """Write an Arrow file (feather version 2), one batch per block."""
+    tables = _arrow_tables(rows, output)
+    first = next(tables)
+    with path.open("wb") as file, pa.ipc.new_file(file, first.schema) as writer:
+        for table in chain([first], tables):
+            writer.write_table(table.cast(first.schema))
+
+
+def _arrow_tables(rows: Iterator[Rows], output: Output) -> Iterator[Any]:
+    """Yield one table per block: kept columns, and a list column or one column per class."""
+    names = ["probs"] if output.is_list else output.names
+    metadata = {}
+    if output.class_names is not None:
+        metadata["class_names"] = json.dumps(output.class_names)
+    for some in rows:
+        if output.like.layout.pandas is not None:
+            changed = _pandas_metadata(some.kept.column_names, names, output)
+            if changed is not None:
+                metadata["pandas"] = changed
+        probs = some.probs
+        if output.is_list:
+            arrays = [pa.FixedSizeListArray.from_arrays(probs.reshape(-1), probs.shape[1])]
+        else:
+            arrays = [pa.array(column) for column in np.ascontiguousarray(probs.T)]
+        kept, shown = list(some.kept.columns), list(some.kept.column_names)
+        columns = [*kept[: output.place], *arrays, *kept[output.place :]]
+        order = [*shown[: output.place], *names, *shown[output.place :]]
+        yield pa.table(columns, names=order).replace_schema_metadata(metadata)
+
+
+def _pandas_metadata(kept: list[str], names: list[str], output: Output) -> str | None:
+    """Return pandas' description of the table for the columns that it has now."""
+    try:
+        stored = json.loads(output.like.layout.pandas or b"")
+        columns = [c for c in stored.get("columns", []) if c.get("field_name") in kept]
+        dtype = output.like.scores.dtype.name
+        columns += [
+            {
+                "name": name,
+                "field_name": name,
+                "pandas_type": "list" if output.is_list else dtype,
+                "numpy_type": "object" if output.is_list else dtype,
+                "metadata": None,
+            }
+            for name in names
+        ]
+        header = {
+            "name": None,
+            "field_name": None,
+            "pandas_type": "unicode",
+            "numpy_type": "object",
+            "metadata": {"encoding": "UTF-8"},
+        }
+        return json.dumps({**stored, "columns": columns, "column_indexes": [header]})
+    except (ValueError, RecursionError, AttributeError, TypeError):
+        return None
+
+
+def write_json_lines(path: Path, rows: Iterator[Rows], output: Output) -> None:
+    """Write one JSON object per line."""
+    with _text_file(path) as file:
+        for record in _records(rows, output):
+            file.write(record + "\n")
+
+
+def write_json(path: Path, rows: Iterator[Rows], output: Output) -> None:
+    """Write a JSON list of objects, one per example."""
+    with _text_file(path) as file:
+        for i, record in enumerate(_records(rows, output)):
+            file.write((",\n" if i else "[\n") + record)
+        file.write("\n]\n")
+
+
+def _records(rows: Iterator[Rows], output: Output) -> Iterator[str]:
+    for some in rows:
+        kept = [column.to_pylist() for column in some.kept.columns]
+        names = some.kept.column_names
+        for i, row in enumerate(some.probs.tolist()):
+            record = {name: values[i] for name, values in zip(names, kept, strict=True)}
+            probs = {"probs": row} if output.is_list else dict(zip(output.names, row, strict=True))
+            yield json.dumps({**record, **probs}, ensure_ascii=False, default=str)
+
+
+def write_excel(path: Path, rows: Iterator[Rows], output: Output) -> None:
+    """Write one sheet with a header; formulas and numbers of many digits as text."""
+    try:
+        openpyxl = import_module("openpyxl")
+    except ImportError as error:
+        raise file_error(
+            path, "writing .xlsx needs openpyxl. Install it: `pip install 'focalibrate[excel]'`."
+        ) from error
+    if output.like.n_rows >= EXCEL_ROWS:
+        raise file_error(path, f".xlsx holds at most {EXCEL_ROWS - 1:,} rows. Write a .csv.")
+    lines: list[list[Any]] = []
+    for some in rows:
+        names, place = list(some.kept.column_names), output.place
+        if not lines:
+            lines.append([*names[:place], *output.names, *names[place:]])
+        kept = [[_excel_value(v) for v in column.to_pylist()] for column in some.kept.columns]
+        for i, row in enumerate(some.probs.tolist()):
+            others = [column[i] for column in kept]
+            lines.append([*others[:place], *row, *others[place:]])
+    book = openpyxl.Workbook(write_only=True)
+    sheet = book.create_sheet("calibrated")
+    text_cell = import_module("openpyxl.cell").WriteOnlyCell
+    for line in lines:  # only now: an unfinished sheet cannot be discarded
+        cells = []
+        for value in line:
+            if isinstance(value, str) and value.startswith("="):
+                cell = text_cell(sheet, value=value)
+                cell.data_type = "s"
+                value = cell
+            cells.append(value)
+        sheet.append(cells)
+    book.save(path)
+
+
+def _excel_value(value: Any) -> Any:
+    if isinstance(value, int) and not isinstance(value, bool) and len(str(value)) > EXCEL_DIGITS:
+        return str(value)
+    if isinstance(value, (list, dict, bytes)):
+        return _cell(value)
+    if isinstance(value, datetime.datetime) and value.tzinfo is not None:
+        return value.isoformat()
+    return value
+
+
+def with_types(rows: Iterator[Rows], like: Predictions) -> Iterator[Rows]:
+    """Yield the rows of a text table with columns of numbers where their cells are numbers."""
+    for some in rows:
+        yield Rows(typed(some.kept, is_text=like.layout.separator is not None), some.probs)

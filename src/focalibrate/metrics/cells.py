@@ -1,0 +1,600 @@
+"""Cells: sums over intervals of probability, from which every calibration error follows."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Literal, final, overload
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from focalibrate._array import Array, Floats, array_of, to_numpy
+from focalibrate._check import check_choice, check_confidence, check_n_bins, is_whole
+from focalibrate.metrics._rows import (
+    Event,
+    event_rows,
+    read,
+    read_label_matrix,
+    read_weights,
+    row_chunks,
+    true_class,
+)
+from focalibrate.metrics.binning import (
+    Closed,
+    Ints,
+    edges_of,
+    equal_mass_sizes,
+    index_of,
+    split_equal_mass,
+)
+from focalibrate.metrics.smooth import smooth_ece_of_residuals
+
+Norm = Literal["l1", "l2", "max"]
+COUNTED = ("weight", "probability", "outcome", "hits", "square")
+WEIGHTED = (*COUNTED, "rows", "spread", "spread_outcome")
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    r"""Sums over cells of probability: all that calibration errors and diagrams need.
+
+    A row has the probability :math:`c` of an event, its outcome :math:`y` (0 or 1, or a share)
+    and a weight :math:`w`. Cell ``j`` holds the rows with :math:`c` in ``(edges[j], edges[j+1]]``;
+    0 falls in the first cell. The event can be anything: "the prediction is right", "the class is
+    k", "label j is set", "a row of group g is right". Several events have one row of sums each.
+    The size does not grow with the rows, and ``+`` merges batches, files, workers and days.
+
+    Attributes:
+        sums: by name and cell, ``[F, M]`` for one event, ``[F, E, M]`` for several: the sums of
+            :math:`w`, :math:`wc`, :math:`wy`, :math:`wcy`, :math:`wc^2`; where there are
+            weights also the number of rows, and the sums of :math:`w^2` and :math:`w^2y`.
+        edges: from 0 to 1, shape ``[M + 1]``.
+
+    Numerics:
+        Sums are float64: merging agrees with one pass to about ``N * 1e-16``. A probability is
+        compared with the float64 edges at its exact value: the float32 nearest to 0.2 lies above
+        0.2 and falls in the cell that starts there.
+
+    Example:
+        >>> import numpy as np
+        >>> probs = np.array([[0.9, 0.1], [0.2, 0.8], [0.6, 0.4]])
+        >>> first = Cells.of_top_label(probs[:2], np.array([0, 0]), bins=2)
+        >>> both = first + Cells.of_top_label(probs[2:], np.array([0]), bins=2)
+        >>> both.weight, round(both.ece(), 4)
+        (array([0., 3.]), 0.1)
+    """
+
+    sums: Floats
+    edges: Floats
+    is_counted: bool = True
+    """whether weights are whole numbers, which count repeated rows"""
+
+    @classmethod
+    def of(
+        cls,
+        confidence: Array,
+        correct: Array,
+        *,
+        bins: int | ArrayLike = 15,
+        sample_weight: Array | None = None,
+        closed: Closed = "right",
+    ) -> "Cells":
+        """Return the cells of probabilities ``[N]`` of an event, and of its outcomes ``[N]``.
+
+        Args:
+            confidence: in [0, 1].
+            correct: whether the event happened, 0 or 1; a share in [0, 1] for a tie.
+            bins: number of equally wide cells, or their edges from 0 to 1.
+            sample_weight: weights ``[N]``. Whole numbers count repeated rows.
+            closed: ``"right"`` for cells ``(a, b]``, ``"left"`` for ``[a, b)``.
+        """
+        c, y = read_events(confidence, correct)
+        return cls._of(c, y, bins, read_weights(sample_weight, len(c)), closed)
+
+    @classmethod
+    def of_top_label(
+        cls,
+        probs: Array,
+        labels: Array,
+        *,
+        bins: int | ArrayLike = 15,
+        event: Event = "top label",
+        sample_weight: Array | None = None,
+        binary: bool = False,
+        closed: Closed = "right",
+    ) -> "Cells":
+        """Return the cells of each row's largest probability and whether it was right.
+
+        Args:
+            probs: probabilities ``[..., K]``, any array library; ``[N]`` with `binary`.
+            labels: class indices ``[...]``.
+            bins: number of equally wide cells, or their edges from 0 to 1.
+            event: a class instead: its probability, and whether it is the label.
+            sample_weight: weights ``[...]``. Whole numbers count repeated rows.
+            binary: `probs` are probabilities of class 1, one per example.
+            closed: ``"right"`` for cells ``(a, b]``, ``"left"`` for ``[a, b)``.
+        """
+        c, y = event_rows(*read(probs, labels, binary=binary), event)
+        return cls._of(c, y, bins, read_weights(sample_weight, len(c)), closed)
+
+    @classmethod
+    def of_classes(
+        cls,
+        probs: Array,
+        labels: Array,
+        *,
+        bins: int | ArrayLike = 15,
+        sample_weight: Array | None = None,
+        binary: bool = False,
+    ) -> "Cells":
+        """Return the cells of every class: event ``k`` is that the label is ``k``.
+
+        Numerics:
+            Most entries of a softmax lie in the first cell, whose sums are taken as the totals of
+            the class minus the other cells: exact to about ``N * 1e-16``.
+        """
+        rows, y = read(probs, labels, binary=binary)
+        w = read_weights(sample_weight, len(rows))
+        edges = edges_of(bins)
+        builder = ClassCells(rows.shape[1], edges, weights=w)
+        for part in row_chunks(*rows.shape):
+            chunk = rows[part].astype(np.float64, copy=False)
+            own = true_class(chunk, y[part])
+            builder.add(chunk, y[part], own, None if w is None else w[part], axis=1)
+        return builder.result()
+
+    @classmethod
+    def of_labels(
+        cls,
+        probs: Array,
+        labels: Array,
+        *,
+        bins: int | ArrayLike = 15,
+        sample_weight: Array | None = None,
+    ) -> "Cells":
+        """Return the cells of every label of a multi-label head.
+
+        Args:
+            probs: one probability per label, ``[N, C]``, any array library or data frame.
+            labels: 0 or 1, ``[N, C]``.
+            bins: number of equally wide cells, or their edges from 0 to 1.
+            sample_weight: ``[N]``, or ``[N, C]`` with 0 for a label that is unknown.
+        """
+        p, y, weights = read_label_matrix(probs, labels, sample_weight)
+        event = np.broadcast_to(np.arange(p.shape[1]), p.shape).reshape(-1)
+        w = None if weights is None else weights.reshape(-1)
+        edges = edges_of(bins)
+        index = index_of(p.reshape(-1), edges)
+        return cls.of_index(
+            index, p.reshape(-1), y.reshape(-1), edges, w, event=event, n_events=p.shape[1]
+        )
+
+    @classmethod
+    def of_index(
+        cls,
+        cell: Ints,
+        probability: Floats,
+        outcome: NDArray[Any],
+        edges: Floats,
+        weights: Floats | None = None,
+        *,
+        event: Ints | None = None,
+        n_events: int = 0,
+    ) -> "Cells":
+        """Return the sums of NumPy rows ``[N]`` whose cells are known; nothing is checked."""
+        m = len(edges) - 1
+        at = cell if event is None else event * m + cell
+        shape = (m,) if event is None else (n_events, m)
+        sums = row_sums(at, probability, outcome, weights, int(np.prod(shape)))
+        return cls(sums.reshape(-1, *shape), edges, weights is None or is_whole(weights))
+
+    @classmethod
+    def of_distinct(
+        cls, probability: Floats, outcome: NDArray[Any], weights: Floats | None = None
+    ) -> "Cells":
+        """Return one cell per distinct probability, ascending: with it `equal_mass` is exact."""
+        value, y, w = sorted_rows(probability, outcome, weights)
+        first = np.flatnonzero(np.diff(value, prepend=-1.0))
+        sums = np.add.reduceat(_row_values(value, y, w), first, axis=1)
+        at = value[first]
+        sums[1], sums[4] = sums[0] * at, sums[0] * at * at  # exactly tied
+        edges = np.concatenate([[0.0], at[:-1], [1.0]])
+        return cls(sums, edges, w is None or is_whole(w))
+
+    @classmethod
+    def of_equal_mass(
+        cls,
+        probability: Floats,
+        outcome: NDArray[Any],
+        n_bins: int,
+        weights: Floats | None = None,
+    ) -> "Cells":
+        r"""Return ``of_distinct(...).equal_mass(n_bins)``, faster where there are no weights.
+
+        Numerics:
+            See `sorted_rows`. Sums of a bin are taken at once, and a tie group that a boundary
+            cuts gives each side its share afterwards.
+        """
+        if weights is not None or outcome.dtype != np.bool_:
+            return cls.of_distinct(probability, outcome, weights).equal_mass(n_bins)
+        value, y, _ = sorted_rows(probability, outcome, None)
+        n, sizes = len(value), equal_mass_sizes(len(value), n_bins)
+        ends = np.cumsum(sizes)
+        starts = np.minimum(ends - sizes, n - 1)
+        terms = (value, y, value * y, value * value)
+        sums = np.stack([sizes, *(np.add.reduceat(x, starts) for x in terms)])
+        sums[:, sizes == 0] = 0.0
+        for b in np.flatnonzero(ends < n).tolist():
+            cut, c = int(ends[b]), value[ends[b]]
+            if value[cut - 1] == c:
+                low, high = np.searchsorted(value, [c, np.nextafter(c, 2.0)])
+                share = (cut - low) / (high - low)
+                moved = share * y[low:high].sum() - y[low:cut].sum()
+                for field, change in ((2, moved), (3, c * moved)):
+                    sums[field, b] += change
+                    sums[field, b + 1] -= change
+        edges = np.concatenate([[0.0], value[ends[:-1] - 1], [1.0]])
+        return cls(sums, edges)
+
+    @classmethod
+    def empty(cls, *, bins: int | ArrayLike = 15) -> "Cells":
+        """Return the cells of no rows, to which others are added; their errors are nan."""
+        edges = edges_of(bins)
+        return cls(np.zeros((len(COUNTED), len(edges) - 1)), edges)
+
+    @classmethod
+    def _of(
+        cls, c: Floats, y: NDArray[Any], bins: int | ArrayLike, w: Floats | None, closed: Closed
+    ) -> "Cells":
+        edges = edges_of(bins)
+        return cls.of_index(index_of(c, edges, closed), c, y, edges, w)
+
+    def __add__(self, other: "Cells") -> "Cells":
+        if not np.array_equal(self.edges, other.edges) or self.n_events != other.n_events:
+            raise ValueError(
+                "cells must have the same `edges` and events to be merged, got "
+                f"{self.sums.shape[1:]} and {other.sums.shape[1:]}. Build both with the same "
+                "`bins`; bins of equal mass are merged as fine cells first, see `equal_mass`."
+            )
+        is_counted = self.is_counted and other.is_counted
+        return Cells(added(self.sums, other.sums), self.edges, is_counted)
+
+    @property
+    def n_events(self) -> int:
+        """Number of events; 0 for a single one without an axis of events."""
+        return self.sums.shape[1] if self.sums.ndim == 3 else 0
+
+    def __getitem__(self, event: int) -> "Cells":
+        """Return the cells of one event."""
+        return replace(self, sums=self.sums[:, event])
+
+    def __iter__(self) -> Iterator["Cells"]:
+        return (self[event] for event in range(self.n_events))
+
+    def pooled(self) -> "Cells":
+        """Return the cells of all events together: every pair of a row and an event counts."""
+        return replace(self, sums=self.sums.sum(axis=1)) if self.n_events else self
+
+    def binned(self, bins: int | ArrayLike) -> "Cells":
+        """Return the sums over wider cells; exact where their edges are among these."""
+        edges = edges_of(bins)
+        starts = np.searchsorted(self.edges, edges)[:-1]
+        return Cells(np.add.reduceat(self.sums, starts, axis=-1), edges, self.is_counted)
+
+    def equal_mass(self, n_bins: int = 15) -> "Cells":
+        r"""Return the sums over bins of equal mass, for one event.
+
+        Sizes differ by at most one, larger ones first. The rows of a cell count as tied: a cell
+        that crosses a boundary gives each side its share of the sums. The result is exact where
+        no cell that is cut holds two different probabilities; otherwise its ECE is off by at
+        most :math:`\sum_c \frac{m_c}{2N}(1 + w_c)` over the cells that are cut, :math:`m_c` rows
+        in a width of :math:`w_c`. So equal-mass errors are streamed in bounded memory: keep
+        ``Cells.of(..., bins=log_odds_edges())``, add, and cut at the end.
+        """
+        check_n_bins(n_bins)
+        filled = self.weight > 0
+        if not filled.any():
+            return Cells.empty(bins=n_bins)
+        sums, last = split_equal_mass(self.sums[:, filled], n_bins)
+        upper = self.edges[1:][filled][last]
+        edges = np.concatenate([[0.0], upper[:-1], [1.0]])
+        return Cells(sums, edges, self.is_counted)
+
+    def _field(self, number: int) -> Floats:
+        sums: Floats = self.sums[number]
+        return sums
+
+    @property
+    def weight(self) -> Floats:
+        """Rows of each cell, or the sum of their weights."""
+        return self._field(0)
+
+    @property
+    def probability(self) -> Floats:
+        """Sum of the probabilities of each cell."""
+        return self._field(1)
+
+    @property
+    def outcome(self) -> Floats:
+        """Sum of the outcomes of each cell."""
+        return self._field(2)
+
+    @property
+    def hits(self) -> Floats:
+        """Sum of probability times outcome."""
+        return self._field(3)
+
+    @property
+    def square(self) -> Floats:
+        """Sum of the squared probabilities."""
+        return self._field(4)
+
+    @property
+    def rows(self) -> Floats:
+        """Number of rows, repeated ones included."""
+        return self._field(0 if self.is_counted else 5)
+
+    @property
+    def spread(self) -> Floats:
+        """Sum of the squared weights; of repeated rows, their number."""
+        return self._field(0 if self.is_counted else 6)
+
+    @property
+    def spread_outcome(self) -> Floats:
+        """The same of the rows for which the event happened."""
+        return self._field(2 if self.is_counted else 7)
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows as they came, repeated ones counted once."""
+        return round(float(self.sums[0 if len(self.sums) == len(COUNTED) else 5].sum()))
+
+    @property
+    def n_bins(self) -> int:
+        """Number of cells, empty ones included."""
+        return len(self.edges) - 1
+
+    @property
+    def n(self) -> int:
+        """Number of rows, or the sum of their weights, rounded."""
+        return round(float(self.weight.sum()))
+
+    @property
+    def effective_n(self) -> float:
+        r"""Effective sample size :math:`(\sum w)^2 / \sum w^2`; `n` without weights."""
+        return float(self.weight.sum() ** 2 / self.spread.sum())
+
+    @property
+    def confidence(self) -> Floats:
+        """Mean probability of each cell, nan where it is empty."""
+        return self._mean(self.probability)
+
+    @property
+    def accuracy(self) -> Floats:
+        """Mean outcome of each cell, nan where it is empty."""
+        return self._mean(self.outcome)
+
+    @property
+    def gap(self) -> Floats:
+        """Mean probability minus mean outcome: positive where overconfident, nan where empty."""
+        return self._mean(self.probability - self.outcome)
+
+    def _mean(self, total: Floats) -> Floats:
+        out = np.full_like(total, np.nan)
+        return np.divide(total, self.weight, out=out, where=self.weight > 0)
+
+    @property
+    def _total(self) -> Floats:
+        """Weight of each event, nan where it has no rows."""
+        total = np.asarray(self.weight.sum(axis=-1))
+        return np.where(total > 0, total, np.nan)
+
+    def ece(self, norm: Norm = "l1") -> Any:
+        """Return the calibration error, a float or ``[E]``; see `focalibrate.metrics.ece`."""
+        check_choice(norm, ("l1", "l2", "max"), name="norm")
+        if norm == "l1":
+            off = np.abs(self.probability - self.outcome).sum(axis=-1)
+            return _plain(off / self._total)
+        gap = np.nan_to_num(np.abs(self.gap))
+        if norm == "max":
+            return _plain(np.where(self._total > 0, gap.max(axis=-1), np.nan))
+        return _plain(np.sqrt((self.weight * gap**2).sum(axis=-1) / self._total))
+
+    def debiased_square(self) -> Any:
+        """Return the squared l2 error without the noise of the cells; it can be negative."""
+        # with repeated rows pairs / spread is n - 1
+        pairs = self.weight**2 - self.spread
+        several = pairs > 1e-9 * self.weight**2
+        noise = np.divide(self.spread, pairs, out=np.zeros_like(pairs), where=several)
+        accuracy = np.nan_to_num(self.accuracy)
+        excess = np.nan_to_num(self.gap) ** 2 - accuracy * (1.0 - accuracy) * noise
+        return _plain((self.weight * excess * several).sum(axis=-1) / self._total)
+
+    def debiased_ece(self) -> Any:
+        """Return the debiased l2 error; see `focalibrate.metrics.debiased_ece`."""
+        return _plain(np.sqrt(np.maximum(self.debiased_square(), 0.0)))
+
+    def smooth_ece(self) -> float:
+        """Return smooth ECE of one event, hits and misses of a cell each at their mean."""
+        sides = (
+            (self.outcome, self.hits, self.hits - self.outcome),
+            (self.weight - self.outcome, *2 * (self.probability - self.hits,)),
+        )
+        total = float(self.weight.sum())
+        at, mass = [], []
+        for count, probability, residual in sides:
+            filled = count > 1e-12 * total
+            at.append(np.clip(probability[filled] / count[filled], 0.0, 1.0))
+            mass.append(residual[filled] / total)
+        return smooth_ece_of_residuals(np.concatenate(at), np.concatenate(mass))
+
+
+@overload
+def _plain(value: np.float64) -> float: ...
+@overload
+def _plain(value: NDArray[Any]) -> Any: ...
+def _plain(value: Any) -> Any:
+    return float(value) if np.ndim(value) == 0 else value
+
+
+def read_events(confidence: Array, correct: Array) -> tuple[Floats, NDArray[Any]]:
+    """Return checked probabilities and outcomes ``[N]``; outcomes of 0 and 1 are booleans."""
+    confidence, correct = array_of(confidence), array_of(correct)
+    check_confidence(confidence, correct)
+    c = to_numpy(confidence).astype(np.float64, copy=False)
+    y = to_numpy(correct).astype(np.float64)
+    return c, y.astype(np.bool_) if ((y == 0.0) | (y == 1.0)).all() else y
+
+
+def sorted_rows(
+    value: Floats, outcome: NDArray[Any], weights: Floats | None
+) -> tuple[Floats, Floats, Floats | None]:
+    """Return the three sorted by `value`.
+
+    Without weights a boolean outcome is sorted as one more bit of the value, as sorting numbers
+    is five times as fast as finding their order.
+    """
+    if weights is not None or outcome.dtype != np.bool_:
+        order = np.argsort(value, kind="stable")
+        y = outcome[order].astype(np.float64)
+        return value[order], y, None if weights is None else weights[order]
+    packed = (value + 0.0).view(np.int64) << 1 | outcome  # bits of [0, 1] rise with the value
+    packed.sort()
+    return (packed >> 1).view(np.float64), (packed & 1).astype(np.float64), None
+
+
+def _row_values(c: Floats, y: Floats, w: Floats | None) -> Floats:
+    """Return what each row adds to the sums, ``[F, N]``."""
+    one = np.ones(len(c))
+    if w is None:
+        return np.stack([one, c, y, c * y, c * c])
+    counted = [w, w * c, w * y, w * c * y, w * c * c]
+    return np.stack([*counted, one, w * w, w * w * y])
+
+
+def row_sums(at: Ints, c: Floats, outcome: NDArray[Any], weights: Floats | None, n: int) -> Floats:
+    """Return the sums ``[F, n]`` of rows by their place `at`; nothing is checked.
+
+    Rows without weights are sorted by cell and outcome at once: three passes instead of five.
+    """
+    if weights is None and outcome.dtype == np.bool_:
+        twice = 2 * at
+        twice += outcome
+        rows = np.bincount(twice, minlength=2 * n).reshape(n, 2).astype(np.float64)
+        sums = np.bincount(twice, c, 2 * n).reshape(n, 2)
+        squares = np.bincount(at, c * c, n)
+        return np.stack([rows.sum(axis=1), sums.sum(axis=1), rows[:, 1], sums[:, 1], squares])
+    values = _row_values(c, outcome.astype(np.float64, copy=False), weights)
+    return np.stack([np.bincount(at, x, n) for x in values]).astype(np.float64, copy=False)
+
+
+def added(first: Floats, second: Floats) -> Floats:
+    """Return two blocks of sums added; rows without weights have weight 1 among others."""
+    if len(first) != len(second):
+        first, second = (
+            x if len(x) == len(WEIGHTED) else np.concatenate([x, x[[0, 0, 2]]])
+            for x in (first, second)
+        )
+    return np.asarray(first + second)
+
+
+@final
+class ClassCells:
+    """The cells of every class, from chunks of rows.
+
+    Most entries of a softmax lie in the first cell: the others are sorted into theirs, and the
+    first gets what the totals of the classes leave. Entries wait until there are more than
+    cells, so that adding to all cells costs little per row.
+    """
+
+    def __init__(
+        self,
+        n_classes: int,
+        edges: Floats,
+        *,
+        weights: Floats | None,
+        cell_of: Callable[[Floats], Ints] | None = None,
+    ) -> None:
+        """Prepare sums: `weights` are those of all rows, `cell_of` a fast index of `edges`."""
+        self._edges, self._n_cells = edges, len(edges) - 1
+        self._cell_of = cell_of or (lambda p: index_of(p, edges))
+        self._is_counted = weights is None or is_whole(weights)
+        n_sums = len(COUNTED if weights is None else WEIGHTED)
+        self._sums = np.zeros((n_sums, n_classes * self._n_cells))
+        self._totals = np.zeros((n_sums, n_classes))
+        self._waiting: list[tuple[Any, ...]] = []
+        self._n_waiting = 0
+
+    def add(
+        self,
+        probs: Floats,
+        labels: NDArray[np.intp],
+        own: Floats,
+        weights: Floats | None,
+        axis: int,
+    ) -> None:
+        """Take in a chunk of rows.
+
+        Args:
+            probs: ``[K, N]`` for `axis` 0, else ``[N, K]``.
+            labels: class indices ``[N]``.
+            own: probabilities of the labels ``[N]``.
+            weights: ``[N]``.
+            axis: of the classes.
+        """
+        hit = np.flatnonzero(probs > self._edges[1])
+        p = np.minimum(probs.reshape(-1)[hit], 1.0)
+        first, second = np.divmod(hit, probs.shape[1])
+        column, row = (first, second) if axis == 0 else (second, first)
+        cell = column * self._n_cells + self._cell_of(p)
+        own = np.minimum(own, 1.0)
+        own_cell = labels * self._n_cells + self._cell_of(own)
+        w = None if weights is None else weights[row]
+        self._waiting.append((cell, p, w, own_cell, own, weights))
+        self._n_waiting += len(cell)
+        self._add_totals(probs, weights, axis)
+        if self._n_waiting > self._sums.shape[1]:
+            self._sort()
+
+    def _add_totals(self, probs: Floats, weights: Floats | None, axis: int) -> None:
+        letters = "kn" if axis == 0 else "nk"
+        n = probs.shape[1 - axis]
+        if weights is None:  # no BLAS, whose threads spin
+            total = n, probs.sum(axis=1 - axis), np.einsum(f"{letters},{letters}->k", probs, probs)
+        else:
+            table = probs if axis == 0 else probs.T
+            total = weights.sum(), table @ weights, (table * table) @ weights
+        self._totals[[0, 1, 4]] += np.stack([np.broadcast_to(x, total[1].shape) for x in total])
+        if weights is not None:
+            self._totals[5] += n
+            self._totals[6] += weights @ weights
+
+    def _sort(self) -> None:
+        """Add the entries that wait to their cells."""
+        if not self._waiting:
+            return
+        columns = list(zip(*self._waiting, strict=True))
+        self._waiting, self._n_waiting = [], 0
+        is_plain = columns[2][0] is None
+        cell, p, own_cell, own = (np.concatenate(columns[i]) for i in (0, 1, 3, 4))
+        w, own_w = (None if is_plain else np.concatenate(columns[i]) for i in (2, 5))
+        n, sums = self._sums.shape[1], self._sums
+        sums[0] += np.bincount(cell, w, n)
+        sums[1] += np.bincount(cell, p if w is None else w * p, n)
+        sums[2] += np.bincount(own_cell, own_w, n)
+        sums[3] += np.bincount(own_cell, own if own_w is None else own_w * own, n)
+        sums[4] += np.bincount(cell, p * p if w is None else w * p * p, n)
+        if w is not None and own_w is not None:
+            sums[5] += np.bincount(cell, None, n)
+            sums[6] += np.bincount(cell, w * w, n)
+            sums[7] += np.bincount(own_cell, own_w * own_w, n)
+
+    def result(self) -> Cells:
+        """Return the cells of all rows, one event per class."""
+        self._sort()
+        sums = self._sums.reshape(*self._totals.shape, self._n_cells)
+        for i, total in enumerate(self._totals):
+            if WEIGHTED[i] not in ("outcome", "hits", "spread_outcome"):
+                # a difference of sums, which rounding can make negative
+                rest = total - sums[i, :, 1:].sum(axis=1)
+                sums[i, :, 0] = np.maximum(rest, 0.0)
+        return Cells(sums, self._edges, self._is_counted)

@@ -1,0 +1,537 @@
+"""The main job, for predictions of any size: rows to fit on, methods compared, one chosen.
+
+With no more rows than are fitted on, all of them are read and cross-validated, or evaluated on a
+test set. With more, methods are fitted on a sample and evaluated on all other rows in one pass.
+"""
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from threading import Thread
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from focalibrate import __version__
+from focalibrate._array import Array
+from focalibrate.calibrate import Calibrator, GroupedCalibrator
+from focalibrate.calibrate.rows import Rows, read_scores
+from focalibrate.comparison import (
+    Choice,
+    Comparison,
+    GroupChoice,
+    GroupedRows,
+    Scores,
+    choose_by_group,
+    compare_methods,
+    fit_methods,
+    verdict,
+)
+from focalibrate.comparison import choose as choose_method
+from focalibrate.engines import Backend
+from focalibrate.io import Predictions, Scan, scan_predictions
+from focalibrate.metrics import Assessment, GroupAssessment, WorstSlice, assess
+from focalibrate.pipeline.doubts import Doubt, doubts_about, warn_of
+from focalibrate.pipeline.evaluation import groups_of, worst_slice_of
+from focalibrate.pipeline.examples import (
+    Examples,
+    PredictionSource,
+    given_examples,
+    read_source,
+    zeros_smoothed,
+)
+from focalibrate.pipeline.judging import judge_scan
+from focalibrate.pipeline.result import CalibrationResult, Sizes
+from focalibrate.pipeline.sample import choose_rows, fit_rows_of
+from focalibrate.report import Provenance, SourceFile
+
+COMMAND = "focalibrate.calibrate_predictions(…)"
+"""What the page shows as the command of a job that was started in Python."""
+NO_GROUPS = (
+    "groups get a verdict, but no calibrator of their own: for that all rows must fit into memory"
+)
+FitRows = int | Literal["all"]
+"""Most rows to fit on."""
+Read = Sequence[Predictions | Scan]
+"""What was read: rows in memory, or data sets that are read in batches."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Found:
+    """Methods compared, the one chosen, and what the data say before and after."""
+
+    comparison: Comparison
+    choice: Choice
+    before: Assessment
+    after: Assessment
+    fitted: Examples
+    judged: Examples
+    """rows evaluated on, or those that the diagrams are drawn from"""
+    doubts: tuple[Doubt, ...]
+    notes: tuple[str, ...] = ()
+    groups: tuple[GroupAssessment, ...] = ()
+    worst: WorstSlice | None = None
+    by_group: GroupChoice | None = None
+    after_by_group: Assessment | None = None
+    sizes: Sizes | None = None
+
+
+def calibrate_predictions(
+    source: PredictionSource | Scan | Array | None = None,
+    labels: Array | None = None,
+    *,
+    logits: Array | None = None,
+    probs: Array | None = None,
+    sample_weight: Array | None = None,
+    copies: bool = False,
+    test: PredictionSource | Scan | tuple[Array, Array] | None = None,
+    test_weight: Array | None = None,
+    groups: Mapping[str, Array] | None = None,
+    test_groups: Mapping[str, Array] | None = None,
+    per_group: bool = True,
+    class_names: Sequence[str] | None = None,
+    methods: Sequence[str] | None = None,
+    choose: str | None = None,
+    simple: bool = False,
+    trained_gamma: float | None = None,
+    criterion: Literal["adaptive_ece", "ece"] = "adaptive_ece",
+    n_bins: int = 15,
+    n_folds: int | None = None,
+    n_resamples: int = 300,
+    seed: int = 0,
+    fit_rows: FitRows | None = None,
+    backend: Backend | None = None,
+    progress: Callable[[str], None] | None = None,
+    on_read: Callable[[Read], None] | None = None,
+    command: str = COMMAND,
+) -> CalibrationResult:
+    """Evaluate predictions, compare calibration methods and choose one.
+
+    The predictions come from a file, ``calibrate_predictions("val.npz")``, from a data frame with
+    labels, ``(df)``, or from arrays: ``(p, y)`` are probabilities and labels, the same as
+    ``(probs=p, labels=y)``; logits are ``(logits=z, labels=y)``.
+
+    A file, folder or URL may have any number of rows. With more than `fit_rows`, those whose
+    position has the smallest hash are fitted on (at most half of all, the same whatever the
+    batches), and one more pass evaluates every method on all other rows, or on all of `test`.
+    Memory is then needed for the rows fitted on and a few batches.
+
+    Args:
+        source: file of predictions with labels, what `focalibrate.io.read_predictions` or
+            `scan_predictions` returned, or a data frame whose columns are read as those of a
+            file; with `labels`, probabilities ``[N, K]``, or ``[N]`` of class 1.
+        labels: class positions ``[N]``, or names of classes.
+        logits: scores before the softmax, ``[N, K]``.
+        probs: probabilities, ``[N, K]``.
+        sample_weight: weights ``[N]`` of the arrays. A file has its own
+            (`read_predictions(..., weight_column=)`).
+        copies: whether weights are numbers of identical rows; default: the importance of each.
+        test: examples to evaluate on: a file, or a pair ``(scores, labels)`` whose scores are
+            of the same kind as those given. Default: cross-validation, so that no
+            example is used both to fit and to evaluate.
+        test_weight: weights of a `test` given as arrays.
+        groups: columns ``[N]`` by name, which say the group of each row of the arrays. Each
+            group gets a verdict. A file has its own (`read_predictions(..., by=)`).
+        test_groups: the same of a `test` given as arrays.
+        per_group: give a group a calibrator of its own where that significantly lowers its
+            held-out log loss, see `focalibrate.comparison.choose_by_group`.
+        class_names: one per class, in the order of the columns. Default: those of the file, or
+            the columns of a data frame.
+        methods: names of methods to compare; ``"auto"`` means those that the automatic choice
+            is made from. Default: all that apply. If one is named, that one is chosen.
+        choose: the method to take, whatever its score; any of `focalibrate.calibrate.METHODS`.
+            Default: the automatic choice, that of `focalibrate.fit`; see
+            `focalibrate.comparison.choose`.
+        simple: choose a single method, never the average of several.
+        trained_gamma: exponent of the focal loss that the model was trained with.
+        criterion: what the methods marked (ECE) minimise.
+        n_bins: bins of the binned errors.
+        n_folds: folds of the cross-validation. Default: 5, or 3 for more than 60,000 logits.
+        n_resamples: number of bootstrap resamples for the confidence intervals.
+        seed: random seed.
+        fit_rows: most rows to fit on. Default: 200,000, fewer with more than 200 classes (40
+            million scores). ``"all"``: all rows, which must fit into memory.
+        backend: where more rows than are fitted on are read and evaluated in parallel; None: in
+            this process, where methods are always fitted.
+        progress: called with what is being done, such as the label of each method.
+        on_read: called with what was read, before the work begins.
+        command: how the job was started, shown on the page.
+
+    Returns:
+        `CalibrationResult`: `comparison`, `choice`, `verdict`, `assessment`, `calibrator`,
+        `provenance`, and `save(folder)`, which writes what ``focalibrate calibrate`` writes.
+
+    Warns:
+        DataWarning: the data look wrong, such as labels that the scores predict no better than
+            chance.
+
+    Example:
+        >>> import numpy as np
+        >>> rng = np.random.default_rng(0)
+        >>> truth = rng.normal(size=(1000, 4)) * 2
+        >>> labels = (truth + rng.gumbel(size=truth.shape)).argmax(axis=1)
+        >>> result = calibrate_predictions(
+        ...     logits=3 * truth, labels=labels, methods=["temperature"], n_resamples=50)
+        >>> result.calibrator.kind
+        'temperature'
+        >>> result.calibrator.probs(3 * truth).shape
+        (1000, 4)
+    """
+    arrays = (labels, logits, probs, sample_weight, groups)
+    scans = [] if any(given is not None for given in arrays) else _scans(source, test)
+    settings: dict[str, Any] = {
+        "methods": methods,
+        "also": choose,
+        "trained_gamma": trained_gamma,
+        "criterion": criterion,
+        "n_bins": n_bins,
+        "n_resamples": n_resamples,
+        "seed": seed,
+        "progress": progress,
+    }
+    say = on_read or (lambda read: None)
+
+    def chosen(comparison: Comparison) -> Choice:
+        return choose_method(comparison, method=_requested(choose, methods), simple=simple)
+
+    rows = _all_rows(scans, fit_rows)
+    if scans and rows is None:
+        if any(scan.first.cluster is not None for scan in scans):
+            raise ValueError(
+                "`cluster` needs all rows in memory, and there are more than are fitted on. Pass "
+                "`fit_rows='all'` (command line: --fit-rows all)."
+            )
+        say(scans)
+        for scan in scans:
+            Thread(target=_hash, args=(scan,), daemon=True).start()
+        found = _sampled(scans, fit_rows, backend, chosen, settings)
+        files = _scan_files(scans)
+    else:
+        source, test = (*rows, None)[:2] if rows else (source, test)
+        fitted = given_examples(
+            source,
+            labels,
+            logits=logits,
+            probs=probs,
+            class_names=class_names,
+            copies=copies,
+            sample_weight=sample_weight,
+            groups=groups,
+        )
+        name = "probs" if logits is None else "logits"
+        judged = _test(test, test_weight, test_groups, fitted.class_names, name=name)
+        judged = None if judged is None else replace(judged, copies=copies)
+        say([e.predictions for e in (fitted, judged) if e is not None and e.predictions])
+        settings["n_folds"] = n_folds
+        found = _held_out(fitted, judged, chosen, settings, per_group=per_group)
+        files = _files(fitted, judged)
+    names = found.fitted.class_names
+    if class_names is not None:
+        names = tuple(str(n) for n in class_names)
+    deployed = found.choice.row.calibrator
+    if found.after_by_group is not None and found.by_group and found.by_group.calibrator:
+        deployed = found.by_group.calibrator
+    return CalibrationResult(
+        comparison=found.comparison,
+        choice=found.choice,
+        verdict=verdict(
+            found.comparison,
+            found.choice,
+            found.before,
+            found.by_group,
+            found.after,
+            doubts=[doubt.message for doubt in found.doubts if doubt.stops],
+        ),
+        assessment=found.before,
+        assessment_after=found.after,
+        groups=found.groups,
+        worst=found.worst,
+        by_group=found.by_group,
+        assessment_by_group=found.after_by_group,
+        calibrator=to_deploy(deployed, names, found.fitted),
+        notes=found.notes,
+        provenance=_made_today(command, seed, files),
+        class_names=names,
+        fitted=found.fitted,
+        judged=found.judged,
+        sizes=found.sizes,
+        scans=tuple(scan_record(scan) for scan in scans) if found.sizes is not None else (),
+    )
+
+
+def _scans(source: Any, test: Any) -> list[Scan]:
+    """Return the data sets opened, if all are files; none otherwise."""
+    given = [source] if test is None else [source, test]
+    if not all(isinstance(one, (str, os.PathLike, Scan)) for one in given):
+        return []
+    return [
+        one if isinstance(one, Scan) else scan_predictions(os.fspath(one), need_labels=True)
+        for one in given
+    ]
+
+
+def _all_rows(scans: Sequence[Scan], fit_rows: FitRows | None) -> list[Predictions] | None:
+    """Return all rows where they are no more than are fitted on; None where they are more."""
+    found = []
+    for scan in scans:
+        limit = None if fit_rows == "all" else fit_rows_of(scan.n_classes, fit_rows)
+        rows = scan.read_up_to(limit)
+        if rows is None:
+            return None
+        found.append(rows)
+    return found or None
+
+
+def _sampled(
+    scans: Sequence[Scan],
+    fit_rows: FitRows | None,
+    backend: Backend | None,
+    chosen: Callable[[Comparison], Choice],
+    settings: Mapping[str, Any],
+) -> _Found:
+    """Fit on a sample of rows, and evaluate on all others or on a test set in one pass."""
+    source, test = scans[0], scans[1] if len(scans) > 1 else None
+    say = settings["progress"] or (lambda _: None)
+    say("choosing rows")
+    limit = None if fit_rows == "all" else fit_rows
+    rows, notes = choose_rows(source, test, limit, backend=backend).with_zeros_smoothed()
+    fitted, shown = rows.fitted, rows.shown
+    doubts = doubts_about(fitted, None if test is None else shown)
+    warn_of(doubts, stacklevel=4)
+    given = read_scores(fitted.logits, fitted.labels, sample_weight=fitted.weights)
+    options = {name: value for name, value in settings.items() if name != "n_resamples"}
+    fits = fit_methods(replace(given, zero_mix=fitted.zero_mix), is_tested=True, **options)
+    say(f"evaluating on {rows.n_tested:,} rows")
+    comparison = judge_scan(
+        fits,
+        source if test is None else test,
+        rows.evaluated(),
+        rows.rows,
+        n_resamples=settings["n_resamples"],
+        seed=settings["seed"],
+        backend=backend,
+    )
+    choice = chosen(comparison)
+    sizes = Sizes(
+        rows.n_source, comparison.n_fitted, comparison.n_judged, shown.n_rows, test is not None
+    )
+    before, groups = _assessed_sums(comparison.row("identity").units, settings["seed"])
+    return _Found(
+        comparison=comparison,
+        choice=replace(choice, reason=f"{choice.reason} {sizes.summary}"),
+        before=before,
+        after=_assessed_sums(choice.row.units, settings["seed"])[0],
+        fitted=fitted,
+        judged=shown,
+        doubts=doubts,
+        notes=(*notes, NO_GROUPS) if fitted.groups else notes,
+        groups=groups,
+        sizes=sizes,
+    )
+
+
+def _held_out(
+    fitted: Examples,
+    judged: Examples | None,
+    chosen: Callable[[Comparison], Choice],
+    settings: Mapping[str, Any],
+    *,
+    per_group: bool,
+) -> _Found:
+    """Fit on all rows, and evaluate by cross-validation or on a test set in memory."""
+    doubts = doubts_about(fitted, judged)
+    warn_of(doubts, stacklevel=4)
+    fitted, judged, notes = zeros_smoothed(fitted, judged)
+    comparison = compare_methods(
+        fitted.logits,
+        fitted.labels,
+        None if judged is None else judged.logits,
+        None if judged is None else judged.labels,
+        sample_weight=fitted.weights,
+        test_weight=None if judged is None else judged.weights,
+        cluster=fitted.cluster,
+        test_cluster=None if judged is None else judged.cluster,
+        zero_mix=fitted.zero_mix,
+        **settings,
+    )
+    choice = chosen(comparison)
+    evaluated, seed = fitted if judged is None else judged, settings["seed"]
+    before, after, verdicts, worst = _assessments(comparison, choice, evaluated, seed)
+    by_group = _by_group(comparison, choice, fitted, judged) if per_group else None
+    after_by_group = None
+    if by_group is not None and by_group.calibrator and by_group.log_probs is not None:
+        after_by_group = _assessed(np.exp(by_group.log_probs), evaluated, seed)
+    return _Found(
+        comparison=comparison,
+        choice=choice,
+        before=before,
+        after=after,
+        fitted=fitted,
+        judged=evaluated,
+        doubts=doubts,
+        notes=notes,
+        groups=verdicts,
+        worst=worst,
+        by_group=by_group,
+        after_by_group=after_by_group,
+    )
+
+
+def to_deploy(
+    found: Calibrator, class_names: tuple[str, ...] | None, fitted: Examples
+) -> Calibrator:
+    """Return the calibrator for new rows: kind of score and rule for zeros as in `fitted`."""
+    if isinstance(found, GroupedCalibrator):
+        own = (None if c is None else to_deploy(c, class_names, fitted) for c in found.own)
+        shared = to_deploy(found.shared, class_names, fitted)
+        found = replace(found, shared=shared, own=tuple(own))
+    return replace(
+        found,
+        class_names=class_names,
+        zero_mix=fitted.zero_mix,
+        n_classes=fitted.n_classes,
+        fitted_on=fitted.kind,
+    )
+
+
+def _assessments(
+    comparison: Comparison, choice: Choice, evaluated: Examples, seed: int
+) -> tuple[Assessment, Assessment, tuple[GroupAssessment, ...], WorstSlice | None]:
+    """Return what the data say before and after calibration; before, also of groups and slices."""
+    raw = evaluated.scores  # the model's own, zeros included
+    if evaluated.kind == "logits":
+        raw = comparison.held_out_probs("identity", evaluated.logits)
+    groups = groups_of(evaluated, raw, seed=seed)
+    worst = worst_slice_of(evaluated, raw, seed=seed)
+    before = _assessed(raw, evaluated, seed)
+    del raw  # as large as the file
+    if choice.row.method == "identity":
+        return before, before, groups, worst
+    probs = comparison.held_out_probs(choice.row.method, evaluated.logits)
+    return before, _assessed(probs, evaluated, seed), groups, worst
+
+
+def _assessed(probs: NDArray[Any], evaluated: Examples, seed: int) -> Assessment:
+    return assess(
+        probs,
+        evaluated.labels,
+        class_names=evaluated.names_in_sentences,
+        sample_weight=evaluated.weights,
+        copies=evaluated.copies,
+        cluster=evaluated.cluster,
+        seed=seed,
+    )
+
+
+def _made_today(command: str, seed: int, files: tuple[SourceFile, ...]) -> Provenance:
+    """Return how a result was made, with this version and date."""
+    return Provenance(
+        command=command,
+        version=__version__,
+        seed=seed,
+        made_at=datetime.now(UTC).date().isoformat(),
+        files=files,
+    )
+
+
+def _requested(choose: str | None, methods: Sequence[str] | None) -> str | None:
+    """Return the method to take whatever its score: the one named, or the only one."""
+    if choose is not None:
+        return choose
+    others = [] if methods is None else [m for m in dict.fromkeys(methods) if m != "identity"]
+    return others[0] if len(others) == 1 and others != ["auto"] else None
+
+
+def _test(
+    test: PredictionSource | Scan | tuple[Array, Array] | None,
+    weights: Array | None,
+    groups: Mapping[str, Array] | None,
+    class_names: tuple[str, ...] | None,
+    *,
+    name: str,
+) -> Examples | None:
+    if test is None:
+        return None
+    if not isinstance(test, tuple):
+        return read_source(test, class_names)
+    scores, labels = test
+    return Examples.of_arrays(
+        **{name: scores},
+        labels=labels,
+        sample_weight=weights,
+        class_names=class_names,
+        order=class_names,
+        groups=groups,
+    )
+
+
+def _by_group(
+    comparison: Comparison, choice: Choice, fitted: Examples, judged: Examples | None
+) -> GroupChoice | None:
+    """Return which groups get a calibrator of their own; None where there are no groups."""
+    if not fitted.groups:
+        return None
+    if judged is not None:
+        missing = [name for name in fitted.groups if name not in judged.groups]
+        if missing:
+            raise ValueError(
+                f"The test examples must have the columns of the groups too; missing {missing}. "
+                "Pass `test_groups`, or `per_group=False`."
+            )
+    return choose_by_group(
+        comparison,
+        choice,
+        _grouped_rows(fitted),
+        None if judged is None else _grouped_rows(judged),
+    )
+
+
+def _grouped_rows(examples: Examples) -> GroupedRows:
+    labels = examples.labels.astype(np.intp, copy=False)
+    return GroupedRows(Rows(examples.logits, labels, examples.weights), examples.groups)
+
+
+def _files(fitted: Examples, judged: Examples | None) -> tuple[SourceFile, ...]:
+    files = []
+    for examples, role in ((fitted, "fitted on"), (judged, "evaluated on")):
+        found = None if examples is None else examples.predictions
+        if found is None:
+            continue
+        files.append(SourceFile(name=found.source.name, sha256=found.checksum, role=role))
+        if found.labels_source is not None and found.labels_checksum is not None:
+            name, checksum = found.labels_source.name, found.labels_checksum
+            files.append(SourceFile(name=name, sha256=checksum, role="labels"))
+    return tuple(files)
+
+
+def _hash(scan: Scan) -> None:
+    """Compute the checksum ahead of time; if that fails, a later call raises the error."""
+    with suppress(Exception):
+        scan.checksum()
+
+
+def _scan_files(scans: Sequence[Scan]) -> tuple[SourceFile, ...]:
+    return tuple(
+        SourceFile(name=scan.source, sha256=scan.checksum(), role=role)
+        for scan, role in zip(scans, ("fitted on", "evaluated on"), strict=False)
+    )
+
+
+def _assessed_sums(scores: Scores, seed: int) -> tuple[Assessment, tuple[GroupAssessment, ...]]:
+    found = scores.sketch.evaluate(seed=seed)
+    return found.assessment, found.groups
+
+
+def scan_record(scan: Scan) -> dict[str, Any]:
+    """Return what identifies a data set that was read in batches."""
+    return {
+        "file": scan.source,
+        "sha256": scan.checksum(),
+        "kind": scan.kind,
+        "rows": scan.n_rows,
+        "classes": scan.n_classes,
+        "parts": len(scan.parts),
+    }

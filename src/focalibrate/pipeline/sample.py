@@ -1,0 +1,425 @@
+"""Which rows of a data set are fitted on, evaluated on and shown: by a hash of their position.
+
+The same rows for any batches and any number of workers.
+"""
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from focalibrate.calibrate.rows import log_probabilities
+from focalibrate.comparison import N_UNITS, Batch
+from focalibrate.engines import Backend
+from focalibrate.io import PredictionFileError, Predictions, Scan, align
+from focalibrate.pipeline.examples import Examples, zeros_note
+from focalibrate.pipeline.work import (
+    Chunk,
+    chunks_of,
+    in_order,
+    outcomes_of,
+    part_tasks,
+    rows_of_pieces,
+)
+
+FIT_ROWS = 200_000
+FIT_ENTRIES = 40_000_000
+"""Default limits on the rows, and on the scores, that methods are fitted on."""
+SHOWN_ROWS = 50_000
+SHOWN_ENTRIES = 10_000_000
+"""Limits on the evaluated rows, and scores, that the diagrams of the page are drawn from."""
+LARGEST_HASH = 2**64 - 1
+MOVED = 4096
+"""Rows moved at once when the buffer is tidied."""
+
+
+def fit_rows_of(n_classes: int, asked: int | None = None) -> int:
+    """Return the most rows that methods are fitted on: fewer if there are many classes.
+
+    Example:
+        >>> fit_rows_of(10), fit_rows_of(1000), fit_rows_of(1000, asked=100_000)
+        (200000, 40000, 100000)
+    """
+    return asked if asked is not None else max(1000, min(FIT_ROWS, FIT_ENTRIES // n_classes))
+
+
+def row_hash(positions: NDArray[np.int64]) -> NDArray[np.uint64]:
+    """Return a random-looking number for each position (SplitMix64), the same on every machine.
+
+    Example:
+        >>> row_hash(np.arange(2)).tolist()
+        [16294208416658607535, 7960286522194355700]
+    """
+    with np.errstate(over="ignore"):
+        z = (positions.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        return z ^ (z >> np.uint64(31))
+
+
+@dataclass(frozen=True, eq=False)
+class Drawn:
+    """The rows with the smallest hashes.
+
+    Attributes:
+        examples: in the order of their hashes.
+        hashes: of these rows, in ascending order.
+        rows: of each piece of the data set, those of weight 0 included.
+        n_rows: rows in all, without those of weight 0.
+        n_zero_rows: rows in all with a probability of exactly 0.
+        least_positive: the smallest probability above 0 in all rows.
+    """
+
+    examples: Examples
+    hashes: NDArray[np.uint64]
+    rows: tuple[int, ...]
+    n_rows: int
+    n_zero_rows: int = 0
+    least_positive: float = 1.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class DrawTask:
+    """What is needed to draw rows of a chunk."""
+
+    chunk: Chunk
+    n_keep: int
+    class_names: tuple[str, ...] | None
+    limit: int = LARGEST_HASH
+    """the largest hash of a row to keep"""
+
+
+def draw(
+    scan: Scan,
+    n_keep: int,
+    class_names: tuple[str, ...] | None = None,
+    *,
+    backend: Backend | None = None,
+) -> Drawn:
+    """Return the `n_keep` rows with the smallest hashes, in one pass or by looking them up.
+
+    Workers know how many rows there are, and so about how large the hash of the last row kept
+    is: each sends its share of the sample, not as many rows as the sample has.
+
+    Args:
+        scan: all rows, with labels.
+        n_keep: most rows to keep.
+        class_names: the order to put the classes in, by name.
+        backend: where the rows are read in parallel; None: in this process.
+    """
+    if scan.can_take and scan.has_labels and scan.kind == "logits":
+        with suppress(PredictionFileError):  # one pass over all rows says which row it is
+            return _looked_up(scan, n_keep, class_names)
+    if backend is None:  # one task counts the rows as it reads them
+        whole = Chunk(at=tuple(part_tasks(scan)), first=0, n_rows=0)
+        return _drawn(scan, [DrawTask(chunk=whole, n_keep=n_keep, class_names=class_names)], None)
+    chunks = chunks_of(scan, rows_of_pieces(scan, backend))
+    n_rows = sum(chunk.n_rows for chunk in chunks)
+    wanted = n_keep + 6 * math.sqrt(n_keep) + 16  # so that they are almost surely enough
+    share = wanted / max(n_rows, 1)
+    while True:
+        limit = min(LARGEST_HASH, int(share * LARGEST_HASH))
+        tasks = [
+            DrawTask(chunk=chunk, n_keep=n_keep, limit=limit, class_names=class_names)
+            for chunk in chunks
+        ]
+        found = _drawn(scan, tasks, backend)
+        if len(found.hashes) >= min(n_keep, found.n_rows):
+            return found
+        share = max(2 * share, wanted / found.n_rows)  # many rows have a weight of 0
+
+
+def _drawn(scan: Scan, tasks: Sequence[DrawTask], backend: Backend | None) -> Drawn:
+    names = [task.chunk.name for task in tasks]
+    parts = list(in_order(outcomes_of(backend, draw_chunk, tasks, names)))
+    n_used = sum(part.n_rows for part in parts)
+    if not n_used:
+        raise ValueError(f"{scan.source}: has no rows with a weight above 0.")
+    hashes = np.concatenate([part.hashes for part in parts])
+    order = np.argsort(hashes)[: tasks[0].n_keep]
+    filled = [part.examples for part in parts if part.examples.n_rows] or [parts[0].examples]
+    return Drawn(
+        filled[0] if len(filled) == 1 else _joined(filled, order),
+        hashes[order],
+        tuple(n for part in parts for n in part.rows),
+        n_used,
+        sum(part.n_zero_rows for part in parts),
+        min(part.least_positive for part in parts),
+    )
+
+
+def _joined(given: Sequence[Examples], order: NDArray[np.intp]) -> Examples:
+    def joined(arrays: Sequence[NDArray[Any]]) -> NDArray[Any]:
+        return np.concatenate(arrays)[order]
+
+    weights = [one.weights for one in given if one.weights is not None]
+    return replace(
+        given[0],
+        scores=joined([one.scores for one in given]),
+        labels=joined([one.labels for one in given]),
+        weights=joined(weights) if weights else None,
+        groups={name: joined([one.groups[name] for one in given]) for name in given[0].groups},
+    )
+
+
+def draw_chunk(task: DrawTask) -> Drawn:
+    """Return the rows of a chunk that have the smallest hashes."""
+    kept: _Buffer | None = None
+    n_rows = n_zero_rows = 0
+    least = 1.0
+    rows, start = [], task.chunk.first
+    for piece in task.chunk.at:
+        before = start
+        for given in piece.batches():
+            batch = align(given, task.class_names)
+            if batch.labels is None:
+                raise ValueError(f"{batch.source}: no labels found. Pass --labels FILE.")
+            positions = np.arange(start, start + batch.n_rows, dtype=np.int64)
+            start += batch.n_rows
+            is_used = np.ones(batch.n_rows, bool) if batch.weights is None else batch.weights > 0
+            n_rows += int(is_used.sum())
+            if batch.kind == "probs":
+                used = batch.scores[is_used]
+                n_zero_rows += int((used == 0).any(axis=1).sum())
+                least = float(np.min(used, where=used > 0, initial=least))
+            if kept is None:
+                kept = _Buffer(task.n_keep, batch, task.limit)
+            kept.add(row_hash(positions), batch, is_used)
+        rows.append(start - before)
+    if kept is None:
+        kept = _Buffer(0, task.chunk.at[0].scan().first, 0)
+    return Drawn(*kept.drawn(), tuple(rows), n_rows, n_zero_rows, least)
+
+
+def _looked_up(scan: Scan, n_keep: int, class_names: tuple[str, ...] | None) -> Drawn:
+    """Return the rows with the smallest hashes, reading no others."""
+    n_rows = scan.n_rows or 0
+    hashes = row_hash(np.arange(n_rows, dtype=np.int64))
+    chosen = np.argsort(hashes)[:n_keep]
+    places = np.argsort(chosen)  # of the rows in ascending order
+    scores = np.empty((len(chosen), scan.n_classes), scan.first.scores.dtype)
+    labels = np.empty(len(chosen), np.int64)
+    groups = {name: np.empty(len(chosen), object) for name in scan.first.groups}
+    done = 0
+    for batch in scan.take(chosen[places]):
+        found = align(batch, class_names)
+        to = places[done : done + found.n_rows]
+        scores[to] = found.scores
+        if found.labels is not None:
+            labels[to] = found.labels
+        for name, values in groups.items():
+            values[to] = found.groups[name]
+        done += found.n_rows
+    examples = Examples(
+        scores=scores,
+        kind=scan.kind,
+        labels=labels,
+        groups={name: _plain(values) for name, values in groups.items()},
+        class_names=scan.class_names if class_names is None else class_names,
+    )
+    rows = tuple(piece.n_rows or 0 for piece in scan.pieces)
+    return Drawn(examples, hashes[chosen], rows, n_rows)
+
+
+class _Buffer:
+    """A buffer of rows with small hashes; when it is full, the larger ones are dropped."""
+
+    def __init__(self, n_keep: int, like: Predictions, limit: int) -> None:
+        room = n_keep + n_keep // 4 + 1
+        self.n_keep, self.used = n_keep, 0
+        self.limit = np.uint64(limit)
+        self.kind, self.class_names = like.kind, like.class_names
+        self.hashes = np.empty(room, np.uint64)
+        self.scores = np.empty((room, like.n_classes), like.scores.dtype)
+        self.labels = np.empty(room, np.int64)
+        self.weights = None if like.weights is None else np.empty(room)
+        self.groups: dict[str, NDArray[Any]] = {
+            name: np.empty(room, object) for name in like.groups
+        }
+
+    def add(
+        self, hashes: NDArray[np.uint64], batch: Predictions, is_used: NDArray[np.bool_]
+    ) -> None:
+        chosen = np.flatnonzero(is_used & (hashes <= self.limit))
+        while len(chosen):
+            free = len(self.hashes) - self.used
+            if not free:
+                self._tidy()
+                chosen = chosen[hashes[chosen] <= self.limit]
+                continue
+            some, chosen = chosen[:free], chosen[free:]
+            to = slice(self.used, self.used + len(some))
+            self.hashes[to] = hashes[some]
+            self.scores[to] = batch.scores[some]
+            if batch.labels is not None:
+                self.labels[to] = batch.labels[some]
+            if self.weights is not None and batch.weights is not None:
+                self.weights[to] = batch.weights[some]
+            for name, values in self.groups.items():
+                values[to] = batch.groups[name][some]
+            self.used += len(some)
+
+    def _tidy(self) -> None:
+        """Keep the smallest hashes, moving rows down a few at a time: no second copy is made."""
+        if self.used <= self.n_keep:
+            return
+        kept = np.argpartition(self.hashes[: self.used], self.n_keep - 1)[: self.n_keep]
+        kept.sort()
+        self.limit = self.hashes[kept].max()
+        arrays = [self.hashes, self.scores, self.labels, *self.groups.values()]
+        for array in [*arrays, *([] if self.weights is None else [self.weights])]:
+            for start in range(0, len(kept), MOVED):
+                piece = kept[start : start + MOVED]
+                array[start : start + len(piece)] = array[piece]
+        self.used = self.n_keep
+
+    def drawn(self) -> tuple[Examples, NDArray[np.uint64]]:
+        self._tidy()
+        order = np.argsort(self.hashes[: self.used])
+        examples = Examples(
+            scores=self.scores[order],
+            kind=self.kind,
+            labels=self.labels[order],
+            weights=None if self.weights is None else self.weights[order],
+            groups={name: _plain(values[order]) for name, values in self.groups.items()},
+            class_names=self.class_names,
+        )
+        return examples, self.hashes[order]
+
+
+def _plain(values: NDArray[Any]) -> NDArray[Any]:
+    """Return objects as numbers if all are numbers, else as text."""
+    found = np.array(values.tolist())
+    return found if found.dtype.kind in "biuf" else values
+
+
+@dataclass(frozen=True, eq=False)
+class ChosenRows:
+    """Which rows are used for what.
+
+    Attributes:
+        fitted: rows to fit on.
+        shown: rows evaluated on that the diagrams are drawn from.
+        limit: rows of the data set with a larger hash are evaluated on; None: all rows of the
+            test set are.
+        n_source: rows of the data set.
+        n_tested: rows to evaluate on.
+        n_zero_rows: rows with a probability of exactly 0.
+        least_positive: the smallest probability above 0 in all rows.
+        rows: of each piece of the data set that is evaluated on.
+    """
+
+    fitted: Examples
+    shown: Examples
+    limit: np.uint64 | None
+    n_source: int
+    n_tested: int
+    n_zero_rows: int
+    least_positive: float
+    rows: tuple[int, ...]
+
+    def evaluated(self) -> "EvaluatedRows":
+        """Return which rows are evaluated on, in words that can be sent to a worker."""
+        return EvaluatedRows(
+            limit=None if self.limit is None else int(self.limit),
+            zero_mix=self.fitted.zero_mix,
+            class_names=self.fitted.class_names,
+        )
+
+    def with_zeros_smoothed(self) -> "tuple[ChosenRows, tuple[str, ...]]":
+        """Return the rows with probabilities of 0 made positive, and the note that says so."""
+        mix, notes = zeros_note(self.n_zero_rows, self.least_positive, self.fitted.n_classes)
+        fitted, shown = self.fitted.with_zero_mix(mix), self.shown.with_zero_mix(mix)
+        return replace(self, fitted=fitted, shown=shown), notes
+
+
+def choose_rows(
+    source: Scan,
+    test: Scan | None,
+    fit_rows: int | None,
+    *,
+    backend: Backend | None = None,
+) -> ChosenRows:
+    """Return the rows to fit on, at most half of all, and to show."""
+    names, k = source.class_names, source.n_classes
+    n_fit = fit_rows_of(k, fit_rows)
+    n_shown = max(1, min(SHOWN_ROWS, SHOWN_ENTRIES // k))
+    if test is not None:
+        drawn = draw(source, n_fit, names, backend=backend)
+        tested = draw(test, n_shown, names, backend=backend)
+        return ChosenRows(
+            fitted=_part(drawn, slice(0, n_fit)),
+            shown=_part(tested, slice(None)),
+            limit=None,
+            n_source=drawn.n_rows,
+            n_tested=tested.n_rows,
+            n_zero_rows=drawn.n_zero_rows + tested.n_zero_rows,
+            least_positive=min(drawn.least_positive, tested.least_positive),
+            rows=tested.rows,
+        )
+    drawn = draw(source, n_fit + n_shown, names, backend=backend)
+    n_fit = min(n_fit, drawn.n_rows // 2)
+    return ChosenRows(
+        fitted=_part(drawn, slice(0, n_fit)),
+        shown=_part(drawn, slice(n_fit, None)),
+        limit=drawn.hashes[n_fit - 1],
+        n_source=drawn.n_rows,
+        n_tested=drawn.n_rows - n_fit,
+        n_zero_rows=drawn.n_zero_rows,
+        least_positive=drawn.least_positive,
+        rows=drawn.rows,
+    )
+
+
+def _part(drawn: Drawn, rows: slice) -> Examples:
+    given = drawn.examples
+    return replace(
+        given,
+        scores=given.scores[rows],
+        labels=given.labels[rows],
+        weights=None if given.weights is None else given.weights[rows],
+        groups={name: values[rows] for name, values in given.groups.items()},
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluatedRows:
+    """Which rows of a data set are evaluated on, and how.
+
+    Attributes:
+        limit: those with a larger hash; None: all.
+        zero_mix: weight of the uniform distribution that is mixed into probabilities with zeros.
+        class_names: the order of the classes.
+    """
+
+    limit: int | None
+    zero_mix: float
+    class_names: tuple[str, ...] | None
+
+    def of(self, batches: Iterable[Predictions], first: int) -> Iterator[Batch]:
+        """Yield these rows of batches, of which the first row has the position `first`."""
+        for given in batches:
+            batch = align(given, self.class_names)
+            hashes = row_hash(np.arange(first, first + batch.n_rows, dtype=np.int64))
+            first += batch.n_rows
+            kept = np.ones(batch.n_rows, bool)
+            if self.limit is not None:
+                kept = hashes > np.uint64(self.limit)
+            if batch.weights is not None:
+                kept &= batch.weights > 0
+            if batch.labels is None or not kept.any():
+                continue
+            logits = batch.scores if kept.all() else batch.scores[kept]
+            if batch.kind == "probs":
+                logits = log_probabilities(logits, self.zero_mix)
+            yield Batch(
+                logits=logits,
+                labels=batch.labels[kept].astype(np.intp, copy=False),
+                unit=(hashes[kept] >> np.uint64(7)).astype(np.int64) % N_UNITS,
+                weights=None if batch.weights is None else batch.weights[kept],
+                groups={name: np.asarray(c)[kept] for name, c in batch.groups.items()},
+            )

@@ -1,0 +1,180 @@
+r"""The posterior behind the minimum of any differentiable loss.
+
+If :math:`z` minimises the risk :math:`\sum_y q_y\,\ell(z, y)`, its gradient is 0 there:
+
+.. math:: \sum_y q_y \frac{\partial\ell(z, y)}{\partial z_k} = 0 \quad\text{for every } k,
+          \qquad\text{that is}\quad G(z)\,q = 0
+
+which is linear in the posterior :math:`q`. A loss of a softmax does not change when a constant
+is added to the logits, so the columns of :math:`G` sum to 0 and its rank is at most :math:`K-1`.
+Where it is :math:`K-1`, :math:`q` is the only null vector, if all its entries have one sign.
+"""
+
+import warnings
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from focalibrate._array import Floats
+from focalibrate._stable.gradients import GradientField
+
+Reason = Literal["recovered", "not finite", "flat", "several", "both signs", "no minimum"]
+REASONS: tuple[Reason, ...] = (
+    "recovered", "not finite", "flat", "several", "both signs", "no minimum",
+)  # fmt: skip
+WORDS = {
+    "not finite": "the gradient is not finite",
+    "flat": "the loss of a label does not change with the scores",
+    "several": "several posteriors have their minimum there",
+    "both signs": "no posterior has its minimum there",
+    "no minimum": "the risk has a saddle or a maximum there",
+}
+RANK_TOLERANCE = 1e-8
+"""Singular value, relative to the largest, from which a second posterior is taken to exist."""
+NULL_TOLERANCE = 1e-5
+"""Smallest singular value, relative to the largest, up to which the gradient can vanish."""
+SIGN_TOLERANCE = 1e-7
+"""Negative entry, relative to the largest one, that rounding explains."""
+CURVATURE_TOLERANCE = 1e-4
+"""Negative eigenvalue, relative to the largest, that the differences may produce."""
+STEP = 1e-6
+BLOCK_BYTES = 1 << 26
+
+
+class RecoveryWarning(UserWarning):
+    """Some rows have no posterior that could have produced them."""
+
+
+@dataclass(frozen=True, eq=False)
+class Recovered:
+    """Posteriors, and for each row whether there is one."""
+
+    probs: Floats
+    """``[N, K]``; nan where there is none"""
+    reason: NDArray[np.int8]
+    """position in `REASONS`, ``[N]``; 0 where the posterior was recovered"""
+
+    @property
+    def counts(self) -> dict[Reason, int]:
+        """Number of rows by reason, without those that were recovered."""
+        found = Counter(self.reason.tolist())
+        return {REASONS[code]: found[code] for code in sorted(found) if code}
+
+    def warn(self, *, stacklevel: int = 3) -> None:
+        """Say how many rows have no posterior, and why."""
+        if not self.counts:
+            return
+        why = "; ".join(f"{n:,} rows: {WORDS[reason]}" for reason, n in self.counts.items())
+        warnings.warn(
+            f"{sum(self.counts.values()):,} of {len(self.reason):,} rows have no posterior and "
+            f"are nan ({why}). Fit a calibrator on held-out rows for these.",
+            RecoveryWarning,
+            stacklevel=stacklevel,
+        )
+
+
+def recover_by_gradient(
+    scores: Floats, gradient: GradientField, *, second_order: bool = True
+) -> Recovered:
+    r"""Return the posterior behind each row from the gradients of its loss for every label.
+
+    Args:
+        scores: logits ``[N, K]``, or log-odds of class 1 ``[N]``.
+        gradient: gives the gradient in the scores if every row had the label passed.
+        second_order: also check that the row is a minimum of its risk, by differences of the
+            gradient: :math:`K` times the work.
+
+    Returns:
+        Posteriors ``[N, K]``, and the reason where there is none.
+
+    Numerics:
+        The columns of :math:`G` are scaled to length 1 first, so that confident rows, where the
+        gradient of the true label is tiny, keep their digits.
+    """
+    z = np.asarray(scores, dtype=np.float64)
+    parts = [_recover(part, gradient, second_order) for part in _blocks(z)]
+    return Recovered(
+        np.concatenate([part.probs for part in parts]),
+        np.concatenate([part.reason for part in parts]),
+    )
+
+
+def _blocks(z: Floats) -> Iterator[Floats]:
+    n_classes = 2 if z.ndim == 1 else z.shape[1]
+    rows = max(1, BLOCK_BYTES // (8 * n_classes**2))
+    for start in range(0, max(len(z), 1), rows):
+        yield z[start : start + rows]
+
+
+def _recover(z: Floats, gradient: GradientField, second_order: bool) -> Recovered:
+    matrix = _gradients(z, gradient)
+    n, k, _ = matrix.shape
+    reason = np.zeros(n, dtype=np.int8)
+    length = np.linalg.norm(matrix, axis=1)
+    is_finite = np.isfinite(length).all(axis=1)
+    is_flat = (length == 0).any(axis=1)
+    reason[is_flat] = REASONS.index("flat")
+    reason[~is_finite] = REASONS.index("not finite")
+    probs = np.full((n, k), np.nan)
+    rows = np.flatnonzero(reason == 0)
+    if len(rows):
+        scaled = matrix[rows] / length[rows, None, :]
+        _, singular, right = np.linalg.svd(scaled)
+        null = right[:, -1, :] / length[rows]
+        null = null * np.where(null.sum(axis=1, keepdims=True) < 0, -1.0, 1.0)
+        null /= np.abs(null).max(axis=1, keepdims=True)
+        top = singular[:, 0]
+        code = np.zeros(len(rows), dtype=np.int8)
+        code[null.min(axis=1) < -SIGN_TOLERANCE] = REASONS.index("both signs")
+        code[singular[:, -1] > NULL_TOLERANCE * top] = REASONS.index("both signs")
+        code[singular[:, -2] <= RANK_TOLERANCE * top] = REASONS.index("several")
+        null = np.maximum(null, 0.0)
+        found = null / null.sum(axis=1, keepdims=True)
+        good = np.flatnonzero(code == 0)
+        if second_order and len(good):
+            is_minimum = _is_minimum(z[rows[good]], found[good], gradient)
+            code[good[~is_minimum]] = REASONS.index("no minimum")
+        reason[rows] = code
+        probs[rows[code == 0]] = found[code == 0]
+    return Recovered(probs, reason)
+
+
+def _gradients(z: Floats, gradient: GradientField) -> Floats:
+    """Return the gradients by score and label, ``[N, K, K]``."""
+    if z.ndim == 1:  # log-odds: the score of class 0 moves the other way
+        both = np.stack([gradient(z, label) for label in (0, 1)], axis=-1)
+        return np.stack([-both, both], axis=1)
+    return np.stack([gradient(z, label) for label in range(z.shape[1])], axis=-1)
+
+
+def _is_minimum(z: Floats, q: Floats, gradient: GradientField) -> NDArray[np.bool_]:
+    """Return where the risk does not fall in any direction, by the Jacobian of its gradient.
+
+    The gradient of the risk is 0 at the row itself, so one step in each direction is enough.
+    """
+
+    def risk_gradient(x: Floats) -> Floats:
+        found = np.einsum("nky,ny->nk", _gradients(x, gradient), q)
+        return np.asarray(found[:, 1] if z.ndim == 1 else found)
+
+    if z.ndim == 1:
+        return np.asarray(risk_gradient(z + STEP) >= 0)
+    n_classes = z.shape[1]
+    steps = STEP * np.eye(n_classes)
+    jacobian = np.stack([risk_gradient(z + step) / STEP for step in steps], axis=2)
+    tangent = np.linalg.qr(np.eye(n_classes)[:, 1:] - 1.0 / n_classes)[0]
+    seen = tangent.T @ jacobian @ tangent
+    # A loss with weights held constant has a Jacobian that is not symmetric. What counts is the
+    # real part of its eigenvalues, which that of the symmetric part bounds from below.
+    spectrum = np.linalg.eigvalsh(0.5 * (seen + np.swapaxes(seen, 1, 2)))
+    floor = -CURVATURE_TOLERANCE * np.abs(spectrum).max(axis=1)
+    is_minimum = spectrum.min(axis=1) >= floor
+    doubtful = np.flatnonzero(~is_minimum)
+    if len(doubtful):
+        least = np.linalg.eigvals(seen[doubtful]).real.min(axis=1)
+        is_minimum[doubtful] = least >= floor[doubtful]
+    return np.asarray(is_minimum)

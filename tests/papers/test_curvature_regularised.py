@@ -1,0 +1,93 @@
+from itertools import product
+
+import numpy as np
+import pytest
+
+from focalibrate_papers.engine import Folders, Row, Rows
+from focalibrate_papers.p004.curvature_regularised import (
+    ECE,
+    EXPERIMENT,
+    TRACE,
+    by_seed,
+    conclude,
+    run,
+    tasks,
+)
+
+LRS = ("lr 0.0025, 8 epochs", "lr 0.005, 8 epochs", "lr 0.01, 8 epochs")
+SEEDS, TAUS = (0, 1, 2), (0.0, 1e-4, 3e-4, 1e-3)
+
+
+def made_rows(ece, trace, recipes=LRS):
+    """Numbers by the position of τ, with a little noise."""
+    rng = np.random.default_rng(0)
+    rows = []
+    for recipe, seed, (i, tau) in product(recipes, SEEDS, enumerate(TAUS)):
+        values = {ECE: ece[i], TRACE: trace[i], "NLL": 1.4, "Brier": 0.6, "error": 0.5}
+        rows += [
+            Row("run", recipe, seed, metric, value * (1 + 1e-3 * rng.random()), tau)
+            for metric, value in values.items()
+        ]
+    return Rows(tuple(rows))
+
+
+def standings(rows, scale="full"):
+    return [line.verdict for line in conclude(rows, scale).results]
+
+
+def test_what_the_paper_says_is_the_same_direction_where_it_holds():
+    rows = made_rows((0.08, 0.06, 0.04, 0.02), (900, 700, 500, 300))
+    assert standings(rows) == ["same direction"] * 9
+    assert not EXPERIMENT.is_full("full")  # the paper prints neither epochs nor learning rates
+
+
+def test_the_paper_is_judged_by_the_longest_runs():
+    short = made_rows((0.02, 0.03, 0.04, 0.05), (900, 700, 500, 300))
+    long = made_rows((0.3, 0.2, 0.1, 0.05), (900, 700, 500, 300), ("lr 0.005, 60 epochs",))
+    found = conclude(Rows((*short, *long)), "full").results
+    papers = [result for result in found if result.is_papers]
+    assert [result.verdict for result in papers] == ["same direction"] * 5
+    assert all("60 epochs" in result.claim for result in papers)
+    ours = [result.verdict for result in found if not result.is_papers]
+    assert ours == ["not supported"] * 4 + ["supported"] * 4 + ["not supported"]
+
+
+def test_a_step_up_breaks_consistency_only():
+    rows = made_rows((0.08, 0.03, 0.04, 0.02), (900, 700, 500, 300))
+    found = standings(rows)
+    assert found[:4] == ["same direction"] * 3 + ["opposite direction"]
+    assert found[7] == "same direction"
+
+
+def test_an_ece_that_rises_is_the_opposite():
+    rows = made_rows((0.02, 0.03, 0.04, 0.05), (900, 700, 500, 300))
+    found = standings(rows)
+    assert found[:4] == ["opposite direction"] * 4
+    assert found[4:8] == ["same direction"] * 4
+    assert found[8] == "opposite direction"
+
+
+def test_a_run_that_diverged_reproduces_nothing():
+    rows = made_rows((0.08, 0.06, 0.04, 0.02), (900, 700, 500, 300))
+    gone = Rows(
+        tuple(
+            row
+            for row in rows
+            if (row.recipe, row.seed, row.at) != ("lr 0.01, 8 epochs", 1, TAUS[-1])
+        )
+    )
+    assert np.isnan(by_seed(gone, "lr 0.01, 8 epochs", ECE)[1, -1])
+    found = standings(gone)
+    assert found[2] == "undecided"
+    assert found[:2] == ["same direction"] * 2
+
+
+def test_a_run_gives_every_number_at_every_weight(tmp_path):
+    task = tasks("smallest")[0]
+    numbers = list(run(task, Folders(None, tmp_path)))
+    by_metric = {}
+    for metric, value, at in numbers:
+        assert np.isfinite(value)
+        by_metric.setdefault(metric, []).append(at)
+    assert set(by_metric) >= {ECE, TRACE, "NLL", "Brier", "error", "training loss"}
+    assert all(at == pytest.approx(task["taus"]) for at in by_metric.values())

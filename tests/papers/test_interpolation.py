@@ -1,0 +1,66 @@
+"""Networks that fit their training examples."""
+
+import pytest
+
+from focalibrate_papers.engine import Row, Rows
+from focalibrate_papers.networks import long_recipe
+from focalibrate_papers.p002 import interpolation as experiment
+from focalibrate_papers.p002.interpolation import claims, finding
+
+CE = {"ECE %": 12.0, "train error %": 0.2, "adaece, TS_ECE": 0.02, "adaece, FTS_ECE": 0.01}
+FL = CE | {"ECE %": 5.0, "train error %": 0.9}
+
+
+def made(seeds, **of_focal):
+    return Rows(
+        tuple(
+            Row("", f"CIFAR-10 {loss}", seed, metric, value + 0.01 * seed)
+            for loss, numbers in (("CE", CE), ("FL-3", FL | of_focal))
+            for seed in seeds
+            for metric, value in ({"ECE % after T": 2.0} | numbers).items()
+        )
+    )
+
+
+@pytest.mark.parametrize(
+    ("seeds", "verdict"), [(range(3), "same direction"), (range(1), "undecided")]
+)
+def test_claims_of_every_paper_are_judged_by_seeds(seeds, verdict):
+    found = {result.claim: result for result in claims(made(seeds), is_full=False)}
+    name = "Interpolating"
+    assert found[f"{name}: FL-3 has a lower ECE before T than CE"].verdict == verdict
+    assert found[f"{name}: FTS has a lower AdaECE than TS"].verdict == verdict
+    assert all(claim.startswith(name) for claim in found)
+
+
+def test_curvature_of_one_loss_is_a_question_of_ours():
+    rows = made(range(3))
+    extra = [
+        Row("", f"CIFAR-10 {loss}", seed, f"lambda_max, {of}", value + 0.1 * seed)
+        for loss, value in (("CE", 9.0), ("FL-3", 4.0))
+        for seed in range(3)
+        for of in ("own", "ce")
+    ]
+    found = [c for c in claims(Rows((*rows, *extra)), is_full=False) if "λ_max" in c.claim]
+    assert [(c.is_papers, c.verdict) for c in found] == [
+        (True, "same direction"),
+        (False, "supported"),
+    ]
+    assert found[0].ours.estimate == pytest.approx(-5.0)
+
+
+def test_the_finding_says_how_well_the_networks_fit():
+    words = finding(made(range(2)))
+    assert "training error of at most 0.91 %" in words
+    assert "CE 12.0 → 2.0 (2 seeds), FL-3 5.0 → 2.0 (2 seeds)" in words
+
+
+def test_the_networks_are_those_of_the_queue():
+    tasks = experiment.tasks("reduced")
+    assert len(tasks) == 9
+    keys = {experiment.recipe_of(task).key for task in tasks}
+    assert keys == {
+        long_recipe("interpolating", loss, seed=seed).key
+        for loss in ("ce", "fl3", "flsd53")
+        for seed in range(3)
+    }

@@ -1,0 +1,85 @@
+import math
+
+import numpy as np
+from numpy.testing import assert_allclose
+
+from focalibrate.calibrate import fit_temperature
+from focalibrate_papers.engine import Interval, Row, Rows
+from focalibrate_papers.networks import (
+    cross_fitted,
+    difference,
+    losses_in,
+    network_name,
+    problems_in,
+    spread_text,
+)
+from focalibrate_papers.p002.focal_calibration import (
+    PAPER_VALUES,
+    paper_values,
+)
+
+
+def rows_of(values: dict[tuple[str, str], dict[int, float]], metric: str = "x") -> Rows:
+    return Rows(
+        tuple(
+            Row("run", network_name(problem, loss), seed, metric, value)
+            for (problem, loss), by_seed in values.items()
+            for seed, value in by_seed.items()
+        )
+    )
+
+
+def calibrated(n: int, *, factor: float, seed: int = 0):
+    """Return logits that are `factor` times those the labels are drawn from."""
+    rng = np.random.default_rng(seed)
+    truth = 2.0 * rng.standard_normal((n, 4))
+    labels = (truth + rng.gumbel(size=truth.shape)).argmax(axis=1)
+    return (factor * truth).astype(np.float32), labels
+
+
+def test_differences_are_paired_by_seed():
+    rows = rows_of(
+        {("cifar10", "fl3"): {0: 1.0, 1: 12.0, 2: 5.0}, ("cifar10", "ce"): {1: 13, 0: 2}}
+    )
+    found = difference(rows, "CIFAR-10 FL-3", "CIFAR-10 CE", "x")
+    assert found == Interval(-1.0, -1.0, -1.0)
+    assert difference(rows, "CIFAR-10 FL-3", "CIFAR-10 MMCE", "x") is None
+
+
+def test_sets_and_losses_are_found_in_the_rows():
+    rows = rows_of({("sst_binary", "fl3"): {0: 1.0}, ("sst_binary", "ce"): {0: 1.0}})
+    assert problems_in(rows) == ["sst_binary"]
+    assert losses_in(rows, "sst_binary") == ["ce", "fl3"]
+
+
+def test_spread_is_the_standard_deviation_of_the_seeds():
+    rows = rows_of({("cifar10", "ce"): {0: 1.0, 1: 3.0}, ("cifar10", "ls"): {0: 2.0}})
+    assert spread_text(rows, "CIFAR-10 CE", "x") == f"2.00 ± {math.sqrt(2):.2f}"
+    assert spread_text(rows, "CIFAR-10 LS-0.1", "x") == "2.00"
+    assert spread_text(rows, "CIFAR-10 MMCE", "x") == "–"
+
+
+def test_halves_hold_each_row_once_and_the_other_half_s_temperature():
+    logits, labels = calibrated(3001, factor=2.0)
+    one, two = cross_fitted(logits, labels)
+    assert abs(len(one.labels) - len(two.labels)) <= 1
+    both = np.concatenate([one.logits, two.logits])
+    assert_allclose(np.sort(both, axis=0), np.sort(logits, axis=0), rtol=0)
+    for half, other in ((one, two), (two, one)):
+        fitted = fit_temperature(other.logits, other.labels, criterion="ece")
+        assert half.temperature == fitted.temperature
+        assert_allclose(np.exp(half.log_probs()).sum(axis=1), 1.0, rtol=1e-12)
+
+
+def test_a_temperature_at_the_edge_of_the_grid_is_no_warning():
+    logits, labels = calibrated(400, factor=100.0)
+    assert {half.temperature for half in cross_fitted(logits, labels)} == {10.0}
+
+
+def test_the_paper_s_losses_of_four_networks():
+    assert [len(losses) for losses in PAPER_VALUES.values()] == [7, 7, 7, 10]
+    assert len(paper_values("cifar10", "ce")) == 2
+    assert paper_values("fashion_mnist", "ce") == {}
+    # bold numbers of Table 1
+    assert paper_values("20newsgroups", "flsd53")["Global-pooling CNN"].ece_post == 2.19
+    assert paper_values("sst_binary", "flsd53")["Tree-LSTM"].temperature == 0.7

@@ -1,0 +1,107 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from focalibrate.theory import gamma_star, tau_over, tau_under
+from focalibrate_papers.engine import Folders, Row, Rows, Task
+from focalibrate_papers.p000.regimes import (
+    COUNTEREXAMPLES,
+    EXPERIMENT,
+    SEARCHED_CLASSES,
+    SEARCHED_GAMMAS,
+    SLIDES,
+)
+
+FOLDERS = Folders(None, Path("trained"))
+
+
+def run_all(scale):
+    rows = []
+    for task in EXPERIMENT.tasks(scale):
+        recipe, seed = EXPERIMENT.describe(task)
+        for metric, value, *at in EXPERIMENT.run(task, FOLDERS):
+            rows.append(Row(task.key, recipe, seed, metric, value, *at))
+    return Rows(tuple(rows))
+
+
+@pytest.fixture(scope="module")
+def rows():
+    return run_all("smallest")
+
+
+def numbers(**settings):
+    return {n[0]: n[1] for n in EXPERIMENT.run(Task.of("regimes", **settings), FOLDERS)}
+
+
+def test_names_of_runs_are_unique():
+    names = [EXPERIMENT.describe(task) for task in EXPERIMENT.tasks("full")]
+    assert len(set(names)) == len(names)
+
+
+@pytest.mark.slow
+def test_thresholds_are_those_of_the_theory(rows):
+    assert_allclose(rows.values("factor γ=3", "tau_over"), [tau_over(3.0)])
+    assert_allclose(rows.values("factor γ=3", "phi at tau_under"), [1.0], rtol=1e-12)
+    at, high = rows.curve("thresholds", "tau_under")
+    assert_allclose(high, [tau_under(g) for g in at])
+
+
+@pytest.mark.parametrize("n_classes", [4, 5, 6])
+def test_tied_classes_are_overconfident_up_to_gamma_star(n_classes):
+    found = numbers(part="footnote", n_classes=n_classes, n=8)
+    assert_allclose(found["limit at tied classes"], gamma_star(1 / (n_classes - 1)), rtol=1e-4)
+
+
+def test_near_uniform_the_limit_is_where_tau_over_is_that_of_uniform():
+    found = numbers(part="footnote", n_classes=5, n=8)
+    assert_allclose(tau_over(found["limit near uniform"]), 1 / 5, rtol=1e-5)
+    assert numbers(part="footnote", n_classes=4, n=8)["limit near uniform"] == 0.0
+
+
+@pytest.mark.slow
+def test_two_classes_are_never_overconfident(rows):
+    falls = [rows.values(f"two levels K=2 γ={g:g}", "largest fall")[0] for g in SEARCHED_GAMMAS]
+    assert max(falls) <= 0.0
+    assert rows.values("two levels K=4 γ=1", "largest fall")[0] > 0.0
+
+
+def test_psi_lowers_the_confidence_of_every_counterexample(rows):
+    for i in range(1, len(COUNTEREXAMPLES) + 1):
+        before, after = (rows.values(f"counterexample {i}", m)[0] for m in ("max q", "max psi"))
+        assert after < before
+
+
+def test_conclusion_at_full_size(rows):
+    found = EXPERIMENT.conclude(rows, "full")  # the rules, on the coarse grids
+    wrong = [line.theory for line in found.results if line.verdict == "not reproduced"]
+    assert wrong == ["003-prop-5", "001-scores"]
+    (footnote,) = (line for line in found.results if line.theory == "000-footnote-2")
+    assert footnote.verdict == "reproduced"
+    (extension,) = (line for line in found.results if not line.is_papers)
+    assert extension.verdict == "supported"
+    assert extension.ours.estimate == 4
+    assert len(found.results) == 12 + len(SLIDES)
+    assert len({chart.name for chart in found.charts}) == 3
+    assert len(found.tables[1].body) == len(SEARCHED_CLASSES)
+
+
+def test_a_vector_in_the_wrong_regime_is_held_against_the_theorem(rows):
+    spoilt = Rows(
+        tuple(
+            Row(r.run, r.recipe, r.seed, r.metric, 1.0, r.at)
+            if r.metric == "in the wrong regime"
+            else r
+            for r in rows
+        )
+    )
+    line = EXPERIMENT.conclude(spoilt, "full").results[1]
+    assert line.verdict == "not reproduced"
+    assert line.ours.estimate == 3.0
+
+
+def test_smaller_runs_do_not_claim_numbers(rows):
+    lines = EXPERIMENT.conclude(rows, "smallest").results
+    assert "reproduced" not in {line.verdict for line in lines}
+    assert all(np.isfinite(line.ours.estimate) for line in lines)

@@ -1,0 +1,44 @@
+"""Rows that belong together: the verdict allows for them, and what cannot says so."""
+
+import json
+
+import numpy as np
+import pytest
+
+
+@pytest.fixture
+def tries(tmp_path):
+    """Five tries at each of 120 questions with the same outcome: a calibrated model."""
+    rng = np.random.default_rng(3)
+    p = np.repeat(rng.random(120), 5)
+    y = np.repeat(rng.random(120), 5) < p
+    rows = [
+        f"{a!r},{int(b)},q{i // 5}" for i, (a, b) in enumerate(zip(p.tolist(), y, strict=True))
+    ]
+    (tmp_path / "tries.csv").write_text("\n".join(["prob_yes,label,question", *rows]) + "\n")
+
+
+def test_the_verdict_allows_for_clusters(cli, tries):
+    rows, clustered = (
+        json.loads(cli("evaluate", "tries.csv", *more, "--json").stdout)["assessment"]
+        for more in ((), ("--cluster", "question"))
+    )
+    assert clustered["p_value"] > rows["p_value"]
+    words = ("--methods", "platt", "--resamples", "10", "--json", "--cluster", "question")
+    found = json.loads(cli("calibrate", "tries.csv", *words).stdout)["assessment"]
+    assert found["p_value"] == pytest.approx(clustered["p_value"])
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("check", "tries.csv", "--max-ece", "0.1"),
+        ("sketch", "tries.csv", "-o", "x.sketch"),
+        ("compare", "tries.csv", "tries.csv"),
+        ("calibrate", "tries.csv", "--fit-rows", "100"),
+    ],
+)
+def test_what_cannot_allow_for_clusters_says_so(cli, tries, words):
+    done = cli(*words, "--cluster", "question", ok=False)
+    assert done.returncode in (1, 2)
+    assert "cluster" in done.stderr

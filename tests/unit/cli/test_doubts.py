@@ -1,0 +1,45 @@
+"""Commands stop where the data look wrong, and go on if told to."""
+
+import numpy as np
+import pytest
+
+QUICK = ("--methods", "temperature", "--resamples", "10")
+
+
+@pytest.fixture
+def shifted(tmp_path, examples):
+    np.savez(tmp_path / "bad.npz", logits=examples.logits, labels=(examples.labels + 1) % 3)
+
+
+@pytest.mark.parametrize(
+    ("words", "status"),
+    [
+        (("calibrate", "bad.npz", *QUICK), 1),
+        (("evaluate", "bad.npz"), 1),
+        (("compare", "bad.npz", "bad.npz"), 1),
+        (("check", "bad.npz", "--max-ece", "0.99"), 2),
+    ],
+)
+def test_accuracy_by_chance_stops_a_command(cli, shifted, words, status):
+    done = cli(*words, ok=False)
+    assert done.returncode == status
+    assert "no better than chance" in done.stderr
+    assert "--anyway" in done.stderr
+    assert "classes of the scores are in another order" in done.stderr
+    again = cli(*words, "--anyway", ok=False)
+    assert again.returncode in (0, 3)
+    assert "WARNING: bad.npz: the scores predict the labels no better" in again.stdout
+
+
+def test_a_test_set_that_is_the_file_itself(cli, val):
+    done = cli("calibrate", "val.npz", "--test", "val.npz", *QUICK, ok=False)
+    assert done.returncode == 1
+    assert "the same bytes as the file that is fitted on" in done.stderr
+
+
+def test_classes_that_never_occur_are_named(cli, tmp_path, examples):
+    kept = examples.labels != 2
+    z, y = examples.logits[kept], examples.labels[kept]
+    np.savez(tmp_path / "two.npz", logits=z, labels=y, class_names=["ox", "cat", "dog"])
+    done = cli("evaluate", "two.npz")
+    assert "WARNING: two.npz: dog is among the scores, but no row has such a label" in done.stdout

@@ -1,0 +1,56 @@
+"""A file that `apply` wrote is known as calibrated, and not calibrated again."""
+
+import shutil
+
+import numpy as np
+import pytest
+
+from focalibrate.calibrate import TemperatureScaling
+
+
+@pytest.fixture
+def scores(tmp_path, examples):
+    TemperatureScaling(2.0).save(tmp_path / "t.json")
+    names = ["cat", "dog", "owl"]
+    rows = [
+        ",".join([*(repr(x) for x in z), names[k]])
+        for z, k in zip(examples.logits.tolist(), examples.labels, strict=True)
+    ]
+    header = "logit_cat,logit_dog,logit_owl,label"
+    path = tmp_path / "scores.csv"
+    path.write_text("\n".join([header, *rows]) + "\n")
+    return path
+
+
+def test_apply_in_place_run_again_does_not_calibrate_twice(cli, scores):
+    cli("apply", "t.json", "scores.csv", "-o", "scores.csv", "--force")
+    once = scores.read_bytes()
+    done = cli("apply", "t.json", "scores.csv", "-o", "scores.csv", "--force", ok=False)
+    assert done.returncode == 1
+    assert "was written by `focalibrate apply` (temperature scaling: T=2)" in done.stderr
+    assert scores.read_bytes() == once
+
+
+def test_new_scores_under_the_same_name_are_calibrated(cli, scores, tmp_path):
+    shutil.copy(scores, tmp_path / "kept.csv")
+    cli("apply", "t.json", "scores.csv", "-o", "scores.csv", "--force")
+    shutil.copy(tmp_path / "kept.csv", scores)
+    cli("apply", "t.json", "scores.csv", "-o", "scores.csv", "--force")
+
+
+def test_parts_that_apply_wrote_are_not_calibrated_again(cli, scores, tmp_path, examples):
+    (tmp_path / "day").mkdir()
+    for i, part in enumerate(np.array_split(np.arange(400), 2)):
+        np.savez(tmp_path / f"day/{i}.npz", logits=examples.logits[part])
+    cli("apply", "t.json", "day", "-o", "done")
+    done = cli("apply", "t.json", "done", "-o", "twice", ok=False)
+    assert (done.returncode, "calibrated already" in done.stderr) == (1, True)
+
+
+def test_a_calibrated_file_is_not_called_uncalibrated(cli, scores):
+    cli("apply", "t.json", "scores.csv", "-o", "new.csv")
+    done = cli("evaluate", "new.csv")
+    assert "calibrated already (temperature scaling: T=2)" in done.stdout
+    assert "uncalibrated" not in done.stdout
+    words = ("--methods", "temperature", "--resamples", "10")
+    assert "was written by `focalibrate apply`" in cli("calibrate", "new.csv", *words).stdout

@@ -1,0 +1,113 @@
+"""A confidence and whether it was right, read at the first try; wrong advice is never given."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from focalibrate.io import PredictionFileError, read_predictions, scan_predictions
+
+WORLDS = Path(os.environ.get("FOCALIBRATE_WORLDS", "/work/shared/data/worlds"))
+CONFIDENCES = [0.9, 0.25, 0.5, 0.75, 0.125, 1.0]
+RIGHT = [1, 0, 0, 1, 0, 1]
+
+
+def _file(tmp_path, words, *, name="correct", score="confidence", scale=1, mark=""):
+    rows = [
+        f"q{i},{c * scale}{mark},{w}"
+        for i, (c, w) in enumerate(zip(CONFIDENCES, words, strict=True))
+    ]
+    path = tmp_path / "answers.csv"
+    path.write_text(f"question_id,{score},{name}\n" + "\n".join(rows) + "\n")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        ("True", "False"),
+        ("1", "0"),
+        ("Correct", "Wrong"),
+        ("Correct", "Incorrect"),
+        ("C", "I"),
+        ("yes", "no"),
+    ],
+)
+@pytest.mark.parametrize("name", ["correct", "is_correct", "outcome", "hit", "grade", "acc"])
+def test_words_for_right_and_wrong(tmp_path, right, wrong, name):
+    found = read_predictions(_file(tmp_path, [right if r else wrong for r in RIGHT], name=name))
+    assert_allclose(found.scores[:, 1], CONFIDENCES)
+    assert_array_equal(found.labels, RIGHT)
+    assert found.kind == "probs"
+
+
+@pytest.mark.parametrize("score", ["confidence", "conf", "score", "prob", "probability", "p"])
+@pytest.mark.parametrize(("scale", "mark"), [(1, ""), (100, ""), (100, "%")])
+def test_names_and_scales_of_a_confidence(tmp_path, score, scale, mark):
+    found = read_predictions(_file(tmp_path, RIGHT, score=score, scale=scale, mark=mark))
+    assert_allclose(found.scores[:, 1], CONFIDENCES)
+    assert_array_equal(found.labels, RIGHT)
+    is_said = any("read as percentages" in note for note in found.notes)
+    assert is_said == (scale == 100 and not mark)
+
+
+@pytest.mark.parametrize("batch", [1, 4, 100])
+def test_a_cluster_says_which_rows_belong_together(tmp_path, batch):
+    path = _file(tmp_path, RIGHT)
+    path.write_text(path.read_text().replace("q1,", "q0,"))
+    expected = ["q0", "q0", "q2", "q3", "q4", "q5"]
+    assert read_predictions(path, cluster="question_id").cluster.tolist() == expected
+    scan = scan_predictions(path, cluster="question_id", batch_rows=batch)
+    assert np.concatenate([b.cluster for b in scan.batches()]).tolist() == expected
+
+
+def test_other_words_are_asked_about(tmp_path):
+    words = ["Correct", "Wrong", "Wrong", "Unparseable", "Wrong", "Correct"]
+    with pytest.raises(PredictionFileError, match=r"row 3 .*Unparseable.*count them as wrong"):
+        read_predictions(_file(tmp_path, words, name="grade"))
+
+
+def test_classes_come_before_a_confidence_beside_them(tmp_path):
+    path = tmp_path / "val.csv"
+    rows = ["0.25,0.75,dog,0.75,1", "0.5,0.5,cat,0.5,1", "0.9,0.1,dog,0.9,0"]
+    path.write_text("cat,dog,label,confidence,correct\n" + "\n".join(rows) + "\n")
+    assert read_predictions(path).class_names == ("cat", "dog")
+
+
+@pytest.mark.skipif(not WORLDS.is_dir(), reason="needs the files of other worlds")
+class TestWorlds:
+    def test_answers_with_a_stated_confidence_are_read(self):
+        found = read_predictions(WORLDS / "llm/verbalised/final_results_v2.csv", need_labels=True)
+        assert (found.n_rows, found.labels_name) == (8100, "is_correct")
+        assert 0.5 < found.scores[:, 1].mean() < 1
+
+    def test_forecasts_of_games_name_the_outcome_of_each_probability(self):
+        with pytest.raises(PredictionFileError, match="outcomes for each probability") as caught:
+            read_predictions(WORLDS / "forecasts/mlb_games.csv", need_labels=True)
+        first = {"score_columns": ["prob1"], "label_column": "prob1_outcome"}
+        assert caught.value.fixes[0] == first
+        with pytest.raises(PredictionFileError, match=r"whole numbers, but those in row \d+ "):
+            read_predictions(WORLDS / "forecasts/mlb_games.csv", **first)  # one game was a tie
+
+    @pytest.mark.parametrize(
+        "path", sorted(p for p in WORLDS.rglob("*") if p.suffix in (".json", ".jsonl", ".csv"))
+    )
+    def test_no_advice_names_a_box_an_id_a_date_or_a_flag(self, path):
+        try:
+            read_predictions(path, need_labels=True)
+        except PredictionFileError as error:
+            offered = str(error.fixes)
+            for word in ("bbox", "_id", "date", "'dh'", "season", "cost", "tokens", "acc"):
+                assert word not in offered
+
+
+def test_a_column_that_is_not_a_score_is_not_offered(tmp_path):
+    path = tmp_path / "val.csv"
+    rows = [f"{i},{100 + 3 * i},{i % 2}" for i in range(20)]
+    path.write_text("product_id,price,in_stock\n" + "\n".join(rows) + "\n")
+    with pytest.raises(PredictionFileError) as caught:
+        read_predictions(path, need_labels=True)
+    assert "price" not in str(caught.value.fixes)
+    assert np.all(["product_id" not in str(fix) for fix in caught.value.fixes])
