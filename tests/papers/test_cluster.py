@@ -146,7 +146,7 @@ def test_a_lost_scheduler_is_named(logged_runs, tmp_path):
 
         address = address_in(tmp_path / "scheduler", logged_runs)
         with pytest.raises(EngineError, match=rf"lost the Dask scheduler at {address}.*are kept"):
-            sweep(logged_runs.tasks_of(""), tmp_path, Losing(address, connect_seconds=2))
+            sweep(logged_runs.tasks_of(""), tmp_path, Losing(address, connect_seconds=15))
 
 
 def test_where_nobody_answers_the_option_and_the_next_step_are_named():

@@ -153,7 +153,7 @@ def test_a_killed_worker_and_scheduler_lose_nothing(environment, folder, logged)
 
         killer = threading.Thread(target=kill, daemon=True)
         killer.start()
-        where = logged.Logged(DaskCluster(address, connect_seconds=5))
+        where = logged.Logged(DaskCluster(address, connect_seconds=15))
         with pytest.raises(EngineError, match="lost the Dask scheduler"):
             sketch_predictions(folder / "preds", backend=where, **options)
         killer.join()
@@ -222,7 +222,7 @@ def test_parts_written_before_a_worker_and_the_scheduler_are_killed_are_kept(
         killer = threading.Thread(target=kill, daemon=True)
         killer.start()
         with pytest.raises(EngineError, match="lost the Dask scheduler"):
-            apply(logged.Logged(DaskCluster(address, connect_seconds=5)))
+            apply(logged.Logged(DaskCluster(address, connect_seconds=15)))
         killer.join()
     finished = {p: p.stat().st_mtime_ns for p in (folder / "out").glob("part-[01].npz")}
     assert len(finished) == 2
