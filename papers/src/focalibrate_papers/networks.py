@@ -126,7 +126,8 @@ def long_recipe(name: str, loss: str, *, seed: int) -> "Recipe":
     ``fashion``: ResNet-8 on all of Fashion-MNIST with augmentation, which overfits only a little.
     ``cifar10_s``: ResNet-8 on a tenth of CIFAR-10, as paper 000 has it, for a quarter of its
     epochs. ``interpolating``: ResNet-20 on a third of CIFAR-10 without augmentation, to about 0 %
-    training error, the regime that papers 002 to 004 are about.
+    training error, the regime that papers 002 to 004 are about. ``column``: ResNet-20 on all
+    45,000 training images with augmentation, paper 002's protocol in a fifteenth of its epochs.
     """
     from focalibrate_papers.train.named import CIFAR, SHORT_CIFAR
 
@@ -134,6 +135,7 @@ def long_recipe(name: str, loss: str, *, seed: int) -> "Recipe":
         "fashion": (SHORT_CIFAR, {"dataset": "fashion_mnist", "model": "resnet8", "epochs": 15}),
         "cifar10_s": (SHORT_CIFAR, {"dataset": "cifar10_s", "model": "resnet8", "epochs": 50}),
         "interpolating": (CIFAR, _INTERPOLATING),
+        "column": (CIFAR, _COLUMN),
     }[name]
     fields: dict[str, Any] = {"milestones": (0.4, 0.75), **few, **loss_settings(loss)}
     scale = round(fields["epochs"] / full.epochs, 4)
@@ -149,6 +151,12 @@ _INTERPOLATING: dict[str, Any] = {
     "batch": 64,
     "lr": 0.05,
     "milestones": (0.5, 0.85),
+}
+_COLUMN: dict[str, Any] = {
+    "model": "resnet20",
+    "precision": "bfloat16",
+    "epochs": 24,
+    "milestones": (150 / 350, 250 / 350),
 }
 
 
