@@ -23,15 +23,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import kstest
 
-from focalibrate.metrics import (
-    INTERVAL_METRICS,
-    METRICS,
-    Interval,
-    MetricName,
-    assess,
-)
-from focalibrate.metrics._cells import BINS, equal_mass_ranks
+from focalibrate.metrics import METRICS, Interval, assess
 from focalibrate.metrics.bootstrap import bootstrap_mean
+from focalibrate.metrics.registry import INTERVAL_METRICS, MetricName
+from focalibrate.metrics.residuals import BINS, equal_mass_ranks
 
 FOLDER = Path(__file__).parents[1] / "results" / "coverage"
 PROTOCOL = 3

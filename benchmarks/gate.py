@@ -19,7 +19,8 @@ import click
 import numpy as np
 from scipy.special import log_softmax, softmax
 
-from focalibrate.metrics import Moments, calibration_bounds
+from focalibrate.metrics import calibration_bounds
+from focalibrate.metrics.interval import Moments
 from focalibrate.pipeline import LossMean, check_predictions
 
 ALPHA = 0.05

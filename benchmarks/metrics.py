@@ -21,10 +21,10 @@ from focalibrate.metrics import (
     classwise_ece,
     ece,
 )
-from focalibrate.metrics._cells import BINS
-from focalibrate.metrics._intervals import rms_interval
-from focalibrate.metrics._null import draw_residuals
-from focalibrate.metrics.assessment import cells_of, multi_scale_test
+from focalibrate.metrics.assessment import event_test
+from focalibrate.metrics.event import read_event
+from focalibrate.metrics.null import draw_residuals
+from focalibrate.metrics.residuals import event_cells, rms_interval
 
 N_BINS = 15
 Probs = NDArray[np.float32]
@@ -172,9 +172,10 @@ def inference() -> list[Row]:
         probs, labels = simulate(n, k)
 
         def test_and_rms(probs: Probs = probs, labels: Labels = labels) -> None:
-            cells, views = cells_of(probs, labels.astype(np.intp), None)
-            multi_scale_test(cells, views, draw_residuals(cells, 999, np.random.default_rng(0)))
-            rms_interval(cells.binned(views[0].bin, BINS))
+            cells = event_cells(read_event(probs, labels).cells())
+            drawn = draw_residuals(cells.sums, 1999, np.random.default_rng(0))
+            _ = event_test(cells, drawn, with_line=False).p_value
+            rms_interval(cells.bins)
 
         is_large = n > 10_000
         function = test_and_rms if is_large else partial(assess, probs, labels)
@@ -187,7 +188,7 @@ def inference() -> list[Row]:
                 peer=limit,
                 ratio=seconds / limit,
                 bar=1.0,
-                note="processor time, 999 draws",
+                note="processor time, 1,999 draws",
             )
         )
     return rows

@@ -71,6 +71,10 @@ def files(tmp_path, monkeypatch):
         columns = {f"logit_{k}": logits[rows, k] for k in range(3)}
         table = pa.table(columns | {"label": labels[rows]})
         pq.write_table(table, tmp_path / f"day{day}.parquet")
+    confidence = rng.uniform(0.5, 1.0, size=600)
+    answers = zip(np.arange(600) // 10, confidence, rng.random(600) < confidence, strict=True)
+    lines = ["question,confidence,is_correct", *(f"{q},{c:.4f},{r:d}" for q, c, r in answers)]
+    (tmp_path / "answers.csv").write_text("\n".join(lines))
     monkeypatch.chdir(tmp_path)
     return tmp_path
 

@@ -1,5 +1,7 @@
 """Data frames whose columns are the classes: never a class by its position where it has a name."""
 
+import re
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -21,10 +23,15 @@ TEXT = pd.Series(np.array(NAMES)[Y], index=FRAME.index)
 FAST = {"methods": ["vector"], "n_resamples": 20}
 
 
+def unnamed(headline):
+    """The sentence without the name of a class, which only a frame knows."""
+    return re.sub(r"of [^.]+ are off most", "of one class are off most", headline)
+
+
 def test_labels_are_matched_to_the_columns():
     by_name = focalibrate.calibrate_predictions(probs=FRAME, labels=TEXT, **FAST)
     by_position = focalibrate.calibrate_predictions(probs=P, labels=Y, **FAST)
-    assert by_name.verdict == by_position.verdict
+    assert unnamed(by_name.verdict.headline) == unnamed(by_position.verdict.headline)
     assert by_name.calibrator.class_names == tuple(NAMES)
     assert by_position.calibrator.class_names is None
 
@@ -59,7 +66,7 @@ def test_a_test_frame_in_another_order():
     expected = focalibrate.calibrate_predictions(
         probs=P[:half], labels=Y[:half], test=(P[half:], Y[half:]), **FAST
     )
-    assert found.verdict == expected.verdict
+    assert unnamed(found.verdict.headline) == unnamed(expected.verdict.headline)
 
 
 def test_columns_that_are_other_numbers():

@@ -36,8 +36,10 @@ LOSS = {
 )
 def test_a_fit_finds_what_it_found_before(title, name):
     want, got = TABLE[title][name], found_by(name, DATA[title])
-    assert_allclose(got["nll"], want["nll"], rtol=LOSS.get(name, 1e-9))
-    tolerance = PARAMETERS.get(name, 1e-8)
+    assert_allclose(
+        got["nll"], want["nll"], rtol=LOSS.get(name, 1e-8 if "float32" in title else 1e-9)
+    )
+    tolerance = PARAMETERS.get(name, 2e-6 if "float32" in title else 1e-8)
     assert_allclose(got["log_probs"], want["log_probs"], rtol=tolerance, atol=tolerance)
     if "parameters" in want:
         assert_allclose(got["parameters"], want["parameters"], rtol=tolerance, atol=tolerance)

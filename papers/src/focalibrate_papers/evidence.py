@@ -421,7 +421,8 @@ def _replace_figures(folder: Path, figures: dict[str, bytes]) -> None:
 def rows_csv(rows: Rows, tasks: Mapping[str, Task]) -> str:
     """Return one line per run and position: its settings, the position, and one column per metric.
 
-    Metrics with the most numbers come first; empty cells at the end of a line are left out.
+    Metrics of curves come first, each kind in the order of its first number, so that a further run
+    adds lines and leaves the others as they are; empty cells at the end of a line are left out.
 
     Args:
         rows: the numbers.
@@ -432,7 +433,8 @@ def rows_csv(rows: Rows, tasks: Mapping[str, Task]) -> str:
         at = "" if row.at != row.at else repr(row.at)
         lines.setdefault((row.run, at), {})[row.metric] = repr(row.value)
     settings = dict.fromkeys(name for task in tasks.values() for name, _ in task.settings)
-    metrics = [metric for metric, _ in Counter(row.metric for row in rows).most_common()]
+    of_curves = [row.metric for row in rows if row.at == row.at]
+    metrics = list(dict.fromkeys([*of_curves, *(row.metric for row in rows)]))
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow([*settings, AT, *metrics])

@@ -15,7 +15,7 @@ from focalibrate.calibrate.fit_focal_temperature import FINE_TEMPERATURES
 from focalibrate.calibrate.fit_temperature import TemperatureCalibrator
 from focalibrate.comparison import compare_methods
 from focalibrate.io import as_logits, read_predictions
-from focalibrate.metrics import METRIC_NAMES, MetricName
+from focalibrate.metrics.registry import METRIC_NAMES, MetricName
 from focalibrate.theory import focal_minimiser
 from focalibrate_papers.charts import Chart, Panel, Series
 from focalibrate_papers.datasets import VARIABLE

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from focalibrate.metrics import METRIC_NAMES, METRICS, Interval, MetricName
+from focalibrate.metrics import METRICS, Interval
+from focalibrate.metrics.registry import METRIC_NAMES, MetricName
 
 Floats = NDArray[np.float64]
 

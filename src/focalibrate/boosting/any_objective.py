@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 
 from focalibrate._array import Floats
 from focalibrate._check import check_choice
+from focalibrate.boosting.objective import called_with
+from focalibrate.calibrate import PosteriorRecovery
 from focalibrate.theory import LossForm, recover_by_gradient, recover_posterior
 
 Objective: TypeAlias = Callable[[Any, Any], tuple[Any, Any]]
@@ -42,12 +44,30 @@ class LossObjective:
 
     loss: LossForm
 
-    def __call__(self, first: Any, second: Any) -> tuple[Floats, Floats]:
+    def __call__(
+        self, first: Any, second: Any, sample_weight: Any = None
+    ) -> tuple[Floats, Floats]:
         """Return gradient and curvature, from (labels, margins) or from (margins, data)."""
-        if hasattr(second, "get_label"):
-            first, second = second.get_label(), first
-        y = np.asarray(first).astype(np.intp)
-        z = np.asarray(second, dtype=np.float64)
+        labels, margins, weight = called_with(first, second, sample_weight)
+        found = self._unweighted(
+            np.asarray(labels).astype(np.intp), np.asarray(margins, dtype=np.float64)
+        )
+        if weight is None:
+            return found
+        by_row = np.asarray(weight, dtype=np.float64).reshape(-1, *[1] * (np.ndim(margins) - 1))
+        return found[0] * by_row, found[1] * by_row
+
+    def mean_loss(self, labels: Any, margins: Any, sample_weight: Any = None) -> float:
+        """Return the weighted mean of the loss, what training lowers."""
+        z = np.asarray(margins, dtype=np.float64)
+        losses = self._value(z, np.asarray(labels).astype(np.intp))(z)
+        return float(np.average(losses, weights=sample_weight))
+
+    def recovery(self) -> PosteriorRecovery:
+        """Return the calibrator that takes this objective's margins to probabilities."""
+        return PosteriorRecovery(loss=self.loss)
+
+    def _unweighted(self, y: NDArray[np.intp], z: Floats) -> tuple[Floats, Floats]:
         value = self._value(z, y)
         if z.ndim == 1:
             return _derivatives(value, z)

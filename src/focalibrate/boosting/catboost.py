@@ -1,8 +1,13 @@
-"""CatBoost's own ``Focal`` loss: its name, and the recovery that a trained model needs."""
+"""CatBoost's own ``Focal`` loss, and other losses in the form that CatBoost takes them."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from focalibrate._check import check_open_interval, check_positive
+from focalibrate.boosting.any_objective import LossObjective
 from focalibrate.calibrate import PosteriorRecovery
 
 
@@ -40,3 +45,35 @@ def recovery_of_catboost(model: Any) -> PosteriorRecovery:
         )
     alpha = float(found["focal_alpha"])
     return PosteriorRecovery(gamma=float(found["focal_gamma"]), class_weight=(1.0 - alpha, alpha))
+
+
+@dataclass  # CatBoost writes attributes of its own
+class CatBoostLoss:
+    """A loss of two classes as CatBoost's ``loss_function`` and ``eval_metric``.
+
+    Args:
+        objective: the loss; its `LossObjective.probs` turns margins into probabilities.
+    """
+
+    objective: LossObjective
+
+    def calc_ders_range(
+        self, margins: Any, labels: Any, weights: Any
+    ) -> list[tuple[float, float]]:
+        """Return for each row how the loss falls: CatBoost climbs."""
+        found = self.objective(np.asarray(labels), np.asarray(margins), weights)
+        return list(zip(*(-x for x in found), strict=True))
+
+    def evaluate(self, margins: Sequence[Any], labels: Any, weights: Any) -> tuple[float, float]:
+        """Return the sum of the losses and that of the weights."""
+        total = float(len(labels) if weights is None else np.sum(weights))
+        mean = self.objective.mean_loss(np.asarray(labels), np.asarray(margins[0]), weights)
+        return mean * total, total
+
+    def get_final_error(self, error: float, weight: float) -> float:
+        """Return the mean loss."""
+        return error / weight
+
+    def is_max_optimal(self) -> bool:
+        """Return that lower is better."""
+        return False

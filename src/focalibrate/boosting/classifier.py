@@ -1,4 +1,4 @@
-"""Boosted trees trained with focal loss, whose probabilities are already recovered."""
+"""Boosted trees trained with focal loss or another, whose probabilities are already recovered."""
 
 from importlib import import_module
 from typing import Any, Literal, Self, final
@@ -14,9 +14,11 @@ from sklearn.utils.validation import (
 )
 
 from focalibrate._check import check_choice, check_count, check_positive
-from focalibrate.boosting.catboost import focal_loss_name
+from focalibrate.boosting.any_objective import LossObjective
+from focalibrate.boosting.catboost import CatBoostLoss, focal_loss_name
 from focalibrate.boosting.derivatives import Curvature
-from focalibrate.boosting.objective import FocalObjective
+from focalibrate.boosting.objective import FocalObjective, called_with
+from focalibrate.theory import LossForm
 
 Library = Literal["xgboost", "lightgbm", "catboost"]
 LIBRARIES: tuple[Library, ...] = ("xgboost", "lightgbm", "catboost")
@@ -28,17 +30,24 @@ class FocalBoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
 
     The trees are those of XGBoost, LightGBM or CatBoost. Focal loss makes them attend to hard
     examples; the closed-form recovery then turns their scores into probabilities, class weights
-    undone. `predict` returns the class of the largest recovered probability.
+    undone. `predict` returns the class of the largest recovered probability. Columns of a pandas
+    frame that hold text or categories are split as categories; one that `fit` did not see counts
+    as missing.
 
     Args:
         library: ``"xgboost"``, ``"lightgbm"`` or ``"catboost"`` (two classes only: CatBoost has a
             focal loss of its own for these).
         gamma: focusing exponent, ``>= 0``; CatBoost needs ``> 0``.
+        loss: another loss in place of the focal one, as `focalibrate.theory.loss_form` returns it.
+            It takes no `gamma`, `alpha` and `class_weight`.
         alpha: for two classes, the weight of the second class in the loss.
         class_weight: ``{label: weight}``, weights in the order of ``classes_``, or
             ``"balanced"``.
         curvature: ``"exact"`` or ``"bound"``, see `FocalObjective`.
-        n_estimators: boosting rounds.
+        n_estimators: boosting rounds; with `warm_start`, those of earlier calls included.
+        early_stopping_rounds: stop when the loss of `eval_set` has not fallen for so many rounds,
+            and predict with the best number of rounds.
+        warm_start: let `fit` add rounds to the trees of the last call.
         learning_rate: step size.
         max_depth: depth of a tree; None for the library's default.
         random_state: seed of the library.
@@ -47,7 +56,8 @@ class FocalBoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
 
     Attributes:
         classes_: class labels.
-        objective_: the `FocalObjective` trained with.
+        objective_: the `FocalObjective` or `LossObjective` trained with.
+        categories_: by name of column, the values that were split as categories.
         booster_: the library's fitted model.
 
     Example:
@@ -63,10 +73,13 @@ class FocalBoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         library: Library = "xgboost",
         *,
         gamma: float = 2.0,
+        loss: LossForm | None = None,
         alpha: float | None = None,
         class_weight: Any = None,
         curvature: Curvature = "exact",
         n_estimators: int = 100,
+        early_stopping_rounds: int | None = None,
+        warm_start: bool = False,
         learning_rate: float = 0.1,
         max_depth: int | None = None,
         random_state: int | None = 0,
@@ -75,45 +88,88 @@ class FocalBoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
     ) -> None:
         self.library = library
         self.gamma = gamma
+        self.loss = loss
         self.alpha = alpha
         self.class_weight = class_weight
         self.curvature = curvature
         self.n_estimators = n_estimators
+        self.early_stopping_rounds = early_stopping_rounds
+        self.warm_start = warm_start
         self.learning_rate = learning_rate
         self.max_depth = max_depth
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.params = params
 
-    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Train `n_estimators` rounds on ``X`` ``[N, D]`` and class labels ``y``."""
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        eval_set: tuple[Any, ...] | None = None,
+    ) -> Self:
+        """Train to `n_estimators` rounds on ``X`` ``[N, D]`` and class labels ``y``.
+
+        Args:
+            X: numbers, nan where missing, or a pandas frame with categories.
+            y: class labels.
+            sample_weight: one weight per row.
+            eval_set: ``(X, y)`` or ``(X, y, sample_weight)``, for `early_stopping_rounds`.
+        """
         check_choice(self.library, LIBRARIES, name="library")
         check_count(self.n_estimators, name="n_estimators")
         check_positive(self.learning_rate, name="learning_rate")
-        rows, y = validate_data(self, X, y, dtype=np.float64, ensure_all_finite="allow-nan")
+        if (self.early_stopping_rounds is None) != (eval_set is None):
+            raise ValueError(
+                "`early_stopping_rounds` and `eval_set` must be given together: rows kept back "
+                "from training tell when to stop."
+            )
+        previous = getattr(self, "booster_", None) if self.warm_start else None
+        known: NDArray[Any] | None = (
+            getattr(self, "classes_", None) if previous is not None else None
+        )
+        rows, y = validate_data(
+            self,
+            self._encoded(X, fit=previous is None),
+            y,
+            dtype=np.float64,
+            ensure_all_finite="allow-nan",
+            reset=previous is None,
+        )
         check_classification_targets(y)
         self.classes_, labels = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
             raise ValueError(
                 "`y` must hold at least two classes; the number of classes found is one class."
             )
+        if known is not None and not np.array_equal(known, self.classes_):
+            raise ValueError(
+                f"`y` must hold the classes of the last call to go on, {known.tolist()}, got "
+                f"{self.classes_.tolist()}. Set `warm_start=False` to begin again."
+            )
         weight = None if sample_weight is None else _check_sample_weight(sample_weight, rows)
         self.objective_ = self._objective(labels)
         train = {"xgboost": self._xgboost, "lightgbm": self._lightgbm, "catboost": self._catboost}
-        self.booster_ = train[self.library](rows, labels, weight)
+        self.booster_ = train[self.library](
+            self._data(rows, labels, weight), self._kept_back(eval_set), previous
+        )
         return self
 
     def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
         """Return margins: ``[N]`` for two classes, else ``[N, K]``."""
         check_is_fitted(self)
-        X = validate_data(self, X, dtype=np.float64, ensure_all_finite="allow-nan", reset=False)
+        rows = self._rows(X)
         if self.library == "xgboost":
-            data = import_module("xgboost").DMatrix(X)
-            margins = self.booster_.predict(data, output_margin=True)
+            # 0 stands for all rounds.
+            best = getattr(self.booster_, "best_iteration", -1) + 1
+            margins = self.booster_.predict(
+                self._data(rows), output_margin=True, iteration_range=(0, best)
+            )
         elif self.library == "lightgbm":
-            margins = self.booster_.predict(X, raw_score=True)
+            margins = self.booster_.predict(rows, raw_score=True)
         else:
-            margins = self.booster_.predict(X, prediction_type="RawFormulaVal")
+            margins = self.booster_.predict(self._data(rows), prediction_type="RawFormulaVal")
         return np.asarray(margins, dtype=np.float64)
 
     def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
@@ -132,8 +188,84 @@ class FocalBoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         tags.input_tags.allow_nan = True
         return tags
 
-    def _objective(self, labels: NDArray[np.intp]) -> FocalObjective:
+    def _encoded(self, X: Any, *, fit: bool = False) -> Any:
+        """Return `X` with the number of its category in place of a text."""
+        is_frame = hasattr(X, "iloc") and hasattr(X, "columns")
+        if fit:
+            texts = [n for n, kind in X.dtypes.items() if kind.kind == "O"] if is_frame else []
+            self.categories_ = {n: X[n].astype("category").cat.categories for n in texts}
+            self._categorical = [list(X.columns).index(name) for name in texts]
+        if not self.categories_:
+            return X
+        missing = [n for n in self.categories_ if not is_frame or n not in X.columns]
+        if missing:
+            raise ValueError(
+                f"`X` must be a pandas frame with the columns of the fit; {missing} are missing."
+            )
+        X = X.copy()
+        for name, values in self.categories_.items():
+            codes = values.get_indexer(X[name]).astype(np.float64)
+            X[name] = np.where(codes < 0, np.nan, codes)
+        return X
+
+    def _rows(self, X: Any) -> NDArray[np.float64]:
+        found: NDArray[np.float64] = validate_data(
+            self,
+            self._encoded(X),
+            dtype=np.float64,
+            ensure_all_finite="allow-nan",
+            reset=False,
+        )
+        return found
+
+    def _kept_back(self, eval_set: tuple[Any, ...] | None) -> Any:
+        """Return the rows of `eval_set` as data of the library."""
+        if eval_set is None:
+            return None
+        X, y, *weight = eval_set
+        unknown = np.setdiff1d(y, self.classes_)
+        if len(unknown):
+            raise ValueError(f"`eval_set` has classes that `y` has not: {unknown.tolist()}.")
+        return self._data(self._rows(X), np.searchsorted(self.classes_, y), *weight)
+
+    def _data(self, rows: NDArray[np.float64], labels: Any = None, weight: Any = None) -> Any:
+        """Return rows, labels and weights as data of the library."""
+        places = self._categorical
+        package = import_module(self.library)
+        if self.library == "lightgbm":
+            chosen = places or "auto"
+            return package.Dataset(
+                rows, labels, weight=weight, categorical_feature=chosen, free_raw_data=False
+            )
+        if self.library == "catboost":
+            cells: Any = rows
+            if places:
+                cells = rows.astype(object)
+                for place in places:
+                    cells[:, place] = [f"{code:g}" for code in rows[:, place]]
+            return package.Pool(cells, label=labels, weight=weight, cat_features=places or None)
+        types = ["c" if k in places else "q" for k in range(rows.shape[1])] if places else None
+        return package.DMatrix(
+            rows, labels, weight=weight, feature_types=types, enable_categorical=bool(places)
+        )
+
+    def _rounds_left(self, done: int) -> int:
+        if self.n_estimators <= done:
+            raise ValueError(
+                f"`n_estimators` must be above the {done} rounds trained before, got "
+                f"{self.n_estimators}: with `warm_start` it counts all rounds."
+            )
+        return self.n_estimators - done
+
+    def _objective(self, labels: NDArray[np.intp]) -> FocalObjective | LossObjective:
         weight = self.class_weight
+        if self.loss is not None:
+            if weight is not None or self.alpha is not None:
+                raise ValueError(
+                    "`class_weight` and `alpha` must be left out where `loss` is given; weight "
+                    "rows by `sample_weight`."
+                )
+            return LossObjective(self.loss)
         if isinstance(weight, str):
             check_choice(weight, ("balanced",), name="class_weight")
             weight = tuple(len(labels) / (len(self.classes_) * np.bincount(labels)))
@@ -161,9 +293,7 @@ class FocalBoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         settings = {names[key]: value for key, value in given.items() if value is not None}
         return settings | (self.params or {})
 
-    def _xgboost(
-        self, X: NDArray[Any], labels: NDArray[np.intp], weight: NDArray[Any] | None
-    ) -> Any:
+    def _xgboost(self, data: Any, kept_back: Any, previous: Any) -> Any:
         xgb = import_module("xgboost")
         names = {"learning_rate": "eta", "random_state": "seed", "n_jobs": "nthread"}
         settings = self._settings(names | {"max_depth": "max_depth"})
@@ -171,34 +301,62 @@ class FocalBoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         settings = {"base_score": 0.0, "disable_default_eval_metric": True} | settings
         if len(self.classes_) > 2:
             settings["num_class"] = len(self.classes_)
-        data = xgb.DMatrix(X, label=labels, weight=weight)
-        return xgb.train(settings, data, self.n_estimators, obj=self.objective_.xgboost)
+        booster = xgb.train(
+            settings,
+            data,
+            self._rounds_left(previous.num_boosted_rounds() if previous is not None else 0),
+            obj=self.objective_,
+            evals=[] if kept_back is None else [(kept_back, "kept_back")],
+            custom_metric=lambda *called: ("loss", self._mean_loss(*called)),
+            early_stopping_rounds=self.early_stopping_rounds,
+            verbose_eval=False,
+            xgb_model=previous,
+        )
+        if kept_back is None:  # of an earlier call
+            booster.set_attr(best_iteration=None, best_score=None)
+        return booster
 
-    def _lightgbm(
-        self, X: NDArray[Any], labels: NDArray[np.intp], weight: NDArray[Any] | None
-    ) -> Any:
+    def _lightgbm(self, data: Any, kept_back: Any, previous: Any) -> Any:
         lgb = import_module("lightgbm")
         names = {"learning_rate": "learning_rate", "random_state": "seed"}
         settings = self._settings(names | {"n_jobs": "num_threads", "max_depth": "max_depth"})
-        settings = {"verbosity": -1, "objective": self.objective_.lightgbm} | settings
+        settings = {"verbosity": -1, "metric": "none"} | settings
+        # Functions are asked for two arguments here, whatever else they take.
+        settings["objective"] = lambda margins, rows: self.objective_(margins, rows)
         if len(self.classes_) > 2:
             settings["num_class"] = len(self.classes_)
-        data = lgb.Dataset(X, label=labels, weight=weight, free_raw_data=False)
-        return lgb.train(settings, data, self.n_estimators)
+        if kept_back is not None:
+            kept_back.set_reference(data)
+        stop = self.early_stopping_rounds
+        return lgb.train(
+            settings,
+            data,
+            self._rounds_left(previous.current_iteration() if previous is not None else 0),
+            valid_sets=None if kept_back is None else [kept_back],
+            feval=lambda *called: ("loss", self._mean_loss(*called), False),
+            callbacks=None if stop is None else [lgb.early_stopping(stop, verbose=False)],
+            init_model=previous,
+        )
 
-    def _catboost(
-        self, X: NDArray[Any], labels: NDArray[np.intp], weight: NDArray[Any] | None
-    ) -> Any:
+    def _catboost(self, data: Any, kept_back: Any, previous: Any) -> Any:
         if len(self.classes_) > 2:
             raise ValueError(
                 f"`library='catboost'` must have two classes, got {len(self.classes_)}: its Focal "
                 "loss knows no more. Use library='xgboost' or 'lightgbm'."
             )
-        cat = import_module("catboost")
-        low, high = self.objective_.weights or (0.5, 0.5)
-        loss = focal_loss_name(self.gamma, high / (low + high))
         names = {"learning_rate": "learning_rate", "random_state": "random_seed"}
         settings = self._settings(names | {"n_jobs": "thread_count", "max_depth": "depth"})
         settings = {"verbose": False, "allow_writing_files": False} | settings
-        model = cat.CatBoost({"iterations": self.n_estimators, "loss_function": loss} | settings)
-        return model.fit(cat.Pool(X, label=labels, weight=weight))
+        settings["iterations"] = self._rounds_left(previous.tree_count_ if previous else 0)
+        if isinstance(self.objective_, LossObjective):
+            own = CatBoostLoss(self.objective_)
+            settings |= {"loss_function": own, "eval_metric": own}
+        else:
+            low, high = self.objective_.weights or (0.5, 0.5)
+            settings["loss_function"] = focal_loss_name(self.gamma, high / (low + high))
+        model = import_module("catboost").CatBoost(settings)
+        stop = self.early_stopping_rounds
+        return model.fit(data, eval_set=kept_back, early_stopping_rounds=stop, init_model=previous)
+
+    def _mean_loss(self, margins: Any, data: Any) -> float:
+        return self.objective_.mean_loss(*called_with(margins, data))

@@ -75,23 +75,23 @@ class FocalObjective:
                 )
             object.__setattr__(self, "class_weight", weight)
 
-    def __call__(self, first: Any, second: Any, *weights: Any) -> tuple[Floats, Floats]:
+    def __call__(
+        self, first: Any, second: Any, sample_weight: Any = None
+    ) -> tuple[Floats, Floats]:
         """Return gradient and curvature in the form that the calling library expects.
 
         ``xgb.train`` and ``lgb.train`` pass margins and data, their scikit-learn classes labels
-        and margins.
+        and margins, and weights of rows where `fit` was given any.
         """
-        if hasattr(second, "get_label"):
-            return self.xgboost(first, second)
-        return self.scikit_learn(first, second, *weights)
+        return self.scikit_learn(*called_with(first, second, sample_weight))
 
     def xgboost(self, margins: NDArray[Any], data: Any) -> tuple[Floats, Floats]:
         """Return gradient and curvature for ``xgb.train(obj=…)``; `data` is its DMatrix."""
-        return self.scikit_learn(data.get_label(), margins, _weight_of(data))
+        return self.scikit_learn(*called_with(margins, data))
 
     def lightgbm(self, margins: NDArray[Any], data: Any) -> tuple[Floats, Floats]:
         """Return gradient and curvature for ``lgb.train``; `data` is its Dataset."""
-        return self.scikit_learn(data.get_label(), margins, _weight_of(data))
+        return self.scikit_learn(*called_with(margins, data))
 
     def scikit_learn(
         self, labels: NDArray[Any], margins: NDArray[Any], sample_weight: Any = None
@@ -108,12 +108,11 @@ class FocalObjective:
 
     def xgboost_metric(self, margins: NDArray[Any], data: Any) -> tuple[str, float]:
         """Return ``("focal_loss", value)`` for ``xgb.train(custom_metric=…)``."""
-        return "focal_loss", self.mean_loss(data.get_label(), margins, _weight_of(data))
+        return "focal_loss", self.mean_loss(*called_with(margins, data))
 
     def lightgbm_metric(self, margins: NDArray[Any], data: Any) -> tuple[str, float, bool]:
         """Return ``("focal_loss", value, False)`` for ``lgb.train(feval=…)``."""
-        value = self.mean_loss(data.get_label(), margins, _weight_of(data))
-        return "focal_loss", value, False
+        return "focal_loss", self.mean_loss(*called_with(margins, data)), False
 
     def mean_loss(
         self, labels: NDArray[Any], margins: NDArray[Any], sample_weight: Any = None
@@ -155,6 +154,9 @@ class FocalObjective:
         return by_class if sample_weight is None else by_class * np.asarray(sample_weight)
 
 
-def _weight_of(data: Any) -> Floats | None:
-    weight = data.get_weight()
-    return None if weight is None or np.size(weight) == 0 else np.asarray(weight, dtype=float)
+def called_with(first: Any, second: Any, sample_weight: Any = None) -> tuple[Any, Any, Any]:
+    """Return labels, margins and weights of (labels, margins, weights) or of (margins, data)."""
+    if not hasattr(second, "get_label"):
+        return first, second, sample_weight
+    weight = second.get_weight()
+    return second.get_label(), first, None if np.size(weight) == 0 else weight

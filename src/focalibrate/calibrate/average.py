@@ -87,7 +87,7 @@ class Average(Calibrator):
     def describe(self) -> str:
         """Return a one-line description."""
         parts = zip(self.weights, self.members, strict=True)
-        return "average: " + ", ".join(f"{w:.0%} {m.kind}" for w, m in parts)
+        return "average: " + ", ".join(f"{100 * w:.0f} % {m.kind}" for w, m in parts)
 
 
 def average_weights(losses: Floats, weights: Floats | None = None) -> Floats:

@@ -27,6 +27,7 @@ MODEL = "identity"
 """Name of the model as it is."""
 TWO_CLASSES = (MODEL, "temperature", "platt", "beta")
 MANY_CLASSES = (MODEL, "temperature", "structured_vector", "structured_matrix")
+OPTIONS = (MODEL, "temperature", "focal_temperature", "ensemble_temperature")
 """Single methods that the automatic choice is made from, from simple to complex."""
 MAX_DIRICHLET_CLASSES = 10
 KEEP = 1.0
@@ -68,13 +69,19 @@ class Candidates:
         return Candidates(kept(self.ladder), kept(self.members))
 
 
-def candidates_for(n_classes: int, trained_gamma: float | None = None) -> Candidates:
+def candidates_for(
+    n_classes: int, trained_gamma: float | None = None, *, options: bool = False
+) -> Candidates:
     """Return the candidates for such data.
 
-    With a training exponent `trained_gamma`, posterior recovery stands after the model.
+    With a training exponent `trained_gamma`, posterior recovery stands after the model. Options,
+    which are not the same in every row, are treated alike.
     """
-    model, *rest = TWO_CLASSES if n_classes == 2 else MANY_CLASSES
+    own = OPTIONS if options else TWO_CLASSES if n_classes == 2 else MANY_CLASSES
+    model, *rest = own
     ladder = (model, *(("posterior_recovery",) if trained_gamma else ()), *rest)
+    if options:
+        return Candidates(ladder, ladder)
     others: tuple[str, ...] = ("isotonic",)
     if n_classes == 2:
         others = ("spline", "isotonic")
@@ -367,8 +374,8 @@ class AutomaticChoice:
 
 def explain_auto(
     *,
-    labels: Array,
-    logits: Array | None = None,
+    labels: Array | None = None,
+    logits: Array | Rows | None = None,
     probs: Array | None = None,
     trained_gamma: float | None = None,
     sample_weight: Array | None = None,
@@ -438,7 +445,9 @@ def _crossed(
     seed: int | np.random.Generator,
 ) -> tuple[Candidates, CrossFit]:
     n_folds = fold_count(rows)
-    found = candidates_for(rows.n_classes, trained_gamma).within(rows, 1 + n_folds)
+    found = candidates_for(rows.n_classes, trained_gamma, options=rows.options).within(
+        rows, 1 + n_folds
+    )
     crossed = cross_fit(
         rows,
         found.ladder if simple else found.names,
@@ -464,7 +473,7 @@ def reason_for(
     own, least = f"{means[picked.chosen]:.4f}", f"{means[picked.best]:.4f}"
     chosen, best = labels[picked.chosen], labels[picked.best]
     if picked.chosen == picked.best:
-        return f"{chosen[:1].upper()}{chosen[1:]} has the lowest {how} log loss, {own}."
+        return f"Of the methods that can be chosen, {chosen} has the lowest {how} log loss, {own}."
     if picked.chosen == 0:
         return (
             f"The lowest {how} log loss, {least} ({best}), is within one standard error of the "

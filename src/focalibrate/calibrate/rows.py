@@ -72,6 +72,8 @@ class Rows:
     """The columns of the data frame that the scores came in."""
     kind: ScoreKind = "logits"
     """What was given: `logits` are log-probabilities if it was ``"probs"``."""
+    options: bool = False
+    """Whether each row has options of its own, -inf after the last, instead of classes."""
 
     @property
     def n_rows(self) -> int:
@@ -125,7 +127,7 @@ class Rows:
         """Return `calibrator` with the classes, kind of score and rule for zeros of this data."""
         return replace(
             calibrator,
-            n_classes=self.n_classes,
+            n_classes=None if self.options else self.n_classes,
             zero_mix=self.zero_mix,
             class_names=self.class_names,
             fitted_on=self.kind,
@@ -184,6 +186,25 @@ def read_scores(
     mix = zero_mix_for(scores)
     logs = log_probabilities(scores, mix)
     return Rows(logs, targets, weights, mix, class_names=names, kind="probs")
+
+
+def option_rows(option_logits: Sequence[Any], labels: Any, *, sample_weight: Any = None) -> Rows:
+    """Return rows that each have options of their own, in any number.
+
+    Args:
+        option_logits: one sequence of scores per row, or an array ``[N, K]`` with -inf after the
+            last option of a row.
+        labels: position of the right option in each row ``[N]``.
+        sample_weight: weights ``[N]``.
+    """
+    listed = [np.asarray(row, np.float64).reshape(-1) for row in option_logits]
+    width = max((len(row) for row in listed), default=0)
+    if width < 2:
+        raise ValueError("`option_logits` must have at least two options in some row.")
+    logits = np.full((len(listed), width), -np.inf)
+    for row, scores in zip(logits, listed, strict=True):
+        row[: len(scores)] = scores
+    return replace(read_scores(logits, labels, sample_weight=sample_weight), options=True)
 
 
 def zero_mix_for(probs: NDArray[Any]) -> float:

@@ -66,12 +66,18 @@ class Method:
     max_entries: float = math.inf
     """Rows times classes times fits above which it is left out unless it is named: measured so
     that ``focalibrate calibrate`` takes 5 seconds at 10,000 x 100 and 30 at 50,000 x 1000."""
+    treats_alike: bool = False
+    """Whether permuted classes give permuted probabilities: it can be used for options."""
     is_matrix: bool = False
     """Whether its cost grows with the square of the classes."""
 
-    def applies_to(self, n_classes: int, trained_gamma: float | None) -> bool:
+    def applies_to(
+        self, n_classes: int, trained_gamma: float | None, *, options: bool = False
+    ) -> bool:
         """Return whether the method can be fitted to such data."""
         has_gamma = trained_gamma is not None or not self.needs_gamma
+        if options:
+            return has_gamma and self.treats_alike
         return has_gamma and (self.classes == "any" or n_classes == 2)
 
     def is_too_slow(self, rows: Rows, n_fits: int) -> bool:
@@ -157,6 +163,7 @@ def _fit_focal_temperature_by_ece(
 _TABLE = (
     Method(
         name="identity",
+        treats_alike=True,
         label="uncalibrated",
         complexity=0,
         fit=_fit_identity,
@@ -165,6 +172,7 @@ _TABLE = (
     ),
     Method(
         name="posterior_recovery",
+        treats_alike=True,
         label="posterior recovery",
         complexity=1,
         fit=_fit_posterior_recovery,
@@ -174,6 +182,7 @@ _TABLE = (
     ),
     Method(
         name="temperature",
+        treats_alike=True,
         label="temperature",
         complexity=2,
         fit=fit_temperature,
@@ -181,6 +190,7 @@ _TABLE = (
     ),
     Method(
         name="temperature_ece",
+        treats_alike=True,
         label="temperature (by ECE)",
         complexity=3,
         fit=_fit_temperature_by_ece,
@@ -190,6 +200,7 @@ _TABLE = (
     ),
     Method(
         name="focal_loss_temperature",
+        treats_alike=True,
         label="focal-loss temperature",
         complexity=3,
         fit=_fit_focal_loss_temperature,
@@ -198,6 +209,7 @@ _TABLE = (
     ),
     Method(
         name="focal_temperature",
+        treats_alike=True,
         label="focal temperature",
         complexity=4,
         fit=_fit_focal_temperature,
@@ -206,6 +218,7 @@ _TABLE = (
     ),
     Method(
         name="focal_temperature_ece",
+        treats_alike=True,
         label="focal temperature (by ECE)",
         complexity=5,
         fit=_fit_focal_temperature_by_ece,
@@ -220,6 +233,7 @@ _TABLE = (
     Method(name="beta", label="beta calibration", complexity=5, fit=fit_beta, classes="two"),
     Method(
         name="ensemble_temperature",
+        treats_alike=True,
         label="ensemble temperature",
         complexity=5,
         fit=fit_ensemble_temperature,

@@ -3,7 +3,8 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from focalibrate.metrics import Cells, ReliabilityCurve
+from focalibrate.metrics import Cells
+from focalibrate.metrics.corp import ReliabilityCurve
 
 LEVELS = np.array([0.0, 0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 1.0])
 """One line is shown for each of these probabilities, of the examples nearest to it."""
@@ -25,12 +26,12 @@ def curve_chart(
         outcome: what the share of events is called.
 
     Example:
-        >>> from focalibrate.metrics import corp_of_cells
+        >>> from focalibrate.metrics.corp import corp_of_cells
         >>> p, right = np.repeat([0.5, 0.9], 50), np.tile([0, 1], 50)
         >>> cells = Cells.of(p, right, bins=20)
         >>> print(*curve_chart(corp_of_cells(cells).curve, cells, width=20), sep="\\n")
-        0.50        ...o..         accuracy 0.50, calibrated 0.36-0.62, 50 examples
-        0.90           o     ..|.. accuracy 0.50, calibrated 0.82-0.98, 50 examples
+        0.50        ...o..         accuracy 0.50, calibrated 0.36-0.62, 50 rows
+        0.90           o     ..|.. accuracy 0.50, calibrated 0.82-0.98, 50 rows
     """
     weight = cells.weight[cells.weight > 0]
     confidence = np.clip(cells.probability[cells.weight > 0] / weight, 0.0, 1.0)
@@ -59,7 +60,7 @@ def curve_chart(
             line[place] = "."
         line[round(level * width)] = "|"
         line[round(right * width)] = "o"
-        word = "example" if round(n) == 1 else "examples"
+        word = "row" if round(n) == 1 else "rows"
         lines.append(
             f"{level:.2f} {''.join(line)} {outcome} {right:.2f}, calibrated {low:.2f}-{high:.2f}, "
             f"{round(n):,} {word}"

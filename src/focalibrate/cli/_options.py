@@ -93,6 +93,17 @@ def prediction_options(command: F) -> F:
                 type=click.Choice(["logits", "probs", "percent"]),
                 help="What the scores are, if the file does not say.",
             ),
+            click.option(
+                "--truth",
+                type=click.Path(path_type=Path),
+                help="Objects that detections are matched to: a COCO file or a folder of YOLO "
+                "labels.",
+            ),
+            click.option(
+                "--iou",
+                type=click.FloatRange(0.0, 1.0, min_open=True, max_open=True),
+                help="Least overlap of a detection that is right.  [default: 0.5]",
+            ),
             click.option("--logits-key", help="Array or column with the logits."),
             click.option("--probs-key", help="Array or column with the probabilities."),
             click.option("--labels-key", help="Array with the labels."),

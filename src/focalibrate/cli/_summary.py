@@ -13,7 +13,9 @@ from focalibrate.cli._charts import curve_chart, reliability_chart
 from focalibrate.cli._tables import comparison_table
 from focalibrate.comparison import Comparison, Scores, Verdict
 from focalibrate.io import Doubt, Predictions, Scan, printable, without_user
-from focalibrate.metrics import Cells, GroupAssessment, corp_of_cells
+from focalibrate.metrics import Cells
+from focalibrate.metrics.corp import corp_of_cells
+from focalibrate.metrics.groups import GroupAssessment
 from focalibrate.metrics.words import finding
 from focalibrate.pipeline import CalibrationResult
 

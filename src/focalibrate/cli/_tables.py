@@ -8,7 +8,8 @@ from rich.table import Table
 
 from focalibrate.comparison import Choice, Comparison, Score
 from focalibrate.io import printable
-from focalibrate.metrics import METRICS, Assessment, MetricName
+from focalibrate.metrics import METRICS, Assessment
+from focalibrate.metrics.registry import MetricName
 from focalibrate.pipeline import Evaluation, ModelComparison, SketchedEvaluation
 
 HEADINGS: dict[MetricName, str] = {name: metric.heading for name, metric in METRICS.items()}
@@ -101,18 +102,19 @@ def evaluation_table(found: Evaluation | SketchedEvaluation) -> Table:
     table.add_column("95 % interval", justify="right", no_wrap=True)
     table.add_column("if calibrated: median, 95th percentile", justify="right")
     assessment = found.assessment
-    for heading, value in (
-        ("confidence − accuracy %", assessment.gap),
-        ("RMS calibration error %", assessment.rms),
-    ):
+    is_event = assessment.event != "top label"
+    gap = "probability − frequency %" if is_event else "confidence − accuracy %"
+    for heading, value in ((gap, assessment.gap), ("RMS calibration error %", assessment.rms)):
         low, high = 100 * value.low, 100 * value.high
         table.add_row(heading, f"{100 * value.estimate:.2f}", f"[{low:.2f}, {high:.2f}]", "")
-    for name in CALIBRATION:
-        if name not in found.scores:  # classwise, of a sketch of very many classes
+    # The other errors of two classes are of the confidence of the predicted class: see --json.
+    shown = ("classwise_ece",) if is_event and "classwise_ece" in found.scores else CALIBRATION
+    for name in shown:
+        if name == "mce" or name not in found.scores:  # no classwise of very many classes
             continue
         floor = assessment.noise_floor[name]
         table.add_row(
-            HEADINGS[name],
+            f"ECE of P({printable(assessment.event_name)}) %" if is_event else HEADINGS[name],
             number(name, found.scores[name].estimate),
             "",
             f"{number(name, floor.median)}, {number(name, floor.q95)}",

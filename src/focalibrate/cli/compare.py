@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -62,7 +63,8 @@ def compare_command(
 ) -> None:
     """Compare two or more models, or calibrators, on the same examples.
 
-    MODELS are files of predictions for the same examples in the same order; or, with --on FILE,
+    MODELS are files of predictions for the same examples, paired by a column of ids that all have,
+    else by their order; or, with --on FILE,
     calibrators (calibrator.json) and the word `raw` for the uncalibrated model. Differences in
     log loss are paired by example and corrected for the number of models. --by compares them in
     every group too.
@@ -74,8 +76,6 @@ def compare_command(
     """
     if len(models) < 2:
         raise click.UsageError("Name at least two models to compare.")
-    if options["cluster"] is not None:
-        raise click.UsageError("--cluster is for evaluate and calibrate: pairs are of rows.")
     names = _distinct([p.name for p in models], [str(p) for p in models])
     settings: dict[str, Any] = {"n_bins": bins, "n_resamples": resamples, "seed": seed}
     if on is None:
@@ -113,6 +113,8 @@ def _evaluated_models(
     names_of = first.class_names
     files = [first]
     files += [read_file(p, options, labels=labels, classes_of=names_of) for p in models[1:]]
+    with reported():
+        files = [first, *(_in_order_of(first, other) for other in files[1:])]
     say_what_was_read(files, to_stderr=to_stderr)
     with doubts_said(anyway=anyway, to_stderr=to_stderr), reported(), steps() as bar:
         bar.add_task("evaluating", total=None)
@@ -177,6 +179,54 @@ def _distinct(names: list[str], paths: list[str]) -> list[str]:
 
 def _loaded(path: Path) -> Calibrator:
     return Identity() if str(path) == UNCALIBRATED else Calibrator.load(path)
+
+
+def _in_order_of(first: Predictions, other: Predictions) -> Predictions:
+    """Return the rows of `other` in the order of `first`, by the ids that both have.
+
+    An id is a column that both files keep under one name, ignoring case, whose values are the same
+    in both and no two alike. Without one the rows are paired by their order.
+    """
+    mine, theirs = _ids(first), _ids(other)
+    orders = {
+        name: tuple(map(theirs[name].__getitem__, places))
+        for name, places in mine.items()
+        if name in theirs and places.keys() == theirs[name].keys()
+    }
+    if not orders:
+        return other
+    if len(set(orders.values())) > 1:
+        raise ValueError(
+            f"{first.source} and {other.source} can be paired by {' or by '.join(orders)}, which "
+            "give different pairs. Leave one of these columns out of the files."
+        )
+    order = np.array(next(iter(orders.values())))
+    if (np.diff(order) == 1).all():
+        return other
+    name = next(iter(orders))
+    return replace(
+        other,
+        scores=other.scores[order],
+        labels=None if other.labels is None else other.labels[order],
+        weights=None if other.weights is None else other.weights[order],
+        cluster=None if other.cluster is None else other.cluster[order],
+        groups={column: np.asarray(v)[order] for column, v in other.groups.items()},
+        notes=(*other.notes, f"rows are paired with those of {first.source.name} by {name}"),
+    )
+
+
+def _ids(found: Predictions) -> dict[str, dict[str, int]]:
+    """Return the columns whose values are all different: the place of each value, as text."""
+    if found.layout.rest is None:
+        return {}
+    kept = found.layout.rest()
+    columns = {}
+    for name in kept.column_names:
+        values = kept.column(name).to_pylist()
+        places = {str(value): i for i, value in enumerate(values)}
+        if len(values) == found.n_rows == len(places) and name != found.layout.label_column:
+            columns[name.lower()] = places
+    return columns
 
 
 def _check_same_examples(files: list[Predictions]) -> None:

@@ -35,7 +35,9 @@ from focalibrate.cli._summary import (
 from focalibrate.cli._tables import evaluation_table
 from focalibrate.comparison import assessed
 from focalibrate.io import Predictions, SketchFile
-from focalibrate.metrics import Cells, ConfidentFraction
+from focalibrate.metrics import Cells
+from focalibrate.metrics.scores import ConfidentFraction
+from focalibrate.metrics.threshold import Selective
 from focalibrate.pipeline import (
     Evaluation,
     Examples,
@@ -233,6 +235,8 @@ def _show(
         console.print(f"Worst slice: {found.worst.summary}.", markup=False, soft_wrap=True)
     show_verdict(console, assessed(found.assessment))
     console.print(_sure(confident), markup=False)
+    if isinstance(found, Evaluation) and found.selective is not None:
+        console.print(_selective(found.selective), markup=False)
 
 
 def _confident(found: Evaluation) -> ConfidentFraction:
@@ -249,6 +253,17 @@ def _sure(confident: ConfidentFraction) -> str:
     if not confident.fraction:
         return f"{text}."
     return f"{text}; {100 * confident.accuracy:.1f} % of those are right."
+
+
+def _selective(found: Selective) -> str:
+    """Return the accuracy of the most confident half and the area under the error's curve."""
+    half = found.accuracy[int(np.argmin(np.abs(found.coverage - 0.5)))]
+    area = found.aurc
+    return (
+        f"The most confident half is right in {100 * half.estimate:.1f} % of the rows (95 % CI "
+        f"{100 * half.low:.1f} to {100 * half.high:.1f} %). Mean error over all coverages (AURC): "
+        f"{100 * area.estimate:.2f} % (95 % CI {100 * area.low:.2f} to {100 * area.high:.2f} %)."
+    )
 
 
 def _bins(table: Cells) -> dict[str, Any]:

@@ -13,7 +13,8 @@ from focalibrate.cli._open import open_predictions, read_rows
 from focalibrate.cli._options import labels_option, prediction_options
 from focalibrate.cli._summary import say_what_was_read
 from focalibrate.io import Predictions
-from focalibrate.metrics import Costs, Threshold, choose_threshold
+from focalibrate.metrics import Costs, choose_threshold
+from focalibrate.metrics.threshold import Threshold
 from focalibrate.pipeline import Examples
 
 _share = click.FloatRange(0.0, 1.0, min_open=True, max_open=True)

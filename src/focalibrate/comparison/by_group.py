@@ -17,7 +17,7 @@ from focalibrate.comparison.choose import Choice, choose
 from focalibrate.comparison.group_choice import LEAST_ROWS, LEVEL, GroupChoice, GroupTrial
 from focalibrate.comparison.paired import PairedMeans, standard_error, weighted_mean
 from focalibrate.comparison.result import Comparison
-from focalibrate.metrics import holm
+from focalibrate.metrics.groups import holm
 
 
 @dataclass(frozen=True)

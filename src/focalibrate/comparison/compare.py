@@ -40,6 +40,7 @@ def compare_methods(
     n_resamples: int = 300,
     seed: int = 0,
     zero_mix: float = 0.0,
+    options: bool = False,
     progress: Callable[[str], None] | None = None,
 ) -> Comparison:
     """Fit every method on validation rows and evaluate it on held-out ones.
@@ -69,6 +70,8 @@ def compare_methods(
         seed: random seed of the folds and the resamples.
         zero_mix: weight of the uniform distribution that was mixed into probabilities with
             zeros (`focalibrate.calibrate.zero_mix_for`).
+        options: each row has options of its own, -inf after the last: only methods that treat
+            them alike are compared.
         progress: called with the label of each method as its fit begins.
 
     Returns:
@@ -94,6 +97,7 @@ def compare_methods(
     val, test = _checked_rows(
         (val_logits, val_labels, sample_weight), (test_logits, test_labels, test_weight), zero_mix
     )
+    val = replace(val, options=options)
     codes = _codes(cluster, sample_weight)
     fits = fit_methods(
         val,

@@ -13,7 +13,8 @@ from focalibrate.calibrate import Calibrator
 from focalibrate.calibrate.choice import BLOCK_ENTRIES
 from focalibrate.calibrate.rows import available_cores
 from focalibrate.comparison.result import Scores
-from focalibrate.metrics import Cells, MetricName, Sketch
+from focalibrate.metrics import Cells, Sketch
+from focalibrate.metrics.registry import MetricName
 from focalibrate.metrics.smooth import smooth_ece_of_rows
 
 N_UNITS = 20_000

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from focalibrate._array import Floats
 from focalibrate._check import is_whole
-from focalibrate.metrics import MetricName
+from focalibrate.metrics.registry import MetricName
 
 MAX_GROUPS = 20_000
 """If there are more examples than this, random groups of them are resampled."""
@@ -83,11 +83,18 @@ def paired_p_value(
     first: Floats,
     second: Floats,
     weights: Floats | None = None,
+    cluster: NDArray[np.intp] | None = None,
 ) -> float:
-    """Return the two-sided p-value of a mean difference, by the normal law."""
+    """Return the two-sided p-value of a mean difference, by the normal law.
+
+    With the number of each row's `cluster`, the standard error is that of clusters.
+    """
     if not (np.isfinite(first).all() and np.isfinite(second).all()):
         return 0.0 if np.isfinite(first).all() != np.isfinite(second).all() else 1.0
     gap = first - second
+    if cluster is not None:
+        means, weights = by_cluster(gap[:, None], weights, cluster)
+        gap = means[:, 0]
     error = float(standard_error(gap, weights))
     if error == 0.0:
         return 1.0

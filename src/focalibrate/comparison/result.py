@@ -12,7 +12,8 @@ from focalibrate._array import Floats
 from focalibrate.calibrate import Calibrator
 from focalibrate.calibrate.choice import BLOCK_ENTRIES
 from focalibrate.comparison.paired import PairedMeans, Score
-from focalibrate.metrics import Cells, MetricName, Sketch
+from focalibrate.metrics import Cells, Sketch
+from focalibrate.metrics.registry import MetricName
 
 MEANS: tuple[MetricName, ...] = ("nll", "brier", "error")
 """Scores that are means over examples: they have intervals and paired differences."""

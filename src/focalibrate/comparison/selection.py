@@ -9,8 +9,8 @@ from focalibrate.calibrate.choice import AUTO, AVERAGE, MODEL, candidates_for
 from focalibrate.calibrate.rows import Rows
 
 LeftOut = tuple[tuple[str, str], ...]
-MEMBER = "only as a member of the average"
-SHOWN = "for comparison only"
+MEMBER = "used only as a member of the average"
+SHOWN = "shown for comparison only"
 
 
 @dataclass(frozen=True)
@@ -57,12 +57,14 @@ def selected(
         n_fits: how often each is fitted.
         also: a method that is compared in any case.
     """
-    automatic = candidates_for(rows.n_classes, trained_gamma).within(rows, n_fits)
+    automatic = candidates_for(rows.n_classes, trained_gamma, options=rows.options).within(
+        rows, n_fits
+    )
     own = (*automatic.ladder, AVERAGE)
     asked = [m for name in methods or () for m in (own if name == AUTO else (name,))]
     asked += [] if also is None else [also]
     for name in asked:
-        _check_applies(name, trained_gamma, rows.n_classes)
+        _check_applies(name, trained_gamma, rows)
     names: list[str] = [MODEL]
     left_out: LeftOut = ()
     if methods is None:
@@ -79,17 +81,23 @@ def selected(
     )
 
 
-def _check_applies(name: str, trained_gamma: float | None, n_classes: int) -> None:
+def _check_applies(name: str, trained_gamma: float | None, rows: Rows) -> None:
     check_choice(name, (AUTO, *METHODS), name="methods")
     if METHODS[name].needs_gamma and trained_gamma is None:
         raise ValueError(
             f"`trained_gamma` must be given for the method {name!r}, got None. Pass the exponent "
             "the model was trained with, or leave the method out."
         )
-    if not METHODS[name].applies_to(n_classes, trained_gamma):
+    if METHODS[name].applies_to(rows.n_classes, trained_gamma, options=rows.options):
+        return
+    if rows.options:
         raise ValueError(
-            f"`methods`: {name!r} is for two classes, but there are {n_classes}. Leave it out."
+            f"`methods`: {name!r} learns something about each class, but options are not the same "
+            "in every row. Leave it out."
         )
+    raise ValueError(
+        f"`methods`: {name!r} is for two classes, but there are {rows.n_classes}. Leave it out."
+    )
 
 
 def _default(
@@ -98,7 +106,9 @@ def _default(
     names, left_out = [], []
     for name, method in METHODS.items():
         is_wanted = method.default or name in candidates
-        if not is_wanted or not method.applies_to(rows.n_classes, trained_gamma):
+        if not is_wanted or not method.applies_to(
+            rows.n_classes, trained_gamma, options=rows.options
+        ):
             continue
         if method.is_too_slow(rows, n_fits):
             size = f"{rows.n_rows:,} rows of {rows.n_classes:,} classes"

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 from focalibrate.calibrate import METHODS, Calibrator
 from focalibrate.comparison.choose import Choice
@@ -99,15 +99,14 @@ def verdict(
 
 def assessed(assessment: Assessment) -> Verdict:
     """Return the verdict on one model that was evaluated, not calibrated."""
-    status, advice = {
-        "miscalibrated": ("repairable", "Fit a calibrator: `focalibrate calibrate`."),
-        "too few rows to judge": (
-            "too few rows",
-            "Collect more labelled rows and run this again.",
-        ),
-        "no evidence of miscalibration": ("good", "Keep using these probabilities."),
-    }[assessment.verdict]
-    return Verdict(cast(Status, status), assessment.summary, line=_line(assessment), advice=advice)
+    status: Status
+    if not assessment.detectable <= TOO_COARSE:
+        status, advice = "too few rows", "Collect more labelled rows and run this again."
+    elif assessment.verdict == "miscalibrated":
+        status, advice = "repairable", "Fit a calibrator: `focalibrate calibrate`."
+    else:
+        status, advice = "good", "Keep using these probabilities."
+    return Verdict(status, assessment.summary, line=_line(assessment), advice=advice)
 
 
 def _line(found: Assessment) -> str:
@@ -202,7 +201,7 @@ def parameters(calibrator: Calibrator) -> str:
     if members:
         weights: tuple[float, ...] = getattr(calibrator, "weights", ())
         named = (METHODS[m.kind].label if m.kind in METHODS else m.kind for m in members)
-        return ", ".join(f"{w:.0%} {name}" for w, name in zip(weights, named, strict=True))
+        return ", ".join(f"{100 * w:.0f} % {name}" for w, name in zip(weights, named, strict=True))
     values = {field.name: getattr(calibrator, field.name) for field in fields(calibrator)}
     return ", ".join(
         f"{SYMBOLS.get(name, name)} = {value:.3g}".replace("-", "−")

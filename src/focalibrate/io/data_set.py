@@ -3,14 +3,16 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from focalibrate.io.errors import PredictionFileError, file_error, listing, short, shown
 from focalibrate.io.formats.arrays import grouped_npy, open_npy_files
 from focalibrate.io.formats.choose import Opening, open_part
+from focalibrate.io.formats.detections import open_detections
 from focalibrate.io.formats.opened import Opened
+from focalibrate.io.options import ReadOptions
 from focalibrate.io.source import Part as SourcePart
 from focalibrate.io.source import suffix_of
 from focalibrate.io.table import Column, Schema, Table, with_constants
@@ -76,13 +78,29 @@ class DataSet:
     def opened(self, index: int) -> Opened:
         """Return a part, opened."""
         if index not in self._opened:
-            group = self.groups[index]
-            if len(group) > 1 or next(iter(group)):
+            group, truth = self.groups[index], self.opening.truth
+            if truth is not None:
+                found = open_detections(self.path, truth, iou=self.opening.iou)
+            elif len(group) > 1 or next(iter(group)):
                 found = open_npy_files(group, limit=self.opening.limit)
             else:
                 found = _with_partition(open_part(group[""], self.opening), group[""])
             self._opened[index] = found
         return self._opened[index]
+
+    def with_roles(self, options: ReadOptions, schema: Schema) -> ReadOptions:
+        """Return the options with what the format says about the columns.
+
+        Of several logs the task is the group; names that the caller gives count first.
+        """
+        roles = dict(schema.roles)
+        if roles and len(self.groups) > 1 and "task" in schema.names:
+            roles.setdefault("by", "task")
+        given = {name: value for name, value in options.items() if value not in (None, (), [])}
+        if {"logits_key", "probs_key", "score_columns"} & set(given):
+            for name in ("logits_key", "score_columns", "input", "positive"):
+                roles.pop(name, None)
+        return cast(ReadOptions, {**roles, **given}) if roles else options
 
     def places(self, index: int) -> list[int]:
         """Return where a part has the columns of the first one."""

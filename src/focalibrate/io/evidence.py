@@ -87,6 +87,12 @@ def row_sums(columns: Sequence[NDArray[Any]] | NDArray[Any]) -> RowSums:
     return RowSums(in_unit, worst, worst_percent, negative, fractions, used)
 
 
+def looks_like_probs(scores: NDArray[Any]) -> bool:
+    """Return whether the rows of a matrix could hardly be anything but probabilities."""
+    sums = row_sums(scores)
+    return sums.on_simplex and sums.fractions and sums.worst < 1e-3
+
+
 def is_whole(values: NDArray[Any]) -> bool:
     """Return whether every number is whole (or missing)."""
     if values.dtype.kind in "iub":

@@ -28,6 +28,8 @@ class ReadOptions(TypedDict, total=False):
     """The options of `read_predictions`, see there."""
 
     labels_path: str | Path | None
+    truth: str | Path | None
+    iou: float | None
     input: "Input | None"
     logits_key: str | None
     probs_key: str | None

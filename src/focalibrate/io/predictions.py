@@ -28,7 +28,8 @@ class Layout:
         place: how many of `names` come before the scores.
         label_column: name of the labels, or None.
         labels_as: whether labels were class positions, from 0 or from 1, or class names.
-        form: one column per class, one matrix, or one column of the positive class.
+        form: one column per class, one matrix, one list of options per row, or one column of the
+            positive class.
         class_names: in the order of the file, to which positions as labels refer.
         known: labels that are names, and the positions of their classes.
         has_names: the columns have names.
@@ -119,7 +120,10 @@ class Predictions:
 
 def contents(found: Predictions) -> str:
     """Return what the rows hold, in words: classes, kind, labels."""
-    text = f"{found.n_classes} classes"
+    if found.layout.form == "options":
+        text = f"up to {found.n_classes} options"
+    else:
+        text = f"{found.n_classes} classes"
     if found.class_names is not None:
         names = [short(n) or '""' for n in found.class_names[:SHOWN_CLASSES]]
         more = found.n_classes - len(names)

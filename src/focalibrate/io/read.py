@@ -16,6 +16,8 @@ def read_predictions(
     path: Paths,
     *,
     labels_path: str | Path | None = None,
+    truth: str | Path | None = None,
+    iou: float = 0.5,
     input: Input | None = None,  # noqa: A002 the command line's own word
     logits_key: str | None = None,
     probs_key: str | None = None,
@@ -62,6 +64,8 @@ def read_predictions(
         path: the file, folder or glob, or a list of these, which are parts of one table; the
             suffix says the format.
         labels_path: a file of labels in any of the formats, used in place of labels in `path`.
+        truth: objects that detections are matched to: a COCO file or a folder of YOLO labels.
+        iou: least overlap of a detection that is right.
         input: ``"logits"``, ``"probs"`` or ``"percent"``.
         logits_key: name of the array or column of logits.
         probs_key: name of the array or column of probabilities.
@@ -106,6 +110,8 @@ def read_predictions(
     scan = scan_predictions(
         path,
         labels_path=labels_path,
+        truth=truth,
+        iou=iou,
         input=input,
         logits_key=logits_key,
         probs_key=probs_key,

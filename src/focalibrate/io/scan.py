@@ -28,6 +28,7 @@ from focalibrate.io.errors import (
     printable,
     short,
 )
+from focalibrate.io.evidence import looks_like_probs
 from focalibrate.io.formats.choose import Opening
 from focalibrate.io.formats.opened import Opened
 from focalibrate.io.formats.text import with_kinds
@@ -81,6 +82,7 @@ class Reading:
         like: predictions without rows, whose classes all rows have.
         parts: what is known of the parts.
         pieces: the same rows in the same order, with large parquet files cut between row groups.
+        looks_like_probs: the first rows could be probabilities.
     """
 
     schema: Schema
@@ -91,6 +93,7 @@ class Reading:
     like: Predictions
     parts: tuple[Part, ...]
     pieces: tuple[Piece, ...]
+    looks_like_probs: bool = False
 
     @property
     def needed(self) -> list[int]:
@@ -139,7 +142,8 @@ class Scan:
         if batch_rows != BATCH_ROWS:
             self.options["batch_rows"] = batch_rows
         self._data, self._options = data, options
-        self._request = request_of(data.path, options)
+        schema = data.opened(0).schema if reading is None else reading.schema
+        self._request = request_of(data.path, data.with_roles(options, schema))
         self._kept: tuple[Table, Iterator[Table]] | None = None
         self._checksum: str | None = None
         self._hashing = Lock()
@@ -210,6 +214,8 @@ class Scan:
                 seen = rows.stop
                 self._report(done)
                 if found is not None:
+                    if index and not table.first_row:
+                        self._check_same_kind(found, table)
                     found = self._like(found, table, keep=keep)
                     n_found += found.n_rows
                     weight += 1.0 if found.weights is None else float(found.weights.sum())
@@ -319,6 +325,17 @@ class Scan:
             return found
         return replace(found, scores=found.scores.astype(self.reading.dtype))
 
+    def _check_same_kind(self, found: Predictions, table: Table) -> None:
+        """Raise where a part's logits look like probabilities, and those of the first do not."""
+        if self.kind != "logits" or self.reading.looks_like_probs or self.n_classes < 2:
+            return
+        if looks_like_probs(found.scores):
+            raise file_error(
+                table.path,
+                f"every row of it lies in [0, 1] and sums to 1 as probabilities do, but "
+                f"{Path(self.parts[0].name).name} holds logits. Write all parts in one way.",
+            )
+
     @property
     def can_take(self) -> bool:
         """Whether `take` gives any rows without reading the others.
@@ -401,7 +418,7 @@ class Scan:
                 found,
                 kept=lambda: self.batches(part, keep=True),
                 notes=self.notes,
-                n_labels=None if labels is None or labels.key is None else len(labels.values),
+                n_labels=None if labels is None or labels.is_by_order else len(labels.values),
             )
         own = None if labels is None else labels.path
         is_file = own is not None and own.is_file()
@@ -430,7 +447,7 @@ class Scan:
     def _rows_before(self, index: int) -> int:
         """Return how many rows the parts before one have, if labels are counted over all."""
         labels = self.reading.labels
-        if labels is None or labels.key is not None:
+        if labels is None or not labels.is_by_order:
             return 0
         total = 0
         scores = self.reading.roles.scores.positions[0]
@@ -444,7 +461,7 @@ class Scan:
     def _check_all_labels_used(self, n_rows: int) -> None:
         """Raise if a file of labels has more of them than there are rows."""
         labels = self.reading.labels
-        if labels is not None and labels.key is None and len(labels.values) != n_rows:
+        if labels is not None and labels.is_by_order and len(labels.values) != n_rows:
             raise file_error(
                 labels.path,
                 "must hold one label per row, but there are more labels than rows: "
@@ -518,7 +535,13 @@ class Scan:
         pieces = pieces_of(data, parts, drop=bool(options.get("drop_missing")))
         settled = replace(settled, known=first.layout.known, names=first.class_names)
         return replace(
-            self.reading, settled=settled, dtype=dtype, like=like, parts=parts, pieces=pieces
+            self.reading,
+            settled=settled,
+            dtype=dtype,
+            like=like,
+            parts=parts,
+            pieces=pieces,
+            looks_like_probs=looks_like_probs(first.scores),
         )
 
     def _first_batch(self, head: Table) -> Predictions:
@@ -674,16 +697,19 @@ def scan_predictions(
     """
     if batch_rows < 1:
         raise ValueError(f"`batch_rows` must be >= 1, got {batch_rows!r}.")
+    truth = options.get("truth")
     opening = Opening(
         parse_size(options.get("max_memory")),
         options.get("header"),
         options.get("encoding"),
         options.get("sheet"),
         piece_bytes,
+        None if truth is None else Path(truth),
+        options.get("iou") or 0.5,
     )
     with _memory_named(str(source)):
         path, name, parts = find_parts(source, limit=opening.limit)
-        groups = groups_of(path, parts)
+        groups = groups_of(path, parts) if truth is None else [{str(p.path): p for p in parts}]
         if reading is None:
             check_distinct(path, [list(group.values()) for group in groups])
         data = DataSet(path, groups, opening)

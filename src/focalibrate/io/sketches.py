@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from focalibrate._atomic import atomic_path
 from focalibrate.io.errors import PredictionFileError, file_error, listing, short
 from focalibrate.metrics import Sketch
-from focalibrate.metrics.sketch_arrays import sketch_from_arrays, sketch_to_arrays
+from focalibrate.metrics.sketch_file import sketch_from_arrays, sketch_to_arrays
 
 SUFFIX = ".sketch"
 FORMAT = "focalibrate-sketch"

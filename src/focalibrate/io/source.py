@@ -26,7 +26,7 @@ Paths: TypeAlias = str | Path | Sequence[str | Path]
 
 FORMATS = (
     *(".npz", ".npy", ".csv", ".tsv", ".txt", ".parquet", ".feather", ".arrow"),
-    *(".jsonl", ".json", ".xlsx", ".safetensors", ".pt"),
+    *(".jsonl", ".json", ".xlsx", ".safetensors", ".pt", ".eval"),
 )
 """Suffixes of the formats that can be read; text may be compressed (`.csv.gz`)."""
 

@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -74,6 +74,8 @@ class Schema:
         decimal_comma: numbers are written ``0,5``.
         pandas: what pandas stored about the table.
         notes: what was decided while opening the file.
+        roles: options of `read_predictions` that say what the columns are, where the format
+            knows; what the caller says counts first.
     """
 
     path: Path
@@ -90,6 +92,7 @@ class Schema:
     decimal_comma: bool = False
     pandas: bytes | None = None
     notes: tuple[str, ...] = ()
+    roles: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def names(self) -> list[str]:

@@ -9,12 +9,11 @@ For data that comes in pieces, `Cells` are the mergeable sums behind every calib
 the modules of the functions that return them.
 """
 
-from focalibrate.metrics.assessment import Assessment, ClassFinding, assess
-from focalibrate.metrics.binning import log_odds_edges
+from focalibrate.metrics.assessment import Assessment, assess
 from focalibrate.metrics.bootstrap import bootstrap, bootstrap_difference
-from focalibrate.metrics.bounds import ErrorBounds, calibration_bounds
+from focalibrate.metrics.bounds import calibration_bounds
 from focalibrate.metrics.cells import Cells
-from focalibrate.metrics.corp import Corp, Decomposition, ReliabilityCurve, corp, corp_of_cells
+from focalibrate.metrics.corp import corp
 from focalibrate.metrics.errors import (
     adaptive_ece,
     classwise_ece,
@@ -23,17 +22,12 @@ from focalibrate.metrics.errors import (
     mce,
     multilabel_ece,
 )
-from focalibrate.metrics.groups import GroupAssessment, assess_groups, holm
-from focalibrate.metrics.interval import Interval, Moments, NoiseFloor
+from focalibrate.metrics.groups import assess_groups
+from focalibrate.metrics.interval import Interval
 from focalibrate.metrics.registry import (
-    INTERVAL_METRICS,
-    METRIC_NAMES,
     METRICS,
-    Metric,
-    MetricName,
 )
 from focalibrate.metrics.scores import (
-    ConfidentFraction,
     binary_brier_score,
     brier_score,
     confident_fraction,
@@ -43,41 +37,21 @@ from focalibrate.metrics.scores import (
     nll,
 )
 from focalibrate.metrics.sketch import Sketch
-from focalibrate.metrics.sketch_evaluation import SketchEvaluation
-from focalibrate.metrics.slices import WorstSlice, worst_slice
+from focalibrate.metrics.slices import worst_slice
 from focalibrate.metrics.smooth import smooth_ece
 from focalibrate.metrics.threshold import (
     Costs,
-    Selective,
-    Threshold,
     choose_threshold,
     selective_accuracy,
 )
 
 __all__ = [
-    "INTERVAL_METRICS",
     "METRICS",
-    "METRIC_NAMES",
     "Assessment",
     "Cells",
-    "ClassFinding",
-    "ConfidentFraction",
-    "Corp",
     "Costs",
-    "Decomposition",
-    "ErrorBounds",
-    "GroupAssessment",
     "Interval",
-    "Metric",
-    "MetricName",
-    "Moments",
-    "NoiseFloor",
-    "ReliabilityCurve",
-    "Selective",
     "Sketch",
-    "SketchEvaluation",
-    "Threshold",
-    "WorstSlice",
     "adaptive_ece",
     "assess",
     "assess_groups",
@@ -90,14 +64,11 @@ __all__ = [
     "classwise_ece",
     "confident_fraction",
     "corp",
-    "corp_of_cells",
     "debiased_ece",
     "ece",
     "entropy",
     "error_rate",
-    "holm",
     "kl_divergence",
-    "log_odds_edges",
     "mce",
     "multilabel_ece",
     "nll",

@@ -9,28 +9,32 @@ import numpy as np
 
 from focalibrate._array import Array, Floats
 from focalibrate._check import check_count
-from focalibrate.metrics._cells import (
-    BINS,
-    CLASS_CELLS,
-    Cells,
-    EventCells,
-    Ints,
-    event_cells,
-)
-from focalibrate.metrics._clusters import LEAST_CLUSTERS, Clusters, clusters_of
-from focalibrate.metrics._event import EventKind, read_event
-from focalibrate.metrics._intervals import calibration_line, gap_interval, rms_interval
-from focalibrate.metrics._noise import classwise_floor, noise_floors
-from focalibrate.metrics._null import (
+from focalibrate.metrics.binning import Ints
+from focalibrate.metrics.event import EventKind, read_event
+from focalibrate.metrics.interval import Interval, NoiseFloor
+from focalibrate.metrics.noise_floor import classwise_floor, noise_floors
+from focalibrate.metrics.null import (
+    LEAST_CLUSTERS,
+    Clusters,
     JointTest,
     LineTest,
     ScaleTest,
+    clusters_of,
     detectable_rms,
     draw_residuals,
+    generator,
     indicator,
 )
-from focalibrate.metrics._random import generator
-from focalibrate.metrics.interval import Interval, NoiseFloor
+from focalibrate.metrics.residuals import (
+    BINS,
+    CLASS_CELLS,
+    EventCells,
+    Residuals,
+    calibration_line,
+    event_cells,
+    gap_interval,
+    rms_interval,
+)
 from focalibrate.metrics.words import ALPHA, details, finding, headline
 
 FEWEST_DRAWS, MOST_DRAWN = 199, 2e7
@@ -43,7 +47,7 @@ CalibrationVerdict = Literal[
 ]
 Direction = Literal["overconfident", "underconfident", "too high", "too low"]
 TestName = Literal["bins", "line", "classes"]
-TestedClass = tuple[int | None, Cells]
+TestedClass = tuple[int | None, Residuals]
 """number of a class, and its rows in order of its probability"""
 
 
@@ -109,7 +113,7 @@ class Assessment:
     has_certain_error: bool = False
     """whether something called certain did not happen, or something called impossible did: a
     calibrated model has no such row, so that the p-value is as small as it can be"""
-    n_draws: int = 999
+    n_draws: int = 1999
     """outcomes drawn for the tests: no p-value is below ``1 / (n_draws + 1)``"""
     n_clusters: int | None = None
     """clusters of dependent rows; with fewer than 50 nothing is tested and p-values are nan"""
@@ -205,7 +209,7 @@ def assess(
     copies: bool = False,
     cluster: Array | None = None,
     seed: int | np.random.Generator = 0,
-    n_draws: int = 999,
+    n_draws: int = 1999,
 ) -> Assessment:
     r"""Return whether probabilities are miscalibrated, by how much, and what noise alone does.
 
@@ -309,7 +313,7 @@ def assess(
 
 
 def assess_cells(
-    fine: Cells,
+    fine: Residuals,
     *,
     event: EventKind,
     class_name: str | None = None,
@@ -444,7 +448,7 @@ class EventTest:
         """Return the same with one more statistic."""
         return EventTest(self.tests, [*self.seen, seen], [*self.others, null], self.clusters)
 
-    def detectable(self, cells: Cells, drawn: Floats, rng: np.random.Generator) -> float:
+    def detectable(self, cells: Residuals, drawn: Floats, rng: np.random.Generator) -> float:
         """Return the error that the tests together would find; see `detectable_rms`."""
         return detectable_rms(
             cells, self.tests, self.joint, drawn, rng, self.others, self.clusters

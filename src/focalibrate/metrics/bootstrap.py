@@ -8,8 +8,8 @@ import numpy as np
 
 from focalibrate._array import Array, Floats, array_of
 from focalibrate._check import check_choice, check_count, check_open_interval, is_whole
-from focalibrate.metrics._rows import read_weights
 from focalibrate.metrics.interval import Interval
+from focalibrate.metrics.rows import read_weights
 from focalibrate.metrics.scores import (
     brier_rows,
     brier_score,

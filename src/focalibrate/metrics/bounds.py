@@ -10,11 +10,17 @@ from scipy.special import ndtri
 
 from focalibrate._array import Array, Floats
 from focalibrate._check import check_open_interval
-from focalibrate.metrics._cells import BINS, SCALES, Cells, Ints, event_cells
-from focalibrate.metrics._event import read_event
-from focalibrate.metrics._intervals import mean_variance, noncentrality
-from focalibrate.metrics._random import generator
-from focalibrate.metrics.binning import bin_sums
+from focalibrate.metrics.binning import Ints, bin_sums
+from focalibrate.metrics.event import read_event
+from focalibrate.metrics.null import generator
+from focalibrate.metrics.residuals import (
+    BINS,
+    SCALES,
+    Residuals,
+    event_cells,
+    mean_variance,
+    noncentrality,
+)
 
 LEVELS = tuple(2**i for i in range(int(math.log2(SCALES)) + 1))
 """Numbers of bins of the lower bound: 1, 2, 4, … 32, each cut in two for the next."""
@@ -128,7 +134,7 @@ def calibration_bounds(
 
 
 def bounds_of_cells(
-    fine: Cells,
+    fine: Residuals,
     *,
     error: ErrorName = "ece",
     limit: float = 0.0,
@@ -149,7 +155,7 @@ def bounds_of_cells(
 
 
 def ece_bounds(
-    cells: Cells,
+    cells: Residuals,
     bin_index: Ints,
     scale: Ints,
     limit: float,
@@ -180,7 +186,7 @@ def ece_bounds(
 
 
 def rms_bounds(
-    cells: Cells,
+    cells: Residuals,
     bin_index: Ints,
     scale: Ints,
     limit: float,
@@ -204,7 +210,7 @@ def rms_bounds(
     return ErrorBounds(estimate, low, max(high, low), alpha, alpha_high, typical)
 
 
-def _lowest_ece(bins: Cells, alpha: float, rng: np.random.Generator) -> float:
+def _lowest_ece(bins: Residuals, alpha: float, rng: np.random.Generator) -> float:
     r"""Return the lower bound from 32 bins and those that they add up to.
 
     An `alpha` below `FINEST`, needed for many groups, is beyond what the draws can resolve. The
@@ -236,13 +242,13 @@ def _size(weighted: NDArray[np.float64], n_bins: int) -> Floats:
     return found
 
 
-def _share_and_mean(bins: Cells) -> tuple[Floats, Floats]:
+def _share_and_mean(bins: Residuals) -> tuple[Floats, Floats]:
     w = bins.weight
     mean = np.divide(bins.residual, w, out=np.zeros_like(w), where=w > 0)
     return w / w.sum(), mean
 
 
-def _variance(cells: Cells, bins: Cells, index: Ints, limit: float) -> Floats:
+def _variance(cells: Residuals, bins: Residuals, index: Ints, limit: float) -> Floats:
     """Return the variance of each bin's mean residual for an upper bound.
 
     The larger of two variances: that of the sample, and that of a model whose true frequencies

@@ -9,15 +9,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from focalibrate._array import Array, Floats, array_of, to_numpy
 from focalibrate._check import check_choice, check_confidence, check_n_bins, is_whole
-from focalibrate.metrics._rows import (
-    Event,
-    event_rows,
-    read,
-    read_label_matrix,
-    read_weights,
-    row_chunks,
-    true_class,
-)
 from focalibrate.metrics.binning import (
     Closed,
     Ints,
@@ -25,6 +16,16 @@ from focalibrate.metrics.binning import (
     equal_mass_sizes,
     index_of,
     split_equal_mass,
+)
+from focalibrate.metrics.residuals import Residuals
+from focalibrate.metrics.rows import (
+    Event,
+    event_rows,
+    read,
+    read_label_matrix,
+    read_weights,
+    row_chunks,
+    true_class,
 )
 from focalibrate.metrics.smooth import smooth_ece_of_residuals
 
@@ -426,6 +427,26 @@ class Cells:
             at.append(np.clip(probability[filled] / count[filled], 0.0, 1.0))
             mass.append(residual[filled] / total)
         return smooth_ece_of_residuals(np.concatenate(at), np.concatenate(mass))
+
+    def residuals(self) -> Residuals:
+        r"""Return the filled cells of one event for inference, their rows tied at their mean.
+
+        Rows of a cell of width :math:`w` are off their mean by less than :math:`w`, which changes
+        a sum of squares by less than :math:`w^2/4` per row.
+        """
+        filled = self.weight > 0
+        weight, probability, outcome, hits, rows, spread, happened = (
+            x[filled]
+            for x in (
+                self.weight, self.probability, self.outcome, self.hits,
+                self.rows, self.spread, self.spread_outcome,
+            )
+        )  # fmt: skip
+        mean = np.clip(probability / weight, 0.0, 1.0)
+        hit_mean = np.divide(hits, outcome, out=np.zeros_like(mean), where=outcome > 0)
+        square = np.maximum(spread * mean**2 + happened * (1.0 - 2.0 * hit_mean), 0.0)
+        variance = spread * mean * (1.0 - mean)
+        return Residuals(rows, weight, spread, probability, outcome, square, variance)
 
 
 @overload

@@ -7,10 +7,10 @@ import numpy as np
 
 from focalibrate._array import Array, Floats
 from focalibrate._check import check_count
-from focalibrate.metrics._cells import MAX_CELLS
-from focalibrate.metrics._random import generator
-from focalibrate.metrics._rows import Event, event_rows, read, read_weights
 from focalibrate.metrics.cells import Cells
+from focalibrate.metrics.null import generator
+from focalibrate.metrics.residuals import MAX_CELLS
+from focalibrate.metrics.rows import Event, event_rows, read, read_weights
 
 BAND_POINTS = 101
 

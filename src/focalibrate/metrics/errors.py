@@ -9,9 +9,9 @@ import numpy as np
 
 from focalibrate._array import Array
 from focalibrate._check import check_choice, check_n_bins
-from focalibrate.metrics._rows import Event, event_rows, read, read_weights
 from focalibrate.metrics.binning import Closed
 from focalibrate.metrics.cells import Cells, Norm
+from focalibrate.metrics.rows import Event, event_rows, read, read_weights
 
 Bins = Literal["equal-mass", "equal-width"]
 Average = Literal["macro", "micro"]

@@ -10,19 +10,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from focalibrate._array import Array, to_numpy
-from focalibrate.metrics._cells import Cells, Ints, event_cells
-from focalibrate.metrics._clusters import LEAST_CLUSTERS, clusters_of
-from focalibrate.metrics._event import EventKind, read_event
-from focalibrate.metrics._intervals import calibration_line
-from focalibrate.metrics._null import draw_residuals
-from focalibrate.metrics._random import generator
 from focalibrate.metrics.assessment import (
     TOO_COARSE,
     CalibrationVerdict,
     event_intervals,
     event_test,
 )
+from focalibrate.metrics.binning import Ints
+from focalibrate.metrics.event import EventKind, read_event
 from focalibrate.metrics.interval import Interval
+from focalibrate.metrics.null import LEAST_CLUSTERS, clusters_of, draw_residuals, generator
+from focalibrate.metrics.residuals import Residuals, calibration_line, event_cells
 from focalibrate.metrics.words import ALPHA, p_text, percents, points
 
 MAX_VALUES, ROWS_PER_VALUE = 8, 100
@@ -51,7 +49,7 @@ class GroupAssessment:
     """the same, corrected for the number of groups looked at (Holm)"""
     detectable: float
     """root-mean-square error that would be found with probability 0.8, without correction"""
-    n_draws: int = 999
+    n_draws: int = 1999
     """outcomes drawn for the test: no p-value is below ``1 / (n_draws + 1)``"""
 
     @property
@@ -71,13 +69,13 @@ class GroupAssessment:
             return text
         text += f" ({p_text(self.p_adjusted, n_draws=self._n_allowed)}, corrected)"
         if not self.gap.excludes_zero:
-            return text
+            return f"{text}, typically off by {points(self.rms.estimate)}"
         mean, rate = percents(self.mean_probability, self.observed_rate)
         if self.event == "top label":
             side = "overconfident" if self.gap.estimate > 0 else "underconfident"
             return f"{text}, {side} by {points(abs(self.gap.estimate))}"
         side = "too high" if self.gap.estimate > 0 else "too low"
-        return f"{text}, {side}: {mean} on average, {rate} observed"
+        return f"{text}, {side}: {mean} on average, {rate} happen"
 
     @property
     def _n_allowed(self) -> int:
@@ -219,13 +217,13 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 def draws_for_groups(n_tested: int) -> int:
     """Return how many draws give p-values well below 0.05 / groups, as Holm needs."""
-    return int(min(19_999, max(999, 40 * n_tested - 1)))
+    return int(min(19_999, max(1999, 40 * n_tested - 1)))
 
 
 def assess_group(
     column: str,
     group: str,
-    fine: Cells,
+    fine: Residuals,
     *,
     code: Ints | None = None,
     event: EventKind,

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from focalibrate._array import Array, Floats, array_of, to_numpy
 from focalibrate._check import check_labels, check_log_probs, check_unit_interval, labels_for
-from focalibrate.metrics._rows import (
+from focalibrate.metrics.rows import (
     read,
     read_probs,
     read_weights,

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from focalibrate._array import Array, Floats
-from focalibrate.metrics._rows import Event, event_rows, read, read_weights
 from focalibrate.metrics.binning import bin_sums
+from focalibrate.metrics.rows import Event, event_rows, read, read_weights
 
 GRID = 1 << 15
 """Cells of the grid on [0, 1] that `smooth_ece` computes on."""

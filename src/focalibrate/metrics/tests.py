@@ -14,9 +14,9 @@ from scipy.special import ndtr
 
 from focalibrate._array import Array, Floats
 from focalibrate._check import check_count
-from focalibrate.metrics._cells import equal_mass_ranks
-from focalibrate.metrics._rows import read, top_label
 from focalibrate.metrics.interval import Interval
+from focalibrate.metrics.residuals import equal_mass_ranks
+from focalibrate.metrics.rows import read, top_label
 
 __all__ = [
     "CoxResult",

@@ -11,7 +11,7 @@ from scipy.special import betaincinv, ndtri, stdtrit
 
 from focalibrate._array import Array, Floats, to_numpy
 from focalibrate._check import check_open_interval
-from focalibrate.metrics._event import cluster_codes, read_outcomes
+from focalibrate.metrics.event import cluster_codes, read_outcomes
 from focalibrate.metrics.interval import NORMAL_95, Interval
 
 STEPS = 100

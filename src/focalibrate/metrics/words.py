@@ -1,5 +1,6 @@
 """Findings as sentences, made from the fields of an assessment."""
 
+import math
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -31,13 +32,13 @@ def headline(found: "Assessment", *, when: str = "") -> str:
 
 def details(found: "Assessment") -> str:
     """Return the numbers behind the headline, to be read after it."""
-    rows = f"{found.n:,} row{'' if found.n == 1 else 's'}"
+    rows = _size(found)
     error, event, *more = points(found.detectable), *found.tested
     if found.verdict == "miscalibrated":
         return " ".join(_evidence(found))
     if found.verdict == "too few rows to judge":
         if found.p_value != found.p_value:
-            return f"{found.n_clusters} clusters of dependent rows; at least 50 are needed."
+            return f"{rows}; at least 50 clusters are needed."
         if not found.detectable < 0.5:
             return f"{rows} can hardly show any error."
         return f"{rows} can only show an error of about {error} or more in {event}."
@@ -45,6 +46,14 @@ def details(found: "Assessment") -> str:
         f"With {rows}, an error of {error} or more in {event} would probably have been detected."
     )
     return f"{text} {more[0].capitalize()} were tested too." if more else text
+
+
+def _size(found: "Assessment") -> str:
+    """Return how much data there is: rows, or clusters of rows where they are dependent."""
+    rows = f"{found.n:,} row{'' if found.n == 1 else 's'}"
+    if found.n_clusters is None:
+        return rows
+    return f"{found.n_clusters:,} cluster{'' if found.n_clusters == 1 else 's'} in {rows}"
 
 
 def _headline(found: "Assessment") -> str:
@@ -78,6 +87,8 @@ def _headline(found: "Assessment") -> str:
 def _evidence(found: "Assessment") -> list[str]:
     """Return sentences; the first goes on after a colon."""
     p = p_text(found.p_value, n_draws=found.n_draws)
+    if found.n_clusters is not None:
+        p = f"{p}, from {_size(found)}"
     worst = found.worst_class
     if found.direction is None and found.has_certain_error:
         return [f"a prediction made with 100 % certainty is wrong ({p})."]
@@ -109,9 +120,13 @@ def is_of_classes(found: "Assessment") -> bool:
 
 def _of_classes(found: "Assessment") -> list[str]:
     worst = found.worst_class
-    if worst is None or not worst.gap.excludes_zero or found.p_values["classes"] >= ALPHA:
+    if worst is None:
         return []
-    return [f"Of the classes, {worst.name} is off most: {_two_rates(worst)}."]
+    if found.p_values["classes"] >= ALPHA:
+        return ["The probabilities of all classes were tested too, without a finding."]
+    mixed = "right on average, but too high for some rows and too low for others"
+    rates = _two_rates(worst) if worst.gap.excludes_zero else mixed
+    return [f"Of all classes, the probabilities of {worst.name} are off most: {rates}."]
 
 
 def _two_rates(found: "Assessment | ClassFinding") -> str:
@@ -127,17 +142,18 @@ def _side(gap: "Interval") -> str:
 
 
 def p_text(p: float, *, n_draws: int | None = None) -> str:
-    """Return a p-value as text; the smallest that `n_draws` allow is a bound.
+    """Return a p-value as text that is true; the smallest that `n_draws` allow is a bound.
 
     Example:
-        >>> p_text(0.001), p_text(0.005, n_draws=199), p_text(0.034), p_text(0.5)
-        ('p ≤ .001', 'p ≤ .005', 'p = .034', 'p = .50')
+        >>> p_text(0.0005), p_text(0.001), p_text(0.001, n_draws=999), p_text(0.034), p_text(0.5)
+        ('p < .001', 'p = .001', 'p ≤ .001', 'p = .034', 'p = .50')
     """
-    if p <= 0.001:
-        return "p ≤ .001"
+    if p < 0.001:
+        return "p < .001"
     digits = 3 if p < 0.1 else 2
     is_least = n_draws is not None and p * (n_draws + 1) <= 1.0 + 1e-9
-    return f"p {'≤' if is_least else '='} " + f"{p:.{digits}f}".lstrip("0")
+    shown = math.ceil(p * 10**digits - 1e-9) / 10**digits if is_least else p
+    return f"p {'≤' if is_least else '='} " + f"{shown:.{digits}f}".lstrip("0")
 
 
 def points(value: float) -> str:

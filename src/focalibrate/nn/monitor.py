@@ -18,9 +18,8 @@ from focalibrate.metrics import METRICS, Cells, Sketch
 from focalibrate.metrics.binning import equal_width_edges, equal_width_index
 from focalibrate.metrics.cells import ClassCells, added
 from focalibrate.metrics.scores import ConfidentFraction
-from focalibrate.metrics.sketch import MAX_CLASSWISE, class_edges, class_index
-from focalibrate.metrics.sketch_arrays import sketch_from_arrays, sketch_to_arrays
-from focalibrate.metrics.sketch_evaluation import confident_of
+from focalibrate.metrics.sketch import MAX_CLASSWISE, class_edges, class_index, confident_of
+from focalibrate.metrics.sketch_file import sketch_from_arrays, sketch_to_arrays
 from focalibrate.nn._inputs import outputs_of
 from focalibrate.nn._ranks import Arrays, gather_arrays, is_distributed
 from focalibrate.nn._sample import RowKeeper, RowSample

@@ -4,7 +4,7 @@ import math
 from html import escape
 from typing import TYPE_CHECKING
 
-from focalibrate.metrics import MetricName
+from focalibrate.metrics.registry import MetricName
 
 if TYPE_CHECKING:
     from focalibrate.pipeline.result import CalibrationResult

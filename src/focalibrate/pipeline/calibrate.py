@@ -33,7 +33,9 @@ from focalibrate.comparison import (
 from focalibrate.comparison import choose as choose_method
 from focalibrate.engines import Backend
 from focalibrate.io import Predictions, Scan, scan_predictions
-from focalibrate.metrics import Assessment, GroupAssessment, WorstSlice, assess
+from focalibrate.metrics import Assessment, assess
+from focalibrate.metrics.groups import GroupAssessment
+from focalibrate.metrics.slices import WorstSlice
 from focalibrate.pipeline.doubts import Doubt, doubts_about, warn_of
 from focalibrate.pipeline.evaluation import groups_of, worst_slice_of
 from focalibrate.pipeline.examples import (
@@ -85,6 +87,9 @@ def calibrate_predictions(
     *,
     logits: Array | None = None,
     probs: Array | None = None,
+    confidence: Array | None = None,
+    correct: Array | None = None,
+    cluster: Array | None = None,
     sample_weight: Array | None = None,
     copies: bool = False,
     test: PredictionSource | Scan | tuple[Array, Array] | None = None,
@@ -126,6 +131,9 @@ def calibrate_predictions(
         labels: class positions ``[N]``, or names of classes.
         logits: scores before the softmax, ``[N, K]``.
         probs: probabilities, ``[N, K]``.
+        confidence: instead of scores, a probability ``[N]`` of being right.
+        correct: instead of `labels`, whether it was, ``[N]``.
+        cluster: equal values ``[N]`` mark rows of the arrays that belong together.
         sample_weight: weights ``[N]`` of the arrays. A file has its own
             (`read_predictions(..., weight_column=)`).
         copies: whether weights are numbers of identical rows; default: the importance of each.
@@ -180,7 +188,7 @@ def calibrate_predictions(
         >>> result.calibrator.probs(3 * truth).shape
         (1000, 4)
     """
-    arrays = (labels, logits, probs, sample_weight, groups)
+    arrays = (labels, logits, probs, confidence, correct, cluster, sample_weight, groups)
     scans = [] if any(given is not None for given in arrays) else _scans(source, test)
     settings: dict[str, Any] = {
         "methods": methods,
@@ -216,6 +224,9 @@ def calibrate_predictions(
             labels,
             logits=logits,
             probs=probs,
+            confidence=confidence,
+            correct=correct,
+            cluster=cluster,
             class_names=class_names,
             copies=copies,
             sample_weight=sample_weight,
@@ -303,7 +314,9 @@ def _sampled(
     warn_of(doubts, stacklevel=4)
     given = read_scores(fitted.logits, fitted.labels, sample_weight=fitted.weights)
     options = {name: value for name, value in settings.items() if name != "n_resamples"}
-    fits = fit_methods(replace(given, zero_mix=fitted.zero_mix), is_tested=True, **options)
+    fits = fit_methods(
+        replace(given, zero_mix=fitted.zero_mix, options=fitted.options), is_tested=True, **options
+    )
     say(f"evaluating on {rows.n_tested:,} rows")
     comparison = judge_scan(
         fits,
@@ -355,6 +368,7 @@ def _held_out(
         cluster=fitted.cluster,
         test_cluster=None if judged is None else judged.cluster,
         zero_mix=fitted.zero_mix,
+        options=fitted.options,
         **settings,
     )
     choice = chosen(comparison)
@@ -392,7 +406,7 @@ def to_deploy(
         found,
         class_names=class_names,
         zero_mix=fitted.zero_mix,
-        n_classes=fitted.n_classes,
+        n_classes=None if fitted.options else fitted.n_classes,
         fitted_on=fitted.kind,
     )
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import asdict, dataclass, field
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -14,16 +14,11 @@ from focalibrate.calibrate.choice import BLOCK_ENTRIES
 from focalibrate.calibrate.rows import available_cores
 from focalibrate.comparison import MEANS, PairedMeans, Score, Scores, score_rows
 from focalibrate.comparison.paired import cluster_numbers, paired_p_value
-from focalibrate.metrics import (
-    Assessment,
-    GroupAssessment,
-    MetricName,
-    WorstSlice,
-    assess,
-    assess_groups,
-    holm,
-    worst_slice,
-)
+from focalibrate.metrics import Assessment, assess, assess_groups, selective_accuracy, worst_slice
+from focalibrate.metrics.groups import GroupAssessment, holm
+from focalibrate.metrics.registry import MetricName
+from focalibrate.metrics.slices import WorstSlice
+from focalibrate.metrics.threshold import Selective
 from focalibrate.pipeline.doubts import doubts_about, warn_of
 from focalibrate.pipeline.examples import Examples
 from focalibrate.pipeline.groups import GroupScores, scores_by_group
@@ -46,6 +41,8 @@ class Evaluation:
     units: Scores = field(repr=False)
     n_classes: int
     weights: NDArray[np.float64] | None = field(default=None, repr=False)
+    cluster: NDArray[np.intp] | None = field(default=None, repr=False)
+    """number of the cluster of each row"""
     groups: tuple[GroupAssessment, ...] = ()
     """a verdict per group, where groups were given"""
     worst: WorstSlice | None = None
@@ -58,6 +55,15 @@ class Evaluation:
         """Number of examples."""
         return len(self.units.nll)
 
+    @cached_property
+    def selective(self) -> Selective | None:
+        """Accuracy of the most confident rows; None with weights, which it does not take."""
+        if self.weights is not None:
+            return None
+        rows = self.units
+        right = (rows.correct > 0.5).astype(np.float64)
+        return selective_accuracy(np.clip(rows.confidence, 0, 1), right, cluster=self.cluster)
+
     def to_dict(self) -> dict[str, Any]:
         """Return everything by name, for JSON."""
         return {
@@ -67,9 +73,23 @@ class Evaluation:
             "classes": self.n_classes,
             "scores": {m: score_record(v) for m, v in self.scores.items()},
             "assessment": self.assessment.to_dict(),
+            "selective": _selective_record(self.selective),
             "groups": [group.to_dict() for group in self.groups],
             "worst_slice": worst_record(self.worst),
         }
+
+
+def _selective_record(found: Selective | None) -> dict[str, Any] | None:
+    """Return the area under the risk-coverage curve and the accuracies, with their intervals."""
+    if found is None:
+        return None
+    return {
+        "aurc": asdict(found.aurc),
+        "accuracy_at_coverage": [
+            {"coverage": float(share), **asdict(accuracy)}
+            for share, accuracy in zip(found.coverage, found.accuracy, strict=True)
+        ],
+    }
 
 
 def evaluate_examples(
@@ -142,6 +162,7 @@ def evaluate_examples(
         assessment=assessment,
         units=rows,
         weights=weights,
+        cluster=codes,
         n_classes=examples.n_classes,
         groups=groups_of(examples, probs, seed=seed),
         worst=worst_slice_of(examples, probs, seed=seed),
@@ -258,11 +279,17 @@ def compare_models(
     best = min(range(len(models)), key=lambda i: models[i].scores[score].estimate)
     values = np.concatenate([m.units.means() for m in models], axis=1)
     weights = models[best].weights
-    paired = PairedMeans.of(values, weights=weights, n_resamples=n_resamples, seed=seed)
+    cluster = models[best].cluster
+    paired = PairedMeans.of(
+        values, weights=weights, cluster=cluster, n_resamples=n_resamples, seed=seed
+    )
     width = len(MEANS)
     others = [i for i in range(len(models)) if i != best]
     p_values = holm(
-        [paired_p_value(models[i].units.nll, models[best].units.nll, weights) for i in others]
+        [
+            paired_p_value(models[i].units.nll, models[best].units.nll, weights, cluster)
+            for i in others
+        ]
     )
     return ModelComparison(
         models=tuple(models),
@@ -279,6 +306,10 @@ def compare_models(
             for i, p in zip(others, p_values, strict=True)
         ),
         groups=scores_by_group(
-            [m.units.nll for m in models], models[best].columns, best=best, weights=weights
+            [m.units.nll for m in models],
+            models[best].columns,
+            best=best,
+            weights=weights,
+            cluster=cluster,
         ),
     )

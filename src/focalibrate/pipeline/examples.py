@@ -31,6 +31,10 @@ from focalibrate.calibrate.rows import (
     zero_mix_below,
 )
 from focalibrate.io import Predictions, Scan, ScoreKind, align, read_predictions
+from focalibrate.metrics.cells import read_events
+
+EVENT_NAMES = ("wrong", "correct")
+"""The classes of a confidence and whether it was right."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,6 +87,9 @@ class Examples:
         logits: Array | None = None,
         probs: Array | None = None,
         labels: Array | None = None,
+        confidence: Array | None = None,
+        correct: Array | None = None,
+        cluster: Array | None = None,
         sample_weight: Array | None = None,
         class_names: Sequence[str] | None = None,
         order: Sequence[str] | None = None,
@@ -92,8 +99,16 @@ class Examples:
 
         Arrays of any library, data frames and lists; ``[N]`` is the margin or probability of
         class 1. The columns of a data frame name the classes, and are put in `order` if that is
-        given.
+        given. A `confidence` and whether it was `correct`, ``[N]`` each, are the probability of
+        class 1 and its label.
         """
+        if confidence is not None or correct is not None:
+            if any(given is not None for given in (logits, probs, labels)):
+                raise ValueError(
+                    "Pass either `confidence` and `correct`, or scores and `labels`, not both."
+                )
+            probs, labels = _events(confidence, correct)
+            class_names = class_names or EVENT_NAMES
         if (logits is None) == (probs is None):
             found = "neither" if logits is None else "both"
             raise ValueError(
@@ -117,6 +132,7 @@ class Examples:
             kind=kind,
             labels=targets.astype(np.int64, copy=False),
             weights=read_weights(sample_weight, n_rows=len(scores)),
+            cluster=_column(cluster, len(scores), "`cluster`"),
             groups=_columns(groups, len(scores)),
             class_names=None if names is None else tuple(str(n) for n in names),
         )._without_zero_weights()
@@ -142,6 +158,8 @@ class Examples:
             Scores in ``p_fraud`` with labels 0 and 1 in ``fraud`` are probabilities of fraud.
         """
         read = self.predictions
+        if self.options:
+            return tuple(f"option {k + 1}" for k in range(self.n_classes))
         if self.class_names is not None or read is None or self.n_classes != 2:
             return self.class_names
         name = read.positive or read.labels_name
@@ -149,6 +167,11 @@ class Examples:
             name.lower() in column.lower() for column in read.scores_names
         )
         return (f"not {name}", name) if name and (read.positive or is_named) else None
+
+    @property
+    def options(self) -> bool:
+        """Whether the scores are those of each row's own options, which are no classes."""
+        return self.predictions is not None and self.predictions.layout.form == "options"
 
     @property
     def n_rows(self) -> int:
@@ -205,17 +228,36 @@ class Examples:
         return replace(self, zero_mix=zero_mix)
 
 
+def _events(confidence: Array | None, correct: Array | None) -> tuple[Array, Array]:
+    if confidence is None or correct is None:
+        missing = "confidence" if confidence is None else "correct"
+        raise ValueError(f"`{missing}` must be given: `confidence` and `correct` go together.")
+    c, y = read_events(confidence, correct)
+    if y.dtype != np.bool_:
+        raise ValueError(
+            "`correct` must be 0 or 1 (or booleans) here, got values between. `assess` takes ties."
+        )
+    return c, y.astype(np.int64)
+
+
 def _columns(groups: Mapping[str, Array] | None, n_rows: int) -> dict[str, NDArray[Any]]:
     found = {}
     for name, column in (groups or {}).items():
-        values = np.asarray(to_numpy(as_array(column, name="groups")))
-        if values.shape != (n_rows,):
-            raise ValueError(
-                f"`groups`: column {name!r} must have one value per row, [{n_rows}], got shape "
-                f"{values.shape}."
-            )
-        found[str(name)] = values
+        values = _column(column, n_rows, f"`groups`: column {name!r}")
+        if values is not None:
+            found[str(name)] = values
     return found
+
+
+def _column(column: Array | None, n_rows: int, what: str) -> NDArray[Any] | None:
+    if column is None:
+        return None
+    values = np.asarray(to_numpy(as_array(column, name=what)))
+    if values.shape != (n_rows,):
+        raise ValueError(
+            f"{what} must have one value per row, [{n_rows}], got shape {values.shape}."
+        )
+    return values
 
 
 PredictionSource = str | os.PathLike[str] | Predictions
@@ -244,7 +286,8 @@ def given_examples(
         class_names: one per class, in the order of the columns.
         order: put the classes of a file in this order, by name.
         copies: whether weights are numbers of identical rows.
-        columns: `sample_weight` and `groups` of arrays.
+        columns: `confidence` and `correct` in place of scores and labels; `sample_weight`,
+            `cluster` and `groups` of arrays.
     """
     if source is None:
         found = Examples.of_arrays(

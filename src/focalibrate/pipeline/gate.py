@@ -12,7 +12,8 @@ from focalibrate._check import check_open_interval, check_positive
 from focalibrate.calibrate import Calibrator
 from focalibrate.io import SketchFile, read_sketch
 from focalibrate.io.sketches import SUFFIX
-from focalibrate.metrics import ErrorBounds, Moments
+from focalibrate.metrics.bounds import ErrorBounds
+from focalibrate.metrics.interval import Moments
 from focalibrate.pipeline._gate_text import number
 from focalibrate.pipeline.doubts import Doubt, doubts_about, warn_of
 from focalibrate.pipeline.examples import PredictionSource, given_examples
@@ -28,6 +29,8 @@ def check_predictions(
     *,
     logits: Array | None = None,
     probs: Array | None = None,
+    confidence: Array | None = None,
+    correct: Array | None = None,
     sample_weight: Array | None = None,
     copies: bool = False,
     groups: Mapping[str, Array] | None = None,
@@ -56,6 +59,8 @@ def check_predictions(
         labels: class indices ``[N]``.
         logits: scores before the softmax, ``[N, K]``.
         probs: probabilities ``[N, K]``, or ``[N]`` of class 1.
+        confidence: instead of scores, a probability ``[N]`` of being right.
+        correct: instead of `labels`, whether it was, ``[N]``.
         sample_weight: weights ``[N]``.
         copies: whether weights are numbers of identical rows; default: the importance of each.
         groups: columns of groups ``[N]`` by name, of arrays.
@@ -92,7 +97,13 @@ def check_predictions(
     """
     check_open_interval(alpha, low=0.0, high=0.5, name="alpha")
     limits = _limits(max_ece, max_rms, max_nll_increase, has_baseline=baseline is not None)
-    arrays = {"logits": logits, "probs": probs, "sample_weight": sample_weight}
+    arrays = {
+        "logits": logits,
+        "probs": probs,
+        "confidence": confidence,
+        "correct": correct,
+        "sample_weight": sample_weight,
+    }
     judged, doubts = _judged(source, labels, arrays, groups, calibrator, copies=copies)
     warn_of(doubts)
     columns = tuple(judged.grouped.groups) if by is None and judged.grouped else tuple(by or ())

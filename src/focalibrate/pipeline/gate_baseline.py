@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from focalibrate.io import Predictions, SketchFile, read_sketch
 from focalibrate.io.sketches import SUFFIX
-from focalibrate.metrics import Moments
+from focalibrate.metrics.interval import Moments
 from focalibrate.pipeline.examples import Examples, PredictionSource, read_source
 from focalibrate.pipeline.gate_source import Judged, row_nll
 from focalibrate.pipeline.loss_mean import LossMean

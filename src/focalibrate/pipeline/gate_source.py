@@ -11,7 +11,9 @@ from focalibrate._array import Floats
 from focalibrate.calibrate import Calibrator
 from focalibrate.calibrate.choice import BLOCK_ENTRIES
 from focalibrate.io import SketchFile
-from focalibrate.metrics import ErrorBounds, Moments, Sketch, calibration_bounds
+from focalibrate.metrics import Sketch, calibration_bounds
+from focalibrate.metrics.bounds import ErrorBounds
+from focalibrate.metrics.interval import Moments
 from focalibrate.pipeline.examples import Examples
 from focalibrate.pipeline.loss_mean import LossMean
 

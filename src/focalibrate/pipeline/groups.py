@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from focalibrate._array import Floats
 from focalibrate.calibrate.grouped import group_names
 from focalibrate.comparison.paired import paired_p_value, weighted_mean
-from focalibrate.metrics import holm
+from focalibrate.metrics.groups import holm
 from focalibrate.pipeline.record import finite
 
 LEAST_ROWS = 20
@@ -54,6 +54,7 @@ def scores_by_group(
     *,
     best: int,
     weights: Floats | None = None,
+    cluster: NDArray[np.intp] | None = None,
 ) -> tuple[GroupScores, ...]:
     """Return the log loss of every model in every group.
 
@@ -62,6 +63,7 @@ def scores_by_group(
         columns: of groups, each ``[N]``.
         best: which model the others are compared with.
         weights: weights of the examples ``[N]``.
+        cluster: number of the cluster of each example ``[N]``.
     """
     found: list[tuple[str, str, int, list[float]]] = []
     tests: list[float] = []
@@ -70,12 +72,13 @@ def scores_by_group(
         for group in np.unique(names).tolist():
             at = np.flatnonzero(names == group)
             some = None if weights is None else weights[at]
+            codes = None if cluster is None else np.unique(cluster[at], return_inverse=True)[1]
             rows = [model[at] for model in nll]
             found.append((column, group, len(at), [float(weighted_mean(r, some)) for r in rows]))
             tests += [
                 float("nan")
                 if i == best or len(at) < LEAST_ROWS
-                else paired_p_value(r, rows[best], some)
+                else paired_p_value(r, rows[best], some, codes)
                 for i, r in enumerate(rows)
             ]
     if not found:

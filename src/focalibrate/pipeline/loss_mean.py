@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from focalibrate.metrics import Moments
+from focalibrate.metrics.interval import Moments
 
 LARGE = 1_000_000
 """Assumed number of rows of a mean, if it is not known."""

@@ -12,7 +12,9 @@ from focalibrate.comparison import Choice, Comparison, GroupChoice, Verdict
 from focalibrate.comparison.result import MEANS
 from focalibrate.io import Predictions
 from focalibrate.io.roles.vocabulary import is_id
-from focalibrate.metrics import Assessment, GroupAssessment, WorstSlice
+from focalibrate.metrics import Assessment
+from focalibrate.metrics.groups import GroupAssessment
+from focalibrate.metrics.slices import WorstSlice
 from focalibrate.pipeline._notebook import result_html
 from focalibrate.pipeline.examples import Examples
 from focalibrate.pipeline.record import (

@@ -6,13 +6,10 @@ from typing import Any
 
 from focalibrate.comparison import Score
 from focalibrate.io import SketchFile
-from focalibrate.metrics import (
-    Assessment,
-    Cells,
-    ConfidentFraction,
-    GroupAssessment,
-    MetricName,
-)
+from focalibrate.metrics import Assessment, Cells
+from focalibrate.metrics.groups import GroupAssessment
+from focalibrate.metrics.registry import MetricName
+from focalibrate.metrics.scores import ConfidentFraction
 from focalibrate.pipeline.record import score_record
 
 

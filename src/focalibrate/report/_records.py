@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from focalibrate.calibrate import METHODS
 from focalibrate.comparison import Choice, Comparison, GroupChoice, MethodResult, Score, parameters
-from focalibrate.metrics import Assessment, GroupAssessment
+from focalibrate.metrics import Assessment
+from focalibrate.metrics.groups import GroupAssessment
 from focalibrate.report._judged import JudgedRows
 from focalibrate.report._numbers import short, shorts
 from focalibrate.report.criterion import CriterionGrid

@@ -19,7 +19,9 @@ from focalibrate.comparison import (
     verdict,
 )
 from focalibrate.io import ScoreKind
-from focalibrate.metrics import Assessment, GroupAssessment, WorstSlice
+from focalibrate.metrics import Assessment
+from focalibrate.metrics.groups import GroupAssessment
+from focalibrate.metrics.slices import WorstSlice
 from focalibrate.report._diagrams import BIN_COUNTS, diagrams, top_label_figures, weighted_mean
 from focalibrate.report._judged import BeforeAfter, judge_rows, planned_entries
 from focalibrate.report._numbers import short

@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from focalibrate.comparison import Score, Verdict
-from focalibrate.metrics import Assessment, GroupAssessment
+from focalibrate.metrics import Assessment
+from focalibrate.metrics.groups import GroupAssessment
 from focalibrate.report._diagrams import diagrams, top_label_figures
 from focalibrate.report._numbers import short, shorts
 from focalibrate.report._records import assessment_record, group_records, score_record

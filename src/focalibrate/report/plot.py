@@ -12,7 +12,8 @@ import numpy as np
 from focalibrate._array import Array, Floats, array_of, to_numpy
 from focalibrate._check import column_names, labels_for
 from focalibrate.calibrate import Calibrator, FitReport
-from focalibrate.metrics import Cells, ReliabilityCurve, corp
+from focalibrate.metrics import Cells, corp
+from focalibrate.metrics.corp import ReliabilityCurve
 from focalibrate.report.colors import BLUE, GREY, ORANGE
 from focalibrate.report.criterion import CriterionGrid
 

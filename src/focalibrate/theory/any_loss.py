@@ -42,7 +42,9 @@ SIGN_TOLERANCE = 1e-7
 CURVATURE_TOLERANCE = 1e-4
 """Negative eigenvalue, relative to the largest, that the differences may produce."""
 STEP = 1e-6
-BLOCK_BYTES = 1 << 26
+MAX_DIRECTIONS = 32
+"""Directions in which the risk must not fall: all of them up to 33 classes."""
+BLOCK_BYTES = 1 << 27
 
 
 class RecoveryWarning(UserWarning):
@@ -86,7 +88,7 @@ def recover_by_gradient(
         scores: logits ``[N, K]``, or log-odds of class 1 ``[N]``.
         gradient: gives the gradient in the scores if every row had the label passed.
         second_order: also check that the row is a minimum of its risk, by differences of the
-            gradient: :math:`K` times the work.
+            gradient in :math:`K-1` directions, or in the 32 of a Krylov space if :math:`K > 33`.
 
     Returns:
         Posteriors ``[N, K]``, and the reason where there is none.
@@ -152,10 +154,8 @@ def _gradients(z: Floats, gradient: GradientField) -> Floats:
 
 
 def _is_minimum(z: Floats, q: Floats, gradient: GradientField) -> NDArray[np.bool_]:
-    """Return where the risk does not fall in any direction, by the Jacobian of its gradient.
-
-    The gradient of the risk is 0 at the row itself, so one step in each direction is enough.
-    """
+    """Return where the risk does not fall in any direction, by the Jacobian of its gradient."""
+    n, n_classes = q.shape
 
     def risk_gradient(x: Floats) -> Floats:
         found = np.einsum("nky,ny->nk", _gradients(x, gradient), q)
@@ -163,11 +163,24 @@ def _is_minimum(z: Floats, q: Floats, gradient: GradientField) -> NDArray[np.boo
 
     if z.ndim == 1:
         return np.asarray(risk_gradient(z + STEP) >= 0)
-    n_classes = z.shape[1]
-    steps = STEP * np.eye(n_classes)
-    jacobian = np.stack([risk_gradient(z + step) / STEP for step in steps], axis=2)
-    tangent = np.linalg.qr(np.eye(n_classes)[:, 1:] - 1.0 / n_classes)[0]
-    seen = tangent.T @ jacobian @ tangent
+    # The gradient of the risk is 0 at the row itself, so one step in each direction is enough.
+    n_directions = min(n_classes - 1, MAX_DIRECTIONS)
+    start = np.random.default_rng(0).normal(size=(n_directions, n_classes))
+    basis, moved = np.zeros((n, n_classes, 0)), np.zeros((n, n_classes, 0))
+    for j in range(n_directions):
+        # Arnoldi's directions find the lowest curvature first; a new one where they end.
+        ahead = moved[:, :, -1] if j else np.zeros((n, n_classes))
+        direction = _orthogonal(ahead, basis)
+        size = np.linalg.norm(direction, axis=1, keepdims=True)
+        is_over = size <= 1e-6 * np.linalg.norm(ahead, axis=1, keepdims=True)
+        fresh = _orthogonal(np.broadcast_to(start[j], ahead.shape), basis)
+        direction = np.where(is_over, fresh, direction)
+        direction = _orthogonal(direction / np.linalg.norm(direction, axis=1)[:, None], basis)
+        direction /= np.linalg.norm(direction, axis=1)[:, None]
+        basis = np.concatenate([basis, direction[:, :, None]], axis=2)
+        slope = risk_gradient(z + STEP * direction) / STEP
+        moved = np.concatenate([moved, slope[:, :, None]], axis=2)
+    seen = np.swapaxes(basis, 1, 2) @ moved
     # A loss with weights held constant has a Jacobian that is not symmetric. What counts is the
     # real part of its eigenvalues, which that of the symmetric part bounds from below.
     spectrum = np.linalg.eigvalsh(0.5 * (seen + np.swapaxes(seen, 1, 2)))
@@ -178,3 +191,9 @@ def _is_minimum(z: Floats, q: Floats, gradient: GradientField) -> NDArray[np.boo
         least = np.linalg.eigvals(seen[doubtful]).real.min(axis=1)
         is_minimum[doubtful] = least >= floor[doubtful]
     return np.asarray(is_minimum)
+
+
+def _orthogonal(x: Floats, basis: Floats) -> Floats:
+    """Return `x` ``[N, K]`` without its mean and its part in `basis` ``[N, K, j]``."""
+    x = x - x.mean(axis=1, keepdims=True)
+    return np.asarray(x - (basis @ (np.swapaxes(basis, 1, 2) @ x[:, :, None]))[:, :, 0])

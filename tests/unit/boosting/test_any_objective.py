@@ -63,6 +63,9 @@ def test_several_classes_and_native_data():
         def get_label(self):
             return np.zeros(20)
 
+        def get_weight(self):
+            return np.empty(0)
+
     for got, want in zip(objective(z, Data()), objective(np.zeros(20), z), strict=True):
         assert_allclose(got, want)
     with pytest.raises(ValueError, match="of single labels"):
@@ -77,6 +80,34 @@ def test_rows_below_the_margin_are_counted():
         found = LossObjective(form).probs(np.array([-4.0, 1.0]))
     assert np.isnan(found[0]).all()
     assert np.isfinite(found[1]).all()
+
+
+@pytest.mark.parametrize(
+    "objective",
+    [FocalObjective(2.0), LossObjective(loss_form("poly_focal", gamma=2.0, epsilon=0.0))],
+    ids=["focal", "named"],
+)
+@pytest.mark.parametrize("library", ["xgboost", "lightgbm"])
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_the_weights_of_the_libraries_own_classifiers_count(objective, library, n_classes):
+    package = pytest.importorskip(library)
+    rng = np.random.default_rng(4)
+    x = rng.normal(size=(300, 2))
+    y = (x[:, 0] + rng.normal(size=300) > 0).astype(int) + (n_classes == 3) * (x[:, 1] > 0.5)
+    times = rng.integers(1, 4, size=300)
+    settings = {"objective": objective, "n_estimators": 8, "n_jobs": 1}
+    if library == "xgboost":
+        make, ask = package.XGBClassifier, {"output_margin": True}
+        settings |= {"tree_method": "exact", "base_score": 0.5}
+    else:
+        make, ask = package.LGBMClassifier, {"raw_score": True}
+        settings |= {"verbose": -1, "min_child_samples": 1, "min_child_weight": 5.0}
+    weighted = make(**settings).fit(x, y, sample_weight=times).predict(x, **ask)
+    repeated = make(**settings).fit(np.repeat(x, times, axis=0), np.repeat(y, times))
+    plain = make(**settings).fit(x, y).predict(x, **ask)
+    assert np.abs(weighted - plain).max() > 0.01
+    if library == "xgboost":  # LightGBM's bins count rows
+        assert_allclose(weighted, repeated.predict(x, **ask), atol=1e-3)
 
 
 @pytest.mark.slow

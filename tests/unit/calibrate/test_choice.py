@@ -151,7 +151,7 @@ def test_an_average_round_trips_and_refuses_nonsense(tmp_path):
     assert_allclose(found.probs(z), want, atol=1e-15)
     found.save(tmp_path / "a.json")
     assert Calibrator.load(tmp_path / "a.json") == found
-    assert found.describe() == "average: 25% temperature, 75% identity"
+    assert found.describe() == "average: 25 % temperature, 75 % identity"
     for weights in ((0.5, 0.6), (1.0, 0.0), (1.0,)):
         with pytest.raises(ValueError, match=r"`weights`|`members`"):
             Average(parts, weights)

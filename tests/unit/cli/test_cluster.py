@@ -34,7 +34,6 @@ def test_the_verdict_allows_for_clusters(cli, tries):
     [
         ("check", "tries.csv", "--max-ece", "0.1"),
         ("sketch", "tries.csv", "-o", "x.sketch"),
-        ("compare", "tries.csv", "tries.csv"),
         ("calibrate", "tries.csv", "--fit-rows", "100"),
     ],
 )
@@ -42,3 +41,16 @@ def test_what_cannot_allow_for_clusters_says_so(cli, tries, words):
     done = cli(*words, "--cluster", "question", ok=False)
     assert done.returncode in (1, 2)
     assert "cluster" in done.stderr
+
+
+def test_compared_models_allow_for_clusters(cli, tries, tmp_path):
+    text = (tmp_path / "tries.csv").read_text().splitlines()
+    cells = [line.split(",") for line in text[1:]]
+    other = [f"{0.5 + 0.6 * (float(p) - 0.5)!r},{y},{q}" for p, y, q in cells]
+    (tmp_path / "flat.csv").write_text("\n".join([text[0], *other]) + "\n")
+    rows, clustered = (
+        json.loads(cli("compare", "tries.csv", "flat.csv", *more, "--json").stdout)
+        for more in ((), ("--cluster", "question"))
+    )
+    p, q = (found["differences_to_best"][0]["p_value"] for found in (rows, clustered))
+    assert q > p  # five equal rows count once

@@ -49,3 +49,24 @@ def test_other_examples_are_refused(cli, val, examples, tmp_path):
     np.savez(tmp_path / "other.npz", logits=examples.logits, labels=labels)
     done = cli("compare", "val.npz", "other.npz", ok=False)
     assert "1 rows differ, first row 3" in done.stderr
+
+
+def test_compared_models_are_paired_by_id(cli, tmp_path):
+    rng = np.random.default_rng(0)
+    p, order = rng.random(300), rng.permutation(300)
+    y = (rng.random(300) < p).astype(int)
+    lines = [
+        f"{i},{p[i]!r},{y[i]}".replace("np.float64(", "").replace(")", "") for i in range(300)
+    ]
+    (tmp_path / "a.csv").write_text("\n".join(["id,prob_yes,label", *lines]) + "\n")
+    (tmp_path / "b.csv").write_text(
+        "\n".join(["ID,prob_yes,label", *(lines[i] for i in order)]) + "\n"
+    )
+    done = cli("compare", "a.csv", "b.csv")
+    assert "paired with those of a.csv by id" in " ".join(done.stdout.split())
+    found = json.loads(cli("compare", "a.csv", "b.csv", "--json").stdout)
+    assert found["differences_to_best"][0]["scores"]["nll"]["estimate"] == pytest.approx(0.0)
+    (tmp_path / "b.csv").write_text(
+        "\n".join(["ID,prob_yes,label", *(f"x{line}" for line in lines[::-1])]) + "\n"
+    )
+    assert "same labels" in cli("compare", "a.csv", "b.csv", ok=False).stderr

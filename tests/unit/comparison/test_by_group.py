@@ -34,7 +34,7 @@ def test_a_planted_group_gets_a_calibrator_of_its_own():
     assert by_group.held_out.estimate < by_group.shared.estimate
     text = verdict(comparison, choice, by_group=by_group)
     assert text.gain.endswith(by_group.summary + ".")
-    assert "region = south (p ≤ .001)" in by_group.summary
+    assert "region = south (p < .001)" in by_group.summary
 
 
 def test_held_out_log_probs_are_those_of_the_folds():

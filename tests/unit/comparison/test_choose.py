@@ -40,7 +40,9 @@ def test_the_only_method_needs_no_company(overconfident):
     z, y = overconfident
     choice = choose(compare_methods(z[:300], y[:300], methods=["identity"], n_resamples=10))
     assert choice.row is choice.best
-    assert choice.reason.startswith("Uncalibrated has the lowest cross-validated log loss")
+    assert choice.reason.startswith(
+        "Of the methods that can be chosen, uncalibrated has the lowest"
+    )
 
 
 def test_infinite_log_losses_lose(cured):
@@ -94,11 +96,13 @@ def with_gaps(found, **gaps):
         ),
         (
             0.3, 0.3, "identity",
-            "Uncalibrated has the lowest cross-validated log loss, {identity}.",
+            "Of the methods that can be chosen, uncalibrated has the lowest cross-validated log "
+            "loss, {identity}.",
         ),
         (
             -0.3, -0.5, "vector",
-            "Vector scaling has the lowest cross-validated log loss, {vector}.",
+            "Of the methods that can be chosen, vector scaling has the lowest cross-validated log "
+            "loss, {vector}.",
         ),
     ],
 )  # fmt: skip
@@ -133,8 +137,8 @@ def test_methods_that_are_only_shown_cannot_be_chosen_and_say_why(overconfident)
     found = compare_methods(z[:300], y[:300], n_resamples=2)
     reasons = {row.method: row.why_not for row in found.rows}
     assert reasons["identity"] == reasons["temperature"] == reasons["structured_matrix"] == ""
-    assert reasons["isotonic"] == "only as a member of the average"
-    assert reasons["vector"] == "for comparison only"
+    assert reasons["isotonic"] == "used only as a member of the average"
+    assert reasons["vector"] == "shown for comparison only"
     lowest = replace(found.row("vector"), units=replace(
         found.row("vector").units, nll=np.zeros(300)))  # fmt: skip
     rows = tuple(lowest if row.method == "vector" else row for row in found.rows)

@@ -10,7 +10,6 @@ from numpy.testing import assert_allclose
 from focalibrate.calibrate import METHODS, TemperatureScaling, fit_temperature
 from focalibrate.comparison import compare_methods
 from focalibrate.metrics import (
-    METRIC_NAMES,
     adaptive_ece,
     bootstrap_difference,
     brier_score,
@@ -21,6 +20,7 @@ from focalibrate.metrics import (
     nll,
     smooth_ece,
 )
+from focalibrate.metrics.registry import METRIC_NAMES
 
 METRIC_FUNCTIONS = {
     "ece": ece,

@@ -19,6 +19,7 @@ from focalibrate.io import (
     write_probs,
 )
 
+WRITTEN = tuple(suffix for suffix in FORMATS if suffix != ".eval")
 TEXT = (".csv", ".tsv", ".txt", ".json", ".jsonl", ".xlsx")
 
 
@@ -42,7 +43,7 @@ def back(path, like):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("suffix", FORMATS)
+@pytest.mark.parametrize("suffix", WRITTEN)
 @pytest.mark.parametrize("names", [("cat", "a,b", 'say "x"'), ("3", "1", "2"), None])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("labelled", [True, False])
@@ -189,7 +190,7 @@ def test_a_column_called_a_probability_keeps_its_name(tmp_path, name, written):
 
 
 @pytest.mark.parametrize(
-    "suffix", [*FORMATS, ".csv.gz", ".csv.bz2", ".jsonl.xz", ".csv.zip", ".csv.zst"]
+    "suffix", [*WRITTEN, ".csv.gz", ".csv.bz2", ".jsonl.xz", ".csv.zip", ".csv.zst"]
 )
 @pytest.mark.parametrize("error", [KeyboardInterrupt, ValueError])
 def test_interrupted_writing_leaves_nothing(tmp_path, val, probs, suffix, error):

@@ -11,7 +11,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from focalibrate._array import to_numpy
 from focalibrate.losses import AdaFocal, focal_loss, gamma_policy
 from focalibrate.losses.adafocal import next_exponent
-from focalibrate.metrics import Cells, log_odds_edges
+from focalibrate.metrics import Cells
+from focalibrate.metrics.binning import log_odds_edges
 
 EXPONENTS = [-2.0, -0.7, -0.2, 0.2, 0.7, 3.0, 20.0]
 

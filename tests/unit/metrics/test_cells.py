@@ -4,7 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from focalibrate.metrics import Cells, adaptive_ece, ece, log_odds_edges
+from focalibrate.metrics import Cells, adaptive_ece, ece
+from focalibrate.metrics.binning import log_odds_edges
 
 SEEDS = st.integers(0, 2**32 - 1)
 

@@ -85,7 +85,7 @@ def test_few_clusters_are_not_judged():
     found = assess(probs, labels, cluster=cluster)
     assert found.verdict == "too few rows to judge"
     assert found.summary == (
-        "There are too few clusters to judge: 12 clusters of dependent rows; at least 50 are "
+        "There are too few clusters to judge: 12 clusters in 600 rows; at least 50 clusters are "
         "needed."
     )
     assert json.loads(json.dumps(found.to_dict(), allow_nan=False))["p_value"] is None
@@ -98,3 +98,13 @@ def test_groups_of_clusters():
     plain = assess_groups(probs, labels, group)
     for one, other in zip(found, plain, strict=True):
         assert one.gap.high - one.gap.low > 1.2 * (other.gap.high - other.gap.low)
+
+
+def test_sentences_name_the_clusters():
+    probs, labels, cluster = tries(np.random.default_rng(5), 300, 5, 0.5)
+    calm = assess(probs, labels, cluster=cluster, n_draws=199).summary
+    assert calm.startswith("We find no miscalibration. With 300 clusters in 1,500 rows, an error ")
+    extreme = probs**3 / (probs**3).sum(axis=1, keepdims=True)
+    accused = assess(extreme, labels, cluster=cluster)
+    assert accused.p_value < 0.001
+    assert "p < .001, from 300 clusters in 1,500 rows)" in accused.summary

@@ -6,14 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from focalibrate.metrics import (
-    Cells,
-    binary_brier_score,
-    corp,
-    corp_of_cells,
-    log_odds_edges,
-    nll,
-)
+from focalibrate.metrics import Cells, binary_brier_score, corp, nll
+from focalibrate.metrics.binning import log_odds_edges
+from focalibrate.metrics.corp import corp_of_cells
 
 
 def pool_adjacent_violators(p, y, w):

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from focalibrate.metrics import assess, assess_groups, holm
+from focalibrate.metrics import assess, assess_groups
+from focalibrate.metrics.groups import holm
 
 
 def grouped(n, seed, *, shift=0.0):

@@ -3,7 +3,8 @@ import math
 import numpy as np
 import pytest
 
-from focalibrate.metrics import INTERVAL_METRICS, METRIC_NAMES, METRICS
+from focalibrate.metrics import METRICS
+from focalibrate.metrics.registry import INTERVAL_METRICS, METRIC_NAMES
 
 
 def test_every_metric_is_declared_once_with_its_function():

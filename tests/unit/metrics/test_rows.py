@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
-from focalibrate.metrics._rows import COLUMN_LOOP_MAX, read, read_probs, row_chunks, top_label
+from focalibrate.metrics.rows import COLUMN_LOOP_MAX, read, read_probs, row_chunks, top_label
 
 SIZES = [2, 10, COLUMN_LOOP_MAX, COLUMN_LOOP_MAX + 1, 100]
 

@@ -16,9 +16,8 @@ from focalibrate.metrics import (
     brier_score,
     confident_fraction,
     corp,
-    log_odds_edges,
 )
-from focalibrate.metrics.binning import FineIndex, index_of
+from focalibrate.metrics.binning import FineIndex, index_of, log_odds_edges
 from focalibrate.metrics.sketch import class_edges
 
 SEEDS = st.integers(0, 2**32 - 1)

@@ -7,7 +7,8 @@ import pytest
 
 from focalibrate import check_predictions
 from focalibrate.calibrate import TemperatureScaling
-from focalibrate.metrics import Moments, Sketch, calibration_bounds
+from focalibrate.metrics import Sketch, calibration_bounds
+from focalibrate.metrics.interval import Moments
 from focalibrate.pipeline import LossMean
 
 

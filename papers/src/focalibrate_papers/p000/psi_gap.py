@@ -85,16 +85,16 @@ def loss_name(gamma: float) -> str:
 
 
 def settings_of(rows: Rows) -> tuple[Setting, ...]:
-    """Return every problem and exponent that has rows, in the order in which they were run."""
+    """Return every problem that has rows, in the order of the runs, by its exponents."""
     found: dict[tuple[str, str], dict[str, list[float]]] = {}
     for row in rows:
         metric, loss = row.metric.rsplit(", ", 1)
         found.setdefault((row.recipe, loss), {}).setdefault(metric, []).append(row.value)
     return tuple(
         _setting(problem, gamma, numbers)
-        for (problem, loss), numbers in found.items()
+        for problem in rows.recipes()
         for gamma in GAMMAS
-        if loss == loss_name(gamma)
+        if (numbers := found.get((problem, loss_name(gamma))))
     )
 
 
@@ -683,7 +683,7 @@ EXPERIMENT = Experiment(
         "smallest": "Generated examples, 3 or 5 epochs, only to test the program.",
         "reduced": (
             "Small networks, most of them on tables; ResNet-8 instead of 8 to 110 layers, no "
-            "SVHN, 3 trials instead of 10, and one to three seeds of the image networks. All are "
+            "SVHN, 3 trials instead of 10, three seeds of the image networks. All are "
             "questions of our own; the paper's Fig. 5 is not reproduced."
         ),
         "full": (

@@ -3,14 +3,18 @@
 import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from pathlib import PurePath
-from typing import IO
+from pathlib import Path, PurePath
+from typing import IO, Any
 
 from focalibrate.io.bytes import StoredBytes, compression_of
 from focalibrate.io.errors import file_error, short
 from focalibrate.io.formats.arrays import open_npy, open_npz, open_safetensors
 from focalibrate.io.formats.arrow import open_ipc, open_parquet
+from focalibrate.io.formats.chat import open_chat
 from focalibrate.io.formats.excel import open_excel
+from focalibrate.io.formats.helm import open_helm, open_helm_stats
+from focalibrate.io.formats.inspect_ai import open_eval, open_inspect
+from focalibrate.io.formats.lm_eval import open_lm_eval
 from focalibrate.io.formats.opened import Opened
 from focalibrate.io.formats.records import open_json, open_json_lines
 from focalibrate.io.formats.text import look_at_source, open_text
@@ -28,6 +32,8 @@ class Opening:
         encoding: of text; None for UTF-8 or what a byte order mark says.
         sheet: of a workbook; None for the only one that is not empty.
         piece_bytes: size of the pieces of a parquet file; None for the usual one.
+        truth: objects that the detections in the file are matched to; None for other files.
+        iou: least overlap of a detection that is right.
     """
 
     limit: int
@@ -35,6 +41,8 @@ class Opening:
     encoding: str | None = None
     sheet: str | None = None
     piece_bytes: int | None = None
+    truth: Path | None = None
+    iou: float = 0.5
 
 
 PICKLES = (".pkl", ".pickle", ".joblib", ".p")
@@ -76,6 +84,22 @@ OTHERS: Mapping[str, str] = {
 """Formats that are not read, and how to turn a file into one that is."""
 
 
+RECORD_LOGS = (open_lm_eval, open_helm_stats, open_chat)
+DOCUMENT_LOGS = (open_inspect, open_helm)
+"""Evaluation logs that are records, and those that are one document."""
+
+
+def open_log(path: Path, document: Any) -> Opened | None:
+    """Return the answers of an evaluation log, or None for any other JSON."""
+    if isinstance(document, Mapping):
+        found = (opener(path, document) for opener in DOCUMENT_LOGS)
+    elif isinstance(document, list) and document and all(isinstance(r, dict) for r in document):
+        found = (opener(path, document) for opener in RECORD_LOGS)
+    else:
+        return None
+    return next((log for log in found if log is not None), None)
+
+
 def open_part(part: Part, opening: Opening) -> Opened:
     """Open one file; if its first bytes contradict its suffix, the first bytes count."""
     with part.open() as file:
@@ -103,11 +127,13 @@ def open_part(part: Part, opening: Opening) -> Opened:
     elif suffix == ".safetensors":
         found = open_safetensors(part, limit=limit)
     elif suffix == ".jsonl":
-        found = open_json_lines(replace(source, limit=limit))
+        found = open_json_lines(replace(source, limit=limit), open_log)
     elif suffix == ".json":
-        found = open_json(replace(source, limit=limit))
+        found = open_json(replace(source, limit=limit), open_log)
     elif suffix == ".xlsx":
         found = open_excel(part.path, part.local(), limit=limit, sheet=opening.sheet)
+    elif suffix == ".eval":
+        found = open_eval(part.path, part.local(), limit=limit)
     elif suffix == ".pt":
         found = open_torch(part.path, part.local(), limit=limit)
     else:
@@ -176,6 +202,8 @@ def _format_in_zip(file: IO[bytes]) -> str | None:
         return ".xlsx"
     if any(name.endswith("/data.pkl") or name == "data.pkl" for name in names):
         return ".pt"
+    if "header.json" in names and any(name.startswith("samples/") for name in names):
+        return ".eval"
     if any(name.endswith(".npy") for name in names):
         return ".npz"
     files = [name for name in names if not name.endswith("/") and "__MACOSX" not in name]

@@ -2,10 +2,11 @@
 
 import io
 import json
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 
@@ -15,7 +16,7 @@ from focalibrate.io.errors import PredictionFileError, file_error, short
 from focalibrate.io.formats.arrow import described_type
 from focalibrate.io.formats.opened import Opened, in_memory
 from focalibrate.io.options import check_fits
-from focalibrate.io.roles.vocabulary import CLASS_NAMES, plain
+from focalibrate.io.roles.vocabulary import CLASS_NAMES, is_options, plain
 from focalibrate.io.table import Column, Schema
 
 MEMORY_FACTOR = 8
@@ -26,7 +27,11 @@ MAX_CLASSES = 10_000
 """Most classes of a list of names and scores in one record."""
 
 
-def open_json_lines(source: StoredBytes) -> Opened:
+AsLog: TypeAlias = Callable[[Path, Any], Opened | None]
+"""Returns the table of an evaluation log, or None for other documents."""
+
+
+def open_json_lines(source: StoredBytes, as_log: AsLog) -> Opened:
     """Return the columns of one JSON object per line."""
     records = []
     taken = 0
@@ -55,10 +60,10 @@ def open_json_lines(source: StoredBytes) -> Opened:
         raise _damaged(source, error) from error
     if not records:
         raise file_error(source.path, "holds no rows. Write at least one example.")
-    return table_of_records(source.path, records)
+    return as_log(source.path, records) or table_of_records(source.path, records)
 
 
-def open_json(source: StoredBytes) -> Opened:
+def open_json(source: StoredBytes, as_log: AsLog) -> Opened:
     """Return the columns of a list of records, or of a mapping from columns to values.
 
     The forms of pandas' `to_json`: ``records``, ``columns``, ``index``, ``list``, ``split``
@@ -78,8 +83,11 @@ def open_json(source: StoredBytes) -> Opened:
         document = _parsed(text, source, "the file")
     except PredictionFileError:
         if "\n" in text.strip():
-            return open_json_lines(source)
+            return open_json_lines(source, as_log)
         raise
+    log = as_log(source.path, document)
+    if log is not None:
+        return log
     if isinstance(document, list) and document and all(isinstance(r, dict) for r in document):
         return table_of_records(source.path, document)
     if isinstance(document, list) and document and all(map(is_pipeline_output, document)):
@@ -289,7 +297,13 @@ def _paired(record: Mapping[str, Any], lists: tuple[str, ...]) -> dict[str, Any]
 
 
 def _column(name: str, cells: Sequence[Any]) -> tuple[Column, Any]:
-    """Return what the values of a column are, and the column as an Arrow array."""
+    """Return what the values of a column are, and the column as an Arrow array.
+
+    Options of varying number are filled up with -inf.
+    """
+    if is_options(name) and all(map(_is_numbers, cells)):
+        width = max(map(len, cells))
+        cells = [[*map(float, cell), *[-math.inf] * (width - len(cell))] for cell in cells]
     stored = _arrow(cells)
     kind, width, dtype = described_type(stored.type)
     known = [cell for cell in cells if cell is not None]

@@ -115,6 +115,7 @@ def is_aside(view: Table, position: int) -> bool:
 def columns_by_sum(view: Table, candidates: list[int], label: int | None) -> list[int] | None:
     """Return those of the `candidates` whose rows sum to 1: all, or neighbours; else None."""
     if view.sums(candidates).on_simplex:
+        _check_needed(view, candidates, label)
         return candidates
     bounded = [i for i in candidates if view.sums([i]).in_unit]
     if len(bounded) > 1 and len(bounded) < len(candidates):
@@ -140,6 +141,41 @@ def columns_by_sum(view: Table, candidates: list[int], label: int | None) -> lis
             fixes=[{"score_columns": names} for names in sets[:3]],
         )
     return None
+
+
+def _check_needed(view: Table, classes: list[int], label: int | None) -> None:
+    """Raise where whole numbers, all 0, stand beside fractions that sum to 1 without them."""
+    names = [view.name(i).strip() for i in classes]
+    if not view.schema.has_names or is_numbering(names):
+        return
+    known = set[str]()
+    if label is not None and view.is_kind(label, "text"):
+        known = set(view.values(label).astype(str).tolist())
+    zeros = [
+        i
+        for i, name in zip(classes, names, strict=True)
+        if name not in known and prefixed(name) is None and _is_whole_zero(view, i)
+    ]
+    rest = [i for i in classes if i not in zeros]
+    if zeros and len(rest) > 1 and view.sums(rest).fractions:
+        is_one = len(zeros) == 1
+        raise file_error(
+            view.path,
+            f"{'column' if is_one else 'columns'} {listing([quoted(view, i) for i in zeros])} "
+            f"{'holds' if is_one else 'hold'} the whole number 0 in the first rows, and the "
+            "others sum to 1 alone. Say which columns are classes.",
+            fixes=[{"score_columns": [view.name(i) for i in some]} for some in (rest, classes)],
+        )
+
+
+def _is_whole_zero(view: Table, position: int) -> bool:
+    """Return whether a column is 0 everywhere and is stored, or written, as whole numbers."""
+    values = view.values(position)
+    if (values != 0).any():
+        return False
+    if view.has_cells:
+        return all(cell.strip().lstrip("+-").isdigit() for cell in set(view.cells(position)))
+    return bool(values.dtype.kind in "iu")
 
 
 def numbered_columns(view: Table, candidates: list[int]) -> list[int]:

@@ -69,6 +69,12 @@ def resolve_roles(view: Table, request: Request) -> Roles:
     if label is not None and request.positive is None and scores.outcome is None:
         _check_not_of_predicted(view, scores, label)
     if label is None and request.need_labels and not request.other_labels:
+        if {"image_id", "category_id", "bbox"} <= set(view.schema.names):
+            raise file_error(
+                view.path,
+                "holds detections, and the objects that they should find are in another file. "
+                "Pass it as `truth='instances.json'` (command line: --truth instances.json).",
+            )
         raise no_labels(view, scores)
     used = {*taken, *scores.positions} | ({label} if label is not None else set())
     return Roles(

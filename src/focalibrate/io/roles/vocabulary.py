@@ -90,6 +90,15 @@ CONFIDENCE = _words(
 )
 """Names of the probability that an answer is right."""
 
+OPTIONS = _words("option_logits option_logprobs option_logits_per_byte")
+"""Names of the scores of a row's own options, whose number and order mean nothing."""
+
+
+def is_options(name: str) -> bool:
+    """Return whether a column of this name holds scores of options."""
+    return plain(name) in OPTIONS
+
+
 RIGHT = _words("true 1 correct right c yes y hit pass passed t")
 WRONG = _words("false 0 incorrect wrong i no n miss fail failed f")
 """Words for an answer that was right or wrong."""

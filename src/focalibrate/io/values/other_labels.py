@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from focalibrate.io.errors import PredictionFileError, RowError, file_error, listing, short
 from focalibrate.io.evidence import is_row_number
 from focalibrate.io.options import Request, find_columns
-from focalibrate.io.roles.vocabulary import is_id, is_label
+from focalibrate.io.roles.vocabulary import is_id, is_label, is_prediction
 from focalibrate.io.table import Table, texts_of
 
 _WHOLE = re.compile(r"[+-]?\d{1,40}(\.0+)?", re.ASCII)
@@ -63,10 +63,16 @@ class OtherLabels:
     key: Key | None
 
     @property
+    def is_by_order(self) -> bool:
+        """Whether the labels are in the order of the rows, as no name is one row's alone."""
+        return self.key is None or not self.key.is_unique
+
+    @property
     def note(self) -> str:
         """How the labels are brought to the rows."""
-        if self.key is None:
-            return f"labels in {self.path.name} are taken in the order of the rows"
+        if self.key is None or self.is_by_order:
+            same = "" if self.key is None else f', which "{short(self.key.name)}" confirms'
+            return f"labels in {self.path.name} are taken in the order of the rows{same}"
         return f'labels are matched to the rows by "{short(self.key.name)}"'
 
     def of_rows(self, scores: Table, rows: slice | NDArray[np.intp]) -> NDArray[Any]:
@@ -149,7 +155,8 @@ def _keys(
     """Return the columns that may name the rows in both files.
 
     They have the same name, ignoring case, or the same values, and are unique in the file of
-    labels; a column that is called an id counts also if it is not.
+    labels. One of the same name that repeats its values counts if it is called an id or repeats
+    the same values in both: it names no row, but shows whether the rows are in the same order.
     """
     given = {name.strip().lower() for name in request.id_columns}
     ours = [i for i in range(len(head.columns)) if i not in scores and _may_name(head, i)]
@@ -165,8 +172,8 @@ def _keys(
         key = Key(-1, table.name(j), stored[order], order, stored)
         for i in same[:1]:
             is_constant = key.names[0] == key.names[-1]
-            is_usable = not is_constant and (key.is_unique or is_id(table.name(j)))
-            if is_usable or name in given:
+            is_usable = key.is_unique or is_id(name) or _shows_order(head, i, key)
+            if (is_usable and not is_constant) or name in given:
                 found.append(Key(i, head.name(i), key.names, order, stored))
         if not same and not given and key.is_unique and len(stored) > 1:
             found += [
@@ -214,6 +221,14 @@ def _is_same_set(ours: NDArray[Any], key: Key) -> bool:
     if len(ours) < 5 or len(set(ours.tolist())) < len(ours):
         return False
     return bool((key.rows_of(ours) >= 0).all())
+
+
+def _shows_order(head: Table, position: int, key: Key) -> bool:
+    """Return whether a column that names no row has the same values in both files."""
+    name = head.name(position)
+    if is_label(name) or is_prediction(name):
+        return False
+    return bool((key.rows_of(key_of(head, position)) >= 0).all())
 
 
 def _named(table: Table, position: int) -> bool:

@@ -36,7 +36,7 @@ class Output:
     @property
     def is_list(self) -> bool:
         """Whether all probabilities of a row are one list."""
-        return self.like.layout.form == "matrix"
+        return self.like.layout.form in ("matrix", "options")
 
     def rows(self, like: Predictions, blocks: Iterable[NDArray[Any]]) -> Iterator["Rows"]:
         """Yield the rows of blocks of probabilities that belong to `like`."""

@@ -4,6 +4,7 @@ import csv
 import datetime
 import io
 import json
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
@@ -209,6 +210,8 @@ def write_excel(path: Path, rows: Iterator[Rows], output: Output) -> None:
 
 def _excel_value(value: Any) -> Any:
     if isinstance(value, int) and not isinstance(value, bool) and len(str(value)) > EXCEL_DIGITS:
+        return str(value)
+    if isinstance(value, float) and math.isinf(value):
         return str(value)
     if isinstance(value, (list, dict, bytes)):
         return _cell(value)

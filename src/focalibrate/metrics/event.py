@@ -1,7 +1,7 @@
 """The rows of one event: how probable it was called, and whether it happened."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 
 from focalibrate._array import Array, Floats, array_of, to_numpy
 from focalibrate._check import check_count, column_names
-from focalibrate.metrics._cells import Cells, Ints, row_cells
-from focalibrate.metrics._rows import read, read_weights, top_label
+from focalibrate.metrics.binning import Ints
+from focalibrate.metrics.residuals import Residuals, row_cells
+from focalibrate.metrics.rows import read, read_weights, top_label
 
 EventKind = Literal["top label", "positive class", "correct"]
 MAX_TESTED_CLASSES = 20
@@ -33,7 +34,7 @@ class EventRows:
     """whether weights count copies of a row"""
     probs: NDArray[Any] | None = None
     """of all classes ``[N, K]``, where they are known"""
-    labels: NDArray[np.intp] | None = None
+    labels: Ints | None = None
     class_names: tuple[str, ...] | None = None
     code: Ints | None = None
     """number of the cluster of each row"""
@@ -50,7 +51,7 @@ class EventRows:
             return np.ones(len(self.outcome), dtype=np.bool_)
         return self.weights > 0
 
-    def cells(self) -> Cells:
+    def cells(self) -> Residuals:
         """One cell per row, in order of probability."""
         return row_cells(self.probability, self.outcome, self.weights, copies=self.copies)
 
@@ -132,11 +133,11 @@ def read_event(
     else:
         found = _class_event(probs, labels, event, class_names)
     if cluster is not None:
-        found = EventRows(**(vars(found) | {"code": cluster_codes(cluster, len(found.outcome))}))
+        found = replace(found, code=cluster_codes(cluster, len(found.outcome)))
     weights = read_weights(sample_weight, len(found.outcome))
     if weights is None:
         return found
-    found = EventRows(**(vars(found) | {"weights": weights, "copies": copies}))
+    found = replace(found, weights=weights, copies=copies)
     return found if keep_all or found.counts.all() else found.take(np.flatnonzero(found.counts))
 
 

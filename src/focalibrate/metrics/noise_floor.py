@@ -9,11 +9,11 @@ from scipy.fft import dct, idct
 from scipy.special import gammaln, xlog1py, xlogy
 
 from focalibrate._array import Floats
-from focalibrate.metrics._cells import BINS, EventCells
-from focalibrate.metrics._null import indicator
-from focalibrate.metrics._rows import row_chunks
 from focalibrate.metrics.binning import equal_width_index
 from focalibrate.metrics.interval import NoiseFloor
+from focalibrate.metrics.null import indicator
+from focalibrate.metrics.residuals import BINS, EventCells
+from focalibrate.metrics.rows import row_chunks
 
 SMOOTH_DRAWS = 199
 """Draws of smooth ECE, half of them on fine grids, where draws differ little."""

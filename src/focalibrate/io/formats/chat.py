@@ -1,0 +1,84 @@
+"""Responses of OpenAI, vLLM and SGLang with ``logprobs``, also the output of a batch."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from focalibrate.io.errors import file_error
+from focalibrate.io.formats.answers import confidence_in, plain_answer, table_of_answers
+from focalibrate.io.formats.opened import Opened
+from focalibrate.io.roles.vocabulary import is_label, plain
+
+LOG = "chat completions"
+
+
+def open_chat(path: Path, records: Sequence[Mapping[str, Any]]) -> Opened | None:
+    """Return answers with the probability of their tokens, or None for other records.
+
+    An answer is right if it is the one in the record's ``label``, ``answer``, ``target`` or the
+    like, whatever its case and the punctuation around it.
+    """
+    choices = [_choice(record) for record in records]
+    if not any(choices):
+        return None
+    if not any(_content(choice) for choice in choices):
+        raise file_error(
+            path,
+            "holds responses without `logprobs`: nothing says how sure the model was. Ask for "
+            "them: `logprobs=True`.",
+        )
+    truth = _truth(records)
+    if truth is None:
+        raise file_error(
+            path,
+            "holds responses with `logprobs`, but not the right answers. Add them to each line: "
+            '{"label": "B", "choices": [...]}.',
+        )
+    answers, left_out = [], 0
+    for k, (record, choice) in enumerate(zip(records, choices, strict=True)):
+        message = choice.get("message") if choice else None
+        said = (
+            message.get("content") if isinstance(message, Mapping) else (choice or {}).get("text")
+        )
+        sure = confidence_in(_content(choice), said) if isinstance(said, str) else None
+        if sure is None or record.get(truth) is None:
+            left_out += 1
+            continue
+        question = record.get("question_id", record.get("custom_id", record.get("id", k)))
+        answers.append(
+            {
+                "question": str(question),
+                "task": path.stem,
+                "response": said,
+                "confidence": sure,
+                "correct": plain_answer(str(said)) == plain_answer(str(record[truth])),
+            }
+        )
+    notes = [f'an answer is right if it equals "{truth}"']
+    if left_out:
+        notes.append(f"{left_out:,} rows without logprobs or truth left out")
+    return table_of_answers(path, LOG, answers, notes=notes)
+
+
+def _choice(record: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """Return the first choice of a response, or of a line of a batch's output."""
+    body: Any = record
+    for name in ("response", "body"):
+        inner = body.get(name)
+        body = inner if isinstance(inner, Mapping) else body
+    choices = body.get("choices")
+    first = choices[0] if isinstance(choices, list) and choices else None
+    is_choice = isinstance(first, Mapping) and ("message" in first or "logprobs" in first)
+    return first if is_choice else None
+
+
+def _content(choice: Mapping[str, Any] | None) -> Any:
+    logprobs = choice.get("logprobs") if choice else None
+    return logprobs.get("content") if isinstance(logprobs, Mapping) else None
+
+
+def _truth(records: Sequence[Mapping[str, Any]]) -> str | None:
+    """Return the field of the right answers."""
+    names = dict.fromkeys(name for record in records for name in record)
+    likely = [name for name in names if is_label(name) or plain(name) in ("answer", "truth")]
+    return likely[0] if likely else None

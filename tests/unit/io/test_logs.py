@@ -1,0 +1,261 @@
+"""Evaluation logs: options with scores, answers with a confidence, and those that have neither."""
+
+import json
+import math
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from focalibrate.cli import main
+from focalibrate.io import PredictionFileError, read_predictions
+
+REAL = Path(__file__).parents[4] / "shared" / "data" / "worlds" / "llm"
+needs_real = pytest.mark.skipif(not REAL.exists(), reason="real logs are not here")
+
+
+def lm_eval_sample(k: int, scores: list[float], options: list[str], target: str) -> dict[str, Any]:
+    """Return one line of ``samples_*.jsonl``, without `acc`."""
+    given = {
+        f"gen_args_{i}": {"arg_0": "Q", "arg_1": f" {text}"} for i, text in enumerate(options)
+    }
+    return {
+        "doc_id": k,
+        "doc": {"question": f"question {k}"},
+        "target": target,
+        "arguments": given,
+        "resps": [[[str(z), "False"]] for z in scores],
+        "filtered_resps": [[str(z), "False"] for z in scores],
+        "filter": "none",
+    }
+
+
+def lines(path: Path, records: list[dict[str, Any]]) -> Path:
+    path.write_text("".join(json.dumps(record) + "\n" for record in records))
+    return path
+
+
+def tokens(letter: str, probs: dict[str, float]) -> list[dict[str, Any]]:
+    """Return the tokens of ``ANSWER: <letter>`` with alternatives."""
+    top = [{"token": f" {name}", "logprob": math.log(p)} for name, p in probs.items()]
+    said = {"token": f" {letter}", "logprob": math.log(probs[letter]), "top_logprobs": top}
+    return [{"token": "ANSWER:", "logprob": 0.0, "top_logprobs": []}, said]
+
+
+def inspect_log(samples: list[dict[str, Any]]) -> dict[str, Any]:
+    return {"version": 2, "status": "success", "eval": {"task": "toy"}, "samples": samples}
+
+
+def inspect_sample(
+    name: str, epoch: int, letter: str, probs: dict[str, float] | None, **score: Any
+) -> dict[str, Any]:
+    choice: dict[str, Any] = {"message": {"content": f"ANSWER: {letter}"}}
+    if probs is not None:
+        choice["logprobs"] = {"content": tokens(letter, probs)}
+    return {
+        "id": name,
+        "epoch": epoch,
+        "choices": ["one", "two", "three"],
+        "target": "B",
+        "output": {"choices": [choice]},
+        "scores": {"choice": {"value": "C" if letter == "B" else "I", "answer": letter, **score}},
+    }
+
+
+def eval_file(path: Path, log: dict[str, Any]) -> Path:
+    with zipfile.ZipFile(path, "w") as archive:
+        for sample in log["samples"]:
+            name = f"samples/{sample['id']}_epoch_{sample['epoch']}.json"
+            archive.writestr(name, json.dumps(sample))
+        rest = {key: value for key, value in log.items() if key != "samples"}
+        archive.writestr("header.json", json.dumps(rest))
+    return path
+
+
+@pytest.mark.parametrize("targets", [("1", "0"), ("yes", "left"), ("B", "A")])
+def test_options_of_varying_number_are_read_with_targets_of_any_form(
+    tmp_path: Path, targets: tuple[str, str]
+) -> None:
+    samples = [
+        lm_eval_sample(0, [-1.5, -0.5, -2.0], ["no", "yes", "maybe"], targets[0]),
+        lm_eval_sample(1, [-3.0, -1.0], ["left", "right"], targets[1]),
+    ]
+    found = read_predictions(lines(tmp_path / "samples_toy.jsonl", samples))
+    assert found.scores.tolist() == [[-1.5, -0.5, -2.0], [-3.0, -1.0, -math.inf]]
+    assert found.labels is not None
+    assert found.labels.tolist() == [1, 0]
+    assert "up to 3 options" in found.describe()
+
+
+def test_a_target_that_could_be_text_or_position_is_the_one_that_acc_agrees_with(
+    tmp_path: Path,
+) -> None:
+    sample = lm_eval_sample(0, [-1.0, -2.0, -3.0], ["2", "1", "0"], "2")
+    by_text = read_predictions(lines(tmp_path / "a.jsonl", [{**sample, "acc": 1.0}]))
+    by_position = read_predictions(lines(tmp_path / "b.jsonl", [{**sample, "acc": 0.0}]))
+    assert by_text.labels is not None
+    assert by_text.labels.tolist() == [0]
+    assert by_position.labels is not None
+    assert by_position.labels.tolist() == [2]
+
+
+def test_scores_by_byte_are_divided_by_the_bytes_of_each_option(tmp_path: Path) -> None:
+    path = lines(tmp_path / "s.jsonl", [lm_eval_sample(0, [-6.0, -4.0], ["né!", "a"], "0")])
+    found = read_predictions(path, logits_key="option_logits_per_byte")
+    assert found.scores.tolist() == [[-1.5, -4.0]]
+    assert found.labels is not None
+    assert found.labels.tolist() == [0]
+
+
+def test_generated_answers_are_refused_with_the_reason(tmp_path: Path) -> None:
+    sample = {"doc_id": 0, "target": "3", "filtered_resps": [" 1. The"], "filter": "none"}
+    with pytest.raises(PredictionFileError, match="generated answers, which have no scores"):
+        read_predictions(lines(tmp_path / "s.jsonl", [sample]))
+
+
+def test_an_eval_file_and_its_json_give_the_same_rows(tmp_path: Path) -> None:
+    probs = {"A": 0.2, "B": 0.7, "C": 0.1}
+    samples = [inspect_sample(n, e, "AB"[e - 1], probs) for n in ("q1", "q2") for e in (1, 2)]
+    log = inspect_log(samples)
+    (tmp_path / "log.json").write_text(json.dumps(log))
+    one = read_predictions(tmp_path / "log.json")
+    other = read_predictions(eval_file(tmp_path / "log.eval", log))
+    np.testing.assert_array_equal(one.scores, other.scores)
+    np.testing.assert_allclose(np.exp(one.scores), [[0.2, 0.7, 0.1]] * 4)
+    assert one.labels is not None
+    assert one.labels.tolist() == [1, 1, 1, 1]
+    for found in (one, other):
+        assert found.cluster is not None
+        assert found.cluster.tolist() == ["q1", "q1", "q2", "q2"]
+
+
+def test_a_letter_that_is_not_among_the_alternatives_makes_answers_events(tmp_path: Path) -> None:
+    samples = [
+        inspect_sample("q1", 1, "B", {"A": 0.2, "B": 0.7}),
+        inspect_sample("q2", 1, "A", {"A": 0.6, "B": 0.3}),
+    ]
+    (tmp_path / "log.json").write_text(json.dumps(inspect_log(samples)))
+    found = read_predictions(tmp_path / "log.json")
+    np.testing.assert_allclose(found.scores[:, 1], [0.7, 0.6])
+    assert found.labels is not None
+    assert found.labels.tolist() == [1, 0]
+
+
+def test_a_stated_confidence_is_read_from_the_metadata_of_the_score(tmp_path: Path) -> None:
+    sample = [
+        inspect_sample(str(k), 1, "AB"[k], None, metadata={"confidence": 0.9 - k / 10})
+        for k in (0, 1)
+    ]
+    (tmp_path / "log.json").write_text(json.dumps(inspect_log(sample)))
+    found = read_predictions(tmp_path / "log.json")
+    np.testing.assert_allclose(found.scores[:, 1], [0.9, 0.8])
+    assert found.labels is not None
+    assert found.labels.tolist() == [0, 1]
+
+
+def test_a_log_without_confidence_says_how_to_get_one(tmp_path: Path) -> None:
+    (tmp_path / "log.json").write_text(
+        json.dumps(inspect_log([inspect_sample("q", 1, "B", None)]))
+    )
+    with pytest.raises(PredictionFileError, match="inspect eval --logprobs"):
+        read_predictions(tmp_path / "log.json")
+
+
+def test_an_unknown_version_is_named(tmp_path: Path) -> None:
+    log = inspect_log([inspect_sample("q", 1, "B", None)]) | {"version": 9}
+    (tmp_path / "log.json").write_text(json.dumps(log))
+    with pytest.raises(PredictionFileError, match="version 9"):
+        read_predictions(tmp_path / "log.json")
+
+
+def chat(letter: str, p: float) -> dict[str, Any]:
+    return {
+        "choices": [
+            {
+                "message": {"content": f"{letter}."},
+                "logprobs": {
+                    "content": [
+                        {"token": letter, "logprob": math.log(p), "top_logprobs": []},
+                        {"token": ".", "logprob": 0.0, "top_logprobs": []},
+                    ]
+                },
+            }
+        ]
+    }
+
+
+def test_responses_with_logprobs_and_the_output_of_a_batch_give_the_same_events(
+    tmp_path: Path,
+) -> None:
+    given = [("B", 0.9, "B"), ("A", 0.6, "c")]
+    plain = [chat(said, p) | {"label": truth} for said, p, truth in given]
+    batch = [
+        {"custom_id": f"r{k}", "label": truth, "response": {"body": chat(said, p)}}
+        for k, (said, p, truth) in enumerate(given)
+    ]
+    for name, records in (("plain", plain), ("batch", batch)):
+        found = read_predictions(lines(tmp_path / f"{name}.jsonl", records))
+        np.testing.assert_allclose(found.scores[:, 1], [0.9, 0.6])
+        assert found.labels is not None
+        assert found.labels.tolist() == [1, 0]
+
+
+def test_responses_without_truth_or_logprobs_are_refused_with_the_reason(tmp_path: Path) -> None:
+    with pytest.raises(PredictionFileError, match="not the right answers"):
+        read_predictions(lines(tmp_path / "a.jsonl", [chat("B", 0.9)]))
+    bare = {"label": "B", "choices": [{"message": {"content": "B"}}]}
+    with pytest.raises(PredictionFileError, match="logprobs=True"):
+        read_predictions(lines(tmp_path / "b.jsonl", [bare]))
+
+
+def test_one_request_per_option_of_helm_gives_scores_of_options(tmp_path: Path) -> None:
+    references = [
+        {"output": {"text": t}, "tags": ["correct"] * (t == "no")} for t in ("yes", "no")
+    ]
+    states = [
+        {
+            "instance": {"id": "id1", "references": references},
+            "reference_index": k,
+            "request_mode": "original",
+            "result": {"completions": [{"text": "", "logprob": z, "tokens": []}]},
+        }
+        for k, z in enumerate([-2.0, -1.0])
+    ]
+    document = {"adapter_spec": {"method": "x"}, "request_states": states}
+    (tmp_path / "scenario_state.json").write_text(json.dumps(document))
+    found = read_predictions(tmp_path / "scenario_state.json")
+    assert found.scores.tolist() == [[-2.0, -1.0]]
+    assert found.labels is not None
+    assert found.labels.tolist() == [1]
+
+
+@needs_real
+@pytest.mark.parametrize("key", ["option_logits", "option_logits_per_byte"])
+def test_accuracies_are_those_of_lm_eval(key: str) -> None:
+    path = next(REAL.glob("lm_eval/samples_toy_mc*"))
+    found = read_predictions(path, logits_key=key)
+    theirs = [json.loads(line) for line in path.read_text().splitlines()]
+    metric = "acc" if key == "option_logits" else "acc_norm"
+    hits = found.scores.argmax(axis=1) == found.labels
+    assert hits.tolist() == [row[metric] == 1.0 for row in theirs]
+
+
+@needs_real
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("lm_eval/samples_winogrande*", "up to 2 options"),
+        ("lm_eval/samples_math*", "generated answers, which have no scores"),
+        ("inspect/*.eval", "nothing says how sure the model was"),
+        ("inspect/data_arc*", "nothing says how sure the model was"),
+        ("helm/*scenario_state.json", "10 rows × 2 classes"),
+        ("helm/*per_instance_stats.json", "10 rows × 2 classes"),
+    ],
+)
+def test_real_logs_open_or_are_refused_with_the_true_reason(name: str, says: str) -> None:
+    path = next(REAL.glob(name))
+    found = CliRunner().invoke(main, ["evaluate", str(path)])
+    assert says in " ".join(found.output.split())
