@@ -57,10 +57,10 @@ def test_the_finding_says_how_well_the_networks_fit():
 
 def test_the_networks_are_those_of_the_queue():
     tasks = experiment.tasks("reduced")
-    assert len(tasks) == 9
+    assert len(tasks) == 12
     keys = {experiment.recipe_of(task).key for task in tasks}
     assert keys == {
         long_recipe("interpolating", loss, seed=seed).key
-        for loss in ("ce", "fl3", "flsd53")
+        for loss in ("ce", "fl3", "flsd53", "fl5")
         for seed in range(3)
     }
