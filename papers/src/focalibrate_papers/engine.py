@@ -534,6 +534,7 @@ EXPERIMENTS: dict[str, str] = {
     "focal-calibration": "p002.focal_calibration",
     "sst": "p002.sst",
     "interpolation": "p002.interpolation",
+    "full-cifar": "p002.full_cifar",
     "dynamics": "p002.dynamics",
     "linear": "p002.linear",
     "s99": "p002.s99",

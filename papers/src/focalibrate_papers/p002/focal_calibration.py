@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,7 @@ from focalibrate_papers.engine import (
     Covered,
     Experiment,
     Folders,
+    Interval,
     Numbers,
     Rows,
     Scale,
@@ -306,6 +307,9 @@ NEAR_ONE = Measure(
 ERROR = Measure("error %", lambda p: p.error, "error", "points of error", _ERROR, 1.0)
 
 
+Gap: TypeAlias = Callable[[Rows, str, str, str], Interval | None]
+
+
 def claims(rows: Rows, *, is_full: bool) -> Iterator[ClaimResult]:
     """Yield how many data sets agree, then the comparisons per set, then the printed numbers."""
     shown = concluded(rows, is_full=is_full)
@@ -331,33 +335,52 @@ def concluded(rows: Rows, *, is_full: bool) -> list[Problem]:
 
 
 def claims_of_set(
-    rows: Rows, problem: Problem, *, is_full: bool, name: str = ""
+    rows: Rows,
+    problem: Problem,
+    *,
+    is_full: bool,
+    name: str = "",
+    gap: Gap = difference,
+    paired_by: str = "seed",
 ) -> Iterator[ClaimResult]:
-    """Yield the comparisons of losses on one set, called `name` in the claims if that is given."""
+    """Yield the comparisons of losses on one set.
+
+    Args:
+        rows: of the networks.
+        problem: the set.
+        is_full: whether the run is as large as the paper's.
+        name: of the set in the claims, if not its own.
+        gap: the difference of a metric between two recipes, with its interval.
+        paired_by: what the two have in common in `gap`.
+    """
     name = name or SET_NAMES[problem]
     pairs = [(m, loss, "ce") for m in (BEFORE, NEAR_ONE, AFTER, ERROR) for loss in FOCAL]
     pairs += [(BEFORE, "flsd53", other) for other in ("brier", "mmce", "ls")]
     pairs += [(AFTER, "flsd53", other) for other in ("brier", "mmce")]
     for measure, loss, other in pairs:
-        yield from _compared(rows, problem, loss, other, measure, is_full=is_full, name=name)
+        found = gap(
+            rows, network_name(problem, loss), network_name(problem, other), measure.metric
+        )
+        if found is not None:
+            what = f"{measure.what}, {SHOWN[loss]} − {SHOWN[other]}, paired by {paired_by}"
+            yield _compared(
+                rows, problem, (loss, other), measure, found, is_full=is_full, name=name, what=what
+            )
 
 
 def _compared(
     rows: Rows,
     problem: Problem,
-    loss: str,
-    other: str,
+    pair: tuple[str, str],
     measure: Measure,
+    ours: Interval,
     *,
     is_full: bool,
     name: str,
-) -> Iterator[ClaimResult]:
-    """Yield the result for two losses, in the direction of the paper's table; none if not run."""
-    ours = difference(
-        rows, network_name(problem, loss), network_name(problem, other), measure.metric
-    )
-    if ours is None:
-        return
+    what: str,
+) -> ClaimResult:
+    """Return the result for two losses, in the direction of the paper's table."""
+    loss, other = pair
     below, note = _direction(problem, loss, other, measure)
     warmth = rows.values(network_name(problem, "ce"), "T")
     if other == "ce" and measure is not ERROR and 0 < np.sum(warmth) < OVERCONFIDENT * warmth.size:
@@ -365,10 +388,10 @@ def _compared(
             f" With cross-entropy T is {warmth.mean():.2f} here: it is hardly overconfident, so "
             "there is little that focal loss could improve."
         )
-    yield side_result(
+    return side_result(
         ours,
         claim=f"{name}: {SHOWN[loss]} {measure.words(below=below)} {SHOWN[other]}",
-        what=f"{measure.what}, {SHOWN[loss]} − {SHOWN[other]}, paired by seed",
+        what=what,
         paper_value=_paper_words(problem, loss, other, measure),
         unit=f"{measure.unit}, {SHOWN[loss]} − {SHOWN[other]}",
         below=below,
