@@ -1,7 +1,7 @@
 """One-sided bounds of the calibration error, for checks against a limit."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, TypedDict
 
 import numpy as np
@@ -16,6 +16,7 @@ from focalibrate.metrics.null import generator
 from focalibrate.metrics.residuals import (
     BINS,
     SCALES,
+    EventCells,
     Residuals,
     event_cells,
     mean_variance,
@@ -70,6 +71,7 @@ def calibration_bounds(
     alpha_high: float | None = None,
     sample_weight: Array | None = None,
     copies: bool = False,
+    cluster: Array | None = None,
     seed: int | np.random.Generator = 0,
 ) -> ErrorBounds:
     r"""Bound the calibration error of a model from below and from above.
@@ -95,6 +97,10 @@ def calibration_bounds(
 
     For the root-mean-square error both come from the noncentral chi-square law, as in `assess`.
 
+    With clusters the noise of the bins has the covariance of sums over clusters, across bins too;
+    the margin of the upper bound is the largest of those for errors of any sign that are tried:
+    all alike, as observed, and independent.
+
     Args:
         probs: probabilities ``[N, K]``, any array library, or ``[N]`` of class 1.
         labels: class indices ``[N]``.
@@ -108,6 +114,7 @@ def calibration_bounds(
         alpha_high: probability that the upper bound is too low. Default: `alpha`.
         sample_weight: weights ``[N]``, see `assess`.
         copies: whether weights are numbers of identical rows.
+        cluster: names of the clusters ``[N]`` of dependent rows, see `assess`.
         seed: random seed of the draws of the noise, or a `numpy.random.Generator`.
 
     Example:
@@ -127,15 +134,23 @@ def calibration_bounds(
         event=event,
         sample_weight=sample_weight,
         copies=copies,
+        cluster=cluster,
     )
     return bounds_of_cells(
-        rows.cells(), error=error, limit=limit, alpha=alpha, alpha_high=alpha_high, seed=seed
+        rows.cells(),
+        code=rows.code_in_order,
+        error=error,
+        limit=limit,
+        alpha=alpha,
+        alpha_high=alpha_high,
+        seed=seed,
     )
 
 
 def bounds_of_cells(
     fine: Residuals,
     *,
+    code: Ints | None = None,
     error: ErrorName = "ece",
     limit: float = 0.0,
     alpha: float = 0.05,
@@ -144,73 +159,117 @@ def bounds_of_cells(
 ) -> ErrorBounds:
     """Return the bounds of the error of `fine` cells, in order of the event's probability.
 
-    The arguments are those of `calibration_bounds`.
+    The arguments are those of `calibration_bounds`; `code` is the number of each cell's cluster.
     """
     check_open_interval(alpha, low=0.0, high=0.5, name="alpha")
     upper = alpha if alpha_high is None else alpha_high
     check_open_interval(upper, low=0.0, high=0.5, name="alpha_high")
-    bound = ece_bounds if error == "ece" else rms_bounds
     cells = event_cells(fine)
-    return bound(cells.sums, cells.bin, cells.scale, limit, alpha, upper, generator(seed))
+    bins = _Bins.of(fine, cells, cells.bin, BINS, code)
+    rng = generator(seed)
+    if error == "ece":
+        scales = _Bins.of(fine, cells, cells.scale, SCALES, code)
+        return _ece_bounds(cells, bins, scales, limit, alpha, upper, rng)
+    return _rms_bounds(cells, bins, limit, alpha, upper)
 
 
-def ece_bounds(
-    cells: Residuals,
-    bin_index: Ints,
-    scale: Ints,
+@dataclass(frozen=True, eq=False)
+class _Bins:
+    """Sums over bins of equal mass, and what clusters add to their noise."""
+
+    sums: Residuals
+    shared: Floats | None = None
+    """sums of each cluster's residuals about the mean of its bin ``[G, B]``"""
+
+    @classmethod
+    def of(
+        cls, fine: Residuals, cells: EventCells, index: Ints, n_bins: int, code: Ints | None
+    ) -> "_Bins":
+        independent = cells.sums.binned(index, n_bins)
+        if code is None:
+            return cls(independent)
+        rows = index[cells.cell_of_row]
+        place = code * n_bins + rows
+        size = (int(code.max()) + 1) * n_bins
+        r, w = (
+            np.bincount(place, x, size).reshape(-1, n_bins) for x in (fine.residual, fine.weight)
+        )
+        square, spread = (r * r).sum(axis=0), (w * w).sum(axis=0)
+        variance = independent.variance * np.divide(
+            square, independent.square, out=np.ones(n_bins), where=independent.square > 0
+        ).clip(1.0)
+        sums = replace(independent, square=square, spread=spread, variance=variance)
+        _, mean = _share_and_mean(independent)
+        return cls(sums, r - w * mean)
+
+    @property
+    def inflation(self) -> float:
+        """By how much clusters raise the variance of the mean residual of all rows."""
+        if self.shared is None:
+            return 1.0
+        apart = float(np.sum(self.variance() * self.sums.weight**2))
+        together = float(np.sum(self.shared.sum(axis=1) ** 2))
+        return max(1.0, together / apart) if apart > 0 else 1.0
+
+    def variance(self) -> Floats:
+        """Return the variance of each bin's mean residual."""
+        return mean_variance(self.sums, least=1.0)
+
+    def covariance(self, variance: Floats) -> Floats:
+        """Return the covariance of the mean residuals, with `variance` on its diagonal."""
+        if self.shared is None:
+            return np.diag(variance)
+        raw = self.shared.T @ self.shared
+        size = np.sqrt(np.diag(raw))
+        scale = np.divide(np.sqrt(variance), size, out=np.zeros_like(size), where=size > 0)
+        found: Floats = raw * np.outer(scale, scale)
+        found[np.diag_indices(len(found))] = variance
+        return found
+
+
+def _ece_bounds(
+    cells: EventCells,
+    bins: _Bins,
+    scales: _Bins,
     limit: float,
     alpha: float,
     alpha_high: float,
     rng: np.random.Generator,
 ) -> ErrorBounds:
-    """Return the bounds of the expected calibration error of `cells`.
-
-    Args:
-        cells: sums over cells of neighbouring rows.
-        bin_index: which of 15 bins of equal mass each cell is in.
-        scale: which of 32 bins of equal mass.
-        limit: see `calibration_bounds`.
-        alpha: error rate of the lower bound.
-        alpha_high: error rate of the upper bound.
-        rng: source of the noise.
-    """
-    low = _lowest_ece(cells.binned(scale, SCALES), alpha, rng)
-    bins = cells.binned(bin_index, BINS)
-    share, mean = _share_and_mean(bins)
-    variance = _variance(cells, bins, bin_index, limit)
+    low = _lowest_ece(scales, alpha, rng)
+    share, mean = _share_and_mean(bins.sums)
+    variance = _variance(cells, bins, limit)
     estimate = float(share @ np.abs(mean))
-    margin = float(ndtri(1.0 - alpha_high)) * math.sqrt(float(share**2 @ variance))
+    spread = float(share**2 @ variance)
+    if bins.shared is not None:
+        both = bins.covariance(variance)
+        signs = (share, share * np.sign(mean))
+        spread = max(spread, *(float(one @ both @ one) for one in signs))
+    margin = float(ndtri(1.0 - alpha_high)) * math.sqrt(spread)
     typical = math.sqrt(2.0 / math.pi) * float(share @ np.sqrt(variance)) + margin
     high = min(1.0, max(estimate + margin, low))
     return ErrorBounds(estimate, low, high, alpha, alpha_high, min(1.0, typical))
 
 
-def rms_bounds(
-    cells: Residuals,
-    bin_index: Ints,
-    scale: Ints,
-    limit: float,
-    alpha: float,
-    alpha_high: float,
-    rng: np.random.Generator,
+def _rms_bounds(
+    cells: EventCells, bins: _Bins, limit: float, alpha: float, alpha_high: float
 ) -> ErrorBounds:
-    """Return the bounds of the root-mean-square calibration error; see `ece_bounds`."""
-    bins = cells.binned(bin_index, BINS)
-    share, mean = _share_and_mean(bins)
-    pairs = bins.weight**2 - bins.spread
-    several = pairs > 1e-9 * bins.weight**2
-    unbiased = np.divide(bins.residual**2 - bins.square, pairs, out=np.zeros(BINS), where=several)
+    sums = bins.sums
+    share, mean = _share_and_mean(sums)
+    pairs = sums.weight**2 - sums.spread
+    several = pairs > 1e-9 * sums.weight**2
+    unbiased = np.divide(sums.residual**2 - sums.square, pairs, out=np.zeros(BINS), where=several)
     estimate = math.sqrt(max(0.0, float(share @ unbiased)))
     seen = float(share @ mean**2)
-    low = _rms_at(seen, share, mean_variance(bins, least=1.0), 1.0 - alpha)
-    variance = _variance(cells, bins, bin_index, limit)
-    noise = float(share @ variance)
-    high = _rms_at(max(seen, noise), share, variance, alpha_high)
-    typical = _rms_at(noise, share, variance, alpha_high)
+    low = _rms_at(seen, share, bins.covariance(bins.variance()), 1.0 - alpha)
+    both = bins.covariance(_variance(cells, bins, limit))
+    noise = float(share @ np.diag(both))
+    high = _rms_at(max(seen, noise), share, both, alpha_high)
+    typical = _rms_at(noise, share, both, alpha_high)
     return ErrorBounds(estimate, low, max(high, low), alpha, alpha_high, typical)
 
 
-def _lowest_ece(bins: Residuals, alpha: float, rng: np.random.Generator) -> float:
+def _lowest_ece(bins: _Bins, alpha: float, rng: np.random.Generator) -> float:
     r"""Return the lower bound from 32 bins and those that they add up to.
 
     An `alpha` below `FINEST`, needed for many groups, is beyond what the draws can resolve. The
@@ -219,9 +278,11 @@ def _lowest_ece(bins: Residuals, alpha: float, rng: np.random.Generator) -> floa
     the normal law (Borell 1975): :math:`q_{1-\alpha} \le q_{1-\alpha_0} + L\,(z_{1-\alpha}
     - z_{1-\alpha_0})`.
     """
-    share, mean = _share_and_mean(bins)
-    sd = np.sqrt(mean_variance(bins, least=1.0))
-    noise = share[:, None] * sd[:, None] * rng.standard_normal((SCALES, N_DRAWS))
+    share, mean = _share_and_mean(bins.sums)
+    sd = np.sqrt(bins.variance())
+    normal = rng.standard_normal((SCALES, N_DRAWS))
+    root = np.diag(sd) if bins.shared is None else _root(bins.covariance(sd**2))
+    noise = share[:, None] * (root @ normal if bins.shared is not None else sd[:, None] * normal)
     drawn = np.stack([_size(noise, n) for n in LEVELS])
     seen = np.array([float(_size((share * mean)[:, None], n)[0]) for n in LEVELS])
     typical, spread = drawn.mean(axis=1), drawn.std(axis=1)
@@ -229,10 +290,23 @@ def _lowest_ece(bins: Residuals, alpha: float, rng: np.random.Generator) -> floa
         return float(seen.max())
     largest = ((drawn - typical[:, None]) / spread[:, None]).max(axis=0)
     level = max(alpha, FINEST)
-    steepness = float(np.sqrt(np.sum((share * sd) ** 2)) / spread.min())
+    weighted = share[:, None] * root
+    reach = np.sqrt(np.sum(weighted**2))  # of bins that are independent; else at most this:
+    if bins.shared is not None:
+        reach = min(
+            np.sqrt((weighted**2).sum(axis=1)).sum(),
+            math.sqrt(SCALES) * np.linalg.norm(weighted, 2),
+        )
+    steepness = float(reach / spread.min())
     beyond = steepness * float(ndtri(1.0 - alpha) - ndtri(1.0 - level))
     reached = typical + spread * (np.quantile(largest, 1.0 - level) + beyond)
     return max(0.0, float((seen - reached).max()))
+
+
+def _root(matrix: Floats) -> Floats:
+    values, vectors = np.linalg.eigh(matrix)
+    found: Floats = vectors * np.sqrt(np.maximum(values, 0.0))
+    return found
 
 
 def _size(weighted: NDArray[np.float64], n_bins: int) -> Floats:
@@ -248,22 +322,28 @@ def _share_and_mean(bins: Residuals) -> tuple[Floats, Floats]:
     return w / w.sum(), mean
 
 
-def _variance(cells: Residuals, bins: Residuals, index: Ints, limit: float) -> Floats:
+def _variance(cells: EventCells, bins: _Bins, limit: float) -> Floats:
     """Return the variance of each bin's mean residual for an upper bound.
 
     The larger of two variances: that of the sample, and that of a model whose true frequencies
     are closer to one half by `limit`. A few rows without a single error have no variance.
     """
-    away = np.maximum(np.abs(cells.mean - 0.5) - limit, 0.0)
-    worst = bin_sums(index, cells.spread * (0.25 - away**2), len(bins.weight))
-    w = bins.weight
+    away = np.maximum(np.abs(cells.sums.mean - 0.5) - limit, 0.0)
+    w = bins.sums.weight
+    worst = bin_sums(cells.bin, cells.sums.spread * (0.25 - away**2), len(w))
     at_limit = np.divide(worst, w**2, out=np.zeros_like(w), where=w > 0)
-    return np.maximum(mean_variance(bins, least=1.0), at_limit)
+    return np.maximum(bins.variance(), bins.inflation * at_limit)
 
 
-def _rms_at(seen: float, share: Floats, variance: Floats, probability: float) -> float:
-    first, second = float(share @ variance), float(share**2 @ variance**2)
+def _rms_at(seen: float, share: Floats, covariance: Floats, probability: float) -> float:
+    first = float(share @ np.diag(covariance))
+    second = float(share @ covariance**2 @ share)
     if second <= 0.0:
         return math.sqrt(seen)
-    a, nu = second / first, first**2 / second
+    a = second / first
+    if np.count_nonzero(covariance) > len(share):
+        # an error along the largest common noise, as a shift of all rows is, varies most
+        root = np.sqrt(share)
+        a = float(np.linalg.eigvalsh(covariance * np.outer(root, root))[-1])
+    nu = first / a
     return min(1.0, math.sqrt(a * noncentrality(seen / a, nu, probability)))

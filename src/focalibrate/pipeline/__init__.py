@@ -18,8 +18,7 @@ from focalibrate.pipeline.evaluation import (
 from focalibrate.pipeline.evaluation_page import evaluation_page
 from focalibrate.pipeline.examples import Examples
 from focalibrate.pipeline.gate import check_predictions
-from focalibrate.pipeline.gate_result import BAD_INPUT, GateResult, LimitCheck
-from focalibrate.pipeline.loss_mean import LossMean
+from focalibrate.pipeline.gate_result import BAD_INPUT, GateResult, LimitCheck, LossMean
 from focalibrate.pipeline.models_page import models_page
 from focalibrate.pipeline.record import comparison_record, file_record, score_record
 from focalibrate.pipeline.result import FILES, CalibrationResult

@@ -1,26 +1,41 @@
 """Check predictions against limits on their calibration error and log loss."""
 
+import json
 import math
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from focalibrate._array import Array
+import numpy as np
+from numpy.typing import NDArray
+
+from focalibrate._array import Array, Floats
 from focalibrate._check import check_open_interval, check_positive
 from focalibrate.calibrate import Calibrator
-from focalibrate.io import SketchFile, read_sketch
+from focalibrate.calibrate.choice import BLOCK_ENTRIES
+from focalibrate.calibrate.grouped import group_names
+from focalibrate.comparison.paired import by_cluster, cluster_numbers
+from focalibrate.io import Predictions, SketchFile, read_sketch
 from focalibrate.io.sketches import SUFFIX
+from focalibrate.metrics import calibration_bounds
 from focalibrate.metrics.bounds import ErrorBounds
-from focalibrate.metrics.interval import Moments
-from focalibrate.pipeline._gate_text import number
-from focalibrate.pipeline.doubts import Doubt, doubts_about, warn_of
-from focalibrate.pipeline.examples import PredictionSource, given_examples
-from focalibrate.pipeline.gate_baseline import Baseline, read_baseline
-from focalibrate.pipeline.gate_result import GateResult, LimitCheck, LimitName
-from focalibrate.pipeline.gate_source import LEAST_ROWS, Judged
-from focalibrate.pipeline.loss_mean import LossMean
+from focalibrate.metrics.interval import NORMAL_95, Moments
+from focalibrate.metrics.null import LEAST_CLUSTERS
+from focalibrate.pipeline.doubts import doubts_about, warn_of
+from focalibrate.pipeline.examples import Examples, PredictionSource, given_examples, read_source
+from focalibrate.pipeline.gate_result import (
+    GateResult,
+    LimitCheck,
+    LimitName,
+    LossMean,
+    Status,
+    number,
+)
+
+LEAST_ROWS = 30
+"""Fewer rows than this decide nothing."""
 
 
 def check_predictions(
@@ -33,6 +48,7 @@ def check_predictions(
     correct: Array | None = None,
     sample_weight: Array | None = None,
     copies: bool = False,
+    cluster: Array | None = None,
     groups: Mapping[str, Array] | None = None,
     by: Sequence[str] | None = None,
     calibrator: Calibrator | None = None,
@@ -63,6 +79,9 @@ def check_predictions(
         correct: instead of `labels`, whether it was, ``[N]``.
         sample_weight: weights ``[N]``.
         copies: whether weights are numbers of identical rows; default: the importance of each.
+        cluster: equal values ``[N]`` mark rows that belong together, such as tries at one
+            question: the bounds allow for it. A file has its own
+            (`read_predictions(..., cluster=)`). At least 50 clusters are needed.
         groups: columns of groups ``[N]`` by name, of arrays.
         by: names of the columns whose groups are checked too; None: all that the source has.
         calibrator: applied first; not for sketches.
@@ -103,10 +122,10 @@ def check_predictions(
         "confidence": confidence,
         "correct": correct,
         "sample_weight": sample_weight,
+        "cluster": cluster,
     }
-    judged, doubts = _judged(source, labels, arrays, groups, calibrator, copies=copies)
-    warn_of(doubts)
-    columns = tuple(judged.grouped.groups) if by is None and judged.grouped else tuple(by or ())
+    judged = _judged(source, labels, arrays, groups, calibrator, copies=copies)
+    columns = tuple(judged.groups) if by is None else tuple(by)
     parts, n_small = judged.parts(columns)
     errors = [(kind, limit) for kind, limit in limits if kind != "nll_increase"]
     if columns and not errors:
@@ -120,21 +139,21 @@ def check_predictions(
     for kind, limit in limits:
         level = share / len(limits)
         if kind == "nll_increase" and baseline is not None:
-            reference = read_baseline(baseline, judged)
+            reference = _read_baseline(baseline, judged)
             compared = reference.description
             checks.append(_loss_check(limit, judged, reference, level, alpha))
         elif kind != "nll_increase":  # `_limits` has refused one without a baseline
-            bounds = judged.bounds(error=kind, limit=limit, alpha=level, **options)
-            checks.append(_error_check(kind, limit, bounds, judged.n_rows))
+            bounds = judged.bounds(None, error=kind, limit=limit, alpha=level, **options)
+            checks.append(_error_check(kind, limit, bounds, judged.all_rows))
     for part in parts:
         for kind, limit in errors:
             level = share / (len(errors) * len(parts))
-            bounds = judged.bounds_of(part, error=kind, limit=limit, alpha=level, **options)
-            found = _error_check(kind, limit, bounds, part.n_rows)
+            bounds = judged.bounds(part, error=kind, limit=limit, alpha=level, **options)
+            found = _error_check(kind, limit, bounds, part)
             checks.append(replace(found, column=part.column, group=part.group, n_rows=part.n_rows))
     return GateResult(
         name=judged.name,
-        n_rows=judged.n_rows,
+        n_rows=judged.all_rows.n_rows,
         n_classes=judged.n_classes,
         alpha=alpha,
         checks=tuple(checks),
@@ -145,6 +164,58 @@ def check_predictions(
     )
 
 
+@dataclass(frozen=True, eq=False)
+class _Part:
+    """All rows, or one group of them."""
+
+    n_rows: int
+    n_clusters: int | None = None
+    column: str = ""
+    group: str = ""
+    at: Any = None
+    """the rows of the group, or its place among the groups of a sketch"""
+
+    @property
+    def too_few(self) -> str:
+        """Why nothing can be decided, as a sentence; empty where it can be."""
+        if self.n_rows < LEAST_ROWS:
+            return f"Too few rows, {self.n_rows}: at least {LEAST_ROWS} are needed."
+        if self.n_clusters is not None and self.n_clusters < LEAST_CLUSTERS:
+            n, least = self.n_clusters, LEAST_CLUSTERS
+            return f"Too few clusters, {n}: at least {least} are needed."
+        return ""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class _Judged:
+    """What limits are held to: rows in memory, or a sketch of any number of rows."""
+
+    name: str
+    n_classes: int
+    class_names: tuple[str, ...] | None
+    all_rows: _Part
+    groups: Mapping[str, Sequence[_Part]]
+    """by column"""
+    log_loss: LossMean
+    bounds: Callable[..., ErrorBounds] = field(repr=False)
+    """of the error of a group, or of all rows; options as for `calibration_bounds`"""
+    examples: Examples | None = None
+    nll: Floats | None = field(default=None, repr=False)
+    """log loss of each row in memory, ``[N]``"""
+
+    def parts(self, columns: Sequence[str]) -> tuple[list[_Part], int]:
+        """Return the groups of `columns` with enough rows, and how many others there are."""
+        for column in columns:
+            if column not in self.groups:
+                raise ValueError(
+                    f"`by`: {self.name} has no groups by {column!r}. Make the sketch with them: "
+                    f"focalibrate sketch PATH -o x.sketch --by {column}"
+                )
+        every = [part for column in columns for part in self.groups[column]]
+        enough = [part for part in every if part.n_rows >= LEAST_ROWS]
+        return enough, len(every) - len(enough)
+
+
 def _judged(
     source: PredictionSource | SketchFile | Array | None,
     labels: Array | None,
@@ -153,8 +224,8 @@ def _judged(
     calibrator: Calibrator | None,
     *,
     copies: bool,
-) -> tuple[Judged, tuple[Doubt, ...]]:
-    """Return what is checked, from the one place where it was given, and what looks wrong."""
+) -> _Judged:
+    """Return what is checked, from the one place where it was given."""
     name = "sketch"
     if isinstance(source, (str, os.PathLike)) and Path(source).suffix == SUFFIX:
         name, source = Path(source).name, read_sketch(Path(source))
@@ -166,12 +237,108 @@ def _judged(
                 "`calibrator` needs rows, which a sketch does not have: apply it when the "
                 "sketch is made (command line: focalibrate sketch PATH --calibrator FILE)."
             )
-        return Judged.of_sketch(source, name), ()
+        return _of_sketch(source, name)
     order = None if calibrator is None else calibrator.class_names
     examples = given_examples(source, labels, order=order, copies=copies, groups=groups, **arrays)
+    warn_of(doubts_about(examples), stacklevel=4)
+    return _of_examples(examples, calibrator)
+
+
+def _of_sketch(file: SketchFile, name: str) -> _Judged:
+    sketch = file.sketch
+
+    def bounds(part: _Part | None, **options: Any) -> ErrorBounds:
+        group = None if part is None else (part.column, part.at)
+        return sketch.bounds(group=group, **options)
+
+    return _Judged(
+        name=name,
+        n_classes=sketch.n_classes,
+        class_names=file.class_names,
+        all_rows=_Part(sketch.n),
+        groups={
+            column: [_Part(g[i].n_rows, None, column, g.names[i], i) for i in g.in_order()]
+            for column, g in sketch.groups.items()
+        },
+        log_loss=LossMean.of(sketch.scores["nll"]),
+        bounds=bounds,
+    )
+
+
+def _of_examples(examples: Examples, calibrator: Calibrator | None) -> _Judged:
+    """Return rows in memory, after `calibrator`."""
+    scores, labels, weights = examples.scores, examples.labels, examples.weights
+    probs = np.empty(scores.shape, np.result_type(scores.dtype, np.float32))
+    nll = _row_nll(examples, calibrator, probs)
+    code = None if examples.cluster is None else cluster_numbers(examples.cluster)
+
+    def bounds(part: _Part | None, **options: Any) -> ErrorBounds:
+        at = slice(None) if part is None else part.at
+        return calibration_bounds(
+            probs[at],
+            labels[at],
+            sample_weight=None if weights is None else weights[at],
+            copies=examples.copies,
+            cluster=None if code is None else code[at],
+            **options,
+        )
+
+    def part(column: str, group: str, at: NDArray[np.intp]) -> _Part:
+        return _Part(
+            len(at), None if code is None else len(np.unique(code[at])), column, group, at
+        )
+
+    columns = {name: group_names(values) for name, values in examples.groups.items()}
     file = examples.predictions
-    name = "predictions" if file is None else file.source.name
-    return Judged.of_examples(examples, calibrator, name), doubts_about(examples)
+    return _Judged(
+        name="predictions" if file is None else file.source.name,
+        n_classes=examples.n_classes,
+        class_names=examples.class_names,
+        all_rows=_Part(examples.n_rows, None if code is None else int(code.max()) + 1),
+        groups={
+            column: [
+                part(column, group, np.flatnonzero(names == group)) for group in _sorted(names)
+            ]
+            for column, names in columns.items()
+        },
+        log_loss=_mean_loss(nll, weights, code),
+        bounds=bounds,
+        examples=examples,
+        nll=nll,
+    )
+
+
+def _sorted(names: NDArray[Any]) -> list[str]:
+    """Return the groups by value where all are numbers, else by name."""
+    found: list[str] = np.unique(names).tolist()
+    try:
+        return sorted(found, key=float)
+    except ValueError:
+        return found
+
+
+def _row_nll(
+    examples: Examples, calibrator: Calibrator | None, probs: NDArray[Any] | None = None
+) -> Floats:
+    """Return the log loss of each row, in blocks; `probs` gets their probabilities."""
+    nll = np.empty(examples.n_rows)
+    step = max(1, BLOCK_ENTRIES // examples.n_classes)
+    for start in range(0, examples.n_rows, step):
+        rows = slice(start, start + step)
+        log_probs = examples.log_probs(calibrator, rows)
+        labels = examples.labels[rows]
+        nll[rows] = -log_probs[np.arange(len(labels)), labels]
+        if probs is not None:
+            probs[rows] = np.exp(log_probs)
+    return nll
+
+
+def _mean_loss(nll: Floats, weights: Floats | None, code: NDArray[np.intp] | None) -> LossMean:
+    """Return a mean over rows, or over clusters of them."""
+    if code is not None and np.isfinite(nll).all():
+        means, weights = by_cluster(nll[:, None], weights, code)
+        nll = means[:, 0]
+    return LossMean.of(Moments.of(nll, weights))
 
 
 def _limits(
@@ -210,24 +377,23 @@ def _limits(
     return found
 
 
-def _error_check(name: LimitName, limit: float, bounds: ErrorBounds, n_rows: int) -> LimitCheck:
+def _error_check(name: LimitName, limit: float, bounds: ErrorBounds, part: _Part) -> LimitCheck:
     estimate, low, high = bounds.estimate, bounds.low, bounds.high
-    if n_rows < LEAST_ROWS:
-        text = f"Too few rows, {n_rows}: at least {LEAST_ROWS} are needed."
-        return LimitCheck(name, limit, estimate, low, high, "undetermined", text)
-    if low > limit:
-        text = f"At least {number(low)}, above the limit of {number(limit)}."
-        return LimitCheck(name, limit, estimate, low, high, "fail", text)
-    if high < limit:
-        text = f"At most {number(high)}, below the limit of {number(limit)}."
-        return LimitCheck(name, limit, estimate, low, high, "pass", text)
-    text = f"Between {number(low)} and {number(high)}; the limit is {number(limit)}. "
-    enough = n_rows * (bounds.calibrated_high / limit) ** 2
-    if enough > 1.1 * n_rows:
-        text += f"A calibrated model passes with about {_round(enough):,} rows."
+    status: Status = "undetermined"
+    if part.too_few:
+        text = part.too_few
+    elif low > limit:
+        status, text = "fail", f"At least {number(low)}, above the limit of {number(limit)}."
+    elif high < limit:
+        status, text = "pass", f"At most {number(high)}, below the limit of {number(limit)}."
     else:
-        text += "The error is too close to the limit to tell."
-    return LimitCheck(name, limit, estimate, low, high, "undetermined", text)
+        text = f"Between {number(low)} and {number(high)}; the limit is {number(limit)}. "
+        enough = part.n_rows * (bounds.calibrated_high / limit) ** 2
+        if enough > 1.1 * part.n_rows:
+            text += f"A calibrated model passes with about {_round(enough):,} rows."
+        else:
+            text += "The error is too close to the limit to tell."
+    return LimitCheck(name, limit, estimate, low, high, status, text)
 
 
 def _round(rows: float) -> int:
@@ -236,41 +402,34 @@ def _round(rows: float) -> int:
 
 
 def _loss_check(
-    limit: float,
-    judged: Judged,
-    baseline: Baseline,
-    alpha: float,
-    alpha_high: float,
+    limit: float, judged: _Judged, baseline: "_Baseline", alpha: float, alpha_high: float
 ) -> LimitCheck:
     """Return the check of the mean log loss against the baseline's."""
-    name: LimitName = "nll_increase"
-    mine = judged.log_loss
-    is_finite = math.isfinite(mine.mean), math.isfinite(baseline.mean.mean)
+    is_finite = math.isfinite(judged.log_loss.mean), math.isfinite(baseline.mean.mean)
     if not all(is_finite):
         return _infinite(limit, *is_finite)
-    if baseline.row_nll is not None and judged.nll is not None:
-        change = LossMean.of(Moments.of(judged.nll - baseline.row_nll, judged.weights))
-    else:
-        change = mine.minus(baseline.mean)
-    rows, mean = change.rows or judged.n_rows, change.mean
+    change = judged.log_loss.minus(baseline.mean) if baseline.change is None else baseline.change
+    rows, mean = change.rows or judged.all_rows.n_rows, change.mean
     low, high = change.lower(alpha), change.upper(alpha_high)
-    if rows < LEAST_ROWS:
-        text = f"Too few rows, {rows}: at least {LEAST_ROWS} are needed."
-        return LimitCheck(name, limit, mean, low, high, "undetermined", text)
-    if low > limit:
+    status: Status = "undetermined"
+    if judged.all_rows.too_few or rows < LEAST_ROWS:
+        text = judged.all_rows.too_few or _Part(rows).too_few
+    elif low > limit:
+        status = "fail"
         text = f"Higher by at least {number(low)}, above the limit of {number(limit)}."
-        return LimitCheck(name, limit, mean, low, high, "fail", text)
-    if high <= limit:
+    elif high <= limit:
         word = f"Higher by at most {number(high)}" if high > 0 else "Not higher"
-        text = f"{word}, within the limit of {number(limit)}."
-        return LimitCheck(name, limit, mean, low, high, "pass", text)
-    text = f"Changed by between {number(low)} and {number(high)}; the limit is {number(limit)}. "
-    if mean < limit:
-        enough = rows * ((high - mean) / (limit - mean)) ** 2
-        text += f"If the mean stays {number(mean)}, about {_round(enough):,} rows would pass."
+        status, text = "pass", f"{word}, within the limit of {number(limit)}."
     else:
-        text += "The change is too close to the limit to tell."
-    return LimitCheck(name, limit, mean, low, high, "undetermined", text)
+        text = (
+            f"Changed by between {number(low)} and {number(high)}; the limit is {number(limit)}. "
+        )
+        if mean < limit:
+            enough = rows * ((high - mean) / (limit - mean)) ** 2
+            text += f"If the mean stays {number(mean)}, about {_round(enough):,} rows would pass."
+        else:
+            text += "The change is too close to the limit to tell."
+    return LimitCheck("nll_increase", limit, mean, low, high, status, text)
 
 
 def _infinite(limit: float, is_mine_finite: bool, is_former_finite: bool) -> LimitCheck:
@@ -283,3 +442,105 @@ def _infinite(limit: float, is_mine_finite: bool, is_former_finite: bool) -> Lim
         return LimitCheck("nll_increase", limit, inf, inf, inf, "fail", text)
     text = "Both log losses are infinite: true classes have probability 0."
     return LimitCheck("nll_increase", limit, 0.0, -inf, inf, "undetermined", text)
+
+
+@dataclass(frozen=True, eq=False)
+class _Baseline:
+    """What the log loss is compared with."""
+
+    mean: LossMean
+    description: str
+    change: LossMean | None = None
+    """the mean change, row by row, where the rows are the same"""
+
+
+def _read_baseline(source: PredictionSource | SketchFile, judged: _Judged) -> _Baseline:
+    """Return the baseline in a results.json, a sketch or a file of predictions.
+
+    Args:
+        source: the file, or predictions or a sketch that were read.
+        judged: what will be compared with it, to find out whether the rows are the same.
+    """
+    if not isinstance(source, (Predictions, SketchFile)):
+        path = Path(source)
+        record = _json_record(path)
+        if record is not None:
+            return _from_record(path, record)
+        if path.suffix == SUFFIX:
+            return _from_sketch(read_sketch(path), path.name, judged)
+    if isinstance(source, SketchFile):
+        return _from_sketch(source, "sketch", judged)
+    former = read_source(source, judged.class_names)
+    return _from_examples(former, _name(source), judged)
+
+
+def _name(source: PredictionSource) -> str:
+    return source.source.name if isinstance(source, Predictions) else Path(source).name
+
+
+def _json_record(path: Path) -> dict[str, Any] | None:
+    """Return the content of a file of results, None where it is something else."""
+    if path.suffix.lower() != ".json" or not os.path.isfile(path):
+        return None
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError:
+        return None  # reading it as predictions will tell what is wrong
+    known = ("held_out", "focalibrate_check", "assessment")
+    is_results = isinstance(record, dict) and any(key in record for key in known)
+    return record if is_results else None
+
+
+def _from_record(path: Path, record: dict[str, Any]) -> _Baseline:
+    if "focalibrate_check" in record:
+        found, rows = record.get("log_loss"), record.get("rows")
+    elif "held_out" in record:
+        found = (record.get("held_out") or {}).get("nll")
+        rows = (record.get("comparison") or {}).get("n_judged")
+    else:
+        found, rows = (record.get("scores") or {}).get("nll"), record.get("rows")
+    if not isinstance(found, dict) or "estimate" not in found:
+        raise ValueError(
+            f"{path}: no log loss found. Give a results.json of `focalibrate calibrate`, the "
+            "output of `focalibrate evaluate --json`, or a file of predictions."
+        )
+    text = f"{path.name}, other rows"
+    if found["estimate"] is None:
+        return _Baseline(LossMean(math.inf, math.inf, rows), text)
+    third = None
+    if found.get("standard_error") is not None:
+        error, third = float(found["standard_error"]), found.get("third")
+    elif found.get("low") is not None and found.get("high") is not None:
+        error = (float(found["high"]) - float(found["low"])) / (2.0 * NORMAL_95)
+    else:
+        raise ValueError(
+            f"{path}: its log loss has no interval, so that no difference can be judged. Give "
+            "the predictions instead."
+        )
+    return _Baseline(LossMean(float(found["estimate"]), error, rows, third), text)
+
+
+def _from_sketch(former: SketchFile, name: str, judged: _Judged) -> _Baseline:
+    _check_classes(former.sketch.n_classes, name, judged)
+    return _Baseline(LossMean.of(former.sketch.scores["nll"]), f"{name}, other rows")
+
+
+def _from_examples(former: Examples, name: str, judged: _Judged) -> _Baseline:
+    _check_classes(former.n_classes, name, judged)
+    nll, mine = _row_nll(former, None), judged.examples
+    code = None if former.cluster is None else cluster_numbers(former.cluster)
+    mean = _mean_loss(nll, former.weights, code)
+    if mine is None or judged.nll is None or not np.array_equal(former.labels, mine.labels):
+        return _Baseline(mean, f"{name}, other rows")
+    code = None if mine.cluster is None else cluster_numbers(mine.cluster)
+    with np.errstate(invalid="ignore"):  # infinite log losses are told apart before
+        change = _mean_loss(judged.nll - nll, mine.weights, code)
+    return _Baseline(mean, f"{name}, row by row", change)
+
+
+def _check_classes(n_classes: int, name: str, judged: _Judged) -> None:
+    if n_classes != judged.n_classes:
+        raise ValueError(
+            f"{name}: the baseline must have the same classes, but has {n_classes}, while the "
+            f"predictions have {judged.n_classes}."
+        )

@@ -1,12 +1,85 @@
-"""What a gate found: pass, fail, or not enough data to tell."""
+"""What a gate found: pass, fail, or not enough data to tell; as Markdown and JUnit XML too."""
 
 import math
 from collections import Counter
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from focalibrate.pipeline._gate_text import junit_text, markdown_text
-from focalibrate.pipeline.loss_mean import LossMean
+from focalibrate.io import printable
+from focalibrate.metrics.interval import Moments
+
+LARGE = 1_000_000
+"""Assumed number of rows of a mean, if it is not known."""
+
+
+@dataclass(frozen=True)
+class LossMean:
+    """A mean log loss, or a mean difference of two, and its standard error."""
+
+    mean: float
+    standard_error: float
+    rows: int | None = None
+    """how many rows; None where the source does not say"""
+    third: float | None = None
+    """third central moment of the mean, large if a few rows have a very high log loss"""
+
+    @classmethod
+    def of(cls, losses: Moments) -> "LossMean":
+        """Return the mean log loss of the rows behind these sums."""
+        if losses.n_infinite:
+            return cls(math.inf, math.inf, losses.n)
+        error = losses.standard_error
+        return cls(losses.mean, error, losses.n, losses.third if math.isfinite(error) else None)
+
+    def minus(self, other: "LossMean") -> "LossMean":
+        """Return the difference to the mean of other rows."""
+        rows = self.rows if other.rows is None else min(self.rows or other.rows, other.rows)
+        third = other.third
+        if third is None and self.third is not None:  # as skewed as this one
+            ratio = other.standard_error / self.standard_error if self.standard_error else 0.0
+            third = self.third * ratio**3
+        return LossMean(
+            self.mean - other.mean,
+            math.hypot(self.standard_error, other.standard_error),
+            rows,
+            None if third is None or self.third is None else self.third - third,
+        )
+
+    def lower(self, alpha: float) -> float:
+        """Return the lower bound of the true mean at confidence ``1 - alpha``."""
+        return self.mean - self._margin(alpha, -1.0)
+
+    def upper(self, alpha: float) -> float:
+        """Return the upper bound of the true mean at confidence ``1 - alpha``."""
+        return self.mean + self._margin(alpha, 1.0)
+
+    def _margin(self, alpha: float, side: float) -> float:
+        r"""Return the distance of a one-sided bound from the mean.
+
+        :math:`s\,(t_{1-\alpha} + \hat\gamma (2t^2 + 1) / 3)` with the skewness
+        :math:`\hat\gamma` of the mean where that widens the bound. It is twice the term of
+        Hall (1983), as the skewness of a sample is too small on average: with one of the term,
+        models at the limit failed in up to 7 % of 1,500 runs, with two in 5 %.
+        """
+        from scipy.special import stdtrit
+
+        if self.standard_error == 0.0:
+            return 0.0
+        z = float(stdtrit(max((self.rows or LARGE) - 1, 1), 1.0 - alpha))
+        skew = 0.0 if self.third is None else self.third / self.standard_error**3
+        return self.standard_error * (z + max(0.0, side * skew) * (2.0 * z * z + 1.0) / 3.0)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the numbers by name, for JSON; an infinite number is None."""
+        is_finite = math.isfinite(self.mean)
+        has_error = is_finite and math.isfinite(self.standard_error)  # of one row it is infinite
+        return {
+            "estimate": self.mean if is_finite else None,
+            "standard_error": self.standard_error if has_error else None,
+            "third": self.third,
+            "rows": self.rows,
+        }
+
 
 Status = Literal["pass", "fail", "undetermined"]
 LimitName = Literal["ece", "rms", "nll_increase"]
@@ -158,8 +231,90 @@ class GateResult:
 
     def to_markdown(self) -> str:
         """Return a summary for a page of a CI job, such as ``$GITHUB_STEP_SUMMARY``."""
-        return markdown_text(self)
+        return _markdown(self)
 
     def to_junit(self) -> str:
         """Return JUnit XML: a case per limit and group; one that is undetermined is an error."""
-        return junit_text(self)
+        return _junit(self)
+
+
+SIGNS = {"pass": "✅ pass", "fail": "❌ fail", "undetermined": "❔ not enough data"}
+
+
+def number(value: float) -> str:
+    """Return a number with three significant digits.
+
+    Example:
+        >>> number(0.0200001), number(0.00012), number(float("inf"))
+        ('0.02', '0.00012', '∞')
+    """
+    if math.isinf(value):
+        return "∞" if value > 0 else "-∞"
+    return f"{value:.3g}"
+
+
+def _markdown(found: GateResult) -> str:
+    """Return the finding, and a table of the limits."""
+    confidence = f"{100 * (1 - found.alpha):g} %"
+    lines = [
+        f"### Calibration check: {SIGNS[found.status]}",
+        "",
+        f"`{_cell(found.name)}`: {found.n_rows:,} rows, {found.n_classes} classes"
+        + (f"; baseline: `{_cell(found.baseline)}`" if found.baseline else ""),
+        "",
+        "| limit | allowed | measured | at least | at most | |",
+        "|-|-|-|-|-|-|",
+    ]
+    for check in found.shown:
+        cells = [
+            _cell(check.label),
+            *map(number, (check.limit, check.estimate, check.low, check.high)),
+        ]
+        lines.append(f"| {' | '.join(cells)} | {SIGNS[check.status]} |")
+    lines += ["", *(f"- {_cell(check.label)}: {check.message}" for check in found.shown), ""]
+    if found.note:
+        lines += [_cell(found.note), ""]
+    lines.append(
+        f"At least, at most: bounds at {confidence} confidence. A model within the limits "
+        f"fails in at most {100 * found.alpha:g} % of runs."
+    )
+    return "\n".join(lines) + "\n"
+
+
+def _cell(text: str) -> str:
+    return printable(text).replace("|", "\\|").replace("`", "'")
+
+
+def _junit(found: GateResult) -> str:
+    """Return JUnit XML with a test case per limit."""
+    from xml.sax.saxutils import quoteattr  # which imports all of urllib
+
+    n_failed = sum(check.status == "fail" for check in found.checks)
+    n_open = sum(check.status == "undetermined" for check in found.checks)
+    counts = f'tests="{len(found.checks)}" failures="{n_failed}" errors="{n_open}"'
+    name = quoteattr(f"focalibrate check {printable(found.name)}")
+    lines = [
+        '<?xml version="1.0" encoding="UTF-8"?>',
+        f"<testsuites {counts}>",
+        f'<testsuite name={name} {counts} skipped="0" time="0">',
+        *(line for check in found.checks for line in _case(check)),
+        "</testsuite>",
+        "</testsuites>",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _case(check: LimitCheck) -> list[str]:
+    from xml.sax.saxutils import escape, quoteattr
+
+    name = quoteattr(f"{printable(check.label)} at most {number(check.limit)}")
+    opening = f'<testcase classname="focalibrate.check" name={name} time="0"'
+    if check.status == "pass":
+        return [f"{opening}/>"]
+    tag = "failure" if check.status == "fail" else "error"
+    kind = "limit exceeded" if check.status == "fail" else "not enough data to tell"
+    return [
+        f"{opening}>",
+        f'<{tag} type="{kind}" message={quoteattr(check.message)}>{escape(check.message)}</{tag}>',
+        "</testcase>",
+    ]

@@ -180,7 +180,7 @@ def test_every_group_has_its_verdict(cli, regions):
     for mine, theirs in zip(found["checks"][1:], want["checks"][1:], strict=True):
         assert (mine["group"], mine["status"]) == (theirs["group"], theirs["status"])
         for name in ("estimate", "low", "high"):
-            assert mine[name] == pytest.approx(theirs[name], rel=1e-9)
+            assert mine[name] == pytest.approx(theirs[name], abs=2e-3)
     assert found["small_groups"] == 1
     cli("sketch", "day0.npz", "-o", "plain.sketch")
     done = cli("check", "plain.sketch", *words, ok=False)

@@ -32,7 +32,6 @@ def test_the_verdict_allows_for_clusters(cli, tries):
 @pytest.mark.parametrize(
     "words",
     [
-        ("check", "tries.csv", "--max-ece", "0.1"),
         ("sketch", "tries.csv", "-o", "x.sketch"),
         ("calibrate", "tries.csv", "--fit-rows", "100"),
     ],
@@ -54,3 +53,15 @@ def test_compared_models_allow_for_clusters(cli, tries, tmp_path):
     )
     p, q = (found["differences_to_best"][0]["p_value"] for found in (rows, clustered))
     assert q > p  # five equal rows count once
+
+
+def test_check_takes_events_and_clusters(cli, tries):
+    """Five equal tries are one: a calibrated model fails as 600 rows and not as 120 clusters."""
+    words = ("check", "tries.csv", "--max-ece", "0.03", "--json", "-")
+    rows, clustered = (
+        json.loads(cli(*words, *more, ok=False).stdout)["checks"][0]
+        for more in ((), ("--cluster", "question"))
+    )
+    assert clustered["low"] < rows["low"]
+    assert clustered["high"] > rows["high"]
+    assert clustered["status"] == "undetermined"

@@ -113,3 +113,29 @@ def test_the_tail_beyond_the_draws_is_borells():
     noise = np.abs(rng.standard_normal((500_000, 32))).sum(axis=1)
     at, far = np.quantile(noise, [1 - 0.005, 1 - 1e-4])
     assert far <= at + np.sqrt(32) * (3.7190 - 2.5758)
+
+
+@pytest.mark.parametrize("error", ["ece", "rms"])
+def test_clusters_of_one_row_change_nothing_but_noise(error):
+    probs, labels = drawn(np.random.default_rng(5), 4000, 3, off=0.05)
+    rows = calibration_bounds(probs, labels, error=error)
+    alone = calibration_bounds(probs, labels, error=error, cluster=np.arange(4000))
+    assert_allclose(alone.estimate, rows.estimate, rtol=1e-9)
+    assert abs(alone.low - rows.low) < 0.01
+    assert abs(alone.high - rows.high) < 0.015
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("error", ["ece", "rms"])
+def test_a_clustered_model_at_its_limit_rarely_fails(error):
+    """Ten rows of a cluster share one draw; the rate is at most 0.05, 7 of 60 have 1.2 %."""
+    rng = np.random.default_rng(8)
+    failed = naive = 0
+    for _ in range(60):
+        q = np.repeat(rng.uniform(0.1, 0.9, size=150), 10)
+        y = (np.repeat(rng.random(150), 10) < q).astype(int)
+        p, code = q + 0.05, np.repeat(np.arange(150), 10)
+        options = {"error": error, "limit": 0.05}
+        failed += calibration_bounds(p, y, cluster=code, **options).low > 0.05
+        naive += calibration_bounds(p, y, **options).low > 0.05
+    assert failed <= 6 < naive
