@@ -9,11 +9,11 @@ import sys
 import time
 import types
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 from focalibrate_papers import engine as registry
 from focalibrate_papers.engine import (
-    Conclusion,
     Experiment,
     Table,
     Task,
@@ -59,11 +59,11 @@ def describe(task):
     return "squares", task["number"]
 
 
-def conclude(rows, scale):
+def claims(rows):
     ours = mean_interval(rows.values("squares", "square"))
     words = {"claim": "<b>claim</b>", "what": "rule", "paper_value": "1 & no more"}
-    result = number_result(ours, 1.0, tolerance=0.5, unit="units", covers=False, **words)
-    return Conclusion((result,), (Table("title", ("a|b", "c"), (("<i>", "2"),), "a note"),))
+    result = number_result(ours, 1.0, tolerance=0.5, unit="units", **words)
+    return [replace(result, verdict="not run at full size")]
 
 
 EXPERIMENT = Experiment(
@@ -77,7 +77,10 @@ EXPERIMENT = Experiment(
     tasks=tasks,
     run=run,
     describe=describe,
-    conclude=conclude,
+    claims=claims,
+    tables=lambda _: [Table("title", ("a|b", "c"), (("<i>", "2"),), "a note")],
+    charts=lambda _: (),
+    finding=lambda _: "",
 )
 
 

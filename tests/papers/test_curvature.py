@@ -26,7 +26,7 @@ def made_rows(*, trace, ece):
 
 
 def lines_of(rows):
-    return {line.claim: line for line in curvature.conclude(rows, "reduced").results}
+    return {line.claim: line for line in curvature.EXPERIMENT.conclude(rows, "reduced").results}
 
 
 @pytest.mark.parametrize(

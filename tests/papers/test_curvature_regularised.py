@@ -9,7 +9,6 @@ from focalibrate_papers.p004.curvature_regularised import (
     EXPERIMENT,
     TRACE,
     by_seed,
-    conclude,
     run,
     tasks,
 )
@@ -32,7 +31,7 @@ def made_rows(ece, trace, recipes=LRS):
 
 
 def standings(rows, scale="full"):
-    return [line.verdict for line in conclude(rows, scale).results]
+    return [line.verdict for line in EXPERIMENT.conclude(rows, scale).results]
 
 
 def test_what_the_paper_says_is_the_same_direction_where_it_holds():
@@ -44,7 +43,7 @@ def test_what_the_paper_says_is_the_same_direction_where_it_holds():
 def test_the_paper_is_judged_by_the_longest_runs():
     short = made_rows((0.02, 0.03, 0.04, 0.05), (900, 700, 500, 300))
     long = made_rows((0.3, 0.2, 0.1, 0.05), (900, 700, 500, 300), ("lr 0.005, 60 epochs",))
-    found = conclude(Rows((*short, *long)), "full").results
+    found = EXPERIMENT.conclude(Rows((*short, *long)), "full").results
     papers = [result for result in found if result.is_papers]
     assert [result.verdict for result in papers] == ["same direction"] * 5
     assert all("60 epochs" in result.claim for result in papers)

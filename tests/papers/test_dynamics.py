@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from focalibrate_papers.engine import Row, Rows
+from focalibrate_papers.engine import Row, Rows, at_size
 from focalibrate_papers.networks import network_name
 from focalibrate_papers.p002 import dynamics
 from focalibrate_papers.p002.dynamics import (
@@ -138,14 +138,16 @@ def test_shares_of_gradients_and_of_bins_sum_to_one(run_of):
 
 
 def test_what_the_paper_tells_is_reproduced_at_full_size():
-    found = [line for line in claims(rows_of(1.0), is_full=True) if "CIFAR" in line.claim]
+    found = [line for line in at_size(claims(rows_of(1.0)), is_full=True) if "CIFAR" in line.claim]
     assert len(found) == 4 + 5 + 6 + 3 + 4
     assert {line.verdict for line in found} == {"reproduced"}
 
 
 def test_a_set_the_paper_lacks_and_smaller_runs_have_directions_only():
-    other = [line for line in claims(rows_of(1.0), is_full=True) if "Fashion" in line.claim]
-    smaller = list(claims(rows_of(1.0), is_full=False))
+    other = [
+        line for line in at_size(claims(rows_of(1.0)), is_full=True) if "Fashion" in line.claim
+    ]
+    smaller = list(at_size(claims(rows_of(1.0)), is_full=False))
     assert {line.verdict for line in other} == {"supported"}
     assert not any(line.is_papers for line in other)
     papers = [line.verdict for line in smaller if line.is_papers]
@@ -154,7 +156,7 @@ def test_a_set_the_paper_lacks_and_smaller_runs_have_directions_only():
 
 
 def test_the_opposite_is_not_reproduced():
-    found = list(claims(rows_of(-1.0), is_full=False))
+    found = list(at_size(claims(rows_of(-1.0)), is_full=False))
     kept = {line.claim for line in found if line.verdict in ("same direction", "supported")}
     assert all("similar" in claim or "over 0.95" in claim for claim in kept)
 

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from focalibrate_papers.engine import Row, Rows
+from focalibrate_papers.engine import Row, Rows, at_size
 from focalibrate_papers.networks import TOO_FEW, network_name
 from focalibrate_papers.p002.focal_calibration import (
     AFTER,
@@ -11,7 +11,6 @@ from focalibrate_papers.p002.focal_calibration import (
     EXPERIMENT,
     NEAR_ONE,
     claims,
-    conclude,
     network_numbers,
     tasks,
 )
@@ -31,7 +30,8 @@ def table(problem, *, focal, others):
 
 
 def lines_of(rows, *, is_full):
-    return {line.claim: line for line in claims(Rows(tuple(rows)), is_full=is_full)}
+    found = claims(Rows(tuple(rows)), is_full=is_full)
+    return {line.claim: line for line in at_size(found, is_full=is_full)}
 
 
 @pytest.fixture(scope="module")
@@ -135,7 +135,7 @@ def test_every_set_has_two_tables_and_a_panel_a_chart(outputs):
         for task in tasks("reduced")
         for number in numbers
     ]
-    found = conclude(Rows(tuple(rows)), "reduced")
+    found = EXPERIMENT.conclude(Rows(tuple(rows)), "reduced")
     n_sets = len({task["problem"] for task in tasks("reduced")})
     assert n_sets > 1
     assert len(found.tables) == 2 * n_sets

@@ -33,7 +33,9 @@ def made_rows(*, fts_less_ts, curve):
 
 
 def lines_of(rows):
-    return {line.claim: line for line in focal_temperature.conclude(rows, "reduced").results}
+    return {
+        line.claim: line for line in focal_temperature.EXPERIMENT.conclude(rows, "reduced").results
+    }
 
 
 @pytest.mark.slow
@@ -72,7 +74,7 @@ def test_a_falling_temperature_has_rank_correlation_minus_one():
 def test_temperatures_that_all_end_at_the_edge_leave_no_line_and_no_crash():
     rows = made_rows(fts_less_ts=0.0, curve=lambda g: 1 + g)
     rows = Rows(tuple(row for row in rows if row.metric != "best T"))
-    found = focal_temperature.conclude(rows, "reduced")
+    found = focal_temperature.EXPERIMENT.conclude(rows, "reduced")
     lines = {line.claim: line for line in found.results}
     line = lines["The best T is linear in the γ of the map: CIFAR-10, γ ≤ 1 only"]
     assert np.isnan(line.ours.estimate)

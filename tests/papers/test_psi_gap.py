@@ -52,7 +52,7 @@ def world(*, near, far):
 
 
 def lines_of(rows):
-    return {line.claim: line for line in psi_gap.conclude(rows, "reduced").results}
+    return {line.claim: line for line in psi_gap.EXPERIMENT.conclude(rows, "reduced").results}
 
 
 def test_a_world_as_the_theory_has_it_supports_every_question():
@@ -85,7 +85,7 @@ def test_an_unknown_training_loss_is_compared_by_error_only():
 
 def test_nothing_near_is_said_to_be_nothing():
     rows = Rows(tuple(made("far", gap=1.0, train_error=0.0, change=0.1)))
-    found = psi_gap.conclude(rows, "reduced")
+    found = psi_gap.EXPERIMENT.conclude(rows, "reduced")
     assert "an unknown amount" in found.finding
     assert found.results[0].verdict == "undecided"
 

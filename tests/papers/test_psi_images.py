@@ -33,7 +33,7 @@ def made_rows(change, gap):
 
 
 def lines_of(rows):
-    return {line.claim: line for line in psi_images.conclude(rows, "reduced").results}
+    return {line.claim: line for line in psi_images.EXPERIMENT.conclude(rows, "reduced").results}
 
 
 @pytest.mark.parametrize(("change", "agrees"), [(-0.02, True), (0.02, False)])

@@ -8,12 +8,12 @@ from focalibrate_papers.engine import Folders, Row, Rows, Task
 from focalibrate_papers.p000.psi_tabular import (
     CE,
     ERROR,
+    EXPERIMENT,
     GAMMAS,
     METHODS,
     METRICS,
     NAME,
     TabularRows,
-    conclude,
     counts_table,
     focal,
     mapped,
@@ -45,7 +45,7 @@ def as_the_paper_says(method):
 
 
 def test_what_the_paper_says_is_the_same_direction_where_it_holds():
-    found = conclude(made_rows(as_the_paper_says), "full")
+    found = EXPERIMENT.conclude(made_rows(as_the_paper_says), "full")
     assert len(found.results) == 3 * 3 + 3 + 1
     papers = [line.verdict for line in found.results if line.is_papers]
     assert papers == ["same direction"] * 9 + ["reproduced"]
@@ -54,7 +54,7 @@ def test_what_the_paper_says_is_the_same_direction_where_it_holds():
 
 
 def test_the_opposite_is_not_reproduced():
-    found = conclude(made_rows(lambda method: 0.2 - as_the_paper_says(method)), "full")
+    found = EXPERIMENT.conclude(made_rows(lambda method: 0.2 - as_the_paper_says(method)), "full")
     verdict = {line.claim: line.verdict for line in found.results}
     for gamma in GAMMAS[1:]:
         assert (
@@ -66,7 +66,7 @@ def test_the_opposite_is_not_reproduced():
 
 def test_more_than_a_point_above_cross_entropy_is_not_comparable():
     levels = {CE: 0.03, mapped(1.0): 0.035, mapped(2.0): 0.045}
-    found = conclude(made_rows(lambda method: levels.get(method, 0.1)), "full")
+    found = EXPERIMENT.conclude(made_rows(lambda method: levels.get(method, 0.1)), "full")
     verdict = {line.claim: line.verdict for line in found.results}
     assert verdict["FL-1+Ψ has at most 1 point more ECE than cross-entropy"] == "same direction"
     assert (

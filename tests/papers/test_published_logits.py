@@ -9,11 +9,11 @@ from focalibrate_papers.engine import Folders, Row, Rows
 from focalibrate_papers.networks import halves
 from focalibrate_papers.published_logits import (
     COUNTED,
+    EXPERIMENT,
     FINE,
     PAIRS,
     PAPER_VALUES,
     SETS,
-    conclude,
     generated_set,
     read_set,
     run,
@@ -106,7 +106,7 @@ def rows_with(numbers):
 
 
 def test_the_papers_own_numbers_are_reproduced():
-    found = conclude(rows_with(lambda name: {}), "full")
+    found = EXPERIMENT.conclude(rows_with(lambda name: {}), "full")
     n = len(PAPER_VALUES)
     assert {line.verdict for line in found.results[:n]} == {"reproduced"}
     # Two questions of our own, and a claim of paper 000 about other networks.
@@ -122,7 +122,7 @@ def test_one_digit_off_is_not_reproduced(place):
     _, _, metric, value, unit = PAPER_VALUES[place]
     off = (value + 0.01) / (100 if unit else 1)
     rows = rows_with(lambda name: {metric: off} if name == next(iter(SETS)) else {})
-    standings = [line.verdict for line in conclude(rows, "full").results]
+    standings = [line.verdict for line in EXPERIMENT.conclude(rows, "full").results]
     assert standings[place] == "not reproduced"
     assert standings.count("not reproduced") == 1
 
@@ -131,14 +131,14 @@ def test_differences_of_either_sign_are_no_gain():
     def mixed(name):
         return {f"FTS less {FINE} adaptive_ece": 0.01 if name < "cifar10_r" else -0.01}
 
-    line = conclude(rows_with(mixed), "full").results[len(PAPER_VALUES)]
+    line = EXPERIMENT.conclude(rows_with(mixed), "full").results[len(PAPER_VALUES)]
     assert line.ours.low < 0 < line.ours.high
     assert line.verdict == "undecided"
 
 
 def test_generated_logits_reproduce_nothing():
     rows = rows_with(lambda name: {})
-    standings = {line.verdict for line in conclude(rows, "smallest").results}
+    standings = {line.verdict for line in EXPERIMENT.conclude(rows, "smallest").results}
     assert "reproduced" not in standings
 
 

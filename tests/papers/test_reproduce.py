@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from focalibrate_papers import engine
-from focalibrate_papers.engine import EXPERIMENTS, Row, Rows, Task, find_experiment
+from focalibrate_papers.engine import Row, Rows, Task, find_experiment
 from focalibrate_papers.evidence import read_rows, reproduce, rows_csv
 
 
@@ -154,10 +154,6 @@ def test_committed_rows_count_as_finished_runs(made, tmp_path, registered):
         committed["meta.json"], (tmp_path / "out" / "meta.json").read_text()
     )]  # fmt: skip
     assert runs[0] == runs[1]
-
-
-def test_there_are_sixteen_names():
-    assert len(EXPERIMENTS) == 16
 
 
 @pytest.mark.parametrize(

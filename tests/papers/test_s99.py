@@ -4,10 +4,10 @@ from numpy.testing import assert_allclose
 from focalibrate_papers.engine import Row, Rows
 from focalibrate_papers.networks import network_name
 from focalibrate_papers.p002.s99 import (
+    EXPERIMENT,
     LOSSES,
     METRICS,
     PAPER_VALUES,
-    conclude,
     confident_numbers,
     tasks,
 )
@@ -29,7 +29,7 @@ def rows_like(values, problems=("cifar10", "fashion_mnist")):
 
 
 def standings(rows, scale):
-    return {line.claim: line.verdict for line in conclude(rows, scale).results}
+    return {line.claim: line.verdict for line in EXPERIMENT.conclude(rows, scale).results}
 
 
 def test_shares_and_accuracies_are_those_of_confident_rows():
@@ -76,7 +76,7 @@ def test_a_loss_that_was_not_trained_has_no_line():
 
 
 def test_tables_are_as_wide_as_their_heads():
-    found = conclude(rows_like(PAPER_LIKE), "reduced")
+    found = EXPERIMENT.conclude(rows_like(PAPER_LIKE), "reduced")
     assert all(len(row) == len(table.head) for table in found.tables for row in table.body)
 
 

@@ -31,14 +31,14 @@ CLAIM = "SST, 25 epochs: FL-3 has a higher ECE before T than CE"  # as the paper
 @pytest.mark.parametrize(("error", "verdict"), [(13.0, "reproduced"), (15.2, "same direction")])
 def test_networks_that_err_more_than_the_paper_s_cover_nothing(error, verdict):
     rows = made([error - 0.1, error, error + 0.1], {"CE": 7.0, "FL-3": 16.0})
-    found = {line.claim: line for line in sst.conclude(rows, "full").results}
+    found = {line.claim: line for line in sst.EXPERIMENT.conclude(rows, "full").results}
     assert found[CLAIM].verdict == verdict
     number = found["SST, 25 epochs: ECE of FL-3 before T"]
     assert number.verdict == ("reproduced" if error < 14 else "not run at full size")
 
 
 def test_one_seed_decides_nothing():
-    found = sst.conclude(made([15.0], {"CE": 7.0, "FL-3": 16.0}), "full")
+    found = sst.EXPERIMENT.conclude(made([15.0], {"CE": 7.0, "FL-3": 16.0}), "full")
     line = next(line for line in found.results if line.claim == CLAIM)
     assert line.verdict == "undecided"
     assert "from 2 of the 50 networks" in found.finding

@@ -13,6 +13,7 @@ from focalibrate_papers.engine import (
     VERDICTS,
     Interval,
     as_ours,
+    at_size,
     judge_above,
     judge_below,
     judge_number,
@@ -46,15 +47,15 @@ def test_the_interval_of_a_mean_is_students(values):
 
 def test_one_run_decides_nothing():
     assert mean_interval([2.0]) == Interval(2.0, -math.inf, math.inf)
-    assert judge_below(mean_interval([2.0]), 3.0, covers=True) == "undecided"
+    assert judge_below(mean_interval([2.0]), 3.0) == "undecided"
 
 
 def test_without_runs_nothing_is_decided():
     found = mean_interval([])
     assert math.isnan(found.estimate)
-    assert judge_below(found, 0.0, covers=True) == "undecided"
-    assert judge_above(found, 0.0, covers=True) == "undecided"
-    assert judge_number(found, 0.0, tolerance=1.0, covers=True) == "undecided"
+    assert judge_below(found, 0.0) == "undecided"
+    assert judge_above(found, 0.0) == "undecided"
+    assert judge_number(found, 0.0, tolerance=1.0) == "undecided"
 
 
 @given(intervals(), numbers)
@@ -67,7 +68,7 @@ def test_below_and_above_are_mirror_images(found, bound):
 
 @given(intervals(), numbers)
 def test_an_interval_that_holds_the_bound_is_undecided(found, bound):
-    verdict = judge_below(found, bound, covers=True)
+    verdict = judge_below(found, bound)
     assert (verdict == "reproduced") == (found.high < bound)
     if found.low < found.high:
         assert (verdict == "undecided") == (found.low <= bound <= found.high)
@@ -75,7 +76,7 @@ def test_an_interval_that_holds_the_bound_is_undecided(found, bound):
 
 @given(intervals(), numbers, st.floats(0, 1e6))
 def test_a_weaker_claim_stands_no_worse(found, bound, more):
-    strong, weak = (judge_below(found, b, covers=True) for b in (bound, bound + more))
+    strong, weak = (judge_below(found, b) for b in (bound, bound + more))
     assert ORDER[weak] >= ORDER[strong]
 
 
@@ -84,12 +85,18 @@ def test_a_smaller_run_has_directions_only(found, bound):
     for judge in (judge_below, judge_above):
         verdict = judge(found, bound, covers=False)
         assert verdict in ("same direction", "undecided", "opposite direction")
-    assert judge_number(found, bound, tolerance=1.0, covers=False) == "not run at full size"
+    number = number_result(found, bound, tolerance=1.0, **WORDS)
+    for result in (number, side_result(found, bound=bound, **WORDS)):
+        (smaller,) = at_size([result], is_full=False)
+        assert at_size([result], is_full=True)[0].verdict == result.verdict
+        assert smaller.verdict == (
+            "not run at full size" if result is number else judge_below(found, bound, covers=False)
+        )
 
 
 @given(intervals(), numbers, st.floats(0, 1e3))
 def test_a_printed_number_is_met_by_the_whole_interval(found, paper, tolerance):
-    verdict = judge_number(found, paper, tolerance=tolerance, covers=True)
+    verdict = judge_number(found, paper, tolerance=tolerance)
     ends = np.array([found.low, found.estimate, found.high])
     assert (verdict == "reproduced") == bool(np.all(np.abs(ends - paper) <= tolerance))
     if verdict == "not reproduced":
@@ -138,24 +145,24 @@ def test_what_never_changes_has_no_rank_correlation():
 )
 def test_a_question_of_ours_has_words_of_its_own(estimate, verdict):
     ours = Interval(estimate, estimate - 0.5, estimate + 0.5)
-    assert side_result(ours, covers=True, is_papers=False, **WORDS).verdict == verdict
-    asked = as_ours(side_result(ours, covers=True, **WORDS), paper_value="silent")
+    assert side_result(ours, is_papers=False, **WORDS).verdict == verdict
+    asked = as_ours(side_result(ours, **WORDS), paper_value="silent")
     assert (asked.verdict, asked.is_papers, asked.paper_value) == (verdict, False, "silent")
 
 
 def test_the_claimed_side_is_kept():
     ours = Interval(1.0, 0.0, 2.0)
-    assert side_result(ours, covers=True, bound=3.0, **WORDS).claimed == (-math.inf, 3.0)
-    assert side_result(ours, covers=True, below=False, **WORDS).claimed == (0.0, math.inf)
-    near = number_result(ours, 2.0, tolerance=0.5, covers=True, **WORDS)
+    assert side_result(ours, bound=3.0, **WORDS).claimed == (-math.inf, 3.0)
+    assert side_result(ours, below=False, **WORDS).claimed == (0.0, math.inf)
+    near = number_result(ours, 2.0, tolerance=0.5, **WORDS)
     assert near.claimed == (1.5, 2.5)
     assert near.verdict == "undecided"
 
 
 def test_a_tally_counts_claims_and_questions_apart():
     yes, no = Interval(-1.0, -2.0, -0.5), Interval(1.0, 0.5, 2.0)
-    found = [side_result(x, covers=True, **WORDS) for x in (yes, yes, no)]
-    found.append(side_result(no, covers=True, is_papers=False, **WORDS))
+    found = [side_result(x, **WORDS) for x in (yes, yes, no)]
+    found.append(side_result(no, is_papers=False, **WORDS))
     assert tally(found) == (
         "3 claims of the paper: 2 reproduced, 1 not reproduced. "
         "1 question of our own: 1 not supported."
@@ -165,6 +172,6 @@ def test_a_tally_counts_claims_and_questions_apart():
 
 def test_an_erratum_is_shown_with_its_grade():
     no = Interval(1.0, 0.5, 2.0)
-    found = side_result(no, covers=True, theory="002-app-g", **WORDS)
+    found = side_result(no, theory="002-app-g", **WORDS)
     assert found.shown == "not reproduced (slip)"
     assert tally([found]) == "1 claim of the paper: 1 not reproduced (slip)."

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -83,6 +83,8 @@ class ClaimResult:
     """whether the paper makes the claim; otherwise it is a question of our own"""
     theory: str = ""
     """id of the claim of `focalibrate theory` that is about the same sentence"""
+    smaller_shows: Literal["direction", "nothing", ""] = ""
+    """what a run smaller than the paper's can show of it; "" if `at_size` is not to change it"""
 
     @property
     def sentence(self) -> str:
@@ -204,7 +206,7 @@ def _fisher_interval(rho: float, n: int, *, variance: float) -> Interval:
     return Interval(rho, min(low, rho), max(high, rho))
 
 
-def judge_below(ours: Interval, bound: float, *, covers: bool) -> Verdict:
+def judge_below(ours: Interval, bound: float, *, covers: bool = True) -> Verdict:
     """Judge the claim that a number lies below `bound`.
 
     Reproduced: the whole interval is below, and the run `covers` what the claim is about (same
@@ -218,21 +220,18 @@ def judge_below(ours: Interval, bound: float, *, covers: bool) -> Verdict:
     return "undecided"
 
 
-def judge_above(ours: Interval, bound: float, *, covers: bool) -> Verdict:
+def judge_above(ours: Interval, bound: float, *, covers: bool = True) -> Verdict:
     """Judge the claim that a number lies above `bound`, as `judge_below` does."""
     mirrored = Interval(-ours.estimate, -ours.high, -ours.low)
     return judge_below(mirrored, -bound, covers=covers)
 
 
-def judge_number(ours: Interval, paper: float, *, tolerance: float, covers: bool) -> Verdict:
+def judge_number(ours: Interval, paper: float, *, tolerance: float) -> Verdict:
     """Judge a number that the paper prints.
 
-    Not run at full size: the run is smaller than the paper's. Reproduced: the whole interval is
-    within `tolerance` of the paper's number. Not reproduced: the whole interval is further away.
-    Undecided otherwise.
+    Reproduced: the whole interval is within `tolerance` of the paper's number. Not reproduced:
+    the whole interval is further away. Undecided otherwise.
     """
-    if not covers:
-        return "not run at full size"
     if max(abs(ours.low - paper), abs(ours.high - paper)) <= tolerance:
         return "reproduced"
     is_away = ours.low > paper + tolerance or ours.high < paper - tolerance
@@ -248,12 +247,16 @@ def side_result(
     unit: str,
     below: bool = True,
     bound: float = 0.0,
-    covers: bool,
+    covers: bool | None = None,
     is_papers: bool = True,
     note: str = "",
     theory: str = "",
 ) -> ClaimResult:
-    """Return the result of a claim that `what` lies below (or above) a bound."""
+    """Return the result of a claim that `what` lies below (or above) a bound.
+
+    `covers` is whether the run is large enough for the claim; None if that is so when it is as
+    large as the paper's, which `at_size` decides.
+    """
     judge = judge_below if below else judge_above
     side = "below" if below else "above"
     is_exact = ours.low == ours.high
@@ -265,10 +268,11 @@ def side_result(
         ours=ours,
         unit=unit,
         claimed=(-math.inf, bound) if below else (bound, math.inf),
-        verdict=_own(judge(ours, bound, covers=covers), is_papers=is_papers),
+        verdict=_own(judge(ours, bound, covers=covers is not False), is_papers=is_papers),
         note=note,
         is_papers=is_papers,
         theory=theory,
+        smaller_shows="direction" if covers is None else "",
     )
 
 
@@ -281,11 +285,10 @@ def number_result(
     what: str,
     paper_value: str,
     unit: str,
-    covers: bool,
     note: str = "",
     theory: str = "",
 ) -> ClaimResult:
-    """Return the result of a number that the paper prints."""
+    """Return the result of a number that the paper prints; a smaller run cannot check it."""
     near = f"within {tolerance:g} of {paper:g}" if tolerance else f"equal to {paper:g}"
     is_exact = ours.low == ours.high
     return ClaimResult(
@@ -295,10 +298,31 @@ def number_result(
         ours=ours,
         unit=unit,
         claimed=(paper - tolerance, paper + tolerance),
-        verdict=judge_number(ours, paper, tolerance=tolerance, covers=covers),
+        verdict=judge_number(ours, paper, tolerance=tolerance),
         note=note,
         theory=theory,
+        smaller_shows="nothing",
     )
+
+
+def at_size(results: Iterable[ClaimResult], *, is_full: bool) -> tuple[ClaimResult, ...]:
+    """Return the results of a run as large as the paper's, or of a smaller one.
+
+    A smaller run shows at most in which direction losses differ, and nothing of a number.
+    """
+    weaker: dict[tuple[str, Verdict], Verdict] = {
+        ("direction", "reproduced"): "same direction",
+        ("direction", "not reproduced"): "opposite direction",
+    }
+
+    def judged(result: ClaimResult) -> Verdict:
+        if is_full or not result.smaller_shows:
+            return result.verdict
+        if result.smaller_shows == "nothing":
+            return _own("not run at full size", is_papers=result.is_papers)
+        return weaker.get((result.smaller_shows, result.verdict), result.verdict)
+
+    return tuple(replace(r, verdict=judged(r), smaller_shows="") for r in results)
 
 
 def as_ours(result: ClaimResult, *, paper_value: str) -> ClaimResult:
@@ -328,8 +352,7 @@ def tally(results: Sequence[ClaimResult]) -> str:
     """Return how often each verdict was given: the paper's claims, then our own questions.
 
     Example:
-        >>> one = side_result(Interval(-2, -3, -1), claim="", what="x", paper_value="", unit="",
-        ...                   covers=True)
+        >>> one = side_result(Interval(-2, -3, -1), claim="", what="x", paper_value="", unit="")
         >>> tally([one])
         '1 claim of the paper: 1 reproduced.'
     """
@@ -490,8 +513,8 @@ Numbers: TypeAlias = Iterable[tuple[str, float] | tuple[str, float, float]]
 class Experiment:
     """A figure or table of a paper that is reproduced.
 
-    `tasks`, `run` and `conclude` are functions of a module, so that worker processes find them by
-    the experiment's name.
+    `tasks` and `run` are functions of a module, so that worker processes find them by the
+    experiment's name.
     """
 
     name: str
@@ -510,7 +533,14 @@ class Experiment:
     run: Callable[[Task, Folders], Numbers]
     describe: Callable[[Task], tuple[str, int]]
     """recipe and seed of a task, as the rows name them"""
-    conclude: Callable[[Rows, Scale], Conclusion]
+    claims: Callable[[Any], Iterable[ClaimResult]]
+    """what follows from the rows, judged as if the run were as large as the paper's"""
+    charts: Callable[[Any], Iterable[Chart]]
+    finding: Callable[[Any], str]
+    """the main result in one sentence"""
+    tables: Callable[[Any], Iterable[Table]] = lambda _: ()
+    look: Callable[[Rows, Scale], Any] | None = None
+    """turns the rows into what the four functions above take; None for the rows themselves"""
     network: "Callable[[Task], Recipe | None] | None" = None
     """recipe of the trained network that a task measures; None for a task without one"""
     coverage: Mapping[Scale, tuple[Covered, ...]] = field(default_factory=dict)
@@ -523,6 +553,16 @@ class Experiment:
     def is_full(self, scale: Scale) -> bool:
         """Return whether the run is as large as the paper's in all that the claims are about."""
         return not self.smaller[scale]
+
+    def conclude(self, rows: Rows, scale: Scale) -> Conclusion:
+        """Return what follows from the rows of a run at this scale."""
+        found = rows if self.look is None else self.look(rows, scale)
+        return Conclusion(
+            at_size(self.claims(found), is_full=self.is_full(scale)),
+            tuple(self.tables(found)),
+            tuple(self.charts(found)),
+            self.finding(found),
+        )
 
 
 EXPERIMENTS: dict[str, str] = {
@@ -560,53 +600,3 @@ def find_experiment(name: str) -> Experiment:
         )
     found: Experiment = import_module(f"focalibrate_papers.{EXPERIMENTS[name]}").EXPERIMENT
     return found
-
-
-Found = TypeVar("Found")
-_Found = TypeVar("_Found", contravariant=True)
-
-
-class Claims(Protocol[_Found]):
-    """Judges the rows; `is_full` if the run is as large as the paper's."""
-
-    def __call__(self, found: _Found, /, *, is_full: bool) -> Iterable[ClaimResult]:
-        """Return a result for each claim."""
-        ...
-
-
-def concluding(
-    name: str,
-    look: Callable[[Rows, Scale], Found],
-    *,
-    claims: Claims[Found],
-    tables: Callable[[Found], Iterable[Table]],
-    charts: Callable[[Found], Iterable[Chart]],
-    finding: Callable[[Found], str],
-) -> Callable[[Rows, Scale], Conclusion]:
-    """Return the function that concludes the experiment `name`.
-
-    Args:
-        name: name of the experiment, which defines at which scale it is full.
-        look: turns the rows into what the other functions take.
-        claims: the verdicts.
-        tables: those of the collapsed part of the page.
-        charts: its figures.
-        finding: the main result in one sentence.
-    """
-
-    def conclude(rows: Rows, scale: Scale) -> Conclusion:
-        found, is_full = look(rows, scale), find_experiment(name).is_full(scale)
-        return Conclusion(
-            tuple(claims(found, is_full=is_full)),
-            tuple(tables(found)),
-            tuple(charts(found)),
-            finding(found),
-        )
-
-    return conclude
-
-
-def plainly(rows: Rows, scale: Scale) -> Rows:
-    """Return the rows unchanged."""
-    del scale
-    return rows

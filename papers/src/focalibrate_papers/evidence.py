@@ -401,6 +401,7 @@ def _record(result: ClaimResult) -> dict[str, Any]:
         return x if math.isfinite(x) else None
 
     record = asdict(result)
+    del record["smaller_shows"]
     record["ours"] = {name: known(x) for name, x in record["ours"].items()}
     record["claimed"] = [known(x) for x in result.claimed]
     return record

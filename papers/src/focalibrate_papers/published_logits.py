@@ -29,10 +29,8 @@ from focalibrate_papers.engine import (
     Scale,
     Table,
     Task,
-    concluding,
     mean_interval,
     number_result,
-    plainly,
     side_result,
 )
 from focalibrate_papers.networks import halves
@@ -407,9 +405,9 @@ INFERRED = (
 )
 
 
-def claims(rows: Rows, *, is_full: bool) -> tuple[ClaimResult, ...]:
+def claims(rows: Rows) -> tuple[ClaimResult, ...]:
     """Compare with paper 002's row, and judge what 003 and 000 say."""
-    return (*_digits(rows, is_full), *_second_parameter(rows), _psi(rows, is_full))
+    return (*_digits(rows), *_second_parameter(rows), _psi(rows))
 
 
 def finding(rows: Rows) -> str:
@@ -429,7 +427,7 @@ def _focal(rows: Rows) -> str:
     return next(name for name in rows.recipes() if rows.values(name, "T_ece T").size)
 
 
-def _digits(rows: Rows, is_full: bool) -> Iterator[ClaimResult]:
+def _digits(rows: Rows) -> Iterator[ClaimResult]:
     for what, table, metric, value, unit in PAPER_VALUES:
         ours = number(rows, _focal(rows), metric) * (100 if unit else 1)
         yield number_result(
@@ -440,8 +438,9 @@ def _digits(rows: Rows, is_full: bool) -> Iterator[ClaimResult]:
             what="to the last digit printed",
             paper_value=f"002 {table}: {value:g}{f' {unit}' if unit else ''}",
             unit=unit or "T",
-            covers=is_full,
-            note=INFERRED if is_full else "generated logits are used in place of that network",
+            note=INFERRED
+            if _focal(rows) in SETS
+            else "generated logits are used in place of that network",
         )
 
 
@@ -457,7 +456,6 @@ def _second_parameter(rows: Rows) -> Iterator[ClaimResult]:
         paper_value="003, Sec. 5.2 and Table 1: lower ECE than TS for every training loss; these "
         "are not its networks",
         unit="points of AdaECE, FTS − TS",
-        covers=False,
         is_papers=False,
         note=note,
     )
@@ -469,7 +467,6 @@ def _second_parameter(rows: Rows) -> Iterator[ClaimResult]:
         "networks",
         unit="log loss, FTS − TS",
         bound=MARGINAL,
-        covers=False,
         is_papers=False,
         note=note,
     )
@@ -479,7 +476,7 @@ def _over_sets(rows: Rows, metric: str) -> list[float]:
     return [number(rows, name, metric) for name in rows.recipes()]
 
 
-def _psi(rows: Rows, is_full: bool) -> ClaimResult:
+def _psi(rows: Rows) -> ClaimResult:
     return side_result(
         percent(interval(rows, _focal(rows), "Ψ less raw adaptive_ece")),
         claim="Ψ raises the calibration error of a large network trained on CIFAR-10",
@@ -492,7 +489,7 @@ def _psi(rows: Rows, is_full: bool) -> ClaimResult:
         below=False,
         covers=False,
         note=f"One ResNet-50, with γ = 3 for all rows. {INFERRED}"
-        if is_full
+        if _focal(rows) in SETS
         else "The generated logits are those of the focal minimiser, where Ψ does help.",
     )
 
@@ -538,16 +535,6 @@ def run(task: Task, folders: Folders) -> Numbers:
     return measure(one, **options)
 
 
-conclude = concluding(
-    NAME,
-    plainly,
-    claims=claims,
-    tables=lambda rows: [counts(rows), every_method(rows)],
-    charts=lambda rows: [chart(rows)],
-    finding=finding,
-)
-
-
 EXPERIMENT = Experiment(
     name=NAME,
     code="E13",
@@ -572,7 +559,10 @@ EXPERIMENT = Experiment(
     tasks=tasks,
     run=run,
     describe=describe,
-    conclude=conclude,
+    claims=claims,
+    tables=lambda rows: [counts(rows), every_method(rows)],
+    charts=lambda rows: [chart(rows)],
+    finding=finding,
     changed_rules=(
         "Rules changed after the results were seen: what papers 000 and 003 say about their own "
         'networks is, for these networks, a question of our own, or at most "same direction"; a '

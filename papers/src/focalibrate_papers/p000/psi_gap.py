@@ -17,7 +17,6 @@ from focalibrate_papers.charts import Chart, Panel, Series
 from focalibrate_papers.datasets import Dataset, Split, load
 from focalibrate_papers.engine import (
     ClaimResult,
-    Conclusion,
     Covered,
     Experiment,
     Folders,
@@ -335,7 +334,6 @@ def _near(settings: Sequence[Setting]) -> ClaimResult:
         f"than {NEAR:g} above the training loss",
         paper_value=_MINIMISER,
         unit="points of ECE, with Ψ − without",
-        covers=False,
         is_papers=False,
         note=_counted([s for s in settings if s.is_near]),
     )
@@ -351,7 +349,6 @@ def _fitted(settings: Sequence[Setting]) -> ClaimResult:
         paper_value=_OVERFIT,
         unit="points of ECE, with Ψ − without",
         below=False,
-        covers=False,
         is_papers=False,
         note=_counted([s for s in settings if s.is_fitted]),
     )
@@ -373,7 +370,6 @@ def _goes_with(settings: Sequence[Setting], what: str) -> ClaimResult:
         paper_value=_OVERFIT,
         unit="Spearman's ρ",
         below=False,
-        covers=False,
         is_papers=False,
         note=f"{len(settings)} settings of {len(by_problem(settings))} problems.",
     )
@@ -395,7 +391,6 @@ def _exactly(settings: Sequence[Setting]) -> ClaimResult:
         unit=f"of {len(settings)} settings",
         below=False,
         bound=EXACTLY,
-        covers=False,
         is_papers=False,
     )
 
@@ -415,7 +410,6 @@ def _confidence_says_more(settings: Sequence[Setting]) -> ClaimResult:
         paper_value="the paper does not compare the two",
         unit="difference of shares",
         below=False,
-        covers=False,
         is_papers=False,
         note=f"The sign of confidence − accuracy is right in {share:.0%} of the settings.",
     )
@@ -437,7 +431,6 @@ def _less_data(rows: Rows, settings: Sequence[Setting]) -> list[ClaimResult]:
             paper_value=_SIZE,
             unit="points of ECE, few − many",
             below=False,
-            covers=False,
             is_papers=False,
             note=f"Ψ changes the ECE by {few.mean():+.2f} points with {sizes[0]:,} examples and "
             f"by {many.mean():+.2f} with {sizes[-1]:,}.",
@@ -649,18 +642,6 @@ def _measured(
     yield from _tested(copy.test_logits, data.test.labels, gamma, in_halves=in_halves)
 
 
-def conclude(rows: Rows, scale: Scale) -> Conclusion:
-    """Answer where Ψ helps and where it hurts."""
-    del scale
-    settings = settings_of(rows)
-    return Conclusion(
-        claims(rows, settings),
-        (regimes_table(settings), settings_table(settings, IMAGES)),
-        (gap_chart(settings, IMAGES),),
-        finding(settings),
-    )
-
-
 EXPERIMENT = Experiment(
     name=NAME,
     code="E3",
@@ -694,7 +675,11 @@ EXPERIMENT = Experiment(
     tasks=tasks,
     run=run,
     describe=describe,
-    conclude=conclude,
+    look=lambda rows, _: (rows, settings_of(rows)),
+    claims=lambda found: claims(*found),
+    tables=lambda found: (regimes_table(found[1]), settings_table(found[1], IMAGES)),
+    charts=lambda found: (gap_chart(found[1], IMAGES),),
+    finding=lambda found: finding(found[1]),
     network=network_of,
     coverage={
         "reduced": (

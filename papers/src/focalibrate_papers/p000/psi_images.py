@@ -30,7 +30,6 @@ from focalibrate_papers.engine import (
     Scale,
     Table,
     Task,
-    concluding,
     mean_interval,
     share_interval,
     side_result,
@@ -246,14 +245,14 @@ _WORDS = {
 _WORDS["LS"] = _WORDS["TS_FL"]
 
 
-def claims(found: PsiRows, *, is_full: bool) -> tuple[ClaimResult, ...]:
+def claims(found: PsiRows) -> tuple[ClaimResult, ...]:
     """Return one result per claim."""
     problems = PROBLEMS[found.scale]
     return (
-        *_change_by_psi(found, is_full=is_full),
+        *_change_by_psi(found),
         _same_error(found),
-        *(r for p in problems for r in _temperature_results(found, p, is_full=is_full)),
-        *_smoothing_results(found, is_full=is_full),
+        *(r for p in problems for r in _temperature_results(found, p)),
+        *_smoothing_results(found),
         *(_against_cross_entropy(found, p) for p in problems),
         _most_settings(found),
         _overconfident_ones(found),
@@ -264,7 +263,7 @@ def _name(setting: Setting) -> str:
     return f"{SET_NAMES[setting.problem]}, {setting.paradigm}"
 
 
-def _change_by_psi(found: PsiRows, *, is_full: bool) -> Iterator[ClaimResult]:
+def _change_by_psi(found: PsiRows) -> Iterator[ClaimResult]:
     """Yield the sign of the change by Ψ: the paper says that Standard gets worse on CIFAR-10."""
     for setting in found.settings:
         is_papers = setting.problem not in UNPUBLISHED
@@ -280,7 +279,6 @@ def _change_by_psi(found: PsiRows, *, is_full: bool) -> Iterator[ClaimResult]:
                 paper_value=_WORDS[setting.paradigm] if is_papers else SILENT,
                 unit="points of ECE, with Ψ − without",
                 below=below,
-                covers=is_full,
                 is_papers=is_papers,
                 note=f"Without Ψ, {side}confident by {abs(gap):.1f} points on average.",
             )
@@ -303,9 +301,7 @@ def _same_error(found: PsiRows) -> ClaimResult:
     )
 
 
-def _temperature_results(
-    found: PsiRows, problem: Problem, *, is_full: bool
-) -> Iterator[ClaimResult]:
+def _temperature_results(found: PsiRows, problem: Problem) -> Iterator[ClaimResult]:
     scaled, standard = Setting(problem, "TS_FL"), Setting(problem, "Standard")
     name, is_papers = SET_NAMES[problem], problem not in UNPUBLISHED
     before, after = (
@@ -322,7 +318,6 @@ def _temperature_results(
         else SILENT,
         unit="points of ECE, TS_FL − Standard",
         below=False,
-        covers=is_full,
         is_papers=is_papers,
     )
     yield side_result(
@@ -334,13 +329,12 @@ def _temperature_results(
         if is_papers
         else SILENT,
         unit="points of ECE, TS_FL − Standard",
-        covers=is_full,
         is_papers=is_papers,
     )
-    yield _rises_with_gamma(found, scaled, is_full=is_full)
+    yield _rises_with_gamma(found, scaled)
 
 
-def _rises_with_gamma(found: PsiRows, setting: Setting, *, is_full: bool) -> ClaimResult:
+def _rises_with_gamma(found: PsiRows, setting: Setting) -> ClaimResult:
     last, is_papers = found.gammas(setting)[-1], setting.problem not in UNPUBLISHED
     most, none = (found.values("ece", setting, g, is_after=False) for g in (last, 0))
     return side_result(
@@ -353,17 +347,16 @@ def _rises_with_gamma(found: PsiRows, setting: Setting, *, is_full: bool) -> Cla
         else SILENT,
         unit=f"points of ECE, γ = {last} − γ = 0",
         below=False,
-        covers=is_full,
         is_papers=is_papers,
     )
 
 
-def _smoothing_results(found: PsiRows, *, is_full: bool) -> Iterator[ClaimResult]:
+def _smoothing_results(found: PsiRows) -> Iterator[ClaimResult]:
     for setting in found.settings:
         if setting.paradigm != "LS":
             continue
         is_papers = setting.problem not in UNPUBLISHED
-        yield _rises_with_gamma(found, setting, is_full=is_full)
+        yield _rises_with_gamma(found, setting)
         without, after = (
             np.ptp(
                 [found.values("ece", setting, g, is_after=x) for g in found.gammas(setting)],
@@ -380,7 +373,6 @@ def _smoothing_results(found: PsiRows, *, is_full: bool) -> Iterator[ClaimResult
             if is_papers
             else SILENT,
             unit="points of ECE, with Ψ − without",
-            covers=is_full,
             is_papers=is_papers,
         )
 
@@ -396,7 +388,6 @@ def _against_cross_entropy(found: PsiRows, problem: Problem) -> ClaimResult:
         'improve ECE to be comparable with that of the cross-entropy loss"; see psi-tabular',
         unit="points of ECE, FL with Ψ − CE",
         bound=COMPARABLE,
-        covers=False,
         is_papers=False,
     )
 
@@ -412,7 +403,6 @@ def _most_settings(found: PsiRows) -> ClaimResult:
         unit=f"of {len(changes)} settings",
         below=False,
         bound=0.5,
-        covers=False,
         is_papers=False,
     )
 
@@ -436,7 +426,6 @@ def _overconfident_ones(found: PsiRows) -> ClaimResult:
         unit=f"of {gaps.size} networks, {int((gaps > 0).sum())} of them overconfident",
         below=False,
         bound=0.9,
-        covers=False,
         is_papers=False,
         note="Ψ is exact only for the minimiser of the focal risk. It raises nearly every "
         "confidence, so an overconfident network becomes even more overconfident.",
@@ -545,16 +534,6 @@ def _scores(
             yield f"{what} in bin, {name}", float(number), float(place)
 
 
-conclude = concluding(
-    NAME,
-    PsiRows,
-    claims=claims,
-    tables=lambda found: [score_table(found)],
-    charts=charts,
-    finding=finding,
-)
-
-
 EXPERIMENT = Experiment(
     name=NAME,
     code="E3",
@@ -588,7 +567,11 @@ EXPERIMENT = Experiment(
     tasks=tasks,
     run=run,
     describe=describe,
-    conclude=conclude,
+    look=PsiRows,
+    claims=claims,
+    tables=lambda found: [score_table(found)],
+    charts=charts,
+    finding=finding,
     network=_recipe,
     coverage={
         "reduced": (

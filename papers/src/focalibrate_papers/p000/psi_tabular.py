@@ -15,7 +15,6 @@ from focalibrate_papers.charts import Chart, Panel, Series
 from focalibrate_papers.datasets import Dataset, load
 from focalibrate_papers.engine import (
     ClaimResult,
-    Conclusion,
     Covered,
     Experiment,
     Folders,
@@ -216,9 +215,9 @@ _PAPER = (
 )
 
 
-def claims(found: TabularRows, *, large: tuple[str, ...], is_full: bool) -> list[ClaimResult]:
+def claims(found: TabularRows, *, large: tuple[str, ...]) -> list[ClaimResult]:
     """Return one result per claim."""
-    results = [r for gamma in GAMMAS[1:] for r in _of_ece(found, gamma, large, is_full=is_full)]
+    results = [r for gamma in GAMMAS[1:] for r in _of_ece(found, gamma, large)]
     results += [_of_metric(found, metric, large) for metric in METRICS[1:]]
     return [*results, _same_error(found)]
 
@@ -239,9 +238,7 @@ def _share(holds: NDArray[np.bool_]) -> Interval:
     return share_interval(int(holds.sum()), len(holds))
 
 
-def _of_ece(
-    found: TabularRows, gamma: float, large: tuple[str, ...], *, is_full: bool
-) -> Iterator[ClaimResult]:
+def _of_ece(found: TabularRows, gamma: float, large: tuple[str, ...]) -> Iterator[ClaimResult]:
     n, raw, fixed = len(found.sets), focal(gamma), mapped(gamma)
     is_higher = found.mean(raw, "ECE") > found.mean(CE, "ECE")
     yield side_result(
@@ -252,7 +249,6 @@ def _of_ece(
         unit=f"of {n} tables",
         below=False,
         bound=0.5,
-        covers=is_full,
         note=_by_size(found, is_higher, large),
     )
     is_lower = found.mean(fixed, "ECE") < found.mean(raw, "ECE")
@@ -264,7 +260,6 @@ def _of_ece(
         unit=f"of {n} tables",
         below=False,
         bound=0.5,
-        covers=is_full,
         note=_by_size(found, is_lower, large),
     )
     gap = 100 * found.gap(fixed, CE, "ECE")
@@ -276,7 +271,6 @@ def _of_ece(
         paper_value=_PAPER,
         unit=f"points of ECE, {fixed} − CE",
         bound=MARGIN,
-        covers=is_full,
         note=f"By the paired 95 % confidence interval over trials, {fixed} is lower than CE on "
         f"{better} tables, not significantly different on {like}, higher on {worse}.",
     )
@@ -294,7 +288,6 @@ def _of_metric(found: TabularRows, metric: str, large: tuple[str, ...]) -> Claim
         unit=f"of {len(found.sets)} tables",
         below=False,
         bound=0.5,
-        covers=False,
         is_papers=False,
         note=_by_size(found, is_lower, large),
     )
@@ -402,17 +395,6 @@ def describe(task: Task) -> tuple[str, int]:
     return task["dataset"], 0
 
 
-def conclude(rows: Rows, scale: Scale) -> Conclusion:
-    """Count the tables on which Ψ helps, and compare with cross-entropy."""
-    found = TabularRows.of(rows)
-    return Conclusion(
-        tuple(claims(found, large=LARGE, is_full=EXPERIMENT.is_full(scale))),
-        (counts_table(found), ranks_table(found), means_table(found)),
-        (ece_chart(found), ranks_chart(found)),
-        finding(found),
-    )
-
-
 EXPERIMENT = Experiment(
     name=NAME,
     code="E4",
@@ -442,7 +424,11 @@ EXPERIMENT = Experiment(
     tasks=tasks,
     run=run,
     describe=describe,
-    conclude=conclude,
+    look=lambda rows, _: TabularRows.of(rows),
+    claims=lambda found: claims(found, large=LARGE),
+    tables=lambda found: (counts_table(found), ranks_table(found), means_table(found)),
+    charts=lambda found: (ece_chart(found), ranks_chart(found)),
+    finding=finding,
     coverage={
         "full": (
             Covered(

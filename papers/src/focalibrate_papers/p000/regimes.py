@@ -25,9 +25,7 @@ from focalibrate_papers.engine import (
     Scale,
     Table,
     Task,
-    concluding,
     number_result,
-    plainly,
     side_result,
 )
 
@@ -356,13 +354,13 @@ FOOTNOTE = (
 )
 
 
-def claims(rows: Rows, *, is_full: bool) -> tuple[ClaimResult, ...]:
+def claims(rows: Rows) -> tuple[ClaimResult, ...]:
     """Judge the theorems and figures of paper 000, and claims that contradict them."""
     return (
-        *_theorems(rows, is_full),
-        *_figures(rows, is_full),
-        *_footnote_claim(rows, is_full),
-        *_elsewhere(rows, is_full),
+        *_theorems(rows),
+        *_figures(rows),
+        *_footnote_claim(rows),
+        *_elsewhere(rows),
     )
 
 
@@ -377,7 +375,7 @@ def finding(rows: Rows) -> str:
     )
 
 
-def _theorems(rows: Rows, is_full: bool) -> Iterator[ClaimResult]:
+def _theorems(rows: Rows) -> Iterator[ClaimResult]:
     _, low = rows.curve("thresholds", "tau_over")
     _, high = rows.curve("thresholds", "tau_under")
     yield side_result(
@@ -387,7 +385,6 @@ def _theorems(rows: Rows, is_full: bool) -> Iterator[ClaimResult]:
         paper_value="Thm. 8, 1: 0 < τ_oc < τ_uc < 0.5",
         unit=f"smallest distance, over {len(low)} exponents",
         below=False,
-        covers=is_full,
         theory="000-thm-8",
     )
     n = [int(rows.values("vectors", m).sum()) for m in ("below tau_over", "above tau_under")]
@@ -400,7 +397,6 @@ def _theorems(rows: Rows, is_full: bool) -> Iterator[ClaimResult]:
         f"{n[1]} above τ_uc",
         paper_value="Thm. 8, 2 and 3: ηOC if max q ∈ (0, τ_oc], ηUC if max q ∈ [τ_uc, 1)",
         unit="vectors in the other regime",
-        covers=is_full,
         theory="000-thm-8",
     )
     yield side_result(
@@ -410,7 +406,6 @@ def _theorems(rows: Rows, is_full: bool) -> Iterator[ClaimResult]:
         paper_value='Cor. 9: "For all γ > 0, q is ηUC if max q ∈ (0.5, 1)"',
         unit="smallest rise",
         below=False,
-        covers=is_full,
         theory="000-cor-9",
     )
     cases = [(k, g) for k in FIGURE_CLASSES for g in GAMMAS]
@@ -421,7 +416,6 @@ def _theorems(rows: Rows, is_full: bool) -> Iterator[ClaimResult]:
         paper_value="Thm. 11: η(x) = Ψ(q(x)) for the focal risk minimizer q",
         unit="largest error",
         bound=1e-9,
-        covers=is_full,
         theory="000-thm-11",
     )
     yield number_result(
@@ -432,12 +426,11 @@ def _theorems(rows: Rows, is_full: bool) -> Iterator[ClaimResult]:
         what="random vectors whose predicted class changes",
         paper_value="Prop. 12: arg max Ψ(v) = arg max v",
         unit="vectors changed",
-        covers=is_full,
         theory="000-prop-12",
     )
 
 
-def _figures(rows: Rows, is_full: bool) -> Iterator[ClaimResult]:
+def _figures(rows: Rows) -> Iterator[ClaimResult]:
     two, many = FIGURE_CLASSES
     yield side_result(
         Interval.exact(
@@ -449,7 +442,6 @@ def _figures(rows: Rows, is_full: bool) -> Iterator[ClaimResult]:
         'q(x) is uniform or a one-hot vector"',
         unit="smallest max η − max q",
         below=False,
-        covers=is_full,
         theory="000-cor-10",
     )
     gaps = [one(rows, f"minimiser K={two} γ={g:g}", "largest under") for g in GAMMAS]
@@ -461,7 +453,6 @@ def _figures(rows: Rows, is_full: bool) -> Iterator[ClaimResult]:
         'class-posterior probability"',
         unit="rise of the largest gap",
         below=False,
-        covers=is_full,
         note=f"The largest gap rises from {gaps[0]:.3f} to {gaps[-1]:.3f}.",
     )
     over = [one(rows, f"minimiser K={many} γ={g:g}", "largest over") for g in GAMMAS]
@@ -473,7 +464,6 @@ def _figures(rows: Rows, is_full: bool) -> Iterator[ClaimResult]:
         'also induce ηOC"',
         unit="max q − max η",
         below=False,
-        covers=is_full,
     )
     outside = 0
     for g in GAMMAS:
@@ -490,11 +480,10 @@ def _figures(rows: Rows, is_full: bool) -> Iterator[ClaimResult]:
         paper_value='Sec. 4.2: "For max q(x) ∈ (τ_oc, τ_uc), we may require the knowledge of '
         'q_y′ for all y′ to determine if q is ηUC or ηOC"',
         unit="crossings outside",
-        covers=is_full,
     )
 
 
-def _footnote_claim(rows: Rows, is_full: bool) -> Iterator[ClaimResult]:
+def _footnote_claim(rows: Rows) -> Iterator[ClaimResult]:
     near = {k: one(rows, f"footnote K={k}", "limit near uniform") for k in FOOTNOTE_CLASSES}
     tied = {k: one(rows, f"footnote K={k}", "limit at tied classes") for k in FOOTNOTE_CLASSES}
     yield number_result(
@@ -505,7 +494,6 @@ def _footnote_claim(rows: Rows, is_full: bool) -> Iterator[ClaimResult]:
         what="largest γ with overconfidence for five classes, max q → 1/K",
         paper_value=FOOTNOTE,
         unit="last overconfident γ",
-        covers=is_full,
         theory="000-footnote-2",
         note="It is the γ at which τ_oc(γ) = 1/5. With four classes there is none near the "
         "uniform vector, because τ_oc is below 1/4 for every γ: the footnote is right.",
@@ -521,7 +509,6 @@ def _footnote_claim(rows: Rows, is_full: bool) -> Iterator[ClaimResult]:
         paper_value="our extension: the footnote is about the limit max q → 1/K only",
         unit="classes",
         bound=4.5,
-        covers=is_full,
         is_papers=False,
         note="Three equal classes above a rare fourth are overconfident for every γ below "
         f"γ*(1/3) = {tied[4]:.4f}, four above a rare fifth for every γ below γ*(1/4) = "
@@ -529,7 +516,7 @@ def _footnote_claim(rows: Rows, is_full: bool) -> Iterator[ClaimResult]:
     )
 
 
-def _elsewhere(rows: Rows, is_full: bool) -> Iterator[ClaimResult]:
+def _elsewhere(rows: Rows) -> Iterator[ClaimResult]:
     cases = [f"counterexample {i}" for i in range(1, len(COUNTEREXAMPLES) + 1)]
     rises = [one(rows, c, "max psi") - one(rows, c, "max q") for c in cases]
     yield side_result(
@@ -543,7 +530,6 @@ def _elsewhere(rows: Rows, is_full: bool) -> Iterator[ClaimResult]:
         unit="smallest max Ψ(q) − max q",
         below=False,
         bound=-ROUNDING,
-        covers=is_full,
         theory="003-prop-5",
         note="False as stated; paper 000's Theorem 8 is right. The proposition holds for two "
         "classes and where max q > 1/2.",
@@ -558,7 +544,6 @@ def _elsewhere(rows: Rows, is_full: bool) -> Iterator[ClaimResult]:
             what="first probability, printed to two digits",
             paper_value=f"001: ({score:.2f}, {1 - score:.2f})",
             unit="first probability",
-            covers=is_full,
             theory="001-scores",
             note="One digit off." if gamma == 1.0 else "",
         )
@@ -601,16 +586,6 @@ def describe(task: Task) -> tuple[str, int]:
     return " ".join(words), int(settings.get("seed", 0))
 
 
-conclude = concluding(
-    NAME,
-    plainly,
-    claims=claims,
-    tables=lambda rows: [thresholds(rows), falls(rows), counterexamples(rows)],
-    charts=lambda rows: [figure_1(rows), figure_2(rows), few_classes(rows)],
-    finding=finding,
-)
-
-
 EXPERIMENT = Experiment(
     name=NAME,
     code="E1",
@@ -629,7 +604,10 @@ EXPERIMENT = Experiment(
     tasks=tasks,
     run=run,
     describe=describe,
-    conclude=conclude,
+    claims=claims,
+    tables=lambda rows: [thresholds(rows), falls(rows), counterexamples(rows)],
+    charts=lambda rows: [figure_1(rows), figure_2(rows), few_classes(rows)],
+    finding=finding,
     changed_rules=(
         "Correction: earlier versions of this page called footnote 2 refuted. The footnote is "
         "about the limit max q → 1/K, where it is right; that four classes are enough elsewhere "

@@ -20,7 +20,6 @@ from focalibrate_papers.charts import Chart, Panel, Series
 from focalibrate_papers.datasets import Dataset, Split
 from focalibrate_papers.engine import (
     ClaimResult,
-    Conclusion,
     Covered,
     Experiment,
     Folders,
@@ -144,14 +143,12 @@ _ERROR = (
 )
 
 
-def claims(
-    rows: Rows, sizes: Sequence[str], losses: Sequence[str], *, is_full: bool
-) -> tuple[ClaimResult, ...]:
+def claims(rows: Rows, sizes: Sequence[str], losses: Sequence[str]) -> tuple[ClaimResult, ...]:
     """Return one result per claim."""
     return (
-        *_recovery(rows, sizes, is_full),
-        *_temperature(rows, sizes[-1], is_full),
-        *_raw(rows, sizes[-1], losses, is_full),
+        *_recovery(rows, sizes),
+        *_temperature(rows, sizes[-1]),
+        *_raw(rows, sizes[-1], losses),
     )
 
 
@@ -165,7 +162,7 @@ def finding(rows: Rows, size: str) -> str:
     )
 
 
-def _recovery(rows: Rows, sizes: Sequence[str], is_full: bool) -> Iterator[ClaimResult]:
+def _recovery(rows: Rows, sizes: Sequence[str]) -> Iterator[ClaimResult]:
     for size in reversed(sizes):
         for loss in FOCAL:
             raw, psi = (rows.values(size, f"{loss} {m} KLD") for m in ("raw", "Ψ"))
@@ -177,7 +174,6 @@ def _recovery(rows: Rows, sizes: Sequence[str], is_full: bool) -> Iterator[Claim
                 paper_value=_ZERO,
                 unit="fraction of what focal loss adds",
                 bound=BAR,
-                covers=is_full,
                 note=f"KLD {raw.mean():.5f} before Ψ, {psi.mean():.5f} after; CE, which needs no "
                 f"Ψ, has {floor.mean():.5f}, due to the finite number of examples.",
             )
@@ -193,7 +189,6 @@ def _recovery(rows: Rows, sizes: Sequence[str], is_full: bool) -> Iterator[Claim
         paper_value='Sec. 5.2: "the ERR remains exactly the same"',
         unit="largest change",
         bound=1e-12,
-        covers=is_full,
     )
     for loss in FOCAL:
         found, before = (rows.values(sizes[-1], f"{loss} {m} ECE") for m in ("Ψ", "raw"))
@@ -204,12 +199,11 @@ def _recovery(rows: Rows, sizes: Sequence[str], is_full: bool) -> Iterator[Claim
             paper_value=_ZERO,
             unit="ECE",
             bound=0.01,
-            covers=is_full,
             note=f"{before.mean():.4f} before.",
         )
 
 
-def _temperature(rows: Rows, size: str, is_full: bool) -> Iterator[ClaimResult]:
+def _temperature(rows: Rows, size: str) -> Iterator[ClaimResult]:
     for loss in FOCAL:
         raw, scaled, psi = (rows.values(size, f"{loss} {m} KLD") for m in ("raw", "TS", "Ψ"))
         yield side_result(
@@ -219,7 +213,6 @@ def _temperature(rows: Rows, size: str, is_full: bool) -> Iterator[ClaimResult]:
             paper_value=_GAP,
             unit="KLD, raw − TS_NLL",
             below=False,
-            covers=is_full,
         )
         yield side_result(
             mean_interval(scaled - psi),
@@ -228,13 +221,12 @@ def _temperature(rows: Rows, size: str, is_full: bool) -> Iterator[ClaimResult]:
             paper_value=_GAP,
             unit="KLD, TS_NLL − Ψ",
             below=False,
-            covers=is_full,
             note=f"TS_NLL leaves {(scaled / raw).mean():.1%} of the KLD, Ψ "
             f"{(psi / raw).mean():.1%}. The paper gives no number for a large gap.",
         )
 
 
-def _raw(rows: Rows, size: str, losses: Sequence[str], is_full: bool) -> Iterator[ClaimResult]:
+def _raw(rows: Rows, size: str, losses: Sequence[str]) -> Iterator[ClaimResult]:
     under = {loss: rows.values(size, f"{loss} raw under") for loss in losses}
     for low, high in (("CE", "FL-1"), ("FL-1", "FL-5")):
         yield side_result(
@@ -244,7 +236,6 @@ def _raw(rows: Rows, size: str, losses: Sequence[str], is_full: bool) -> Iterato
             paper_value=_UNDER,
             unit="of probability",
             below=False,
-            covers=is_full,
             note=f"The top probability is below the true one by {under[low].mean():.4f} with "
             f"{low} and by {under[high].mean():.4f} with {high}.",
         )
@@ -258,7 +249,6 @@ def _raw(rows: Rows, size: str, losses: Sequence[str], is_full: bool) -> Iterato
             what="mean difference over seeds",
             paper_value=_ERROR,
             unit=f"error, {loss} − CE",
-            covers=is_full,
         )
     best = np.min([rows.values(size, f"{loss} raw best class") for loss in losses], axis=0)
     yield side_result(
@@ -269,7 +259,6 @@ def _raw(rows: Rows, size: str, losses: Sequence[str], is_full: bool) -> Iterato
         unit="of test points",
         below=False,
         bound=0.99,
-        covers=is_full,
     )
 
 
@@ -386,18 +375,6 @@ def _minimisers(
     return {loss: (best(validation, g), best(test, g)) for loss, g in LOSSES.items()}
 
 
-def conclude(rows: Rows, scale: Scale) -> Conclusion:
-    """Judge what section 5.2 of the paper says about its Figure 3."""
-    sizes = [size_name(n) for n in SIZES[scale]]
-    recipes = [*sizes, EXACT]
-    return Conclusion(
-        claims(rows, sizes, list(LOSSES), is_full=EXPERIMENT.is_full(scale)),
-        (table(rows, recipes, LOSSES),),
-        (figure_3(rows, sizes[-1], LOSSES), kld_chart(rows, recipes, LOSSES)),
-        finding(rows, sizes[-1]),
-    )
-
-
 EXPERIMENT = Experiment(
     name=NAME,
     code="E2",
@@ -421,7 +398,14 @@ EXPERIMENT = Experiment(
     tasks=tasks,
     run=run,
     describe=describe,
-    conclude=conclude,
+    look=lambda rows, scale: (rows, [size_name(n) for n in SIZES[scale]]),
+    claims=lambda found: claims(found[0], found[1], list(LOSSES)),
+    tables=lambda found: (table(found[0], [*found[1], EXACT], LOSSES),),
+    charts=lambda found: (
+        figure_3(found[0], found[1][-1], LOSSES),
+        kld_chart(found[0], [*found[1], EXACT], LOSSES),
+    ),
+    finding=lambda found: finding(found[0], found[1][-1]),
     coverage=dict.fromkeys(
         ("reduced", "full"),
         (

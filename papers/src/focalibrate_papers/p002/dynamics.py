@@ -22,9 +22,7 @@ from focalibrate_papers.engine import (
     Table,
     Task,
     as_ours,
-    concluding,
     mean_interval,
-    plainly,
     side_result,
 )
 from focalibrate_papers.networks import (
@@ -264,10 +262,10 @@ _ORDER = (
 )
 
 
-def claims(rows: Rows, *, is_full: bool) -> Iterator[ClaimResult]:
+def claims(rows: Rows) -> Iterator[ClaimResult]:
     """Yield the results of every set that was run."""
     for problem in problems_in(rows):
-        for result in claims_of_set(rows, problem, is_full=is_full):
+        for result in claims_of_set(rows, problem):
             yield (
                 result
                 if problem not in UNPUBLISHED
@@ -277,12 +275,10 @@ def claims(rows: Rows, *, is_full: bool) -> Iterator[ClaimResult]:
             )
 
 
-def claims_of_set(
-    rows: Rows, problem: Problem, *, is_full: bool, name: str = ""
-) -> Iterator[ClaimResult]:
+def claims_of_set(rows: Rows, problem: Problem, *, name: str = "") -> Iterator[ClaimResult]:
     """Yield the results of one set, called `name` in the claims if that is given."""
     for part in (_overfitting, _focal, _weights, _gradient_claims, _order):
-        for result in part(rows, problem, is_full=is_full):
+        for result in part(rows, problem):
             yield replace(result, claim=f"{name or SET_NAMES[problem]}: {result.claim}")
 
 
@@ -307,7 +303,7 @@ def finding(rows: Rows) -> str:
     return f"{text}."
 
 
-def _overfitting(rows: Rows, problem: Problem, *, is_full: bool) -> Iterator[ClaimResult]:
+def _overfitting(rows: Rows, problem: Problem) -> Iterator[ClaimResult]:
     """Yield Section 3's account of cross-entropy (Figure 1)."""
     told = (
         (
@@ -347,11 +343,10 @@ def _overfitting(rows: Rows, problem: Problem, *, is_full: bool) -> Iterator[Cla
                 paper_value=words,
                 unit="of ECE" if figure == "ece" else "nats",
                 below=below,
-                covers=is_full,
             )
 
 
-def _focal(rows: Rows, problem: Problem, *, is_full: bool) -> Iterator[ClaimResult]:
+def _focal(rows: Rows, problem: Problem) -> Iterator[ClaimResult]:
     """Yield how FL-3 differs from cross-entropy (Figure 3 a–f)."""
     told = (
         (
@@ -406,12 +401,11 @@ def _focal(rows: Rows, problem: Problem, *, is_full: bool) -> Iterator[ClaimResu
                 paper_value=paper,
                 unit=unit,
                 below=below,
-                covers=is_full,
             )
-    yield from _still_confident(rows, problem, is_full=is_full)
+    yield from _still_confident(rows, problem)
 
 
-def _still_confident(rows: Rows, problem: Problem, *, is_full: bool) -> Iterator[ClaimResult]:
+def _still_confident(rows: Rows, problem: Problem) -> Iterator[ClaimResult]:
     losses = [loss for loss in losses_in(rows, problem) if loss in ("ce", *FIXED)]
     found = {
         loss: mean_interval(rows.values(network_name(problem, loss), "test p_true_correct"))
@@ -428,14 +422,12 @@ def _still_confident(rows: Rows, problem: Problem, *, is_full: bool) -> Iterator
         unit=f"of probability ({SHOWN[least]})",
         below=False,
         bound=CONFIDENT,
-        covers=is_full,
     )
     # The probability grows with training: a shorter run says nothing about the paper's number.
-    is_short = not is_full and problem not in UNPUBLISHED
-    yield replace(result, verdict="not run at full size") if is_short else result
+    yield result if problem in UNPUBLISHED else replace(result, smaller_shows="nothing")
 
 
-def _weights(rows: Rows, problem: Problem, *, is_full: bool) -> Iterator[ClaimResult]:
+def _weights(rows: Rows, problem: Problem) -> Iterator[ClaimResult]:
     """Yield whose last layer has the larger weights, before the drop and at the end."""
     told = (
         ("weight norm before the drop", "larger", False),
@@ -453,11 +445,10 @@ def _weights(rows: Rows, problem: Problem, *, is_full: bool) -> Iterator[ClaimRe
                     paper_value=_WEIGHTS,
                     unit="of norm",
                     below=below,
-                    covers=is_full,
                 )
 
 
-def _gradient_claims(rows: Rows, problem: Problem, *, is_full: bool) -> Iterator[ClaimResult]:
+def _gradient_claims(rows: Rows, problem: Problem) -> Iterator[ClaimResult]:
     """Yield how gradient norms of training examples compare early and late (Figure 4)."""
     first, last = (
         _pairs(rows, problem, f"log10 gradient norm, {name} look") for name in ("first", "last")
@@ -472,7 +463,6 @@ def _gradient_claims(rows: Rows, problem: Problem, *, is_full: bool) -> Iterator
         paper_value=_GRADIENTS,
         unit="decades",
         bound=FACTOR_TWO,
-        covers=is_full,
     )
     yield side_result(
         mean_interval([last[seed] - first[seed] for seed in first]),
@@ -481,7 +471,6 @@ def _gradient_claims(rows: Rows, problem: Problem, *, is_full: bool) -> Iterator
         "paired by seed",
         paper_value=_GRADIENTS,
         unit="decades",
-        covers=is_full,
     )
     yield side_result(
         mean_interval(list(last.values())),
@@ -489,11 +478,10 @@ def _gradient_claims(rows: Rows, problem: Problem, *, is_full: bool) -> Iterator
         what="median of FL-3 − CE at the last measurement, in decades, paired by seed",
         paper_value=_GRADIENTS,
         unit="decades",
-        covers=is_full,
     )
 
 
-def _order(rows: Rows, problem: Problem, *, is_full: bool) -> Iterator[ClaimResult]:
+def _order(rows: Rows, problem: Problem) -> Iterator[ClaimResult]:
     """Yield the order of calibration by the exponent (Figure 3 g)."""
     for loss, other in (("fl1", "ce"), ("fl2", "fl1"), ("fl3", "fl2"), ("fl3", "ce")):
         ours = difference(
@@ -506,7 +494,6 @@ def _order(rows: Rows, problem: Problem, *, is_full: bool) -> Iterator[ClaimResu
                 what=f"test ECE, {SHOWN[loss]} − {SHOWN[other]}, paired by seed",
                 paper_value=_CALIBRATED if other == "ce" else _ORDER,
                 unit="of ECE",
-                covers=is_full,
             )
 
 
@@ -656,16 +643,6 @@ def _short(value: float) -> float:
     return float(f"{value:.5g}")
 
 
-conclude = concluding(
-    NAME,
-    plainly,
-    claims=claims,
-    tables=end_table,
-    charts=charts,
-    finding=finding,
-)
-
-
 EXPERIMENT = Experiment(
     name=NAME,
     code="E6",
@@ -697,7 +674,10 @@ EXPERIMENT = Experiment(
     tasks=tasks,
     run=run,
     describe=describe_network,
-    conclude=conclude,
+    claims=claims,
+    tables=end_table,
+    charts=charts,
+    finding=finding,
     network=pool_recipe,
     coverage={
         "reduced": (

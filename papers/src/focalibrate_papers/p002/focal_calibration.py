@@ -16,7 +16,6 @@ from focalibrate.metrics import adaptive_ece, classwise_ece, ece, error_rate, mc
 from focalibrate_papers.charts import Chart, Panel, Series
 from focalibrate_papers.engine import (
     ClaimResult,
-    Conclusion,
     Covered,
     Experiment,
     Folders,
@@ -319,12 +318,12 @@ def claims(rows: Rows, *, is_full: bool) -> Iterator[ClaimResult]:
             for measure in (BEFORE, AFTER):
                 yield from _count(rows, loss, measure, trained)
     for problem in trained:
-        yield from claims_of_set(rows, problem, is_full=is_full)
+        yield from claims_of_set(rows, problem)
     for problem, network in MAIN.items():
         for loss in ("ce", "flsd53") if problem in trained else ():
-            yield from claims_of_number(rows, problem, network, loss, is_full=is_full)
+            yield from claims_of_number(rows, problem, network, loss)
     for problem in (problem for problem in shown if problem not in trained):
-        for result in claims_of_set(rows, problem, is_full=False, name=SHORT[problem]):
+        for result in claims_of_set(rows, problem, name=SHORT[problem]):
             words = f"{_EARLY} {result.paper_value}"
             yield as_ours(result, paper_value=words)
 
@@ -338,7 +337,6 @@ def claims_of_set(
     rows: Rows,
     problem: Problem,
     *,
-    is_full: bool,
     name: str = "",
     gap: Gap = difference,
     paired_by: str = "seed",
@@ -348,7 +346,6 @@ def claims_of_set(
     Args:
         rows: of the networks.
         problem: the set.
-        is_full: whether the run is as large as the paper's.
         name: of the set in the claims, if not its own.
         gap: the difference of a metric between two recipes, with its interval.
         paired_by: what the two have in common in `gap`.
@@ -363,9 +360,7 @@ def claims_of_set(
         )
         if found is not None:
             what = f"{measure.what}, {SHOWN[loss]} − {SHOWN[other]}, paired by {paired_by}"
-            yield _compared(
-                rows, problem, (loss, other), measure, found, is_full=is_full, name=name, what=what
-            )
+            yield _compared(rows, problem, (loss, other), measure, found, name=name, what=what)
 
 
 def _compared(
@@ -375,7 +370,6 @@ def _compared(
     measure: Measure,
     ours: Interval,
     *,
-    is_full: bool,
     name: str,
     what: str,
 ) -> ClaimResult:
@@ -396,7 +390,6 @@ def _compared(
         unit=f"{measure.unit}, {SHOWN[loss]} − {SHOWN[other]}",
         below=below,
         bound=measure.bound,
-        covers=is_full,
         is_papers=_is_papers(problem, other),
         note=note.strip(),
     )
@@ -477,7 +470,7 @@ def _count(
 
 
 def claims_of_number(
-    rows: Rows, problem: Problem, network: str, loss: str, *, is_full: bool, name: str = ""
+    rows: Rows, problem: Problem, network: str, loss: str, *, name: str = ""
 ) -> Iterator[ClaimResult]:
     """Yield the result for a printed ECE, if the network was trained."""
     values = rows.values(network_name(problem, loss), BEFORE.metric)
@@ -492,7 +485,6 @@ def claims_of_number(
         what="mean over seeds, at full size only",
         paper_value=f"Table 1: {paper:.2f} % ({network})",
         unit="% ECE",
-        covers=is_full,
     )
 
 
@@ -536,19 +528,6 @@ def _raw_ece(half: Half) -> float:
     """Return the ECE before T of a half, which has as few rows as the ECE after T."""
     raw = np.asarray(Identity().log_probs(half.logits.astype(np.float64)))
     return scores(raw, half.labels)["ECE %"]
-
-
-def conclude(rows: Rows, scale: Scale) -> Conclusion:
-    """Return verdicts, the paper's tables beside ours, and charts."""
-    tables = [
-        table
-        for problem in problems_in(rows)
-        for table in (main_table(rows, problem), other_table(rows, problem))
-    ]
-    is_full = EXPERIMENT.is_full(scale)
-    results = tuple(claims(rows, is_full=is_full))
-    shown = charts(rows, concluded(rows, is_full=is_full))
-    return Conclusion(results, tuple(tables), tuple(shown), _finding(rows))
 
 
 def _finding(rows: Rows) -> str:
@@ -598,7 +577,15 @@ EXPERIMENT = Experiment(
     tasks=tasks,
     run=run,
     describe=describe_network,
-    conclude=conclude,
+    look=lambda rows, scale: (rows, scale == "full"),
+    claims=lambda found: claims(found[0], is_full=found[1]),
+    tables=lambda found: [
+        table
+        for problem in problems_in(found[0])
+        for table in (main_table(found[0], problem), other_table(found[0], problem))
+    ],
+    charts=lambda found: charts(found[0], concluded(found[0], is_full=found[1])),
+    finding=lambda found: _finding(found[0]),
     network=pool_recipe,
     coverage={
         "reduced": (

@@ -26,8 +26,6 @@ from focalibrate_papers.engine import (
     Scale,
     Table,
     Task,
-    concluding,
-    plainly,
     side_result,
 )
 from focalibrate_papers.networks import (
@@ -152,12 +150,11 @@ def _interval(estimate: float, resampled: NDArray[np.float64]) -> Interval:
     return Interval(estimate, estimate - half, estimate + half)
 
 
-def claims(rows: Rows, *, is_full: bool) -> Iterator[ClaimResult]:
+def claims(rows: Rows) -> Iterator[ClaimResult]:
     """Yield paper 002's comparisons of losses, then paper 003's of TS and FTS."""
     yield from claims_of_set(
         rows,
         PROBLEM,
-        is_full=is_full,
         name=SHOWN_SET,
         gap=over_rows,
         paired_by="test row (one network per loss)",
@@ -175,7 +172,6 @@ def claims(rows: Rows, *, is_full: bool) -> Iterator[ClaimResult]:
         "occasionally marginally losing on log-loss compared to standard temperature "
         'scaling."',
         unit="points of AdaECE, FTS − TS",
-        covers=is_full,
         note=ONE_SEED,
     )
     changes = np.array([_fts_less_ts(rows, loss, "nll", "NLL", ratio=True) for loss in losses])
@@ -189,7 +185,6 @@ def claims(rows: Rows, *, is_full: bool) -> Iterator[ClaimResult]:
         'keeping the accuracy unchanged by design and log-loss being approximately the same."',
         unit="% of NLL",
         bound=SAME_NLL,
-        covers=is_full,
         note=ONE_SEED,
     )
 
@@ -282,20 +277,6 @@ def finding(rows: Rows) -> str:
     return f"One network per loss; ECE in % before → after T: {', '.join(parts)}."
 
 
-conclude = concluding(
-    NAME,
-    plainly,
-    claims=claims,
-    tables=lambda rows: [
-        main_table(rows, PROBLEM),
-        scaling_table(rows),
-        other_table(rows, PROBLEM),
-    ],
-    charts=charts,
-    finding=finding,
-)
-
-
 EXPERIMENT = Experiment(
     name=NAME,
     code="E5",
@@ -323,7 +304,14 @@ EXPERIMENT = Experiment(
     tasks=tasks,
     run=run,
     describe=describe,
-    conclude=conclude,
+    claims=claims,
+    tables=lambda rows: [
+        main_table(rows, PROBLEM),
+        scaling_table(rows),
+        other_table(rows, PROBLEM),
+    ],
+    charts=charts,
+    finding=finding,
     network=recipe_of,
     coverage=dict.fromkeys(
         ("reduced", "full"),

@@ -14,9 +14,7 @@ from focalibrate_papers.engine import (
     Rows,
     Scale,
     Task,
-    concluding,
     mean_interval,
-    plainly,
     side_result,
 )
 from focalibrate_papers.networks import (
@@ -55,15 +53,15 @@ SHOWN_SET = "Interpolating"
 """Name of the set in claims, to distinguish it from the smaller runs of other experiments."""
 
 
-def claims(rows: Rows, *, is_full: bool) -> Iterator[ClaimResult]:
+def claims(rows: Rows) -> Iterator[ClaimResult]:
     """Yield the claims of each paper, by the rules of the experiments on smaller networks."""
     for part in (of_ece, of_training, of_confident):
-        yield from part(rows, PROBLEM, is_full=is_full, name=SHOWN_SET)
-    yield from _focal_temperature(rows, is_full=is_full)
-    yield from _curvature(rows, is_full=is_full)
+        yield from part(rows, PROBLEM, name=SHOWN_SET)
+    yield from _focal_temperature(rows)
+    yield from _curvature(rows)
 
 
-def _focal_temperature(rows: Rows, *, is_full: bool) -> Iterator[ClaimResult]:
+def _focal_temperature(rows: Rows) -> Iterator[ClaimResult]:
     """Yield paper 003's claim that the second parameter lowers the calibration error."""
     gaps: dict[int, list[float]] = {}
     for loss in losses_in(rows, PROBLEM):
@@ -81,11 +79,10 @@ def _focal_temperature(rows: Rows, *, is_full: bool) -> Iterator[ClaimResult]:
             "occasionally marginally losing on log-loss compared to standard temperature "
             'scaling."',
             unit="points of AdaECE, FTS − TS",
-            covers=is_full,
         )
 
 
-def _curvature(rows: Rows, *, is_full: bool) -> Iterator[ClaimResult]:
+def _curvature(rows: Rows) -> Iterator[ClaimResult]:
     """Yield paper 004's claim about the loss of training, and our question about one loss."""
     for of, loss_name, is_papers in (
         ("own", "the training loss", True),
@@ -108,7 +105,6 @@ def _curvature(rows: Rows, *, is_full: bool) -> Iterator[ClaimResult]:
                 if is_papers
                 else "not in the paper: the same loss for both networks",
                 unit="of λ_max, FL-3 − CE",
-                covers=is_full,
                 is_papers=is_papers,
             )
 
@@ -196,21 +192,6 @@ def _validation_to_test(found: Trained) -> Fold:
     )
 
 
-conclude = concluding(
-    NAME,
-    plainly,
-    claims=claims,
-    tables=lambda rows: [
-        main_table(rows, PROBLEM),
-        other_table(rows, PROBLEM),
-        confident_table(rows, PROBLEM),
-        *end_table(rows),
-    ],
-    charts=lambda rows: [*charts(rows), *training_charts(rows)],
-    finding=finding,
-)
-
-
 EXPERIMENT = Experiment(
     name=NAME,
     code="E5",
@@ -241,7 +222,15 @@ EXPERIMENT = Experiment(
     tasks=tasks,
     run=run,
     describe=describe,
-    conclude=conclude,
+    claims=claims,
+    tables=lambda rows: [
+        main_table(rows, PROBLEM),
+        other_table(rows, PROBLEM),
+        confident_table(rows, PROBLEM),
+        *end_table(rows),
+    ],
+    charts=lambda rows: [*charts(rows), *training_charts(rows)],
+    finding=finding,
     network=recipe_of,
     coverage=dict.fromkeys(
         ("reduced", "full"),

@@ -23,9 +23,7 @@ from focalibrate_papers.engine import (
     Scale,
     Table,
     Task,
-    concluding,
     mean_interval,
-    plainly,
     side_result,
 )
 
@@ -44,9 +42,9 @@ _MISTAKES = (
 )
 
 
-def claims(rows: Rows, *, is_full: bool) -> tuple[ClaimResult, ...]:
+def claims(rows: Rows) -> tuple[ClaimResult, ...]:
     """Return one result per claim."""
-    return (*_norms(rows, is_full), *_mistakes(rows, is_full))
+    return (*_norms(rows), *_mistakes(rows))
 
 
 def finding(rows: Rows) -> str:
@@ -68,7 +66,7 @@ def _gap(rows: Rows, metric: str) -> Interval:
     return mean_interval(ce - fl)
 
 
-def _norms(rows: Rows, is_full: bool) -> Iterator[ClaimResult]:
+def _norms(rows: Rows) -> Iterator[ClaimResult]:
     for metric in ("weight norm", "logit norm"):
         yield side_result(
             _gap(rows, metric),
@@ -77,7 +75,6 @@ def _norms(rows: Rows, is_full: bool) -> Iterator[ClaimResult]:
             paper_value=_NORMS,
             unit=f"{metric}, CE − FL-1",
             below=False,
-            covers=is_full,
         )
     gap = _gap(rows, "weight norm")
     yield side_result(
@@ -89,14 +86,13 @@ def _norms(rows: Rows, is_full: bool) -> Iterator[ClaimResult]:
         'points to be large for CE as compared to FL"',
         unit="weight norm, FL-1 − CE",
         below=False,
-        covers=is_full,
         theory="002-app-g",
         note="A slip: the paragraph before, its figure and the conclusion of the sentence say "
         "the opposite.",
     )
 
 
-def _mistakes(rows: Rows, is_full: bool) -> Iterator[ClaimResult]:
+def _mistakes(rows: Rows) -> Iterator[ClaimResult]:
     angle = rows.values(RECIPE, "angle between weights").mean()
     yield side_result(
         mean_interval(rows.values(RECIPE, "same prediction")).within(0.0, 1.0),
@@ -107,7 +103,6 @@ def _mistakes(rows: Rows, is_full: bool) -> Iterator[ClaimResult]:
         unit="share of test points",
         below=False,
         bound=0.99,
-        covers=is_full,
         note=f"Angle between the weights: {angle:.2f}°.",
     )
     yield side_result(
@@ -117,7 +112,6 @@ def _mistakes(rows: Rows, is_full: bool) -> Iterator[ClaimResult]:
         paper_value=_MISTAKES,
         unit="confidence, CE − FL-1",
         below=False,
-        covers=is_full,
     )
     other = rows.values(RECIPE, "FL-1 share of confident mistakes").mean()
     share = side_result(
@@ -339,16 +333,6 @@ def _regions(rows: Rows, loss: str, title: str) -> Panel:
     return Panel(title, "x1", "x2", [*points, boundary], is_square=True)
 
 
-conclude = concluding(
-    NAME,
-    plainly,
-    claims=claims,
-    tables=lambda rows: [_table(rows)],
-    charts=lambda rows: [_figure_5(rows), _figure_6(rows)],
-    finding=finding,
-)
-
-
 EXPERIMENT = Experiment(
     name=NAME,
     code="E7",
@@ -370,7 +354,10 @@ EXPERIMENT = Experiment(
     tasks=tasks,
     run=run,
     describe=describe,
-    conclude=conclude,
+    claims=claims,
+    tables=lambda rows: [_table(rows)],
+    charts=lambda rows: [_figure_5(rows), _figure_6(rows)],
+    finding=finding,
     coverage=dict.fromkeys(
         ("reduced", "full"),
         (

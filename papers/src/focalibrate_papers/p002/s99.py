@@ -20,10 +20,8 @@ from focalibrate_papers.engine import (
     Scale,
     Table,
     Task,
-    concluding,
     mean_interval,
     number_result,
-    plainly,
     side_result,
 )
 from focalibrate_papers.networks import (
@@ -79,9 +77,7 @@ _SENTENCES = {
 }
 
 
-def claims_of_set(
-    rows: Rows, problem: Problem, *, is_full: bool, name: str = ""
-) -> Iterator[ClaimResult]:
+def claims_of_set(rows: Rows, problem: Problem, *, name: str = "") -> Iterator[ClaimResult]:
     """Yield the comparisons of Table 6 on one set, called `name` in the claims if given."""
     for loss in FOCAL:
         for other in ("ce", "mmce"):
@@ -101,7 +97,6 @@ def claims_of_set(
                     paper_value=_paper_words(problem, other, metric),
                     unit=f"points, {SHOWN[loss]} − {SHOWN[other]}",
                     below=below,
-                    covers=is_full,
                     is_papers=problem not in UNPUBLISHED,
                     note=note,
                 )
@@ -138,7 +133,7 @@ def _paper_words(problem: Problem, other: str, metric: str) -> str:
     return f"{_SENTENCES[metric]} Table 6, which does not say with which γ: {pairs}"
 
 
-def numbers(rows: Rows, *, is_full: bool) -> Iterator[ClaimResult]:
+def numbers(rows: Rows) -> Iterator[ClaimResult]:
     """Yield the fractions that the paper prints for ResNet-50, the network at full size."""
     for loss, values in PAPER_VALUES["ResNet-50"].items():
         for place in (0, 2):
@@ -153,15 +148,14 @@ def numbers(rows: Rows, *, is_full: bool) -> Iterator[ClaimResult]:
                     what="mean over seeds, at full size only",
                     paper_value=f"Table 6: {values[place]:g} % (ResNet-50)",
                     unit="% of the test rows",
-                    covers=is_full,
                 )
 
 
-def claims(rows: Rows, *, is_full: bool) -> Iterator[ClaimResult]:
+def claims(rows: Rows) -> Iterator[ClaimResult]:
     """Yield the comparisons on every data set, then the printed fractions."""
     for problem in problems_in(rows):
-        yield from claims_of_set(rows, problem, is_full=is_full)
-    yield from numbers(rows, is_full=is_full)
+        yield from claims_of_set(rows, problem)
+    yield from numbers(rows)
 
 
 def finding(rows: Rows) -> str:
@@ -270,16 +264,6 @@ def _chart(rows: Rows) -> Chart:
     return Chart("s99", caption, panels, columns=2)
 
 
-conclude = concluding(
-    NAME,
-    plainly,
-    claims=claims,
-    tables=lambda rows: [confident_table(rows, problem) for problem in problems_in(rows)],
-    charts=lambda rows: [_chart(rows)],
-    finding=finding,
-)
-
-
 EXPERIMENT = Experiment(
     name=NAME,
     code="E8",
@@ -306,7 +290,10 @@ EXPERIMENT = Experiment(
     tasks=tasks,
     run=run,
     describe=describe_network,
-    conclude=conclude,
+    claims=claims,
+    tables=lambda rows: [confident_table(rows, problem) for problem in problems_in(rows)],
+    charts=lambda rows: [_chart(rows)],
+    finding=finding,
     network=pool_recipe,
     coverage={
         "reduced": (

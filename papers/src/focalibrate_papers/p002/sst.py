@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Literal
 
 from focalibrate_papers.engine import (
-    Conclusion,
+    ClaimResult,
     Covered,
     Experiment,
     Folders,
@@ -12,6 +12,7 @@ from focalibrate_papers.engine import (
     Scale,
     Table,
     Task,
+    at_size,
 )
 from focalibrate_papers.networks import (
     SHOWN,
@@ -87,16 +88,13 @@ def is_covered(rows: Rows, scale: Scale) -> bool:
     return scale != "smallest" and bool(ours.size) and abs(ours.mean() - paper) <= ERROR.bound
 
 
-def conclude(rows: Rows, scale: Scale) -> Conclusion:
-    """Return the verdicts for SST, and the paper's rows beside ours."""
-    covers = is_covered(rows, scale)
-    results = [*claims_of_set(rows, PROBLEM, is_full=covers, name=SHOWN_SET)]
+def claims(found: tuple[Rows, Scale]) -> tuple[ClaimResult, ...]:
+    """Return the comparisons of losses and the printed numbers, if the networks match."""
+    rows, scale = found
+    results = [*claims_of_set(rows, PROBLEM, name=SHOWN_SET)]
     for loss in NUMBERS:
-        results += claims_of_number(
-            rows, PROBLEM, MAIN[PROBLEM], loss, is_full=covers, name=SHOWN_SET
-        )
-    tables = (main_table(rows, PROBLEM), other_table(rows, PROBLEM), _trained_table(rows))
-    return Conclusion(tuple(results), tables, tuple(charts(rows)), _finding(rows))
+        results += claims_of_number(rows, PROBLEM, MAIN[PROBLEM], loss, name=SHOWN_SET)
+    return at_size(results, is_full=is_covered(rows, scale))
 
 
 def _trained_table(rows: Rows) -> Table:
@@ -158,7 +156,15 @@ EXPERIMENT = Experiment(
     tasks=tasks,
     run=run,
     describe=describe_network,
-    conclude=conclude,
+    look=lambda rows, scale: (rows, scale),
+    claims=claims,
+    tables=lambda found: (
+        main_table(found[0], PROBLEM),
+        other_table(found[0], PROBLEM),
+        _trained_table(found[0]),
+    ),
+    charts=lambda found: charts(found[0]),
+    finding=lambda found: _finding(found[0]),
     network=recipe_of,
     coverage=dict.fromkeys(
         ("reduced", "full"),

@@ -30,7 +30,6 @@ from focalibrate_papers.engine import (
     Scale,
     Table,
     Task,
-    concluding,
     mean_interval,
     rank_correlation_interval,
     share_interval,
@@ -272,17 +271,17 @@ _BY_GAMMA = (
 _METHODS = ("TS", "FTS")
 
 
-def claims(found: ScalingRows, *, is_full: bool) -> tuple[ClaimResult, ...]:
+def claims(found: ScalingRows) -> tuple[ClaimResult, ...]:
     """Return one result per claim."""
     trends = [p for p in found.concluded if len(found.focal(p)) >= FEWEST_GAMMAS]
     return (
-        *(_fts_below_ts(found, p, is_full=is_full) for p in found.concluded),
+        *(_fts_below_ts(found, p) for p in found.concluded),
         _over_all(found),
-        _everywhere(found, is_full=is_full),
-        _same_log_loss(found, is_full=is_full),
-        _criterion_matters(found, is_full=is_full),
-        *_linear(found, trends, is_full=is_full),
-        *(result for p in trends for result in _trends(found, p, is_full=is_full)),
+        _everywhere(found),
+        _same_log_loss(found),
+        _criterion_matters(found),
+        *_linear(found, trends),
+        *(result for p in trends for result in _trends(found, p)),
     )
 
 
@@ -297,7 +296,7 @@ def finding(found: ScalingRows) -> str:
     )
 
 
-def _fts_below_ts(found: ScalingRows, problem: Problem, *, is_full: bool) -> ClaimResult:
+def _fts_below_ts(found: ScalingRows, problem: Problem) -> ClaimResult:
     is_papers = problem in PAPERS
     mean = np.mean([after - before for before, after in PAPER_VALUES.values()])
     return side_result(
@@ -308,7 +307,6 @@ def _fts_below_ts(found: ScalingRows, problem: Problem, *, is_full: bool) -> Cla
         if is_papers
         else SILENT,
         unit="points of AdaECE, FTS − TS",
-        covers=is_full,
         is_papers=is_papers,
     )
 
@@ -346,13 +344,12 @@ def _over_all(found: ScalingRows) -> ClaimResult:
         what=f"AdaECE of FTS − TS over {differences.size} kinds (data, loss), each a mean",
         paper_value=f"{_IMPROVES} Not all of these kinds are in the paper.",
         unit="points of AdaECE, FTS − TS",
-        covers=False,
         is_papers=False,
         note="The interval is over the kinds.",
     )
 
 
-def _everywhere(found: ScalingRows, *, is_full: bool) -> ClaimResult:
+def _everywhere(found: ScalingRows) -> ClaimResult:
     differences = _kinds(found, "adaece", "FTS_ECE", "TS_ECE", _papers(found))
     return side_result(
         share_interval(int(np.sum(differences < 0)), differences.size),
@@ -362,13 +359,12 @@ def _everywhere(found: ScalingRows, *, is_full: bool) -> ClaimResult:
         unit=f"of {differences.size} kinds",
         below=False,
         bound=ALL,
-        covers=is_full,
         note="γ = 0 is on the grid, so FTS is never worse than TS on the half it is fitted on; "
         "the other half is judged here.",
     )
 
 
-def _same_log_loss(found: ScalingRows, *, is_full: bool) -> ClaimResult:
+def _same_log_loss(found: ScalingRows) -> ClaimResult:
     changes = _kinds(found, "nll", "FTS_NLL", "TS_NLL", _papers(found))
     level = np.array(
         [
@@ -384,12 +380,11 @@ def _same_log_loss(found: ScalingRows, *, is_full: bool) -> ClaimResult:
         paper_value=_CONSISTENT,
         unit="% of NLL",
         bound=SAME_NLL,
-        covers=is_full,
         note=f"NLL is lower with FTS for {int((changes < 0).sum())} of {changes.size} kinds.",
     )
 
 
-def _criterion_matters(found: ScalingRows, *, is_full: bool) -> ClaimResult:
+def _criterion_matters(found: ScalingRows) -> ClaimResult:
     gains = []
     for problem in _papers(found):
         for loss in found.concluded[problem]:
@@ -409,13 +404,10 @@ def _criterion_matters(found: ScalingRows, *, is_full: bool) -> ClaimResult:
         'hyperparameter choice."',
         unit="% of AdaECE",
         below=False,
-        covers=is_full,
     )
 
 
-def _linear(
-    found: ScalingRows, problems: list[Problem], *, is_full: bool
-) -> Iterator[ClaimResult]:
+def _linear(found: ScalingRows, problems: list[Problem]) -> Iterator[ClaimResult]:
     for problem in problems:
         is_papers = problem in PAPERS
         for largest, where in ((np.inf, "the whole grid of γ"), (1.0, "γ ≤ 1 only")):
@@ -441,13 +433,12 @@ def _linear(
                 unit="R²",
                 below=False,
                 bound=NEAR_LINE,
-                covers=is_full,
                 is_papers=is_papers,
                 note=f"Smallest R² {least:.3f}; mean slope {slope:.3f} per unit of γ.",
             )
 
 
-def _trends(found: ScalingRows, problem: Problem, *, is_full: bool) -> Iterator[ClaimResult]:
+def _trends(found: ScalingRows, problem: Problem) -> Iterator[ClaimResult]:
     losses = found.focal(problem)
     gammas = [GAMMA[loss] for loss in losses]
     name, is_papers = SET_NAMES[problem], problem in PAPERS
@@ -470,7 +461,6 @@ def _trends(found: ScalingRows, problem: Problem, *, is_full: bool) -> Iterator[
             paper_value=words if is_papers else SILENT,
             unit="Spearman's ρ",
             below=below,
-            covers=is_full,
             is_papers=is_papers,
         )
 
@@ -591,16 +581,6 @@ def _scores(
         yield f"{metric}, {name}", float(value)
 
 
-conclude = concluding(
-    NAME,
-    ScalingRows,
-    claims=claims,
-    tables=tables,
-    charts=charts,
-    finding=finding,
-)
-
-
 EXPERIMENT = Experiment(
     name=NAME,
     code="E10",
@@ -635,7 +615,11 @@ EXPERIMENT = Experiment(
     tasks=tasks,
     run=run,
     describe=describe_network,
-    conclude=conclude,
+    look=ScalingRows,
+    claims=claims,
+    tables=tables,
+    charts=charts,
+    finding=finding,
     network=pool_recipe,
     coverage={
         "reduced": (

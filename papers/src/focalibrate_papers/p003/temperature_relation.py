@@ -28,9 +28,7 @@ from focalibrate_papers.engine import (
     Scale,
     Table,
     Task,
-    concluding,
     number_result,
-    plainly,
     side_result,
 )
 from focalibrate_papers.networks import fit_line
@@ -467,14 +465,14 @@ _ERRORS = {
 }
 
 
-def claims(rows: Rows, *, is_full: bool) -> tuple[ClaimResult, ...]:
+def claims(rows: Rows) -> tuple[ClaimResult, ...]:
     """Judge the propositions, fits and printed numbers of sections 3.2 and 3.3."""
     return (
-        *_bound_claims(rows, is_full),
-        *_fits(rows, is_full),
-        *_errors(rows, is_full),
-        *_captions(rows, is_full),
-        *_shapes(rows, is_full),
+        *_bound_claims(rows),
+        *_fits(rows),
+        *_errors(rows),
+        *_captions(rows),
+        *_shapes(rows),
     )
 
 
@@ -488,7 +486,7 @@ def finding(rows: Rows) -> str:
     )
 
 
-def _bound_claims(rows: Rows, is_full: bool) -> Iterator[ClaimResult]:
+def _bound_claims(rows: Rows) -> Iterator[ClaimResult]:
     names = ("proven low", "measured low", "measured high", "proven high")
     gammas, _ = rows.curve("bounds", names[0])
     low, lowest, highest, high = (rows.curve("bounds", name)[1] for name in names)
@@ -502,7 +500,6 @@ def _bound_claims(rows: Rows, is_full: bool) -> Iterator[ClaimResult]:
         unit="smallest relative distance",
         below=False,
         bound=-1e-12,
-        covers=is_full,
         theory="003-prop-3",
     )
     yield side_result(
@@ -513,7 +510,6 @@ def _bound_claims(rows: Rows, is_full: bool) -> Iterator[ClaimResult]:
         'theoretical"',
         unit="of the proven width",
         bound=0.75,
-        covers=is_full,
     )
     i = int(np.flatnonzero(gammas == 4.0)[0])
     ours = dict(zip(names, (low, lowest, highest, high), strict=True))
@@ -526,12 +522,11 @@ def _bound_claims(rows: Rows, is_full: bool) -> Iterator[ClaimResult]:
             what="as printed to three digits",
             paper_value=_BOUNDS,
             unit="T",
-            covers=is_full,
             theory="003-bounds" if name == "measured low" else "",
         )
 
 
-def _fits(rows: Rows, is_full: bool) -> Iterator[ClaimResult]:
+def _fits(rows: Rows) -> Iterator[ClaimResult]:
     for k, (slope, intercept) in PAPER_LINES.items():
         gammas, inverse = rows.curve(f"nearest K={k}", "1/T")
         line, squares = minimax_line(gammas, inverse), fit_line(gammas, inverse)
@@ -544,7 +539,6 @@ def _fits(rows: Rows, is_full: bool) -> Iterator[ClaimResult]:
             what="slope of the line with the smallest maximum deviation over γ in (0, 10]",
             paper_value=_LINES[k],
             unit="slope",
-            covers=is_full,
             theory=f"003-fit-k{k}",
             note=f"Intercept {line.intercept:.3f}, printed {intercept}; at γ → 0, 1/T is 1. By "
             f"least squares {squares.slope:.3f}γ + {squares.intercept:.3f}; with logits in "
@@ -558,7 +552,6 @@ def _fits(rows: Rows, is_full: bool) -> Iterator[ClaimResult]:
             unit="R²",
             below=False,
             bound=0.99,
-            covers=is_full,
         )
     yield side_result(
         Interval.exact(1.0 / rows.curve("nearest K=3", "1/T")[1].min()),
@@ -567,11 +560,10 @@ def _fits(rows: Rows, is_full: bool) -> Iterator[ClaimResult]:
         paper_value='Sec. 3.3: "For all positive γ, the temperature is lower than one"',
         unit="largest T",
         bound=1.0,
-        covers=is_full,
     )
 
 
-def _errors(rows: Rows, is_full: bool) -> Iterator[ClaimResult]:
+def _errors(rows: Rows) -> Iterator[ClaimResult]:
     gammas, errors = rows.curve("nearest K=2", "error")
     yield side_result(
         Interval.exact(errors.max()),
@@ -580,7 +572,6 @@ def _errors(rows: Rows, is_full: bool) -> Iterator[ClaimResult]:
         paper_value=_ERRORS[2],
         unit="largest difference of probabilities",
         bound=1e-3,
-        covers=is_full,
         theory="003-error-k2",
         note=f"At γ = {gammas[errors.argmax()]:g}; only slightly above the printed bound.",
     )
@@ -593,7 +584,6 @@ def _errors(rows: Rows, is_full: bool) -> Iterator[ClaimResult]:
             what="largest difference of any class's probability, over all logits",
             paper_value=_ERRORS[k],
             unit="largest difference of probabilities",
-            covers=is_full,
             theory=f"003-error-k{k}",
             note="The paper does not say which logits it tried with four classes; a coarse grid "
             "misses the worst case."
@@ -602,7 +592,7 @@ def _errors(rows: Rows, is_full: bool) -> Iterator[ClaimResult]:
         )
 
 
-def _captions(rows: Rows, is_full: bool) -> Iterator[ClaimResult]:
+def _captions(rows: Rows) -> Iterator[ClaimResult]:
     for k, values in PAPER_TEMPERATURES.items():
         slope, intercept = PAPER_LINES[k]
         for gamma, value in values.items():
@@ -616,7 +606,6 @@ def _captions(rows: Rows, is_full: bool) -> Iterator[ClaimResult]:
                 paper_value=f"caption of Fig. {2 if k == 2 else 5}: γ = {gamma:g} beside T = "
                 f"{value:g}",
                 unit="T",
-                covers=is_full,
                 theory=f"003-fig-{2 if k == 2 else 5}",
                 note=f"The paper's own line gives {1.0 / (slope * gamma + intercept):.3f} here"
                 + (
@@ -634,12 +623,11 @@ def _captions(rows: Rows, is_full: bool) -> Iterator[ClaimResult]:
         paper_value='Sec. 3.1: "Optimizing for the improper focal loss will result in the '
         'prediction of a lower value of around 0.62 for γ = 2"',
         unit="probability",
-        covers=is_full,
         theory="003-example",
     )
 
 
-def _shapes(rows: Rows, is_full: bool) -> Iterator[ClaimResult]:
+def _shapes(rows: Rows) -> Iterator[ClaimResult]:
     yield side_result(
         Interval.exact(min(one(rows, f"loss γ={g:g}", "least excess") for g in LOSS_GAMMAS)),
         claim="The proper part of the loss is below the focal loss for scores under 1/2, else "
@@ -650,7 +638,6 @@ def _shapes(rows: Rows, is_full: bool) -> Iterator[ClaimResult]:
         'loss otherwise"',
         unit="smallest difference of losses",
         below=False,
-        covers=is_full,
     )
     bends = [one(rows, f"isolines {loss}", "third harmonic") for loss in RISKS]
     shown = ", ".join(f"{loss} {bend:.4f}" for loss, bend in zip(RISKS, bends, strict=True))
@@ -666,7 +653,6 @@ def _shapes(rows: Rows, is_full: bool) -> Iterator[ClaimResult]:
         'increasing values of γ."',
         unit="smallest rise",
         below=False,
-        covers=is_full,
         note=f"{shown}.",
     )
     nearer = [
@@ -736,16 +722,6 @@ def describe(task: Task) -> tuple[str, int]:
     return " ".join(words), 0
 
 
-conclude = concluding(
-    NAME,
-    plainly,
-    claims=claims,
-    tables=tables,
-    charts=charts,
-    finding=finding,
-)
-
-
 EXPERIMENT = Experiment(
     name=NAME,
     code="E9",
@@ -765,7 +741,10 @@ EXPERIMENT = Experiment(
     tasks=tasks,
     run=run,
     describe=describe,
-    conclude=conclude,
+    claims=claims,
+    tables=tables,
+    charts=charts,
+    finding=finding,
     changed_rules=(
         "Rules changed after results were seen: the slope is that of the line with the smallest "
         "maximum deviation instead of least squares (changed after a run on coarse grids); the "

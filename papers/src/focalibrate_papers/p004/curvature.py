@@ -23,7 +23,6 @@ from focalibrate_papers.engine import (
     Scale,
     Table,
     Task,
-    concluding,
     mean_interval,
     rank_correlation_interval,
     show_interval,
@@ -242,13 +241,9 @@ _MIDDLE = (
 )
 
 
-def claims(found: CurvatureRows, *, is_full: bool) -> tuple[ClaimResult, ...]:
+def claims(found: CurvatureRows) -> tuple[ClaimResult, ...]:
     """Return one result per claim."""
-    return tuple(
-        result
-        for problem in found.problems
-        for result in _of_problem(found, problem, is_full=is_full)
-    )
+    return tuple(result for problem in found.problems for result in _of_problem(found, problem))
 
 
 def finding(found: CurvatureRows) -> str:
@@ -275,24 +270,22 @@ def _trend(found: CurvatureRows, problem: Problem, of: str) -> tuple[str, str]:
     return verb, f"on {SET_NAMES[problem]} ({number})"
 
 
-def _of_problem(found: CurvatureRows, problem: Problem, *, is_full: bool) -> Iterator[ClaimResult]:
-    yield _falls(found, problem, "lambda_max", "own", is_full=is_full)
-    yield _monotonic(found, problem, is_full=is_full)
-    yield _falls(found, problem, "lambda_max", "ce", is_full=is_full)
+def _of_problem(found: CurvatureRows, problem: Problem) -> Iterator[ClaimResult]:
+    yield _falls(found, problem, "lambda_max", "own")
+    yield _monotonic(found, problem)
+    yield _falls(found, problem, "lambda_max", "ce")
     for of in OF_LOSS:
-        yield _falls(found, problem, "trace", of, is_full=is_full)
+        yield _falls(found, problem, "trace", of)
     yield _same_weights(found, problem)
-    yield _best_gamma_inside(found, problem, is_full=is_full)
-    yield _best_trace_inside(found, problem, is_full=is_full)
+    yield _best_gamma_inside(found, problem)
+    yield _best_trace_inside(found, problem)
 
 
 def _is_papers(problem: Problem) -> bool:
     return problem not in UNPUBLISHED
 
 
-def _falls(
-    found: CurvatureRows, problem: Problem, metric: str, of: str, *, is_full: bool
-) -> ClaimResult:
+def _falls(found: CurvatureRows, problem: Problem, metric: str, of: str) -> ClaimResult:
     table, gammas = found.table(f"{metric}, {of}", problem), found.gammas(problem)
     name = {"lambda_max": "λ_max(H_val)", "trace": "Tr(H_val)"}[metric]
     means = ", ".join(f"{mean:.3g}" for mean in table.mean(axis=1))
@@ -303,13 +296,12 @@ def _falls(
         what="rank correlation with γ over all networks",
         paper_value=_FALLS if is_stated else "Fig. 3 shows ECE against it; no trend is stated",
         unit="Spearman's ρ",
-        covers=is_full,
         is_papers=is_stated and _is_papers(problem),
         note=f"Means at γ = {', '.join(f'{g:g}' for g in gammas)}: {means}.",
     )
 
 
-def _monotonic(found: CurvatureRows, problem: Problem, *, is_full: bool) -> ClaimResult:
+def _monotonic(found: CurvatureRows, problem: Problem) -> ClaimResult:
     logs = np.log(found.table("lambda_max, own", problem))
     steps = [mean_interval(step) for step in np.diff(logs, axis=0)]
     worst = max(steps, key=lambda step: step.high)
@@ -319,7 +311,6 @@ def _monotonic(found: CurvatureRows, problem: Problem, *, is_full: bool) -> Clai
         what="log ratio of λ_max of neighbouring γ, paired by seed, at the least certain step",
         paper_value=_FALLS,
         unit="log ratio",
-        covers=is_full,
         is_papers=_is_papers(problem),
         note=f"The mean falls at {sum(s.estimate < 0 for s in steps)} of {len(steps)} steps.",
     )
@@ -336,14 +327,13 @@ def _same_weights(found: CurvatureRows, problem: Problem) -> ClaimResult:
         paper_value='Eq. 28 expands at the maximum likelihood estimate: "the larger γ makes the '
         'curvature term smaller"; these networks are not at that estimate',
         unit="log ratio",
-        covers=False,
         is_papers=False,
         note=f"Ratios from {ratio.min():.3g} to {ratio.max():.3g}. It depends on the weights "
         "which loss is more curved: see 004-eq-28 of `focalibrate theory`.",
     )
 
 
-def _best_gamma_inside(found: CurvatureRows, problem: Problem, *, is_full: bool) -> ClaimResult:
+def _best_gamma_inside(found: CurvatureRows, problem: Problem) -> ClaimResult:
     table, gammas = found.table("ece", problem), found.gammas(problem)
     best = gammas[table.mean(axis=1).argmin()]
     return side_result(
@@ -353,13 +343,12 @@ def _best_gamma_inside(found: CurvatureRows, problem: Problem, *, is_full: bool)
         paper_value='Fig. 2, on CIFAR-100: "ECE reaches its minimum for ViT architecture around '
         'γ=10 and for other architectures around γ=3,4"',
         unit="points of ECE",
-        covers=is_full,
         is_papers=_is_papers(problem),
         note=f"The mean over seeds is lowest at γ = {best:g} of 0 to {gammas[-1]:g}.",
     )
 
 
-def _best_trace_inside(found: CurvatureRows, problem: Problem, *, is_full: bool) -> ClaimResult:
+def _best_trace_inside(found: CurvatureRows, problem: Problem) -> ClaimResult:
     trace, ece = (found.table(m, problem).ravel() for m in ("trace, own", "ece"))
     depth, best, curve = resampled(trace, ece)
     return side_result(
@@ -371,7 +360,6 @@ def _best_trace_inside(found: CurvatureRows, problem: Problem, *, is_full: bool)
         unit="points of ECE below the lower end",
         below=False,
         bound=DEEP,
-        covers=is_full,
         is_papers=_is_papers(problem),
         note=f"Lowest at Tr = {show_interval(best)} of {trace.min():.3g} to {trace.max():.3g}; "
         f"the cubic explains {100 * curve.r2:.0f} % of the variance.",
@@ -456,16 +444,6 @@ def _curvature(hessian: "HessianOperator", *, n_vectors: int) -> dict[str, float
     }
 
 
-conclude = concluding(
-    NAME,
-    CurvatureRows,
-    claims=claims,
-    tables=lambda found: [score_table(found)],
-    charts=charts,
-    finding=finding,
-)
-
-
 EXPERIMENT = Experiment(
     name=NAME,
     code="E11",
@@ -499,7 +477,11 @@ EXPERIMENT = Experiment(
     tasks=tasks,
     run=run,
     describe=describe_network,
-    conclude=conclude,
+    look=CurvatureRows,
+    claims=claims,
+    tables=lambda found: [score_table(found)],
+    charts=charts,
+    finding=finding,
     network=pool_recipe,
     coverage={
         "reduced": (

@@ -22,10 +22,8 @@ from focalibrate_papers.engine import (
     Table,
     Task,
     as_ours,
-    concluding,
     correlation_interval,
     mean_interval,
-    plainly,
     show_interval,
     side_result,
 )
@@ -63,15 +61,15 @@ def by_seed(rows: Rows, recipe: str, metric: str) -> NDArray[np.float64]:
     return found
 
 
-def claims(rows: Rows, *, is_full: bool) -> tuple[ClaimResult, ...]:
+def claims(rows: Rows) -> tuple[ClaimResult, ...]:
     """Judge the paper by the longest runs; shorter ones answer a question of our own."""
     lengths = {recipe.split(", ")[1] for recipe in rows.recipes()}
     longest, *shorter = sorted(lengths, key=_epochs, reverse=True)
-    results = _claims(_of_length(rows, longest), longest, is_full)
+    results = _claims(_of_length(rows, longest), longest)
     for length in shorter:
         results += [
             as_ours(result, paper_value=_SHORT)
-            for result in _claims(_of_length(rows, length), length, is_full)
+            for result in _claims(_of_length(rows, length), length)
         ]
     return tuple(results)
 
@@ -91,16 +89,14 @@ def _of_length(rows: Rows, length: str) -> Rows:
     return Rows(tuple(row for row in rows if row.recipe.endswith(f", {length}")))
 
 
-def _claims(rows: Rows, length: str, is_full: bool) -> list[ClaimResult]:
+def _claims(rows: Rows, length: str) -> list[ClaimResult]:
     """Compare the largest τ with none, and step by step, at every learning rate."""
     taus = taus_of(rows)
     results: list[ClaimResult] = []
     for metric, factor, unit in ((ECE, 100.0, "points of ECE"), (TRACE, 1.0, "Tr(H_val)")):
-        results += [
-            _ends(rows, recipe, metric, factor, unit, taus, is_full) for recipe in rows.recipes()
-        ]
-        results.append(_steps(rows, metric, factor, unit, taus, length, is_full))
-    return [*results, _correlation(rows, length, is_full)]
+        results += [_ends(rows, recipe, metric, factor, unit, taus) for recipe in rows.recipes()]
+        results.append(_steps(rows, metric, factor, unit, taus, length))
+    return [*results, _correlation(rows, length)]
 
 
 def finding(rows: Rows) -> str:
@@ -123,7 +119,6 @@ def _ends(
     factor: float,
     unit: str,
     taus: list[float],
-    is_full: bool,
 ) -> ClaimResult:
     values = factor * by_seed(rows, recipe, metric)
     error = 100.0 * by_seed(rows, recipe, "error")
@@ -135,7 +130,6 @@ def _ends(
         what="mean difference over seeds",
         paper_value=_PAPER,
         unit=f"{unit}, τ = {taus[-1]:g} − none",
-        covers=is_full,
         note=f"From {values[:, 0].mean():.4g}."
         + (f" The error changes by {show_interval(cost)} points." if metric == ECE else ""),
     )
@@ -148,7 +142,6 @@ def _steps(
     unit: str,
     taus: list[float],
     length: str,
-    is_full: bool,
 ) -> ClaimResult:
     values = {recipe: factor * by_seed(rows, recipe, metric) for recipe in rows.recipes()}
     steps = [mean_interval(step) for v in values.values() for step in np.diff(v, axis=1).T]
@@ -163,13 +156,12 @@ def _steps(
         what=f"change over seeds at the worst of {len(steps)} steps",
         paper_value=_STEPS if metric == ECE else _PAPER,
         unit=f"{unit}, worst step",
-        covers=is_full,
         note=f"The mean falls at {sum(s.estimate < 0 for s in steps)} of {len(steps)} steps. "
         f"Lowest with {lowest}.",
     )
 
 
-def _correlation(rows: Rows, length: str, is_full: bool) -> ClaimResult:
+def _correlation(rows: Rows, length: str) -> ClaimResult:
     traces, errors = (
         np.concatenate([by_seed(rows, r, metric).ravel() for r in rows.recipes()])
         for metric in (TRACE, ECE)
@@ -182,7 +174,6 @@ def _correlation(rows: Rows, length: str, is_full: bool) -> ClaimResult:
         unit=f"correlation over {traces.size} networks",
         below=False,
         bound=STRONG,
-        covers=is_full,
     )
 
 
@@ -326,16 +317,6 @@ def _curves(rows: Rows, metric: str, factor: float, taus: list[float]) -> list[S
     return series
 
 
-conclude = concluding(
-    NAME,
-    plainly,
-    claims=claims,
-    tables=lambda rows: [_table(rows)],
-    charts=lambda rows: [_figure(rows)],
-    finding=finding,
-)
-
-
 EXPERIMENT = Experiment(
     name=NAME,
     code="E12",
@@ -369,7 +350,10 @@ EXPERIMENT = Experiment(
     tasks=tasks,
     run=run,
     describe=describe,
-    conclude=conclude,
+    claims=claims,
+    tables=lambda rows: [_table(rows)],
+    charts=lambda rows: [_figure(rows)],
+    finding=finding,
     coverage={
         "full": (
             Covered("data", "CIFAR-10", "CIFAR-10 (45,000 images)"),
