@@ -157,3 +157,14 @@ def compressed_output(path: Path, inside: str) -> Iterator[IO[bytes]]:
             member.compress_type = zipfile.ZIP_DEFLATED
             raw = stack.enter_context(archive.open(member, "w", force_zip64=True))
         yield raw
+
+
+@contextmanager
+def text_file(path: Path) -> Iterator[IO[str]]:
+    """Open a text file to write, compressed as its suffix says."""
+    own = path.with_suffix("") if path.suffix.lower() in MAGIC.values() else path
+    with (
+        compressed_output(path, f"predictions{own.suffix.lower()}") as raw,
+        io.TextIOWrapper(raw, encoding="utf-8", newline="") as text,
+    ):
+        yield text

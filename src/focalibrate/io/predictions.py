@@ -1,6 +1,6 @@
 """Predictions of a classifier, as read from a file."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -38,6 +38,9 @@ class Layout:
         pandas: what pandas stored about the table.
         rest: reads the kept columns as an Arrow table, as the file has them.
         constants: reads the arrays to keep that do not have one entry per row.
+        rewrite: writes the file again with probabilities in it, where the format has a place.
+        letters: options are shown to the model as A, B, C, so that their order may matter.
+        matched: `focalibrate.detection.MatchedDetections`, one per row, where rows are boxes.
     """
 
     names: tuple[str, ...] = ()
@@ -53,6 +56,9 @@ class Layout:
     pandas: bytes | None = None
     rest: Callable[[], Any] | None = None
     constants: Callable[[], dict[str, NDArray[Any]]] = dict
+    rewrite: Callable[[Path, Iterable[NDArray[Any]]], None] | None = None
+    letters: bool = False
+    matched: Any = None
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -303,6 +303,9 @@ class Scan:
     def _like(self, found: Predictions, table: Table, *, keep: bool = False) -> Predictions:
         """Return the predictions in the precision of all parts; raise if classes differ."""
         like = self.first
+        if found.layout.form == "options" and found.n_classes < like.n_classes:
+            more = [(0, 0), (0, like.n_classes - found.n_classes)]
+            found = replace(found, scores=np.pad(found.scores, more, constant_values=-np.inf))
         if found.n_classes != like.n_classes:
             if table.first_row:
                 raise uneven(table.path, table.first_row, found.n_classes, like.n_classes)
@@ -422,8 +425,12 @@ class Scan:
             )
         own = None if labels is None else labels.path
         is_file = own is not None and own.is_file()
+        known = self._data.opened(part or 0).layout
+        if (part is None and len(self.parts) > 1) or whole.n_dropped:
+            known = {"letters": known.get("letters", False)}
         return replace(
             whole,
+            layout=replace(whole.layout, **known),
             source=path,
             checksum=self.checksum(part),
             labels_checksum=sha256_of([SourcePart(own, 0)]) if own and is_file else None,
@@ -434,6 +441,10 @@ class Scan:
         names = [name for name, _ in self.parts[part].partition]
         added = self._data.opened(part).schema.names[-len(names) :] if names else []
         return tuple(name for name in names if name in added)
+
+    def rewrite(self, part: int) -> Any:
+        """Return what writes a part again with probabilities in it, where its format can."""
+        return self._data.opened(part).layout.get("rewrite")
 
     def check_one_file(self, part: int) -> None:
         """Raise where a part has its labels in another file, and so cannot be written whole."""
@@ -520,9 +531,12 @@ class Scan:
         if labels is not None:
             notes.append(labels.note)
         dtype = dtype_of(data, roles.scores.positions, percent=roles.scores.percent)
+        n_classes = first.n_classes
+        if first.layout.form == "options":  # as many as the part with the most has
+            n_classes = max(n_classes, self._most_options())
         like = replace(
             first,
-            scores=np.empty((0, first.n_classes), dtype),
+            scores=np.empty((0, n_classes), dtype),
             labels=None if first.labels is None else first.labels[:0],
             weights=None if first.weights is None else first.weights[:0],
             groups={name: values[:0] for name, values in first.groups.items()},
@@ -543,6 +557,13 @@ class Scan:
             pieces=pieces,
             looks_like_probs=looks_like_probs(first.scores),
         )
+
+    def _most_options(self) -> int:
+        """Return the largest number of options of a row in any part."""
+        at = self.reading.roles.scores.positions[0]
+        parts = range(len(self._data.groups))
+        places = [(self._data.opened(i).schema, self._data.places(i)[at]) for i in parts]
+        return max(schema.columns[place].shape[-1] for schema, place in places)
 
     def _first_batch(self, head: Table) -> Predictions:
         """Return the first predictions with a complete row, and what is to be said of them."""

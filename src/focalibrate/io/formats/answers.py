@@ -1,50 +1,121 @@
 """Answers in evaluation logs: scores of the options, or a confidence and whether it was right."""
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
+
+from numpy.typing import NDArray
 
 from focalibrate.io.errors import file_error
 from focalibrate.io.formats.opened import Opened
 from focalibrate.io.formats.records import table_of_columns
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+PROBS, CONFIDENCE = "calibrated_probs", "calibrated_confidence"
+"""Fields that `apply` adds to a log, beside what the model said."""
+
+TINY = 5e-324
+"""A calibrated probability of 0 is read as the smallest number: it underflowed."""
 
 
-def table_of_answers(
-    path: Path, log: str, answers: Sequence[Mapping[str, Any]], *, notes: Sequence[str] = ()
-) -> Opened:
-    """Return a table of answers, one row each, and what its columns are.
+@dataclass(frozen=True)
+class Answers:
+    """The answers of an evaluation log.
 
-    An answer has the scores of its options (``option_logits``) and the position of the right one
-    (``answer``), or a ``confidence`` and whether it was right (``correct``); the ``question``,
-    whose answers belong together, the ``task``, and whatever else the log says.
-
-    Args:
-        path: the log.
+    Attributes:
         log: what wrote it.
-        answers: one mapping per answer, all with the same keys.
+        rows: one mapping per answer, all with the same keys: the scores of its options
+            (``option_logits``) and the position of the right one (``answer``), or a
+            ``confidence`` and whether it was right (``correct``); the ``question``, whose answers
+            belong together, the ``task``, and whatever else the log says.
+        places: where each answer is in the log; with one entry per option, where these are.
         notes: what the user should know.
+        letters: whether the model saw the options as A, B, C, so that their order may matter.
+        field: what `apply` writes where there are no options.
+        roles: what the columns are, where they are not those above.
     """
-    if not answers:
-        raise file_error(path, f"is a log of {log}, but holds no answers.")
-    columns = {name: [answer[name] for answer in answers] for name in answers[0]}
-    by_options = "option_logits" in columns
+
+    log: str
+    rows: Sequence[Mapping[str, Any]]
+    places: Sequence[Any]
+    notes: Sequence[str] = ()
+    letters: bool = False
+    field: str = CONFIDENCE
+    roles: Mapping[str, Any] | None = None
+
+    @property
+    def by_options(self) -> bool:
+        """Whether the options have scores."""
+        return bool(self.rows) and "option_logits" in self.rows[0]
+
+
+def table_of_answers(path: Path, found: Answers) -> Opened:
+    """Return a table of answers, one row each, and what its columns are."""
+    rows, notes = found.rows, [f"is a log of {found.log}", *found.notes]
+    if not rows:
+        raise file_error(path, f"is a log of {found.log}, but holds no answers.")
+    columns = {name: [row[name] for row in rows] for name in rows[0]}
+    if found.roles is not None:
+        table = table_of_columns(path, columns, notes=tuple(found.notes))
+        return replace(table, schema=replace(table.schema, roles=found.roles))
     roles: dict[str, Any] = {"id_column": "question"}
-    if by_options:
+    stored = [_stored(place) for place in found.places]
+    is_calibrated = all(one is not None for one in stored)
+    if found.by_options:
         roles |= {"logits_key": "option_logits", "label_column": "answer"}
+        if is_calibrated:
+            columns["option_logprobs"] = [[math.log(max(p, TINY)) for p in row] for row in stored]
+            roles["logits_key"] = "option_logprobs"
+            notes.append(f"{PROBS} are read; for the model's own: --logits-key option_logits")
     else:
+        if is_calibrated:
+            columns["confidence"] = stored
+            notes.append(f"{CONFIDENCE} is read, which `focalibrate apply` added")
+        elif set(columns["confidence"]) == {1.0}:
+            notes.append(
+                "WARNING: every answer has probability 1, as programs write that keep no "
+                "probabilities at temperature 0; these say nothing of how sure the model was"
+            )
         roles |= {"score_columns": "confidence", "label_column": "correct"}
         roles |= {"input": "probs", "positive": "True"}
-    if len(set(columns["question"])) < len(answers):
+    if len(set(columns["question"])) < len(rows):
         roles["cluster"] = roles.pop("id_column")
-        notes = [*notes, "answers to one question belong together"]
+        notes.append("answers to one question belong together")
     if len(set(columns["task"])) > 1:
         roles["by"] = "task"
-    found = table_of_columns(path, columns, notes=(f"is a log of {log}", *notes))
-    return replace(found, schema=replace(found.schema, roles=roles))
+    table = table_of_columns(path, columns, notes=tuple(notes))
+    schema = replace(table.schema, roles=roles)
+    return replace(table, schema=schema, layout={"letters": found.letters})
+
+
+def _stored(place: Any) -> Any:
+    """Return what `apply` has added to an answer: probabilities or a confidence, else None."""
+    if isinstance(place, list):
+        found = [number(one.get(CONFIDENCE)) for one in place]
+        return None if None in found else found
+    probs = place.get(PROBS)
+    if isinstance(probs, list) and probs and all(number(p) is not None for p in probs):
+        return [float(p) for p in probs]
+    sure = number(place.get(CONFIDENCE))
+    return sure if sure is not None and 0 <= sure <= 1 else None
+
+
+def add_calibrated(found: Answers, blocks: Iterable[NDArray[Any]]) -> None:
+    """Add calibrated probabilities to the log that the answers were found in."""
+    probs = chain.from_iterable(blocks)
+    for place, row, p in zip(found.places, found.rows, probs, strict=True):
+        if not found.by_options:
+            place[found.field] = float(p[1])
+            continue
+        own = [float(x) for x in p[: len(row["option_logits"])]]
+        if isinstance(place, list):
+            for one, x in zip(place, own, strict=True):
+                one[CONFIDENCE] = x
+        else:
+            place[PROBS] = own
 
 
 def token_answers(content: Any) -> list[tuple[str, float, dict[str, float]]]:
@@ -100,6 +171,12 @@ def confidence_in(content: Any, answer: str) -> float | None:
     if tokens and plain_answer("".join(text for text, _, _ in tokens)) == wanted:
         return math.exp(sum(logprob for _, logprob, _ in tokens))
     return None
+
+
+def letter_position(text: str) -> int:
+    """Return the position of the option that a letter names, or -1."""
+    name = plain_answer(text).upper()
+    return LETTERS.find(name) if len(name) == 1 else -1
 
 
 def plain_answer(text: str) -> str:

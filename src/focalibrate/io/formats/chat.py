@@ -5,14 +5,13 @@ from pathlib import Path
 from typing import Any
 
 from focalibrate.io.errors import file_error
-from focalibrate.io.formats.answers import confidence_in, plain_answer, table_of_answers
-from focalibrate.io.formats.opened import Opened
+from focalibrate.io.formats.answers import Answers, confidence_in, plain_answer
 from focalibrate.io.roles.vocabulary import is_label, plain
 
 LOG = "chat completions"
 
 
-def open_chat(path: Path, records: Sequence[Mapping[str, Any]]) -> Opened | None:
+def chat_answers(path: Path, records: Sequence[dict[str, Any]]) -> Answers | None:
     """Return answers with the probability of their tokens, or None for other records.
 
     An answer is right if it is the one in the record's ``label``, ``answer``, ``target`` or the
@@ -34,7 +33,7 @@ def open_chat(path: Path, records: Sequence[Mapping[str, Any]]) -> Opened | None
             "holds responses with `logprobs`, but not the right answers. Add them to each line: "
             '{"label": "B", "choices": [...]}.',
         )
-    answers, left_out = [], 0
+    rows, places = [], []
     for k, (record, choice) in enumerate(zip(records, choices, strict=True)):
         message = choice.get("message") if choice else None
         said = (
@@ -42,10 +41,10 @@ def open_chat(path: Path, records: Sequence[Mapping[str, Any]]) -> Opened | None
         )
         sure = confidence_in(_content(choice), said) if isinstance(said, str) else None
         if sure is None or record.get(truth) is None:
-            left_out += 1
             continue
+        places.append(record)
         question = record.get("question_id", record.get("custom_id", record.get("id", k)))
-        answers.append(
+        rows.append(
             {
                 "question": str(question),
                 "task": path.stem,
@@ -55,9 +54,9 @@ def open_chat(path: Path, records: Sequence[Mapping[str, Any]]) -> Opened | None
             }
         )
     notes = [f'an answer is right if it equals "{truth}"']
-    if left_out:
-        notes.append(f"{left_out:,} rows without logprobs or truth left out")
-    return table_of_answers(path, LOG, answers, notes=notes)
+    if len(rows) < len(records):
+        notes.append(f"{len(records) - len(rows):,} rows without logprobs or truth left out")
+    return Answers(LOG, rows, places, notes)
 
 
 def _choice(record: Mapping[str, Any]) -> Mapping[str, Any] | None:
@@ -73,8 +72,14 @@ def _choice(record: Mapping[str, Any]) -> Mapping[str, Any] | None:
 
 
 def _content(choice: Mapping[str, Any] | None) -> Any:
+    """Return the tokens of a chat, or those of a completion, whose fields are lists."""
     logprobs = choice.get("logprobs") if choice else None
-    return logprobs.get("content") if isinstance(logprobs, Mapping) else None
+    if not isinstance(logprobs, Mapping):
+        return None
+    tokens, values = logprobs.get("tokens"), logprobs.get("token_logprobs")
+    if isinstance(tokens, list) and isinstance(values, list):
+        return [{"token": t, "logprob": v} for t, v in zip(tokens, values, strict=False)]
+    return logprobs.get("content")
 
 
 def _truth(records: Sequence[Mapping[str, Any]]) -> str | None:

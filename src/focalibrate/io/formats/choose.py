@@ -1,22 +1,26 @@
 """Opening a file: the suffix says the format, and the first bytes confirm it."""
 
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 from typing import IO, Any
 
+from numpy.typing import NDArray
+
 from focalibrate.io.bytes import StoredBytes, compression_of
 from focalibrate.io.errors import file_error, short
+from focalibrate.io.formats.answers import Answers, add_calibrated, table_of_answers
 from focalibrate.io.formats.arrays import open_npy, open_npz, open_safetensors
 from focalibrate.io.formats.arrow import open_ipc, open_parquet
-from focalibrate.io.formats.chat import open_chat
+from focalibrate.io.formats.chat import chat_answers
+from focalibrate.io.formats.detections import detected_boxes
 from focalibrate.io.formats.excel import open_excel
-from focalibrate.io.formats.helm import open_helm, open_helm_stats
-from focalibrate.io.formats.inspect_ai import open_eval, open_inspect
-from focalibrate.io.formats.lm_eval import open_lm_eval
+from focalibrate.io.formats.helm import helm_answers, helm_stats_answers
+from focalibrate.io.formats.inspect_ai import inspect_answers, read_eval, write_eval
+from focalibrate.io.formats.lm_eval import lm_eval_answers, refuse_results
 from focalibrate.io.formats.opened import Opened
-from focalibrate.io.formats.records import open_json, open_json_lines
+from focalibrate.io.formats.records import Dump, Load, open_json, open_json_lines
 from focalibrate.io.formats.text import look_at_source, open_text
 from focalibrate.io.formats.torch import open_torch
 from focalibrate.io.source import FORMATS, Part, suffix_of
@@ -84,20 +88,46 @@ OTHERS: Mapping[str, str] = {
 """Formats that are not read, and how to turn a file into one that is."""
 
 
-RECORD_LOGS = (open_lm_eval, open_helm_stats, open_chat)
-DOCUMENT_LOGS = (open_inspect, open_helm)
+RECORD_LOGS = (lm_eval_answers, helm_stats_answers, chat_answers, detected_boxes)
+DOCUMENT_LOGS = (inspect_answers, helm_answers)
 """Evaluation logs that are records, and those that are one document."""
 
 
-def open_log(path: Path, document: Any) -> Opened | None:
+def answers_in(path: Path, document: Any) -> Answers | None:
     """Return the answers of an evaluation log, or None for any other JSON."""
+    found: Iterator[Answers | None]
     if isinstance(document, Mapping):
-        found = (opener(path, document) for opener in DOCUMENT_LOGS)
+        refuse_results(path, document)
+        found = (read(path, document) for read in DOCUMENT_LOGS)
     elif isinstance(document, list) and document and all(isinstance(r, dict) for r in document):
-        found = (opener(path, document) for opener in RECORD_LOGS)
+        found = (read(path, document) for read in RECORD_LOGS)
     else:
         return None
     return next((log for log in found if log is not None), None)
+
+
+def open_log(path: Path, load: Load, dump: Dump) -> tuple[Opened | None, Any]:
+    """Return the answers of an evaluation log, or None for any other document; and what it holds.
+
+    Args:
+        path: the log.
+        load: reads the document.
+        dump: writes it to another file.
+    """
+    document = load()
+    found = answers_in(path, document)
+    if found is None:
+        return None, document
+
+    def rewrite(target: Path, blocks: Iterable[NDArray[Any]]) -> None:
+        again = load()  # the first was let go: it takes many times the memory of the table
+        answers = answers_in(path, again)
+        assert answers is not None  # noqa: S101  it was one before
+        add_calibrated(answers, blocks)
+        dump(target, again)
+
+    table = table_of_answers(path, found)
+    return replace(table, layout={**table.layout, "rewrite": rewrite}), document
 
 
 def open_part(part: Part, opening: Opening) -> Opened:
@@ -133,7 +163,14 @@ def open_part(part: Part, opening: Opening) -> Opened:
     elif suffix == ".xlsx":
         found = open_excel(part.path, part.local(), limit=limit, sheet=opening.sheet)
     elif suffix == ".eval":
-        found = open_eval(part.path, part.local(), limit=limit)
+        local = part.local()
+        log, _ = open_log(
+            part.path,
+            lambda: read_eval(part.path, local, limit=limit),
+            lambda target, document: write_eval(target, local, document["samples"]),
+        )
+        assert log is not None  # noqa: S101  `read_eval` has raised for other archives
+        found = log
     elif suffix == ".pt":
         found = open_torch(part.path, part.local(), limit=limit)
     else:

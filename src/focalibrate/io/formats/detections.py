@@ -1,13 +1,15 @@
-"""Detections with the truth beside them: each box is an event, a score and its outcome."""
+"""Detections: each box is an event, a score and, with the truth beside it, its outcome."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from focalibrate.detection import match, read_detections, read_truth
+from focalibrate.detection import Boxes, match, read_detections, read_truth
 from focalibrate.io.errors import PredictionFileError
+from focalibrate.io.formats.answers import Answers, number
 from focalibrate.io.formats.opened import Opened
 from focalibrate.io.formats.records import table_of_columns
 
@@ -20,6 +22,27 @@ ROLES: dict[str, Any] = {
     "by": "category_id",
 }
 """What each column of the table is, where the caller does not say otherwise."""
+
+
+def detected_boxes(path: Path, records: Sequence[dict[str, Any]]) -> Answers | None:
+    """Return the scores of a file of results without its truth, or None for other records."""
+    names = {"image_id", "category_id", "bbox", "score"}
+    if not all(names <= set(record) for record in records):
+        return None
+    scores = [number(record["score"]) for record in records]
+    if not all(s is not None and 0 <= s <= 1 for s in scores):
+        return None
+    rows = [
+        {
+            "image_id": str(r["image_id"]),
+            "category_id": str(r["category_id"]),
+            "bbox": r["bbox"],
+            "score": s,
+        }
+        for r, s in zip(records, scores, strict=True)
+    ]
+    roles = {name: role for name, role in ROLES.items() if name != "label_column"}
+    return Answers("detections", rows, records, field="score", roles=roles)
 
 
 def open_detections(path: Path, truth: Path, *, iou: float) -> Opened:
@@ -50,6 +73,7 @@ def open_detections(path: Path, truth: Path, *, iou: float) -> Opened:
         f"{len(matched):,} detections on {len(np.unique(matched.image)):,} images, right at IoU "
         f">= {iou:g} with an object in {truth.name}; rows of one image belong together",
         f"category_id: {names}",
+        *_other_categories(boxes, objects, int(matched.correct.sum()), iou=iou),
     ]
     if matched.n_left_out:
         notes.append(
@@ -64,4 +88,20 @@ def open_detections(path: Path, truth: Path, *, iou: float) -> Opened:
         "iou": matched.iou.tolist(),
     }
     found = table_of_columns(path, columns, notes=tuple(notes))
-    return replace(found, schema=replace(found.schema, roles=ROLES))
+    schema = replace(found.schema, roles=ROLES)
+    return replace(found, schema=schema, layout={"matched": matched})
+
+
+def _other_categories(boxes: Boxes, truth: Boxes, n_right: int, *, iou: float) -> list[str]:
+    """Return a warning where most boxes lie on an object of another category."""
+
+    def alike(some: Boxes) -> Boxes:
+        return replace(some, category=np.zeros_like(some.category))
+
+    n_any = int(match(alike(boxes), alike(truth), iou=iou).correct.sum())
+    if n_any <= 2 * max(n_right, 5):
+        return []
+    return [
+        f"WARNING: {n_any:,} detections lie on an object, but only {n_right:,} on one of their "
+        "category: do the category_ids of both files mean the same?"
+    ]

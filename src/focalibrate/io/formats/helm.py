@@ -1,63 +1,78 @@
 """Runs of HELM: ``scenario_state.json`` and ``per_instance_stats.json``."""
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from focalibrate.io.errors import file_error
-from focalibrate.io.formats.answers import number, plain_answer, table_of_answers
-from focalibrate.io.formats.opened import Opened
+from focalibrate.io.formats.answers import Answers, number, plain_answer
 
 LOG = "HELM"
 
 
-def open_helm(path: Path, document: Mapping[str, Any]) -> Opened | None:
+def helm_answers(path: Path, document: Mapping[str, Any]) -> Answers | None:
     """Return the answers in ``scenario_state.json``, or None for other documents.
 
     With one request per option (``multiple_choice_separate_original``) these are scores of the
     options, otherwise the probability of the answer that was generated.
     """
-    states = document.get("request_states")
-    if not isinstance(states, list) or not isinstance(document.get("adapter_spec"), Mapping):
+    given = document.get("request_states")
+    if not isinstance(given, list):
+        if {"scenario_spec", "adapter_spec"} <= set(document):
+            raise file_error(
+                path,
+                f"describes a run of {LOG}, without its answers. Name the scenario_state.json "
+                "beside it.",
+            )
         return None
-    states = [s for s in states if isinstance(s, Mapping) and _completion(s) is not None]
-    if any("reference_index" in s for s in states):
-        answers = _by_options(states, path.stem)
-    else:
-        answers = [_event(s, path.stem) for s in states]
-    return table_of_answers(path, LOG, answers)
+    if not isinstance(document.get("adapter_spec"), Mapping):
+        return None
+    states = [s for s in given if isinstance(s, Mapping) and _completion(s) is not None]
+    notes = []
+    if len(states) < len(given):
+        notes.append(f"{len(given) - len(states):,} requests without a log-probability left out")
+    if any(s.get("reference_index") is not None for s in states):
+        return Answers(LOG, *_by_options(states, path), notes)
+    return Answers(LOG, [_event(s, path) for s in states], states, notes)
 
 
-def open_helm_stats(path: Path, records: Sequence[Mapping[str, Any]]) -> Opened | None:
+def helm_stats_answers(path: Path, records: Sequence[dict[str, Any]]) -> Answers | None:
     """Return ``max_prob`` and ``exact_match`` of ``per_instance_stats.json``, or None."""
     if not all({"instance_id", "stats"} <= set(record) for record in records):
         return None
-    answers = []
+    rows, places = [], []
     for record in records:
+        given = record["stats"] if isinstance(record["stats"], list) else ()
         stats = {
-            s["name"].get("name"): number(s.get("mean"))
-            for s in record["stats"]
+            str(s["name"].get("name")): number(s.get("mean"))
+            for s in given
             if isinstance(s, Mapping) and isinstance(s.get("name"), Mapping)
         }
         sure, right = stats.get("max_prob"), stats.get("exact_match")
         if sure is not None and right in (0.0, 1.0):
-            answers.append(
-                _row(record["instance_id"], path.stem)
+            places.append(record)
+            rows.append(
+                _row(record["instance_id"], path)
                 | {"confidence": min(max(sure, 0.0), 1.0), "correct": right == 1.0}
             )
-    if not answers:
+    if not rows:
         raise file_error(
             path,
             f"is a log of {LOG}, but no instance has `max_prob` and `exact_match`. Evaluate "
             "scenario_state.json of the same run.",
         )
-    return table_of_answers(path, LOG, answers)
+    notes = []
+    if len(rows) < len(records):
+        notes.append(f"{len(records) - len(rows):,} instances without these statistics left out")
+    return Answers(LOG, rows, places, notes)
 
 
-def _row(instance: Any, task: str) -> dict[str, Any]:
-    task = task.removesuffix("_scenario_state").removesuffix("_per_instance_stats")
-    return {"question": str(instance), "task": task}
+def _row(instance: Any, path: Path) -> dict[str, Any]:
+    """Return the question and the task: the name of the file, or of the run's folder."""
+    task = re.sub(r"_?(scenario_state|per_instance_stats)$", "", path.stem)
+    return {"question": str(instance), "task": task or path.parent.name}
 
 
 def _completion(state: Mapping[str, Any]) -> Mapping[str, Any] | None:
@@ -80,7 +95,7 @@ def _references(state: Mapping[str, Any]) -> list[tuple[str, bool]]:
     return found
 
 
-def _event(state: Mapping[str, Any], task: str) -> dict[str, Any]:
+def _event(state: Mapping[str, Any], path: Path) -> dict[str, Any]:
     completion, mapping = _completion(state) or {}, state.get("output_mapping")
     said = plain_answer(str(completion.get("text", "")))
     for letter, text in mapping.items() if isinstance(mapping, Mapping) else ():
@@ -88,18 +103,21 @@ def _event(state: Mapping[str, Any], task: str) -> dict[str, Any]:
             said = plain_answer(str(text))
     right = {plain_answer(text) for text, is_right in _references(state) if is_right}
     sure = math.exp(min(0.0, number(completion.get("logprob")) or 0.0))
-    row = _row(state["instance"].get("id"), task)
+    row = _row(state["instance"].get("id"), path)
     return row | {"confidence": sure, "correct": said in right}
 
 
-def _by_options(states: Sequence[Mapping[str, Any]], task: str) -> list[dict[str, Any]]:
+def _by_options(
+    states: Sequence[Mapping[str, Any]], path: Path
+) -> tuple[list[dict[str, Any]], list[list[Any]]]:
+    """Return the questions all of whose options were asked for, and where these are."""
     questions: dict[tuple[Any, Any], dict[int, Mapping[str, Any]]] = {}
     for state in states:
         at = state.get("reference_index")
-        if isinstance(at, int) and state.get("request_mode", "original") == "original":
+        if isinstance(at, int) and state.get("request_mode") in (None, "original"):
             key = state["instance"].get("id"), state.get("train_trial_index")
             questions.setdefault(key, {})[at] = state
-    answers = []
+    rows, places = [], []
     for (instance, _), by_option in questions.items():
         references = _references(next(iter(by_option.values())))
         right = [k for k, (_, is_right) in enumerate(references) if is_right]
@@ -107,5 +125,6 @@ def _by_options(states: Sequence[Mapping[str, Any]], task: str) -> list[dict[str
             continue
         found = [_completion(by_option[k]) or {} for k in range(len(references))]
         scores = [number(completion["logprob"]) for completion in found]
-        answers.append(_row(instance, task) | {"option_logits": scores, "answer": right[0]})
-    return answers
+        rows.append(_row(instance, path) | {"option_logits": scores, "answer": right[0]})
+        places.append([by_option[k] for k in range(len(references))])
+    return rows, places

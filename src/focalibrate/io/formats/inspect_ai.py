@@ -1,35 +1,41 @@
 """Logs of Inspect: ``.eval``, which is a zip archive, and ``.json``."""
 
 import json
+import struct
 import zipfile
-from collections.abc import Mapping
+import zlib
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
+
+import pyarrow as pa
 
 from focalibrate.io.errors import file_error, short
 from focalibrate.io.formats.answers import (
-    LETTERS,
+    Answers,
     confidence_in,
+    letter_position,
     number,
-    plain_answer,
     scores_of_letters,
-    table_of_answers,
 )
-from focalibrate.io.formats.opened import Opened
 from focalibrate.io.options import check_fits
 from focalibrate.io.roles.vocabulary import CONFIDENCE, plain
 
 LOG = "Inspect"
 VERSIONS = (1, 2)
 MEMORY_FACTOR = 8
+ZSTANDARD = 93
+"""Number of this compression in zip archives, which `zipfile` does not know before Python 3.14."""
+LOCAL_HEADER = 30
+"""Bytes before the name of a member; the last four are the lengths of name and extra field."""
 VALUES = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
 """What Inspect's words mean: correct, partially correct, incorrect, no answer."""
 
 
-def open_eval(path: Path, local: Path, *, limit: int) -> Opened:
-    """Return the answers of a log that is a zip archive."""
+def read_eval(path: Path, local: Path, *, limit: int) -> dict[str, Any]:
+    """Return a log that is a zip archive as the one document that a ``.json`` log is."""
     try:
-        with zipfile.ZipFile(local) as archive:
+        with zipfile.ZipFile(local) as archive, local.open("rb") as raw:
             names = archive.namelist()
             wanted = [n for n in names if n.startswith("samples/") and n.endswith(".json")]
             size = sum(archive.getinfo(name).file_size for name in wanted)
@@ -37,21 +43,55 @@ def open_eval(path: Path, local: Path, *, limit: int) -> Opened:
             header = next((n for n in ("header.json", "_journal/start.json") if n in names), None)
             if header is None:
                 raise file_error(path, f"is not a log of {LOG}: it holds no header.json.")
-            document = json.loads(archive.read(header))
-            samples = [json.loads(archive.read(name)) for name in wanted]
+            document = json.loads(_member(archive, raw, header, limit))
+            samples = [json.loads(_member(archive, raw, name, limit)) for name in wanted]
     except (zipfile.BadZipFile, OSError, ValueError, RuntimeError, EOFError, KeyError) as error:
         raise file_error(
             path, f"is truncated or damaged ({short(error)}). Copy it again."
         ) from error
-    except (NotImplementedError, RecursionError) as error:
+    except (NotImplementedError, RecursionError, struct.error, zlib.error) as error:
         raise file_error(path, f"cannot be read ({short(error)}).") from error
-    found = open_inspect(path, {**document, "samples": samples}) if _is_dict(document) else None
-    if found is None:
+    if not _is_dict(document) or not _is_dict(document.get("eval")):
         raise file_error(path, f"is not a log of {LOG}: its header names no evaluation.")
-    return found
+    return {**document, "samples": samples}
 
 
-def open_inspect(path: Path, document: Mapping[str, Any]) -> Opened | None:
+def _member(archive: zipfile.ZipFile, raw: IO[bytes], name: str, limit: int) -> bytes:
+    """Return a member of an archive, also one in Zstandard, which new versions of Inspect use."""
+    member = archive.getinfo(name)
+    if member.file_size > limit:
+        raise ValueError(f"{name} declares {member.file_size:,} bytes")
+    if member.compress_type != ZSTANDARD:
+        return archive.read(name)
+    raw.seek(member.header_offset)
+    lengths = struct.unpack("<HH", raw.read(LOCAL_HEADER)[-4:])
+    raw.seek(sum(lengths), 1)
+    packed = pa.BufferReader(raw.read(member.compress_size))
+    with pa.CompressedInputStream(packed, "zstd") as stream:
+        content: bytes = stream.read(member.file_size)
+    if zlib.crc32(content) != member.CRC:
+        raise zipfile.BadZipFile(f"bad checksum of {name}")
+    return content
+
+
+def write_eval(target: Path, local: Path, samples: Sequence[Mapping[str, Any]]) -> None:
+    """Write a copy of a log that is a zip archive with other samples."""
+    changed = {(str(s.get("id")), number(s.get("epoch"))): s for s in samples}
+    with (
+        zipfile.ZipFile(local) as archive,
+        local.open("rb") as raw,
+        zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as made,
+    ):
+        for member in archive.infolist():
+            content = _member(archive, raw, member.filename, member.file_size)
+            if member.filename.startswith("samples/") and member.filename.endswith(".json"):
+                own = json.loads(content)
+                key = str(own.get("id")), number(own.get("epoch"))
+                content = json.dumps(changed[key]).encode()
+            made.writestr(zipfile.ZipInfo(member.filename, member.date_time), content)
+
+
+def inspect_answers(path: Path, document: Mapping[str, Any]) -> Answers | None:
     """Return the answers of a log, or None for other documents.
 
     Scores of the options are read from the tokens of the answer where every letter is among
@@ -67,17 +107,22 @@ def open_inspect(path: Path, document: Mapping[str, Any]) -> Opened | None:
             path, f"is a log of {LOG} of version {short(version)}; versions 1 and 2 are read."
         )
     samples = sorted((s for s in samples if _is_dict(s)), key=_order)
-    scored = [s for s in samples if _is_dict(s.get("scores")) and s["scores"]]
+    scored = [s for s in samples if _scores(s)]
     task = str(document["eval"].get("task", path.stem))
     notes = []
     if len(scored) < len(samples):
         notes.append(f"{len(samples) - len(scored):,} samples without a score left out")
+    if not scored:
+        raise file_error(
+            path, f"is a log of {LOG} without scored answers: `inspect score` adds them."
+        )
+    scorers = list(_scores(scored[0]))
+    if len(scorers) > 1:
+        notes.append(f"scored by {scorers[0]}, the first of {', '.join(map(str, scorers))}")
     options = [_by_options(s) for s in scored]
-    if scored and None not in options:
-        answers = [
-            _row(s, task) | found for s, found in zip(scored, options, strict=True) if found
-        ]
-        return table_of_answers(path, LOG, answers, notes=notes)
+    if None not in options:
+        rows = [_row(s, task) | o for s, o in zip(scored, options, strict=True) if o]
+        return Answers(LOG, rows, [_metadata(s) for s in scored], notes, letters=True)
     sure = [_confidence(s) for s in scored]
     if not any(c is not None for c in sure):
         raise file_error(
@@ -86,15 +131,31 @@ def open_inspect(path: Path, document: Mapping[str, Any]) -> Opened | None:
             "the model was: it has neither logprobs nor a `confidence` in the metadata of its "
             "scores. Evaluate with `inspect eval --logprobs --top-logprobs 20`.",
         )
-    rows = [(s, c, _value(s)) for s, c in zip(scored, sure, strict=True)]
-    kept = [(s, c, v) for s, c, v in rows if c is not None and v in (0.0, 1.0)]
-    if len(kept) < len(rows):
+    found = [(s, c, _value(s)) for s, c in zip(scored, sure, strict=True)]
+    kept = [(s, c, v) for s, c, v in found if c is not None and v in (0.0, 1.0)]
+    if len(kept) < len(found):
         notes.append(
-            f"{len(rows) - len(kept):,} answers without a confidence, or neither right nor wrong, "
-            "left out"
+            f"{len(found) - len(kept):,} answers without a confidence, or neither right nor "
+            "wrong, left out"
         )
-    answers = [_row(s, task) | {"confidence": c, "correct": v == 1.0} for s, c, v in kept]
-    return table_of_answers(path, LOG, answers, notes=notes)
+    rows = [_row(s, task) | {"confidence": c, "correct": v == 1.0} for s, c, v in kept]
+    return Answers(LOG, rows, [_metadata(s) for s, _, _ in kept], notes)
+
+
+def _scores(sample: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the scores by scorer; logs of version 1 may have only one, in ``score``."""
+    found = sample.get("scores")
+    if not isinstance(found, Mapping):
+        found = {"score": sample["score"]} if sample.get("score") is not None else {}
+    return {name: score for name, score in found.items() if score is not None}
+
+
+def _metadata(sample: Any) -> dict[str, Any]:
+    """Return the metadata of a sample, where `apply` adds what it computes."""
+    if not isinstance(sample.get("metadata"), dict):
+        sample["metadata"] = {}
+    found: dict[str, Any] = sample["metadata"]
+    return found
 
 
 def _is_dict(value: Any) -> bool:
@@ -111,7 +172,7 @@ def _row(sample: Mapping[str, Any], task: str) -> dict[str, Any]:
 
 def _score(sample: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the first scorer's score."""
-    found = next(iter(sample["scores"].values()))
+    found = next(iter(_scores(sample).values()))
     return found if isinstance(found, Mapping) else {"value": found}
 
 
@@ -135,7 +196,7 @@ def _by_options(sample: Mapping[str, Any]) -> dict[str, Any] | None:
         target = target[0]
     if not isinstance(choices, list) or len(choices) < 2 or not isinstance(target, str):
         return None
-    at = LETTERS.find(plain_answer(target).upper() or "?")
+    at = letter_position(target)
     if not 0 <= at < len(choices):
         return None
     scores = scores_of_letters(_content(sample), str(_score(sample).get("answer")), len(choices))

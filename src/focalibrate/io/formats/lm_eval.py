@@ -1,80 +1,128 @@
 """Logs of lm-evaluation-harness: ``samples_<task>_<time>.jsonl``."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from focalibrate.io.errors import file_error
-from focalibrate.io.formats.answers import LETTERS, number, plain_answer, table_of_answers
-from focalibrate.io.formats.opened import Opened
+from focalibrate.io.formats.answers import LETTERS, Answers, letter_position, number, plain_answer
 
 LOG = "lm-evaluation-harness"
+TEXTS: Sequence[Callable[[str], str]] = (lambda t: t.removeprefix(" "), str, str.strip)
+"""The option in what the model was given, which begins with a delimiter, mostly a blank."""
 
 
-def open_lm_eval(path: Path, records: Sequence[Mapping[str, Any]]) -> Opened | None:
+def lm_eval_answers(path: Path, records: Sequence[dict[str, Any]]) -> Answers | None:
     """Return the options of each question and their log-likelihoods, or None for other records.
 
-    ``option_logits`` are sums over the tokens, by which ``acc`` is decided;
-    ``option_logits_per_byte`` are divided by the bytes of the option, as for ``acc_norm``.
+    ``option_logits`` are sums over the tokens, by which ``acc`` is decided. For ``acc_norm`` they
+    are divided by the characters of the option (``option_logits_per_character``), for
+    ``acc_bytes`` by its bytes in UTF-8.
     """
     if not all({"doc_id", "filtered_resps"} <= set(record) for record in records):
         return None
     first = records[0].get("filter")
     kept = [record for record in records if record.get("filter") == first]
-    scores = [_log_likelihoods(record) for record in kept]
-    if None in scores:
+    found = [_log_likelihoods(record) for record in kept]
+    scores = [z for z in found if z is not None and len(z) > 1]
+    if len(scores) < len(kept):
+        why = (
+            "with one log-likelihood per document: there are no options to choose from"
+            if any(found)
+            else "with generated answers, which have no scores: nothing says how sure the model "
+            "was"
+        )
         raise file_error(
             path,
-            f"is a log of {LOG} with generated answers, which have no scores: nothing says how "
-            "sure the model was. Evaluate a task with `output_type: multiple_choice`, which logs "
-            "the log-likelihood of every option.",
+            f"is a log of {LOG} {why}. Evaluate a task with `output_type: multiple_choice`, which "
+            "logs the log-likelihood of every option.",
         )
-    options = [_options(record, len(z)) for record, z in zip(kept, scores, strict=True) if z]
-    right = _right(path, kept, [z or [] for z in scores], options)
+    given = [_options(record, len(z)) for record, z in zip(kept, scores, strict=True)]
+    right = _right(path, kept, scores, given)
+    texts = _texts(kept, scores, given, right)
     task = _task(path)
-    answers = [
+    rows = [
         {
             "question": f"{task} {record['doc_id']}",
             "task": task,
-            "options": texts,
+            "options": options,
             "option_logits": z,
-            "option_logits_per_byte": [
-                value / max(1, len(text.removeprefix(" ").encode()))
-                for value, text in zip(z or [], texts, strict=True)
-            ],
+            "option_logits_per_character": _divided(z, map(len, options)),
+            "option_logits_per_byte": _divided(z, (len(t.encode()) for t in options)),
             "answer": at,
         }
-        for record, z, texts, at in zip(kept, scores, options, right, strict=True)
+        for record, z, options, at in zip(kept, scores, texts, right, strict=True)
     ]
     notes = [
         "option_logits are log-likelihoods of whole options, which decide acc; for acc_norm pass "
-        "--logits-key option_logits_per_byte"
+        "--logits-key option_logits_per_character"
     ]
     if len(kept) < len(records):
         notes.append(f"{len(records) - len(kept):,} rows of other filters than {first!r} left out")
-    return table_of_answers(path, LOG, answers, notes=notes)
+    letters = all(
+        [plain_answer(text) for text in options] == [*LETTERS[: len(options)].lower()]
+        for options in texts
+    )
+    return Answers(LOG, rows, kept, notes, letters)
+
+
+def refuse_results(path: Path, document: Mapping[str, Any]) -> None:
+    """Raise for ``results_*.json``, which has sums over the answers only."""
+    if {"results", "configs", "versions"} <= set(document):
+        raise file_error(
+            path,
+            f"holds the results of {LOG}, not its answers. Name the samples_*.jsonl beside it, "
+            "which `--log_samples` writes.",
+        )
 
 
 def _log_likelihoods(record: Mapping[str, Any]) -> list[float] | None:
     given = record["filtered_resps"]
-    if not isinstance(given, list) or len(given) < 2:
+    if not isinstance(given, list) or not given:
         return None
+    if "acc_mutual_info" in record and len(given) % 2 == 0:
+        given = given[: len(given) // 2]  # then come those without the question
     found = [number(pair[0]) if isinstance(pair, list) and pair else None for pair in given]
     return None if None in found else [value for value in found if value is not None]
+
+
+def _divided(values: Sequence[float], lengths: Any) -> list[float]:
+    return [value / max(1, n) for value, n in zip(values, lengths, strict=True)]
 
 
 def _options(record: Mapping[str, Any], n_options: int) -> list[str]:
     """Return the texts of the options, as the model was given them."""
     arguments = record.get("arguments")
     if isinstance(arguments, Mapping):
-        given = [arguments.get(f"gen_args_{k}") for k in range(n_options)]
-        return [str(a.get("arg_1", "")) if isinstance(a, Mapping) else "" for a in given]
-    if isinstance(arguments, list) and len(arguments) >= n_options:
-        return [str(a[1]) if isinstance(a, list) and len(a) > 1 else "" for a in arguments][
-            :n_options
-        ]
-    return [""] * n_options
+        pairs = [arguments.get(f"gen_args_{k}") for k in range(n_options)]
+        given = [p.get("arg_1") if isinstance(p, Mapping) else None for p in pairs]
+    else:
+        pairs = arguments[:n_options] if isinstance(arguments, list) else []
+        given = [p[1] if isinstance(p, list) and len(p) > 1 else None for p in pairs]
+        given += [None] * (n_options - len(given))
+    return [text if isinstance(text, str) else "" for text in given]
+
+
+def _texts(
+    records: Sequence[Mapping[str, Any]],
+    scores: Sequence[Sequence[float]],
+    given: Sequence[Sequence[str]],
+    right: Sequence[int],
+) -> list[list[str]]:
+    """Return the options without the delimiter before them, of the length that fits acc_norm."""
+    for cut in TEXTS:
+        texts = [[cut(text) for text in options] for options in given]
+        fits = True
+        for record, z, options, at in zip(records, scores, texts, right, strict=True):
+            norm = number(record.get("acc_norm"))
+            divided = _divided(z, map(len, options))
+            fits = norm is None or norm == float(divided.index(max(divided)) == at)
+            if not fits:
+                break
+        if fits:
+            return texts
+    return [[TEXTS[0](text) for text in options] for options in given]
 
 
 def _right(
@@ -88,12 +136,17 @@ def _right(
     The target is a position, a letter or a text; the one that fits ``acc`` in every row. Where
     two options have the same text, as in winogrande, ``acc`` says which is right.
     """
-    ways = {"position": _by_position, "text": _by_text, "letter": _by_letter}
-    for way in ways.values():
+    accs = [number(record.get("acc")) for record in records]
+    if not {*accs} <= {None, 0.0, 1.0}:
+        raise file_error(
+            path,
+            f"is a log of {LOG} whose `acc` lies between 0 and 1: several options of a question "
+            "are right, so that no single one has a probability of being right.",
+        )
+    for way in (_by_position, _by_text, _by_letter):
         found = []
-        for record, z, texts in zip(records, scores, options, strict=True):
+        for record, acc, z, texts in zip(records, accs, scores, options, strict=True):
             top = z.index(max(z))
-            acc = number(record.get("acc"))
             fits = [k for k in way(record.get("target"), texts) if acc in (None, float(k == top))]
             if len(fits) != 1:
                 break
@@ -117,11 +170,12 @@ def _by_text(target: Any, texts: Sequence[str]) -> list[int]:
 
 
 def _by_letter(target: Any, texts: Sequence[str]) -> list[int]:
-    at = LETTERS.find(plain_answer(str(target)).upper() or "?")
+    at = letter_position(str(target))
     return [at] if 0 <= at < len(texts) else []
 
 
 def _task(path: Path) -> str:
     """Return the task that the name of the file says."""
-    found = re.fullmatch(r"(?:samples_)?(.+?)(?:_\d{4}-\d\d-\d\dT[\d.:-]+)?", path.stem)
-    return found[1] if found else path.stem
+    name = path.name.partition(".json")[0]
+    found = re.fullmatch(r"(?:samples_)?(.+?)(?:_\d{4}-\d\d-\d\dT[\d.:-]+)?", name)
+    return found[1] if found else name

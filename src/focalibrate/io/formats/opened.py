@@ -1,7 +1,7 @@
 """One opened file: what is known of it, and its rows, some at a time."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -29,6 +29,7 @@ class Opened:
         take: some rows without reading the others; None where that saves nothing.
         constants: reads the arrays that do not have one entry per row.
         digest: returns the SHA-256 of its bytes, once all of them were read.
+        layout: fields of `Layout` that the format knows.
     """
 
     schema: Schema
@@ -38,6 +39,7 @@ class Opened:
     take: Take | None = None
     constants: Callable[[Sequence[int]], list[NDArray[Any]]] | None = None
     digest: Callable[[], str | None] | None = None
+    layout: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def is_text(self) -> bool:

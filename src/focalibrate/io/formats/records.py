@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-from focalibrate.io.bytes import DAMAGE, StoredBytes
+from focalibrate.io.bytes import DAMAGE, StoredBytes, text_file
 from focalibrate.io.cells import is_number
 from focalibrate.io.errors import PredictionFileError, file_error, short
 from focalibrate.io.formats.arrow import described_type
@@ -27,12 +27,40 @@ MAX_CLASSES = 10_000
 """Most classes of a list of names and scores in one record."""
 
 
-AsLog: TypeAlias = Callable[[Path, Any], Opened | None]
-"""Returns the table of an evaluation log, or None for other documents."""
+Load: TypeAlias = Callable[[], Any]
+"""Reads a document."""
+
+Dump: TypeAlias = Callable[[Path, Any], None]
+"""Writes a document to a file."""
+
+AsLog: TypeAlias = Callable[[Path, Load, Dump], tuple[Opened | None, Any]]
+"""Returns the table of an evaluation log, or None for other documents; and the document."""
 
 
 def open_json_lines(source: StoredBytes, as_log: AsLog) -> Opened:
     """Return the columns of one JSON object per line."""
+
+    def dump(target: Path, records: Any) -> None:
+        with text_file(target) as file:
+            file.writelines(json.dumps(record, ensure_ascii=False) + "\n" for record in records)
+
+    if _is_list(source):  # as early versions of lm-evaluation-harness wrote them
+        return open_json(source, as_log)
+    log, records = as_log(source.path, lambda: _records(source), dump)
+    return log or table_of_records(source.path, records)
+
+
+def _is_list(source: StoredBytes) -> bool:
+    """Return whether a file begins as a list of objects over several lines does."""
+    try:
+        with source.open() as binary:
+            start = binary.read(256).removeprefix(b"\xef\xbb\xbf").split()
+    except (OSError, *DAMAGE):
+        return False
+    return start[:1] == [b"["] or start[:1] == [b"[{"]
+
+
+def _records(source: StoredBytes) -> list[dict[str, Any]]:
     records = []
     taken = 0
     try:
@@ -60,15 +88,10 @@ def open_json_lines(source: StoredBytes, as_log: AsLog) -> Opened:
         raise _damaged(source, error) from error
     if not records:
         raise file_error(source.path, "holds no rows. Write at least one example.")
-    return as_log(source.path, records) or table_of_records(source.path, records)
+    return records
 
 
-def open_json(source: StoredBytes, as_log: AsLog) -> Opened:
-    """Return the columns of a list of records, or of a mapping from columns to values.
-
-    The forms of pandas' `to_json`: ``records``, ``columns``, ``index``, ``list``, ``split``
-    and ``table``.
-    """
+def _document(source: StoredBytes) -> Any:
     check_fits(source.path, source.size * MEMORY_FACTOR, source.limit)
     try:
         with source.open() as binary:
@@ -80,14 +103,33 @@ def open_json(source: StoredBytes, as_log: AsLog) -> Opened:
     except DAMAGE as error:
         raise _damaged(source, error) from error
     try:
-        document = _parsed(text, source, "the file")
+        return _parsed(text, source, "the file")
     except PredictionFileError:
-        if "\n" in text.strip():
-            return open_json_lines(source, as_log)
+        if "\n" in text.strip() and not text.lstrip().startswith("["):
+            return _Lines()
         raise
-    log = as_log(source.path, document)
+
+
+class _Lines:
+    """One object per line, whatever the suffix says."""
+
+
+def open_json(source: StoredBytes, as_log: AsLog) -> Opened:
+    """Return the columns of a list of records, or of a mapping from columns to values.
+
+    The forms of pandas' `to_json`: ``records``, ``columns``, ``index``, ``list``, ``split``
+    and ``table``.
+    """
+
+    def dump(target: Path, document: Any) -> None:
+        with text_file(target) as file:
+            json.dump(document, file, ensure_ascii=False)
+
+    log, document = as_log(source.path, lambda: _document(source), dump)
     if log is not None:
         return log
+    if isinstance(document, _Lines):
+        return open_json_lines(source, as_log)
     if isinstance(document, list) and document and all(isinstance(r, dict) for r in document):
         return table_of_records(source.path, document)
     if isinstance(document, list) and document and all(map(is_pipeline_output, document)):

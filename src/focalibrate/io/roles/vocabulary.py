@@ -90,7 +90,9 @@ CONFIDENCE = _words(
 )
 """Names of the probability that an answer is right."""
 
-OPTIONS = _words("option_logits option_logprobs option_logits_per_byte")
+OPTIONS = _words(
+    "option_logits option_logprobs option_logits_per_byte option_logits_per_character"
+)
 """Names of the scores of a row's own options, whose number and order mean nothing."""
 
 

@@ -201,11 +201,14 @@ def write_part(
 
     try:
         with folder.writing(name) as temporary:
-            found = (
-                [scan.read(index)] if suffix not in STREAMED else scan.batches(index, keep=True)
-            )
+            rewrite = scan.rewrite(index)
+            is_whole = rewrite is not None or suffix not in STREAMED
+            found = [scan.read(index)] if is_whole else scan.batches(index, keep=True)
             pairs = (pair(_without(batch, scan.in_path(index))) for batch in found)
-            write_rows(temporary, ((like, [probs]) for like, probs in pairs), suffix=suffix)
+            if rewrite is not None:
+                rewrite(temporary, (probs for _, probs in pairs))
+            else:
+                write_rows(temporary, ((like, [probs]) for like, probs in pairs), suffix=suffix)
             n_bytes = temporary.stat().st_size
     except OSError as error:
         raise could_not_write(folder.path / name, error) from error
@@ -229,6 +232,8 @@ def _without(found: Predictions, names: Sequence[str]) -> Predictions:
 def _check_writable(scan: Scan, index: int, target: Path) -> None:
     """Raise where a part cannot be written in the format of its input."""
     suffix = suffix_of(target)
+    if scan.rewrite(index) is not None:
+        return
     if suffix not in WRITERS:
         raise file_error(
             target,

@@ -82,7 +82,9 @@ def write_probs(
     were, so that the result can be joined back. Tables get one column ``prob_cat`` per class, or
     one column where the input had one; files of arrays get ``probs`` and ``class_names``. Where
     the file had a column of the same name, it is kept as ``uncalibrated_prob_cat``. An ``.npy``
-    file holds the probabilities only. Blocks are written as they come. The file appears only when
+    file holds the probabilities only. An evaluation log in its own format is written as it was,
+    with ``calibrated_probs`` or ``calibrated_confidence`` in each answer; detections get a new
+    ``score``. Blocks are written as they come. The file appears only when
     the last one is written; after an error or Ctrl-C there is none.
 
     Args:
@@ -113,14 +115,18 @@ def write_probs(
     """
     path = Path(path)
     suffix = suffix_of(path)
-    if suffix not in WRITERS:
+    rewrite = like.layout.rewrite if suffix == suffix_of(like.source) else None
+    if suffix not in WRITERS and rewrite is None:
         raise file_error(
             path, f"has an unknown suffix {suffix!r}. Give one of {', '.join(WRITERS)}."
         )
     checked = _checked(blocks, like, path, progress)
     try:
         with atomic_path(path, force=force) as temporary:
-            write_rows(temporary, iter([(like, checked)]), suffix=suffix)
+            if rewrite is not None:
+                rewrite(temporary, checked)
+            else:
+                write_rows(temporary, iter([(like, checked)]), suffix=suffix)
             if finish is not None:
                 finish(temporary)
     except FileExistsError:

@@ -2,21 +2,19 @@
 
 import csv
 import datetime
-import io
 import json
 import math
 from collections.abc import Iterator
-from contextlib import contextmanager
 from importlib import import_module
 from itertools import chain
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pa_parquet
 
-from focalibrate.io.bytes import compressed_output
+from focalibrate.io.bytes import text_file
 from focalibrate.io.errors import file_error
 from focalibrate.io.predictions import Predictions
 from focalibrate.io.source import suffix_of
@@ -30,15 +28,6 @@ EXCEL_DIGITS = 15
 """Excel keeps so many digits of a number; longer ones are written as text."""
 
 
-@contextmanager
-def _text_file(path: Path) -> Iterator[IO[str]]:
-    with (
-        compressed_output(path, f"predictions{suffix_of(path)}") as raw,
-        io.TextIOWrapper(raw, encoding="utf-8", newline="") as text,
-    ):
-        yield text
-
-
 def write_text(path: Path, rows: Iterator[Rows], output: Output) -> None:
     """Write a header and one line per example, with enough digits to restore every float.
 
@@ -49,7 +38,7 @@ def write_text(path: Path, rows: Iterator[Rows], output: Output) -> None:
     separator = "," if separator.isspace() and separator != "\t" else separator
     comma = layout.decimal_comma and separator != ","
     digits = FLOAT32_DIGITS if output.like.scores.dtype == np.float32 else None
-    with _text_file(path) as file:
+    with text_file(path) as file:
         writer = csv.writer(file, delimiter=separator, lineterminator="\n")
         for at, some in enumerate(rows):
             names = list(some.kept.column_names)
@@ -151,14 +140,14 @@ def _pandas_metadata(kept: list[str], names: list[str], output: Output) -> str |
 
 def write_json_lines(path: Path, rows: Iterator[Rows], output: Output) -> None:
     """Write one JSON object per line."""
-    with _text_file(path) as file:
+    with text_file(path) as file:
         for record in _records(rows, output):
             file.write(record + "\n")
 
 
 def write_json(path: Path, rows: Iterator[Rows], output: Output) -> None:
     """Write a JSON list of objects, one per example."""
-    with _text_file(path) as file:
+    with text_file(path) as file:
         for i, record in enumerate(_records(rows, output)):
             file.write((",\n" if i else "[\n") + record)
         file.write("\n]\n")
