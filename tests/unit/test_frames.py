@@ -1,14 +1,19 @@
 """Data frames whose columns are the classes: never a class by its position where it has a name."""
 
 import re
+from functools import partial
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import focalibrate
-from focalibrate.calibrate import fit_average, fit_isotonic, fit_vector_scaling
+from focalibrate.calibrate import fit
 from focalibrate.metrics import assess, ece, nll
+
+fit_average = partial(fit, method="average")
+fit_isotonic = partial(fit, method="isotonic")
+fit_vector_scaling = partial(fit, method="vector")
 
 pd = pytest.importorskip("pandas")
 

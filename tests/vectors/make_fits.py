@@ -20,36 +20,30 @@ N_SHOWN = 6
 """Rows of which the calibrated log-probabilities are in the table."""
 
 FITS = {
-    "temperature": ("fit_temperature", {}),
-    "temperature, ece": ("fit_temperature", {"criterion": "ece"}),
-    "temperature, adaptive ece": ("fit_temperature", {"criterion": "adaptive_ece"}),
-    "temperature, focal": ("fit_temperature", {"criterion": "focal", "gamma": 2.0}),
-    "focal temperature": (
-        "fit_focal_temperature",
-        {"criterion": "nll"},
-    ),
-    "focal temperature, ece": ("fit_focal_temperature", {"criterion": "ece", **GRID}),
-    "focal temperature, adaptive ece": (
-        "fit_focal_temperature",
-        {"criterion": "adaptive_ece", **GRID},
-    ),
-    "vector": ("fit_vector_scaling", {}),
-    "structured vector": ("fit_structured_vector", {}),
-    "structured matrix": ("fit_structured_matrix", {}),
-    "focal structured vector": ("fit_structured_vector", {"base": "focal_temperature"}),
+    "temperature": ("temperature", {}),
+    "temperature, ece": ("temperature_ece", {"criterion": "ece"}),
+    "temperature, adaptive ece": ("temperature_ece", {}),
+    "temperature, focal": ("focal_loss_temperature", {"gamma": 2.0}),
+    "focal temperature": ("focal_temperature", {}),
+    "focal temperature, ece": ("focal_temperature_ece", {"criterion": "ece", **GRID}),
+    "focal temperature, adaptive ece": ("focal_temperature_ece", GRID),
+    "vector": ("vector", {}),
+    "structured vector": ("structured_vector", {}),
+    "structured matrix": ("structured_matrix", {}),
+    "focal structured vector": ("structured_vector", {"base": "focal_temperature"}),
     "structured matrix, cross-validated": (
-        "fit_structured_matrix",
+        "structured_matrix",
         {"strength": "cross_validated"},
     ),
-    "dirichlet": ("fit_dirichlet", {}),
-    "ensemble temperature": ("fit_ensemble_temperature", {}),
-    "isotonic": ("fit_isotonic", {}),
-    "venn-abers": ("fit_venn_abers", {}),
-    "histogram": ("fit_histogram_binning", {}),
-    "platt": ("fit_platt", {"pseudo_count": 0.0}),
-    "quadratic": ("fit_quadratic", {"pseudo_count": 0.0}),
-    "beta": ("fit_beta", {"pseudo_count": 0.0}),
-    "spline": ("fit_spline", {}),
+    "dirichlet": ("dirichlet", {}),
+    "ensemble temperature": ("ensemble_temperature", {}),
+    "isotonic": ("isotonic", {}),
+    "venn-abers": ("venn_abers", {}),
+    "histogram": ("histogram", {}),
+    "platt": ("platt", {"pseudo_count": 0.0}),
+    "quadratic": ("quadratic", {"pseudo_count": 0.0}),
+    "beta": ("beta", {"pseudo_count": 0.0}),
+    "spline": ("spline", {}),
 }
 TWO_ONLY = ("platt", "quadratic", "beta", "spline")
 TOO_SLOW = ("structured matrix, cross-validated", "dirichlet")
@@ -114,10 +108,10 @@ def names_for(data):
 
 def found_by(name, data):
     """Return the log loss, a few rows and, where they are few, the parameters of one fit."""
-    function, options = FITS[name]
+    method, options = FITS[name]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        calibrator = getattr(calibrate, function)(**data, **options)
+        calibrator = calibrate.fit(**data, method=method, **options)
     scores = {key: data[key] for key in ("logits", "probs") if key in data}
     log_probs = np.asarray(calibrator.log_probs(**scores), dtype=np.float64)
     true = log_probs[np.arange(len(data["labels"])), data["labels"]]

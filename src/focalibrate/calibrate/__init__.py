@@ -5,15 +5,9 @@ from focalibrate.calibrate.affine import (
     StructuredMatrixScaling,
     StructuredVectorScaling,
     VectorScaling,
-    fit_dirichlet,
-    fit_structured_matrix,
-    fit_structured_vector,
-    fit_vector_scaling,
 )
-from focalibrate.calibrate.average import Average
 from focalibrate.calibrate.calibrator import Calibrator
-from focalibrate.calibrate.choice import explain_auto, fit_average
-from focalibrate.calibrate.ensemble import EnsembleTemperatureScaling, fit_ensemble_temperature
+from focalibrate.calibrate.choice import explain_auto, fit
 from focalibrate.calibrate.fit_focal_temperature import fit_focal_temperature
 from focalibrate.calibrate.fit_temperature import fit_temperature
 from focalibrate.calibrate.grouped import GroupedCalibrator
@@ -22,20 +16,10 @@ from focalibrate.calibrate.log_odds import (
     PlattScaling,
     QuadraticScaling,
     SplineCalibration,
-    fit_beta,
-    fit_platt,
-    fit_quadratic,
-    fit_spline,
 )
-from focalibrate.calibrate.methods import METHODS, fit
-from focalibrate.calibrate.one_vs_rest import (
-    HistogramBinning,
-    IsotonicCalibration,
-    VennAbers,
-    fit_histogram_binning,
-    fit_isotonic,
-    fit_venn_abers,
-)
+from focalibrate.calibrate.methods import METHODS
+from focalibrate.calibrate.mixtures import Average, EnsembleTemperatureScaling
+from focalibrate.calibrate.one_vs_rest import HistogramBinning, IsotonicCalibration, VennAbers
 from focalibrate.calibrate.report import CalibrationWarning, FitReport
 from focalibrate.calibrate.sigmoid import (
     SigmoidCalibrator,
@@ -77,21 +61,8 @@ __all__ = [
     "VennAbers",
     "explain_auto",
     "fit",
-    "fit_average",
-    "fit_beta",
-    "fit_dirichlet",
-    "fit_ensemble_temperature",
     "fit_focal_temperature",
-    "fit_histogram_binning",
-    "fit_isotonic",
-    "fit_platt",
-    "fit_quadratic",
     "fit_sigmoid_platt",
     "fit_sigmoid_temperature",
-    "fit_spline",
-    "fit_structured_matrix",
-    "fit_structured_vector",
     "fit_temperature",
-    "fit_vector_scaling",
-    "fit_venn_abers",
 ]

@@ -68,6 +68,8 @@ class Calibrator(ABC):
     """Whether the predicted class never changes."""
     has_zeros: ClassVar[bool] = False
     """Whether its definition gives some classes probability 0."""
+    fixed_classes: ClassVar[int | None] = None
+    """The number of classes that this kind is for; None: any."""
     is_table: ClassVar[bool] = False
     """Whether it looks up probabilities, which float32 would move across the edges of a table."""
 
@@ -91,7 +93,7 @@ class Calibrator(ABC):
 
     def _own_classes(self) -> int | None:
         """Return the number of classes that the parameters are for; None: any."""
-        return None
+        return self.fixed_classes
 
     def _check_classes(self, own: int | None) -> None:
         k, names = self.n_classes, self.class_names
@@ -108,9 +110,12 @@ class Calibrator(ABC):
                 f"`class_names` must be {k} different names, got {len(names)}: {names!r:.80}."
             )
 
-    @abstractmethod
     def _log_probs(self, x: Array) -> Array:
-        """Return calibrated log-probabilities of checked logits ``[..., K]``."""
+        """Return calibrated log-probabilities of checked logits ``[..., K]``.
+
+        Every kind defines this or `_probs`, from which the other follows.
+        """
+        return log_of(self._probs(x))
 
     def _probs(self, x: Array) -> Array:
         log_probs = self._log_probs(x)
@@ -129,11 +134,7 @@ class Calibrator(ABC):
     def _mixed_log_probs(self, x: Array) -> Array:
         if not self.uniform_mix:
             return self._log_probs(x)
-        mixed = self._mixed_probs(x)
-        xp = namespace(mixed)
-        is_zero = mixed == 0  # an impossible class; the logarithm of 0 would warn
-        logs = xp.log(xp.where(is_zero, xp.ones_like(mixed), mixed))
-        return xp.where(is_zero, xp.full_like(mixed, -xp.inf), logs)
+        return log_of(self._mixed_probs(x))
 
     def log_probs(self, logits: Any = None, *, probs: Any = None) -> Array:
         """Return calibrated log-probabilities; arguments as for `probs`."""
@@ -205,9 +206,12 @@ class Calibrator(ABC):
         """Return the same calibrator with a name for each class, in the order of the columns."""
         return replace(self, class_names=None if names is None else tuple(map(str, names)))
 
-    @abstractmethod
     def describe(self) -> str:
         """Return a one-line description."""
+        return self._described()
+
+    @abstractmethod
+    def _described(self) -> str: ...
 
     def to_dict(self) -> dict[str, Any]:
         """Return what `save` writes."""
@@ -217,16 +221,7 @@ class Calibrator(ABC):
             "kind": self.kind,
             "parameters": self._parameters(),
         }
-        if self.class_names is not None:
-            document["class_names"] = self.class_names
-        for name in ("zero_mix", "uniform_mix"):
-            if getattr(self, name):
-                document[name] = getattr(self, name)
-        if self.n_classes is not None:
-            document["n_classes"] = self.n_classes
-        if self.fitted_on is not None:
-            document["fitted_on"] = self.fitted_on
-        return document
+        return document | {name: getattr(self, name) for name in _SAVED if getattr(self, name)}
 
     def _parameters(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in _own_names(type(self))}
@@ -310,6 +305,14 @@ class Calibrator(ABC):
             )
         parameters = found._from_parameters(document["parameters"])
         return found(**parameters, **_shared_fields(document))
+
+
+def log_of(probs: Array) -> Array:
+    """Return the logarithm, -inf where the probability is 0, without a warning."""
+    xp = namespace(probs)
+    is_zero = probs == 0
+    log_probs = xp.log(xp.where(is_zero, xp.ones_like(probs), probs))
+    return xp.where(is_zero, xp.full_like(probs, -xp.inf), log_probs)
 
 
 def _as(x: Array, dtype: Any) -> Array:

@@ -10,21 +10,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from focalibrate._array import Array, Floats
-from focalibrate._check import check_gamma
-from focalibrate.calibrate.average import average_of, average_weights, averaged_losses
+from focalibrate._check import check_choice, check_gamma
 from focalibrate.calibrate.calibrator import Calibrator
-from focalibrate.calibrate.folds import Folds, fold_count, random_folds
+from focalibrate.calibrate.methods import AVERAGE, METHODS, MODEL, Method
+from focalibrate.calibrate.mixtures import average_of, average_weights, averaged_losses
 from focalibrate.calibrate.report import collected_warnings
-from focalibrate.calibrate.rows import Rows, available_cores, read_scores
-from focalibrate.calibrate.single import SINGLE_METHODS, Method
+from focalibrate.calibrate.rows import (
+    Folds,
+    Rows,
+    available_cores,
+    fold_count,
+    option_rows,
+    random_folds,
+    read_scores,
+)
 
 AUTO = "auto"
 """Name of the automatic choice, where a method is asked for."""
-AVERAGE = "average"
-"""Name of the average of several methods."""
-AVERAGE_LABEL = "average of methods"
-MODEL = "identity"
-"""Name of the model as it is."""
 TWO_CLASSES = (MODEL, "temperature", "platt", "beta")
 MANY_CLASSES = (MODEL, "temperature", "structured_vector", "structured_matrix")
 OPTIONS = (MODEL, "temperature", "focal_temperature", "ensemble_temperature")
@@ -64,7 +66,7 @@ class Candidates:
         """Return those that this many fits to `rows` would not take too long for."""
 
         def kept(names: Sequence[str]) -> tuple[str, ...]:
-            return tuple(n for n in names if not SINGLE_METHODS[n].is_too_slow(rows, n_fits))
+            return tuple(n for n in names if not METHODS[n].is_too_slow(rows, n_fits))
 
         return Candidates(kept(self.ladder), kept(self.members))
 
@@ -192,12 +194,12 @@ def cross_fit(
 
     def fit_one(name: str) -> tuple[Fitted, Floats]:
         if progress is not None:
-            progress(SINGLE_METHODS[name].label)
-        found = _fit(SINGLE_METHODS[name], rows, kept, settings)
+            progress(METHODS[name].label)
+        found = _fit(METHODS[name], rows, kept, settings)
         if not folds:
             return found, np.empty(0)
         losses = found.losses(rows, folds)
-        return refit_checked(found, rows, losses, SINGLE_METHODS[name], settings), losses
+        return refit_checked(found, rows, losses, METHODS[name], settings), losses
 
     fits: dict[str, Fitted] = {}
     losses: dict[str, Floats] = {}
@@ -394,43 +396,21 @@ def explain_auto(
     losses = np.stack([crossed.losses[name] for name in names], axis=1)
     picked = pick(losses, weights=rows.weights, size=rows.size, model=names.index(MODEL))
     values = np.average(losses, axis=0, weights=rows.weights).tolist()
-    reason = reason_for(
-        picked,
-        [SINGLE_METHODS[n].label if n in SINGLE_METHODS else AVERAGE_LABEL for n in names],
-        values,
-    )
+    reason = reason_for(picked, [METHODS[n].label for n in names], values)
     chosen = names[picked.chosen]
     means = dict(zip(names, values, strict=True))
     return AutomaticChoice(crossed.fits[chosen].whole, chosen, means, reason)
 
 
 def fit_average(
-    logits: Array | None = None,
-    labels: Array | None = None,
-    *,
-    probs: Array | None = None,
-    sample_weight: Array | None = None,
-    trained_gamma: float | None = None,
-    seed: int | np.random.Generator = 0,
+    rows: Rows, *, trained_gamma: float | None = None, seed: int | np.random.Generator = 0
 ) -> Calibrator:
-    """Fit several methods and the weights of the average of their probabilities.
+    """Fit several methods on all rows, and the weights of the average of their probabilities.
 
-    The members are fitted on all rows; their weights minimise the log loss of held-out
-    predictions (five random folds, three for large data), see `average_weights`.
-
-    Args:
-        logits: real array ``[N, K]`` of any library, data frame or list; ``[N]`` or ``[N, 1]`` are
-            margins of class 1.
-        labels: class indices ``[N]``.
-        probs: probabilities instead of logits; ``[N]`` or ``[N, 1]`` are those of class 1.
-        sample_weight: one number >= 0 per row.
-        trained_gamma: exponent of the focal loss that the model was trained with, if it was.
-        seed: random seed of the folds.
-
-    Returns:
-        `Average`, or the only member that has a weight; its report has the held-out log loss.
+    The weights minimise the log loss of held-out predictions (five random folds, three for large
+    data), see `average_weights`. The result is an `Average`, or the only member that has a weight;
+    its report has the held-out log loss.
     """
-    rows = read_scores(logits, labels, probs=probs, sample_weight=sample_weight)
     _, crossed = _crossed(rows, trained_gamma, simple=False, seed=seed)
     name = crossed.sole_member or AVERAGE
     value = float(np.average(crossed.losses[name], weights=rows.weights))
@@ -483,3 +463,79 @@ def reason_for(
         f"{chosen[:1].upper()}{chosen[1:]} is the simplest method whose {how} log loss, {own}, is "
         f"within half a standard error of the lowest, {least} ({best})."
     )
+
+
+def fit(
+    logits: Array | None = None,
+    labels: Array | None = None,
+    *,
+    method: str = AUTO,
+    probs: Array | None = None,
+    confidence: Array | None = None,
+    correct: Array | None = None,
+    option_logits: Sequence[Any] | None = None,
+    sample_weight: Array | None = None,
+    **options: Any,
+) -> Calibrator:
+    """Fit a calibrator: the one to deploy, or that of a method.
+
+    ``method="auto"`` chooses by cross-validated log loss. The candidates are, from simple to
+    complex, the model itself, temperature scaling, then Platt scaling and beta calibration for
+    two classes or structured vector and matrix scaling for more, and an average of these with
+    isotonic regression and the like (`Average`). The model is kept if its log loss is within one
+    standard error of the lowest. Otherwise the first candidate within half a standard error of
+    the lowest is taken. ``focalibrate calibrate`` and ``method="auto"`` of the estimators choose
+    by the same rule; `explain_auto` says why.
+
+    Args:
+        logits: real array ``[N, K]`` of any library, data frame or list; ``[N]`` or ``[N, 1]`` are
+            margins of class 1.
+        labels: class indices ``[N]``.
+        method: ``"auto"`` or one of `METHODS`; ``"posterior_recovery"`` and
+            ``"focal_loss_temperature"`` need the option ``gamma``.
+        probs: probabilities instead of logits; ``[N]`` or ``[N, 1]`` are those of class 1.
+        confidence: instead of scores, a probability ``[N]`` of being right: class 1 of two.
+        correct: instead of `labels`, whether it was, ``[N]``.
+        option_logits: instead of logits, one list of scores per row, of any length: the options
+            of a question. Labels are positions in it, and options are treated alike.
+        sample_weight: one number >= 0 per row.
+        options: options of the method's fit, which its class describes, such as ``n_bins`` of
+            `HistogramBinning`. Of ``"auto"``: ``trained_gamma``, the exponent of the focal loss
+            that the model was trained with, which makes posterior recovery the second candidate;
+            ``simple=True``, never the average; ``seed`` of the folds.
+
+    Returns:
+        The calibrator; its ``report`` says how the fit of a method went.
+
+    Example:
+        >>> import numpy as np
+        >>> rng = np.random.default_rng(0)
+        >>> truth = 2.0 * rng.standard_normal((2000, 4))
+        >>> labels = (truth + rng.gumbel(size=truth.shape)).argmax(axis=1)
+        >>> fit(3.0 * truth, labels).kind
+        'temperature'
+        >>> fit(truth, labels).kind
+        'identity'
+        >>> fit(truth, labels, method="posterior_recovery", gamma=2.0)
+        PosteriorRecovery(gamma=2.0)
+    """
+    check_choice(method, (AUTO, *METHODS), name="method")
+    if confidence is not None or correct is not None:
+        if confidence is None or correct is None:
+            raise ValueError("`confidence` and `correct` go together: one is missing.")
+        if any(one is not None for one in (logits, probs, labels)):
+            raise ValueError(
+                "Pass either `confidence` and `correct`, or scores and `labels`, not both."
+            )
+        probs, labels = confidence, correct
+    if option_logits is not None:
+        if logits is not None or probs is not None:
+            raise ValueError("Pass one of `logits`, `probs` and `option_logits`.")
+        logits = option_rows(option_logits, labels, sample_weight=sample_weight)
+        if method != AUTO and not METHODS[method].treats_alike:
+            raise ValueError(f"`method` must treat options alike, got {method!r}.")
+    given: dict[str, Any] = {"probs": probs, "sample_weight": sample_weight}
+    if method == AUTO:
+        return explain_auto(logits=logits, labels=labels, **given, **options).calibrator
+    found: Calibrator = METHODS[method].fit(read_scores(logits, labels, **given), **options)
+    return found

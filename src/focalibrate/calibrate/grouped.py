@@ -130,8 +130,7 @@ class GroupedCalibrator(Calibrator):
         """Raise: an ONNX graph gets the scores, not the group; see `of_group`."""
         self._refuse("an ONNX graph of logits")
 
-    def describe(self) -> str:
-        """Return a one-line description."""
+    def _described(self) -> str:
         own = self.own_groups
         if len(own) > MAX_NAMED:
             named = f"{len(own)} groups of {self.column}"

@@ -1,26 +1,25 @@
 """Maps of the log-odds of two classes: Platt, quadratic, beta and spline calibration."""
 
-from collections.abc import Callable
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, ClassVar, TypeVar, final
+from typing import ClassVar, Literal, TypeVar, final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from focalibrate._array import Array, Floats, namespace, working_dtype
+from focalibrate._array import Array, Floats, like, namespace, working_dtype
+from focalibrate._check import check_choice
 from focalibrate._stable import log_sigmoid
-from focalibrate.calibrate.affine import MAX_LOG_ODDS, constant
+from focalibrate.calibrate.affine import MAX_LOG_ODDS
 from focalibrate.calibrate.calibrator import Calibrator, check_numbers
 from focalibrate.calibrate.optimise import logistic_objective, minimise_convex
-from focalibrate.calibrate.rows import Rows, check_classes_present, check_rows, read_scores
+from focalibrate.calibrate.rows import Rows, check_classes_present
 
 PSEUDO_COUNT = 0.5
 """Labels of each class that count as the other: half of one."""
 WEAK = 1e-6
 """Penalty that keeps maps finite if the scores separate the classes."""
-
-
 MAX_KNOTS = 12
 ROWS_PER_KNOT = 12
 """Rows per knot; 4 to 12 knots are placed at quantiles of the log-odds."""
@@ -50,7 +49,19 @@ def two_log_probs(z: Array, margin: Array) -> Array:
 @final
 @dataclass(frozen=True)
 class PlattScaling(Calibrator):
-    r"""Platt scaling of two classes' log-odds: :math:`\sigma(a s + b)`.
+    r"""Platt scaling of two classes' log-odds: :math:`\sigma(a s + b)`, fitted by log loss.
+
+    Option ``pseudo_count`` of the fit, 0.5 by default: every label of a class of n rows counts as
+    the other class with weight ``pseudo_count / (n + 1)``, which keeps the map finite where the
+    classes do not overlap. 0: maximum likelihood, with a ridge of 1e-6. Log-odds are cut at ±87.
+
+    Example:
+        >>> from focalibrate.calibrate import fit
+        >>> rng = np.random.default_rng(0)
+        >>> s = 2 * rng.standard_normal(20000)
+        >>> labels = (s + rng.logistic(size=s.shape) > 0).astype(int)
+        >>> fit(2 * s + 1, labels, method="platt").describe()
+        'Platt scaling: slope 0.5075, bias -0.5175'
 
     References:
         Platt (1999), *Probabilistic outputs for support vector machines*.
@@ -60,18 +71,18 @@ class PlattScaling(Calibrator):
     bias: float
     kind: ClassVar[str] = "platt"
     keeps_argmax: ClassVar[bool] = False
+    fixed_classes: ClassVar[int | None] = 2
 
     def _check(self) -> None:
         check_numbers((self.slope, self.bias), name="slope, bias")
 
-    def _own_classes(self) -> int:
-        return 2
+    def _margin(self, s: Array) -> Array:
+        return self.slope * s + self.bias
 
     def _log_probs(self, x: Array) -> Array:
-        return two_log_probs(x, self.slope * log_odds(x) + self.bias)
+        return two_log_probs(x, self._margin(log_odds(x)))
 
-    def describe(self) -> str:
-        """Return a one-line description."""
+    def _described(self) -> str:
         return f"Platt scaling: slope {self.slope:.4g}, bias {self.bias:.4g}"
 
 
@@ -79,6 +90,16 @@ class PlattScaling(Calibrator):
 @dataclass(frozen=True)
 class QuadraticScaling(Calibrator):
     r"""Quadratic map of two classes' log-odds: :math:`\sigma(a s + b + c s^2)`.
+
+    Fitted as `PlattScaling`.
+
+    Example:
+        >>> from focalibrate.calibrate import fit
+        >>> rng = np.random.default_rng(0)
+        >>> s = 2 * rng.standard_normal(20000)
+        >>> labels = (s + 0.2 * s**2 + rng.logistic(size=s.shape) > 0).astype(int)
+        >>> round(fit(s, labels, method="quadratic").curvature, 1)
+        0.2
 
     References:
         Berta, Holzmüller, Jordan & Bach (2026), *Structured matrix scaling for multi-class
@@ -90,19 +111,18 @@ class QuadraticScaling(Calibrator):
     curvature: float
     kind: ClassVar[str] = "quadratic"
     keeps_argmax: ClassVar[bool] = False
+    fixed_classes: ClassVar[int | None] = 2
 
     def _check(self) -> None:
         check_numbers((self.slope, self.bias, self.curvature), name="slope, bias, curvature")
 
-    def _own_classes(self) -> int:
-        return 2
+    def _margin(self, s: Array) -> Array:
+        return s * (self.slope + self.curvature * s) + self.bias
 
     def _log_probs(self, x: Array) -> Array:
-        s = log_odds(x)
-        return two_log_probs(x, s * (self.slope + self.curvature * s) + self.bias)
+        return two_log_probs(x, self._margin(log_odds(x)))
 
-    def describe(self) -> str:
-        """Return a one-line description."""
+    def _described(self) -> str:
         return (
             f"quadratic scaling: slope {self.slope:.4g}, bias {self.bias:.4g}, "
             f"curvature {self.curvature:.4g}"
@@ -114,6 +134,18 @@ class QuadraticScaling(Calibrator):
 class BetaCalibration(Calibrator):
     r"""Beta calibration: log-odds :math:`a\log p - b\log(1-p) + c` with a, b >= 0.
 
+    Fitted as `PlattScaling`, with a further option ``variant``: ``"abm"``, all three parameters;
+    ``"am"``, with a = b; or ``"ab"``, with :math:`c = (a - b)\log 2`, which keeps 1/2 in place.
+    The constrained problem is solved directly, not by a second fit with one parameter left out.
+
+    Example:
+        >>> from focalibrate.calibrate import fit
+        >>> rng = np.random.default_rng(0)
+        >>> p = rng.beta(0.5, 0.5, 20000)
+        >>> labels = (rng.random(p.shape) < p).astype(int)
+        >>> fit(probs=p, labels=labels, method="beta").describe()
+        'beta calibration: a=1.015, b=0.9775, c=0.04711'
+
     References:
         Kull, Silva Filho & Flach (2017), *Beta calibration*.
     """
@@ -123,22 +155,20 @@ class BetaCalibration(Calibrator):
     c: float
     kind: ClassVar[str] = "beta"
     keeps_argmax: ClassVar[bool] = False
+    fixed_classes: ClassVar[int | None] = 2
 
     def _check(self) -> None:
         check_numbers((self.a, self.b, self.c), name="a, b, c")
         if self.a < 0 or self.b < 0:
             raise ValueError(f"`a` and `b` must be >= 0, got {self.a} and {self.b}.")
 
-    def _own_classes(self) -> int:
-        return 2
+    def _margin(self, s: Array) -> Array:
+        return self.a * log_sigmoid(s) - self.b * log_sigmoid(-s) + self.c
 
     def _log_probs(self, x: Array) -> Array:
-        s = log_odds(x)
-        margin = self.a * log_sigmoid(s) - self.b * log_sigmoid(-s) + self.c
-        return two_log_probs(x, margin)
+        return two_log_probs(x, self._margin(log_odds(x)))
 
-    def describe(self) -> str:
-        """Return a one-line description."""
+    def _described(self) -> str:
         return f"beta calibration: a={self.a:.4g}, b={self.b:.4g}, c={self.c:.4g}"
 
 
@@ -148,7 +178,19 @@ class SplineCalibration(Calibrator):
     r"""Natural cubic spline :math:`\sigma(f(s))` of the log-odds: may change predictions.
 
     :math:`f(s) = c_0 + c_1 u + \sum_j c_{j+1}\,g_j(u)` with :math:`u` the log-odds in units of
-    the knots' range; straight beyond the outer knots.
+    the knots' range; straight beyond the outer knots. Knots are at quantiles of the log-odds; the
+    fit minimises :math:`\frac1n\sum_i \ell(\sigma(f(s_i)), y_i) + \lambda \int f''(u)^2\,du` with
+    the :math:`\lambda` of least log loss in five folds, cut by the order of the scores, so that it
+    depends on no seed.
+
+    Example:
+        >>> from focalibrate.calibrate import fit
+        >>> rng = np.random.default_rng(0)
+        >>> s = 2 * rng.standard_normal(5000)
+        >>> labels = (np.tanh(s) + rng.logistic(size=s.shape) > 0).astype(int)
+        >>> found = fit(s, labels, method="spline")
+        >>> bool(abs(found.probs(np.array([[3.0]]))[0, 1] - 0.73) < 0.03)
+        True
 
     References:
         Lucena (2018), *Spline-based probability calibration*.
@@ -160,6 +202,7 @@ class SplineCalibration(Calibrator):
     """As many as knots."""
     kind: ClassVar[str] = "spline"
     keeps_argmax: ClassVar[bool] = False
+    fixed_classes: ClassVar[int | None] = 2
 
     def _check(self) -> None:
         check_numbers(self.knots, name="knots")
@@ -172,28 +215,16 @@ class SplineCalibration(Calibrator):
         if any(np.diff(self.knots) <= 0):
             raise ValueError("`knots` must be ascending.")
 
-    def _own_classes(self) -> int:
-        return 2
-
     def _log_probs(self, x: Array) -> Array:
-        features = natural_basis(log_odds(x), self._knots)
-        weighted = features * constant(self._coefficients, features)
+        features = natural_basis(log_odds(x), self.knots)
+        weighted = features * like(list(self.coefficients), features)
         return two_log_probs(x, namespace(x).sum(weighted, axis=-1))
 
-    @cached_property
-    def _knots(self) -> Floats:
-        return np.asarray(self.knots)
-
-    @cached_property
-    def _coefficients(self) -> Floats:
-        return np.asarray(self.coefficients)
-
-    def describe(self) -> str:
-        """Return a one-line description."""
+    def _described(self) -> str:
         return f"spline calibration: {len(self.knots)} knots"
 
 
-def natural_basis(s: Array, knots: Floats) -> Array:
+def natural_basis(s: Array, knots: Sequence[float]) -> Array:
     r"""Return the natural cubic basis at `s`, ``[..., L]`` for `L` knots.
 
     :math:`1`, :math:`u`, and :math:`d_j(u) - d_{L-1}(u)` with
@@ -201,9 +232,9 @@ def natural_basis(s: Array, knots: Floats) -> Array:
     which the knots run from 0 to 1.
     """
     xp = namespace(s)
-    low, width = float(knots[0]), float(knots[-1] - knots[0])
+    low, width = knots[0], knots[-1] - knots[0]
     u = (s - low) / width
-    at = ((knots - low) / width).tolist()
+    at = [(knot - low) / width for knot in knots]
 
     def cube(t: float) -> Array:
         above = xp.clip(u - t, 0.0, None)
@@ -216,138 +247,70 @@ def natural_basis(s: Array, knots: Floats) -> Array:
 
 
 def fit_platt(
-    logits: Array | None = None,
-    labels: Array | None = None,
-    *,
-    probs: Array | None = None,
-    sample_weight: Array | None = None,
-    pseudo_count: float = PSEUDO_COUNT,
-    start: Calibrator | None = None,
+    rows: Rows, *, pseudo_count: float = PSEUDO_COUNT, start: Calibrator | None = None
 ) -> PlattScaling:
-    r"""Fit :math:`\sigma(a s + b)` to the log-odds of two classes, by log loss.
-
-    Args:
-        logits: real array ``[N, 2]`` of any library, data frame or list; ``[N]`` or ``[N, 1]`` are
-            margins of class 1.
-        labels: class indices ``[N]``, both classes among them.
-        probs: probabilities instead of logits; ``[N]`` or ``[N, 1]`` are those of class 1.
-        sample_weight: one number >= 0 per row; a whole number counts copies of the row.
-        pseudo_count: every label of a class of n rows counts as the other class with weight
-            `pseudo_count` / (n + 1), which keeps the map finite where the classes do not
-            overlap. 0: maximum likelihood.
-        start: not used: the fit takes a few steps from anywhere.
-
-    Returns:
-        `PlattScaling`.
-
-    Numerics:
-        Newton's method in float64. Log-odds are cut at ±87; a ridge of 1e-6 keeps the map finite
-        where the classes do not overlap.
-
-    Example:
-        >>> import numpy as np
-        >>> rng = np.random.default_rng(0)
-        >>> s = 2 * rng.standard_normal(20000)
-        >>> labels = (s + rng.logistic(size=s.shape) > 0).astype(int)
-        >>> fit_platt(2 * s + 1, labels).describe()
-        'Platt scaling: slope 0.5075, bias -0.5175'
-
-    References:
-        Platt (1999).
-    """
-    rows = two_classes(logits, labels, probs, sample_weight, "Platt scaling")
-    s = log_odds(rows.logits.astype(np.float64))
-    features = np.stack([s, np.ones_like(s)], axis=1)
-    return _fitted(PlattScaling, rows, features, [1.0, 0.0], pseudo_count)
+    """Fit `PlattScaling`; a few steps from anywhere, without `start`."""
+    return _fitted(PlattScaling, rows, np.eye(2), [1.0, 0.0], pseudo_count)
 
 
 def fit_quadratic(
-    logits: Array | None = None,
-    labels: Array | None = None,
-    *,
-    probs: Array | None = None,
-    sample_weight: Array | None = None,
-    pseudo_count: float = PSEUDO_COUNT,
-    start: Calibrator | None = None,
+    rows: Rows, *, pseudo_count: float = PSEUDO_COUNT, start: Calibrator | None = None
 ) -> QuadraticScaling:
-    r"""Fit :math:`\sigma(a s + b + c s^2)` to the log-odds of two classes, by log loss.
-
-    Arguments and numerics as in `fit_platt`; returns `QuadraticScaling`.
-
-    Example:
-        >>> import numpy as np
-        >>> rng = np.random.default_rng(0)
-        >>> s = 2 * rng.standard_normal(20000)
-        >>> labels = (s + 0.2 * s**2 + rng.logistic(size=s.shape) > 0).astype(int)
-        >>> round(fit_quadratic(s, labels).curvature, 1)
-        0.2
-    """
-    rows = two_classes(logits, labels, probs, sample_weight, "quadratic scaling")
-    s = log_odds(rows.logits.astype(np.float64))
-    features = np.stack([s, np.ones_like(s), s**2], axis=1)
-    return _fitted(QuadraticScaling, rows, features, [1.0, 0.0, 0.0], pseudo_count)
+    """Fit `QuadraticScaling`; a few steps from anywhere, without `start`."""
+    return _fitted(QuadraticScaling, rows, np.eye(3), [1.0, 0.0, 0.0], pseudo_count)
 
 
 def fit_beta(
-    logits: Array | None = None,
-    labels: Array | None = None,
+    rows: Rows,
     *,
-    probs: Array | None = None,
-    sample_weight: Array | None = None,
+    variant: Literal["abm", "am", "ab"] = "abm",
     pseudo_count: float = PSEUDO_COUNT,
     start: Calibrator | None = None,
 ) -> BetaCalibration:
-    r"""Fit :math:`a\log p - b\log(1-p) + c` with a, b >= 0 to two classes, by log loss.
-
-    Arguments and numerics as in `fit_platt`; returns `BetaCalibration`. The constrained problem
-    is solved directly, not by a second fit with one parameter left out.
-
-    Example:
-        >>> import numpy as np
-        >>> rng = np.random.default_rng(0)
-        >>> p = rng.beta(0.5, 0.5, 20000)
-        >>> labels = (rng.random(p.shape) < p).astype(int)
-        >>> fit_beta(probs=p, labels=labels).describe()
-        'beta calibration: a=1.015, b=0.9775, c=0.04711'
-
-    References:
-        Kull, Silva Filho & Flach (2017).
-    """
-    rows = two_classes(logits, labels, probs, sample_weight, "beta calibration")
-    s = log_odds(rows.logits.astype(np.float64))
-    features = np.stack([log_sigmoid(s), -log_sigmoid(-s), np.ones_like(s)], axis=1)
-    lower = np.array([0.0, 0.0, -np.inf])
-    return _fitted(BetaCalibration, rows, features, [1.0, 1.0, 0.0], pseudo_count, lower=lower)
+    """Fit `BetaCalibration`; a few steps from anywhere, without `start`."""
+    check_choice(variant, ("abm", "am", "ab"), name="variant")
+    if variant == "am":  # the same for a and b, then c
+        return _fitted(
+            BetaCalibration, rows, np.array([[1, 1, 0], [0, 0, 1]]), [1, 0], pseudo_count, 1
+        )
+    if variant == "ab":
+        half = np.array([[1.0, 0.0, math.log(2.0)], [0.0, 1.0, -math.log(2.0)]])
+        return _fitted(BetaCalibration, rows, half, [1, 1], pseudo_count, 2)
+    return _fitted(BetaCalibration, rows, np.eye(3), [1, 1, 0], pseudo_count, 2)
 
 
-def two_classes(logits: Any, labels: Any, probs: Any, sample_weight: Any, method: str) -> Rows:
-    """Return the rows of a map that is for two classes, both of which must occur."""
-    rows = read_scores(logits, labels, probs=probs, sample_weight=sample_weight)
+def two_classes(rows: Rows, method: str) -> Floats:
+    """Return the log-odds ``[N]`` for a map of two classes, both of which must occur."""
     if rows.n_classes != 2:
         raise ValueError(
             f"`logits` must have two classes for {method}, got {rows.n_classes}. Use "
-            "`fit_structured_matrix` for more."
+            '`method="structured_matrix"` for more.'
         )
     check_classes_present(rows.labels, 2, method=method)
-    true = rows.logits[np.arange(rows.n_rows), rows.labels]
-    check_rows(rows.logits.max(axis=1), true, rows.logits, rows.labels)
-    return rows
+    rows.check()
+    return np.asarray(log_odds(rows.logits.astype(np.float64)))
 
 
 Map = TypeVar("Map", PlattScaling, QuadraticScaling, BetaCalibration)
 
 
 def _fitted(
-    kind: Callable[..., Map],
+    kind: type[Map],
     rows: Rows,
-    features: Floats,
-    identity: list[float],
+    basis: NDArray[np.floating],
+    identity: Sequence[float],
     pseudo_count: float,
-    *,
-    lower: Floats | None = None,
+    n_positive: int = 0,
 ) -> Map:
-    """Return the map whose parameters minimise the log loss of ``sigmoid(features @ x)``."""
-    centre = np.asarray(identity)
+    """Return the map of least log loss, with parameters ``x @ basis`` and the first of x >= 0.
+
+    The map is linear in its parameters: its features are the margins with one parameter 1.
+    """
+    s = two_classes(rows, kind.__name__)
+    every = [kind(*row)._margin(s) for row in np.eye(basis.shape[1]).tolist()]
+    features = np.stack(np.broadcast_arrays(*every), axis=1) @ basis.T
+    centre = np.asarray(identity, dtype=np.float64)
+    lower = np.where(np.arange(len(centre)) < n_positive, 0.0, -np.inf)
     squares = np.average(features**2, axis=0, weights=rows.weights)
     penalty = np.diag(WEAK * squares / rows.size)
     labels, weights = rows.labels == 1, rows.weights
@@ -360,58 +323,20 @@ def _fitted(
     objective = logistic_objective(features, labels, weights, penalty=penalty, centre=centre)
     result = minimise_convex(objective, centre, lower=lower)
     return rows.finish(
-        kind(*result.x.tolist()),
+        kind(*(result.x @ basis).tolist()),
         value=result.value,
         n_evaluations=result.n_evaluations,
         converged=result.converged,
     )
 
 
-def fit_spline(
-    logits: Array | None = None,
-    labels: Array | None = None,
-    *,
-    probs: Array | None = None,
-    sample_weight: Array | None = None,
-    start: Calibrator | None = None,
-) -> SplineCalibration:
-    r"""Fit a natural cubic spline of the log-odds of two classes, by penalised log loss.
-
-    .. math:: \min_f \frac1n\sum_i \ell(\sigma(f(s_i)), y_i) + \lambda \int f''(u)^2\,du
-
-    Args:
-        logits: real array ``[N, 2]`` of any library, data frame or list; ``[N]`` or ``[N, 1]`` are
-            margins of class 1.
-        labels: class indices ``[N]``, both classes among them.
-        probs: probabilities instead of logits; ``[N]`` or ``[N, 1]`` are those of class 1.
-        sample_weight: one number >= 0 per row; a whole number counts copies of the row.
-        start: not used: the fit takes a few steps from anywhere.
-
-    Returns:
-        `SplineCalibration`.
-
-    Numerics:
-        Knots at quantiles of the log-odds; :math:`\lambda` of least log loss in five folds, cut
-        by the order of the scores, so that it depends on no seed. Newton's method in float64.
-
-    Example:
-        >>> import numpy as np
-        >>> rng = np.random.default_rng(0)
-        >>> s = 2 * rng.standard_normal(5000)
-        >>> labels = (np.tanh(s) + rng.logistic(size=s.shape) > 0).astype(int)
-        >>> found = fit_spline(s, labels)
-        >>> bool(abs(found.probs(np.array([[3.0]]))[0, 1] - 0.73) < 0.03)
-        True
-
-    References:
-        Lucena (2018).
-    """
-    rows = two_classes(logits, labels, probs, sample_weight, "spline calibration")
-    s = np.asarray(log_odds(rows.logits.astype(np.float64)))
+def fit_spline(rows: Rows, *, start: Calibrator | None = None) -> SplineCalibration:
+    """Fit `SplineCalibration`; a few steps from anywhere, without `start`."""
+    s = two_classes(rows, "SplineCalibration")
     weights = np.ones(len(s)) if rows.weights is None else rows.weights
     is_one = rows.labels == 1
     knots = _knots_of(s, weights, rows.size)
-    features = np.asarray(natural_basis(s, knots))
+    features = np.asarray(natural_basis(s, knots.tolist()))
     roughness = _roughness(knots)
     penalty = _chosen_penalty(s, features, is_one, weights, roughness)
     result = _spline(features, is_one, weights, penalty * roughness)

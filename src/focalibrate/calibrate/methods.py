@@ -1,106 +1,170 @@
 """The calibration methods by name: one vocabulary for the whole project."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal
 
-from focalibrate._array import Array
 from focalibrate._check import check_choice
-from focalibrate.calibrate.calibrator import Calibrator
-from focalibrate.calibrate.choice import (
-    AUTO,
-    AVERAGE,
-    AVERAGE_LABEL,
-    explain_auto,
-    fit_average,
+from focalibrate.calibrate.affine import (
+    fit_dirichlet,
+    fit_structured_matrix,
+    fit_structured_vector,
+    fit_vector_scaling,
 )
-from focalibrate.calibrate.rows import option_rows
-from focalibrate.calibrate.single import SINGLE_METHODS, Method
+from focalibrate.calibrate.calibrator import Calibrator
+from focalibrate.calibrate.fit_focal_temperature import fit_focal_temperature
+from focalibrate.calibrate.fit_temperature import fit_temperature
+from focalibrate.calibrate.focal_rows import focal_rows
+from focalibrate.calibrate.log_odds import fit_beta, fit_platt, fit_quadratic, fit_spline
+from focalibrate.calibrate.mixtures import fit_ensemble_temperature
+from focalibrate.calibrate.one_vs_rest import (
+    fit_histogram_binning,
+    fit_isotonic,
+    fit_venn_abers,
+)
+from focalibrate.calibrate.rows import Rows
+from focalibrate.calibrate.temperature import Identity, PosteriorRecovery
+from focalibrate.metrics import nll
 
-METHODS: Mapping[str, Method] = {
-    **SINGLE_METHODS,
-    AVERAGE: Method(
-        name=AVERAGE,
-        label=AVERAGE_LABEL,
-        complexity=11,
-        fit=fit_average,
-        default=False,
-        treats_alike=True,
-    ),
-}
-"""The methods, from simple to complex."""
+MODEL = "identity"
+"""Name of the model as it is."""
+AVERAGE = "average"
+"""Name of the average of several methods."""
+CAUTION = (
+    "with more than two classes, one curve per class did worse than no calibration in {} of four "
+    "experiments on real predictions (docs: Which calibrator)"
+)
+"""Measured: ``results/arena``."""
 
 
-def fit(
-    logits: Array | None = None,
-    labels: Array | None = None,
+@dataclass(frozen=True)
+class Method:
+    """A calibration method: what it is called, how it is fitted, and when it applies."""
+
+    name: str
+    label: str
+    """The name that is shown."""
+    complexity: int
+    """Lower is simpler; of two equally good methods the simpler is chosen."""
+    fit: Callable[..., Any]
+    """``fit(rows, *, start=None, ...)``; `start` is a calibrator fitted to similar rows."""
+    needs_gamma: bool = False
+    """Whether the fit needs ``gamma``, the exponent of the focal loss trained with."""
+    classes: Literal["any", "two"] = "any"
+    """How many classes it is for."""
+    default: bool = True
+    """Whether `compare_methods` includes it by default."""
+    is_by_ece: bool = False
+    """Whether the fit minimises a calibration error, with options ``criterion`` and ``n_bins``."""
+    caution: str = ""
+    """A caution for its use with more than two classes."""
+    learns: bool = True
+    """Whether it learns anything from the rows."""
+    max_entries: float = math.inf
+    """Rows times classes times fits above which it is left out unless it is named: measured so
+    that ``focalibrate calibrate`` takes 5 seconds at 10,000 x 100 and 30 at 50,000 x 1000."""
+    treats_alike: bool = False
+    """Whether permuted classes give permuted probabilities: it can be used for options."""
+    is_matrix: bool = False
+    """Whether its cost grows with the square of the classes."""
+
+    def applies_to(
+        self, n_classes: int, trained_gamma: float | None, *, options: bool = False
+    ) -> bool:
+        """Return whether the method can be fitted to such data."""
+        has_gamma = trained_gamma is not None or not self.needs_gamma
+        if options:
+            return has_gamma and self.treats_alike
+        return has_gamma and (self.classes == "any" or n_classes == 2)
+
+    def is_too_slow(self, rows: Rows, n_fits: int) -> bool:
+        """Return whether this many fits to `rows` would take too long."""
+        cost = rows.n_rows * rows.n_classes * n_fits
+        return cost * (rows.n_classes if self.is_matrix else 1) > self.max_entries
+
+
+def _fit_identity(rows: Rows, *, start: Calibrator | None = None) -> Identity:
+    return rows.finish(Identity(), value=focal_rows(rows).nll(gamma=0.0, temperature=1.0))
+
+
+def _fit_posterior_recovery(
+    rows: Rows,
     *,
-    method: str = AUTO,
-    probs: Array | None = None,
-    confidence: Array | None = None,
-    correct: Array | None = None,
-    option_logits: Sequence[Any] | None = None,
-    sample_weight: Array | None = None,
-    **options: Any,
-) -> Calibrator:
-    """Fit a calibrator: the one to deploy, or that of a method.
+    gamma: float,
+    class_weight: Sequence[float] | None = None,
+    label_smoothing: float = 0.0,
+    prior: Sequence[float] | None = None,
+    target_prior: Sequence[float] | None = None,
+    start: Calibrator | None = None,
+) -> PosteriorRecovery:
+    per_class = {"class_weight": class_weight, "prior": prior, "target_prior": target_prior}
+    given: dict[str, Any] = {
+        name: None if values is None else tuple(map(float, values))
+        for name, values in per_class.items()
+    }
+    found = PosteriorRecovery(gamma, label_smoothing=label_smoothing, **given)
+    log_probs = found.log_probs(rows.logits)
+    value = nll(labels=rows.labels, log_probs=log_probs, sample_weight=rows.weights)
+    return rows.finish(found, value=value)
 
-    ``method="auto"`` chooses by cross-validated log loss. The candidates are, from simple to
-    complex, the model itself, temperature scaling, then Platt scaling and beta calibration for
-    two classes or structured vector and matrix scaling for more, and an average of these with
-    isotonic regression and the like (`Average`). The model is kept if its log loss is within one
-    standard error of the lowest. Otherwise the first candidate within half a standard error of
-    the lowest is taken. ``focalibrate calibrate`` and ``method="auto"`` of the estimators choose
-    by the same rule; `explain_auto` says why.
 
-    Args:
-        logits: real array ``[N, K]`` of any library, data frame or list; ``[N]`` or ``[N, 1]`` are
-            margins of class 1.
-        labels: class indices ``[N]``.
-        method: ``"auto"`` or one of `METHODS`; ``"posterior_recovery"`` and
-            ``"focal_loss_temperature"`` need the option ``gamma``.
-        probs: probabilities instead of logits; ``[N]`` or ``[N, 1]`` are those of class 1.
-        confidence: instead of scores, a probability ``[N]`` of being right: class 1 of two.
-        correct: instead of `labels`, whether it was, ``[N]``.
-        option_logits: instead of logits, one list of scores per row, of any length: the options
-            of a question. Labels are positions in it, and options are treated alike.
-        sample_weight: one number >= 0 per row.
-        options: keyword arguments of that method's own fit. Of ``"auto"``: ``trained_gamma``, the
-            exponent of the focal loss that the model was trained with, which makes posterior
-            recovery the second candidate; ``simple=True``, never the average; ``seed`` of the
-            folds.
+def _fit_focal_temperature(rows: Rows, *, criterion: str = "nll", **options: Any) -> Calibrator:
+    check_choice(criterion, ("nll",), name="criterion")
+    return fit_focal_temperature(rows, **options)
 
-    Returns:
-        The calibrator; its ``report`` says how the fit of a method went.
 
-    Example:
-        >>> import numpy as np
-        >>> rng = np.random.default_rng(0)
-        >>> truth = 2.0 * rng.standard_normal((2000, 4))
-        >>> labels = (truth + rng.gumbel(size=truth.shape)).argmax(axis=1)
-        >>> fit(3.0 * truth, labels).kind
-        'temperature'
-        >>> fit(truth, labels).kind
-        'identity'
-        >>> fit(truth, labels, method="posterior_recovery", gamma=2.0)
-        PosteriorRecovery(gamma=2.0)
-    """
-    check_choice(method, (AUTO, *METHODS), name="method")
-    if confidence is not None or correct is not None:
-        if confidence is None or correct is None:
-            raise ValueError("`confidence` and `correct` go together: one is missing.")
-        if any(one is not None for one in (logits, probs, labels)):
-            raise ValueError(
-                "Pass either `confidence` and `correct`, or scores and `labels`, not both."
-            )
-        probs, labels = confidence, correct
-    if option_logits is not None:
-        if logits is not None or probs is not None:
-            raise ValueError("Pass one of `logits`, `probs` and `option_logits`.")
-        logits = option_rows(option_logits, labels, sample_weight=sample_weight)
-        if method != AUTO and not METHODS[method].treats_alike:
-            raise ValueError(f"`method` must treat options alike, got {method!r}.")
-    given: dict[str, Any] = {"probs": probs, "sample_weight": sample_weight}
-    if method == AUTO:
-        return explain_auto(logits=logits, labels=labels, **given, **options).calibrator
-    found: Calibrator = METHODS[method].fit(logits, labels, **given, **options)
-    return found
+def _fit_average(rows: Rows, **options: Any) -> Calibrator:
+    from focalibrate.calibrate.choice import fit_average  # an average of these methods
+
+    return fit_average(rows, **options)
+
+
+_ALIKE: dict[str, Any] = {"treats_alike": True}
+_RARE: dict[str, Any] = {"default": False}
+_BY_ECE: dict[str, Any] = {"is_by_ece": True, **_ALIKE, **_RARE}
+_GIVEN: dict[str, Any] = {"learns": False, **_ALIKE}
+_TWO: dict[str, Any] = {"classes": "two"}
+_MATRIX: dict[str, Any] = {"is_matrix": True, "max_entries": 1.5e9}
+_FOCAL = partial(fit_temperature, criterion="focal")
+_T_ECE = partial(fit_temperature, criterion="adaptive_ece")
+_FT_ECE = partial(fit_focal_temperature, criterion="adaptive_ece")
+_FOCAL_SV = partial(fit_structured_vector, base="focal_temperature")
+_FOCAL_SM = partial(fit_structured_matrix, base="focal_temperature")
+_ISOTONIC: dict[str, Any] = {"caution": CAUTION.format("one"), "max_entries": 60e6}
+
+# fmt: off
+_TABLE = (
+    Method(MODEL, "uncalibrated", 0, _fit_identity, **_GIVEN),
+    Method("posterior_recovery", "posterior recovery", 1, _fit_posterior_recovery, True, **_GIVEN),
+    Method("temperature", "temperature", 2, fit_temperature, **_ALIKE),
+    Method("temperature_ece", "temperature (by ECE)", 3, _T_ECE, **_BY_ECE),
+    Method("focal_loss_temperature", "focal-loss temperature", 3, _FOCAL, True, **_ALIKE),
+    Method("focal_temperature", "focal temperature", 4, _fit_focal_temperature,
+           max_entries=400e6, **_ALIKE),
+    Method("focal_temperature_ece", "focal temperature (by ECE)", 5, _FT_ECE, **_BY_ECE),
+    Method("platt", "Platt scaling", 4, fit_platt, **_TWO),
+    Method("quadratic", "quadratic map", 5, fit_quadratic, **_TWO),
+    Method("beta", "beta calibration", 5, fit_beta, **_TWO),
+    Method("ensemble_temperature", "ensemble temperature", 5, fit_ensemble_temperature,
+           max_entries=60e6, **_ALIKE),
+    Method("vector", "vector scaling", 6, fit_vector_scaling, max_entries=12e6),
+    Method("structured_vector", "structured vector scaling", 6, fit_structured_vector,
+           max_entries=12e6),
+    Method("focal_structured_vector", "focal structured vector scaling", 7, _FOCAL_SV, **_RARE),
+    Method("structured_matrix", "structured matrix scaling", 7, fit_structured_matrix, **_MATRIX),
+    Method("focal_structured_matrix", "focal structured matrix scaling", 8, _FOCAL_SM,
+           **_MATRIX, **_RARE),
+    Method("dirichlet", "Dirichlet calibration", 8, fit_dirichlet, **_MATRIX, **_RARE),
+    Method("spline", "spline", 8, fit_spline, max_entries=12e6, **_TWO, **_RARE),
+    Method("isotonic", "isotonic regression", 9, fit_isotonic, **_ISOTONIC),
+    Method("venn_abers", "Venn-Abers", 9, fit_venn_abers, **_RARE),
+    Method("histogram", "histogram binning", 10, fit_histogram_binning,
+           caution=CAUTION.format("three"), **_RARE),
+    Method(AVERAGE, "average of methods", 11, _fit_average, **_ALIKE, **_RARE),
+)
+# fmt: on
+
+METHODS: Mapping[str, Method] = {method.name: method for method in _TABLE}
+"""The methods, from simple to complex."""

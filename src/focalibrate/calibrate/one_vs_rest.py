@@ -13,10 +13,10 @@ from focalibrate._check import check_n_bins
 from focalibrate._stable import log_softmax
 from focalibrate.calibrate.calibrator import Calibrator, check_numbers
 from focalibrate.calibrate.rows import (
+    Rows,
     check_classes_present,
     check_rows,
     precise_dtype,
-    read_scores,
     row_blocks,
 )
 from focalibrate.metrics.binning import equal_width_edges, equal_width_index
@@ -64,20 +64,26 @@ def check_curves(x: Any, y: Any, names: tuple[str, str], *, longer: int) -> None
             raise ValueError(f"`{names[1]}[{k}]` must lie in [0, 1].")
 
 
-def log_of(probs: Array) -> Array:
-    """Return the logarithm, -inf where the probability is 0."""
-    xp = namespace(probs)
-    is_zero = probs == 0
-    log_probs = xp.log(xp.where(is_zero, xp.ones_like(probs), probs))
-    return xp.where(is_zero, xp.full_like(probs, -xp.inf), log_probs)
-
-
 @final
 @dataclass(frozen=True)
 class IsotonicCalibration(Calibrator):
-    """One isotonic curve per class, linear between its knots: may change predictions.
+    r"""One isotonic curve per class, linear between its knots: may change predictions.
 
-    Computed in float64; the result has the library, dtype and device of the logits.
+    .. math:: f_k = \arg\min_{f \text{ rising}} \sum_i \left(f(p_{ik}) - [y_i = k]\right)^2
+              + \pi_k (f(\min_i p_{ik}) - 1)^2 + (1 - \pi_k) f(\max_i p_{ik})^2
+
+    Rows of equal probability share one value. The last two terms act as one more row, of the
+    class with its frequency :math:`\pi_k`, at the end where it is least expected: without them
+    the outer blocks would say 0 and 1, and one such row in new data an infinite log loss. Classes
+    that never occur get probability 0, with a warning. Computed in float64; the result has the
+    library, dtype and device of the logits.
+
+    Example:
+        >>> from focalibrate.calibrate import fit
+        >>> logits = np.log([[0.9, 0.1], [0.8, 0.2], [0.7, 0.3], [0.2, 0.8]])
+        >>> found = fit(logits, np.array([0, 1, 0, 1]), method="isotonic")
+        >>> found.probs(logits)[:, 0].round(3)
+        array([0.667, 0.5  , 0.5  , 0.333])
 
     References:
         Zadrozny & Elkan (2002), *Transforming Classifier Scores into Accurate Multiclass
@@ -111,9 +117,6 @@ class IsotonicCalibration(Calibrator):
 
         return recalibrated(x, curves)
 
-    def _log_probs(self, x: Array) -> Array:
-        return log_of(self._probs(x))
-
     @cached_property
     def _curves(self) -> list[tuple[Floats, Floats]]:
         pairs = zip(self.scores, self.values, strict=True)
@@ -126,8 +129,7 @@ class IsotonicCalibration(Calibrator):
         values = [(row[0], *row, row[-1]) for row in self.values]
         return padded(knots, np.inf), padded(values)
 
-    def describe(self) -> str:
-        """Return a one-line description."""
+    def _described(self) -> str:
         knots = sum(len(x) for x in self.scores)
         return f"isotonic, one against the rest: {len(self.scores)} classes, {knots} knots"
 
@@ -137,8 +139,15 @@ class IsotonicCalibration(Calibrator):
 class HistogramBinning(Calibrator):
     """Each class's probability replaced by its bin's frequency: may change predictions.
 
-    Bins are ``(edges[b], edges[b+1]]``; the first includes its lower edge. Computed in float64;
-    the result has the library, dtype and device of the logits.
+    Bins are ``(edges[b], edges[b+1]]``; the first includes its lower edge. The fit has the option
+    ``n_bins``, of equal width; an empty bin keeps its centre. Computed in float64; the result has
+    the library, dtype and device of the logits.
+
+    Example:
+        >>> from focalibrate.calibrate import fit
+        >>> logits = np.log([[0.9, 0.1], [0.8, 0.2], [0.7, 0.3], [0.2, 0.8]])
+        >>> fit(logits, np.array([0, 1, 0, 1]), method="histogram", n_bins=2).values[0]
+        (0.0, 0.6666666666666666)
 
     References:
         Zadrozny & Elkan (2001), *Obtaining calibrated probability estimates from decision
@@ -164,15 +173,11 @@ class HistogramBinning(Calibrator):
         inner, values = self._tables
         return recalibrated(x, lambda p: entries(values, count_below(p, inner, side="left"), p))
 
-    def _log_probs(self, x: Array) -> Array:
-        return log_of(self._probs(x))
-
     @cached_property
     def _tables(self) -> tuple[Floats, Floats]:
         return padded([row[1:-1] for row in self.edges], np.inf), padded(self.values)
 
-    def describe(self) -> str:
-        """Return a one-line description."""
+    def _described(self) -> str:
         return (
             f"histogram binning, one against the rest: {len(self.edges)} classes, "
             f"{len(self.values[0])} bins each"
@@ -187,6 +192,16 @@ class VennAbers(Calibrator):
     At a score :math:`s`, :math:`p_0` is what isotonic regression gives with one more row of this
     score that is not of the class, :math:`p_1` with one more that is; the probability is
     :math:`p_1/(1 - p_0 + p_1)`, and rows are normalised to sum 1. Computed in float64.
+
+    Example:
+        >>> from focalibrate.calibrate import fit
+        >>> logits = np.log([[0.9, 0.1], [0.8, 0.2], [0.7, 0.3], [0.2, 0.8]])
+        >>> found = fit(logits, np.array([0, 1, 0, 1]), method="venn_abers")
+        >>> found.probs(logits)[:, 1].round(3)
+        array([0.333, 0.5  , 0.5  , 0.667])
+        >>> low, high = found.bounds(logits)
+        >>> low[:, 1].round(3), high[:, 1].round(3)
+        (array([0.   , 0.333, 0.333, 0.5  ]), array([0.5  , 0.667, 0.667, 1.   ]))
 
     References:
         Vovk, Petej & Fedorova (2015), *Large-scale probabilistic predictors with and without
@@ -211,19 +226,32 @@ class VennAbers(Calibrator):
         return len(self.scores)
 
     def _probs(self, x: Array) -> Array:
-        scores, lower, upper = self._tables
-
-        def curves(p: Array) -> Array:
-            # Rounding as in the fit: scores that agree so far are one.
-            p = namespace(p).round(p * 10.0**TIE_DIGITS) / 10.0**TIE_DIGITS
-            p0 = entries(lower, count_below(p, scores, side="right"), p)
-            p1 = entries(upper, count_below(p, scores, side="left"), p)
+        def merged(p: Array) -> Array:
+            p0, p1 = self._both(p)
             return p1 / (1.0 - p0 + p1)
 
-        return recalibrated(x, curves)
+        return recalibrated(x, merged)
 
-    def _log_probs(self, x: Array) -> Array:
-        return log_of(self._probs(x))
+    def _both(self, p: Array) -> tuple[Array, Array]:
+        scores, lower, upper = self._tables
+        # Rounding as in the fit: scores that agree so far are one.
+        p = namespace(p).round(p * 10.0**TIE_DIGITS) / 10.0**TIE_DIGITS
+        p0 = entries(lower, count_below(p, scores, side="right"), p)
+        return p0, entries(upper, count_below(p, scores, side="left"), p)
+
+    def bounds(self, logits: Any = None, *, probs: Any = None) -> tuple[Array, Array]:
+        """Return :math:`p_0` and :math:`p_1` of each class ``[..., K]``, before rows sum to 1.
+
+        Arguments as for `probs`. One of the two is calibrated, whatever the truth; how far they
+        are apart says how little the fit knew about such scores.
+        """
+        x, dtype = self._read(logits, probs)
+        if 0 in x.shape:
+            return x, x
+        xp = namespace(x)
+        raw = xp.exp(log_softmax(xp.astype(x, precise_dtype(x))))
+        p0, p1 = (xp.astype(p, dtype) for p in self._both(raw))
+        return p0, p1
 
     @cached_property
     def _tables(self) -> tuple[Floats, Floats, Floats]:
@@ -231,55 +259,13 @@ class VennAbers(Calibrator):
         upper = [(*row, 1.0) for row in self.upper]
         return padded(self.scores, np.inf), padded(lower), padded(upper)
 
-    def describe(self) -> str:
-        """Return a one-line description."""
+    def _described(self) -> str:
         knots = sum(len(x) for x in self.scores)
         return f"Venn-Abers, one against the rest: {len(self.scores)} classes, {knots} scores"
 
 
-def fit_isotonic(
-    logits: Array | None = None,
-    labels: Array | None = None,
-    *,
-    probs: Array | None = None,
-    sample_weight: Array | None = None,
-    start: Calibrator | None = None,
-) -> IsotonicCalibration:
-    r"""Fit one increasing curve per class, of least squared error, to validation data.
-
-    .. math:: f_k = \arg\min_{f \text{ rising}} \sum_i \left(f(p_{ik}) - [y_i = k]\right)^2
-              + \pi_k (f(\min_i p_{ik}) - 1)^2 + (1 - \pi_k) f(\max_i p_{ik})^2
-
-    Rows of equal probability share one value. Between knots the curve is linear. The last two
-    terms act as one more row, of the class with its frequency :math:`\pi_k`, at the end
-    where it is least expected: without them the outer blocks would say 0 and 1, and one such
-    row in new data an infinite log loss.
-
-    Args:
-        logits: real array ``[N, K]`` of any library, data frame or list; ``[N]`` or ``[N, 1]`` are
-            margins of class 1.
-        labels: class indices ``[N]`` of at least two classes; classes that never occur get
-            probability 0, with a warning.
-        probs: probabilities instead of logits; ``[N]`` or ``[N, 1]`` are those of class 1.
-        sample_weight: one number >= 0 per row; a whole number counts copies of the row.
-        start: not used: the fit is direct.
-
-    Returns:
-        `IsotonicCalibration`.
-
-    Numerics:
-        Pool adjacent violators in float64.
-
-    Example:
-        >>> import numpy as np
-        >>> logits = np.log([[0.9, 0.1], [0.8, 0.2], [0.7, 0.3], [0.2, 0.8]])
-        >>> fit_isotonic(logits, np.array([0, 1, 0, 1])).probs(logits)[:, 0].round(3)
-        array([0.667, 0.5  , 0.5  , 0.333])
-
-    References:
-        Zadrozny & Elkan (2002).
-    """
-    rows = read_scores(logits, labels, probs=probs, sample_weight=sample_weight)
+def fit_isotonic(rows: Rows, *, start: Calibrator | None = None) -> IsotonicCalibration:
+    """Fit `IsotonicCalibration`: pool adjacent violators in float64; `start` is not used."""
     check_classes_present(rows.labels, rows.n_classes, method="isotonic calibration")
     curves, error = [], 0.0
     for column, is_label in class_columns(rows.logits, rows.labels):
@@ -292,46 +278,10 @@ def fit_isotonic(
 
 
 def fit_histogram_binning(
-    logits: Array | None = None,
-    labels: Array | None = None,
-    *,
-    probs: Array | None = None,
-    sample_weight: Array | None = None,
-    n_bins: int = 15,
-    start: Calibrator | None = None,
+    rows: Rows, *, n_bins: int = 15, start: Calibrator | None = None
 ) -> HistogramBinning:
-    r"""Fit, for each class, the frequency of the label in bins of equal width.
-
-    .. math:: f_k(p) = \frac{\#\{i : p_{ik} \in b, y_i = k\}}{\#\{i : p_{ik} \in b\}}
-              \quad\text{for } p \in b
-
-    An empty bin keeps its centre.
-
-    Args:
-        logits: real array ``[N, K]`` of any library, data frame or list; ``[N]`` or ``[N, 1]`` are
-            margins of class 1.
-        labels: class indices ``[N]`` of at least two classes; classes that never occur get
-            probability 0 where they were seen, with a warning.
-        n_bins: number of bins of each class.
-        probs: probabilities instead of logits; ``[N]`` or ``[N, 1]`` are those of class 1.
-        sample_weight: one number >= 0 per row; a whole number counts copies of the row.
-        start: not used: the fit is direct.
-
-    Returns:
-        `HistogramBinning`.
-
-    Example:
-        >>> import numpy as np
-        >>> logits = np.log([[0.9, 0.1], [0.8, 0.2], [0.7, 0.3], [0.2, 0.8]])
-        >>> found = fit_histogram_binning(logits, np.array([0, 1, 0, 1]), n_bins=2)
-        >>> found.values[0]
-        (0.0, 0.6666666666666666)
-
-    References:
-        Zadrozny & Elkan (2001).
-    """
+    """Fit `HistogramBinning`; an empty bin keeps its centre. `start` is not used."""
     check_n_bins(n_bins)
-    rows = read_scores(logits, labels, probs=probs, sample_weight=sample_weight)
     check_classes_present(rows.labels, rows.n_classes, method="histogram binning")
     edges = equal_width_edges(n_bins)
     centres = 0.5 * (edges[:-1] + edges[1:])
@@ -348,47 +298,18 @@ def fit_histogram_binning(
     return rows.finish(found, criterion="squared error", value=error)
 
 
-def fit_venn_abers(
-    logits: Array | None = None,
-    labels: Array | None = None,
-    *,
-    probs: Array | None = None,
-    sample_weight: Array | None = None,
-    start: Calibrator | None = None,
-) -> VennAbers:
-    r"""Fit inductive Venn-Abers predictors, one per class against the rest.
+def fit_venn_abers(rows: Rows, *, start: Calibrator | None = None) -> VennAbers:
+    """Fit `VennAbers`; `start` is not used.
 
-    Args:
-        logits: real array ``[N, K]`` of any library, data frame or list; ``[N]`` or ``[N, 1]`` are
-            margins of class 1.
-        labels: class indices ``[N]`` of at least two classes.
-        probs: probabilities instead of logits; ``[N]`` or ``[N, 1]`` are those of class 1.
-        sample_weight: one number >= 0 per row; a whole number counts copies of the row.
-        start: not used: the fit is direct.
-
-    Returns:
-        `VennAbers`; the value of its report is the mean squared error of the merged probabilities,
-        summed over the classes, before rows are normalised.
-
-    Numerics:
-        The slope of a common tangent of two convex hulls of cumulative sums gives
-        :math:`p_1` at every score; :math:`p_0` is the same problem mirrored.
-
-    Example:
-        >>> import numpy as np
-        >>> logits = np.log([[0.9, 0.1], [0.8, 0.2], [0.7, 0.3], [0.2, 0.8]])
-        >>> fit_venn_abers(logits, np.array([0, 1, 0, 1])).probs(logits)[:, 1].round(3)
-        array([0.333, 0.5  , 0.5  , 0.667])
-
-    References:
-        Vovk, Petej & Fedorova (2015), Sec. 3.
+    The value of the report is the mean squared error of the merged probabilities, summed over the
+    classes, before rows are normalised. The slope of a common tangent of two convex hulls of
+    cumulative sums gives :math:`p_1` at every score; :math:`p_0` is the same problem mirrored.
     """
-    rows = read_scores(logits, labels, probs=probs, sample_weight=sample_weight)
     check_classes_present(rows.labels, rows.n_classes, method="Venn-Abers calibration")
     weights = np.ones(rows.n_rows) if rows.weights is None else rows.weights
     tables, error = [], 0.0
     for column, is_label in class_columns(rows.logits, rows.labels):
-        scores, index = np.unique(np.round(column, TIE_DIGITS), return_inverse=True)
+        scores, index = _ties(column)
         count = np.bincount(index, weights).astype(np.float64)
         hits = np.bincount(index, weights * is_label).astype(np.float64)
         upper = _with_one_more(count, hits)
@@ -474,11 +395,7 @@ def _curve(
     from scipy.optimize import isotonic_regression
 
     weights = np.ones(len(index)) if weights is None else weights
-    count = np.bincount(index, weights, minlength=len(distinct))
-    if not count.all():  # probabilities that only other parts have
-        is_here = count > 0
-        index = (np.cumsum(is_here) - 1)[index]
-        distinct, count = distinct[is_here], count[is_here]
+    count = np.bincount(index, weights)
     hits = np.bincount(index, weights * is_label)
     frequency = hits.sum() / count.sum()
     if frequency > 0:  # a class that never occurs stays at 0

@@ -28,8 +28,7 @@ class Identity(Calibrator):
     def _log_probs(self, x: Array) -> Array:
         return recovered(x, gamma=0.0, temperature=1.0)
 
-    def describe(self) -> str:
-        """Return a one-line description."""
+    def _described(self) -> str:
         return "identity: the model's own probabilities"
 
 
@@ -182,8 +181,7 @@ class PosteriorRecovery(Calibrator):
         given = ", ".join(f"{name}={value}" for name, value in parameters.items())
         return f"PosteriorRecovery({given})"
 
-    def describe(self) -> str:
-        """Return a one-line description."""
+    def _described(self) -> str:
         trained = f"gamma={self.gamma:g}" if self.loss is None else f"loss {self.loss}"
         words = [f"posterior recovery: {trained}"]
         if self.class_weight is not None:
@@ -221,8 +219,7 @@ class TemperatureScaling(Calibrator):
     def _log_probs(self, x: Array) -> Array:
         return recovered(x, gamma=0.0, temperature=self.temperature)
 
-    def describe(self) -> str:
-        """Return a one-line description."""
+    def _described(self) -> str:
         return f"temperature scaling: T={self.temperature:.4g}"
 
 
@@ -256,8 +253,7 @@ class FocalTemperatureScaling(Calibrator):
     def _log_probs(self, x: Array) -> Array:
         return recovered(x, gamma=self.gamma, temperature=self.temperature)
 
-    def describe(self) -> str:
-        """Return a one-line description."""
+    def _described(self) -> str:
         return f"focal temperature scaling: gamma={self.gamma:.4g}, T={self.temperature:.4g}"
 
 
@@ -285,8 +281,7 @@ class FocalLossTemperature(Calibrator):
     def _log_probs(self, x: Array) -> Array:
         return recovered(x, gamma=self.gamma, temperature=self.temperature)
 
-    def describe(self) -> str:
-        """Return a one-line description."""
+    def _described(self) -> str:
         return (
             f"temperature by focal loss: T={self.temperature:.4g}, "
             f"then posterior recovery with gamma={self.gamma:.4g}"

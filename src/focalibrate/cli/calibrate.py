@@ -10,7 +10,7 @@ import click
 
 from focalibrate._atomic import claim_folder
 from focalibrate.calibrate import METHODS
-from focalibrate.calibrate.choice import AVERAGE
+from focalibrate.calibrate.methods import AVERAGE
 from focalibrate.cli._engine import backend_of, engine_options
 from focalibrate.cli._errors import reported, require
 from focalibrate.cli._marks import calibrated_by

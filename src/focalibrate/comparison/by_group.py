@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 
 from focalibrate._array import Floats
 from focalibrate.calibrate import METHODS, Calibrator, GroupedCalibrator
-from focalibrate.calibrate.choice import AVERAGE, FitSettings, cross_fit
+from focalibrate.calibrate.choice import FitSettings, cross_fit
 from focalibrate.calibrate.grouped import group_names
+from focalibrate.calibrate.methods import AVERAGE
 from focalibrate.calibrate.rows import Rows, sample_size
 from focalibrate.comparison.choose import Choice, choose
 from focalibrate.comparison.group_choice import LEAST_ROWS, LEVEL, GroupChoice, GroupTrial

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from focalibrate._array import Array, Floats, to_numpy
 from focalibrate._check import check_choice, check_count, check_n_bins
 from focalibrate.calibrate import METHODS, Calibrator
-from focalibrate.calibrate.choice import AVERAGE, MODEL, CrossFit, FitSettings, Fitted, cross_fit
-from focalibrate.calibrate.folds import Folds, fold_count, random_folds
-from focalibrate.calibrate.rows import Rows, read_scores
+from focalibrate.calibrate.choice import CrossFit, FitSettings, Fitted, cross_fit
+from focalibrate.calibrate.methods import AVERAGE, MODEL
+from focalibrate.calibrate.rows import Folds, Rows, fold_count, random_folds, read_scores
 from focalibrate.comparison.judge import Judged, score_rows
 from focalibrate.comparison.paired import cluster_numbers
 from focalibrate.comparison.result import Comparison, MethodResult, Scores, scores_of_methods

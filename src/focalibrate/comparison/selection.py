@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 from focalibrate._check import check_choice
 from focalibrate.calibrate import METHODS
-from focalibrate.calibrate.choice import AUTO, AVERAGE, MODEL, candidates_for
+from focalibrate.calibrate.choice import AUTO, candidates_for
+from focalibrate.calibrate.methods import AVERAGE, MODEL
 from focalibrate.calibrate.rows import Rows
 
 LeftOut = tuple[tuple[str, str], ...]

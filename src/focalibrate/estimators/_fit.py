@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from focalibrate._check import check_choice
-from focalibrate.calibrate import METHODS, Calibrator, explain_auto
+from focalibrate.calibrate import METHODS, Calibrator, explain_auto, fit
 from focalibrate.calibrate.choice import AUTO
 from focalibrate.io import ScoreKind
 
@@ -50,8 +50,7 @@ def fit_calibrator(
     elif gamma is not None:
         raise ValueError(f"`gamma` must be None for method={method!r}, got {gamma!r}.")
     _check_options(extra, METHODS[method].fit, method)
-    fitted: Calibrator = METHODS[method].fit(**given, **extra)
-    return fitted
+    return fit(**given, method=method, **extra)
 
 
 def _check_options(options: Mapping[str, Any], fit: Any, method: str) -> None:

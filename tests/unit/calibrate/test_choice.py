@@ -1,5 +1,7 @@
 """The automatic choice: the model as it is, a single method, or an average."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -13,9 +15,7 @@ from focalibrate.calibrate import (
     TemperatureScaling,
     explain_auto,
     fit,
-    fit_average,
 )
-from focalibrate.calibrate.average import average_weights
 from focalibrate.calibrate.choice import (
     FitSettings,
     Fitted,
@@ -24,9 +24,11 @@ from focalibrate.calibrate.choice import (
     pick,
     refit_checked,
 )
-from focalibrate.calibrate.folds import random_folds
-from focalibrate.calibrate.rows import read_scores
-from focalibrate.calibrate.single import SINGLE_METHODS
+from focalibrate.calibrate.methods import METHODS
+from focalibrate.calibrate.mixtures import average_weights
+from focalibrate.calibrate.rows import random_folds, read_scores
+
+fit_average = partial(fit, method="average")
 
 RNG = np.random.default_rng(0)
 N = 1000
@@ -222,7 +224,7 @@ def test_the_refit_is_not_worse_than_its_folds():
     folds = random_folds(rows, 5, 0)
     good = cross_fit(rows, ["temperature"], folds)
     lost = Fitted(TemperatureScaling(0.2), good.fits["temperature"].without_fold)
-    settings = (SINGLE_METHODS["temperature"], FitSettings())
+    settings = (METHODS["temperature"], FitSettings())
     found = refit_checked(lost, rows, good.losses["temperature"], *settings)
     best = good.fits["temperature"].whole.temperature
     assert found.whole.temperature == pytest.approx(best, rel=1e-4)

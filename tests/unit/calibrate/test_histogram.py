@@ -1,9 +1,13 @@
+from functools import partial
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from scipy.special import softmax
 
-from focalibrate.calibrate import CalibrationWarning, HistogramBinning, fit_histogram_binning
+from focalibrate.calibrate import CalibrationWarning, HistogramBinning, fit
+
+fit_histogram_binning = partial(fit, method="histogram")
 
 
 def test_values_are_the_frequencies_of_a_plain_loop(rows_of):

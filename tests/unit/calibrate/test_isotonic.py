@@ -1,3 +1,5 @@
+from functools import partial
+
 import numpy as np
 import pytest
 import torch
@@ -5,7 +7,9 @@ from numpy.testing import assert_allclose
 from scipy.special import softmax
 from sklearn.isotonic import IsotonicRegression
 
-from focalibrate.calibrate import CalibrationWarning, IsotonicCalibration, fit_isotonic
+from focalibrate.calibrate import CalibrationWarning, IsotonicCalibration, fit
+
+fit_isotonic = partial(fit, method="isotonic")
 
 
 @pytest.mark.parametrize("digits", [1, 15])  # one digit: many ties

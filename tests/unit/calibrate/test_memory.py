@@ -1,17 +1,16 @@
 """Peak memory of the fits, beyond the logits themselves."""
 
 import tracemalloc
+from functools import partial
 
 import numpy as np
 import pytest
 
-from focalibrate.calibrate import (
-    fit_focal_temperature,
-    fit_histogram_binning,
-    fit_isotonic,
-    fit_temperature,
-    fit_vector_scaling,
-)
+from focalibrate.calibrate import fit, fit_focal_temperature, fit_temperature
+
+fit_histogram_binning = partial(fit, method="histogram")
+fit_isotonic = partial(fit, method="isotonic")
+fit_vector_scaling = partial(fit, method="vector")
 
 pytestmark = pytest.mark.filterwarnings("ignore::focalibrate.calibrate.CalibrationWarning")
 

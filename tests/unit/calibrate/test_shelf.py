@@ -1,6 +1,7 @@
 """Every method against plain optimisers, and the properties that all methods share."""
 
 import warnings
+from functools import partial
 
 import numpy as np
 import pytest
@@ -13,18 +14,19 @@ from focalibrate.calibrate import (
     CalibrationWarning,
     TemperatureScaling,
     fit,
-    fit_beta,
-    fit_dirichlet,
-    fit_ensemble_temperature,
-    fit_platt,
-    fit_quadratic,
-    fit_spline,
-    fit_structured_matrix,
-    fit_structured_vector,
     fit_temperature,
-    fit_venn_abers,
 )
 from focalibrate.calibrate.one_vs_rest import _with_one_more
+
+fit_beta = partial(fit, method="beta")
+fit_dirichlet = partial(fit, method="dirichlet")
+fit_ensemble_temperature = partial(fit, method="ensemble_temperature")
+fit_platt = partial(fit, method="platt")
+fit_quadratic = partial(fit, method="quadratic")
+fit_spline = partial(fit, method="spline")
+fit_structured_matrix = partial(fit, method="structured_matrix")
+fit_structured_vector = partial(fit, method="structured_vector")
+fit_venn_abers = partial(fit, method="venn_abers")
 
 OPTIONS = {"posterior_recovery": {"gamma": 2.0}, "focal_loss_temperature": {"gamma": 2.0}}
 
@@ -202,7 +204,7 @@ def test_every_map_is_the_same_in_every_library_and_keeps_what_is_impossible(met
     assert (probs[:, 0] == 0).all()
     assert_allclose(probs.sum(axis=1), 1.0, rtol=1e-9)
     predicted_stays = (np.exp(want).argmax(1) == logits.argmax(1)).all()
-    assert predicted_stays or not METHODS[method].keeps_argmax
+    assert predicted_stays or not found.keeps_argmax
 
 
 @pytest.mark.parametrize("mask", [-1e9, -1e4])
@@ -222,3 +224,38 @@ def test_one_row_of_another_scale_does_not_move_the_temperature(rows_of):
     row = int(np.flatnonzero(logits.argmax(axis=1) == labels)[0])
     logits[row] *= 1e8
     assert_allclose(fit_temperature(logits, labels).temperature, plain.temperature, rtol=0.02)
+
+
+def test_beta_with_two_parameters_reaches_the_least_log_loss_of_its_variant(two):
+    s, y = two
+    log_p, log_q = log_expit(s), log_expit(-s)
+    cases = {
+        "am": lambda x: x[0] * (log_p - log_q) + x[1],
+        "ab": lambda x: x[0] * (log_p + np.log(2)) - x[1] * (log_q + np.log(2)),
+    }
+    for variant, margin in cases.items():
+        best = minimize(lambda x, f=margin: binary_loss(f(x), y), [0.5, 0.5])
+        found = fit_beta(s, y, variant=variant, pseudo_count=0.0)
+        assert mean_loss(found, s, y) <= best.fun + 1e-8
+        if variant == "am":
+            assert found.a == found.b
+        else:  # a probability of one half stays
+            assert_allclose(found.probs(np.zeros((1, 1))), 0.5)
+    with pytest.raises(ValueError, match="`variant` must be one of abm, am, ab; got 'm'"):
+        fit_beta(s, y, variant="m")
+
+
+def test_venn_abers_gives_both_probabilities_of_new_rows(two):
+    s, y = two
+    s, y = s[:60], y[:60]
+    found = fit_venn_abers(s, y)
+    new = np.linspace(-6, 6, 9)
+    low, high = found.bounds(new[:, None])
+    for i, value in enumerate(new):
+        for bound, label in ((low, 0), (high, 1)):  # by definition: isotonic with one more row
+            x, z = np.append(s, value), np.append(y, label).astype(float)
+            order = np.argsort(x, kind="stable")
+            fitted = isotonic_regression(z[order]).x
+            assert_allclose(bound[i, 1], fitted[np.flatnonzero(order == 60)[0]], atol=1e-9)
+    probs = found.probs(new[:, None])
+    assert ((low[:, 1] <= probs[:, 1] + 1e-9) & (probs[:, 1] <= high[:, 1] + 1e-9)).all()

@@ -1,9 +1,13 @@
+from functools import partial
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from focalibrate.calibrate import CalibrationWarning, fit_temperature, fit_vector_scaling
+from focalibrate.calibrate import CalibrationWarning, fit, fit_temperature
 from focalibrate.metrics import nll
+
+fit_vector_scaling = partial(fit, method="vector")
 
 
 def test_it_beats_temperature_scaling_where_classes_are_shifted(rows_of):

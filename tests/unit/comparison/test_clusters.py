@@ -6,8 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from focalibrate.calibrate.folds import random_folds
-from focalibrate.calibrate.rows import Rows
+from focalibrate.calibrate.rows import Rows, random_folds
 from focalibrate.comparison import choose, compare_methods
 
 OPTIONS = {"methods": ["identity", "temperature"], "n_resamples": 200}
