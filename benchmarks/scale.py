@@ -1,7 +1,7 @@
 """Predictions larger than memory: one pass against a bare scan, workers, and flat memory.
 
 `python -m benchmarks.scale NAME ...` measures some of `MEASURES` and adds them to
-``results/benchmarks/scale.json`` and ``.md``; without a name it lists them.
+``build/bench/scale-large.json`` and ``.md``; without a name it lists them.
 `python -m benchmarks scale` runs a small size of each.
 """
 
@@ -28,7 +28,7 @@ from focalibrate.io import sketch_bytes
 from focalibrate.io.sketches import SketchFile
 from focalibrate.metrics import Sketch
 
-RESULTS = Path("results/benchmarks/scale.json")
+RESULTS = Path("build/bench/scale-large.json")
 TABLE = RESULTS.with_suffix(".md")
 FITS = RESULTS.with_name("scale-fits.json")
 """The same as a table, which the docs include."""

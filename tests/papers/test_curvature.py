@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from focalibrate_papers.engine import Folders, Row, Rows
+from focalibrate_papers.engine import Row, Rows
 from focalibrate_papers.networks import GAMMA
 from focalibrate_papers.p004 import curvature
 from focalibrate_papers.p004.curvature import fit_cubic, resampled
@@ -81,13 +81,3 @@ def test_a_curve_that_only_falls_has_no_depth():
 
 def test_equal_traces_do_not_crash():
     assert fit_cubic(np.ones(5), np.arange(5.0)).depth >= 0.0
-
-
-@pytest.mark.slow
-def test_a_run_measures_both_losses(tmp_path):
-    pytest.importorskip("torch")
-    plain, *_, focal = curvature.tasks("smallest")
-    found = [dict(curvature.run(task, Folders(None, tmp_path))) for task in (plain, focal)]
-    assert found[0]["trace, own"] == found[0]["trace, ce"]
-    assert found[1]["trace, own"] != found[1]["trace, ce"]
-    assert all(0 <= one["ece"] <= 1 and np.isfinite(one["lambda_max, own"]) for one in found)

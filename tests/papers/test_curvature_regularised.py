@@ -1,16 +1,13 @@
 from itertools import product
 
 import numpy as np
-import pytest
 
-from focalibrate_papers.engine import Folders, Row, Rows
+from focalibrate_papers.engine import Row, Rows
 from focalibrate_papers.p004.curvature_regularised import (
     ECE,
     EXPERIMENT,
     TRACE,
     by_seed,
-    run,
-    tasks,
 )
 
 LRS = ("lr 0.0025, 8 epochs", "lr 0.005, 8 epochs", "lr 0.01, 8 epochs")
@@ -79,14 +76,3 @@ def test_a_run_that_diverged_reproduces_nothing():
     found = standings(gone)
     assert found[2] == "undecided"
     assert found[:2] == ["same direction"] * 2
-
-
-def test_a_run_gives_every_number_at_every_weight(tmp_path):
-    task = tasks("smallest")[0]
-    numbers = list(run(task, Folders(None, tmp_path)))
-    by_metric = {}
-    for metric, value, at in numbers:
-        assert np.isfinite(value)
-        by_metric.setdefault(metric, []).append(at)
-    assert set(by_metric) >= {ECE, TRACE, "NLL", "Brier", "error", "training loss"}
-    assert all(at == pytest.approx(task["taus"]) for at in by_metric.values())

@@ -159,16 +159,3 @@ def test_the_opposite_is_not_reproduced():
     found = list(at_size(claims(rows_of(-1.0)), is_full=False))
     kept = {line.claim for line in found if line.verdict in ("same direction", "supported")}
     assert all("similar" in claim or "over 0.95" in claim for claim in kept)
-
-
-def test_figures_and_tables_come_of_the_rows_runs_give(run_of):
-    rows = []
-    for task in tasks("reduced"):
-        recipe, seed = EXPERIMENT.describe(task)
-        rows += [Row(task.key, recipe, seed, *number) for number in run_of(task)]
-    found = EXPERIMENT.conclude(Rows(tuple(rows)), "reduced")
-    names = ["figure-1", "figure-2", "figure-3-cifar10", "figure-3-fashion-mnist", "figure-4"]
-    assert [chart.name for chart in found.charts] == names
-    drawn = [s for chart in found.charts for panel in chart.panels for s in panel.series]
-    assert all(len(series.x) == len(series.y) > 1 for series in drawn)
-    assert len(found.tables) == 2

@@ -3,16 +3,14 @@ import pytest
 from numpy.testing import assert_allclose
 
 from focalibrate_papers.engine import Row, Rows, at_size
-from focalibrate_papers.networks import TOO_FEW, network_name
+from focalibrate_papers.networks import network_name
 from focalibrate_papers.p002.focal_calibration import (
     AFTER,
     BEFORE,
     ERROR,
-    EXPERIMENT,
     NEAR_ONE,
     claims,
     network_numbers,
-    tasks,
 )
 
 BETTER = {"ECE %": 2.0, "|ln T|": 0.1, "ECE % after T": 1.0, "error %": 5.0}
@@ -116,30 +114,6 @@ def test_the_count_of_sets_ignores_which_way_the_tables_go():
     assert "in 3 of its 4 rows" in line.paper_value
 
 
-def test_numbers_of_the_paper_are_not_judged_at_a_smaller_size():
-    rows = table("cifar10", focal=BETTER, others=WORSE)
-    line = lines_of(rows, is_full=False)["CIFAR-10: ECE of CE before T"]
-    assert line.verdict == "not run at full size"
-    assert lines_of(rows, is_full=True)["CIFAR-10: ECE of CE before T"].verdict == "not reproduced"
-
-
 @pytest.mark.parametrize("measure", [BEFORE, AFTER, NEAR_ONE, ERROR], ids=lambda m: m.metric)
 def test_measures_read_metrics_a_run_gives(measure, outputs):
     assert measure.metric in dict(network_numbers(*outputs))
-
-
-def test_every_set_has_two_tables_and_a_panel_a_chart(outputs):
-    numbers = list(network_numbers(*outputs))
-    rows = [
-        Row("r", EXPERIMENT.describe(task)[0], task["seed"], *number)
-        for task in tasks("reduced")
-        for number in numbers
-    ]
-    found = EXPERIMENT.conclude(Rows(tuple(rows)), "reduced")
-    n_sets = len({task["problem"] for task in tasks("reduced")})
-    assert n_sets > 1
-    assert len(found.tables) == 2 * n_sets
-    assert all(len(row) == len(t.head) for t in found.tables for row in t.body)
-    assert [len(chart.panels) for chart in found.charts] == [n_sets - len(TOO_FEW)] * 2
-    # every network alike: nothing is told apart
-    assert not any(line.verdict == "reproduced" for line in found.results)

@@ -3,7 +3,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from focalibrate_papers.engine import Folders, Row, Rows
-from focalibrate_papers.networks import GAMMA, fit_line, mean_of_known
+from focalibrate_papers.networks import GAMMA, fit_line
 from focalibrate_papers.p003 import focal_temperature
 
 METHODS = ("raw", "TS_ECE", "FTS_ECE", "TS_NLL", "FTS_NLL")
@@ -95,8 +95,3 @@ def test_a_line_explains_a_line_and_needs_three_points():
     fit = fit_line(np.array([-1.0, 0.0, 4.0]), np.array([3.0, 2.0, -2.0]))
     assert_allclose((fit.slope, fit.intercept, fit.r2), (-1.0, 2.0, 1.0))
     assert np.isnan(fit_line(np.array([0.0, 1.0]), np.array([0.0, 1.0])).r2)
-
-
-def test_the_mean_of_nothing_known_is_unknown():
-    assert np.isnan(mean_of_known([np.nan, np.nan]))
-    assert mean_of_known([np.nan, 2.0, 4.0]) == 3.0

@@ -68,10 +68,3 @@ def test_the_two_sentences_on_the_norm_cannot_both_stand(rows):
     lines = EXPERIMENT.conclude(rows, "full").results
     assert lines[0].ours.estimate == -lines[2].ours.estimate
     assert {lines[0].verdict, lines[2].verdict} & {"not reproduced"}
-
-
-def test_conclusion_has_both_figures(rows):
-    found = EXPERIMENT.conclude(rows, "smallest")
-    assert [chart.name for chart in found.charts] == ["figure-5", "figure-6"]
-    assert "reproduced" not in {line.verdict for line in found.results}
-    assert [row[0] for row in found.tables[0].body] == list(LOSSES)

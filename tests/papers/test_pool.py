@@ -13,10 +13,6 @@ from focalibrate_papers.networks import (
     problems_in,
     spread_text,
 )
-from focalibrate_papers.p002.focal_calibration import (
-    PAPER_VALUES,
-    paper_values,
-)
 
 
 def rows_of(values: dict[tuple[str, str], dict[int, float]], metric: str = "x") -> Rows:
@@ -74,12 +70,3 @@ def test_halves_hold_each_row_once_and_the_other_half_s_temperature():
 def test_a_temperature_at_the_edge_of_the_grid_is_no_warning():
     logits, labels = calibrated(400, factor=100.0)
     assert {half.temperature for half in cross_fitted(logits, labels)} == {10.0}
-
-
-def test_the_paper_s_losses_of_four_networks():
-    assert [len(losses) for losses in PAPER_VALUES.values()] == [7, 7, 7, 10]
-    assert len(paper_values("cifar10", "ce")) == 2
-    assert paper_values("fashion_mnist", "ce") == {}
-    # bold numbers of Table 1
-    assert paper_values("20newsgroups", "flsd53")["Global-pooling CNN"].ece_post == 2.19
-    assert paper_values("sst_binary", "flsd53")["Tree-LSTM"].temperature == 0.7

@@ -4,7 +4,6 @@ import pytest
 from focalibrate_papers.engine import Folders, Row, Rows
 from focalibrate_papers.networks import folds
 from focalibrate_papers.p000 import psi_images
-from focalibrate_papers.p000.psi_images import PsiRows
 
 
 def made_rows(change, gap):
@@ -58,20 +57,6 @@ def test_networks_that_psi_hurts_are_compared_with_those_overconfident(gap, shar
     assert line.ours.estimate == share
 
 
-def test_a_smaller_run_is_never_called_reproduced():
-    lines = lines_of(made_rows(-0.02, -0.1))
-    reproduced = [claim for claim, line in lines.items() if line.verdict == "reproduced"]
-    assert reproduced == ["Ψ does not change the error"]  # a theorem, of any network
-
-
-def test_smoothed_networks_are_tasks_of_their_own():
-    tasks = psi_images.tasks("reduced")
-    assert len({task.key for task in tasks}) == len(tasks) == 3 * (4 + 4 + 3)
-    assert len({psi_images.describe(task) for task in tasks}) == len(tasks)
-    smoothed = [task for task in tasks if task["label_smoothing"] > 0]
-    assert {task["problem"] for task in smoothed} == {"fashion_mnist"}
-
-
 @pytest.mark.slow
 def test_a_run_keeps_the_error_and_the_count_of_rows(tmp_path):
     pytest.importorskip("torch")
@@ -93,10 +78,3 @@ def test_each_row_is_judged_once_by_a_fit_without_it():
     for part in parts:
         assert not set(part.labels) & set(part.fit_labels)
         np.testing.assert_array_equal(part.logits[:, 0], 2.0 * part.labels)
-
-
-def test_rows_are_asked_in_percent():
-    found = PsiRows(made_rows(0.01, 0.2), "reduced")
-    setting = found.settings[0]
-    np.testing.assert_allclose(found.values("gap", setting, 1, is_after=False), 20.0)
-    np.testing.assert_allclose(found.values("nll", setting, 1, is_after=False), 1.0)

@@ -74,13 +74,6 @@ def test_more_than_a_point_above_cross_entropy_is_not_comparable():
     )
 
 
-def test_numbers_are_by_table_and_trial():
-    found = TabularRows.of(made_rows(as_the_paper_says))
-    assert found.values["FL-2+Ψ ECE"].shape == (30, TRIALS)
-    assert not any(np.isnan(values).any() for values in found.values.values())
-    assert (found.gap(focal(2.0), CE, "ECE") > 0.06).all()
-
-
 def test_tables_count_and_rank():
     found = TabularRows.of(made_rows(as_the_paper_says))
     counts = {(row[0], row[1]): row[2:] for row in counts_table(found).body}

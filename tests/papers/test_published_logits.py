@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from focalibrate_papers.datasets import VARIABLE
-from focalibrate_papers.engine import Folders, Row, Rows
+from focalibrate_papers.engine import Row, Rows
 from focalibrate_papers.networks import halves
 from focalibrate_papers.published_logits import (
     COUNTED,
@@ -16,8 +16,6 @@ from focalibrate_papers.published_logits import (
     SETS,
     generated_set,
     read_set,
-    run,
-    tasks,
 )
 
 LOGITS = np.arange(24.0).reshape(8, 3) % 7
@@ -70,12 +68,6 @@ def test_without_a_folder_or_file_the_next_step_is_named(folder, monkeypatch):
         read_set("other", folder("all"))
     monkeypatch.setenv(VARIABLE, str(folder("all")))
     assert read_set("one", None).name == "one"
-
-
-def test_reduced_and_full_are_the_same_runs():
-    assert tasks("reduced") == tasks("full")
-    assert [task["set"] for task in tasks("full")] == list(SETS)
-    assert sum(task["gamma"] is not None for task in tasks("full")) == 1
 
 
 def test_generated_focal_logits_are_underconfident_and_keep_their_labels():
@@ -140,14 +132,3 @@ def test_generated_logits_reproduce_nothing():
     rows = rows_with(lambda name: {})
     standings = {line.verdict for line in EXPERIMENT.conclude(rows, "smallest").results}
     assert "reproduced" not in standings
-
-
-@pytest.mark.slow
-def test_a_run_measures_every_method(tmp_path):
-    plain, focal = (dict(run(task, Folders(None, tmp_path))) for task in tasks("smallest"))
-    assert "Ψ ece" in focal
-    assert "Ψ ece" not in plain
-    assert focal["Ψ less raw nll"] == pytest.approx(focal["Ψ nll"] - focal["raw nll"])
-    assert focal["raw nll low"] <= focal["raw nll"] <= focal["raw nll high"]
-    assert plain["TS_NLL T"] > 1
-    assert {"T_ece T", "T_ece mce"} <= set(focal)

@@ -45,10 +45,3 @@ def test_one_seed_decides_nothing():
     table = found.tables[-1]
     assert ("FL-3", "0", "1 of 5") in table.body
     assert ("MMCE", "none", "0 of 5") in table.body
-
-
-def test_every_network_of_the_paper_s_row_is_planned():
-    tasks = sst.tasks("full")
-    assert len(tasks) == 50
-    assert len({sst.recipe_of(task).key for task in tasks}) == 50
-    assert {sst.recipe_of(task).epochs for task in tasks} == {25}

@@ -100,10 +100,3 @@ def test_verdicts_follow_the_bar(trained):
     far = altered(trained, "FL-1 raw KLD", 1e6)
     assert verdict(altered(far, "FL-1 Ψ KLD", 1e-9)) == "reproduced"
     assert verdict(altered(far, "FL-1 Ψ KLD", 1e9)) == "not reproduced"
-
-
-def test_conclusion_of_the_smallest_run(trained):
-    found = EXPERIMENT.conclude(trained, "smallest")
-    assert "reproduced" not in {line.verdict for line in found.results}
-    assert [len(chart.panels) for chart in found.charts] == [9, 1]
-    assert len(found.tables[0].body) == 3 * 7
