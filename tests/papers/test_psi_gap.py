@@ -100,7 +100,7 @@ def test_one_problem_is_one_observation():
     settings = settings_of(rows)
     assert len(settings) == 6
     np.testing.assert_allclose(mean_changes(settings), [1.0, 3.0], atol=1e-9)
-    assert resampled_by_problem(lambda drawn: len(drawn), settings).low == -math.inf
+    assert resampled_by_problem(len, settings, "change").low == -math.inf
 
 
 def test_a_line_is_trained_and_measured_on_both_parts(tmp_path):

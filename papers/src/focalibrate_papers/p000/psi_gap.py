@@ -1,12 +1,14 @@
 """Where Ψ helps: the change of ECE against the generalisation gap."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
@@ -47,119 +49,102 @@ LINE = "a line, n = "
 """How the names of the generated problems begin."""
 
 
-@dataclass(frozen=True)
-class Setting:
-    """One problem (data and network) and one exponent; means over its seeds or trials."""
-
-    problem: str
-    gamma: float
-    loss_gap: float
-    """test NLL − training NLL; nan if the training loss was not kept"""
-    error_gap: float
-    """test error − training error"""
-    train_error: float
-    ece: float
-    """in percent, without Ψ"""
-    change: float
-    """points of ECE, with Ψ − without"""
-    confidence_gap: float
-    """mean confidence − accuracy on test examples, without Ψ"""
-    n: int
-    """seeds or trials"""
-
-    @property
-    def is_near(self) -> bool:
-        """Whether training and test loss agree, as they do at the minimiser of the risk."""
-        return self.loss_gap < NEAR
-
-    @property
-    def is_fitted(self) -> bool:
-        """Whether it fits its training examples and has a much higher loss on test examples."""
-        return self.train_error < FITTED and self.loss_gap >= NEAR
-
-
 def loss_name(gamma: float) -> str:
     """Return the name of a loss in the rows."""
     return f"FL-{gamma:g}"
 
 
-def settings_of(rows: Rows) -> tuple[Setting, ...]:
-    """Return every problem that has rows, in the order of the runs, by its exponents."""
-    found: dict[tuple[str, str], dict[str, list[float]]] = {}
-    for row in rows:
-        metric, loss = row.metric.rsplit(", ", 1)
-        found.setdefault((row.recipe, loss), {}).setdefault(metric, []).append(row.value)
-    return tuple(
-        _setting(problem, gamma, numbers)
-        for problem in rows.recipes()
-        for gamma in GAMMAS
-        if (numbers := found.get((problem, loss_name(gamma))))
+def settings_of(rows: Rows) -> pd.DataFrame:
+    """Return a line per problem and exponent, in the order of the runs: means over its seeds.
+
+    Of `loss_gap` (test NLL − training NLL; nan if that was not kept), `error_gap`, `train_error`,
+    `ece` in percent without Ψ, its `change` by Ψ, `confidence_gap` (confidence − accuracy without
+    Ψ), `n` (seeds or trials); `is_near`: the losses agree, as they do at the minimiser of the
+    risk; `is_fitted`: it fits its training examples and has a much higher loss on test examples.
+    """
+    names = ("problem", "loss", "metric", "value")
+    found = pd.DataFrame(
+        [(r.recipe, *reversed(r.metric.rsplit(", ", 1)), r.value) for r in rows], columns=names
     )
+    each = found.groupby(list(names[:3]), sort=False)["value"]
+    mean, n = each.mean().unstack(), each.size().unstack()
+    order = [(p, loss_name(g)) for p in rows.recipes() for g in GAMMAS]
+    mean = mean.reindex([line for line in order if line in mean.index])
+    if "train loss" not in mean:
+        mean["train loss"] = np.nan
+    loss_gap = mean["test loss"] - mean["train loss"]
+    return pd.DataFrame(
+        {
+            "gamma": [float(loss.removeprefix("FL-")) for _, loss in mean.index],
+            "loss_gap": loss_gap,
+            "error_gap": mean["test error"] - mean["train error"],
+            "train_error": mean["train error"],
+            "ece": 100 * mean["ECE"],
+            "change": 100 * (mean["ECE with Ψ"] - mean["ECE"]),
+            "confidence_gap": mean["confidence − accuracy"],
+            "n": n.reindex(mean.index)["ECE"],
+            "is_under": mean["confidence − accuracy"] < 0,
+            "is_helped": mean["ECE with Ψ"] < mean["ECE"],
+            "is_near": loss_gap < NEAR,
+            "is_fitted": (mean["train error"] < FITTED) & (loss_gap >= NEAR),
+        }
+    ).reset_index(level="problem")
 
 
-def _setting(problem: str, gamma: float, numbers: dict[str, list[float]]) -> Setting:
-    mean = {metric: float(np.mean(values)) for metric, values in numbers.items()}
-    return Setting(
-        problem=problem,
-        gamma=gamma,
-        loss_gap=mean["test loss"] - mean.get("train loss", np.nan),
-        error_gap=mean["test error"] - mean["train error"],
-        train_error=mean["train error"],
-        ece=100 * mean["ECE"],
-        change=100 * (mean["ECE with Ψ"] - mean["ECE"]),
-        confidence_gap=mean["confidence − accuracy"],
-        n=len(numbers["ECE"]),
-    )
+def known_of(settings: pd.DataFrame) -> pd.DataFrame:
+    """Return the settings whose training loss was kept."""
+    return settings[settings.loss_gap.notna()]
 
 
-def by_problem(settings: Sequence[Setting]) -> dict[str, list[Setting]]:
-    """Return the settings of each problem: one problem is one independent observation."""
-    found: dict[str, list[Setting]] = {}
-    for setting in settings:
-        found.setdefault(setting.problem, []).append(setting)
-    return found
-
-
-def mean_changes(settings: Sequence[Setting]) -> NDArray[np.float64]:
-    """Return the mean change of each problem, over its exponents."""
-    return np.array([np.mean([s.change for s in own]) for own in by_problem(settings).values()])
+def mean_changes(settings: pd.DataFrame) -> NDArray[np.float64]:
+    """Return the mean change of each problem over its exponents: one independent observation."""
+    return np.asarray(settings.groupby("problem", sort=False).change.mean(), dtype=np.float64)
 
 
 def resampled_by_problem(
-    estimate: Callable[[list[Setting]], float], settings: Sequence[Setting]
+    estimate: Callable[..., float], settings: pd.DataFrame, *columns: str
 ) -> Interval:
-    """Return a number of the settings with its bootstrap interval over problems.
+    """Return a number of some columns with its bootstrap interval over problems.
 
     Whole problems are resampled with replacement: the exponents of one problem share its data.
     """
-    groups = list(by_problem(settings).values())
+    values = [settings[name].to_numpy() for name in columns]
+    groups = sorted(settings.groupby("problem").indices.values(), key=lambda rows: rows[0])
     if len(groups) < 3:
-        return Interval(estimate(list(settings)), -np.inf, np.inf)
-    rng = np.random.default_rng(0)
-    drawn = [
-        estimate([s for i in rng.integers(len(groups), size=len(groups)) for s in groups[i]])
-        for _ in range(N_RESAMPLES)
-    ]
+        return Interval(estimate(*values), -np.inf, np.inf)
+    rng, drawn = np.random.default_rng(0), []
+    for _ in range(N_RESAMPLES):
+        rows = np.concatenate([groups[i] for i in rng.integers(len(groups), size=len(groups))])
+        drawn.append(estimate(*(x[rows] for x in values)))
     low, high = np.nanquantile(drawn, (0.025, 0.975))
-    return Interval(estimate(list(settings)), float(low), float(high))
+    return Interval(estimate(*values), float(low), float(high))
 
 
 SMALLEST_GAP = 1e-3
 """Smaller and negative gaps are drawn at this value, because the axis is logarithmic."""
 
 
-def family_of(problem: str, networks: Sequence[str]) -> str:
+def family_of(problem: str) -> str:
     """Return the kind of problem: image networks, a line, or tables."""
-    return "images" if problem in networks else "line" if problem.startswith(LINE) else "tables"
+    return "images" if problem in IMAGES else "line" if problem.startswith(LINE) else "tables"
 
 
-def gap_chart(settings: Sequence[Setting], networks: Sequence[str]) -> Chart:
+def gap_chart(settings: pd.DataFrame) -> Chart:
     """Return the change of ECE by Ψ against the two generalisation gaps."""
-    known = [s for s in settings if not math.isnan(s.loss_gap)]
-    panels = [
-        _panel("Loss", "test loss − training loss", known, lambda s: s.loss_gap, networks),
-        _panel("Error", "test error − training error", settings, lambda s: s.error_gap, networks),
-    ]
+
+    def panel(title: str, x_label: str, settings: pd.DataFrame, gap: str) -> Panel:
+        at = settings[gap].clip(lower=SMALLEST_GAP)
+        family, series = settings.problem.map(family_of), []
+        for color, name in ((0, "tables"), (2, "line"), (1, "images")):
+            if (own := family == name).any():
+                x, y = at[own].to_numpy(), settings.change[own].to_numpy()
+                series.append(Series(x, y, name, "points", color=color))
+        series.append(Series([at.min(), at.max()], [0.0, 0.0], style="dashed", color=6))
+        if gap == "loss_gap":
+            ends = [settings.change.min(), settings.change.max()]
+            series.append(Series([NEAR, NEAR], ends, style="dashed", color=6))
+        return Panel(title, x_label, "points of ECE, with Ψ − without", series, log_x=True)
+
     return Chart(
         "gap",
         "Change of ECE by Ψ (below 0: Ψ helps) against how much worse the network is on test "
@@ -167,101 +152,55 @@ def gap_chart(settings: Sequence[Setting], networks: Sequence[str]) -> Chart:
         f"mean over seeds or trials. Gaps below {SMALLEST_GAP:g} are drawn at {SMALLEST_GAP:g}. "
         f"Dashed: no change, and in the left panel the bound of {NEAR:g} below which the losses "
         "count as equal.",
-        panels,
+        [
+            panel("Loss", "test loss − training loss", known_of(settings), "loss_gap"),
+            panel("Error", "test error − training error", settings, "error_gap"),
+        ],
         columns=2,
         size=(4.8, 3.8),
     )
 
 
-def _panel(
-    title: str,
-    x_label: str,
-    settings: Sequence[Setting],
-    gap: Callable[[Setting], float],
-    networks: Sequence[str],
-) -> Panel:
-    def at(setting: Setting) -> float:
-        return max(gap(setting), SMALLEST_GAP)
-
-    series = []
-    for color, name in ((0, "tables"), (2, "line"), (1, "images")):
-        own = [s for s in settings if family_of(s.problem, networks) == name]
-        if own:
-            x, y = [at(s) for s in own], [s.change for s in own]
-            series.append(Series(x, y, name, "points", color=color))
-    ends = [min(map(at, settings)), max(map(at, settings))]
-    series.append(Series(ends, [0.0, 0.0], style="dashed", color=6))
-    if title == "Loss":
-        changes = [s.change for s in settings]
-        bounds = [min(changes), max(changes)]
-        series.append(Series([NEAR, NEAR], bounds, style="dashed", color=6))
-    return Panel(title, x_label, "points of ECE, with Ψ − without", series, log_x=True)
-
-
-def regimes_table(settings: Sequence[Setting]) -> Table:
-    """Return the change by Ψ near the minimiser, in between, and for overfitted networks."""
-    known = [s for s in settings if not math.isnan(s.loss_gap)]
+def tables(settings: pd.DataFrame) -> Iterator[Table]:
+    """Yield the change by Ψ by regime, and every setting, image networks first."""
+    known = known_of(settings)
     regimes = {
-        f"losses agree within {NEAR:g}": [s for s in known if s.is_near],
-        "between": [s for s in known if not s.is_near and not s.is_fitted],
-        f"training error below {100 * FITTED:g} %, losses differ": [
-            s for s in known if s.is_fitted
-        ],
+        f"losses agree within {NEAR:g}": known.is_near,
+        "between": ~known.is_near & ~known.is_fitted,
+        f"training error below {100 * FITTED:g} %, losses differ": known.is_fitted,
     }
     body = []
-    for name, own in regimes.items():
-        if own:
-            helped = sum(s.change < 0 for s in own)
-            under = sum(s.confidence_gap < 0 for s in own)
+    for name, holds in regimes.items():
+        if len(own := known[holds]):
+            counts = own.problem.nunique(), len(own), sum(own.is_helped)
             mean = show_interval(mean_interval(mean_changes(own)))
-            counts = (len(by_problem(own)), len(own), helped, under)
-            body.append((name, *map(str, counts), mean))
-    return Table(
+            body.append((name, *map(str, (*counts, sum(own.is_under))), mean))
+    head = ("regime", "problems", "settings", "ECE falls in", "underconfident before")
+    yield Table(
         "Change of ECE by Ψ, by the network's distance from the minimiser of its risk",
-        (
-            "regime",
-            "problems",
-            "settings",
-            "ECE falls in",
-            "underconfident before",
-            "change of ECE, points",
-        ),
+        (*head, "change of ECE, points"),
         tuple(body),
         "The change is the mean over problems with its 95 % interval.",
     )
-
-
-def settings_table(settings: Sequence[Setting], networks: Sequence[str]) -> Table:
-    """Return every setting, image networks first."""
-    order = sorted(settings, key=lambda s: family_of(s.problem, networks) != "images")
-    body = tuple(
-        (
-            s.problem,
-            f"{s.gamma:g}",
-            str(s.n),
-            "–" if math.isnan(s.loss_gap) else f"{s.loss_gap:.3f}",
-            f"{100 * s.train_error:.2f}",
-            f"{100 * s.error_gap:.2f}",
-            f"{s.ece:.2f}",
-            f"{s.change:+.2f}",
-            f"{100 * s.confidence_gap:+.2f}",
-        )
-        for s in order
-    )
-    return Table(
+    order = np.argsort(settings.problem.map(family_of) != "images", kind="stable")
+    columns = ("problem", "γ", "seeds", "loss gap", "training error, %", "error gap, points")
+    yield Table(
         "Every setting",
-        (
-            "problem",
-            "γ",
-            "seeds",
-            "loss gap",
-            "training error, %",
-            "error gap, points",
-            "ECE, %",
-            "change by Ψ",
-            "confidence − accuracy, points",
+        (*columns, "ECE, %", "change by Ψ", "confidence − accuracy, points"),
+        tuple(
+            (
+                s.problem,
+                f"{s.gamma:g}",
+                f"{s.n:g}",
+                "–" if math.isnan(s.loss_gap) else f"{s.loss_gap:.3f}",
+                f"{100 * s.train_error:.2f}",
+                f"{100 * s.error_gap:.2f}",
+                f"{s.ece:.2f}",
+                f"{s.change:+.2f}",
+                f"{100 * s.confidence_gap:+.2f}",
+            )
+            for s in settings.iloc[order].itertuples()
         ),
-        body,
         "–: the training loss was not kept.",
     )
 
@@ -281,67 +220,25 @@ _SIZE = (
     'Sec. 6.2, of images: "Ψ becomes less effective as the dataset size gets smaller" and '
     '"as the model becomes more complex"'
 )
+_question = partial(side_result, is_papers=False)
+"""All are questions of our own, based on hypotheses of the paper."""
 
 
-def claims(rows: Rows, settings: Sequence[Setting]) -> tuple[ClaimResult, ...]:
-    """Return one result per question; all are our own, based on hypotheses of the paper."""
-    known = [s for s in settings if not math.isnan(s.loss_gap)]
-    return (
-        _near(known),
-        _fitted(known),
-        _goes_with(known, "loss"),
-        _goes_with(settings, "error"),
-        _exactly(known),
-        _confidence_says_more(known),
-        *_less_data(rows, settings),
-    )
-
-
-def near_and_fitted(settings: Sequence[Setting]) -> tuple[Interval, Interval]:
-    """Return the mean change by Ψ near the minimiser, and for overfitted networks."""
-    return (
-        mean_interval(mean_changes([s for s in settings if s.is_near])),
-        mean_interval(mean_changes([s for s in settings if s.is_fitted])),
-    )
-
-
-def finding(settings: Sequence[Setting]) -> str:
-    """Return the answer in one sentence."""
-    known = [s for s in settings if not math.isnan(s.loss_gap)]
-    near, fitted = (
-        "an unknown amount (there are no such settings)"
-        if math.isnan(interval.estimate)
-        else f"{interval.estimate:+.1f} points [{interval.low:+.1f}, {interval.high:+.1f}]"
-        for interval in near_and_fitted(known)
-    )
-    return (
-        f"If training and test loss agree (within {NEAR:g}), Ψ changes the ECE by {near}; if a "
-        f"network fits its training examples (error below {100 * FITTED:g} %) and has a higher "
-        f"loss on test examples, by {fitted} (mean over problems, 95 % confidence interval)."
-    )
-
-
-def _counted(settings: Sequence[Setting]) -> str:
-    helped, problems = sum(s.change < 0 for s in settings), len(by_problem(settings))
-    return f"{len(settings)} settings of {problems} problems; the ECE falls in {helped} of them."
-
-
-def _near(settings: Sequence[Setting]) -> ClaimResult:
-    return side_result(
-        near_and_fitted(settings)[0],
+def claims(rows: Rows, settings: pd.DataFrame) -> Iterator[ClaimResult]:
+    """Yield one result per question."""
+    known = known_of(settings)
+    near, fitted = known[known.is_near], known[known.is_fitted]
+    yield _question(
+        mean_interval(mean_changes(near)),
         claim="Ψ lowers the ECE if training and test loss agree",
         what="ECE with Ψ − without, mean over problems, for settings whose test loss is less "
         f"than {NEAR:g} above the training loss",
         paper_value=_MINIMISER,
         unit="points of ECE, with Ψ − without",
-        is_papers=False,
-        note=_counted([s for s in settings if s.is_near]),
+        note=_counted(near),
     )
-
-
-def _fitted(settings: Sequence[Setting]) -> ClaimResult:
-    return side_result(
-        near_and_fitted(settings)[1],
+    yield _question(
+        mean_interval(mean_changes(fitted)),
         claim="Ψ raises the ECE if the network fits its training examples but not the test "
         "examples",
         what="ECE with Ψ − without, mean over problems, for settings with a training error below "
@@ -349,59 +246,38 @@ def _fitted(settings: Sequence[Setting]) -> ClaimResult:
         paper_value=_OVERFIT,
         unit="points of ECE, with Ψ − without",
         below=False,
-        is_papers=False,
-        note=_counted([s for s in settings if s.is_fitted]),
+        note=_counted(fitted),
     )
-
-
-def _goes_with(settings: Sequence[Setting], what: str) -> ClaimResult:
-    def gap(setting: Setting) -> float:
-        return setting.loss_gap if what == "loss" else setting.error_gap
-
-    def estimate(drawn: list[Setting]) -> float:
-        gaps, changes = rankdata([gap(s) for s in drawn]), rankdata([s.change for s in drawn])
-        return float(correlation(gaps, changes))
-
-    return side_result(
-        resampled_by_problem(estimate, settings),
-        claim=f"The further the test {what} is above the training {what}, the less Ψ helps",
-        what=f"rank correlation of test − training {what} with the change of ECE by Ψ, over all "
-        "settings; interval by resampling problems",
-        paper_value=_OVERFIT,
-        unit="Spearman's ρ",
-        below=False,
-        is_papers=False,
-        note=f"{len(settings)} settings of {len(by_problem(settings))} problems.",
-    )
-
-
-def _agreement(settings: Sequence[Setting], *, by_confidence: bool) -> float:
-    """Return the fraction of settings in which the sign predicts correctly whether Ψ helps."""
-    expected = [s.confidence_gap < 0 if by_confidence else s.is_near for s in settings]
-    return float(np.mean([s.change < 0 for s in settings] == np.array(expected)))
-
-
-def _exactly(settings: Sequence[Setting]) -> ClaimResult:
-    return side_result(
-        resampled_by_problem(lambda drawn: _agreement(drawn, by_confidence=False), settings),
+    for what, own in (("loss", known), ("error", settings)):
+        yield _question(
+            resampled_by_problem(_rank_correlation, own, f"{what}_gap", "change"),
+            claim=f"The further the test {what} is above the training {what}, the less Ψ helps",
+            what=f"rank correlation of test − training {what} with the change of ECE by Ψ, over "
+            "all settings; interval by resampling problems",
+            paper_value=_OVERFIT,
+            unit="Spearman's ρ",
+            below=False,
+            note=f"{len(own)} settings of {own.problem.nunique()} problems.",
+        )
+    yield _question(
+        resampled_by_problem(_agreement, known, "is_near", "is_helped"),
         claim="Ψ lowers the ECE exactly if training and test loss agree",
         what=f"fraction of settings in which both or neither is true (agree: within {NEAR:g}); "
         "interval by resampling problems",
         paper_value=_MINIMISER,
-        unit=f"of {len(settings)} settings",
+        unit=f"of {len(known)} settings",
         below=False,
         bound=EXACTLY,
-        is_papers=False,
     )
-
-
-def _confidence_says_more(settings: Sequence[Setting]) -> ClaimResult:
-    def estimate(drawn: list[Setting]) -> float:
-        return _agreement(drawn, by_confidence=True) - _agreement(drawn, by_confidence=False)
-
-    share = _agreement(settings, by_confidence=True)
-    return side_result(
-        resampled_by_problem(estimate, settings),
+    right = _agreement(known.is_under, known.is_helped)
+    yield _question(
+        resampled_by_problem(
+            lambda sign, near, helped: _agreement(sign, helped) - _agreement(near, helped),
+            known,
+            "is_under",
+            "is_near",
+            "is_helped",
+        ),
         claim="Underconfidence on held-out examples predicts better than the losses whether Ψ "
         "helps",
         what="fraction of settings predicted correctly by the sign of confidence − accuracy, "
@@ -410,44 +286,71 @@ def _confidence_says_more(settings: Sequence[Setting]) -> ClaimResult:
         paper_value="the paper does not compare the two",
         unit="difference of shares",
         below=False,
-        is_papers=False,
-        note=f"The sign of confidence − accuracy is right in {share:.0%} of the settings.",
+        note=f"The sign of confidence − accuracy is right in {right:.0%} of the settings.",
+    )
+    yield from _less_data(rows)
+
+
+def _counted(own: pd.DataFrame) -> str:
+    return (
+        f"{len(own)} settings of {own.problem.nunique()} problems; the ECE falls in "
+        f"{sum(own.is_helped)} of them."
     )
 
 
-def _less_data(rows: Rows, settings: Sequence[Setting]) -> list[ClaimResult]:
-    """Return the results for few and for many examples of the same problem, if both were run."""
-    sizes = sorted(
-        {int(s.problem.removeprefix(LINE)) for s in settings if s.problem.startswith(LINE)}
+def _rank_correlation(gaps: NDArray[np.float64], changes: NDArray[np.float64]) -> float:
+    return float(correlation(rankdata(gaps), rankdata(changes)))
+
+
+def _agreement(told: NDArray[np.bool_], helped: NDArray[np.bool_]) -> float:
+    return float(np.mean(told == helped))
+
+
+def finding(settings: pd.DataFrame) -> str:
+    """Return the answer in one sentence."""
+    known, texts = known_of(settings), []
+    for holds in (known.is_near, known.is_fitted):
+        mean = mean_interval(mean_changes(known[holds]))
+        texts.append(
+            f"{mean.estimate:+.1f} points [{mean.low:+.1f}, {mean.high:+.1f}]"
+            if holds.any()
+            else "an unknown amount (there are no such settings)"
+        )
+    return (
+        f"If training and test loss agree (within {NEAR:g}), Ψ changes the ECE by {texts[0]}; if "
+        f"a network fits its training examples (error below {100 * FITTED:g} %) and has a higher "
+        f"loss on test examples, by {texts[1]} (mean over problems, 95 % confidence interval)."
     )
+
+
+def _less_data(rows: Rows) -> Iterator[ClaimResult]:
+    """Yield the result for few and for many examples of the same problem, if both were run."""
+    names = [name for name in rows.recipes() if name.startswith(LINE)]
+    sizes = sorted(int(name.removeprefix(LINE)) for name in names)
     if len(sizes) < 2:
-        return []
-    few, many = (_changes_by_seed(rows, f"{LINE}{n}") for n in (sizes[0], sizes[-1]))
-    return [
-        side_result(
-            mean_interval(few - many),
-            claim=f"On a line, Ψ helps less with {sizes[0]:,} than with {sizes[-1]:,} examples",
-            what="change of ECE by Ψ, mean over γ, few − many examples, per seed",
-            paper_value=_SIZE,
-            unit="points of ECE, few − many",
-            below=False,
-            is_papers=False,
-            note=f"Ψ changes the ECE by {few.mean():+.2f} points with {sizes[0]:,} examples and "
-            f"by {many.mean():+.2f} with {sizes[-1]:,}.",
-        )
-    ]
-
-
-def _changes_by_seed(rows: Rows, problem: str) -> np.ndarray:
-    curves = [
+        return
+    few, many = (
         100
-        * (
-            rows.curve(problem, f"ECE with Ψ, {loss_name(g)}")[1]
-            - rows.curve(problem, f"ECE, {loss_name(g)}")[1]
+        * np.mean(
+            [
+                rows.curve(f"{LINE}{n}", f"ECE with Ψ, {loss_name(g)}")[1]
+                - rows.curve(f"{LINE}{n}", f"ECE, {loss_name(g)}")[1]
+                for g in GAMMAS
+            ],
+            axis=0,
         )
-        for g in GAMMAS
-    ]
-    return np.asarray(np.mean(curves, axis=0))
+        for n in (sizes[0], sizes[-1])
+    )
+    yield _question(
+        mean_interval(few - many),
+        claim=f"On a line, Ψ helps less with {sizes[0]:,} than with {sizes[-1]:,} examples",
+        what="change of ECE by Ψ, mean over γ, few − many examples, per seed",
+        paper_value=_SIZE,
+        unit="points of ECE, few − many",
+        below=False,
+        note=f"Ψ changes the ECE by {few.mean():+.2f} points with {sizes[0]:,} examples and "
+        f"by {many.mean():+.2f} with {sizes[-1]:,}.",
+    )
 
 
 NAME = "psi-gap"
@@ -677,8 +580,8 @@ EXPERIMENT = Experiment(
     describe=describe,
     look=lambda rows, _: (rows, settings_of(rows)),
     claims=lambda found: claims(*found),
-    tables=lambda found: (regimes_table(found[1]), settings_table(found[1], IMAGES)),
-    charts=lambda found: (gap_chart(found[1], IMAGES),),
+    tables=lambda found: tables(found[1]),
+    charts=lambda found: (gap_chart(found[1]),),
     finding=lambda found: finding(found[1]),
     network=network_of,
     coverage={
