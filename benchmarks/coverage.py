@@ -131,8 +131,8 @@ def repetition(pool: Pool, n: int, rng: np.random.Generator) -> dict[str, float]
             for metric in FLOORS:
                 value = METRICS[metric].function(probs, labels)
                 floor = seen.noise_floor[metric]
-                found[f"{metric} below q95"] = float(value <= floor.q95)
-                found[f"{metric} below median"] = float(value <= floor.median)
+                found[f"{metric} below q95"] = float(value <= floor.q95 + 1e-12)
+                found[f"{metric} below median"] = float(value <= floor.median + 1e-12)
     for name, interval in _score_intervals(pool.models["sharp"], rows, labels, rng).items():
         found[name] = _holds(interval, pool.models["sharp"].scores[name])
     return found
@@ -228,7 +228,7 @@ def write_table(folder: Path) -> None:
     uniform = _begun(folder / "uniform.json")
     if uniform is not None:
         p = np.array(uniform["p"])
-        # p-values are multiples of 1/1000: spread each over its step before testing
+        # p-values are multiples of 1/200: spread each over its step before testing
         rng = np.random.default_rng(0)
         found = kstest(p - rng.random(len(p)) / (DRAWS + 1), "uniform")
         lines += [

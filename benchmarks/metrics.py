@@ -22,9 +22,9 @@ from focalibrate.metrics import (
     ece,
 )
 from focalibrate.metrics.assessment import event_test
-from focalibrate.metrics.event import read_event
 from focalibrate.metrics.null import draw_residuals
 from focalibrate.metrics.residuals import event_cells, rms_interval
+from focalibrate.metrics.rows import read_event
 
 N_BINS = 15
 Probs = NDArray[np.float32]

@@ -9,8 +9,8 @@ import numpy as np
 
 from focalibrate._array import Array, Floats
 from focalibrate._check import check_count
-from focalibrate.metrics.binning import Ints
-from focalibrate.metrics.event import EventKind, read_event
+from focalibrate.metrics.binning import Ints, equal_width_edges
+from focalibrate.metrics.cells import class_cells
 from focalibrate.metrics.interval import Interval, NoiseFloor
 from focalibrate.metrics.noise_floor import classwise_floor, noise_floors
 from focalibrate.metrics.null import (
@@ -35,6 +35,7 @@ from focalibrate.metrics.residuals import (
     gap_interval,
     rms_interval,
 )
+from focalibrate.metrics.rows import EventKind, read_event
 from focalibrate.metrics.words import ALPHA, details, finding, headline
 
 FEWEST_DRAWS, MOST_DRAWN = 199, 2e7
@@ -297,7 +298,10 @@ def assess(
     )
     classwise = None
     if rows.probs is not None:
-        classwise = classwise_floor(rows.probs, rows.weights, copies=copies)
+        edges = equal_width_edges(BINS)
+        assert rows.labels is not None  # noqa: S101  (they come with the probabilities)
+        found = class_cells(rows.probs, rows.labels, edges, rows.weights, copies=rows.copies)
+        classwise = classwise_floor(found)
     return assess_cells(
         rows.cells(),
         event=rows.kind,

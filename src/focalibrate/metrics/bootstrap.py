@@ -7,9 +7,9 @@ from typing import Any, Literal
 import numpy as np
 
 from focalibrate._array import Array, Floats, array_of
-from focalibrate._check import check_choice, check_count, check_open_interval, is_whole
+from focalibrate._check import check_choice, check_count, check_open_interval
 from focalibrate.metrics.interval import Interval
-from focalibrate.metrics.rows import read_weights
+from focalibrate.metrics.rows import cluster_codes, read_weights
 from focalibrate.metrics.scores import (
     brier_rows,
     brier_score,
@@ -46,6 +46,8 @@ def bootstrap(
     interval: IntervalMethod = "basic",
     seed: int | np.random.Generator = 0,
     sample_weight: Array | None = None,
+    copies: bool = False,
+    cluster: Array | None = None,
     **options: Any,
 ) -> Interval:
     r"""Bootstrap confidence interval of a mean over rows.
@@ -69,8 +71,9 @@ def bootstrap(
         level: confidence level, between 0 and 1.
         interval: ``"basic"`` or ``"percentile"``.
         seed: random seed of the resampling, or a `numpy.random.Generator`.
-        sample_weight: weights ``[N]``. Whole numbers count repeated rows; rows of other
-            weights are drawn equally often and keep their weight.
+        sample_weight: weights ``[N]``: rows are drawn equally often and keep their weight.
+        copies: whether weights are numbers of identical, independent rows instead.
+        cluster: names of the clusters ``[N]``: whole clusters are drawn.
         options: passed on to `metric`, such as ``binary=True``.
 
     Returns:
@@ -91,10 +94,10 @@ def bootstrap(
     _check(n_resamples, level, interval)
     terms = _terms(metric, probs, labels, options)
     least = 0.0 if metric in ROWS else -math.inf
-    weights = read_weights(sample_weight, len(terms))
     found = bootstrap_mean(
-        terms, weights, n_resamples=n_resamples, level=level, interval=interval, seed=seed
-    )
+        *_units(terms, sample_weight, cluster, copies=copies),
+        n_resamples=n_resamples, level=level, interval=interval, seed=seed,
+    )  # fmt: skip
     return Interval(found.estimate, max(found.low, least), max(found.high, least), level)
 
 
@@ -109,6 +112,8 @@ def bootstrap_difference(
     interval: IntervalMethod = "basic",
     seed: int | np.random.Generator = 0,
     sample_weight: Array | None = None,
+    copies: bool = False,
+    cluster: Array | None = None,
     **options: Any,
 ) -> Interval:
     r"""Bootstrap interval of ``metric(probs_a, labels) - metric(probs_b, labels)``.
@@ -136,9 +141,10 @@ def bootstrap_difference(
             f"`probs_a` and `probs_b` must be of the same examples, got {len(first)} and "
             f"{len(second)} rows. Evaluate both methods on one set."
         )
-    weights = read_weights(sample_weight, len(first))
+    with np.errstate(invalid="ignore"):  # where both are infinite: nan
+        terms = first - second
     return bootstrap_mean(
-        _minus(first, second), weights,
+        *_units(terms, sample_weight, cluster, copies=copies),
         n_resamples=n_resamples, level=level, interval=interval, seed=seed,
     )  # fmt: skip
 
@@ -153,8 +159,6 @@ def bootstrap_mean(
     seed: int | np.random.Generator = 0,
 ) -> Interval:
     """Return the interval of the mean of one number per row ``[N]``; nothing is checked."""
-    if weights is not None and is_whole(weights):
-        terms, weights = np.repeat(terms, weights.astype(np.intp)), None
     w = np.ones(len(terms)) if weights is None else weights
     counts = w > 0
     estimate = float(w[counts] @ terms[counts] / w.sum() if weights is not None else terms.mean())
@@ -198,7 +202,16 @@ def _terms(
     return np.asarray(found, dtype=np.float64)
 
 
-def _minus(first: Floats, second: Floats) -> Floats:
-    """Return the difference; where both are infinite, nan."""
-    with np.errstate(invalid="ignore"):
-        return np.asarray(first - second)
+def _units(
+    terms: Floats, sample_weight: Array | None, cluster: Array | None, *, copies: bool
+) -> tuple[Floats, Floats | None]:
+    """Return what is drawn, with its weight: rows, copies of rows, or means of clusters."""
+    weights = read_weights(sample_weight, len(terms))
+    if cluster is not None:
+        code = cluster_codes(cluster, len(terms))
+        w = np.ones(len(terms)) if weights is None else weights
+        total, mass = (np.bincount(code, x).astype(np.float64) for x in (w * terms, w))
+        return np.divide(total, mass, out=np.zeros_like(mass), where=mass > 0), mass
+    if weights is not None and copies:
+        return np.repeat(terms, np.rint(weights).astype(np.intp)), None
+    return terms, weights

@@ -11,7 +11,6 @@ from scipy.special import ndtri
 from focalibrate._array import Array, Floats
 from focalibrate._check import check_open_interval
 from focalibrate.metrics.binning import Ints, bin_sums
-from focalibrate.metrics.event import read_event
 from focalibrate.metrics.null import generator
 from focalibrate.metrics.residuals import (
     BINS,
@@ -22,6 +21,7 @@ from focalibrate.metrics.residuals import (
     mean_variance,
     noncentrality,
 )
+from focalibrate.metrics.rows import read_event
 
 LEVELS = tuple(2**i for i in range(int(math.log2(SCALES)) + 1))
 """Numbers of bins of the lower bound: 1, 2, 4, … 32, each cut in two for the next."""

@@ -7,8 +7,8 @@ from typing import Any, Literal, final, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from focalibrate._array import Array, Floats, array_of, to_numpy
-from focalibrate._check import check_choice, check_confidence, check_n_bins, is_whole
+from focalibrate._array import Array, Floats
+from focalibrate._check import check_choice, check_n_bins, is_whole
 from focalibrate.metrics.binning import (
     Closed,
     Ints,
@@ -17,12 +17,14 @@ from focalibrate.metrics.binning import (
     index_of,
     split_equal_mass,
 )
+from focalibrate.metrics.interval import counts_rows
 from focalibrate.metrics.residuals import Residuals
 from focalibrate.metrics.rows import (
     Event,
     event_rows,
     read,
     read_label_matrix,
+    read_outcomes,
     read_weights,
     row_chunks,
     true_class,
@@ -88,7 +90,8 @@ class Cells:
             sample_weight: weights ``[N]``. Whole numbers count repeated rows.
             closed: ``"right"`` for cells ``(a, b]``, ``"left"`` for ``[a, b)``.
         """
-        c, y = read_events(confidence, correct)
+        c, outcome = read_outcomes(confidence, correct)
+        y = outcome.astype(np.bool_) if is_whole(outcome) else outcome
         return cls._of(c, y, bins, read_weights(sample_weight, len(c)), closed)
 
     @classmethod
@@ -134,14 +137,7 @@ class Cells:
             the class minus the other cells: exact to about ``N * 1e-16``.
         """
         rows, y = read(probs, labels, binary=binary)
-        w = read_weights(sample_weight, len(rows))
-        edges = edges_of(bins)
-        builder = ClassCells(rows.shape[1], edges, weights=w)
-        for part in row_chunks(*rows.shape):
-            chunk = rows[part].astype(np.float64, copy=False)
-            own = true_class(chunk, y[part])
-            builder.add(chunk, y[part], own, None if w is None else w[part], axis=1)
-        return builder.result()
+        return class_cells(rows, y, edges_of(bins), read_weights(sample_weight, len(rows)))
 
     @classmethod
     def of_labels(
@@ -180,13 +176,14 @@ class Cells:
         *,
         event: Ints | None = None,
         n_events: int = 0,
+        copies: bool | None = None,
     ) -> "Cells":
         """Return the sums of NumPy rows ``[N]`` whose cells are known; nothing is checked."""
         m = len(edges) - 1
         at = cell if event is None else event * m + cell
         shape = (m,) if event is None else (n_events, m)
         sums = row_sums(at, probability, outcome, weights, int(np.prod(shape)))
-        return cls(sums.reshape(-1, *shape), edges, weights is None or is_whole(weights))
+        return cls(sums.reshape(-1, *shape), edges, counts_rows(weights, copies))
 
     @classmethod
     def of_distinct(
@@ -199,7 +196,7 @@ class Cells:
         at = value[first]
         sums[1], sums[4] = sums[0] * at, sums[0] * at * at  # exactly tied
         edges = np.concatenate([[0.0], at[:-1], [1.0]])
-        return cls(sums, edges, w is None or is_whole(w))
+        return cls(sums, edges, counts_rows(w))
 
     @classmethod
     def of_equal_mass(
@@ -457,15 +454,6 @@ def _plain(value: Any) -> Any:
     return float(value) if np.ndim(value) == 0 else value
 
 
-def read_events(confidence: Array, correct: Array) -> tuple[Floats, NDArray[Any]]:
-    """Return checked probabilities and outcomes ``[N]``; outcomes of 0 and 1 are booleans."""
-    confidence, correct = array_of(confidence), array_of(correct)
-    check_confidence(confidence, correct)
-    c = to_numpy(confidence).astype(np.float64, copy=False)
-    y = to_numpy(correct).astype(np.float64)
-    return c, y.astype(np.bool_) if ((y == 0.0) | (y == 1.0)).all() else y
-
-
 def sorted_rows(
     value: Floats, outcome: NDArray[Any], weights: Floats | None
 ) -> tuple[Floats, Floats, Floats | None]:
@@ -518,6 +506,23 @@ def added(first: Floats, second: Floats) -> Floats:
     return np.asarray(first + second)
 
 
+def class_cells(
+    rows: NDArray[Any],
+    labels: Ints,
+    edges: Floats,
+    weights: Floats | None,
+    *,
+    copies: bool | None = None,
+) -> Cells:
+    """Return the cells of every class of checked rows ``[N, K]``."""
+    builder = ClassCells(rows.shape[1], edges, weights=weights, copies=copies)
+    for part in row_chunks(*rows.shape):
+        chunk, y = rows[part].astype(np.float64, copy=False), labels[part]
+        own = true_class(chunk, y)
+        builder.add(chunk, y, own, None if weights is None else weights[part], axis=1)
+    return builder.result()
+
+
 @final
 class ClassCells:
     """The cells of every class, from chunks of rows.
@@ -534,11 +539,12 @@ class ClassCells:
         *,
         weights: Floats | None,
         cell_of: Callable[[Floats], Ints] | None = None,
+        copies: bool | None = None,
     ) -> None:
         """Prepare sums: `weights` are those of all rows, `cell_of` a fast index of `edges`."""
         self._edges, self._n_cells = edges, len(edges) - 1
         self._cell_of = cell_of or (lambda p: index_of(p, edges))
-        self._is_counted = weights is None or is_whole(weights)
+        self._is_counted = counts_rows(weights, copies)
         n_sums = len(COUNTED if weights is None else WEIGHTED)
         self._sums = np.zeros((n_sums, n_classes * self._n_cells))
         self._totals = np.zeros((n_sums, n_classes))

@@ -17,10 +17,10 @@ from focalibrate.metrics.assessment import (
     event_test,
 )
 from focalibrate.metrics.binning import Ints
-from focalibrate.metrics.event import EventKind, read_event
 from focalibrate.metrics.interval import Interval
 from focalibrate.metrics.null import LEAST_CLUSTERS, clusters_of, draw_residuals, generator
 from focalibrate.metrics.residuals import Residuals, calibration_line, event_cells
+from focalibrate.metrics.rows import EventKind, read_event
 from focalibrate.metrics.words import ALPHA, p_text, percents, points
 
 MAX_VALUES, ROWS_PER_VALUE = 8, 100

@@ -12,6 +12,11 @@ from focalibrate._check import is_whole
 NORMAL_95 = 1.959963984540054
 
 
+def counts_rows(weights: Floats | None, copies: bool | None = None) -> bool:
+    """Return whether weights count rows: if `copies` does not say so, where all are whole."""
+    return weights is None or (is_whole(weights) if copies is None else copies)
+
+
 @dataclass(frozen=True)
 class Interval:
     """An estimate and the interval that holds the true value at `level`."""
@@ -44,7 +49,7 @@ class Moments:
     r"""Sums over rows of a number :math:`x` and a weight :math:`w`; ``+`` merges them.
 
     A weighted mean, its standard error and its third moment follow from them. Infinite numbers
-    are counted and left out of the sums. Whole weights count repeated rows.
+    are counted and left out of the sums.
 
     Example:
         >>> first, second = Moments.of(np.array([1.0, 2.0])), Moments.of(np.array([6.0]))
@@ -78,8 +83,10 @@ class Moments:
     """whether every weight so far was a whole number"""
 
     @classmethod
-    def of(cls, x: Floats, weights: Floats | None = None) -> "Moments":
-        """Return the sums of numbers ``[N]``."""
+    def of(
+        cls, x: Floats, weights: Floats | None = None, *, copies: bool | None = False
+    ) -> "Moments":
+        """Return the sums of numbers ``[N]``; `copies`: see `counts_rows`."""
         is_finite = np.isfinite(x)
         n_infinite = int(len(x) - np.count_nonzero(is_finite))
         if n_infinite:
@@ -104,7 +111,7 @@ class Moments:
         )
         sums = [n, float(w.sum()), float(u.sum()), float(v.sum())]
         sums += [float(a @ b) for a, b in products]
-        return cls(*sums, n_infinite=n_infinite, is_counted=is_whole(w))
+        return cls(*sums, n_infinite=n_infinite, is_counted=counts_rows(w, copies))
 
     def __add__(self, other: "Moments") -> "Moments":
         sums = [getattr(self, name) + getattr(other, name) for name in SUMS]

@@ -1,19 +1,17 @@
 """Noise floors: what each calibration error would be if the model were calibrated."""
 
 import math
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.fft import dct, idct
 from scipy.special import gammaln, xlog1py, xlogy
 
 from focalibrate._array import Floats
 from focalibrate.metrics.binning import equal_width_index
+from focalibrate.metrics.cells import Cells
 from focalibrate.metrics.interval import NoiseFloor
 from focalibrate.metrics.null import indicator
 from focalibrate.metrics.residuals import BINS, EventCells
-from focalibrate.metrics.rows import row_chunks
 
 SMOOTH_DRAWS = 199
 """Draws of smooth ECE, half of them on fine grids, where draws differ little."""
@@ -116,10 +114,8 @@ def _on_grid(value: Floats, mass: Floats, grid: int) -> Floats:
     return density
 
 
-def classwise_floor(
-    rows: NDArray[Any], weights: Floats | None, *, copies: bool = False
-) -> NoiseFloor:
-    r"""Return the floor of classwise ECE in closed form.
+def classwise_floor(classes: Cells) -> NoiseFloor:
+    r"""Return the floor of classwise ECE in closed form, from the bins of every class.
 
     In each bin of each class the hits of a calibrated model are a sum of independent
     outcomes with variance :math:`v = \sum p(1-p)`. Its mean absolute deviation is that of
@@ -127,56 +123,18 @@ def classwise_floor(
     :math:`\sqrt{2v/\pi}` where :math:`v` is large, and right where it is small. Deviations
     add up; their sum is close to normal.
     """
-    n, k = rows.shape
-    total = float(n if weights is None else weights.sum())
-    sums = _class_sums(rows, weights, copies=copies)
-    return classwise_floor_of_sums(*sums, total=total, n_classes=k)
-
-
-def classwise_floor_of_sums(
-    count: Floats, prob: Floats, variance: Floats, *, total: float, n_classes: int
-) -> NoiseFloor:
-    """Return the same from rows, probability sum and variance by class and bin, flat."""
-    k = n_classes
-    mean = np.divide(prob, count, out=np.zeros_like(prob), where=count > 0)
-    mad = _binomial_mad(count, np.clip(mean, 0.0, 1.0))
-    flat = count * mean * (1.0 - mean)
+    rows, k = classes.rows, classes.n_events
+    mean = np.clip(np.nan_to_num(classes.confidence), 0.0, 1.0)
+    flat = rows * mean * (1.0 - mean)
+    share = np.divide(classes.spread, classes.weight, out=np.zeros_like(flat), where=rows > 0)
+    variance = share * np.maximum(classes.probability - classes.square, 0.0)
     ratio = np.divide(variance, flat, out=np.zeros_like(flat), where=flat > 1e-300)
-    mad = mad * np.sqrt(ratio)
+    mad = _binomial_mad(rows, mean) * np.sqrt(ratio)
     spread = math.sqrt(max(0.0, float((variance - mad**2).sum())))
     if k == 2:  # both classes show the same deviations
         spread *= math.sqrt(2.0)
-    center = float(mad.sum())
-    return NoiseFloor(center / (total * k), (center + 1.6449 * spread) / (total * k))
-
-
-def _class_sums(
-    rows: NDArray[Any], weights: Floats | None, *, copies: bool
-) -> tuple[Floats, Floats, Floats]:
-    """Return rows, their probability sum and variance by class and bin, ``[K * BINS]`` each."""
-    n, k = rows.shape
-    sums = np.zeros((3, k, BINS))
-    totals = np.zeros((3, k))
-    for part in row_chunks(n, k):
-        chunk = rows[part].astype(np.float64)
-        if weights is None:
-            one, u = np.ones(len(chunk)), np.ones(len(chunk))
-        else:
-            one = weights[part] if copies else np.ones(len(chunk))
-            u = weights[part] if copies else weights[part] ** 2
-        variance = chunk - chunk * chunk
-        totals += np.stack([np.full(k, one.sum()), one @ chunk, u @ variance])
-        at = np.flatnonzero(chunk > 1.0 / BINS)
-        row, column = np.divmod(at, k)
-        p = chunk.reshape(-1)[at]
-        cell = column * BINS + equal_width_index(p, BINS)
-        for target, value in zip(
-            sums.reshape(3, -1), (one[row], one[row] * p, u[row] * (p - p * p)), strict=True
-        ):
-            target += np.bincount(cell, value, k * BINS)
-    sums[:, :, 0] = totals - sums[:, :, 1:].sum(axis=2)
-    count, prob, variance = np.maximum(sums, 0.0).reshape(3, -1)
-    return count, prob, variance
+    center, total = float(mad.sum()), float(classes.weight.sum())  # of all classes: K times
+    return NoiseFloor(center / total, (center + 1.6449 * spread) / total)
 
 
 def _binomial_mad(n: Floats, p: Floats) -> Floats:
@@ -195,7 +153,7 @@ def _binomial_mad(n: Floats, p: Floats) -> Floats:
         gammaln(n + 1.0) - gammaln(nu) - gammaln(n - nu + 1.0)
         + xlogy(nu, p) + xlog1py(n - nu + 1.0, -p)
     )  # fmt: skip
-    found = np.zeros(len(inside))
+    found = np.zeros(inside.shape)
     found[inside] = 2.0 * np.exp(log)
     return found
 

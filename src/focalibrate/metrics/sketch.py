@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from focalibrate._array import Array, Floats
-from focalibrate._check import check_count, check_n_bins, is_whole
+from focalibrate._check import check_count, check_n_bins
 from focalibrate.metrics.assessment import Assessment, TestedClass, assess_cells
 from focalibrate.metrics.binning import (
     FineIndex,
@@ -22,9 +22,8 @@ from focalibrate.metrics.binning import (
     log_odds_edges,
 )
 from focalibrate.metrics.bounds import BoundOptions, ErrorBounds, bounds_of_cells
-from focalibrate.metrics.cells import Cells, ClassCells, added, row_sums
+from focalibrate.metrics.cells import COUNTED, Cells, ClassCells, added, row_sums
 from focalibrate.metrics.corp import Corp, corp_of_cells
-from focalibrate.metrics.event import MAX_TESTED_CLASSES, EventKind
 from focalibrate.metrics.groups import (
     MIN_ROWS,
     GroupAssessment,
@@ -32,16 +31,21 @@ from focalibrate.metrics.groups import (
     draws_for_groups,
     with_holm,
 )
-from focalibrate.metrics.interval import Interval, Moments, NoiseFloor
-from focalibrate.metrics.noise_floor import classwise_floor_of_sums
+from focalibrate.metrics.interval import Interval, Moments, counts_rows
+from focalibrate.metrics.noise_floor import classwise_floor
 from focalibrate.metrics.null import generator
 from focalibrate.metrics.registry import MetricName
+from focalibrate.metrics.residuals import Residuals
 from focalibrate.metrics.rows import (
+    MAX_TESTED_CLASSES,
     Event,
+    EventKind,
+    EventRows,
     Given,
     read_given,
     read_groups,
     read_weights,
+    renumbered,
     row_terms,
 )
 from focalibrate.metrics.scores import ConfidentFraction
@@ -64,6 +68,8 @@ MAX_GROUPS = 10_000
 """A column with more values than this holds names of rows rather than of groups."""
 MAX_CLUSTERS = 100_000
 """More clusters than this are not kept by a sketch."""
+MAX_CLUSTERED_ROWS = 2_000_000
+"""With clusters, outcomes are drawn row by row: more rows would take minutes."""
 CLUSTER_CELLS = 64
 """of the sums of a cluster, equally wide in log-odds"""
 
@@ -123,13 +129,14 @@ class NamedCells:
         outcome: NDArray[Any],
         edges: Floats,
         weights: Floats | None,
+        *,
+        copies: bool | None = None,
     ) -> "NamedCells":
         """Return the sums of rows by the names `values` ``[N]`` and by `cell`."""
         found, name = np.unique(values.astype(str), return_inverse=True)
         at, compact = np.unique(name.reshape(-1) * (len(edges) - 1) + cell, return_inverse=True)
         sums = row_sums(compact.reshape(-1), probability, outcome, weights, len(at))
-        is_counted = weights is None or is_whole(weights)
-        return cls(tuple(found.tolist()), at, sums, edges, is_counted)
+        return cls(tuple(found.tolist()), at, sums, edges, counts_rows(weights, copies))
 
     def __add__(self, other: "NamedCells") -> "NamedCells":
         names = sorted({*self.names, *other.names})
@@ -245,6 +252,7 @@ class Sketch:
         log_probs: Array | None = None,
         logits: Array | None = None,
         sample_weight: Array | None = None,
+        copies: bool = False,
         groups: Array | Mapping[str, Array] | None = None,
         cluster: Array | None = None,
         n_bins: int = 15,
@@ -256,10 +264,11 @@ class Sketch:
             labels: class indices ``[N]``.
             log_probs: their logarithms ``[N, K]`` instead.
             logits: scores before the softmax ``[N, K]`` instead; the fastest.
-            sample_weight: weights ``[N]``. Whole numbers count repeated rows.
+            sample_weight: weights ``[N]``, how much each row counts.
+            copies: whether weights are numbers of identical, independent rows instead.
             groups: which group each row belongs to ``[N]``, or several such columns by name.
             cluster: which rows belong together ``[N]``: tries of one question, boxes of one
-                image. At most 100,000.
+                image. At most 100,000, and not together with groups.
             n_bins: bins of ECE, MCE and classwise ECE, which are exact for this number.
         """
         check_n_bins(n_bins)
@@ -274,8 +283,9 @@ class Sketch:
             columns = {name: values[kept] for name, values in columns.items()}
             members = None if members is None else members[kept]
         return cls.of_rows(
-            scores, y, given=given, weights=w, groups=columns, clusters=members, n_bins=n_bins
-        )
+            scores, y, given=given, weights=w, copies=copies, groups=columns, clusters=members,
+            n_bins=n_bins,
+        )  # fmt: skip
 
     @classmethod
     def of_rows(
@@ -285,6 +295,7 @@ class Sketch:
         *,
         given: Given,
         weights: Floats | None = None,
+        copies: bool = False,
         groups: Mapping[str, NDArray[Any]] | None = None,
         clusters: NDArray[Any] | None = None,
         n_bins: int = 15,
@@ -295,7 +306,9 @@ class Sketch:
         classes = None
         if classwise and k <= MAX_CLASSWISE:
             cell_of = class_index(k, n_bins)
-            classes = ClassCells(k, class_edges(k, n_bins), weights=weights, cell_of=cell_of)
+            classes = ClassCells(
+                k, class_edges(k, n_bins), weights=weights, cell_of=cell_of, copies=copies
+            )
         rows = row_terms(scores, labels, given=given, weights=weights, classes=classes)
         return cls.of_terms(
             n_classes=k,
@@ -306,6 +319,7 @@ class Sketch:
             positive=None if rows.positive is None else (rows.positive, labels == 1),
             classes=None if classes is None else classes.result(),
             weights=weights,
+            copies=copies,
             groups=groups,
             clusters=clusters,
             n_bins=n_bins,
@@ -323,6 +337,7 @@ class Sketch:
         positive: tuple[Floats, NDArray[np.bool_]] | None,
         classes: Cells | None = None,
         weights: Floats | None = None,
+        copies: bool | None = False,
         groups: Mapping[str, NDArray[Any]] | None = None,
         clusters: NDArray[Any] | None = None,
         n_bins: int = 15,
@@ -338,18 +353,24 @@ class Sketch:
             positive: for two classes, the probability of class 1 and whether it is the label.
             classes: cells of every class.
             weights: ``[N]``, all above 0.
+            copies: whether they count copies of a row; None: where all are whole.
             groups: columns of groups ``[N]`` by name.
             clusters: which cluster each row belongs to ``[N]``.
             n_bins: bins of the binned errors.
         """
         w, edges, cell_of = weights, fine_edges(n_bins), fine_index(n_bins)
         event, cell = (confidence, correct), cell_of(confidence)
-        top, of_positive = Cells.of_index(cell, *event, edges, w), None
+        if groups and clusters is not None:
+            raise ValueError(
+                "a sketch keeps sums by group or by cluster, not by both. Pass `groups` or "
+                "`cluster`, or assess the rows themselves with `assess_groups`."
+            )
+        top, of_positive = Cells.of_index(cell, *event, edges, w, copies=copies), None
         if positive is not None:
             event, cell = positive, cell_of(positive[0])
-            of_positive = Cells.of_index(cell, *event, edges, w)
+            of_positive = Cells.of_index(cell, *event, edges, w, copies=copies)
         columns = {
-            name: NamedCells.of(column, cell, *event, edges, w)
+            name: NamedCells.of(column, cell, *event, edges, w, copies=copies)
             for name, column in (groups or {}).items()
         }
         for name, column in columns.items():
@@ -358,7 +379,7 @@ class Sketch:
         if clusters is not None:
             coarse = log_odds_edges(CLUSTER_CELLS)
             wide = index_of(event[0], coarse)
-            by_cluster = NamedCells.of(clusters, wide, *event, coarse, w)
+            by_cluster = NamedCells.of(clusters, wide, *event, coarse, w, copies=copies)
             check_clusters(by_cluster.names)
         is_sure = confidence >= CONFIDENT
         sure = np.bincount(correct[is_sure], None if w is None else w[is_sure], minlength=2)
@@ -369,7 +390,7 @@ class Sketch:
             top=top,
             positive=of_positive,
             classes=classes,
-            scores={name: Moments.of(x, w) for name, x in terms.items()},
+            scores={name: Moments.of(x, w, copies=copies) for name, x in terms.items()},
             confident=np.array([sure.sum(), sure[1]], dtype=np.float64),
             groups=columns,
             clusters=by_cluster,
@@ -443,6 +464,33 @@ class Sketch:
         """The cells that the verdict is about: of class 1 of two classes, else the top label."""
         return self.top if self.positive is None else self.positive
 
+    def event_rows(self) -> tuple[Residuals, Ints | None]:
+        """Return fine cells for inference, in order of probability, and the cluster of each.
+
+        With clusters, a cell is one row of a cluster, at the mean of its rows in a cell.
+        """
+        if self.clusters is None:
+            return self.event_cells.residuals(), None
+        named = self.clusters
+        cells = Cells(named.sums, named.edges, named.is_counted)
+        size = np.rint(cells.rows).astype(np.intp)
+        if size.sum() > MAX_CLUSTERED_ROWS:
+            raise ValueError(
+                f"the sketch holds {size.sum():,} rows in clusters, whose outcomes must be drawn "
+                f"row by row: at most {MAX_CLUSTERED_ROWS:,}. Sketch a sample of the clusters."
+            )
+        n_right = np.rint(cells.accuracy * size).astype(np.intp)
+        within = np.arange(size.sum()) - np.repeat(np.cumsum(size) - size, size)
+        rows = EventRows(
+            _event(self), None,
+            np.repeat(np.clip(cells.confidence, 0.0, 1.0), size),
+            (within < np.repeat(n_right, size)).astype(np.float64),
+            None if len(named.sums) == len(COUNTED) else np.repeat(cells.weight / size, size),
+            copies=named.is_counted,
+            code=renumbered(np.repeat(named.at // (len(named.edges) - 1), size)),
+        )  # fmt: skip
+        return rows.cells(), rows.code_in_order
+
     @property
     def table(self) -> Cells:
         """The cells of `n_bins` equally wide bins; exact, no cell crosses a bin."""
@@ -501,11 +549,11 @@ class Sketch:
             options: ``error``, ``limit``, ``alpha``, ``alpha_high`` and ``seed``.
         """
         if group is None:
-            cells = self.event_cells
+            fine, code = self.event_rows()
         else:
             column, number = group
-            cells = self.groups[column][number]
-        return bounds_of_cells(cells.residuals(), **options)
+            fine, code = self.groups[column][number].residuals(), None
+        return bounds_of_cells(fine, code=code, **options)
 
 
 def _sum(first: Any, second: Any) -> Any:
@@ -574,19 +622,24 @@ def evaluate_sketch(
         "ece": table.ece(),
         "adaptive_ece": top.equal_mass(sketch.n_bins).ece(),
     }
+    classwise = None
     if sketch.classes is not None:
-        errors["classwise_ece"] = float(sketch.classes.binned(sketch.n_bins).ece().mean())
+        classes = sketch.classes.binned(sketch.n_bins)
+        errors["classwise_ece"] = float(classes.ece().mean())
+        classwise = classwise_floor(classes)
     errors["smooth_ece"] = top.smooth_ece()
     errors["mce"] = table.ece("max")
     bound: dict[MetricName, float] = dict.fromkeys(errors, 0.0)
     bound["adaptive_ece"] = _adaptive_bound(top, sketch.n_bins)
     bound["smooth_ece"] = _smooth_bound(top, errors["smooth_ece"])
+    fine, code = sketch.event_rows()
     assessment = assess_cells(
-        sketch.event_cells.residuals(),
+        fine,
+        code=code,
         event=_event(sketch),
         n_classes=sketch.n_classes,
         classes=_classes(sketch),
-        classwise=_classwise_floor(sketch),
+        classwise=classwise,
         rng=rng,
         n_draws=n_draws,
     )
@@ -650,23 +703,6 @@ def _adaptive_bound(cells: Cells, n_bins: int) -> float:
     least = shared - np.maximum(0.0, h - (m - below))
     moved = np.maximum(most, least) + width[cell] * below * (m - below) / m
     return 2.0 * float(moved.sum()) / total
-
-
-def _classwise_floor(sketch: Sketch) -> NoiseFloor | None:
-    """Return the floor of classwise ECE from the sums by class; None where they were not kept."""
-    if sketch.classes is None:
-        return None
-    bins = sketch.classes.binned(sketch.n_bins)
-    rows, mean = bins.rows, np.nan_to_num(bins.confidence)
-    share = np.divide(bins.spread, bins.weight, out=np.zeros_like(rows), where=bins.weight > 0)
-    variance = share * np.maximum(bins.probability - bins.square, 0.0)
-    return classwise_floor_of_sums(
-        rows.reshape(-1),
-        (rows * mean).reshape(-1),
-        variance.reshape(-1),
-        total=sketch.scores["error"].weight,
-        n_classes=sketch.n_classes,
-    )
 
 
 def _groups(sketch: Sketch, rng: np.random.Generator) -> tuple[GroupAssessment, ...]:

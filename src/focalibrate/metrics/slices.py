@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from focalibrate._array import Array, Floats, to_numpy
 from focalibrate._check import check_count
-from focalibrate.metrics.event import EventKind, read_event
 from focalibrate.metrics.interval import Interval
 from focalibrate.metrics.null import generator
+from focalibrate.metrics.rows import EventKind, read_event
 from focalibrate.metrics.words import ALPHA, p_text, points
 
 

@@ -2,21 +2,22 @@
 
 The default is `focalibrate.metrics.assess`, which tests all scales at once. These are the
 tests of the literature: each takes probabilities ``[N, K]`` or ``[N]`` of class 1 with labels,
-looks at one event (the top label by default), and returns a `TestResult`.
+looks at one event (the top label by default), and returns a `TestResult`. With weights
+:math:`w_i` (and ``copies=False``, see `assess`), sums of residuals become
+:math:`\\sum w_i (y_i - c_i)` and their variances :math:`\\sum w_i^2 c_i (1 - c_i)`.
 """
 
 import math
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
-from scipy.special import ndtr
+from scipy.special import chdtrc, ndtr
 
 from focalibrate._array import Array, Floats
 from focalibrate._check import check_count
 from focalibrate.metrics.interval import Interval
-from focalibrate.metrics.residuals import equal_mass_ranks
-from focalibrate.metrics.rows import read, top_label
+from focalibrate.metrics.residuals import Residuals, calibration_line, equal_mass_ranks
+from focalibrate.metrics.rows import Event, read_event
 
 __all__ = [
     "CoxResult",
@@ -28,8 +29,6 @@ __all__ = [
     "kuiper",
     "spiegelhalter",
 ]
-
-Event = int | Literal["top label"]
 
 
 @dataclass(frozen=True)
@@ -54,7 +53,14 @@ class CoxResult:
     p_value: float
 
 
-def kuiper(probs: Array, labels: Array, *, event: Event = "top label") -> TestResult:
+def kuiper(
+    probs: Array,
+    labels: Array,
+    *,
+    event: Event = "top label",
+    sample_weight: Array | None = None,
+    copies: bool = False,
+) -> TestResult:
     r"""Kuiper's test of the cumulative differences.
 
     .. math:: K = \frac{\max_k C_k - \min_k C_k}{\sqrt{\sum_i c_i(1-c_i)}},\qquad
@@ -73,14 +79,21 @@ def kuiper(probs: Array, labels: Array, *, event: Event = "top label") -> TestRe
         Feller (1951), *The asymptotic distribution of the range of sums of independent
         random variables*.
     """
-    steps, scale = _cumulative(*_event(probs, labels, event))
+    steps, scale = _cumulative(_cells(probs, labels, event, sample_weight, copies=copies))
     if scale == 0.0:
         return _certain(steps)
     statistic = float((steps.max() - steps.min()) / scale)
     return TestResult(statistic, _range_tail(statistic))
 
 
-def kolmogorov_smirnov(probs: Array, labels: Array, *, event: Event = "top label") -> TestResult:
+def kolmogorov_smirnov(
+    probs: Array,
+    labels: Array,
+    *,
+    event: Event = "top label",
+    sample_weight: Array | None = None,
+    copies: bool = False,
+) -> TestResult:
     r"""Kolmogorov–Smirnov test of the cumulative differences.
 
     :math:`\max_k |C_k| / \sqrt{\sum c(1-c)}` with :math:`C_k` as in `kuiper`; under
@@ -95,14 +108,21 @@ def kolmogorov_smirnov(probs: Array, labels: Array, *, event: Event = "top label
         Arrieta-Ibarra et al. (2022), *Metrics of calibration for probabilistic predictions*;
         Erdős & Kac (1946), *On certain limit theorems of the theory of probability*.
     """
-    steps, scale = _cumulative(*_event(probs, labels, event))
+    steps, scale = _cumulative(_cells(probs, labels, event, sample_weight, copies=copies))
     if scale == 0.0:
         return _certain(steps)
     statistic = float(np.abs(steps).max() / scale)
     return TestResult(statistic, _maximum_tail(statistic))
 
 
-def spiegelhalter(probs: Array, labels: Array, *, event: Event = "top label") -> TestResult:
+def spiegelhalter(
+    probs: Array,
+    labels: Array,
+    *,
+    event: Event = "top label",
+    sample_weight: Array | None = None,
+    copies: bool = False,
+) -> TestResult:
     r"""Spiegelhalter's Z: does the Brier score differ from what calibration implies?
 
     .. math:: Z = \frac{\sum_i (y_i - c_i)(1 - 2c_i)}{\sqrt{\sum_i (1-2c_i)^2 c_i(1-c_i)}}
@@ -119,9 +139,9 @@ def spiegelhalter(probs: Array, labels: Array, *, event: Event = "top label") ->
         Spiegelhalter (1986), *Probabilistic prediction in patient management and clinical
         trials*.
     """
-    c, y = _event(probs, labels, event)
-    variance = float(np.sum((1 - 2 * c) ** 2 * c * (1 - c)))
-    total = float(np.sum((y - c) * (1 - 2 * c)))
+    cells = _cells(probs, labels, event, sample_weight, copies=copies)
+    slope = 1.0 - 2.0 * cells.mean
+    variance, total = float(slope**2 @ cells.variance), -float(slope @ cells.residual)
     if variance == 0.0:
         return TestResult(0.0, 1.0) if total == 0.0 else TestResult(math.inf, 0.0)
     z = total / math.sqrt(variance)
@@ -135,6 +155,8 @@ def hosmer_lemeshow(
     n_bins: int = 10,
     degrees_of_freedom: int | None = None,
     event: Event = "top label",
+    sample_weight: Array | None = None,
+    copies: bool = False,
 ) -> TestResult:
     r"""Hosmer–Lemeshow test on bins of equal mass.
 
@@ -152,15 +174,11 @@ def hosmer_lemeshow(
         Hosmer & Lemeshow (1980), *Goodness of fit tests for the multiple logistic regression
         model*.
     """
-    from scipy.special import chdtrc
-
     check_count(n_bins, name="n_bins")
-    c, y = _event(probs, labels, event)
-    index = equal_mass_ranks(c, None, n_bins)
-    n = np.bincount(index, minlength=n_bins)
-    mean = np.bincount(index, c, n_bins) / np.maximum(n, 1)
-    gap = np.bincount(index, y - c, n_bins)
-    variance = n * mean * (1.0 - mean)
+    cells = _cells(probs, labels, event, sample_weight, copies=copies)
+    bins = cells.binned(equal_mass_ranks(cells.mean, cells.weight, n_bins), n_bins)
+    mean = np.divide(bins.probability, bins.weight, out=np.zeros(n_bins), where=bins.weight > 0)
+    gap, variance = bins.residual, bins.spread * mean * (1.0 - mean)
     varies = variance > 0
     if (np.abs(gap[~varies]) > 1e-9).any():
         return TestResult(math.inf, 0.0)
@@ -174,7 +192,7 @@ def hosmer_lemeshow(
 def cox(probs: Array, labels: Array, *, event: Event = "top label") -> CoxResult:
     r"""Cox's recalibration line :math:`\operatorname{logit} P(y) = a + b \operatorname{logit} c`.
 
-    Fitted by maximum likelihood (Newton); intervals are Wald's, the p-value is of the
+    Fitted by maximum likelihood (Newton); intervals are robust, the p-value is of the
     likelihood ratio against :math:`a = 0, b = 1` with 2 degrees of freedom. Probabilities
     are kept within 1e-12 of 0 and 1, where the log-odds would be infinite.
 
@@ -189,63 +207,35 @@ def cox(probs: Array, labels: Array, *, event: Event = "top label") -> CoxResult
     References:
         Cox (1958), *Two further applications of a model for binary regression*.
     """
-    from scipy.special import chdtrc, expit, log_expit
-
-    c, y = _event(probs, labels, event)
-    c = np.clip(c, 1e-12, 1.0 - 1e-12)
-    s = np.log(c) - np.log1p(-c)
-    x = np.stack([np.ones_like(s), s], axis=1)
-
-    def log_likelihood(beta: Floats) -> float:
-        line = x @ beta
-        return float(y @ log_expit(line) + (1.0 - y) @ log_expit(-line))
-
-    start = np.array([0.0, 1.0])
-    beta = start
-    information = np.eye(2)
-    for _ in range(100):
-        p = expit(x @ beta)
-        information = x.T @ (x * (p * (1.0 - p))[:, None])
-        if np.linalg.cond(information) > 1e12:
-            raise ValueError(
-                "`cox` needs probabilities of at least two values and outcomes of both kinds "
-                "that no threshold separates; use `kuiper`."
-            )
-        step = np.linalg.solve(information, x.T @ (y - p))
-        while log_likelihood(beta + step) < log_likelihood(beta) - 1e-9:
-            step = step / 2.0
-        beta = beta + step
-        if np.abs(step).max() < 1e-10:
-            break
-    half = 1.959963984540054 * np.sqrt(np.diag(np.linalg.inv(information)))
-    ratio = max(0.0, 2.0 * (log_likelihood(beta) - log_likelihood(start)))
-    intercept, slope = (
-        Interval(float(b), float(b - h), float(b + h)) for b, h in zip(beta, half, strict=True)
-    )
-    return CoxResult(intercept, slope, ratio, float(chdtrc(2, ratio)))
-
-
-def _event(probs: Array, labels: Array, event: Event) -> tuple[Floats, Floats]:
-    """Return the probability of the event and whether it happened, float64 ``[N]`` each."""
-    rows, y = read(probs, labels, binary=np.ndim(probs) == 1)
-    if event == "top label":
-        confidence, correct = top_label(rows, y)
-        return confidence, correct.astype(np.float64)
-    check_count(event, name="event", minimum=0)
-    if event >= rows.shape[1]:
+    line = calibration_line(_cells(probs, labels, event))
+    if line is None:
         raise ValueError(
-            f'`event` must be "top label" or a class below {rows.shape[1]}, got {event!r}.'
+            "`cox` needs probabilities of at least two values and outcomes of both kinds "
+            "that no threshold separates; use `kuiper`."
         )
-    return rows[:, event].astype(np.float64), (y == event).astype(np.float64)
+    p_value = float(chdtrc(2, line.likelihood_ratio))
+    return CoxResult(line.intercept, line.slope, line.likelihood_ratio, p_value)
 
 
-def _cumulative(c: Floats, y: Floats) -> tuple[Floats, float]:
+def _cells(
+    probs: Array,
+    labels: Array,
+    event: Event,
+    sample_weight: Array | None = None,
+    *,
+    copies: bool = False,
+) -> Residuals:
+    """Return one cell per row, in order of the event's probability."""
+    return read_event(
+        probs, labels, event=event, sample_weight=sample_weight, copies=copies
+    ).cells()
+
+
+def _cumulative(cells: Residuals) -> tuple[Floats, float]:
     """Return the cumulative differences from 0, after each distinct value, and their scale."""
-    order = np.argsort(c)
-    value = c[order]
-    last = np.append(np.flatnonzero(np.diff(value)), len(value) - 1)
-    steps = np.concatenate([[0.0], np.cumsum(y[order] - value)[last]])
-    return steps, math.sqrt(float(np.sum(c * (1.0 - c))))
+    last = np.append(np.flatnonzero(np.diff(cells.mean) > 1e-15), len(cells.mean) - 1)
+    steps = np.concatenate([[0.0], -np.cumsum(cells.residual)[last]])
+    return steps, math.sqrt(float(cells.variance.sum()))
 
 
 def _certain(steps: Floats) -> TestResult:

@@ -11,8 +11,8 @@ from scipy.special import betaincinv, ndtri, stdtrit
 
 from focalibrate._array import Array, Floats, to_numpy
 from focalibrate._check import check_open_interval
-from focalibrate.metrics.event import cluster_codes, read_outcomes
 from focalibrate.metrics.interval import NORMAL_95, Interval
+from focalibrate.metrics.rows import cluster_codes, read_outcomes
 
 STEPS = 100
 """Most thresholds that are tried: quantiles of the confidences."""

@@ -186,6 +186,7 @@ class CalibrationMonitor:
             positive=positive,
             classes=classes,
             weights=terms.weights,
+            copies=None,
             n_bins=self.n_bins,
         )
         self._sketch = sketch if self._sketch is None else self._sketch + sketch

@@ -31,7 +31,7 @@ from focalibrate.calibrate.rows import (
     zero_mix_below,
 )
 from focalibrate.io import Predictions, Scan, ScoreKind, align, read_predictions
-from focalibrate.metrics.cells import read_events
+from focalibrate.metrics.rows import read_outcomes
 
 EVENT_NAMES = ("wrong", "correct")
 """The classes of a confidence and whether it was right."""
@@ -232,8 +232,8 @@ def _events(confidence: Array | None, correct: Array | None) -> tuple[Array, Arr
     if confidence is None or correct is None:
         missing = "confidence" if confidence is None else "correct"
         raise ValueError(f"`{missing}` must be given: `confidence` and `correct` go together.")
-    c, y = read_events(confidence, correct)
-    if y.dtype != np.bool_:
+    c, y = read_outcomes(confidence, correct)
+    if not ((y == 0.0) | (y == 1.0)).all():
         raise ValueError(
             "`correct` must be 0 or 1 (or booleans) here, got values between. `assess` takes ties."
         )

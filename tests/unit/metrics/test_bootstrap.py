@@ -159,3 +159,20 @@ def test_other_examples_are_refused():
     (a, _), (b, _) = draw(10), draw(12)
     with pytest.raises(ValueError, match=r"must be of the same examples, got 10 and 12 rows"):
         bootstrap_difference(entropy, a, b)
+
+
+def test_whole_clusters_are_drawn():
+    """Five identical tries per question are one, not five: the interval is as wide as of one."""
+    probs, labels = draw(300)
+    five = [np.repeat(x, 5, axis=0) for x in (probs, labels)]
+    one = bootstrap(nll, probs, labels, n_resamples=400)
+    clustered = bootstrap(nll, *five, cluster=np.repeat(np.arange(300), 5), n_resamples=400)
+    assert clustered.estimate == pytest.approx(one.estimate)
+    assert clustered.low == pytest.approx(one.low)
+    assert bootstrap(nll, *five, n_resamples=400).low > one.low
+    pair = [np.repeat(draw(300, sharpness=2.0)[0], 5, axis=0), five[0]]
+    alone = bootstrap_difference(nll, pair[0][::5], probs, labels, n_resamples=400)
+    both = bootstrap_difference(
+        nll, *pair, five[1], cluster=np.repeat(np.arange(300), 5), n_resamples=400
+    )
+    assert both.high == pytest.approx(alone.high)

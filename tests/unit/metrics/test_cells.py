@@ -100,12 +100,12 @@ def test_bad_edges_are_refused(edges, message):
 @pytest.mark.parametrize(
     ("confidence", "correct", "message"),
     [
-        (np.array([1.5]), np.array([1]), r"`confidence` must lie in \[0, 1\], found \[1.5, 1.5\]"),
+        (np.array([1.5]), np.array([1]), r"`confidence` must lie in \[0, 1\], but row 0 has 1.5"),
         (np.array([np.nan]), np.array([1]), r"`confidence` must lie in \[0, 1\]"),
-        (np.array([0.5]), np.array([1, 0]), r"`correct` must have shape \(1,\) .* got \(2,\)"),
-        (np.array([0.5]), np.array([2]), r"`correct` must be 0 or 1"),
-        (np.array([0.5]), [1, 1], r"`correct` must have shape \(1,\) .* got \(2,\)"),
-        (np.array([]), np.array([]), r"`confidence` must not be empty"),
+        (np.array([0.5]), np.array([1, 0]), r"same length, got 1 and 2"),
+        (np.array([0.5]), np.array([2]), r"`correct` must lie in \[0, 1\]"),
+        (np.array([0.5]), [1, 1], r"same length, got 1 and 2"),
+        (np.array([]), np.array([]), r"one number per row, got shape \(0,\)"),
     ],
 )
 def test_bad_confidence_is_refused(confidence, correct, message):
@@ -165,7 +165,7 @@ def test_a_probability_of_a_class_and_bins_closed_on_the_left():
 def test_outcomes_may_be_shares():
     cells = Cells.of(np.array([0.3, 0.8]), np.array([0.5, 1.0]), bins=1)
     assert_allclose([cells.outcome[0], cells.hits[0], cells.ece()], [1.5, 0.95, 0.2])
-    with pytest.raises(ValueError, match="`correct` must be 0 or 1"):
+    with pytest.raises(ValueError, match=r"`correct` must lie in \[0, 1\], but row 0"):
         Cells.of(np.array([0.3]), np.array([1.5]))
 
 

@@ -114,3 +114,32 @@ def test_the_top_label_is_the_default_event():
         assert test(probs, labels) == test(probs.max(axis=1), right, event=1)
     with pytest.raises(ValueError, match="a class below 4"):
         named.kuiper(probs, labels, event=4)
+
+
+@pytest.mark.parametrize(
+    "test", [named.kuiper, named.kolmogorov_smirnov, named.spiegelhalter, named.hosmer_lemeshow]
+)
+def test_weights_that_count_copies_are_copies(test):
+    p, y = binary(150, 7)
+    weights = np.random.default_rng(8).integers(0, 4, size=150)
+    weighted = test(p, y, event=1, sample_weight=weights, copies=True)
+    repeated = test(np.repeat(p, weights), np.repeat(y, weights), event=1)
+    assert_allclose(weighted.statistic, repeated.statistic, rtol=1e-12)
+    assert_allclose(weighted.p_value, repeated.p_value, rtol=1e-9)
+    importance = test(p, y, event=1, sample_weight=weights)
+    scaled = test(p, y, event=1, sample_weight=3.5 * weights)
+    assert_allclose(importance.statistic, scaled.statistic, rtol=1e-12)
+    assert importance.statistic != weighted.statistic
+
+
+@pytest.mark.parametrize(
+    "test", [named.kuiper, named.kolmogorov_smirnov, named.spiegelhalter, named.hosmer_lemeshow]
+)
+def test_sampling_weights_keep_the_level(test):
+    """Counted as copies, weights of 1 to 10 would reject about every calibrated model."""
+    rng, n_rejected = np.random.default_rng(9), 0
+    for _ in range(200):
+        p = rng.uniform(0.05, 0.95, size=400)
+        y, weights = (rng.random(400) < p).astype(int), rng.integers(1, 11, size=400)
+        n_rejected += test(p, y, event=1, sample_weight=weights).p_value < 0.05
+    assert n_rejected <= 22  # more have a chance below 0.1 %

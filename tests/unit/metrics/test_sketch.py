@@ -103,9 +103,9 @@ def test_every_metric_is_that_of_the_rows_within_its_stated_bound(
 ):
     logits, labels, w = draw(seed, n, k, scale=scale, weights=weights, decimals=decimals)
     probs = softmax(logits, axis=1)
-    found = Sketch.of(logits=logits, labels=labels, sample_weight=w, n_bins=n_bins).evaluate(
-        n_draws=19
-    )
+    copies = weights == "whole"
+    sketch = Sketch.of(logits=logits, labels=labels, sample_weight=w, copies=copies, n_bins=n_bins)
+    found = sketch.evaluate(n_draws=19)
     for name, metric in METRICS.items():
         bins = {"n_bins": n_bins} if metric.takes_bins else {}
         want = metric.function(probs, labels, sample_weight=w, **bins)
@@ -137,7 +137,7 @@ def test_the_verdict_is_that_of_the_rows(k, weights):
     logits, labels, w = draw(3, 4000, k, weights=weights)
     probs = softmax(logits, axis=1)
     exact = assess(probs, labels, sample_weight=w, copies=weights == "whole")
-    found = Sketch.of(probs, labels, sample_weight=w).evaluate()
+    found = Sketch.of(probs, labels, sample_weight=w, copies=weights == "whole").evaluate()
     mine = found.assessment
     assert mine.verdict == exact.verdict == "miscalibrated"
     assert max(mine.p_value, exact.p_value) <= 0.003  # of 999 draws, on cells and on rows
@@ -167,7 +167,8 @@ def test_calibrated_models_are_rejected_as_often_as_the_level_says():
 @pytest.mark.parametrize("weights", [None, "whole", "any"])
 def test_intervals_of_scores_are_those_of_the_standard_error(weights):
     logits, labels, w = draw(5, 700, 3, weights=weights)
-    found = Sketch.of(logits=logits, labels=labels, sample_weight=w).evaluate(n_draws=19)
+    sketch = Sketch.of(logits=logits, labels=labels, sample_weight=w, copies=weights == "whole")
+    found = sketch.evaluate(n_draws=19)
     losses = -log_softmax(logits, axis=1)[np.arange(700), labels]
     if weights == "whole":
         losses, w = np.repeat(losses, w.astype(int)), None
@@ -233,7 +234,7 @@ def test_weights_of_zero_count_for_nothing():
     w = (np.arange(40) % 2).astype(float)
     kept = Sketch.of(logits=logits[1::2], labels=labels[1::2])
     found = Sketch.of(logits=logits, labels=labels, sample_weight=w)
-    assert (found.n, found.top.is_counted) == (kept.n, True)
+    assert (found.n, found.top.is_counted) == (kept.n, False)
     assert_allclose(found.top.sums[:5], kept.top.sums)
     both = (found + kept).top  # with and without weights
     assert_allclose(both.sums[:5], 2 * kept.top.sums)
@@ -349,6 +350,30 @@ def test_clusters_keep_the_sums_of_their_rows(k, weights):
         assert_allclose(found[i].sums[:5].sum(axis=1), want, rtol=1e-12)
     with pytest.raises(ValueError, match="kind of rows"):
         parts[0] + sketch_of(logits, labels, w, half[1])
+
+
+@pytest.mark.parametrize("k", [2, 4])
+@pytest.mark.parametrize("weights", [None, "whole", "any"])
+def test_clusters_and_sampling_weights_are_assessed_as_those_of_rows(k, weights):
+    """Whole sampling weights taken for copies, or five tries for five rows, accuse everybody."""
+    rng = np.random.default_rng(9)
+    logits = np.repeat(rng.normal(size=(200, k)), 5, axis=0)
+    labels = np.repeat((logits + rng.gumbel(size=logits.shape)).argmax(axis=1)[::5], 5)
+    cluster = np.repeat(np.arange(200), 5)
+    w = {"whole": rng.integers(1, 11, size=1000), "any": rng.gamma(1.0, size=1000)}.get(weights)
+    probs = softmax(logits, axis=1)
+    exact = assess(probs, labels, sample_weight=w, cluster=cluster)
+    found = Sketch.of(probs, labels, sample_weight=w, cluster=cluster).evaluate().assessment
+    assert (found.n, found.n_clusters) == (1000, 200)
+    assert_allclose(found.correlation, exact.correlation, atol=0.02)
+    for name in ("gap", "rms"):
+        mine, theirs = getattr(found, name), getattr(exact, name)
+        assert_allclose([mine.low, mine.high], [theirs.low, theirs.high], atol=0.01)
+    assert found.verdict == exact.verdict != "miscalibrated"
+    plain = Sketch.of(probs, labels, sample_weight=w).evaluate().assessment
+    assert plain.effective_n > 2 * found.effective_n
+    with pytest.raises(ValueError, match="by group or by cluster, not by both"):
+        Sketch.of(probs, labels, groups=cluster, cluster=cluster)
 
 
 def test_a_sketch_says_that_it_cannot_keep_so_many_clusters():

@@ -80,10 +80,12 @@ def test_no_examples_have_no_error():
 
 
 @pytest.mark.parametrize("metric", [m.nll, m.brier_score, m.error_rate])
-def test_bootstrap_repeats_rows_of_whole_weight(metric):
+def test_bootstrap_repeats_rows_whose_weights_are_copies(metric):
     probs, labels, rng = rows(80, 3, 2, ties=False)
     weights = rng.integers(0, 3, size=80)
-    weighted = m.bootstrap(metric, probs, labels, n_resamples=20, sample_weight=weights)
+    weighted = m.bootstrap(
+        metric, probs, labels, n_resamples=20, sample_weight=weights, copies=True
+    )
     repeated = m.bootstrap(
         metric, np.repeat(probs, weights, axis=0), np.repeat(labels, weights), n_resamples=20
     )
