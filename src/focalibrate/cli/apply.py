@@ -23,6 +23,7 @@ from focalibrate.io import (
     Predictions,
     Scan,
     is_data_set,
+    is_negative,
     printable,
     url_of,
     write_probs,
@@ -240,4 +241,22 @@ def _check_classes(chosen: Calibrator, scan: Scan) -> None:
         raise ValueError(
             f"{scan.source}: has {scan.n_classes} classes, but the calibrator was fitted for "
             f"{expected}. Use the calibrator of the same model."
+        )
+    if expected is None or chosen.class_names is not None or scan.class_names is None:
+        return  # the order of the classes means nothing, or is known
+    if len(scan.scores_names) == 1 and is_negative(scan.positive or ""):
+        raise ValueError(
+            f'{scan.source}: "{scan.scores_names[0]}" is the probability of {scan.positive!r}, '
+            "but the calibrator was fitted to that of class 1. Save that of the other class: "
+            f"`df['prob'] = 1 - df[{scan.scores_names[0]!r}]`."
+        )
+    if len(scan.scores_names) > 1:
+        order = ", ".join(scan.class_names[:5]) + (", ..." if scan.n_classes > 5 else "")
+        click.secho(
+            printable(
+                f"WARNING: the calibrator has no class names; classes are taken in the "
+                f"order {order}"
+            ),
+            fg="yellow",
+            err=True,
         )

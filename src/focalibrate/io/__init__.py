@@ -24,6 +24,7 @@ from focalibrate.io.sketches import (
     write_sketch,
 )
 from focalibrate.io.source import check_one_split, is_data_set, url_of
+from focalibrate.io.values.binary import is_negative
 from focalibrate.io.write.parts import (
     MANIFEST,
     PartDone,
@@ -58,6 +59,7 @@ __all__ = [
     "check_time",
     "flags",
     "is_data_set",
+    "is_negative",
     "logit_blocks",
     "merge_sketches",
     "parse_sketch",

@@ -93,6 +93,21 @@ def looks_like_probs(scores: NDArray[Any]) -> bool:
     return sums.on_simplex and sums.fractions and sums.worst < 1e-3
 
 
+AGREEMENT = 0.02
+"""How far two columns of probabilities of one model may differ: they may be rounded."""
+
+
+def is_same_model(logits: NDArray[Any], probs: NDArray[Any]) -> bool:
+    """Return whether the softmax of `logits` gives `probs`, both ``[N, K]``, in the first rows."""
+    if logits.shape != probs.shape or not len(logits):
+        return False
+    z, p = (np.asarray(a[:4096], np.float64) for a in (logits, probs))
+    with np.errstate(all="ignore"):
+        e = np.exp(z - z.max(axis=1, keepdims=True))
+        gap = np.abs(e / e.sum(axis=1, keepdims=True) - p / p.sum(axis=1, keepdims=True))
+    return bool(np.nanmax(gap, initial=0.0) <= AGREEMENT)
+
+
 def is_whole(values: NDArray[Any]) -> bool:
     """Return whether every number is whole (or missing)."""
     if values.dtype.kind in "iub":

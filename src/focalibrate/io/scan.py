@@ -101,7 +101,7 @@ class Reading:
         roles = self.roles
         named = [i for i in (roles.label, roles.weight, roles.cluster) if i is not None]
         if self.labels is not None and self.labels.key is not None:
-            named.append(self.labels.key.at)
+            named.extend(self.labels.key.at)
         if self.schema.listed is not None:
             named.append(self.schema.listed[0])
         return list(dict.fromkeys([*roles.scores.positions, *named, *roles.groups]))
@@ -583,6 +583,7 @@ class Scan:
     def _check_parts(self, reading: Reading) -> None:
         """Raise where a part has other columns, kinds, class names or lengths than the first."""
         data, first = self._data, reading.schema
+        stored = data.opened(0).schema
         for index in range(len(data.groups)):
             opened = data.opened(index)
             own = with_class_names(opened)
@@ -593,7 +594,9 @@ class Scan:
                 )
             for i in reading.needed:
                 mine, other = first.columns[i], columns[i]
-                differs = mine.kind != other.kind and "empty" not in (mine.kind, other.kind)
+                # numbers in text are numbers, and stay text in the file
+                alike = (mine.kind, stored.columns[i].kind, "empty")
+                differs = other.kind not in alike and mine.kind != "empty"
                 if differs and not opened.is_text and other.problem is None:
                     raise file_error(
                         own.path,

@@ -136,3 +136,15 @@ def test_a_folder_of_parts_becomes_a_folder_of_parts(cli, tmp_path):
     em = cli("apply", calibrator, folder, "-o", out, *words, ok=False)
     assert em.returncode == 1
     assert "--prior em needs all rows at once" in em.stderr
+
+
+def test_a_calibrator_without_names_says_the_order_of_the_classes(cli, tmp_path):
+    VectorScaling(scale=(1.0, 3.0), bias=(0.5, 0.0)).save(tmp_path / "c.json")
+    (tmp_path / "a.csv").write_text("id,dog,cat\n7,0.25,0.75\n8,0.5,0.5\n")
+    done = cli("apply", "c.json", "a.csv", "-o", "oa.csv")
+    assert "classes are taken in the order dog, cat" in done.stderr
+    (tmp_path / "b.csv").write_text("id,prob_no\n7,0.25\n8,0.5\n")
+    done = cli("apply", "c.json", "b.csv", "-o", "ob.csv", ok=False)
+    assert done.returncode == 1
+    assert "is the probability of 'no'" in done.stderr
+    assert "1 - df['prob_no']" in done.stderr

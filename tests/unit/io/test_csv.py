@@ -59,7 +59,7 @@ def test_prefixed_columns_say_kind_and_names(table):
         ("\ufefflabel,logit_a,logit_b\r\n1,1,2\r\n\r\n", {}, [1], ("a", "b")),
         ("label,logit_a,logit_b\r1,1,2\r", {}, [1], ("a", "b")),
         ("\n\nlabel,logit_a,logit_b\n\n1.0, 1 , 2 ", {}, [1], ("a", "b")),
-        ("label,logit_a,logit_b,prob_a,prob_b\n1,1,2,0.5,0.5\n", {}, [1], ("a", "b")),
+        ("label,logit_a,logit_b,prob_a,prob_b\n1,1,2,0.27,0.73\n", {}, [1], ("a", "b")),
         ("k,logit_a,logit_b\n1,1,2\n", {"labels_key": "k"}, [1], ("a", "b")),
     ],
 )
@@ -75,9 +75,9 @@ def test_a_header_in_quotes_only(table):
 
 
 def test_both_kinds_by_prefix(table):
-    path = table("label,logit_a,logit_b,prob_a,prob_b\n1,1,2,0.5,0.5\n")
+    path = table("label,logit_a,logit_b,prob_a,prob_b\n1,1,2,0.27,0.73\n")
     assert read_predictions(path).kind == "logits"
-    assert read_predictions(path, input="probs").scores.tolist() == [[0.5, 0.5]]
+    assert read_predictions(path, input="probs").scores.tolist() == [[0.27, 0.73]]
 
 
 @pytest.mark.parametrize(

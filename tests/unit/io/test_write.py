@@ -133,7 +133,7 @@ def test_a_parquet_index_and_its_types_are_kept(tmp_path, probs):
 def test_a_column_of_the_same_name_is_kept_beside(tmp_path):
     source = tmp_path / "in.csv"
     source.write_text("logit_a,logit_b,prob_a,prob_b\n0,0,0.25,0.75\n")
-    like = read_predictions(source)
+    like = read_predictions(source, input="logits")
     write_probs(tmp_path / "out.csv", [np.full((1, 2), 0.5)], like=like)
     assert (tmp_path / "out.csv").read_text() == (
         "prob_a,prob_b,uncalibrated_prob_a,uncalibrated_prob_b\n0.5,0.5,0.25,0.75\n"

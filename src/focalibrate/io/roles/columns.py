@@ -1,8 +1,10 @@
 """Scores in one column per class."""
 
+import numpy as np
+
 from focalibrate.io.cells import is_numbering
-from focalibrate.io.errors import file_error, listing
-from focalibrate.io.evidence import find_runs, is_row_number
+from focalibrate.io.errors import PredictionFileError, file_error, listing
+from focalibrate.io.evidence import find_runs, is_row_number, is_same_model
 from focalibrate.io.options import Request
 from focalibrate.io.predictions import ScoreKind
 from focalibrate.io.roles.kind import (
@@ -18,7 +20,9 @@ from focalibrate.io.roles.vocabulary import (
     is_id,
     is_label,
     is_prediction,
+    is_thing,
     kind_of,
+    meaning_of,
     plain,
     prefixed,
 )
@@ -57,23 +61,47 @@ def columns_by_prefix(view: Table, request: Request, free: list[int]) -> Scores 
         if cut is None or by_name is None or is_prediction(view.name(i)):
             continue
         groups.setdefault((by_name, cut.word), []).append(i)
+    sets: dict[ScoreKind, list[list[int]]] = {"logits": [], "probs": []}
+    for (of, _), members in groups.items():
+        if len(members) > 1 and any(view.is_kind(i, "number") for i in members):
+            sets[of].append(_without_derived(view, members))
     for kind in request.kinds_by_preference:
-        usable = []
-        for (of, _), members in groups.items():
-            if of == kind and len(members) > 1 and any(view.is_kind(i, "number") for i in members):
-                usable.append(_without_derived(view, members))
+        usable = sets[kind]
         if len(usable) > 1:
             usable = [m for m in usable if _is_simplex(view, m)] or usable
         if len(usable) > 1:
-            raise file_error(
-                view.path,
-                f"has {len(usable)} sets of columns that could be the classes: "
-                f"{listing([listing([view.name(i) for i in m]) for m in usable])}. Say which.",
-                fixes=[{"score_columns": [view.name(i) for i in m]} for m in usable[:3]],
-            )
+            raise _which_set(view, usable)
         if usable:
+            if request.kind is None and kind == "logits":
+                others = [m for m in sets["probs"] if _is_simplex(view, m)]
+                if others and not any(_is_one_model(view, usable[0], m) for m in others):
+                    raise _which_set(view, [usable[0], *others])
             return _prefixed_group(view, request, usable[0], kind)
     return None
+
+
+def _which_set(view: Table, sets: list[list[int]]) -> PredictionFileError:
+    return file_error(
+        view.path,
+        f"has {len(sets)} sets of columns that could be the classes, and they do not agree: "
+        f"{'; '.join(listing([view.name(i) for i in some]) for some in sets[:3])}. Say which.",
+        fixes=[{"score_columns": [view.name(i) for i in some]} for some in sets[:3]],
+    )
+
+
+def _is_one_model(view: Table, logits: list[int], probs: list[int]) -> bool:
+    """Return whether columns of probabilities are the softmax of columns of logits."""
+    names = [{_class_of(view, i): i for i in some} for some in (logits, probs)]
+    if names[0].keys() != names[1].keys() or not all(view.is_kind(i, "number") for i in logits):
+        return False
+    order = [names[1][name] for name in names[0]]
+    z, p = (np.stack([view.values(i) for i in some], axis=1) for some in (logits, order))
+    return is_same_model(z, p)
+
+
+def _class_of(view: Table, position: int) -> str:
+    cut = prefixed(view.name(position))
+    return view.name(position) if cut is None else cut.name
 
 
 def _prefixed_group(view: Table, request: Request, members: list[int], kind: ScoreKind) -> Scores:
@@ -189,7 +217,8 @@ def check_alike(view: Table, request: Request, likely: list[int], label: int | N
     """Raise unless the caller says the kind and no column differs from the others in kind."""
     sums = view.sums(likely)
     is_numbered = is_numbering([view.name(i).strip() for i in likely])
-    labelled = _named_like_labels(view, likely, label)
+    labelled = named_like_labels(view, likely, label)
+    _check_as_many_as_labels(view, request, likely, label)
     # In fewer than 5 rows, logits may all be whole.
     if view.schema.has_names and not is_numbered and sums.n_rows >= 5:
         whole = [i for i in likely if view.is_whole(i)]
@@ -217,7 +246,70 @@ def check_alike(view: Table, request: Request, likely: list[int], label: int | N
     raise unclear_kind(view, sums, likely)
 
 
-def _named_like_labels(view: Table, likely: list[int], label: int | None) -> list[int]:
+def n_classes_of(view: Table, label: int | None, n_columns: int) -> int | None:
+    """Return how many classes whole numbers as labels show, or None.
+
+    None: there are no such labels, or too few rows to show all of so many classes.
+    """
+    if label is None or view.is_kind(label, "text", "matrix") or view.n_rows < 5 * n_columns:
+        return None
+    values = np.unique(view.values(label).astype(np.float64))
+    return int((values >= 0).sum())
+
+
+def _check_as_many_as_labels(
+    view: Table, request: Request, likely: list[int], label: int | None
+) -> None:
+    """Raise where labels show fewer classes than there are columns, which may be features."""
+    names = [view.name(i).strip() for i in likely]
+    cut = {None if c is None else c.word for c in map(prefixed, names)}
+    if not view.schema.has_names or is_numbering(names) or (len(cut) == 1 and None not in cut):
+        return
+    things = [i for i in likely if is_thing(view.name(i))]
+    rest = [i for i in likely if i not in things]
+    shown = n_classes_of(view, label, len(likely))
+    if shown is None or shown >= len(likely) or shown < 2:
+        return
+    raise file_error(
+        view.path,
+        f"the labels show {shown} classes, but {len(likely)} columns of numbers could be classes: "
+        f"{listing(names)}. Say which are classes: `score_columns` (command line: "
+        "--score-columns).",
+        fixes=_choices(view, request, rest) if len(rest) == shown and things else (),
+    )
+
+
+def check_no_rivals(
+    view: Table, request: Request, classes: list[int], rest: list[int], label: int | None
+) -> None:
+    """Raise where other columns than `classes`, which sum to 1, fit the labels better.
+
+    Sand, silt and clay sum to 1, too, beside the logits of three classes.
+    """
+    if label is None:
+        return
+    rivals: list[int] = []
+    if view.is_kind(label, "text"):
+        labelled = named_like_labels(view, [*classes, *rest], label)
+        rivals = [] if set(labelled) & set(classes) else labelled
+    else:
+        shown = n_classes_of(view, label, len(classes))
+        scores = [i for i in rest if kind_of(meaning_of(view.name(i))) is not None]
+        if shown == len(rest) > 1 and any(view.sums([i]).negative for i in rest):
+            rivals = rest
+        elif shown == 2 < len(classes) and len(scores) == 1:
+            rivals = scores
+    if rivals:
+        sets = (listing([quoted(view, i) for i in some]) for some in (classes, rivals))
+        raise file_error(
+            view.path,
+            f"columns {' and columns '.join(sets)} could be the classes: the first sum to 1, and "
+            "the labels fit the others. Say which.",
+            fixes=_choices(view, request, rivals, classes),
+        )
+
+
+def named_like_labels(view: Table, likely: list[int], label: int | None) -> list[int]:
     """Return the columns that are called as labels, if every label has one, or none."""
     if label is None or not view.is_kind(label, "text"):
         return []

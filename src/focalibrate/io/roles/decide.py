@@ -2,13 +2,28 @@
 
 from dataclasses import dataclass, replace
 
-from focalibrate.io.errors import PredictionFileError, file_error, listing, short
+import numpy as np
+
+from focalibrate.io.errors import PredictionFileError, file_error, flags, listing, short
 from focalibrate.io.options import NO_LABELS, Request, find_columns
 from focalibrate.io.roles.kind import Scores
-from focalibrate.io.roles.labels import find_label, label_by_values, label_of_outcome, no_labels
+from focalibrate.io.roles.labels import (
+    find_label,
+    is_binary,
+    label_by_values,
+    label_of_outcome,
+    no_labels,
+)
 from focalibrate.io.roles.matrix import find_matrix
 from focalibrate.io.roles.scores import find_scores
-from focalibrate.io.roles.vocabulary import WEIGHTS, is_label, is_prediction, plain
+from focalibrate.io.roles.vocabulary import (
+    WEIGHTS,
+    is_cluster,
+    is_label,
+    is_prediction,
+    is_thing,
+    plain,
+)
 from focalibrate.io.table import Table
 
 
@@ -55,11 +70,9 @@ def resolve_roles(view: Table, request: Request) -> Roles:
     if scores.outcome is not None:
         label = scores.outcome
     notes = [*scores.notes]
-    if label is None and request.wants_labels and scores.form == "columns":
-        label = label_by_values(view, scores, taken)
-        if label is not None:
-            name = short(view.name(label))
-            notes.append(f'labels are in "{name}" because all its values are names of classes')
+    if request.wants_labels and named.label is None and scores.class_names is not None:
+        label, why = label_by_values(view, scores, named.taken, label)
+        notes += why
     elif label is None and request.wants_labels and scores.form == "single":
         label = label_of_outcome(view, scores, taken)
         if label is not None:
@@ -85,7 +98,7 @@ def resolve_roles(view: Table, request: Request) -> Roles:
         groups=named.groups,
         cluster=named.cluster,
         ids=named.ids,
-        notes=(*notes, *_unused_weight(view, used)),
+        notes=(*notes, *_unused_weight(view, used), *_unused_cluster(view, request, used)),
     )
 
 
@@ -145,9 +158,42 @@ def _unused_weight(view: Table, used: set[int]) -> tuple[str, ...]:
     if not view.schema.is_table:
         return ()
     for i, column in enumerate(view.columns):
-        if plain(column.name) in WEIGHTS and i not in used:
+        is_width = plain(column.name) == "w" and "h" in map(plain, view.schema.names)
+        if plain(column.name) in WEIGHTS and i not in used and not is_width:
             name = short(column.name)
             return (f'column "{name}" is not used; pass --weight-column to weight the examples',)
+    return ()
+
+
+LEAST_CLUSTERS = 20
+"""Fewer values than this are groups to compare, not a sample of clusters."""
+
+
+def _unused_cluster(view: Table, request: Request, used: set[int]) -> tuple[str, ...]:
+    """Return a note if the values of a column repeat as those of an id do, and it is not used."""
+    if not view.schema.is_table or request.cluster is not None or not request.need_labels:
+        return ()
+    for i, column in enumerate(view.columns):
+        is_free = i not in used and column.kind in ("text", "number") and column.problem is None
+        if (
+            not is_free
+            or is_binary(view, i)
+            or is_prediction(column.name)
+            or is_label(column.name)
+        ):
+            continue
+        if column.kind == "number" and not view.is_whole(i):
+            continue
+        counts = np.unique(view.values(i).astype(str), return_counts=True)[1]
+        is_repeated = LEAST_CLUSTERS <= len(counts) <= 0.9 * view.n_rows
+        is_even = counts.min() == counts.max() and not is_thing(column.name)
+        if is_repeated and (is_cluster(column.name) or is_even):
+            name = short(column.name)
+            fix = " ".join(flags({"cluster": column.name}))
+            return (
+                f'"{name}" has {len(counts):,} values in {view.n_rows:,} rows: if rows of one '
+                f"{name} belong together, pass {fix}",
+            )
     return ()
 
 

@@ -1,6 +1,10 @@
 """Which column holds the labels: found by its name, or by its values."""
 
+from typing import Any
+
 import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
 
 from focalibrate.io.cells import MISSING
 from focalibrate.io.errors import PredictionFileError, file_error, listing, short
@@ -13,6 +17,7 @@ from focalibrate.io.roles.vocabulary import (
     is_prediction,
     outcome_of,
     plain,
+    split_of,
 )
 from focalibrate.io.table import Table
 
@@ -24,6 +29,8 @@ def find_label(view: Table, taken: frozenset[int], scores: Scores | None) -> int
         return None
     score_positions = set() if scores is None else set(scores.positions)
     free = [i for i in range(len(schema.columns)) if i not in taken and i not in score_positions]
+    if not schema.is_table and scores is not None:
+        free = _of_split(view, free, scores)
     names = {plain(schema.columns[i].name) for i in free if view.is_kind(i, "number")}
     exact = [i for i in free if is_label(view.name(i))]
     if {"true", "false"} <= names:  # the classes of `columns=clf.classes_`
@@ -52,18 +59,83 @@ def find_label(view: Table, taken: frozenset[int], scores: Scores | None) -> int
     return _agreeing(view, found)
 
 
-def label_by_values(view: Table, scores: Scores, taken: frozenset[int]) -> int | None:
-    """Return the only column of text whose values are all names of classes, or None.
+def _of_split(view: Table, free: list[int], scores: Scores) -> list[int]:
+    """Return the arrays without labels of another split than the scores: ``test_labels``."""
+    own = split_of(view.name(scores.positions[0]))
+    others = [i for i in free if own is not None and split_of(view.name(i)) not in (None, own)]
+    kept = [i for i in free if i not in others]
+
+    def is_named(i: int) -> bool:
+        return bool(set(plain(view.name(i)).split("_")) & (LABEL_PARTS | {"y"}))
+
+    if not any(map(is_named, kept)):
+        for i in filter(is_named, others):
+            raise file_error(
+                view.path,
+                f"`{short(view.name(i))}` are labels of another split than "
+                f"`{short(view.name(scores.positions[0]))}`. Save the labels of the same rows, "
+                "under the same name of the split.",
+            )
+    return kept
+
+
+def label_by_values(
+    view: Table, scores: Scores, taken: frozenset[int], named: int | None
+) -> tuple[int | None, tuple[str, ...]]:
+    """Return the label, given the column that its name says, or None, and a note.
+
+    The values count too: a column of text whose values are all names of classes is taken where
+    no name says a label, or where the column `named` holds other text. Where both fit, but do
+    not agree, nothing says which is right.
+    """
+    found = _columns_of_classes(view, scores, taken)
+    if named is not None:
+        top = _top_class(view, scores)
+        found = [i for i in found if i != named and not np.array_equal(view.values(i), top)]
+        if not found:
+            return named, ()
+        values = view.values(named)
+        if view.is_kind(named, "text") and not {plain(v) for v in set(values.tolist())} & {
+            plain(name) for name in scores.class_names or ()
+        }:
+            left_out = f'; "{short(view.name(named))}" holds others'
+        elif view.is_kind(named, "matrix"):
+            return named, ()
+        else:
+            return _agreeing(view, [named, *found]), ()
+    else:
+        left_out = ""
+    if len(found) != 1:
+        return named, ()
+    name = short(view.name(found[0]))
+    why = f'labels are in "{name}" because all its values are names of classes{left_out}'
+    return found[0], (why,)
+
+
+def _top_class(view: Table, scores: Scores) -> NDArray[Any]:
+    """Return the name of the class with the highest score of each row."""
+    arrays = [view.values(i) for i in scores.positions]
+    matrix = arrays[0] if scores.form != "columns" else np.stack(arrays, axis=1)
+    if matrix.shape[1:] != (len(scores.class_names or ()),):
+        return np.empty(0, dtype=object)  # the names are refused later
+    names = np.array(scores.class_names, dtype=object)
+    return np.asarray(names[np.argmax(matrix, axis=1)])
+
+
+def _columns_of_classes(view: Table, scores: Scores, taken: frozenset[int]) -> list[int]:
+    """Return the columns of text whose values are all names of classes.
 
     A column of fractions counts too if it is named like labels: a class may be named ``.5``.
     """
     if scores.class_names is None:
-        return None
+        return []
     names = set(scores.class_names)
     numbers = {value for value in map(_number, names) if value is not None}
     found = []
     for i, column in enumerate(view.columns):
-        if i in taken or i in scores.positions or column.problem:
+        n_rows = view[scores.positions[0]].n_rows
+        is_aside = i in taken or i in scores.positions or i == view.schema.class_names_at
+        if is_aside or column.problem or i not in view.data or column.n_rows != n_rows:
             continue
         if column.kind == "number" and is_label(column.name):
             if set(view.values(i).tolist()) <= numbers:
@@ -73,11 +145,17 @@ def label_by_values(view: Table, scores: Scores, taken: frozenset[int]) -> int |
             continue
         if is_prediction(column.name) or "pred" in column.name.lower():
             continue
-        values = set(view.values(i).tolist())
+        values = set(() if is_binary(view, i) else view.values(i).tolist())
         known = {v for v in values if v in names or v.lower() not in MISSING}
         if known and known <= names:
             found.append(i)
-    return found[0] if len(found) == 1 else None
+    return found
+
+
+def is_binary(view: Table, position: int) -> bool:
+    """Return whether a column of text holds bytes, which need not be text."""
+    stored = getattr(view.data[position], "type", None)
+    return stored is not None and (pa.types.is_binary(stored) or pa.types.is_large_binary(stored))
 
 
 def label_of_outcome(view: Table, scores: Scores, taken: frozenset[int]) -> int | None:

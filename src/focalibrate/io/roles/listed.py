@@ -7,8 +7,8 @@ import numpy as np
 
 from focalibrate.io.errors import RowError, short
 from focalibrate.io.formats.opened import Opened
-from focalibrate.io.roles.vocabulary import CLASS_NAMES, plain
-from focalibrate.io.table import Schema, Table
+from focalibrate.io.roles.vocabulary import CLASS_NAMES, CONFIDENCE, meaning_of, plain
+from focalibrate.io.table import Schema, Table, is_text_type, parsed
 
 _LISTED = CLASS_NAMES | {"labels"}
 
@@ -43,12 +43,29 @@ def with_class_names(opened: Opened) -> Schema:
     )
 
 
+def with_numbers_in_text(head: Table) -> Schema:
+    """Return the schema with columns of text as numbers that are named like scores, and are."""
+    schema = head.schema
+    if not schema.is_table or head.has_cells:
+        return schema
+    columns = list(schema.columns)
+    for i, column in enumerate(columns):
+        is_score = plain(column.name) in CONFIDENCE or meaning_of(column.name) is not None
+        if column.kind == "text" and column.problem is None and is_score and i in head.data:
+            cells = head.data[i]
+            is_text = not isinstance(cells, np.ndarray) and is_text_type(cells.type)
+            numbers = parsed(cells, "number", decimal_comma=False) if is_text else None
+            if numbers is not None and not np.isnan(numbers).all():
+                columns[i] = replace(column, kind="number", dtype=np.dtype(np.float64))
+    return replace(schema, columns=tuple(columns))
+
+
 def with_listed_names(head: Table) -> Schema:
     """Take the names of the classes from a column whose cells are all ``['cat', 'dog']``.
 
     It is found by the first rows; `check_listed` refuses a later row with another list.
     """
-    schema = head.schema
+    schema = with_numbers_in_text(head)
     if not schema.is_table or schema.class_names is not None:
         return schema
     widths = {head.values(i).shape[1] for i, c in enumerate(schema.columns) if c.kind == "matrix"}

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from focalibrate.io.errors import PredictionFileError, file_error, listing, short
+from focalibrate.io.evidence import is_same_model
 from focalibrate.io.options import Request
 from focalibrate.io.predictions import ScoreKind
 from focalibrate.io.roles.kind import Scores, settle_kind
@@ -17,6 +18,7 @@ from focalibrate.io.roles.vocabulary import (
     meaning_of,
     plain,
     prefixed,
+    split_of,
 )
 from focalibrate.io.table import Table
 
@@ -39,8 +41,27 @@ def find_matrix(view: Table, request: Request, taken: Iterable[int]) -> Scores |
             if len(found) > 1:
                 raise _which_matrix(view, found, kind)
             if found:
+                others = [*exact["probs"], *loose["probs"]]
+                if kind == "logits" and request.kind is None:
+                    _check_one_model(view, found[0], others)
                 return matrix_scores(view, request, found[0], kind)
     return None
+
+
+def _check_one_model(view: Table, logits: int, probs: list[int]) -> None:
+    """Raise where probabilities of as many rows are not the softmax of the logits."""
+    mine = view[logits]
+    alike = [i for i in probs if view[i].n_rows == mine.n_rows and len(view[i].shape) == 1]
+    of_split = [i for i in alike if split_of(view.name(i)) == split_of(view.name(logits))]
+    z = view.values(logits) if of_split else None
+    if z is not None and not any(is_same_model(z, view.values(i)) for i in of_split):
+        raise file_error(
+            view.path,
+            f"holds `{short(view.name(logits))}` and "
+            f"{listing([f'`{view.name(i)}`' for i in of_split])}, which are not the softmax of "
+            "these logits, as of another model or calibrated. Say which.",
+            fixes=[{"logits_key": view.name(logits)}, {"probs_key": view.name(of_split[0])}],
+        )
 
 
 def _is_one_of_several(view: Table, position: int) -> bool:
@@ -89,12 +110,18 @@ def matrix_scores(view: Table, request: Request, position: int, kind: ScoreKind 
 
 def _which_matrix(view: Table, found: list[int], kind: ScoreKind | None) -> PredictionFileError:
     """Return the error for several matrices that could each be the scores."""
-    kinds: tuple[ScoreKind, ...] = ("logits", "probs") if kind is None else (kind,)
+    fixes = []
+    for i in found[:3]:
+        says = kind or kind_of(meaning_of(view.name(i)))
+        if says is None and view.sums([i]).on_simplex:
+            says = "probs"
+        kinds = ("logits", "probs") if says is None else (says,)
+        fixes += [{f"{k}_key": view.name(i)} for k in kinds]
     return file_error(
         view.path,
         f"holds {len(found)} arrays that could be the scores: "
         f"{listing([f'`{view.name(i)}`' for i in found])}. Say which.",
-        fixes=[{f"{k}_key": view.name(i)} for k in kinds for i in found[:3]],
+        fixes=fixes,
     )
 
 

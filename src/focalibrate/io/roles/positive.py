@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from focalibrate.io.errors import PredictionFileError, file_error, listing, short
+from focalibrate.io.evidence import is_same_model
 from focalibrate.io.options import Request
 from focalibrate.io.roles.kind import Scores
 from focalibrate.io.roles.vocabulary import (
@@ -53,6 +54,20 @@ def column_by_name(view: Table, request: Request, numbers: list[int]) -> Scores 
         ):
             by_meaning["scores"].append(i)
     order = ["logits", "probs"] if request.kind == "logits" else ["probs", "logits"]
+    probs, margins = by_meaning["probs"], by_meaning["logits"]
+    if request.kind is None and len(probs) == len(margins) == 1:
+        p, z = view.values(probs[0]), view.values(margins[0])
+        if not is_same_model(np.stack([0 * z, z], axis=1), np.stack([1 - p, p], axis=1)):
+            names = [view.name(probs[0]), view.name(margins[0])]
+            raise file_error(
+                view.path,
+                "has two columns that could be the score of the positive class, "
+                f"{listing(names)}, and they do not agree. Say which.",
+                fixes=[
+                    {"score_columns": names[:1], "input": "probs"},
+                    {"score_columns": names[1:], "input": "logits"},
+                ],
+            )
     for meaning in (*order, "scores"):
         found = by_meaning[meaning]
         if _are_classes(view, found):

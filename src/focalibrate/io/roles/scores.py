@@ -10,10 +10,12 @@ from focalibrate.io.options import Request, find_columns
 from focalibrate.io.predictions import ScoreKind
 from focalibrate.io.roles.columns import (
     check_alike,
+    check_no_rivals,
     class_columns,
     columns_by_prefix,
     columns_by_sum,
     is_aside,
+    named_like_labels,
     numbered_columns,
     without_prefix,
 )
@@ -29,10 +31,12 @@ from focalibrate.io.roles.positive import (
 from focalibrate.io.roles.vocabulary import (
     DERIVED,
     is_prediction,
+    is_thing,
     kind_of,
     meaning_of,
     plain,
     prefixed,
+    says_correct,
 )
 from focalibrate.io.table import Table
 
@@ -127,6 +131,11 @@ def _on_the_simplex(known: Known) -> Scores | None:
     for candidates in (known.likely, known.numbers):
         fitting = columns_by_sum(view, candidates, known.label) if len(candidates) > 1 else None
         if fitting is not None:
+            rest = [i for i in known.likely if i not in fitting and not view.is_whole(i)]
+            if rest and known.request.kind == "logits":
+                return None  # they are no logits, and others may be
+            if view.schema.has_names and known.request.kind is None:
+                check_no_rivals(view, known.request, fitting, rest, known.label)
             _check_not_ranked(view, fitting)
             names = without_prefix(view, fitting, known.label)
             notes = _left_out(view, known.numbers, fitting, why=" (the other columns sum to 1)")
@@ -148,6 +157,8 @@ def _only_column(known: Known) -> Scores | None:
         return None
     view, at = known.view, known.likely[0]
     single = column_of_class(view, known.request, at, known.label)
+    if single is None and is_thing(view.name(at)):
+        return None
     if single is None and not (view.is_whole(at) and view.n_rows >= 5):
         raise unnamed_column(view, known.request, at)
     return single
@@ -159,6 +170,11 @@ def _alike(known: Known) -> Scores | None:
         return None
     view, request = known.view, known.request
     likely = numbered_columns(view, known.likely)
+    labelled = named_like_labels(view, likely, known.label)
+    if view.schema.has_names and not labelled and all(is_thing(view.name(i)) for i in likely):
+        return None
+    if request.kind is not None and labelled:
+        likely = labelled
     check_alike(view, request, likely, known.label)
     names = without_prefix(view, likely, known.label)
     notes = _left_out(view, known.numbers, likely)
@@ -266,8 +282,7 @@ def _only_confidence(view: Table, numbers: list[int]) -> PredictionFileError | N
     fractions = [i for i in numbers if not view.is_whole(i)]
     if len(fractions) != 1 or plain(view.name(fractions[0])) not in DERIVED:
         return None
-    is_right = {"correct", "is_correct", "error"}
-    if not any(is_prediction(c.name) or plain(c.name) in is_right for c in view.columns):
+    if not any(is_prediction(c.name) or says_correct(c.name) for c in view.columns):
         return None
     return file_error(
         view.path,
@@ -290,7 +305,11 @@ def _no_scores(view: Table, numbers: list[int]) -> PredictionFileError:
             return not_numbers(view, i, is_only=True)
     what = "columns" if view.schema.is_table else "arrays"
     fixes: list[dict[str, object]] = []
-    unit = [i for i in numbers if view.sums([i]).in_unit and view.sums([i]).fractions]
+    unit = [
+        i
+        for i in numbers
+        if view.sums([i]).in_unit and view.sums([i]).fractions and not is_thing(view.name(i))
+    ]
     if unit and view.schema.is_table:
         fixes = [{"score_columns": [view.name(i) for i in unit[:50]]}]
     elif numbers and not view.schema.is_table:

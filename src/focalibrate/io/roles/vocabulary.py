@@ -79,16 +79,87 @@ SCORE = _words(
 )
 """Names of scores that do not say of which kind."""
 
-CORRECT = _words(
-    "correct is_correct was_correct correctness outcome hit grade acc match is_right right passed"
+_CORRECT = re.compile(
+    r"((is|was|answer|answered|exact|response|top1)_)*"
+    r"(correct|correctly|correctness|right|hit|match|matched|grade|acc|em|passed|solved|success"
+    r"|outcome|resolved|resolution|came_true|happened)"
 )
-"""Names of columns that say whether an answer was right."""
+
+
+def says_correct(name: str) -> bool:
+    """Return whether a column of this name says if an answer was right or an event happened.
+
+    Example:
+        >>> says_correct("Is Correct"), says_correct("exact_match"), says_correct("correct_letter")
+        (True, True, False)
+    """
+    return _CORRECT.fullmatch(plain(name)) is not None
+
 
 CONFIDENCE = _words(
     "confidence conf confidence_score stated_confidence verbalized_confidence "
-    "verbalised_confidence p_correct prob_correct p_true score prob probability p"
+    "verbalised_confidence p_correct prob_correct p_true score prob probability p forecast "
+    "forecast_probability forecast_prob predicted_probability"
 )
-"""Names of the probability that an answer is right."""
+"""Names of the probability that an answer is right, or that an event happens."""
+
+_THINGS = _words(
+    "price cost costs amount fee income salary revenue usd eur lon lat longitude latitude x y z w "
+    "h x1 x2 y1 y2 xmin xmax ymin ymax left top width height area size length depth bbox box "
+    "distance duration time date datetime timestamp year month day hour season age weight count "
+    "counts number num n tokens latency temperature seed rating stars quantity volume speed id "
+    "ids index idx key code zip phone fold split flag"
+)
+
+
+def is_thing(name: str) -> bool:
+    """Return whether a name says that numbers measure something that is no score.
+
+    Example:
+        >>> is_thing("call_cost_usd"), is_thing("is_open"), is_thing("x"), is_thing("cat")
+        (True, True, True, False)
+    """
+    parts = plain(name).split("_")
+    return bool(_THINGS & set(parts)) or parts[0] in ("is", "has", "was") or is_id(name)
+
+
+_CLUSTERS = _words(
+    "question prompt patient subject person participant respondent user customer client student "
+    "author speaker image video clip frame scene document doc article page session visit case "
+    "conversation dialog dialogue household school hospital site item sample example group "
+    "molecule protein gene query url"
+)
+_NO_CLUSTERS = _words(
+    "class category label target model fold split row index date time trial run epoch seed"
+)
+
+
+def is_cluster(name: str) -> bool:
+    """Return whether rows with the same value of a column may belong together.
+
+    Example:
+        >>> is_cluster("question"), is_cluster("patient_id"), is_cluster("model_id")
+        (True, True, False)
+    """
+    text = plain(name)
+    parts = set(text.split("_"))
+    is_key = bool(re.search(r"(^id_|_(id|ids|key|uuid|guid|hash)$)", text))
+    return (is_key or text in _CLUSTERS) and not parts & _NO_CLUSTERS
+
+
+_SPLITS = {"valid": "val", "validation": "val", "dev": "val", "holdout": "test"}
+
+
+def split_of(name: str) -> str | None:
+    """Return the split of the data that a name says, or None.
+
+    Example:
+        >>> split_of("val_logits"), split_of("y_test"), split_of("logits")
+        ('val', 'test', None)
+    """
+    found = [_SPLITS.get(part, part) for part in plain(name).split("_")]
+    return next((part for part in found if part in ("train", "val", "test")), None)
+
 
 OPTIONS = _words(
     "option_logits option_logprobs option_logits_per_byte option_logits_per_character"

@@ -15,6 +15,11 @@ NEGATIVE |= {"positive": "negative", "+1": "-1", "+": "-"}
 """Usual names of the positive class, and those of the negative class beside them."""
 
 
+def is_negative(name: str) -> bool:
+    """Return whether a class is usually the negative one: ``no``, ``false``."""
+    return name.strip().lower() in NEGATIVE.values()
+
+
 def match_binary(
     labels: NDArray[Any] | None,
     *,
@@ -105,6 +110,13 @@ def _positive_of(
                 f"{listing(values)}.",
             )
     lower = {v.lower(): v for v in values}
+    if positive is not None and is_negative(positive):
+        raise file_error(
+            path,
+            f"has the scores of {positive!r}, and nothing says which of the labels "
+            f"{listing(values)} that is. Say which.",
+            fixes=[{"positive": value} for value in values],
+        )
     for yes, no in NEGATIVE.items():
         if set(lower) == {yes, no}:
             return lower[yes]

@@ -31,6 +31,15 @@ def doubts_about(
         roles: of its columns.
     """
     found = [] if matched is None else _worse_than_chance(scores, matched.labels)
+    if matched is not None:
+        found += _always_right(scores, matched.labels, roles.scores.kind)
+        if matched.is_unclear and len(scores) >= 5 * scores.shape[1]:
+            found.append(
+                Doubt(
+                    "WARNING: the labels are counted from 0, so that no row is of the first "
+                    "class; if they are counted from 1, subtract 1 before you save them"
+                )
+            )
     if matched is not None and roles.scores.form == "single" and roles.scores.kind == "probs":
         found += _never_below_half(scores, matched.labels)
     if prediction is not None and roles.prediction is not None:
@@ -54,6 +63,34 @@ def _worse_than_chance(scores: NDArray[Any], labels: NDArray[np.int64]) -> list[
             )
         ]
     return []
+
+
+SURPRISE = 1e-6
+"""Probability below which that every prediction is right is no coincidence."""
+
+
+def _always_right(scores: NDArray[Any], labels: NDArray[np.int64], kind: str) -> list[str]:
+    """Return a warning where every label is the predicted class, and the scores deny that.
+
+    By its own probabilities the model is right in all rows with the product of the highest.
+    """
+    part = scores[: 1 << 16]
+    if not np.array_equal(np.argmax(part, axis=1), labels[: len(part)]):
+        return []
+    top = np.asarray(part.max(axis=1), np.float64)
+    if kind == "logits":
+        rest = np.asarray(part, np.float64) - top[:, None]
+        log_top = -np.log(np.exp(rest).sum(axis=1))
+    else:
+        log_top = np.log(np.minimum(top, 1))
+    if float(log_top.sum()) > np.log(SURPRISE):
+        return []
+    return [
+        Doubt(
+            "WARNING: the label of every row is the class with the highest score; if it is the "
+            "predicted class, pass the column of the true class: --label-column NAME"
+        )
+    ]
 
 
 def _never_below_half(scores: NDArray[Any], labels: NDArray[np.int64]) -> list[str]:

@@ -54,16 +54,21 @@ def match_labels(
     if first is None:
         first = first_number(labels, n_classes=n_classes)
     from_1 = min(numbers_in(class_names or ()) or [0]) == 1 if first is None else first == 1
-    if from_1:
-        labels = labels - 1
-    positions = _in_range(labels, n_classes=n_classes, path=path, name=name)
+    positions = _in_range(labels, int(from_1), n_classes=n_classes, path=path, name=name)
     if from_1 or (class_names is not None and names_are_labels):
         shown = class_names or tuple(f"column {i + 1}" for i in range(n_classes))
         order = ", ".join(f"{i + from_1} = {short(n)}" for i, n in enumerate(shown[:4]))
         what = "numbers from 1" if from_1 else "numbers"
         more = ", ..." if n_classes > 4 else ""
         notes = (*notes, f"labels are {what}, in the order of the classes: {order}{more}")
-    return Matched(positions, "index from 1" if from_1 else "index", class_names, notes)
+    is_unclear = first is None and not from_1 and labels.dtype.kind != "b" and n_classes > 2
+    return Matched(
+        positions,
+        "index from 1" if from_1 else "index",
+        class_names,
+        notes,
+        is_unclear=is_unclear and not (labels == 0).any(),
+    )
 
 
 def first_number(labels: NDArray[Any], *, n_classes: int) -> int | None:
@@ -81,6 +86,9 @@ def first_number(labels: NDArray[Any], *, n_classes: int) -> int | None:
     """
     if not len(labels) or labels.ndim != 1 or labels.dtype.kind not in "iuf":
         return None
+    labels = labels[labels >= 0]  # -1 is no class: the row is refused
+    if not len(labels):
+        return None
     low, high = labels.min(), labels.max()
     if 0 < low <= high <= n_classes:
         return 1 if high == n_classes else None
@@ -97,25 +105,29 @@ def _plain_numbers(labels: NDArray[Any]) -> NDArray[Any] | None:
     return distinct.astype(np.int64)[where.reshape(-1)]
 
 
-def _in_range(labels: NDArray[Any], *, n_classes: int, path: Path, name: str) -> NDArray[np.int64]:
-    bad = np.flatnonzero((labels < 0) | (labels >= n_classes))
+def _in_range(
+    labels: NDArray[Any], first: int, *, n_classes: int, path: Path, name: str
+) -> NDArray[np.int64]:
+    """Return labels, counted from `first`, as positions."""
+    bad = np.flatnonzero((labels < first) | (labels >= first + n_classes))
     if len(bad):
-        if (labels[bad] == -1).all() and (labels == 0).any():
+        if (labels[bad] == -1).all():
             raise RowError(
                 path,
                 f"`{name}` is -1 in ",
                 bad,
-                ", and classes are numbered from 0. If -1 means "
+                f", and classes are numbered from {first}. If -1 means "
                 f"that the label is missing (pandas' code for it), leave these rows out: "
                 f"`df = df[df[{name!r}] >= 0]`; if it is a class, save the names of the classes.",
             )
         raise RowError(
             path,
-            f"`{name}` must lie in [0, {n_classes - 1}] for {n_classes} classes, but those in ",
+            f"`{name}` must lie in [{first}, {first + n_classes - 1}] for {n_classes} classes, "
+            f"{'as other rows count from 1, ' if first else ''}but those in ",
             bad,
             f" do not; found {labels.min()} to {labels.max()}. Number the classes from 0.",
         )
-    return labels.astype(np.int64)
+    return labels.astype(np.int64) - first
 
 
 def _from_one_hot(labels: NDArray[Any], *, path: Path, name: str) -> NDArray[np.int64]:

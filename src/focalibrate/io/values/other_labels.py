@@ -1,14 +1,22 @@
 """Labels in a file of their own, brought to the rows of the scores."""
 
 import re
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from focalibrate.io.errors import PredictionFileError, RowError, file_error, listing, short
+from focalibrate.io.errors import (
+    Doubt,
+    PredictionFileError,
+    RowError,
+    file_error,
+    listing,
+    short,
+)
 from focalibrate.io.evidence import is_row_number
 from focalibrate.io.options import Request, find_columns
 from focalibrate.io.roles.vocabulary import is_id, is_label, is_prediction
@@ -22,18 +30,29 @@ class Key:
     """A column that names the rows in both files.
 
     Attributes:
-        at: its position in the file of scores.
+        at: its columns in the file of scores; several name a row together.
         name: what messages call it.
         names: the names of the labels' rows, sorted.
         order: the rows that have them.
         stored: the names in the order of the file.
     """
 
-    at: int
+    at: tuple[int, ...]
     name: str
     names: NDArray[Any]
     order: NDArray[np.intp]
     stored: NDArray[Any]
+
+    @classmethod
+    def of(cls, at: tuple[int, ...], name: str, stored: NDArray[Any]) -> "Key":
+        """Return the key with these names of the labels' rows."""
+        order = np.argsort(stored, kind="stable")
+        return cls(at, name, stored[order], order, stored)
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether all rows have one name."""
+        return bool(self.names[0] == self.names[-1])
 
     @property
     def is_unique(self) -> bool:
@@ -55,12 +74,17 @@ class OtherLabels:
         values: as stored, one per row.
         name: what they are called there.
         key: what names the rows in both files; None: they are in the same order.
+        unused: labels in the file of scores, which are not used.
+        disordered: a column that numbers the rows of the labels in another order, where there is
+            no key.
     """
 
     path: Path
     values: NDArray[Any]
     name: str
     key: Key | None
+    unused: str | None = None
+    disordered: str | None = None
 
     @property
     def is_by_order(self) -> bool:
@@ -70,10 +94,17 @@ class OtherLabels:
     @property
     def note(self) -> str:
         """How the labels are brought to the rows."""
-        if self.key is None or self.is_by_order:
-            same = "" if self.key is None else f', which "{short(self.key.name)}" confirms'
-            return f"labels in {self.path.name} are taken in the order of the rows{same}"
-        return f'labels are matched to the rows by "{short(self.key.name)}"'
+        unused = "" if self.unused is None else f'; those in "{short(self.unused)}" are not used'
+        if self.key is not None and not self.is_by_order:
+            return f'labels are matched to the rows by "{short(self.key.name)}"{unused}'
+        same = "" if self.key is None else f', which "{short(self.key.name)}" confirms'
+        text = f"labels in {self.path.name} are taken in the order of the rows{same}{unused}"
+        if self.disordered is None:
+            return text
+        return Doubt(
+            f'WARNING: {text}, but its column "{short(self.disordered)}" numbers them in another '
+            "order; save the same column with the scores"
+        )
 
     def of_rows(self, scores: Table, rows: slice | NDArray[np.intp]) -> NDArray[Any]:
         """Return the labels of rows of the file of scores.
@@ -116,13 +147,34 @@ def labels_in(table: Table, request: Request, head: Table, scores: tuple[int, ..
         head: the first rows of the scores.
         scores: the columns of the scores, which name no rows.
     """
-    label = _label(table, request)
-    keys = _keys(table, label, request, head, scores) if table.schema.is_table else []
-    values = table.values(label)
-    return OtherLabels(table.path, values, table.name(label), _chosen(keys, table, head))
+    label = _label(table, request, head, scores)
+    key = _chosen(_keys(table, label, request, head, scores), table, head, request)
+    others = [i for i in range(len(head.columns)) if i not in scores and _may_name(head, i)]
+    own = next(
+        (head.name(i) for i in others if _is_named(head, i) and is_label(head.name(i))), None
+    )
+    return OtherLabels(
+        table.path,
+        table.values(label),
+        table.name(label),
+        key,
+        unused=own,
+        disordered=None if key is not None else _disordered(table, label),
+    )
 
 
-def _label(table: Table, request: Request) -> int:
+def _disordered(table: Table, label: int) -> str | None:
+    """Return the column that numbers the rows, but not in their order, or None."""
+    for j in range(len(table.columns)):
+        if j == label or not _may_name(table, j) or not table.is_kind(j, "number"):
+            continue
+        values = table.values(j)
+        if is_row_number(np.sort(values)) and not is_row_number(values):
+            return table.name(j) or "the first"
+    return None
+
+
+def _label(table: Table, request: Request, head: Table, scores: tuple[int, ...]) -> int:
     schema = table.schema
     wanted = request.label_column if request.label_column is not None else request.labels_key
     usable = [
@@ -133,18 +185,26 @@ def _label(table: Table, request: Request) -> int:
     if wanted is not None:
         found = find_columns(schema, [str(wanted)], option="label_column")
     else:
+        shared = {_folded(head.name(i)) for i in range(len(head.columns)) if i not in scores}
         found = [i for i in usable if is_label(table.name(i))] if schema.has_names else []
-        if len(found) != 1:
-            named = [i for i in usable if not (schema.has_names and is_id(table.name(i)))]
-            if len(named) == 1:
-                found = named
+        if schema.has_names:
+            shared -= {_folded(table.name(i)) for i in found}
+            usable = [
+                i
+                for i in usable
+                if not is_id(table.name(i))
+                and not is_prediction(table.name(i))
+                and _folded(table.name(i)) not in shared
+            ]
+        if len(found) != 1 and len(usable) == 1:
+            found = usable
     if len(found) != 1:
         problem = next((c.problem for c in schema.columns if c.problem is not None), None)
         raise problem or file_error(
             table.path,
             f"must hold one column of labels, but it holds {listing(schema.names) or 'none'}. Say "
             "which.",
-            fixes=[{"label_column": table.name(i)} for i in usable[:3]],
+            fixes=[{"label_column": table.name(i)} for i in (found or usable)[:3]],
         )
     return found[0]
 
@@ -158,30 +218,27 @@ def _keys(
     labels. One of the same name that repeats its values counts if it is called an id or repeats
     the same values in both: it names no row, but shows whether the rows are in the same order.
     """
-    given = {name.strip().lower() for name in request.id_columns}
+    given = {_folded(name) for name in request.id_columns}
     ours = [i for i in range(len(head.columns)) if i not in scores and _may_name(head, i)]
     theirs = [j for j in range(len(table.columns)) if j != label and _may_name(table, j)]
     found = []
     for j in theirs:
-        name = table.name(j).strip().lower()
-        stored = key_of(table, j)
-        order = np.argsort(stored, kind="stable")
-        same = [i for i in ours if _named(head, i) and head.name(i).strip().lower() == name]
+        name = _folded(table.name(j))
         if given and name not in given:
-            same = []
-        key = Key(-1, table.name(j), stored[order], order, stored)
+            continue
+        key = Key.of((), table.name(j), key_of(table, [j]))
+        same = [i for i in ours if _is_named(head, i) and _folded(head.name(i)) == name]
         for i in same[:1]:
-            is_constant = key.names[0] == key.names[-1]
             is_usable = key.is_unique or is_id(name) or _shows_order(head, i, key)
-            if (is_usable and not is_constant) or name in given:
-                found.append(Key(i, head.name(i), key.names, order, stored))
-        if not same and not given and key.is_unique and len(stored) > 1:
+            if (is_usable and not key.is_constant) or name in given:
+                found.append(replace(key, at=(i,), name=head.name(i)))
+        if not same and key.is_unique and len(key.stored) > 1:
             found += [
-                Key(i, head.name(i), key.names, order, stored)
+                replace(key, at=(i,), name=head.name(i))
                 for i in ours
-                if _is_same_set(key_of(head, i), key)
+                if _are_same_names(key_of(head, [i]), key)
             ]
-    if given and not found:
+    if len(found) < len(given):
         raise file_error(
             table.path,
             f"must have the column {listing(list(request.id_columns))} too, which names the rows; "
@@ -190,8 +247,15 @@ def _keys(
     return found
 
 
-def _chosen(keys: list[Key], table: Table, head: Table) -> Key | None:
-    """Return the key, or the first of several that match the rows in one way; else raise."""
+def _chosen(keys: list[Key], table: Table, head: Table, request: Request) -> Key | None:
+    """Return the key, or the first of several that match the rows in one way; else raise.
+
+    Columns that name no row alone may do so together.
+    """
+    if len(keys) > 1 and (request.id_columns or not any(key.is_unique for key in keys)):
+        stored = _joined([key.stored for key in keys])
+        at = tuple(i for key in keys for i in key.at)
+        return Key.of(at, '", "'.join(key.name for key in keys), stored)
     # A row number says no more than the order does, where there is a better name.
     better = [key for key in keys if not is_row_number(_numbers(key.stored))] or keys
     unique = [key for key in better if key.is_unique] or better
@@ -216,11 +280,17 @@ def _which(table: Table, head: Table, names: list[str]) -> PredictionFileError:
     )
 
 
-def _is_same_set(ours: NDArray[Any], key: Key) -> bool:
-    """Return whether different rows of the scores have different names, all of them known."""
+def _are_same_names(ours: NDArray[Any], key: Key) -> bool:
+    """Return whether different rows of the scores have different names, most of them known.
+
+    Two columns that number the rows, one of them from 1, have most names in common, too.
+    """
     if len(ours) < 5 or len(set(ours.tolist())) < len(ours):
         return False
-    return bool((key.rows_of(ours) >= 0).all())
+    known = key.rows_of(ours) >= 0
+    if is_row_number(_numbers(ours)) and is_row_number(np.sort(_numbers(key.stored))):
+        return bool(known.all())
+    return bool(known.mean() >= 0.5)
 
 
 def _shows_order(head: Table, position: int, key: Key) -> bool:
@@ -228,23 +298,32 @@ def _shows_order(head: Table, position: int, key: Key) -> bool:
     name = head.name(position)
     if is_label(name) or is_prediction(name):
         return False
-    return bool((key.rows_of(key_of(head, position)) >= 0).all())
+    return bool((key.rows_of(key_of(head, [position])) >= 0).all())
 
 
-def _named(table: Table, position: int) -> bool:
-    return (table.schema.has_names and not table[position].unnamed) or table[position].unnamed
+def _is_named(table: Table, position: int) -> bool:
+    return table.schema.has_names or table[position].unnamed
+
+
+def _folded(name: str) -> str:
+    return name.strip().lower()
 
 
 def _may_name(table: Table, position: int) -> bool:
     """Return whether a column could name rows: text or whole numbers."""
     column = table[position]
-    if column.problem is not None or position not in table.data:
+    if column.problem is not None or position not in table.data or column.shape:
+        return False
+    if column.n_rows is not None and len(table.data[position]) != table.n_rows:
         return False
     return column.kind == "text" or (column.kind == "number" and table.is_whole(position))
 
 
-def key_of(table: Table, position: int) -> NDArray[Any]:
-    """Return a column as text, the same for 7, 7.0 and ``007``; long numbers keep all digits."""
+def key_of(table: Table, positions: Sequence[int]) -> NDArray[Any]:
+    """Return columns as text, the same for 7, 7.0 and ``007``; long numbers keep all digits."""
+    if len(positions) > 1:
+        return _joined([key_of(table, [i]) for i in positions])
+    position = positions[0]
     if table.has_cells:
         texts = texts_of(table.data[position])
     else:
@@ -255,6 +334,11 @@ def key_of(table: Table, position: int) -> NDArray[Any]:
         str(int(w.partition(".")[0])) if _WHOLE.fullmatch(w) else w for w in distinct.tolist()
     ]
     return np.array(words, dtype=str)[where.reshape(-1)]
+
+
+def _joined(keys: Sequence[NDArray[Any]]) -> NDArray[Any]:
+    """Return the names that several columns make together."""
+    return np.array(["\x1f".join(names) for names in zip(*keys, strict=True)])
 
 
 def _numbers(texts: NDArray[Any]) -> NDArray[Any]:

@@ -24,6 +24,7 @@ class Matched:
         class_names: the names, where the labels show better ones than the columns have.
         notes: what the user should know.
         known: the names, where they were matched loosely, and the positions of their classes.
+        is_unclear: nothing shows whether numbers count from 0 or from 1.
     """
 
     labels: NDArray[np.int64]
@@ -31,6 +32,7 @@ class Matched:
     class_names: tuple[str, ...] | None
     notes: tuple[str, ...] = ()
     known: tuple[tuple[str, int], ...] = ()
+    is_unclear: bool = False
 
 
 def missing_rows(labels: NDArray[Any], class_names: tuple[str, ...] | None) -> NDArray[np.bool_]:
@@ -83,6 +85,7 @@ def as_whole(labels: NDArray[Any], *, path: Path, name: str) -> NDArray[Any]:
             f"`{name}` must be whole numbers, but those in ",
             bad,
             f" are not; found {float(labels[bad[0]])!r}. Save class numbers, or the names of the "
-            "classes.",
+            "classes. If that is a tie, leave the row out, or count it as half in Python: "
+            "`focalibrate.assess(confidence=..., correct=...)`.",
         )
     return labels.astype(np.int64)

@@ -1,0 +1,261 @@
+"""Which columns are the classes, and in which order; two models in one file."""
+
+import numpy as np
+import pytest
+from tests.unit.io.tricky.cases import (
+    EVENT,
+    NAMES,
+    OTHER,
+    P1,
+    RNG,
+    WORDS,
+    Y1,
+    Case,
+    N,
+    P,
+    Truth,
+    Y,
+    Z,
+    logits,
+    pd,
+    probs,
+)
+
+X1, X2 = RNG.normal(size=(2, N))
+SOIL = {"sand": OTHER[:, 0], "silt": OTHER[:, 1], "clay": OTHER[:, 2]}
+ZO = np.log(OTHER) + RNG.normal(size=(N, 1))
+OTHER_MODEL = Truth(OTHER, Y, NAMES)
+ARRAYS, OTHER_ARRAYS = Truth(P, Y), Truth(OTHER, Y)
+BARE = pd.DataFrame(Z, columns=list(NAMES))
+YESNO = np.where(Y1 == 1, "yes", "no")
+LOGITS = {"input": "logits"}
+
+
+def named(array, names, **more):
+    return pd.DataFrame(array, columns=list(names)).assign(**more)
+
+
+CASES = {
+    # order
+    "classes in another order, names": Case(
+        {"p.csv": probs(y=WORDS)[["prob_ox", "prob_cat", "prob_dog", "y"]]}
+    ),
+    "classes in another order, numbers": Case(
+        {"p.csv": probs(y=Y)[["prob_ox", "prob_cat", "prob_dog", "y"]]},
+        truth=Truth(P[:, [2, 0, 1]], Y, ("ox", "cat", "dog")),
+        said="0 = ox",
+    ),
+    "the probability of no": Case(
+        {"p.csv": pd.DataFrame({"prob_no": 1 - P1, "y": YESNO})},
+        truth=Truth(EVENT.probs, Y1, ("no", "yes")),
+    ),
+    "the probability of no, numbers": Case(
+        {"p.csv": pd.DataFrame({"prob_no": 1 - P1, "y": Y1})},
+        truth=None,
+        refused=True,
+        said="positive",
+    ),
+    "the probability of false, numbers": Case(
+        {"p.csv": pd.DataFrame({"p_false": 1 - P1, "y": Y1})}, truth=None, refused=True
+    ),
+    "the probability of 0": Case(
+        {"p.csv": pd.DataFrame({"prob_0": 1 - P1, "y": Y1})}, truth=EVENT
+    ),
+    "the probability of negative, numbers": Case(
+        {"p.csv": pd.DataFrame({"prob_negative": 1 - P1, "y": Y1})}, truth=None, refused=True
+    ),
+    "yes before no": Case(
+        {"p.csv": pd.DataFrame({"prob_yes": P1, "prob_no": 1 - P1, "y": YESNO})},
+        truth=Truth(EVENT.probs, Y1, ("no", "yes")),
+    ),
+    "yes before no, numbers": Case(
+        {"p.csv": pd.DataFrame({"prob_yes": P1, "prob_no": 1 - P1, "y": Y1})},
+        truth=Truth(EVENT.probs, Y1, ("no", "yes")),
+    ),
+    # features beside logits
+    "a feature before logits, numbers": Case(
+        {"p.csv": pd.concat([pd.DataFrame({"x1": X1}), BARE.assign(y=Y)], axis=1)},
+        options=LOGITS,
+        refused=True,
+        said="x1",
+    ),
+    "a feature after logits, numbers": Case(
+        {"p.csv": BARE.assign(x1=X1, y=Y)}, options=LOGITS, refused=True, said="x1"
+    ),
+    "two features before logits, numbers": Case(
+        {"p.csv": pd.concat([pd.DataFrame({"x1": X1, "x2": X2}), BARE.assign(y=Y)], axis=1)},
+        options=LOGITS,
+        refused=True,
+        said="x1",
+    ),
+    "a feature before logits, names": Case(
+        {"p.csv": pd.concat([pd.DataFrame({"x1": X1}), BARE.assign(y=WORDS)], axis=1)},
+        options=LOGITS,
+        said="x1",
+    ),
+    "a feature before logits, names, no kind": Case(
+        {"p.csv": pd.concat([pd.DataFrame({"x1": X1}), BARE.assign(y=WORDS)], axis=1)},
+        refused=True,
+        said="x1",
+    ),
+    "a feature before numbered logits": Case(
+        {"p.csv": pd.concat([pd.DataFrame({"x1": X1}), pd.DataFrame(Z).assign(y=Y)], axis=1)},
+        truth=ARRAYS,
+        options=LOGITS,
+    ),
+    "a feature before logits with a prefix": Case({"p.csv": logits(x1=X1, y=Y)}),
+    "a price before logits": Case(
+        {"p.csv": pd.concat([pd.DataFrame({"price": 9 + X1}), BARE.assign(y=WORDS)], axis=1)},
+        options=LOGITS,
+    ),
+    "logits without a kind": Case({"p.csv": BARE.assign(y=WORDS)}, advised=True, said="never"),
+    # a mixture beside logits
+    "a mixture beside logits, names": Case(
+        {"p.csv": BARE.assign(**SOIL, y=WORDS)}, refused=True, said="sand|cat"
+    ),
+    "a mixture beside logits, numbers": Case(
+        {"p.csv": BARE.assign(**SOIL, y=Y)}, refused=True, said="sand"
+    ),
+    "a mixture before logits, numbers": Case(
+        {"p.csv": pd.DataFrame({**SOIL}).join(BARE).assign(y=Y)}, refused=True, said="sand"
+    ),
+    "a mixture beside logits, names, kind given": Case(
+        {"p.csv": BARE.assign(**SOIL, y=WORDS)}, options=LOGITS
+    ),
+    "a mixture beside logits, numbers, kind given": Case(
+        {"p.csv": BARE.assign(**SOIL, y=Y)}, options=LOGITS, refused=True, said="sand"
+    ),
+    "a mixture beside logits with a prefix": Case({"p.csv": logits(**SOIL, y=WORDS)}),
+    "a mixture beside probabilities, names": Case(
+        {"p.csv": named(P, NAMES, **SOIL, y=WORDS)}, said=""
+    ),
+    "a mixture beside probabilities, numbers": Case(
+        {"p.csv": named(P, NAMES, **SOIL, y=Y)}, truth=None, refused=True, said="Say which"
+    ),
+    "a mixture beside one probability": Case(
+        {"p.csv": pd.DataFrame({**SOIL, "prob": P1, "y": Y1})}, truth=EVENT, refused=True
+    ),
+    "a mixture with three labels of its own": Case(
+        {"p.csv": pd.DataFrame({**SOIL, "y": np.array(["sand", "silt", "clay"])[Y]})},
+        truth=Truth(OTHER, Y, ("sand", "silt", "clay")),
+    ),
+    # two models
+    "logits and probabilities of one model": Case({"p.csv": logits(y=WORDS).join(probs())}),
+    "logits and probabilities of two models": Case(
+        {"p.csv": logits(y=WORDS).join(named(OTHER, [f"prob_{n}" for n in NAMES]))},
+        advised=True,
+        others=(OTHER_MODEL,),
+        said="logit_cat.*prob_cat",
+    ),
+    "logits and calibrated probabilities": Case(
+        {
+            "p.csv": logits(y=WORDS).join(
+                named(P**0.5 / (P**0.5).sum(axis=1, keepdims=True), [f"prob_{n}" for n in NAMES])
+            )
+        },
+        advised=True,
+        others=(Truth(P**0.5 / (P**0.5).sum(axis=1, keepdims=True), Y, NAMES),),
+    ),
+    "rounded probabilities of the same model": Case(
+        {"p.csv": logits(y=WORDS).join(named(P.round(3), [f"prob_{n}" for n in NAMES]))}
+    ),
+    "logits and probabilities in another order": Case(
+        {"p.csv": logits(y=WORDS).join(probs()[["prob_ox", "prob_dog", "prob_cat"]])}
+    ),
+    "logits and probabilities of other classes": Case(
+        {"p.csv": logits(y=WORDS).join(named(OTHER, ["prob_red", "prob_blue", "prob_green"]))},
+        refused=True,
+        said="prob_red",
+    ),
+    "two models, the kind given": Case(
+        {"p.csv": logits(y=WORDS).join(named(OTHER, [f"prob_{n}" for n in NAMES]))},
+        truth=OTHER_MODEL,
+        options={"input": "probs"},
+    ),
+    "two models by words": Case(
+        {"p.csv": probs(y=WORDS).join(named(OTHER, [f"p_{n}" for n in NAMES]))},
+        advised=True,
+        others=(OTHER_MODEL,),
+        said="Say which",
+    ),
+    "two models by a longer prefix": Case(
+        {
+            "p.csv": named(P, [f"a_prob_{n}" for n in NAMES], y=WORDS).join(
+                named(OTHER, [f"b_prob_{n}" for n in NAMES])
+            )
+        },
+        truth=None,
+        refused=True,
+        said="Say which",
+    ),
+    "two models by a suffix": Case(
+        {
+            "p.csv": named(P, [f"prob_{n}_a" for n in NAMES], y=WORDS).join(
+                named(OTHER, [f"prob_{n}_b" for n in NAMES])
+            )
+        },
+        truth=None,
+        refused=True,
+    ),
+    "two models of one event": Case(
+        {"p.csv": pd.DataFrame({"prob_a": P1, "prob_b": OTHER[:, 0], "y": Y1})},
+        truth=EVENT,
+        advised=True,
+        others=(Truth(np.stack([1 - OTHER[:, 0], OTHER[:, 0]], 1), Y1),),
+    ),
+    "two models of one event, other words": Case(
+        {"p.csv": pd.DataFrame({"prob": P1, "probability": OTHER[:, 0], "y": Y1})},
+        truth=EVENT,
+        advised=True,
+        others=(Truth(np.stack([1 - OTHER[:, 0], OTHER[:, 0]], 1), Y1),),
+    ),
+    "a probability and a logit of one event that differ": Case(
+        {"p.csv": pd.DataFrame({"prob": P1, "logit": X1, "y": Y1})},
+        truth=EVENT,
+        advised=True,
+        others=(Truth(np.stack([1 / (1 + np.exp(X1)), 1 / (1 + np.exp(-X1))], 1), Y1),),
+        said="prob.*logit",
+    ),
+    "a probability and its logit": Case(
+        {"p.csv": pd.DataFrame({"prob": P1, "logit": np.log(P1 / (1 - P1)), "y": Y1})},
+        truth=EVENT,
+    ),
+    "arrays of two models": Case(
+        {"p.npz": {"logits": Z, "probs": OTHER, "labels": Y}},
+        truth=ARRAYS,
+        advised=True,
+        others=(OTHER_ARRAYS,),
+        said="logits.*probs",
+    ),
+    "arrays of one model": Case({"p.npz": {"logits": Z, "probs": P, "labels": Y}}, truth=ARRAYS),
+    "arrays of two models by name": Case(
+        {"p.npz": {"logits_a": Z, "logits_b": ZO, "labels": Y}},
+        truth=ARRAYS,
+        advised=True,
+        others=(OTHER_ARRAYS,),
+    ),
+    "arrays of two models, the key given": Case(
+        {"p.npz": {"logits": Z, "probs": OTHER, "labels": Y}},
+        truth=OTHER_ARRAYS,
+        options={"probs_key": "probs"},
+    ),
+    "an ensemble of three": Case(
+        {"p.csv": pd.DataFrame({f"prob_{i}": OTHER[:, i] for i in range(3)}).assign(y=Y)},
+        truth=OTHER_ARRAYS,
+    ),
+    "predictions of two models in lists": Case(
+        {
+            "p.jsonl": pd.DataFrame(
+                {"probs_a": P.tolist(), "probs_b": OTHER.tolist(), "label": Y.tolist()}
+            )
+        },
+        truth=ARRAYS,
+        advised=True,
+        others=(OTHER_ARRAYS,),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_which_classes(tmp_path, name):
+    CASES[name].check(tmp_path)
