@@ -5,7 +5,7 @@ many classes, and share all that does not depend on gamma.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any, Self
 
@@ -113,8 +113,7 @@ class CompressedLogits:
 
     Either *exact*, a view of the logits themselves (`weights` is None), or *compressed* into
     about 48 atoms per row (see `compress_logits`). Only gaps to the top logit matter: adding a
-    constant to a row changes nothing. Pieces of a stream are compressed one by one and put
-    together with `concatenate`; `take` picks rows for folds and bootstraps.
+    constant to a row changes nothing.
 
     Example:
         >>> import numpy as np
@@ -147,45 +146,10 @@ class CompressedLogits:
         """Number of rows."""
         return len(self.correct)
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes held; the atoms of exact rows are the caller's logits and count nothing."""
-        own = 0 if self.weights is None else self.atoms.nbytes + self.weights.nbytes
-        return own + self.top.nbytes + self.true_gap.nbytes + self.correct.nbytes
-
-    @classmethod
-    def concatenate(cls, pieces: Sequence[Self]) -> Self:
-        """Put the rows of several pieces of one stream together."""
-        if not pieces:
-            raise ValueError("`pieces` must not be empty. Compress at least one block of rows.")
-        kinds = {(p.n_classes, p.weights is None) for p in pieces}
-        if len(kinds) > 1:
-            raise ValueError(
-                f"`pieces` must share one class count and one form, found {sorted(kinds)}. "
-                "Compress every block with the same function."
-            )
-        weights = [p.weights for p in pieces if p.weights is not None]
-        return cls(
-            np.concatenate([p.atoms for p in pieces]),
-            np.concatenate([p.top for p in pieces]),
-            np.concatenate(weights) if weights else None,
-            np.concatenate([p.true_gap for p in pieces]),
-            np.concatenate([p.correct for p in pieces]),
-            pieces[0].n_classes,
-            _joined_counts([(p.counts, p.n_rows) for p in pieces]),
-        )
-
     def take(self, index: Any) -> Self:
         """Return the rows of `index`: integers (repeats allowed), booleans or a slice."""
-        return type(self)(
-            self.atoms[index],
-            self.top[index],
-            None if self.weights is None else self.weights[index],
-            self.true_gap[index],
-            self.correct[index],
-            self.n_classes,
-            None if self.counts is None else self.counts[index],
-        )
+        parts = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "n_classes"}
+        return replace(self, **{k: v if v is None else v[index] for k, v in parts.items()})
 
     def confidence(self, *, gamma: float, temperature: float) -> Floats:
         r"""Return :math:`\max_k \Psi_\gamma(\mathrm{softmax}(z/T))_k` of each row, float64."""
@@ -224,14 +188,7 @@ def exact_logits(logits: Array, labels: Array) -> CompressedLogits:
         logits: real array ``[N, K]``; -inf marks an impossible class.
         labels: class indices ``[N]``, never of an impossible class.
     """
-    given = read_scores(logits, labels)
-    rows, targets = given.logits, given.labels
-    dtype = np.float64 if rows.dtype == np.float64 else np.float32
-    out = _Columns(len(rows), dtype)
-    blocks = row_blocks(len(rows), row_bytes=rows.itemsize * rows.shape[1])
-    for _ in in_threads(lambda part: out.fill(rows, targets, part), blocks):
-        pass
-    return CompressedLogits(rows, out.top, None, out.true_gap, out.correct, rows.shape[1])
+    return _packed(read_scores(logits, labels), is_exact=True)
 
 
 def compress_logits(logits: Array, labels: Array) -> CompressedLogits:
@@ -247,57 +204,46 @@ def compress_logits(logits: Array, labels: Array) -> CompressedLogits:
         labels: class indices ``[N]``.
     """
     given = read_scores(logits, labels)
-    rows, targets = given.logits, given.labels
-    if rows.dtype.itemsize * rows.shape[1] <= 4 * ROW_FLOATS:
+    if given.logits.itemsize * given.n_classes <= 4 * ROW_FLOATS:
         raise ValueError(
-            f"`logits` must have more classes than a row has atoms, got {rows.shape[1]} of "
-            f"{rows.dtype}, which would grow. Use `exact_logits`."
+            f"`logits` must have more classes than a row has atoms, got {given.n_classes} of "
+            f"{given.logits.dtype}, which would grow. Use `exact_logits`."
         )
-
-    out = _Columns(len(rows), np.float32)
-    atoms = np.empty((len(rows), N_ATOMS), dtype=np.float32)
-    weights = np.empty((len(rows), ROW_FLOATS - N_ATOMS), dtype=np.float32)
-
-    def compress(part: slice) -> None:
-        out.fill(rows, targets, part)
-        gaps, weights[part] = row_atoms(rows[part])
-        np.negative(gaps, out=atoms[part], casting="same_kind")
-
-    for _ in in_threads(compress, row_blocks(len(rows), row_bytes=4 * rows.shape[1])):
-        pass
-    out.top[:] = 0  # the atoms are in order
-    return CompressedLogits(atoms, out.top, weights, out.true_gap, out.correct, rows.shape[1])
+    return _packed(given, is_exact=False)
 
 
 def focal_rows(given: Rows) -> CompressedLogits:
     """Return the rows compressed where that saves most of the memory, else exact."""
     saves = MAX_SHARE * given.n_classes * given.logits.itemsize >= 4 * ROW_FLOATS
-    found = (compress_logits if saves else exact_logits)(given.logits, given.labels)
-    return replace(found, counts=given.weights)
+    return replace(_packed(given, is_exact=not saves), counts=given.weights)
 
 
-def _joined_counts(pieces: list[tuple[Floats | None, int]]) -> Floats | None:
-    if all(counts is None for counts, _ in pieces):
-        return None
-    return np.concatenate([np.ones(n) if counts is None else counts for counts, n in pieces])
+def _packed(given: Rows, *, is_exact: bool) -> CompressedLogits:
+    rows, labels, n = given.logits, given.labels, given.n_rows
+    is_wide = is_exact and rows.dtype == np.float64
+    top, correct = np.empty(n, dtype=np.int32), np.empty(n, dtype=np.bool_)
+    true_gap = np.empty(n, dtype=np.float64 if is_wide else np.float32)
+    atoms, weights = rows, None
+    if not is_exact:
+        atoms = np.empty((n, N_ATOMS), dtype=np.float32)
+        weights = np.empty((n, ROW_FLOATS - N_ATOMS), dtype=np.float32)
 
-
-class _Columns:
-    """The parts of one number per row, filled block by block."""
-
-    def __init__(self, n_rows: int, dtype: Any) -> None:
-        self.top = np.empty(n_rows, dtype=np.int32)
-        self.true_gap = np.empty(n_rows, dtype=dtype)
-        self.correct = np.empty(n_rows, dtype=np.bool_)
-
-    def fill(self, rows: NDArray[Any], labels: NDArray[np.intp], part: slice) -> None:
+    def fill(part: slice) -> None:
         block, target = rows[part], labels[part]
         at = np.arange(len(block))
         predicted = block.argmax(axis=-1)
-        top, true = (block[at, k].astype(np.float64) for k in (predicted, target))
-        check_rows(top, true, rows, labels)
-        self.top[part], self.correct[part] = predicted, predicted == target
-        self.true_gap[part] = top - true
+        highest, true = (block[at, k].astype(np.float64) for k in (predicted, target))
+        check_rows(highest, true, rows, labels)
+        top[part], correct[part] = predicted, predicted == target
+        true_gap[part] = highest - true
+        if weights is not None:
+            gaps, weights[part] = row_atoms(block)
+            np.negative(gaps, out=atoms[part], casting="same_kind")
+            top[part] = 0  # the atoms are in order
+
+    for _ in in_threads(fill, row_blocks(n, row_bytes=rows.itemsize * given.n_classes)):
+        pass
+    return CompressedLogits(atoms, top, weights, true_gap, correct, given.n_classes)
 
 
 def _temper(

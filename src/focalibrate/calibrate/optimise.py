@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -145,26 +145,6 @@ def logistic_objective(
     return objective
 
 
-class Design(Protocol):
-    r"""A linear map from parameters to changes of the logits ``[N, K]``."""
-
-    @property
-    def n_parameters(self) -> int:
-        """Number of parameters."""
-
-    def apply(self, parameters: Floats) -> NDArray[Any]:
-        """Return the change of the logits."""
-
-    def adjoint(self, residuals: NDArray[Any]) -> Floats:
-        """Return the transposed map of `residuals` ``[N, K]``."""
-
-    def inverse(self, probs: NDArray[Any], weights: NDArray[Any], penalty: Floats) -> Solver:
-        """Return a solver with the diagonal, or more, of the second derivatives.
-
-        `penalty` is the penalty's part of the diagonal.
-        """
-
-
 @dataclass(frozen=True, eq=False)
 class MatrixDesign:
     """``W x + b``: `features` are ``[x, 1]``, parameters a matrix ``[K, K + 1]``, row by row."""
@@ -270,6 +250,10 @@ class VectorDesign:
         except np.linalg.LinAlgError:
             return _divided_by(np.diagonal(total))
         return lambda target: np.asarray(inverse @ target)
+
+
+Design = MatrixDesign | VectorDesign
+"""A linear map from parameters to changes of the logits ``[N, K]``."""
 
 
 def _divided_by(scale: Floats) -> Solver:

@@ -353,24 +353,6 @@ def warn_of_probabilities(logits: Array) -> None:
         )
 
 
-def own_log_probabilities(mixed: Array, zero_mix: float) -> Array:
-    r"""Return :math:`\log p` from :math:`(1-\varepsilon)p + \varepsilon/K`, -inf where p was 0.
-
-    The share :math:`\varepsilon/K` of a class is half the smallest positive probability (or less),
-    so that what is below one and a half of it was a zero, whatever the rounding.
-
-    Example:
-        >>> p = np.array([[0.75, 0.25, 0.0]])
-        >>> np.exp(own_log_probabilities(0.625 * p + 0.125, 0.375)).round(6)
-        array([[0.75, 0.25, 0.  ]])
-    """
-    xp = namespace(mixed)
-    share = zero_mix / mixed.shape[-1]
-    is_zero = mixed < 1.5 * share
-    own = xp.where(is_zero, xp.ones_like(mixed), (mixed - share) / (1.0 - zero_mix))
-    return xp.where(is_zero, xp.full_like(mixed, -np.inf), xp.log(own))
-
-
 def row_blocks(n_rows: int, *, row_bytes: int) -> list[slice]:
     """Return slices that cover `n_rows`, large for large data, small where memory is scarce.
 

@@ -5,7 +5,6 @@ computes nothing and records the graph of what it would have computed: every cal
 added later, becomes an ONNX graph without a second implementation of its formula.
 """
 
-import operator
 from collections.abc import Callable, Sequence
 from typing import Any, final
 
@@ -315,21 +314,6 @@ class Graph:
         """Return the matrix product ``[..., K] @ [K, L]``."""
         name = self.node("MatMul", x.full, y.full)
         return Traced(self, name, x.dtype, x.shape[:-1] + y.shape[1:])
-
-    def searchsorted(self, knots: Traced, x: Traced, *, side: str = "left") -> Traced:
-        """Return how many of the constant, ascending `knots` are below each `x`, by bisection."""
-        table = np.asarray(knots.value)
-        n_steps = len(table).bit_length()
-        padded = np.full(2**n_steps - 1, np.inf)
-        padded[: len(table)] = table
-        levels = self.asarray(padded, dtype=x.dtype)
-        count = self._folded(np.int64(0), x.shape)
-        is_below = operator.lt if side == "left" else operator.le
-        for step in (2**i for i in reversed(range(n_steps))):
-            trial = count + step
-            knot = self.take(levels, trial - 1)
-            count = self.where(is_below(knot, x), trial, count)
-        return count
 
     def native_log_softmax(self, x: Traced) -> Traced:
         """Return the logarithm of the softmax over the last axis, by the operator of that name."""

@@ -1,5 +1,6 @@
 """An array that records what is computed with it, as ONNX nodes of a `Graph`."""
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
@@ -27,6 +28,17 @@ class Size:
 
 Length = int | Size
 Shape = tuple[Length, ...]
+
+
+_Operator = Callable[["Traced", Any], "Traced"]
+
+
+def _binary(op: str, compute: Callable[..., Any], dtype: Any = None) -> _Operator:
+    return lambda x, y: x.graph.apply(op, compute, x, y, dtype=dtype)
+
+
+def _reflected(op: str, compute: Callable[..., Any]) -> _Operator:
+    return lambda x, y: x.graph.apply(op, compute, y, x)
 
 
 @final
@@ -117,50 +129,14 @@ class Traced:
     def __ne__(self, other: object) -> "Traced":  # type: ignore[override]
         return ~(self == other)
 
-    def __add__(self, other: Any) -> "Traced":
-        return self.graph.apply("Add", np.add, self, other)
-
-    def __radd__(self, other: Any) -> "Traced":
-        return self.graph.apply("Add", np.add, other, self)
-
-    def __sub__(self, other: Any) -> "Traced":
-        return self.graph.apply("Sub", np.subtract, self, other)
-
-    def __rsub__(self, other: Any) -> "Traced":
-        return self.graph.apply("Sub", np.subtract, other, self)
-
-    def __mul__(self, other: Any) -> "Traced":
-        return self.graph.apply("Mul", np.multiply, self, other)
-
-    def __rmul__(self, other: Any) -> "Traced":
-        return self.graph.apply("Mul", np.multiply, other, self)
-
-    def __truediv__(self, other: Any) -> "Traced":
-        return self.graph.apply("Div", np.divide, self, other)
-
-    def __rtruediv__(self, other: Any) -> "Traced":
-        return self.graph.apply("Div", np.divide, other, self)
-
-    def __pow__(self, other: Any) -> "Traced":
-        return self.graph.apply("Pow", np.power, self, other)
-
-    def __rpow__(self, other: Any) -> "Traced":
-        return self.graph.apply("Pow", np.power, other, self)
-
-    def __lt__(self, other: Any) -> "Traced":
-        return self.graph.apply("Less", np.less, self, other, dtype=bool)
-
-    def __le__(self, other: Any) -> "Traced":
-        return self.graph.apply("LessOrEqual", np.less_equal, self, other, dtype=bool)
-
-    def __gt__(self, other: Any) -> "Traced":
-        return self.graph.apply("Greater", np.greater, self, other, dtype=bool)
-
-    def __ge__(self, other: Any) -> "Traced":
-        return self.graph.apply("GreaterOrEqual", np.greater_equal, self, other, dtype=bool)
-
-    def __and__(self, other: Any) -> "Traced":
-        return self.graph.apply("And", np.logical_and, self, other, dtype=bool)
-
-    def __or__(self, other: Any) -> "Traced":
-        return self.graph.apply("Or", np.logical_or, self, other, dtype=bool)
+    __add__, __radd__ = _binary("Add", np.add), _reflected("Add", np.add)
+    __sub__, __rsub__ = _binary("Sub", np.subtract), _reflected("Sub", np.subtract)
+    __mul__, __rmul__ = _binary("Mul", np.multiply), _reflected("Mul", np.multiply)
+    __truediv__, __rtruediv__ = _binary("Div", np.divide), _reflected("Div", np.divide)
+    __pow__, __rpow__ = _binary("Pow", np.power), _reflected("Pow", np.power)
+    __lt__ = _binary("Less", np.less, dtype=bool)
+    __le__ = _binary("LessOrEqual", np.less_equal, dtype=bool)
+    __gt__ = _binary("Greater", np.greater, dtype=bool)
+    __ge__ = _binary("GreaterOrEqual", np.greater_equal, dtype=bool)
+    __and__ = _binary("And", np.logical_and, dtype=bool)
+    __or__ = _binary("Or", np.logical_or, dtype=bool)

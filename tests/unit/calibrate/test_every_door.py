@@ -10,7 +10,7 @@ from focalibrate.calibrate import METHODS, CalibrationWarning, Calibrator, Ident
 from focalibrate.estimators import LogitCalibrator
 
 OPTIONS = {"posterior_recovery": {"gamma": 2.0}, "focal_loss_temperature": {"gamma": 2.0}}
-NAMES = [name for name in METHODS if name != "pool"]
+NAMES = list(METHODS)
 
 
 def classes_of(method):
