@@ -148,8 +148,10 @@ class CompressedLogits:
 
     def take(self, index: Any) -> Self:
         """Return the rows of `index`: integers (repeats allowed), booleans or a slice."""
-        parts = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "n_classes"}
-        return replace(self, **{k: v if v is None else v[index] for k, v in parts.items()})
+        given = {f.name: getattr(self, f.name) for f in fields(self)}
+        per_row = ((k, v) for k, v in given.items() if v is not None and k != "n_classes")
+        taken: dict[str, Any] = {k: v[index] for k, v in per_row}
+        return replace(self, **taken)
 
     def confidence(self, *, gamma: float, temperature: float) -> Floats:
         r"""Return :math:`\max_k \Psi_\gamma(\mathrm{softmax}(z/T))_k` of each row, float64."""
