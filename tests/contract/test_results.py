@@ -2,12 +2,10 @@
 
 import json
 import re
-from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
 import pytest
-from benchmarks.__main__ import packages_of
 from numpy.testing import assert_allclose
 
 from focalibrate.calibrate import METHODS
@@ -109,8 +107,3 @@ def test_the_warning_about_one_curve_per_class_is_what_the_arena_measured():
     for name, share, words in (("isotonic", 0.25, "one of four"), ("histogram", 0.75, "three of")):
         assert abs(rows[f"focalibrate {name}"]["worse_than_model"][0] - share) < 0.05
         assert words in METHODS[name].caution
-
-
-def test_a_benchmark_records_the_packages_that_it_used():
-    found = packages_of({"numpy", "sys", "_private"})
-    assert found == {"focalibrate": version("focalibrate"), "numpy": np.__version__}
