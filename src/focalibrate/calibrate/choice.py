@@ -453,7 +453,7 @@ def reason_for(
     own, least = f"{means[picked.chosen]:.4f}", f"{means[picked.best]:.4f}"
     chosen, best = labels[picked.chosen], labels[picked.best]
     if picked.chosen == picked.best:
-        return f"Of the methods that can be chosen, {chosen} has the lowest {how} log loss, {own}."
+        return f"No other method that can be chosen has a lower {how} log loss."
     if picked.chosen == 0:
         return (
             f"The lowest {how} log loss, {least} ({best}), is within one standard error of the "

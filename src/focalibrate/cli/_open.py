@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.console import Console
 
-from focalibrate.calibrate import Calibrator, GroupedCalibrator
+from focalibrate.calibrate import CalibrationWarning, Calibrator, GroupedCalibrator
 from focalibrate.cli._errors import reported
 from focalibrate.cli._marks import calibrated_by
 from focalibrate.cli._progress import counted, steps
@@ -249,6 +249,7 @@ def doubts_said(*, anyway: bool, to_stderr: bool = False) -> Iterator[None]:
     with warnings.catch_warnings():
         before, warnings.showwarning = warnings.showwarning, show
         warnings.simplefilter("always", DataWarning)
+        warnings.simplefilter("ignore", CalibrationWarning)  # results hold what fits warned of
         if not anyway:
             warnings.simplefilter("error", WrongDataWarning)
         try:

@@ -8,7 +8,6 @@ from typing import Literal
 
 from rich.console import Console
 
-from focalibrate._array import Floats
 from focalibrate.cli._charts import curve_chart, reliability_chart
 from focalibrate.cli._tables import comparison_table
 from focalibrate.comparison import Comparison, Scores, Verdict
@@ -70,22 +69,15 @@ def show_diagram(
 
 
 def _shown_table(rows: Scores, comparison: Comparison, diagram: Diagram) -> Cells:
-    """Return what a diagram is drawn from."""
+    """Return what a diagram is drawn from: of two classes, P(positive); else confidence."""
     if not rows.are_rows:
-        return rows.table if diagram == "bins" else rows.sketch.top
-    return cells_of_rows(
-        rows, comparison.n_classes, diagram, comparison.n_bins, comparison.weights
-    )
-
-
-def cells_of_rows(
-    rows: Scores, n_classes: int, diagram: Diagram, n_bins: int, weights: Floats | None
-) -> Cells:
-    """Return the cells of a diagram: of two classes, of the probability of the positive one."""
-    x, y = rows.positive if n_classes == 2 else (rows.confidence, rows.correct > 0.5)
+        cells = rows.sketch.event_cells
+        return cells.binned(comparison.n_bins) if diagram == "bins" else cells
+    is_event, weights = comparison.n_classes == 2, comparison.weights
+    x, y = rows.positive if is_event else (rows.confidence, rows.correct > 0.5)
     if diagram == "curve":
         return Cells.of_distinct(x, y, weights)
-    return Cells.of(x, y, bins=n_bins, sample_weight=weights)
+    return Cells.of(x, y, bins=comparison.n_bins, sample_weight=weights)
 
 
 LIGHTS: dict[str, tuple[str, str]] = {
@@ -178,7 +170,7 @@ def show_result(result: CalibrationResult, out: Path, *, diagram: Diagram = "cur
         shown[f"After {choice.row.label}"] = choice.row
     for title, row in shown.items():
         table = _shown_table(row.units, comparison, diagram)
-        is_event = comparison.n_classes == 2 and row.units.are_rows
+        is_event = comparison.n_classes == 2
         show_diagram(console, title, table, diagram=diagram, is_event=is_event)
     show_groups(console, result.groups)
     show_by_group(console, result)

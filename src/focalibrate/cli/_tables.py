@@ -10,7 +10,7 @@ from focalibrate.comparison import Choice, Comparison, Score
 from focalibrate.io import printable
 from focalibrate.metrics import METRICS, Assessment
 from focalibrate.metrics.registry import MetricName
-from focalibrate.pipeline import Evaluation, ModelComparison, SketchedEvaluation
+from focalibrate.pipeline import Evaluation, ModelComparison
 
 HEADINGS: dict[MetricName, str] = {name: metric.heading for name, metric in METRICS.items()}
 MAX_GROUPS = 40
@@ -87,13 +87,10 @@ def _plus_minus(value: Score) -> str:
     return f"{text} ± {number('nll', 0.5 * (value.high - value.low))}"
 
 
-def evaluation_table(found: Evaluation | SketchedEvaluation) -> Table:
+def evaluation_table(found: Evaluation) -> Table:
     """Return one row per measure: value, interval, and what a calibrated model would show."""
-    applied = found.calibrator
-    if not isinstance(applied, str):
-        applied = "" if applied.kind == "identity" else applied.describe()
     table = Table(
-        title=found.name + (f", calibrated: {applied}" if applied else ""),
+        title=found.name + (f", calibrated: {found.calibrator}" if found.calibrator else ""),
         caption=caption_of_brier(found.n_classes),
         box=SIMPLE_HEAD,
     )

@@ -1,7 +1,7 @@
 """`focalibrate evaluate`."""
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,6 @@ from focalibrate.cli._options import (
 from focalibrate.cli._progress import steps
 from focalibrate.cli._summary import (
     Diagram,
-    cells_of_rows,
     command_line,
     show_diagram,
     show_groups,
@@ -34,14 +33,12 @@ from focalibrate.cli._summary import (
 )
 from focalibrate.cli._tables import evaluation_table
 from focalibrate.comparison import assessed
-from focalibrate.io import Predictions, SketchFile
-from focalibrate.metrics import Cells
+from focalibrate.io import SketchFile
 from focalibrate.metrics.scores import ConfidentFraction
 from focalibrate.metrics.threshold import Selective
 from focalibrate.pipeline import (
     Evaluation,
     Examples,
-    SketchedEvaluation,
     evaluate_examples,
     evaluate_sketch_file,
     evaluation_page,
@@ -97,8 +94,12 @@ def evaluate_command(
         focalibrate evaluate predictions/ --workers 2 --by region
         focalibrate evaluate day1.sketch day2.sketch -o days.html
     """
-    page = _Page(out, force, seed)
-    page.check()
+    with reported():
+        if out is not None and out.exists() and not force:
+            raise FileExistsError(
+                f"{out}: already exists and is not overwritten. Choose another name, or pass "
+                "--force."
+            )
     where = backend_of(backend, scheduler, workers, default=1)
     given, chosen = rows_or_sketch(
         paths,
@@ -109,143 +110,60 @@ def evaluate_command(
         backend=where,
         to_stderr=as_json,
     )
-    if isinstance(given, SketchFile):
-        _show_sketch(given, paths, bins, diagram, as_json, page)
-        return
+    if isinstance(given, SketchFile) and given.sketch.n_bins != bins:
+        raise click.UsageError(
+            f"--bins must be {given.sketch.n_bins}, as in the sketch, got {bins}. Pass --bins "
+            f"{given.sketch.n_bins}, or make the sketch again with --bins {bins}."
+        )
     with doubts_said(anyway=anyway, to_stderr=as_json), reported(), steps() as bar:
         bar.add_task("evaluating", total=None)
-        found = evaluate_examples(
-            replace(Examples.of_predictions(given), copies=weights_are == "copies"),
-            name=name_of(paths),
-            calibrator=chosen,
-            n_bins=bins,
-            n_resamples=resamples,
-            seed=seed,
-        )
-    _show_rows(found, given, bins, diagram, as_json, page)
-
-
-@dataclass(frozen=True)
-class _Page:
-    """The page that -o names."""
-
-    path: Path | None
-    force: bool
-    seed: int
-
-    def check(self) -> None:
-        """Raise before the work begins if the page could not be written."""
-        with reported():
-            if self.path is not None and self.path.exists() and not self.force:
-                raise FileExistsError(
-                    f"{self.path}: already exists and is not overwritten. Choose another name, or "
-                    "pass --force."
-                )
-
-    def write(self, found: Evaluation | SketchedEvaluation) -> None:
-        """Write the page, if one was named."""
-        if self.path is None:
-            return
-        text = evaluation_page(found, command=command_line(), seed=self.seed)
-        with reported(), atomic_path(self.path, force=self.force) as temporary:
+        if isinstance(given, SketchFile):
+            found = evaluate_sketch_file(given, name=name_of(paths), seed=seed)
+        else:
+            found = evaluate_examples(
+                replace(Examples.of_predictions(given), copies=weights_are == "copies"),
+                name=name_of(paths),
+                calibrator=chosen,
+                n_bins=bins,
+                n_resamples=resamples,
+                seed=seed,
+            )
+    if out is not None:
+        text = evaluation_page(found, command=command_line(), seed=seed)
+        with reported(), atomic_path(out, force=force) as temporary:
             temporary.write_text(text, encoding="utf-8")
-
-    def say(self) -> None:
-        """Name the page that was written."""
-        if self.path is not None:
-            Console(highlight=False).print(f"Written to {self.path}", markup=False, soft_wrap=True)
-
-
-def _show_rows(
-    found: Evaluation,
-    given: Predictions,
-    bins: int,
-    diagram: Diagram,
-    as_json: bool,
-    page: "_Page",
-) -> None:
-    """Write the page and print the scores of rows in memory."""
-    rows = found.units
-    table = Cells.of(rows.confidence, rows.correct, bins=bins, sample_weight=found.weights)
-    page.write(found)
     if as_json:
-        _print_json(found.to_dict() | {"bins": _bins(table), "file": file_record(given)})
-        return
-    table = cells_of_rows(rows, found.n_classes, diagram, bins, found.weights)
-    _show(found, table, diagram, _confident(found), rows.n_zeros)
-    page.say()
-
-
-def _show_sketch(
-    file: SketchFile,
-    paths: tuple[str, ...],
-    bins: int,
-    diagram: Diagram,
-    as_json: bool,
-    page: "_Page",
-) -> None:
-    if file.sketch.n_bins != bins:
-        raise click.UsageError(
-            f"--bins must be {file.sketch.n_bins}, as in the sketch, got {bins}. Pass --bins "
-            f"{file.sketch.n_bins}, or make the sketch again with --bins {bins}."
-        )
-    with reported(), steps() as bar:
-        bar.add_task("evaluating", total=None)
-        found = evaluate_sketch_file(file, name=name_of(paths), seed=page.seed)
-    page.write(found)
-    if as_json:
-        _print_json(found.to_dict() | {"bins": _bins(found.table)})
+        file = {} if isinstance(given, SketchFile) else {"file": file_record(given)}
+        click.echo(json.dumps(found.to_dict() | file, indent=1, ensure_ascii=False))
         return
     console = Console(highlight=False)
-    console.print(file.describe(), markup=False, soft_wrap=True)
-    table = file.sketch.top if diagram == "curve" else found.table
-    _show(found, table, diagram, found.confident, found.n_zeros)
-    console.print(found.precision, style="dim", markup=False, soft_wrap=True)
-    if len(file.sketch.groups) > 1:
-        console.print(
-            "The worst slice over several columns needs rows in memory and was not searched for.",
-            style="dim",
-        )
-    page.say()
+    if isinstance(given, SketchFile):
+        console.print(given.describe(), markup=False, soft_wrap=True)
+    _show(console, found, diagram, bins)
+    if out is not None:
+        console.print(f"Written to {out}", markup=False, soft_wrap=True)
 
 
-def _print_json(record: dict[str, Any]) -> None:
-    click.echo(json.dumps(record, indent=1, ensure_ascii=False))
-
-
-def _show(
-    found: Evaluation | SketchedEvaluation,
-    table: Cells,
-    diagram: Diagram,
-    confident: ConfidentFraction,
-    zeros: int,
-) -> None:
-    console = Console(highlight=False)
+def _show(console: Console, found: Evaluation, diagram: Diagram, bins: int) -> None:
     console.print(evaluation_table(found))
-    if zeros:
-        rows = "1 example has" if zeros == 1 else f"{zeros:,} examples have"
+    if found.n_zeros:
+        rows = "1 example has" if found.n_zeros == 1 else f"{found.n_zeros:,} examples have"
         console.print(
             f"The log loss is infinite (∞): {rows} probability 0 at the true class.",
             style="yellow",
         )
-    is_event = isinstance(found, Evaluation) and found.n_classes == 2
-    show_diagram(console, "Reliability", table, diagram=diagram, is_event=is_event)
+    is_event = found.n_classes == 2
+    cells = found.cells(is_event=is_event, n_bins=bins if diagram == "bins" else None)
+    show_diagram(console, "Reliability", cells, diagram=diagram, is_event=is_event)
     show_groups(console, found.groups)
-    if isinstance(found, Evaluation) and found.worst is not None:
-        console.print(f"Worst slice: {found.worst.summary}.", markup=False, soft_wrap=True)
+    if found.rows is not None and found.rows.worst is not None:
+        console.print(f"Worst slice: {found.rows.worst.summary}.", markup=False, soft_wrap=True)
     show_verdict(console, assessed(found.assessment))
-    console.print(_sure(confident), markup=False)
-    if isinstance(found, Evaluation) and found.selective is not None:
-        console.print(_selective(found.selective), markup=False)
-
-
-def _confident(found: Evaluation) -> ConfidentFraction:
-    rows = found.units
-    weights = np.ones(len(rows.correct)) if found.weights is None else found.weights
-    sure = weights * (rows.confidence >= 0.99)
-    mass = float(sure.sum())
-    right = float(sure @ rows.correct) / mass if mass else float("nan")
-    return ConfidentFraction(mass / float(weights.sum()), right)
+    console.print(_sure(found.confident), markup=False)
+    if found.rows is not None and found.rows.selective is not None:
+        console.print(_selective(found.rows.selective), markup=False)
+    for note in found.notes:
+        console.print(note, style="dim", markup=False, soft_wrap=True)
 
 
 def _sure(confident: ConfidentFraction) -> str:
@@ -264,12 +182,3 @@ def _selective(found: Selective) -> str:
         f"{100 * half.low:.1f} to {100 * half.high:.1f} %). Mean error over all coverages (AURC): "
         f"{100 * area.estimate:.2f} % (95 % CI {100 * area.low:.2f} to {100 * area.high:.2f} %)."
     )
-
-
-def _bins(table: Cells) -> dict[str, Any]:
-    return {
-        "edges": table.edges.tolist(),
-        "count": table.weight.tolist(),
-        "confidence_sum": table.probability.tolist(),
-        "correct_sum": table.outcome.tolist(),
-    }

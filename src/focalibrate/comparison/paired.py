@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from focalibrate._array import Floats
-from focalibrate._check import is_whole
 from focalibrate.metrics.registry import MetricName
 
 MAX_GROUPS = 20_000
@@ -65,18 +64,15 @@ def standard_error(values: Floats, weights: Floats | None) -> Floats:
     r"""Return the standard error of `weighted_mean` over the first axis.
 
     :math:`\sqrt{\sum w_i^2 (x_i - \bar x)^2} / \sum w_i`; without weights
-    :math:`s / \sqrt{N}`. Whole weights count copies of an example: the same as of the copies.
+    :math:`s / \sqrt{N}`. A weight is the importance of a row, whole or not.
     """
     n = len(values)
     if n < 2:
         return np.full(values.shape[1:], np.inf)
     w = np.ones(n) if weights is None else weights
-    squares, size = w**2, float(n)
-    if is_whole(w):
-        squares, size = w, float(w.sum())
     residual = (values - weighted_mean(values, weights)).reshape(n, -1)
-    spread = np.sqrt((squares[:, None] * residual**2).sum(axis=0)) / w.sum()
-    return np.asarray(spread * math.sqrt(size / (size - 1))).reshape(values.shape[1:])
+    spread = np.sqrt((w[:, None] ** 2 * residual**2).sum(axis=0)) / w.sum()
+    return np.asarray(spread * math.sqrt(n / (n - 1))).reshape(values.shape[1:])
 
 
 def paired_p_value(

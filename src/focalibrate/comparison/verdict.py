@@ -85,15 +85,16 @@ def verdict(
         gain = "No method lowers the log loss of all rows together."
     if by_group is not None and has_groups:
         gain = f"{gain} {by_group.summary}."
-    status = _status(assessment, is_repaired=not is_kept or has_groups)
+    is_repaired = has_groups or not (is_kept or _is_within_noise(choice, assessment))
+    status = _status(assessment, is_repaired=is_repaired)
     return Verdict(
         status="check the data" if doubts else status,
         headline=_direction(comparison) if assessment is None else assessment.summary,
         line="" if assessment is None else _line(assessment),
         gain=gain,
-        after="" if after is None or is_kept else finding(after, when="after calibration "),
+        after="" if after is None or is_kept else _after(assessment, after),
         reason=choice.reason,
-        advice=doubts[0] if doubts else _advice(status, has_groups=has_groups),
+        advice=doubts[0] if doubts else _advice(status, is_kept=is_kept, has_groups=has_groups),
     )
 
 
@@ -130,7 +131,23 @@ def _status(assessment: Assessment | None, *, is_repaired: bool) -> Status:
     return "too few rows" if is_coarse else "good"
 
 
-def _advice(status: Status, *, has_groups: bool) -> str:
+def _is_within_noise(choice: Choice, before: Assessment | None) -> bool:
+    """Return whether nothing was found before calibration, and the gain may be chance."""
+    high = choice.row.to_raw["nll"].high
+    is_calm = before is not None and before.verdict != "miscalibrated"
+    return is_calm and not choice.is_forced and (high is None or high >= 0)
+
+
+def _after(before: Assessment | None, after: Assessment) -> str:
+    calm = "no evidence of miscalibration"
+    if before is not None and before.verdict == after.verdict == calm:
+        return ""  # the headline has said it
+    return finding(after, when="after calibration ")
+
+
+def _advice(status: Status, *, is_kept: bool, has_groups: bool) -> str:
+    if not is_kept and not has_groups and status != "repairable":
+        return "Keep using the model's probabilities; applying calibrator.json is optional."
     if status == "good":
         return "Keep using the model's probabilities."
     if status == "too few rows":
@@ -157,9 +174,7 @@ def _kept(comparison: Comparison, choice: Choice, assessment: Assessment | None)
         return "The model is left uncalibrated, as requested."
     if assessment is not None and assessment.verdict == "too few rows to judge":
         return "They cannot show which method lowers the log loss either, so the model is kept."
-    if assessment is not None and assessment.verdict == "miscalibrated":
-        return "No method lowers the log loss significantly, so the model is kept."
-    return "No method lowers the log loss significantly: the model is kept."
+    return "No method lowers the log loss significantly, so the model is kept."
 
 
 def _gain(comparison: Comparison, choice: Choice) -> str:

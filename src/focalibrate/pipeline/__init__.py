@@ -8,22 +8,15 @@ from focalibrate.pipeline.applying import (
 )
 from focalibrate.pipeline.calibrate import FitRows, calibrate_predictions
 from focalibrate.pipeline.doubts import DataWarning, Doubt, WrongDataWarning, doubts_about
-from focalibrate.pipeline.evaluation import (
-    Difference,
-    Evaluation,
-    ModelComparison,
-    compare_models,
-    evaluate_examples,
-)
-from focalibrate.pipeline.evaluation_page import evaluation_page
+from focalibrate.pipeline.evaluation import Evaluation, evaluate_examples, evaluate_sketch_file
 from focalibrate.pipeline.examples import Examples
 from focalibrate.pipeline.gate import check_predictions
 from focalibrate.pipeline.gate_result import BAD_INPUT, GateResult, LimitCheck, LossMean
-from focalibrate.pipeline.models_page import models_page
+from focalibrate.pipeline.models import Difference, ModelComparison, compare_models
+from focalibrate.pipeline.pages import evaluation_page, models_page
 from focalibrate.pipeline.record import comparison_record, file_record, score_record
 from focalibrate.pipeline.result import FILES, CalibrationResult
 from focalibrate.pipeline.sample import fit_rows_of
-from focalibrate.pipeline.sketched import SketchedEvaluation, evaluate_sketch_file
 from focalibrate.pipeline.sketching import batch_sketch, sketch_predictions
 
 __all__ = [
@@ -41,7 +34,6 @@ __all__ = [
     "LossMean",
     "ModelComparison",
     "PriorShift",
-    "SketchedEvaluation",
     "SpecialRows",
     "WrongDataWarning",
     "apply_to_parts",

@@ -310,7 +310,7 @@ def _sampled(
     limit = None if fit_rows == "all" else fit_rows
     rows, notes = choose_rows(source, test, limit, backend=backend).with_zeros_smoothed()
     fitted, shown = rows.fitted, rows.shown
-    doubts = doubts_about(fitted, None if test is None else shown)
+    doubts = doubts_about(fitted, None if test is None else shown, to_fit=True)
     warn_of(doubts, stacklevel=4)
     given = read_scores(fitted.logits, fitted.labels, sample_weight=fitted.weights)
     options = {name: value for name, value in settings.items() if name != "n_resamples"}
@@ -355,7 +355,7 @@ def _held_out(
     per_group: bool,
 ) -> _Found:
     """Fit on all rows, and evaluate by cross-validation or on a test set in memory."""
-    doubts = doubts_about(fitted, judged)
+    doubts = doubts_about(fitted, judged, to_fit=True)
     warn_of(doubts, stacklevel=4)
     fitted, judged, notes = zeros_smoothed(fitted, judged)
     comparison = compare_methods(

@@ -20,8 +20,8 @@ SHOWN = 3
 MANY = 2000
 """Of more classes than this, their order is not looked at."""
 ROWS = (
-    "Likely cause: the labels are of other rows, or in another order than the scores. Join them "
-    "by an id before you save them (command line: --id-column)."
+    "Likely cause: the labels belong to other rows, or are in another order than the scores. Join "
+    "them by an id before you save them (command line: --id-column)."
 )
 
 
@@ -43,14 +43,17 @@ class WrongDataWarning(DataWarning):
     """They look so wrong that results are meaningless: a command stops."""
 
 
-def doubts_about(fitted: Examples, test: Examples | None = None) -> tuple[Doubt, ...]:
+def doubts_about(
+    fitted: Examples, test: Examples | None = None, *, to_fit: bool = False
+) -> tuple[Doubt, ...]:
     """Return what looks wrong with predictions and their labels.
 
     Args:
         fitted: the examples.
-        test: those that are evaluated on, where these are others.
+        test: the examples that are evaluated on, if they are others.
+        to_fit: whether a calibrator is fitted, which labels of one class would ruin.
     """
-    found = [*_of_one(fitted)]
+    found = [*_of_one(fitted, to_fit=to_fit)]
     if test is not None:
         found += [*_of_one(test), *_shared_rows(fitted, test)]
     return tuple(dict.fromkeys(found))
@@ -63,10 +66,10 @@ def warn_of(doubts: Sequence[Doubt], *, stacklevel: int = 3) -> None:
         warnings.warn(doubt.message, category, stacklevel=stacklevel)
 
 
-def _of_one(examples: Examples) -> list[Doubt]:
+def _of_one(examples: Examples, *, to_fit: bool = False) -> list[Doubt]:
     step = max(1, examples.scores.size // LOOKED_AT)
     scores, labels = np.asarray(examples.scores[::step], np.float64), examples.labels[::step]
-    found = [*_labels_missing(examples), *_probabilities(examples, scores)]
+    found = [*_labels_missing(examples, to_fit=to_fit), *_probabilities(examples, scores)]
     if len(labels) >= LEAST_ROWS:
         probs = scores if examples.kind == "probs" else np.exp(log_softmax(scores))
         found += _chance(examples, probs, labels)
@@ -83,15 +86,16 @@ def _names(examples: Examples, classes: Sequence[int]) -> str:
     return ", ".join(names[i] for i in classes[:SHOWN]) + more
 
 
-def _labels_missing(examples: Examples) -> list[Doubt]:
+def _labels_missing(examples: Examples, *, to_fit: bool) -> list[Doubt]:
     """Return doubts about labels of one class only, and about classes that never occur."""
     counts = np.bincount(examples.labels, minlength=examples.n_classes)
     never = np.flatnonzero(counts == 0).tolist()
     if not never or examples.n_rows < LEAST_ROWS:
         return []
+    stops = False
     if len(never) == examples.n_classes - 1:
-        only = _names(examples, [int(np.argmax(counts))])
-        text = f"every label is {only}, so that nothing can be learned about the other classes"
+        only, stops = _names(examples, [int(np.argmax(counts))]), to_fit
+        text = f"every label is {only}, so nothing can be learned about the other classes"
     elif examples.n_rows < 5 * examples.n_classes:
         return []  # rare classes need not occur in so few rows
     else:
@@ -100,12 +104,12 @@ def _labels_missing(examples: Examples) -> list[Doubt]:
             f"{_names(examples, never)} {verb} among the scores, but no row has such a label. "
             "Check that labels and scores name the same classes"
         )
-    return [Doubt(f"{_place(examples)}{text}.", stops=False)]
+    return [Doubt(f"{_place(examples)}{text}.", stops=stops)]
 
 
 def _probabilities(examples: Examples, scores: Floats) -> list[Doubt]:
-    """Return a doubt about logits that are probabilities."""
-    if examples.kind == "probs" or not looks_like_probabilities(scores):
+    """Return a doubt about arrays of logits that are probabilities; a file's reader says it."""
+    if examples.kind == "probs" or examples.predictions or not looks_like_probabilities(scores):
         return []
     return [
         Doubt(

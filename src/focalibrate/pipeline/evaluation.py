@@ -1,82 +1,176 @@
-"""Scores of one model, and which of several models is best."""
+"""Scores of one model, from rows or from a sketch of any number of them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from focalibrate.calibrate import Calibrator, Identity
+from focalibrate._array import Floats
+from focalibrate.calibrate import Calibrator
 from focalibrate.calibrate.choice import BLOCK_ENTRIES
 from focalibrate.calibrate.rows import available_cores
 from focalibrate.comparison import MEANS, PairedMeans, Score, Scores, score_rows
-from focalibrate.comparison.paired import cluster_numbers, paired_p_value
-from focalibrate.metrics import Assessment, assess, assess_groups, selective_accuracy, worst_slice
-from focalibrate.metrics.groups import GroupAssessment, holm
+from focalibrate.comparison.paired import cluster_numbers
+from focalibrate.io import SketchFile
+from focalibrate.metrics import (
+    Assessment,
+    Cells,
+    assess,
+    assess_groups,
+    selective_accuracy,
+    worst_slice,
+)
+from focalibrate.metrics.groups import GroupAssessment
 from focalibrate.metrics.registry import MetricName
+from focalibrate.metrics.scores import ConfidentFraction
 from focalibrate.metrics.slices import WorstSlice
 from focalibrate.metrics.threshold import Selective
 from focalibrate.pipeline.doubts import doubts_about, warn_of
 from focalibrate.pipeline.examples import Examples
-from focalibrate.pipeline.groups import GroupScores, scores_by_group
 from focalibrate.pipeline.record import score_record, worst_record
 
 LEAST_SLICE = 100
 """Fewer rows than this are not searched for a slice."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Evaluation:
     """The scores of one model, and whether it is calibrated."""
 
     name: str
-    calibrator: Calibrator
-    """applied first; the identity where none was given"""
+    calibrator: str
+    """what was applied first, in words; empty where nothing was"""
     scores: dict[MetricName, Score]
     """log loss, Brier score and error with 95 % intervals; calibration errors without"""
     assessment: Assessment
-    units: Scores = field(repr=False)
+    n_rows: int
     n_classes: int
-    weights: NDArray[np.float64] | None = field(default=None, repr=False)
-    cluster: NDArray[np.intp] | None = field(default=None, repr=False)
-    """number of the cluster of each row"""
+    n_zeros: int
+    """rows with probability 0 at their label"""
+    confident: ConfidentFraction
+    table: Cells = field(repr=False)
+    """of the predicted class, in bins"""
     groups: tuple[GroupAssessment, ...] = ()
     """a verdict per group, where groups were given"""
-    worst: WorstSlice | None = None
-    """the slice that is most clearly off, where several columns of groups were given"""
-    columns: Mapping[str, NDArray[Any]] = field(default_factory=dict, repr=False)
-    """columns of groups"""
+    rows: "EvaluatedRows | None" = field(default=None, repr=False)
+    """what is known of each row; None for a sketch"""
+    sketch: SketchFile | None = field(default=None, repr=False)
+    """what was evaluated in place of rows"""
+    error_bound: Mapping[MetricName, float] = field(default_factory=dict)
+    """of a sketch: how far each calibration error can be from its value on rows; 0: the same"""
 
     @property
-    def n_rows(self) -> int:
-        """Number of examples."""
-        return len(self.units.nll)
+    def notes(self) -> tuple[str, ...]:
+        """How exact the scores of a sketch are, and what it cannot tell, as sentences."""
+        if self.sketch is None:
+            return ()
+        exact = (
+            "Evaluated in one pass, from a sketch: adaptive ECE is within "
+            f"{100 * self.error_bound['adaptive_ece']:.2g} points of its value on rows, smooth "
+            f"ECE within {100 * self.error_bound['smooth_ece']:.2g}; the other scores are exact."
+        )
+        if len(self.sketch.sketch.groups) < 2:
+            return (exact,)
+        return exact, "The worst slice over several columns needs rows and was not searched for."
 
-    @cached_property
-    def selective(self) -> Selective | None:
-        """Accuracy of the most confident rows; None with weights, which it does not take."""
-        if self.weights is not None:
-            return None
-        rows = self.units
-        right = (rows.correct > 0.5).astype(np.float64)
-        return selective_accuracy(np.clip(rows.confidence, 0, 1), right, cluster=self.cluster)
+    def cells(self, *, is_event: bool, n_bins: int | None = None) -> Cells:
+        """Return the rows by their probability of class 1, or by that of the predicted class.
+
+        Args:
+            is_event: whether that of class 1; only for two classes.
+            n_bins: equally wide bins; default: one cell per distinct value, or those of a sketch.
+        """
+        if self.rows is not None:
+            p, y, weights = self.rows.positive if is_event else self.rows.top
+            if n_bins is None:
+                return Cells.of_distinct(p, y, weights)
+            return Cells.of(p, y, bins=n_bins, sample_weight=weights)
+        assert self.sketch is not None  # noqa: S101  one of the two is known
+        given = self.sketch.sketch
+        cells = given.positive if is_event and given.positive is not None else given.top
+        return cells if n_bins is None else cells.binned(n_bins)
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything by name, for JSON."""
-        return {
+        record = {
             "name": self.name,
-            "calibrator": self.calibrator.describe(),
+            "calibrator": self.calibrator or None,
             "rows": self.n_rows,
             "classes": self.n_classes,
             "scores": {m: score_record(v) for m, v in self.scores.items()},
             "assessment": self.assessment.to_dict(),
-            "selective": _selective_record(self.selective),
+            "selective": None if self.rows is None else _selective_record(self.rows.selective),
             "groups": [group.to_dict() for group in self.groups],
-            "worst_slice": worst_record(self.worst),
+            "worst_slice": None if self.rows is None else worst_record(self.rows.worst),
+            "bins": {
+                "edges": self.table.edges.tolist(),
+                "count": self.table.weight.tolist(),
+                "confidence_sum": self.table.probability.tolist(),
+                "correct_sum": self.table.outcome.tolist(),
+            },
         }
+        if self.sketch is not None:
+            record["sketch"] = {
+                "error_bound": dict(self.error_bound),
+                "sources": list(self.sketch.sources),
+                "versions": {name: list(v) for name, v in self.sketch.versions.items()},
+                "from": self.sketch.start,
+                "to": self.sketch.end,
+            }
+        return record
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class EvaluatedRows:
+    """What is known of each row of an evaluation."""
+
+    units: Scores
+    weights: Floats | None
+    cluster: NDArray[np.intp] | None
+    """number of the cluster of each row"""
+    columns: Mapping[str, NDArray[Any]]
+    """columns of groups"""
+    is_answer: bool
+    """whether a row is a confidence and whether it was right, which is never folded at one half"""
+    worst: WorstSlice | None
+    """the slice that is most clearly off, where several columns of groups were given"""
+
+    @property
+    def top(self) -> tuple[Floats, NDArray[np.bool_], Floats | None]:
+        """Confidence of the predicted class, whether it is right, and weights."""
+        return np.clip(self.units.confidence, 0, 1), self.units.correct > 0.5, self.weights
+
+    @property
+    def positive(self) -> tuple[Floats, NDArray[np.bool_], Floats | None]:
+        """Of two classes: the probability of class 1, whether it is true, and weights."""
+        return *self.units.positive, self.weights
+
+    @property
+    def answers(self) -> tuple[Floats, NDArray[np.bool_], Floats | None]:
+        """By what rows are accepted or left to somebody else, whether they are right, weights."""
+        return self.positive if self.is_answer else self.top
+
+    @cached_property
+    def selective(self) -> Selective | None:
+        """Accuracy of the most confident rows; None with weights, which it does not take."""
+        confidence, correct, weights = self.answers
+        if weights is not None:
+            return None
+        return selective_accuracy(confidence, correct, cluster=self.cluster)
+
+    @property
+    def confident(self) -> ConfidentFraction:
+        """The share of rows with a confidence of at least 0.99, and how many are right."""
+        confidence, correct, weights = self.answers
+        mass = np.ones(len(correct)) if weights is None else weights
+        sure = mass * (confidence >= 0.99)
+        total = float(sure.sum())
+        right = float(sure @ correct) / total if total else float("nan")
+        return ConfidentFraction(total / float(mass.sum()), right)
 
 
 def _selective_record(found: Selective | None) -> dict[str, Any] | None:
@@ -146,27 +240,68 @@ def evaluate_examples(
             cluster=examples.cluster,
             seed=seed,
         )
-        codes = None
-        if examples.cluster is not None:
-            codes = cluster_numbers(examples.cluster)
+        codes = None if examples.cluster is None else cluster_numbers(examples.cluster)
         paired = PairedMeans.of(
             rows.means(), weights=weights, cluster=codes, n_resamples=n_resamples, seed=seed
         )
         assessment = assessed.result()
     found = {m: Score(v) for m, v in rows.calibration.items()}
     found |= {m: paired.interval(i).clipped(m) for i, m in enumerate(MEANS)}
-    return Evaluation(
-        name=name,
-        calibrator=Identity() if calibrator is None else calibrator,
-        scores=found,
-        assessment=assessment,
+    is_applied = calibrator is not None and calibrator.kind != "identity"
+    applied = calibrator.describe() if calibrator is not None and is_applied else ""
+    evaluated = EvaluatedRows(
         units=rows,
         weights=weights,
         cluster=codes,
-        n_classes=examples.n_classes,
-        groups=groups_of(examples, probs, seed=seed),
-        worst=worst_slice_of(examples, probs, seed=seed),
         columns=examples.groups,
+        is_answer=examples.are_answers,
+        worst=worst_slice_of(examples, probs, seed=seed),
+    )
+    return Evaluation(
+        name=name,
+        calibrator=applied,
+        scores=found,
+        assessment=assessment,
+        n_rows=len(labels),
+        n_classes=examples.n_classes,
+        n_zeros=rows.n_zeros,
+        confident=evaluated.confident,
+        table=rows.table,
+        groups=groups_of(examples, probs, seed=seed),
+        rows=evaluated,
+    )
+
+
+def evaluate_sketch_file(file: SketchFile, *, name: str = "", seed: int = 0) -> Evaluation:
+    """Return the scores of a sketch, and whether its model is calibrated.
+
+    Args:
+        file: of `read_sketch`, `merge_sketches` or `sketch_predictions`.
+        name: what to call the model.
+        seed: random seed of the test's draws.
+    """
+    found = file.sketch.evaluate(seed=seed)
+    scores = {m: Score(v) for m, v in found.errors.items()}
+    for metric, value in found.scores.items():
+        is_known = np.isfinite([value.low, value.high]).all()
+        ends = (value.low, value.high) if is_known else ()
+        scores[metric] = Score(value.estimate, *ends)
+    assessment = found.assessment
+    if file.class_names is not None and found.n_classes == 2:
+        assessment = replace(assessment, class_name=file.class_names[1])
+    return Evaluation(
+        name=name,
+        calibrator=file.calibrator,
+        scores=scores,
+        assessment=assessment,
+        n_rows=found.n,
+        n_classes=found.n_classes,
+        n_zeros=found.n_zeros,
+        confident=found.confident,
+        table=found.table,
+        groups=found.groups,
+        sketch=file,
+        error_bound=dict(found.error_bound),
     )
 
 
@@ -198,118 +333,4 @@ def worst_slice_of(examples: Examples, probs: NDArray[Any], *, seed: int) -> Wor
         sample_weight=examples.weights,
         copies=examples.copies,
         seed=seed,
-    )
-
-
-@dataclass(frozen=True, eq=False)
-class Difference:
-    """One model against the best, paired by example."""
-
-    name: str
-    scores: dict[MetricName, Score]
-    """this model minus the best; negative is better"""
-    p_value: float
-    """of the difference in log loss, corrected for the number of models (Holm)"""
-
-    @property
-    def is_clear(self) -> bool:
-        """Whether the log losses differ by more than noise: by the test, and by the interval."""
-        low = self.scores["nll"].low
-        return self.p_value < 0.05 and (low is None or low > 0)
-
-
-@dataclass(frozen=True, eq=False)
-class ModelComparison:
-    """Several models on the same examples."""
-
-    models: tuple[Evaluation, ...]
-    best: Evaluation
-    """the lowest log loss, or the lowest Brier score where every log loss is infinite"""
-    differences: tuple[Difference, ...]
-    """of every other model, in the order given"""
-    groups: tuple[GroupScores, ...] = ()
-    """the log loss of every model in every group, where groups were given"""
-
-    @property
-    def verdict(self) -> str:
-        """Which model is best, and which are not clearly worse, in words."""
-        close = [d.name for d in self.differences if not d.is_clear]
-        text = f"{self.best.name} has the lowest log loss"
-        if not close:
-            others = "every other model" if len(self.models) > 2 else self.differences[0].name
-            return f"{text}, significantly lower than {others}."
-        return f"{text}, but no clear difference to {', '.join(close)}."
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return everything by name, for JSON."""
-        return {
-            "verdict": self.verdict,
-            "best": self.best.name,
-            "models": [model.to_dict() for model in self.models],
-            "groups": [group.to_dict() for group in self.groups],
-            "differences_to_best": [
-                {
-                    "name": d.name,
-                    "scores": {m: score_record(v) for m, v in d.scores.items()},
-                    "p_value": d.p_value,
-                }
-                for d in self.differences
-            ],
-        }
-
-
-def compare_models(
-    models: Sequence[Evaluation], *, n_resamples: int = 300, seed: int = 0
-) -> ModelComparison:
-    """Compare models evaluated on the same examples by proper scores, paired by example.
-
-    Calibration errors are not subtracted from each other: their noise does not cancel, and two
-    calibrated models would often seem to differ.
-
-    Args:
-        models: two or more, of the same examples in the same order.
-        n_resamples: bootstrap resamples behind the intervals.
-        seed: random seed.
-    """
-    if len(models) < 2:
-        raise ValueError(f"`models` must be at least two to compare, got {len(models)}.")
-    score: MetricName = "nll"
-    if all(m.units.n_zeros for m in models):
-        score = "brier"
-    best = min(range(len(models)), key=lambda i: models[i].scores[score].estimate)
-    values = np.concatenate([m.units.means() for m in models], axis=1)
-    weights = models[best].weights
-    cluster = models[best].cluster
-    paired = PairedMeans.of(
-        values, weights=weights, cluster=cluster, n_resamples=n_resamples, seed=seed
-    )
-    width = len(MEANS)
-    others = [i for i in range(len(models)) if i != best]
-    p_values = holm(
-        [
-            paired_p_value(models[i].units.nll, models[best].units.nll, weights, cluster)
-            for i in others
-        ]
-    )
-    return ModelComparison(
-        models=tuple(models),
-        best=models[best],
-        differences=tuple(
-            Difference(
-                models[i].name,
-                {
-                    m: paired.difference(width * i + j, width * best + j)
-                    for j, m in enumerate(MEANS)
-                },
-                p,
-            )
-            for i, p in zip(others, p_values, strict=True)
-        ),
-        groups=scores_by_group(
-            [m.units.nll for m in models],
-            models[best].columns,
-            best=best,
-            weights=weights,
-            cluster=cluster,
-        ),
     )

@@ -174,6 +174,11 @@ class Examples:
         return self.predictions is not None and self.predictions.layout.form == "options"
 
     @property
+    def are_answers(self) -> bool:
+        """Whether the rows are a confidence and whether it was right."""
+        return self.class_names == EVENT_NAMES
+
+    @property
     def n_rows(self) -> int:
         """Number of examples, without those of weight 0."""
         return len(self.labels)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from focalibrate.comparison import Score, Verdict
 from focalibrate.metrics import Assessment
 from focalibrate.metrics.groups import GroupAssessment
-from focalibrate.report._diagrams import diagrams, top_label_figures
+from focalibrate.report._diagrams import diagrams, risk_coverage, top_label_figures
 from focalibrate.report._numbers import short, shorts
 from focalibrate.report._records import assessment_record, group_records, score_record
 from focalibrate.report.data import SCHEMA_VERSION, PageData
@@ -18,6 +18,8 @@ from focalibrate.report.provenance import Provenance
 
 MAX_GROUPS = 200
 """Most groups that the page shows."""
+RowsOfEvent = tuple[NDArray[np.float64], NDArray[Any], NDArray[np.float64] | None]
+"""Probability ``[N]``, outcome ``[N]`` and weights ``[N]``, None for equal ones."""
 MOST_NAMED = 3
 """Most models that the default title names."""
 
@@ -30,14 +32,12 @@ class ComparedModel:
     scores: Mapping[str, Score]
     """by name of the metric"""
     assessment: Assessment
-    confidence: NDArray[np.float64]
-    """of the predicted class ``[N]``"""
-    correct: NDArray[Any]
-    """whether it is the label ``[N]``"""
-    positive: tuple[NDArray[np.float64], NDArray[Any]] | None = None
-    """of two classes: the probability of the positive one, and whether it is the label"""
-    weights: NDArray[np.float64] | None = None
-    """of the rows ``[N]``; None for equal ones"""
+    top: RowsOfEvent
+    """confidence of the predicted class, whether it is right, weights"""
+    positive: RowsOfEvent | None = None
+    """of two classes: the probability of the positive one, whether it is true, weights"""
+    is_answer: bool = False
+    """whether rows are a confidence and whether it was right: rows are kept by `positive`"""
     difference: Score | None = None
     """its log loss minus that of the best model, paired by row; None for the best"""
     p_value: float | None = None
@@ -96,7 +96,7 @@ def models_data(
             "title": title if title is not None else _title(models),
             "verdict": verdict.to_dict(),
             "event": None if event is None else {"name": event, "klass": 1},
-            "n_rows": len(models[0].confidence) if n_rows is None else n_rows,
+            "n_rows": len(models[0].top[0]) if n_rows is None else n_rows,
             "n_classes": n_classes,
             "models": [_model(model) for model in models],
             "groups": [
@@ -125,13 +125,11 @@ def _title(models: Sequence[ComparedModel]) -> str:
 
 
 def _model(model: ComparedModel) -> dict[str, Any]:
-    correct = np.asarray(model.correct).astype(bool)
-    figures = top_label_figures(
-        np.asarray(model.confidence, dtype=np.float64), correct, model.weights
-    )
+    figures = top_label_figures(*model.top)
     if model.positive is not None:
-        probability, outcome = model.positive
-        figures |= diagrams(probability, np.asarray(outcome).astype(bool), model.weights)
+        figures |= diagrams(*model.positive)
+        if model.is_answer:
+            figures["risk"] = risk_coverage(*model.positive)
     return {
         "name": model.name,
         "scores": {m: score_record(value) for m, value in model.scores.items()},

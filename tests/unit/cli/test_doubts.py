@@ -43,3 +43,17 @@ def test_classes_that_never_occur_are_named(cli, tmp_path, examples):
     np.savez(tmp_path / "two.npz", logits=z, labels=y, class_names=["ox", "cat", "dog"])
     done = cli("evaluate", "two.npz")
     assert "WARNING: two.npz: dog is among the scores, but no row has such a label" in done.stdout
+
+
+def test_labels_of_one_class_stop_a_fit(cli, tmp_path, examples):
+    np.savez(tmp_path / "one.npz", logits=examples.logits, labels=0 * examples.labels)
+    done = cli("calibrate", "one.npz", *QUICK, ok=False)
+    assert done.returncode == 1
+    assert "nothing can be learned about the other classes" in done.stderr
+
+
+def test_probabilities_named_logits_are_said_once(cli, tmp_path, examples):
+    p = np.exp(examples.logits) / np.exp(examples.logits).sum(axis=1, keepdims=True)
+    np.savez(tmp_path / "p.npz", logits=p, labels=examples.labels)
+    done = cli("evaluate", "p.npz")
+    assert (done.stdout + done.stderr).count("--input probs") == 1

@@ -1,7 +1,11 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
+from scipy.special import softmax
 
 from focalibrate.comparison import choose, compare_methods, verdict
+from focalibrate.metrics import assess
 
 
 @pytest.mark.parametrize(
@@ -34,6 +38,18 @@ def test_a_calibrated_model_is_kept(calibrated):
     assert text.gain.endswith("the model is kept.")
     forced = verdict(calibrated, choose(calibrated, method="identity"))
     assert forced.gain.endswith("left uncalibrated, as requested.")
+
+
+def test_no_miscalibration_and_a_gain_within_noise_is_good(make_problem):
+    """The light, the headline and the advice agree, and nothing is said twice."""
+    z, y = make_problem(700, scale=1.0)
+    found = compare_methods(z, y, methods=["identity", "temperature"], n_resamples=50)
+    before = assess(softmax(z, axis=1), y, n_draws=199)
+    assert before.verdict == "no evidence of miscalibration"
+    chosen = replace(choose(found, method="temperature"), is_forced=False)
+    said = verdict(found, chosen, before, after=before)
+    assert (said.status, said.after) == ("good", "")
+    assert said.advice.endswith("applying calibrator.json is optional.")
 
 
 def test_a_forced_method_that_does_not_help_says_so(calibrated):

@@ -32,7 +32,7 @@ def test_labels_of_other_rows():
     z, y = made()
     (found,) = doubts(z, np.random.default_rng(1).permutation(y))
     assert found.stops
-    assert "the labels are of other rows" in found.message
+    assert "the labels belong to other rows" in found.message
 
 
 def test_two_classes_the_wrong_way_round():
@@ -86,6 +86,8 @@ def test_labels_of_one_class_only():
     (found,) = doubts(z, np.zeros(len(z), int), class_names=["no", "yes"])
     assert not found.stops
     assert "every label is no" in found.message
+    examples = Examples.of_arrays(logits=z, labels=np.zeros(len(z), int))
+    assert [doubt.stops for doubt in doubts_about(examples, to_fit=True)] == [True]
 
 
 def test_a_class_of_the_scores_that_never_occurs():

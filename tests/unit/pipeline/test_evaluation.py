@@ -4,7 +4,7 @@ from scipy.special import log_softmax
 
 from focalibrate.comparison.paired import Score
 from focalibrate.pipeline import Examples, compare_models, evaluate_examples, models_page
-from focalibrate.pipeline.evaluation import Difference, paired_p_value
+from focalibrate.pipeline.models import Difference, paired_p_value
 
 QUICK = {"n_resamples": 20}
 

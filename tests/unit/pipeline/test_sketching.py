@@ -59,7 +59,7 @@ def test_the_sketch_of_parts_is_that_of_their_rows(parts):
     assert found.class_names == ("a", "b", "c")
     n_rows = np.count_nonzero(rows.weights)
     assert sum(group.n for group in evaluated.groups) == evaluated.n_rows == n_rows
-    assert "within" in evaluated.precision
+    assert "within" in evaluated.notes[0]
     assert evaluated.to_dict()["sketch"]["versions"]["focalibrate"]
 
 

@@ -27,8 +27,7 @@ def model(name, difference=None):
         name=name,
         scores={"nll": Score(0.5, 0.4, 0.6), "ece": Score(0.03)},
         assessment=assess(p, y, n_draws=99),
-        confidence=top,
-        correct=(p > 0.5) == y,
+        top=(top, (p > 0.5) == y, None),
         difference=difference,
         p_value=None if difference is None else 0.25,
     )
