@@ -4,8 +4,7 @@ Samples are drawn repeatedly from models whose true probabilities are known: one
 one whose logits are 1.3 times too large, and one that has less information but is calibrated.
 Every setting is a JSON file in results/coverage, so that an interrupted run resumes; a file of
 another `PROTOCOL` is started again. table.md, which the docs include, is written from those files.
-Every 50 repetitions have their own seed, so that the same command gives the same counts. Files
-without a protocol are of the first one, which did not measure noise floors.
+Every 50 repetitions have their own seed, so that the same command gives the same counts.
 """
 
 import argparse
@@ -220,10 +219,9 @@ def write_table(folder: Path) -> None:
     done: dict[tuple[int, int], dict[str, Any]] = {}
     for n_classes in CLASSES:
         for n in SIZES:
-            path = folder / f"k{n_classes}-n{n}.json"
-            if path.exists():
-                done[n_classes, n] = json.loads(path.read_text())
-    floors = {key: record for key, record in done.items() if "protocol" in record}
+            record = _begun(folder / f"k{n_classes}-n{n}.json")
+            if record is not None:
+                done[n_classes, n] = record
     lines = _table(COLUMNS, done)
     uniform = _begun(folder / "uniform.json")
     if uniform is not None:
@@ -241,7 +239,7 @@ def write_table(folder: Path) -> None:
         "Fraction of calibrated models whose calibration error is at most the stated 95 % "
         "quantile of the noise floor (in brackets: at most its median):",
         "",
-        *_table({METRICS[name].heading.removesuffix(" %"): name for name in FLOORS}, floors),
+        *_table({METRICS[name].heading.removesuffix(" %"): name for name in FLOORS}, done),
     ]
     (folder / "table.md").write_text("\n".join(lines) + "\n")
 

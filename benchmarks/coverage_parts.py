@@ -234,8 +234,10 @@ def run(name: str, folder: Path, reps: int) -> None:
     }
     folder.mkdir(parents=True, exist_ok=True)
     for goal in range(10, reps + 10, 10):
-        for setting in part.settings:
-            seed = [_seed(x) for x in setting]
+        for place, setting in enumerate(part.settings):
+            seed = [list(PARTS).index(name), place]
+            if name == "clusters":
+                seed = [round(100 * x) if isinstance(x, float) else x for x in setting]
             held = record["settings"].setdefault("; ".join(map(str, setting)), {"reps": 0})
             while held["reps"] < min(goal, reps):
                 rng = np.random.default_rng([*seed, held["reps"]])
@@ -246,12 +248,6 @@ def run(name: str, folder: Path, reps: int) -> None:
         written.write_text(json.dumps(record, indent=1) + "\n")
         written.replace(path)
     write_table(name, folder)
-
-
-def _seed(value: str | float) -> int:
-    if isinstance(value, str):
-        return int.from_bytes(value.encode())
-    return value if isinstance(value, int) else round(100 * value)
 
 
 def write_table(name: str, folder: Path) -> None:

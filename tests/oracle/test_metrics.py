@@ -163,6 +163,24 @@ def test_against_torchmetrics_away_from_edges(norm, n_bins, probs, labels):
     assert_allclose(ece(probs, labels, n_bins=n_bins, norm=norm), want, rtol=1e-6)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("norm", ["l1", "l2", "max"])
+def test_the_error_of_the_positive_class_is_that_of_torchmetrics(norm):
+    """Its bins are [a, b): probabilities on edges, 0 too, fall in the bin that starts there."""
+    from torchmetrics.functional.classification import binary_calibration_error
+
+    rng = np.random.default_rng(0)
+    p = rng.integers(0, 64, size=3000) / 64
+    y = (rng.random(3000) < p**2).astype(int)
+    want = float(binary_calibration_error(torch.tensor(p), torch.tensor(y), n_bins=8, norm=norm))
+    options = {"n_bins": 8, "norm": norm, "event": 1}
+    assert_allclose(ece(p, y, binary=True, closed="left", **options), want, rtol=1e-6)
+    two = np.column_stack([1 - p, p])
+    assert_allclose(ece(two, y, closed="left", **options), want, rtol=1e-6)
+    if norm == "max":
+        assert abs(ece(p, y, binary=True, **options) - want) > 1e-3  # (a, b] by default
+
+
 @pytest.mark.parametrize("n", [500, 20_000])
 @pytest.mark.parametrize("power", [0.6, 1.0, 1.7])
 def test_smooth_ece_against_relplot(n, power):

@@ -329,20 +329,10 @@ def assess_cells(
     rng: np.random.Generator,
     n_draws: int,
 ) -> Assessment:
-    """Return what `assess` does from cells of rows, in order of the event's probability.
+    """Return what `assess` does from cells in order of the event's probability.
 
-    Args:
-        fine: one cell per row, or sums over narrow cells.
-        event: what the probability is of.
-        class_name: of the positive class.
-        n_classes: number of classes.
-        code: number of the cluster of each row.
-        classes: for more than two, number and cells of each class that is tested; not with
-            clusters.
-        class_names: of all classes.
-        classwise: the floor of classwise ECE.
-        rng: source of the draws.
-        n_draws: number of draws.
+    `fine` has one cell per row, or sums over narrow cells; `code` is the cluster of each row;
+    `classes` are tested too, but not with clusters.
     """
     cells, line = event_cells(fine), calibration_line(fine, code)
     sums = cells.sums

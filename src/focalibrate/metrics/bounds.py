@@ -20,6 +20,7 @@ from focalibrate.metrics.residuals import (
     event_cells,
     mean_variance,
     noncentrality,
+    rms_estimate,
 )
 from focalibrate.metrics.rows import read_event
 
@@ -256,17 +257,13 @@ def _rms_bounds(
 ) -> ErrorBounds:
     sums = bins.sums
     share, mean = _share_and_mean(sums)
-    pairs = sums.weight**2 - sums.spread
-    several = pairs > 1e-9 * sums.weight**2
-    unbiased = np.divide(sums.residual**2 - sums.square, pairs, out=np.zeros(BINS), where=several)
-    estimate = math.sqrt(max(0.0, float(share @ unbiased)))
     seen = float(share @ mean**2)
     low = _rms_at(seen, share, bins.covariance(bins.variance()), 1.0 - alpha)
     both = bins.covariance(_variance(cells, bins, limit))
     noise = float(share @ np.diag(both))
     high = _rms_at(max(seen, noise), share, both, alpha_high)
     typical = _rms_at(noise, share, both, alpha_high)
-    return ErrorBounds(estimate, low, max(high, low), alpha, alpha_high, typical)
+    return ErrorBounds(rms_estimate(sums), low, max(high, low), alpha, alpha_high, typical)
 
 
 def _lowest_ece(bins: _Bins, alpha: float, rng: np.random.Generator) -> float:

@@ -82,6 +82,7 @@ def mce(
     event: Event = "top label",
     sample_weight: Array | None = None,
     binary: bool = False,
+    closed: Closed = "right",
 ) -> float:
     r"""Maximum calibration error of the top label: `ece` with ``norm="max"``.
 
@@ -94,7 +95,7 @@ def mce(
     """
     return ece(
         probs, labels, n_bins=n_bins, norm="max", event=event, sample_weight=sample_weight,
-        binary=binary,
+        binary=binary, closed=closed,
     )  # fmt: skip
 
 

@@ -2,14 +2,14 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from focalibrate._array import Array, to_numpy
+from focalibrate._array import Array
 from focalibrate.metrics.assessment import (
     TOO_COARSE,
     CalibrationVerdict,
@@ -20,7 +20,7 @@ from focalibrate.metrics.binning import Ints
 from focalibrate.metrics.interval import Interval
 from focalibrate.metrics.null import LEAST_CLUSTERS, clusters_of, draw_residuals, generator
 from focalibrate.metrics.residuals import Residuals, calibration_line, event_cells
-from focalibrate.metrics.rows import EventKind, read_event
+from focalibrate.metrics.rows import EventKind, read_event, read_groups
 from focalibrate.metrics.words import ALPHA, p_text, percents, points
 
 MAX_VALUES, ROWS_PER_VALUE = 8, 100
@@ -85,27 +85,12 @@ class GroupAssessment:
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything by name, for JSON; a number that is not defined is None."""
-        numbers = {
-            name: None if math.isnan(value) else value
-            for name, value in (
-                ("p_value", self.p_value),
-                ("p_adjusted", self.p_adjusted),
-                ("detectable", self.detectable),
-            )
+        record = {
+            name: None if isinstance(value, float) and math.isnan(value) else value
+            for name, value in asdict(self).items()
+            if name != "n_draws"
         }
-        return {
-            "column": self.column,
-            "group": self.group,
-            "n": self.n,
-            "event": self.event,
-            "mean_probability": self.mean_probability,
-            "observed_rate": self.observed_rate,
-            "gap": self.gap.to_dict(),
-            "rms": self.rms.to_dict(),
-            **numbers,
-            "verdict": self.verdict,
-            "summary": self.summary,
-        }
+        return record | {"verdict": self.verdict, "summary": self.summary}
 
 
 def assess_groups(
@@ -230,17 +215,7 @@ def assess_group(
     n_draws: int,
     rng: np.random.Generator,
 ) -> GroupAssessment:
-    """Return the assessment of one group; its p-value is not corrected yet.
-
-    Args:
-        column: name of the column.
-        group: name of the group.
-        fine: one cell per row, or sums over narrow cells, in order of probability.
-        code: number of the cluster of each row.
-        event: what the probability is of.
-        n_draws: outcomes drawn for the test.
-        rng: source of the draws.
-    """
+    """Return the assessment of one group; its p-value is not corrected yet."""
     cells = event_cells(fine)
     sums = cells.sums
     n = round(float(sums.rows.sum()))
@@ -272,12 +247,8 @@ def assess_group(
 def _columns(
     groups: Array | Mapping[str, Array], n: int
 ) -> dict[str, tuple[NDArray[Any], NDArray[np.intp]]]:
-    named = groups if isinstance(groups, Mapping) else {"group": groups}
     found = {}
-    for name, column in named.items():
-        values = np.asarray(to_numpy(column)).reshape(-1)
-        if len(values) != n:
-            raise ValueError(f"`groups`: column {name!r} must have {n} rows, got {len(values)}.")
+    for name, values in read_groups(groups, n).items():
         if values.dtype == object:
             values = values.astype(str)
         distinct, index = np.unique(values, return_inverse=True)

@@ -70,10 +70,7 @@ class Clusters:
 
         .. math:: y^*_i = 1\big[\sqrt\rho\, a_g + \sqrt{1-\rho}\, e_i < \Phi^{-1}(c_i)\big]
 
-        Args:
-            n_draws: number of draws.
-            rng: source of the draws.
-            moved: by how much the true probability of each cell is below the stated one ``[M]``.
+        `moved` is by how much the true probability of each cell is below the stated one ``[M]``.
         """
         c, w = self.probability, self.weight.astype(np.float32)
         q = c if moved is None else np.clip(c - moved[self.cell], 0.0, 1.0)
@@ -98,10 +95,8 @@ class Clusters:
     def binned(self, index: Ints, n_bins: int, variance: Floats) -> Residuals:
         """Return sums over bins of cells; squares are of the sums of a cluster in a bin.
 
-        Args:
-            index: bin of each cell ``[M]``.
-            n_bins: number of bins.
-            variance: of the residual sum of each bin if calibrated.
+        `index` is the bin of each cell ``[M]``, `variance` that of a bin's residual sum if the
+        model is calibrated.
         """
         place, pair = np.unique(self.code * n_bins + index[self.cell], return_inverse=True)
         at = place % n_bins
@@ -125,13 +120,9 @@ class Clusters:
 def clusters_of(
     fine: Residuals, cell: Ints, code: Ints | None, line: Line | None
 ) -> Clusters | None:
-    """Return the clusters of rows, one fine cell each; None where there are none.
+    """Return the clusters `code` of rows, one fine cell each; None where there are none.
 
-    Args:
-        fine: the rows in order of probability.
-        cell: cell of each row.
-        code: cluster of each row; None: all are independent.
-        line: calibration line of the rows, None where there is none.
+    `line` is the calibration line of the rows, None where there is none.
     """
     if code is None:
         return None
@@ -191,12 +182,8 @@ def draw_residuals(
     large that it makes no difference. The residual is scaled to the exact variance of the cell,
     which differs from the binomial one where its rows differ in weight.
 
-    Args:
-        cells: cells of the predictions.
-        n_draws: number of draws.
-        rng: source of the draws.
-        truth: true probability of each cell ``[M]``. Default: what was predicted.
-        clusters: of the rows, which are drawn together.
+    `truth` is the true probability of each cell ``[M]``, by default what was predicted; the rows
+    of `clusters` are drawn together.
     """
     if clusters is not None:
         return clusters.draw(n_draws, rng, None if truth is None else cells.mean - truth)
@@ -407,14 +394,8 @@ def detectable_rms(
     model, then checked, and enlarged if need be, by drawing outcomes from the wrong one. nan if
     no error can be found, as when every prediction is certain.
 
-    Args:
-        cells: cells of the predictions.
-        tests: the tests that see the error.
-        joint: these and the `others` together.
-        drawn: residual sums of calibrated draws ``[M, D]``.
-        rng: source of further draws.
-        others: statistics of draws that do not see the error.
-        clusters: of the rows.
+    `joint` are the `tests`, which see the error, and the `others`, which do not; `drawn` are
+    residual sums of calibrated draws ``[M, D]``.
     """
     p = cells.mean
     slope = p * (1.0 - p)

@@ -165,7 +165,7 @@ def positions(value: Floats, weights: Floats) -> Floats:
     of the rows does not matter.
     """
     # 1e-15: the mean w c / w of a weighted row is c only up to rounding
-    first = np.flatnonzero(np.diff(value, prepend=-1.0) > 1e-15)
+    first = np.flatnonzero(np.diff(value, prepend=-np.inf) > 1e-15)
     size = np.diff(first, append=len(value))
     mass = np.add.reduceat(weights, first)
     end = np.cumsum(mass)
@@ -239,11 +239,7 @@ def rms_interval(bins: Residuals, *, freedom: float | None = None) -> Interval:
     total = bins.weight.sum()
     share = bins.weight / total
     w, s = bins.weight, bins.residual
-    pairs = w**2 - bins.spread
-    several = pairs > 1e-9 * w**2
-    square = np.divide(s**2 - bins.square, pairs, out=np.zeros_like(w), where=several)
-    estimate = math.sqrt(max(0.0, float(share @ square)))
-    variance = mean_variance(bins)
+    estimate, variance = rms_estimate(bins), mean_variance(bins)
     mean = np.divide(s, w, out=np.zeros_like(w), where=w > 0)
     first, second = float(share @ variance), float(share**2 @ variance**2)
     if freedom is not None:
@@ -256,6 +252,15 @@ def rms_interval(bins: Residuals, *, freedom: float | None = None) -> Interval:
     low = math.sqrt(a * noncentrality(x, nu, 0.975))
     high = math.sqrt(a * noncentrality(max(x, nu), nu, 0.025))
     return Interval(estimate, min(low, 1.0), min(high, 1.0))
+
+
+def rms_estimate(bins: Residuals) -> float:
+    """Return the root-mean-square error without the noise of the bins, at least 0."""
+    w = bins.weight
+    pairs = w**2 - bins.spread
+    several = pairs > 1e-9 * w**2
+    square = np.divide(bins.residual**2 - bins.square, pairs, out=np.zeros_like(w), where=several)
+    return math.sqrt(max(0.0, float(w @ square) / float(w.sum())))
 
 
 def noncentrality(x: float, nu: float, probability: float) -> float:

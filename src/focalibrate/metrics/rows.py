@@ -270,7 +270,9 @@ def read_given(
     return given, rows, to_numpy(labels).reshape(-1).astype(np.intp, copy=False)
 
 
-def read_groups(groups: Array | Mapping[str, Array] | None, n: int) -> dict[str, NDArray[Any]]:
+def read_groups(
+    groups: Array | Mapping[str, Array] | None, n: int, *, argument: str = "groups"
+) -> dict[str, NDArray[Any]]:
     """Return the columns of groups ``[n]`` by name."""
     if groups is None:
         return {}
@@ -279,7 +281,9 @@ def read_groups(groups: Array | Mapping[str, Array] | None, n: int) -> dict[str,
     for name, column in named.items():
         values = np.asarray(to_numpy(column)).reshape(-1)
         if len(values) != n:
-            raise ValueError(f"`groups`: column {name!r} must have {n} rows, got {len(values)}.")
+            raise ValueError(
+                f"`{argument}`: column {name!r} must have {n} rows, got {len(values)}."
+            )
         found[name] = values
     return found
 

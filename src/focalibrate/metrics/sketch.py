@@ -344,19 +344,10 @@ class Sketch:
     ) -> Self:
         """Return the sketch of rows whose terms are known, in float64; nothing is checked.
 
-        Args:
-            n_classes: number of classes.
-            confidence: probability of the predicted class ``[N]``.
-            correct: whether that is the label ``[N]``.
-            nll: log loss ``[N]``, infinite for an impossible label.
-            brier: Brier score ``[N]``.
-            positive: for two classes, the probability of class 1 and whether it is the label.
-            classes: cells of every class.
-            weights: ``[N]``, all above 0.
-            copies: whether they count copies of a row; None: where all are whole.
-            groups: columns of groups ``[N]`` by name.
-            clusters: which cluster each row belongs to ``[N]``.
-            n_bins: bins of the binned errors.
+        One number per row: `confidence` of the predicted class and whether it is `correct`, `nll`
+        (infinite for an impossible label), `brier`; for two classes `positive`, the probability
+        of class 1 and whether it is the label; `classes` are the cells of every class. `weights`
+        are all above 0; with ``copies=None`` they count rows where all are whole.
         """
         w, edges, cell_of = weights, fine_edges(n_bins), fine_index(n_bins)
         event, cell = (confidence, correct), cell_of(confidence)
@@ -415,10 +406,6 @@ class Sketch:
             groups=groups,
             clusters=clusters,
         )
-
-    def merge(self, *others: Self) -> Self:
-        """Return this sketch and `others` added from left to right."""
-        return reduce(add, others, self)
 
     @classmethod
     def merged(cls, sketches: Iterable[Self]) -> Self:

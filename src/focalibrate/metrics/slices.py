@@ -7,11 +7,11 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from focalibrate._array import Array, Floats, to_numpy
+from focalibrate._array import Array, Floats
 from focalibrate._check import check_count
 from focalibrate.metrics.interval import Interval
 from focalibrate.metrics.null import generator
-from focalibrate.metrics.rows import EventKind, read_event
+from focalibrate.metrics.rows import EventKind, read_event, read_groups
 from focalibrate.metrics.words import ALPHA, p_text, points
 
 
@@ -213,10 +213,7 @@ def _largest_of_calibrated(
 def _conditions(columns: Mapping[str, Array], n: int) -> list[tuple[str, str, NDArray[np.bool_]]]:
     """Return column, text and rows of every single condition."""
     found: list[tuple[str, str, NDArray[np.bool_]]] = []
-    for name, column in columns.items():
-        values = np.asarray(to_numpy(column)).reshape(-1)
-        if len(values) != n:
-            raise ValueError(f"`columns`: {name!r} must have {n} rows, got {len(values)}.")
+    for name, values in read_groups(columns, n, argument="columns").items():
         is_number = values.dtype.kind in "iuf"
         if not is_number:
             values = values.astype(str)
