@@ -53,5 +53,5 @@ def is_value(cell: str, *, decimal_comma: bool = False) -> bool:
     """Return whether `cell` is a number, a percentage or missing."""
     text = cell.strip()
     if decimal_comma:
-        text = text.replace(",", ".", 1)
+        text = "." if "." in text else text.replace(",", ".", 1)
     return text.lower() in MISSING or is_number(text.removesuffix("%"))

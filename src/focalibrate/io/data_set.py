@@ -66,6 +66,7 @@ class DataSet:
         self._opened: dict[int, Opened] = {}
         self._places: dict[int, list[int]] = {}
         self.schema: Schema | None = None
+        self.notes: tuple[str, ...] = ()
 
     def main(self, index: int) -> SourcePart:
         """Return the file of a part, or the first of several."""
@@ -116,11 +117,34 @@ class DataSet:
 
     def drop_empty(self) -> None:
         """Leave out the parts without rows."""
-        kept = [i for i in range(len(self.groups)) if self.opened(i).n_rows != 0]
+        n, sizes = len(self.groups), [self.size(i) for i in range(len(self.groups))]
+        if n > 1 and any(sizes):
+            kept = [i for i in range(n) if sizes[i] and self.opened(i).n_rows != 0]
+        else:
+            kept = [i for i in range(n) if self.opened(i).n_rows != 0]
+        gone = [self.main(i).path.name for i in range(n) if i not in kept]
+        if gone:
+            self.notes = (f"parts without rows are left out: {listing(gone)}",)
         self.groups = [self.groups[i] for i in kept]
         self._opened = {new: self._opened[old] for new, old in enumerate(kept)}
         if not self.groups:
             raise file_error(self.path, "holds no rows. Write at least one example.")
+
+    def keep_only(self, parts: Sequence[Part]) -> None:
+        """Leave out the files that are not `parts` of the same data opened elsewhere."""
+        if len(parts) == len(self.groups):
+            return
+        expected = [(Path(part.name).name, part.n_bytes) for part in parts]
+        kept = list[dict[str, SourcePart]]()
+        for i, group in enumerate(self.groups):
+            if len(kept) < len(expected) and expected[len(kept)] == (
+                self.main(i).path.name,
+                self.size(i),
+            ):
+                kept.append(group)
+        if len(kept) < len(expected):
+            raise file_error(self.path, "has other files than when it was opened. Run it again.")
+        self.groups = kept
 
     def read(
         self, index: int, wanted: Sequence[int] | None, rows: int, piece: int | None = None

@@ -1,6 +1,8 @@
 """Batches of predictions as one."""
 
+import json
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -10,6 +12,7 @@ from numpy.typing import NDArray
 
 from focalibrate.io.errors import Doubt, short
 from focalibrate.io.predictions import Predictions
+from focalibrate.io.table import is_text_type
 
 LEAST_ROWS = 20
 """In fewer rows it is no surprise that all have the same label."""
@@ -95,16 +98,39 @@ def _one_label(found: Predictions) -> list[str]:
 def _rest(kept: Callable[[], Iterator[Predictions]]) -> Any:
     """Return the other columns of all batches as one Arrow table."""
     tables = [b.layout.rest() for b in kept() if b.layout.rest is not None]
-    try:
-        return pa.concat_tables(tables, promote_options="permissive")
-    except pa.ArrowInvalid:  # numbers in one part and text in another: text in all
-        return pa.concat_tables([_as_text(table, tables) for table in tables])
+    names = tables[0].column_names
+    columns = [_column([table.column(i) for table in tables]) for i in range(len(names))]
+    return pa.table(columns, names=names)
 
 
-def _as_text(table: Any, tables: Sequence[Any]) -> Any:
-    """Return a table with the columns as text whose types differ between tables."""
-    columns = []
-    for i, column in enumerate(table.columns):
-        is_same = len({other.column(i).type for other in tables}) == 1
-        columns.append(column if is_same else column.cast(pa.string()))
-    return pa.table(columns, names=table.column_names)
+def _column(parts: Sequence[Any]) -> Any:
+    """Return the parts of a column as one; text where no type holds the values of all.
+
+    Numbers are whole where some are by their type and all by their value: pandas writes whole
+    numbers as 1.0 where one is missing.
+    """
+    types = list({part.type for part in parts if not pa.types.is_null(part.type)})
+    zones = {getattr(kind, "tz", None) for kind in types}
+    wanted = types[:1] if len(types) == 1 else []
+    if not types:
+        wanted = [pa.null()]
+    elif len(types) > 1 and all(map(is_text_type, types)):
+        wanted = [pa.large_string()]
+    elif len(types) > 1 and len(zones) == 1 and all(map(pa.types.is_timestamp, types)):
+        finest = min((kind.unit for kind in types), key=("ns", "us", "ms", "s").index)
+        wanted = [pa.timestamp(finest, zones.pop())]
+    elif len(types) > 1 and all(map(pa.types.is_floating, types)):
+        wanted = [pa.float64()]
+    elif all(pa.types.is_integer(kind) or pa.types.is_floating(kind) for kind in types):
+        wanted = wanted or [pa.int64(), pa.float64()]
+    for kind in wanted:
+        with suppress(pa.ArrowInvalid):
+            return pa.chunked_array([c for p in parts for c in p.cast(kind).chunks], kind)
+    return pa.chunked_array([_as_text(part) for part in parts], pa.string())
+
+
+def _as_text(part: Any) -> Any:
+    if pa.types.is_nested(part.type):
+        texts = [None if v is None else json.dumps(v, default=str) for v in part.to_pylist()]
+        return pa.array(texts, pa.string())
+    return part.cast(pa.string()).combine_chunks()

@@ -25,6 +25,7 @@ from focalibrate.io.data_set import (
 from focalibrate.io.errors import (
     RowError,
     file_error,
+    listing,
     printable,
     short,
 )
@@ -67,6 +68,10 @@ BATCH_BYTES = 1 << 25
 HEAD_ROWS = 1 << 16
 HEAD_CELLS = 1 << 22
 """Most rows and cells of the first part that decide which column is what."""
+
+
+FEW_ROWS = 20
+"""In fewer rows of one column, log-odds may all lie between 0 and 1 by chance."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,6 +147,11 @@ class Scan:
         if batch_rows != BATCH_ROWS:
             self.options["batch_rows"] = batch_rows
         self._data, self._options = data, options
+        if reading is None:
+            data.drop_empty()
+            check_distinct(data.path, [list(group.values()) for group in data.groups])
+        else:
+            data.keep_only(reading.parts)
         schema = data.opened(0).schema if reading is None else reading.schema
         self._request = request_of(data.path, data.with_roles(options, schema))
         self._kept: tuple[Table, Iterator[Table]] | None = None
@@ -330,13 +340,13 @@ class Scan:
 
     def _check_same_kind(self, found: Predictions, table: Table) -> None:
         """Raise where a part's logits look like probabilities, and those of the first do not."""
-        if self.kind != "logits" or self.reading.looks_like_probs or self.n_classes < 2:
+        if self.kind != "logits" or self.reading.looks_like_probs:
             return
-        if looks_like_probs(found.scores):
+        if _could_be_probs(found):
             raise file_error(
                 table.path,
-                f"every row of it lies in [0, 1] and sums to 1 as probabilities do, but "
-                f"{Path(self.parts[0].name).name} holds logits. Write all parts in one way.",
+                f"every row of it is as probabilities are, but {Path(self.parts[0].name).name} "
+                "holds logits. Write all parts in one way.",
             )
 
     @property
@@ -488,7 +498,6 @@ class Scan:
     def _decide(self, head_rows: int) -> Reading:
         """Decide by the first rows which column is what; they are kept for the first pass."""
         data, request, options = self._data, self._request, self._options
-        data.drop_empty()
         opened = data.opened(0)
         schema = with_class_names(opened)
         head, rest = _head(opened, head_rows)
@@ -528,8 +537,11 @@ class Scan:
         if len(parts) > 1:
             ends = f"{Path(parts[0].name).name} to {Path(parts[-1].name).name}"
             notes.insert(0, f"{len(parts)} parts, {ends}")
+        notes += data.notes
         if labels is not None:
             notes.append(labels.note)
+        if labels is not None and labels.is_by_order and len(parts) > 1:
+            notes.append(f"order of the parts: {listing([Path(p.name).name for p in parts])}")
         dtype = dtype_of(data, roles.scores.positions, percent=roles.scores.percent)
         n_classes = first.n_classes
         if first.layout.form == "options":  # as many as the part with the most has
@@ -555,7 +567,7 @@ class Scan:
             like=like,
             parts=parts,
             pieces=pieces,
-            looks_like_probs=looks_like_probs(first.scores),
+            looks_like_probs=_could_be_probs(first),
         )
 
     def _most_options(self) -> int:
@@ -734,10 +746,17 @@ def scan_predictions(
     with _memory_named(str(source)):
         path, name, parts = find_parts(source, limit=opening.limit)
         groups = groups_of(path, parts) if truth is None else [{str(p.path): p for p in parts}]
-        if reading is None:
-            check_distinct(path, [list(group.values()) for group in groups])
         data = DataSet(path, groups, opening)
         return Scan(source, name, data, options, batch_rows, head_rows, reading)
+
+
+def _could_be_probs(found: Predictions) -> bool:
+    """Return whether scores could hardly be anything but probabilities."""
+    if found.layout.form != "single":
+        return looks_like_probs(found.scores)
+    values = found.scores.sum(axis=1)  # the other class has logit 0
+    is_inside = 0 <= values.min() < 0.1 and 0.9 < values.max() <= 1
+    return bool(is_inside and len(values) >= FEW_ROWS)
 
 
 def _head(opened: Opened, head_rows: int) -> tuple[Table, Iterator[Table] | None]:

@@ -41,6 +41,8 @@ class SketchFile:
     start: str | None = None
     """time of the first row, as ISO 8601"""
     end: str | None = None
+    checksum: str = ""
+    """of the file it was read from, to find the same one twice"""
 
     def describe(self) -> str:
         """Return one line that says what it is of."""
@@ -83,7 +85,7 @@ def read_sketch(path: str | Path) -> SketchFile:
         content = place.read_bytes()
     except OSError as error:
         raise file_error(place, f"could not be read: {error.strerror or error}.") from error
-    return parse_sketch(content, place)
+    return replace(parse_sketch(content, place), checksum=hashlib.sha256(content).hexdigest())
 
 
 def parse_sketch(content: bytes, name: str | Path) -> SketchFile:
@@ -133,7 +135,8 @@ def merge_sketches(files: Iterable[SketchFile], names: Sequence[str] | None = No
         names: what to call each in an error; their positions when None.
 
     Raises:
-        PredictionFileError: where classes, bins, groups or versions differ.
+        PredictionFileError: where classes, bins, groups or versions differ, or two files are
+            the same.
     """
 
     def called(position: int) -> str:
@@ -143,8 +146,14 @@ def merge_sketches(files: Iterable[SketchFile], names: Sequence[str] | None = No
     merged = next(parts, None)
     if merged is None:
         raise ValueError("`files` must be at least one sketch, got none.")
-    seen = [_said(merged)]
+    seen, places = [_said(merged)], {merged.checksum: 0}
     for i, other in enumerate(parts, start=1):
+        same = places.setdefault(other.checksum, i)
+        if other.checksum and same != i:
+            raise PredictionFileError(
+                f"{called(i)}: is the same sketch as {called(same)}, whose rows would count "
+                "twice. Leave out one of them."
+            )
         _check_alike(merged, other, called(0), called(i))
         try:
             merged = replace(merged, sketch=merged.sketch + other.sketch)
@@ -164,6 +173,7 @@ def merge_sketches(files: Iterable[SketchFile], names: Sequence[str] | None = No
         },
         start=min(starts, key=_moment) if len(starts) == len(seen) else None,
         end=max(ends, key=_moment) if len(ends) == len(seen) else None,
+        checksum="" if len(seen) > 1 else merged.checksum,
     )
 
 

@@ -2,13 +2,15 @@
 
 import atexit
 import glob
+import gzip
 import hashlib
 import io
 import re
 import shutil
 import tempfile
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePath, PurePosixPath
@@ -19,7 +21,7 @@ import fsspec
 import pyarrow as pa
 import pyarrow.fs as pa_fs
 
-from focalibrate.io.bytes import COMPRESSED, stdin_bytes
+from focalibrate.io.bytes import COMPRESSED, DAMAGE, stdin_bytes
 from focalibrate.io.errors import PredictionFileError, file_error, listing, short, shown
 
 Paths: TypeAlias = str | Path | Sequence[str | Path]
@@ -176,17 +178,18 @@ def check_distinct(path: Path, groups: Sequence[Sequence[Part]]) -> None:
     """
     plain: dict[PurePath, Part] = {}
     seen: dict[Any, Sequence[Part]] = {}
-    sizes = [tuple(part.size for part in group) for group in groups]
+    sizes = [tuple(map(_unpacked_size, group)) for group in groups]
+    counts = Counter(sizes)
     for size, group in zip(sizes, groups, strict=True):
         own = group[0].path
         while own.suffix.lower() in COMPRESSED:
             own = own.with_suffix("")
         other = plain.setdefault(own, group[0])
         is_same = other is not group[0]
-        if not is_same and sizes.count(size) > 1:
-            found = seen.setdefault((size, *map(_ends, group)), group)
+        if not is_same and counts[size] > 1:
+            found = seen.setdefault((size, *map(_start, group)), group)
             other = found[0]
-            is_same = found is not group and sha256_of(found) == sha256_of(group)
+            is_same = found is not group and _unpacked_sha256(found) == _unpacked_sha256(group)
         if is_same:
             raise file_error(
                 path,
@@ -195,12 +198,37 @@ def check_distinct(path: Path, groups: Sequence[Sequence[Part]]) -> None:
             )
 
 
-def _ends(part: Part) -> bytes:
-    """Return the first and last bytes of a file, which nearly always differ between files."""
+@contextmanager
+def _unpacked(part: Part) -> Iterator[IO[bytes]]:
+    """Open a file at its start; one of gzip is decompressed."""
+    with part.open() as raw:
+        is_gzip = part.path.suffix.lower() == ".gz"
+        yield cast(IO[bytes], gzip.GzipFile(fileobj=raw)) if is_gzip else raw
+
+
+def _unpacked_size(part: Part) -> int:
+    """Return the bytes of a file; of one of gzip those that its end promises."""
+    if part.path.suffix.lower() != ".gz" or part.size < 4:
+        return part.size
     with part.open() as file:
-        start = file.read(1 << 16)
-        file.seek(max(0, part.size - (1 << 16)))
-        return start + file.read(1 << 16)
+        file.seek(part.size - 4)
+        return int.from_bytes(file.read(4), "little")
+
+
+def _start(part: Part) -> bytes:
+    """Return the first bytes of a file, which nearly always differ between files."""
+    with suppress(*DAMAGE), _unpacked(part) as file:
+        return file.read(1 << 16)
+    return str(part.path).encode()  # damaged: whoever reads it says so
+
+
+def _unpacked_sha256(parts: Sequence[Part]) -> str:
+    digest = hashlib.sha256()
+    for part in parts:
+        with suppress(*DAMAGE), _unpacked(part) as file:
+            while piece := file.read(CHUNK):
+                digest.update(piece)
+    return digest.hexdigest()
 
 
 def is_data_set(source: str | Path) -> bool:

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -73,6 +73,7 @@ class Schema:
         separator: between the cells of a text table, else None.
         decimal_comma: numbers are written ``0,5``.
         pandas: what pandas stored about the table.
+        objects: name of each column of objects, and the positions of its fields among the columns.
         notes: what was decided while opening the file.
         roles: options of `read_predictions` that say what the columns are, where the format
             knows; what the caller says counts first.
@@ -91,6 +92,7 @@ class Schema:
     separator: str | None = None
     decimal_comma: bool = False
     pandas: bytes | None = None
+    objects: tuple[tuple[str, tuple[int, ...]], ...] = ()
     notes: tuple[str, ...] = ()
     roles: Mapping[str, Any] = field(default_factory=dict)
 
@@ -105,7 +107,7 @@ class Table:
 
     Attributes:
         schema: the columns.
-        data: the columns that were read, by position.
+        data: the columns that were read, by position; objects from -1 downwards.
         n_rows: how many rows; of a file of arrays, those of the longest.
         first_row: the number of the first of them in its file.
     """
@@ -136,6 +138,10 @@ class Table:
     def in_order(self, schema: Schema, places: Sequence[int]) -> "Table":
         """Return the same rows with the columns of `schema`, which are here at `places`."""
         data = {i: self.data[p] for i, p in enumerate(places) if p in self.data}
+        names = [name for name, _ in self.schema.objects]
+        for at, (name, _) in enumerate(schema.objects):
+            if name in names and ~names.index(name) in self.data:
+                data[~at] = self.data[~names.index(name)]
         found = Table(replace(schema, path=self.path), data, self.n_rows, self.first_row)
         found._values = {i: self._values[p] for i, p in enumerate(places) if p in self._values}
         return found
@@ -250,6 +256,23 @@ class Table:
             )
         return row_sums(arrays)
 
+    def kept(self, gone: Set[int], label: int | None) -> tuple[list[str], list[int]]:
+        """Return names and positions of the columns that an output keeps.
+
+        An object is kept whole, unless it holds the label or a column that is gone.
+        """
+        names, positions = list[str](), list[int]()
+        fields: dict[int, tuple[int, str]] = {}
+        for at, (name, inside) in enumerate(self.schema.objects):
+            if not (gone | {label}) & {*inside}:
+                fields.update(dict.fromkeys(inside, (~at, name)))
+        for i, column in enumerate(self.columns):
+            at, name = fields.get(i, (i, column.name))
+            if i not in gone and at not in positions:
+                names.append(name)
+                positions.append(at)
+        return names, positions
+
     def arrow(self, position: int) -> Any:
         """Return a column as an Arrow array, as the file has it."""
         stored = self.data[position]
@@ -349,6 +372,8 @@ def parsed(cells: Any, kind: Kind, *, decimal_comma: bool) -> NDArray[Any] | Non
         return texts_of(cells)
     if kind == "number":
         if decimal_comma:
+            if pc.any(pc.match_substring(cells, ".")).as_py():
+                return None  # thousands, or another way to write numbers
             cells = pc.replace_substring(cells, ",", ".", max_replacements=1)
         for attempt in (cells, _trimmed):
             try:

@@ -136,9 +136,12 @@ def _opened(
         )
         for name, kind, place in places
     )
+    objects = [field.name for field in schema if pa.types.is_struct(field.type)]
+    inside = [tuple(i for i, p in enumerate(places) if p[2][0] == name) for name in objects]
     found = Schema(
         path=path,
         columns=columns,
+        objects=tuple((o, i) for o, i in zip(objects, inside, strict=True) if i),
         class_names=names_from_json(metadata.get(b"class_names"), path),
         pandas=metadata.get(b"pandas"),
     )
@@ -153,6 +156,8 @@ def _opened(
             for batch in batches(names, rows, piece):
                 if batch.num_rows:
                     data = {i: _cells_at(batch, places[i][2]) for i in needed}
+                    if wanted is None:
+                        data |= {~i: batch.column(o) for i, (o, _) in enumerate(found.objects)}
                     yield Table(found, data, batch.num_rows, start)
                 start += batch.num_rows
         if expected is not None and start != expected:

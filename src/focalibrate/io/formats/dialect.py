@@ -19,6 +19,7 @@ SEPARATORS = ("\t", ";", "|", ",")
 """Tried in this order: a comma may also be a decimal mark, or part of text."""
 
 _WHOLE = re.compile(r"[+-]?\d+(\.0*)?", re.ASCII)
+_THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}[.,]\d{3}", re.ASCII)
 _DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+([eE][+-]?\d+)?%?", re.ASCII)
 
 
@@ -67,6 +68,7 @@ class Top:
         longest: length of the longest of the lines.
         header_lines: lines to pass over before the first row.
         is_empty: there are no rows.
+        thousands: a number whose dot may separate thousands, as that of every fraction may.
     """
 
     dialect: Dialect
@@ -76,6 +78,7 @@ class Top:
     longest: int
     header_lines: int
     is_empty: bool
+    thousands: str = ""
 
     @property
     def is_plain(self) -> bool:
@@ -135,12 +138,15 @@ def _top(text: IO[str], path: Path, *, suffix: str, told: bool | None, encoding:
     comment = "#" if lines[0].lstrip().startswith("#") else ""
     if _EXCEL_HINT.fullmatch(lines[0].strip()):
         comment = lines[0].strip()[:4]
+    above = len(list(takewhile(lambda x: comment and x.lstrip().startswith(comment), lines)))
     kept = [line for line in lines if not (comment and line.lstrip().startswith(comment))]
     if not kept:
         raise file_error(path, "holds only comments. Write a header and at least one example.")
     _check_not_drawn(kept, path)
     separator = find_separator(kept, suffix=suffix)
+    width = max(len(cells_of(line, separator)) for line in kept[:2])
     at = _comment_header(lines, kept, separator) if comment == "#" else -1
+    kept = [line for line in lines[above:] if not is_comment(line, comment, separator, width)]
     if at >= 0:
         kept.insert(0, lines[at].lstrip().lstrip("#"))
     dialect = Dialect(separator, comment=comment, comment_header=at)
@@ -150,21 +156,29 @@ def _top(text: IO[str], path: Path, *, suffix: str, told: bool | None, encoding:
         rows = [cells_of(line, separator) for line in kept]
     except csv.Error as error:
         rows = _joined_rows(kept, separator, path, error)
-    dialect = replace(dialect, decimal_comma=find_decimal_comma(rows[1:] or rows))
+    dialect = replace(dialect, decimal_comma=find_decimal_comma(rows[1:] or rows, path=path))
     _check_one_header(rows, path)
     dialect = find_header(dialect, rows, path=path, told=True if at >= 0 else told)
     names = None
     if dialect.has_header:
-        names = tuple(["", *rows[0]] if dialect.row_names else rows[0])
+        extra = [""] * (len(rows) > 1 and len(rows[1]) == len(rows[0]) + 1)
+        names = tuple(extra + rows[0] if dialect.row_names else rows[0] + extra)
     return Top(
         dialect=dialect,
         encoding=encoding,
         names=names,
         width=len(names or rows[0]),
         longest=max(map(len, lines)),
-        header_lines=blank + 1 if names is not None else 0,
+        header_lines=blank + (names is not None),
         is_empty=len(rows) == 1 and names is not None,
+        thousands=_thousands(rows[1:]) if separator == ";" else "",
     )
+
+
+def _thousands(rows: Sequence[Sequence[str]]) -> str:
+    """Return a number such as ``1.234`` where every fraction is written so, or ""."""
+    cells = [cell for row in rows for cell in row if "." in cell and is_number(cell)]
+    return cells[0] if cells and all(_THOUSANDS.fullmatch(cell) for cell in cells) else ""
 
 
 def _joined_rows(
@@ -198,6 +212,8 @@ def _comment_header(lines: list[str], kept: list[str], separator: str | None) ->
     except csv.Error:
         return -1
     is_header = len(names) in widths and not any(map(is_number, names))
+    if len(names) == 1:
+        is_header = is_header and is_known_role(names[0])
     return len(above) - 1 if is_header else -1
 
 
@@ -247,22 +263,34 @@ def _check_one_header(rows: Sequence[Sequence[str]], path: Path) -> None:
         )
 
 
+def is_comment(line: str, comment: str, separator: str | None, width: int) -> bool:
+    """Return whether a line below the names is a comment: not if it has the cells of a row."""
+    if comment != "#" or not line.lstrip().startswith(comment):
+        return False
+    try:
+        return len(cells_of(line, separator)) != width
+    except csv.Error:
+        return True
+
+
 def _encoding(start: bytes) -> str:
     if start[:2] in (b"\xff\xfe", b"\xfe\xff"):
         return "utf-16"
     return "utf-8-sig"
 
 
-def checked_lines(text: IO[str], path: Path, dialect: Dialect) -> Iterator[str]:
+def checked_lines(text: IO[str], path: Path, top: Top) -> Iterator[str]:
     """Yield the lines without comments; raise where one holds zero bytes."""
-    number = -1
+    dialect, number, is_above = top.dialect, -1, bool(top.dialect.comment)
     for line in text:
         if "\0" in line:
             raise zero_bytes(path)
         number += bool(line.strip())
-        if dialect.comment and line.lstrip().startswith(dialect.comment):
-            is_header = number == dialect.comment_header
-            line = line.lstrip().lstrip("#").lstrip() if is_header else "\n"
+        is_above = is_above and (not line.strip() or line.lstrip().startswith(dialect.comment))
+        if is_above and number == dialect.comment_header:
+            line = line.lstrip().lstrip("#").lstrip()
+        elif is_above or is_comment(line, dialect.comment, dialect.separator, top.width):
+            line = "\n"
         yield line
 
 
@@ -330,19 +358,33 @@ def _share_of_numbers(lines: Sequence[str], mark: str) -> float:
 
 def _counts(lines: Sequence[str], mark: str | None) -> list[int] | None:
     try:
-        return [len(cells_of(line, mark)) for line in lines]
+        if mark is None:
+            return [len(cells_of(line, mark)) for line in lines]
+        counts = [len(row) for row in csv.reader((f"{x}\n" for x in lines), delimiter=mark)]
     except csv.Error:
         return None
+    is_cut = len(counts) > 2 and len(counts) < len(lines)  # the last may go on below the sample
+    return counts[:-1] if is_cut else counts
 
 
-def find_decimal_comma(rows: Sequence[Sequence[str]]) -> bool:
+def find_decimal_comma(rows: Sequence[Sequence[str]], *, path: Path) -> bool:
     """Return whether numbers are written with a comma: some cell is ``0,5``, none ``0.5``.
 
-    Where commas separate cells too, such a cell is in quotes.
+    Where commas separate cells too, such a cell is in quotes. Where every comma may as well
+    separate thousands, the file is refused.
     """
     cells = [cell for row in rows for cell in row]
-    commas = any(_DECIMAL_COMMA.fullmatch(cell) for cell in cells)
-    return commas and not any(is_number(cell) and "." in cell for cell in cells)
+    commas = [cell for cell in cells if _DECIMAL_COMMA.fullmatch(cell)]
+    if not commas or any(is_number(cell) and "." in cell for cell in cells):
+        return False
+    if all(_THOUSANDS.fullmatch(cell) for cell in commas):
+        raise file_error(
+            path,
+            f"the comma in {short(repr(commas[0]))} may be a decimal comma or separate thousands, "
+            "and that is never guessed. Write numbers with a decimal point, and without a mark "
+            "between thousands.",
+        )
+    return True
 
 
 def find_header(
@@ -356,7 +398,7 @@ def find_header(
     """
     first, body = list(rows[0]), rows[1:]
     if body and len(first) == len(body[0]) - 1:
-        return replace(dialect, has_header=True, row_names=True)
+        return replace(dialect, has_header=True, row_names=any(row[-1:] != [""] for row in body))
     if told is not None:
         return replace(dialect, has_header=told)
     verdict = _is_header(first, body, decimal_comma=dialect.decimal_comma)

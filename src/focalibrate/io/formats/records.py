@@ -4,7 +4,6 @@ import io
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -227,17 +226,36 @@ def table_of_columns(
     *,
     notes: tuple[str, ...] = (),
     class_names: tuple[str, ...] | None = None,
+    objects: Mapping[str, tuple[Sequence[Any], tuple[int, ...]]] | None = None,
+    is_ordered: bool = True,
+    is_partial: bool = False,
 ) -> Opened:
-    """Return a table of columns of Python values; None is a missing value."""
+    """Return a table of columns of Python values; None is a missing value.
+
+    Args:
+        path: the file.
+        columns: their values.
+        notes: what was decided while opening the file.
+        class_names: of the classes, if they are stored beside the columns.
+        objects: values of each column of objects, and the positions of its fields.
+        is_ordered: the columns have an order.
+        is_partial: some rows lack some columns.
+    """
     found = [_column(name, cells) for name, cells in columns.items()]
     n_rows = len(next(iter(columns.values()), ()))
+    objects = objects or {}
     schema = Schema(
         path=path,
         columns=tuple(column for column, _ in found),
         class_names=class_names,
         notes=notes,
+        objects=tuple((name, fields) for name, (_, fields) in objects.items()),
+        is_ordered=is_ordered,
+        is_partial=is_partial,
     )
-    return in_memory(schema, {i: cells for i, (_, cells) in enumerate(found)}, n_rows)
+    data = {i: cells for i, (_, cells) in enumerate(found)}
+    data |= {~i: _arrow(cells) for i, (cells, _) in enumerate(objects.values())}
+    return in_memory(schema, data, n_rows)
 
 
 def table_of_records(path: Path, records: Sequence[Mapping[str, Any]]) -> Opened:
@@ -250,13 +268,26 @@ def table_of_records(path: Path, records: Sequence[Mapping[str, Any]]) -> Opened
         flat.append(row)
         if len(names) > MAX_COLUMNS:
             raise file_error(path, f"has more than {MAX_COLUMNS:,} different fields.")
-    found = table_of_columns(path, {name: [row.get(name) for row in flat] for name in names})
-    schema = replace(
-        found.schema,
+    objects = {n: None for r in records for n, v in r.items() if _is_object(n, v, names)}
+    inside = [
+        tuple(i for i, n in enumerate(names) if f"{n}.".startswith(f"{o}.")) for o in objects
+    ]
+    return table_of_columns(
+        path,
+        {name: [row.get(name) for row in flat] for name in names},
+        objects={
+            name: ([record.get(name) for record in records], fields)
+            for name, fields in zip(objects, inside, strict=True)
+        },
         is_ordered=all(_follows(row, names) for row in flat),
         is_partial=any(len(row) < len(names) for row in flat),
     )
-    return replace(found, schema=schema)
+
+
+def _is_object(name: str, value: Any, names: Mapping[str, None]) -> bool:
+    """Return whether a field of a record is an object whose fields became columns."""
+    is_plain = isinstance(value, Mapping) and not _class_lists(value)
+    return is_plain and any(f"{name}.{key}" in names for key in value)
 
 
 def _follows(row: Mapping[str, Any], names: Mapping[str, None]) -> bool:
@@ -369,10 +400,12 @@ def _column(name: str, cells: Sequence[Any]) -> tuple[Column, Any]:
 def _arrow(cells: Sequence[Any]) -> Any:
     """Return cells as an Arrow array; those of several types as JSON text."""
     kinds = {type(cell) for cell in cells if cell is not None}
-    if not (kinds <= {int, float} or len(kinds) == 1) or kinds == {dict}:
+    if not (kinds <= {int, float} or len(kinds) == 1) or any(cell == {} for cell in cells):
         return _as_json(cells)
     try:
         if kinds == {int, float}:
+            if any(type(cell) is int and abs(cell) > 1 << 53 for cell in cells):
+                return _as_json(cells)
             return pa.array([None if c is None else float(c) for c in cells], pa.float64())
         return pa.array(cells)
     except (pa.ArrowException, OverflowError, ValueError, TypeError):

@@ -12,11 +12,13 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 
 from focalibrate.io.bytes import DAMAGE, StoredBytes
-from focalibrate.io.errors import PredictionFileError, file_error
+from focalibrate.io.errors import Doubt, PredictionFileError, file_error
 from focalibrate.io.formats.dialect import (
     FOOTER,
     Top,
@@ -59,7 +61,7 @@ def open_text(source: StoredBytes, top: Top) -> Opened:
         has_names=top.names is not None,
         separator=dialect.separator or " ",
         decimal_comma=dialect.decimal_comma,
-        notes=("numbers are written with a decimal comma",) if dialect.decimal_comma else (),
+        notes=_notes(top),
     )
 
     digests: list[str] = []
@@ -83,6 +85,20 @@ def open_text(source: StoredBytes, top: Top) -> Opened:
         read=read,
         n_rows=0 if top.is_empty else None,
         digest=lambda: digests[-1] if digests else None,
+    )
+
+
+def _notes(top: Top) -> tuple[str, ...]:
+    if top.dialect.decimal_comma:
+        return ("numbers are written with a decimal comma",)
+    if not top.thousands:
+        return ()
+    whole = top.thousands.replace(".", "")
+    return (
+        Doubt(
+            f"WARNING: {top.thousands} is read as a fraction, as are all such numbers: if it is "
+            f"to mean {whole}, write it so"
+        ),
     )
 
 
@@ -133,7 +149,9 @@ def _parsed(
                 skip_rows_after_names=skip,
             ),
             parse_options=pa_csv.ParseOptions(
-                delimiter=separator or top.dialect.separator, newlines_in_values=True
+                delimiter=separator or top.dialect.separator,
+                newlines_in_values=True,
+                ignore_empty_lines=top.width > 1,
             ),
             convert_options=pa_csv.ConvertOptions(
                 column_types=dict.fromkeys(names, pa.string()),
@@ -142,9 +160,7 @@ def _parsed(
                 strings_can_be_null=False,
             ),
         )
-        for batch in reader:
-            if len(batch):
-                yield batch
+        yield from _without_blank_end(reader) if top.width == 1 else reader
     except pa.ArrowInvalid as error:
         stream.raise_own()
         if str(error).startswith("Empty CSV file"):
@@ -154,6 +170,18 @@ def _parsed(
         stream.check_end()
     finally:
         stream.close()
+
+
+def _without_blank_end(batches: Any) -> Iterator[Any]:
+    """Yield the rows of a table of one column: a blank line is a missing value, not at its end."""
+    held: list[Any] = []
+    for batch in batches:
+        held.append(batch)
+        if not batch.num_columns or pc.any(pc.not_equal(batch.column(0), "")).as_py():
+            yield from held[:-1]
+            last = np.flatnonzero(pc.not_equal(batch.column(0), "").to_numpy(zero_copy_only=False))
+            yield batch.slice(0, last[-1] + 1)
+            held = [batch.slice(last[-1] + 1)]
 
 
 class _Plain:
@@ -232,17 +260,18 @@ class _Again(_Plain):
 
 def rows_of(source: StoredBytes, top: Top) -> Iterator[list[str]]:
     """Yield the cells of every row but the header; raise if a row has more or fewer cells."""
-    skip = int(top.dialect.has_header)
+    is_below = False
     with _reader(source, top) as reader:
         try:
             for row in reader:
                 if len(row) > 1 or (row and row[0].strip()):
-                    if skip:
-                        skip = 0
-                    elif len(row) != top.width:
+                    if is_below and len(row) != top.width:
                         raise _bad_width(source, top)
-                    else:
+                    if is_below or not top.dialect.has_header:
                         yield row
+                    is_below = True
+                elif is_below and top.width == 1:
+                    yield [""]
         except csv.Error as error:
             raise _bad_quote(source, top, error) from error
 
@@ -281,7 +310,7 @@ def _reader(source: StoredBytes, top: Top) -> Iterator[Any]:
     """Give what yields the cells of every line, as `csv.reader` does."""
     separator = top.dialect.separator
     with source.open() as binary, io.TextIOWrapper(binary, top.encoding, newline="") as text:
-        lines = checked_lines(text, source.path, top.dialect)
+        lines = checked_lines(text, source.path, top)
         yield (
             _Split(lines)
             if separator is None

@@ -320,23 +320,21 @@ def _layout(
     schema = view.schema
     chosen = set(roles.scores.positions)
     n_rows = schema.columns[roles.scores.positions[0]].n_rows
-    others = [
+    gone = chosen | {
         i
         for i, column in enumerate(schema.columns)
-        if i not in chosen
-        and i != schema.class_names_at
-        and column.problem is None
-        and column.n_rows == n_rows
-    ]
+        if i == schema.class_names_at or column.problem is not None or column.n_rows != n_rows
+    }
+    names, others = view.kept(gone, roles.label)
 
     def rest() -> Any:
-        arrays = [view.arrow(i) for i in others]
-        table = pa.table(arrays, names=[view.name(i) for i in others])
+        table = pa.table([view.arrow(i) for i in others], names=names)
         return table if kept is None else table.filter(pa.array(kept))
 
+    firsts = [i if i >= 0 else schema.objects[~i][1][0] for i in others]
     return Layout(
-        names=tuple(view.name(i) for i in others),
-        place=len([i for i in others if i < min(chosen)]),
+        names=tuple(names),
+        place=len([i for i in firsts if i < min(chosen)]),
         label_column=labels_name if roles.label is not None else None,
         labels_as="index" if matched is None else matched.form,
         known=() if matched is None else matched.known,

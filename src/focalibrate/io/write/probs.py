@@ -15,7 +15,6 @@ from focalibrate.io.source import suffix_of
 from focalibrate.io.write.arrays import write_npy, write_npz, write_safetensors, write_torch
 from focalibrate.io.write.rows import Output, Rows, output_of
 from focalibrate.io.write.tables import (
-    with_types,
     write_excel,
     write_ipc,
     write_json,
@@ -58,12 +57,10 @@ Pairs: TypeAlias = Iterator[tuple[Predictions, Iterable[NDArray[Any]]]]
 def write_rows(path: Path, pairs: Pairs, *, suffix: str) -> None:
     """Write the probabilities of predictions one after another, in the layout of the first."""
     first = next(pairs)
-    output = output_of(first[0], is_table=suffix not in ARRAYS)
+    output = output_of(first[0], is_table=suffix not in ARRAYS, is_text=suffix in TEXT)
     rows: Iterator[Rows] = (
         some for like, blocks in chain([first], pairs) for some in output.rows(like, blocks)
     )
-    if suffix not in TEXT:
-        rows = with_types(rows, first[0])
     WRITERS[suffix](path, rows, output)
 
 

@@ -24,6 +24,7 @@ class Output:
         class_names: in the same order, or None.
         place: how many of the other columns come before the probabilities.
         is_table: rows of a table, rather than arrays.
+        is_text: cells of a text table are written as they are.
     """
 
     like: Predictions
@@ -32,6 +33,7 @@ class Output:
     class_names: tuple[str, ...] | None
     place: int
     is_table: bool
+    is_text: bool
 
     @property
     def is_list(self) -> bool:
@@ -69,6 +71,8 @@ class Output:
             shown.insert(0, own)
         if not arrays:  # a table without columns has no rows
             return _Nothing()
+        if layout.separator is not None and not self.is_text:
+            arrays = [_numbers(column) for column in arrays]
         return pa.table(arrays, names=shown)
 
 
@@ -90,13 +94,13 @@ class Rows:
     probs: NDArray[Any]
 
 
-def output_of(like: Predictions, *, is_table: bool) -> Output:
+def output_of(like: Predictions, *, is_table: bool, is_text: bool) -> Output:
     """Return the layout of an output for the predictions `like`."""
     names, order = _score_names(like)
     layout = like.layout
     shown = layout.class_names if order is not None and layout.class_names else like.class_names
     place = layout.place + (like.labels is not None and layout.label_column is None)
-    return Output(like, names, order, shown, place, is_table)
+    return Output(like, names, order, shown, place, is_table, is_text)
 
 
 def _own_labels(like: Predictions, *, is_table: bool) -> Any:
@@ -132,17 +136,11 @@ def _score_names(like: Predictions) -> tuple[list[str], list[int] | None]:
     return [f"prob_{name}" for name in shown], order
 
 
-def typed(kept: Any, *, is_text: bool) -> Any:
-    """Return the columns of a text table as numbers wherever these are written as the cells are.
-
-    A cell such as ``007``, ``1e1``, ``1.10`` or ``+49`` makes its column text.
-    """
-    if not is_text or isinstance(kept, _Nothing):
-        return kept
-    return pa.table([_numbers(column) for column in kept.columns], names=kept.column_names)
-
-
 def _numbers(column: Any) -> Any:
+    """Return cells of text as numbers if every one is written as that number is.
+
+    A cell such as ``007``, ``1e1``, ``1.10`` or ``+49`` anywhere makes the column text.
+    """
     if not pa.types.is_string(column.type):
         return column
     for kind in (pa.int64(), pa.float64()):

@@ -4,7 +4,9 @@ import csv
 import datetime
 import json
 import math
+import re
 from collections.abc import Iterator
+from decimal import Decimal
 from importlib import import_module
 from itertools import chain
 from pathlib import Path
@@ -15,15 +17,15 @@ import pyarrow as pa
 import pyarrow.parquet as pa_parquet
 
 from focalibrate.io.bytes import text_file
-from focalibrate.io.errors import file_error
-from focalibrate.io.predictions import Predictions
+from focalibrate.io.errors import file_error, short
 from focalibrate.io.source import suffix_of
-from focalibrate.io.write.rows import Output, Rows, typed
+from focalibrate.io.write.rows import Output, Rows
 
 FLOAT32_DIGITS = "%.9g"
 """Enough digits to restore every float32."""
 
 EXCEL_ROWS = 1 << 20
+EXCEL_TEXT = 32_767
 EXCEL_DIGITS = 15
 """Excel keeps so many digits of a number; longer ones are written as text."""
 
@@ -35,7 +37,9 @@ def write_text(path: Path, rows: Iterator[Rows], output: Output) -> None:
     """
     layout = output.like.layout
     separator = "\t" if suffix_of(path) == ".tsv" else layout.separator or ","
-    separator = "," if separator.isspace() and separator != "\t" else separator
+    if separator.isspace() and suffix_of(path) != suffix_of(output.like.source):
+        separator = ","  # a .csv made from a .tsv
+    separator = "," if separator == " " else separator
     comma = layout.decimal_comma and separator != ","
     digits = FLOAT32_DIGITS if output.like.scores.dtype == np.float32 else None
     with text_file(path) as file:
@@ -57,9 +61,27 @@ def write_text(path: Path, rows: Iterator[Rows], output: Output) -> None:
 
 def _cells(column: Any, *, comma: bool) -> list[str]:
     """Return a kept column as cells; what the input had as text stays as it is."""
-    cells = [_cell(value) for value in column.to_pylist()]
+    cells = [_cell(value) for value in _values(column)]
     is_fraction = pa.types.is_floating(column.type)
     return [c.replace(".", ",") for c in cells] if comma and is_fraction else cells
+
+
+def _values(column: Any) -> list[Any]:
+    """Return a kept column as Python values, which have no nanoseconds: these become text."""
+    kind = column.type
+    if getattr(kind, "unit", "") == "ns":
+        try:
+            column = column.cast(
+                pa.timestamp("us", kind.tz)
+                if pa.types.is_timestamp(kind)
+                else pa.duration("us")
+                if pa.types.is_duration(kind)
+                else pa.time64("us")
+            )
+        except pa.ArrowInvalid:
+            column = column.cast(pa.int64() if pa.types.is_duration(kind) else pa.string())
+    found: list[Any] = column.to_pylist()
+    return found
 
 
 def _cell(value: Any) -> str:
@@ -155,7 +177,7 @@ def write_json(path: Path, rows: Iterator[Rows], output: Output) -> None:
 
 def _records(rows: Iterator[Rows], output: Output) -> Iterator[str]:
     for some in rows:
-        kept = [column.to_pylist() for column in some.kept.columns]
+        kept = [_values(column) for column in some.kept.columns]
         names = some.kept.column_names
         for i, row in enumerate(some.probs.tolist()):
             record = {name: values[i] for name, values in zip(names, kept, strict=True)}
@@ -178,7 +200,7 @@ def write_excel(path: Path, rows: Iterator[Rows], output: Output) -> None:
         names, place = list(some.kept.column_names), output.place
         if not lines:
             lines.append([*names[:place], *output.names, *names[place:]])
-        kept = [[_excel_value(v) for v in column.to_pylist()] for column in some.kept.columns]
+        kept = [[_excel_value(v, path) for v in _values(c)] for c in some.kept.columns]
         for i, row in enumerate(some.probs.tolist()):
             others = [column[i] for column in kept]
             lines.append([*others[:place], *row, *others[place:]])
@@ -188,7 +210,7 @@ def write_excel(path: Path, rows: Iterator[Rows], output: Output) -> None:
     for line in lines:  # only now: an unfinished sheet cannot be discarded
         cells = []
         for value in line:
-            if isinstance(value, str) and value.startswith("="):
+            if isinstance(value, str) and value[:1] in ("=", "#"):  # a formula, or an error
                 cell = text_cell(sheet, value=value)
                 cell.data_type = "s"
                 value = cell
@@ -197,19 +219,31 @@ def write_excel(path: Path, rows: Iterator[Rows], output: Output) -> None:
     book.save(path)
 
 
-def _excel_value(value: Any) -> Any:
+_NOT_IN_EXCEL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f]")
+
+
+def _check_fits_excel(text: str, path: Path) -> str:
+    if len(text) > EXCEL_TEXT or _NOT_IN_EXCEL.search(text):
+        raise file_error(
+            path,
+            f"a cell of .xlsx holds at most {EXCEL_TEXT:,} characters and no control characters, "
+            f"but one is {short(repr(text))} ({len(text):,} characters). Write a .csv.",
+        )
+    return text
+
+
+def _excel_value(value: Any, path: Path) -> Any:
+    """Return what a cell holds without loss, which is text where a number would be cut."""
     if isinstance(value, int) and not isinstance(value, bool) and len(str(value)) > EXCEL_DIGITS:
+        return str(value)
+    if isinstance(value, Decimal) and len(value.as_tuple().digits) > EXCEL_DIGITS:
         return str(value)
     if isinstance(value, float) and math.isinf(value):
         return str(value)
     if isinstance(value, (list, dict, bytes)):
-        return _cell(value)
-    if isinstance(value, datetime.datetime) and value.tzinfo is not None:
+        value = _cell(value)
+    if isinstance(value, (datetime.datetime, datetime.time)) and (
+        value.tzinfo is not None or value.microsecond % 1000
+    ):
         return value.isoformat()
-    return value
-
-
-def with_types(rows: Iterator[Rows], like: Predictions) -> Iterator[Rows]:
-    """Yield the rows of a text table with columns of numbers where their cells are numbers."""
-    for some in rows:
-        yield Rows(typed(some.kept, is_text=like.layout.separator is not None), some.probs)
+    return _check_fits_excel(value, path) if isinstance(value, str) else value
