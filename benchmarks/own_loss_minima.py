@@ -44,6 +44,7 @@ def losses(k: int) -> list[LossForm]:
         found += [
             loss_form("sigmoid_focal", gamma=2.0, alpha=0.25),
             loss_form("asymmetric", gamma_pos=1.0, gamma_neg=4.0, margin=0.05),
+            loss_form("asymmetric", gamma_pos=0.0, gamma_neg=4.0, margin=0.05),
             loss_form("asymmetric", gamma_pos=0.0, gamma_neg=0.0, margin=0.2),
         ]
     return found
@@ -120,6 +121,8 @@ def run(form: LossForm, k: int) -> dict[str, Any]:
         m = form.parameters["margin"]
         corner = recover_posterior(logits=np.array([np.log(m / (1 - m)) + 1e-9]), loss=form)
         outside |= q[:, 1] <= corner[0]
+        # From this one on, less than 1 only without an exponent of label 1, it is at infinity.
+        outside |= q[:, 1] >= recover_posterior(logits=np.array([1e3]), loss=form)[0]
     inside = errors[~outside]
     return {
         "loss": str(form) if len(str(form)) < 60 else f"{form.name} of {k} counts",

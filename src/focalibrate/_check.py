@@ -350,13 +350,15 @@ def check_labels(
 
 
 def check_class_weight(weight: Array, *, n_classes: int, name: str = "weight") -> None:
-    """Raise `ValueError` unless `weight` is an array with one entry per class."""
+    """Raise `ValueError` unless `weight` is an array with one number >= 0 per class."""
     if not is_array_api_obj(weight) or tuple(weight.shape) != (n_classes,):
         found = tuple(weight.shape) if is_array_api_obj(weight) else type(weight).__name__
         raise ValueError(
             f"`{name}` must be an array with one entry per class, shape ({n_classes},), "
             f"got {found}."
         )
+    if is_concrete(weight) and not bool(namespace(weight).all(weight >= 0)):
+        raise ValueError(f"`{name}` must hold numbers >= 0, got {weight}.")
 
 
 def check_targets(logits: Array, labels: Array, *, name: str = "labels") -> bool:

@@ -1,6 +1,7 @@
 """Gradients of a loss that somebody else wrote, whatever library it is written for."""
 
 from collections.abc import Callable
+from copy import deepcopy
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -39,14 +40,27 @@ def _labels(z: Floats, label: int) -> NDArray[np.int64]:
     return np.full(z.shape[0], label, dtype=np.int64)
 
 
+def _by_row(losses: Any, n_rows: int) -> Any:
+    """Return `losses`; a mean would mix the rows, and its class weights would cancel."""
+    shape = tuple(np.shape(losses))
+    if shape != (n_rows,):
+        raise ValueError(
+            f"`loss` must return one loss per row, shape ({n_rows},), got {shape}. Take off the "
+            "mean or sum: `reduction='none'` in torch."
+        )
+    return losses
+
+
 def _torch_field(loss: RowLoss, like: Array) -> GradientField:
     import torch
+
+    own = deepcopy(loss).double() if isinstance(loss, torch.nn.Module) else loss
 
     def field(z: Floats, label: int) -> Floats:
         scores = torch.tensor(z, dtype=torch.float64, device=like.device, requires_grad=True)
         labels = torch.full(z.shape[:1], label, device=like.device)
         with torch.enable_grad():
-            total = loss(scores, labels).sum()
+            total = _by_row(own(scores, labels), len(z)).sum()
             (found,) = torch.autograd.grad(total, scores)
         return to_numpy(found)
 
@@ -55,41 +69,45 @@ def _torch_field(loss: RowLoss, like: Array) -> GradientField:
 
 def _jax_field(loss: RowLoss) -> GradientField:
     import jax
+    import jax.experimental
+
+    has_own = hasattr(jax, "enable_x64")  # from version 0.8
+    in_float64 = jax.enable_x64 if has_own else jax.experimental.enable_x64
 
     def field(z: Floats, label: int) -> Floats:
-        labels = jax.numpy.asarray(_labels(z, label))
-        slope = jax.grad(lambda scores: loss(scores, labels).sum())
-        return np.asarray(slope(jax.numpy.asarray(z)), dtype=np.float64)
+        # float32, the default, has too few digits to tell a minimum from a saddle.
+        with in_float64(True):
+            labels = jax.numpy.asarray(_labels(z, label))
+            slope = jax.grad(lambda scores: _by_row(loss(scores, labels), len(z)).sum())
+            return np.asarray(slope(jax.numpy.asarray(z)), dtype=np.float64)
 
     return field
 
 
 def _numpy_field(loss: RowLoss) -> GradientField:
+    def losses(x: Any, label: int) -> Any:
+        return _by_row(loss(x, _labels(x, label)), len(x))
+
     def by_complex_step(z: Floats, label: int) -> Floats:
-        return _along(
-            z, lambda x: loss(x, _labels(z, label)).imag / COMPLEX_STEP, 1j * COMPLEX_STEP
-        )
+        return _along(z, lambda x: losses(x, label).imag / COMPLEX_STEP, 1j * COMPLEX_STEP)
 
     def by_differences(z: Floats, label: int) -> Floats:
-        labels = _labels(z, label)
-
         def central(width: float) -> Floats:
-            up = _along(z, lambda x: np.asarray(loss(x, labels)), width)
-            down = _along(z, lambda x: np.asarray(loss(x, labels)), -width)
+            up, down = (_along(z, lambda x: losses(x, label), h) for h in (width, -width))
             return (up - down) / (2.0 * width)
 
         return (4.0 * central(STEP) - central(2.0 * STEP)) / 3.0
 
     def field(z: Floats, label: int) -> Floats:
         few = z[:2]
-        try:
-            exact = by_complex_step(few, label)
-        except (TypeError, ValueError, AttributeError):
-            return by_differences(z, label)
         near = by_differences(few, label)
-        if np.allclose(exact, near, rtol=AGREEMENT, atol=AGREEMENT):
-            return by_complex_step(z, label)
-        return by_differences(z, label)
+        try:
+            is_analytic = np.allclose(
+                by_complex_step(few, label), near, rtol=AGREEMENT, atol=AGREEMENT
+            )
+        except (TypeError, ValueError, AttributeError):
+            is_analytic = False
+        return (by_complex_step if is_analytic else by_differences)(z, label)
 
     return field
 

@@ -27,6 +27,7 @@ from focalibrate.calibrate.one_vs_rest import (
 from focalibrate.calibrate.rows import Rows
 from focalibrate.calibrate.temperature import Identity, PosteriorRecovery
 from focalibrate.metrics import nll
+from focalibrate.theory import LossForm
 
 MODEL = "identity"
 """Name of the model as it is."""
@@ -92,7 +93,8 @@ def _fit_identity(rows: Rows, *, start: Calibrator | None = None) -> Identity:
 def _fit_posterior_recovery(
     rows: Rows,
     *,
-    gamma: float,
+    gamma: float | None = None,
+    loss: LossForm | None = None,
     class_weight: Sequence[float] | None = None,
     label_smoothing: float = 0.0,
     prior: Sequence[float] | None = None,
@@ -104,7 +106,7 @@ def _fit_posterior_recovery(
         name: None if values is None else tuple(map(float, values))
         for name, values in per_class.items()
     }
-    found = PosteriorRecovery(gamma, label_smoothing=label_smoothing, **given)
+    found = PosteriorRecovery(gamma, loss=loss, label_smoothing=label_smoothing, **given)
     log_probs = found.log_probs(rows.logits)
     value = nll(labels=rows.labels, log_probs=log_probs, sample_weight=rows.weights)
     return rows.finish(found, value=value)

@@ -40,11 +40,11 @@ def fit_calibrator(
         return explain_auto(**given, trained_gamma=gamma, **extra).calibrator
     if method in SKLEARN_NAMES:
         method = SKLEARN_NAMES[method][scores.shape[1] > 2]
-    if METHODS[method].needs_gamma:
+    if "loss" not in extra and METHODS[method].needs_gamma:
         if gamma is None:
             raise ValueError(
                 f"`gamma` must be given for method={method!r}, got None. Pass the exponent of "
-                "the focal loss that the classifier was trained with."
+                "the focal loss that the classifier was trained with, or options={'loss': …}."
             )
         extra["gamma"] = gamma
     elif gamma is not None:

@@ -54,7 +54,8 @@ class FocalCalibratedClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstim
             ``"structured_vector"`` for more.
         gamma: exponent of the focal loss that the classifier was trained with, for
             ``"posterior_recovery"``, ``"focal_loss_temperature"`` and, if known, ``"auto"``.
-        options: further keywords of the method's own fit.
+        options: further keywords of the method's own fit; for ``"posterior_recovery"`` also
+            another training loss, ``{"loss": focalibrate.theory.loss_form(...)}``.
         cv: number of folds, a splitter, an iterable of splits, None for 5 folds, or
             ``"prefit"``: `estimator` is fitted already. (`clone` forgets a fit; inside
             `GridSearchCV` use `FrozenEstimator`.)

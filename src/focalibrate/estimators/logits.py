@@ -30,7 +30,8 @@ class LogitCalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         scores: what `X` holds, ``"logits"`` or ``"probs"``.
         gamma: exponent of the focal loss that the model was trained with, for
             ``"posterior_recovery"``, ``"focal_loss_temperature"`` and, if known, ``"auto"``.
-        options: further keywords of the method's own fit.
+        options: further keywords of the method's own fit; for ``"posterior_recovery"`` also
+            another training loss, ``{"loss": focalibrate.theory.loss_form(...)}``.
         classes: label of each column, sorted. If None, the labels in `y`, which then must
             hold every class.
 

@@ -2,7 +2,14 @@
 
 from typing import Any, NamedTuple
 
-from focalibrate._array import Array, device, is_array_api_obj, namespace, working_dtype
+from focalibrate._array import (
+    Array,
+    device,
+    is_array_api_obj,
+    like,
+    namespace,
+    working_dtype,
+)
 from focalibrate._check import (
     binary_logits,
     check_class_weight,
@@ -46,8 +53,8 @@ def examples(
     x = xp.astype(logits, working_dtype(logits))
     n_classes = x.shape[-1]
     if weight is not None:
+        weight = like(weight, x, dtype=x.dtype)
         check_class_weight(weight, n_classes=n_classes)
-        weight = xp.astype(weight, x.dtype)
     if not is_soft and label_smoothing == 0.0:
         row_weight = None if weight is None else xp.take(weight, xp.reshape(labels, (-1,)), axis=0)
         if row_weight is not None:

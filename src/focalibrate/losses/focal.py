@@ -27,7 +27,7 @@ def cross_entropy(
         logits: real array, ``[..., K]``; ``-inf`` marks an impossible class.
         labels: class indices ``[...]``, or soft targets ``[..., K]``.
         label_smoothing: share of each target spread evenly over all classes, in [0, 1].
-        weight: class weights ``[K]``.
+        weight: class weights ``[K]``, each ``>= 0``; an array or a list.
         binary: take `logits` as ``[N]`` log-odds of class 1.
 
     Returns:
@@ -69,7 +69,7 @@ def focal_loss(
             negative. For soft targets such a policy looks at the probability of the class with
             the largest target.
         label_smoothing: share of each target spread evenly over all classes, in [0, 1].
-        weight: class weights ``[K]``.
+        weight: class weights ``[K]``, each ``>= 0``; an array or a list.
         binary: take `logits` as ``[N]`` log-odds of class 1.
 
     Returns:

@@ -1,15 +1,24 @@
 """Sigmoid focal loss, for labels that do not exclude each other."""
 
-from typing import Any
+from typing import Any, Literal
 
-from focalibrate._array import Array, is_array_api_obj, namespace, working_dtype
-from focalibrate._check import check_gamma, check_multilabel, check_unit_interval
+from focalibrate._array import Array, is_array_api_obj, is_concrete, like, namespace, working_dtype
+from focalibrate._check import check_choice, check_gamma, check_multilabel
 from focalibrate._stable import log_sigmoid
 from focalibrate.theory.focal import focal_term
 
+SoftLabels = Literal["mixed", "p_t"]
+SOFT_LABELS: tuple[SoftLabels, ...] = ("mixed", "p_t")
+
 
 def sigmoid_focal_loss(
-    logits: Array, labels: Array, *, gamma: Any = 2.0, alpha: float | None = 0.25
+    logits: Array,
+    labels: Array,
+    *,
+    gamma: Any = 2.0,
+    alpha: Any = 0.25,
+    pos_weight: Any = None,
+    soft_labels: SoftLabels = "mixed",
 ) -> Array:
     r"""Focal loss of each label of a multi-label or detection model.
 
@@ -18,10 +27,16 @@ def sigmoid_focal_loss(
 
     Args:
         logits: log-odds of each label, any shape.
-        labels: same shape: 0 or 1, integer, boolean or floating; soft values in [0, 1] mix the
-            two terms.
+        labels: same shape: 0 or 1, integer, boolean or floating; soft values in [0, 1].
         gamma: focusing exponent, ``>= 0``, a number.
-        alpha: weight of the positive labels, in [0, 1]; None for no weights.
+        alpha: weight of the positive labels, in [0, 1]: a number, or one per class as a list or
+            array that broadcasts with `logits`; None for no weights.
+        pos_weight: factor of the positive term alone, ``>= 0``: a number or one per class, as in
+            `torch.nn.BCEWithLogitsLoss`.
+        soft_labels: ``"mixed"`` takes both terms in the shares of a soft label. ``"p_t"`` takes
+            the form of torchvision, optax and Keras: cross-entropy times :math:`(1-p_t)^\gamma`,
+            :math:`p_t = yp + (1-y)(1-p)`, and :math:`\alpha_t` alike. Both agree for labels 0
+            and 1. A soft label is least costly at p = y in neither.
 
     Returns:
         One loss per label, shape and dtype of `logits`.
@@ -35,16 +50,40 @@ def sigmoid_focal_loss(
         Lin et al. (2017), Eq. 5.
     """
     check_gamma(gamma)
+    check_choice(soft_labels, SOFT_LABELS, name="soft_labels")
     if not (is_array_api_obj(logits) and 0 in logits.shape):  # no labels have no losses
         check_multilabel(logits, labels)
-    if alpha is not None:
-        check_unit_interval(alpha, name="alpha")
     xp = namespace(logits)
     x = xp.astype(logits, working_dtype(logits))
     y = xp.astype(labels, x.dtype)
     log_p, log_rest = log_sigmoid(x), log_sigmoid(-x)
-    positive = y * focal_term(log_p, log_rest, gamma)
-    negative = (1.0 - y) * focal_term(log_rest, log_p, gamma)
+    if soft_labels == "mixed":
+        positive = y * focal_term(log_p, log_rest, gamma)
+        negative = (1.0 - y) * focal_term(log_rest, log_p, gamma)
+    else:
+        miss = xp.exp(log_rest) * y + xp.exp(log_p) * (1.0 - y)
+        # Of a soft label 1 - p_t is never 0, so that its power has derivatives.
+        is_soft = (y > 0) & (y < 1)
+        log_miss = xp.log(xp.where(is_soft, miss, xp.ones_like(miss)))
+        log_miss = xp.where(is_soft, log_miss, xp.where(y > 0, log_rest, log_p))
+        positive = y * focal_term(log_p, log_miss, gamma)
+        negative = (1.0 - y) * focal_term(log_rest, log_miss, gamma)
+    if pos_weight is not None:
+        positive = positive * _factor(pos_weight, x, name="pos_weight")
     if alpha is not None:
-        positive, negative = alpha * positive, (1.0 - alpha) * negative
+        a = _factor(alpha, x, name="alpha", most=1.0)
+        if soft_labels == "p_t":
+            share = a * y + (1.0 - a) * (1.0 - y)
+            positive, negative = share * positive, share * negative
+        else:
+            positive, negative = a * positive, (1.0 - a) * negative
     return xp.astype(positive + negative, logits.dtype)
+
+
+def _factor(value: Any, logits: Array, *, name: str, most: float = float("inf")) -> Array:
+    found = like(value, logits, dtype=logits.dtype)
+    xp = namespace(found)
+    if is_concrete(found) and not bool(xp.all((found >= 0) & (found <= most) & (found < xp.inf))):
+        rule = "in [0, 1]" if most == 1.0 else "finite and >= 0"
+        raise ValueError(f"`{name}` must be {rule}, got {value}.")
+    return found

@@ -1,6 +1,7 @@
 """Common steps of every module: one example per row before the formula, a reduction after."""
 
-from typing import Literal, NamedTuple
+import math
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor
@@ -8,6 +9,7 @@ from torch import Tensor
 from focalibrate._array import is_concrete
 from focalibrate._check import (
     check_class_axis,
+    check_class_weight,
     check_label_form,
     check_labels,
     check_logits,
@@ -79,9 +81,20 @@ def as_rows(logits: Tensor, labels: Tensor, *, ignore_index: int | None = None) 
         check_probs(target, name="labels")
         return LossRows(logits, target, None, shape, dtype)
     n_classes = logits.shape[class_axis]
+    labels = as_class_indices(labels, shape)
     check_label_form(labels, shape=shape, n_classes=n_classes)
     target, ignored = _split_ignored(labels.reshape(-1).long(), ignore_index, n_classes)
     return LossRows(logits, target, ignored, shape, dtype)
+
+
+def as_class_indices(labels: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """Return class indices ``[N, d1, ...]``, also of ``[N, 1, d1, ...]`` in any dtype (MONAI)."""
+    if not shape or tuple(labels.shape) != (shape[0], 1, *shape[1:]):
+        return labels
+    whole = labels.squeeze(1)
+    if whole.is_floating_point() and not (can_look(whole) and bool((whole % 1 != 0).any())):
+        return whole.long()
+    return whole
 
 
 def is_autocast(x: Tensor) -> bool:
@@ -144,19 +157,19 @@ def counted_rows(
     return z, y
 
 
-def row_weights(weights: Tensor, labels: Tensor, ignored: Tensor | None) -> Tensor:
+def row_weights(weights: Tensor, rows: LossRows) -> Tensor:
     """Return the weight of each example, float64 ``[M]``, those of ignored ones as they are."""
-    w = weights.detach().double()
-    if w.shape == labels.shape[:1] and labels.ndim > 1:
-        w = w.reshape(-1, *[1] * (labels.ndim - 1)).expand(labels.shape)
-    if w.shape != labels.shape:
+    w, shape = weights.detach().double(), rows.shape
+    if tuple(w.shape) == shape[:1]:
+        w = w.reshape(-1, *[1] * (len(shape) - 1)).expand(shape)
+    if w.numel() != math.prod(shape) or w.shape[:1] != shape[:1]:
         raise ValueError(
-            f"`sample_weight` must have shape {tuple(labels.shape[:1])} or that of `labels`, "
-            f"{tuple(labels.shape)}, got {tuple(weights.shape)}."
+            f"`sample_weight` must have shape {shape[:1]} or that of `labels`, {shape}, got "
+            f"{tuple(weights.shape)}."
         )
     w = w.reshape(-1)
-    used = w if ignored is None else w[~ignored.to(w.device)]
-    if not bool((torch.isfinite(used) & (used >= 0)).all()):
+    used = w if rows.ignored is None else w[~rows.ignored.to(w.device)]
+    if is_concrete(used) and not bool((torch.isfinite(used) & (used >= 0)).all()):
         raise ValueError("`sample_weight` must be finite and >= 0.")
     return w
 
@@ -166,6 +179,21 @@ def top_label(logits: Tensor, labels: Tensor, ignore_index: int | None) -> tuple
     z, y = counted_rows(logits, labels, ignore_index=ignore_index)
     z, y = z.cpu().double(), y.cpu()
     return z.softmax(-1).amax(-1), z.argmax(-1) == y
+
+
+def class_weight(weight: Any, alpha: Any = None) -> Tensor | None:
+    """Return class weights as a tensor, of a tensor or list, or of the `alpha` of two classes."""
+    if alpha is not None:
+        if weight is not None:
+            raise ValueError(
+                "`alpha` and `weight` must not be given together: both weight classes."
+            )
+        weight = [1.0 - alpha, alpha] if isinstance(alpha, (int, float)) else alpha
+    if weight is None:
+        return None
+    found = weight if isinstance(weight, Tensor) else torch.tensor(weight, dtype=torch.float32)
+    check_class_weight(found, n_classes=found.numel(), name="weight" if alpha is None else "alpha")
+    return found
 
 
 def reduce_rows(

@@ -115,7 +115,7 @@ def read_batch_rows(
             f"`labels` must be class indices, got soft targets of shape {tuple(labels.shape)}. "
             "Pass `labels.argmax(1)`, or the labels before mixing."
         )
-    return rows, None if weights is None else row_weights(weights, labels, rows.ignored)
+    return rows, None if weights is None else row_weights(weights, rows)
 
 
 def rows_to_keep(rows: LossRows, weights: Tensor | None, *, n: int, seed: int) -> Any:

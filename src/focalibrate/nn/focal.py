@@ -1,5 +1,6 @@
 """Focal loss as a torch module."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, final
 
@@ -19,10 +20,12 @@ from focalibrate.nn._rows import (
     LossRows,
     Reduction,
     as_rows,
+    class_weight,
     empty_loss,
     explained,
     is_empty,
     reduce_rows,
+    row_weights,
     top_label,
     working_dtype,
 )
@@ -42,7 +45,9 @@ class FocalLoss(nn.Module):
         gamma: exponent, ``>= 0``; a policy by sample (``"flsd-53"``, `by_sample`); or a schedule
             (``"fls-532"``, `by_epoch`), which needs `set_epoch` before every epoch; or
             ``"adafocal"`` (`AdaFocal`), which needs `update` after every epoch.
-        weight: class weights ``[K]``.
+        weight: class weights ``[K]``, each ``>= 0``; a tensor or a list.
+        alpha: the same by the name of the focal paper: a list, or for two classes the weight of
+            class 1, class 0 having ``1 - alpha``.
         ignore_index: label of examples that do not count. Not for soft targets.
         label_smoothing: share of each target spread evenly over all classes, in [0, 1].
         reduction: ``"mean"`` divides by the weight of the examples that count; ``"sum"``;
@@ -50,7 +55,8 @@ class FocalLoss(nn.Module):
 
     Shape:
         Logits ``[N, K]``, ``[N, K, d1, ...]`` or ``[K]``; labels the same without the class axis
-        (class indices), or with it (probabilities).
+        (class indices), or with it (probabilities). Class indices ``[N, 1, d1, ...]``, as MONAI
+        has them, are taken too. `sample_weight` of `forward`: one number per example or label.
 
     Numerics:
         For class indices, forward and backward together keep only one array of the size of the
@@ -87,7 +93,8 @@ class FocalLoss(nn.Module):
         self,
         gamma: float | str | GammaPolicy = 2.0,
         *,
-        weight: Tensor | None = None,
+        weight: Tensor | Sequence[float] | None = None,
+        alpha: float | Sequence[float] | None = None,
         ignore_index: int = -100,
         label_smoothing: float = 0.0,
         reduction: Reduction = "mean",
@@ -96,7 +103,7 @@ class FocalLoss(nn.Module):
         check_unit_interval(label_smoothing, name="label_smoothing")
         check_choice(reduction, REDUCTIONS, name="reduction")
         self.gamma = gamma_policy(gamma)
-        self.register_buffer("weight", weight)
+        self.register_buffer("weight", class_weight(weight, alpha))
         self.ignore_index = ignore_index
         self.label_smoothing = label_smoothing
         self.reduction: Reduction = reduction
@@ -136,15 +143,17 @@ class FocalLoss(nn.Module):
         for buffer, values in ((self.cuts, policy.cuts), (self.gammas, policy.gammas)):
             buffer.copy_(torch.tensor(values, dtype=torch.float64))
 
-    def forward(self, logits: Tensor, labels: Tensor) -> Tensor:
-        """Return the loss of `labels` under `logits`."""
+    def forward(
+        self, logits: Tensor, labels: Tensor, *, sample_weight: Tensor | None = None
+    ) -> Tensor:
+        """Return the loss of `labels` under `logits`; weighted rows count as often in the mean."""
         if is_empty(logits, labels):
             return empty_loss(logits, reduction=self.reduction)
         gamma = self._exponent()
         rows = as_rows(logits, labels, ignore_index=self.ignore_index)
-        if self.weight is not None:
-            check_class_weight(self.weight, n_classes=logits.shape[min(1, logits.ndim - 1)])
-        if gamma == 0.0:
+        if self.weight is not None and len(self.weight) != rows.n_classes:
+            check_class_weight(self.weight, n_classes=rows.n_classes)
+        if gamma == 0.0 and sample_weight is None:
             return explained(self._cross_entropy(rows, labels), rows)
         weight = None if self.weight is None else self.weight.to(working_dtype(logits))
         row_weight = None if weight is None or rows.is_soft else weight[rows.target]
@@ -156,9 +165,14 @@ class FocalLoss(nn.Module):
                 label_smoothing=self.label_smoothing,
                 weight=weight,
             )
+        elif gamma == 0.0:
+            loss = focal_loss(rows.quiet_logits, rows.target, gamma=0.0, weight=weight)
         else:
             loss = focal_rows(rows.logits, rows.target, gamma)
             loss = loss if row_weight is None else loss * row_weight
+        if sample_weight is not None:
+            own = row_weights(sample_weight, rows).to(loss)
+            loss, row_weight = loss * own, own if row_weight is None else row_weight * own
         return reduce_rows(loss, rows, reduction=self.reduction, row_weight=row_weight)
 
     def recovery(self) -> PosteriorRecovery:
@@ -193,7 +207,7 @@ class FocalLoss(nn.Module):
     def _cross_entropy(self, rows: LossRows, labels: Tensor) -> Tensor:
         return cross_entropy(
             rows.given,
-            labels if rows.is_soft else labels.long(),
+            labels if rows.is_soft else labels.reshape(rows.shape).long(),
             weight=None if self.weight is None else self.weight.to(rows.given.dtype),
             ignore_index=self.ignore_index,
             label_smoothing=self.label_smoothing,

@@ -1,18 +1,22 @@
 """Brier, dual focal, properised focal, calibration-penalised and sigmoid focal loss as modules."""
 
 from abc import abstractmethod
+from collections.abc import Sequence
+from math import inf
 from typing import Any, final
 
+import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
+from focalibrate._array import is_concrete
 from focalibrate._check import check_choice, check_gamma, check_positive, check_unit_interval
-from focalibrate.calibrate import SigmoidCalibrator
+from focalibrate.calibrate import PosteriorRecovery, SigmoidCalibrator
 from focalibrate.losses.brier import brier_loss
 from focalibrate.losses.by_label import label_loss
 from focalibrate.losses.dual import dual_focal_loss
 from focalibrate.losses.mmce import mmce, weighted_mmce
-from focalibrate.losses.sigmoid import sigmoid_focal_loss
+from focalibrate.losses.sigmoid import SOFT_LABELS, SoftLabels, sigmoid_focal_loss
 from focalibrate.nn._rows import (
     REDUCTIONS,
     LossRows,
@@ -22,17 +26,21 @@ from focalibrate.nn._rows import (
     is_autocast,
     is_empty,
     reduce_rows,
+    row_weights,
     working_dtype,
 )
 from focalibrate.theory import LossForm, loss_form, recover_posterior
+from focalibrate.theory.loss_forms import NOT_RECOVERABLE
 from focalibrate.theory.proper import proper_focal_loss
 
 
 class RowLoss(nn.Module):
     """A loss of `focalibrate.losses`, one number per row, with `ignore_index` and a reduction.
 
-    Shapes, `ignore_index` and `reduction` are those of `FocalLoss`.
+    Shapes, `ignore_index`, `sample_weight` and `reduction` are those of `FocalLoss`.
     """
+
+    _why_not = "the way back is not known"
 
     def __init__(self, reduction: Reduction, **settings: Any) -> None:
         super().__init__()
@@ -46,15 +54,32 @@ class RowLoss(nn.Module):
     def _losses(self, rows: LossRows) -> Tensor:
         """Return one loss per row ``[M]``, or one number where there is no other reduction."""
 
-    def forward(self, logits: Tensor, labels: Tensor) -> Tensor:
-        """Return the loss of `labels` under `logits`."""
+    def forward(
+        self, logits: Tensor, labels: Tensor, *, sample_weight: Tensor | None = None
+    ) -> Tensor:
+        """Return the loss of `labels` under `logits`; weighted rows count as often in the mean."""
         if is_empty(logits, labels):
             return empty_loss(logits, reduction=self.reduction)
         rows = as_rows(logits, labels, ignore_index=getattr(self, "ignore_index", None))
         loss = self._losses(rows)
         if loss.ndim == 0:
+            if sample_weight is not None:
+                raise ValueError("`sample_weight` must be left out: the loss is one of the batch.")
             return loss.to(rows.dtype)
-        return reduce_rows(loss, rows, reduction=self.reduction)
+        weight = None if sample_weight is None else row_weights(sample_weight, rows).to(loss)
+        loss = loss if weight is None else loss * weight
+        return reduce_rows(loss, rows, reduction=self.reduction, row_weight=weight)
+
+    def recovery(self) -> PosteriorRecovery:
+        """Return the calibrator that turns scores of a model trained with it into probabilities.
+
+        Raises:
+            ValueError: the minimum of the loss does not tell the posterior.
+        """
+        raise ValueError(
+            f"{type(self).__name__} has no posterior recovery: {self._why_not}. Fit a calibrator "
+            "on validation logits instead: `CalibrationMonitor.fit`."
+        )
 
     def extra_repr(self) -> str:
         """Show the arguments."""
@@ -88,6 +113,10 @@ class BrierLoss(RowLoss):
         loss: Tensor = brier_loss(rows.quiet_logits, target, label_smoothing=smoothing)
         return loss
 
+    def recovery(self) -> PosteriorRecovery:
+        """Return the calibrator that undoes the smoothing: the loss itself is proper."""
+        return PosteriorRecovery(gamma=0.0, label_smoothing=self.label_smoothing)
+
 
 @final
 class DualFocalLoss(RowLoss):
@@ -102,6 +131,7 @@ class DualFocalLoss(RowLoss):
         0.0892
     """
 
+    _why_not = NOT_RECOVERABLE["dual_focal"]
     gamma: float
 
     def __init__(
@@ -141,6 +171,10 @@ class ProperFocalLoss(RowLoss):
         loss: Tensor = proper_focal_loss(rows.quiet_logits, rows.target, self.gamma)
         return loss
 
+    def recovery(self) -> PosteriorRecovery:
+        """Return the calibrator that changes nothing: the loss is proper."""
+        return PosteriorRecovery(gamma=0.0)
+
 
 @final
 class MMCELoss(RowLoss):
@@ -167,6 +201,7 @@ class MMCELoss(RowLoss):
         1.5163
     """
 
+    _why_not = "its penalty is of a batch, not of an example"
     lambda_: float
     weighted: bool
     kernel_width: float
@@ -227,17 +262,23 @@ class NamedLoss(RowLoss):
         loss: Tensor = label_loss(self.form, rows.quiet_logits, rows.target)
         return loss
 
-    def forward(self, logits: Tensor, labels: Tensor) -> Tensor:
-        """Return the loss of `labels` under `logits`."""
+    def forward(
+        self, logits: Tensor, labels: Tensor, *, sample_weight: Tensor | None = None
+    ) -> Tensor:
+        """Return the loss of `labels` under `logits`; `sample_weight` is for losses of classes."""
         if self.form.head == "softmax":
-            return super().forward(logits, labels)
+            return super().forward(logits, labels, sample_weight=sample_weight)
+        if sample_weight is not None:
+            raise ValueError("`sample_weight` must be left out for a loss of single labels.")
         loss: Tensor = label_loss(self.form, logits.to(working_dtype(logits)), labels)
-        if self.reduction != "none":
-            loss = loss.mean() if self.reduction == "mean" else loss.sum()
-        return loss if is_autocast(logits) else loss.to(logits.dtype)
+        return _reduced(loss, logits, self.reduction)
+
+    def recovery(self) -> PosteriorRecovery:
+        """Return the calibrator of this loss; for one of single labels, of two classes."""
+        return PosteriorRecovery(loss=self.form)
 
     def recover(self, logits: Tensor) -> Tensor:
-        """Return the probabilities behind the scores of a model at the minimum of this loss."""
+        """Return the probabilities behind the scores, of labels in any shape too."""
         probs: Tensor = recover_posterior(logits=logits, loss=self.form)
         return probs
 
@@ -250,11 +291,17 @@ class SigmoidFocalLoss(nn.Module):
 
     Args:
         gamma: focusing exponent, ``>= 0``.
-        alpha: weight of the positive labels, in [0, 1]; None for no weights.
-        reduction: ``"mean"`` over all labels, ``"sum"``, or ``"none"``.
+        alpha: weight of the positive labels, in [0, 1], a number or one per class; None for no
+            weights.
+        pos_weight: factor of the positive term, a number or one per class.
+        weight: factor of both terms, a number or one per class.
+        ignore_index: label that does not count.
+        soft_labels: ``"mixed"``, or ``"p_t"`` as in torchvision, optax and Keras.
+        reduction: ``"mean"`` over the labels that count, ``"sum"``, or ``"none"``.
 
     Shape:
-        Logits and labels of one shape, any.
+        Logits and labels of one shape, any. What is given per class broadcasts with them: ``[C]``
+        for ``[N, C]``, ``[C, 1, 1]`` for images.
 
     Example:
         >>> import torch
@@ -263,36 +310,112 @@ class SigmoidFocalLoss(nn.Module):
         tensor([0.0433, 0.1300])
     """
 
-    def __init__(
-        self, gamma: float = 2.0, alpha: float | None = 0.25, *, reduction: Reduction = "mean"
-    ) -> None:
-        check_gamma(gamma)
-        if alpha is not None:
-            check_unit_interval(alpha, name="alpha")
-        super().__init__()
-        check_choice(reduction, REDUCTIONS, name="reduction")
-        self.gamma, self.alpha = float(gamma), alpha
-        self.reduction: Reduction = reduction
+    alpha: Tensor | None
+    pos_weight: Tensor | None
+    weight: Tensor | None
 
-    def forward(self, logits: Tensor, labels: Tensor) -> Tensor:
-        """Return the loss of `labels` under `logits`, both of any one shape."""
-        x = logits.to(working_dtype(logits))
-        loss: Tensor = sigmoid_focal_loss(x, labels, gamma=self.gamma, alpha=self.alpha)
-        if self.reduction != "none":
-            loss = loss.mean() if self.reduction == "mean" else loss.sum()
-        return loss if is_autocast(logits) else loss.to(logits.dtype)
+    def __init__(
+        self,
+        gamma: float = 2.0,
+        alpha: float | Sequence[float] | Tensor | None = 0.25,
+        *,
+        pos_weight: float | Sequence[float] | Tensor | None = None,
+        weight: float | Sequence[float] | Tensor | None = None,
+        ignore_index: int | None = None,
+        soft_labels: SoftLabels = "mixed",
+        reduction: Reduction = "mean",
+    ) -> None:
+        super().__init__()
+        check_gamma(gamma)
+        check_choice(reduction, REDUCTIONS, name="reduction")
+        check_choice(soft_labels, SOFT_LABELS, name="soft_labels")
+        self.gamma, self.ignore_index = float(gamma), ignore_index
+        self.soft_labels: SoftLabels = soft_labels
+        self.reduction: Reduction = reduction
+        given = (("alpha", alpha, 1.0), ("pos_weight", pos_weight, inf), ("weight", weight, inf))
+        for name, value, most in given:
+            self.register_buffer(name, _factors(value, most, name=name), persistent=False)
+
+    def forward(
+        self,
+        logits: Tensor,
+        labels: Tensor,
+        *,
+        weight: Tensor | None = None,
+        normaliser: Tensor | float | None = None,
+    ) -> Tensor:
+        """Return the loss of `labels` under `logits`, both of any one shape.
+
+        Args:
+            logits: log-odds.
+            labels: 0, 1, or soft labels in between.
+            weight: factor of each label, ``>= 0``, that broadcasts with `logits`; 0 masks it.
+            normaliser: what ``"mean"`` divides the sum by, such as the number of objects; without
+                it the number of labels that count.
+        """
+        if normaliser is not None and self.reduction != "mean":
+            raise ValueError(f"`normaliser` must be left out for reduction={self.reduction!r}.")
+        x, counts = logits.to(working_dtype(logits)), None
+        if self.ignore_index is not None:
+            counts = labels != self.ignore_index
+            x, labels = x.masked_fill(~counts, 0.0), labels.masked_fill(~counts, 0)
+        loss: Tensor = sigmoid_focal_loss(
+            x,
+            labels,
+            gamma=self.gamma,
+            alpha=self.alpha,
+            pos_weight=self.pos_weight,
+            soft_labels=self.soft_labels,
+        )
+        for factor in (self.weight, _factors(weight, inf, name="weight")):
+            loss = loss if factor is None else loss * factor.to(loss)
+        loss = loss if counts is None else loss.masked_fill(~counts, 0.0)
+        if normaliser is None and counts is not None:
+            normaliser = counts.sum()
+        return _reduced(loss, logits, self.reduction, normaliser)
 
     def recovery(self) -> SigmoidCalibrator:
         """Return the calibrator that turns scores of a model trained with it into probabilities.
 
-        It undoes the exponent and the weight `alpha`, for each label separately.
+        It undoes the exponent and the weights `alpha` and `pos_weight`, for each label separately.
 
         Example:
             >>> SigmoidFocalLoss(2.0, alpha=0.25).recovery().describe()
             'sigmoid calibration: posterior recovery gamma=2, intercept 1.099'
         """
-        return SigmoidCalibrator.recovery(self.gamma, alpha=self.alpha)
+        shift = torch.zeros(1, dtype=torch.float64)
+        if self.alpha is not None:
+            shift = shift - torch.logit(self.alpha.double().cpu())
+        if self.pos_weight is not None:
+            shift = shift - self.pos_weight.double().cpu().log()
+        return SigmoidCalibrator(intercept=tuple(shift.flatten().tolist()), gamma=self.gamma)
 
     def extra_repr(self) -> str:
         """Show the arguments."""
-        return f"gamma={self.gamma}, alpha={self.alpha}, reduction={self.reduction}"
+        given = ("alpha", "pos_weight", "weight")
+        factors = {n: getattr(self, n).tolist() for n in given if getattr(self, n) is not None}
+        shown = {"gamma": self.gamma, **factors, "reduction": self.reduction}
+        return ", ".join(f"{name}={value}" for name, value in shown.items())
+
+
+def _factors(value: Any, most: float, *, name: str) -> Tensor | None:
+    """Return `value` as a tensor, its numbers between 0 and `most`."""
+    if value is None:
+        return None
+    kind = None if isinstance(value, Tensor) else torch.float64
+    found = torch.as_tensor(value, dtype=kind)
+    if is_concrete(found) and not bool(((found >= 0) & (found <= most)).all()):
+        rule = "in [0, 1]" if most == 1.0 else ">= 0"
+        raise ValueError(f"`{name}` must be {rule}, got {value}.")
+    return found
+
+
+def _reduced(
+    loss: Tensor, logits: Tensor, reduction: Reduction, normaliser: Tensor | float | None = None
+) -> Tensor:
+    """Return the reduction of one loss per label, in the dtype that torch's losses have."""
+    if reduction == "sum" or normaliser is not None:
+        loss = loss.sum() if normaliser is None else loss.sum() / normaliser
+    elif reduction == "mean":
+        loss = loss.mean()
+    return loss if is_autocast(logits) else loss.to(logits.dtype)

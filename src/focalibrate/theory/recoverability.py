@@ -17,6 +17,8 @@ from focalibrate.theory.loss_forms import NOT_RECOVERABLE, LossForm, loss_form
 Verdict = Literal["proper", "recoverable", "recoverable on a region", "not recoverable"]
 CLOSE = 1e-4
 """Largest difference of two probabilities that the numerical minimum explains."""
+AT_INFINITY = 1e-6
+"""Distance of a probability from 1 below which the minimum is taken to be at infinite scores."""
 N_STARTS = 4
 STOP = {"maxiter": 3000, "maxfun": 5000, "ftol": 0.0, "gtol": 1e-11, "maxcor": 30}
 
@@ -32,7 +34,7 @@ class Recoverability:
     n_recovered: int
     """how many of them the gradient at the minimum gave back"""
     n_outside: int
-    """how many minima have no posterior by the rules of `recover_by_gradient`"""
+    """how many minima have no posterior by the rules of `recover_by_gradient`, or are infinite"""
     worst_error: float
     """largest error of a recovered probability"""
     counterexample: tuple[Floats, Floats] | None
@@ -85,10 +87,12 @@ def recoverability(
     least_probs = np.exp(log_softmax(least))
     errors = np.abs(found.probs - posteriors).max(axis=1)
     is_good = errors <= CLOSE
-    is_outside = found.reason > 0
+    is_endless = ~is_good & (least_probs.max(axis=1) > 1.0 - AT_INFINITY)
+    is_outside = (found.reason > 0) | is_endless
     lost = np.flatnonzero(~is_good)
+    inside = np.flatnonzero(~is_good & ~is_endless)
     is_told = bool((is_good | is_outside).all()) and not _share_a_minimum(
-        posteriors[lost], least_probs[lost]
+        posteriors[inside], least_probs[inside]
     )
     verdict: Verdict = "recoverable"
     if np.abs(least_probs - posteriors).max() <= CLOSE:

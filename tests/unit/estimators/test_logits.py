@@ -6,8 +6,9 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
-from focalibrate.calibrate import METHODS, fit
+from focalibrate.calibrate import METHODS, PosteriorRecovery, fit
 from focalibrate.estimators import LogitCalibrator
+from focalibrate.theory import loss_form
 
 NAMES = np.array(["ant", "bee", "cat"])
 
@@ -116,3 +117,10 @@ def test_pipeline_clone_and_grid_search(rows):
     search.fit(-rows[0], rows[1])
     assert search.best_params_ == {"logitcalibrator__method": "temperature"}
     assert search.best_estimator_[-1].calibrator_.temperature == pytest.approx(2.5, rel=0.1)
+
+
+def test_the_recovery_of_another_loss(rows):
+    form = loss_form("poly_focal", gamma=2.0, epsilon=1.0)
+    model = LogitCalibrator("posterior_recovery", options={"loss": form}).fit(*rows)
+    want = PosteriorRecovery(loss=form).probs(rows[0])
+    assert_allclose(model.predict_proba(rows[0]), want)

@@ -392,3 +392,30 @@ class TestTransformers:
             CalibrationCallback(FocalLoss(2.0, reduction="sum"))
         with pytest.raises(ValueError, match=r"must have `labels` for the loss"):
             CalibrationCallback(FocalLoss(2.0)).compute_loss({"logits": torch.zeros(2, 3)}, None)
+
+
+def test_torchmetrics_in_batches_and_a_collection_equals_the_monitor():
+    torchmetrics = pytest.importorskip("torchmetrics")
+    from focalibrate.nn.integrations.torchmetrics import CalibrationMetrics
+
+    rng = torch.Generator().manual_seed(0)
+    z, y = 2 * torch.randn(200, 4, generator=rng), torch.randint(4, (200,), generator=rng)
+    y[7] = -100
+    metric = torchmetrics.MetricCollection([CalibrationMetrics(n_bins=10)])
+    monitor = CalibrationMonitor(n_bins=10)
+    for part in (slice(0, 150), slice(150, 200)):
+        batch = metric(z[part], y[part])
+        monitor.update(z[part], y[part])
+    found, want = metric.compute(), monitor.metrics()
+    for name in ("ece", "adaptive_ece", "mce", "nll", "brier", "error"):
+        assert found[name].item() == pytest.approx(getattr(want, name), rel=1e-12)
+    assert batch["nll"] != found["nll"]
+    theirs = torchmetrics.classification.MulticlassCalibrationError(
+        4, n_bins=10, ignore_index=-100
+    )
+    assert found["ece"].item() == pytest.approx(theirs(z.softmax(1), y).item(), abs=1e-6)
+    metric.reset()
+    metric.update(z[:2], y[:2])
+    assert metric.compute()["nll"].item() == pytest.approx(
+        torch.nn.functional.cross_entropy(z[:2], y[:2]).item()
+    )

@@ -1,6 +1,7 @@
 import pytest
 import torch
-from torch.nn.functional import cross_entropy
+from torch import nn
+from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 from torch.testing import assert_close
 
 from focalibrate import losses
@@ -9,6 +10,7 @@ from focalibrate.nn import (
     DualFocalLoss,
     FocalLoss,
     MMCELoss,
+    NamedLoss,
     ProperFocalLoss,
     SigmoidFocalLoss,
 )
@@ -112,7 +114,7 @@ def test_sigmoid_focal_loss_of_exponent_0_is_binary_cross_entropy(logits):
         (lambda: ProperFocalLoss(reduction="avg"), "`reduction` must be one of mean, sum, none"),
         (lambda: MMCELoss(0.0), "`lambda_` must be a finite number > 0, got 0.0"),
         (lambda: MMCELoss(kernel_width=-1.0), "`kernel_width` must be a finite number > 0"),
-        (lambda: SigmoidFocalLoss(alpha=2.0), r"`alpha` must be a number in \[0, 1\], got 2.0"),
+        (lambda: SigmoidFocalLoss(alpha=2.0), r"`alpha` must be in \[0, 1\], got 2.0"),
         (lambda: BrierLoss(label_smoothing=-0.1), r"`label_smoothing` must be .* got -0.1"),
     ],
 )
@@ -167,3 +169,138 @@ def test_the_penalised_loss_of_no_examples_is_nan():
 def test_functions_give_no_losses_for_no_examples(function):
     found = function(torch.zeros(0, 3), torch.zeros(0, dtype=torch.int64))
     assert found.shape == (0,)
+
+
+def of_torchvision(z, y, alpha, gamma):
+    """The formula of torchvision, optax and Keras, for hard and soft labels."""
+    p = torch.sigmoid(z)
+    p_t = p * y + (1 - p) * (1 - y)
+    loss = binary_cross_entropy_with_logits(z, y, reduction="none") * (1 - p_t) ** gamma
+    return loss if alpha is None else (alpha * y + (1 - alpha) * (1 - y)) * loss
+
+
+@pytest.mark.parametrize("alpha", [None, 0.25, [0.1, 0.5, 0.9]])
+@pytest.mark.parametrize("gamma", [0.0, 0.5, 2.0])
+def test_sigmoid_focal_loss_with_soft_labels_in_the_form_of_other_libraries(alpha, gamma):
+    z = 3 * torch.randn(20, 3, dtype=torch.float64, requires_grad=True)
+    soft = torch.rand(20, 3, dtype=torch.float64)
+    a = None if alpha is None else torch.tensor(alpha, dtype=torch.float64)
+    ours = SigmoidFocalLoss(gamma, alpha, soft_labels="p_t", reduction="none")
+    for y in (soft, soft.round()):
+        want = of_torchvision(z, y, a, gamma)
+        assert_close(ours(z, y), want)
+        grads = [torch.autograd.grad(x.sum(), z)[0] for x in (ours(z, y), want)]
+        assert_close(*grads)
+    hard = SigmoidFocalLoss(gamma, alpha, reduction="none")
+    assert_close(hard(z, soft.round()), ours(z, soft.round()))
+
+
+def test_sigmoid_focal_loss_of_exponent_0_has_the_weights_of_torch():
+    z, y = torch.randn(8, 3), torch.rand(8, 3).round()
+    pos, weight, each = (
+        torch.tensor([1.0, 2.0, 5.0]),
+        torch.tensor([1.0, 0.5, 2.0]),
+        torch.rand(8, 3),
+    )
+    ours = SigmoidFocalLoss(0.0, None, pos_weight=pos, weight=weight.tolist())
+    theirs = nn.BCEWithLogitsLoss(pos_weight=pos, weight=weight)
+    assert_close(ours(z, y), theirs(z, y))
+    theirs = nn.BCEWithLogitsLoss(pos_weight=pos, weight=weight * each)
+    assert_close(ours(z, y, weight=each), theirs(z, y))
+    assert_close(ours(z, y, normaliser=7.0), ours(z, y) * z.numel() / 7.0)
+
+
+def test_sigmoid_focal_loss_leaves_out_ignored_labels_and_their_gradient():
+    z = torch.tensor([[0.5, float("nan")], [1.0, -2.0]], requires_grad=True)
+    y = torch.tensor([[1, -1], [0, 1]])
+    kept = y >= 0
+    loss = SigmoidFocalLoss(ignore_index=-1)(z, y)
+    assert_close(loss, SigmoidFocalLoss()(z[kept], y[kept]))
+    loss.backward()
+    assert z.grad[0, 1] == 0
+    assert torch.isfinite(z.grad).all()
+
+
+def test_sigmoid_recovery_undoes_weights_per_class():
+    alpha, pos = torch.tensor([0.25, 0.5]), torch.tensor([1.0, 4.0])
+    loss = SigmoidFocalLoss(2.0, alpha, pos_weight=pos, reduction="none")
+    truth = torch.tensor([[0.3, 0.8]], dtype=torch.float64)
+    z = torch.zeros(1, 2, dtype=torch.float64, requires_grad=True)
+    optimiser = torch.optim.LBFGS([z], max_iter=200, tolerance_grad=1e-12, tolerance_change=0)
+
+    def risk():
+        optimiser.zero_grad()
+        one, zero = (loss(z, torch.full_like(z, label)) for label in (1.0, 0.0))
+        value = (truth * one + (1 - truth) * zero).sum()
+        value.backward()
+        return value
+
+    optimiser.step(risk)
+    assert_close(loss.recovery().probs(z.detach()), truth, atol=1e-6, rtol=0)
+
+
+@pytest.mark.parametrize(
+    "arguments", [{"alpha": 1.5}, {"pos_weight": -1.0}, {"weight": [1.0, -0.1]}], ids=str
+)
+def test_sigmoid_focal_loss_refuses_weights_out_of_range(arguments):
+    with pytest.raises(ValueError, match=f"`{next(iter(arguments))}` must be"):
+        SigmoidFocalLoss(**arguments)
+    with pytest.raises(ValueError, match="`normaliser` must be left out"):
+        SigmoidFocalLoss(reduction="sum")(torch.zeros(1), torch.ones(1), normaliser=2.0)
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        FocalLoss(2.0, weight=[1.0, 2.0, 3.0, 0.5]),
+        FocalLoss(0.0, weight=[1.0, 2.0, 3.0, 0.5]),
+        FocalLoss(2.0, label_smoothing=0.1),
+        FocalLoss("flsd-53"),
+        BrierLoss(),
+        NamedLoss("bsce", beta=1.0),
+    ],
+    ids=str,
+)
+def test_whole_row_weights_are_repeated_rows(module, logits):
+    times = torch.tensor([1, 0, 2, 3, 1, 1])
+    repeated = module(logits.repeat_interleave(times, 0), LABELS.repeat_interleave(times))
+    assert_close(module(logits, LABELS, sample_weight=times), repeated)
+    with pytest.raises(ValueError, match="finite and >= 0"):
+        module(logits, LABELS, sample_weight=-times)
+
+
+def test_class_weights_as_a_list_and_as_alpha(logits):
+    weight = [1.0, 2.0, 3.0, 0.5]
+    want = FocalLoss(2.0, weight=torch.tensor(weight))(logits, LABELS)
+    assert_close(FocalLoss(2.0, weight=weight)(logits, LABELS), want)
+    assert_close(FocalLoss(2.0, alpha=weight)(logits, LABELS), want)
+    function = losses.focal_loss(logits, LABELS, weight=weight).sum()
+    assert_close(FocalLoss(2.0, alpha=weight, reduction="sum")(logits, LABELS), function)
+    two = FocalLoss(2.0, alpha=0.25)
+    assert_close(two.weight, torch.tensor([0.75, 0.25]))
+    with pytest.raises(ValueError, match="must not be given together"):
+        FocalLoss(alpha=0.25, weight=[1.0, 2.0])
+    with pytest.raises(ValueError, match="`alpha` must hold numbers >= 0"):
+        FocalLoss(alpha=[1.0, -2.0])
+    with pytest.raises(ValueError, match="`weight` must hold numbers >= 0"):
+        losses.focal_loss(logits, LABELS, weight=[1.0, 1.0, 1.0, -1.0])
+
+
+@pytest.mark.parametrize("gamma", [0.0, 2.0])
+def test_class_indices_with_a_channel_axis(gamma):
+    z, y = torch.randn(2, 3, 4, 5), torch.randint(3, (2, 4, 5))
+    loss = FocalLoss(gamma)
+    for labels in (y[:, None], y[:, None].float()):
+        assert_close(loss(z, labels), loss(z, y))
+    with pytest.raises(ValueError, match="integer class indices"):
+        loss(z, y[:, None] + 0.5)
+
+
+def test_every_loss_says_its_way_back(logits):
+    for module in (BrierLoss(), ProperFocalLoss(2.0), FocalLoss(0.0)):
+        assert_close(module.recovery().probs(logits), logits.softmax(1))
+    named = NamedLoss("bsce", beta=1.0)
+    assert_close(named.recovery().probs(logits), named.recover(logits))
+    for module in (DualFocalLoss(), MMCELoss()):
+        with pytest.raises(ValueError, match="has no posterior recovery"):
+            module.recovery()

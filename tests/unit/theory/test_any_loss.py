@@ -39,6 +39,7 @@ WITH_CONSTANTS = [
     loss_form("class_balanced", counts=(10, 100, 1000, 7), beta=0.99, gamma=1.0),
     loss_form("logit_adjusted", frequencies=(0.1, 0.2, 0.3, 0.4), tau=1.5),
 ]
+WEIGHT = torch.tensor([1.0, 2.0, 5.0])
 
 
 def of_label(form):
@@ -191,6 +192,40 @@ def test_saturated_and_impossible_classes_stay_finite(form):
     assert torch.isfinite(single[1]).all()
 
 
+def test_a_loss_that_mixes_the_rows_is_refused():
+    z = np.random.default_rng(3).normal(size=(5, 3))
+
+    def mean(scores, labels):
+        return -np.log(np.exp(scores)[np.arange(len(scores)), labels]).mean()
+
+    with pytest.raises(ValueError, match="must return one loss per row"):
+        recover_posterior(logits=z, loss=mean)
+    # The mean of torch divides by the weights, which then would cancel.
+    with pytest.raises(ValueError, match="reduction='none'"):
+        recover_posterior(logits=torch.tensor(z), loss=torch.nn.CrossEntropyLoss(weight=WEIGHT))
+
+
+def test_a_module_of_torch_with_weights_in_float32_is_taken_as_it_is():
+    z = np.random.default_rng(3).normal(size=(50, 3))
+    loss = torch.nn.CrossEntropyLoss(weight=WEIGHT, reduction="none")
+    want = recover_posterior(logits=z, gamma=0.0, class_weight=WEIGHT.tolist())
+    assert_allclose(recover_posterior(logits=torch.tensor(z), loss=loss), want, atol=1e-12)
+    assert loss.weight.dtype == torch.float32
+
+
+def test_jax_in_its_default_precision_loses_no_rows():
+    import jax
+
+    z = 2.0 * np.random.default_rng(0).normal(size=(200, 5))
+
+    def focal(scores, labels):
+        log_p = jax.nn.log_softmax(scores, axis=1)[jax.numpy.arange(len(scores)), labels]
+        return -((1 - jax.numpy.exp(log_p)) ** 2) * log_p
+
+    found = recover_posterior(logits=jax.numpy.asarray(z), loss=focal)
+    assert_allclose(np.asarray(found), recover_posterior(logits=z, gamma=2.0), atol=1e-6)
+
+
 def test_rows_without_a_posterior_are_nan_and_counted():
     def hinge(scores, labels):  # flat where the margin is above 1
         margin = scores[np.arange(len(scores)), labels] - scores.mean(axis=1)
@@ -227,6 +262,12 @@ def test_recoverability_names_the_three_kinds():
     found = recoverability("bsce", 3, beta=1.0, n_posteriors=8)
     assert found.verdict == "recoverable"
     assert found.worst_error < 1e-5
+    # Without an exponent of label 1 the risk of a high posterior is least at infinite scores.
+    found = recoverability(
+        "asymmetric", 2, gamma_pos=0.0, gamma_neg=4.0, margin=0.05, n_posteriors=40
+    )
+    assert found.verdict == "recoverable on a region"
+    assert found.n_recovered + found.n_outside == 40
 
 
 @pytest.mark.slow

@@ -88,6 +88,7 @@ class GGNOperator(LossMatrix):
     The Hessian without the curvature of the model: the two are equal if the logits are linear in
     the parameters. Positive semi-definite if the loss is convex in the logits, which the focal
     loss is not. Arguments and numerics as for `HessianOperator`; the model must return one tensor.
+    Losses of regression, `torch.nn.MSELoss` and `HuberLoss`, are taken too.
 
     Example:
         >>> from torch import nn
@@ -110,11 +111,13 @@ class GGNOperator(LossMatrix):
             return logits
 
         logits, pull_back = vjp(logits_of, parameters)[:2]
-        slope = grad(lambda z: batch_total(self.loss, z, labels))
+        # The Hessian in the logits is symmetric. Its product by a second backward pass: torch has
+        # no forward mode for the gradients of the squared and of Huber's loss.
+        curve = vjp(grad(lambda z: batch_total(self.loss, z, labels)), logits)[1]
 
         def product(v: Parameters) -> Parameters:
             push = jvp(logits_of, (parameters,), (v,))[1]
-            (pulled,) = pull_back(jvp(slope, (logits,), (push,))[1])
+            (pulled,) = pull_back(*curve(push))
             return pulled  # type: ignore[no-any-return]
 
         products: Parameters = vmap(product)(tangents)

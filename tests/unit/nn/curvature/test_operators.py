@@ -307,3 +307,24 @@ class TestBadInput:
         x, y = data()
         with pytest.raises(ValueError, match=r"must have 51 rows, .* got shape \[50, 1\]"):
             HessianOperator(mlp(), cross_entropy, [(x, y)]).matvec(np.zeros(50))
+
+
+@pytest.mark.parametrize("loss", [nn.MSELoss(), nn.HuberLoss(delta=0.5), nn.SmoothL1Loss()])
+def test_losses_of_regression(loss):
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2)).double()
+    x, y = torch.randn(9, 3).double(), torch.randn(9, 2).double()
+    names = [name for name, _ in model.named_parameters()]
+    sizes = [p.numel() for p in model.parameters()]
+
+    def output(flat):
+        parts = zip(flat.split(sizes), model.parameters(), strict=True)
+        own = dict(zip(names, (part.view_as(p) for part, p in parts), strict=True))
+        return torch.func.functional_call(model, own, (x,)).flatten()
+
+    theta = torch.cat([p.detach().flatten() for p in model.parameters()])
+    J = torch.autograd.functional.jacobian(output, theta)
+    H = torch.autograd.functional.hessian(lambda z: loss(z.view_as(y), y), output(theta).detach())
+    operator = GGNOperator(model, loss, [(x[:4], y[:4]), (x[4:], y[4:])])
+    assert_allclose(as_matrix(operator), (J.T @ H @ J).numpy(), atol=1e-14)
+    assert_allclose(operator.trace().value, torch.trace(J.T @ H @ J), rtol=1e-12)
