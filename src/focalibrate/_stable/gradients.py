@@ -71,12 +71,11 @@ def _jax_field(loss: RowLoss) -> GradientField:
     import jax
     import jax.experimental
 
-    has_own = hasattr(jax, "enable_x64")  # from version 0.8
-    in_float64 = jax.enable_x64 if has_own else jax.experimental.enable_x64
+    home: Any = jax if hasattr(jax, "enable_x64") else jax.experimental  # before version 0.8
 
     def field(z: Floats, label: int) -> Floats:
         # float32, the default, has too few digits to tell a minimum from a saddle.
-        with in_float64(True):
+        with home.enable_x64(True):
             labels = jax.numpy.asarray(_labels(z, label))
             slope = jax.grad(lambda scores: _by_row(loss(scores, labels), len(z)).sum())
             return np.asarray(slope(jax.numpy.asarray(z)), dtype=np.float64)

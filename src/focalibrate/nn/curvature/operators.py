@@ -113,7 +113,8 @@ class GGNOperator(LossMatrix):
         logits, pull_back = vjp(logits_of, parameters)[:2]
         # The Hessian in the logits is symmetric. Its product by a second backward pass: torch has
         # no forward mode for the gradients of the squared and of Huber's loss.
-        curve = vjp(grad(lambda z: batch_total(self.loss, z, labels)), logits)[1]
+        slope = grad(lambda z: batch_total(self.loss, z, labels))
+        curve = vjp(slope, logits)[1]
 
         def product(v: Parameters) -> Parameters:
             push = jvp(logits_of, (parameters,), (v,))[1]

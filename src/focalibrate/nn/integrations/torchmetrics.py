@@ -22,7 +22,7 @@ except ModuleNotFoundError as error:
 SCORES = ("nll", "brier", "error")
 
 
-class CalibrationMetrics(Metric):  # type: ignore[misc]  # of type Any where it is not installed
+class CalibrationMetrics(Metric):
     """Calibration errors and proper scores of logits, from sums that batches and ranks add up.
 
     Args:
