@@ -22,7 +22,7 @@ except ModuleNotFoundError as error:
 SCORES = ("nll", "brier", "error")
 
 
-class CalibrationMetrics(Metric):
+class CalibrationMetrics(Metric):  # type: ignore[misc]  # of type Any here
     """Calibration errors and proper scores of logits, from sums that batches and ranks add up.
 
     Args:
