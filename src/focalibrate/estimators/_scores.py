@@ -4,8 +4,24 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn import get_config
 
+from focalibrate._array import is_array_api_obj, is_numpy_array, like, namespace, to_numpy
 from focalibrate.io import ScoreKind
+
+
+def as_given(found: NDArray[Any], X: Any) -> Any:
+    """Return `found` in the library, on the device and in the precision of `X`.
+
+    Only where scikit-learn is told to do so (``array_api_dispatch=True``); labels that are text
+    stay in NumPy, as no other library has them.
+    """
+    is_foreign = is_array_api_obj(X) and not is_numpy_array(X)
+    if not (get_config()["array_api_dispatch"] and is_foreign) or found.dtype.kind in "OUS":
+        return found
+    is_float = found.dtype.kind == "f"
+    dtype = X.dtype if is_float and "float" in str(X.dtype) else None
+    return like(found.tolist(), X, dtype=dtype or getattr(namespace(X), found.dtype.name))
 
 
 def classifier_scores(estimator: Any, X: Any) -> tuple[NDArray[np.float64], ScoreKind]:
@@ -23,7 +39,7 @@ def classifier_scores(estimator: Any, X: Any) -> tuple[NDArray[np.float64], Scor
             f"`estimator` must have `decision_function` or `predict_proba`, but "
             f"{type(estimator).__name__} has neither."
         )
-    scores = np.asarray(getattr(estimator, method)(X)).astype(np.float64, copy=False)
+    scores = to_numpy(getattr(estimator, method)(X)).astype(np.float64, copy=False)
     if scores.ndim == 2 and scores.shape[1] == 1 and n_classes == 2:
         scores = scores[:, 0]
     if scores.ndim == 1 and n_classes == 2:

@@ -24,7 +24,7 @@ from focalibrate.calibrate import Calibrator
 from focalibrate.calibrate.rows import read_weights
 from focalibrate.estimators._fit import fit_calibrator
 from focalibrate.estimators._member import CalibratedClassifier, widened
-from focalibrate.estimators._scores import classifier_scores
+from focalibrate.estimators._scores import as_given, classifier_scores
 from focalibrate.io import ScoreKind
 
 
@@ -137,9 +137,12 @@ class FocalCalibratedClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstim
                 setattr(self, name, getattr(first, name))
         return self
 
-    def predict_proba(self, X: Any) -> Floats:
+    def predict_proba(self, X: Any) -> Any:
         """Return calibrated probabilities ``[N, K]``, in the order of ``classes_``."""
         check_is_fitted(self)
+        return as_given(self._probs(X), X)
+
+    def _probs(self, X: Any) -> Floats:
         mean: Floats = np.mean([m.predict_proba(X) for m in self.calibrated_classifiers_], axis=0)
         return mean
 
@@ -154,11 +157,10 @@ class FocalCalibratedClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstim
             )
         return members[0].calibrator
 
-    def predict(self, X: Any) -> NDArray[Any]:
+    def predict(self, X: Any) -> Any:
         """Return the class of the largest probability."""
         check_is_fitted(self)
-        labels: NDArray[Any] = self.classes_[self.predict_proba(X).argmax(axis=-1)]
-        return labels
+        return as_given(self.classes_[self._probs(X).argmax(axis=-1)], X)
 
     def get_metadata_routing(self) -> Any:
         """Return which metadata goes where: to this estimator, the classifier, the splitter."""

@@ -10,9 +10,11 @@ from sklearn.utils import assert_all_finite, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from focalibrate._array import is_array_api_obj, to_numpy
 from focalibrate._check import check_choice
 from focalibrate.calibrate.rows import read_weights
 from focalibrate.estimators._fit import fit_calibrator
+from focalibrate.estimators._scores import as_given
 from focalibrate.io import ScoreKind
 
 
@@ -71,7 +73,7 @@ class LogitCalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Fit to scores `X` and labels `y`."""
         check_choice(self.scores, ("logits", "probs"), name="scores")
         scores = self._scores(X, reset=True)
-        labels = column_or_1d(y, warn=True)
+        labels = column_or_1d(to_numpy(y) if is_array_api_obj(y) else y, warn=True)
         assert_all_finite(labels, input_name="y")
         check_classification_targets(labels)
         self.classes_ = np.unique(labels) if self.classes is None else np.asarray(self.classes)
@@ -88,20 +90,23 @@ class LogitCalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.calibrator_ = found.with_class_names(self.classes_)
         return self
 
-    def predict_proba(self, X: Any) -> NDArray[np.floating]:
+    def predict_proba(self, X: Any) -> Any:
         """Return calibrated probabilities ``[N, K]``."""
         check_is_fitted(self)
+        return as_given(self._probs(X), X)
+
+    def predict(self, X: Any) -> Any:
+        """Return the class of the largest probability."""
+        check_is_fitted(self)
+        return as_given(self.classes_[self._probs(X).argmax(axis=-1)], X)
+
+    def _probs(self, X: Any) -> NDArray[np.floating]:
         scores = {self.scores: self._scores(X, reset=False)}
         probs: NDArray[np.floating] = self.calibrator_.probs(**scores)
         return probs
 
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Return the class of the largest probability."""
-        check_is_fitted(self)
-        labels: NDArray[Any] = self.classes_[self.predict_proba(X).argmax(axis=-1)]
-        return labels
-
     def _scores(self, X: Any, *, reset: bool) -> NDArray[Any]:
+        X = to_numpy(X) if is_array_api_obj(X) else X
         if getattr(X, "ndim", 2) == 1:
             X = np.asarray(X).reshape(-1, 1)
         # nan and +inf are refused, and named, by the calibrator; -inf has a meaning here

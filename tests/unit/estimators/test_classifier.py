@@ -1,3 +1,7 @@
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -331,3 +335,39 @@ def test_a_fold_of_one_class_is_calibrated_on_all_folds(blobs):
     alone = clone(model).set_params(ensemble=False).fit(X, y)
     assert first == alone.calibrated_classifiers_[0].calibrator.temperature
     assert first not in others
+
+
+DISPATCHED = """
+import numpy as np, torch
+from sklearn import config_context
+from sklearn.datasets import make_classification
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from focalibrate.estimators import FocalCalibratedClassifierCV, LogitCalibrator
+
+X, y = make_classification(200, n_features=6, n_informative=4, n_classes=3, random_state=0)
+names = np.array(["a", "b", "c"])[y]
+for make in (
+    lambda: FocalCalibratedClassifierCV(LinearDiscriminantAnalysis(), method="temperature", cv=3),
+    lambda: LogitCalibrator("temperature"),
+):
+    given = X if make().__class__ is FocalCalibratedClassifierCV else X[:, :3]
+    want = make().fit(given, y).predict_proba(given)
+    for dtype in (torch.float64, torch.float32):
+        scores = torch.tensor(given, dtype=dtype)
+        with config_context(array_api_dispatch=True):
+            model = make().fit(scores, torch.tensor(y))
+            probs, labels = model.predict_proba(scores), model.predict(scores)
+            text = LogitCalibrator("temperature").fit(scores[:, :3], names).predict(scores[:, :3])
+        assert isinstance(probs, torch.Tensor) and probs.dtype == dtype
+        assert np.abs(probs.numpy() - want).max() < 1e-4
+        assert isinstance(labels, torch.Tensor) and (labels.numpy() == want.argmax(1)).all()
+        assert isinstance(text, np.ndarray) and set(text) <= {"a", "b", "c"}
+    assert isinstance(make().fit(given, y).predict_proba(given), np.ndarray)
+"""
+
+
+@pytest.mark.slow
+def test_results_are_tensors_where_scikit_learn_dispatches():
+    pytest.importorskip("torch")
+    environment = {**os.environ, "SCIPY_ARRAY_API": "1"}  # read when SciPy is imported
+    subprocess.run([sys.executable, "-c", DISPATCHED], env=environment, check=True)
