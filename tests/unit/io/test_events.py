@@ -4,9 +4,11 @@ import os
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
+from focalibrate import assess
 from focalibrate.io import PredictionFileError, read_predictions, scan_predictions
 
 WORLDS = Path(os.environ.get("FOCALIBRATE_WORLDS", "/work/shared/data/worlds"))
@@ -83,13 +85,20 @@ class TestWorlds:
         assert (found.n_rows, found.labels_name) == (8100, "is_correct")
         assert 0.5 < found.scores[:, 1].mean() < 1
 
-    def test_forecasts_of_games_name_the_outcome_of_each_probability(self):
+    def test_forecasts_of_games_name_the_outcome_of_each_probability(self, tmp_path):
+        path = WORLDS / "forecasts/mlb_games.csv"
+        advice = (
+            r"a tie .* row \d+ .*assess\(confidence=df\['prob1'\], correct=df\['prob1_outcome'"
+        )
+        with pytest.raises(PredictionFileError, match=advice):
+            read_predictions(path, need_labels=True)
+        df = pd.read_csv(path)
+        assert assess(confidence=df["prob1"], correct=df["prob1_outcome"]).n == len(df)
+        df[df["prob1_outcome"].isin([0, 1])].to_csv(tmp_path / "games.csv", index=False)
         with pytest.raises(PredictionFileError, match="outcomes for each probability") as caught:
-            read_predictions(WORLDS / "forecasts/mlb_games.csv", need_labels=True)
-        first = {"score_columns": ["prob1"], "label_column": "prob1_outcome"}
-        assert caught.value.fixes[0] == first
-        with pytest.raises(PredictionFileError, match=r"whole numbers, but those in row \d+ "):
-            read_predictions(WORLDS / "forecasts/mlb_games.csv", **first)  # one game was a tie
+            read_predictions(tmp_path / "games.csv", need_labels=True)
+        found = read_predictions(tmp_path / "games.csv", **caught.value.fixes[0])
+        assert found.labels_name == "prob1_outcome"
 
     @pytest.mark.parametrize(
         "path", sorted(p for p in WORLDS.rglob("*") if p.suffix in (".json", ".jsonl", ".csv"))

@@ -5,6 +5,7 @@ import numpy as np
 from focalibrate.io.errors import PredictionFileError, RowError, file_error, listing, short
 from focalibrate.io.options import Request
 from focalibrate.io.roles.kind import Scores, not_numbers
+from focalibrate.io.roles.labels import tie_error
 from focalibrate.io.roles.vocabulary import CONFIDENCE, RIGHT, WRONG, plain, says_correct
 from focalibrate.io.table import Table, texts_of
 
@@ -132,15 +133,7 @@ def _check_words(view: Table, score: int, position: int) -> None:
         rows = np.flatnonzero(np.isin(cells.astype(str), others))
         name, right = view.name(position), _right_and_wrong(view, position)
         if view.is_kind(position, "number"):
-            raise RowError(
-                view.path,
-                f"`{short(name)}` must be 0 or 1, but a tie or a share is in ",
-                rows,
-                f", such as {others[0]}. Leave these rows out "
-                f"(`df = df[df[{name!r}].isin([0, 1])]`), or count them as what they are: "
-                f"`focalibrate.assess(confidence=df[{view.name(score)!r}], "
-                f"correct=df[{name!r}])`.",
-            )
+            raise tie_error(view, view.name(score), position)
         raise RowError(
             view.path,
             f"`{short(name)}` must say whether an answer was right or wrong, but ",
