@@ -3,6 +3,7 @@
 import hashlib
 import json
 from pathlib import Path
+from typing import Any
 
 from focalibrate._atomic import atomic_path, json_text
 from focalibrate.io import MANIFEST, Scan
@@ -36,15 +37,25 @@ def write_mark(path: Path, content: Path, calibrator: str) -> None:
 def calibrated_by(scan: Scan) -> str | None:
     """Return what `apply` has applied to predictions already, in words; None: nothing is known."""
     path = Path(scan.parts[0].name)
-    try:
-        if len(scan.parts) > 1:
-            folders = {Path(part.name).parent for part in scan.parts}
-            manifest = len(folders) == 1 and (folders.pop() / MANIFEST).is_file()
-            return "a calibrator" if manifest else None
-        record = json.loads(mark_of(path).read_text(encoding="utf-8"))
-        return str(record["calibrator"]) if record["sha256"] == scan.checksum() else None
-    except (OSError, ValueError, LookupError, TypeError):
+    listed = _read(path.parent / MANIFEST).get("names")
+    if isinstance(listed, list) and path.name in listed:
+        return "a calibrator"
+    if len(scan.parts) > 1:
         return None
+    marks = [mark_of(path), *path.parent.glob(mark_of(Path("*")).name)]  # it may be a copy
+    for record in map(_read, marks):
+        if "calibrator" in record and record.get("sha256") == scan.checksum():
+            return str(record["calibrator"])
+    return None
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """Return what a mark or a list of parts holds; nothing where it is absent or damaged."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def _sha256(path: Path) -> str:

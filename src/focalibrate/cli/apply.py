@@ -159,7 +159,7 @@ def _check_not_calibrated(scan: Scan) -> None:
     done = calibrated_by(scan)
     if done is not None:
         raise ValueError(
-            f"{scan.source}: was written by `focalibrate apply` ({done}), so that its "
+            f"{scan.source}: was written by `focalibrate apply` ({done}), so its "
             "probabilities are calibrated already. Name the file of the model's own scores."
         )
 
@@ -188,6 +188,11 @@ def _apply_to_parts(
         )
     place = url_of(out) or out
     with reported():
+        if any(Path(part.name).absolute().parent == out.absolute() for part in scan.parts):
+            raise ValueError(
+                f"{out}: is the folder of the parts themselves. Name another with -o: after an "
+                "interruption, parts replaced in place could not be told from the model's own."
+            )
         _check_classes(chosen, scan)
         shift = training.shift(scan.n_classes, chosen.class_names, _no_rows)
     say_what_was_read([scan])

@@ -45,6 +45,26 @@ def test_parts_that_apply_wrote_are_not_calibrated_again(cli, scores, tmp_path, 
     cli("apply", "t.json", "day", "-o", "done")
     done = cli("apply", "t.json", "done", "-o", "twice", ok=False)
     assert (done.returncode, "calibrated already" in done.stderr) == (1, True)
+    one = cli("apply", "t.json", "done/0.npz", "-o", "twice.npz", ok=False)
+    assert (one.returncode, "calibrated already" in one.stderr) == (1, True)
+
+
+def test_parts_are_not_replaced_in_place(cli, scores, tmp_path, examples):
+    """A run that is killed half way could not be continued: which parts are done?"""
+    (tmp_path / "day").mkdir()
+    for i in range(2):
+        np.savez(tmp_path / f"day/{i}.npz", logits=examples.logits[i:])
+    before = (tmp_path / "day/0.npz").read_bytes()
+    done = cli("apply", "t.json", "day", "-o", "day", "--force", ok=False)
+    assert (done.returncode, "the folder of the parts themselves" in done.stderr) == (1, True)
+    assert (tmp_path / "day/0.npz").read_bytes() == before
+
+
+def test_a_copy_of_a_calibrated_file_is_known(cli, scores, tmp_path):
+    cli("apply", "t.json", "scores.csv", "-o", "new.csv")
+    shutil.copy(tmp_path / "new.csv", tmp_path / "copy.csv")
+    done = cli("apply", "t.json", "copy.csv", "-o", "twice.csv", ok=False)
+    assert (done.returncode, "calibrated already" in done.stderr) == (1, True)
 
 
 def test_a_calibrated_file_is_not_called_uncalibrated(cli, scores):
