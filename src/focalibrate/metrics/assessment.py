@@ -29,6 +29,7 @@ from focalibrate.metrics.residuals import (
     BINS,
     CLASS_CELLS,
     EventCells,
+    Line,
     Residuals,
     calibration_line,
     event_cells,
@@ -334,15 +335,13 @@ def assess_cells(
     `fine` has one cell per row, or sums over narrow cells; `code` is the cluster of each row;
     `classes` are tested too, but not with clusters.
     """
-    cells, line = event_cells(fine), calibration_line(fine, code)
-    sums = cells.sums
-    clusters = clusters_of(fine, cells.cell_of_row, code, line)
+    line = calibration_line(fine, code)
+    cells, clusters, drawn, tested = drawn_test(
+        fine, code, line, with_line=event != "top label", n_draws=n_draws, rng=rng
+    )
+    sums, n_draws = cells.sums, drawn.shape[1]
     if clusters is not None:
         classes = ()  # drawn class by class, they reject calibrated models too often in clusters
-        room = int(MOST_DRAWN / len(clusters.code))
-        n_draws = min(n_draws, max(FEWEST_DRAWS, room))
-    drawn = draw_residuals(sums, n_draws, rng, clusters=clusters)
-    tested = event_test(cells, drawn, with_line=event != "top label", clusters=clusters)
     of_classes = None
     if classes:
         of_classes = classes_test(classes, n_draws, rng, class_names)
@@ -360,7 +359,7 @@ def assess_cells(
     names: list[TestName] = ["bins"] if event == "top label" else ["bins", "line"]
     if classes:
         names.append("classes")
-    is_judged = clusters is None or clusters.n >= LEAST_CLUSTERS
+    is_judged = can_judge(clusters)
     each = tested.each if is_judged else [math.nan] * len(names)
     gap, rms = event_intervals(cells, drawn, clusters)
     return Assessment(
@@ -386,6 +385,29 @@ def assess_cells(
         n_clusters=None if clusters is None else clusters.n,
         correlation=None if clusters is None else clusters.correlation,
     )
+
+
+def can_judge(clusters: Clusters | None) -> bool:
+    """Return whether there are enough clusters to test anything."""
+    return clusters is None or clusters.n >= LEAST_CLUSTERS
+
+
+def drawn_test(
+    fine: Residuals,
+    code: Ints | None,
+    line: Line | None,
+    *,
+    with_line: bool,
+    n_draws: int,
+    rng: np.random.Generator,
+) -> tuple[EventCells, Clusters | None, Floats, "EventTest"]:
+    """Return cells, clusters, residuals drawn from a calibrated model, and the test with them."""
+    cells = event_cells(fine)
+    clusters = clusters_of(fine, cells.cell_of_row, code, line)
+    if clusters is not None:
+        n_draws = min(n_draws, max(FEWEST_DRAWS, int(MOST_DRAWN / len(clusters.code))))
+    drawn = draw_residuals(cells.sums, n_draws, rng, clusters=clusters)
+    return cells, clusters, drawn, event_test(cells, drawn, with_line=with_line, clusters=clusters)
 
 
 def event_intervals(

@@ -1,6 +1,6 @@
 """CORP: isotonic recalibration, its reliability curve and the decomposition of scores."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -29,12 +29,7 @@ class Decomposition:
 
     def to_dict(self) -> dict[str, float]:
         """Return the numbers by name, for JSON."""
-        return {
-            "score": self.score,
-            "miscalibration": self.miscalibration,
-            "discrimination": self.discrimination,
-            "uncertainty": self.uncertainty,
-        }
+        return asdict(self)
 
 
 @dataclass(frozen=True, eq=False)

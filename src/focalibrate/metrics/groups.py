@@ -13,13 +13,14 @@ from focalibrate._array import Array
 from focalibrate.metrics.assessment import (
     TOO_COARSE,
     CalibrationVerdict,
+    can_judge,
+    drawn_test,
     event_intervals,
-    event_test,
 )
 from focalibrate.metrics.binning import Ints
 from focalibrate.metrics.interval import Interval
-from focalibrate.metrics.null import LEAST_CLUSTERS, clusters_of, draw_residuals, generator
-from focalibrate.metrics.residuals import Residuals, calibration_line, event_cells
+from focalibrate.metrics.null import generator
+from focalibrate.metrics.residuals import Residuals, calibration_line
 from focalibrate.metrics.rows import EventKind, read_event, read_groups
 from focalibrate.metrics.words import ALPHA, p_text, percents, points
 
@@ -216,15 +217,14 @@ def assess_group(
     rng: np.random.Generator,
 ) -> GroupAssessment:
     """Return the assessment of one group; its p-value is not corrected yet."""
-    cells = event_cells(fine)
+    line = None if code is None else calibration_line(fine)
+    cells, clusters, drawn, test = drawn_test(
+        fine, code, line, with_line=event != "top label", n_draws=n_draws, rng=rng
+    )
     sums = cells.sums
     n = round(float(sums.rows.sum()))
     p_value, detectable = math.nan, math.nan
-    line = None if code is None else calibration_line(fine)
-    clusters = clusters_of(fine, cells.cell_of_row, code, line)
-    drawn = draw_residuals(sums, n_draws, rng, clusters=clusters)
-    if n >= MIN_ROWS and (clusters is None or clusters.n >= LEAST_CLUSTERS):
-        test = event_test(cells, drawn, with_line=event != "top label", clusters=clusters)
+    if n >= MIN_ROWS and can_judge(clusters):
         p_value, detectable = test.p_value, test.detectable(sums, drawn, rng)
     gap, rms = event_intervals(cells, drawn, clusters)
     mass = float(sums.weight.sum())
@@ -240,7 +240,7 @@ def assess_group(
         p_value,
         math.nan,
         detectable,
-        n_draws,
+        drawn.shape[1],
     )
 
 

@@ -1,7 +1,7 @@
 """An estimate with its interval, and the sums from which those of a mean follow."""
 
 import math
-from dataclasses import KW_ONLY, dataclass, fields
+from dataclasses import KW_ONLY, asdict, dataclass, fields
 from typing import NamedTuple
 
 import numpy as np
@@ -33,7 +33,7 @@ class Interval:
 
     def to_dict(self) -> dict[str, float]:
         """Return the numbers by name, for JSON."""
-        return {"estimate": self.estimate, "low": self.low, "high": self.high, "level": self.level}
+        return asdict(self)
 
 
 class NoiseFloor(NamedTuple):
@@ -99,16 +99,8 @@ class Moments:
             sums = [n, n, n, n, one, two, three, one, two, one, two, three]
             return cls(*sums, n_infinite=n_infinite, is_counted=True)
         u, v, cube = w * w, w**3, x * square
-        products = (
-            (w, x),
-            (w, square),
-            (w, cube),
-            (u, x),
-            (u, square),
-            (v, x),
-            (v, square),
-            (v, cube),
-        )
+        products = (w, x), (w, square), (w, cube), (u, x), (u, square)
+        products += (v, x), (v, square), (v, cube)
         sums = [n, float(w.sum()), float(u.sum()), float(v.sum())]
         sums += [float(a @ b) for a, b in products]
         return cls(*sums, n_infinite=n_infinite, is_counted=counts_rows(w, copies))

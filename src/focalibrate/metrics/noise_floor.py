@@ -3,7 +3,6 @@
 import math
 
 import numpy as np
-from scipy.fft import dct, idct
 from scipy.special import gammaln, xlog1py, xlogy
 
 from focalibrate._array import Floats
@@ -12,6 +11,7 @@ from focalibrate.metrics.cells import Cells
 from focalibrate.metrics.interval import NoiseFloor
 from focalibrate.metrics.null import indicator
 from focalibrate.metrics.residuals import BINS, EventCells
+from focalibrate.metrics.smooth import smooth_errors
 
 SMOOTH_DRAWS = 199
 """Draws of smooth ECE, half of them on fine grids, where draws differ little."""
@@ -53,65 +53,14 @@ def _smooth_floor(event: EventCells, drawn: Floats) -> NoiseFloor:
     """
     value = event.sums.mean
     residual = drawn[:, :SMOOTH_DRAWS] / event.sums.weight.sum()
-    first = _smooth_errors(value, residual[:, :8], 4096)
+    first = smooth_errors(value, residual[:, :8], 4096, tolerance=1e-3)
     least = float(first.min())
     if least <= 0.0:
         return NoiseFloor(0.0, 0.0)
     grid = 1 << min(13, max(7, math.ceil(math.log2(10.0 / least))))
     if grid > 1024:
         residual = residual[:, : SMOOTH_DRAWS // 2]
-    return _floor(_smooth_errors(value, residual, grid))
-
-
-def _smooth_errors(value: Floats, residual: Floats, grid: int) -> Floats:
-    r"""Return smooth ECE of each column of `residual` ``[M, D]``, to about 1e-3 of itself.
-
-    The error falls like a power of the bandwidth, so the fixed point is sought on a log-log
-    scale, where a secant step is nearly exact.
-    """
-    n_draws = residual.shape[1]
-    spectrum = dct(_on_grid(value, residual, grid), type=1) / grid
-    decay = -0.5 * (np.pi * np.arange(grid + 1)) ** 2
-    lowest = 4.0 / grid
-
-    def log_error(log_sigma: Floats) -> Floats:
-        sigma = np.exp(log_sigma)
-        kept = min(grid + 1, math.ceil(9.0 / (np.pi * float(sigma.min()))))
-        damped = np.zeros((n_draws, grid + 1))
-        damped[:, :kept] = spectrum[:, :kept] * np.exp(np.outer(sigma**2, decay[:kept]))
-        smooth = np.abs(idct(damped, type=1))
-        total = smooth.sum(axis=1) - 0.5 * (smooth[:, 0] + smooth[:, -1])
-        return np.asarray(np.log(np.maximum(total, 1e-300)))
-
-    x = np.full(n_draws, math.log(max(lowest, 0.02)))
-    y = log_error(x)
-    slope = np.full(n_draws, -0.5)
-    for _ in range(8):
-        new = np.clip((y - slope * x) / (1.0 - slope), math.log(lowest), 0.0)
-        moved = new - x
-        if np.abs(moved).max() < 1e-3:
-            break
-        value_at = log_error(new)
-        rise = np.divide(value_at - y, moved, out=slope.copy(), where=np.abs(moved) > 1e-6)
-        x, y, slope = new, value_at, np.clip(rise, -2.0, 0.0)
-    return np.exp(y)
-
-
-def _on_grid(value: Floats, mass: Floats, grid: int) -> Floats:
-    """Return the density ``[D, grid + 1]`` of masses shared out between grid neighbours."""
-    order = np.argsort(value, kind="stable")
-    position = value[order] * grid
-    left = np.minimum(position.astype(np.intp), grid - 1)
-    first = np.flatnonzero(np.diff(left, prepend=-1))
-    at = left[first]
-    mass = mass[order]
-    to_right = (position - left)[:, None] * mass
-    density = np.zeros((mass.shape[1], grid + 1))
-    density[:, at] = np.add.reduceat(mass - to_right, first, axis=0).T
-    density[:, at + 1] += np.add.reduceat(to_right, first, axis=0).T
-    density *= grid
-    density[:, [0, -1]] *= 2.0  # reflected at the ends, where a grid point owns half a cell
-    return density
+    return _floor(smooth_errors(value, residual, grid, tolerance=1e-3))
 
 
 def classwise_floor(classes: Cells) -> NoiseFloor:

@@ -21,24 +21,17 @@ from focalibrate.metrics.smooth import smooth_ece
 MetricName = Literal[
     "ece", "adaptive_ece", "classwise_ece", "smooth_ece", "mce", "nll", "brier", "error"
 ]
-Needs = Literal["top label", "true class", "all classes"]
-Merge = Literal["mean", "bins", "cells", "classwise"]
 
 
 @dataclass(frozen=True, eq=False)
 class Metric:
-    """One metric: its name, what it needs of a row, and how data in pieces are merged."""
+    """One metric: its name, its heading and its function."""
 
     name: MetricName
     heading: str
     """of a table column, with its unit"""
     unit: Literal["%", ""]
     """"%": a fraction that is shown in percent"""
-    needs: Needs
-    """what it looks at in a row of probabilities"""
-    merge: Merge
-    """"mean": `Moments`. "bins": `Cells` of equally wide bins. "cells": of `log_odds_edges`,
-    within a stated error. "classwise": `Cells` of every class."""
     function: Callable[..., float]
     """``function(probs, labels, *, sample_weight=None, binary=False, ...)``"""
     rows: Callable[..., Floats] | None = None
@@ -61,24 +54,15 @@ class Metric:
 
 
 _ALL = (
-    Metric("ece", "ECE %", "%", "top label", "bins", ece, takes_bins=True),
-    Metric(
-        "adaptive_ece", "adaptive ECE %", "%", "top label", "cells", adaptive_ece,
-        takes_bins=True,
-    ),
-    Metric(
-        "classwise_ece", "classwise ECE %", "%", "all classes", "classwise", classwise_ece,
-        takes_bins=True,
-    ),
-    Metric("smooth_ece", "smooth ECE %", "%", "top label", "cells", smooth_ece),
-    Metric("mce", "MCE %", "%", "top label", "bins", mce, takes_bins=True),
-    Metric("nll", "log loss", "", "true class", "mean", nll, rows=nll_rows),
-    Metric(
-        "brier", "Brier score", "", "all classes", "mean", brier_score,
-        rows=brier_rows,
-    ),
-    Metric("error", "error %", "%", "top label", "mean", error_rate, rows=error_rows),
-)  # fmt: skip
+    Metric("ece", "ECE %", "%", ece, takes_bins=True),
+    Metric("adaptive_ece", "adaptive ECE %", "%", adaptive_ece, takes_bins=True),
+    Metric("classwise_ece", "classwise ECE %", "%", classwise_ece, takes_bins=True),
+    Metric("smooth_ece", "smooth ECE %", "%", smooth_ece),
+    Metric("mce", "MCE %", "%", mce, takes_bins=True),
+    Metric("nll", "log loss", "", nll, rows=nll_rows),
+    Metric("brier", "Brier score", "", brier_score, rows=brier_rows),
+    Metric("error", "error %", "%", error_rate, rows=error_rows),
+)
 
 METRICS: Mapping[MetricName, Metric] = MappingProxyType({metric.name: metric for metric in _ALL})
 """Every metric by its name; intervals, tables and headings follow from it."""

@@ -1,7 +1,6 @@
 """Smooth calibration error (smECE)."""
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,7 @@ MIN_WIDTHS = 4
 """The least bandwidth, in grid cells: below it a Gaussian is not resolved."""
 COARSE = 1 << 11
 """Cells of the grid that the search for the fixed point starts on."""
-MAX_SECANTS = 10
+MAX_SECANTS = 40
 
 
 def smooth_ece(
@@ -86,57 +85,58 @@ def smooth_ece_of_rows(
 
 def smooth_ece_of_residuals(at: Floats, mass: Floats) -> float:
     """Return the same of masses at points of [0, 1]: shares of the rows times residuals."""
+    return float(smooth_errors(at, mass[:, None], GRID, tolerance=1e-13)[0])
+
+
+def smooth_errors(at: Floats, mass: Floats, grid: int, *, tolerance: float) -> Floats:
+    r"""Return smooth ECE of each column of `mass` ``[M, D]``, to `tolerance` of itself.
+
+    The error falls like a power of the bandwidth, so the fixed point is sought on a log-log
+    scale, where a secant step is nearly exact. A bandwidth has at least `MIN_WIDTHS` cells.
+    """
     from scipy.fft import dct
-    from scipy.optimize import brentq
 
-    density = _share_out(at, mass) * GRID
-    density[[0, -1]] *= 2.0  # reflected at the ends, where a grid point owns half a cell
-    spectrum = dct(density, type=1) / GRID
-    decay = -0.5 * (np.pi * np.arange(GRID + 1)) ** 2
+    n = mass.shape[1]
+    spectrum = dct(_on_grid(at, mass, grid), type=1) / grid
+    decay = -0.5 * (np.pi * np.arange(grid + 1)) ** 2
 
-    def error(sigma: float, cells: int = GRID) -> float:
-        """Return the error from the curve on this many cells."""
+    def error(log_sigma: Floats, cells: int) -> Floats:
+        """Return the errors from curves on this many cells."""
+        sigma = np.exp(log_sigma)
         # modes beyond are damped by exp(-9**2 / 2)
-        kept = min(cells + 1, math.ceil(9.0 / (np.pi * sigma)))
-        damped = np.zeros(cells + 1)
-        damped[:kept] = spectrum[:kept] * np.exp(decay[:kept] * sigma**2)
+        kept = min(cells + 1, math.ceil(9.0 / (np.pi * float(sigma.min()))))
+        damped = np.zeros((n, cells + 1))
+        damped[:, :kept] = spectrum[:, :kept] * np.exp(np.outer(sigma**2, decay[:kept]))
         curve = np.abs(dct(damped, type=1)) / (2.0 * cells)
-        return float(curve.sum() - 0.5 * (curve[0] + curve[-1]))
+        return np.asarray(curve.sum(axis=1) - 0.5 * (curve[:, 0] + curve[:, -1]))
 
-    def fixed_point(cells: int, xtol: float) -> float:
-        """Return the bandwidth that is its own error: as the error falls with it, the one root."""
-        low = MIN_WIDTHS / cells
-        if error(low, cells) <= low:
-            return low
-        if error(1.0, cells) >= 1.0:  # every confidence is 1 and every row wrong, to rounding
-            return 1.0
-        return float(brentq(lambda sigma: error(sigma, cells) - sigma, low, 1.0, xtol=xtol))
-
-    near = _secant(error, fixed_point(COARSE, 1e-6))
-    return error(fixed_point(GRID, 1e-12)) if near is None else near
-
-
-def _share_out(at: Floats, mass: Floats) -> Floats:
-    """Return masses at points of [0, 1] shared linearly between the two nearest grid points."""
-    position = at * GRID
-    left = np.minimum(position.astype(np.intp), GRID - 1)
-    to_right = (position - left) * mass
-    stays = bin_sums(left, mass - to_right, GRID + 1)
-    return stays + bin_sums(left + 1, to_right, GRID + 1)
+    x, slope, found = np.full(n, math.log(0.02)), np.full(n, -0.5), np.zeros(n)
+    for cells, near in ((min(grid, COARSE), max(tolerance, 1e-5)), (grid, tolerance)):
+        lowest = math.log(MIN_WIDTHS / cells)
+        x = np.maximum(x, lowest)
+        found = error(x, cells)
+        for _ in range(MAX_SECANTS):
+            y = np.log(np.maximum(found, 1e-300))
+            new = np.clip((y - slope * x) / (1.0 - slope), lowest, 0.0)
+            moved = new - x
+            if np.abs(moved).max() <= near:
+                break
+            found = error(new, cells)
+            rise = np.log(np.maximum(found, 1e-300)) - y
+            rise = np.divide(rise, moved, out=slope.copy(), where=np.abs(moved) > 1e-6)
+            x, slope = new, np.clip(rise, -2.0, 0.0)
+    return found
 
 
-def _secant(error: Callable[[float], float], start: float) -> float | None:
-    """Return the fixed point of `error` near `start`; None if a few steps do not find it."""
-    before, sigma = start, error(start)
-    gap_before = sigma - before
-    for _ in range(MAX_SECANTS):
-        if not MIN_WIDTHS / GRID < sigma < 1.0:
-            return None
-        value = error(sigma)
-        gap = value - sigma
-        if abs(gap) <= 1e-12:
-            return value
-        if gap == gap_before:
-            return None
-        before, sigma, gap_before = sigma, sigma - gap * (sigma - before) / (gap - gap_before), gap
-    return None
+def _on_grid(at: Floats, mass: Floats, grid: int) -> Floats:
+    """Return the density ``[D, grid + 1]`` of masses shared out between grid neighbours."""
+    n, position = mass.shape[1], at * grid
+    left = np.minimum(position.astype(np.intp), grid - 1)
+    to_right = (position - left)[:, None] * mass
+    place = left if n == 1 else (left[:, None] + (grid + 1) * np.arange(n)).reshape(-1)
+    size = n * (grid + 1)
+    density = bin_sums(place, (mass - to_right).reshape(-1), size)
+    density += bin_sums(place + 1, to_right.reshape(-1), size)
+    density = density.reshape(n, grid + 1) * grid
+    density[:, [0, -1]] *= 2.0  # reflected at the ends, where a grid point owns half a cell
+    return density
