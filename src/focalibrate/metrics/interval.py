@@ -99,8 +99,8 @@ class Moments:
             sums = [n, n, n, n, one, two, three, one, two, one, two, three]
             return cls(*sums, n_infinite=n_infinite, is_counted=True)
         u, v, cube = w * w, w**3, x * square
-        products = (w, x), (w, square), (w, cube), (u, x), (u, square)
-        products += (v, x), (v, square), (v, cube)
+        products = [(w, x), (w, square), (w, cube), (u, x), (u, square)]
+        products += [(v, x), (v, square), (v, cube)]
         sums = [n, float(w.sum()), float(u.sum()), float(v.sum())]
         sums += [float(a @ b) for a, b in products]
         return cls(*sums, n_infinite=n_infinite, is_counted=counts_rows(w, copies))
