@@ -313,14 +313,10 @@ def _fitted(
     lower = np.where(np.arange(len(centre)) < n_positive, 0.0, -np.inf)
     squares = np.average(features**2, axis=0, weights=rows.weights)
     penalty = np.diag(WEAK * squares / rows.size)
-    labels, weights = rows.labels == 1, rows.weights
-    if pseudo_count:
-        mass = np.ones(rows.n_rows) if weights is None else weights
-        n_class = np.bincount(rows.labels, mass, 2) * (rows.size / mass.sum())
-        flipped = (pseudo_count / (n_class + 1.0))[rows.labels]
-        features, labels = np.concatenate([features, features]), np.concatenate([labels, ~labels])
-        weights = np.concatenate([mass * (1.0 - flipped), mass * flipped])
-    objective = logistic_objective(features, labels, weights, penalty=penalty, centre=centre)
+    mass = np.ones(rows.n_rows) if rows.weights is None else rows.weights
+    n_class = np.bincount(rows.labels, mass, 2) * (rows.size / mass.sum())
+    labels = np.abs(rows.labels - (pseudo_count / (n_class + 1.0))[rows.labels])
+    objective = logistic_objective(features, labels, mass, penalty=penalty, centre=centre)
     result = minimise_convex(objective, centre, lower=lower)
     return rows.finish(
         kind(*(result.x @ basis).tolist()),

@@ -113,7 +113,7 @@ def _solve(second: Floats, gradient: Floats) -> Floats:
 
 def logistic_objective(
     features: Floats,
-    labels: NDArray[np.bool_],
+    labels: NDArray[Any],
     weights: Floats | None,
     *,
     penalty: Floats | None = None,
@@ -121,20 +121,21 @@ def logistic_objective(
 ) -> ConvexObjective:
     r"""Return the mean log loss of :math:`\sigma(\phi\theta)` with a quadratic penalty.
 
-    The penalty is :math:`(\theta - c)^\top S (\theta - c)`.
+    Labels are booleans or shares in [0, 1]. The penalty is
+    :math:`(\theta - c)^\top S (\theta - c)`.
     """
     n = len(labels)
     share = np.full(n, 1.0 / n) if weights is None else weights / weights.sum()
-    sign = np.where(labels, 1.0, -1.0)
+    y = labels.astype(np.float64)
     middle = np.zeros(features.shape[1]) if centre is None else centre
 
     def objective(x: Floats) -> tuple[float, Floats, Floats]:
-        margin = sign * (features @ x)
-        value = float(share @ np.logaddexp(0.0, -margin))
-        miss = np.exp(-np.logaddexp(0.0, margin))  # probability of the other class
-        gradient = -(features.T @ (share * sign * miss))
-        bend = share * miss * (1.0 - miss)
-        second = (features * bend[:, None]).T @ features
+        s = features @ x
+        lost = np.log1p(np.exp(-np.abs(s)))
+        value = float(share @ (lost + np.maximum(s, 0.0) - y * s))
+        p = np.exp(np.minimum(s, 0.0) - lost)
+        gradient = features.T @ (share * (p - y))
+        second = (features * (share * p * (1.0 - p))[:, None]).T @ features
         if penalty is not None:
             gap = penalty @ (x - middle)
             value += float((x - middle) @ gap)

@@ -25,13 +25,13 @@ from focalibrate.calibrate.calibrator import (
     frozen_numbers,
     read_document,
 )
+from focalibrate.calibrate.optimise import logistic_objective, minimise_convex
 from focalibrate.theory import recover_log_odds
 
 Scope = Literal["shared", "per_label"]
 FORMAT, VERSION = "focalibrate.sigmoid_calibrator", 1
 LARGEST_SLOPE = 100.0
 """Bound of a fitted slope, reached where the scores separate the labels without error."""
-STEPS, CLOSE = 60, 1e-10
 
 
 @final
@@ -229,50 +229,28 @@ def _fit(
         positive, negative = (weight * y).sum(axis=0), (weight * (1.0 - y)).sum(axis=0)
         high, low = (positive + 1.0) / (positive + 2.0), 1.0 / (negative + 2.0)
         y = low + (high - low) * y
-    slope, intercept = _newton(x, y, weight, with_intercept=with_intercept)
-    return tuple(slope.tolist()), tuple(intercept.tolist())
+    lines = [_line(*column, with_intercept) for column in zip(x.T, y.T, weight.T, strict=True)]
+    slope, intercept = zip(*lines, strict=True)
+    return slope, intercept
 
 
-def _newton(x: Floats, y: Floats, w: Floats, *, with_intercept: bool) -> tuple[Floats, Floats]:
-    """Return slope and intercept of each column by Newton's method with halved steps."""
-    n = x.shape[1]
-    scale = np.maximum(np.abs(x).max(axis=0), 1e-12)  # columns of one size, for the steps
-    u = x / scale
-    total = np.maximum(w.sum(axis=0), 1e-300)
-    a, b = scale.copy(), np.zeros(n)
-    last = _loss(a, b, u, y, w, total)
-    for _ in range(STEPS):
-        p = np.exp(log_sigmoid(a * u + b))
-        g, h = w * (p - y) / total, w * p * (1.0 - p) / total + 1e-15 / len(u)
-        ga, gb = (g * u).sum(axis=0), g.sum(axis=0)
-        haa, hab, hbb = (h * u * u).sum(axis=0), (h * u).sum(axis=0), h.sum(axis=0)
-        if with_intercept:
-            det = np.maximum(haa * hbb - hab**2, 1e-300)
-            da, db = (hbb * ga - hab * gb) / det, (haa * gb - hab * ga) / det
-        else:
-            da, db = ga / np.maximum(haa, 1e-300), np.zeros(n)
-        step = np.ones(n)
-        for _ in range(40):
-            new_a = np.clip(a - step * da, 0.0, LARGEST_SLOPE * scale)
-            new_b = b - step * db
-            value = _loss(new_a, new_b, u, y, w, total)
-            worse = value > last + 1e-12 * np.abs(last)  # rounding of the loss, not of the fit
-            if not worse.any():
-                break
-            step = np.where(worse, 0.5 * step, step)
-        moved = np.abs(new_a - a) + np.abs(new_b - b)
-        a, b, last = (
-            np.where(worse, a, new_a),
-            np.where(worse, b, new_b),
-            np.where(worse, last, value),
-        )
-        if (worse | (moved <= CLOSE * (1.0 + np.abs(a) + np.abs(b)))).all():
-            break
-    return a / scale, b
+def _line(x: Floats, y: Floats, w: Floats, with_intercept: bool) -> tuple[float, float]:
+    """Return slope and intercept of one label."""
+    if not w.any():
+        return 1.0, 0.0
+    scale = max(float(np.abs(x).max()), 1e-12)  # both parameters of one size, for the steps
+    n = 1 + with_intercept
+    features = np.stack([x / scale, np.ones_like(x)], axis=1)[:, :n]
+    objective = logistic_objective(features, y, w)
+    lower = np.array([0.0, -np.inf])[:n]
+    found = minimise_convex(objective, np.array([scale, 0.0])[:n], lower=lower).x
+    slope, intercept = float(found[0]) / scale, float(found[-1]) * with_intercept
+    if slope <= LARGEST_SLOPE:
+        return slope, intercept
 
+    def at_bound(b: Floats) -> tuple[float, Floats, Floats]:
+        value, gradient, second = objective(np.append(LARGEST_SLOPE * scale, b))
+        return value, gradient[1:], second[1:, 1:]
 
-def _loss(a: Floats, b: Floats, u: Floats, y: Floats, w: Floats, total: Floats) -> Floats:
-    s = a * u + b
-    losses = -(y * log_sigmoid(s) + (1.0 - y) * log_sigmoid(-s))
-    found: Floats = (w * losses).sum(axis=0) / total
-    return found
+    bounded = minimise_convex(at_bound, found[1:]).x if with_intercept else np.zeros(1)
+    return LARGEST_SLOPE, float(bounded[0])
