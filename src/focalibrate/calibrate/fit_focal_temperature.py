@@ -13,7 +13,7 @@ from focalibrate.calibrate.calibrator import Calibrator
 from focalibrate.calibrate.fit_temperature import lowest_temperature
 from focalibrate.calibrate.focal_rows import CompressedLogits, focal_rows, weighted_mean
 from focalibrate.calibrate.grid import Criterion, read_gammas, read_temperatures, searched
-from focalibrate.calibrate.report import FitReport, warn
+from focalibrate.calibrate.report import warn
 from focalibrate.calibrate.rows import Rows, in_threads, read_scores, thin_rows
 from focalibrate.calibrate.temperature import FocalTemperatureScaling
 
@@ -109,8 +109,7 @@ def fit_focal_temperature(
         measure = Criterion(focal_rows(rows), criterion, n_bins)
         values = searched(measure, some, grid, whole=whole_grid)
         g, t = values.argmin()
-        report = values.report(FocalTemperatureScaling.kind, rows)
-        found = FocalTemperatureScaling(some[g], grid[t], report=report)
+        found = values.finish(FocalTemperatureScaling(some[g], grid[t]), rows)
     if found.report and found.report.at_bound:
         warn(
             f"The best parameters, {found.describe()}, are at the edge of the range searched: the "
@@ -118,7 +117,7 @@ def fit_focal_temperature(
             "are masked by large finite logits, mask them with -inf; otherwise pass `gammas` or "
             "`temperatures` that reach further."
         )
-    return rows.stamp(found)
+    return found
 
 
 def lowest_focal_temperature(
@@ -135,17 +134,13 @@ def lowest_focal_temperature(
         best = _lowest(loss, [(s.gamma, s.temperature / plain.temperature) for s in near])
         at_bound = best.x[0] in gammas or abs(best.x[1]) >= REACH
     temperature = plain.temperature * math.exp(best.x[1])
-    report = FitReport(
-        method=FocalTemperatureScaling.kind,
-        criterion="nll",
+    return rows.finish(
+        FocalTemperatureScaling(float(best.x[0]), temperature),
         value=best.value,
-        n_rows=rows.n_rows,
-        n_classes=rows.n_classes,
         n_evaluations=best.n_evaluations,
         converged=best.converged,
         at_bound=at_bound,
     )
-    return FocalTemperatureScaling(float(best.x[0]), temperature, report=report)
 
 
 @dataclass(frozen=True, eq=False)

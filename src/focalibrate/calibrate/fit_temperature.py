@@ -14,7 +14,7 @@ from focalibrate._check import check_choice, check_gamma, check_n_bins
 from focalibrate.calibrate.calibrator import Calibrator
 from focalibrate.calibrate.focal_rows import focal_rows
 from focalibrate.calibrate.grid import Criterion, read_temperatures, searched
-from focalibrate.calibrate.report import FitReport, warn
+from focalibrate.calibrate.report import warn
 from focalibrate.calibrate.rows import (
     Rows,
     check_rows,
@@ -120,8 +120,7 @@ def fit_temperature(
         grid = COARSE_TEMPERATURES if temperatures is None else read_temperatures(temperatures)
         measure = Criterion(focal_rows(rows), criterion, n_bins, focal_gamma=gamma or 0.0)
         values = searched(measure, (0.0,), grid, whole=whole_grid)
-        temperature = grid[values.argmin()[1]]
-        found = _calibrator(temperature, gamma, values.report(_kind(gamma), rows))
+        found = values.finish(_calibrator(grid[values.argmin()[1]], gamma), rows)
     if found.report and found.report.at_bound:
         warn(
             f"The best temperature, {found.temperature:g}, is at the edge of the range searched: "
@@ -129,7 +128,7 @@ def fit_temperature(
             "classes are masked by large finite logits, mask them with -inf; otherwise pass "
             "`temperatures` that reach further."
         )
-    return rows.stamp(found)
+    return found
 
 
 def lowest_temperature(
@@ -139,29 +138,20 @@ def lowest_temperature(
     kernel = log_loss_sums if gamma is None else partial(focal_loss_sums, gamma)
     near = getattr(start, "temperature", None)
     best = _minimise(rows, kernel, is_convex=gamma is None, near=near)
-    report = FitReport(
-        method=_kind(gamma),
+    return rows.finish(
+        _calibrator(best.temperature, gamma),
         criterion="nll" if gamma is None else "focal",
         value=best.loss,
-        n_rows=rows.n_rows,
-        n_classes=rows.n_classes,
         n_evaluations=best.n_evaluations,
         converged=best.converged,
         at_bound=best.at_bound,
     )
-    return _calibrator(best.temperature, gamma, report)
 
 
-def _kind(gamma: float | None) -> str:
-    return TemperatureScaling.kind if gamma is None else FocalLossTemperature.kind
-
-
-def _calibrator(
-    temperature: float, gamma: float | None, report: FitReport
-) -> TemperatureCalibrator:
+def _calibrator(temperature: float, gamma: float | None) -> TemperatureCalibrator:
     if gamma is None:
-        return TemperatureScaling(temperature, report=report)
-    return FocalLossTemperature(float(gamma), temperature, report=report)
+        return TemperatureScaling(temperature)
+    return FocalLossTemperature(float(gamma), temperature)
 
 
 def _check_gamma_is_for_focal(criterion: str, gamma: float | None) -> None:

@@ -11,8 +11,7 @@ from focalibrate._array import Floats, is_array_api_obj, to_numpy
 from focalibrate._check import check_gamma
 from focalibrate.calibrate.calibrator import check_temperature
 from focalibrate.calibrate.focal_rows import CompressedLogits, TemperedRows, weighted_mean
-from focalibrate.calibrate.report import FitReport
-from focalibrate.calibrate.rows import Rows, available_cores, in_threads
+from focalibrate.calibrate.rows import C, Rows, available_cores, in_threads
 from focalibrate.metrics.binning import equal_width_edges, equal_width_index
 from focalibrate.metrics.cells import Cells
 
@@ -67,19 +66,17 @@ class GridValues:
         g, t = np.unravel_index(int(np.nanargmin(self.values)), self.values.shape)
         return int(g), int(t)
 
-    def report(self, method: str, rows: Rows) -> FitReport:
-        """Return the report of the first minimum."""
+    def finish(self, calibrator: C, rows: Rows) -> C:
+        """Return `calibrator`, which has the parameters of the minimum, with its `FitReport`."""
         g, t = self.argmin()
         pairs = ((self.gammas[g], self.gammas), (self.temperatures[t], self.temperatures))
-        return FitReport(
-            method=method,
+        return rows.finish(
+            calibrator,
             criterion=self.criterion,
             value=float(self.values[g, t]),
-            n_rows=rows.n_rows,
-            n_classes=rows.n_classes,
             n_evaluations=int(np.isfinite(self.values).sum()),
             at_bound=any(len(set(all_)) > 1 and x in (min(all_), max(all_)) for x, all_ in pairs),
-            gammas=self.gammas if method == "focal_temperature" else None,
+            gammas=self.gammas if calibrator.kind == "focal_temperature" else None,
             temperatures=self.temperatures,
             grid=self.values,
         )

@@ -26,7 +26,7 @@ class FitReport:
     """The criterion at the parameters returned, on the rows fitted on."""
     n_rows: int
     n_classes: int
-    n_evaluations: int
+    n_evaluations: int = 1
     """Times the criterion was evaluated on all rows."""
     converged: bool = True
     """False if the iterations ran out before the tolerance was met."""

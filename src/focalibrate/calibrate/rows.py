@@ -108,26 +108,14 @@ class Rows:
         logits, labels = self.logits[index], self.labels[index]
         return replace(self, logits=logits, labels=labels, weights=weights)
 
-    def finish(
-        self,
-        calibrator: C,
-        *,
-        criterion: str = "nll",
-        value: float,
-        n_evaluations: int = 1,
-        converged: bool = True,
-        at_bound: bool = False,
-    ) -> C:
-        """Return `calibrator` as a fit returns it, with its `FitReport`."""
+    def finish(self, calibrator: C, *, criterion: str = "nll", **diagnostics: Any) -> C:
+        """Return `calibrator` as a fit returns it, with `diagnostics` in its `FitReport`."""
         report = FitReport(
             method=calibrator.kind,
             criterion=criterion,
-            value=value,
             n_rows=self.n_rows,
             n_classes=self.n_classes,
-            n_evaluations=n_evaluations,
-            converged=converged,
-            at_bound=at_bound,
+            **diagnostics,
         )
         return replace(self.stamp(calibrator), report=report)
 
