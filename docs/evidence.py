@@ -17,6 +17,7 @@ PAPERS = {
     "002": (
         "published-logits",
         "interpolation",
+        "full-cifar",
         "focal-calibration",
         "sst",
         "dynamics",
