@@ -57,7 +57,7 @@ def test_error_shows_how_to_name_the_array(npz, logits):
     with pytest.raises(PredictionFileError) as caught:
         read_predictions(path)
     assert str(caught.value) == (
-        f"{path}: holds 2 arrays that could be the scores: `val_logits`, `test_logits`. Say "
+        f"{path}: has 2 arrays that could be the scores: val_logits, test_logits. Say "
         "which. Pass `logits_key='val_logits'` (command line: --logits-key val_logits) or "
         "`logits_key='test_logits'` (command line: --logits-key test_logits)."
     )

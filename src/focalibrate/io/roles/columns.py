@@ -13,6 +13,7 @@ from focalibrate.io.roles.kind import (
     quoted,
     settle_kind,
     unclear_kind,
+    which,
 )
 from focalibrate.io.roles.vocabulary import (
     DERIVED,
@@ -70,22 +71,21 @@ def columns_by_prefix(view: Table, request: Request, free: list[int]) -> Scores 
         if len(usable) > 1:
             usable = [m for m in usable if _is_simplex(view, m)] or usable
         if len(usable) > 1:
-            raise _which_set(view, usable)
+            raise _which_set(view, usable, "could be the classes")
         if usable:
             if request.kind is None and kind == "logits":
                 others = [m for m in sets["probs"] if _is_simplex(view, m)]
                 if others and not any(_is_one_model(view, usable[0], m) for m in others):
-                    raise _which_set(view, [usable[0], *others])
+                    disagree = "could be the classes, and they do not agree"
+                    raise _which_set(view, [usable[0], *others], disagree)
             return _prefixed_group(view, request, usable[0], kind)
     return None
 
 
-def _which_set(view: Table, sets: list[list[int]]) -> PredictionFileError:
-    return file_error(
-        view.path,
-        f"has {len(sets)} sets of columns that could be the classes, and they do not agree: "
-        f"{'; '.join(listing([view.name(i) for i in some]) for some in sets[:3])}. Say which.",
-        fixes=[{"score_columns": [view.name(i) for i in some]} for some in sets[:3]],
+def _which_set(view: Table, sets: list[list[int]], that: str) -> PredictionFileError:
+    names = [[view.name(i) for i in some] for some in sets]
+    return which(
+        view, f"sets of columns that {that}", names, [{"score_columns": n} for n in names]
     )
 
 
@@ -161,13 +161,7 @@ def columns_by_sum(view: Table, candidates: list[int], label: int | None) -> lis
     if len(runs) == 1:
         return bounded[runs[0][0] : runs[0][1] + 1]
     if runs:
-        sets = [[view.name(i) for i in bounded[a : b + 1]] for a, b in runs]
-        raise file_error(
-            view.path,
-            f"has {len(runs)} sets of columns whose rows sum to 1: "
-            f"{listing([listing(names) for names in sets])}. Say which are the classes.",
-            fixes=[{"score_columns": names} for names in sets[:3]],
-        )
+        raise _which_set(view, [bounded[a : b + 1] for a, b in runs], "sum to 1 in every row")
     return None
 
 
@@ -300,12 +294,12 @@ def check_no_rivals(
         elif shown == 2 < len(classes) and len(scores) == 1:
             rivals = scores
     if rivals:
-        sets = (listing([quoted(view, i) for i in some]) for some in (classes, rivals))
-        raise file_error(
-            view.path,
-            f"columns {' and columns '.join(sets)} could be the classes: the first sum to 1, and "
-            "the labels fit the others. Say which.",
-            fixes=_choices(view, request, rivals, classes),
+        raise which(
+            view,
+            "sets of columns that could be the classes, those that sum to 1 and those that fit "
+            "the labels",
+            [[view.name(i) for i in some] for some in (classes, rivals)],
+            _choices(view, request, rivals, classes),
         )
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from focalibrate.io.cells import is_value
 from focalibrate.io.errors import Doubt, PredictionFileError, RowError, file_error, listing, short
@@ -68,7 +69,7 @@ def _looks_like_probs(what: str, *, requested: bool) -> str:
 def unclear_kind(view: Table, sums: RowSums, positions: list[int]) -> PredictionFileError:
     """Return the error for scores of unknown kind, with the options that say which."""
     what = names_text(view, positions)
-    verb = "hold" if what.startswith("columns ") else "holds"
+    verb = "hold" if len(positions) > 1 else "holds"
     if sums.in_percent:
         return file_error(
             view.path,
@@ -96,6 +97,24 @@ def unclear_kind(view: Table, sums: RowSums, positions: list[int]) -> Prediction
 def one_at_a_time(names: Sequence[str]) -> list[dict[str, object]]:
     """Return the options that read a column alone, as the probability of one class against all."""
     return [{"score_columns": [name], "input": "probs"} for name in names[:2]]
+
+
+def which(
+    view: Table, what: str, choices: Sequence[Any], fixes: Sequence[dict[str, object]]
+) -> PredictionFileError:
+    """Return the question where several columns or arrays fit, with the options that choose one.
+
+    Args:
+        view: the file.
+        what: what they could be, after their number.
+        choices: their names, or sets of names.
+        fixes: one per choice.
+    """
+    are_sets = any(isinstance(one, list) for one in choices)
+    names = "; ".join(map(listing, choices[:3])) if are_sets else listing(choices)
+    return file_error(
+        view.path, f"has {len(choices)} {what}: {names}. Say which.", fixes=fixes[:4]
+    )
 
 
 def names_text(view: Table, positions: list[int]) -> str:

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from focalibrate.io.cells import MISSING
 from focalibrate.io.errors import PredictionFileError, RowError, file_error, listing, short
-from focalibrate.io.roles.kind import Scores
+from focalibrate.io.roles.kind import Scores, which
 from focalibrate.io.roles.vocabulary import (
     LABEL_PARTS,
     LABELS_SHOWN,
@@ -239,12 +239,9 @@ def _agreeing(view: Table, found: list[int]) -> int:
         if not same:
             _check_not_long(view, found)
             option = "label_column" if view.schema.is_table else "labels_key"
-            raise file_error(
-                view.path,
-                f"has {len(found)} columns that could be the labels: "
-                f"{listing([view.name(i) for i in found])}. Say which.",
-                fixes=[{option: view.name(i)} for i in found[:3]],
-            )
+            names = [view.name(i) for i in found]
+            fixes: list[dict[str, object]] = [{option: name} for name in names]
+            raise which(view, "columns that could be the labels", names, fixes)
     return first
 
 

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterable
 
-from focalibrate.io.errors import PredictionFileError, file_error, listing, short
+from focalibrate.io.errors import PredictionFileError, file_error, short
 from focalibrate.io.evidence import is_same_model
 from focalibrate.io.options import Request
 from focalibrate.io.predictions import ScoreKind
-from focalibrate.io.roles.kind import Scores, settle_kind
+from focalibrate.io.roles.kind import Scores, settle_kind, which
 from focalibrate.io.roles.vocabulary import (
     CLASS_NAMES,
     LOGIT,
@@ -55,12 +55,14 @@ def _check_one_model(view: Table, logits: int, probs: list[int]) -> None:
     of_split = [i for i in alike if split_of(view.name(i)) == split_of(view.name(logits))]
     z = view.values(logits) if of_split else None
     if z is not None and not any(is_same_model(z, view.values(i)) for i in of_split):
-        raise file_error(
-            view.path,
-            f"holds `{short(view.name(logits))}` and "
-            f"{listing([f'`{view.name(i)}`' for i in of_split])}, which are not the softmax of "
-            "these logits, as of another model or calibrated. Say which.",
-            fixes=[{"logits_key": view.name(logits)}, {"probs_key": view.name(of_split[0])}],
+        names = [view.name(i) for i in (logits, *of_split)]
+        fixes: list[dict[str, object]] = [{"probs_key": name} for name in names[1:]]
+        raise which(
+            view,
+            "arrays that could be the scores, and the probabilities are not the softmax of the "
+            "logits",
+            names,
+            [{"logits_key": names[0]}, *fixes],
         )
 
 
@@ -110,19 +112,14 @@ def matrix_scores(view: Table, request: Request, position: int, kind: ScoreKind 
 
 def _which_matrix(view: Table, found: list[int], kind: ScoreKind | None) -> PredictionFileError:
     """Return the error for several matrices that could each be the scores."""
-    fixes = []
+    fixes: list[dict[str, object]] = []
     for i in found[:3]:
         says = kind or kind_of(meaning_of(view.name(i)))
         if says is None and view.sums([i]).on_simplex:
             says = "probs"
         kinds = ("logits", "probs") if says is None else (says,)
         fixes += [{f"{k}_key": view.name(i)} for k in kinds]
-    return file_error(
-        view.path,
-        f"holds {len(found)} arrays that could be the scores: "
-        f"{listing([f'`{view.name(i)}`' for i in found])}. Say which.",
-        fixes=fixes,
-    )
+    return which(view, "arrays that could be the scores", [view.name(i) for i in found], fixes)
 
 
 def lone_matrix(view: Table, request: Request, taken: Iterable[int]) -> Scores | None:

@@ -19,12 +19,12 @@ from focalibrate.io.roles.columns import (
     numbered_columns,
     without_prefix,
 )
-from focalibrate.io.roles.events import event_columns
 from focalibrate.io.roles.kind import Scores, not_numbers, quoted
 from focalibrate.io.roles.matrix import lone_matrix, matrix_scores
-from focalibrate.io.roles.positive import (
+from focalibrate.io.roles.single import (
     column_by_name,
     column_of_class,
+    event_columns,
     positive_column,
     unnamed_column,
 )
