@@ -60,6 +60,7 @@ def read_rows(
     most: int | None = None,
     classes_of: tuple[str, ...] | None = None,
     calibrators: Sequence[Path] = (),
+    keep: bool = False,
 ) -> Predictions | None:
     """Read all rows into memory, with a progress bar on a terminal; None where there are more.
 
@@ -69,10 +70,11 @@ def read_rows(
         classes_of: names of a calibrator's classes, into whose order the columns are put.
         calibrators: files of calibrators that are evaluated on these rows; a note warns of those
             that were fitted to them.
+        keep: hold the other columns too, to write them again.
     """
     with steps() as bar, reported():
         bar.add_task(f"reading {printable(scan.source)}", total=None)
-        found = scan.read_up_to(most)
+        found = scan.read_up_to(most, keep=keep)
         if found is None:
             return None
         found = align(found, classes_of)

@@ -102,7 +102,7 @@ def apply_command(
             "--workers, --backend and a URL in -o are for a folder of parts: FILE must be a "
             "folder, a glob or a URL of parts, and -o must have no suffix."
         )
-    given = read_rows(scan, classes_of=names)
+    given = read_rows(scan, classes_of=names, keep=True)
     assert given is not None  # noqa: S101  there is no limit
     say_what_was_read([given])
     with reported():

@@ -399,15 +399,21 @@ class Scan:
                 self._checksum = found or sha256_of(files)
             return self._checksum
 
-    def read(self, part: int | None = None) -> Predictions:
+    def read(self, part: int | None = None, *, keep: bool = False) -> Predictions:
         """Return all predictions, or those of one part, in memory.
+
+        Args:
+            part: position of the part in `parts`.
+            keep: hold the other columns too; else they are read again when they are needed.
 
         Raises:
             PredictionFileError: where a row breaks a rule, or they do not fit into memory.
         """
-        return cast(Predictions, self.read_up_to(None, part))
+        return cast(Predictions, self.read_up_to(None, part, keep=keep))
 
-    def read_up_to(self, most: int | None, part: int | None = None) -> Predictions | None:
+    def read_up_to(
+        self, most: int | None, part: int | None = None, *, keep: bool = False
+    ) -> Predictions | None:
         """Return all predictions in memory, or None as soon as there are more than `most` rows."""
         limit = parse_size(self._options.get("max_memory"))
         path = self._data.path if part is None else self._data.main(part).path
@@ -417,7 +423,7 @@ class Scan:
         check_fits(path, (n_rows or 0) * self.n_classes * self.reading.dtype.itemsize, limit)
         found, taken, n_found = list[Predictions](), 0, 0
         with _memory_named(self.source):
-            for batch in self.batches(part):
+            for batch in self.batches(part, keep=keep):
                 taken += batch.scores.nbytes
                 n_found += batch.n_rows
                 if most is not None and n_found > most:
@@ -429,7 +435,7 @@ class Scan:
             labels = self.reading.labels
             whole = joined_predictions(
                 found,
-                kept=lambda: self.batches(part, keep=True),
+                kept=lambda: iter(found) if keep else self.batches(part, keep=True),
                 notes=self.notes,
                 n_labels=None if labels is None or labels.is_by_order else len(labels.values),
             )

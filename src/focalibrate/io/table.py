@@ -286,6 +286,8 @@ def as_arrow(array: NDArray[Any]) -> Any:
         return pa.FixedSizeListArray.from_arrays(inner, array.shape[1])
     if array.dtype.kind in "UO":
         return pa.array(array.tolist(), pa.string())
+    if array.dtype.kind == "f" and array.dtype.itemsize > 8:
+        array = array.astype(np.float64)  # Arrow has no longer ones
     return pa.array(np.ascontiguousarray(array, array.dtype.newbyteorder("=")))
 
 

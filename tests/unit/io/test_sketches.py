@@ -18,25 +18,32 @@ from focalibrate.metrics import Sketch
 VERSIONS = {"focalibrate": ("1.0",), "numpy": ("2.0",)}
 
 
-def file_of(k=2, n=200, *, weights=False, seed=0, **options):
+def file_of(k=2, n=200, *, weights=False, by="group", seed=0, **options):
     rng = np.random.default_rng(seed)
     logits, labels = rng.normal(size=(n, k)), rng.integers(k, size=n)
     sketch = Sketch.of(
         logits=logits,
         labels=labels,
-        groups={"g": rng.choice(["a", "b", "ä, \n"], size=n)},
-        cluster=rng.integers(30, size=n),
+        groups={"g": rng.choice(["a", "b", "ä, \n"], size=n)} if by == "group" else None,
+        cluster=rng.integers(30, size=n) if by == "cluster" else None,
         sample_weight=rng.uniform(0.1, 2, size=n) if weights else None,
     )
     return SketchFile(sketch=sketch, versions=VERSIONS, **options)
 
 
+@pytest.mark.parametrize("by", ["group", "cluster"])
 @pytest.mark.parametrize("weights", [False, True])
 @pytest.mark.parametrize("k", [2, 5])
-def test_a_sketch_reads_back_bit_by_bit(tmp_path, k, weights):
+def test_a_sketch_reads_back_bit_by_bit(tmp_path, k, weights, by):
     names = tuple(f"class {i}" for i in range(k))
     given = file_of(
-        k, weights=weights, class_names=names, sources=("a.csv",), start="2026-01-01", end=None
+        k,
+        weights=weights,
+        by=by,
+        class_names=names,
+        sources=("a.csv",),
+        start="2026-01-01",
+        end=None,
     )
     write_sketch(given, tmp_path / "a.sketch")
     found = read_sketch(tmp_path / "a.sketch")
@@ -49,10 +56,11 @@ def test_a_sketch_reads_back_bit_by_bit(tmp_path, k, weights):
             assert mine.is_counted == theirs.is_counted
     assert found.sketch.scores == given.sketch.scores
     assert_array_equal(found.sketch.confident, given.sketch.confident)
-    assert found.sketch.clusters.names == given.sketch.clusters.names
-    assert_array_equal(found.sketch.clusters.sums, given.sketch.clusters.sums)
-    assert found.sketch.groups["g"].names == given.sketch.groups["g"].names
-    assert_array_equal(found.sketch.groups["g"].sums, given.sketch.groups["g"].sums)
+    mine, theirs = (
+        f.sketch.groups["g"] if by == "group" else f.sketch.clusters for f in (found, given)
+    )
+    assert mine.names == theirs.names
+    assert_array_equal(mine.sums, theirs.sums)
     for name in ("class_names", "sources", "versions", "start", "end", "kind"):
         assert getattr(found, name) == getattr(given, name)
     with pytest.raises(FileExistsError, match="already exists"):

@@ -141,7 +141,11 @@ def _opened(
     found = Schema(
         path=path,
         columns=columns,
-        objects=tuple((o, i) for o, i in zip(objects, inside, strict=True) if i),
+        objects=tuple(
+            (name, fields)
+            for name, fields in zip(objects, inside, strict=True)
+            if fields and all(columns[i].problem is None for i in fields)
+        ),
         class_names=names_from_json(metadata.get(b"class_names"), path),
         pandas=metadata.get(b"pandas"),
     )

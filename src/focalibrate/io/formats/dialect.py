@@ -144,7 +144,7 @@ def _top(text: IO[str], path: Path, *, suffix: str, told: bool | None, encoding:
         raise file_error(path, "holds only comments. Write a header and at least one example.")
     _check_not_drawn(kept, path)
     separator = find_separator(kept, suffix=suffix)
-    width = max(len(cells_of(line, separator)) for line in kept[:2])
+    width = max(_counts(kept[:2], separator) or [0])
     at = _comment_header(lines, kept, separator) if comment == "#" else -1
     kept = [line for line in lines[above:] if not is_comment(line, comment, separator, width)]
     if at >= 0:

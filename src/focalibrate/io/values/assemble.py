@@ -329,7 +329,7 @@ def _layout(
 
     def rest() -> Any:
         table = pa.table([view.arrow(i) for i in others], names=names)
-        return table if kept is None else table.filter(pa.array(kept))
+        return table.filter(pa.array(kept)) if others and kept is not None else table
 
     firsts = [i if i >= 0 else schema.objects[~i][1][0] for i in others]
     return Layout(

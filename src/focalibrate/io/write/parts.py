@@ -203,7 +203,7 @@ def write_part(
         with folder.writing(name) as temporary:
             rewrite = scan.rewrite(index)
             is_whole = rewrite is not None or suffix not in STREAMED
-            found = [scan.read(index)] if is_whole else scan.batches(index, keep=True)
+            found = [scan.read(index, keep=True)] if is_whole else scan.batches(index, keep=True)
             pairs = (pair(_without(batch, scan.in_path(index))) for batch in found)
             if rewrite is not None:
                 rewrite(temporary, (probs for _, probs in pairs))

@@ -492,3 +492,66 @@ def test_blank_lines_around_labels_count_for_nothing(tmp_path, text):
     (tmp_path / "y.txt").write_text(text)
     found = read_predictions(tmp_path / "p.csv", labels_path=tmp_path / "y.txt")
     assert_array_equal(found.labels, [0, 1, 0])
+
+
+# How often a file is opened
+
+
+@pytest.mark.parametrize("command", ["evaluate", "apply", "calibrate", "sketch", "threshold"])
+def test_a_text_table_is_opened_twice_and_read_once(tmp_path, monkeypatch, command):
+    rng = np.random.default_rng(0)
+    p = rng.random(2000).round(4)
+    rows = zip(p, rng.random(2000) < p, strict=True)
+    path = tmp_path / "val.csv"
+    path.write_text(
+        "prob_a,prob_b,label\n" + "".join(f"{1 - a},{a},{'ab'[int(y)]}\n" for a, y in rows)
+    )
+    opened, taken = [], []
+    plain_open = type(path).open
+
+    def counted(self, *words, **options):
+        file = plain_open(self, *words, **options)
+        if self.name == path.name:
+            opened.append(self)
+            read = file.read
+
+            class Counted:
+                def __getattr__(self, name):
+                    return getattr(file, name)
+
+                def __enter__(self):
+                    return self
+
+                def __exit__(self, *_):
+                    file.close()
+
+                def read(self, *size):
+                    piece = read(*size)
+                    taken.append(len(piece))
+                    return piece
+
+            return Counted()
+        return file
+
+    monkeypatch.setattr(type(path), "open", counted)
+    more = {
+        "apply": ["--focal", "2", "-o", tmp_path / "out.csv"],
+        "calibrate": ["-o", tmp_path / "out", "--methods", "temperature"],
+        "sketch": ["-o", tmp_path / "out.sketch"],
+        "threshold": ["--precision", ".6"],
+    }
+    words = [command, path, *more.get(command, [])]
+    done = CliRunner().invoke(main, [str(word) for word in words], catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    assert len(opened) == 2
+    assert path.stat().st_size <= sum(taken) < 1.9 * path.stat().st_size
+
+
+def test_rows_are_left_out_of_a_file_without_other_columns(tmp_path):
+    path = tmp_path / "in.csv"
+    path.write_text("prob_a,prob_b\n0.25,0.75\n,0.5\n0.5,0.5\n")
+    TemperatureScaling(temperature=1.5).save(tmp_path / "c.json")
+    words = ["apply", tmp_path / "c.json", path, "-o", tmp_path / "out.csv", "--drop-missing"]
+    done = CliRunner().invoke(main, [str(word) for word in words], catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    assert len((tmp_path / "out.csv").read_text().splitlines()) == 3
