@@ -13,14 +13,14 @@ from numpy.typing import NDArray
 from scipy.stats import linregress
 
 from focalibrate.calibrate import CalibrationWarning, TemperatureScaling, fit_temperature
-from focalibrate.losses import LOSSES as LABELS
-from focalibrate.losses import (
+from focalibrate_papers.engine import Folders, Interval, Rows, Scale, Task, mean_interval
+from focalibrate_papers.loss_names import LOSSES as LABELS
+from focalibrate_papers.loss_names import (
     MMCE_WEIGHT_IMAGES,
     MMCE_WEIGHT_TEXT,
     SMOOTHING_OF_000,
     loss_settings,
 )
-from focalibrate_papers.engine import Folders, Interval, Rows, Scale, Task, mean_interval
 
 if TYPE_CHECKING:
     from focalibrate_papers.train import Recipe

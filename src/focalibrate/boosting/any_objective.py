@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from focalibrate._array import Floats
 from focalibrate._check import check_choice
-from focalibrate.boosting.objective import called_with
+from focalibrate.boosting.objective import both, called_with
 from focalibrate.calibrate import PosteriorRecovery
 from focalibrate.theory import LossForm, recover_by_gradient, recover_posterior
 
@@ -88,7 +88,7 @@ class LossObjective:
         if self.loss.head == "sigmoid":
             p = recover_posterior(logits=z, loss=self.loss)
             return np.stack([1.0 - p, p], axis=1)
-        return np.asarray(recover_posterior(logits=_both(z), loss=self.loss))
+        return np.asarray(recover_posterior(logits=both(z), loss=self.loss))
 
     def _value(self, z: Floats, y: NDArray[np.intp]) -> Callable[[Floats], Floats]:
         rows = np.arange(len(z))
@@ -99,7 +99,7 @@ class LossObjective:
                     f"{self.loss.name!r} of single labels, got {z.shape}."
                 )
             return lambda x: np.asarray(self.loss.by_label(x))[rows, y]
-        return lambda x: np.asarray(self.loss.by_label(_both(x)))[rows, y]
+        return lambda x: np.asarray(self.loss.by_label(both(x)))[rows, y]
 
 
 def recover_from_objective(
@@ -171,10 +171,6 @@ class _Labelled:
 
     def get_weight(self) -> None:
         return None
-
-
-def _both(z: Floats) -> Floats:
-    return np.stack([np.zeros_like(z), z], axis=1) if z.ndim == 1 else z
 
 
 def _derivatives(value: Callable[[Floats], Floats], z: Floats) -> tuple[Floats, Floats]:

@@ -134,8 +134,7 @@ class FocalObjective:
 
     def probs(self, margins: NDArray[Any]) -> Floats:
         """Return class probabilities ``[N, K]`` from margins ``[N]`` or ``[N, K]``."""
-        z = np.asarray(margins, dtype=np.float64)
-        found: Floats = self.recovery().probs(binary_logits(z) if z.ndim == 1 else z)
+        found: Floats = self.recovery().probs(both(np.asarray(margins, dtype=np.float64)))
         return found
 
     def _row_weight(
@@ -152,6 +151,11 @@ class FocalObjective:
             )
         by_class = np.ones(len(labels)) if weights is None else np.asarray(weights)[labels]
         return by_class if sample_weight is None else by_class * np.asarray(sample_weight)
+
+
+def both(margins: Floats) -> Floats:
+    """Return margins ``[N, K]``, of two classes where they are log-odds ``[N]``."""
+    return np.asarray(binary_logits(margins)) if margins.ndim == 1 else margins
 
 
 def called_with(first: Any, second: Any, sample_weight: Any = None) -> tuple[Any, Any, Any]:

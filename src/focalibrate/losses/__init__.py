@@ -11,14 +11,6 @@ from focalibrate.losses.brier import brier_loss
 from focalibrate.losses.dual import dual_focal_loss
 from focalibrate.losses.focal import cross_entropy, focal_loss
 from focalibrate.losses.mmce import mmce, weighted_mmce
-from focalibrate.losses.named import (
-    LOSSES,
-    MMCE_WEIGHT_IMAGES,
-    MMCE_WEIGHT_TEXT,
-    SMOOTHING_ELSEWHERE,
-    SMOOTHING_OF_000,
-    loss_settings,
-)
 from focalibrate.losses.policy import (
     ByEpoch,
     BySample,
@@ -32,11 +24,6 @@ from focalibrate.losses.sigmoid import sigmoid_focal_loss
 from focalibrate.theory.proper import proper_focal_loss
 
 __all__ = [
-    "LOSSES",
-    "MMCE_WEIGHT_IMAGES",
-    "MMCE_WEIGHT_TEXT",
-    "SMOOTHING_ELSEWHERE",
-    "SMOOTHING_OF_000",
     "AdaFocal",
     "ByEpoch",
     "BySample",
@@ -52,7 +39,6 @@ __all__ = [
     "focal_calibration_loss",
     "focal_loss",
     "gamma_policy",
-    "loss_settings",
     "mmce",
     "poly_focal_loss",
     "proper_focal_loss",

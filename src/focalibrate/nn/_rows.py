@@ -1,13 +1,15 @@
 """Common steps of every module: one example per row before the formula, a reduction after."""
 
 import math
+from abc import abstractmethod
 from typing import Any, Literal, NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from focalibrate._array import is_concrete
 from focalibrate._check import (
+    check_choice,
     check_class_axis,
     check_class_weight,
     check_label_form,
@@ -15,6 +17,7 @@ from focalibrate._check import (
     check_logits,
     check_probs,
 )
+from focalibrate.calibrate import PosteriorRecovery
 
 Reduction = Literal["mean", "sum", "none"]
 REDUCTIONS: tuple[Reduction, ...] = ("mean", "sum", "none")
@@ -38,6 +41,11 @@ class LossRows(NamedTuple):
     def n_classes(self) -> int:
         """Number of classes K."""
         return self.given.shape[min(1, self.given.ndim - 1)]
+
+    @property
+    def working_dtype(self) -> torch.dtype:
+        """Dtype to compute in."""
+        return working_dtype(self.given)
 
     @property
     def is_soft(self) -> bool:
@@ -138,25 +146,6 @@ def _split_ignored(
     return labels, ignored
 
 
-def counted_rows(
-    logits: Tensor, labels: Tensor, *, ignore_index: int | None
-) -> tuple[Tensor, Tensor]:
-    """Return validation logits ``[M, K]``, without their graph, and class indices that count."""
-    rows = as_rows(logits.detach(), labels, ignore_index=ignore_index)
-    if rows.is_soft:
-        raise ValueError(
-            f"`labels` must be class indices, got soft targets of shape {tuple(labels.shape)}. "
-            "Pass `labels.argmax(1)`, or the labels before mixing."
-        )
-    z, y = rows.logits, rows.target
-    if rows.ignored is not None:
-        z, y = z[~rows.ignored], y[~rows.ignored]
-    if len(z):
-        check_logits(z)
-        check_labels(y, shape=tuple(y.shape), n_classes=z.shape[1])
-    return z, y
-
-
 def row_weights(weights: Tensor, rows: LossRows) -> Tensor:
     """Return the weight of each example, float64 ``[M]``, those of ignored ones as they are."""
     w, shape = weights.detach().double(), rows.shape
@@ -172,13 +161,6 @@ def row_weights(weights: Tensor, rows: LossRows) -> Tensor:
     if is_concrete(used) and not bool((torch.isfinite(used) & (used >= 0)).all()):
         raise ValueError("`sample_weight` must be finite and >= 0.")
     return w
-
-
-def top_label(logits: Tensor, labels: Tensor, ignore_index: int | None) -> tuple[Tensor, Tensor]:
-    """Return each counting example's confidence, float64 on the CPU, and whether it is right."""
-    z, y = counted_rows(logits, labels, ignore_index=ignore_index)
-    z, y = z.cpu().double(), y.cpu()
-    return z.softmax(-1).amax(-1), z.argmax(-1) == y
 
 
 def class_weight(weight: Any, alpha: Any = None) -> Tensor | None:
@@ -243,3 +225,60 @@ def explained(loss: Tensor, rows: LossRows) -> Tensor:
     if can_look(loss) and bool(loss.isnan().any()):
         check_logits(rows.logits)
     return loss
+
+
+class RowLoss(nn.Module):
+    """A loss of `focalibrate.losses`, one number per row, with `ignore_index` and a reduction.
+
+    Shapes, `ignore_index`, `sample_weight` and `reduction` are those of `FocalLoss`.
+    """
+
+    _why_not = "the way back is not known"
+
+    def __init__(self, reduction: Reduction, **settings: Any) -> None:
+        super().__init__()
+        check_choice(reduction, REDUCTIONS, name="reduction")
+        self.reduction: Reduction = reduction
+        self._shown = (*settings, "reduction")
+        for name, value in settings.items():
+            setattr(self, name, value)
+
+    @abstractmethod
+    def _losses(self, rows: LossRows) -> Tensor:
+        """Return one loss per row ``[M]``, or one number where there is no other reduction."""
+
+    def forward(
+        self, logits: Tensor, labels: Tensor, *, sample_weight: Tensor | None = None
+    ) -> Tensor:
+        """Return the loss of `labels` under `logits`; weighted rows count as often in the mean."""
+        if is_empty(logits, labels):
+            return empty_loss(logits, reduction=self.reduction)
+        rows = as_rows(logits, labels, ignore_index=getattr(self, "ignore_index", None))
+        loss, weight = self._losses(rows), self._row_weight(rows)
+        if loss.ndim == 0:
+            if sample_weight is not None:
+                raise ValueError("`sample_weight` must be left out: the loss is one of the batch.")
+            return loss.to(rows.dtype)
+        if sample_weight is not None:
+            own = row_weights(sample_weight, rows).to(loss)
+            loss, weight = loss * own, own if weight is None else own * weight
+        return reduce_rows(loss, rows, reduction=self.reduction, row_weight=weight)
+
+    def _row_weight(self, rows: LossRows) -> Tensor | None:
+        """Return the weight of each row's class, which is in its loss already."""
+        return None
+
+    def recovery(self) -> PosteriorRecovery:
+        """Return the calibrator that turns scores of a model trained with it into probabilities.
+
+        Raises:
+            ValueError: the minimum of the loss does not tell the posterior.
+        """
+        raise ValueError(
+            f"{type(self).__name__} has no posterior recovery: {self._why_not}. Fit a calibrator "
+            "on validation logits instead: `CalibrationMonitor.fit`."
+        )
+
+    def extra_repr(self) -> str:
+        """Show the arguments."""
+        return ", ".join(f"{name}={getattr(self, name)}" for name in self._shown)

@@ -5,10 +5,10 @@ from dataclasses import replace
 from typing import Any, final
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from focalibrate._check import check_choice, check_class_weight, check_unit_interval
+from focalibrate._check import check_class_weight, check_unit_interval
 from focalibrate.calibrate import PosteriorRecovery
 from focalibrate.losses.adafocal import AdaFocal, SignedSteps
 from focalibrate.losses.focal import focal_loss
@@ -16,23 +16,19 @@ from focalibrate.losses.policy import ByEpoch, BySample, GammaPolicy, gamma_poli
 from focalibrate.metrics import Cells
 from focalibrate.nn._fused import focal_rows
 from focalibrate.nn._rows import (
-    REDUCTIONS,
     LossRows,
     Reduction,
+    RowLoss,
     as_rows,
     class_weight,
-    empty_loss,
     explained,
     is_empty,
-    reduce_rows,
-    row_weights,
-    top_label,
-    working_dtype,
 )
+from focalibrate.nn._terms import batch_terms, read_batch_rows
 
 
 @final
-class FocalLoss(nn.Module):
+class FocalLoss(RowLoss):
     r"""Focal loss with the arguments of `torch.nn.CrossEntropyLoss`.
 
     .. math:: \ell_\gamma(z, y) = -\sum_i w_i\, y_i (1-v_i)^\gamma \log v_i,
@@ -84,6 +80,8 @@ class FocalLoss(nn.Module):
         0.6065
     """
 
+    label_smoothing: float
+    ignore_index: int
     weight: Tensor | None
     progress: Tensor
     cuts: Tensor
@@ -99,14 +97,10 @@ class FocalLoss(nn.Module):
         label_smoothing: float = 0.0,
         reduction: Reduction = "mean",
     ) -> None:
-        super().__init__()
         check_unit_interval(label_smoothing, name="label_smoothing")
-        check_choice(reduction, REDUCTIONS, name="reduction")
+        super().__init__(reduction, ignore_index=ignore_index, label_smoothing=label_smoothing)
         self.gamma = gamma_policy(gamma)
         self.register_buffer("weight", class_weight(weight, alpha))
-        self.ignore_index = ignore_index
-        self.label_smoothing = label_smoothing
-        self.reduction: Reduction = reduction
         self.gamma_now = None if isinstance(self.gamma, ByEpoch) else self.gamma
         if isinstance(self.gamma, ByEpoch):
             self.register_buffer("progress", torch.zeros(2, dtype=torch.int64))
@@ -131,7 +125,11 @@ class FocalLoss(nn.Module):
             labels: class indices; those of `ignore_index` do not count.
         """
         if isinstance(self.gamma, AdaFocal):
-            self._adopt(self.gamma.updated(*top_label(logits, labels, self.ignore_index)))
+            rows, _ = read_batch_rows(logits, labels, None, ignore_index=self.ignore_index)
+            terms = batch_terms(rows, None, wants_probs=False)
+            if terms is None:
+                raise ValueError("`labels` must not be empty, but all are ignored.")
+            self._adopt(self.gamma.updated(terms.confidence, terms.correct))
 
     def update_from(self, cells: Cells) -> None:
         """Do the same from a table of fine cells: `CalibrationMonitor.cells`."""
@@ -147,33 +145,33 @@ class FocalLoss(nn.Module):
         self, logits: Tensor, labels: Tensor, *, sample_weight: Tensor | None = None
     ) -> Tensor:
         """Return the loss of `labels` under `logits`; weighted rows count as often in the mean."""
-        if is_empty(logits, labels):
-            return empty_loss(logits, reduction=self.reduction)
-        gamma = self._exponent()
-        rows = as_rows(logits, labels, ignore_index=self.ignore_index)
-        if self.weight is not None and len(self.weight) != rows.n_classes:
-            check_class_weight(self.weight, n_classes=rows.n_classes)
-        if gamma == 0.0 and sample_weight is None:
+        if self._exponent() == 0.0 and sample_weight is None and not is_empty(logits, labels):
+            rows = as_rows(logits, labels, ignore_index=self.ignore_index)
+            self._row_weight(rows)
             return explained(self._cross_entropy(rows, labels), rows)
-        weight = None if self.weight is None else self.weight.to(working_dtype(logits))
-        row_weight = None if weight is None or rows.is_soft else weight[rows.target]
-        if rows.is_soft or self.label_smoothing > 0.0:
-            loss = focal_loss(
+        return super().forward(logits, labels, sample_weight=sample_weight)
+
+    def _losses(self, rows: LossRows) -> Tensor:
+        gamma = self._exponent()
+        if rows.is_soft or self.label_smoothing > 0.0 or gamma == 0.0:
+            loss: Tensor = focal_loss(
                 rows.quiet_logits,
                 rows.target,
                 gamma=gamma,
                 label_smoothing=self.label_smoothing,
-                weight=weight,
+                weight=None if self.weight is None else self.weight.to(rows.working_dtype),
             )
-        elif gamma == 0.0:
-            loss = focal_loss(rows.quiet_logits, rows.target, gamma=0.0, weight=weight)
-        else:
-            loss = focal_rows(rows.logits, rows.target, gamma)
-            loss = loss if row_weight is None else loss * row_weight
-        if sample_weight is not None:
-            own = row_weights(sample_weight, rows).to(loss)
-            loss, row_weight = loss * own, own if row_weight is None else row_weight * own
-        return reduce_rows(loss, rows, reduction=self.reduction, row_weight=row_weight)
+            return loss
+        loss = focal_rows(rows.logits, rows.target, gamma)
+        weight = self._row_weight(rows)
+        return loss if weight is None else loss * weight
+
+    def _row_weight(self, rows: LossRows) -> Tensor | None:
+        if self.weight is None:
+            return None
+        if len(self.weight) != rows.n_classes:
+            check_class_weight(self.weight, n_classes=rows.n_classes)
+        return None if rows.is_soft else self.weight.to(rows.working_dtype)[rows.target]
 
     def recovery(self) -> PosteriorRecovery:
         r"""Return the calibrator that turns scores of a model trained with it into probabilities.

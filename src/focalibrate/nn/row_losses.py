@@ -1,6 +1,5 @@
 """Brier, dual focal, properised focal, calibration-penalised and sigmoid focal loss as modules."""
 
-from abc import abstractmethod
 from collections.abc import Sequence
 from math import inf
 from typing import Any, final
@@ -21,69 +20,13 @@ from focalibrate.nn._rows import (
     REDUCTIONS,
     LossRows,
     Reduction,
-    as_rows,
-    empty_loss,
+    RowLoss,
     is_autocast,
-    is_empty,
-    reduce_rows,
-    row_weights,
     working_dtype,
 )
 from focalibrate.theory import LossForm, loss_form, recover_posterior
 from focalibrate.theory.loss_forms import NOT_RECOVERABLE
 from focalibrate.theory.proper import proper_focal_loss
-
-
-class RowLoss(nn.Module):
-    """A loss of `focalibrate.losses`, one number per row, with `ignore_index` and a reduction.
-
-    Shapes, `ignore_index`, `sample_weight` and `reduction` are those of `FocalLoss`.
-    """
-
-    _why_not = "the way back is not known"
-
-    def __init__(self, reduction: Reduction, **settings: Any) -> None:
-        super().__init__()
-        check_choice(reduction, REDUCTIONS, name="reduction")
-        self.reduction: Reduction = reduction
-        self._shown = (*settings, "reduction")
-        for name, value in settings.items():
-            setattr(self, name, value)
-
-    @abstractmethod
-    def _losses(self, rows: LossRows) -> Tensor:
-        """Return one loss per row ``[M]``, or one number where there is no other reduction."""
-
-    def forward(
-        self, logits: Tensor, labels: Tensor, *, sample_weight: Tensor | None = None
-    ) -> Tensor:
-        """Return the loss of `labels` under `logits`; weighted rows count as often in the mean."""
-        if is_empty(logits, labels):
-            return empty_loss(logits, reduction=self.reduction)
-        rows = as_rows(logits, labels, ignore_index=getattr(self, "ignore_index", None))
-        loss = self._losses(rows)
-        if loss.ndim == 0:
-            if sample_weight is not None:
-                raise ValueError("`sample_weight` must be left out: the loss is one of the batch.")
-            return loss.to(rows.dtype)
-        weight = None if sample_weight is None else row_weights(sample_weight, rows).to(loss)
-        loss = loss if weight is None else loss * weight
-        return reduce_rows(loss, rows, reduction=self.reduction, row_weight=weight)
-
-    def recovery(self) -> PosteriorRecovery:
-        """Return the calibrator that turns scores of a model trained with it into probabilities.
-
-        Raises:
-            ValueError: the minimum of the loss does not tell the posterior.
-        """
-        raise ValueError(
-            f"{type(self).__name__} has no posterior recovery: {self._why_not}. Fit a calibrator "
-            "on validation logits instead: `CalibrationMonitor.fit`."
-        )
-
-    def extra_repr(self) -> str:
-        """Show the arguments."""
-        return ", ".join(f"{name}={getattr(self, name)}" for name in self._shown)
 
 
 @final

@@ -323,11 +323,9 @@ class SigmoidFocal(LossForm):
 
     def by_label(self, scores: Array) -> Array:
         """Return the loss of label 0 and of label 1."""
-        a = 0.5 if self.alpha is None else self.alpha
         plain = Asymmetric(self.gamma, self.gamma, 0.0).by_label(scores)
-        scale = 1.0 if self.alpha is not None else 2.0
-        xp = namespace(scores)
-        return xp.stack([scale * (1.0 - a) * plain[..., 0], scale * a * plain[..., 1]], axis=-1)
+        low, high = (1.0, 1.0) if self.alpha is None else (1.0 - self.alpha, self.alpha)
+        return namespace(scores).stack([low * plain[..., 0], high * plain[..., 1]], axis=-1)
 
     def recovered(self, scores: Array) -> Array:
         r"""Return :math:`\operatorname{logit}\Psi_\gamma(\sigma(z)) - \log(\alpha/(1-\alpha))`."""

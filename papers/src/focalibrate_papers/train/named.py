@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from focalibrate._check import did_you_mean
-from focalibrate.losses import loss_settings
+from focalibrate_papers.loss_names import loss_settings
 from focalibrate_papers.train.recipe import Recipe
 
 MAIN_LOSSES = ("ce", "fl3", "flsd53")
