@@ -127,7 +127,12 @@ def summary(rows: list[dict[str, Any]]) -> str:
                     f"| {table} | {library} | {loss} | {raw.mean():.4f} | {back.mean():.4f} | "
                     f"{plain.mean():.4f} | {gap.mean():+.4f} ± {error:.4f} |"
                 )
-    return "\n".join([*lines, "", "Command: `python -m benchmarks.own_loss TABLES -o DIR`.", ""])
+    others = (
+        "networks.md: small networks, one per loss. minima.csv: random posteriors, the minimum of "
+        "their risk, and how many are recovered from it."
+    )
+    command = "Command: `python -m benchmarks.own_loss TABLES -o DIR`."
+    return "\n".join([*lines, "", others, "", command, ""])
 
 
 @click.command()
