@@ -2,7 +2,7 @@
 // needs no drawing.
 
 import * as Plot from '@observablehq/plot';
-import type { BinTable, Curve, Risk } from './document';
+import type { BinTable, Curve, Promised, Risk } from './document';
 import { clipped, fixed, percent, whole } from './format';
 import { bootstrapBand } from './metrics';
 
@@ -194,7 +194,8 @@ export function rowCounts(values: ArrayLike<number>, weights: ArrayLike<number>,
 const rows = (n: number): string => `${whole(n)} ${Math.round(n) === 1 ? 'row' : 'rows'}`;
 
 /** Error among the most confident rows against their share, observed and stated. */
-export function riskChart(lines: { name: string; colour: string; risk: Risk }[], width: number): Element {
+export function riskChart(lines: { name: string; colour: string; risk: Risk }[], width: number, promised: Promised[] = []): Element {
+  const steps = promised.flatMap((p, i) => [i === 0 ? 0 : promised[i - 1].coverage, p.coverage].map((x) => ({ x, y: 100 * p.error })));
   const points = lines.flatMap(({ name, colour, risk }) =>
     risk.coverage.map((x, i) => ({
       x, y: 100 * risk.risk[i], stated: 100 * risk.stated[i], colour, name,
@@ -210,6 +211,7 @@ export function riskChart(lines: { name: string; colour: string; risk: Risk }[],
     x: { domain: [0, 1], ticks, tickFormat: asPercent, label: 'share of rows kept, most confident first (%)', ...LABEL },
     y: { label: 'error among them (%)', grid: true, zero: true, nice: true, ticks: 5 },
     marks: [
+      Plot.areaY(steps, { x: 'x', y1: 0, y2: 'y', fill: 'var(--muted)', fillOpacity: 0.18 }),
       Plot.line(points, { x: 'x', y: 'stated', z: 'name', stroke: 'colour', strokeWidth: 1.4, strokeDasharray: '5 4' }),
       Plot.line(points, { x: 'x', y: 'y', z: 'name', stroke: 'colour', strokeWidth: 2 }),
       Plot.ruleY([0], { stroke: 'var(--muted)' }),

@@ -73,6 +73,13 @@ export interface Risk {
   area: number;
 }
 
+/** With 95 % certainty, at most `error` of the rows with a confidence of at least `threshold` is wrong. */
+export interface Promised {
+  error: number;
+  threshold: number;
+  coverage: number;
+}
+
 export interface TopLabel extends Diagrams {
   risk: Risk;
 }
@@ -318,6 +325,8 @@ export interface ComparedModel extends TopLabel {
   difference: Interval | null;
   p_value: number | null;
   assessment: Assessment;
+  /** by rising error; empty where nothing can be promised */
+  promised: Promised[];
 }
 
 /** The log loss of every model in one group of rows. */

@@ -1,7 +1,7 @@
 // The page that compares models on the same rows, or evaluates one.
 
 import { curveDiagram, forest, isCrowded, LINEAR, logOdds, riskChart } from './charts';
-import type { ComparedGroup, ComparedModel, Interval, ModelsDocument } from './document';
+import type { ComparedGroup, ComparedModel, Interval, ModelsDocument, Promised } from './document';
 import { h, responsive, section, segmented } from './dom';
 import { clipped, fixed, headlineEce, METRIC_ORDER, metricRange, metricStyle, metricValue, percent, points, pText, whole } from './format';
 import { framed } from './frame';
@@ -172,19 +172,27 @@ function groupsSection(doc: ModelsDocument): HTMLElement {
   );
 }
 
+const PROMISED: Column<Promised>[] = [
+  { title: 'Error, at most', hint: 'with 95 % certainty, of each row of this table by itself', numeric: true, key: (p) => p.error, cell: (p) => percent(p.error) },
+  { title: 'Accept confidence from', numeric: true, key: (p) => p.threshold, cell: (p) => fixed(p.threshold, 4) },
+  { title: 'Rows kept', numeric: true, key: (p) => p.coverage, cell: (p) => percent(p.coverage) },
+];
+
 function coverageSection(doc: ModelsDocument): HTMLElement {
   const chart = h('div', { class: 'chart' });
   const lines = doc.models.map((m, i) => ({ name: clipped(m.name, 40), colour: colour(doc, i), risk: m.risk }));
-  responsive(chart, (width) => chart.replaceChildren(riskChart(lines, width)));
+  const promised = doc.models[0].promised;
+  responsive(chart, (width) => chart.replaceChildren(riskChart(lines, width, promised)));
   return section(
     'coverage',
     'Keeping only confident predictions',
-    h('p', { class: 'muted' }, 'The error among the most confident predictions. Solid: observed. Dashed: predicted by the confidence.'),
+    h('p', { class: 'muted' }, `The error among the most confident predictions. Solid: observed. Dashed: predicted by the confidence.${promised.length === 0 ? '' : ' Grey steps: where a step ends, its error is promised for new rows with 95 % certainty, one promise at a time.'}`),
     h(
       'figure',
       { class: 'card' },
       h('figcaption', {}, h('h3', {}, 'Risk and coverage')),
       chart,
+      promised.length > 0 && sortableTable({ caption: 'Promised errors', columns: PROMISED, rows: promised }),
       h('p', { class: 'small muted key' }, lines.map((line, i) => h('span', { class: 'key-item' }, h('span', { class: `swatch model-${place(doc, i)}` }), line.name))),
     ),
   );

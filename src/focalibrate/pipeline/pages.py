@@ -1,15 +1,29 @@
 """Pages that evaluate one model or compare several, as text."""
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 
 from focalibrate import __version__
 from focalibrate._array import Floats
 from focalibrate.comparison import Verdict, assessed
-from focalibrate.metrics import Cells
+from focalibrate.metrics import Cells, choose_threshold
 from focalibrate.pipeline.evaluation import Evaluation
 from focalibrate.pipeline.models import Difference, ModelComparison
-from focalibrate.report import ComparedGroup, ComparedModel, Provenance, models_data, render_report
+from focalibrate.report import (
+    ComparedGroup,
+    ComparedModel,
+    Promise,
+    Provenance,
+    models_data,
+    render_report,
+)
+
+PROMISED = (0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4)
+"""Errors of the rows kept for which the page looks for a threshold."""
+MOST_PROMISED = 100_000
+"""Of more rows, the page promises nothing: `focalibrate threshold` does."""
 
 
 def evaluation_page(
@@ -25,7 +39,7 @@ def evaluation_page(
     """
     worst = None if found.rows is None else found.rows.worst
     data = models_data(
-        [_compared(found)],
+        [replace(_compared(found), promised=_promised(found))],
         verdict=assessed(found.assessment),
         provenance=Provenance(command=command, version=__version__, seed=seed, made_at=made_at),
         n_classes=found.n_classes,
@@ -86,6 +100,22 @@ def _compared(model: Evaluation, difference: Difference | None = None) -> Compar
         difference=None if difference is None else difference.scores["nll"],
         p_value=None if difference is None else difference.p_value,
     )
+
+
+def _promised(model: Evaluation) -> list[Promise]:
+    """Return the thresholds that keep the error of the rows kept below a level, where they do."""
+    rows = model.rows
+    if rows is None or rows.weights is not None or model.n_rows > MOST_PROMISED:
+        return []
+    confidence, correct, _ = rows.answers
+    found = []
+    for error in PROMISED:
+        best = choose_threshold(confidence, correct, precision=1.0 - error, cluster=rows.cluster)
+        if best.threshold is not None:
+            found.append(Promise(error, best.threshold, best.coverage))
+        if best.coverage == 1.0:
+            break  # all rows are kept
+    return found
 
 
 def _rows_of_cells(cells: Cells) -> tuple[Floats, NDArray[np.bool_], Floats]:

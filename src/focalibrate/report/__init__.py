@@ -21,6 +21,7 @@ from focalibrate.report.dynamics import dynamics_data, next_command, write_dynam
 from focalibrate.report.models import (
     ComparedGroup,
     ComparedModel,
+    Promise,
     models_data,
 )
 from focalibrate.report.page import render_report, write_report
@@ -40,6 +41,7 @@ __all__ = [
     "ComparedModel",
     "CriterionGrid",
     "PageData",
+    "Promise",
     "Provenance",
     "ReliabilityDisplay",
     "Snippet",

@@ -24,6 +24,16 @@ MOST_NAMED = 3
 """Most models that the default title names."""
 
 
+@dataclass(frozen=True)
+class Promise:
+    """With 95 % certainty, of rows with at least this confidence at most this share is wrong."""
+
+    error: float
+    threshold: float
+    coverage: float
+    """share of the rows that are kept"""
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ComparedModel:
     """One model of a comparison, evaluated."""
@@ -38,6 +48,8 @@ class ComparedModel:
     """of two classes: the probability of the positive one, whether it is true, weights"""
     is_answer: bool = False
     """whether rows are a confidence and whether it was right: rows are kept by `positive`"""
+    promised: Sequence[Promise] = ()
+    """what can be promised of the rows kept"""
     difference: Score | None = None
     """its log loss minus that of the best model, paired by row; None for the best"""
     p_value: float | None = None
@@ -136,5 +148,6 @@ def _model(model: ComparedModel) -> dict[str, Any]:
         "difference": None if model.difference is None else score_record(model.difference),
         "p_value": None if model.p_value is None else short(model.p_value),
         "assessment": assessment_record(model.assessment),
+        "promised": [asdict(promise) for promise in model.promised],
         **figures,
     }

@@ -1,11 +1,13 @@
 """A confidence and whether it was right, given as arrays."""
 
+import json
+
 import numpy as np
 import pytest
 
 import focalibrate
-from focalibrate.metrics import selective_accuracy
-from focalibrate.pipeline import Examples, evaluate_examples
+from focalibrate.metrics import choose_threshold, selective_accuracy
+from focalibrate.pipeline import Examples, evaluate_examples, evaluation_page
 
 
 @pytest.fixture
@@ -61,3 +63,15 @@ def test_selective_accuracy_is_part_of_an_evaluation(answers):
     record = found.to_dict()["selective"]
     assert record["aurc"]["low"] < expected.aurc.estimate < record["aurc"]["high"]
     assert [a["coverage"] for a in record["accuracy_at_coverage"]] == list(expected.coverage)
+
+
+def test_the_page_promises_what_threshold_promises(answers):
+    """Risk and coverage on the page: each level of error is that of `choose_threshold`."""
+    c, y = answers
+    page = evaluation_page(evaluate_examples(Examples.of_arrays(confidence=c, correct=y)))
+    text = page.split('id="focalibrate-data">')[1].split("</script>")[0]
+    promised = json.loads(text)["models"][0]["promised"]
+    assert promised
+    for one in promised:
+        want = choose_threshold(c, y, precision=1 - one["error"])
+        assert (one["threshold"], one["coverage"]) == (want.threshold, want.coverage)
