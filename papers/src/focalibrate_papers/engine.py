@@ -509,6 +509,14 @@ Numbers: TypeAlias = Iterable[tuple[str, float] | tuple[str, float, float]]
 """What a run returns: metric and value, or metric, value and position on a curve."""
 
 
+def drawn(
+    metric: str, x: NDArray[np.floating], y: NDArray[np.floating]
+) -> Iterator[tuple[str, float, float]]:
+    """Yield the points of a curve that is only drawn, to the digits that a figure needs."""
+    for at, value in zip(x, y, strict=True):
+        yield metric, float(f"{value:.6g}"), float(f"{at:.9g}")
+
+
 @dataclass(frozen=True, kw_only=True)
 class Experiment:
     """A figure or table of a paper that is reproduced.

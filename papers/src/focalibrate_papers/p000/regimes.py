@@ -25,6 +25,7 @@ from focalibrate_papers.engine import (
     Scale,
     Table,
     Task,
+    drawn,
     number_result,
     side_result,
 )
@@ -63,7 +64,7 @@ def _factor(task: Task) -> Numbers:
     yield "tau_under", high
     yield "phi at tau_over", float(phi(np.array(low), gamma))
     yield "phi at tau_under", float(phi(np.array(high), gamma))
-    yield from (("phi", float(y), float(x)) for x, y in zip(v, phi(v, gamma), strict=True))
+    yield from drawn("phi", v, phi(v, gamma))
 
 
 def _fine(n: int) -> Floats:
@@ -99,7 +100,7 @@ def _minimiser(task: Task) -> Numbers:
     above = np.flatnonzero(top_q > tops)
     if len(above):
         yield "crossing", float(top_q[above[-1]])
-    yield from (("max q", float(y), float(x)) for x, y in zip(tops, top_q, strict=True))
+    yield from drawn("max q", tops, top_q)
 
 
 def _two_levels(task: Task) -> Numbers:
@@ -171,8 +172,9 @@ def _footnote(task: Task) -> Numbers:
     yield "limit at tied classes", _last_overconfident(_rare(k, 1e-9))
     yield "gamma_star(1/(K-1))", gamma_star(1.0 / (k - 1))
     q = _rare(k, 0.01)
-    for gamma in np.geomspace(1e-3, 10.0, task["n"] // 4):
-        yield "fall", float(q.max() - recover_posterior(q, float(gamma)).max()), float(gamma)
+    gammas = np.geomspace(1e-3, 10.0, task["n"] // 4)
+    falls = [q.max() - recover_posterior(q, float(gamma)).max() for gamma in gammas]
+    yield from drawn("fall", gammas, np.array(falls))
 
 
 def _rare(n_classes: int, share: float) -> Floats:
