@@ -16,6 +16,10 @@ from focalibrate.deploy._traced import Length, Shape, Size, Traced
 _Numpy = Callable[..., Any]
 
 
+def _entrywise(op: str, compute: _Numpy) -> Callable[..., Traced]:
+    return lambda graph, *inputs: graph.apply(op, compute, *inputs)
+
+
 @final
 class Graph:
     """Nodes and constants under one prefix, and the array namespace that appends to them.
@@ -152,29 +156,14 @@ class Graph:
         name = self.node(op, *(x.name for x in wanted))
         return Traced(self, name, np.dtype(dtype or kind), shape)
 
-    def where(self, condition: Traced, x: Any, y: Any) -> Traced:
-        """Return `x` where the condition holds, else `y`."""
-        return self.apply("Where", np.where, condition, x, y)
-
-    def exp(self, x: Traced) -> Traced:
-        """Return the exponential."""
-        return self.apply("Exp", np.exp, x)
-
-    def log(self, x: Traced) -> Traced:
-        """Return the logarithm."""
-        return self.apply("Log", np.log, x)
-
-    def sqrt(self, x: Traced) -> Traced:
-        """Return the square root."""
-        return self.apply("Sqrt", np.sqrt, x)
-
-    def abs(self, x: Traced) -> Traced:
-        """Return the absolute value."""
-        return self.apply("Abs", np.abs, x)
-
-    def round(self, x: Traced) -> Traced:
-        """Return the nearest whole number, the even one of two."""
-        return self.apply("Round", np.round, x)
+    exp = _entrywise("Exp", np.exp)
+    log = _entrywise("Log", np.log)
+    sqrt = _entrywise("Sqrt", np.sqrt)
+    abs = _entrywise("Abs", np.abs)
+    round = _entrywise("Round", np.round)
+    maximum = _entrywise("Max", np.maximum)
+    minimum = _entrywise("Min", np.minimum)
+    where = _entrywise("Where", np.where)
 
     def log1p(self, x: Traced) -> Traced:
         """Return log(1 + x), which ONNX lacks, to full accuracy (Kahan's quotient)."""
@@ -198,14 +187,6 @@ class Graph:
     def logaddexp(self, x: Traced, y: Traced) -> Traced:
         """Return log(exp(x) + exp(y)); the two must not be the same infinity."""
         return self.maximum(x, y) + self.log1p(self.exp(-self.abs(x - y)))
-
-    def maximum(self, x: Any, y: Any) -> Traced:
-        """Return the larger of two."""
-        return self.apply("Max", np.maximum, x, y)
-
-    def minimum(self, x: Any, y: Any) -> Traced:
-        """Return the smaller of two."""
-        return self.apply("Min", np.minimum, x, y)
 
     def clip(self, x: Traced, low: Any = None, high: Any = None) -> Traced:
         """Return `x` within bounds."""
