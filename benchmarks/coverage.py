@@ -128,7 +128,10 @@ def repetition(pool: Pool, n: int, rng: np.random.Generator) -> dict[str, float]
         if name == "exact":
             found["size"] = float(seen.p_value <= 0.05)
             for metric in FLOORS:
-                value = METRICS[metric].function(probs, labels)
+                # of two classes the floor is that of the probability of class 1
+                is_event = pool.n_classes == 2 and metric != "classwise_ece"
+                options = {"event": 1} if is_event else {}
+                value = METRICS[metric].function(probs, labels, **options)
                 floor = seen.noise_floor[metric]
                 found[f"{metric} below q95"] = float(value <= floor.q95 + 1e-12)
                 found[f"{metric} below median"] = float(value <= floor.median + 1e-12)
