@@ -214,7 +214,7 @@ def merged(paths: Sequence[str]) -> SketchFile:
         without = [p for p, f in zip(paths, files, strict=True) if f.sketch.classes is None]
         if 0 < len(without) < len(files):
             click.echo(
-                f"Note: {without[0]} has no sums by class, so that the merged sketch has none, "
+                f"Note: {without[0]} has no sums by class, so the merged sketch has none, "
                 "and no classwise ECE. A monitor keeps them with "
                 "CalibrationMonitor(classwise=True).",
                 err=True,

@@ -211,7 +211,7 @@ def _in_order_of(first: Predictions, other: Predictions) -> Predictions:
         weights=None if other.weights is None else other.weights[order],
         cluster=None if other.cluster is None else other.cluster[order],
         groups={column: np.asarray(v)[order] for column, v in other.groups.items()},
-        notes=(*other.notes, f"rows are paired with those of {first.source.name} by {name}"),
+        notes=(*other.notes, f"rows are matched to {first.source.name} by {name}"),
     )
 
 

@@ -514,7 +514,7 @@ def _from_record(path: Path, record: dict[str, Any]) -> _Baseline:
         error = (float(found["high"]) - float(found["low"])) / (2.0 * NORMAL_95)
     else:
         raise ValueError(
-            f"{path}: its log loss has no interval, so that no difference can be judged. Give "
+            f"{path}: its log loss has no interval, so no difference can be judged. Give "
             "the predictions instead."
         )
     return _Baseline(LossMean(float(found["estimate"]), error, rows, third), text)

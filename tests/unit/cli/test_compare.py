@@ -63,7 +63,7 @@ def test_compared_models_are_paired_by_id(cli, tmp_path):
         "\n".join(["ID,prob_yes,label", *(lines[i] for i in order)]) + "\n"
     )
     done = cli("compare", "a.csv", "b.csv")
-    assert "paired with those of a.csv by id" in " ".join(done.stdout.split())
+    assert "rows are matched to a.csv by id" in " ".join(done.stdout.split())
     found = json.loads(cli("compare", "a.csv", "b.csv", "--json").stdout)
     assert found["differences_to_best"][0]["scores"]["nll"]["estimate"] == pytest.approx(0.0)
     (tmp_path / "b.csv").write_text(
