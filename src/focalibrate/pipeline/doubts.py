@@ -184,8 +184,8 @@ def _likely_cause(
             for i in moved
         )
         return (
-            f"Likely cause: the classes of the scores are in another order than the "
-            f"labels assume. The scores predict {pairs}; in this order {found:.1%} would be right. "
+            "Likely cause: the classes of the scores are in another order than the labels assume. "
+            f"The scores predict {pairs}; in this order {found:.1%} would be right. "
             "Name the classes in the order of the scores: `class_names` (command line: "
             "--class-names; --positive for one column)."
         )
