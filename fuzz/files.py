@@ -36,8 +36,10 @@ from focalibrate.io import (
     read_sketch,
     scan_predictions,
 )
+from focalibrate.pipeline import check_predictions
+from focalibrate_papers.train.toml import read_recipe
 from fuzz.mutate import mutated
-from fuzz.seeds import SEEDS
+from fuzz.seeds import LABELS, PROBS, SEEDS, scores_csv
 
 SLOW_SECONDS = 20.0
 MAX_MESSAGE = 5000
@@ -45,6 +47,9 @@ CHUNK = 400
 REPORTED = 5000
 MEMORY = "300MB"
 """The memory limit that files are read with: a file that declares more must be refused."""
+
+OTHERS = (".calibrator", ".toml", ".json")
+"""Files that are no predictions: whoever reads them raises `ValueError` with their name."""
 
 OPTIONS: list[dict[str, Any]] = [
     {},
@@ -93,7 +98,7 @@ def outcome(path: Path, number: int, options: dict[str, Any]) -> Outcome:
     except PredictionFileError as error:
         kind, detail = "refused", str(error)
     except ValueError as error:
-        is_ours = path.suffix == ".calibrator" and str(error).startswith(f"{path}: ")
+        is_ours = path.suffix in OTHERS and str(error).startswith(f"{path}: ")
         kind, detail = ("refused", str(error)) if is_ours else _bug(error)
     except Exception as error:
         kind, detail = _bug(error)
@@ -111,6 +116,17 @@ def _use(path: Path, options: dict[str, Any]) -> None:
         return
     if path.suffix == ".sketch":
         _use_sketch(path)
+        return
+    if path.suffix == ".toml":
+        read_recipe(path)
+        return
+    if path.name.endswith(".labels.csv"):
+        scores = path.with_name("scores.csv")
+        scores.write_bytes(scores_csv())
+        read_predictions(scores, labels_path=path, max_memory=MEMORY).describe()
+        return
+    if path.name.endswith(".baseline.json"):
+        check_predictions(probs=PROBS, labels=LABELS, baseline=path, max_nll_increase=0.1)
         return
     try:
         found = read_predictions(path, max_memory=MEMORY, **options)

@@ -513,6 +513,29 @@ def make_calibrator(rng: random.Random) -> bytes:
     return text.encode()
 
 
+def make_baseline(rng: random.Random) -> bytes:
+    """Return a file of results with values of any kind."""
+    odd = [10**400, -1, 0.5, "0.5", None, True, [], [[1]], {}, {"nll": 1}, "x" * 9999, 1e308]
+
+    def some(value: Any) -> Any:
+        return rng.choice(odd) if rng.random() < 0.3 else value
+
+    loss = {key: some(0.5) for key in ("estimate", "standard_error", "third", "low", "high")}
+    outer = rng.choice(["held_out", "scores", "log_loss"])
+    inner = some(loss) if outer == "log_loss" else some({"nll": some(loss)})
+    more = {"rows": some(12), "comparison": some({"n_judged": some(12)}), "assessment": some({})}
+    mark = {"focalibrate_check": some(1)} if outer == "log_loss" else {}
+    return json.dumps({outer: inner, **more, **mark}).encode()
+
+
+def make_recipe(rng: random.Random) -> bytes:
+    """Return a recipe with values of any kind."""
+    names = ["dataset", "model", "epochs", "size", "lr", "batch_size", "seed", "loss", "x"]
+    values = ["1" + "0" * 400, "-1", "nan", "[[1]]", "{ a = { b = 1 } }", '"x"', "true", "1e308"]
+    lines = [f"{rng.choice(names)} = {rng.choice(values)}" for _ in range(rng.randrange(1, 6))]
+    return "\n".join(['dataset = "digits"'] * (rng.random() < 0.5) + lines).encode()
+
+
 MAKERS: Mapping[str, Callable[[random.Random], bytes]] = {
     "csv": make_csv,
     "csv-plain": make_csv,
@@ -528,6 +551,9 @@ MAKERS: Mapping[str, Callable[[random.Random], bytes]] = {
     "safetensors": make_safetensors,
     "pt": make_torch,
     "xlsx": make_excel,
+    "labels": make_csv,
+    "baseline": make_baseline,
+    "recipe": make_recipe,
     "calibrator": make_calibrator,
     "calibrator-vector": make_calibrator,
 }

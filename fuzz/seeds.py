@@ -132,6 +132,22 @@ def _sketch() -> bytes:
         return path.read_bytes()
 
 
+def scores_csv() -> bytes:
+    """Return the probabilities without labels, for files of labels alone."""
+    lines = [",".join(["id", *(f"prob_{name}" for name in NAMES)])]
+    lines += [",".join([str(i), *map(repr, PROBS[i].tolist())]) for i in range(N)]
+    return ("\n".join(lines) + "\n").encode()
+
+
+def _labels() -> bytes:
+    return "".join(["id,label\n", *(f"{i},{NAMES[y]}\n" for i, y in enumerate(LABELS))]).encode()
+
+
+def _baseline() -> bytes:
+    loss = {"estimate": 0.9, "standard_error": 0.01, "low": 0.8, "high": 1.0}
+    return json.dumps({"held_out": {"nll": loss}, "comparison": {"n_judged": N}}).encode()
+
+
 def _calibrator(calibrator: Any) -> bytes:
     return json.dumps(calibrator.to_dict(), indent=1).encode()
 
@@ -155,6 +171,12 @@ SEEDS: Mapping[str, tuple[str, Callable[[], bytes]]] = {
     "pt": (".pt", _torch),
     "xlsx": (".xlsx", _excel),
     "sketch": (".sketch", _sketch),
+    "labels": (".labels.csv", _labels),
+    "baseline": (".baseline.json", _baseline),
+    "recipe": (
+        ".toml",
+        lambda: b'dataset = "digits"\nmodel = "mlp"\nepochs = 3\nsize = { width = 2 }\n',
+    ),
     "calibrator": (
         ".calibrator",
         lambda: _calibrator(FocalTemperatureScaling(gamma=1.5, temperature=2.0)),

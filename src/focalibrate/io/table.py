@@ -167,7 +167,7 @@ class Table:
             else:
                 try:
                     found = self._converted(position, column, stored)
-                except pa.ArrowException as error:
+                except (pa.ArrowException, UnicodeDecodeError) as error:
                     raise file_error(
                         self.path,
                         f"column `{short(column.name)}` is damaged ({short(error)}). Write the "

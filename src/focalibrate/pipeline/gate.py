@@ -18,6 +18,7 @@ from focalibrate.calibrate.choice import BLOCK_ENTRIES
 from focalibrate.calibrate.grouped import group_names
 from focalibrate.comparison.paired import by_cluster, cluster_numbers
 from focalibrate.io import Predictions, SketchFile, read_sketch
+from focalibrate.io.errors import short
 from focalibrate.io.sketches import SUFFIX
 from focalibrate.metrics import calibration_bounds
 from focalibrate.metrics.bounds import ErrorBounds
@@ -495,29 +496,49 @@ def _from_record(path: Path, record: dict[str, Any]) -> _Baseline:
     if "focalibrate_check" in record:
         found, rows = record.get("log_loss"), record.get("rows")
     elif "held_out" in record:
-        found = (record.get("held_out") or {}).get("nll")
-        rows = (record.get("comparison") or {}).get("n_judged")
+        found = _inside(record, "held_out").get("nll")
+        rows = _inside(record, "comparison").get("n_judged")
     else:
-        found, rows = (record.get("scores") or {}).get("nll"), record.get("rows")
+        found, rows = _inside(record, "scores").get("nll"), record.get("rows")
     if not isinstance(found, dict) or "estimate" not in found:
         raise ValueError(
             f"{path}: no log loss found. Give a results.json of `focalibrate calibrate`, the "
             "output of `focalibrate evaluate --json`, or a file of predictions."
         )
-    text = f"{path.name}, other rows"
-    if found["estimate"] is None:
+    names = ("estimate", "standard_error", "third", "low", "high")
+    numbers = {name: found.get(name) for name in names}
+    for name, value in {**numbers, "rows": rows}.items():
+        if value is not None and not _is_finite(value):
+            raise ValueError(
+                f"{path}: `{name}` of its log loss must be a number, got {short(repr(value))}. "
+                "Make it again, or give the predictions instead."
+            )
+    text, rows = f"{path.name}, other rows", None if rows is None else int(rows)
+    mean, error, third, low, high = numbers.values()
+    if mean is None:
         return _Baseline(LossMean(math.inf, math.inf, rows), text)
-    third = None
-    if found.get("standard_error") is not None:
-        error, third = float(found["standard_error"]), found.get("third")
-    elif found.get("low") is not None and found.get("high") is not None:
-        error = (float(found["high"]) - float(found["low"])) / (2.0 * NORMAL_95)
-    else:
+    if error is None and low is not None and high is not None:
+        error, third = (high - low) / (2.0 * NORMAL_95), None
+    if error is None:
         raise ValueError(
             f"{path}: its log loss has no interval, so no difference can be judged. Give "
             "the predictions instead."
         )
-    return _Baseline(LossMean(float(found["estimate"]), error, rows, third), text)
+    return _Baseline(LossMean(float(mean), float(error), rows, third), text)
+
+
+LARGEST = 1e100
+"""Larger numbers in a baseline are damage: their cubes are infinite."""
+
+
+def _inside(record: dict[str, Any], name: str) -> dict[str, Any]:
+    found = record.get(name)
+    return found if isinstance(found, dict) else {}
+
+
+def _is_finite(value: Any) -> bool:
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return is_number and abs(value) < LARGEST
 
 
 def _from_sketch(former: SketchFile, name: str, judged: _Judged) -> _Baseline:

@@ -24,7 +24,7 @@ def read_recipe(path: str | Path) -> Recipe:
             f"{path}: there is no such file. Name a .toml file, or a recipe of "
             "`focalibrate train --list`."
         ) from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # also of numbers with too many digits
         raise ValueError(f"{path}: is not TOML: {error}.") from error
     return Recipe.of(table, source=str(path))
 
