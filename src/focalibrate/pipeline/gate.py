@@ -485,7 +485,7 @@ def _json_record(path: Path) -> dict[str, Any] | None:
         return None
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError:
+    except (ValueError, RecursionError):
         return None  # reading it as predictions will tell what is wrong
     known = ("held_out", "focalibrate_check", "assessment")
     is_results = isinstance(record, dict) and any(key in record for key in known)
