@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from focalibrate._array import Array, Floats
-from focalibrate._check import check_choice, check_gamma
+from focalibrate._check import check_choice, check_gamma, check_open_interval
 from focalibrate.calibrate.calibrator import Calibrator
 from focalibrate.calibrate.methods import AVERAGE, METHODS, MODEL, Method
 from focalibrate.calibrate.mixtures import average_of, average_weights, averaged_losses
@@ -92,6 +92,18 @@ def candidates_for(
     return Candidates(ladder, (*ladder, *others))
 
 
+def check_alpha(alpha: float | None, gamma: float | None, *, n_classes: int) -> None:
+    """Raise unless `alpha` is the weight of class 1 in a focal loss of two classes, or None."""
+    if alpha is None:
+        return
+    check_open_interval(alpha, low=0.0, high=1.0, name="trained_alpha")
+    if gamma is None or n_classes != 2:
+        raise ValueError(
+            "`trained_alpha` weighs class 1 of two in a focal loss: it needs `trained_gamma` and "
+            f"two classes, got gamma {gamma} and {n_classes} classes."
+        )
+
+
 @dataclass(frozen=True)
 class FitSettings:
     """Options that some fits need."""
@@ -99,12 +111,15 @@ class FitSettings:
     trained_gamma: float | None = None
     criterion: str = "adaptive_ece"
     n_bins: int = 15
+    trained_alpha: float | None = None
 
     def options(self, method: Method) -> dict[str, Any]:
         """Return the keyword arguments of the fit of `method`."""
         options: dict[str, Any] = {}
         if method.needs_gamma:
             options["gamma"] = self.trained_gamma
+        if method.takes_weights and self.trained_alpha is not None:
+            options["class_weight"] = (1.0 - self.trained_alpha, self.trained_alpha)
         if method.is_by_ece:
             options |= {"criterion": self.criterion, "n_bins": self.n_bins}
         return options
@@ -380,6 +395,7 @@ def explain_auto(
     logits: Array | Rows | None = None,
     probs: Array | None = None,
     trained_gamma: float | None = None,
+    trained_alpha: float | None = None,
     sample_weight: Array | None = None,
     simple: bool = False,
     seed: int | np.random.Generator = 0,
@@ -391,7 +407,8 @@ def explain_auto(
     rows = read_scores(logits, labels, probs=probs, sample_weight=sample_weight)
     if trained_gamma is not None:
         check_gamma(trained_gamma, name="trained_gamma")
-    found, crossed = _crossed(rows, trained_gamma, simple=simple, seed=seed)
+    check_alpha(trained_alpha, trained_gamma, n_classes=rows.n_classes)
+    found, crossed = _crossed(rows, trained_gamma, trained_alpha, simple=simple, seed=seed)
     names = crossed.choose_from(found.ladder)
     losses = np.stack([crossed.losses[name] for name in names], axis=1)
     picked = pick(losses, weights=rows.weights, size=rows.size, model=names.index(MODEL))
@@ -411,7 +428,7 @@ def fit_average(
     data), see `average_weights`. The result is an `Average`, or the only member that has a weight;
     its report has the held-out log loss.
     """
-    _, crossed = _crossed(rows, trained_gamma, simple=False, seed=seed)
+    _, crossed = _crossed(rows, trained_gamma, None, simple=False, seed=seed)
     name = crossed.sole_member or AVERAGE
     value = float(np.average(crossed.losses[name], weights=rows.weights))
     return rows.finish(crossed.fits[name].whole, value=value)
@@ -420,6 +437,7 @@ def fit_average(
 def _crossed(
     rows: Rows,
     trained_gamma: float | None,
+    trained_alpha: float | None,
     *,
     simple: bool,
     seed: int | np.random.Generator,
@@ -432,7 +450,7 @@ def _crossed(
         rows,
         found.ladder if simple else found.names,
         random_folds(rows, n_folds, seed),
-        settings=FitSettings(trained_gamma),
+        settings=FitSettings(trained_gamma, trained_alpha=trained_alpha),
         members=found.members,
         strict=(MODEL,),
     )

@@ -66,6 +66,8 @@ class Method:
     max_entries: float = math.inf
     """Rows times classes times fits above which it is left out unless it is named: measured so
     that ``focalibrate calibrate`` takes 5 seconds at 10,000 x 100 and 30 at 50,000 x 1000."""
+    takes_weights: bool = False
+    """Whether the fit takes the class weights of training, ``class_weight``."""
     treats_alike: bool = False
     """Whether permuted classes give permuted probabilities: it can be used for options."""
     is_matrix: bool = False
@@ -139,7 +141,8 @@ _ISOTONIC: dict[str, Any] = {"caution": CAUTION.format("one"), "max_entries": 60
 # fmt: off
 _TABLE = (
     Method(MODEL, "uncalibrated", 0, _fit_identity, **_GIVEN),
-    Method("posterior_recovery", "posterior recovery", 1, _fit_posterior_recovery, True, **_GIVEN),
+    Method("posterior_recovery", "posterior recovery", 1, _fit_posterior_recovery, True,
+           takes_weights=True, **_GIVEN),
     Method("temperature", "temperature", 2, fit_temperature, **_ALIKE),
     Method("temperature_ece", "temperature (by ECE)", 3, _T_ECE, **_BY_ECE),
     Method("focal_loss_temperature", "focal-loss temperature", 3, _FOCAL, True, **_ALIKE),

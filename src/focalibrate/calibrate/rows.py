@@ -200,7 +200,24 @@ def option_rows(option_logits: Sequence[Any], labels: Any, *, sample_weight: Any
     logits = np.full((len(listed), width), -np.inf)
     for row, scores in zip(logits, listed, strict=True):
         row[: len(scores)] = scores
-    return replace(read_scores(logits, labels, sample_weight=sample_weight), options=True)
+    rows = replace(read_scores(logits, labels, sample_weight=sample_weight), options=True)
+    order = by_rank(rows.logits)
+    ranked = np.take_along_axis(rows.logits, order, axis=1)
+    return replace(rows, logits=ranked, labels=rank_of(rows.labels, order))
+
+
+def by_rank(scores: NDArray[Any]) -> NDArray[np.intp]:
+    """Return the options of each row from the lowest score to the highest, ``[N, K]``.
+
+    In this order everything computed is exactly the same whatever order the options came in. Of
+    equal scores the first stays first, so that it still is the predicted one.
+    """
+    return np.argsort(scores, axis=1, kind="stable")
+
+
+def rank_of(labels: NDArray[np.integer], order: NDArray[np.intp]) -> NDArray[np.intp]:
+    """Return where the labels are in the order of `by_rank`."""
+    return np.asarray(np.argmax(order == labels[:, None], axis=1))
 
 
 def zero_mix_for(probs: NDArray[Any]) -> float:

@@ -150,10 +150,11 @@ def rows_or_sketch(
         return merged(paths), None
     chosen = loaded(calibrator)
     scan = open_predictions(paths, by_column(options, chosen), labels=labels)
-    if backend is None:
+    is_options = scan.first.layout.form == "options"  # read whole, and ranked row by row
+    if backend is None or is_options:
         rows = read_rows(
             scan,
-            most=fit_rows_of(scan.n_classes),
+            most=None if is_options else fit_rows_of(scan.n_classes),
             classes_of=None if chosen is None else chosen.class_names,
             calibrators=() if calibrator is None else (calibrator,),
         )

@@ -3,10 +3,12 @@
 import json
 import shlex
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
 import click
+import numpy as np
 
 from focalibrate._atomic import claim_folder
 from focalibrate.calibrate import METHODS
@@ -32,8 +34,16 @@ from focalibrate.cli._summary import (
     show_next,
     show_result,
 )
+from focalibrate.detection import average_precision
 from focalibrate.io import Predictions, Scan, flags
-from focalibrate.pipeline import FILES, CalibrationResult, FitRows, calibrate_predictions
+from focalibrate.io.source import suffix_of
+from focalibrate.pipeline import (
+    FILES,
+    CalibrationResult,
+    FitRows,
+    calibrate_predictions,
+    calibrated_blocks,
+)
 
 MOST_NAMED = 30
 """Most columns of scores that a command to paste names."""
@@ -89,6 +99,11 @@ def fit_rows_option(_: click.Context, __: click.Parameter, value: str | None) ->
     help="Exponent of the focal loss that the model was trained with.",
 )
 @click.option(
+    "--trained-alpha",
+    type=click.FloatRange(0.0, 1.0, min_open=True, max_open=True),
+    help="Weight of class 1 of two in that focal loss, such as 0.25 of a detector.",
+)
+@click.option(
     "--criterion",
     type=click.Choice(["adaptive_ece", "ece"]),
     default="adaptive_ece",
@@ -138,6 +153,7 @@ def calibrate_command(
     simple: bool,
     always_average: bool,
     trained_gamma: float | None,
+    trained_alpha: float | None,
     criterion: Literal["adaptive_ece", "ece"],
     bins: int,
     resamples: int,
@@ -200,6 +216,7 @@ def calibrate_command(
         choose=AVERAGE if always_average else choose,
         simple=simple,
         trained_gamma=trained_gamma,
+        trained_alpha=trained_alpha,
         criterion=criterion,
         n_bins=bins,
         n_resamples=resamples,
@@ -218,6 +235,8 @@ def calibrate_command(
         click.echo(json.dumps(result.to_dict(), indent=1, ensure_ascii=False))
     else:
         show_result(result, out, diagram=diagram)
+        if options["truth"] is not None:
+            _say_precision(sources[0], result)
         show_next(_next_commands(result, out, sources[0].first, options))
 
 
@@ -257,6 +276,19 @@ def _calibrated(
         )
 
 
+def _say_precision(scan: Scan, result: CalibrationResult) -> None:
+    """Print the average precision of detections before and after."""
+    rows = scan.read()
+    matched = rows.layout.matched
+    probs = np.concatenate(list(calibrated_blocks(result.calibrator, rows)))
+    before = average_precision(matched)
+    after = average_precision(replace(matched, confidence=probs[:, 1].astype(np.float64)))
+    click.echo(
+        f"AP at IoU {matched.iou_threshold:g}: {100 * before:.2f} % before, {100 * after:.2f} % "
+        "after calibration."
+    )
+
+
 COLUMNS = ("label_column", "score_columns", "id_column", "ignore")
 REPEATED = ("input", "logits_key", "probs_key", "class_names", "sheet", "encoding", "probs_atol")
 """Options that new data need too, where the data fitted on needed them."""
@@ -269,7 +301,9 @@ def _next_commands(
     page = f"open {out / 'report.html'} in a browser"
     if result.calibrator.kind == "identity":
         return [page]
-    suffix = "".join(Path(first.source).suffixes[-2:]) if Path(first.source).suffix else ""
+    kinds = Path(first.source).suffixes[-2:]
+    is_packed = len(kinds) == 2 and suffix_of(Path(first.source)) == kinds[0].lower()
+    suffix = "".join(kinds if is_packed else kinds[-1:])
     typed = dict.fromkeys(REPEATED)
     needed: dict[str, Any] = {}
     if options["header"] is False:
@@ -280,7 +314,8 @@ def _next_commands(
         needed["score_columns"] = list(first.scores_names)
     else:
         typed |= dict.fromkeys(name for name in COLUMNS if name != "label_column")
-    if first.layout.form == "single" and first.positive is not None:
+    is_named = first.layout.form == "single" and first.positive is not None
+    if is_named and options["truth"] is None:
         needed["positive"] = first.positive  # which the labels told, and new data have none
     given = [word for name in typed for word in _as_typed(name, options[name])]
     new = [f"new{suffix}", "-o", f"calibrated{suffix}", *given]

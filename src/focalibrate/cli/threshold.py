@@ -1,6 +1,7 @@
 """`focalibrate threshold`."""
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from focalibrate.cli._errors import reported
 from focalibrate.cli._open import open_predictions, read_rows
 from focalibrate.cli._options import labels_option, prediction_options
 from focalibrate.cli._summary import say_what_was_read
+from focalibrate.detection import lrp_measures
 from focalibrate.io import Predictions
 from focalibrate.metrics import Costs, choose_threshold
 from focalibrate.metrics.threshold import Threshold
@@ -65,6 +67,12 @@ class CostsOption(click.ParamType):  # type: ignore[type-arg]
     type=click.FloatRange(0.5, 1.0, min_open=True, max_open=True),
     help="Probability that the promise holds.",
 )
+@click.option(
+    "--per-class",
+    is_flag=True,
+    help="Of detections: a threshold for each class. Without a promise, that of the least "
+    "localisation-recall-precision error (LRP).",
+)
 @labels_option
 @click.option("--json", "as_json", is_flag=True, help="Print the finding as JSON.")
 @prediction_options
@@ -75,6 +83,7 @@ def threshold_command(
     max_cost: float | None,
     costs: Costs | None,
     certainty: float,
+    per_class: bool,
     labels: Path | None,
     as_json: bool,
     **options: Any,
@@ -94,7 +103,13 @@ def threshold_command(
         focalibrate threshold answers.csv --precision .95 --cluster question_id
         focalibrate threshold answers.csv --recall .9 --by model
         focalibrate threshold answers.csv --max-cost .3 --costs FP=5,FN=1
+        focalibrate threshold detections.json --truth instances.json --per-class
     """
+    if per_class and options["truth"] is None:
+        raise click.UsageError("--per-class is for detections: pass --truth, too.")
+    if per_class and precision is recall is max_cost is None:
+        _show_per_class(paths, options, as_json=as_json)
+        return
     if sum(one is not None for one in (precision, recall, max_cost)) != 1:
         raise click.UsageError("Pass exactly one of --precision, --recall and --max-cost.")
     if costs is not None and max_cost is None:
@@ -129,6 +144,28 @@ def threshold_command(
     parts = (found.by or {}).values()
     kept = all(one.is_kept for one in parts) if parts else found.is_kept
     click.get_current_context().exit(0 if kept else 1)
+
+
+def _show_per_class(paths: tuple[str, ...], options: dict[str, Any], *, as_json: bool) -> None:
+    """Print the score from which the detections of each class have the least LRP error."""
+    rows = read_rows(open_predictions(paths, options))
+    assert rows is not None  # noqa: S101  there is no limit
+    say_what_was_read([rows], to_stderr=as_json)
+    found = lrp_measures(rows.layout.matched)
+    if as_json:
+        click.echo(json.dumps([asdict(one) for one in found], indent=1, ensure_ascii=False))
+        return
+    console = Console(highlight=False)
+    for one in found:
+        text = "no detections"
+        if one.low is not None and one.high is not None:
+            text = f"{one.estimate:.3f} (95 % CI by image {one.low:.3f} to {one.high:.3f})"
+        console.print(f"{one.name}: {text}", markup=False, soft_wrap=True)
+    console.print(
+        "Scores of least localisation-recall-precision error: use detections from these on. They "
+        "promise nothing; for a promise add --precision.",
+        markup=False,
+    )
 
 
 def _events(rows: Predictions) -> tuple[Any, Any]:

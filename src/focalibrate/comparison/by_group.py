@@ -151,7 +151,9 @@ def _own(
         return _Kept(judged_at, "every prediction is right")
     fold = comparison.fold_of_row[at]
     folds = tuple(np.flatnonzero(fold == f) for f in range(comparison.n_folds))
-    settings = FitSettings(comparison.trained_gamma, comparison.criterion, comparison.n_bins)
+    settings = FitSettings(
+        comparison.trained_gamma, comparison.criterion, comparison.n_bins, comparison.trained_alpha
+    )
     crossed = cross_fit(rows, [method], folds, settings=settings)
     if crossed.failed:  # such as a group that lacks a class
         return _Kept(judged_at, f"not fitted: {crossed.failed[0][1]}")

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from focalibrate._array import Array, Floats, to_numpy
 from focalibrate._check import check_choice, check_count, check_n_bins
 from focalibrate.calibrate import METHODS, Calibrator
-from focalibrate.calibrate.choice import CrossFit, FitSettings, Fitted, cross_fit
+from focalibrate.calibrate.choice import CrossFit, FitSettings, Fitted, check_alpha, cross_fit
 from focalibrate.calibrate.methods import AVERAGE, MODEL
 from focalibrate.calibrate.rows import Folds, Rows, fold_count, random_folds, read_scores
 from focalibrate.comparison.judge import Judged, score_rows
@@ -30,6 +30,7 @@ def compare_methods(
     methods: Sequence[str] | None = None,
     also: str | None = None,
     trained_gamma: float | None = None,
+    trained_alpha: float | None = None,
     sample_weight: Array | None = None,
     test_weight: Array | None = None,
     cluster: Array | None = None,
@@ -57,6 +58,7 @@ def compare_methods(
             fast enough for this many rows and classes (`Comparison.left_out` names the others).
         also: a method that is compared in any case, besides `methods`.
         trained_gamma: exponent of the focal loss the model was trained with.
+        trained_alpha: its weight of class 1 of two, if it had one.
         sample_weight: weights of the validation rows ``[N]``; a whole number counts copies of a
             row, rows of weight 0 are dropped.
         test_weight: the same of the test rows.
@@ -105,6 +107,7 @@ def compare_methods(
         methods=methods,
         also=also,
         trained_gamma=trained_gamma,
+        trained_alpha=trained_alpha,
         criterion=criterion,
         n_bins=n_bins,
         n_folds=n_folds,
@@ -157,6 +160,7 @@ def fit_methods(
     methods: Sequence[str] | None = None,
     also: str | None = None,
     trained_gamma: float | None = None,
+    trained_alpha: float | None = None,
     criterion: Criterion = "adaptive_ece",
     n_bins: int = 15,
     n_folds: int | None = None,
@@ -172,6 +176,7 @@ def fit_methods(
         methods: see `compare_methods`, for the other arguments too.
         also: a method that is fitted in any case.
         trained_gamma: exponent of the focal loss the model was trained with.
+        trained_alpha: its weight of class 1 of two, if it had one.
         criterion: which error the methods marked (ECE) minimise.
         n_bins: bins of that criterion.
         n_folds: folds of the cross-validation.
@@ -186,7 +191,8 @@ def fit_methods(
         check_count(n_folds, name="n_folds", minimum=2)
     folds = _folds(rows, n_folds, seed, cluster)
     chosen = selected(methods, trained_gamma, rows=rows, n_fits=1 + len(folds), also=also)
-    settings = FitSettings(trained_gamma, criterion, n_bins)
+    check_alpha(trained_alpha, trained_gamma, n_classes=rows.n_classes)
+    settings = FitSettings(trained_gamma, criterion, n_bins, trained_alpha)
 
     def fit(names: Sequence[str], folds: Folds) -> CrossFit:
         return cross_fit(
@@ -276,6 +282,7 @@ def _compared(
         judged_on="cross-fit" if folds else "test",
         criterion=fits.criterion,
         trained_gamma=fits.settings.trained_gamma,
+        trained_alpha=fits.settings.trained_alpha,
         n_fitted=fits.n_rows,
         n_judged=n_judged,
         n_classes=fits.n_classes,

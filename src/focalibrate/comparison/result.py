@@ -146,6 +146,7 @@ class Comparison:
     seed: int
     folds: tuple[NDArray[np.intp], ...] = ()
     """the rows that each fold holds out; empty where there is a test set"""
+    trained_alpha: float | None = None
     weights: NDArray[np.float64] | None = None
     """of the rows evaluated ``[N]``"""
     cluster: NDArray[np.intp] | None = None

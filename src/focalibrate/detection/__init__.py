@@ -2,16 +2,27 @@
 
 from focalibrate.detection.boxes import Boxes, read_detections, read_truth
 from focalibrate.detection.matching import MatchedDetections, match
-from focalibrate.detection.measures import average_precision, d_ece, la_ece, lrp_thresholds
+from focalibrate.detection.measures import (
+    Measure,
+    average_precision,
+    d_ece,
+    la_ece,
+    lrp_measures,
+    lrp_thresholds,
+    measures_of,
+)
 
 __all__ = [
     "Boxes",
     "MatchedDetections",
+    "Measure",
     "average_precision",
     "d_ece",
     "la_ece",
+    "lrp_measures",
     "lrp_thresholds",
     "match",
+    "measures_of",
     "read_detections",
     "read_truth",
 ]

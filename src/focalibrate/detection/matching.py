@@ -33,8 +33,8 @@ class MatchedDetections:
     """position in `images`, ``[N]``"""
     index: NDArray[np.int64]
     """position in the detections that were matched, ``[N]``"""
-    n_truth: NDArray[np.int64]
-    """objects of each category that count, ``[C]``"""
+    truth: NDArray[np.int64]
+    """objects that count of each image and category, ``[images, C]``"""
     n_left_out: int
     """detections that count neither way: on crowds, or beyond the most per image and category"""
     categories: tuple[str, ...]
@@ -43,6 +43,11 @@ class MatchedDetections:
 
     def __len__(self) -> int:
         return len(self.confidence)
+
+    @property
+    def n_truth(self) -> NDArray[np.int64]:
+        """Objects of each category that count, ``[C]``."""
+        return np.asarray(self.truth.sum(axis=0))
 
     def above(self, score: float) -> "MatchedDetections":
         """Return the detections with at least this score."""
@@ -118,7 +123,9 @@ def match(
         detections.category[kept],
         detections.image[kept],
         kept,
-        np.bincount(truth.category[~crowd], minlength=n_categories),
+        np.bincount(truth_cell[~crowd], minlength=len(truth.images) * n_categories).reshape(
+            len(truth.images), n_categories
+        ),
         int(ignored.sum()),
         tuple(truth.categories.values()),
         tuple(truth.images.values()),

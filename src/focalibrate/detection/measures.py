@@ -1,6 +1,9 @@
 """Calibration errors and thresholds of matched detections."""
 
+from dataclasses import dataclass
+
 import numpy as np
+from numpy.typing import NDArray
 
 from focalibrate._array import Floats
 from focalibrate._check import check_n_bins
@@ -47,21 +50,117 @@ def lrp_thresholds(matched: MatchedDetections) -> Floats:
 
     over the detections with at least the score s; nan for a category without detections.
     """
-    found = np.full(len(matched.categories), np.nan)
-    for k in range(len(found)):
-        part = matched[matched.category == k]
-        if not len(part):
+    once = np.ones(len(matched.images))
+    return np.array([_lrp(matched, k, once)[0] for k in range(len(matched.categories))])
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A measure of detections, with the ends of its 95 % interval by image where it has one."""
+
+    name: str
+    estimate: float
+    low: float | None = None
+    high: float | None = None
+
+
+def lrp_measures(
+    matched: MatchedDetections, *, n_resamples: int = 200, seed: int = 0
+) -> list[Measure]:
+    """Return the threshold of each category with a 95 % interval: images are drawn again."""
+    rng = np.random.default_rng(seed)
+    n_images = len(matched.images)
+    draws = rng.multinomial(n_images, np.full(n_images, 1 / n_images), n_resamples)
+    found = []
+    for k, name in enumerate(matched.categories):
+        values = _lrp(matched, k, np.concatenate([np.ones((1, n_images)), draws]))
+        if np.isnan(values[0]):
+            found.append(Measure(name, float("nan")))
             continue
-        order = np.argsort(-part.confidence, kind="stable")
-        score, hit = part.confidence[order], part.correct[order]
-        loss = np.where(hit, (1.0 - part.iou[order]) / (1.0 - part.iou_threshold), 1.0)
-        n_hits = np.cumsum(hit)
-        missed = matched.n_truth[k] - n_hits
-        total = np.arange(1, len(score) + 1) + missed
-        error = (np.cumsum(loss) + missed) / total
-        is_last = np.append(np.diff(score) != 0, True)  # a threshold takes all of equal score
-        found[k] = score[is_last][np.argmin(error[is_last])]
+        low, high = np.nanquantile(values[1:], [0.025, 0.975])
+        found.append(Measure(name, float(values[0]), float(low), float(high)))
     return found
+
+
+def _lrp(matched: MatchedDetections, category: int, counts: Floats) -> Floats:
+    """Return the threshold of a category where images count so often, ``[R, images]``."""
+    counts = np.atleast_2d(counts)
+    part = matched[matched.category == category]
+    found = np.full(len(counts), np.nan)
+    if not len(part):
+        return found
+    order = np.argsort(-part.confidence, kind="stable")
+    score, hit, image = part.confidence[order], part.correct[order], part.image[order]
+    loss = np.where(hit, (1.0 - part.iou[order]) / (1.0 - part.iou_threshold), 1.0)
+    is_last = np.append(np.diff(score) != 0, True)  # a threshold takes all of equal score
+    for i, count in enumerate(counts):
+        weight = count[image]
+        missed = count @ matched.truth[:, category] - np.cumsum(weight * hit)
+        total = np.cumsum(weight) + missed
+        if weight.any():
+            error = (np.cumsum(weight * loss) + missed) / np.maximum(total, 1e-300)
+            error[total == 0] = np.inf  # no object and no detection so far
+            found[i] = score[is_last][np.argmin(error[is_last])]
+    return found
+
+
+def measures_of(
+    matched: MatchedDetections, *, above: float = 0.25, n_resamples: int = 200, seed: int = 0
+) -> list[Measure]:
+    """Return D-ECE of all detections and from a score on, LaECE₀ and the average precision.
+
+    Intervals are normal ones, with the standard deviation over draws of images.
+
+    Args:
+        matched: of `match`; `replace` its `confidence` by a calibrated one.
+        above: the score that detections are used from.
+        n_resamples: draws of images.
+        seed: of these draws.
+    """
+    least = float(matched.confidence.min()) if len(matched) else 0.0
+    rng = np.random.default_rng(seed)
+    n_images = len(matched.images)
+    draws = rng.multinomial(n_images, np.full(n_images, 1 / n_images), n_resamples)
+    found = []
+    alike = np.zeros(len(matched), np.intp)
+    for name, score, value, group, outcome in (
+        (f"D-ECE, all scores (from {least:.2g})", 0.0, d_ece, alike, matched.correct),
+        (f"D-ECE, scores from {above:g}", above, d_ece, alike, matched.correct),
+        ("LaECE₀, all scores", 0.0, la_ece, matched.category, matched.iou),
+    ):
+        estimate = value(matched, above=score)
+        n_groups = int(group.max(initial=0)) + 1
+        part = matched.confidence >= score
+        sums = _sums_by_image(matched, outcome.astype(float), group, n_groups, part)
+        spread = float(np.nanstd([_from_sums(draw, *sums) for draw in draws]))
+        half = 1.96 * spread
+        found.append(Measure(name, estimate, max(0.0, estimate - half), estimate + half))
+    found.append(Measure(f"AP at IoU {matched.iou_threshold:g}", average_precision(matched)))
+    return found
+
+
+def _sums_by_image(
+    matched: MatchedDetections,
+    outcome: Floats,
+    group: NDArray[np.intp],
+    n_groups: int,
+    part: NDArray[np.bool_],
+) -> tuple[Floats, Floats]:
+    """Return sums of score minus outcome, and counts, ``[images, groups, bins]``."""
+    bins = np.clip(np.ceil(matched.confidence * N_BINS).astype(np.intp) - 1, 0, N_BINS - 1)
+    cell = (matched.image * n_groups + group) * N_BINS + bins
+    shape = (len(matched.images), n_groups, N_BINS)
+    size = int(np.prod(shape))
+    gaps = np.bincount(cell[part], (matched.confidence - outcome)[part], size)
+    counts = np.bincount(cell[part], minlength=size).astype(np.float64)
+    return gaps.astype(np.float64).reshape(shape), counts.reshape(shape)
+
+
+def _from_sums(draw: Floats, gaps: Floats, counts: Floats) -> float:
+    """Return the binned error where images count so often: its mean over groups."""
+    gap = np.abs(np.tensordot(draw, gaps, 1)).sum(axis=1)
+    n = np.tensordot(draw, counts, 1).sum(axis=1)
+    return float(np.mean(gap[n > 0] / n[n > 0])) if n.any() else float("nan")
 
 
 def average_precision(matched: MatchedDetections) -> float:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from focalibrate._array import Floats
 from focalibrate.calibrate import Calibrator, GroupedCalibrator, PosteriorRecovery
 from focalibrate.calibrate.grouped import group_names
+from focalibrate.calibrate.rows import by_rank
 from focalibrate.engines import Backend
 from focalibrate.io import (
     PartDone,
@@ -92,15 +93,21 @@ def calibrated_blocks(
     """Yield the calibrated probabilities, some rows at a time."""
     start = 0
     for block in blocks(given):
+        order = by_rank(block) if given.layout.form == "options" else None
+        if order is not None:
+            block = np.take_along_axis(block, order, axis=1)
         scores: dict[str, Any] = {given.kind: block}
         if isinstance(calibrator, GroupedCalibrator):
             scores["groups"] = given.groups[calibrator.column][start : start + len(block)]
         start += len(block)
         if special is not None:
             special.count(calibrator, scores)
-        yield np.asarray(
+        probs = np.asarray(
             calibrator.probs(**scores) if shift is None else shift.probs(calibrator, **scores)
         )
+        if order is not None:
+            probs = np.take_along_axis(probs, np.argsort(order, axis=1), axis=1)
+        yield probs
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -102,6 +102,7 @@ def calibrate_predictions(
     choose: str | None = None,
     simple: bool = False,
     trained_gamma: float | None = None,
+    trained_alpha: float | None = None,
     criterion: Literal["adaptive_ece", "ece"] = "adaptive_ece",
     n_bins: int = 15,
     n_folds: int | None = None,
@@ -155,6 +156,7 @@ def calibrate_predictions(
             `focalibrate.comparison.choose`.
         simple: choose a single method, never the average of several.
         trained_gamma: exponent of the focal loss that the model was trained with.
+        trained_alpha: its weight of class 1 of two, if it had one (RetinaNet: .25).
         criterion: what the methods marked (ECE) minimise.
         n_bins: bins of the binned errors.
         n_folds: folds of the cross-validation. Default: 5, or 3 for more than 60,000 logits.
@@ -194,6 +196,7 @@ def calibrate_predictions(
         "methods": methods,
         "also": choose,
         "trained_gamma": trained_gamma,
+        "trained_alpha": trained_alpha,
         "criterion": criterion,
         "n_bins": n_bins,
         "n_resamples": n_resamples,
@@ -289,6 +292,8 @@ def _all_rows(scans: Sequence[Scan], fit_rows: FitRows | None) -> list[Predictio
     found = []
     for scan in scans:
         limit = None if fit_rows == "all" else fit_rows_of(scan.n_classes, fit_rows)
+        if scan.first.layout.form == "options":  # read whole, and ranked row by row
+            limit = None
         rows = scan.read_up_to(limit)
         if rows is None:
             return None

@@ -32,6 +32,7 @@ from focalibrate.metrics.threshold import Selective
 from focalibrate.pipeline.doubts import doubts_about, warn_of
 from focalibrate.pipeline.examples import Examples
 from focalibrate.pipeline.record import score_record, worst_record
+from focalibrate.pipeline.worlds import Besides, besides_of
 
 LEAST_SLICE = 100
 """Fewer rows than this are not searched for a slice."""
@@ -60,14 +61,16 @@ class Evaluation:
     """what is known of each row; None for a sketch"""
     sketch: SketchFile | None = field(default=None, repr=False)
     """what was evaluated in place of rows"""
+    besides: Besides = field(default_factory=Besides)
+    """what only detections or options that are letters have"""
     error_bound: Mapping[MetricName, float] = field(default_factory=dict)
     """of a sketch: how far each calibration error can be from its value on rows; 0: the same"""
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """How exact the scores of a sketch are, and what it cannot tell, as sentences."""
+        """What some data have besides; how exact a sketch is, and what it cannot tell."""
         if self.sketch is None:
-            return ()
+            return tuple(self.besides.lines)
         exact = (
             "Evaluated in one pass, from a sketch: adaptive ECE is within "
             f"{100 * self.error_bound['adaptive_ece']:.2g} points of its value on rows, smooth "
@@ -106,6 +109,7 @@ class Evaluation:
             "selective": None if self.rows is None else _selective_record(self.rows.selective),
             "groups": [group.to_dict() for group in self.groups],
             "worst_slice": None if self.rows is None else worst_record(self.rows.worst),
+            "besides": self.besides.to_dict(),
             "bins": {
                 "edges": self.table.edges.tolist(),
                 "count": self.table.weight.tolist(),
@@ -264,6 +268,7 @@ def evaluate_examples(
         assessment=assessment,
         n_rows=len(labels),
         n_classes=examples.n_classes,
+        besides=besides_of(examples, probs, seed=seed),
         n_zeros=rows.n_zeros,
         confident=evaluated.confident,
         table=rows.table,

@@ -24,7 +24,9 @@ from focalibrate.calibrate import Calibrator, Identity
 from focalibrate.calibrate.grouped import log_probs_by_row
 from focalibrate.calibrate.rows import (
     as_array,
+    by_rank,
     log_probabilities,
+    rank_of,
     read_weights,
     sample_size,
     score_matrix,
@@ -58,6 +60,8 @@ class Examples:
     class_names: tuple[str, ...] | None = None
     predictions: Predictions | None = None
     """what was read, where they come from a file"""
+    order: NDArray[np.intp] | None = None
+    """of options: which of each row these are, from the lowest score to the highest"""
     zero_mix: float = 0.0
     """weight of the uniform distribution that is mixed into probabilities before the logarithm"""
 
@@ -69,15 +73,21 @@ class Examples:
                 f"{found.source}: no labels found. Put them into the file, or pass a file of "
                 "labels (command line: --labels FILE)."
             )
+        scores, labels, order = found.scores, found.labels, None
+        if found.layout.form == "options":  # their order means nothing
+            order = by_rank(scores)
+            scores = np.take_along_axis(scores, order, axis=1)
+            labels = rank_of(labels, order).astype(np.int64)
         return cls(
-            scores=found.scores,
+            scores=scores,
             kind=found.kind,
-            labels=found.labels,
+            labels=labels,
             weights=found.weights,
             cluster=found.cluster,
             groups={name: np.asarray(column) for name, column in found.groups.items()},
             class_names=found.class_names,
             predictions=found,
+            order=order,
         )._without_zero_weights()
 
     @classmethod
@@ -159,7 +169,8 @@ class Examples:
         """
         read = self.predictions
         if self.options:
-            return tuple(f"option {k + 1}" for k in range(self.n_classes))
+            ranks = range(self.n_classes, 1, -1)
+            return (*(f"the option ranked {k}" for k in ranks), "the top option")
         if self.class_names is not None or read is None or self.n_classes != 2:
             return self.class_names
         name = read.positive or read.labels_name

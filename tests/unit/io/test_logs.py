@@ -2,14 +2,18 @@
 
 import json
 import math
+import struct
 import zipfile
+import zlib
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from click.testing import CliRunner
 
+from focalibrate.calibrate import TemperatureScaling
 from focalibrate.cli import main
 from focalibrate.io import PredictionFileError, read_predictions
 
@@ -65,14 +69,33 @@ def inspect_sample(
     }
 
 
-def eval_file(path: Path, log: dict[str, Any]) -> Path:
+def eval_file(path: Path, log: dict[str, Any], *, zstandard: bool = False) -> Path:
     with zipfile.ZipFile(path, "w") as archive:
         for sample in log["samples"]:
             name = f"samples/{sample['id']}_epoch_{sample['epoch']}.json"
             archive.writestr(name, json.dumps(sample))
         rest = {key: value for key, value in log.items() if key != "samples"}
         archive.writestr("header.json", json.dumps(rest))
+    if zstandard:
+        path.write_bytes(as_zstandard(path))
     return path
+
+
+def as_zstandard(path: Path) -> bytes:
+    """Return a zip archive whose members are in Zstandard, as new versions of Inspect write."""
+    made, central, n = b"", b"", 0
+    with zipfile.ZipFile(path) as archive:
+        for member in archive.infolist():
+            content, name = archive.read(member), member.filename.encode()
+            packed = pa.compress(content, codec="zstd", asbytes=True)
+            sizes = (zlib.crc32(content), len(packed), len(content), len(name), 0)
+            common = struct.pack("<HHHHHLLLHH", 63, 0, 93, 0, 33, *sizes)
+            central += b"PK\x01\x02" + struct.pack("<H", 63) + common
+            central += struct.pack("<HHHLL", 0, 0, 0, 0, len(made)) + name
+            made += b"PK\x03\x04" + common + name + packed
+            n += 1
+    end = struct.pack("<HHHHLLH", 0, 0, n, n, len(central), len(made), 0)
+    return made + central + b"PK\x05\x06" + end
 
 
 @pytest.mark.parametrize("targets", [("1", "0"), ("yes", "left"), ("B", "A")])
@@ -102,12 +125,13 @@ def test_a_target_that_could_be_text_or_position_is_the_one_that_acc_agrees_with
     assert by_position.labels.tolist() == [2]
 
 
-def test_scores_by_byte_are_divided_by_the_bytes_of_each_option(tmp_path: Path) -> None:
+def test_scores_are_divided_by_the_characters_or_the_bytes_of_each_option(tmp_path: Path) -> None:
     path = lines(tmp_path / "s.jsonl", [lm_eval_sample(0, [-6.0, -4.0], ["né!", "a"], "0")])
-    found = read_predictions(path, logits_key="option_logits_per_byte")
-    assert found.scores.tolist() == [[-1.5, -4.0]]
-    assert found.labels is not None
-    assert found.labels.tolist() == [0]
+    for key, first in (("option_logits_per_character", -2.0), ("option_logits_per_byte", -1.5)):
+        found = read_predictions(path, logits_key=key)
+        assert found.scores.tolist() == [[first, -4.0]]
+        assert found.labels is not None
+        assert found.labels.tolist() == [0]
 
 
 def test_generated_answers_are_refused_with_the_reason(tmp_path: Path) -> None:
@@ -232,8 +256,132 @@ def test_one_request_per_option_of_helm_gives_scores_of_options(tmp_path: Path) 
     assert found.labels.tolist() == [1]
 
 
+def evaluated(path: Path) -> Any:
+    """Return what `evaluate` found, of labels that need not fit."""
+    options = ["--json", "--resamples", "10", "--anyway"]
+    return CliRunner().invoke(main, ["evaluate", str(path), *options])
+
+
+def applied(path: Path, out: Path) -> str:
+    """Calibrate a log by one temperature, write it back, and return what was printed."""
+    calibrator = out.with_name(f"{out.name}.calibrator.json")
+    TemperatureScaling(2.0).save(calibrator)
+    command = ["apply", str(calibrator), str(path), "-o", str(out)]
+    done = CliRunner().invoke(main, command)
+    assert done.exit_code == 0, done.output
+    return done.output
+
+
+def test_apply_writes_the_log_back_with_probabilities_beside_the_scores(tmp_path: Path) -> None:
+    samples = [
+        lm_eval_sample(0, [-1.5, -0.5, -2.0], ["no", "yes", "maybe"], "1"),
+        {"doc_id": 0, "filtered_resps": ["x"], "filter": "other"},
+        lm_eval_sample(1, [-3.0, -1.0], ["left", "right"], "0"),
+    ]
+    path, out = lines(tmp_path / "samples_toy.jsonl", samples), tmp_path / "out.jsonl"
+    applied(path, out)
+    made = [json.loads(line) for line in out.read_text().splitlines()]
+    added = [one.pop("calibrated_probs", None) for one in made]
+    assert made == samples
+    assert added[1] is None
+    for row, probs in zip((samples[0], samples[2]), (added[0], added[2]), strict=True):
+        z = np.array([float(pair[0]) for pair in row["filtered_resps"]]) / 2
+        np.testing.assert_allclose(probs, np.exp(z) / np.exp(z).sum(), rtol=1e-12)
+    again = read_predictions(out)
+    np.testing.assert_allclose(np.exp(again.scores[0]), added[0], rtol=1e-12)
+
+
+@pytest.mark.parametrize("zstandard", [False, True])
+def test_apply_writes_a_log_of_inspect_back(tmp_path: Path, zstandard: bool) -> None:
+    probs = {"A": 0.2, "B": 0.7, "C": 0.1}
+    log = inspect_log([inspect_sample(f"q{k}", 1, "B", probs) for k in range(3)])
+    (tmp_path / "log.json").write_text(json.dumps(log))
+    path = eval_file(tmp_path / "log.eval", log, zstandard=zstandard)
+    applied(tmp_path / "log.json", tmp_path / "out.json")
+    applied(path, tmp_path / "out.eval")
+    one, other = (read_predictions(tmp_path / f"out.{kind}") for kind in ("json", "eval"))
+    np.testing.assert_array_equal(one.scores, other.scores)
+    want = np.sqrt([0.2, 0.7, 0.1])
+    np.testing.assert_allclose(np.exp(one.scores[0]), want / want.sum())
+    made = json.loads((tmp_path / "out.json").read_text())
+    assert made["samples"][0]["output"] == log["samples"][0]["output"]
+
+
+def test_tasks_with_different_numbers_of_options_are_one_data_set_by_task(tmp_path: Path) -> None:
+    two = [lm_eval_sample(k, [-1.0, -2.0], ["a", "b"], "0") for k in range(2)]
+    three = [lm_eval_sample(k, [-1.0, -2.0, -3.0], ["a", "b", "c"], "2") for k in range(3)]
+    tasks = {"two": two, "x": three}
+    files = [lines(tmp_path / f"samples_{name}.jsonl", rows) for name, rows in tasks.items()]
+    for paths in (files, files[::-1]):
+        found = read_predictions(paths)
+        assert found.n_classes == 3
+        assert (found.scores == -np.inf).sum() == 2
+        assert sorted(found.groups["task"].tolist()) == ["two"] * 2 + ["x"] * 3
+
+
+def test_the_order_of_the_options_changes_nothing(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    samples, permuted, orders = [], [], []
+    for k in range(60):
+        n = int(rng.integers(2, 6))
+        z, names, right = rng.normal(size=n).tolist(), list("abcde"[:n]), int(rng.integers(n))
+        order = rng.permutation(n)
+        samples.append(lm_eval_sample(k, z, names, names[right]))
+        moved = [names[i] for i in order]
+        permuted.append(lm_eval_sample(k, [z[i] for i in order], moved, names[right]))
+        orders.append(order)
+    a, b = lines(tmp_path / "a.jsonl", samples), lines(tmp_path / "b.jsonl", permuted)
+    records = []
+    for path in (a, b):
+        done = evaluated(path)
+        assert done.exit_code == 0, done.output
+        records.append({k: v for k, v in json.loads(done.stdout).items() if k != "file"})
+    assert records[0]["scores"] == records[1]["scores"]
+    assert records[0]["assessment"] == records[1]["assessment"]
+    applied(a, tmp_path / "out_a.jsonl")
+    applied(b, tmp_path / "out_b.jsonl")
+    made = [(tmp_path / f"out_{name}.jsonl").read_text().splitlines() for name in "ab"]
+    for order, *pair in zip(orders, *made, strict=True):
+        one, other = (json.loads(line)["calibrated_probs"] for line in pair)
+        assert [one[i] for i in order] == other
+
+
+def test_results_and_descriptions_of_runs_name_the_file_with_the_answers(tmp_path: Path) -> None:
+    results = {"results": {}, "configs": {}, "versions": {}}
+    run = {"name": "x", "scenario_spec": {}, "adapter_spec": {}}
+    for document, name in ((results, "samples_"), (run, "scenario_state.json")):
+        (tmp_path / "r.json").write_text(json.dumps(document))
+        with pytest.raises(PredictionFileError, match=name):
+            read_predictions(tmp_path / "r.json")
+
+
+def test_completions_and_lists_of_early_versions_are_read(tmp_path: Path) -> None:
+    choice = {"text": " B", "logprobs": {"tokens": [" B"], "token_logprobs": [math.log(0.8)]}}
+    path = lines(tmp_path / "c.jsonl", [{"label": "B", "choices": [choice]}])
+    np.testing.assert_allclose(read_predictions(path).scores[:, 1], [0.8])
+    sample = lm_eval_sample(0, [-1.0, -2.0], ["a", "b"], "1")
+    sample["arguments"] = [["Q", " a"], ["Q", " b"]]
+    sample["filtered_resps"] = [[-1.0, False], [-2.0, True]]
+    (tmp_path / "old.jsonl").write_text(json.dumps([sample], indent=2))
+    found = read_predictions(tmp_path / "old.jsonl")
+    assert found.scores.tolist() == [[-1.0, -2.0]]
+
+
+def test_the_brier_score_is_that_of_lm_eval(tmp_path: Path) -> None:
+    """lm-eval 0.4.13, `brier_score`: the mean over rows of the sum over options."""
+    rng = np.random.default_rng(1)
+    z, y = rng.normal(size=(50, 4)), rng.integers(4, size=50)
+    samples = [lm_eval_sample(k, z[k].tolist(), list("abcd"), str(y[k])) for k in range(50)]
+    path = lines(tmp_path / "s.jsonl", samples)
+    done = evaluated(path)
+    p = np.exp(z) / np.exp(z).sum(axis=1, keepdims=True)
+    theirs = np.mean(np.sum((p - np.eye(4)[y]) ** 2, axis=1))
+    ours = json.loads(done.stdout)["scores"]["brier"]["estimate"]
+    assert ours == pytest.approx(theirs, rel=1e-12)
+
+
 @needs_real
-@pytest.mark.parametrize("key", ["option_logits", "option_logits_per_byte"])
+@pytest.mark.parametrize("key", ["option_logits", "option_logits_per_character"])
 def test_accuracies_are_those_of_lm_eval(key: str) -> None:
     path = next(REAL.glob("lm_eval/samples_toy_mc*"))
     found = read_predictions(path, logits_key=key)

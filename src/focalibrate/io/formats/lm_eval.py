@@ -18,7 +18,7 @@ def lm_eval_answers(path: Path, records: Sequence[dict[str, Any]]) -> Answers | 
 
     ``option_logits`` are sums over the tokens, by which ``acc`` is decided. For ``acc_norm`` they
     are divided by the characters of the option (``option_logits_per_character``), for
-    ``acc_bytes`` by its bytes in UTF-8.
+    ``acc_bytes`` by its bytes in UTF-8 (``option_logits_per_byte``).
     """
     if not all({"doc_id", "filtered_resps"} <= set(record) for record in records):
         return None
@@ -42,18 +42,21 @@ def lm_eval_answers(path: Path, records: Sequence[dict[str, Any]]) -> Answers | 
     right = _right(path, kept, scores, given)
     texts = _texts(kept, scores, given, right)
     task = _task(path)
-    rows = [
-        {
+    plain = all(text.isascii() for options in texts for text in options)
+    rows = []
+    for record, z, options, at in zip(kept, scores, texts, right, strict=True):
+        by_character = _divided(z, map(len, options))
+        by_byte = by_character if plain else _divided(z, (len(t.encode()) for t in options))
+        row = {
             "question": f"{task} {record['doc_id']}",
             "task": task,
             "options": options,
             "option_logits": z,
-            "option_logits_per_character": _divided(z, map(len, options)),
-            "option_logits_per_byte": _divided(z, (len(t.encode()) for t in options)),
+            "option_logits_per_character": by_character,
+            "option_logits_per_byte": by_byte,
             "answer": at,
         }
-        for record, z, options, at in zip(kept, scores, texts, right, strict=True)
-    ]
+        rows.append(row)
     notes = [
         "option_logits are log-likelihoods of whole options, which decide acc; for acc_norm pass "
         "--logits-key option_logits_per_character"

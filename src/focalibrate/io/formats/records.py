@@ -1,12 +1,15 @@
 """Tables of Python values: `.jsonl` (one object per line), `.json` (records or columns)."""
 
+import gc
 import io
 import json
-import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import numpy as np
 import pyarrow as pa
 
 from focalibrate.io.bytes import DAMAGE, StoredBytes, text_file
@@ -36,6 +39,18 @@ AsLog: TypeAlias = Callable[[Path, Load, Dump], tuple[Opened | None, Any]]
 """Returns the table of an evaluation log, or None for other documents; and the document."""
 
 
+@contextmanager
+def _many_objects() -> Iterator[None]:
+    """Do not look for cycles meanwhile: parsed JSON has none, and looking doubles the time."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()
+
+
 def open_json_lines(source: StoredBytes, as_log: AsLog) -> Opened:
     """Return the columns of one JSON object per line."""
 
@@ -45,8 +60,9 @@ def open_json_lines(source: StoredBytes, as_log: AsLog) -> Opened:
 
     if _is_list(source):  # as early versions of lm-evaluation-harness wrote them
         return open_json(source, as_log)
-    log, records = as_log(source.path, lambda: _records(source), dump)
-    return log or table_of_records(source.path, records)
+    with _many_objects():
+        log, records = as_log(source.path, lambda: _records(source), dump)
+        return log or table_of_records(source.path, records)
 
 
 def _is_list(source: StoredBytes) -> bool:
@@ -375,8 +391,12 @@ def _column(name: str, cells: Sequence[Any]) -> tuple[Column, Any]:
     Options of varying number are filled up with -inf.
     """
     if is_options(name) and all(map(_is_numbers, cells)):
-        width = max(map(len, cells))
-        cells = [[*map(float, cell), *[-math.inf] * (width - len(cell))] for cell in cells]
+        counts = np.array([len(cell) for cell in cells])
+        width = int(counts.max())
+        filled = np.full((len(cells), width), -np.inf)
+        filled[np.arange(width) < counts[:, None]] = np.fromiter(chain(*cells), float)
+        stored = pa.FixedSizeListArray.from_arrays(pa.array(filled.reshape(-1)), width)
+        return Column(name=name, kind="matrix", shape=(width,), dtype=filled.dtype), stored
     stored = _arrow(cells)
     kind, width, dtype = described_type(stored.type)
     known = [cell for cell in cells if cell is not None]
