@@ -2,7 +2,10 @@
 
 import json
 import math
-from collections.abc import Mapping
+import re
+import struct
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +17,9 @@ from focalibrate._array import Floats
 
 MAX_BYTES = 2 << 30
 """Largest file that is read: JSON of this size takes about ten times the memory."""
+MAX_CLASSES = 100_000
+RELATIVE = 2.0
+"""Boxes that reach further are in pixels."""
 IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".tif", ".tiff", ".webp")
 
 
@@ -35,6 +41,10 @@ class Boxes:
     """``[N]``, of detections only"""
     is_crowd: NDArray[np.bool_] | None = None
     """``[N]``, of the truth only: a box around many objects, which detections may match often"""
+    sizes: Floats | None = None
+    """width and height of the images in pixels, ``[images, 2]``, where they are known"""
+    is_relative: bool = False
+    """whether boxes are parts of the image's width and height, as YOLO writes them, not pixels"""
 
     def __len__(self) -> int:
         return len(self.image)
@@ -76,6 +86,7 @@ def read_truth(path: str | Path) -> Boxes:
         image_names,
         category_names,
         is_crowd=np.array([bool(row.get("iscrowd", 0)) for row in rows], dtype=bool),
+        sizes=_sizes([(image.get("width"), image.get("height")) for image in images]),
     )
 
 
@@ -86,10 +97,11 @@ def read_detections(path: str | Path, truth: Boxes, *, first_category: int | Non
         path: a list of ``{image_id, category_id, bbox, score}``, as COCO, detectron2 and
             Ultralytics write it, or a folder of YOLO labels with the score in a sixth column.
             Images are matched by their id, or by their file name without suffix.
-        truth: boxes of the same images.
+        truth: boxes of the same images. Where one file is in pixels and the other relative to
+            the image, it must have the sizes of the images: in COCO's `width` and `height`, or
+            images beside the YOLO labels.
         first_category: the `category_id` of the first class where the truth is a folder of YOLO
-            labels: 1 as Ultralytics writes it now, 0 in older versions. None: told by the ids, if
-            they contain 0 or the number of classes.
+            labels: 1 as Ultralytics writes it now, 0 in older versions. None: 0 if it occurs.
 
     Raises:
         ValueError: where an image or category is not in the truth, or a field is missing.
@@ -97,89 +109,116 @@ def read_detections(path: str | Path, truth: Boxes, *, first_category: int | Non
     path = Path(path)
     if path.is_dir():
         boxes, score = _read_yolo(path, truth)
-        return replace(boxes, score=score, is_crowd=None)
+        box = boxes.box if truth.is_relative else boxes.box * _scale(boxes.image, truth, path)
+        return replace(boxes, box=box, score=score, is_crowd=None, is_relative=truth.is_relative)
     document = _json(path)
-    if isinstance(document, dict):
+    if not isinstance(document, list):
         raise ValueError(
             f"{path.name}: detections must be a list of `image_id`, `category_id`, `bbox` and "
             f"`score`, found {_kind(document)}."
         )
     rows = _list(document, path, "the file")
-    image_at: dict[Any, int] = {name: k for k, name in enumerate(truth.images.values())}
-    image_at |= {int(name): k for name, k in image_at.items() if name.isdecimal()}
+    names = list(truth.images.values())
+    image_at: dict[Any, int] = {str(key): k for k, key in enumerate(truth.images)}
+    times = Counter(names)
+    image_at |= {name: k for k, name in enumerate(names) if times[name] == 1}
+    image_at |= {int(name): k for name, k in image_at.items() if _is_number(name)}
     image_at |= _order(truth.images)
     category_at = _order(truth.categories)
-    is_yolo = list(truth.categories) == list(range(len(truth.categories))) and _is_relative(truth)
-    if is_yolo:
-        first = _first_category(rows, len(category_at), first_category, path)
+    if truth.is_relative:
+        seen = {row.get("category_id") for row in rows if isinstance(row.get("category_id"), int)}
+        first = first_category if first_category is not None else int(0 not in seen)
         category_at = {k + first: k for k in range(len(category_at))}
     box = _boxes(rows, path)
-    if _is_relative(truth) and len(box) and box.max() > 2.0:
-        raise ValueError(
-            f"{path.name}: the boxes are in pixels and those of the truth relative to the image. "
-            "Pass the truth as a COCO file, which has the sizes of the images, or the detections "
-            "as YOLO labels (`yolo val save_txt=True save_conf=True`)."
-        )
+    image = _positions(rows, "image_id", image_at, path)
+    if truth.is_relative and len(box) and box.max() > RELATIVE:
+        box = box / _scale(image, truth, path)
     return Boxes(
-        _positions(rows, "image_id", image_at, path),
+        image,
         _positions(rows, "category_id", category_at, path),
         box,
         truth.images,
         truth.categories,
         score=np.array([_score(row.get("score"), path, k) for k, row in enumerate(rows)], float),
+        is_relative=truth.is_relative,
     )
+
+
+def _scale(image: NDArray[np.int64], truth: Boxes, path: Path) -> Floats:
+    """Return width, height, width, height of the image of each box."""
+    if truth.sizes is None:
+        raise ValueError(
+            f"{path.name}: its boxes or those of the truth are in pixels, the others relative to "
+            "the image, and the sizes of the images are not known. Put the images beside the "
+            "labels (images/ beside labels/), or pass the truth as a COCO file with `width` and "
+            "`height`."
+        )
+    return np.tile(truth.sizes[image], 2)
+
+
+def _sizes(given: Sequence[tuple[Any, Any]]) -> Floats | None:
+    found = [[_finite(side) for side in pair] for pair in given]
+    if not found or any(side is None or side <= 0 for pair in found for side in pair):
+        return None
+    return np.array(found, dtype=np.float64)
+
+
+def _is_number(name: Any) -> bool:
+    return isinstance(name, str) and name.isascii() and name.isdecimal() and len(name) < 19
+
+
+def _finite(value: Any) -> float | None:
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    try:
+        found = float(value) if is_number else math.nan
+    except OverflowError:
+        return None
+    return found if math.isfinite(found) else None
 
 
 def _order(names: Mapping[Any, str]) -> dict[Any, int]:
     return {key: k for k, key in enumerate(names)}
 
 
-def _is_relative(truth: Boxes) -> bool:
-    return bool(len(truth)) and float(np.abs(truth.box).max()) <= 1.5
-
-
-def _first_category(
-    rows: list[dict[str, Any]], n_categories: int, given: int | None, path: Path
-) -> int:
-    if given is not None:
-        return given
-    seen = {row.get("category_id") for row in rows}
-    if 0 in seen or n_categories in seen:
-        return 0 if 0 in seen else 1
-    raise ValueError(
-        f"{path.name}: `category_id` of the first class is 0 or 1, and the file does not tell: it "
-        "has neither 0 nor the last class. Pass `first_category=1` (Ultralytics today) or 0."
-    )
-
-
 def _read_yolo(folder: Path, truth: Boxes | None) -> tuple[Boxes, Floats]:
-    """Return the boxes of the label files in `folder`, and the sixth column, which is a score."""
+    """Return the boxes of the label files in `folder`, and the sixth column, which is a score.
+
+    An image without a label file has no objects.
+    """
     files = sorted(
         file for file in folder.rglob("*.txt") if file.name not in ("classes.txt", "labels.txt")
     )
     if not files:
         raise ValueError(f"{folder.name}: there are no label files (.txt) in this folder.")
-    images = {file.stem: file.stem for file in files} if truth is None else dict(truth.images)
+    pictures: dict[str, Path] = {}
+    if truth is None:
+        pictures = _pictures(folder)
+        images: dict[Any, str] = {name: name for name in (*pictures, *(f.stem for f in files))}
+    else:
+        known = set(truth.images.values())
+        others = [file.stem for file in files if file.stem not in known]
+        if others and (not truth.is_relative or 2 * len(others) > len(files)):
+            raise ValueError(
+                f"{others[0]}.txt: the truth has no image of this name. Are the two of the same "
+                "data set?"
+            )
+        images = {**truth.images, **{name: name for name in others}}  # without objects
     image_at = {name: k for k, name in enumerate(images.values())}
-    width = 5 if truth is None else 6
     image, category, box, score = [], [], [], []
     for file in files:
-        if file.stem not in image_at:
-            raise ValueError(f"{file.name}: the truth has no image of this name.")
         for n, line in enumerate(file.read_text(encoding="utf-8").splitlines(), start=1):
             if not line.strip():
                 continue
-            numbers = _numbers(line, width)
-            if numbers is None:
-                columns = "class cx cy w h" + (" score" if width == 6 else "")
+            found = _label(line, has_score=truth is not None)
+            if found is None:
+                columns = "class cx cy w h" + ("" if truth is None else " score")
                 raise ValueError(
                     f"{file.name}, line {n}: a label must be `{columns}`, found {line[:60]!r}."
                 )
-            k, cx, cy, w, h = numbers[:5]
             image.append(image_at[file.stem])
-            category.append(int(k))
-            box.append((cx - w / 2, cy - h / 2, w, h))
-            score.append(_score(numbers[-1], file, n) if width == 6 else math.nan)
+            category.append(found[0])
+            box.append(found[1])
+            score.append(math.nan if truth is None else _score(found[2], file, n))
     if truth is None:
         names = _yolo_names(folder, max(category, default=-1) + 1)
         categories: Mapping[Any, str] = dict(enumerate(names))
@@ -196,16 +235,64 @@ def _read_yolo(folder: Path, truth: Boxes | None) -> tuple[Boxes, Floats]:
         images,
         categories,
         is_crowd=np.zeros(len(image), dtype=bool),
+        sizes=_sizes([_picture_size(pictures.get(name)) for name in images]),
+        is_relative=True,
     )
     return boxes, np.array(score, dtype=float)
 
 
-def _numbers(line: str, width: int) -> list[float] | None:
+def _label(line: str, *, has_score: bool) -> tuple[int, tuple[float, ...], float] | None:
+    """Return class, box and score of a line: of a box, or of the corners of a polygon."""
     try:
-        found = [float(cell) for cell in line.split()]
+        numbers = [float(cell) for cell in line.split()]
     except ValueError:
         return None
-    return found if len(found) == width and all(map(math.isfinite, found)) else None
+    if not all(map(math.isfinite, numbers)) or len(numbers) < 5 + has_score:
+        return None
+    score = numbers.pop() if has_score else math.nan
+    k, *rest = numbers
+    if k != int(k) or not 0 <= k < MAX_CLASSES or len(rest) % 2:
+        return None
+    if len(rest) == 4:
+        cx, cy, w, h = rest
+        return int(k), (cx - w / 2, cy - h / 2, w, h), score
+    left, top = min(rest[::2]), min(rest[1::2])
+    return int(k), (left, top, max(rest[::2]) - left, max(rest[1::2]) - top), score
+
+
+def _pictures(folder: Path) -> dict[str, Path]:
+    """Return the pictures of a folder of labels by name: beside them, or in images/."""
+    parts = ["images" if part == "labels" else part for part in folder.parts]
+    places = dict.fromkeys((Path(*parts), folder, folder.parent / "images"))
+    found: dict[str, Path] = {}
+    for place in places:
+        if place.is_dir() and not found:
+            files = sorted(f for f in place.rglob("*") if f.suffix.lower() in IMAGE_SUFFIXES)
+            found = {file.stem: file for file in files}
+    return found
+
+
+def _picture_size(path: Path | None) -> tuple[int | None, int | None]:
+    """Return width and height of a PNG or JPEG from its first bytes; None for other files."""
+    if path is None:
+        return None, None
+    with path.open("rb") as file:
+        start = file.read(24)
+        if start.startswith(b"\x89PNG") and len(start) == 24:
+            return struct.unpack(">II", start[16:24])
+        if not start.startswith(b"\xff\xd8"):
+            return None, None
+        file.seek(2)
+        while len(head := file.read(4)) == 4 and head[0] == 0xFF:
+            length = int.from_bytes(head[2:], "big")
+            if 0xC0 <= head[1] <= 0xCF and head[1] not in (0xC4, 0xC8, 0xCC):  # a frame
+                body = file.read(5)
+                if len(body) < 5:
+                    break
+                height, width = struct.unpack(">HH", body[1:])
+                return width, height
+            file.seek(length - 2, 1)
+    return None, None
 
 
 def _yolo_names(folder: Path, least: int) -> tuple[str, ...]:
@@ -229,9 +316,10 @@ def _names_of_yaml(text: str) -> tuple[str, ...]:
         if not line.startswith("names:"):
             continue
         rest = line.removeprefix("names:").strip()
-        if rest.startswith(("[", "{")):
-            inner = rest.strip("[]{}").split(",")
-            return tuple(cell.split(":")[-1].strip().strip("'\"") for cell in inner)
+        if rest.startswith(("[", "{")):  # perhaps over several lines
+            inner = re.split(r"[\]}]", " ".join([rest, *lines[at + 1 :]]))[0].strip("[{ ")
+            cells = [cell.split(":")[-1].strip().strip("'\"") for cell in inner.split(",")]
+            return tuple(cell for cell in cells if cell)
         found = []
         for entry in lines[at + 1 :]:
             if entry.strip() and not entry.startswith((" ", "-", "\t")):
@@ -252,7 +340,9 @@ def _json(path: Path) -> Any:
 
 
 def _kind(document: Any) -> str:
-    return "a list" if isinstance(document, list) else f"the fields {sorted(document)[:6]}"
+    if isinstance(document, dict):
+        return f"the fields {sorted(document)[:6]}"
+    return "a list" if isinstance(document, list) else "a single value"
 
 
 def _list(rows: Any, path: Path, name: str) -> list[dict[str, Any]]:
@@ -281,8 +371,8 @@ def _positions(
         position = at.get(value) if isinstance(value, (int, str)) else None
         if position is None:
             raise ValueError(
-                f"{path.name}, entry {k}: `{field}` {value!r} is not in the truth. Are the two "
-                "files of the same data set?"
+                f"{path.name}, entry {k}: `{field}` {repr(value)[:40]} is not in the truth. Are "
+                "the two files of the same data set?"
             )
         found[k] = position
     return found
@@ -293,7 +383,7 @@ def _boxes(rows: list[dict[str, Any]], path: Path) -> Floats:
     for k, row in enumerate(rows):
         box = row.get("bbox")
         cells = box if isinstance(box, list) and len(box) == 4 else [None]
-        if not all(isinstance(x, (int, float)) and math.isfinite(x) for x in cells):
+        if not all(_finite(x) is not None for x in cells):
             raise ValueError(
                 f"{path.name}, entry {k}: `bbox` must be [left, top, width, height], found "
                 f"{str(box)[:60]}."
@@ -303,9 +393,10 @@ def _boxes(rows: list[dict[str, Any]], path: Path) -> Floats:
 
 
 def _score(value: Any, path: Path, k: int) -> float:
-    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    if not is_number or not 0.0 <= value <= 1.0:
+    score = _finite(value)
+    if score is None or not 0.0 <= score <= 1.0:
         raise ValueError(
-            f"{path.name}, entry {k}: the score must be a number in [0, 1], found {value!r}."
+            f"{path.name}, entry {k}: the score must be a number in [0, 1], found "
+            f"{str(value)[:40]!r}."
         )
-    return float(value)
+    return score

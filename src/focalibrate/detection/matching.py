@@ -89,7 +89,7 @@ def match(
     check_count(most_detections, name="most_detections")
     if detections.score is None:
         raise ValueError("`detections` must have scores; boxes of the truth have none.")
-    n_categories = len(truth.categories)
+    n_categories, n_images = len(truth.categories), len(detections.images)
     crowd = np.zeros(len(truth), dtype=bool) if truth.is_crowd is None else truth.is_crowd
     cell = detections.image * n_categories + detections.category
     order = np.lexsort((-detections.score, cell))  # stable: ties stay in the order of the file
@@ -123,12 +123,12 @@ def match(
         detections.category[kept],
         detections.image[kept],
         kept,
-        np.bincount(truth_cell[~crowd], minlength=len(truth.images) * n_categories).reshape(
-            len(truth.images), n_categories
+        np.bincount(truth_cell[~crowd], minlength=n_images * n_categories).reshape(
+            n_images, n_categories
         ),
         int(ignored.sum()),
         tuple(truth.categories.values()),
-        tuple(truth.images.values()),
+        tuple(detections.images.values()),
         iou,
     )
 

@@ -1,6 +1,7 @@
 import contextlib
 import io
 import json
+import struct
 from pathlib import Path
 
 import numpy as np
@@ -182,16 +183,71 @@ def test_yolo_labels_and_ultralytics_results(tmp_path):
     rows = [{"image_id": "a", "category_id": 2, "bbox": [0.15, 0.15, 0.1, 0.1], "score": 0.7}]
     (tmp_path / "predictions.json").write_text(json.dumps(rows))
     assert match(read_detections(tmp_path / "predictions.json", truth), truth).correct.all()
-    rows[0]["category_id"] = 1
+    rows[0]["category_id"] = 1  # the first class, as the ids of Ultralytics begin with 1
     (tmp_path / "predictions.json").write_text(json.dumps(rows))
-    with pytest.raises(ValueError, match="first_category=1"):
-        read_detections(tmp_path / "predictions.json", truth)
+    assert not match(read_detections(tmp_path / "predictions.json", truth), truth).correct.any()
     found = read_detections(tmp_path / "predictions.json", truth, first_category=0)
     assert match(found, truth).correct.all()
-    rows[0]["bbox"] = [15.0, 15.0, 10.0, 10.0]
+
+
+def png(width, height):
+    return b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + struct.pack(">II", width, height)
+
+
+def jpeg(width, height):
+    head = b"\xff\xd8\xff\xe0" + struct.pack(">H", 4) + b"ab"
+    return head + b"\xff\xc0" + struct.pack(">HBHH", 17, 8, height, width)
+
+
+def test_pixels_and_relative_boxes_meet_where_the_images_are(tmp_path):
+    for folder in ("labels", "images", "predicted"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "labels" / "a.txt").write_text("0 .5 .5 .2 .4\n")
+    (tmp_path / "labels" / "b.txt").write_text("0 .1 .1 .3 .1 .3 .5 .1 .5\n")  # a polygon
+    rows = [
+        {"image_id": "a", "category_id": 1, "bbox": [80, 30, 40, 40], "score": 0.9},
+        {"image_id": "b", "category_id": 1, "bbox": [5, 5, 10, 20], "score": 0.8},
+        {"image_id": "c", "category_id": 1, "bbox": [5, 5, 10, 20], "score": 0.7},
+    ]
     (tmp_path / "predictions.json").write_text(json.dumps(rows))
-    with pytest.raises(ValueError, match="in pixels"):
-        read_detections(tmp_path / "predictions.json", truth, first_category=0)
+    with pytest.raises(ValueError, match="not in the truth"):
+        read_detections(tmp_path / "predictions.json", read_truth(tmp_path / "labels"))
+    (tmp_path / "predictions.json").write_text(json.dumps(rows[:2]))
+    with pytest.raises(ValueError, match="sizes of the images are not known"):
+        read_detections(tmp_path / "predictions.json", read_truth(tmp_path / "labels"))
+    (tmp_path / "images" / "a.png").write_bytes(png(200, 100))
+    (tmp_path / "images" / "b.jpg").write_bytes(jpeg(50, 50))
+    (tmp_path / "images" / "c.jpg").write_bytes(jpeg(50, 50))  # has no objects
+    (tmp_path / "predictions.json").write_text(json.dumps(rows))
+    truth = read_truth(tmp_path / "labels")
+    found = match(read_detections(tmp_path / "predictions.json", truth), truth)
+    assert found.correct.tolist() == [True, True, False]
+    assert_allclose(found.iou, [1, 1, 0])
+    # The other way round: YOLO's detections against COCO's truth.
+    document = {
+        "images": [{"id": 1, "file_name": "a.png", "width": 200, "height": 100}],
+        "categories": [{"id": 5, "name": "cat"}],
+        "annotations": [{"id": 1, "image_id": 1, "category_id": 5, "bbox": [80, 30, 40, 40]}],
+    }
+    (tmp_path / "truth.json").write_text(json.dumps(document))
+    (tmp_path / "predicted" / "a.txt").write_text("0 .5 .5 .2 .4 .9\n")
+    truth = read_truth(tmp_path / "truth.json")
+    assert match(read_detections(tmp_path / "predicted", truth), truth).correct.all()
+
+
+def test_names_of_classes_in_every_form_of_data_yaml(tmp_path):
+    labels = tmp_path / "labels"
+    labels.mkdir()
+    (labels / "a.txt").write_text("1 .5 .5 .2 .2\n")
+    for text in (
+        "names: [cat, 'dog']",
+        "names: ['cat',\n  'dog']\nnc: 2",
+        "names: {0: cat, 1: dog}",
+        "names:\n- cat\n- dog\nroboflow:\n  x: y",
+        "names:\n  0: cat\n  1: dog\n",
+    ):
+        (tmp_path / "data.yaml").write_text(f"path: x\n{text}\n")
+        assert list(read_truth(labels).categories.values()) == ["cat", "dog"], text
 
 
 @pytest.mark.parametrize(

@@ -67,7 +67,7 @@ def open_detections(path: Path, truth: Path, *, iou: float) -> Opened:
         raise PredictionFileError(str(error)) from error
     if not len(matched):
         raise PredictionFileError(f"{path}: holds no detection that counts.")
-    images, categories = list(objects.images), list(objects.categories)
+    images, categories = list(boxes.images), list(objects.categories)
     names = ", ".join(f"{key} = {name}" for key, name in list(objects.categories.items())[:6])
     notes = [
         f"{len(matched):,} detections on {len(np.unique(matched.image)):,} images, right at IoU "
@@ -75,6 +75,9 @@ def open_detections(path: Path, truth: Path, *, iou: float) -> Opened:
         f"category_id: {names}",
         *_other_categories(boxes, objects, int(matched.correct.sum()), iou=iou),
     ]
+    if len(images) > len(objects.images):
+        n_more = len(images) - len(objects.images)
+        notes.append(f"{n_more:,} images without a label file count as images without objects")
     if matched.n_left_out:
         notes.append(
             f"{matched.n_left_out:,} detections count neither way: on a crowd, or beyond the 100 "
