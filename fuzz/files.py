@@ -39,7 +39,7 @@ from focalibrate.io import (
 from focalibrate.pipeline import check_predictions
 from focalibrate_papers.train.toml import read_recipe
 from fuzz.mutate import mutated
-from fuzz.seeds import LABELS, PROBS, SEEDS, scores_csv
+from fuzz.seeds import LABELS, PROBS, SEEDS, boxes, scores_csv, truth
 
 SLOW_SECONDS = 20.0
 MAX_MESSAGE = 5000
@@ -127,6 +127,13 @@ def _use(path: Path, options: dict[str, Any]) -> None:
         return
     if path.name.endswith(".baseline.json"):
         check_predictions(probs=PROBS, labels=LABELS, baseline=path, max_nll_increase=0.1)
+        return
+    if path.name.endswith((".boxes.json", ".truth.json")):
+        other = path.with_name("other.json")
+        is_truth = path.name.endswith(".truth.json")
+        other.write_bytes(boxes() if is_truth else truth())
+        found, objects = (other, path) if is_truth else (path, other)
+        read_predictions(found, truth=objects, max_memory=MEMORY).describe()
         return
     try:
         found = read_predictions(path, max_memory=MEMORY, **options)

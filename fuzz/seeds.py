@@ -152,6 +152,132 @@ def _calibrator(calibrator: Any) -> bytes:
     return json.dumps(calibrator.to_dict(), indent=1).encode()
 
 
+def _lines(records: list[Any]) -> bytes:
+    return "".join(json.dumps(record) + "\n" for record in records).encode()
+
+
+def _lm_eval() -> bytes:
+    return _lines(
+        [
+            {
+                "doc_id": i,
+                "target": str(LABELS[i]),
+                "arguments": {
+                    f"gen_args_{k}": {"arg_0": "Q", "arg_1": f" {NAMES[k]}"} for k in range(K)
+                },
+                "filtered_resps": [[repr(z), "False"] for z in LOGITS[i].tolist()],
+                "filter": "none",
+                "acc": float(LOGITS[i].argmax() == LABELS[i]),
+            }
+            for i in range(N)
+        ]
+    )
+
+
+def _tokens(i: int) -> dict[str, Any]:
+    top = [{"token": f" {'ABC'[k]}", "logprob": float(np.log(PROBS[i, k]))} for k in range(K)]
+    return {"content": [top[int(PROBS[i].argmax())] | {"top_logprobs": top}]}
+
+
+def _inspect_samples() -> list[dict[str, Any]]:
+    said = ["ABC"[k] for k in PROBS.argmax(axis=1)]
+    return [
+        {
+            "id": i // 2,
+            "epoch": 1 + i % 2,
+            "choices": NAMES,
+            "target": "ABC"[LABELS[i]],
+            "output": {"choices": [{"logprobs": _tokens(i)}]},
+            "scores": {
+                "choice": {"value": "CI"[int(said[i] != "ABC"[LABELS[i]])], "answer": said[i]}
+            },
+            "metadata": {},
+        }
+        for i in range(N)
+    ]
+
+
+def _inspect() -> bytes:
+    log = {"version": 2, "eval": {"task": "toy"}, "samples": _inspect_samples()}
+    return json.dumps(log).encode()
+
+
+def _eval() -> bytes:
+    with io.BytesIO() as file:
+        with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+            header = {"version": 2, "eval": {"task": "toy"}}
+            archive.writestr(zipfile.ZipInfo("header.json"), json.dumps(header))
+            for sample in _inspect_samples():
+                name = f"samples/{sample['id']}_epoch_{sample['epoch']}.json"
+                archive.writestr(zipfile.ZipInfo(name), json.dumps(sample))
+        return file.getvalue()
+
+
+def _helm() -> bytes:
+    states = [
+        {
+            "instance": {
+                "id": f"id{i}",
+                "references": [
+                    {"output": {"text": n}, "tags": ["correct"] * int(k == LABELS[i])}
+                    for k, n in enumerate(NAMES)
+                ],
+            },
+            "output_mapping": dict(zip("ABC", NAMES, strict=True)),
+            "result": {"completions": [{"text": " A", "logprob": float(np.log(PROBS[i, 0]))}]},
+        }
+        for i in range(N)
+    ]
+    return json.dumps({"adapter_spec": {"method": "x"}, "request_states": states}).encode()
+
+
+def _helm_stats() -> bytes:
+    pairs = [("max_prob", PROBS.max(axis=1)), ("exact_match", LABELS % 2)]
+    return json.dumps(
+        [
+            {
+                "instance_id": f"id{i}",
+                "stats": [{"name": {"name": name}, "mean": float(v[i])} for name, v in pairs],
+            }
+            for i in range(N)
+        ]
+    ).encode()
+
+
+def _chat() -> bytes:
+    said = ["ABC"[k] for k in PROBS.argmax(axis=1)]
+    return _lines(
+        [
+            {
+                "label": "ABC"[LABELS[i]],
+                "choices": [{"message": {"content": said[i]}, "logprobs": _tokens(i)}],
+            }
+            for i in range(N)
+        ]
+    )
+
+
+def boxes() -> bytes:
+    """Return COCO's results, on the images of `truth`."""
+    found = [
+        {"image_id": i, "category_id": 1 + i % 2, "bbox": [1.0, 2.0, 9.0 + i, 10.0], "score": p}
+        for i, p in enumerate(PROBS[:, 0].tolist())
+    ]
+    return json.dumps(found).encode()
+
+
+def truth() -> bytes:
+    """Return a COCO file of the objects that `boxes` should find."""
+    images = [{"id": i, "file_name": f"{i}.jpg", "width": 50, "height": 40} for i in range(N)]
+    objects = [
+        {"id": i + 1, "image_id": i, "category_id": 1 + i % 2, "bbox": [1, 2, 10, 10],
+         "area": 100, "iscrowd": int(i == 3)}
+        for i in range(N)
+    ]  # fmt: skip
+    names = [{"id": 1, "name": "cat"}, {"id": 2, "name": "dog"}]
+    return json.dumps({"images": images, "annotations": objects, "categories": names}).encode()
+
+
 SEEDS: Mapping[str, tuple[str, Callable[[], bytes]]] = {
     "csv": (".csv", _csv),
     "csv-plain": (".csv", lambda: _csv(header="id,label,cat,dog,ox")),
@@ -170,6 +296,15 @@ SEEDS: Mapping[str, tuple[str, Callable[[], bytes]]] = {
     "safetensors": (".safetensors", _safetensors),
     "pt": (".pt", _torch),
     "xlsx": (".xlsx", _excel),
+    "lm-eval": (".jsonl", _lm_eval),
+    "inspect": (".json", _inspect),
+    "inspect-eval": (".eval", _eval),
+    "helm": (".json", _helm),
+    "helm-stats": (".json", _helm_stats),
+    "chat": (".jsonl", _chat),
+    "coco": (".json", boxes),
+    "coco-boxes": (".boxes.json", boxes),
+    "coco-truth": (".truth.json", truth),
     "sketch": (".sketch", _sketch),
     "labels": (".labels.csv", _labels),
     "baseline": (".baseline.json", _baseline),

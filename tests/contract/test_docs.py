@@ -2,9 +2,11 @@
 
 import importlib
 import json
+import os
 import re
 import runpy
 import shlex
+import shutil
 import sys
 from pathlib import Path
 
@@ -41,9 +43,46 @@ def commands(page):
         yield from re.findall(r"^\$ (.+)$", block, flags=re.MULTILINE)
 
 
+SHARED = Path(os.environ.get("FOCALIBRATE_SHARED", ROOT.parent / "shared")) / "data" / "worlds"
+REAL = {
+    "llm-answers": {
+        "final_results_v2.csv": "llm/verbalised/final_results_v2.csv",
+        "samples_winogrande.jsonl": "llm/lm_eval/samples_winogrande*",
+        **{
+            f"{folder}samples_toy_mc.jsonl": "llm/lm_eval/samples_toy_mc*"
+            for folder in ("", "base/", "tuned/")
+        },
+    },
+    "detections": {
+        name: f"detection/efficientdet_birdview/{name}"
+        for name in ("val_bbox_results.json", "instances_val.json")
+    },
+}
+"""Real files that a page uses, and where they are."""
+
+
+def with_real_files(page, folder):
+    """Put the real files of a page into a folder; skip where there are none."""
+    for name, pattern in REAL.get(page.stem, {}).items():
+        source = next(SHARED.glob(pattern), None)
+        if source is None:
+            pytest.skip("the real files of this page are not here")
+        (folder / name).parent.mkdir(exist_ok=True)
+        shutil.copy(source, folder / name)
+    tuned = folder / "tuned" / "samples_toy_mc.jsonl"
+    if tuned.exists():  # the same questions in another order, answered with other scores
+        rows = [json.loads(line) for line in tuned.read_text().splitlines()]
+        for row in rows:
+            del row["acc"], row["acc_norm"]
+            row["filtered_resps"] = [[str(float(z) / 3), g] for z, g in row["filtered_resps"]]
+        tuned.chmod(0o644)
+        tuned.write_text("\n".join(json.dumps(row) for row in reversed(rows)))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("page", [p for p in PAGES if blocks(p, "python")], ids=lambda p: p.stem)
 def test_the_python_of_a_page_runs_from_top_to_bottom(page, tmp_path, monkeypatch):
+    with_real_files(page, tmp_path)
     script = tmp_path / "page.py"
     script.write_text("\n".join(blocks(page, "python")))
     monkeypatch.chdir(tmp_path)
@@ -82,6 +121,7 @@ def files(tmp_path, monkeypatch):
 @pytest.mark.slow
 @pytest.mark.parametrize("page", [p for p in PAGES if any(commands(p))], ids=lambda p: p.stem)
 def test_the_commands_of_a_page_work(page, files):
+    with_real_files(page, files)
     for line in commands(page):
         program, *arguments = shlex.split(line)
         if program == "python":

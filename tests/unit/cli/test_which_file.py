@@ -29,7 +29,7 @@ def names():
     for package in ("pandas", "sklearn", "pyarrow"):
         pytest.importorskip(package)
     found = {}
-    exec(re.search(r"```python\n(.*?)```", PAGE, re.S)[1], found)
+    exec("\n".join(re.findall(r"```python\n(.*?)```", PAGE, re.S)), found)
     return found
 
 

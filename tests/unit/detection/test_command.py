@@ -1,13 +1,19 @@
 """Detections with the truth beside them, through the commands."""
 
 import json
+import math
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from focalibrate.calibrate import PlattScaling
 from focalibrate.cli import main
-from focalibrate.io import read_predictions
+from focalibrate.detection import average_precision, d_ece
+from focalibrate.io import read_predictions, scan_predictions
+from focalibrate.pipeline import calibrate_predictions, calibrated_blocks
 
 BIRDS = (
     Path(__file__).parents[4]
@@ -75,3 +81,78 @@ def test_a_focal_detector_is_found_too_high_from_the_command_line() -> None:
     assert record["rows"] == 15_831
     assert record["scores"]["nll"]["estimate"] == pytest.approx(0.46300261774632273)
     assert [group["n"] for group in record["groups"]] == [9_359, 6_472]
+
+
+def test_apply_writes_the_same_boxes_with_calibrated_scores(tmp_path: Path) -> None:
+    found, _ = _pair(tmp_path)
+    PlattScaling(1.0, -1.0).save(tmp_path / "cal.json")
+    command = ["apply", str(tmp_path / "cal.json"), str(found), "-o", str(tmp_path / "out.json")]
+    done = CliRunner().invoke(main, command)
+    assert done.exit_code == 0, done.output
+    before, after = (json.loads(p.read_text()) for p in (found, tmp_path / "out.json"))
+    scores = [row.pop("score") for row in after]
+    odds = [row["score"] / (1 - row["score"]) for row in before]
+    assert scores == pytest.approx([o / (o + math.e) for o in odds])
+    assert after == [{k: v for k, v in row.items() if k != "score"} for row in before]
+
+
+def test_a_threshold_per_class_needs_the_truth_and_prints_every_class(tmp_path: Path) -> None:
+    found, truth = _pair(tmp_path)
+    done = CliRunner().invoke(main, ["threshold", str(found), "--per-class"])
+    assert done.exit_code == 2
+    assert "--truth" in done.output
+    command = ["threshold", str(found), "--truth", str(truth), "--per-class"]
+    done = CliRunner().invoke(main, command)
+    assert done.exit_code == 0, done.output
+    assert "car: 0.800 (95 % CI by image" in done.output
+
+
+def test_shifted_categories_are_doubted(tmp_path: Path) -> None:
+    truth = {
+        "images": [{"id": k} for k in range(20)],
+        "categories": [{"id": 1, "name": "car"}, {"id": 2, "name": "bus"}],
+        "annotations": [
+            {"id": k + 1, "image_id": k, "category_id": 1, "bbox": [0, 0, 10, 10]}
+            for k in range(20)
+        ],
+    }
+    found = [
+        {"image_id": k, "category_id": 2 - (k == 0), "bbox": [0, 0, 10, 10], "score": 0.5 + k / 50}
+        for k in range(20)
+    ]
+    for name, document in (("found", found), ("truth", truth)):
+        (tmp_path / f"{name}.json").write_text(json.dumps(document))
+    read = read_predictions(tmp_path / "found.json", truth=tmp_path / "truth.json")
+    assert any("20 detections lie on an object, but only 1" in note for note in read.notes)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not BIRDS.is_dir(), reason="needs the shared data")
+def test_the_focal_detector_on_other_images(tmp_path: Path) -> None:
+    """The figures in docs/howto/detections.md; Psi is a candidate, and makes the scores worse."""
+    truth = json.loads((BIRDS / "instances_val.json").read_text())
+    boxes = json.loads((BIRDS / "val_bbox_results.json").read_text())
+    ids = np.array([image["id"] for image in truth["images"]])
+    first = set(ids[np.random.default_rng(0).permutation(len(ids))[: len(ids) // 2]].tolist())
+    halves = []
+    for name, keep in (("fit", True), ("test", False)):
+        part = truth | {
+            "images": [i for i in truth["images"] if (i["id"] in first) == keep],
+            "annotations": [a for a in truth["annotations"] if (a["image_id"] in first) == keep],
+        }
+        own = [box for box in boxes if (box["image_id"] in first) == keep]
+        for kind, document in (("truth", part), ("boxes", own)):
+            (tmp_path / f"{kind}_{name}.json").write_text(json.dumps(document))
+        path, objects = tmp_path / f"boxes_{name}.json", tmp_path / f"truth_{name}.json"
+        halves.append(scan_predictions(path, truth=objects))
+    result = calibrate_predictions(halves[0], trained_gamma=2.0, trained_alpha=0.25)
+    assert result.choice.row.method != "posterior_recovery"
+    rows = halves[1].read()
+    assert rows.labels is not None
+    made = np.concatenate(list(calibrated_blocks(result.calibrator, rows)))[:, 1]
+    before, after = rows.layout.matched, replace(rows.layout.matched, confidence=made)
+    loss = -np.where(rows.labels == 1, np.log(made), np.log1p(-made)).mean()
+    assert d_ece(before, above=0.0) == pytest.approx(0.169, abs=1e-3)
+    assert d_ece(after, above=0.0) <= 0.025
+    assert loss <= 0.312
+    assert average_precision(after) == pytest.approx(average_precision(before), abs=1e-12)
