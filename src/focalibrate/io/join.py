@@ -39,7 +39,7 @@ def joined_predictions(
         first,
         scores=scores,
         labels=_stacked([b.labels for b in batches]),
-        weights=_stacked([b.weights for b in batches]),
+        weights=_weights(batches),
         groups={k: _stacked([b.groups[k] for b in batches]) for k in first.groups},
         cluster=_stacked([b.cluster for b in batches]),
         n_rounded=sum(b.n_rounded for b in batches),
@@ -65,6 +65,13 @@ def counted(found: Predictions) -> list[str]:
             "sum"
         )
     return notes
+
+
+def _weights(batches: Sequence[Predictions]) -> Any:
+    """Return the weights of all rows; only batches with shared outcomes may have some."""
+    if all(b.weights is None for b in batches):
+        return None
+    return _stacked([np.ones(b.n_rows) if b.weights is None else b.weights for b in batches])
 
 
 def _stacked(parts: Sequence[NDArray[Any] | None]) -> Any:

@@ -58,12 +58,15 @@ from focalibrate.io.values.assemble import Settled, assemble
 from focalibrate.io.values.binary import distinct_labels, pair_of
 from focalibrate.io.values.labels import first_number
 from focalibrate.io.values.other_labels import OtherLabels, labels_in
-from focalibrate.io.values.rows import missing_rows
+from focalibrate.io.values.rows import is_share, missing_rows
 from focalibrate.io.values.stored import all_zero
 
 BATCH_ROWS = 65_536
 BATCH_BYTES = 1 << 25
 """Most bytes of scores in one batch: with many classes a batch has fewer rows."""
+
+MOST_SHARES = 0.5
+"""Largest share of the first outcomes that may lie between 0 and 1, as ties do."""
 
 HEAD_ROWS = 1 << 16
 HEAD_CELLS = 1 << 22
@@ -652,6 +655,9 @@ class Scan:
             if missing.any() and not self._options.get("drop_missing", False):
                 return None  # the batch with the first of them is refused by its row
             known = labels[~missing]
+            shares = is_share(known)
+            if shares.mean() <= MOST_SHARES:  # else they are no outcomes, which is refused
+                known = known[~shares]
             values |= set(distinct_labels(known, n_rows=len(known), path=path, name=name)[0])
             if len(values) > 1:
                 break

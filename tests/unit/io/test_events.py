@@ -6,12 +6,17 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from click.testing import CliRunner
 from numpy.testing import assert_allclose, assert_array_equal
 
 from focalibrate import assess
+from focalibrate.calibrate import Identity
+from focalibrate.cli import main
 from focalibrate.io import PredictionFileError, read_predictions, scan_predictions
+from focalibrate.metrics import nll
 
-WORLDS = Path(os.environ.get("FOCALIBRATE_WORLDS", "/work/shared/data/worlds"))
+SHARED = Path(os.environ.get("FOCALIBRATE_SHARED", Path(__file__).parents[4] / "shared"))
+WORLDS = SHARED / "data/worlds"
 CONFIDENCES = [0.9, 0.25, 0.5, 0.75, 0.125, 1.0]
 RIGHT = [1, 0, 0, 1, 0, 1]
 
@@ -85,20 +90,18 @@ class TestWorlds:
         assert (found.n_rows, found.labels_name) == (8100, "is_correct")
         assert 0.5 < found.scores[:, 1].mean() < 1
 
-    def test_forecasts_of_games_name_the_outcome_of_each_probability(self, tmp_path):
-        path = WORLDS / "forecasts/mlb_games.csv"
-        advice = (
-            r"a tie .* row \d+ .*assess\(confidence=df\['prob1'\], correct=df\['prob1_outcome'"
-        )
-        with pytest.raises(PredictionFileError, match=advice):
-            read_predictions(path, need_labels=True)
-        df = pd.read_csv(path)
-        assert assess(confidence=df["prob1"], correct=df["prob1_outcome"]).n == len(df)
-        df[df["prob1_outcome"].isin([0, 1])].to_csv(tmp_path / "games.csv", index=False)
+    @pytest.mark.parametrize("name", ["mlb_games", "nfl_games"])
+    def test_forecasts_of_games_are_read_with_their_ties(self, name):
+        path = WORLDS / f"forecasts/{name}.csv"
         with pytest.raises(PredictionFileError, match="outcomes for each probability") as caught:
-            read_predictions(tmp_path / "games.csv", need_labels=True)
-        found = read_predictions(tmp_path / "games.csv", **caught.value.fixes[0])
-        assert found.labels_name == "prob1_outcome"
+            read_predictions(path, need_labels=True)
+        found = read_predictions(path, **caught.value.fixes[0])
+        df = pd.read_csv(path)
+        y, p = df["prob1_outcome"], df["prob1"]
+        expected = -(y * np.log(p) + (1 - y) * np.log1p(-p)).mean()
+        own = nll(probs=found.scores, labels=found.labels, sample_weight=found.weights)
+        assert own == pytest.approx(expected, rel=1e-12)
+        assert found.n_rows == len(df) + (y == 0.5).sum()
 
     @pytest.mark.parametrize(
         "path", sorted(p for p in WORLDS.rglob("*") if p.suffix in (".json", ".jsonl", ".csv"))
@@ -120,3 +123,42 @@ def test_a_column_that_is_not_a_score_is_not_offered(tmp_path):
         read_predictions(path, need_labels=True)
     assert "price" not in str(caught.value.fixes)
     assert np.all(["product_id" not in str(fix) for fix in caught.value.fixes])
+
+
+class TestTies:
+    N = 80
+
+    def table(self):
+        rng = np.random.default_rng(0)
+        p = rng.uniform(size=self.N).round(4)
+        y = (rng.uniform(size=self.N) < p).astype(float)
+        y[[3, 70]] = 0.5, 0.25
+        return pd.DataFrame({"date": "2026-01-02", "probability": p, "outcome": y})
+
+    @pytest.mark.parametrize("batch_rows", [7, 65_536])
+    def test_a_tie_counts_as_both_outcomes_by_its_share(self, tmp_path, monkeypatch, batch_rows):
+        monkeypatch.setattr("focalibrate.io.scan.BATCH_ROWS", batch_rows)
+        df = self.table()
+        df.to_csv(tmp_path / "a.csv", index=False)
+        found = read_predictions(tmp_path / "a.csv", need_labels=True)
+        assert found.n_rows == self.N + 2
+        assert found.weights.sum() == self.N
+        assert found.weights @ found.labels == pytest.approx(df["outcome"].sum())
+        assert any("between 0 and 1" in note for note in found.notes)
+        assert assess(
+            found.scores[:, 1], found.labels, sample_weight=found.weights
+        ).gap.estimate == pytest.approx(
+            assess(confidence=df["probability"], correct=df["outcome"]).gap.estimate
+        )
+
+    def test_apply_keeps_one_row_per_tie(self, tmp_path):
+        df = self.table()
+        df.to_csv(tmp_path / "a.csv", index=False)
+        Identity().save(tmp_path / "c.json")
+        out = tmp_path / "b.csv"
+        done = CliRunner().invoke(
+            main, ["apply", str(tmp_path / "c.json"), str(tmp_path / "a.csv"), "-o", str(out)]
+        )
+        assert done.exit_code == 0, done.output
+        written = pd.read_csv(out)
+        assert written["outcome"].tolist() == df["outcome"].tolist()

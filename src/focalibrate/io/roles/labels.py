@@ -7,7 +7,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from focalibrate.io.cells import MISSING
-from focalibrate.io.errors import PredictionFileError, RowError, file_error, listing, short
+from focalibrate.io.errors import PredictionFileError, file_error, listing, short
 from focalibrate.io.roles.kind import Scores, which
 from focalibrate.io.roles.vocabulary import (
     LABEL_PARTS,
@@ -291,20 +291,6 @@ def _may_be_called_label(view: Table, position: int, scores: Scores) -> bool:
     return view.is_kind(position, "text") and bool(values & classes)
 
 
-def tie_error(view: Table, score: str, outcome: int) -> PredictionFileError:
-    """Return the error for outcomes between 0 and 1, which `assess` takes and files do not."""
-    name, values = view.name(outcome), view.values(outcome)
-    rows = np.flatnonzero((values > 0) & (values < 1))
-    return RowError(
-        view.path,
-        f"`{short(name)}` must be 0 or 1, but a tie or a share is in ",
-        rows,
-        f", such as {values[rows[0]]:g}. Leave these rows out "
-        f"(`df = df[df[{name!r}].isin([0, 1])]`), or count them as what they are: "
-        f"`focalibrate.assess(confidence=df[{score!r}], correct=df[{name!r}])`.",
-    )
-
-
 def _check_not_outcomes(view: Table, scores: Scores) -> None:
     """Raise where scores have columns of outcomes beside them: ``prob1, prob1_outcome``."""
     names = {plain(name): name for name in view.schema.names}
@@ -315,10 +301,6 @@ def _check_not_outcomes(view: Table, scores: Scores) -> None:
         if f"{plain(view.name(i))}_{word}" in names
     ]
     if pairs:
-        for score, outcome in pairs:
-            at = view.schema.names.index(outcome)
-            if view.is_kind(at, "number") and view.sums([at]).fractions:
-                raise tie_error(view, score, at)
         raise file_error(
             view.path,
             "has a column of outcomes for each probability "

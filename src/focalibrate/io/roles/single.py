@@ -8,7 +8,6 @@ from focalibrate.io.errors import PredictionFileError, RowError, file_error, lis
 from focalibrate.io.evidence import is_same_model
 from focalibrate.io.options import Request
 from focalibrate.io.roles.kind import Scores, not_numbers, which
-from focalibrate.io.roles.labels import tie_error
 from focalibrate.io.roles.vocabulary import (
     CONFIDENCE,
     DERIVED,
@@ -211,7 +210,7 @@ def event_columns(view: Table, request: Request, numbers: list[int]) -> Scores |
     is_percent = request.input == "percent" or is_above
     if not sums.in_unit and not is_percent:
         return None
-    _check_words(view, at, outcome)
+    _check_words(view, outcome)
     name, right = view.name(at), view.name(outcome)
     notes = [f'"{short(name)}" is the probability that the answer is right, by "{short(right)}"']
     if is_percent:
@@ -282,7 +281,7 @@ def _right_and_wrong(view: Table, position: int) -> str | None:
     return right[0].removesuffix(".0") if view.is_kind(position, "number") else right[0]
 
 
-def _check_words(view: Table, score: int, position: int) -> None:
+def _check_words(view: Table, position: int) -> None:
     """Raise where a value says neither right nor wrong."""
     known = RIGHT | WRONG | {"", "nan"}
     others = [v for v in _values(view, position) if _word(v) not in known]
@@ -291,8 +290,8 @@ def _check_words(view: Table, score: int, position: int) -> None:
         cells = texts_of(stored) if view.has_cells else view.values(position).astype(str)
         rows = np.flatnonzero(np.isin(cells.astype(str), others))
         name, right = view.name(position), _right_and_wrong(view, position)
-        if view.is_kind(position, "number"):
-            raise tie_error(view, view.name(score), position)
+        if view.is_kind(position, "number") and view.sums([position]).in_unit:
+            return  # ties and other shares count as both
         raise RowError(
             view.path,
             f"`{short(name)}` must say whether an answer was right or wrong, but ",

@@ -28,6 +28,8 @@ from focalibrate.io.values.stored import (
     read_stored,
 )
 
+SHARES = "a row whose outcome lies between 0 and 1 (a tie) counts as both outcomes, by its share"
+
 
 @dataclass(frozen=True)
 class Settled:
@@ -86,6 +88,14 @@ def assemble(
             return None
     if stored.labels is not None:
         check_not_missing(stored.labels, names, labels_from)
+    rows = None if kept is None else np.flatnonzero(kept)
+    if chosen.form == "single" and (split := stored.split()) is not None:
+        if keep:  # an output keeps the column as it is
+            stored = replace(stored, labels=None)
+        else:
+            stored, index = split
+            rows = index if rows is None else rows[index]
+            notes.append(SHARES)
     if view.schema.is_partial and stored.scores.dtype.kind == "f" and not drop_missing:
         _check_all_listed(stored.scores, view)
     scores, n_rounded = _scores(
@@ -112,7 +122,7 @@ def assemble(
         scores, names, positive = scores[:, ::-1], names[::-1], request.positive
         if matched is not None:
             matched = replace(matched, labels=1 - matched.labels)
-    layout = _layout(view, roles, matched, column, kept, keep=keep)
+    layout = _layout(view, roles, matched, column, rows, keep=keep)
     return Predictions(
         scores=np.ascontiguousarray(scores),
         kind=chosen.kind,
@@ -312,7 +322,7 @@ def _layout(
     roles: Roles,
     matched: Matched | None,
     labels_name: str | None,
-    kept: NDArray[np.bool_] | None,
+    rows: NDArray[np.intp] | None,
     *,
     keep: bool,
 ) -> Layout:
@@ -329,7 +339,7 @@ def _layout(
 
     def rest() -> Any:
         table = pa.table([view.arrow(i) for i in others], names=names)
-        return table.filter(pa.array(kept)) if others and kept is not None else table
+        return table.take(pa.array(rows)) if others and rows is not None else table
 
     firsts = [i if i >= 0 else schema.objects[~i][1][0] for i in others]
     return Layout(

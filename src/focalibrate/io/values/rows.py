@@ -56,6 +56,20 @@ def missing_rows(labels: NDArray[Any], class_names: tuple[str, ...] | None) -> N
     return np.zeros(len(labels), bool)
 
 
+def is_share(outcomes: NDArray[Any]) -> NDArray[np.bool_]:
+    """Return which outcomes lie between 0 and 1; none does where others are not 0 or 1.
+
+    Example:
+        >>> is_share(np.array([0.0, 0.5, 1.0])).tolist(), is_share(np.array([0.5, 2.0])).tolist()
+        ([False, True, False], [False, False])
+    """
+    if outcomes.dtype.kind != "f" or outcomes.ndim != 1:
+        return np.zeros(outcomes.shape[:1], bool)
+    with np.errstate(invalid="ignore"):
+        outside = (outcomes < 0) | (outcomes > 1)
+        return np.asarray((outcomes > 0) & (outcomes < 1) & ~outside.any())
+
+
 def as_row(labels: NDArray[Any], *, n_rows: int, path: Path, name: str) -> NDArray[Any]:
     """Return labels as an array ``[n_rows]``; raise where there are more or fewer."""
     if labels.ndim == 2 and labels.shape[1] == 1:
@@ -85,7 +99,6 @@ def as_whole(labels: NDArray[Any], *, path: Path, name: str) -> NDArray[Any]:
             f"`{name}` must be whole numbers, but those in ",
             bad,
             f" are not; found {float(labels[bad[0]])!r}. Save class numbers, or the names of the "
-            "classes. If that is a tie, leave the row out, or count it as half in Python: "
-            "`focalibrate.assess(confidence=..., correct=...)`.",
+            "classes.",
         )
     return labels.astype(np.int64)

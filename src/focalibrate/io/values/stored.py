@@ -13,7 +13,7 @@ from focalibrate.io.options import Request
 from focalibrate.io.roles.decide import Roles
 from focalibrate.io.roles.kind import bad_cell
 from focalibrate.io.table import Table, texts_of
-from focalibrate.io.values.rows import missing_rows
+from focalibrate.io.values.rows import is_share, missing_rows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,8 +38,8 @@ class Stored:
     cluster: NDArray[Any] | None
     prediction: NDArray[Any] | None
 
-    def rows(self, kept: NDArray[np.bool_]) -> Self:
-        """Return these rows only."""
+    def rows(self, kept: NDArray[Any]) -> Self:
+        """Return these rows, by a mask or by number."""
         return replace(
             self,
             scores=self.scores[kept],
@@ -49,6 +49,23 @@ class Stored:
             cluster=None if self.cluster is None else self.cluster[kept],
             prediction=None if self.prediction is None else self.prediction[kept],
         )
+
+    def split(self) -> tuple[Self, NDArray[np.intp]] | None:
+        """Return rows with outcomes 0 and 1 only, and which rows they are; None if all are.
+
+        A row whose outcome is a share, such as 0.5 for a tie, becomes two: one of outcome 1 with
+        that share of its weight, one of outcome 0 with the rest. The log loss is the same.
+        """
+        y = self.labels
+        if y is None or not is_share(y).any():
+            return None
+        index = np.repeat(np.arange(len(y)), 1 + is_share(y))
+        is_second = np.append(False, index[1:] == index[:-1])
+        weights = np.where(is_second, 1.0 - y[index], np.where(is_share(y[index]), y[index], 1.0))
+        if self.weights is not None:
+            weights *= self.weights[index]
+        outcomes = np.where(is_second, 0.0, np.ceil(y[index]))
+        return replace(self.rows(index), labels=outcomes, weights=weights), index
 
 
 def read_stored(

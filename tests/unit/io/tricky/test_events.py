@@ -9,7 +9,8 @@ from tests.unit.io.tricky.cases import EVENT, P1, RNG, Y1, Case, N, Truth, pd
 
 from focalibrate.io import read_predictions
 
-WORLDS = Path(os.environ.get("FOCALIBRATE_WORLDS", "/work/shared/data/worlds"))
+SHARED = Path(os.environ.get("FOCALIBRATE_SHARED", Path(__file__).parents[5] / "shared"))
+WORLDS = SHARED / "data/worlds"
 PERCENT = (100 * P1).round()
 OF_PERCENT = Truth(np.stack([1 - PERCENT / 100, PERCENT / 100], axis=1), Y1)
 IDS = [f"q{i}" for i in range(N)]
@@ -38,8 +39,6 @@ def said(right, wrong):
 
 ODD = said("Correct", "Wrong").astype(object)
 ODD[[3, 8]] = "Unparseable"
-TIES = Y1.astype(float)
-TIES[[5, 6]] = 0.5
 BOX = {"x": RNG.random(N) * 600, "y": RNG.random(N) * 400, "w": 5.5, "h": 7.25}
 
 CASES = {
@@ -128,15 +127,11 @@ CASES = {
         refused=True,
         said="row 4",
     ),
-    "ties": Case(
-        {"p.csv": event("probability", "outcome", words=TIES, date="2026-01-02")},
+    "mostly shares": Case(
+        {"p.csv": event("probability", "outcome", words=P1**2)},
         truth=None,
         refused=True,
-        said="tie",
-        never=("date",),
-    ),
-    "ties without a date": Case(
-        {"p.csv": event(words=TIES)}, truth=None, refused=True, said="tie|between"
+        said="no column of labels",
     ),
     "a forecast": Case(
         {"p.csv": event("probability", "outcome", date="2026-01-02", event_id=IDS)}, truth=EVENT
