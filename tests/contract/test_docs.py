@@ -249,6 +249,18 @@ def test_every_page_stands_in_the_navigation():
         assert f": {name}\n" in navigation
 
 
+def test_every_line_of_what_is_never_silent_names_a_test_that_exists():
+    lines = [
+        line
+        for line in (DOCS / "never-silent.md").read_text().splitlines()
+        if line.startswith("| ") and not line.startswith(("| ---", "| What could"))
+    ]
+    assert len(lines) > 30
+    for line in lines:
+        path, name = re.fullmatch(r"\|.+\| `(unit/\S+\.py)::(test_\w+)` \|", line).groups()
+        assert f"\ndef {name}(" in (ROOT / "tests" / path).read_text(), line
+
+
 def test_every_field_of_the_two_files_is_in_the_schema():
     rng = np.random.default_rng(0)
     logits = 4 * rng.normal(size=(300, 3))
