@@ -83,7 +83,7 @@ def recoverability(
     posteriors = np.stack([rng.dirichlet(np.full(n_classes, a)) for a in spread])
     posteriors = 0.999 * posteriors + 0.001 / n_classes
     least = _minima(posteriors, value, gradient, rng)
-    found = recover_by_gradient(least, gradient)
+    found = recover_by_gradient(least, gradient, value=value)
     least_probs = np.exp(log_softmax(least))
     errors = np.abs(found.probs - posteriors).max(axis=1)
     is_good = errors <= CLOSE

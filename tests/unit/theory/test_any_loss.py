@@ -9,10 +9,11 @@ import torch
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from mpmath import mp, mpf
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import minimize
 
 from focalibrate import losses
+from focalibrate._stable.gradients import gradient_field, value_field
 from focalibrate.theory import (
     LOSS_FORMS,
     RecoveryWarning,
@@ -347,3 +348,20 @@ def test_new_losses_are_finite_to_second_order_in_float32(name, scale):
         assert math.isfinite(of(z, y).sum().item())
         hessian = torch.autograd.functional.hessian(lambda z, y=y: of(z, y).sum(), z)
         assert torch.isfinite(hessian).all()
+
+
+@pytest.mark.parametrize("n_classes", [2, 3, 10])
+@pytest.mark.parametrize("spread", [0.5, 2.0, 6.0])
+def test_differences_of_the_risk_find_the_same_minima_as_those_of_its_gradient(n_classes, spread):
+    def wavy(z, y):  # has minima, saddles and maxima
+        e = np.exp(z - z.real.max(axis=1, keepdims=True))
+        p = (e / e.sum(axis=1, keepdims=True))[np.arange(len(z)), y]
+        return -np.log(p) + 0.8 * np.sin(5.0 * p)
+
+    z = spread * np.random.default_rng(3).normal(size=(200, n_classes))
+    gradient = gradient_field(wavy, z)
+    exact = recover_by_gradient(z, gradient)
+    fast = recover_by_gradient(z, gradient, value=value_field(wavy, z))
+    assert {0, 5} <= set(exact.reason.tolist())
+    assert_array_equal(fast.reason, exact.reason)
+    assert_array_equal(fast.probs, exact.probs)
