@@ -63,7 +63,7 @@ def test_recovery_keeps_the_error_of_trained_networks(trained):
 def test_curves_are_distributions_and_of_the_first_seed_only(trained):
     size = size_name(SIZES["smallest"][-1])
     curves = [trained.curve(size, f"FL-5 Ψ class {k}", seed=0) for k in range(3)]
-    assert_allclose(sum(y for _, y in curves), np.ones(len(GRID)), rtol=1e-12)
+    assert_allclose(sum(y for _, y in curves), np.ones(len(GRID)), atol=2e-6)  # six digits
     assert_allclose(curves[0][0], GRID)
     assert not len(trained.curve(size, "FL-5 Ψ class 0", seed=1)[0])
 

@@ -29,6 +29,7 @@ from focalibrate_papers.engine import (
     Scale,
     Table,
     Task,
+    drawn,
     mean_interval,
     number_result,
     side_result,
@@ -327,9 +328,7 @@ def _figures(probs: Floats, test: KnownPosterior) -> Iterator[tuple[str, float]]
 
 def _curves(name: str, probs: Floats) -> Numbers:
     for k, column in enumerate(probs.T):
-        yield from (
-            (f"{name} class {k}", float(p), float(x)) for x, p in zip(GRID, column, strict=True)
-        )
+        yield from drawn(f"{name} class {k}", GRID, column)
 
 
 def _trained(

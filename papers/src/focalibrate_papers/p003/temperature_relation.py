@@ -28,6 +28,7 @@ from focalibrate_papers.engine import (
     Scale,
     Table,
     Task,
+    drawn,
     number_result,
     side_result,
 )
@@ -80,7 +81,7 @@ def simplex_grid(steps: int) -> Floats:
 def _map(task: Task) -> Numbers:
     q = np.linspace(0.0, 1.0, task["n"] + 2)[1:-1]
     after = 1.0 / (1.0 + np.exp(-recover_log_odds(np.log(q / (1.0 - q)), task["gamma"])))
-    yield from (("recovered", float(y), float(x)) for x, y in zip(q, after, strict=True))
+    yield from drawn("recovered", q, after)
 
 
 def _loss(task: Task) -> Numbers:
@@ -92,9 +93,8 @@ def _loss(task: Task) -> Numbers:
     side = np.sign(q - 0.5)
     # 0 in the middle, where both maps leave the score unchanged.
     yield "least excess", float((side * (proper - focal))[np.abs(q - 0.5) > 1e-9].min())
-    for x, a, b in zip(q, focal, proper, strict=True):
-        yield "focal", float(a), float(x)
-        yield "proper", float(b), float(x)
+    yield from drawn("focal", q, focal)
+    yield from drawn("proper", q, proper)
 
 
 def _nearest(task: Task) -> Numbers:
@@ -133,9 +133,8 @@ def _logits(task: Task) -> Numbers:
     s = np.linspace(-6.0, 6.0, task["n"])
     temperature = nearest_temperature(task["gamma"], 2).temperature
     after = recover_log_odds(s, task["gamma"])
-    for x, y in zip(s, after, strict=True):
-        yield "recovered", float(1.0 / (1.0 + np.exp(-y))), float(x)
-        yield "scaled", float(1.0 / (1.0 + np.exp(-x / temperature))), float(x)
+    yield from drawn("recovered", s, 1.0 / (1.0 + np.exp(-after)))
+    yield from drawn("scaled", s, 1.0 / (1.0 + np.exp(-s / temperature)))
 
 
 def _isolines(task: Task) -> Numbers:
