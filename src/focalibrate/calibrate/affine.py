@@ -387,7 +387,7 @@ def _chosen_strength(rows: Rows, base: Base, kind: type[Structured]) -> float:
         weights = np.ones(held.n_rows) if held.weights is None else held.weights
         for i, strength in enumerate(STRENGTHS):
             found, _ = _structured(part, fitted, strength, kind)
-            log_probs = np.asarray(found.log_probs(held.logits))
+            log_probs = np.asarray(found.log_probs_of(held.logits))
             loss[i] -= weights @ log_probs[np.arange(held.n_rows), held.labels]
     return STRENGTHS[int(loss.argmin())]
 

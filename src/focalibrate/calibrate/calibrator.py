@@ -141,6 +141,11 @@ class Calibrator(ABC):
         x, dtype = self._read(logits, probs)
         return x if 0 in x.shape else _as(self._mixed_log_probs(x), dtype)
 
+    def log_probs_of(self, logits: Array) -> Array:
+        """Return `log_probs` of rows that were read before: without another warning."""
+        x, dtype = self._read(logits, None, is_new=False)
+        return x if 0 in x.shape else _as(self._mixed_log_probs(x), dtype)
+
     def probs(self, logits: Any = None, *, probs: Any = None) -> Array:
         """Return calibrated probabilities, same library, shape, dtype and device.
 
@@ -169,7 +174,12 @@ class Calibrator(ABC):
         is_float16 = float(namespace(found).finfo(found.dtype).smallest_normal) > 1e-10
         return namespace(found).maximum(found, like(6e-8 if is_float16 else TINY, found))
 
-    def _read(self, logits: Any, probs: Any) -> tuple[Array, Any]:
+    def probs_of(self, logits: Array) -> Array:
+        """Return `probs` of rows that were read before: without another warning."""
+        x, dtype = self._read(logits, None, is_new=False)
+        return x if 0 in x.shape else _as(self._mixed_probs(x), dtype)
+
+    def _read(self, logits: Any, probs: Any, *, is_new: bool = True) -> tuple[Array, Any]:
         """Return checked logits, or log-probabilities, and the dtype of the result."""
         if (logits is None) == (probs is None):
             raise ValueError(
@@ -190,7 +200,8 @@ class Calibrator(ABC):
         (check_logits if name == "logits" else check_probs)(x)
         self._check_width(x, name)
         if name == "logits":
-            warn_of_probabilities(x)
+            if is_new:
+                warn_of_probabilities(x)
             return x, x.dtype
         given = namespace(x).astype(x, precise_dtype(x)) if self.is_table else x
         return log_probabilities(given, self.zero_mix), x.dtype

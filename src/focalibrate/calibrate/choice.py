@@ -22,7 +22,7 @@ from focalibrate.calibrate.rows import (
     fold_count,
     option_rows,
     random_folds,
-    read_scores,
+    read_given,
 )
 
 AUTO = "auto"
@@ -143,11 +143,11 @@ class Fitted:
         if not folds:
             for start in range(0, len(logits), step):
                 block = slice(start, start + step)
-                yield block, np.asarray(self.whole.log_probs(logits[block]))
+                yield block, np.asarray(self.whole.log_probs_of(logits[block]))
         for fold, calibrator in zip(folds, self.without_fold if folds else (), strict=True):
             for start in range(0, len(fold), step):
                 index = fold[start : start + step]
-                yield index, np.asarray(calibrator.log_probs(logits[index]))
+                yield index, np.asarray(calibrator.log_probs_of(logits[index]))
 
     def losses(self, rows: Rows, folds: Folds = ()) -> Floats:
         """Return the log loss of each row ``[N]``, at most `LARGEST`, without its fold if any."""
@@ -404,7 +404,7 @@ def explain_auto(
 
     Arguments as for `fit`.
     """
-    rows = read_scores(logits, labels, probs=probs, sample_weight=sample_weight)
+    rows = read_given(logits, labels, probs=probs, sample_weight=sample_weight)
     if trained_gamma is not None:
         check_gamma(trained_gamma, name="trained_gamma")
     check_alpha(trained_alpha, trained_gamma, n_classes=rows.n_classes)
@@ -471,7 +471,8 @@ def reason_for(
     own, least = f"{means[picked.chosen]:.4f}", f"{means[picked.best]:.4f}"
     chosen, best = labels[picked.chosen], labels[picked.best]
     if picked.chosen == picked.best:
-        return f"No other method that can be chosen has a lower {how} log loss."
+        who = "The uncalibrated model" if picked.chosen == 0 else chosen[:1].upper() + chosen[1:]
+        return f"{who} has the lowest {how} log loss."
     if picked.chosen == 0:
         return (
             f"The lowest {how} log loss, {least} ({best}), is within one standard error of the "
@@ -552,8 +553,8 @@ def fit(
         logits = option_rows(option_logits, labels, sample_weight=sample_weight)
         if method != AUTO and not METHODS[method].treats_alike:
             raise ValueError(f"`method` must treat options alike, got {method!r}.")
-    given: dict[str, Any] = {"probs": probs, "sample_weight": sample_weight}
+    rows = read_given(logits, labels, probs=probs, sample_weight=sample_weight)
     if method == AUTO:
-        return explain_auto(logits=logits, labels=labels, **given, **options).calibrator
-    found: Calibrator = METHODS[method].fit(read_scores(logits, labels, **given), **options)
+        return explain_auto(logits=rows, **options).calibrator
+    found: Calibrator = METHODS[method].fit(rows, **options)
     return found

@@ -14,7 +14,7 @@ from focalibrate.calibrate.fit_temperature import lowest_temperature
 from focalibrate.calibrate.focal_rows import CompressedLogits, focal_rows, weighted_mean
 from focalibrate.calibrate.grid import Criterion, read_gammas, read_temperatures, searched
 from focalibrate.calibrate.report import warn
-from focalibrate.calibrate.rows import Rows, in_threads, read_scores, thin_rows
+from focalibrate.calibrate.rows import Rows, in_threads, read_given, thin_rows
 from focalibrate.calibrate.temperature import FocalTemperatureScaling
 
 FocalTemperatureCriterion = Literal["nll", "ece", "adaptive_ece"]
@@ -99,7 +99,7 @@ def fit_focal_temperature(
     """
     check_choice(criterion, ("nll", "ece", "adaptive_ece"), name="criterion")
     check_n_bins(n_bins)
-    rows = read_scores(logits, labels, probs=probs, sample_weight=sample_weight)
+    rows = read_given(logits, labels, probs=probs, sample_weight=sample_weight)
     if criterion == "nll" and temperatures is None:
         bounds = GAMMA_RANGE if gammas is None else read_gammas(gammas)
         found = lowest_focal_temperature(rows, (min(bounds), max(bounds)), start)

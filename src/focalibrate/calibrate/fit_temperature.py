@@ -19,7 +19,7 @@ from focalibrate.calibrate.rows import (
     Rows,
     check_rows,
     in_threads,
-    read_scores,
+    read_given,
     row_blocks,
     thin_rows,
     working_precision,
@@ -113,7 +113,7 @@ def fit_temperature(
     check_choice(criterion, ("nll", "ece", "adaptive_ece", "focal"), name="criterion")
     check_n_bins(n_bins)
     _check_gamma_is_for_focal(criterion, gamma)
-    rows = read_scores(logits, labels, probs=probs, sample_weight=sample_weight)
+    rows = read_given(logits, labels, probs=probs, sample_weight=sample_weight)
     if temperatures is None and criterion in ("nll", "focal"):
         found = lowest_temperature(rows, gamma, start)
     else:

@@ -109,7 +109,7 @@ def _fit_posterior_recovery(
         for name, values in per_class.items()
     }
     found = PosteriorRecovery(gamma, loss=loss, label_smoothing=label_smoothing, **given)
-    log_probs = found.log_probs(rows.logits)
+    log_probs = found.log_probs_of(rows.logits)
     value = nll(labels=rows.labels, log_probs=log_probs, sample_weight=rows.weights)
     return rows.finish(found, value=value)
 

@@ -176,12 +176,19 @@ def read_scores(
         weights = None
     names = column_names(given)
     if probs is None:
-        warn_of_probabilities(scores)
         return Rows(scores, targets, weights, class_names=names)
     check_probs(scores)
     mix = zero_mix_for(scores)
     logs = log_probabilities(scores, mix)
     return Rows(logs, targets, weights, mix, class_names=names, kind="probs")
+
+
+def read_given(logits: Any = None, labels: Any = None, **others: Any) -> Rows:
+    """Return `read_scores` of what a user passed, with a warning if logits are probabilities."""
+    rows = read_scores(logits, labels, **others)
+    if rows is not logits and rows.kind == "logits":
+        warn_of_probabilities(rows.logits)
+    return rows
 
 
 def option_rows(option_logits: Sequence[Any], labels: Any, *, sample_weight: Any = None) -> Rows:

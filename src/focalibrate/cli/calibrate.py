@@ -36,6 +36,7 @@ from focalibrate.cli._summary import (
 )
 from focalibrate.detection import average_precision
 from focalibrate.io import Predictions, Scan, flags
+from focalibrate.io.options import NO_LABELS
 from focalibrate.io.source import suffix_of
 from focalibrate.pipeline import (
     FILES,
@@ -312,11 +313,15 @@ def _next_commands(
     elif any(options[name] for name in COLUMNS) and len(first.scores_names) <= MOST_NAMED:
         # what is named so is found whether or not new data have labels
         needed["score_columns"] = list(first.scores_names)
+        if options["label_column"] is not None:
+            needed["label_column"] = NO_LABELS  # new data may lack it, and have others like it
     else:
         typed |= dict.fromkeys(name for name in COLUMNS if name != "label_column")
     is_named = first.layout.form == "single" and first.positive is not None
     if is_named and options["truth"] is None:
         needed["positive"] = first.positive  # which the labels told, and new data have none
+    if options["drop_missing"]:
+        needed["drop_missing"] = True
     given = [word for name in typed for word in _as_typed(name, options[name])]
     new = [f"new{suffix}", "-o", f"calibrated{suffix}", *given]
     line = shlex.join(["focalibrate", "apply", str(out / "calibrator.json"), *new])

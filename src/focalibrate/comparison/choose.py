@@ -83,7 +83,9 @@ def choose(comparison: Comparison, *, method: str | None = None, simple: bool = 
         row=rows[picked.chosen],
         best=rows[picked.best],
         is_forced=False,
-        reason=reason_for(picked, [row.label for row in rows], means, how),
+        reason=""  # the verdict says it
+        if picked.chosen == picked.best
+        else reason_for(picked, [row.label for row in rows], means, how),
     )
 
 

@@ -12,7 +12,7 @@ from focalibrate._check import check_choice, check_count, check_n_bins
 from focalibrate.calibrate import METHODS, Calibrator
 from focalibrate.calibrate.choice import CrossFit, FitSettings, Fitted, check_alpha, cross_fit
 from focalibrate.calibrate.methods import AVERAGE, MODEL
-from focalibrate.calibrate.rows import Folds, Rows, fold_count, random_folds, read_scores
+from focalibrate.calibrate.rows import Folds, Rows, fold_count, random_folds, read_given
 from focalibrate.comparison.judge import Judged, score_rows
 from focalibrate.comparison.paired import cluster_numbers
 from focalibrate.comparison.result import Comparison, MethodResult, Scores, scores_of_methods
@@ -332,7 +332,7 @@ def _checked_rows(val: _Given, test: _Given, zero_mix: float) -> tuple[Rows, Row
 def _rows(given: _Given, which: str) -> Rows:
     logits, labels, weights = given
     try:
-        return read_scores(logits, labels, sample_weight=weights)
+        return read_given(logits, labels, sample_weight=weights)
     except ValueError as error:
         raise ValueError(f"{which}: {error}") from error
 

@@ -228,7 +228,7 @@ def judge(fitted: Mapping[str, Calibrator], batches: Iterable[Batch], *, n_bins:
                 raw = part.logits.argmax(axis=1)
 
                 def add(method: str, part: Batch = part, raw: NDArray[np.intp] = raw) -> None:
-                    log_probs = np.asarray(fitted[method].log_probs(part.logits))
+                    log_probs = np.asarray(fitted[method].log_probs_of(part.logits))
                     groups = part.groups if method == "identity" else None
                     seen = _look(log_probs, part.labels, part.weights, n_bins, groups)
                     found.methods[method].add(seen, part.unit, part.weights)

@@ -197,5 +197,5 @@ class Comparison:
             held_out = np.flatnonzero(fold == number)
             for start in range(0, len(held_out), step):  # blocks: little memory for many classes
                 block = held_out[start : start + step]
-                probs[block] = calibrator.probs(rows[block])
+                probs[block] = calibrator.probs_of(rows[block])
         return probs

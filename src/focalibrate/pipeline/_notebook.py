@@ -29,8 +29,9 @@ def result_html(result: "CalibrationResult") -> str:
         label = escape(row.label)
         is_chosen = row.method == result.choice.row.method
         rows.append(f"<tr><th>{f'<b>► {label}</b>' if is_chosen else label}</th>{cells}</tr>")
+    reason = result.verdict.reason and f"<p>{escape(result.verdict.reason)}</p>"
     return (
-        f"<p><b>{escape(str(result.verdict))}</b></p><p>{escape(result.verdict.reason)}</p>"
+        f"<p><b>{escape(str(result.verdict))}</b></p>{reason}"
         f"<table><thead><tr><th>method</th>{head}</tr></thead>"
         f"<tbody>{''.join(rows)}</tbody></table>"
     )

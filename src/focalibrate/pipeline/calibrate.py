@@ -317,7 +317,7 @@ def _sampled(
     fitted, shown = rows.fitted, rows.shown
     doubts = doubts_about(fitted, None if test is None else shown, to_fit=True)
     warn_of(doubts, stacklevel=4)
-    given = read_scores(fitted.logits, fitted.labels, sample_weight=fitted.weights)
+    given = _as_rows(fitted)
     options = {name: value for name, value in settings.items() if name != "n_resamples"}
     fits = fit_methods(
         replace(given, zero_mix=fitted.zero_mix, options=fitted.options), is_tested=True, **options
@@ -339,7 +339,7 @@ def _sampled(
     before, groups = _assessed_sums(comparison.row("identity").units, settings["seed"])
     return _Found(
         comparison=comparison,
-        choice=replace(choice, reason=f"{choice.reason} {sizes.summary}"),
+        choice=replace(choice, reason=f"{choice.reason} {sizes.summary}".strip()),
         before=before,
         after=_assessed_sums(choice.row.units, settings["seed"])[0],
         fitted=fitted,
@@ -349,6 +349,10 @@ def _sampled(
         groups=groups,
         sizes=sizes,
     )
+
+
+def _as_rows(examples: Examples) -> Rows:
+    return read_scores(examples.logits, examples.labels, sample_weight=examples.weights)
 
 
 def _held_out(
@@ -364,9 +368,9 @@ def _held_out(
     warn_of(doubts, stacklevel=4)
     fitted, judged, notes = zeros_smoothed(fitted, judged)
     comparison = compare_methods(
-        fitted.logits,
+        _as_rows(fitted),
         fitted.labels,
-        None if judged is None else judged.logits,
+        None if judged is None else _as_rows(judged),
         None if judged is None else judged.labels,
         sample_weight=fitted.weights,
         test_weight=None if judged is None else judged.weights,

@@ -140,6 +140,16 @@ def test_probabilities_given_as_logits_are_warned_of():
         found.probs(probs=probs)
 
 
+@pytest.mark.parametrize("method", ["auto", "posterior_recovery", "structured_vector"])
+def test_probabilities_given_as_logits_are_warned_of_once(method):
+    probs, labels = training_rows("temperature", "probs")
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        fit(probs, labels, method=method, **({"gamma": 1.0} if method[0] == "p" else {}))
+    found = [one for one in said if "`logits` look like" in str(one.message)]
+    assert [one.filename for one in found] == [__file__]
+
+
 def test_a_graph_or_module_takes_the_other_kind_of_score_if_asked(tmp_path):
     torch = pytest.importorskip("torch")
     onnx = pytest.importorskip("onnx")

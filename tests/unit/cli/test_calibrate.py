@@ -262,6 +262,27 @@ def test_the_next_command_works_on_new_data(cli, tmp_path, examples, way, has_la
     assert len(written) == 101
 
 
+def test_the_next_command_works_where_a_column_was_chosen_and_cells_are_missing(
+    cli, tmp_path, examples
+):
+    names = ["cat", "dog", "owl"]
+    lines = [
+        ",".join([*map(repr, z), names[k], names[0]])
+        for z, k in zip(examples.logits.tolist(), examples.labels, strict=True)
+    ]
+    lines[3] = lines[303] = ",1.0,1.0,cat,cat"
+    for file, part in (("val.csv", lines[:300]), ("new.csv", lines[300:])):
+        (tmp_path / file).write_text("\n".join(["cat,dog,owl,target,second", *part]) + "\n")
+    done = cli(
+        *("calibrate", "val.csv", "--input", "logits", "--label-column", "target"),
+        *("--drop-missing", "--methods", "temperature", "--resamples", "10"),
+    )
+    cli(*shlex.split(done.stdout.split("Next:\n")[1].splitlines()[0])[1:])
+    written = (tmp_path / "calibrated.csv").read_text().splitlines()
+    assert written[0] == "prob_cat,prob_dog,prob_owl,target,second"
+    assert len(written) == 100
+
+
 def test_the_next_command_says_which_class_is_positive(cli, tmp_path):
     rng = np.random.default_rng(0)
     p = rng.random(300)

@@ -40,7 +40,7 @@ def test_the_only_method_needs_no_company(overconfident):
     z, y = overconfident
     choice = choose(compare_methods(z[:300], y[:300], methods=["identity"], n_resamples=10))
     assert choice.row is choice.best
-    assert choice.reason.startswith("No other method that can be chosen has a lower")
+    assert choice.reason == ""
 
 
 def test_infinite_log_losses_lose(cured):
@@ -92,14 +92,8 @@ def with_gaps(found, **gaps):
             "The lowest cross-validated log loss, {temperature} (temperature), is within one "
             "standard error of the uncalibrated model's, {identity}.",
         ),
-        (
-            0.3, 0.3, "identity",
-            "No other method that can be chosen has a lower cross-validated log loss.",
-        ),
-        (
-            -0.3, -0.5, "vector",
-            "No other method that can be chosen has a lower cross-validated log loss.",
-        ),
+        (0.3, 0.3, "identity", ""),
+        (-0.3, -0.5, "vector", ""),
     ],
 )  # fmt: skip
 def test_the_reason_says_what_was_lowest_and_how_clearly(

@@ -60,6 +60,17 @@ def test_names_and_scales_of_a_confidence(tmp_path, score, scale, mark):
     assert is_said == (scale == 100 and not mark)
 
 
+@pytest.mark.parametrize(("name", "is_doubted"), [("correct", False), ("label", True)])
+def test_a_confidence_of_at_least_half_is_doubted_unless_it_is_of_an_answer(
+    tmp_path, name, is_doubted
+):
+    path = tmp_path / "answers.csv"
+    rows = "".join(f"{0.5 + i / 200},{int(i % 2)}\n" for i in range(100))
+    path.write_text(f"probability,{name}\n{rows}")
+    notes = read_predictions(path).notes
+    assert any("at least 0.5 in every row" in note for note in notes) == is_doubted
+
+
 @pytest.mark.parametrize("batch", [1, 4, 100])
 def test_a_cluster_says_which_rows_belong_together(tmp_path, batch):
     path = _file(tmp_path, RIGHT)

@@ -81,6 +81,16 @@ def test_probabilities_passed_as_logits():
     assert "Pass them as `probs`" in found.message
 
 
+def test_probabilities_passed_as_logits_are_warned_of_once():
+    z, y = made()
+    p = np.exp(z) / np.exp(z).sum(axis=1, keepdims=True)
+    given = {"logits": p[:200], "labels": y[:200], "methods": ["temperature", "isotonic"]}
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        calibrate_predictions(**given, n_resamples=10)
+    assert sum("look like probabilities" in str(one.message) for one in said) == 1
+
+
 def test_labels_of_one_class_only():
     z, _ = made(k=2)
     (found,) = doubts(z, np.zeros(len(z), int), class_names=["no", "yes"])

@@ -40,7 +40,9 @@ def doubts_about(
                     "class; if they are counted from 1, subtract 1 before you save them"
                 )
             )
-    if matched is not None and roles.scores.form == "single" and roles.scores.kind == "probs":
+    # the confidence of an answer is meant to be that of the predicted class
+    is_of_one = roles.scores.form == "single" and roles.scores.outcome is None
+    if matched is not None and is_of_one and roles.scores.kind == "probs":
         found += _never_below_half(scores, matched.labels)
     if prediction is not None and roles.prediction is not None:
         form = None if matched is None else matched.form

@@ -105,7 +105,7 @@ def write_torch(path: Path, rows: Iterator[Rows], output: Output) -> None:
         torch = import_module("torch")
     except ImportError as error:
         raise file_error(
-            path, "writing .pt needs torch. Install it: `pip install 'focalibrate[torch]'`."
+            path, "writing .pt needs torch. Install it: `pip install torch`."
         ) from error
     found = list(rows)
     stored = {"probs": torch.from_numpy(np.concatenate([some.probs for some in found]))}

@@ -191,7 +191,7 @@ def write_excel(path: Path, rows: Iterator[Rows], output: Output) -> None:
         openpyxl = import_module("openpyxl")
     except ImportError as error:
         raise file_error(
-            path, "writing .xlsx needs openpyxl. Install it: `pip install 'focalibrate[excel]'`."
+            path, "writing .xlsx needs openpyxl. Install it: `pip install openpyxl`."
         ) from error
     if output.like.n_rows >= EXCEL_ROWS:
         raise file_error(path, f".xlsx holds at most {EXCEL_ROWS - 1:,} rows. Write a .csv.")
