@@ -10,7 +10,7 @@ export function mistakesSection(doc: ReportDocument, names: (k: number) => strin
   return section(
     'mistakes',
     'Confident mistakes',
-    h('p', { class: 'muted' }, `The wrong predictions with the highest confidence: look for wrong labels and ambiguous rows.${doc.file === null ? '' : ` Row numbers are those of ${doc.file}, starting at 0.`}`),
+    h('p', { class: 'muted' }, `The wrong predictions with the highest confidence: look for wrong labels and ambiguous rows.${doc.file === null ? '' : ` Rows of ${doc.file} are numbered from 0.`}`),
     doc.mistakes.length === 0
       ? h('p', {}, 'The model makes no mistake on these rows.')
       : sortableTable<Mistake>({

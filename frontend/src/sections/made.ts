@@ -5,7 +5,7 @@ import { h, section } from '../dom';
 import { whole } from '../format';
 
 const DEFINITIONS: [string, string][] = [
-  ['Confidence', 'The largest probability of a row, which is that of the predicted class.'],
+  ['Confidence', 'The largest probability of a row: the probability of its predicted class.'],
   ['ECE', 'Expected calibration error: the gap between probability and frequency in each bin of equal width, averaged over the rows.'],
   ['AdaECE', 'The same with bins that hold equally many rows.'],
   ['Classwise ECE', 'The ECE of each class’s own probability, averaged over the classes.'],

@@ -63,7 +63,7 @@ const columnStyle = ({ title, hint }: { title: string; hint: string }) => ({ tit
 function whyNot(doc: ReportDocument): string[] {
   const reasons = new Map<string, string[]>();
   for (const { label, why_not: why } of doc.methods) if (why !== null) reasons.set(why, [...(reasons.get(why) ?? []), label]);
-  return [...reasons].map(([why, labels]) => `Compared only (${labels.join(', ')}): ${sentence(why)}`);
+  return [...reasons].map(([why, labels]) => `Cannot be chosen (${labels.join(', ')}): ${sentence(why)}`);
 }
 
 /** What chance alone would give, where that was computed. */

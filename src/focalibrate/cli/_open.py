@@ -86,8 +86,9 @@ def read_rows(
     if not fitted:
         return found
     note = (
-        f"WARNING: {' and '.join(fitted)} was fitted to these rows, which flatters it. Evaluate "
-        "it on other rows; the held-out scores are in results.json and report.html beside it"
+        f"WARNING: {' and '.join(fitted)} was fitted to these rows and looks better on them "
+        "than it is. Evaluate it on other rows; the held-out scores are in results.json and "
+        "report.html beside it"
     )
     return replace(found, notes=(*found.notes, note))
 

@@ -40,7 +40,7 @@ def judging_options(command: F) -> F:
     return with_options(
         command,
         [
-            _number("--bins", 15, 1, "Number of bins of the calibration errors."),
+            _number("--bins", 15, 1, "Number of bins for the calibration errors."),
             _number(
                 "--resamples",
                 300,
@@ -66,7 +66,7 @@ def diagram_option(command: F) -> F:
 labels_option = click.option(
     "--labels",
     type=click.Path(path_type=Path),
-    help="File of the labels, if they are not in the predictions file.",
+    help="File with the labels, if they are not in the predictions file.",
 )
 calibrator_option = click.option(
     "--calibrator", type=click.Path(path_type=Path), help="Calibrator to apply first."
@@ -96,13 +96,13 @@ def prediction_options(command: F) -> F:
             click.option(
                 "--truth",
                 type=click.Path(path_type=Path),
-                help="Objects that detections are matched to: a COCO file or a folder of YOLO "
+                help="Ground truth to match detections to: a COCO file or a folder of YOLO "
                 "labels.",
             ),
             click.option(
                 "--iou",
                 type=click.FloatRange(0.0, 1.0, min_open=True, max_open=True),
-                help="Least overlap of a detection that is right.  [default: 0.5]",
+                help="Minimum overlap for a detection to be correct.  [default: 0.5]",
             ),
             click.option("--logits-key", help="Array or column with the logits."),
             click.option("--probs-key", help="Array or column with the probabilities."),
@@ -115,16 +115,16 @@ def prediction_options(command: F) -> F:
                 "--score-columns",
                 help="Columns of the scores in order, such as 'cat,dog', or a pattern: 'p_*'.",
             ),
-            click.option("--id-column", multiple=True, help="Column that names the rows."),
+            click.option("--id-column", multiple=True, help="Column with the ids of the rows."),
             click.option("--ignore", multiple=True, help="Column to ignore; may be repeated."),
             click.option("--weight-column", help="Column with the weights of the examples."),
             click.option(
                 "--cluster",
-                help="Column of rows that belong together, such as tries of one question: the "
-                "test and its intervals allow for it.",
+                help="Column that says which rows belong together, such as attempts at one "
+                "question; tests and intervals account for it.",
             ),
             click.option("--by", help="Columns to group by, separated by commas."),
-            click.option("--positive", help="Positive one of two classes."),
+            click.option("--positive", help="Name of the positive class, if there are two."),
             click.option(
                 "--class-names", help="Names of the classes in order, if the file has none."
             ),
@@ -133,7 +133,7 @@ def prediction_options(command: F) -> F:
                 default=None,
                 help="Whether the first row of a text table names the columns.",
             ),
-            click.option("--sheet", help="Sheet of a workbook, if several are not empty."),
+            click.option("--sheet", help="Sheet of the workbook, if more than one has data."),
             click.option("--encoding", help="Encoding of a text table.  [default: UTF-8]"),
             click.option(
                 "--drop-missing",

@@ -45,7 +45,7 @@ SHOWN_GROUPS = 5
 @click.option("-o", "--out", required=True, type=click.Path(path_type=Path), help="File to write.")
 @click.option("--force", is_flag=True, help="Replace the file if it exists.")
 @recovery_options
-@engine_options("Parts written at the same time, each by a process.  [default: 1]")
+@engine_options("Number of processes that write parts in parallel.  [default: 1]")
 @prediction_options
 def apply_command(
     paths: tuple[Path, ...],
@@ -57,7 +57,7 @@ def apply_command(
     scheduler: str | None,
     **options: Any,
 ) -> None:
-    """Write the calibrated probabilities of FILE, in the format of the suffix of -o.
+    """Write calibrated probabilities for FILE. The suffix of -o sets the format.
 
     CALIBRATOR is a calibrator.json that `focalibrate calibrate` wrote. A model trained with
     focal loss needs none: describe how it was trained (--focal, --alpha, --class-weight,
@@ -252,7 +252,7 @@ def _check_classes(chosen: Calibrator, scan: Scan) -> None:
     if len(scan.scores_names) == 1 and is_negative(scan.positive or ""):
         raise ValueError(
             f'{scan.source}: "{scan.scores_names[0]}" is the probability of {scan.positive!r}, '
-            "but the calibrator was fitted to that of class 1. Save that of the other class: "
+            "but the calibrator was fitted to the probability of class 1. Save this one instead: "
             f"`df['prob'] = 1 - df[{scan.scores_names[0]!r}]`."
         )
     if len(scan.scores_names) > 1:

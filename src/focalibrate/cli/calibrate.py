@@ -77,13 +77,13 @@ def fit_rows_option(_: click.Context, __: click.Parameter, value: str | None) ->
 @click.option(
     "--test-labels",
     type=click.Path(path_type=Path),
-    help="File of the labels of --test, if they are not in it.",
+    help="File with the labels of --test, if they are not in it.",
 )
 @click.option(
     "--methods",
-    help=f"Methods to compare, separated by commas: auto (those that the automatic choice is "
-    f"made from), {', '.join(METHODS)}. Default: all that apply. If you name one, that one is "
-    "written.",
+    help=f"Methods to compare, separated by commas: auto (the candidates of the "
+    f"automatic choice), {', '.join(METHODS)}. Default: all that apply. If you name only one, it "
+    "is written.",
 )
 @click.option("--choose", metavar="METHOD", help="Write this method, whatever its score.")
 @click.option(
@@ -92,7 +92,7 @@ def fit_rows_option(_: click.Context, __: click.Parameter, value: str | None) ->
 @click.option(
     "--always-average",
     is_flag=True,
-    help="Write the average of several methods: usually a little better, never as simple.",
+    help="Write the average of several methods: usually a little better, but less simple.",
 )
 @click.option(
     "--trained-gamma",
@@ -102,7 +102,7 @@ def fit_rows_option(_: click.Context, __: click.Parameter, value: str | None) ->
 @click.option(
     "--trained-alpha",
     type=click.FloatRange(0.0, 1.0, min_open=True, max_open=True),
-    help="Weight of class 1 of two in that focal loss, such as 0.25 of a detector.",
+    help="Weight of class 1 (of two) in that focal loss; detectors often use 0.25.",
 )
 @click.option(
     "--criterion",
@@ -227,6 +227,10 @@ def calibrate_command(
         backend=where,
         command=command_line(),
     )
+    if calibrated_by(sources[-1]) is not None:
+        first, *others = result.comparison.rows
+        rows = (replace(first, label="calibrated already"), *others)
+        result = replace(result, comparison=replace(result.comparison, rows=rows))
     if where is not None and result.sizes is None:
         click.echo(NOT_SHARED, err=True)
     with steps() as bar, reported():

@@ -74,7 +74,7 @@ _limit = click.FloatRange(min=0.0)
 @click.option("--seed", default=0, show_default=True, help="Random seed.")
 @weights_option
 @anyway_option
-@engine_options("Parts read at the same time, each in a process.  [default: 1]")
+@engine_options("Number of processes that read parts in parallel.  [default: 1]")
 @prediction_options
 def check_command(
     paths: tuple[str, ...],
@@ -101,7 +101,7 @@ def check_command(
     Exit status: 0 pass, 1 fail, 3 not enough data to tell, 2 bad input. A check fails only
     if the data show that the limit is exceeded, and passes only if they show that it is not: a
     model within the limits fails in at most 5 % of runs (--alpha). With --by, the limits on the
-    calibration error apply to every group too, and the 5 % to all of them together.
+    calibration error apply to every group too, and the 5 % hold for all of them together.
 
     A PATH is a file, a folder or glob of parts, a URL, or a sketch (`focalibrate sketch`); several
     are checked together. More than 200,000 rows (fewer with more than 200 classes), and any PATH

@@ -57,7 +57,7 @@ from focalibrate.pipeline import (
 @click.option("--force", is_flag=True, help="Replace the page if it exists.")
 @weights_option
 @anyway_option
-@engine_options("Parts read at the same time, each in a process.  [default: 1]")
+@engine_options("Number of processes that read parts in parallel.  [default: 1]")
 @prediction_options
 def evaluate_command(
     paths: tuple[str, ...],
@@ -79,8 +79,8 @@ def evaluate_command(
 ) -> None:
     """Test whether the probabilities in PATHs are calibrated, and print their scores.
 
-    Nothing is fitted, and nothing is written but the page of -o. Calibration errors are shown
-    beside those that a calibrated model with the same predictions would have by chance; log loss,
+    Nothing is fitted, and only -o writes a file. Each calibration error is shown beside the error
+    that a calibrated model with the same predictions would show by chance; log loss,
     Brier score and error have 95 % intervals.
 
     A PATH is a file, a folder or glob of parts, a URL, or a sketch (`focalibrate sketch`); several

@@ -32,7 +32,7 @@ from focalibrate.io import check_time, write_sketch
     default=15,
     show_default=True,
     type=click.IntRange(1, 10_000),
-    help="Number of bins of the calibration errors.",
+    help="Number of bins for the calibration errors.",
 )
 @click.option("--from", "start", metavar="TIME", help="Time of the first row, such as 2026-01-31.")
 @click.option("--to", "end", metavar="TIME", help="Time of the last row.")

@@ -46,10 +46,10 @@ class CostsOption(click.ParamType):  # type: ignore[type-arg]
 @click.command("threshold")
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
 @click.option(
-    "--precision", type=_share, help="Promise: at least this share of what passes is right."
+    "--precision", type=_share, help="Promise: at least this share of the rows that pass is right."
 )
 @click.option(
-    "--recall", type=_share, help="Promise: at least this share of what is right passes."
+    "--recall", type=_share, help="Promise: at least this share of the right rows passes."
 )
 @click.option(
     "--max-cost", type=click.FloatRange(min=0.0), help="Promise: at most this mean cost per row."
@@ -70,7 +70,7 @@ class CostsOption(click.ParamType):  # type: ignore[type-arg]
 @click.option(
     "--per-class",
     is_flag=True,
-    help="Of detections: a threshold for each class. Without a promise, that of the least "
+    help="For detections: find a threshold for each class. Without a promise, minimise the "
     "localisation-recall-precision error (LRP).",
 )
 @labels_option
@@ -88,15 +88,16 @@ def threshold_command(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Find the lowest confidence from which on a promise holds for new rows.
+    """Find the lowest confidence threshold that keeps a promise on new rows.
 
-    Pass one promise: --precision, --recall (then the highest such confidence), or --max-cost. A
-    file holds a confidence and whether it was right, or the scores of classes: of two, the
-    probability of the second counts and whether it happened; of more, that of the predicted class.
+    Pass one promise: --precision, --recall (which finds the highest threshold) or --max-cost. A
+    file holds either a confidence and whether the answer was right, or scores of classes. With
+    two classes, the probability of the positive class is used; with more, the confidence of the
+    predicted class.
 
-    The exit status is 0, and 1 where no threshold can promise it, for all rows or, with --by, for
-    some group; then the best that can be promised is printed. --cluster allows for rows that
-    belong together.
+    Exit status: 0 if a threshold is found; 1 if none keeps the promise, with --by in some group.
+    Then the best that can be promised is printed. --cluster accounts for rows that belong
+    together.
 
     \b
     Example:
@@ -162,8 +163,8 @@ def _show_per_class(paths: tuple[str, ...], options: dict[str, Any], *, as_json:
             text = f"{one.estimate:.3f} (95 % CI by image {one.low:.3f} to {one.high:.3f})"
         console.print(f"{one.name}: {text}", markup=False, soft_wrap=True)
     console.print(
-        "Scores of least localisation-recall-precision error: use detections from these on. They "
-        "promise nothing; for a promise add --precision.",
+        "Keep detections with at least these scores: they minimise the localisation-recall-"
+        "precision error. They promise nothing; for a promise add --precision.",
         markup=False,
     )
 
@@ -186,7 +187,7 @@ def _show(found: Threshold) -> None:
     console.print(found.summary, markup=False, soft_wrap=True)
     if found.n_clusters is not None:
         text = (
-            f"{found.n:,} rows in {found.n_clusters:,} clusters, which the certainty allows for."
+            f"{found.n:,} rows in {found.n_clusters:,} clusters; the certainty accounts for them."
         )
         console.print(text, markup=False, soft_wrap=True)
     for name, one in (found.by or {}).items():

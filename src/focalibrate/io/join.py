@@ -58,7 +58,8 @@ def counted(found: Predictions) -> list[str]:
     """Return how many rows were divided by their sum, and how many are left out."""
     notes = []
     if found.n_dropped:
-        notes.append(f"{found.n_dropped} rows with missing values are left out")
+        rows = "1 row" if found.n_dropped == 1 else f"{found.n_dropped:,} rows"
+        notes.append(f"{rows} with missing values left out")
     if found.n_rounded:
         notes.append(
             f"{found.n_rounded} rows rounded so that they do not sum to 1: each is divided by its "

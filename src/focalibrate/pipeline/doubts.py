@@ -25,6 +25,9 @@ ROWS = (
 )
 
 
+OPTIMISTIC = "Every method would look better than it is. Evaluate on other rows."
+
+
 @dataclass(frozen=True)
 class Doubt:
     """Something about the data that is probably a mistake."""
@@ -99,9 +102,9 @@ def _labels_missing(examples: Examples, *, to_fit: bool) -> list[Doubt]:
     elif examples.n_rows < 5 * examples.n_classes:
         return []  # rare classes need not occur in so few rows
     else:
-        verb = "is" if len(never) == 1 else "are"
+        verb, which = ("has", "this label") if len(never) == 1 else ("have", "these labels")
         text = (
-            f"{_names(examples, never)} {verb} among the scores, but no row has such a label. "
+            f"{_names(examples, never)} {verb} scores, but no row has {which}. "
             "Check that labels and scores name the same classes"
         )
     return [Doubt(f"{_place(examples)}{text}.", stops=stops)]
@@ -159,7 +162,7 @@ def _chance(examples: Examples, probs: Floats, labels: NDArray[np.int64]) -> lis
     chance = float(np.bincount(top, minlength=probs.shape[1]) @ frequency) / len(labels)
     text = (
         f"{_place(examples)}the scores predict the labels no better than chance: {right:.1%} of "
-        f"the rows are right, {chance:.1%} would be by chance, and the probabilities claim "
+        f"the rows are right, {chance:.1%} are expected by chance, and the probabilities claim "
         f"{probs.max(axis=1).mean():.1%}."
     )
     return [Doubt(f"{text} {_likely_cause(examples, top, labels, right)}", stops=True)]
@@ -200,16 +203,15 @@ def _shared_rows(fitted: Examples, test: Examples) -> list[Doubt]:
     """
     files = (fitted.predictions, test.predictions)
     if files[0] is not None and files[1] is not None and files[0].checksum == files[1].checksum:
-        text = "holds the same bytes as the file that is fitted on, which flatters every method"
-        return [Doubt(f"{_place(test)}{text}. Name other rows.", stops=True)]
+        text = "the test file is identical to the file that methods are fitted on"
+        return [Doubt(f"{_place(test)}{text}. {OPTIMISTIC}", stops=True)]
     mine, others = _hashes(fitted), _hashes(test)
     shared = float(np.isin(others, mine).mean())
     repeated = 1.0 - len(np.unique(mine)) / len(mine)
     if shared <= 0.01 + 5.0 * repeated:
         return []
     text = (
-        f"{shared:.0%} of the test rows are among those fitted on (the same scores and label), "
-        "which flatters every method. Name other rows."
+        f"{shared:.0%} of the test rows are also fitted on (same scores, same label). {OPTIMISTIC}"
     )
     return [Doubt(f"{_place(test)}{text}", stops=shared > 0.5)]
 

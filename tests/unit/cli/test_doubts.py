@@ -34,7 +34,7 @@ def test_accuracy_by_chance_stops_a_command(cli, shifted, words, status):
 def test_a_test_set_that_is_the_file_itself(cli, val):
     done = cli("calibrate", "val.npz", "--test", "val.npz", *QUICK, ok=False)
     assert done.returncode == 1
-    assert "the same bytes as the file that is fitted on" in done.stderr
+    assert "identical to the file that methods are fitted on" in done.stderr
 
 
 def test_classes_that_never_occur_are_named(cli, tmp_path, examples):
@@ -42,7 +42,7 @@ def test_classes_that_never_occur_are_named(cli, tmp_path, examples):
     z, y = examples.logits[kept], examples.labels[kept]
     np.savez(tmp_path / "two.npz", logits=z, labels=y, class_names=["ox", "cat", "dog"])
     done = cli("evaluate", "two.npz")
-    assert "WARNING: two.npz: dog is among the scores, but no row has such a label" in done.stdout
+    assert "WARNING: two.npz: dog has scores, but no row has this label" in done.stdout
 
 
 def test_labels_of_one_class_stop_a_fit(cli, tmp_path, examples):

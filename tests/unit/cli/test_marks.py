@@ -73,4 +73,8 @@ def test_a_calibrated_file_is_not_called_uncalibrated(cli, scores):
     assert "calibrated already (temperature scaling: T=2)" in done.stdout
     assert "uncalibrated" not in done.stdout
     words = ("--methods", "temperature", "--resamples", "10")
-    assert "was written by `focalibrate apply`" in cli("calibrate", "new.csv", *words).stdout
+    done = cli("calibrate", "new.csv", *words)
+    assert "was written by `focalibrate apply`" in done.stdout
+    assert "  calibrated already " in done.stdout
+    assert "► uncalibrated" not in done.stdout
+    assert "  uncalibrated" not in done.stdout

@@ -115,7 +115,7 @@ def test_missing_labels_of_sql_offer_to_leave_them_out(tmp_path):
             read(path)
         assert caught.value.fixes == ({"drop_missing": True},)
     found = _read_both(path, drop_missing=True)
-    assert "1 rows with missing values are left out" in found.notes
+    assert "1 row with missing values left out" in found.notes
 
 
 def test_notes_count_all_rows(tmp_path):

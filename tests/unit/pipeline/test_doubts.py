@@ -104,7 +104,7 @@ def test_a_class_of_the_scores_that_never_occurs():
     z, y = made(k=4)
     kept = y != 2
     (found,) = doubts(z[kept], y[kept], class_names=list("abcd"))
-    assert "c is among the scores, but no row has such a label" in found.message
+    assert "c has scores, but no row has this label" in found.message
 
 
 def test_many_classes_and_few_rows_are_no_surprise():
@@ -118,7 +118,7 @@ def test_a_test_set_that_shares_rows():
     half = Examples.of_arrays(logits=z[300:500], labels=y[300:500])
     (found,) = doubts_about(fitted, half)
     assert not found.stops
-    assert found.message.startswith("50% of the test rows are among those fitted on")
+    assert found.message.startswith("50% of the test rows are also fitted on")
     (found,) = doubts_about(fitted, Examples.of_arrays(logits=z[:100], labels=y[:100]))
     assert found.stops
     assert doubts_about(fitted, Examples.of_arrays(logits=z[400:], labels=y[400:])) == ()

@@ -61,8 +61,8 @@ def settle_kind(
 def _looks_like_probs(what: str, *, requested: bool) -> str:
     by = "as requested" if requested else "as the name says"
     return Doubt(
-        f"WARNING: {what} is read as logits, {by}, but every row lies in [0, 1] and sums to 1 as "
-        "probabilities do; if they are probabilities, pass --input probs"
+        f"WARNING: {what}: read as logits, {by}, but all values lie in [0, 1] and every row sums "
+        "to 1, as probabilities do; if they are probabilities, pass --input probs"
     )
 
 

@@ -101,8 +101,8 @@ def _never_below_half(scores: NDArray[Any], labels: NDArray[np.int64]) -> list[s
         return []
     return [
         Doubt(
-            "WARNING: the probability of the positive class is at least 0.5 in every row; if it "
-            "is that of the predicted class, save that of one class instead"
+            "WARNING: the probability of the positive class is at least 0.5 in every row; if each "
+            "value belongs to the predicted class, save the probability of one class instead"
         )
     ]
 
