@@ -64,7 +64,8 @@ def write_summary(
         keys = [k for k, e in listed.items() if k in ours and is_in(e)]
         if keys:
             summary[group] = summarise(keys, ours, peers)
-    (out / "summary.json").write_text(json.dumps(summary, indent=1) + "\n")
+    lines = json.dumps(summary).replace("}, ", "},\n")  # one per method
+    (out / "summary.json").write_text(lines + "\n")
     (out / "table.md").write_text("\n".join(_table(summary)) + "\n")
     if peers:
         (out / "binned.md").write_text(binned(listed, ours, peers))
