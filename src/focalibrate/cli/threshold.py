@@ -123,6 +123,8 @@ def threshold_command(
     rows = read_rows(scan)
     assert rows is not None  # noqa: S101  there is no limit
     say_what_was_read([rows], to_stderr=as_json)
+    if rows.weights is not None:
+        raise click.UsageError("Outcomes must be 0 or 1 to promise a share: leave out the ties.")
     if len(rows.groups) > 1:
         raise click.UsageError(f"--by must name one column, got {', '.join(rows.groups)}.")
     with reported():

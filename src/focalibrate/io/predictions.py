@@ -39,6 +39,7 @@ class Layout:
         rest: reads the kept columns as an Arrow table, as the file has them.
         constants: reads the arrays to keep that do not have one entry per row.
         rewrite: writes the file again with probabilities in it, where the format has a place.
+        is_right: the scores are how sure answers are, the labels whether they are right.
         letters: options are shown to the model as A, B, C, so that their order may matter.
         matched: `focalibrate.detection.MatchedDetections`, one per row, where rows are boxes.
     """
@@ -57,6 +58,7 @@ class Layout:
     rest: Callable[[], Any] | None = None
     constants: Callable[[], dict[str, NDArray[Any]]] = dict
     rewrite: Callable[[Path, Iterable[NDArray[Any]]], None] | None = None
+    is_right: bool = False
     letters: bool = False
     matched: Any = None
 

@@ -93,7 +93,7 @@ def _evidence(found: "Assessment") -> list[str]:
     if found.direction is None and found.has_certain_error:
         return [f"a prediction made with 100 % certainty is wrong ({p})."]
     if found.direction is None and is_of_classes(found) and worst is not None:
-        return [f"{_two_rates(worst)} ({p}, allowing for all classes tested)."]
+        return [f"{_class_rates(worst)} ({p}, allowing for all classes tested)."]
     typical = f"typically off by {points(found.rms.estimate)} (95 % CI {_range(found.rms)}; {p})"
     if found.direction is None:
         # A typical error of 0 beside a small p-value would read as a contradiction.
@@ -124,9 +124,14 @@ def _of_classes(found: "Assessment") -> list[str]:
         return []
     if found.p_values["classes"] >= ALPHA:
         return ["The probabilities of all classes were tested too, without a finding."]
-    mixed = "right on average, but too high for some rows and too low for others"
-    rates = _two_rates(worst) if worst.gap.excludes_zero else mixed
-    return [f"Of all classes, the probabilities of {worst.name} are off most: {rates}."]
+    name, rates = worst.name, _class_rates(worst)
+    return [f"Of all classes, the probabilities of {name} are off most: {rates}."]
+
+
+def _class_rates(worst: "ClassFinding") -> str:
+    if worst.gap.excludes_zero:
+        return _two_rates(worst)
+    return "right on average, but too high for some rows and too low for others"
 
 
 def _two_rates(found: "Assessment | ClassFinding") -> str:

@@ -168,6 +168,8 @@ class Examples:
             Scores in ``p_fraud`` with labels 0 and 1 in ``fraud`` are probabilities of fraud.
         """
         read = self.predictions
+        if self.are_answers:
+            return ("being wrong", "being right")
         if self.options:
             ranks = range(self.n_classes, 1, -1)
             return (*(f"the option ranked {k}" for k in ranks), "the top option")
@@ -187,7 +189,8 @@ class Examples:
     @property
     def are_answers(self) -> bool:
         """Whether the rows are a confidence and whether it was right."""
-        return self.class_names == EVENT_NAMES
+        read = self.predictions
+        return self.class_names == EVENT_NAMES or (read is not None and read.layout.is_right)
 
     @property
     def n_rows(self) -> int:

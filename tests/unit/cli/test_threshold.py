@@ -37,6 +37,14 @@ def test_the_lowest_confidence_and_the_share_that_passes_are_printed(cli, answer
     assert found["coverage"] == pytest.approx(expected.coverage)
 
 
+def test_ties_count_as_no_row_of_a_promise(cli, tmp_path):
+    rows = (f"0.{i % 90 + 10},{(0, 0.5, 1)[i % 3]}" for i in range(200))
+    (tmp_path / "ties.csv").write_text("\n".join(["forecast,outcome", *rows]) + "\n")
+    done = cli("threshold", "ties.csv", "--precision", ".2", ok=False)
+    assert done.returncode == 2
+    assert "leave out the ties" in done.stderr
+
+
 def test_where_nothing_can_be_promised_the_status_is_1_and_the_best_is_said(cli, answers):
     done = cli("threshold", "answers.csv", "--precision", ".99", ok=False)
     assert done.returncode == 1

@@ -304,6 +304,8 @@ def test_swapping_the_second_and_third_class_is_found_and_named():
     assert found.verdict == "miscalibrated"
     assert found.worst_class.name in ("cat", "dog", "eel")
     assert found.headline.startswith(f"Probabilities of {found.worst_class.name} are")
+    assert not found.worst_class.gap.excludes_zero
+    assert "right on average, but too high for some rows" in found.summary
 
 
 def test_the_class_that_is_off_most_is_named_among_many():

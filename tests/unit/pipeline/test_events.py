@@ -8,6 +8,7 @@ import pytest
 import focalibrate
 from focalibrate.metrics import choose_threshold, selective_accuracy
 from focalibrate.pipeline import Examples, evaluate_examples, evaluation_page
+from focalibrate.pipeline.examples import read_source
 
 
 @pytest.fixture
@@ -63,6 +64,17 @@ def test_selective_accuracy_is_part_of_an_evaluation(answers):
     record = found.to_dict()["selective"]
     assert record["aurc"]["low"] < expected.aurc.estimate < record["aurc"]["high"]
     assert [a["coverage"] for a in record["accuracy_at_coverage"]] == list(expected.coverage)
+
+
+def test_answers_of_a_file_are_never_folded_at_one_half(answers, tmp_path):
+    c, y = answers[0] - 0.3, answers[1]
+    file = tmp_path / "answers.csv"
+    rows = (f"{p},{'Correct' if right else 'Wrong'}\n" for p, right in zip(c, y, strict=True))
+    file.write_text("confidence,grade\n" + "".join(rows))
+    found = evaluate_examples(read_source(file))
+    expected = selective_accuracy(c, y)
+    assert found.rows.selective.aurc.estimate == pytest.approx(expected.aurc.estimate)
+    assert found.assessment.summary.startswith("Probabilities of being right are too low")
 
 
 def test_the_page_promises_what_threshold_promises(answers):

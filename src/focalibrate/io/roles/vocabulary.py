@@ -103,6 +103,12 @@ CONFIDENCE = _words(
 )
 """Names of the probability that an answer is right, or that an event happens."""
 
+
+def is_outcome_of(score: str, label: str) -> bool:
+    """Return whether columns of these names are a confidence and whether it was right."""
+    return plain(score) in CONFIDENCE and says_correct(label)
+
+
 _THINGS = _words(
     "price cost costs amount fee income salary revenue usd eur lon lat longitude latitude x y z w "
     "h x1 x2 y1 y2 xmin xmax ymin ymax left top width height area size length depth bbox box "
