@@ -147,7 +147,15 @@ def recover_from_objective(
     def gradient(scores: Floats, label: int) -> Floats:
         labels = np.full(len(scores), float(label))
         called = (labels, scores) if convention == "scikit_learn" else (scores, _Labelled(labels))
-        found = np.asarray(objective(*called)[0], dtype=np.float64)
+        try:
+            found = np.asarray(objective(*called)[0], dtype=np.float64)
+        except (AttributeError, TypeError) as error:
+            other = "native" if convention == "scikit_learn" else "scikit_learn"
+            error.add_note(
+                f"`objective` was called with convention={convention!r}. If it takes the "
+                f"arguments of the other one, pass convention={other!r}."
+            )
+            raise
         if found.shape != scores.shape:
             raise ValueError(
                 f"`objective` must return gradients of the margins' shape {scores.shape}, got "

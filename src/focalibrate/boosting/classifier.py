@@ -107,7 +107,7 @@ class FocalBoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         y: ArrayLike,
         sample_weight: ArrayLike | None = None,
         *,
-        eval_set: tuple[Any, ...] | None = None,
+        eval_set: tuple[Any, ...] | list[tuple[Any, ...]] | None = None,
     ) -> Self:
         """Train to `n_estimators` rounds on ``X`` ``[N, D]`` and class labels ``y``.
 
@@ -115,7 +115,8 @@ class FocalBoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
             X: numbers, nan where missing, or a pandas frame with categories.
             y: class labels.
             sample_weight: one weight per row.
-            eval_set: ``(X, y)`` or ``(X, y, sample_weight)``, for `early_stopping_rounds`.
+            eval_set: ``(X, y)`` or ``(X, y, sample_weight)``, for `early_stopping_rounds`; also
+                in a list, as XGBoost and LightGBM take it.
         """
         check_choice(self.library, LIBRARIES, name="library")
         check_count(self.n_estimators, name="n_estimators")
@@ -218,10 +219,17 @@ class FocalBoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         )
         return found
 
-    def _kept_back(self, eval_set: tuple[Any, ...] | None) -> Any:
+    def _kept_back(self, eval_set: Any) -> Any:
         """Return the rows of `eval_set` as data of the library."""
         if eval_set is None:
             return None
+        if isinstance(eval_set, list) and len(eval_set) == 1:
+            eval_set = eval_set[0]
+        if not isinstance(eval_set, tuple) or len(eval_set) not in (2, 3):
+            raise ValueError(
+                "`eval_set` must be (X, y) or (X, y, sample_weight), one set of rows, got a "
+                f"{type(eval_set).__name__} of {len(eval_set)}."
+            )
         X, y, *weight = eval_set
         unknown = np.setdiff1d(y, self.classes_)
         if len(unknown):

@@ -80,6 +80,11 @@ class PosteriorRecovery(Calibrator):
     def _check(self) -> None:
         if (self.gamma is None) == (self.loss is None):
             raise ValueError("Pass either `gamma`, of a focal loss, or `loss`, another one.")
+        if self.loss is not None and not isinstance(self.loss, LossForm):
+            raise ValueError(
+                "`loss` must be what `focalibrate.theory.loss_form(name, ...)` returns, got "
+                f"{self.loss!r}. A function of your own goes to `theory.recover_posterior`."
+            )
         if self.gamma is not None:
             check_gamma(self.gamma, minimum=-1.0)
         for name in ("class_weight", "prior", "target_prior"):

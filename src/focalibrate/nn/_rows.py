@@ -16,6 +16,7 @@ from focalibrate._check import (
     check_labels,
     check_logits,
     check_probs,
+    check_unit_interval,
 )
 from focalibrate.calibrate import PosteriorRecovery
 
@@ -146,20 +147,23 @@ def _split_ignored(
     return labels, ignored
 
 
-def row_weights(weights: Tensor, rows: LossRows) -> Tensor:
+def row_weights(weights: Any, rows: LossRows) -> Tensor:
     """Return the weight of each example, float64 ``[M]``, those of ignored ones as they are."""
-    w, shape = weights.detach().double(), rows.shape
+    w, shape = torch.as_tensor(weights).detach().double(), rows.shape
     if tuple(w.shape) == shape[:1]:
         w = w.reshape(-1, *[1] * (len(shape) - 1)).expand(shape)
     if w.numel() != math.prod(shape) or w.shape[:1] != shape[:1]:
         raise ValueError(
             f"`sample_weight` must have shape {shape[:1]} or that of `labels`, {shape}, got "
-            f"{tuple(weights.shape)}."
+            f"{tuple(w.shape)}."
         )
     w = w.reshape(-1)
     used = w if rows.ignored is None else w[~rows.ignored.to(w.device)]
     if is_concrete(used) and not bool((torch.isfinite(used) & (used >= 0)).all()):
-        raise ValueError("`sample_weight` must be finite and >= 0.")
+        raise ValueError(
+            f"`sample_weight` must be finite and >= 0, found {float(used.min()):.3g} to "
+            f"{float(used.max()):.3g}."
+        )
     return w
 
 
@@ -170,7 +174,10 @@ def class_weight(weight: Any, alpha: Any = None) -> Tensor | None:
             raise ValueError(
                 "`alpha` and `weight` must not be given together: both weight classes."
             )
-        weight = [1.0 - alpha, alpha] if isinstance(alpha, (int, float)) else alpha
+        weight = alpha
+        if isinstance(alpha, (int, float)):
+            check_unit_interval(alpha, name="alpha")
+            weight = [1.0 - alpha, alpha]
     if weight is None:
         return None
     found = weight if isinstance(weight, Tensor) else torch.tensor(weight, dtype=torch.float32)

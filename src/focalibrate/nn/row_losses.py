@@ -335,10 +335,14 @@ class SigmoidFocalLoss(nn.Module):
 
     def extra_repr(self) -> str:
         """Show the arguments."""
-        given = ("alpha", "pos_weight", "weight")
-        factors = {n: getattr(self, n).tolist() for n in given if getattr(self, n) is not None}
-        shown = {"gamma": self.gamma, **factors, "reduction": self.reduction}
-        return ", ".join(f"{name}={value}" for name, value in shown.items())
+        factors = ("alpha", "pos_weight", "weight")
+        names = ("gamma", *factors, "ignore_index", "soft_labels", "reduction")
+        shown = ((name, getattr(self, name)) for name in names)
+        return ", ".join(
+            f"{name}={value.tolist() if isinstance(value, Tensor) else value}"
+            for name, value in shown
+            if value is not None and value != "mixed"
+        )
 
 
 def _factors(value: Any, most: float, *, name: str) -> Tensor | None:
@@ -349,7 +353,9 @@ def _factors(value: Any, most: float, *, name: str) -> Tensor | None:
     found = torch.as_tensor(value, dtype=kind)
     if is_concrete(found) and not bool(((found >= 0) & (found <= most)).all()):
         rule = "in [0, 1]" if most == 1.0 else ">= 0"
-        raise ValueError(f"`{name}` must be {rule}, got {value}.")
+        hint = " None stands for no weights." if name == "alpha" else ""
+        low, high = float(found.min()), float(found.max())
+        raise ValueError(f"`{name}` must be {rule}, found {low:.3g} to {high:.3g}.{hint}")
     return found
 
 

@@ -10,6 +10,7 @@ is added to the logits, so the columns of :math:`G` sum to 0 and its rank is at 
 Where it is :math:`K-1`, :math:`q` is the only null vector, if all its entries have one sign.
 """
 
+import sys
 import warnings
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -70,16 +71,19 @@ class Recovered:
         found = Counter(self.reason.tolist())
         return {REASONS[code]: found[code] for code in sorted(found) if code}
 
-    def warn(self, *, stacklevel: int = 3) -> None:
-        """Say how many rows have no posterior, and why."""
+    def warn(self) -> None:
+        """Say how many rows have no posterior, and why, at the line that called the library."""
         if not self.counts:
             return
-        why = "; ".join(f"{n:,} rows: {WORDS[reason]}" for reason, n in self.counts.items())
+        level, frame = 1, sys._getframe()
+        while frame.f_back and frame.f_globals["__name__"].startswith("focalibrate."):
+            level, frame = level + 1, frame.f_back
+        why = "; ".join(f"{n:,}: {WORDS[reason]}" for reason, n in self.counts.items())
         warnings.warn(
             f"{sum(self.counts.values()):,} of {len(self.reason):,} rows have no posterior and "
             f"are nan ({why}). Fit a calibrator on held-out rows for these.",
             RecoveryWarning,
-            stacklevel=stacklevel,
+            stacklevel=level,
         )
 
 

@@ -509,10 +509,9 @@ def _log_squares(simplex: LogSimplex) -> Array:
     log_v, log_rest, is_major = simplex
     xp = namespace(log_v)
     zero = xp.zeros_like(log_v)
-    safe_rest = xp.where(xp.isfinite(log_rest) & is_major, log_rest, zero)
-    twice = 2.0 * xp.sum(safe_rest, axis=-1, keepdims=True)
-    others = xp.where(is_major, xp.full_like(log_v, -xp.inf), 2.0 * log_v)
-    major = xp.expand_dims(logsumexp(xp.concat([twice, others], axis=-1)), axis=-1)
+    safe_rest = xp.where(xp.isfinite(log_rest), log_rest, zero)
+    major = logsumexp(2.0 * xp.where(is_major, safe_rest, log_v))
+    major = xp.expand_dims(major, axis=-1)
     return xp.where(is_major, major, xp.log(xp.where(is_major, zero + 1.0, _squares(simplex))))
 
 

@@ -75,7 +75,8 @@ def recover_log_posterior(
             ``"class_balanced"`` (counts, beta, gamma), ``"logit_adjusted"`` (frequencies,
             tau), ``"sigmoid_focal"`` (gamma, alpha), ``"asymmetric"`` (gamma_pos,
             gamma_neg, margin). Or any function ``loss(logits, labels)`` of rows: torch and JAX
-            logits are differentiated by autograd, NumPy logits by a complex step.
+            logits are differentiated by autograd, NumPy logits by a complex step, which takes
+            K² calls: pass torch logits where there are hundreds of classes.
         class_weight: weights of the training loss, one per class, or the rates at which classes
             were sampled.
         label_smoothing: share of each target that was spread over all classes, in [0, 1).
@@ -172,7 +173,7 @@ def _behind(loss: Any, logits: Array, *, second_order: bool) -> Array:
         value=value_field(loss, logits),
         second_order=second_order,
     )
-    found.warn(stacklevel=4)
+    found.warn()
     with np.errstate(divide="ignore"):
         log_probs = np.log(found.probs).reshape(z.shape)
     return namespace(logits).asarray(log_probs, dtype=logits.dtype, device=device(logits))
@@ -183,7 +184,7 @@ def _count_lost(is_lost: Array) -> None:
     if is_concrete(is_lost):
         flat = to_numpy(is_lost).reshape(-1)
         codes = np.where(flat, REASONS.index("flat"), 0).astype(np.int8)
-        Recovered(np.empty((len(codes), 0)), codes).warn(stacklevel=4)
+        Recovered(np.empty((len(codes), 0)), codes).warn()
 
 
 def _check_log_odds(scores: Array) -> None:

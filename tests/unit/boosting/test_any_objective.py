@@ -27,6 +27,9 @@ def test_both_conventions_agree():
 
     one = recover_from_objective(MARGINS, weighted)
     assert_allclose(recover_from_objective(MARGINS, native, convention="native"), one, rtol=1e-14)
+    with pytest.raises(AttributeError) as error:
+        recover_from_objective(MARGINS, native)
+    assert "pass convention='native'" in error.value.__notes__[0]
 
 
 def test_our_focal_objective_gives_the_same_as_its_closed_form():

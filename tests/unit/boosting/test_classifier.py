@@ -83,6 +83,12 @@ def test_early_stopping_keeps_the_rounds_of_the_least_loss(library, loss):
         return model.objective_.mean_loss(y[200:] == "yes", model.decision_function(X[200:]))
 
     assert loss_of(stopped) < 0.9 * loss_of(full)
+    listed = FocalBoostingClassifier(
+        library, n_estimators=200, early_stopping_rounds=10, **settings
+    ).fit(*rows, eval_set=[kept_back])
+    assert_allclose(listed.predict_proba(X), stopped.predict_proba(X))
+    with pytest.raises(ValueError, match=r"`eval_set` must be .* got a list of 2"):
+        FocalBoostingClassifier(library, early_stopping_rounds=5).fit(*rows, eval_set=[rows] * 2)
     with pytest.raises(ValueError, match="must be given together"):
         FocalBoostingClassifier(library, early_stopping_rounds=5).fit(*rows)
     with pytest.raises(ValueError, match=r"`eval_set` has classes that `y` has not: \['maybe'\]"):

@@ -34,7 +34,7 @@ def test_every_door_gives_the_theory(form, tmp_path):
         want = np.stack([1 - p, p], axis=1)
     else:
         want = recover_posterior(logits=z, loss=form)
-    calibrator = PosteriorRecovery(loss=form, n_classes=n_classes)
+    calibrator = PosteriorRecovery(loss=form)  # also without a number of classes
     assert_allclose(calibrator.probs(z), want, atol=1e-12)
     calibrator.save(tmp_path / "c.json")
     loaded = Calibrator.load(tmp_path / "c.json")
@@ -51,6 +51,8 @@ def test_a_loss_and_an_exponent_exclude_each_other():
     for settings in ({}, {"gamma": 1.0, "loss": FORMS[0]}):
         with pytest.raises(ValueError, match="either `gamma`"):
             PosteriorRecovery(**settings)
+    with pytest.raises(ValueError, match=r"loss_form\(name, \.\.\.\)` returns, got 'bsce'"):
+        PosteriorRecovery(loss="bsce")
     with pytest.raises(ValueError, match="of single labels"):
         PosteriorRecovery(loss=FORMS[-1], class_weight=(1.0, 2.0))
 

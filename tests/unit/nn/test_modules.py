@@ -114,7 +114,10 @@ def test_sigmoid_focal_loss_of_exponent_0_is_binary_cross_entropy(logits):
         (lambda: ProperFocalLoss(reduction="avg"), "`reduction` must be one of mean, sum, none"),
         (lambda: MMCELoss(0.0), "`lambda_` must be a finite number > 0, got 0.0"),
         (lambda: MMCELoss(kernel_width=-1.0), "`kernel_width` must be a finite number > 0"),
-        (lambda: SigmoidFocalLoss(alpha=2.0), r"`alpha` must be in \[0, 1\], got 2.0"),
+        (
+            lambda: SigmoidFocalLoss(alpha=2.0),
+            r"`alpha` must be in \[0, 1\], found 2 to 2\. None stands",
+        ),
         (lambda: BrierLoss(label_smoothing=-0.1), r"`label_smoothing` must be .* got -0.1"),
     ],
 )
@@ -267,6 +270,7 @@ def test_whole_row_weights_are_repeated_rows(module, logits):
     assert_close(module(logits, LABELS, sample_weight=times), repeated)
     with pytest.raises(ValueError, match="finite and >= 0"):
         module(logits, LABELS, sample_weight=-times)
+    assert_close(module(logits, LABELS, sample_weight=times.tolist()), repeated)
 
 
 def test_class_weights_as_a_list_and_as_alpha(logits):
@@ -282,6 +286,8 @@ def test_class_weights_as_a_list_and_as_alpha(logits):
         FocalLoss(alpha=0.25, weight=[1.0, 2.0])
     with pytest.raises(ValueError, match="`alpha` must hold numbers >= 0"):
         FocalLoss(alpha=[1.0, -2.0])
+    with pytest.raises(ValueError, match=r"`alpha` must be a number in \[0, 1\], got 1.5"):
+        FocalLoss(alpha=1.5)
     with pytest.raises(ValueError, match="`weight` must hold numbers >= 0"):
         losses.focal_loss(logits, LABELS, weight=[1.0, 1.0, 1.0, -1.0])
 
