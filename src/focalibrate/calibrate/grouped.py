@@ -166,23 +166,27 @@ class GroupedCalibrator(Calibrator):
 
 
 def group_names(values: Any) -> NDArray[np.str_]:
-    """Return the values of a column as text: 1, 1.0 and "1" are the same group.
+    """Return the values of a column as text: 1, 1.0, "1" and "1.0" are the same group.
 
     The name of a value does not depend on the others.
 
     Example:
         >>> group_names([1.0, 0.5, float("nan")]).tolist()
         ['1', '0.5', 'nan']
+        >>> group_names([1.0, "new"]).tolist()
+        ['1', 'new']
     """
     array = np.asarray(to_numpy(values) if hasattr(values, "__array_namespace__") else values)
-    if array.dtype.kind == "O":  # numbers beside None or text
-        names = [str(group_names(v)) if isinstance(v, float) else str(v) for v in array.flat]
-        return np.array(names, dtype=str).reshape(array.shape)
-    if array.dtype.kind != "f":
-        return array.astype(str)
-    is_whole = np.isfinite(array) & (array == np.rint(array)) & (np.abs(array) < 2**53)
-    whole = np.where(is_whole, array, 0).astype(np.int64)
-    return np.where(is_whole, whole.astype(str), array.astype(str))
+    names, index = np.unique(array.astype(str), return_inverse=True)
+    plain = np.array([_plain(name) for name in names.tolist()], dtype=str)
+    return plain[index].reshape(array.shape)
+
+
+def _plain(name: str) -> str:
+    """Return a whole number without a decimal point, other names as they are."""
+    whole, point, zeros = name.partition(".")
+    is_whole = point and not zeros.strip("0") and whole.lstrip("-").isdecimal()
+    return str(int(whole)) if is_whole else name
 
 
 def log_probs_by_row(

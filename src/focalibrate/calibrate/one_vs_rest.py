@@ -19,7 +19,7 @@ from focalibrate.calibrate.rows import (
     precise_dtype,
     row_blocks,
 )
-from focalibrate.metrics.binning import equal_width_edges, equal_width_index
+from focalibrate.metrics.binning import equal_width_edges
 
 Curves = tuple[tuple[float, ...], ...]
 
@@ -35,17 +35,22 @@ def recalibrated(logits: Array, curves: Callable[[Array], Array]) -> Array:
     """Apply `curves` to the probabilities ``[..., K]`` and normalise the rows to sum 1.
 
     An impossible class stays impossible. A row in which every class is mapped to 0 keeps the
-    model's own probabilities. Computed in float64 if the device has it.
+    model's own probabilities. Computed in float64 if the device has it, and looked up as `_ties`
+    has it: a tie of three classes is 1/3 for every library, whatever its exponential rounds to.
     """
     xp = namespace(logits)
     x = xp.astype(logits, precise_dtype(logits))
     raw = xp.exp(log_softmax(x))
-    new = curves(raw)
+    new = curves(_rounded(raw))
     new = xp.where(raw == 0.0, xp.zeros_like(new), new)
     total = xp.sum(new, axis=-1, keepdims=True)
     is_lost = total <= 0
     new = xp.where(is_lost, raw, new / xp.where(is_lost, xp.ones_like(total), total))
     return xp.astype(new, logits.dtype)
+
+
+def _rounded(p: Array) -> Array:
+    return namespace(p).round(p * 10.0**TIE_DIGITS) / 10.0**TIE_DIGITS
 
 
 def check_curves(x: Any, y: Any, names: tuple[str, str], *, longer: int) -> None:
@@ -107,8 +112,6 @@ class IsotonicCalibration(Calibrator):
 
     def _probs(self, x: Array) -> Array:
         def curves(p: Array) -> Array:
-            if is_numpy_array(p):
-                return interpolated(p, self._curves)
             knots, values = self._tables
             after = count_below(p, knots, side="right")
             x0, x1 = entries(knots, after - 1, p), entries(knots, after, p)
@@ -116,11 +119,6 @@ class IsotonicCalibration(Calibrator):
             return y0 + (y1 - y0) * ((p - x0) / (x1 - x0))
 
         return recalibrated(x, curves)
-
-    @cached_property
-    def _curves(self) -> list[tuple[Floats, Floats]]:
-        pairs = zip(self.scores, self.values, strict=True)
-        return [(np.array(x, np.float64), np.array(y, np.float64)) for x, y in pairs]
 
     @cached_property
     def _tables(self) -> tuple[Floats, Floats]:
@@ -175,7 +173,8 @@ class HistogramBinning(Calibrator):
 
     @cached_property
     def _tables(self) -> tuple[Floats, Floats]:
-        return padded([row[1:-1] for row in self.edges], np.inf), padded(self.values)
+        inner = [np.round(row[1:-1], TIE_DIGITS).tolist() for row in self.edges]
+        return padded(inner, np.inf), padded(self.values)
 
     def _described(self) -> str:
         return (
@@ -234,8 +233,6 @@ class VennAbers(Calibrator):
 
     def _both(self, p: Array) -> tuple[Array, Array]:
         scores, lower, upper = self._tables
-        # Rounding as in the fit: scores that agree so far are one.
-        p = namespace(p).round(p * 10.0**TIE_DIGITS) / 10.0**TIE_DIGITS
         p0 = entries(lower, count_below(p, scores, side="right"), p)
         return p0, entries(upper, count_below(p, scores, side="left"), p)
 
@@ -250,7 +247,7 @@ class VennAbers(Calibrator):
             return x, x
         xp = namespace(x)
         raw = xp.exp(log_softmax(xp.astype(x, precise_dtype(x))))
-        p0, p1 = (xp.astype(p, dtype) for p in self._both(raw))
+        p0, p1 = (xp.astype(p, dtype) for p in self._both(_rounded(raw)))
         return p0, p1
 
     @cached_property
@@ -284,11 +281,11 @@ def fit_histogram_binning(
     check_n_bins(n_bins)
     check_classes_present(rows.labels, rows.n_classes, method="histogram binning")
     edges = equal_width_edges(n_bins)
-    centres = 0.5 * (edges[:-1] + edges[1:])
+    centres, inner = 0.5 * (edges[:-1] + edges[1:]), np.round(edges[1:-1], TIE_DIGITS)
     values, error = [], 0.0
     weights = np.ones(rows.n_rows) if rows.weights is None else rows.weights
     for column, is_label in class_columns(rows.logits, rows.labels):
-        index = equal_width_index(np.minimum(column, 1.0), n_bins)
+        index = np.searchsorted(inner, np.round(column, TIE_DIGITS), side="left")
         count = np.bincount(index, weights, n_bins)
         hits = np.bincount(index, weights * is_label, n_bins)
         value = np.where(count > 0, hits / np.where(count > 0, count, 1.0), centres)
@@ -473,16 +470,3 @@ def entries(table: Floats, index: Array, like: Array) -> Array:
     at = xp.reshape(index + first, (-1,))
     return xp.reshape(xp.take(flat, at), like.shape)
 
-
-def interpolated(p: Floats, curves: Sequence[tuple[Floats, Floats]]) -> Floats:
-    """Return the curve of its class at each `p` ``[..., K]``, linear between knots, flat beyond.
-
-    Args:
-        p: NumPy array.
-        curves: knots and values of each class.
-    """
-    columns = p.reshape(-1, len(curves)).T
-    found = np.empty(columns.shape)
-    for column, (x, y), out in zip(columns, curves, found, strict=True):
-        out[...] = np.interp(column, x, y)
-    return np.ascontiguousarray(found.T).reshape(p.shape)

@@ -158,7 +158,6 @@ class Graph:
 
     exp = _entrywise("Exp", np.exp)
     log = _entrywise("Log", np.log)
-    sqrt = _entrywise("Sqrt", np.sqrt)
     abs = _entrywise("Abs", np.abs)
     round = _entrywise("Round", np.round)
     maximum = _entrywise("Max", np.maximum)
@@ -176,13 +175,6 @@ class Graph:
         # 1 + inf - 1 is inf, and inf / inf is nan: for such values the quotient is 1.
         ratio = self.where(x > 1e6, 1.0, ratio)
         return self.where(is_lost, x, self.log(total) * ratio)
-
-    def expm1(self, x: Traced) -> Traced:
-        """Return exp(x) - 1, which ONNX lacks, as 2 tanh(x/2) / (1 - tanh(x/2)) for small x."""
-        tanh = self.apply("Tanh", np.tanh, 0.5 * x)
-        is_small = self.abs(x) < 1.0
-        safe = self.where(is_small, tanh, 0.0)
-        return self.where(is_small, 2.0 * safe / (1.0 - safe), self.exp(x) - 1.0)
 
     def logaddexp(self, x: Traced, y: Traced) -> Traced:
         """Return log(exp(x) + exp(y)); the two must not be the same infinity."""
@@ -223,10 +215,6 @@ class Graph:
         """Return the smallest entry."""
         return self._reduce("ReduceMin", x, np.min, axis, keepdims)
 
-    def mean(self, x: Traced, *, axis: int, keepdims: Any = False) -> Traced:
-        """Return the mean."""
-        return self._reduce("ReduceMean", x, np.mean, axis, keepdims)
-
     def argmax(self, x: Traced, *, axis: int, keepdims: Any = False) -> Traced:
         """Return the index of the first largest entry."""
         axis %= x.ndim
@@ -259,12 +247,6 @@ class Graph:
         sizes = [self._size(name, i) if n == -1 else n for i, n in enumerate(shape)]
         return Traced(self, name, x.dtype, tuple(sizes))
 
-    def broadcast_to(self, x: Traced, shape: Sequence[Length]) -> Traced:
-        """Return `x` spread out to `shape`."""
-        if x.value is not None and x.value.ndim == 0:
-            return self._folded(x.value, tuple(shape))
-        return Traced(self, self.node("Expand", x.full, self._shape(shape)), x.dtype, tuple(shape))
-
     def stack(self, arrays: Sequence[Traced], *, axis: int = 0) -> Traced:
         """Return the arrays joined along a new axis."""
         axis %= arrays[0].ndim + 1
@@ -272,12 +254,12 @@ class Graph:
         return self.concat(parts, axis=axis)
 
     def concat(self, arrays: Sequence[Traced], *, axis: int = 0) -> Traced:
-        """Return the arrays joined along an axis whose lengths are known."""
+        """Return the arrays joined along an axis."""
         axis %= arrays[0].ndim
-        lengths: Any = [x.shape[axis] for x in arrays]
-        total = int(np.sum(lengths))
-        shape = (*arrays[0].shape[:axis], total, *arrays[0].shape[axis + 1 :])
         name = self.node("Concat", *(x.full for x in arrays), axis=axis)
+        lengths = [n for x in arrays if isinstance(n := x.shape[axis], int)]
+        total = sum(lengths) if len(lengths) == len(arrays) else self._size(name, axis)
+        shape = (*arrays[0].shape[:axis], total, *arrays[0].shape[axis + 1 :])
         return Traced(self, name, arrays[0].dtype, shape)
 
     def take(self, x: Traced, index: Traced, *, axis: int | None = None) -> Traced:

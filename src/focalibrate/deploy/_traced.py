@@ -114,9 +114,6 @@ class Traced:
     def __invert__(self) -> "Traced":
         return self.graph.apply("Not", np.logical_not, self)
 
-    def __abs__(self) -> "Traced":
-        return self.graph.abs(self)
-
     def __matmul__(self, other: "Traced") -> "Traced":
         return self.graph.matmul(self, other)
 
@@ -125,9 +122,6 @@ class Traced:
 
     def __eq__(self, other: object) -> "Traced":  # type: ignore[override]
         return self.graph.apply("Equal", np.equal, self, other, dtype=bool)
-
-    def __ne__(self, other: object) -> "Traced":  # type: ignore[override]
-        return ~(self == other)
 
     __add__, __radd__ = _binary("Add", np.add), _reflected("Add", np.add)
     __sub__, __rsub__ = _binary("Sub", np.subtract), _reflected("Sub", np.subtract)
@@ -139,4 +133,3 @@ class Traced:
     __gt__ = _binary("Greater", np.greater, dtype=bool)
     __ge__ = _binary("GreaterOrEqual", np.greater_equal, dtype=bool)
     __and__ = _binary("And", np.logical_and, dtype=bool)
-    __or__ = _binary("Or", np.logical_or, dtype=bool)

@@ -6,7 +6,16 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from focalibrate.calibrate import METHODS, CalibrationWarning, Calibrator, Identity, fit
+from focalibrate.calibrate import (
+    METHODS,
+    CalibrationWarning,
+    Calibrator,
+    GroupedCalibrator,
+    Identity,
+    SigmoidCalibrator,
+    fit,
+    fit_sigmoid_platt,
+)
 from focalibrate.estimators import LogitCalibrator
 
 OPTIONS = {"posterior_recovery": {"gamma": 2.0}, "focal_loss_temperature": {"gamma": 2.0}}
@@ -41,11 +50,14 @@ def new_rows(method, kind):
     k = classes_of(method)
     if kind == "logits":
         rows = [[0.3, -1.0, 2.0], [40.0, 0.0, -3.0], [1.0, 0.5, -np.inf], [2.0, 1.0, -1e9]]
+        rows += [[-np.inf, -np.inf, 3.0], [1e4, 0.0, -1e4], [0.0, 0.0, 0.0]]
         rows = [row[:k] if k == 3 else [row[0], row[2]] for row in rows]
+        random = 3.0 * np.random.default_rng(1).standard_normal((50, k))
     else:
         rows = [[0.2, 0.3, 0.5], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0], [0.5, 0.5, 0.0]]
         rows = rows if k == 3 else [[0.3, 0.7], [1.0, 0.0], [0.0, 1.0], [0.5, 0.5]]
-    return np.array(rows)
+        random = np.random.default_rng(1).dirichlet(np.ones(k), 50)
+    return np.concatenate([rows, random])
 
 
 def fitted(method, kind, **options):
@@ -114,6 +126,39 @@ def test_a_zero_at_prediction_time_is_no_zero_afterwards(method, with_zeros, tmp
     ):
         assert (np.asarray(got) > 0).all()
     assert np.isfinite(found.log_probs(probs=x)).all()
+
+
+def test_a_calibrator_by_group_gives_a_row_the_same_alone_and_in_a_batch(tmp_path):
+    own = fitted("temperature", "probs", with_zeros=True)
+    shared = fitted("average", "probs", with_zeros=True)
+    found = GroupedCalibrator("dose", shared, ("1", "0.5"), (own, None), zero_mix=own.zero_mix)
+    found.save(tmp_path / "c.json")
+    x = new_rows("temperature", "probs")[:4]
+    want = np.concatenate([own.probs(probs=x[:2]), shared.probs(probs=x[2:])])
+    for one in (found, Calibrator.load(tmp_path / "c.json")):
+        for groups in ([1.0, 1, 0.5, "new"], ["1.0", "1", "0.5", "2"], [1.0, 1.0, 0.5, 2.0]):
+            assert_allclose(one.probs(probs=x, groups=groups), want, rtol=1e-12)
+            for i in range(4):
+                alone = one.probs(probs=x[i : i + 1], groups=groups[i : i + 1])
+                assert_allclose(alone, want[i : i + 1], rtol=1e-12)
+        near = one.probs(probs=x.astype(np.float32), groups=[1, 1, 2, 2])
+        assert_allclose(near, want, rtol=2e-5)
+        assert one.probs(probs=x[:0], groups=[]).shape == (0, 3)
+
+
+def test_a_sigmoid_calibrator_gives_the_same_through_every_door(tmp_path):
+    torch = pytest.importorskip("torch")
+    rng = np.random.default_rng(2)
+    z = rng.standard_normal((60, 2))
+    found = fit_sigmoid_platt(z, (z + rng.logistic(size=z.shape) > 0).astype(int), gamma=1.0)
+    found.save(tmp_path / "c.json")
+    x = np.array([[0.0, np.inf], [-np.inf, 80.0], [1e4, -1e4], [0.3, -2.0]], np.float32)
+    want = found.probs(x.astype(np.float64))
+    assert SigmoidCalibrator.load(tmp_path / "c.json") == found
+    for n in (0, 1, 4):
+        assert_allclose(found.probs(x[:n]), want[:n], rtol=2e-5)
+        assert_allclose(found.probs(torch.tensor(x[:n])), want[:n], rtol=2e-5)
+        assert_allclose(by_onnx(found, tmp_path / "c.onnx", x[:n]), want[:n], atol=1e-6)
 
 
 def test_an_impossible_class_stays_impossible():

@@ -41,10 +41,11 @@ def test_every_door_gives_the_theory(form, tmp_path):
     assert loaded.describe() == calibrator.describe()
     assert_allclose(loaded.probs(z), want, atol=1e-12)
     assert_allclose(calibrator.to_torch()(torch.tensor(z)), want, atol=1e-9)
-    calibrator.to_onnx(tmp_path / "c.onnx")
-    session = onnxruntime.InferenceSession(str(tmp_path / "c.onnx"))
-    (found,) = session.run(None, {session.get_inputs()[0].name: z.astype(np.float32)})[:1]
-    assert_allclose(found, want, atol=2e-5)
+    for one in (calibrator, PosteriorRecovery(loss=form)):  # of any number of classes too
+        one.to_onnx(tmp_path / "c.onnx")
+        session = onnxruntime.InferenceSession(str(tmp_path / "c.onnx"))
+        (found,) = session.run(None, {session.get_inputs()[0].name: z.astype(np.float32)})[:1]
+        assert_allclose(found, want, atol=2e-5)
 
 
 def test_a_loss_and_an_exponent_exclude_each_other():

@@ -6,7 +6,6 @@ from numpy.testing import assert_allclose
 from onnx import TensorProto, helper, numpy_helper
 
 from focalibrate.calibrate import (
-    METHODS,
     FocalLossTemperature,
     FocalTemperatureScaling,
     HistogramBinning,
@@ -109,29 +108,6 @@ def test_small_probabilities_keep_their_digits(tmp_path):
     want = calibrator.probs(z.astype(np.float64))
     assert want.min() < 1e-34
     assert_allclose(got, want, rtol=3e-5)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("k", [2, 4])
-@pytest.mark.parametrize("method", list(METHODS))
-def test_every_method_of_the_shelf(method, k, fitted_calibrator, tmp_path):
-    calibrator = fitted_calibrator(method, k)
-    calibrator.to_onnx(tmp_path / "c.onnx")
-    random = 3 * np.random.default_rng(1).standard_normal((300, k)).astype(np.float32)
-    for z in (random, rows(k)):
-        got = run(tmp_path / "c.onnx", logits=z)["probs"]
-        assert_allclose(got, calibrator.probs(z.astype(np.float64)), rtol=0, atol=1e-6)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("method", list(METHODS))
-def test_probabilities_with_zeros(method, fitted_calibrator, tmp_path):
-    calibrator = fitted_calibrator(method, 2, scores="probs")
-    calibrator_to_onnx(calibrator, tmp_path / "c.onnx", scores="probs")
-    p = np.linspace(0, 1, 101, dtype=np.float32)
-    scores = np.stack([1 - p, p], axis=1)
-    (got,) = run(tmp_path / "c.onnx", scores=scores).values()
-    assert_allclose(got, calibrator.probs(probs=scores.astype(np.float64)), rtol=0, atol=2e-6)
 
 
 def classifier(path, *, dtype=TensorProto.FLOAT, opset=17, names=("scores",), shape=("N", 3)):
