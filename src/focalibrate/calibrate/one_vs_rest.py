@@ -469,4 +469,3 @@ def entries(table: Floats, index: Array, like: Array) -> Array:
     first = xp.asarray(length * np.arange(n_classes), dtype=xp.int64, device=device(like))
     at = xp.reshape(index + first, (-1,))
     return xp.reshape(xp.take(flat, at), like.shape)
-
