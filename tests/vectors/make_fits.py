@@ -31,10 +31,6 @@ FITS = {
     "structured vector": ("structured_vector", {}),
     "structured matrix": ("structured_matrix", {}),
     "focal structured vector": ("structured_vector", {"base": "focal_temperature"}),
-    "structured matrix, cross-validated": (
-        "structured_matrix",
-        {"strength": "cross_validated"},
-    ),
     "dirichlet": ("dirichlet", {}),
     "ensemble temperature": ("ensemble_temperature", {}),
     "isotonic": ("isotonic", {}),
@@ -46,8 +42,6 @@ FITS = {
     "spline": ("spline", {}),
 }
 TWO_ONLY = ("platt", "quadratic", "beta", "spline")
-TOO_SLOW = ("structured matrix, cross-validated", "dirichlet")
-"""Not for 100 classes."""
 
 
 def data_sets():
@@ -99,11 +93,8 @@ def names_for(data):
     """Return the fits that a data set of `data_sets` is for."""
     scores = data.get("logits", data.get("probs"))
     k = scores.shape[1]
-    return [
-        name
-        for name in FITS
-        if not (k > 2 and name in TWO_ONLY) and not (k == 100 and name in TOO_SLOW)
-    ]
+    left_out = (*(TWO_ONLY if k > 2 else ()), *(("dirichlet",) if k == 100 else ()))
+    return [name for name in FITS if name not in left_out]
 
 
 def found_by(name, data):

@@ -17,7 +17,6 @@ PARAMETERS = {
     "vector": 1e-4,
     "structured vector": 1e-5,
     "structured matrix": 1e-5,
-    "structured matrix, cross-validated": 1e-5,
     "dirichlet": 1e-5,
     "ensemble temperature": 1e-5,
     "platt": 1e-6,

@@ -25,7 +25,6 @@ from focalibrate.calibrate.rows import Rows, check_classes_present, working_prec
 from focalibrate.calibrate.temperature import recovered
 
 Base = Literal["temperature", "focal_temperature"]
-Strength = float | Literal["cross_validated"]
 
 MAX_LOG_ODDS = 87.0
 """Larger log-odds, such as those of masks, are cut to this."""
@@ -33,9 +32,6 @@ WEAK = 1e-12
 """Penalty that keeps vector scaling finite where the loss has no minimum."""
 LARGE = 10.0
 """A scale times T, or a bias, above this is one that the loss would let grow without end."""
-STRENGTHS = (0.1, 0.3, 1.0, 3.0, 10.0)
-"""Multiples of the published penalty that cross-validation chooses from."""
-N_FOLDS = 5
 
 
 def _weights_and_bias(own: Any) -> tuple[Floats, Floats]:
@@ -131,7 +127,6 @@ class VectorScaling(Calibrator):
     scale: tuple[float, ...]
     bias: tuple[float, ...]
     kind: ClassVar[str] = "vector"
-    keeps_argmax: ClassVar[bool] = False
     _weights_and_bias = cached_property(_weights_and_bias)
 
     def _check(self) -> None:
@@ -161,9 +156,8 @@ class StructuredVectorScaling(Calibrator):
     .. math:: \frac1n \sum_i -\log\operatorname{softmax}(s \odot x_i + b)_{y_i}
               + \lambda \|s - 1\|^2 + \lambda \|b\|^2, \qquad \lambda = K/n
 
-    Options of the fit: ``base``, ``"temperature"`` or ``"focal_temperature"`` with a fitted gamma,
-    both by log loss; ``strength``, a factor on the published penalty or ``"cross_validated"``, the
-    best of 0.1, 0.3, 1, 3 and 10 in five folds.
+    Option of the fit: ``base``, ``"temperature"`` or ``"focal_temperature"`` with a fitted gamma,
+    both by log loss.
 
     References:
         Berta, Holzmüller, Jordan & Bach (2026), *Structured matrix scaling for multi-class
@@ -176,7 +170,6 @@ class StructuredVectorScaling(Calibrator):
     scale: tuple[float, ...]
     bias: tuple[float, ...]
     kind: ClassVar[str] = "structured_vector"
-    keeps_argmax: ClassVar[bool] = False
     _weights_and_bias = cached_property(_weights_and_bias)
 
     def _check(self) -> None:
@@ -199,7 +192,7 @@ class StructuredVectorScaling(Calibrator):
 class StructuredMatrixScaling(Calibrator):
     r"""Temperature, then :math:`\operatorname{softmax}(W x + b)`: may change predictions.
 
-    :math:`x` and the options of the fit as in `StructuredVectorScaling`. With
+    :math:`x` and the option of the fit as in `StructuredVectorScaling`. With
     :math:`D = W - I`, the fit minimises
 
     .. math:: \frac1n \sum_i -\log\operatorname{softmax}(W x_i + b)_{y_i}
@@ -226,7 +219,6 @@ class StructuredMatrixScaling(Calibrator):
     matrix: tuple[tuple[float, ...], ...]
     bias: tuple[float, ...]
     kind: ClassVar[str] = "structured_matrix"
-    keeps_argmax: ClassVar[bool] = False
     _weights_and_bias = cached_property(_weights_and_bias)
 
     def _check(self) -> None:
@@ -273,7 +265,6 @@ class DirichletCalibration(Calibrator):
     matrix: tuple[tuple[float, ...], ...]
     bias: tuple[float, ...]
     kind: ClassVar[str] = "dirichlet"
-    keeps_argmax: ClassVar[bool] = False
     _weights_and_bias = cached_property(_weights_and_bias)
 
     def _check(self) -> None:
@@ -313,83 +304,42 @@ def fit_vector_scaling(rows: Rows, *, start: Calibrator | None = None) -> Vector
     return _finished(found, rows, result, at_bound=at_bound)
 
 
-Structured = TypeVar("Structured", StructuredVectorScaling, StructuredMatrixScaling)
-
-
 def fit_structured_vector(
-    rows: Rows,
-    *,
-    base: Base = "temperature",
-    strength: Strength = 1.0,
-    start: Calibrator | None = None,
+    rows: Rows, *, base: Base = "temperature", start: Calibrator | None = None
 ) -> StructuredVectorScaling:
     """Fit `StructuredVectorScaling`, from `start`, one fitted to similar rows."""
-    return _fit_structured(rows, base, strength, StructuredVectorScaling, start)
+    penalty = np.full(2 * rows.n_classes, rows.n_classes / rows.size)
+    return _fit_structured(StructuredVectorScaling, rows, base, penalty, start)
 
 
 def fit_structured_matrix(
-    rows: Rows,
-    *,
-    base: Base = "temperature",
-    strength: Strength = 1.0,
-    start: Calibrator | None = None,
+    rows: Rows, *, base: Base = "temperature", start: Calibrator | None = None
 ) -> StructuredMatrixScaling:
     """Fit `StructuredMatrixScaling`, from `start`, one fitted to similar rows."""
-    return _fit_structured(rows, base, strength, StructuredMatrixScaling, start)
+    k, n = rows.n_classes, rows.size
+    penalty = _penalties(k, k * (k - 1) / n, k / n, k / n)
+    return _fit_structured(StructuredMatrixScaling, rows, base, penalty, start)
+
+
+Structured = TypeVar("Structured", StructuredVectorScaling, StructuredMatrixScaling)
 
 
 def _fit_structured(
-    rows: Rows, base: Base, strength: Strength, kind: type[Structured], start: Calibrator | None
+    kind: type[Structured], rows: Rows, base: Base, penalty: Floats, start: Calibrator | None
 ) -> Structured:
     check_choice(base, ("temperature", "focal_temperature"), name="base")
-    if strength == "cross_validated":
-        strength = _chosen_strength(rows, base, kind)
-    check_positive(strength, name="strength")
-    found, result = _structured(rows, _base_of(rows, base, start), strength, kind, start)
-    return _finished(found, rows, result)
-
-
-def _base_of(rows: Rows, base: Base, start: Calibrator | None) -> tuple[float, float, float]:
-    """Return gamma, T and the weight of the uniform distribution."""
-    mix = 1.0 / (rows.size + 1.0)
+    gamma, mix = 0.0, 1.0 / (rows.size + 1.0)
     if base == "temperature":
-        return 0.0, lowest_temperature(rows, start=start).temperature, mix
-    both = lowest_focal_temperature(rows, start=start)
-    return both.gamma, both.temperature, mix
-
-
-def _structured(
-    rows: Rows,
-    base: tuple[float, float, float],
-    strength: float,
-    kind: type[Structured],
-    start: Calibrator | None = None,
-) -> tuple[Structured, RegressionMinimum]:
-    k = rows.n_classes
+        temperature = lowest_temperature(rows, start=start).temperature
+    else:
+        both = lowest_focal_temperature(rows, start=start)
+        gamma, temperature = both.gamma, both.temperature
     z = rows.logits.astype(working_precision(rows.logits), copy=False)
-    penalty = np.full(2 * k, k / rows.size)
-    if kind is StructuredMatrixScaling:
-        penalty = _penalties(k, k * (k - 1) / rows.size, k / rows.size, k / rows.size)
     near = _changes(start) if isinstance(start, kind) else None
-    result = _regressed(rows, z, _tempered(z, *base), strength * penalty, near)
-    weights, bias = _of_changes(result.parameters, k)
-    return kind(*base, _frozen(weights), _frozen(bias - bias.mean())), result
-
-
-def _chosen_strength(rows: Rows, base: Base, kind: type[Structured]) -> float:
-    """Return the strength of least log loss in cross-validation."""
-    folds = np.array_split(np.random.default_rng(0).permutation(rows.n_rows), N_FOLDS)
-    loss = np.zeros(len(STRENGTHS))
-    for fold in folds:
-        kept = np.setdiff1d(np.arange(rows.n_rows), fold)
-        part, held = rows.take(kept), rows.take(fold)
-        fitted = _base_of(part, base, None)
-        weights = np.ones(held.n_rows) if held.weights is None else held.weights
-        for i, strength in enumerate(STRENGTHS):
-            found, _ = _structured(part, fitted, strength, kind)
-            log_probs = np.asarray(found.log_probs_of(held.logits))
-            loss[i] -= weights @ log_probs[np.arange(held.n_rows), held.labels]
-    return STRENGTHS[int(loss.argmin())]
+    result = _regressed(rows, z, _tempered(z, gamma, temperature, mix), penalty, near)
+    weights, bias = _of_changes(result.parameters, rows.n_classes)
+    found = kind(gamma, temperature, mix, _frozen(weights), _frozen(bias - bias.mean()))
+    return _finished(found, rows, result)
 
 
 def fit_dirichlet(

@@ -31,16 +31,6 @@ VERSION = 1
 """Version of the file format; a file with another one is refused."""
 
 
-OLD_KINDS = {
-    "temperature_scaling": "temperature",
-    "focal_temperature_scaling": "focal_temperature",
-    "vector_scaling": "vector",
-    "isotonic_calibration": "isotonic",
-    "histogram_binning": "histogram",
-}
-"""Kinds in files of release 0.1, and their names now."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class Calibrator(ABC):
     """A frozen map from scores, logits or probabilities, to calibrated probabilities.
@@ -64,7 +54,7 @@ class Calibrator(ABC):
 
     kind: ClassVar[str]
     """Name in files and on the command line: that of the method without its criterion."""
-    keeps_argmax: ClassVar[bool]
+    keeps_argmax: ClassVar[bool] = False
     """Whether the predicted class never changes."""
     has_zeros: ClassVar[bool] = False
     """Whether its definition gives some classes probability 0."""
@@ -121,8 +111,8 @@ class Calibrator(ABC):
         log_probs = self._log_probs(x)
         return namespace(log_probs).exp(log_probs)
 
-    def _mixed_probs(self, x: Array) -> Array:
-        """Return the probabilities with `uniform_mix` of the possible classes' uniform ones."""
+    def probs_of(self, x: Array) -> Array:
+        """Return `probs` of checked logits, with `uniform_mix` of the possible classes."""
         probs = self._probs(x)
         if not self.uniform_mix:
             return probs
@@ -131,20 +121,16 @@ class Calibrator(ABC):
         share = possible * (self.uniform_mix / xp.sum(possible, axis=-1, keepdims=True))
         return (1.0 - self.uniform_mix) * probs + share
 
-    def _mixed_log_probs(self, x: Array) -> Array:
+    def log_probs_of(self, x: Array) -> Array:
+        """Return `log_probs` of checked logits."""
         if not self.uniform_mix:
             return self._log_probs(x)
-        return log_of(self._mixed_probs(x))
+        return log_of(self.probs_of(x))
 
     def log_probs(self, logits: Any = None, *, probs: Any = None) -> Array:
         """Return calibrated log-probabilities; arguments as for `probs`."""
         x, dtype = self._read(logits, probs)
-        return x if 0 in x.shape else _as(self._mixed_log_probs(x), dtype)
-
-    def log_probs_of(self, logits: Array) -> Array:
-        """Return `log_probs` of rows that were read before: without another warning."""
-        x, dtype = self._read(logits, None, is_new=False)
-        return x if 0 in x.shape else _as(self._mixed_log_probs(x), dtype)
+        return x if 0 in x.shape else _as(self.log_probs_of(x), dtype)
 
     def probs(self, logits: Any = None, *, probs: Any = None) -> Array:
         """Return calibrated probabilities, same library, shape, dtype and device.
@@ -167,19 +153,14 @@ class Calibrator(ABC):
         x, dtype = self._read(logits, probs)
         if 0 in x.shape:
             return x
-        found = _as(self._mixed_probs(x), dtype)
+        found = _as(self.probs_of(x), dtype)
         if probs is None or self.has_zeros:
             return found
         # Exponentials of finite numbers may underflow, at the latest when cast to float32.
         is_float16 = float(namespace(found).finfo(found.dtype).smallest_normal) > 1e-10
         return namespace(found).maximum(found, like(6e-8 if is_float16 else TINY, found))
 
-    def probs_of(self, logits: Array) -> Array:
-        """Return `probs` of rows that were read before: without another warning."""
-        x, dtype = self._read(logits, None, is_new=False)
-        return x if 0 in x.shape else _as(self._mixed_probs(x), dtype)
-
-    def _read(self, logits: Any, probs: Any, *, is_new: bool = True) -> tuple[Array, Any]:
+    def _read(self, logits: Any, probs: Any) -> tuple[Array, Any]:
         """Return checked logits, or log-probabilities, and the dtype of the result."""
         if (logits is None) == (probs is None):
             raise ValueError(
@@ -200,8 +181,7 @@ class Calibrator(ABC):
         (check_logits if name == "logits" else check_probs)(x)
         self._check_width(x, name)
         if name == "logits":
-            if is_new:
-                warn_of_probabilities(x)
+            warn_of_probabilities(x)
             return x, x.dtype
         given = namespace(x).astype(x, precise_dtype(x)) if self.is_table else x
         return log_probabilities(given, self.zero_mix), x.dtype
@@ -305,7 +285,7 @@ class Calibrator(ABC):
         check_version(document, form=FORMAT, version=VERSION)
         kinds = {c.kind: c for c in Calibrator.__subclasses__()}
         kind = document["kind"]
-        found = kinds.get(OLD_KINDS.get(kind, kind)) if isinstance(kind, str) else None
+        found = kinds.get(kind) if isinstance(kind, str) else None
         if found is None:
             known = ", ".join(sorted(kinds))
             raise ValueError(f"`kind` must be one of {known}; got {document['kind']!r}.")

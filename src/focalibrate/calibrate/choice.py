@@ -16,6 +16,8 @@ from focalibrate.calibrate.methods import AVERAGE, METHODS, MODEL, Method
 from focalibrate.calibrate.mixtures import average_of, average_weights, averaged_losses
 from focalibrate.calibrate.report import collected_warnings
 from focalibrate.calibrate.rows import (
+    BLOCK_ENTRIES,
+    LARGEST,
     Folds,
     Rows,
     available_cores,
@@ -40,10 +42,6 @@ MAX_THREADS = 4
 """Methods fitted at once; each needs memory of its own."""
 FEW_ENTRIES = 20_000
 """Fewer logits than this (rows times classes) are fitted without threads."""
-BLOCK_ENTRIES = 1 << 18
-"""Probabilities computed at once, 1 or 2 MB."""
-LARGEST = 745.0
-"""The log loss of the smallest float64, which counts instead of an infinite one."""
 CHECK_ENTRIES = 1 << 20
 """Logits that the fit on all rows is compared with those of the folds on."""
 
@@ -140,22 +138,18 @@ class Fitted:
         Each row is calibrated without its fold; where there are no folds, by the fit on all rows.
         """
         step = max(1, BLOCK_ENTRIES // logits.shape[1])
-        if not folds:
-            for start in range(0, len(logits), step):
-                block = slice(start, start + step)
-                yield block, np.asarray(self.whole.log_probs_of(logits[block]))
-        for fold, calibrator in zip(folds, self.without_fold if folds else (), strict=True):
+        calibrators = self.without_fold if folds else (self.whole,)
+        for fold, calibrator in zip(folds or [np.arange(len(logits))], calibrators, strict=True):
             for start in range(0, len(fold), step):
                 index = fold[start : start + step]
                 yield index, np.asarray(calibrator.log_probs_of(logits[index]))
 
-    def losses(self, rows: Rows, folds: Folds = ()) -> Floats:
-        """Return the log loss of each row ``[N]``, at most `LARGEST`, without its fold if any."""
+    def held_out_losses(self, rows: Rows, folds: Folds) -> Floats:
+        """Return the log loss of each row without its fold ``[N]``."""
         found = np.empty(rows.n_rows)
-        for index, log_probs in self.held_out(rows.logits, folds):
-            true = rows.labels[index]
-            found[index] = -log_probs[np.arange(len(true)), true]
-        return np.minimum(found, LARGEST)
+        for fold, calibrator in zip(folds, self.without_fold, strict=True):
+            found[fold] = rows.take(fold).losses(calibrator)
+        return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -213,7 +207,7 @@ def cross_fit(
         found = _fit(METHODS[name], rows, kept, settings)
         if not folds:
             return found, np.empty(0)
-        losses = found.losses(rows, folds)
+        losses = found.held_out_losses(rows, folds)
         return refit_checked(found, rows, losses, METHODS[name], settings), losses
 
     fits: dict[str, Fitted] = {}
@@ -274,22 +268,18 @@ def refit_checked(
     """
     step = -(-rows.logits.size // CHECK_ENTRIES)
     some = rows.take(slice(None, None, step))
-
-    def loss(calibrator: Calibrator) -> float:
-        return float(np.average(Fitted(calibrator).losses(some), weights=some.weights))
-
-    own = loss(found.whole)
+    own = some.mean_loss(found.whole)
     if own <= np.average(held_out[::step], weights=some.weights):
         return found
-    best = min(found.without_fold, key=loss)
-    if not method.learns or own <= loss(best):
+    best = min(found.without_fold, key=some.mean_loss)
+    if not method.learns or own <= some.mean_loss(best):
         return found
     with collected_warnings():
         again: Calibrator = method.fit(rows, start=best, **settings.options(method))
-    whole = min((_mixed(again, rows.size), _mixed(best, rows.size)), key=loss)
+    whole = min((_mixed(again, rows.size), _mixed(best, rows.size)), key=some.mean_loss)
     note = (
         f"the fit on all rows ended at a log loss of {own:.4f} on them; started from the solution "
-        f"of a fold it is {loss(whole):.4f}, which is used"
+        f"of a fold it is {some.mean_loss(whole):.4f}, which is used"
     )
     return replace(found, whole=whole, notes=(*found.notes, note))
 

@@ -47,7 +47,6 @@ class GroupedCalibrator(Calibrator):
     own: tuple[Calibrator | None, ...]
     """the calibrator of each of `groups`; None: the shared one"""
     kind: ClassVar[str] = "by_group"
-    keeps_argmax: ClassVar[bool] = False
 
     def _check(self) -> None:
         if not isinstance(self.column, str) or not self.column:
@@ -86,7 +85,7 @@ class GroupedCalibrator(Calibrator):
         found = np.empty(rows.shape, dtype=np.result_type(rows.dtype, np.float32))
         for name in np.unique(names):
             at = names == name
-            found[at] = self.of_group(name).log_probs(rows[at])
+            found[at] = self.of_group(name).log_probs_of(rows[at])
         return found
 
     def probs(self, logits: Any = None, *, probs: Any = None, groups: Any = None) -> Array:

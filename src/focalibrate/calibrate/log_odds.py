@@ -70,7 +70,6 @@ class PlattScaling(Calibrator):
     slope: float
     bias: float
     kind: ClassVar[str] = "platt"
-    keeps_argmax: ClassVar[bool] = False
     fixed_classes: ClassVar[int | None] = 2
 
     def _check(self) -> None:
@@ -110,7 +109,6 @@ class QuadraticScaling(Calibrator):
     bias: float
     curvature: float
     kind: ClassVar[str] = "quadratic"
-    keeps_argmax: ClassVar[bool] = False
     fixed_classes: ClassVar[int | None] = 2
 
     def _check(self) -> None:
@@ -154,7 +152,6 @@ class BetaCalibration(Calibrator):
     b: float
     c: float
     kind: ClassVar[str] = "beta"
-    keeps_argmax: ClassVar[bool] = False
     fixed_classes: ClassVar[int | None] = 2
 
     def _check(self) -> None:
@@ -201,7 +198,6 @@ class SplineCalibration(Calibrator):
     coefficients: tuple[float, ...]
     """As many as knots."""
     kind: ClassVar[str] = "spline"
-    keeps_argmax: ClassVar[bool] = False
     fixed_classes: ClassVar[int | None] = 2
 
     def _check(self) -> None:

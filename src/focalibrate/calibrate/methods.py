@@ -16,7 +16,6 @@ from focalibrate.calibrate.affine import (
 from focalibrate.calibrate.calibrator import Calibrator
 from focalibrate.calibrate.fit_focal_temperature import fit_focal_temperature
 from focalibrate.calibrate.fit_temperature import fit_temperature
-from focalibrate.calibrate.focal_rows import focal_rows
 from focalibrate.calibrate.log_odds import fit_beta, fit_platt, fit_quadratic, fit_spline
 from focalibrate.calibrate.mixtures import fit_ensemble_temperature
 from focalibrate.calibrate.one_vs_rest import (
@@ -24,9 +23,8 @@ from focalibrate.calibrate.one_vs_rest import (
     fit_isotonic,
     fit_venn_abers,
 )
-from focalibrate.calibrate.rows import Rows
+from focalibrate.calibrate.rows import C, Rows
 from focalibrate.calibrate.temperature import Identity, PosteriorRecovery
-from focalibrate.metrics import nll
 from focalibrate.theory import LossForm
 
 MODEL = "identity"
@@ -89,7 +87,7 @@ class Method:
 
 
 def _fit_identity(rows: Rows, *, start: Calibrator | None = None) -> Identity:
-    return rows.finish(Identity(), value=focal_rows(rows).nll(gamma=0.0, temperature=1.0))
+    return _unfitted(Identity(), rows)
 
 
 def _fit_posterior_recovery(
@@ -109,9 +107,12 @@ def _fit_posterior_recovery(
         for name, values in per_class.items()
     }
     found = PosteriorRecovery(gamma, loss=loss, label_smoothing=label_smoothing, **given)
-    log_probs = found.log_probs_of(rows.logits)
-    value = nll(labels=rows.labels, log_probs=log_probs, sample_weight=rows.weights)
-    return rows.finish(found, value=value)
+    return _unfitted(found, rows)
+
+
+def _unfitted(calibrator: C, rows: Rows) -> C:
+    rows.check()
+    return rows.finish(calibrator, value=rows.mean_loss(rows.stamp(calibrator)))
 
 
 def _fit_focal_temperature(rows: Rows, *, criterion: str = "nll", **options: Any) -> Calibrator:

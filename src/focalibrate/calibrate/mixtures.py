@@ -37,7 +37,6 @@ class Average(Calibrator):
     weights: tuple[float, ...]
     """Weights of the members, > 0, sum 1."""
     kind: ClassVar[str] = "average"
-    keeps_argmax: ClassVar[bool] = False
     is_table: ClassVar[bool] = True
 
     def _check(self) -> None:
@@ -63,7 +62,7 @@ class Average(Calibrator):
         is_possible = xp.isfinite(z)
         parts = []
         for weight, member in zip(self.weights, self.members, strict=True):
-            part = member._mixed_log_probs(z) + float(np.log(weight))
+            part = member.log_probs_of(z) + float(np.log(weight))
             # A class that is impossible, or has probability 0, would be inf - inf below.
             parts.append(xp.where(part > LEAST_LOG, part, xp.full_like(part, LEAST_LOG)))
         top = parts[0]

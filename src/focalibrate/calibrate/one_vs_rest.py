@@ -100,7 +100,6 @@ class IsotonicCalibration(Calibrator):
     values: Curves
     """Calibrated probability at each knot."""
     kind: ClassVar[str] = "isotonic"
-    keeps_argmax: ClassVar[bool] = False
     has_zeros: ClassVar[bool] = True
     is_table: ClassVar[bool] = True
 
@@ -157,7 +156,6 @@ class HistogramBinning(Calibrator):
     values: Curves
     """Calibrated probability in each bin."""
     kind: ClassVar[str] = "histogram"
-    keeps_argmax: ClassVar[bool] = False
     has_zeros: ClassVar[bool] = True
     is_table: ClassVar[bool] = True
 
@@ -214,7 +212,6 @@ class VennAbers(Calibrator):
     upper: Curves
     """:math:`p_1` at each of them; between two of them that of the right one counts."""
     kind: ClassVar[str] = "venn_abers"
-    keeps_argmax: ClassVar[bool] = False
     is_table: ClassVar[bool] = True
 
     def _check(self) -> None:

@@ -50,6 +50,10 @@ LOOKED_AT = 64
 SMALL_BLOCK, LARGE_BLOCK = 2**17, 2**19
 """Bytes of a block of rows: with its working copies it stays in second-level cache."""
 MAX_THREADS = 8
+BLOCK_ENTRIES = 1 << 18
+"""Probabilities computed at once, 1 or 2 MB."""
+LARGEST = 745.0
+"""The log loss of the smallest float64, which counts instead of an infinite one."""
 Folds = tuple[NDArray[np.intp], ...]
 
 N_FOLDS = 5
@@ -107,6 +111,20 @@ class Rows:
         weights = None if self.weights is None else self.weights[index]
         logits, labels = self.logits[index], self.labels[index]
         return replace(self, logits=logits, labels=labels, weights=weights)
+
+    def losses(self, calibrator: "Calibrator") -> Floats:
+        """Return the log loss of each row ``[N]``, at most `LARGEST`."""
+        found = np.empty(self.n_rows)
+        step = max(1, BLOCK_ENTRIES // self.n_classes)
+        for start in range(0, self.n_rows, step):
+            part = slice(start, start + step)
+            log_probs = np.asarray(calibrator.log_probs_of(self.logits[part]))
+            found[part] = -log_probs[np.arange(len(log_probs)), self.labels[part]]
+        return np.minimum(found, LARGEST)
+
+    def mean_loss(self, calibrator: "Calibrator") -> float:
+        """Return the mean log loss."""
+        return float(np.average(self.losses(calibrator), weights=self.weights))
 
     def finish(self, calibrator: C, *, criterion: str = "nll", **diagnostics: Any) -> C:
         """Return `calibrator` as a fit returns it, with `diagnostics` in its `FitReport`."""

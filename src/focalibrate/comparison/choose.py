@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from focalibrate.calibrate.choice import LARGEST, pick, reason_for
+from focalibrate.calibrate.choice import pick, reason_for
 from focalibrate.calibrate.methods import AVERAGE, MODEL
-from focalibrate.calibrate.rows import sample_size
+from focalibrate.calibrate.rows import LARGEST, sample_size
 from focalibrate.comparison.paired import by_cluster
 from focalibrate.comparison.result import Comparison, MethodResult
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from focalibrate._array import Array, Floats, to_numpy
-from focalibrate._check import check_choice, check_count, check_n_bins
+from focalibrate._check import check_choice, check_count, check_logits, check_n_bins
 from focalibrate.calibrate import METHODS, Calibrator
 from focalibrate.calibrate.choice import CrossFit, FitSettings, Fitted, check_alpha, cross_fit
 from focalibrate.calibrate.methods import AVERAGE, MODEL
@@ -326,6 +326,7 @@ def _checked_rows(val: _Given, test: _Given, zero_mix: float) -> tuple[Rows, Row
             f"`test_logits` must have the {rows.n_classes} classes of `val_logits`, got "
             f"{test_rows.n_classes}."
         )
+    check_logits(test_rows.logits, name="test_logits")
     return rows, test_rows
 
 

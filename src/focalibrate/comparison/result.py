@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from focalibrate._array import Floats
 from focalibrate.calibrate import Calibrator
-from focalibrate.calibrate.choice import BLOCK_ENTRIES
+from focalibrate.calibrate.rows import BLOCK_ENTRIES
 from focalibrate.comparison.paired import PairedMeans, Score
 from focalibrate.metrics import Cells, Sketch
 from focalibrate.metrics.registry import MetricName

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from focalibrate._array import Floats
 from focalibrate.calibrate import Calibrator
-from focalibrate.calibrate.choice import BLOCK_ENTRIES
-from focalibrate.calibrate.rows import available_cores
+from focalibrate.calibrate.rows import BLOCK_ENTRIES, available_cores
 from focalibrate.comparison import MEANS, PairedMeans, Score, Scores, score_rows
 from focalibrate.comparison.paired import cluster_numbers
 from focalibrate.io import SketchFile

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from focalibrate._array import Array, Floats
 from focalibrate._check import check_open_interval, check_positive
 from focalibrate.calibrate import Calibrator
-from focalibrate.calibrate.choice import BLOCK_ENTRIES
 from focalibrate.calibrate.grouped import group_names
+from focalibrate.calibrate.rows import BLOCK_ENTRIES
 from focalibrate.comparison.paired import by_cluster, cluster_numbers
 from focalibrate.io import Predictions, SketchFile, read_sketch
 from focalibrate.io.errors import short

@@ -134,7 +134,9 @@ def test_an_average_is_judged_with_weights_of_the_other_folds():
         others = np.setdiff1d(np.arange(600), fold)
         want = -np.log(np.exp(-values[fold]) @ average_weights(values[others]))
         assert_allclose(found.losses["average"][fold], want, rtol=1e-12)
-    assert_allclose(found.fits["average"].losses(rows, folds), found.losses["average"], rtol=1e-9)
+    assert_allclose(
+        found.fits["average"].held_out_losses(rows, folds), found.losses["average"], rtol=1e-9
+    )
 
 
 def test_an_average_with_one_member_is_that_member():

@@ -11,11 +11,7 @@ from focalibrate.calibrate import (
     METHODS,
     CalibrationWarning,
     Calibrator,
-    FocalTemperatureScaling,
-    HistogramBinning,
-    IsotonicCalibration,
     TemperatureScaling,
-    VectorScaling,
     fit,
     fit_temperature,
 )
@@ -127,26 +123,6 @@ def test_names_go_into_the_file(tmp_path):
     assert Calibrator.load(path) == named
     assert json.loads(path.read_text())["class_names"] == ["no", "yes"]
     assert named.n_classes == 2
-
-
-@pytest.mark.parametrize(
-    ("old", "made"),
-    [
-        ("temperature_scaling", TemperatureScaling(2.0)),
-        ("focal_temperature_scaling", FocalTemperatureScaling(1.0, 2.0)),
-        ("vector_scaling", VectorScaling((1.0, 1.0), (0.0, 0.5))),
-        ("isotonic_calibration", IsotonicCalibration(((0.2, 0.8),) * 2, ((0.1, 0.9),) * 2)),
-        ("histogram_binning", HistogramBinning(((0.0, 0.5, 1.0),) * 2, ((0.1, 0.9),) * 2)),
-    ],
-)
-def test_files_of_release_0_1_still_load(old, made):
-    document = {
-        "format": "focalibrate.calibrator",
-        "version": 1,
-        "kind": old,
-        "parameters": made.to_dict()["parameters"],
-    }
-    assert Calibrator.from_dict(document) == made
 
 
 def test_deeply_nested_files_are_refused(tmp_path):

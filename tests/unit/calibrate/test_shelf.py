@@ -107,14 +107,6 @@ def test_structured_scaling_reaches_the_least_penalised_loss(rows_of, k):
     )
 
 
-def test_strength_by_cross_validation_is_one_of_those_tried(rows_of):
-    logits, labels = rows_of(200, 3)
-    plain = fit_structured_vector(logits, labels)
-    chosen = fit_structured_vector(logits, labels, strength="cross_validated")
-    tried = [fit_structured_vector(logits, labels, strength=s) for s in (0.1, 0.3, 3.0, 10.0)]
-    assert chosen in [plain, *tried]
-
-
 def test_dirichlet_reaches_the_least_penalised_loss(rows_of):
     logits, labels = rows_of(200, 3, dtype=np.float64)
     found = fit_dirichlet(logits, labels, off_diagonal=0.1, intercept=0.1)
