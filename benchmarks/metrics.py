@@ -21,8 +21,7 @@ from focalibrate.metrics import (
     classwise_ece,
     ece,
 )
-from focalibrate.metrics.assessment import event_test
-from focalibrate.metrics.null import draw_residuals
+from focalibrate.metrics.null import JointTest, draw_residuals, scale_test
 from focalibrate.metrics.residuals import event_cells, rms_interval
 from focalibrate.metrics.rows import read_event
 
@@ -174,7 +173,7 @@ def inference() -> list[Row]:
         def test_and_rms(probs: Probs = probs, labels: Labels = labels) -> None:
             cells = event_cells(read_event(probs, labels).cells())
             drawn = draw_residuals(cells.sums, 1999, np.random.default_rng(0))
-            _ = event_test(cells, drawn, with_line=False).p_value
+            _ = JointTest([scale_test(cells, drawn)]).p_value
             rms_interval(cells.bins)
 
         is_large = n > 10_000

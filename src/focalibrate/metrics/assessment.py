@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -11,19 +11,19 @@ from focalibrate._array import Array, Floats
 from focalibrate._check import check_count
 from focalibrate.metrics.binning import Ints, equal_width_edges
 from focalibrate.metrics.cells import class_cells
-from focalibrate.metrics.interval import Interval, NoiseFloor
+from focalibrate.metrics.interval import Interval, NoiseFloor, record_of
 from focalibrate.metrics.noise_floor import classwise_floor, noise_floors
 from focalibrate.metrics.null import (
     LEAST_CLUSTERS,
     Clusters,
+    DrawnTest,
     JointTest,
-    LineTest,
-    ScaleTest,
     clusters_of,
-    detectable_rms,
     draw_residuals,
     generator,
     indicator,
+    line_test,
+    scale_test,
 )
 from focalibrate.metrics.residuals import (
     BINS,
@@ -68,24 +68,15 @@ class ClassFinding:
     """of this class by itself, as if no other had been tested"""
 
 
-@dataclass(frozen=True)
-class Assessment:
-    """What the data show about the calibration of one event, and what they cannot show.
-
-    The event is that class 1 is the label (two classes), that the predicted class is (more
-    classes), or that an answer given with a confidence is right.
-    """
+@dataclass(frozen=True, kw_only=True)
+class EventFinding:
+    """What is found about the probabilities of an event, for all rows and for a group of them."""
 
     n: int
     """rows"""
-    effective_n: float
-    """effective number of rows"""
-    n_classes: int
     event: EventKind
     """what the probabilities are of: the ``"top label"``, the ``"positive class"``, or being
     ``"correct"``"""
-    class_name: str | None
-    """name of the positive class, where it is known"""
     mean_probability: float
     """mean probability of the event; of the top label: mean confidence"""
     observed_rate: float
@@ -95,14 +86,41 @@ class Assessment:
     rms: Interval
     """root-mean-square calibration error, without the bias of noise"""
     p_value: float
-    """chance that a calibrated model looks at least this bad in all tests together"""
+    """chance that a calibrated model looks at least this bad in all tests together; nan where
+    nothing is tested"""
+    detectable: float
+    """root-mean-square error of the event that the test would find with probability 0.8"""
+    n_draws: int = 1999
+    """outcomes drawn for the tests: no p-value is below ``1 / (n_draws + 1)``"""
+
+
+def verdict_of(p_value: float, detectable: float) -> CalibrationVerdict:
+    """Return the finding in a few words."""
+    if p_value < ALPHA:
+        return "miscalibrated"
+    if not detectable <= TOO_COARSE:
+        return "too few rows to judge"
+    return "no evidence of miscalibration"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Assessment(EventFinding):
+    """What the data show about the calibration of one event, and what they cannot show.
+
+    The event is that class 1 is the label (two classes), that the predicted class is (more
+    classes), or that an answer given with a confidence is right.
+    """
+
+    effective_n: float
+    """effective number of rows"""
+    n_classes: int
+    class_name: str | None
+    """name of the positive class, where it is known"""
     p_values: Mapping[TestName, float]
     """of each test by itself: ``"bins"``, the event in 1 to 32 bins; ``"line"``, slope and
     intercept (not for the top label); ``"classes"``, the probabilities of all classes"""
     noise_floor: Mapping[str, NoiseFloor]
     """median and 95 % quantile of each calibration error if the model were calibrated"""
-    detectable: float
-    """root-mean-square error of the event that the test would find with probability 0.8"""
     slope: Interval | None = None
     """of the calibration line in log-odds; below 1: probabilities are too extreme. None where
     there is no finite line"""
@@ -115,8 +133,6 @@ class Assessment:
     has_certain_error: bool = False
     """whether something called certain did not happen, or something called impossible did: a
     calibrated model has no such row, so that the p-value is as small as it can be"""
-    n_draws: int = 1999
-    """outcomes drawn for the tests: no p-value is below ``1 / (n_draws + 1)``"""
     n_clusters: int | None = None
     """clusters of dependent rows; with fewer than 50 nothing is tested and p-values are nan"""
     correlation: float | None = None
@@ -143,11 +159,7 @@ class Assessment:
     @property
     def verdict(self) -> CalibrationVerdict:
         """The finding in a few words."""
-        if self.p_value < ALPHA:
-            return "miscalibrated"
-        if not self.detectable <= TOO_COARSE:
-            return "too few rows to judge"
-        return "no evidence of miscalibration"
+        return verdict_of(self.p_value, self.detectable)
 
     @property
     def event_name(self) -> str:
@@ -181,14 +193,9 @@ class Assessment:
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything by name, for JSON; an undefined number is None."""
-        record = asdict(self)
-        record["noise_floor"] = {
-            name: {"median": floor.median, "q95": floor.q95}
-            for name, floor in self.noise_floor.items()
-        }
-        record["p_values"] = {name: _known(p) for name, p in self.p_values.items()}
-        record["p_value"], record["detectable"] = _known(self.p_value), _known(self.detectable)
-        return record | {
+        return record_of(self) | {
+            "p_values": {n: None if math.isnan(p) else p for n, p in self.p_values.items()},
+            "noise_floor": {name: floor._asdict() for name, floor in self.noise_floor.items()},
             "ratio": self.ratio,
             "direction": self.direction,
             "verdict": self.verdict,
@@ -336,158 +343,118 @@ def assess_cells(
     `classes` are tested too, but not with clusters.
     """
     line = calibration_line(fine, code)
-    cells, clusters, drawn, tested = drawn_test(
-        fine, code, line, with_line=event != "top label", n_draws=n_draws, rng=rng
-    )
-    sums, n_draws = cells.sums, drawn.shape[1]
-    if clusters is not None:
-        classes = ()  # drawn class by class, they reject calibrated models too often in clusters
-    of_classes = None
-    if classes:
-        of_classes = classes_test(classes, n_draws, rng, class_names)
-        tested = tested.joined(of_classes.null, of_classes.seen)
-    floors = noise_floors(cells, drawn)
-    total = drawn.sum(axis=0)
+    test = EventTest.of(fine, event, code=code, line=line, n_draws=n_draws, rng=rng)
+    sums, drawn, worst = test.cells.sums, test.drawn, None
+    # drawn class by class, they reject calibrated models too often in clusters
+    if classes and test.clusters is None:
+        of_classes, worst = classes_test(classes, drawn.shape[1], rng, class_names)
+        test = replace(test, joint=JointTest([*test.joint.tests, of_classes]))
+    floors = noise_floors(test.cells, drawn)
     inflation = 1.0
-    if clusters is not None:
+    if test.clusters is not None:
+        total = drawn.sum(axis=0)
         inflation = max(float(np.mean(total**2)) / max(float(sums.variance.sum()), 1e-300), 1e-9)
     if classwise is not None:
         wider = math.sqrt(max(1.0, inflation))
         floors["classwise_ece"] = NoiseFloor(wider * classwise.median, wider * classwise.q95)
-    mass = float(sums.weight.sum())
     certain = (sums.variance == 0.0) & (np.abs(sums.residual) > 1e-9)
     names: list[TestName] = ["bins"] if event == "top label" else ["bins", "line"]
-    if classes:
+    if worst is not None:
         names.append("classes")
-    is_judged = can_judge(clusters)
-    each = tested.each if is_judged else [math.nan] * len(names)
-    gap, rms = event_intervals(cells, drawn, clusters)
+    each = test.joint.each if test.is_judged else [math.nan] * len(names)
     return Assessment(
-        n=round(float(sums.rows.sum())),
+        **vars(test.finding(event, rng)),
         effective_n=sums.effective_rows / inflation,
         n_classes=n_classes,
-        event=event,
         class_name=class_name,
-        mean_probability=float(sums.probability.sum()) / mass,
-        observed_rate=float(sums.outcome.sum()) / mass,
-        gap=gap,
-        rms=rms,
-        p_value=tested.p_value if is_judged else math.nan,
         p_values=dict(zip(names, each, strict=True)),
         noise_floor=floors,
-        detectable=tested.detectable(sums, drawn, rng) if is_judged else math.nan,
         slope=None if line is None else line.slope,
         intercept=None if line is None else line.intercept,
         intercept_at_slope_1=None if line is None else line.intercept_at_slope_1,
-        worst_class=None if of_classes is None else of_classes.worst,
+        worst_class=worst,
         has_certain_error=bool(certain.any()),
-        n_draws=n_draws,
-        n_clusters=None if clusters is None else clusters.n,
-        correlation=None if clusters is None else clusters.correlation,
+        n_clusters=None if test.clusters is None else test.clusters.n,
+        correlation=None if test.clusters is None else test.clusters.correlation,
     )
-
-
-def can_judge(clusters: Clusters | None) -> bool:
-    """Return whether there are enough clusters to test anything."""
-    return clusters is None or clusters.n >= LEAST_CLUSTERS
-
-
-def drawn_test(
-    fine: Residuals,
-    code: Ints | None,
-    line: Line | None,
-    *,
-    with_line: bool,
-    n_draws: int,
-    rng: np.random.Generator,
-) -> tuple[EventCells, Clusters | None, Floats, "EventTest"]:
-    """Return cells, clusters, residuals drawn from a calibrated model, and the test with them."""
-    cells = event_cells(fine)
-    clusters = clusters_of(fine, cells.cell_of_row, code, line)
-    if clusters is not None:
-        n_draws = min(n_draws, max(FEWEST_DRAWS, int(MOST_DRAWN / len(clusters.code))))
-    drawn = draw_residuals(cells.sums, n_draws, rng, clusters=clusters)
-    return cells, clusters, drawn, event_test(cells, drawn, with_line=with_line, clusters=clusters)
-
-
-def event_intervals(
-    cells: EventCells, drawn: Floats, clusters: Clusters | None
-) -> tuple[Interval, Interval]:
-    """Return the intervals of the gap and of the root-mean-square error."""
-    if clusters is None:
-        return gap_interval(cells.sums), rms_interval(cells.bins)
-    everything = np.zeros(len(cells.rank), dtype=np.intp)
-    variance = np.array([np.mean(drawn.sum(axis=0) ** 2)])
-    gap = gap_interval(cells.sums, clusters.binned(everything, 1, variance))
-    noise = indicator(cells.bin, BINS) @ drawn
-    bins = clusters.binned(cells.bin, BINS, np.mean(noise**2, axis=1))
-    # bins share clusters: their errors are correlated, and count as fewer
-    share = np.divide(1.0, np.sqrt(bins.weight), out=np.zeros(BINS), where=bins.weight > 0)
-    scaled = share[:, None] * noise
-    spread = scaled @ scaled.T / noise.shape[1]
-    square = float(np.sum(spread**2))
-    freedom = None if square <= 0.0 else float(np.trace(spread)) ** 2 / square
-    return gap, rms_interval(bins, freedom=freedom)
-
-
-def _known(value: float) -> float | None:
-    return None if math.isnan(value) else value
 
 
 @dataclass(frozen=True, eq=False)
 class EventTest:
-    """The tests of one event, and of others beside it, as one."""
+    """Cells of an event, residuals drawn from a calibrated model, and the tests made with them."""
 
-    tests: Sequence[ScaleTest | LineTest]
-    seen: Sequence[float]
-    others: Sequence[Floats] = ()
-    """statistics of the draws of tests that see something else"""
-    clusters: Clusters | None = None
+    cells: EventCells
+    clusters: Clusters | None
+    drawn: Floats
+    """``[M, D]``"""
+    joint: JointTest
+
+    @classmethod
+    def of(
+        cls,
+        fine: Residuals,
+        event: EventKind,
+        *,
+        code: Ints | None,
+        line: Line | None,
+        n_draws: int,
+        rng: np.random.Generator,
+    ) -> "EventTest":
+        """Draw outcomes and test what was seen; `code` is the cluster of each fine cell."""
+        cells = event_cells(fine)
+        clusters = clusters_of(fine, cells.cell_of_row, code, line)
+        if clusters is not None:
+            n_draws = min(n_draws, max(FEWEST_DRAWS, int(MOST_DRAWN / len(clusters.code))))
+        drawn = draw_residuals(cells.sums, n_draws, rng, clusters=clusters)
+        kinds = [scale_test] if event == "top label" else [scale_test, line_test]
+        tests = [test(cells, drawn, is_clustered=clusters is not None) for test in kinds]
+        return cls(cells, clusters, drawn, JointTest(tests))
 
     @property
-    def joint(self) -> JointTest:
-        """All of them as one."""
-        return JointTest.of([*(test.null for test in self.tests), *self.others])
+    def is_judged(self) -> bool:
+        """Whether there are enough clusters to test anything."""
+        return self.clusters is None or self.clusters.n >= LEAST_CLUSTERS
 
-    @property
-    def p_value(self) -> float:
-        """Of all tests together."""
-        return float(self.joint.p_values(np.array(self.seen)[:, None])[0])
-
-    @property
-    def each(self) -> list[float]:
-        """The p-value of each test by itself."""
-        found: list[float] = self.joint.each(np.array(self.seen)[:, None])[:, 0].tolist()
-        return found
-
-    def joined(self, null: Floats, seen: float) -> "EventTest":
-        """Return the same with one more statistic."""
-        return EventTest(self.tests, [*self.seen, seen], [*self.others, null], self.clusters)
-
-    def detectable(self, cells: Residuals, drawn: Floats, rng: np.random.Generator) -> float:
-        """Return the error that the tests together would find; see `detectable_rms`."""
-        return detectable_rms(
-            cells, self.tests, self.joint, drawn, rng, self.others, self.clusters
+    def finding(
+        self, event: EventKind, rng: np.random.Generator, *, least_rows: int = 0
+    ) -> EventFinding:
+        """Return what was found; with fewer than `least_rows` nothing is tested."""
+        sums = self.cells.sums
+        n, mass = round(float(sums.rows.sum())), float(sums.weight.sum())
+        p_value, detectable = math.nan, math.nan
+        if n >= least_rows and self.is_judged:
+            p_value = self.joint.p_value
+            detectable = self.joint.detectable(sums, self.drawn, rng, self.clusters)
+        gap, rms = self._intervals()
+        return EventFinding(
+            n=n,
+            event=event,
+            mean_probability=float(sums.probability.sum()) / mass,
+            observed_rate=float(sums.outcome.sum()) / mass,
+            gap=gap,
+            rms=rms,
+            p_value=p_value,
+            detectable=detectable,
+            n_draws=self.drawn.shape[1],
         )
 
-
-def event_test(
-    event: EventCells, drawn: Floats, *, with_line: bool, clusters: Clusters | None = None
-) -> EventTest:
-    """Test the cells of an event against residuals `drawn` ``[M, D]`` of a calibrated model."""
-    is_clustered = clusters is not None
-    tests: list[ScaleTest | LineTest] = [ScaleTest.of(event, drawn, is_clustered=is_clustered)]
-    if with_line:
-        tests.append(LineTest.of(event, drawn, is_clustered=is_clustered))
-    seen = event.sums.residual[:, None]
-    return EventTest(tests, [float(test(seen)[0]) for test in tests], clusters=clusters)
-
-
-@dataclass(frozen=True, eq=False)
-class _ClassTest:
-    null: Floats
-    seen: float
-    worst: ClassFinding
+    def _intervals(self) -> tuple[Interval, Interval]:
+        """Return the intervals of the gap and of the root-mean-square error."""
+        cells, clusters, drawn = self.cells, self.clusters, self.drawn
+        if clusters is None:
+            return gap_interval(cells.sums), rms_interval(cells.bins)
+        everything = np.zeros(len(cells.rank), dtype=np.intp)
+        variance = np.array([np.mean(drawn.sum(axis=0) ** 2)])
+        gap = gap_interval(clusters.binned(everything, 1, variance))
+        noise = indicator(cells.bin, BINS) @ drawn
+        bins = clusters.binned(cells.bin, BINS, np.mean(noise**2, axis=1))
+        # bins share clusters: their errors are correlated, and count as fewer
+        share = np.divide(1.0, np.sqrt(bins.weight), out=np.zeros(BINS), where=bins.weight > 0)
+        scaled = share[:, None] * noise
+        spread = scaled @ scaled.T / noise.shape[1]
+        square = float(np.sum(spread**2))
+        freedom = None if square <= 0.0 else float(np.trace(spread)) ** 2 / square
+        return gap, rms_interval(bins, freedom=freedom)
 
 
 def classes_test(
@@ -495,35 +462,30 @@ def classes_test(
     n_draws: int,
     rng: np.random.Generator,
     names: Sequence[str] | None,
-) -> _ClassTest:
+) -> tuple[DrawnTest, ClassFinding]:
     """Test the probabilities of all classes at once, and name the one that is off most.
 
     The classes are drawn independently of each other, though a row has one label only. Simulated
     calibrated models with 3 to 100 classes are rejected in 4 to 8 % (`tests/unit/metrics`).
     """
-    null = np.full(n_draws, -np.inf)
-    seen, worst, alone = -np.inf, 0, np.zeros(0)
-    for place, (_, fine) in enumerate(classes):
+    null, worst, place = np.full(n_draws, -np.inf), None, 0
+    for i, (_, fine) in enumerate(classes):
         event = event_cells(fine, n_cells=CLASS_CELLS)
-        test = ScaleTest.of(event, draw_residuals(event.sums, n_draws, rng))
-        found = float(test(event.sums.residual[:, None])[0])
+        test = scale_test(event, draw_residuals(event.sums, n_draws, rng))
         np.maximum(null, test.null, out=null)
-        if found > seen:
-            seen, worst, alone = found, place, test.null
-    index, fine = classes[worst]
+        if worst is None or test.seen > worst.seen:
+            worst, place = test, i
+    assert worst is not None  # noqa: S101  (there are classes)
+    index, fine = classes[place]
     name = "the less frequent classes"
     if index is not None:
         name = f"class {index}" if names is None else names[index]
     mass = float(fine.weight.sum())
-    return _ClassTest(
-        null,
-        seen,
-        ClassFinding(
-            index,
-            name,
-            float(fine.probability.sum()) / mass,
-            float(fine.outcome.sum()) / mass,
-            gap_interval(fine),
-            float(JointTest.of([alone]).each(np.array([[seen]]))[0, 0]),
-        ),
+    return DrawnTest(worst.seen, null), ClassFinding(
+        index,
+        name,
+        float(fine.probability.sum()) / mass,
+        float(fine.outcome.sum()) / mass,
+        gap_interval(fine),
+        JointTest([worst]).p_value,
     )

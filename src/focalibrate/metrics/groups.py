@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, Literal
 
@@ -11,18 +11,17 @@ from numpy.typing import NDArray
 
 from focalibrate._array import Array
 from focalibrate.metrics.assessment import (
-    TOO_COARSE,
     CalibrationVerdict,
-    can_judge,
-    drawn_test,
-    event_intervals,
+    EventFinding,
+    EventTest,
+    verdict_of,
 )
 from focalibrate.metrics.binning import Ints
-from focalibrate.metrics.interval import Interval
+from focalibrate.metrics.interval import record_of
 from focalibrate.metrics.null import generator
 from focalibrate.metrics.residuals import Residuals, calibration_line
 from focalibrate.metrics.rows import EventKind, read_event, read_groups
-from focalibrate.metrics.words import ALPHA, p_text, percents, points
+from focalibrate.metrics.words import p_text, percents, points, side_of
 
 MAX_VALUES, ROWS_PER_VALUE = 8, 100
 """A column of numbers with more distinct values, and fewer rows per value, is cut at quartiles."""
@@ -30,37 +29,20 @@ MIN_ROWS = 20
 """Smaller groups are not tested."""
 
 
-@dataclass(frozen=True)
-class GroupAssessment:
-    """The assessment of one group."""
+@dataclass(frozen=True, kw_only=True)
+class GroupAssessment(EventFinding):
+    """The assessment of one group; its p-value is of the group by itself."""
 
     column: str
     group: str
-    n: int
-    event: EventKind
-    """what the probabilities are of, see `Assessment`"""
-    mean_probability: float
-    observed_rate: float
-    gap: Interval
-    """mean probability minus observed rate in the group"""
-    rms: Interval
-    p_value: float
-    """of the group by itself; nan if it is too small to test"""
-    p_adjusted: float
-    """the same, corrected for the number of groups looked at (Holm)"""
-    detectable: float
-    """root-mean-square error that would be found with probability 0.8, without correction"""
-    n_draws: int = 1999
-    """outcomes drawn for the test: no p-value is below ``1 / (n_draws + 1)``"""
+    p_adjusted: float = math.nan
+    """the p-value corrected for the number of groups looked at (Holm); the detectable error is
+    without correction"""
 
     @property
     def verdict(self) -> CalibrationVerdict:
         """The finding in a few words, by the corrected p-value."""
-        if self.p_adjusted < ALPHA:
-            return "miscalibrated"
-        if not self.detectable <= TOO_COARSE:
-            return "too few rows to judge"
-        return "no evidence of miscalibration"
+        return verdict_of(self.p_adjusted, self.detectable)
 
     @property
     def summary(self) -> str:
@@ -72,10 +54,9 @@ class GroupAssessment:
         if not self.gap.excludes_zero:
             return f"{text}, typically off by {points(self.rms.estimate)}"
         mean, rate = percents(self.mean_probability, self.observed_rate)
+        side = side_of(self.gap, self.event)
         if self.event == "top label":
-            side = "overconfident" if self.gap.estimate > 0 else "underconfident"
             return f"{text}, {side} by {points(abs(self.gap.estimate))}"
-        side = "too high" if self.gap.estimate > 0 else "too low"
         return f"{text}, {side}: {mean} on average, {rate} happen"
 
     @property
@@ -86,11 +67,8 @@ class GroupAssessment:
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything by name, for JSON; a number that is not defined is None."""
-        record = {
-            name: None if isinstance(value, float) and math.isnan(value) else value
-            for name, value in asdict(self).items()
-            if name != "n_draws"
-        }
+        record = record_of(self)
+        del record["n_draws"]
         return record | {"verdict": self.verdict, "summary": self.summary}
 
 
@@ -218,30 +196,9 @@ def assess_group(
 ) -> GroupAssessment:
     """Return the assessment of one group; its p-value is not corrected yet."""
     line = None if code is None else calibration_line(fine)
-    cells, clusters, drawn, test = drawn_test(
-        fine, code, line, with_line=event != "top label", n_draws=n_draws, rng=rng
-    )
-    sums = cells.sums
-    n = round(float(sums.rows.sum()))
-    p_value, detectable = math.nan, math.nan
-    if n >= MIN_ROWS and can_judge(clusters):
-        p_value, detectable = test.p_value, test.detectable(sums, drawn, rng)
-    gap, rms = event_intervals(cells, drawn, clusters)
-    mass = float(sums.weight.sum())
-    return GroupAssessment(
-        column,
-        group,
-        n,
-        event,
-        float(sums.probability.sum()) / mass,
-        float(sums.outcome.sum()) / mass,
-        gap,
-        rms,
-        p_value,
-        math.nan,
-        detectable,
-        drawn.shape[1],
-    )
+    test = EventTest.of(fine, event, code=code, line=line, n_draws=n_draws, rng=rng)
+    found = test.finding(event, rng, least_rows=MIN_ROWS)
+    return GroupAssessment(column=column, group=group, **vars(found))
 
 
 def _columns(

@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import KW_ONLY, asdict, dataclass, fields
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -34,6 +34,16 @@ class Interval:
     def to_dict(self) -> dict[str, float]:
         """Return the numbers by name, for JSON."""
         return asdict(self)
+
+
+def record_of(found: Any) -> dict[str, Any]:
+    """Return the fields of a dataclass by name, for JSON; an undefined number is None."""
+    return asdict(
+        found,
+        dict_factory=lambda items: {
+            name: None if isinstance(x, float) and math.isnan(x) else x for name, x in items
+        },
+    )
 
 
 class NoiseFloor(NamedTuple):

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -225,7 +226,17 @@ def indicator(index: Ints, n_bins: int) -> Floats:
 
 
 @dataclass(frozen=True, eq=False)
-class ScaleTest:
+class DrawnTest:
+    """A statistic: of what was seen, and of outcomes drawn from a calibrated model."""
+
+    seen: float
+    null: Floats
+    """of the draws ``[D]``"""
+    of_residuals: Callable[[Floats], Floats] | None = None
+    """of each column of residuals ``[M, J]``; None: it sees other probabilities than these"""
+
+
+def scale_test(event: EventCells, drawn: Floats, *, is_clustered: bool = False) -> DrawnTest:
     r"""Is the mean residual of some bin too large, on any of six scales?
 
     .. math:: \max_B \frac{\sum_b S_b^2 / V_b - m_B}{s_B},\qquad B = 1, 2, 4, \dots, 32
@@ -234,41 +245,27 @@ class ScaleTest:
     model is calibrated, and mean :math:`m_B` and standard deviation :math:`s_B` of the sum over
     the draws and what was seen: without the latter, which then is no longer one of them, the
     heavy tails of rare classes would reject calibrated models in 12 % of cases. One bin finds a
-    constant offset, many find a local one.
+    constant offset, many find a local one. With clusters, variances are those of the residuals
+    `drawn` of the cells ``[M, D]``.
     """
+    sum_bins = indicator(event.scale, SCALES)
+    levels = pyramid(sum_bins @ drawn)
+    variances = pyramid(bin_sums(event.scale, event.sums.variance, SCALES))
+    if is_clustered:
+        variances = [np.mean(sums**2, axis=1) for sums in levels]
+    chi2 = _chi_squares(levels, variances)
+    seen = _chi_squares(pyramid(sum_bins @ event.sums.residual[:, None]), variances)
+    both = np.hstack([chi2, seen]) if np.isfinite(seen).all() else chi2
+    center, spread = both.mean(axis=1)[:, None], both.std(axis=1)[:, None]
+    spread[spread <= 0.0] = 1.0
 
-    sum_bins: Floats
-    """indicator of the finest bins ``[SCALES, M]``"""
-    variances: Sequence[Floats]
-    """of each scale"""
-    center: Floats
-    spread: Floats
-    null: Floats
-    """statistic of the draws ``[D]``"""
+    def largest(chi2: Floats) -> Floats:
+        return np.asarray(((chi2 - center) / spread).max(axis=0))
 
-    @classmethod
-    def of(cls, event: EventCells, drawn: Floats, *, is_clustered: bool = False) -> "ScaleTest":
-        """Return the test, standardised by residuals `drawn` of the cells ``[M, D]``.
+    def of_residuals(residual: Floats) -> Floats:
+        return largest(_chi_squares(pyramid(sum_bins @ residual), variances))
 
-        With clusters, the variances are those of the draws.
-        """
-        sum_bins = indicator(event.scale, SCALES)
-        variances = pyramid(bin_sums(event.scale, event.sums.variance, SCALES))
-        if is_clustered:
-            variances = [np.mean(sums**2, axis=1) for sums in pyramid(sum_bins @ drawn)]
-        chi2 = _chi_squares(sum_bins @ drawn, variances)
-        seen = _chi_squares(sum_bins @ event.sums.residual[:, None], variances)
-        both = np.hstack([chi2, seen]) if np.isfinite(seen).all() else chi2
-        center, spread = both.mean(axis=1), both.std(axis=1)
-        spread[spread <= 0.0] = 1.0
-        null = ((chi2 - center[:, None]) / spread[:, None]).max(axis=0)
-        return cls(sum_bins, variances, center, spread, null)
-
-    def __call__(self, residual: Floats) -> Floats:
-        """Return the statistic of each column of `residual` ``[M, D]``."""
-        chi2 = _chi_squares(self.sum_bins @ residual, self.variances)
-        found: Floats = ((chi2 - self.center[:, None]) / self.spread[:, None]).max(axis=0)
-        return found
+    return DrawnTest(float(largest(seen)[0]), largest(chi2), of_residuals)
 
 
 def pyramid(finest: Floats) -> list[Floats]:
@@ -279,13 +276,13 @@ def pyramid(finest: Floats) -> list[Floats]:
     return levels
 
 
-def _chi_squares(sums: Floats, variances: Sequence[Floats]) -> Floats:
+def _chi_squares(levels: Sequence[Floats], variances: Sequence[Floats]) -> Floats:
     """Return the sum of S²/V on each scale ``[scales, D]``.
 
     A residual in a bin that cannot vary is impossible for a calibrated model: infinite.
     """
     found = []
-    for s, v in zip(pyramid(sums), variances, strict=True):
+    for s, v in zip(levels, variances, strict=True):
         varies = v > 0
         chi2 = np.sum(s[varies] ** 2 / v[varies, None], axis=0)
         chi2[(np.abs(s[~varies]) > 1e-9).any(axis=0)] = np.inf
@@ -293,69 +290,73 @@ def _chi_squares(sums: Floats, variances: Sequence[Floats]) -> Floats:
     return np.stack(found)
 
 
-@dataclass(frozen=True, eq=False)
-class LineTest:
+def line_test(event: EventCells, drawn: Floats, *, is_clustered: bool = False) -> DrawnTest:
     r"""Score test that the calibration line has intercept 0 and slope 1 (Cox).
 
     :math:`U^\top V^{-1} U` with :math:`U = \sum_i r_i (1, \operatorname{logit} c_i)` and its
     covariance :math:`V` if the model is calibrated.
     """
+    variance = event.sums.variance
+    s = logit(np.clip(event.sums.mean, 1e-12, 1.0 - 1e-12))
+    total = max(float(variance.sum()), 1e-300)
+    design = np.stack([np.ones(len(s)), s - float(variance @ s) / total])
+    design *= variance > 0  # a certain prediction has no log-odds
+    covariance = (design * variance) @ design.T
+    if is_clustered:
+        covariance = (design @ drawn) @ (design @ drawn).T / drawn.shape[1]
+    inverse = np.linalg.pinv(covariance, rcond=1e-10, hermitian=True)
 
-    design: Floats
-    """``[2, M]``"""
-    inverse: Floats
-    """of V, ``[2, 2]``"""
-    null: Floats
+    def of_residuals(residual: Floats) -> Floats:
+        score = design @ residual
+        return np.asarray(np.einsum("id,ij,jd->d", score, inverse, score))
 
-    @classmethod
-    def of(cls, event: EventCells, drawn: Floats, *, is_clustered: bool = False) -> "LineTest":
-        """Return the test of the cells; `drawn` are residuals of calibrated outcomes."""
-        variance = event.sums.variance
-        s = logit(np.clip(event.sums.mean, 1e-12, 1.0 - 1e-12))
-        total = max(float(variance.sum()), 1e-300)
-        design = np.stack([np.ones(len(s)), s - float(variance @ s) / total])
-        design *= variance > 0  # a certain prediction has no log-odds
-        covariance = (design * variance) @ design.T
-        if is_clustered:
-            covariance = (design @ drawn) @ (design @ drawn).T / drawn.shape[1]
-        inverse = np.linalg.pinv(covariance, rcond=1e-10, hermitian=True)
-        test = cls(design, inverse, np.zeros(0))
-        return cls(design, inverse, test(drawn))
-
-    def __call__(self, residual: Floats) -> Floats:
-        """Return the statistic of each column of `residual` ``[M, D]``."""
-        score = self.design @ residual
-        found: Floats = np.einsum("id,ij,jd->d", score, self.inverse, score)
-        return found
+    seen = of_residuals(event.sums.residual[:, None])
+    return DrawnTest(float(seen[0]), of_residuals(drawn), of_residuals)
 
 
 @dataclass(frozen=True, eq=False)
 class JointTest:
-    """Several statistics as one test, by the smallest of their p-values (min-P).
+    """Several tests as one, by the smallest of their p-values (min-P).
 
     Each statistic is ranked among the same draws, and the smallest p-value among those of the
     draws: the level holds however the statistics depend on each other.
     """
 
-    nulls: Floats
-    """statistics of the draws ``[T, D]``"""
-    ranks: Floats
-    """how many draws reach each of them, itself included ``[T, D]``"""
+    tests: Sequence[DrawnTest]
 
-    @classmethod
-    def of(cls, nulls: Sequence[Floats]) -> "JointTest":
-        """Return the test from the statistics of the draws, ``[D]`` each."""
-        both = np.stack(nulls)
-        return cls(both, np.stack([_exceeding(null, null) for null in both]))
+    @cached_property
+    def nulls(self) -> Floats:
+        """Statistics of the draws ``[T, D]``."""
+        return np.stack([test.null for test in self.tests])
 
-    def each(self, seen: Floats) -> Floats:
+    @cached_property
+    def ranks(self) -> Floats:
+        """How many draws reach each of them, itself included ``[T, D]``."""
+        return np.stack([_exceeding(null, null) for null in self.nulls])
+
+    @property
+    def each(self) -> list[float]:
+        """The p-value of each test by itself."""
+        found: list[float] = self._each(self._seen)[:, 0].tolist()
+        return found
+
+    @property
+    def p_value(self) -> float:
+        """The p-value of all tests together."""
+        return float(self._p_values(self._seen)[0])
+
+    @property
+    def _seen(self) -> Floats:
+        return np.array([[test.seen] for test in self.tests])
+
+    def _each(self, seen: Floats) -> Floats:
         """Return the p-value of each statistic; `seen` is ``[T, J]``."""
         found = np.stack([_exceeding(null, s) for null, s in zip(self.nulls, seen, strict=True)])
         return np.asarray((1 + found) / (1 + self.nulls.shape[1]))
 
-    def p_values(self, seen: Floats) -> Floats:
+    def _p_values(self, seen: Floats) -> Floats:
         """Return the p-values ``[J]`` of all statistics together."""
-        each, n = self.each(seen), self.nulls.shape[1]
+        each, n = self._each(seen), self.nulls.shape[1]
         if len(each) == 1:
             return np.asarray(each[0])
         least = each.min(axis=0)
@@ -364,6 +365,53 @@ class JointTest:
         is_below = seen[:, :, None] > self.nulls[:, None, :] + _slack(self.nulls)[:, None, :]
         ranks = (self.ranks[:, None, :] + is_below).min(axis=0) / (1 + n)
         return np.asarray((1 + (ranks <= least[:, None] + 1e-12).sum(axis=1)) / (1 + n))
+
+    def detectable(
+        self, cells: Residuals, drawn: Floats, rng: np.random.Generator, clusters: Clusters | None
+    ) -> float:
+        r"""Return the root-mean-square error that would be found with probability .8.
+
+        Two kinds of error are tried, a temperature (:math:`c(1-c)\operatorname{logit} c`) and a
+        shift of the log-odds (:math:`c(1-c)`), both to first order and towards one half; the
+        result is for the one that is harder to find. It is sought by moving the residuals `drawn`
+        from the calibrated model ``[M, D]``, then checked, and enlarged if need be, by drawing
+        outcomes from the wrong one. nan if no error can be found, as when every prediction is
+        certain.
+        """
+        p = cells.mean
+        slope = p * (1.0 - p)
+        towards_half = 1.0 if float(cells.weight @ (p - 0.5)) >= 0.0 else -1.0
+        shapes = (slope * logit(np.clip(p, 1e-12, 1.0 - 1e-12)), towards_half * slope)
+        share = cells.weight / cells.weight.sum()
+        noise = drawn[:, :POWER_DRAWS]
+        found = []
+
+        def is_found(residual: Floats) -> bool:
+            statistics = [
+                test.null[: noise.shape[1]] if test.of_residuals is None
+                else test.of_residuals(residual)
+                for test in self.tests
+            ]  # fmt: skip
+            return float(np.mean(self._p_values(np.stack(statistics)) < ALPHA)) >= POWER
+
+        for shape in shapes:
+            rms = math.sqrt(float(share @ shape**2))
+            if rms <= 1e-9:
+                continue
+            unit = shape / rms
+            move = (cells.weight * unit)[:, None]
+
+            def truth(size: float, unit: Floats = unit) -> Floats:
+                return np.clip(p - size * unit, 0.0, 1.0)
+
+            size = _smallest(lambda size, move=move: is_found(noise + size * move))  # type: ignore[misc]
+            while size < 1.0 and not is_found(
+                draw_residuals(cells, noise.shape[1], rng, truth(size), clusters)
+            ):
+                size = min(1.0, 1.1 * size)
+            true = truth(size)
+            found.append(1.0 if size >= 1.0 else math.sqrt(float(share @ (p - true) ** 2)))
+        return max(found, default=math.nan)
 
 
 def _slack(values: Floats) -> Floats:
@@ -375,59 +423,6 @@ def _exceeding(null: Floats, seen: Floats) -> Floats:
     """Return how many of `null` reach each of `seen`."""
     found = len(null) - np.searchsorted(np.sort(null), seen - _slack(seen))
     return found.astype(np.float64)
-
-
-def detectable_rms(
-    cells: Residuals,
-    tests: Sequence[ScaleTest | LineTest],
-    joint: JointTest,
-    drawn: Floats,
-    rng: np.random.Generator,
-    others: Sequence[Floats] = (),
-    clusters: Clusters | None = None,
-) -> float:
-    r"""Return the root-mean-square error that the joint test would find with probability .8.
-
-    Two kinds of error are tried, a temperature (:math:`c(1-c)\operatorname{logit} c`) and a
-    shift of the log-odds (:math:`c(1-c)`), both to first order and towards one half; the result
-    is for the one that is harder to find. It is sought by moving the draws of the calibrated
-    model, then checked, and enlarged if need be, by drawing outcomes from the wrong one. nan if
-    no error can be found, as when every prediction is certain.
-
-    `joint` are the `tests`, which see the error, and the `others`, which do not; `drawn` are
-    residual sums of calibrated draws ``[M, D]``.
-    """
-    p = cells.mean
-    slope = p * (1.0 - p)
-    towards_half = 1.0 if float(cells.weight @ (p - 0.5)) >= 0.0 else -1.0
-    shapes = (slope * logit(np.clip(p, 1e-12, 1.0 - 1e-12)), towards_half * slope)
-    share = cells.weight / cells.weight.sum()
-    noise = drawn[:, :POWER_DRAWS]
-    rest = [other[: noise.shape[1]] for other in others]
-    found = []
-
-    def is_found(residual: Floats) -> bool:
-        p_values = joint.p_values(np.stack([*(test(residual) for test in tests), *rest]))
-        return float(np.mean(p_values < ALPHA)) >= POWER
-
-    for shape in shapes:
-        rms = math.sqrt(float(share @ shape**2))
-        if rms <= 1e-9:
-            continue
-        unit = shape / rms
-        move = (cells.weight * unit)[:, None]
-
-        def truth(size: float, unit: Floats = unit) -> Floats:
-            return np.clip(p - size * unit, 0.0, 1.0)
-
-        size = _smallest(lambda size, move=move: is_found(noise + size * move))  # type: ignore[misc]
-        while size < 1.0 and not is_found(
-            draw_residuals(cells, noise.shape[1], rng, truth(size), clusters)
-        ):
-            size = min(1.0, 1.1 * size)
-        true = truth(size)
-        found.append(1.0 if size >= 1.0 else math.sqrt(float(share @ (p - true) ** 2)))
-    return max(found, default=math.nan)
 
 
 def _smallest(is_found: Callable[[float], bool]) -> float:

@@ -190,14 +190,13 @@ LARGE_CHI2 = 2000.0
 """Above this the square root of a noncentral chi-square is normal to four digits."""
 
 
-def gap_interval(cells: Residuals, whole: Residuals | None = None) -> Interval:
+def gap_interval(cells: Residuals) -> Interval:
     r"""Return the mean residual :math:`\bar r \pm 1.96\,\mathrm{se}`.
 
     The standard error is at least that of a calibrated model: a few rows that are all right
     have no spread, and yet prove little.
     """
-    if whole is None:
-        whole = cells.binned(np.zeros(len(cells.rows), dtype=np.intp), 1)
+    whole = cells.binned(np.zeros(len(cells.rows), dtype=np.intp), 1)
     gap = float(whole.residual[0] / whole.weight[0])
     half = NORMAL_95 * math.sqrt(float(mean_variance(whole, least=1.0)[0]))
     return Interval(gap, max(-1.0, gap - half), min(1.0, gap + half))

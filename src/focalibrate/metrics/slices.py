@@ -12,7 +12,7 @@ from focalibrate._check import check_count
 from focalibrate.metrics.interval import Interval
 from focalibrate.metrics.null import generator
 from focalibrate.metrics.rows import EventKind, read_event, read_groups
-from focalibrate.metrics.words import ALPHA, p_text, points
+from focalibrate.metrics.words import ALPHA, p_text, points, side_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,13 +42,9 @@ class WorstSlice:
                 f"no slice stands out: the worst of {self.n_slices:,} ({self.description}) is "
                 f"within chance ({p_text(self.p_value)})"
             )
-        words = ("overconfident", "underconfident")
-        if self.event != "top label":
-            words = ("too high", "too low")
-        side = words[0] if self.gap.estimate > 0 else words[1]
         p = p_text(self.p_value, n_draws=self.n_draws)
         return (
-            f"{self.description} ({self.n:,} rows): {side} by "
+            f"{self.description} ({self.n:,} rows): {side_of(self.gap, self.event)} by "
             f"{points(abs(self.gap.estimate))} ({p}, allowing for {self.n_slices:,} slices "
             "searched)"
         )

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from focalibrate.metrics.assessment import Assessment, ClassFinding
     from focalibrate.metrics.interval import Interval
+    from focalibrate.metrics.rows import EventKind
 
 ALPHA = 0.05
 """A smaller p-value counts as a finding."""
@@ -71,12 +72,13 @@ def _headline(found: "Assessment") -> str:
     if found.direction is not None:
         if found.event == "top label":
             return f"the model is {found.direction}"
-        return f"{subject} {_side(found.gap)}"
+        return f"{subject} {side_of(found.gap)}"
     if found.has_certain_error:
         return "the model is miscalibrated"
     worst = found.worst_class
     if is_of_classes(found) and worst is not None:
-        return f"probabilities of {worst.name} are {_side(worst.gap)}"
+        side = side_of(worst.gap) if worst.gap.excludes_zero else "off"
+        return f"probabilities of {worst.name} are {side}"
     if found.slope is not None and found.slope.high < 1.0:
         return f"{subject} too extreme"
     if found.slope is not None and found.slope.low > 1.0:
@@ -140,9 +142,10 @@ def _two_rates(found: "Assessment | ClassFinding") -> str:
     return f"{mean} on average, {rate} {verb}"
 
 
-def _side(gap: "Interval") -> str:
-    if not gap.excludes_zero:
-        return "off"
+def side_of(gap: "Interval", event: "EventKind" = "positive class") -> str:
+    """Return the direction of a gap: too high or too low; of a confidence, over- or under-."""
+    if event == "top label":
+        return "overconfident" if gap.estimate > 0 else "underconfident"
     return "too high" if gap.estimate > 0 else "too low"
 
 
