@@ -24,7 +24,7 @@ from scipy.stats import kstest
 
 from focalibrate.metrics import METRICS, Interval, assess
 from focalibrate.metrics.bootstrap import bootstrap_mean
-from focalibrate.metrics.registry import INTERVAL_METRICS, MetricName
+from focalibrate.metrics.registry import MetricName
 from focalibrate.metrics.residuals import BINS, equal_mass_ranks
 
 FOLDER = Path(__file__).parents[1] / "results" / "coverage"
@@ -147,7 +147,8 @@ def _score_intervals(
     probs = model.probs[rows]
     return {
         name: bootstrap_mean(_terms(name)(probs, labels), n_resamples=RESAMPLES, seed=rng)
-        for name in INTERVAL_METRICS
+        for name, metric in METRICS.items()
+        if metric.has_interval
     }
 
 

@@ -276,8 +276,8 @@ def binary_logits(scores: Array, *, name: str = "logits") -> Array:
     return xp.stack([xp.zeros_like(scores), scores], axis=-1)
 
 
-def binary_probs(scores: Array, *, name: str = "probs") -> Array:
-    """Return ``[..., 2]`` probabilities ``(1 - p, p)`` for probabilities `p` of class 1."""
+def check_binary_probs(scores: Array, *, name: str = "probs") -> None:
+    """Raise `ValueError` unless `scores` are probabilities of class 1, ``[N]``."""
     _check_scores(scores, name=name)
     xp = namespace(scores)
     if is_concrete(scores) and not bool(xp.all((scores >= 0) & (scores <= 1))):
@@ -286,7 +286,6 @@ def binary_probs(scores: Array, *, name: str = "probs") -> Array:
             f"[{float(xp.min(scores)):.3g}, {float(xp.max(scores)):.3g}]. "
             "If these are logits, apply `sigmoid` first."
         )
-    return xp.stack([1.0 - scores, scores], axis=-1)
 
 
 def _check_scores(scores: Array, *, name: str) -> None:

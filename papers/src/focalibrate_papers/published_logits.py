@@ -15,7 +15,8 @@ from focalibrate.calibrate.fit_focal_temperature import FINE_TEMPERATURES
 from focalibrate.calibrate.fit_temperature import TemperatureCalibrator
 from focalibrate.comparison import compare_methods
 from focalibrate.io import as_logits, read_predictions
-from focalibrate.metrics.registry import METRIC_NAMES, MetricName
+from focalibrate.metrics import METRICS
+from focalibrate.metrics.registry import MetricName
 from focalibrate.theory import focal_minimiser
 from focalibrate_papers.charts import Chart, Panel, Series
 from focalibrate_papers.datasets import VARIABLE
@@ -257,7 +258,7 @@ def _scores(cards: dict[str, Scorecard]) -> Iterator[tuple[str, float]]:
     found = {
         f"{method} {metric}": card.interval(metric)
         for method, card in cards.items()
-        for metric in METRIC_NAMES
+        for metric in METRICS
     }
     found |= {
         f"{method} less {other} {metric}": cards[method].difference(cards[other], metric)
@@ -276,7 +277,7 @@ def _by_ece(one: LogitSet) -> Iterator[tuple[str, float]]:
     found = _fit(one, criterion="ece")
     yield "T_ece T", found.temperature
     card = scorecard(found.probs(one.test_logits), one.test_labels)
-    for metric in METRIC_NAMES:
+    for metric in METRICS:
         yield f"T_ece {metric}", card.estimates[metric]
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from focalibrate.metrics import METRICS, Interval
-from focalibrate.metrics.registry import METRIC_NAMES, MetricName
+from focalibrate.metrics.registry import MetricName
 
 Floats = NDArray[np.float64]
 
@@ -38,8 +38,8 @@ def scorecard(
     probs: Floats, labels: NDArray[np.integer], *, n_resamples: int = 0, seed: int = 0
 ) -> Scorecard:
     """Return every metric of probabilities ``[N, K]``; the same seed draws the same rows."""
-    estimates = {name: METRICS[name].function(probs, labels) for name in METRIC_NAMES}
-    drawn: dict[MetricName, list[float]] = {name: [] for name in METRIC_NAMES}
+    estimates = {name: metric.function(probs, labels) for name, metric in METRICS.items()}
+    drawn: dict[MetricName, list[float]] = {name: [] for name in METRICS}
     rng = np.random.default_rng(seed)
     for _ in range(n_resamples):
         rows = rng.integers(len(labels), size=len(labels))

@@ -10,30 +10,11 @@ from focalibrate._array import Array, Floats, array_of
 from focalibrate._check import check_choice, check_count, check_open_interval
 from focalibrate.metrics.interval import Interval
 from focalibrate.metrics.rows import cluster_codes, read_weights
-from focalibrate.metrics.scores import (
-    brier_rows,
-    brier_score,
-    entropy,
-    entropy_rows,
-    error_rate,
-    error_rows,
-    kl_divergence,
-    kl_rows,
-    nll,
-    nll_rows,
-)
+from focalibrate.metrics.scores import ROWS
 
 IntervalMethod = Literal["basic", "percentile"]
 CHUNK = 1 << 21
 """Row indices drawn at once: 16 MB."""
-ROWS: dict[Callable[..., Any], Callable[..., Floats]] = {
-    nll: nll_rows,
-    brier_score: brier_rows,
-    error_rate: error_rows,
-    entropy: entropy_rows,
-    kl_divergence: kl_rows,
-}
-"""the term of each row, of the metrics that are means of them"""
 
 
 def bootstrap(

@@ -121,21 +121,7 @@ def adaptive_ece(
     correctness of its tie group, so the order of the rows never matters and a model of
     constant confidence scores ``|conf - acc|``. With weights that are not whole the bins
     hold equal shares of the total weight. For data in pieces see `Cells.equal_mass`.
-
-    Args:
-        probs: probabilities ``[..., K]``, any array library; ``[N]`` with `binary`.
-        labels: class indices ``[...]``.
-        n_bins: number of bins ``B``.
-        norm: ``"l1"``, ``"l2"`` or ``"max"``.
-        event: ``"top label"``, or a class: the error of its probability.
-        sample_weight: weights ``[...]``; whole numbers count repeated rows.
-        binary: `probs` are probabilities of class 1, the same as ``[1 - p, p]``.
-
-    Returns:
-        A float in ``[0, 1]``.
-
-    Numerics:
-        Exact to float64 rounding; one sort of the confidences.
+    Arguments are those of `ece`.
 
     Example:
         >>> import numpy as np
@@ -176,18 +162,9 @@ def debiased_ece(
     row allows no such estimate and adds nothing. The square root and the clip at 0 bring
     back a little bias: the sum itself is unbiased for the binned squared error.
 
-    Args:
-        probs: probabilities ``[..., K]``, any array library; ``[N]`` with `binary`.
-        labels: class indices ``[...]``.
-        n_bins: number of bins ``B``.
-        bins: ``"equal-mass"`` as in the paper (bins of `adaptive_ece`), or
-            ``"equal-width"`` (bins of `ece`).
-        event: ``"top label"``, or a class: the error of its probability.
-        sample_weight: weights ``[...]``; whole numbers count repeated rows.
-        binary: `probs` are probabilities of class 1, the same as ``[1 - p, p]``.
-
-    Returns:
-        A float in ``[0, 1]``; 0 if the gaps are no larger than expected by chance.
+    The result is 0 if the gaps are no larger than expected by chance. `bins` are
+    ``"equal-mass"`` as in the paper (those of `adaptive_ece`), or ``"equal-width"`` (those of
+    `ece`); the other arguments are those of `ece`.
 
     Example:
         >>> import numpy as np
@@ -228,21 +205,8 @@ def classwise_ece(
     :math:`v_k` is compared with the frequency of label ``k``. ``K`` is the number of
     columns, whether or not every class occurs among the labels. Norm ``"l2"`` is the root of the
     mean over classes of the squared l2 errors; ``"debiased"`` subtracts the noise of the bins
-    first, as `debiased_ece` does.
-
-    Args:
-        probs: probabilities ``[..., K]``, any array library; ``[N]`` with `binary`.
-        labels: class indices ``[...]``.
-        n_bins: number of bins ``B``.
-        norm: ``"l1"``, ``"l2"`` or ``"debiased"``.
-        sample_weight: weights ``[...]``; whole numbers count repeated rows.
-        binary: `probs` are probabilities of class 1, the same as ``[1 - p, p]``.
-
-    Returns:
-        A float in ``[0, 1]``; with norm ``"l1"`` at most ``2 / K`` for ``K`` classes.
-
-    Numerics:
-        Float64 sums; see `Cells.of_classes`.
+    first, as `debiased_ece` does. With norm ``"l1"`` the result is at most ``2 / K``. Arguments
+    are those of `ece`.
 
     Example:
         >>> import numpy as np

@@ -8,14 +8,7 @@ from typing import Literal
 
 from focalibrate._array import Floats
 from focalibrate.metrics.errors import adaptive_ece, classwise_ece, ece, mce
-from focalibrate.metrics.scores import (
-    brier_rows,
-    brier_score,
-    error_rate,
-    error_rows,
-    nll,
-    nll_rows,
-)
+from focalibrate.metrics.scores import ROWS, brier_score, error_rate, nll
 from focalibrate.metrics.smooth import smooth_ece
 
 MetricName = Literal[
@@ -34,10 +27,11 @@ class Metric:
     """"%": a fraction that is shown in percent"""
     function: Callable[..., float]
     """``function(probs, labels, *, sample_weight=None, binary=False, ...)``"""
-    rows: Callable[..., Floats] | None = None
-    """the term of each row, where the metric is a mean of them"""
-    takes_bins: bool = False
-    """whether `function` takes ``n_bins``"""
+
+    @property
+    def rows(self) -> Callable[..., Floats] | None:
+        """The function of the term of each row, where the metric is a mean of them."""
+        return ROWS.get(self.function)
 
     @property
     def has_interval(self) -> bool:
@@ -54,18 +48,15 @@ class Metric:
 
 
 _ALL = (
-    Metric("ece", "ECE %", "%", ece, takes_bins=True),
-    Metric("adaptive_ece", "adaptive ECE %", "%", adaptive_ece, takes_bins=True),
-    Metric("classwise_ece", "classwise ECE %", "%", classwise_ece, takes_bins=True),
+    Metric("ece", "ECE %", "%", ece),
+    Metric("adaptive_ece", "adaptive ECE %", "%", adaptive_ece),
+    Metric("classwise_ece", "classwise ECE %", "%", classwise_ece),
     Metric("smooth_ece", "smooth ECE %", "%", smooth_ece),
-    Metric("mce", "MCE %", "%", mce, takes_bins=True),
-    Metric("nll", "log loss", "", nll, rows=nll_rows),
-    Metric("brier", "Brier score", "", brier_score, rows=brier_rows),
-    Metric("error", "error %", "%", error_rate, rows=error_rows),
+    Metric("mce", "MCE %", "%", mce),
+    Metric("nll", "log loss", "", nll),
+    Metric("brier", "Brier score", "", brier_score),
+    Metric("error", "error %", "%", error_rate),
 )
 
 METRICS: Mapping[MetricName, Metric] = MappingProxyType({metric.name: metric for metric in _ALL})
 """Every metric by its name; intervals, tables and headings follow from it."""
-METRIC_NAMES: tuple[MetricName, ...] = tuple(METRICS)
-INTERVAL_METRICS: tuple[MetricName, ...] = tuple(n for n, m in METRICS.items() if m.has_interval)
-"""Those with a valid bootstrap interval: log loss, Brier score, error."""

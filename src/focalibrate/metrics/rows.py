@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from focalibrate._array import Array, Floats, array_of, to_numpy
 from focalibrate._check import (
-    binary_probs,
+    check_binary_probs,
     check_count,
     check_label_weight,
     check_labels,
@@ -42,34 +42,36 @@ COLUMN_LOOP_MAX = 32
 """Up to this many classes, a maximum over columns beats NumPy's reduction of short rows."""
 
 
-def read_probs(probs: Array, *, binary: bool = False, name: str = "probs") -> NDArray[Any]:
-    """Return checked probabilities as ``[N, K]``, float32 or float64; ``[N]`` needs `binary`.
+CHECKS = {"probs": check_probs, "log_probs": check_log_probs, "logits": check_logits}
+
+
+def read_rows(
+    scores: Array, *, given: Given = "probs", binary: bool = False, name: str | None = None
+) -> NDArray[Any]:
+    """Return checked scores as ``[N, K]``, float32 or float64; ``[N]`` needs `binary`.
 
     A float32 matrix stays float32 (nothing is copied) and every entry is used at its exact
     value. Binary scores become float64 first, so that ``1 - p`` is exact for a float32 `p`
     of at least 2**-30.
     """
-    probs = array_of(probs)
+    scores, name = array_of(scores), name or given
     if binary:
-        return read_scores(probs, name=name)
-    check_rows(probs, name=name)
-    check_probs(probs, name=name)
-    return _no_half(to_numpy(probs).reshape(-1, probs.shape[-1]))
+        check_binary_probs(scores, name=name)  # on the caller's own array
+        p = to_numpy(scores).astype(np.float64)
+        return np.stack([1.0 - p, p], axis=-1)
+    check_rows(scores, name=name)
+    CHECKS[given](scores, name=name)
+    rows = to_numpy(scores).reshape(-1, scores.shape[-1])
+    return rows if rows.dtype in (np.float32, np.float64) else rows.astype(np.float32)
 
 
-def read_scores(scores: Array, *, name: str) -> Floats:
-    """Return ``[N, 2]`` probabilities ``(1 - p, p)`` in float64 for checked scores `p`."""
-    scores = array_of(scores)
-    binary_probs(scores, name=name)  # its checks, on the caller's own array
-    p = to_numpy(scores).astype(np.float64)
-    return np.stack([1.0 - p, p], axis=-1)
-
-
-def read(probs: Array, labels: Array, *, binary: bool = False) -> tuple[NDArray[Any], Ints]:
-    """Return checked probabilities ``[N, K]`` and class indices ``[N]``."""
-    labels, probs = labels_for(probs, labels), array_of(probs)
-    rows = read_probs(probs, binary=binary)
-    shape = tuple(probs.shape) if binary else tuple(probs.shape[:-1])
+def read(
+    scores: Array, labels: Array, *, given: Given = "probs", binary: bool = False
+) -> tuple[NDArray[Any], Ints]:
+    """Return checked scores ``[N, K]`` and class indices ``[N]``."""
+    labels, scores = labels_for(scores, labels), array_of(scores)
+    rows = read_rows(scores, given=given, binary=binary)
+    shape = tuple(scores.shape) if binary else tuple(scores.shape[:-1])
     check_labels(labels, shape=shape, n_classes=rows.shape[-1])
     return rows, to_numpy(labels).reshape(-1).astype(np.intp, copy=False)
 
@@ -150,10 +152,6 @@ def _top_label_by_column(
     if sum(np.count_nonzero(column == top) for column in columns) > len(top):  # shared tops
         return top, rows.argmax(axis=-1) == labels
     return top, rows[np.arange(len(rows)), labels] == top
-
-
-def _no_half(x: NDArray[Any]) -> NDArray[Any]:
-    return x if x.dtype in (np.float32, np.float64) else x.astype(np.float32)
 
 
 @dataclass(frozen=True, eq=False)
@@ -246,28 +244,17 @@ def read_given(
     probs: Array | None, log_probs: Array | None, logits: Array | None, labels: Array | None
 ) -> tuple[Given, NDArray[Any], Ints]:
     """Return what was given, its rows ``[N, K]`` and the labels ``[N]``."""
-    pairs: tuple[tuple[Given, Array | None], ...] = (
-        ("probs", probs),
-        ("log_probs", log_probs),
-        ("logits", logits),
-    )
-    named = {name: value for name, value in pairs if value is not None}
+    arrays: dict[Given, Array | None]
+    arrays = {"probs": probs, "log_probs": log_probs, "logits": logits}
+    named = {name: value for name, value in arrays.items() if value is not None}
     if len(named) != 1 or labels is None:
         raise ValueError(
             "`Sketch.of` takes `labels` and exactly one of `probs`, `log_probs` and `logits`, got "
             f"{', '.join(named) or 'none of them'}{'' if labels is not None else ', no `labels`'}."
         )
     ((given, scores),) = named.items()
-    if given == "probs":
-        return given, *read(scores, labels, binary=np.ndim(scores) == 1)
-    labels, scores = labels_for(scores, labels), array_of(scores)
-    check_rows(scores, name=given)
-    (check_logits if given == "logits" else check_log_probs)(scores, name=given)
-    check_labels(labels, shape=tuple(scores.shape[:-1]), n_classes=scores.shape[-1])
-    rows = to_numpy(scores).reshape(-1, scores.shape[-1])
-    if rows.dtype not in (np.float32, np.float64):
-        rows = rows.astype(np.float32)
-    return given, rows, to_numpy(labels).reshape(-1).astype(np.intp, copy=False)
+    is_binary = given == "probs" and np.ndim(scores) == 1
+    return given, *read(scores, labels, given=given, binary=is_binary)
 
 
 def read_groups(

@@ -1,17 +1,20 @@
-"""Scores that are means over examples: NLL, Brier, error, entropy, KL, confident fraction."""
+"""Scores that are means over examples: NLL, Brier, error, entropy, KL, confident fraction.
 
-from collections.abc import Callable
+Their arguments mean the same everywhere, see `nll`.
+"""
+
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from focalibrate._array import Array, Floats, array_of, to_numpy
-from focalibrate._check import check_labels, check_log_probs, check_unit_interval, labels_for
+from focalibrate._array import Array, Floats, array_of
+from focalibrate._check import check_unit_interval
 from focalibrate.metrics.rows import (
     read,
-    read_probs,
+    read_rows,
     read_weights,
     row_chunks,
     top_label,
@@ -51,13 +54,14 @@ def nll(
     """
     if labels is None or (probs is None) == (log_probs is None):
         raise ValueError("`nll` takes `labels` and either `probs` or `log_probs`.")
-    if log_probs is not None:
-        if binary:
-            raise ValueError(
-                "`binary` is for one probability per example; `log_probs` must be [..., K]."
-            )
-        return weighted_mean(nll_of_log_probs(log_probs, labels), sample_weight)
-    return weighted_mean(nll_rows(probs, labels, binary=binary), sample_weight)
+    if log_probs is None:
+        return weighted_mean(nll_rows(probs, labels, binary=binary), sample_weight)
+    if binary:
+        raise ValueError(
+            "`binary` is for one probability per example; `log_probs` must be [..., K]."
+        )
+    terms = -true_class(*read(log_probs, labels, given="log_probs"))
+    return weighted_mean(terms, sample_weight)
 
 
 def brier_score(
@@ -70,17 +74,7 @@ def brier_score(
     r"""Brier score :math:`\frac1N\sum_i\sum_k (v_{ik} - [k = y_i])^2`, summed over classes.
 
     For two classes this is twice scikit-learn's ``brier_score_loss``, which is of class 1
-    only: see `binary_brier_score`.
-
-    Args:
-        probs: probabilities ``[..., K]``, any array library; ``[N]`` with `binary`.
-        labels: class indices ``[...]``.
-        sample_weight: weights ``[...]``; whole numbers count repeated rows.
-        binary: `probs` are probabilities of class 1, the same as ``[1 - p, p]``, which
-            makes the score twice the one-sided :math:`(p - y)^2`.
-
-    Returns:
-        A float in ``[0, 2]``.
+    only: see `binary_brier_score`. Arguments are those of `nll`.
 
     Numerics:
         Float64, in row chunks; accurate also for saturated rows, as ``1 - v_y`` is formed
@@ -102,15 +96,8 @@ def binary_brier_score(
 ) -> float:
     r"""Brier score of class 1 only, :math:`\frac1N\sum_i (p_i - y_i)^2`, as in scikit-learn.
 
-    Half of `brier_score`, which sums over both classes.
-
-    Args:
-        probs: probabilities of class 1 ``[N]``, or ``[N, 2]``.
-        labels: 0 or 1, ``[N]``.
-        sample_weight: weights ``[N]``; whole numbers count repeated rows.
-
-    Returns:
-        A float in ``[0, 1]``.
+    Half of `brier_score`, which sums over both classes; `probs` are probabilities of class 1
+    ``[N]``, or ``[N, 2]``.
 
     Example:
         >>> import numpy as np
@@ -136,16 +123,8 @@ def error_rate(
 ) -> float:
     r"""Fraction of rows whose largest probability is not the label's.
 
-    If several classes share the largest probability, the first is predicted.
-
-    Args:
-        probs: probabilities ``[..., K]``, any array library; ``[N]`` with `binary`.
-        labels: class indices ``[...]``.
-        sample_weight: weights ``[...]``; whole numbers count repeated rows.
-        binary: `probs` are probabilities of class 1, the same as ``[1 - p, p]``.
-
-    Returns:
-        A float in ``[0, 1]``.
+    If several classes share the largest probability, the first is predicted. Arguments
+    are those of `nll`.
 
     Example:
         >>> import numpy as np
@@ -157,14 +136,6 @@ def error_rate(
 
 def entropy(probs: Array, *, sample_weight: Array | None = None, binary: bool = False) -> float:
     r"""Mean entropy :math:`-\frac1N\sum_i\sum_k v_{ik}\log v_{ik}`, in nats; 0 log 0 = 0.
-
-    Args:
-        probs: probabilities ``[..., K]``, any array library; ``[N]`` with `binary`.
-        sample_weight: weights ``[...]``; whole numbers count repeated rows.
-        binary: `probs` are probabilities of class 1, the same as ``[1 - p, p]``.
-
-    Returns:
-        A float in ``[0, log K]``.
 
     Example:
         >>> import numpy as np
@@ -183,17 +154,9 @@ def kl_divergence(
 ) -> float:
     r"""Mean divergence :math:`\frac1N\sum_i\sum_k \eta_{ik}\log(\eta_{ik}/v_{ik})`, in nats.
 
-    Distance of the probabilities from the true posterior, if that is known.
-
-    Args:
-        posterior: true class probabilities :math:`\eta`, shape ``[..., K]``.
-        probs: probabilities :math:`v` of the same shape.
-        sample_weight: weights ``[...]``; whole numbers count repeated rows.
-        binary: both are probabilities of class 1, shape ``[N]``.
-
-    Returns:
-        A float ``>= 0`` (to rounding). Entries with :math:`\eta = 0` add 0; ``inf`` if
-        :math:`v = 0 < \eta` anywhere.
+    Distance of the probabilities from the true posterior, if that is known: `posterior` are the
+    true probabilities, of the shape of `probs`. Entries with :math:`\eta = 0` add 0; the mean
+    is ``inf`` if :math:`v = 0 < \eta` anywhere. Other arguments are those of `nll`.
 
     Example:
         >>> import numpy as np
@@ -225,15 +188,7 @@ def confident_fraction(
 ) -> ConfidentFraction:
     r"""Fraction of rows with confidence ``>= threshold``, and their accuracy (S99 for 0.99).
 
-    Args:
-        probs: probabilities ``[..., K]``, any array library; ``[N]`` with `binary`.
-        labels: class indices ``[...]``.
-        threshold: least confidence that counts, in ``[0, 1]``.
-        sample_weight: weights ``[...]``; whole numbers count repeated rows.
-        binary: `probs` are probabilities of class 1, the same as ``[1 - p, p]``.
-
-    Returns:
-        `ConfidentFraction` with ``fraction`` and ``accuracy``.
+    Arguments are those of `nll`.
 
     Example:
         >>> import numpy as np
@@ -257,16 +212,6 @@ def nll_rows(probs: Array, labels: Array, *, binary: bool = False) -> Floats:
         return -np.log(true_class(*read(probs, labels, binary=binary)))
 
 
-def nll_of_log_probs(log_probs: Array, labels: Array) -> Floats:
-    """Return each row's term of `nll` from log-probabilities ``[..., K]``."""
-    labels, log_probs = labels_for(log_probs, labels), array_of(log_probs)
-    check_log_probs(log_probs)
-    shape = tuple(log_probs.shape[:-1])
-    check_labels(labels, shape=shape, n_classes=log_probs.shape[-1])
-    rows = to_numpy(log_probs).reshape(-1, log_probs.shape[-1])
-    return -true_class(rows, to_numpy(labels).reshape(-1).astype(np.intp, copy=False))
-
-
 def brier_rows(probs: Array, labels: Array, *, binary: bool = False) -> Floats:
     """Return each row's term of `brier_score`."""
     rows, y = read(probs, labels, binary=binary)
@@ -287,7 +232,7 @@ def error_rows(probs: Array, labels: Array, *, binary: bool = False) -> Floats:
 
 def entropy_rows(probs: Array, *, binary: bool = False) -> Floats:
     """Return each row's entropy."""
-    rows = read_probs(probs, binary=binary)
+    rows = read_rows(probs, binary=binary)
 
     def term(part: slice) -> Floats:
         v = rows[part].astype(np.float64)
@@ -299,8 +244,8 @@ def entropy_rows(probs: Array, *, binary: bool = False) -> Floats:
 def kl_rows(posterior: Array, probs: Array, *, binary: bool = False) -> Floats:
     """Return each row's divergence."""
     posterior, probs = array_of(posterior), array_of(probs)
-    truth = read_probs(posterior, binary=binary, name="posterior")
-    rows = read_probs(probs, binary=binary)
+    truth = read_rows(posterior, binary=binary, name="posterior")
+    rows = read_rows(probs, binary=binary)
     if tuple(posterior.shape) != tuple(probs.shape):
         raise ValueError(
             f"`posterior` must have the shape of `probs`, {tuple(probs.shape)}, got "
@@ -316,6 +261,16 @@ def kl_rows(posterior: Array, probs: Array, *, binary: bool = False) -> Floats:
         return _row_dot(eta, log_ratio)
 
     return _by_chunk(rows, term)
+
+
+ROWS: Mapping[Callable[..., float], Callable[..., Floats]] = {
+    nll: nll_rows,
+    brier_score: brier_rows,
+    error_rate: error_rows,
+    entropy: entropy_rows,
+    kl_divergence: kl_rows,
+}
+"""the term of each row, of the metrics that are means of them"""
 
 
 def _by_chunk(rows: NDArray[Any], term: Callable[[slice], Floats]) -> Floats:

@@ -38,17 +38,8 @@ def smooth_ece(
               \mathrm{smECE}_{\sigma^*} = \sigma^*
 
     The bandwidth is a fixed point, so there is nothing to choose; the value is continuous
-    in the probabilities and within a constant factor of the distance to calibration.
-
-    Args:
-        probs: probabilities ``[..., K]``, any array library; ``[N]`` with `binary`.
-        labels: class indices ``[...]``.
-        event: ``"top label"``, or a class: the error of its probability.
-        sample_weight: weights ``[...]``; whole numbers count repeated rows.
-        binary: `probs` are probabilities of class 1, the same as ``[1 - p, p]``.
-
-    Returns:
-        A float in ``[0, 1]``.
+    in the probabilities and within a constant factor of the distance to calibration. Arguments
+    are those of `ece`.
 
     Numerics:
         Residuals are shared out between the neighbours on a grid of step

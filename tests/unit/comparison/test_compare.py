@@ -10,6 +10,7 @@ from numpy.testing import assert_allclose
 from focalibrate.calibrate import METHODS, TemperatureScaling, fit_temperature
 from focalibrate.comparison import compare_methods
 from focalibrate.metrics import (
+    METRICS,
     adaptive_ece,
     bootstrap_difference,
     brier_score,
@@ -20,7 +21,6 @@ from focalibrate.metrics import (
     nll,
     smooth_ece,
 )
-from focalibrate.metrics.registry import METRIC_NAMES
 
 METRIC_FUNCTIONS = {
     "ece": ece,
@@ -80,8 +80,8 @@ def test_every_method_appears_with_all_its_scores(overconfident):
     assert set(names) >= defaults | {"dirichlet"}  # a member of the average
     assert names[-1] == "average" or found.sole_member in names
     for row in found.rows:
-        assert set(row.scores) == set(METRIC_NAMES)
-        for m in METRIC_NAMES:
+        assert set(row.scores) == set(METRICS)
+        for m in METRICS:
             assert np.isfinite(row.scores[m].estimate) or m == "nll"
         if row.calibrator.keeps_argmax:
             assert row.n_predictions_changed == 0
@@ -100,7 +100,7 @@ def test_deterministic_and_any_library(overconfident):
     z, y = overconfident
     once = compare_methods(z, y, methods=["temperature"], **QUICK)
     again = compare_methods(torch.tensor(z), torch.tensor(y), methods=["temperature"], **QUICK)
-    for m in METRIC_NAMES:
+    for m in METRICS:
         assert once.rows[1].scores[m] == again.rows[1].scores[m]
     assert isinstance(again.rows[1].calibrator, TemperatureScaling)
 

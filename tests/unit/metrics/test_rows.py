@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
-from focalibrate.metrics.rows import COLUMN_LOOP_MAX, read, read_probs, row_chunks, top_label
+from focalibrate.metrics.rows import COLUMN_LOOP_MAX, read, read_rows, row_chunks, top_label
 
 SIZES = [2, 10, COLUMN_LOOP_MAX, COLUMN_LOOP_MAX + 1, 100]
 
@@ -28,7 +28,7 @@ def test_leading_axes_are_flattened():
 
 def test_a_float32_matrix_is_not_copied():
     probs = np.full((4, 2), 0.5, dtype=np.float32)
-    assert np.shares_memory(read_probs(probs), probs)
+    assert np.shares_memory(read_rows(probs), probs)
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ def test_a_float32_matrix_is_not_copied():
     ids=["float16", "torch bfloat16", "torch float16 with gradient"],
 )
 def test_half_precision_becomes_float32(half):
-    rows = read_probs(half)
+    rows = read_rows(half)
     assert rows.dtype == np.float32
     assert_array_equal(rows, [[0.25, 0.75]])
 
@@ -53,7 +53,7 @@ def test_half_precision_of_jax_becomes_float32(jax):
 
 def test_binary_scores_lose_nothing_to_float32():
     p = np.array([0.1], dtype=np.float32)
-    assert float(read_probs(p, binary=True)[0, 0]) == 1.0 - float(p[0])
+    assert float(read_rows(p, binary=True)[0, 0]) == 1.0 - float(p[0])
 
 
 @pytest.mark.parametrize("n_classes", SIZES)
