@@ -24,32 +24,39 @@ from focalibrate._array import (
 )
 
 
+def wrong(name: str, rule: str, found: object, hint: str = "") -> ValueError:
+    """Return the error that says which argument breaks which rule, with what, and what to do."""
+    return ValueError(f"`{name}` must {rule}, {found}.{hint and ' '}{hint}")
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
 def check_gamma(gamma: Any, *, minimum: float = 0.0, name: str = "gamma") -> None:
     """Raise `ValueError` unless `gamma`, a number or an array, is finite and >= `minimum`."""
-    rule = f"`{name}` must be a finite number >= {minimum:g}"
+    rule = f"be a finite number >= {minimum:g}"
     if is_array_api_obj(gamma):
         if not is_concrete(gamma):
             return
         xp = namespace(gamma)
         if not bool(xp.all(xp.isfinite(gamma))) or not bool(xp.all(gamma >= minimum)):
             low = float(xp.min(gamma))
-            raise ValueError(f"{rule}, but the array has a smallest entry of {low!r}.")
-        return
-    if isinstance(gamma, (str, bool)) or not isinstance(gamma, (int, float)):
-        raise ValueError(f"{rule}, got {gamma!r}.")
-    if not minimum <= gamma < math.inf:  # not `isfinite`, which a compiler cannot trace
-        raise ValueError(f"{rule}, got {gamma!r}.")
+            raise wrong(name, rule, f"but the array has a smallest entry of {low!r}")
+    # not `isfinite`, which a compiler cannot trace
+    elif not (_is_number(gamma) and minimum <= gamma < math.inf):
+        raise wrong(name, rule, f"got {gamma!r}")
 
 
 def check_count(value: object, *, name: str, minimum: int = 1, hint: str = "") -> None:
     """Raise `ValueError` unless `value` is a whole number >= `minimum`."""
     if isinstance(value, bool) or not hasattr(value, "__index__") or value.__index__() < minimum:
-        raise ValueError(f"`{name}` must be a whole number >= {minimum}, got {value!r}.{hint}")
+        raise wrong(name, f"be a whole number >= {minimum}", f"got {value!r}", hint)
 
 
 def check_n_bins(n_bins: object, *, name: str = "n_bins") -> None:
     """Raise `ValueError` unless `n_bins` is a whole number >= 1."""
-    check_count(n_bins, name=name, hint=" The papers use 15.")
+    check_count(n_bins, name=name, hint="The papers use 15.")
 
 
 def check_n_classes(n_classes: object, *, name: str = "n_classes") -> None:
@@ -59,21 +66,20 @@ def check_n_classes(n_classes: object, *, name: str = "n_classes") -> None:
 
 def check_unit_interval(value: float, *, name: str) -> None:
     """Raise `ValueError` unless `value` is a number in [0, 1]."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0.0 <= value <= 1.0:
-        raise ValueError(f"`{name}` must be a number in [0, 1], got {value!r}.")
+    if not (_is_number(value) and 0.0 <= value <= 1.0):
+        raise wrong(name, "be a number in [0, 1]", f"got {value!r}")
 
 
 def check_positive(value: float, *, name: str) -> None:
     """Raise `ValueError` unless `value` is a finite number > 0."""
-    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    if not is_number or not 0.0 < value < math.inf:
-        raise ValueError(f"`{name}` must be a finite number > 0, got {value!r}.")
+    if not (_is_number(value) and 0.0 < value < math.inf):
+        raise wrong(name, "be a finite number > 0", f"got {value!r}")
 
 
 def check_open_interval(value: float, *, low: float, high: float, name: str) -> None:
     """Raise `ValueError` unless `value` is a number strictly between `low` and `high`."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not low < value < high:
-        raise ValueError(f"`{name}` must be a number in ({low:g}, {high:g}), got {value!r}.")
+    if not (_is_number(value) and low < value < high):
+        raise wrong(name, f"be a number in ({low:g}, {high:g})", f"got {value!r}")
 
 
 def check_choice(value: object, choices: Collection[str], *, name: str) -> None:
@@ -99,15 +105,11 @@ def did_you_mean(name: object, known: Iterable[str]) -> str:
 def check_edges(edges: Any) -> None:
     """Raise `ValueError` unless `edges`, a NumPy array, is non-decreasing from 0 to 1."""
     if edges.ndim != 1 or len(edges) < 2:
-        raise ValueError(
-            f"`edges` must be a list of at least two numbers, got shape {tuple(edges.shape)}. "
-            "`n_bins` bins have `n_bins + 1` edges."
-        )
+        hint = "`n_bins` bins have `n_bins + 1` edges."
+        raise wrong("edges", "be a list of at least two numbers", _got(edges), hint)
     if not (edges[0] == 0 and edges[-1] == 1 and bool((edges[1:] >= edges[:-1]).all())):
-        raise ValueError(
-            f"`edges` must be non-decreasing from 0 to 1, got {edges.tolist()}. "
-            "Put 0 first and 1 last."
-        )
+        hint = "Put 0 first and 1 last."
+        raise wrong("edges", "be non-decreasing from 0 to 1", f"got {edges.tolist()}", hint)
 
 
 PROBS_ATOL = 1e-5
@@ -131,27 +133,44 @@ def first_row(bad: Array) -> int:
     return int(xp.argmax(xp.astype(xp.reshape(bad, (-1,)), xp.int32)))
 
 
+def _got(x: Any) -> str:
+    """Return what an argument of the wrong shape is."""
+    return f"got shape {tuple(x.shape)}" if is_array_api_obj(x) else f"got {type(x).__name__}"
+
+
+def _check_floating(x: Any, *, name: str) -> None:
+    """Raise unless `x` is a floating array that is not empty."""
+    if not is_array_api_obj(x):
+        raise wrong(name, "be an array", _got(x), f"Wrap it: `np.asarray({name})`.")
+    if not is_floating(x):
+        hint = "Convert it to float32 first."
+        raise wrong(name, "be floating point", f"got dtype {x.dtype}", hint)
+    _check_filled(x, name=name)
+
+
+def _check_filled(x: Array, *, name: str) -> None:
+    if 0 in x.shape:
+        raise wrong(name, "not be empty", _got(x), "Pass at least one example.")
+
+
+def _check_unit(x: Array, *, name: str, rule: str = "lie in [0, 1]", hint: str) -> None:
+    """Raise unless the entries of `x`, where they can be read, lie in [0, 1]."""
+    if not is_concrete(x) or 0 in x.shape:
+        return
+    xp = namespace(x)
+    if not bool(xp.all((x >= 0) & (x <= 1))):
+        low, high = float(xp.min(x)), float(xp.max(x))
+        raise wrong(name, rule, f"found entries from {low:.3g} to {high:.3g}", hint)
+
+
 def _check_matrix(x: Array, *, name: str) -> None:
     """Raise unless `x` is a non-empty floating array ``[..., K]`` with K >= 2."""
-    if not is_array_api_obj(x):
-        raise ValueError(
-            f"`{name}` must be an array, got {type(x).__name__}. Wrap it: `np.asarray({name})`."
-        )
-    if not is_floating(x):
-        raise ValueError(
-            f"`{name}` must be floating point, got dtype {x.dtype}. Convert it to float32 first."
-        )
+    _check_floating(x, name=name)
     if x.ndim == 0:
-        raise ValueError(f"`{name}` must have shape [..., K], got a single number.")
-    if 0 in x.shape:
-        raise ValueError(
-            f"`{name}` must not be empty, got shape {tuple(x.shape)}. Pass at least one example."
-        )
+        raise wrong(name, "have shape [..., K]", "got a single number")
     if x.shape[-1] < 2:
-        raise ValueError(
-            f"`{name}` must have at least 2 classes on its last axis, got shape "
-            f"{tuple(x.shape)}. For one score per example pass shape [N] and `binary=True`."
-        )
+        hint = "For one score per example pass shape [N] and `binary=True`."
+        raise wrong(name, "have at least 2 classes on its last axis", _got(x), hint)
 
 
 def check_logits(logits: Array, *, name: str = "logits") -> None:
@@ -163,42 +182,30 @@ def check_logits(logits: Array, *, name: str = "logits") -> None:
     if not is_concrete(logits):
         return
     xp = namespace(logits)
-    top = xp.max(
-        stop_gradient(logits), axis=-1
-    )  # nan and +inf propagate to the top, -inf only if all are
+    # nan and +inf propagate to the top, -inf only if all are
+    top = xp.max(stop_gradient(logits), axis=-1)
     bad = ~xp.isfinite(top)
     if bool(xp.any(bad)):
         row = first_row(bad)
         value = float(xp.reshape(top, (-1,))[row])
         if value == -math.inf:
-            raise ValueError(
-                f"`{name}` must leave at least one class possible, but every entry of row {row} "
-                "is -inf. Unmask one class or drop the row."
-            )
-        raise ValueError(
-            f"`{name}` must not contain nan or +inf, but row {row} contains {value}. "
-            "Drop the row or find the step that produced it."
-        )
+            found = f"but every entry of row {row} is -inf"
+            hint = "Unmask one class or drop the row."
+            raise wrong(name, "leave at least one class possible", found, hint)
+        hint = "Drop the row or find the step that produced it."
+        raise wrong(name, "not contain nan or +inf", f"but row {row} contains {value}", hint)
 
 
 def check_class_axis(logits: Array, *, name: str = "logits") -> None:
     """Raise `ValueError` unless `logits` are ``[N, K, ...]`` or ``[K]``; values are not read."""
     if not is_array_api_obj(logits) or not is_floating(logits) or logits.ndim == 0:
-        found = logits.dtype if is_array_api_obj(logits) else type(logits).__name__
-        raise ValueError(
-            f"`{name}` must be a floating tensor of shape [K] or [N, K, ...], got {found}. "
-            "Pass the raw output of the model."
-        )
-    if 0 in logits.shape:
-        raise ValueError(
-            f"`{name}` must not be empty, got shape {tuple(logits.shape)}. "
-            "Pass at least one example."
-        )
+        found = f"got {logits.dtype}" if is_array_api_obj(logits) else _got(logits)
+        rule = "be a floating tensor of shape [K] or [N, K, ...]"
+        raise wrong(name, rule, found, "Pass the raw output of the model.")
+    _check_filled(logits, name=name)
     if logits.shape[min(1, logits.ndim - 1)] < 2:
-        raise ValueError(
-            f"`{name}` must have at least 2 classes on its class axis, got shape "
-            f"{tuple(logits.shape)}. For one score per example use `SigmoidFocalLoss`."
-        )
+        hint = "For one score per example use `SigmoidFocalLoss`."
+        raise wrong(name, "have at least 2 classes on its class axis", _got(logits), hint)
 
 
 def is_on_simplex(probs: Array) -> bool:
@@ -226,14 +233,12 @@ def check_probs(probs: Array, *, name: str = "probs") -> None:
     if not (low >= 0.0 and off <= _atol(probs)):  # written so that nan fails too
         if math.isnan(low) or math.isnan(off):
             row = first_row(xp.any(xp.isnan(probs), axis=-1))
-            raise ValueError(f"`{name}` must not contain nan, but row {row} does. Drop the row.")
+            raise wrong(name, "not contain nan", f"but row {row} does", "Drop the row.")
         hint = "If these are logits, apply `softmax` first."
         if low >= 0.0 and off < 0.05:
             hint = f"If they were rounded: `{name} / {name}.sum(axis=-1, keepdims=True)`."
-        raise ValueError(
-            f"`{name}` must be probabilities over its last axis, but its smallest "
-            f"entry is {low:.3g} and its worst row sum is off by {off:.3g}. {hint}"
-        )
+        found = f"but its smallest entry is {low:.3g} and its worst row sum is off by {off:.3g}"
+        raise wrong(name, "be probabilities over its last axis", found, hint)
 
 
 def check_log_probs(log_probs: Array, *, name: str = "log_probs") -> None:
@@ -245,28 +250,19 @@ def check_log_probs(log_probs: Array, *, name: str = "log_probs") -> None:
     total = xp.sum(xp.exp(stop_gradient(log_probs)), axis=-1)
     off = float(xp.max(xp.abs(total - 1.0)))
     if not off <= _atol(log_probs):
-        raise ValueError(
-            f"`{name}` must be logs of probabilities over the last axis, but the probabilities "
-            f"of a row sum to 1 only within {off:.3g}. If these are logits, apply "
-            "`log_softmax` first."
-        )
+        found = f"but the probabilities of a row sum to 1 only within {off:.3g}"
+        hint = "If these are logits, apply `log_softmax` first."
+        raise wrong(name, "be logs of probabilities over the last axis", found, hint)
 
 
 def check_unit_array(p: Array, *, name: str) -> None:
     """Raise `ValueError` unless `p` is a floating array with entries in [0, 1]."""
     if not is_array_api_obj(p) or not is_floating(p):
-        raise ValueError(
-            f"`{name}` must be a floating array, got {getattr(p, 'dtype', type(p).__name__)}. "
-            f"Convert it: `np.asarray({name}, float)`."
+        found = f"got {getattr(p, 'dtype', type(p).__name__)}"
+        raise wrong(
+            name, "be a floating array", found, f"Convert it: `np.asarray({name}, float)`."
         )
-    if not is_concrete(p) or 0 in p.shape:
-        return
-    xp = namespace(p)
-    if not bool(xp.all((p >= 0) & (p <= 1))):
-        raise ValueError(
-            f"`{name}` must lie in [0, 1], found entries from {float(xp.min(p)):.3g} to "
-            f"{float(xp.max(p)):.3g}. If these are logits, apply `softmax` first."
-        )
+    _check_unit(p, name=name, hint="If these are logits, apply `softmax` first.")
 
 
 def binary_logits(scores: Array, *, name: str = "logits") -> Array:
@@ -279,13 +275,8 @@ def binary_logits(scores: Array, *, name: str = "logits") -> Array:
 def check_binary_probs(scores: Array, *, name: str = "probs") -> None:
     """Raise `ValueError` unless `scores` are probabilities of class 1, ``[N]``."""
     _check_scores(scores, name=name)
-    xp = namespace(scores)
-    if is_concrete(scores) and not bool(xp.all((scores >= 0) & (scores <= 1))):
-        raise ValueError(
-            f"`{name}` with `binary=True` must be probabilities of class 1 in [0, 1], found "
-            f"[{float(xp.min(scores)):.3g}, {float(xp.max(scores)):.3g}]. "
-            "If these are logits, apply `sigmoid` first."
-        )
+    hint = "With `binary=True` pass probabilities of class 1; of logits, apply `sigmoid` first."
+    _check_unit(scores, name=name, hint=hint)
 
 
 def _check_scores(scores: Array, *, name: str) -> None:
@@ -295,18 +286,18 @@ def _check_scores(scores: Array, *, name: str) -> None:
             f"`{name}` with `binary=True` must be a floating array of shape [N], one score per "
             f"example, got {found}. For [N, K] leave `binary` out."
         )
-    if 0 in scores.shape:
-        raise ValueError(f"`{name}` must not be empty, got shape {tuple(scores.shape)}.")
+    _check_filled(scores, name=name)
 
 
 def check_rows(probs: Array, *, name: str = "probs") -> None:
     """Raise `ValueError` for shape ``[N]``, which may be one score each or one example."""
     if is_array_api_obj(probs) and probs.ndim == 1:
-        raise ValueError(
-            f"`{name}` must have shape [..., K] with at least one axis of examples, got shape "
-            f"{tuple(probs.shape)}. If these are probabilities of class 1, one per example, pass "
-            f"`binary=True`; if they are one example, pass `{name}[None, :]`."
+        hint = (
+            "If these are probabilities of class 1, one per example, pass `binary=True`; if they "
+            f"are one example, pass `{name}[None, :]`."
         )
+        rule = "have shape [..., K] with at least one axis of examples"
+        raise wrong(name, rule, _got(probs), hint)
 
 
 def check_label_form(
@@ -314,21 +305,16 @@ def check_label_form(
 ) -> None:
     """Raise `ValueError` unless `labels` is an integer array of `shape`; values are not read."""
     if not is_array_api_obj(labels):
-        raise ValueError(
-            f"`{name}` must be an array of class indices, got {type(labels).__name__}. "
-            f"Wrap it: `np.asarray({name})`."
-        )
-    xp = namespace(labels)
-    if not xp.isdtype(labels.dtype, "integral"):
-        raise ValueError(
-            f"`{name}` must be integer class indices, got dtype {labels.dtype}. Convert them "
-            "to int64; soft targets must have the shape of the logits."
-        )
+        hint = f"Wrap it: `np.asarray({name})`."
+        raise wrong(name, "be an array of class indices", _got(labels), hint)
+    if not namespace(labels).isdtype(labels.dtype, "integral"):
+        hint = "Convert them to int64; soft targets must have the shape of the logits."
+        raise wrong(name, "be integer class indices", f"got dtype {labels.dtype}", hint)
     if tuple(labels.shape) != tuple(shape):
         hint = "Pass one label per example."
         if tuple(labels.shape) == (*shape, n_classes):
             hint += " For one score per example pass `binary=True`."
-        raise ValueError(f"`{name}` must have shape {shape}, got {tuple(labels.shape)}. {hint}")
+        raise wrong(name, f"have shape {shape}", f"got {tuple(labels.shape)}", hint)
 
 
 def check_labels(
@@ -341,23 +327,20 @@ def check_labels(
     xp = namespace(labels)
     low, high = int(xp.min(labels)), int(xp.max(labels))
     if low < 0 or high >= n_classes:
-        bad = (labels < 0) | (labels >= n_classes)
-        raise ValueError(
-            f"`{name}` must lie in [0, {n_classes - 1}] for {n_classes} classes, found "
-            f"[{low}, {high}], first at row {first_row(bad)}. Number the classes from 0."
-        )
+        row = first_row((labels < 0) | (labels >= n_classes))
+        rule = f"lie in [0, {n_classes - 1}] for {n_classes} classes"
+        found = f"found [{low}, {high}], first at row {row}"
+        raise wrong(name, rule, found, "Number the classes from 0.")
 
 
 def check_class_weight(weight: Array, *, n_classes: int, name: str = "weight") -> None:
     """Raise `ValueError` unless `weight` is an array with one number >= 0 per class."""
     if not is_array_api_obj(weight) or tuple(weight.shape) != (n_classes,):
         found = tuple(weight.shape) if is_array_api_obj(weight) else type(weight).__name__
-        raise ValueError(
-            f"`{name}` must be an array with one entry per class, shape ({n_classes},), "
-            f"got {found}."
-        )
+        rule = f"be an array with one entry per class, shape ({n_classes},)"
+        raise wrong(name, rule, f"got {found}")
     if is_concrete(weight) and not bool(namespace(weight).all(weight >= 0)):
-        raise ValueError(f"`{name}` must hold numbers >= 0, got {weight}.")
+        raise wrong(name, "hold numbers >= 0", f"got {weight}")
 
 
 def check_targets(logits: Array, labels: Array, *, name: str = "labels") -> bool:
@@ -378,50 +361,13 @@ def check_targets(logits: Array, labels: Array, *, name: str = "labels") -> bool
 
 def check_multilabel(logits: Array, labels: Array) -> None:
     """Raise `ValueError` unless `labels` are 0 to 1 and of the shape of finite `logits`."""
-    for x, name in ((logits, "logits"), (labels, "labels")):
-        if not is_array_api_obj(x):
-            raise ValueError(f"`{name}` must be an array, got {type(x).__name__}.")
-    if not is_floating(logits):
-        raise ValueError(f"`logits` must be floating point, got dtype {logits.dtype}.")
-    if 0 in logits.shape:
-        raise ValueError(f"`logits` must not be empty, got shape {tuple(logits.shape)}.")
-    if tuple(labels.shape) != tuple(logits.shape):
-        raise ValueError(
-            f"`labels` must have the shape of `logits`, {tuple(logits.shape)}, got "
-            f"{tuple(labels.shape)}. Class indices go to `focal_loss`."
-        )
-    if not (is_concrete(logits) and is_concrete(labels)):
-        return
-    xp = namespace(logits)
-    if bool(xp.any(xp.isnan(logits))):
+    _check_floating(logits, name="logits")
+    if not is_array_api_obj(labels) or tuple(labels.shape) != tuple(logits.shape):
+        rule = f"have the shape of `logits`, {tuple(logits.shape)}"
+        raise wrong("labels", rule, _got(labels), "Class indices go to `focal_loss`.")
+    if is_concrete(logits) and bool(namespace(logits).any(namespace(logits).isnan(logits))):
         raise ValueError("`logits` must not contain nan. Find the step that produced it.")
-    if not is_floating(labels):
-        labels = xp.astype(labels, xp.int64)
-    low, high = float(xp.min(labels)), float(xp.max(labels))
-    if not (low >= 0.0 and high <= 1.0):
-        raise ValueError(f"`labels` must lie in [0, 1], found [{low:g}, {high:g}].")
-
-
-def check_confidence(confidence: Array, correct: Array) -> None:
-    """Raise `ValueError` unless both are ``[N]`` in [0, 1]; `correct` may be booleans."""
-    _check_scores(confidence, name="confidence")
-    xp = namespace(confidence)
-    if not bool(xp.all((confidence >= 0) & (confidence <= 1))):
-        raise ValueError(
-            f"`confidence` must lie in [0, 1], found [{float(xp.min(confidence)):.3g}, "
-            f"{float(xp.max(confidence)):.3g}]. Pass probabilities, not logits or percent."
-        )
-    if not is_array_api_obj(correct) or tuple(correct.shape) != tuple(confidence.shape):
-        found = tuple(correct.shape) if is_array_api_obj(correct) else type(correct).__name__
-        raise ValueError(
-            f"`correct` must have shape {tuple(confidence.shape)} like `confidence`, got {found}. "
-            "Pass one value per example."
-        )
-    if not bool(namespace(correct).all((correct >= 0) & (correct <= 1))):
-        raise ValueError(
-            "`correct` must be 0 or 1 (or booleans; a share in [0, 1] for a tie). Pass "
-            "`predicted == labels`."
-        )
+    _check_unit(labels, name="labels", hint="Pass 0, 1, or a share between.")
 
 
 SHOWN = 5
@@ -543,38 +489,31 @@ def check_sample_weight(
     except (TypeError, ValueError) as error:
         raise ValueError(f"`{name}` must be one number per example: {error}.") from error
     if len(weights) != n_rows:
-        raise ValueError(
-            f"`{name}` must have one weight per example, {n_rows}, got {len(weights)}."
-        )
-    bad = ~(np.isfinite(weights) & (weights >= 0))
-    if bad.any():
-        row = int(bad.argmax())
-        raise ValueError(
-            f"`{name}` must be finite and >= 0, but row {row} has {weights[row]}. "
-            "Give a row that should not count the weight 0."
-        )
-    if n_rows and not weights.any():
-        raise ValueError(f"`{name}` must not be zero for every example.")
-    return weights
+        raise wrong(name, f"have one weight per example, {n_rows}", f"got {len(weights)}")
+    return _checked_weights(weights, name)
 
 
 def check_label_weight(
     sample_weight: Any, *, shape: tuple[int, ...], name: str = "sample_weight"
 ) -> NDArray[np.float64]:
-    """Return weights ``[N]`` or ``[N, C]`` of independent labels as float64 ``[N, C]``.
-
-    Raise `ValueError` unless finite, >= 0 and not all 0.
-    """
+    """Return weights ``[N]`` or ``[N, C]`` of independent labels as float64 ``[N, C]``."""
     weights = np.asarray(to_numpy(sample_weight), dtype=np.float64)
     weights = weights[:, None] if weights.ndim == 1 else weights
     if weights.shape not in (shape, (shape[0], 1)):
-        raise ValueError(
-            f"`{name}` must be [N] or [N, C] for scores of shape {list(shape)}, got "
-            f"{list(weights.shape)}."
-        )
-    if not (np.isfinite(weights).all() and (weights >= 0).all() and weights.any()):
-        raise ValueError(f"`{name}` must be finite and >= 0, and not 0 everywhere.")
-    return np.ascontiguousarray(np.broadcast_to(weights, shape))
+        rule = f"be [N] or [N, C] for scores of shape {list(shape)}"
+        raise wrong(name, rule, f"got {list(weights.shape)}")
+    return np.ascontiguousarray(np.broadcast_to(_checked_weights(weights, name), shape))
+
+
+def _checked_weights(weights: NDArray[np.float64], name: str) -> NDArray[np.float64]:
+    bad = ~(np.isfinite(weights) & (weights >= 0))
+    if bad.any():
+        row, found = int(np.argwhere(bad)[0, 0]), weights[bad][0]
+        hint = "Give a row that should not count the weight 0."
+        raise wrong(name, "be finite and >= 0", f"but row {row} has {found}", hint)
+    if weights.size and not weights.any():
+        raise ValueError(f"`{name}` must not be zero for every example.")
+    return weights
 
 
 def is_whole(weights: NDArray[np.float64]) -> bool:

@@ -7,9 +7,10 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-from focalibrate._array import Array, like, namespace, stop_gradient, to_numpy
-from focalibrate._check import check_confidence, check_n_bins, check_positive
+from focalibrate._array import Array, like, namespace, stop_gradient
+from focalibrate._check import check_n_bins, check_positive
 from focalibrate.metrics.cells import Cells
+from focalibrate.metrics.rows import read_outcomes
 from focalibrate.theory.focal import focal_term
 
 CROSSING = 0.2
@@ -112,9 +113,8 @@ class AdaFocal:
             confidence: largest probability of each validation example, ``[N]``, ``N >= n_bins``.
             correct: whether that class was the label: 0, 1 or booleans, ``[N]``.
         """
-        check_confidence(confidence, correct)
-        values, hits = to_numpy(confidence).astype(np.float64), to_numpy(correct).astype(np.bool_)
-        return self.updated_from(Cells.of_distinct(values, hits))
+        values, hits = read_outcomes(confidence, correct)
+        return self.updated_from(Cells.of_distinct(values, hits.astype(np.bool_)))
 
     def updated_from(self, cells: Cells) -> Self:
         """Return the policy after an epoch, from a table of fine cells.

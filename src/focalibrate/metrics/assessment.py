@@ -9,7 +9,7 @@ import numpy as np
 
 from focalibrate._array import Array, Floats
 from focalibrate._check import check_count
-from focalibrate.metrics.binning import Ints, equal_width_edges
+from focalibrate.metrics.binning import Ints, divided, equal_width_edges
 from focalibrate.metrics.cells import class_cells
 from focalibrate.metrics.interval import Interval, NoiseFloor, record_of
 from focalibrate.metrics.noise_floor import classwise_floor, noise_floors
@@ -449,7 +449,7 @@ class EventTest:
         noise = indicator(cells.bin, BINS) @ drawn
         bins = clusters.binned(cells.bin, BINS, np.mean(noise**2, axis=1))
         # bins share clusters: their errors are correlated, and count as fewer
-        share = np.divide(1.0, np.sqrt(bins.weight), out=np.zeros(BINS), where=bins.weight > 0)
+        share = divided(1.0, np.sqrt(bins.weight))
         scaled = share[:, None] * noise
         spread = scaled @ scaled.T / noise.shape[1]
         square = float(np.sum(spread**2))

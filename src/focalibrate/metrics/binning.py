@@ -136,6 +136,15 @@ def bin_sums(index: NDArray[np.intp], values: NDArray[Any], n_bins: int) -> Floa
     return np.bincount(index, values, n_bins).astype(np.float64, copy=False)
 
 
+def divided(
+    numerator: Any, denominator: Floats, default: Any = 0.0, *, above: Floats | float = 0.0
+) -> Floats:
+    """Return quotients where the denominator is larger than `above`, elsewhere `default`."""
+    found: Floats = np.zeros(denominator.shape) + default
+    np.divide(numerator, denominator, out=found, where=denominator > above)
+    return found
+
+
 def equal_mass_sizes(n: int, n_bins: int) -> NDArray[np.intp]:
     """Return `n_bins` sizes that differ by at most one, larger ones first, and sum to `n`."""
     size, larger = divmod(n, n_bins)

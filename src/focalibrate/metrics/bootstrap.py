@@ -8,6 +8,7 @@ import numpy as np
 
 from focalibrate._array import Array, Floats, array_of
 from focalibrate._check import check_choice, check_count, check_open_interval
+from focalibrate.metrics.binning import divided
 from focalibrate.metrics.interval import Interval
 from focalibrate.metrics.rows import cluster_codes, read_weights
 from focalibrate.metrics.scores import ROWS
@@ -192,7 +193,7 @@ def _units(
         code = cluster_codes(cluster, len(terms))
         w = np.ones(len(terms)) if weights is None else weights
         total, mass = (np.bincount(code, x).astype(np.float64) for x in (w * terms, w))
-        return np.divide(total, mass, out=np.zeros_like(mass), where=mass > 0), mass
+        return divided(total, mass), mass
     if weights is not None and copies:
         return np.repeat(terms, np.rint(weights).astype(np.intp)), None
     return terms, weights

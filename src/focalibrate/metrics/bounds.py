@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass, replace
-from typing import Literal, TypedDict
+from typing import Literal, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,19 +10,20 @@ from scipy.special import ndtri
 
 from focalibrate._array import Array, Floats
 from focalibrate._check import check_open_interval
-from focalibrate.metrics.binning import Ints, bin_sums
+from focalibrate.metrics.binning import Ints, bin_sums, divided
 from focalibrate.metrics.null import generator
 from focalibrate.metrics.residuals import (
     BINS,
     SCALES,
     EventCells,
     Residuals,
+    cluster_sums,
     event_cells,
     mean_variance,
     noncentrality,
     rms_estimate,
 )
-from focalibrate.metrics.rows import read_event
+from focalibrate.metrics.rows import EventArguments, read_event
 
 LEVELS = tuple(2**i for i in range(int(math.log2(SCALES)) + 1))
 """Numbers of bins of the lower bound: 1, 2, 4, … 32, each cut in two for the next."""
@@ -63,17 +64,12 @@ def calibration_bounds(
     probs: Array | None = None,
     labels: Array | None = None,
     *,
-    confidence: Array | None = None,
-    correct: Array | None = None,
-    event: int | Literal["top label"] | None = None,
     error: ErrorName = "ece",
     limit: float = 0.0,
     alpha: float = 0.05,
     alpha_high: float | None = None,
-    sample_weight: Array | None = None,
-    copies: bool = False,
-    cluster: Array | None = None,
     seed: int | np.random.Generator = 0,
+    **rows: Unpack[EventArguments],
 ) -> ErrorBounds:
     r"""Bound the calibration error of a model from below and from above.
 
@@ -105,18 +101,14 @@ def calibration_bounds(
     Args:
         probs: probabilities ``[N, K]``, any array library, or ``[N]`` of class 1.
         labels: class indices ``[N]``.
-        confidence: instead of `probs`, see `assess`.
-        correct: instead of `labels`.
-        event: see `assess`.
         error: ``"ece"`` or ``"rms"``.
         limit: the limit that the upper bound is for. Outcomes vary more where predictions are
             off: the upper bound allows for the variance of a model that is off by `limit`.
         alpha: probability that the lower bound is too high.
         alpha_high: probability that the upper bound is too low. Default: `alpha`.
-        sample_weight: weights ``[N]``, see `assess`.
-        copies: whether weights are numbers of identical rows.
-        cluster: names of the clusters ``[N]`` of dependent rows, see `assess`.
         seed: random seed of the draws of the noise, or a `numpy.random.Generator`.
+        rows: ``confidence``, ``correct``, ``event``, ``sample_weight``, ``copies`` and
+            ``cluster``, as in `assess`.
 
     Example:
         >>> rng = np.random.default_rng(0)
@@ -127,19 +119,10 @@ def calibration_bounds(
         >>> calibration_bounds(p**2, y).low > 0.15
         True
     """
-    rows = read_event(
-        probs,
-        labels,
-        confidence=confidence,
-        correct=correct,
-        event=event,
-        sample_weight=sample_weight,
-        copies=copies,
-        cluster=cluster,
-    )
+    given = read_event(probs, labels, **rows)
     return bounds_of_cells(
-        rows.cells(),
-        code=rows.code_in_order,
+        given.cells(),
+        code=given.code_in_order,
         error=error,
         limit=limit,
         alpha=alpha,
@@ -190,15 +173,9 @@ class _Bins:
         if code is None:
             return cls(independent)
         rows = index[cells.cell_of_row]
-        place = code * n_bins + rows
-        size = (int(code.max()) + 1) * n_bins
-        r, w = (
-            np.bincount(place, x, size).reshape(-1, n_bins) for x in (fine.residual, fine.weight)
-        )
+        r, w = (cluster_sums(x, code, rows, n_bins) for x in (fine.residual, fine.weight))
         square, spread = (r * r).sum(axis=0), (w * w).sum(axis=0)
-        variance = independent.variance * np.divide(
-            square, independent.square, out=np.ones(n_bins), where=independent.square > 0
-        ).clip(1.0)
+        variance = independent.variance * divided(square, independent.square, 1.0).clip(1.0)
         sums = replace(independent, square=square, spread=spread, variance=variance)
         _, mean = _share_and_mean(independent)
         return cls(sums, r - w * mean)
@@ -222,7 +199,7 @@ class _Bins:
             return np.diag(variance)
         raw = self.shared.T @ self.shared
         size = np.sqrt(np.diag(raw))
-        scale = np.divide(np.sqrt(variance), size, out=np.zeros_like(size), where=size > 0)
+        scale = divided(np.sqrt(variance), size)
         found: Floats = raw * np.outer(scale, scale)
         found[np.diag_indices(len(found))] = variance
         return found
@@ -315,8 +292,7 @@ def _size(weighted: NDArray[np.float64], n_bins: int) -> Floats:
 
 def _share_and_mean(bins: Residuals) -> tuple[Floats, Floats]:
     w = bins.weight
-    mean = np.divide(bins.residual, w, out=np.zeros_like(w), where=w > 0)
-    return w / w.sum(), mean
+    return w / w.sum(), divided(bins.residual, w)
 
 
 def _variance(cells: EventCells, bins: _Bins, limit: float) -> Floats:
@@ -328,8 +304,7 @@ def _variance(cells: EventCells, bins: _Bins, limit: float) -> Floats:
     away = np.maximum(np.abs(cells.sums.mean - 0.5) - limit, 0.0)
     w = bins.sums.weight
     worst = bin_sums(cells.bin, cells.sums.spread * (0.25 - away**2), len(w))
-    at_limit = np.divide(worst, w**2, out=np.zeros_like(w), where=w > 0)
-    return np.maximum(bins.variance(), bins.inflation * at_limit)
+    return np.maximum(bins.variance(), bins.inflation * divided(worst, w**2))
 
 
 def _rms_at(seen: float, share: Floats, covariance: Floats, probability: float) -> float:

@@ -12,6 +12,7 @@ from focalibrate._check import check_choice, check_n_bins, is_whole
 from focalibrate.metrics.binning import (
     Closed,
     Ints,
+    divided,
     edges_of,
     equal_mass_sizes,
     index_of,
@@ -377,8 +378,7 @@ class Cells:
         return self._mean(self.probability - self.outcome)
 
     def _mean(self, total: Floats) -> Floats:
-        out = np.full_like(total, np.nan)
-        return np.divide(total, self.weight, out=out, where=self.weight > 0)
+        return divided(total, self.weight, np.nan)
 
     @property
     def _total(self) -> Floats:
@@ -402,7 +402,7 @@ class Cells:
         # with repeated rows pairs / spread is n - 1
         pairs = self.weight**2 - self.spread
         several = pairs > 1e-9 * self.weight**2
-        noise = np.divide(self.spread, pairs, out=np.zeros_like(pairs), where=several)
+        noise = divided(self.spread, pairs, above=1e-9 * self.weight**2)
         accuracy = np.nan_to_num(self.accuracy)
         excess = np.nan_to_num(self.gap) ** 2 - accuracy * (1.0 - accuracy) * noise
         return _plain((self.weight * excess * several).sum(axis=-1) / self._total)
@@ -440,7 +440,7 @@ class Cells:
             )
         )  # fmt: skip
         mean = np.clip(probability / weight, 0.0, 1.0)
-        hit_mean = np.divide(hits, outcome, out=np.zeros_like(mean), where=outcome > 0)
+        hit_mean = divided(hits, outcome)
         square = np.maximum(spread * mean**2 + happened * (1.0 - 2.0 * hit_mean), 0.0)
         variance = spread * mean * (1.0 - mean)
         return Residuals(rows, weight, spread, probability, outcome, square, variance)

@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Any, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,7 @@ from focalibrate.metrics.binning import Ints
 from focalibrate.metrics.interval import record_of
 from focalibrate.metrics.null import generator
 from focalibrate.metrics.residuals import Residuals, calibration_line
-from focalibrate.metrics.rows import EventKind, read_event, read_groups
+from focalibrate.metrics.rows import EventArguments, EventKind, read_event, read_groups
 from focalibrate.metrics.words import p_text, percents, points, side_of
 
 MAX_VALUES, ROWS_PER_VALUE = 8, 100
@@ -77,13 +77,8 @@ def assess_groups(
     labels: Array | None = None,
     groups: Array | Mapping[str, Array] | None = None,
     *,
-    confidence: Array | None = None,
-    correct: Array | None = None,
-    event: int | Literal["top label"] | None = None,
-    sample_weight: Array | None = None,
-    copies: bool = False,
-    cluster: Array | None = None,
     seed: int | np.random.Generator = 0,
+    **rows: Unpack[EventArguments],
 ) -> tuple[GroupAssessment, ...]:
     r"""Assess every group of rows, with p-values corrected for how many groups there are.
 
@@ -98,13 +93,9 @@ def assess_groups(
         labels: class indices ``[N]``.
         groups: which group each row belongs to, ``[N]`` of numbers or text; or several
             such columns by name. Numbers with many distinct values are cut at their quartiles.
-        confidence: instead of `probs`, see `assess`.
-        correct: instead of `labels`.
-        event: see `assess`.
-        sample_weight: weights ``[N]``, see `assess`.
-        copies: whether weights are numbers of identical rows.
-        cluster: names of the clusters ``[N]`` of dependent rows, see `assess`.
         seed: random seed of the draws, or a `numpy.random.Generator`.
+        rows: ``confidence``, ``correct``, ``event``, ``sample_weight``, ``copies`` and
+            ``cluster``, as in `assess`.
 
     Returns:
         One `GroupAssessment` per group, by column and then by name.
@@ -121,39 +112,25 @@ def assess_groups(
     """
     if groups is None:
         raise ValueError("`groups` must say which group each row belongs to.")
-    rows = read_event(
-        probs,
-        labels,
-        confidence=confidence,
-        correct=correct,
-        event=event,
-        sample_weight=sample_weight,
-        copies=copies,
-        cluster=cluster,
-        keep_all=True,
-    )
-    columns = _columns(groups, len(rows.outcome))
+    given = read_event(probs, labels, keep_all=True, **rows)
+    columns = _columns(groups, len(given.outcome))
     members = [
-        (name, str(value), np.flatnonzero((index == i) & rows.counts))
+        (name, str(value), np.flatnonzero((index == i) & given.counts))
         for name, (values, index) in columns.items()
         for i, value in enumerate(values)
     ]
     members = [(c, g, at) for c, g, at in members if len(at)]
     n_draws = draws_for_groups(sum(len(at) >= MIN_ROWS for _, _, at in members))
     rng = generator(seed)
-    found = [
-        assess_group(
-            c,
-            g,
-            part.cells(),
-            code=part.code_in_order,
-            event=rows.kind,
-            n_draws=n_draws,
-            rng=rng,
+    found = []
+    for column, group, at in members:
+        part = given.take(at)
+        fine, code = part.cells(), part.code_in_order
+        found.append(
+            assess_group(
+                column, group, fine, code=code, event=given.kind, n_draws=n_draws, rng=rng
+            )
         )
-        for c, g, at in members
-        for part in [rows.take(at)]
-    ]
     return with_holm(found)
 
 

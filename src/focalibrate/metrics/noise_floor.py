@@ -6,7 +6,7 @@ import numpy as np
 from scipy.special import gammaln, xlog1py, xlogy
 
 from focalibrate._array import Floats
-from focalibrate.metrics.binning import equal_width_index
+from focalibrate.metrics.binning import divided, equal_width_index
 from focalibrate.metrics.cells import Cells
 from focalibrate.metrics.interval import NoiseFloor
 from focalibrate.metrics.null import indicator
@@ -75,9 +75,9 @@ def classwise_floor(classes: Cells) -> NoiseFloor:
     rows, k = classes.rows, classes.n_events
     mean = np.clip(np.nan_to_num(classes.confidence), 0.0, 1.0)
     flat = rows * mean * (1.0 - mean)
-    share = np.divide(classes.spread, classes.weight, out=np.zeros_like(flat), where=rows > 0)
+    share = divided(classes.spread, classes.weight)
     variance = share * np.maximum(classes.probability - classes.square, 0.0)
-    ratio = np.divide(variance, flat, out=np.zeros_like(flat), where=flat > 1e-300)
+    ratio = divided(variance, flat, above=1e-300)
     mad = _binomial_mad(rows, mean) * np.sqrt(ratio)
     spread = math.sqrt(max(0.0, float((variance - mad**2).sum())))
     if k == 2:  # both classes show the same deviations

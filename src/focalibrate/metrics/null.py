@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from scipy.special import expit, logit, ndtr, ndtri
 
 from focalibrate._array import Floats
-from focalibrate.metrics.binning import Ints, bin_sums
-from focalibrate.metrics.residuals import SCALES, EventCells, Line, Residuals
+from focalibrate.metrics.binning import Ints, bin_sums, divided
+from focalibrate.metrics.residuals import SCALES, EventCells, Line, Residuals, cluster_sums
 from focalibrate.metrics.words import ALPHA
 
 NORMAL_VARIANCE = 20.0
@@ -99,22 +99,15 @@ class Clusters:
         `index` is the bin of each cell ``[M]``, `variance` that of a bin's residual sum if the
         model is calibrated.
         """
-        place, pair = np.unique(self.code * n_bins + index[self.cell], return_inverse=True)
-        at = place % n_bins
-        r, w = (
-            np.bincount(pair.reshape(-1), x).astype(np.float64)
-            for x in (self.residual, self.weight)
-        )
-
-        def sums(x: Floats, where: Ints) -> Floats:
-            return np.bincount(where, x, n_bins).astype(np.float64)
-
         rows = index[self.cell]
-        weight, probability = sums(self.weight, rows), sums(self.weight * self.probability, rows)
-        residual = sums(r, at)
+        residual, weight, probability = (
+            cluster_sums(x, self.code, rows, n_bins)
+            for x in (self.residual, self.weight, self.weight * self.probability)
+        )
+        n, total = bin_sums(rows, np.ones(len(rows)), n_bins), probability.sum(axis=0)
         return Residuals(
-            sums(np.ones(len(rows)), rows), weight, sums(w * w, at), probability,
-            probability - residual, sums(r * r, at), variance,
+            n, weight.sum(axis=0), (weight**2).sum(axis=0), total, total - residual.sum(axis=0),
+            (residual**2).sum(axis=0), variance,
         )  # fmt: skip
 
 
@@ -192,7 +185,7 @@ def draw_residuals(
     p = cells.mean
     q = p if truth is None else truth
     stated, true = cells.rows * p * (1.0 - p), cells.rows * q * (1.0 - q)
-    ratio = np.divide(cells.variance, stated, out=np.zeros_like(stated), where=stated > 0)
+    ratio = divided(cells.variance, stated)
     residual = np.empty((len(n), n_draws))
     is_normal = true >= NORMAL_VARIANCE
     normal = rng.standard_normal((int(is_normal.sum()), n_draws))

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import chdtr, chndtrinc, expit, log_expit, logit, ndtri
 
 from focalibrate._array import Floats
-from focalibrate.metrics.binning import Ints, bin_sums, equal_width_index
+from focalibrate.metrics.binning import Ints, bin_sums, divided, equal_width_index
 from focalibrate.metrics.interval import NORMAL_95, Interval
 
 MAX_CELLS = 512
@@ -92,6 +92,12 @@ class Residuals:
     def effective_rows(self) -> float:
         r"""Return :math:`(\sum w)^2 / \sum u`: the number of rows if all weights were equal."""
         return float(self.weight.sum() ** 2 / self.spread.sum())
+
+
+def cluster_sums(values: Floats, code: Ints, index: Ints | int = 0, n_bins: int = 1) -> Floats:
+    """Return the sums ``[G, n_bins]`` of rows by the number of their cluster and their bin."""
+    n = int(code.max()) + 1
+    return bin_sums(code * n_bins + index, values, n * n_bins).reshape(n, n_bins)
 
 
 def _noise_share(outcome: Floats, variance: Floats) -> float:
@@ -210,12 +216,9 @@ def mean_variance(bins: Residuals, *, least: float = 0.5) -> Floats:
     of the root-mean-square error cover 99.4 % of samples (100 classes, 300 rows).
     """
     w, u, s = bins.weight, bins.spread, bins.residual
-    calibrated = np.divide(bins.variance, w**2, out=np.zeros_like(w), where=w > 0)
+    calibrated = divided(bins.variance, w**2)
     pairs = w**2 - u
-    mean = np.divide(s, w, out=np.zeros_like(w), where=w > 0)
-    sampled = np.divide(
-        bins.square - mean**2 * u, pairs, out=np.zeros_like(w), where=pairs > 1e-9 * w**2
-    )
+    sampled = divided(bins.square - divided(s, w) ** 2 * u, pairs, above=1e-9 * w**2)
     return np.maximum(np.maximum(sampled, least * calibrated), 0.0)
 
 
@@ -237,9 +240,9 @@ def rms_interval(bins: Residuals, *, freedom: float | None = None) -> Interval:
     """
     total = bins.weight.sum()
     share = bins.weight / total
-    w, s = bins.weight, bins.residual
+    w = bins.weight
     estimate, variance = rms_estimate(bins), mean_variance(bins)
-    mean = np.divide(s, w, out=np.zeros_like(w), where=w > 0)
+    mean = divided(bins.residual, w)
     first, second = float(share @ variance), float(share**2 @ variance**2)
     if freedom is not None:
         second = first**2 / freedom
@@ -257,8 +260,7 @@ def rms_estimate(bins: Residuals) -> float:
     """Return the root-mean-square error without the noise of the bins, at least 0."""
     w = bins.weight
     pairs = w**2 - bins.spread
-    several = pairs > 1e-9 * w**2
-    square = np.divide(bins.residual**2 - bins.square, pairs, out=np.zeros_like(w), where=several)
+    square = divided(bins.residual**2 - bins.square, pairs, above=1e-9 * w**2)
     return math.sqrt(max(0.0, float(w @ square) / float(w.sum())))
 
 
@@ -348,6 +350,6 @@ def _logistic_fit(
     meat = x.T @ (x * square[:, None])
     if code is not None:
         score = x * (y - w * p)[:, None]
-        sums = np.stack([np.bincount(code, column) for column in score.T])
-        meat = sums @ sums.T * (sums.shape[1] / max(1, sums.shape[1] - 1))
+        sums = np.hstack([cluster_sums(column, code) for column in score.T])
+        meat = sums.T @ sums * (len(sums) / max(1, len(sums) - 1))
     return beta, inverse @ meat @ inverse

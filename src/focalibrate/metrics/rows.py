@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -355,6 +355,17 @@ class EventRows:
         return EventRows(
             "positive class", None, value, outcome, self.weights, self.copies, code=self.code
         )
+
+
+class EventArguments(TypedDict, total=False):
+    """Which rows a function is about, beside `probs` and `labels`; see `assess`."""
+
+    confidence: Array | None
+    correct: Array | None
+    event: Event | None
+    sample_weight: Array | None
+    copies: bool
+    cluster: Array | None
 
 
 def read_event(

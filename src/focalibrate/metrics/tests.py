@@ -15,6 +15,7 @@ from scipy.special import chdtrc, ndtr
 
 from focalibrate._array import Array, Floats
 from focalibrate._check import check_count
+from focalibrate.metrics.binning import divided
 from focalibrate.metrics.interval import Interval
 from focalibrate.metrics.residuals import Residuals, calibration_line, equal_mass_ranks
 from focalibrate.metrics.rows import Event, read_event
@@ -177,7 +178,7 @@ def hosmer_lemeshow(
     check_count(n_bins, name="n_bins")
     cells = _cells(probs, labels, event, sample_weight, copies=copies)
     bins = cells.binned(equal_mass_ranks(cells.mean, cells.weight, n_bins), n_bins)
-    mean = np.divide(bins.probability, bins.weight, out=np.zeros(n_bins), where=bins.weight > 0)
+    mean = divided(bins.probability, bins.weight)
     gap, variance = bins.residual, bins.spread * mean * (1.0 - mean)
     varies = variance > 0
     if (np.abs(gap[~varies]) > 1e-9).any():

@@ -83,8 +83,11 @@ def test_bad_n_bins(metric, n_bins):
 @pytest.mark.parametrize(
     ("scores", "message"),
     [
-        (np.array([0.9, 3.0]), r"in \[0, 1\], found \[0.9, 3\]\. .* apply `sigmoid` first"),
-        (np.array([0.9, np.nan]), r"`probs` with `binary=True` must be probabilities of class 1"),
+        (
+            np.array([0.9, 3.0]),
+            r"found entries from 0.9 to 3\. .* apply `sigmoid` first",
+        ),
+        (np.array([0.9, np.nan]), r"`probs` must lie in \[0, 1\].* pass probabilities of class 1"),
         (
             GOOD,
             r"must be a floating array of shape \[N\], .* got \(2, 2\)\. .* leave `binary` out",
