@@ -24,7 +24,6 @@ from focalibrate.calibrate import fit_focal_temperature, fit_temperature
 from focalibrate.calibrate.fit_focal_temperature import FINE_TEMPERATURES, FOCAL_GAMMAS
 from focalibrate.calibrate.focal_rows import focal_rows
 from focalibrate.calibrate.grid import Criterion, searched
-from focalibrate.calibrate.rows import read_scores
 
 Logits = NDArray[np.float32]
 Labels = NDArray[np.int64]
@@ -189,12 +188,12 @@ def _excess(logits: Logits, labels: Labels) -> float:
 
     The engine's confidences are accurate to about 1e-5, so the true minimum is among them.
     """
-    criterion = Criterion(focal_rows(read_scores(logits, labels)), "adaptive_ece", 15)
+    criterion = Criterion(focal_rows(logits, labels), "adaptive_ece", 15)
     grid = searched(criterion, FOCAL_GAMMAS, FINE_TEMPERATURES)
-    best = np.argsort(np.where(np.isnan(grid.values), np.inf, grid.values), axis=None)[:12]
+    best = np.argsort(np.where(np.isnan(grid), np.inf, grid), axis=None)[:12]
     exact = [
         plain_point(logits, labels, FOCAL_GAMMAS[g], FINE_TEMPERATURES[t])
-        for g, t in zip(*np.unravel_index(best, grid.values.shape), strict=True)
+        for g, t in zip(*np.unravel_index(best, grid.shape), strict=True)
     ]
     return exact[0] - min(exact)
 

@@ -23,7 +23,7 @@ for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 import numpy as np  # noqa: E402
 from numpy.typing import NDArray  # noqa: E402
 
-from focalibrate.calibrate import METHODS, Identity, explain_auto  # noqa: E402
+from focalibrate.calibrate import METHODS, Identity, fit  # noqa: E402
 
 Floats = NDArray[np.float64]
 
@@ -60,12 +60,10 @@ def draw(truth: str, n_classes: int, n: int, seed: int) -> list[object]:
     true = 2.0 * rng.standard_normal((n + TEST_ROWS, n_classes))
     labels = (true + rng.gumbel(size=true.shape)).argmax(axis=1)
     logits = model(truth, true, rng)
-    found = explain_auto(labels=labels[:n], logits=logits[:n])
+    found = fit(logits[:n], labels[:n])
     test = np.arange(TEST_ROWS), labels[n:]
-    own, chosen = (
-        np.asarray(c.log_probs(logits[n:]))[test] for c in (Identity(), found.calibrator)
-    )
-    return [truth, n_classes, n, seed, found.method, f"{np.mean(own - chosen):.6f}"]
+    own, chosen = (np.asarray(c.log_probs(logits[n:]))[test] for c in (Identity(), found))
+    return [truth, n_classes, n, seed, found.kind, f"{np.mean(own - chosen):.6f}"]
 
 
 def table(rows: list[dict[str, str]]) -> str:

@@ -19,7 +19,7 @@ from focalibrate.calibrate import (
     fit_temperature,
 )
 from focalibrate.calibrate.fit_focal_temperature import FINE_TEMPERATURES, FOCAL_GAMMAS
-from focalibrate.calibrate.focal_rows import exact_logits
+from focalibrate.calibrate.focal_rows import focal_rows
 from focalibrate.metrics import adaptive_ece, ece, error_rate, mce, nll
 
 FROM_005 = FINE_TEMPERATURES[4:]  # the oracle skips T < 0.05
@@ -84,7 +84,7 @@ def interpolated_edges_error(confidence, correct, n_bins=15):
 
 @pytest.mark.slow
 def test_grid_of_confidences_has_the_minimum_of_the_oracle(oracle, given):
-    rows = exact_logits(*given)
+    rows = focal_rows(*given)
     values = np.empty((len(FOCAL_GAMMAS), len(FROM_005)))
     for j, temperature in enumerate(FROM_005):
         at = rows.at(temperature, FOCAL_GAMMAS)

@@ -7,7 +7,7 @@ from focalibrate.calibrate.affine import (
     VectorScaling,
 )
 from focalibrate.calibrate.calibrator import Calibrator
-from focalibrate.calibrate.choice import explain_auto, fit
+from focalibrate.calibrate.choice import fit
 from focalibrate.calibrate.fit_focal_temperature import fit_focal_temperature
 from focalibrate.calibrate.fit_temperature import fit_temperature
 from focalibrate.calibrate.grouped import GroupedCalibrator
@@ -59,7 +59,6 @@ __all__ = [
     "TemperatureScaling",
     "VectorScaling",
     "VennAbers",
-    "explain_auto",
     "fit",
     "fit_focal_temperature",
     "fit_sigmoid_platt",

@@ -366,35 +366,18 @@ def _mean_and_error(
     return mean, math.sqrt(variance) if n > 1 else math.inf
 
 
-@dataclass(frozen=True, eq=False)
-class AutomaticChoice:
-    """What was chosen, and the held-out losses it was chosen by."""
-
-    calibrator: Calibrator
-    method: str
-    """``"identity"`` for the model as it is, ``"average"``, or the one method's name."""
-    losses: dict[str, float]
-    """Held-out mean log loss of every method that could be chosen, from simple to complex."""
-    reason: str
-    """In words."""
-
-
-def explain_auto(
+def fit_auto(
+    rows: Rows,
     *,
-    labels: Array | None = None,
-    logits: Array | Rows | None = None,
-    probs: Array | None = None,
     trained_gamma: float | None = None,
     trained_alpha: float | None = None,
-    sample_weight: Array | None = None,
     simple: bool = False,
     seed: int | np.random.Generator = 0,
-) -> AutomaticChoice:
-    """Return what `fit` with ``method="auto"`` chooses, with the held-out losses and the reason.
+) -> Calibrator:
+    """Fit all candidates and return the one that `pick` picks, see `fit`.
 
-    Arguments as for `fit`.
+    Its report has the held-out log loss of every candidate, and the reason in words.
     """
-    rows = read_given(logits, labels, probs=probs, sample_weight=sample_weight)
     if trained_gamma is not None:
         check_gamma(trained_gamma, name="trained_gamma")
     check_alpha(trained_alpha, trained_gamma, n_classes=rows.n_classes)
@@ -402,11 +385,13 @@ def explain_auto(
     names = crossed.choose_from(found.ladder)
     losses = np.stack([crossed.losses[name] for name in names], axis=1)
     picked = pick(losses, weights=rows.weights, size=rows.size, model=names.index(MODEL))
-    values = np.average(losses, axis=0, weights=rows.weights).tolist()
-    reason = reason_for(picked, [METHODS[n].label for n in names], values)
-    chosen = names[picked.chosen]
-    means = dict(zip(names, values, strict=True))
-    return AutomaticChoice(crossed.fits[chosen].whole, chosen, means, reason)
+    means = np.average(losses, axis=0, weights=rows.weights).tolist()
+    return rows.finish(
+        crossed.fits[names[picked.chosen]].whole,
+        value=means[picked.chosen],
+        held_out=dict(zip(names, means, strict=True)),
+        reason=reason_for(picked, [METHODS[n].label for n in names], means),
+    )
 
 
 def fit_average(
@@ -494,7 +479,7 @@ def fit(
     isotonic regression and the like (`Average`). The model is kept if its log loss is within one
     standard error of the lowest. Otherwise the first candidate within half a standard error of
     the lowest is taken. ``focalibrate calibrate`` and ``method="auto"`` of the estimators choose
-    by the same rule; `explain_auto` says why.
+    by the same rule; ``report.reason`` of the calibrator says why.
 
     Args:
         logits: real array ``[N, K]`` of any library, data frame or list; ``[N]`` or ``[N, 1]`` are
@@ -545,6 +530,6 @@ def fit(
             raise ValueError(f"`method` must treat options alike, got {method!r}.")
     rows = read_given(logits, labels, probs=probs, sample_weight=sample_weight)
     if method == AUTO:
-        return explain_auto(logits=rows, **options).calibrator
+        return fit_auto(rows, **options)
     found: Calibrator = METHODS[method].fit(rows, **options)
     return found

@@ -12,7 +12,7 @@ from focalibrate._check import check_choice, check_n_bins
 from focalibrate.calibrate.calibrator import Calibrator
 from focalibrate.calibrate.fit_temperature import lowest_temperature
 from focalibrate.calibrate.focal_rows import CompressedLogits, focal_rows, weighted_mean
-from focalibrate.calibrate.grid import Criterion, read_gammas, read_temperatures, searched
+from focalibrate.calibrate.grid import Criterion, lowest_on_grid, read_gammas, read_temperatures
 from focalibrate.calibrate.report import warn
 from focalibrate.calibrate.rows import Rows, in_threads, read_given, thin_rows
 from focalibrate.calibrate.temperature import FocalTemperatureScaling
@@ -80,7 +80,7 @@ def fit_focal_temperature(
 
     Numerics:
         With more classes than about 440 (in float32) rows are compressed once into 48 atoms
-        (`CompressedLogits`), which keeps confidences to about 1e-5; otherwise exact. By log loss
+        (`focal_rows`), which keeps confidences to about 1e-5; otherwise exact. By log loss
         the minimum of a sample is sought from several starts, those at gamma = -1 included, and
         polished on all rows by Newton's method with difference quotients. Points of a grid are
         skipped by the bound ``|mean confidence - accuracy| <= ECE``, where the mean confidence
@@ -107,9 +107,9 @@ def fit_focal_temperature(
         some = FOCAL_GAMMAS if gammas is None else read_gammas(gammas)
         grid = FINE_TEMPERATURES if temperatures is None else read_temperatures(temperatures)
         measure = Criterion(focal_rows(rows), criterion, n_bins)
-        values = searched(measure, some, grid, whole=whole_grid)
-        g, t = values.argmin()
-        found = values.finish(FocalTemperatureScaling(some[g], grid[t]), rows)
+        found = lowest_on_grid(
+            rows, measure, some, grid, FocalTemperatureScaling, whole=whole_grid
+        )
     if found.report and found.report.at_bound:
         warn(
             f"The best parameters, {found.describe()}, are at the edge of the range searched: the "

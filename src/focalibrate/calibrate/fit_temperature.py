@@ -13,7 +13,7 @@ from focalibrate._array import Array, Floats
 from focalibrate._check import check_choice, check_gamma, check_n_bins
 from focalibrate.calibrate.calibrator import Calibrator
 from focalibrate.calibrate.focal_rows import focal_rows
-from focalibrate.calibrate.grid import Criterion, read_temperatures, searched
+from focalibrate.calibrate.grid import Criterion, lowest_on_grid, read_temperatures
 from focalibrate.calibrate.report import warn
 from focalibrate.calibrate.rows import (
     Rows,
@@ -119,8 +119,9 @@ def fit_temperature(
     else:
         grid = COARSE_TEMPERATURES if temperatures is None else read_temperatures(temperatures)
         measure = Criterion(focal_rows(rows), criterion, n_bins, focal_gamma=gamma or 0.0)
-        values = searched(measure, (0.0,), grid, whole=whole_grid)
-        found = values.finish(_calibrator(grid[values.argmin()[1]], gamma), rows)
+        found = lowest_on_grid(
+            rows, measure, (0.0,), grid, lambda _, t: _calibrator(t, gamma), whole=whole_grid
+        )
     if found.report and found.report.at_bound:
         warn(
             f"The best temperature, {found.temperature:g}, is at the edge of the range searched: "

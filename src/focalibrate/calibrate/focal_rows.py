@@ -111,14 +111,14 @@ class TemperedRows:
 class CompressedLogits:
     r"""Rows of logits with their labels, ready for any :math:`\Psi_\gamma(\mathrm{softmax}(z/T))`.
 
-    Either *exact*, a view of the logits themselves (`weights` is None), or *compressed* into
-    about 48 atoms per row (see `compress_logits`). Only gaps to the top logit matter: adding a
+    Either a view of the logits themselves (`weights` is None), or compressed into 48 atoms per
+    row, see `focal_rows`. Only gaps to the top logit matter: adding a
     constant to a row changes nothing.
 
     Example:
         >>> import numpy as np
         >>> logits = np.log([[0.7, 0.2, 0.1], [0.1, 0.6, 0.3]])
-        >>> rows = exact_logits(logits, np.array([0, 2]))
+        >>> rows = focal_rows(logits, np.array([0, 2]))
         >>> rows.confidence(gamma=0.0, temperature=1.0).round(4)
         array([0.7, 0.6])
         >>> rows.correct
@@ -183,50 +183,30 @@ class CompressedLogits:
         return TemperedRows(log_rivals, minors)
 
 
-def exact_logits(logits: Array, labels: Array) -> CompressedLogits:
-    """Return the rows as they are: nothing is copied but one number per row.
+def focal_rows(
+    logits: Array | Rows, labels: Array | None = None, *, compressed: bool | None = None
+) -> CompressedLogits:
+    r"""Return rows for any gamma and T, compressed or as they are.
+
+    Compressed, a row is its 8 largest logits and 40 weighted atoms of the rest (`row_atoms`): with
+    1000 classes it takes 352 bytes instead of 4000, and confidences stay within about 1e-5 for
+    every temperature and gamma on rows like those of trained networks (1e-4 on adversarial ones,
+    such as all logits uniform). As they are, nothing is copied but one number per row.
 
     Args:
-        logits: real array ``[N, K]``; -inf marks an impossible class.
+        logits: real array ``[N, K]``, read once, block by block; -inf marks an impossible class.
         labels: class indices ``[N]``, never of an impossible class.
-    """
-    return _packed(read_scores(logits, labels), is_exact=True)
-
-
-def compress_logits(logits: Array, labels: Array) -> CompressedLogits:
-    r"""Compress every row into its 8 largest logits and 40 weighted atoms of the rest.
-
-    The tail's atoms are two-point Gauss rules over cells that widen with the gap; each keeps
-    its cell's mass, mean, variance and skewness. With 1000 classes a row takes 352 bytes
-    instead of 4000, and confidences stay within about 1e-5 for every temperature and gamma on
-    rows like those of trained networks (1e-4 on adversarial ones, such as all logits uniform).
-
-    Args:
-        logits: real array ``[N, K]``, ``K > 48``; a memory map is read once, block by block.
-        labels: class indices ``[N]``.
+        compressed: by default where that saves most of the memory, above about 440 classes.
     """
     given = read_scores(logits, labels)
-    if given.logits.itemsize * given.n_classes <= 4 * ROW_FLOATS:
-        raise ValueError(
-            f"`logits` must have more classes than a row has atoms, got {given.n_classes} of "
-            f"{given.logits.dtype}, which would grow. Use `exact_logits`."
-        )
-    return _packed(given, is_exact=False)
-
-
-def focal_rows(given: Rows) -> CompressedLogits:
-    """Return the rows compressed where that saves most of the memory, else exact."""
-    saves = MAX_SHARE * given.n_classes * given.logits.itemsize >= 4 * ROW_FLOATS
-    return replace(_packed(given, is_exact=not saves), counts=given.weights)
-
-
-def _packed(given: Rows, *, is_exact: bool) -> CompressedLogits:
     rows, labels, n = given.logits, given.labels, given.n_rows
-    is_wide = is_exact and rows.dtype == np.float64
+    if compressed is None:
+        compressed = MAX_SHARE * given.n_classes * rows.itemsize >= 4 * ROW_FLOATS
+    is_wide = not compressed and rows.dtype == np.float64
     top, correct = np.empty(n, dtype=np.int32), np.empty(n, dtype=np.bool_)
     true_gap = np.empty(n, dtype=np.float64 if is_wide else np.float32)
     atoms, weights = rows, None
-    if not is_exact:
+    if compressed:
         atoms = np.empty((n, N_ATOMS), dtype=np.float32)
         weights = np.empty((n, ROW_FLOATS - N_ATOMS), dtype=np.float32)
 
@@ -245,7 +225,7 @@ def _packed(given: Rows, *, is_exact: bool) -> CompressedLogits:
 
     for _ in in_threads(fill, row_blocks(n, row_bytes=rows.itemsize * given.n_classes)):
         pass
-    return CompressedLogits(atoms, top, weights, true_gap, correct, given.n_classes)
+    return CompressedLogits(atoms, top, weights, true_gap, correct, given.n_classes, given.weights)
 
 
 def _temper(

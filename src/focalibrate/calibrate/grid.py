@@ -52,37 +52,6 @@ def _numbers(values: Any, *, name: str) -> tuple[float, ...]:
 
 
 @dataclass(frozen=True, eq=False)
-class GridValues:
-    """The criterion where it was evaluated, nan elsewhere."""
-
-    criterion: str
-    gammas: tuple[float, ...]
-    temperatures: tuple[float, ...]
-    values: Floats
-    """Shape ``[G, M]``."""
-
-    def argmin(self) -> tuple[int, int]:
-        """Return the indices of the first minimum, gamma by gamma."""
-        g, t = np.unravel_index(int(np.nanargmin(self.values)), self.values.shape)
-        return int(g), int(t)
-
-    def finish(self, calibrator: C, rows: Rows) -> C:
-        """Return `calibrator`, which has the parameters of the minimum, with its `FitReport`."""
-        g, t = self.argmin()
-        pairs = ((self.gammas[g], self.gammas), (self.temperatures[t], self.temperatures))
-        return rows.finish(
-            calibrator,
-            criterion=self.criterion,
-            value=float(self.values[g, t]),
-            n_evaluations=int(np.isfinite(self.values).sum()),
-            at_bound=any(len(set(all_)) > 1 and x in (min(all_), max(all_)) for x, all_ in pairs),
-            gammas=self.gammas if calibrator.kind == "focal_temperature" else None,
-            temperatures=self.temperatures,
-            grid=self.values,
-        )
-
-
-@dataclass(frozen=True, eq=False)
 class Criterion:
     """Mean log loss or focal loss, or ECE on bins of equal width or of equal mass, of rows."""
 
@@ -147,8 +116,8 @@ def searched(
     temperatures: Sequence[float],
     *,
     whole: bool = False,
-) -> GridValues:
-    r"""Evaluate the `whole` grid, or only points that can be its minimum.
+) -> Floats:
+    r"""Return the `whole` grid ``[G, M]``, or only points that can be its minimum, else nan.
 
     Starting from every `COARSE_STEP`-th temperature, intervals are halved where they may hold
     the minimum.
@@ -184,9 +153,35 @@ def searched(
             middle = (nodes[:-1] + nodes[1:]) // 2
             is_open = select(known[:, g, nodes], best) & (np.diff(nodes) > 1)
             is_wanted[g, middle[is_open]] = True
-    values = np.empty_like(known[0])
+    values: Floats = np.empty_like(known[0])
     values[:, order] = known[0]
-    return GridValues(criterion.name, tuple(gammas), tuple(temperatures), values)
+    return values
+
+
+def lowest_on_grid(
+    rows: Rows,
+    criterion: Criterion,
+    gammas: Sequence[float],
+    temperatures: Sequence[float],
+    calibrator: Callable[[float, float], C],
+    *,
+    whole: bool = False,
+) -> C:
+    """Return ``calibrator(gamma, temperature)`` of the first minimum, gamma by gamma."""
+    values = searched(criterion, gammas, temperatures, whole=whole)
+    g, t = divmod(int(np.nanargmin(values)), len(temperatures))
+    pairs = ((gammas[g], gammas), (temperatures[t], temperatures))
+    found = calibrator(gammas[g], temperatures[t])
+    return rows.finish(
+        found,
+        criterion=criterion.name,
+        value=float(values[g, t]),
+        n_evaluations=int(np.isfinite(values).sum()),
+        at_bound=any(len(set(all_)) > 1 and x in (min(all_), max(all_)) for x, all_ in pairs),
+        gammas=tuple(gammas) if found.kind == "focal_temperature" else None,
+        temperatures=tuple(temperatures),
+        grid=values,
+    )
 
 
 def _within_reach(accuracy: float) -> Callable[[Floats, float], NDArray[np.bool_]]:

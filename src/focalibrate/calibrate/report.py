@@ -34,6 +34,10 @@ class FitReport:
     """True if the best parameters are at the edge of the range searched."""
     gammas: tuple[float, ...] | None = None
     temperatures: tuple[float, ...] | None = None
+    held_out: dict[str, float] | None = None
+    """Mean log loss of every candidate of the automatic choice, from simple to complex."""
+    reason: str = ""
+    """Why the automatic choice took this method, in words."""
     grid: NDArray[np.float64] | None = None
     """The criterion at every gamma and temperature, ``[G, M]``; nan where not evaluated."""
 

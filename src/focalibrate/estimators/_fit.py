@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from focalibrate._check import check_choice
-from focalibrate.calibrate import METHODS, Calibrator, explain_auto, fit
-from focalibrate.calibrate.choice import AUTO
+from focalibrate.calibrate import METHODS, Calibrator, fit
+from focalibrate.calibrate.choice import AUTO, fit_auto
 from focalibrate.io import ScoreKind
 
 SKLEARN_NAMES = {"sigmoid": ("platt", "structured_vector")}
@@ -35,12 +35,11 @@ def fit_calibrator(
         )
     given: dict[str, Any] = {kind: scores, "labels": labels, "sample_weight": weights}
     extra = dict(options or {})
-    if method == AUTO:
-        _check_options(extra, explain_auto, method)
-        return explain_auto(**given, trained_gamma=gamma, **extra).calibrator
     if method in SKLEARN_NAMES:
         method = SKLEARN_NAMES[method][scores.shape[1] > 2]
-    if "loss" not in extra and METHODS[method].needs_gamma:
+    if method == AUTO:
+        extra["trained_gamma"] = gamma
+    elif "loss" not in extra and METHODS[method].needs_gamma:
         if gamma is None:
             raise ValueError(
                 f"`gamma` must be given for method={method!r}, got None. Pass the exponent of "
@@ -49,7 +48,7 @@ def fit_calibrator(
         extra["gamma"] = gamma
     elif gamma is not None:
         raise ValueError(f"`gamma` must be None for method={method!r}, got {gamma!r}.")
-    _check_options(extra, METHODS[method].fit, method)
+    _check_options(extra, fit_auto if method == AUTO else METHODS[method].fit, method)
     return fit(**given, method=method, **extra)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from focalibrate.calibrate.focal_rows import CompressedLogits, compress_logits, exact_logits
+from focalibrate.calibrate.focal_rows import CompressedLogits, focal_rows
 
 IMPOSSIBLE_CODE = 65535
 """The code of a gap too large to matter, such as that of a class at -inf."""
@@ -52,7 +52,7 @@ def companded(values: NDArray[Any], *, top: float, n_codes: int) -> NDArray[np.u
 IMPOSSIBLE = 1e30
 """The gap of a class at -inf, as large as any that matters."""
 WIDEST = 88
-"""Classes up to which `compress_logits` would not make rows of float32 shorter."""
+"""Classes up to which compression would not make rows of float32 shorter."""
 MOST_ATOMS = 48
 """Number of gaps kept per row with more classes."""
 MAX_ROWS = 20_000
@@ -75,7 +75,7 @@ def pack_rows(logits: NDArray[Any], labels: NDArray[np.intp]) -> dict[str, Any]:
     # float32 first: float64 takes twice the room, and its precision is not needed here.
     narrow = logits.astype(np.float32, copy=False)
     is_compressed = logits.shape[1] > WIDEST
-    rows = compress_logits(narrow, labels) if is_compressed else exact_logits(logits, labels)
+    rows = focal_rows(narrow if is_compressed else logits, labels, compressed=is_compressed)
     gaps = _gaps(rows)
     correct = np.packbits(rows.correct, bitorder="little")
     packed: dict[str, Any] = {

@@ -13,7 +13,6 @@ from focalibrate.calibrate import (
     Calibrator,
     Identity,
     TemperatureScaling,
-    explain_auto,
     fit,
 )
 from focalibrate.calibrate.choice import (
@@ -141,10 +140,10 @@ def test_an_average_is_judged_with_weights_of_the_other_folds():
 
 def test_an_average_with_one_member_is_that_member():
     logits, labels = sample(2000, 20, seed=1)
-    found = explain_auto(labels=labels, logits=2.0 * logits)
-    assert "average" not in found.losses
-    assert found.method == found.calibrator.kind == "temperature"
-    assert fit_average(2.0 * logits, labels) == found.calibrator
+    found = fit(2.0 * logits, labels)
+    assert "average" not in found.report.held_out
+    assert found.kind == "temperature"
+    assert fit_average(2.0 * logits, labels) == found
 
 
 def test_an_average_round_trips_and_refuses_nonsense(tmp_path):
@@ -175,10 +174,9 @@ def test_it_is_at_the_top_level_and_takes_logits_or_probs():
 
 def test_a_calibrated_model_is_kept():
     truth, labels = sample(600, 3)
-    found = explain_auto(labels=labels, logits=truth)
-    assert found.calibrator == Identity(n_classes=3)
-    assert found.method == "identity"
-    assert found.reason == "The uncalibrated model has the lowest cross-validated log loss."
+    found = fit(truth, labels)
+    assert found == Identity(n_classes=3)
+    assert found.report.reason == "The uncalibrated model has the lowest cross-validated log loss."
 
 
 @pytest.mark.slow
@@ -186,16 +184,17 @@ def test_a_calibrated_model_is_kept():
 def test_calibrated_models_are_kept_whatever_the_number_of_classes(n_classes, n):
     """Stratified folds would reward a bias per class for the chance in the class frequencies."""
     draws = [sample(n, n_classes, seed=seed) for seed in range(10)]
-    kept = [explain_auto(labels=y, logits=z).method == "identity" for z, y in draws]
+    kept = [fit(z, y).kind == "identity" for z, y in draws]
     assert sum(kept) >= 9
 
 
 def test_a_simple_choice_is_one_method():
     truth, labels = sample(600, 3)
-    found = explain_auto(labels=labels, logits=3.0 * truth, simple=True)
-    assert found.method == "temperature"
-    assert found.losses["temperature"] < found.losses["identity"]
-    assert "average" not in found.losses
+    found = fit(3.0 * truth, labels, simple=True)
+    assert found.kind == "temperature"
+    losses = found.report.held_out
+    assert losses["temperature"] < losses["identity"]
+    assert "average" not in losses
 
 
 def test_zeros_and_a_focal_model(tmp_path):
@@ -239,10 +238,10 @@ def test_the_refit_is_not_worse_than_its_folds():
 def test_the_choice_does_not_depend_on_the_order_of_the_rows():
     truth, labels = sample(300, 4, seed=3)
     order = np.random.default_rng(0).permutation(300)
-    one = explain_auto(labels=labels, logits=2.5 * truth)
-    other = explain_auto(labels=labels[order], logits=2.5 * truth[order])
-    assert one.method == other.method
-    assert one.losses == pytest.approx(other.losses)
+    one = fit(2.5 * truth, labels)
+    other = fit(2.5 * truth[order], labels[order])
+    assert one.kind == other.kind
+    assert one.report.held_out == pytest.approx(other.report.held_out)
 
 
 def test_every_fold_leaves_a_row_of_each_class_to_fit_on():

@@ -13,7 +13,7 @@ from focalibrate.calibrate import (
     fit_temperature,
 )
 from focalibrate.calibrate.fit_focal_temperature import FINE_TEMPERATURES, FOCAL_GAMMAS
-from focalibrate.calibrate.focal_rows import exact_logits
+from focalibrate.calibrate.focal_rows import focal_rows
 from focalibrate.metrics import adaptive_ece, ece, nll
 
 CRITERIA = ["adaptive_ece", "ece", "nll"]
@@ -69,7 +69,7 @@ def test_compressed_rows_find_the_minimum_of_exact_ones(rows_of):
     logits, labels = rows_of(800, 600)
     temperatures = FINE_TEMPERATURES[39:250:30]
     found = fit_quietly(logits, labels, criterion="adaptive_ece", temperatures=temperatures)
-    held = exact_logits(logits, labels)
+    held = focal_rows(logits, labels)
 
     def criterion(g, t):
         confidence = held.confidence(gamma=g, temperature=t)
@@ -173,7 +173,7 @@ def rows(n, k, seed):
 def test_the_minimum_by_log_loss_is_that_of_nelder_mead(n, k):
     optimize = pytest.importorskip("scipy.optimize")
     data = rows(n, k, seed=n)
-    found, held = fit_quietly(*data), exact_logits(*data)
+    found, held = fit_quietly(*data), focal_rows(*data)
 
     def loss(x):
         return held.nll(gamma=max(x[0], -1.0), temperature=float(np.exp(x[1])))
@@ -200,7 +200,7 @@ def test_the_valley_at_the_least_gamma_is_not_missed():
         truth = 1.5 * rng.standard_normal((200, 4))
         labels = (truth + rng.gumbel(size=truth.shape)).argmax(axis=1)
         report = fit_quietly(truth, labels).report
-        held = exact_logits(truth, labels)
+        held = focal_rows(truth, labels)
         valley = min(held.nll(gamma=-1.0, temperature=t) for t in np.geomspace(0.3, 3, 40))
         assert report.value <= valley + 1e-9
 

@@ -5,7 +5,6 @@ import pytest
 from numpy.testing import assert_allclose
 
 from focalibrate import calibrate_predictions, fit
-from focalibrate.calibrate import explain_auto
 from focalibrate.estimators import LogitCalibrator
 from focalibrate.metrics import brier_score, nll
 
@@ -53,7 +52,7 @@ def test_a_default_comparison_shows_more_than_it_chooses_from():
     assert {"vector", "isotonic", "focal_temperature"} <= shown
     marked = {row.method for row in job.comparison.rows if row.why_not}
     assert {"vector", "isotonic", "focal_temperature"} <= marked
-    assert job.choice.row.method == explain_auto(labels=labels, logits=logits).method
+    assert job.choice.row.method == fit(logits, labels).kind
 
 
 def voted(n=240, k=3, n_votes=12, seed=3):
@@ -82,6 +81,6 @@ def test_the_model_is_compared_and_kept_with_the_rule_for_zeros():
     row = job.comparison.row("identity")
     assert row.scores["nll"].estimate == pytest.approx(nll(smoothed, labels))
     assert row.scores["brier"].estimate == pytest.approx(brier_score(smoothed, labels), rel=1e-9)
-    assert explain_auto(labels=labels, probs=probs).losses["identity"] == pytest.approx(
+    assert fit(labels=labels, probs=probs).report.held_out["identity"] == pytest.approx(
         row.scores["nll"].estimate
     )

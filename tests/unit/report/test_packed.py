@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from focalibrate.calibrate.focal_rows import exact_logits
+from focalibrate.calibrate.focal_rows import focal_rows
 from focalibrate.report._entries import MAX_ENTRIES, PILOT, Entries, plan_entries
 from focalibrate.report._packed import IMPOSSIBLE_CODE, companded, pack, pack_rows
 
@@ -66,7 +66,7 @@ def test_rows_on_the_page_give_the_confidence_of_the_logits(n, k):
         values = np.expm1(codes * np.log1p(packed["max_weight"]) / (packed["weight_codes"] - 1))
         weights[:, -codes.shape[1] :] = values
     confidence = 1.0 / (weights * np.exp(-gaps)).sum(axis=1)
-    want = exact_logits(logits, labels).confidence(gamma=0.0, temperature=1.0)
+    want = focal_rows(logits, labels).confidence(gamma=0.0, temperature=1.0)
     assert np.abs(confidence - want).max() < (1e-6 if n * k < 1000 else 5e-4)
     assert np.abs(confidence - want).mean() < 5e-5
 
