@@ -71,6 +71,11 @@ def is_above_0(p, y):
     return bool((p[np.arange(len(y)), y] > 0).all())
 
 
+def counts(w):
+    """Return weights as arguments; whole ones were recorded as numbers of copies."""
+    return {"sample_weight": w, "copies": w is not None and bool((w % 1 == 0).all())}
+
+
 def of_functions(p, y, w):
     out = {name: getattr(metrics, name)(p, y, sample_weight=w) for name in TOP}
     for norm in ("l2", "max"):
@@ -83,11 +88,11 @@ def of_functions(p, y, w):
     out["debiased_ece wide"] = metrics.debiased_ece(p, y, bins="equal-width", sample_weight=w)
     for name in MEANS if is_above_0(p, y) else MEANS[1:]:
         out[name] = getattr(metrics, name)(p, y, sample_weight=w)
-        found = metrics.bootstrap(getattr(metrics, name), p, y, sample_weight=w, n_resamples=50)
+        found = metrics.bootstrap(getattr(metrics, name), p, y, **counts(w), n_resamples=50)
         out[f"{name} interval"] = [found.estimate, found.low, found.high]
         other = 0.9 * p + 0.1 / p.shape[1]
         found = metrics.bootstrap_difference(
-            getattr(metrics, name), p, other, y, sample_weight=w, n_resamples=50
+            getattr(metrics, name), p, other, y, **counts(w), n_resamples=50
         )
         out[f"{name} difference"] = [found.estimate, found.low, found.high]
     out["entropy"] = metrics.entropy(p, sample_weight=w)
@@ -106,9 +111,7 @@ def of_sketch(p, y, w):
     group = np.where(np.arange(len(y)) % 3 == 0, "a", "b")
     halves = (slice(0, len(y) // 2), slice(len(y) // 2, None))
     parts = [
-        metrics.Sketch.of(
-            p[at], y[at], groups=group[at], sample_weight=None if w is None else w[at]
-        )
+        metrics.Sketch.of(p[at], y[at], groups=group[at], **counts(None if w is None else w[at]))
         for at in halves
     ]
     found = (parts[0] + parts[1]).evaluate(n_draws=19)
