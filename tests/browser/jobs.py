@@ -16,7 +16,7 @@ from focalibrate.comparison import choose, compare_methods
 from focalibrate.pipeline import (
     Examples,
     compare_models,
-    evaluate_examples,
+    evaluate_predictions,
     evaluation_page,
     models_page,
 )
@@ -160,7 +160,7 @@ def _models(folder: Path) -> tuple[Path, Path]:
     """Three models side by side, and the first by itself."""
     logits, labels = examples.simulate(examples.MODELS["k3"], seed=0)
     evaluated = [
-        evaluate_examples(
+        evaluate_predictions(
             Examples.of_arrays(logits=scale * logits, labels=labels), name=name, n_resamples=20
         )
         for scale, name in ((1.0, HOSTILE), (0.5, "b"), (0.4, "a name without end " * 8))

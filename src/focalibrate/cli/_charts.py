@@ -66,33 +66,3 @@ def curve_chart(
             f"{round(n):,} {word}"
         )
     return lines
-
-
-def reliability_chart(
-    table: Cells, *, width: int = 40, words: tuple[str, str] = ("confidence", "accuracy")
-) -> list[str]:
-    """Return one line per non-empty bin: accuracy as a bar, mean confidence as a mark.
-
-    A bar that ends left of its mark is overconfident, one that passes it underconfident.
-
-    Example:
-        >>> import numpy as np
-        >>> table = Cells.of(
-        ...     np.array([0.75, 0.75, 0.75, 0.75]), np.array([1, 1, 0, 0]), bins=2)
-        >>> print(*reliability_chart(table, width=8), sep="\\n")
-        0.50-1.00 ████  |   confidence 0.75, accuracy 0.50, 4 examples
-    """
-    lines = []
-    for b in range(len(table.weight)):
-        if not table.weight[b]:
-            continue
-        said, right = table.confidence[b], table.accuracy[b]
-        bar = list("█" * round(right * width) + " " * (width - round(right * width)))
-        bar[min(round(said * width), width - 1)] = "|"
-        count = round(float(table.weight[b]))
-        word = "example" if count == 1 else "examples"
-        lines.append(
-            f"{table.edges[b]:.2f}-{table.edges[b + 1]:.2f} {''.join(bar)} "
-            f"{words[0]} {said:.2f}, {words[1]} {right:.2f}, {count:,} {word}"
-        )
-    return lines

@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from rich.console import Console
+from rich.progress import Progress
 
 from focalibrate.calibrate import CalibrationWarning, Calibrator, GroupedCalibrator
 from focalibrate.cli._errors import reported
 from focalibrate.cli._marks import calibrated_by
 from focalibrate.cli._progress import counted, steps
-from focalibrate.cli._summary import say_what_was_read
+from focalibrate.cli._summary import say, say_what_was_read
 from focalibrate.engines import EngineError
 from focalibrate.io import (
     Predictions,
@@ -33,80 +33,71 @@ from focalibrate.pipeline import DataWarning, WrongDataWarning, fit_rows_of
 if TYPE_CHECKING:
     from focalibrate.engines import Backend
 
-Paths = Path | str | Sequence[Path | str]
-
 
 def open_predictions(
-    paths: Paths, options: Mapping[str, Any], *, labels: Path | None = None, need: bool = True
+    paths: Path | str | Sequence[Path | str], options: Mapping[str, Any], *, need: bool = True
 ) -> Scan:
-    """Open predictions; `need` says that they must have labels.
+    """Open predictions, which must have labels if `need` says so.
 
     Args:
         paths: a file, folder, glob, URL or ``-``; or several, which are parts of one table.
         options: those of `prediction_options`.
-        labels: another file with the labels.
         need: raise where there are no labels.
     """
-    given = {name: value for name, value in options.items() if value not in (None, ())}
     if not isinstance(paths, (str, Path)) and len(paths) == 1:
         paths = paths[0]
     with reported():
-        return scan_predictions(paths, labels_path=labels, need_labels=need, **given)
+        return scan_predictions(paths, need_labels=need, **options)
 
 
 def read_rows(
     scan: Scan,
     *,
-    most: int | None = None,
     classes_of: tuple[str, ...] | None = None,
     calibrators: Sequence[Path] = (),
     keep: bool = False,
-) -> Predictions | None:
-    """Read all rows into memory, with a progress bar on a terminal; None where there are more.
+) -> Predictions:
+    """Read all rows into memory.
 
     Args:
         scan: the predictions.
-        most: most rows to read.
         classes_of: names of a calibrator's classes, into whose order the columns are put.
         calibrators: files of calibrators that are evaluated on these rows; a note warns of those
             that were fitted to them.
         keep: hold the other columns too, to write them again.
     """
+    found = _up_to(None, scan, keep=keep)
+    assert found is not None  # noqa: S101  there is no limit
+    return _noted(found, scan, classes_of, calibrators)
+
+
+def _up_to(most: int | None, scan: Scan, *, keep: bool = False) -> Predictions | None:
+    """Return all rows; None where there are more than `most`."""
     with steps() as bar, reported():
         bar.add_task(f"reading {printable(scan.source)}", total=None)
-        found = scan.read_up_to(most, keep=keep)
-        if found is None:
-            return None
+        return scan.read_up_to(most, keep=keep)
+
+
+def _noted(
+    found: Predictions,
+    scan: Scan,
+    classes_of: tuple[str, ...] | None,
+    calibrators: Sequence[Path],
+) -> Predictions:
+    with reported():
         found = align(found, classes_of)
+    notes = []
     done = calibrated_by(scan)
     if done is not None:
-        note = f"written by `focalibrate apply`: calibrated already ({done})"
-        found = replace(found, notes=(*found.notes, note))
+        notes.append(f"written by `focalibrate apply`: calibrated already ({done})")
     fitted = [str(path) for path in calibrators if _fitted_to(path) == found.checksum]
-    if not fitted:
-        return found
-    note = (
-        f"WARNING: {' and '.join(fitted)} was fitted to these rows and looks better on them "
-        "than it is. Evaluate it on other rows; the held-out scores are in results.json and "
-        "report.html beside it"
-    )
-    return replace(found, notes=(*found.notes, note))
-
-
-def read_file(
-    path: Path,
-    options: Mapping[str, Any],
-    *,
-    labels: Path | None = None,
-    need: bool = True,
-    classes_of: tuple[str, ...] | None = None,
-    calibrators: Sequence[Path] = (),
-) -> Predictions:
-    """Open predictions and read all their rows, see `open_predictions` and `read_rows`."""
-    scan = open_predictions(path, options, labels=labels, need=need)
-    found = read_rows(scan, classes_of=classes_of, calibrators=calibrators)
-    assert found is not None  # noqa: S101  there is no limit
-    return found
+    if fitted:
+        notes.append(
+            f"WARNING: {' and '.join(fitted)} was fitted to these rows and looks better on them "
+            "than it is. Evaluate it on other rows; the held-out scores are in results.json and "
+            "report.html beside it"
+        )
+    return replace(found, notes=(*found.notes, *notes))
 
 
 def _fitted_to(calibrator: Path) -> str | None:
@@ -122,9 +113,8 @@ def rows_or_sketch(
     paths: Sequence[str],
     options: Mapping[str, Any],
     *,
-    labels: Path | None,
     calibrator: Path | None,
-    bins: int,
+    n_bins: int,
     backend: "Backend | None",
     to_stderr: bool,
 ) -> tuple[Predictions | SketchFile, Calibrator | None]:
@@ -133,9 +123,8 @@ def rows_or_sketch(
     Args:
         paths: predictions, or sketches, which are merged.
         options: those of `prediction_options`.
-        labels: another file with the labels.
         calibrator: what is to be applied first.
-        bins: of the sketch.
+        n_bins: of the sketch.
         backend: where parts are sketched in parallel; None: here, and only if there are many.
         to_stderr: where to say what was read.
 
@@ -150,21 +139,18 @@ def rows_or_sketch(
             )
         return merged(paths), None
     chosen = loaded(calibrator)
-    scan = open_predictions(paths, by_column(options, chosen), labels=labels)
+    scan = open_predictions(paths, by_column(options, chosen))
     is_options = scan.first.layout.form == "options"  # read whole, and ranked row by row
     if backend is None or is_options:
-        rows = read_rows(
-            scan,
-            most=None if is_options else fit_rows_of(scan.n_classes),
-            classes_of=None if chosen is None else chosen.class_names,
-            calibrators=() if calibrator is None else (calibrator,),
-        )
+        rows = _up_to(None if is_options else fit_rows_of(scan.n_classes), scan)
         if rows is not None:
+            names = None if chosen is None else chosen.class_names
+            rows = _noted(rows, scan, names, () if calibrator is None else (calibrator,))
             say_what_was_read([rows], to_stderr=to_stderr)
             return rows, chosen
     say_what_was_read([scan], to_stderr=to_stderr)
     advice = f"`focalibrate sketch {' '.join(paths)} -o all.sketch` keeps finished parts."
-    return sketched(scan, chosen, bins=bins, backend=backend, advice=advice), None
+    return sketched(scan, chosen, n_bins=n_bins, backend=backend, advice=advice), None
 
 
 def loaded(calibrator: Path | None) -> Calibrator | None:
@@ -175,32 +161,19 @@ def loaded(calibrator: Path | None) -> Calibrator | None:
 
 def by_column(options: Mapping[str, Any], chosen: Calibrator | None) -> Mapping[str, Any]:
     """Return the options with the column that a calibrator of groups needs."""
-    if isinstance(chosen, GroupedCalibrator) and not options.get("by"):
-        return {**options, "by": chosen.column}
+    if isinstance(chosen, GroupedCalibrator):
+        return {"by": chosen.column, **options}
     return options
 
 
 def sketched(
-    scan: Scan,
-    calibrator: Calibrator | None,
-    *,
-    bins: int,
-    backend: "Backend | None",
-    advice: str,
-    folder: Path | None = None,
+    scan: Scan, calibrator: Calibrator | None, *, advice: str, **settings: Any
 ) -> SketchFile:
-    """Return the sketch of predictions, with a progress bar on a terminal."""
+    """Return the sketch of predictions, with a progress bar; settings as `sketch_predictions`."""
     from focalibrate.pipeline import sketch_predictions
 
     with reported(), engine_errors(advice), counted("parts") as progress:
-        return sketch_predictions(
-            scan,
-            calibrator=calibrator,
-            n_bins=bins,
-            backend=backend,
-            folder=folder,
-            progress=progress,
-        )
+        return sketch_predictions(scan, calibrator=calibrator, progress=progress, **settings)
 
 
 def merged(paths: Sequence[str]) -> SketchFile:
@@ -215,11 +188,11 @@ def merged(paths: Sequence[str]) -> SketchFile:
         files = [read_sketch(path) for path in paths]
         without = [p for p, f in zip(paths, files, strict=True) if f.sketch.classes is None]
         if 0 < len(without) < len(files):
-            click.echo(
+            say(
                 f"Note: {without[0]} has no sums by class, so the merged sketch has none, "
                 "and no classwise ECE. A monitor keeps them with "
                 "CalibrationMonitor(classwise=True).",
-                err=True,
+                to_stderr=True,
             )
         return merge_sketches(files, list(paths))
 
@@ -231,24 +204,23 @@ def name_of(paths: Sequence[str]) -> str:
 
 
 @contextmanager
-def doubts_said(*, anyway: bool, to_stderr: bool = False) -> Iterator[None]:
-    """Print what looks wrong with the data; stop where results would be meaningless.
+def working(what: str, *, anyway: bool, to_stderr: bool = False) -> Iterator[Progress]:
+    """Show what is being done; print what looks wrong with the data.
 
     Args:
-        anyway: print only.
+        what: the first step, in words.
+        anyway: continue where results would be meaningless; default: stop.
         to_stderr: where standard output is for JSON.
     """
-    console = Console(highlight=False, stderr=to_stderr)
     seen: set[str] = set()
 
     def show(message: Warning | str, category: type[Warning], *rest: Any, **more: Any) -> None:
-        if issubclass(category, DataWarning):
-            if str(message) in seen:
-                return
-            seen.add(str(message))
-            console.print(f"  WARNING: {printable(str(message))}", markup=False, style="yellow")
-        else:
+        if not issubclass(category, DataWarning):
             before(message, category, *rest, **more)
+        elif str(message) not in seen:
+            seen.add(str(message))
+            text = f"  WARNING: {printable(str(message))}"
+            say(text, style="yellow", to_stderr=to_stderr, wrap=True)
 
     with warnings.catch_warnings():
         before, warnings.showwarning = warnings.showwarning, show
@@ -257,7 +229,9 @@ def doubts_said(*, anyway: bool, to_stderr: bool = False) -> Iterator[None]:
         if not anyway:
             warnings.simplefilter("error", WrongDataWarning)
         try:
-            yield
+            with reported(), steps() as bar:
+                bar.add_task(what, total=None)
+                yield bar
         except WrongDataWarning as wrong:
             raise click.ClickException(
                 f"{printable(str(wrong))} If the data are right, pass --anyway."

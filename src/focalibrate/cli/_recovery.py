@@ -1,7 +1,7 @@
 """How a model was trained, from the command line: focal loss, weights, smoothing, frequencies."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import click
@@ -9,7 +9,7 @@ import numpy as np
 
 from focalibrate._array import Floats
 from focalibrate.calibrate import PosteriorRecovery
-from focalibrate.cli._options import F, with_options
+from focalibrate.cli._options import collected
 from focalibrate.pipeline import PriorShift
 from focalibrate.theory import LOSS_FORMS, LossForm, estimate_prior, loss_form
 
@@ -30,68 +30,27 @@ def _described(form: type[LossForm]) -> str:
     return " ".join([form.name, *map(_flag, form.parameter_names())])
 
 
-def recovery_options(command: F) -> F:
-    """Add the options that say how the model was trained and where it is used."""
-    options = [
-        click.option("--focal", type=float, help="Exponent of the focal loss in training."),
-        click.option(
-            "--loss",
-            type=click.Choice(tuple(LOSS_FORMS)),
-            help="Another training loss, with its parameters as options: "
-            + "; ".join(_described(form) for form in LOSS_FORMS.values())
-            + ".",
-        ),
-        *(
-            click.option(_flag(name), name, hidden=True, help=f"Parameter {name} of --loss.")
-            for name in LOSS_PARAMETERS
-        ),
-        click.option(
-            "--alpha",
-            type=click.FloatRange(0.0, 1.0, min_open=True, max_open=True),
-            help="Weight of class 1 in a sigmoid focal loss (class 0 has 1 - alpha).",
-        ),
-        click.option("--class-weight", help=f"Class weights of the training loss, {PER_CLASS}."),
-        click.option(
-            "--sampling-rate",
-            help=f"Rate at which classes were over- or undersampled, {PER_CLASS}.",
-        ),
-        click.option(
-            "--label-smoothing",
-            type=click.FloatRange(0.0, 1.0, max_open=True),
-            help="Label smoothing of the training loss.",
-        ),
-        click.option("--trained-prior", help=f"Class frequencies in training, {PER_CLASS}."),
-        click.option(
-            "--prior",
-            help=f"Class frequencies in FILE, {PER_CLASS}; em: estimate them from FILE. Needs "
-            "--trained-prior.",
-        ),
-    ]
-    return with_options(command, options)
-
-
 @dataclass(frozen=True, kw_only=True)
 class Training:
-    """The options of `recovery_options`, as given."""
+    """How a model was trained, and where it is used, as given."""
 
     focal: float | None = None
+    loss: str | None = None
     alpha: float | None = None
     class_weight: str | None = None
     sampling_rate: str | None = None
     label_smoothing: float | None = None
     trained_prior: str | None = None
     prior: str | None = None
-    loss: str | None = None
-    beta: str | None = None
-    counts: str | None = None
-    epsilon: str | None = None
-    frequencies: str | None = None
-    gamma: str | None = None
-    gamma_neg: str | None = None
-    gamma_pos: str | None = None
-    margin: str | None = None
-    tau: str | None = None
-    weight: str | None = None
+    parameters: dict[str, str] = field(default_factory=dict)
+    """of `loss`"""
+
+    @classmethod
+    def of(cls, **given: Any) -> "Training":
+        """Return what these options say."""
+        parameters = {name: given.pop(name) for name in LOSS_PARAMETERS}
+        known = {name: text for name, text in parameters.items() if text is not None}
+        return cls(parameters=known, **given)
 
     @property
     def says_how(self) -> bool:
@@ -125,19 +84,15 @@ class Training:
 
     def _form(self, n_classes: int, class_names: tuple[str, ...] | None) -> LossForm | None:
         """Return the loss of --loss with its parameters."""
-        given = {
-            name: getattr(self, name)
-            for name in LOSS_PARAMETERS
-            if getattr(self, name) is not None
-        }
         if self.loss is None:
-            if given:
-                raise ValueError(f"{_flag(next(iter(given)))} is a parameter of --loss. Add it.")
+            if self.parameters:
+                name = _flag(next(iter(self.parameters)))
+                raise ValueError(f"{name} is a parameter of --loss. Add it.")
             return None
         if self.focal is not None:
             raise ValueError("--focal and --loss are two training losses: pass one of them.")
         settings: dict[str, Any] = {}
-        for name, text in given.items():
+        for name, text in self.parameters.items():
             if name in ("counts", "frequencies"):
                 settings[name] = tuple(per_class(text, n_classes, class_names, option=name))
                 continue
@@ -153,9 +108,15 @@ class Training:
         self,
         n_classes: int,
         class_names: tuple[str, ...] | None,
-        all_probs: Callable[[], Floats],
+        all_probs: Callable[[], Floats] | None,
     ) -> PriorShift | None:
         """Return the requested change of class frequencies; `all_probs` are calibrated."""
+        if self.prior == "em" and all_probs is None:
+            raise ValueError(
+                "--prior em needs all rows at once, so it cannot work on parts. Estimate the "
+                "frequencies on one file first (`focalibrate apply ... --prior em -o one.csv` "
+                "prints them) and pass them as --prior."
+            )
         if self.prior is None:
             return None
         if self.trained_prior is None:
@@ -164,10 +125,52 @@ class Training:
             )
         old = per_class(self.trained_prior, n_classes, class_names, option="trained_prior")
         old = old / old.sum()
-        if self.prior == "em":
+        if self.prior == "em" and all_probs is not None:
             return PriorShift(old, estimate_prior(all_probs(), old))
         new = per_class(self.prior, n_classes, class_names, option="prior")
         return PriorShift(old, new / new.sum())
+
+
+recovery_options = collected(
+    "training",
+    [
+        click.option("--focal", type=float, help="Exponent of the focal loss in training."),
+        click.option(
+            "--loss",
+            type=click.Choice(tuple(LOSS_FORMS)),
+            help="Another training loss, with its parameters as options: "
+            + "; ".join(_described(form) for form in LOSS_FORMS.values())
+            + ".",
+        ),
+        *(
+            click.option(_flag(name), name, hidden=True, help=f"Parameter {name} of --loss.")
+            for name in LOSS_PARAMETERS
+        ),
+        click.option(
+            "--alpha",
+            type=click.FloatRange(0.0, 1.0, min_open=True, max_open=True),
+            help="Weight of class 1 in a sigmoid focal loss (class 0 has 1 - alpha).",
+        ),
+        click.option("--class-weight", help=f"Class weights of the training loss, {PER_CLASS}."),
+        click.option(
+            "--sampling-rate",
+            help=f"Rate at which classes were over- or undersampled, {PER_CLASS}.",
+        ),
+        click.option(
+            "--label-smoothing",
+            type=click.FloatRange(0.0, 1.0, max_open=True),
+            help="Label smoothing of the training loss.",
+        ),
+        click.option("--trained-prior", help=f"Class frequencies in training, {PER_CLASS}."),
+        click.option(
+            "--prior",
+            help=f"Class frequencies in FILE, {PER_CLASS}; em: estimate them from FILE. Needs "
+            "--trained-prior.",
+        ),
+    ],
+    Training.of,
+)
+"""How the model was trained and where it is used."""
 
 
 def per_class(

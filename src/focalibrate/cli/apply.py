@@ -1,7 +1,6 @@
 """`focalibrate apply`."""
 
 from collections.abc import Iterator
-from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,14 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from focalibrate.calibrate import Calibrator, GroupedCalibrator
-from focalibrate.cli._engine import backend_of, engine_options
 from focalibrate.cli._errors import reported
 from focalibrate.cli._marks import calibrated_by, write_mark
 from focalibrate.cli._open import engine_errors, open_predictions, read_rows
-from focalibrate.cli._options import labels_option, prediction_options
+from focalibrate.cli._options import engine_options, force_option, prediction_options
 from focalibrate.cli._progress import counted, steps
 from focalibrate.cli._recovery import Training, recovery_options
-from focalibrate.cli._summary import say_what_was_read
+from focalibrate.cli._summary import say, say_what_was_read
 from focalibrate.io import (
     FORMATS,
     Predictions,
@@ -41,21 +39,18 @@ SHOWN_GROUPS = 5
 @click.argument(
     "paths", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="[CALIBRATOR] FILE"
 )
-@labels_option
 @click.option("-o", "--out", required=True, type=click.Path(path_type=Path), help="File to write.")
-@click.option("--force", is_flag=True, help="Replace the file if it exists.")
+@force_option
 @recovery_options
 @engine_options("Number of processes that write parts in parallel.  [default: 1]")
 @prediction_options
 def apply_command(
     paths: tuple[Path, ...],
-    labels: Path | None,
+    options: dict[str, Any],
+    training: Training,
     out: Path,
     force: bool,
-    workers: int | None,
-    backend: str,
-    scheduler: str | None,
-    **options: Any,
+    backend: "Backend | None",
 ) -> None:
     """Write calibrated probabilities for FILE. The suffix of -o sets the format.
 
@@ -82,35 +77,32 @@ def apply_command(
         focalibrate apply report/calibrator.json s3://bucket/day1 -o s3://bucket/calibrated/day1
         focalibrate apply report/calibrator.json day1 -o day1-calibrated --workers 2
     """
-    where = backend_of(backend, scheduler, workers, default=1)
-    training = Training(**{field.name: options.pop(field.name) for field in fields(Training)})
     with reported():
         loaded = _loaded(paths, training)
     names = None if loaded is None else loaded.class_names
     if isinstance(loaded, GroupedCalibrator):
         options["by"] = loaded.column
-    scan = open_predictions(paths[-1], options, labels=labels, need=False)
+    scan = open_predictions(paths[-1], options, need=False)
     classes = (scan.n_classes, scan.class_names if loaded is None else names)
     with reported():
         chosen = training.recovery(*classes) if loaded is None else loaded
         _check_not_calibrated(scan)
+        _check_classes(chosen, scan)
     if _is_parts_folder(paths[-1], out):
-        _apply_to_parts(scan, out, chosen, training, backend=where, force=force)
+        _apply_to_parts(scan, out, chosen, training, backend=backend, force=force)
         return
-    if where is not None or url_of(out) is not None:
+    if backend is not None or url_of(out) is not None:
         raise click.UsageError(
             "--workers, --backend and a URL in -o are for a folder of parts: FILE must be a "
             "folder, a glob or a URL of parts, and -o must have no suffix."
         )
     given = read_rows(scan, classes_of=names, keep=True)
-    assert given is not None  # noqa: S101  there is no limit
     say_what_was_read([given])
+    special = SpecialRows()
     with reported():
-        _check_classes(chosen, scan)
         shift = training.shift(
             *classes, lambda: np.concatenate(list(calibrated_blocks(chosen, given)))
         )
-        special = SpecialRows()
         write_probs(
             out,
             _calibrated(chosen, given, out, shift, special),
@@ -118,8 +110,7 @@ def apply_command(
             force=force,
             finish=lambda made: write_mark(out, made, chosen.describe()),
         )
-    _say_special_rows(chosen, special)
-    _say_calibrated(f"{given.n_rows:,} rows", chosen, shift, out)
+    _say_calibrated(f"{given.n_rows:,} rows", chosen, shift, special, out)
 
 
 def _loaded(paths: tuple[Path, ...], training: Training) -> Calibrator | None:
@@ -180,12 +171,6 @@ def _apply_to_parts(
     force: bool,
 ) -> None:
     """Write the calibrated probabilities of every part into the folder `out`."""
-    if training.prior == "em":
-        raise click.ClickException(
-            "--prior em needs all rows at once, so it cannot work on parts. Estimate the "
-            "frequencies on one file first (`focalibrate apply ... --prior em -o one.csv` prints "
-            "them) and pass them as --prior."
-        )
     place = url_of(out) or out
     with reported():
         if any(Path(part.name).absolute().parent == out.absolute() for part in scan.parts):
@@ -193,29 +178,29 @@ def _apply_to_parts(
                 f"{out}: is the folder of the parts themselves. Name another with -o: after an "
                 "interruption, parts replaced in place could not be told from the model's own."
             )
-        _check_classes(chosen, scan)
-        shift = training.shift(scan.n_classes, chosen.class_names, _no_rows)
+        shift = training.shift(scan.n_classes, chosen.class_names, None)
     say_what_was_read([scan])
     advice = f"Finished parts are in {printable(str(place))}: run the command again."
     with reported(), engine_errors(advice), counted("parts") as progress:
         done, special = apply_to_parts(
             scan, place, chosen, shift=shift, backend=backend, force=force, progress=progress
         )
-    _say_special_rows(chosen, special)
     kept = f", {done.n_kept} were done before" if done.n_kept else ""
-    _say_calibrated(f"{done.n_rows:,} rows of {done.n_written} parts{kept}", chosen, shift, place)
-
-
-def _no_rows() -> NDArray[Any]:
-    raise ValueError("--prior em needs all rows at once.")
+    what = f"{done.n_rows:,} rows of {done.n_written} parts{kept}"
+    _say_calibrated(what, chosen, shift, special, place)
 
 
 def _say_calibrated(
-    what: str, chosen: Calibrator, shift: PriorShift | None, out: Path | str
+    what: str,
+    chosen: Calibrator,
+    shift: PriorShift | None,
+    special: SpecialRows,
+    out: Path | str,
 ) -> None:
     """Print what was calibrated, how, and where it is."""
+    _say_special_rows(chosen, special)
     words = chosen.describe() if shift is None else f"{chosen.describe()}; {shift.describe()}"
-    click.echo(f"Calibrated {what} ({words}) → {printable(str(out))}")
+    say(f"Calibrated {what} ({words}) → {printable(str(out))}")
 
 
 def _say_special_rows(chosen: Calibrator, special: SpecialRows) -> None:
@@ -223,16 +208,15 @@ def _say_special_rows(chosen: Calibrator, special: SpecialRows) -> None:
     if special.unknown and isinstance(chosen, GroupedCalibrator):
         unknown = sorted(special.unknown)
         shown = ", ".join(unknown[:SHOWN_GROUPS]) + (", ..." * (len(unknown) > SHOWN_GROUPS))
-        click.echo(
-            printable(
-                f"{special.unknown.total()} rows have a {chosen.column} that the calibrator does "
-                f"not know ({shown}): they use the shared calibrator."
-            )
+        text = (
+            f"{special.unknown.total()} rows have a {chosen.column} that the calibrator does not "
+            f"know ({shown}): they use the shared calibrator."
         )
+        say(printable(text))
     if special.n_clipped:
         n, n_rows = special.n_clipped, special.n_rows
         rows = "1 row has" if n == 1 else f"{n:,} of {n_rows:,} rows have"
-        click.echo(
+        say(
             f"{rows} a score that no posterior explains, below what label smoothing or the margin "
             "of the loss allows: set to 0. Many such rows mean that the model was not trained in "
             "this way."
@@ -257,11 +241,5 @@ def _check_classes(chosen: Calibrator, scan: Scan) -> None:
         )
     if len(scan.scores_names) > 1:
         order = ", ".join(scan.class_names[:5]) + (", ..." if scan.n_classes > 5 else "")
-        click.secho(
-            printable(
-                f"WARNING: the calibrator has no class names; classes are taken in the "
-                f"order {order}"
-            ),
-            fg="yellow",
-            err=True,
-        )
+        text = "WARNING: the calibrator has no class names; classes are taken in the order"
+        say(printable(f"{text} {order}"), style="yellow", to_stderr=True)

@@ -5,7 +5,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import click
 import numpy as np
@@ -13,27 +13,23 @@ import numpy as np
 from focalibrate._atomic import claim_folder
 from focalibrate.calibrate import METHODS
 from focalibrate.calibrate.methods import AVERAGE
-from focalibrate.cli._engine import backend_of, engine_options
 from focalibrate.cli._errors import reported, require
 from focalibrate.cli._marks import calibrated_by
-from focalibrate.cli._open import doubts_said, engine_errors, open_predictions
+from focalibrate.cli._open import engine_errors, open_predictions, working
 from focalibrate.cli._options import (
     OutPath,
     anyway_option,
-    diagram_option,
-    judging_options,
-    labels_option,
+    bins_option,
+    engine_options,
+    force_option,
+    json_option,
     prediction_options,
+    resamples_option,
+    seed_option,
     weights_option,
 )
 from focalibrate.cli._progress import steps
-from focalibrate.cli._summary import (
-    Diagram,
-    command_line,
-    say_what_was_read,
-    show_next,
-    show_result,
-)
+from focalibrate.cli._summary import command_line, say, say_what_was_read, show_next, show_result
 from focalibrate.detection import average_precision
 from focalibrate.io import Predictions, Scan, flags
 from focalibrate.io.options import NO_LABELS
@@ -72,7 +68,6 @@ def fit_rows_option(_: click.Context, __: click.Parameter, value: str | None) ->
 
 @click.command("calibrate")
 @click.argument("val", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="VAL...")
-@labels_option
 @click.option("--test", type=click.Path(path_type=Path), help="File to evaluate on.")
 @click.option(
     "--test-labels",
@@ -81,6 +76,7 @@ def fit_rows_option(_: click.Context, __: click.Parameter, value: str | None) ->
 )
 @click.option(
     "--methods",
+    callback=lambda context, option, text: text and [name.strip() for name in text.split(",")],
     help=f"Methods to compare, separated by commas: auto (the candidates of the "
     f"automatic choice), {', '.join(METHODS)}. Default: all that apply. If you name only one, it "
     "is written.",
@@ -111,8 +107,9 @@ def fit_rows_option(_: click.Context, __: click.Parameter, value: str | None) ->
     show_default=True,
     help="What the methods marked (ECE) minimise.",
 )
-@judging_options
-@diagram_option
+@bins_option
+@resamples_option
+@seed_option
 @click.option(
     "-o",
     "--out",
@@ -139,39 +136,24 @@ def fit_rows_option(_: click.Context, __: click.Parameter, value: str | None) ->
     "[default: 1]"
 )
 @click.option("--onnx", is_flag=True, help="Also write calibrator.onnx.")
-@click.option("--force", is_flag=True, help="Replace files of an earlier run.")
+@force_option
 @weights_option
 @anyway_option
-@click.option("--json", "as_json", is_flag=True, help="Print results.json instead of tables.")
+@json_option
 @prediction_options
 def calibrate_command(
     val: tuple[Path, ...],
-    labels: Path | None,
+    options: dict[str, Any],
     test: Path | None,
     test_labels: Path | None,
-    methods: str | None,
-    choose: str | None,
-    simple: bool,
     always_average: bool,
-    trained_gamma: float | None,
-    trained_alpha: float | None,
-    criterion: Literal["adaptive_ece", "ece"],
-    bins: int,
-    resamples: int,
-    seed: int,
-    diagram: Diagram,
     out: Path,
     per_group: bool,
-    fit_rows: FitRows | None,
-    workers: int | None,
-    backend: str,
-    scheduler: str | None,
     onnx: bool,
     force: bool,
-    weights_are: str,
     anyway: bool,
     as_json: bool,
-    **options: Any,
+    **settings: Any,
 ) -> None:
     """Evaluate the predictions in VAL, find the best calibrator and write it.
 
@@ -197,88 +179,57 @@ def calibrate_command(
         focalibrate calibrate val.npz --test test.npz -o report
         focalibrate calibrate val.csv --input logits --trained-gamma 2
     """
-    if always_average and (choose is not None or simple):
+    if always_average and (settings["choose"] is not None or settings["simple"]):
         raise click.UsageError("--always-average excludes --choose and --simple.")
-    where = backend_of(backend, scheduler, workers, default=1)
+    if always_average:
+        settings["choose"] = AVERAGE
     with reported():
         if onnx:
             require("onnx")
         claim_folder(out, FILES, force=force)
-    sources = [open_predictions(val, options, labels=labels)]
+    sources = [open_predictions(val, options)]
     if test is not None:
-        sources.append(open_predictions(test, options, labels=test_labels))
-    result = _calibrated(
-        sources,
-        per_group=per_group,
-        onnx=onnx,
-        anyway=anyway,
-        to_stderr=as_json,
-        methods=None if methods is None else [m.strip() for m in methods.split(",")],
-        choose=AVERAGE if always_average else choose,
-        simple=simple,
-        trained_gamma=trained_gamma,
-        trained_alpha=trained_alpha,
-        criterion=criterion,
-        n_bins=bins,
-        n_resamples=resamples,
-        seed=seed,
-        copies=weights_are == "copies",
-        fit_rows=fit_rows,
-        backend=where,
-        command=command_line(),
-    )
+        sources.append(open_predictions(test, {**options, "labels_path": test_labels}))
+    is_per_group = per_group and not onnx
+
+    def say_read(read: Sequence[Predictions | Scan]) -> None:
+        bar.stop()
+        say_what_was_read(read, to_stderr=as_json)
+        for source in sources:
+            done = calibrated_by(source)
+            if done is not None:
+                say(ALREADY.format(name=source.source, done=done), to_stderr=as_json)
+        if per_group and onnx and sources[0].first.groups:
+            say(ONE_FOR_ALL, to_stderr=as_json)
+        bar.start()
+
+    errors = engine_errors("Run the command again.")
+    with errors, working("reading", anyway=anyway, to_stderr=as_json) as bar:
+        result = calibrate_predictions(
+            sources[0],
+            test=sources[1] if len(sources) > 1 else None,
+            per_group=is_per_group,
+            progress=lambda label: bar.update(bar.task_ids[0], description=label),
+            on_read=say_read,
+            command=command_line(),
+            **settings,
+        )
     if calibrated_by(sources[-1]) is not None:
         first, *others = result.comparison.rows
         rows = (replace(first, label="calibrated already"), *others)
         result = replace(result, comparison=replace(result.comparison, rows=rows))
-    if where is not None and result.sizes is None:
-        click.echo(NOT_SHARED, err=True)
+    if settings["backend"] is not None and result.sizes is None:
+        say(NOT_SHARED, to_stderr=True)
     with steps() as bar, reported():
         bar.add_task("writing the report", total=None)
         result.save(out, force=force, onnx=onnx)
     if as_json:
         click.echo(json.dumps(result.to_dict(), indent=1, ensure_ascii=False))
     else:
-        show_result(result, out, diagram=diagram)
-        if options["truth"] is not None:
+        show_result(result, out)
+        if "truth" in options:
             _say_precision(sources[0], result)
         show_next(_next_commands(result, out, sources[0].first, options))
-
-
-def _calibrated(
-    sources: Sequence[Scan],
-    *,
-    per_group: bool,
-    onnx: bool,
-    anyway: bool,
-    to_stderr: bool,
-    **settings: Any,
-) -> CalibrationResult:
-    """Return the result, with what is being read and fitted shown beside a bar."""
-    doubts = doubts_said(anyway=anyway, to_stderr=to_stderr)
-    errors = engine_errors("Run the command again.")
-    with doubts, reported(), errors, steps() as bar:
-        task = bar.add_task("reading", total=None)
-
-        def say(read: Sequence[Predictions | Scan]) -> None:
-            bar.stop()
-            say_what_was_read(read, to_stderr=to_stderr)
-            for source in sources:
-                done = calibrated_by(source)
-                if done is not None:
-                    click.echo(ALREADY.format(name=source.source, done=done), err=to_stderr)
-            if onnx and per_group and sources[0].first.groups:
-                click.echo(ONE_FOR_ALL, err=to_stderr)
-            bar.start()
-
-        return calibrate_predictions(
-            sources[0],
-            test=sources[1] if len(sources) > 1 else None,
-            per_group=per_group and not onnx,
-            progress=lambda label: bar.update(task, description=label),
-            on_read=say,
-            **settings,
-        )
 
 
 def _say_precision(scan: Scan, result: CalibrationResult) -> None:
@@ -288,7 +239,7 @@ def _say_precision(scan: Scan, result: CalibrationResult) -> None:
     probs = np.concatenate(list(calibrated_blocks(result.calibrator, rows)))
     before = average_precision(matched)
     after = average_precision(replace(matched, confidence=probs[:, 1].astype(np.float64)))
-    click.echo(
+    say(
         f"AP at IoU {matched.iou_threshold:g}: {100 * before:.2f} % before, {100 * after:.2f} % "
         "after calibration."
     )
@@ -309,30 +260,29 @@ def _next_commands(
     kinds = Path(first.source).suffixes[-2:]
     is_packed = len(kinds) == 2 and suffix_of(Path(first.source)) == kinds[0].lower()
     suffix = "".join(kinds if is_packed else kinds[-1:])
-    typed = dict.fromkeys(REPEATED)
+    given = [name for name in REPEATED if name in options]
     needed: dict[str, Any] = {}
-    if options["header"] is False:
+    if options.get("header") is False:
         needed["header"] = False
-        typed |= dict.fromkeys(COLUMNS)
-    elif any(options[name] for name in COLUMNS) and len(first.scores_names) <= MOST_NAMED:
+        given += [name for name in COLUMNS if name in options]
+    elif any(name in options for name in COLUMNS) and len(first.scores_names) <= MOST_NAMED:
         # what is named so is found whether or not new data have labels
         needed["score_columns"] = list(first.scores_names)
-        if options["label_column"] is not None:
+        if "label_column" in options:
             needed["label_column"] = NO_LABELS  # new data may lack it, and have others like it
     else:
-        typed |= dict.fromkeys(name for name in COLUMNS if name != "label_column")
-    is_named = first.layout.form == "single" and first.positive is not None
-    if is_named and options["truth"] is None:
+        given += [name for name in COLUMNS if name in options and name != "label_column"]
+    if first.layout.form == "single" and first.positive is not None and "truth" not in options:
         needed["positive"] = first.positive  # which the labels told, and new data have none
-    if options["drop_missing"]:
+    if "drop_missing" in options:
         needed["drop_missing"] = True
-    given = [word for name in typed for word in _as_typed(name, options[name])]
-    new = [f"new{suffix}", "-o", f"calibrated{suffix}", *given]
+    typed = [word for name in given for word in _as_typed(name, options[name])]
+    new = [f"new{suffix}", "-o", f"calibrated{suffix}", *typed]
     line = shlex.join(["focalibrate", "apply", str(out / "calibrator.json"), *new])
     return [" ".join([line, *flags(needed)]), page]
 
 
 def _as_typed(name: str, value: Any) -> list[str]:
-    """Return an option of the command line as it was given; nothing where it was not."""
-    values = value if isinstance(value, tuple) else () if value is None else (value,)
+    """Return an option of the command line as it was given."""
+    values = value if isinstance(value, tuple) else (value,)
     return [word for one in values for word in (f"--{name.replace('_', '-')}", str(one))]

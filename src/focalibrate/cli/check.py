@@ -6,36 +6,35 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich.console import Console
+from rich.text import Text
 
 from focalibrate._atomic import atomic_path
-from focalibrate.cli._engine import backend_of, engine_options
 from focalibrate.cli._errors import reported
-from focalibrate.cli._open import (
-    doubts_said,
-    name_of,
-    open_predictions,
-    rows_or_sketch,
-    sketched,
-)
+from focalibrate.cli._open import name_of, open_predictions, rows_or_sketch, sketched, working
 from focalibrate.cli._options import (
     OutPath,
     anyway_option,
     calibrator_option,
-    labels_option,
+    engine_options,
     prediction_options,
+    seed_option,
     weights_option,
 )
-from focalibrate.cli._progress import steps
+from focalibrate.cli._summary import say
 from focalibrate.io import SketchFile, printable
 from focalibrate.pipeline import BAD_INPUT, GateResult, check_predictions
+
+if TYPE_CHECKING:
+    from focalibrate.engines import Backend
 
 STYLES = {"pass": "bold green", "fail": "bold red", "undetermined": "bold yellow"}
 WORDS = {"pass": "pass", "fail": "fail", "undetermined": "not enough data"}
 
+BINS = 15
 _limit = click.FloatRange(min=0.0)
 
 
@@ -57,7 +56,6 @@ _limit = click.FloatRange(min=0.0)
     show_default=True,
     help="Chance of failing a model that is within the limits.",
 )
-@labels_option
 @calibrator_option
 @click.option(
     "--markdown",
@@ -71,30 +69,22 @@ _limit = click.FloatRange(min=0.0)
     type=OutPath(dir_okay=False, allow_dash=True),
     help="Write the finding as JSON; - for standard output.",
 )
-@click.option("--seed", default=0, show_default=True, help="Random seed.")
+@seed_option
 @weights_option
 @anyway_option
 @engine_options("Number of processes that read parts in parallel.  [default: 1]")
 @prediction_options
 def check_command(
     paths: tuple[str, ...],
-    max_ece: float | None,
-    max_rms: float | None,
-    max_nll_increase: float | None,
+    options: dict[str, Any],
     baseline: Path | None,
-    alpha: float,
-    labels: Path | None,
     calibrator: Path | None,
     markdown: Path | None,
     junit: Path | None,
     json_file: Path | None,
-    seed: int,
-    weights_are: str,
     anyway: bool,
-    workers: int | None,
-    backend: str,
-    scheduler: str | None,
-    **options: Any,
+    backend: "Backend | None",
+    **settings: Any,
 ) -> None:
     """Check the predictions in PATHs against limits, for CI.
 
@@ -116,43 +106,28 @@ def check_command(
     """
     with _status_2():
         to_stderr = json_file is not None and str(json_file) == "-"
-        by = [] if not options["by"] else [name.strip() for name in options["by"].split(",")]
-        where = backend_of(backend, scheduler, workers, default=1)
+        by = [name.strip() for name in options["by"].split(",")] if "by" in options else []
         given, chosen = rows_or_sketch(
             paths,
             options,
-            labels=labels,
             calibrator=calibrator,
-            bins=15,
-            backend=where,
+            n_bins=BINS,
+            backend=backend,
             to_stderr=to_stderr,
         )
         former: Any = baseline
         is_sketched = isinstance(given, SketchFile)
         if is_sketched and baseline is not None and baseline.suffix not in (".json", ".sketch"):
-            scan = open_predictions(baseline, options)
+            scan = open_predictions(baseline, {**options, "labels_path": None})
             advice = f"`focalibrate sketch {baseline} -o old.sketch` keeps finished parts."
-            former = sketched(scan, None, bins=15, backend=where, advice=advice)
-        doubts = doubts_said(anyway=anyway, to_stderr=to_stderr)
-        with doubts, reported(), steps() as bar:
-            bar.add_task("checking", total=None)
-            found = check_predictions(
-                given,
-                by=by,
-                copies=weights_are == "copies",
-                calibrator=chosen,
-                max_ece=max_ece,
-                max_rms=max_rms,
-                max_nll_increase=max_nll_increase,
-                baseline=former,
-                alpha=alpha,
-                seed=seed,
-            )
+            former = sketched(scan, None, n_bins=BINS, backend=backend, advice=advice)
+        with working("checking", anyway=anyway, to_stderr=to_stderr):
+            found = check_predictions(given, by=by, calibrator=chosen, baseline=former, **settings)
         if is_sketched:
             found = replace(found, name=name_of(paths))
         with reported():
             _write(found, markdown, junit, json_file)
-        _show(Console(highlight=False, stderr=to_stderr), found)
+        _show(found, to_stderr=to_stderr)
     click.get_current_context().exit(found.exit_code)
 
 
@@ -185,13 +160,14 @@ def _write(
                 temporary.write_text(text, encoding="utf-8")
 
 
-def _show(console: Console, found: GateResult) -> None:
+def _show(found: GateResult, *, to_stderr: bool) -> None:
     if found.baseline is not None:
-        console.print(f"baseline: {printable(found.baseline)}", markup=False, style="dim")
+        say(f"baseline: {printable(found.baseline)}", style="dim", to_stderr=to_stderr)
+    console = Console(highlight=False, stderr=to_stderr)
     for check in found.shown:
-        console.print(f"  {printable(check.label)}: ", end="", markup=False)
-        console.print(WORDS[check.status], end=". ", style=STYLES[check.status])
-        console.print(check.message, markup=False, soft_wrap=True)
+        line = Text(f"  {printable(check.label)}: ")
+        line.append(WORDS[check.status], STYLES[check.status]).append(f". {check.message}")
+        console.print(line, soft_wrap=True)
     if found.note:
-        console.print(printable(found.note), markup=False, soft_wrap=True)
-    console.print(printable(found.summary), style=STYLES[found.status], markup=False)
+        say(printable(found.note), to_stderr=to_stderr)
+    say(printable(found.summary), style=STYLES[found.status], to_stderr=to_stderr)

@@ -8,15 +8,14 @@ from typing import Any
 import click
 import numpy as np
 from numpy.typing import NDArray
-from rich.console import Console
 from rich.table import Table
 
 from focalibrate._atomic import claim_folder, finish_folder
 from focalibrate.calibrate import Calibrator, Identity
 from focalibrate.cli._errors import reported
-from focalibrate.cli._options import OutPath
+from focalibrate.cli._options import OutPath, force_option, json_option, seed_option
 from focalibrate.cli._progress import steps
-from focalibrate.cli._summary import command_line, show_next, show_result
+from focalibrate.cli._summary import command_line, say, show_next, show_result, show_table
 from focalibrate.metrics import adaptive_ece, error_rate, kl_divergence
 from focalibrate.pipeline import FILES, CalibrationResult, calibrate_predictions
 from focalibrate.simulated import KnownPosterior, Simulated, simulate
@@ -39,9 +38,7 @@ CLASS_NAMES = ("left", "middle", "right")
     type=click.IntRange(min=100),
     help="Number of examples in each of the training, validation and test sets.",
 )
-@click.option(
-    "--seed", default=0, show_default=True, type=click.IntRange(min=0), help="Random seed."
-)
+@seed_option
 @click.option(
     "-o",
     "--out",
@@ -50,8 +47,8 @@ CLASS_NAMES = ("left", "middle", "right")
     type=OutPath(),
     help="Folder to write.",
 )
-@click.option("--force", is_flag=True, help="Replace files of an earlier run.")
-@click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
+@force_option
+@json_option
 def demo_command(
     gamma: float, examples: int, seed: int, out: Path, force: bool, as_json: bool
 ) -> None:
@@ -94,13 +91,10 @@ def demo_command(
         ]
         click.echo(json.dumps(finite, ensure_ascii=False, indent=1))
         return
-    click.echo(
-        f"A model was trained with focal loss, γ={gamma:g}, on {examples:,} simulated examples.\n"
-    )
+    say(f"A model was trained with focal loss, γ={gamma:g}, on {examples:,} simulated examples.\n")
     show_result(result, out)
-    console = Console(highlight=False)
-    console.print()
-    console.print(_table(figures))
+    say("")
+    show_table(_table(figures))
     show_next(
         [
             f"focalibrate evaluate {out}/test.npz",

@@ -1,34 +1,34 @@
 """`focalibrate evaluate`."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import numpy as np
-from rich.console import Console
 
 from focalibrate._atomic import atomic_path
-from focalibrate.cli._engine import backend_of, engine_options
 from focalibrate.cli._errors import reported
-from focalibrate.cli._open import doubts_said, name_of, rows_or_sketch
+from focalibrate.cli._open import name_of, rows_or_sketch, working
 from focalibrate.cli._options import (
     OutPath,
     anyway_option,
+    bins_option,
     calibrator_option,
-    diagram_option,
-    judging_options,
-    labels_option,
+    engine_options,
+    force_option,
+    json_option,
     prediction_options,
+    resamples_option,
+    seed_option,
     weights_option,
 )
-from focalibrate.cli._progress import steps
 from focalibrate.cli._summary import (
-    Diagram,
     command_line,
+    say,
     show_diagram,
     show_groups,
+    show_table,
     show_verdict,
 )
 from focalibrate.cli._tables import evaluation_table
@@ -36,46 +36,38 @@ from focalibrate.comparison import assessed
 from focalibrate.io import SketchFile
 from focalibrate.metrics.scores import ConfidentFraction
 from focalibrate.metrics.threshold import Selective
-from focalibrate.pipeline import (
-    Evaluation,
-    Examples,
-    evaluate_examples,
-    evaluate_sketch_file,
-    evaluation_page,
-    file_record,
-)
+from focalibrate.pipeline import Evaluation, evaluate_predictions, evaluation_page, file_record
+
+if TYPE_CHECKING:
+    from focalibrate.engines import Backend
 
 
 @click.command("evaluate")
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
-@labels_option
 @calibrator_option
-@judging_options
-@diagram_option
-@click.option("--json", "as_json", is_flag=True, help="Print the scores as JSON.")
+@bins_option
+@resamples_option
+@seed_option
+@json_option
 @click.option("-o", "--out", type=OutPath(), help="Write an HTML page: x.html.")
-@click.option("--force", is_flag=True, help="Replace the page if it exists.")
+@force_option
 @weights_option
 @anyway_option
 @engine_options("Number of processes that read parts in parallel.  [default: 1]")
 @prediction_options
 def evaluate_command(
     paths: tuple[str, ...],
-    labels: Path | None,
+    options: dict[str, Any],
     calibrator: Path | None,
-    bins: int,
-    resamples: int,
+    n_bins: int,
+    n_resamples: int,
     seed: int,
-    diagram: Diagram,
     as_json: bool,
     out: Path | None,
     force: bool,
-    weights_are: str,
+    copies: bool,
     anyway: bool,
-    workers: int | None,
-    backend: str,
-    scheduler: str | None,
-    **options: Any,
+    backend: "Backend | None",
 ) -> None:
     """Test whether the probabilities in PATHs are calibrated, and print their scores.
 
@@ -100,34 +92,29 @@ def evaluate_command(
                 f"{out}: already exists and is not overwritten. Choose another name, or pass "
                 "--force."
             )
-    where = backend_of(backend, scheduler, workers, default=1)
     given, chosen = rows_or_sketch(
         paths,
         options,
-        labels=labels,
         calibrator=calibrator,
-        bins=bins,
-        backend=where,
+        n_bins=n_bins,
+        backend=backend,
         to_stderr=as_json,
     )
-    if isinstance(given, SketchFile) and given.sketch.n_bins != bins:
+    if isinstance(given, SketchFile) and given.sketch.n_bins != n_bins:
         raise click.UsageError(
-            f"--bins must be {given.sketch.n_bins}, as in the sketch, got {bins}. Pass --bins "
-            f"{given.sketch.n_bins}, or make the sketch again with --bins {bins}."
+            f"--bins must be {given.sketch.n_bins}, as in the sketch, got {n_bins}. Pass --bins "
+            f"{given.sketch.n_bins}, or make the sketch again with --bins {n_bins}."
         )
-    with doubts_said(anyway=anyway, to_stderr=as_json), reported(), steps() as bar:
-        bar.add_task("evaluating", total=None)
-        if isinstance(given, SketchFile):
-            found = evaluate_sketch_file(given, name=name_of(paths), seed=seed)
-        else:
-            found = evaluate_examples(
-                replace(Examples.of_predictions(given), copies=weights_are == "copies"),
-                name=name_of(paths),
-                calibrator=chosen,
-                n_bins=bins,
-                n_resamples=resamples,
-                seed=seed,
-            )
+    with working("evaluating", anyway=anyway, to_stderr=as_json):
+        found = evaluate_predictions(
+            given,
+            name=name_of(paths),
+            calibrator=chosen,
+            copies=copies,
+            n_bins=n_bins,
+            n_resamples=n_resamples,
+            seed=seed,
+        )
     if out is not None:
         text = evaluation_page(found, command=command_line(), seed=seed)
         with reported(), atomic_path(out, force=force) as temporary:
@@ -136,34 +123,28 @@ def evaluate_command(
         file = {} if isinstance(given, SketchFile) else {"file": file_record(given)}
         click.echo(json.dumps(found.to_dict() | file, indent=1, ensure_ascii=False))
         return
-    console = Console(highlight=False)
     if isinstance(given, SketchFile):
-        console.print(given.describe(), markup=False, soft_wrap=True)
-    _show(console, found, diagram, bins)
+        say(given.describe())
+    _show(found)
     if out is not None:
-        console.print(f"Written to {out}", markup=False, soft_wrap=True)
+        say(f"Written to {out}")
 
 
-def _show(console: Console, found: Evaluation, diagram: Diagram, bins: int) -> None:
-    console.print(evaluation_table(found))
+def _show(found: Evaluation) -> None:
+    show_table(evaluation_table(found))
     if found.n_zeros:
         rows = "1 example has" if found.n_zeros == 1 else f"{found.n_zeros:,} examples have"
-        console.print(
-            f"The log loss is infinite (∞): {rows} probability 0 at the true class.",
-            style="yellow",
-        )
+        text = f"The log loss is infinite (∞): {rows} probability 0 at the true class."
+        say(text, style="yellow", wrap=True)
     is_event = found.n_classes == 2
-    cells = found.cells(is_event=is_event, n_bins=bins if diagram == "bins" else None)
-    show_diagram(console, "Reliability", cells, diagram=diagram, is_event=is_event)
-    show_groups(console, found.groups)
-    if found.rows is not None and found.rows.worst is not None:
-        console.print(f"Worst slice: {found.rows.worst.summary}.", markup=False, soft_wrap=True)
-    show_verdict(console, assessed(found.assessment))
-    console.print(_sure(found.confident), markup=False)
+    show_diagram("Reliability", found.cells(is_event=is_event), is_event=is_event)
+    show_groups(found.groups, None if found.rows is None else found.rows.worst)
+    show_verdict(assessed(found.assessment))
+    say(_sure(found.confident), wrap=True)
     if found.rows is not None and found.rows.selective is not None:
-        console.print(_selective(found.rows.selective), markup=False)
+        say(_selective(found.rows.selective), wrap=True)
     for note in found.notes:
-        console.print(note, style="dim", markup=False, soft_wrap=True)
+        say(note, style="dim")
 
 
 def _sure(confident: ConfidentFraction) -> str:

@@ -3,32 +3,34 @@
 import shutil
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
-from rich.console import Console
 
-from focalibrate.cli._engine import backend_of, engine_options
 from focalibrate.cli._errors import reported
 from focalibrate.cli._open import by_column, loaded, open_predictions, sketched
 from focalibrate.cli._options import (
     OutPath,
     calibrator_option,
-    labels_option,
+    engine_options,
+    force_option,
     prediction_options,
 )
-from focalibrate.cli._summary import say_what_was_read
+from focalibrate.cli._summary import say, say_what_was_read
 from focalibrate.io import check_time, write_sketch
+
+if TYPE_CHECKING:
+    from focalibrate.engines import Backend
 
 
 @click.command("sketch")
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
 @click.option("-o", "--out", required=True, type=OutPath(), help="File to write: x.sketch.")
-@click.option("--force", is_flag=True, help="Replace the file if it exists.")
-@labels_option
+@force_option
 @calibrator_option
 @click.option(
     "--bins",
+    "n_bins",
     default=15,
     show_default=True,
     type=click.IntRange(1, 10_000),
@@ -40,17 +42,14 @@ from focalibrate.io import check_time, write_sketch
 @prediction_options
 def sketch_command(
     paths: tuple[str, ...],
+    options: dict[str, Any],
     out: Path,
     force: bool,
-    labels: Path | None,
     calibrator: Path | None,
-    bins: int,
+    n_bins: int,
     start: str | None,
     end: str | None,
-    workers: int | None,
-    backend: str,
-    scheduler: str | None,
-    **options: Any,
+    backend: "Backend | None",
 ) -> None:
     """Summarise the predictions in PATHs in one small file: a sketch.
 
@@ -68,7 +67,6 @@ def sketch_command(
         focalibrate sketch /shared/day1 -o day1.sketch --backend dask --scheduler tcp://host:8786
         focalibrate evaluate day1.sketch day2.sketch
     """
-    where = backend_of(backend, scheduler, workers, default=1)
     folder = out.with_name(f"{out.name}.parts")
     with reported():
         for name, value in (("--from", start), ("--to", end)):
@@ -82,24 +80,13 @@ def sketch_command(
         if not out.absolute().parent.is_dir():
             raise FileNotFoundError(f"{out}: the folder {out.parent} does not exist.")
     chosen = loaded(calibrator)
-    scan = open_predictions(paths, by_column(options, chosen), labels=labels)
+    scan = open_predictions(paths, by_column(options, chosen))
     say_what_was_read([scan])
-    found = sketched(
-        scan,
-        chosen,
-        bins=bins,
-        backend=where,
-        folder=folder,
-        advice=f"Finished parts are kept in {folder}: run the same command again.",
-    )
+    advice = f"Finished parts are kept in {folder}: run the same command again."
+    found = sketched(scan, chosen, n_bins=n_bins, backend=backend, folder=folder, advice=advice)
+    found = replace(found, start=start, end=end)
     with reported():
-        write_sketch(replace(found, start=start, end=end), out, force=force)
+        write_sketch(found, out, force=force)
         shutil.rmtree(folder, ignore_errors=True)
-    size = out.stat().st_size
-    console = Console(highlight=False)
-    console.print(
-        f"{out}: {replace(found, start=start, end=end).describe()}, {size / 1000:,.0f} kB",
-        markup=False,
-        soft_wrap=True,
-    )
-    console.print(f"Next: focalibrate evaluate {out}", markup=False, soft_wrap=True)
+    say(f"{out}: {found.describe()}, {out.stat().st_size / 1000:,.0f} kB")
+    say(f"Next: focalibrate evaluate {out}")

@@ -1,24 +1,24 @@
 """`focalibrate threshold`."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 import click
 import numpy as np
-from rich.console import Console
 
 from focalibrate.cli._errors import reported
 from focalibrate.cli._open import open_predictions, read_rows
-from focalibrate.cli._options import labels_option, prediction_options
-from focalibrate.cli._summary import say_what_was_read
-from focalibrate.detection import lrp_measures
+from focalibrate.cli._options import json_option, prediction_options
+from focalibrate.cli._summary import say, say_what_was_read
+from focalibrate.detection import Measure, lrp_measures
 from focalibrate.io import Predictions
 from focalibrate.metrics import Costs, choose_threshold
 from focalibrate.metrics.threshold import Threshold
 from focalibrate.pipeline import Examples
 
+PROMISES = ("precision", "recall", "max_cost")
 _share = click.FloatRange(0.0, 1.0, min_open=True, max_open=True)
 
 
@@ -73,20 +73,14 @@ class CostsOption(click.ParamType):  # type: ignore[type-arg]
     help="For detections: find a threshold for each class. Without a promise, minimise the "
     "localisation-recall-precision error (LRP).",
 )
-@labels_option
-@click.option("--json", "as_json", is_flag=True, help="Print the finding as JSON.")
+@json_option
 @prediction_options
 def threshold_command(
     paths: tuple[str, ...],
-    precision: float | None,
-    recall: float | None,
-    max_cost: float | None,
-    costs: Costs | None,
-    certainty: float,
+    options: dict[str, Any],
     per_class: bool,
-    labels: Path | None,
     as_json: bool,
-    **options: Any,
+    **settings: Any,
 ) -> None:
     """Find the lowest confidence threshold that keeps a promise on new rows.
 
@@ -106,40 +100,30 @@ def threshold_command(
         focalibrate threshold answers.csv --max-cost .3 --costs FP=5,FN=1
         focalibrate threshold detections.json --truth instances.json --per-class
     """
-    if per_class and options["truth"] is None:
+    if per_class and "truth" not in options:
         raise click.UsageError("--per-class is for detections: pass --truth, too.")
-    if per_class and precision is recall is max_cost is None:
-        _show_per_class(paths, options, as_json=as_json)
-        return
-    if sum(one is not None for one in (precision, recall, max_cost)) != 1:
+    promises = [name for name in PROMISES if settings[name] is not None]
+    if len(promises) != 1 and not (per_class and not promises):
         raise click.UsageError("Pass exactly one of --precision, --recall and --max-cost.")
-    if costs is not None and max_cost is None:
+    if settings["costs"] is not None and promises != ["max_cost"]:
         raise click.UsageError("--costs needs --max-cost, the mean cost to promise.")
-    if options["weight_column"] is not None:
+    if "weight_column" in options and promises:
         raise click.UsageError(
             "--weight-column cannot be used: a promise is about rows, each once."
         )
-    scan = open_predictions(paths, options, labels=labels)
-    rows = read_rows(scan)
-    assert rows is not None  # noqa: S101  there is no limit
+    rows = read_rows(open_predictions(paths, options))
     say_what_was_read([rows], to_stderr=as_json)
+    if not promises:
+        _show_per_class(lrp_measures(rows.layout.matched), as_json=as_json)
+        return
     if rows.weights is not None:
         raise click.UsageError("Outcomes must be 0 or 1 to promise a share: leave out the ties.")
     if len(rows.groups) > 1:
         raise click.UsageError(f"--by must name one column, got {', '.join(rows.groups)}.")
     with reported():
         confidence, correct = _events(rows)
-        found = choose_threshold(
-            confidence,
-            correct,
-            precision=precision,
-            recall=recall,
-            max_cost=max_cost,
-            costs=costs,
-            certainty=certainty,
-            cluster=rows.cluster,
-            by=next(iter(rows.groups.values()), None),
-        )
+        by = next(iter(rows.groups.values()), None)
+        found = choose_threshold(confidence, correct, cluster=rows.cluster, by=by, **settings)
     if as_json:
         click.echo(json.dumps(found.to_dict(), indent=1, ensure_ascii=False))
     else:
@@ -149,25 +133,20 @@ def threshold_command(
     click.get_current_context().exit(0 if kept else 1)
 
 
-def _show_per_class(paths: tuple[str, ...], options: dict[str, Any], *, as_json: bool) -> None:
+def _show_per_class(found: Sequence[Measure], *, as_json: bool) -> None:
     """Print the score from which the detections of each class have the least LRP error."""
-    rows = read_rows(open_predictions(paths, options))
-    assert rows is not None  # noqa: S101  there is no limit
-    say_what_was_read([rows], to_stderr=as_json)
-    found = lrp_measures(rows.layout.matched)
     if as_json:
         click.echo(json.dumps([asdict(one) for one in found], indent=1, ensure_ascii=False))
         return
-    console = Console(highlight=False)
     for one in found:
         text = "no detections"
         if one.low is not None and one.high is not None:
             text = f"{one.estimate:.3f} (95 % CI by image {one.low:.3f} to {one.high:.3f})"
-        console.print(f"{one.name}: {text}", markup=False, soft_wrap=True)
-    console.print(
+        say(f"{one.name}: {text}")
+    say(
         "Keep detections with at least these scores: they minimise the localisation-recall-"
         "precision error. They promise nothing; for a promise add --precision.",
-        markup=False,
+        wrap=True,
     )
 
 
@@ -185,12 +164,9 @@ def _events(rows: Predictions) -> tuple[Any, Any]:
 
 
 def _show(found: Threshold) -> None:
-    console = Console(highlight=False)
-    console.print(found.summary, markup=False, soft_wrap=True)
+    say(found.summary)
     if found.n_clusters is not None:
-        text = (
-            f"{found.n:,} rows in {found.n_clusters:,} clusters; the certainty accounts for them."
-        )
-        console.print(text, markup=False, soft_wrap=True)
+        n = found.n_clusters
+        say(f"{found.n:,} rows in {n:,} clusters; the certainty accounts for them.")
     for name, one in (found.by or {}).items():
-        console.print(f"{name}: {one.summary}", markup=False, soft_wrap=True)
+        say(f"{name}: {one.summary}")

@@ -117,6 +117,18 @@ class Predictions:
         """Number of classes K."""
         return int(self.scores.shape[1])
 
+    def take(self, rows: NDArray[Any]) -> "Predictions":
+        """Return some rows, without the other columns of the file."""
+        return replace(
+            self,
+            scores=self.scores[rows],
+            labels=None if self.labels is None else self.labels[rows],
+            weights=None if self.weights is None else self.weights[rows],
+            cluster=None if self.cluster is None else np.asarray(self.cluster)[rows],
+            groups={name: np.asarray(column)[rows] for name, column in self.groups.items()},
+            layout=replace(self.layout, rest=None),
+        )
+
     def describe(self) -> str:
         """Return one line that says what was read: rows, classes, kind, labels."""
         name = (

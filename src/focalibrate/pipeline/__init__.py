@@ -8,11 +8,16 @@ from focalibrate.pipeline.applying import (
 )
 from focalibrate.pipeline.calibrate import FitRows, calibrate_predictions
 from focalibrate.pipeline.doubts import DataWarning, Doubt, WrongDataWarning, doubts_about
-from focalibrate.pipeline.evaluation import Evaluation, evaluate_examples, evaluate_sketch_file
+from focalibrate.pipeline.evaluation import Evaluation, evaluate_predictions
 from focalibrate.pipeline.examples import Examples
 from focalibrate.pipeline.gate import check_predictions
 from focalibrate.pipeline.gate_result import BAD_INPUT, GateResult, LimitCheck, LossMean
-from focalibrate.pipeline.models import Difference, ModelComparison, compare_models
+from focalibrate.pipeline.models import (
+    Difference,
+    ModelComparison,
+    compare_models,
+    paired_rows,
+)
 from focalibrate.pipeline.pages import evaluation_page, models_page
 from focalibrate.pipeline.record import comparison_record, file_record, score_record
 from focalibrate.pipeline.result import FILES, CalibrationResult
@@ -44,12 +49,12 @@ __all__ = [
     "compare_models",
     "comparison_record",
     "doubts_about",
-    "evaluate_examples",
-    "evaluate_sketch_file",
+    "evaluate_predictions",
     "evaluation_page",
     "file_record",
     "fit_rows_of",
     "models_page",
+    "paired_rows",
     "score_record",
     "sketch_predictions",
 ]

@@ -14,7 +14,7 @@ from focalibrate.calibrate import Calibrator
 from focalibrate.calibrate.rows import BLOCK_ENTRIES, available_cores
 from focalibrate.comparison import MEANS, PairedMeans, Score, Scores, score_rows
 from focalibrate.comparison.paired import cluster_numbers
-from focalibrate.io import SketchFile
+from focalibrate.io import Predictions, SketchFile
 from focalibrate.metrics import (
     Assessment,
     Cells,
@@ -79,22 +79,13 @@ class Evaluation:
             return (exact,)
         return exact, "The worst slice over several columns needs rows and was not searched for."
 
-    def cells(self, *, is_event: bool, n_bins: int | None = None) -> Cells:
-        """Return the rows by their probability of class 1, or by that of the predicted class.
-
-        Args:
-            is_event: whether that of class 1; only for two classes.
-            n_bins: equally wide bins; default: one cell per distinct value, or those of a sketch.
-        """
+    def cells(self, *, is_event: bool) -> Cells:
+        """Return the rows by their probability of class 1, or by that of the predicted class."""
         if self.rows is not None:
-            p, y, weights = self.rows.positive if is_event else self.rows.top
-            if n_bins is None:
-                return Cells.of_distinct(p, y, weights)
-            return Cells.of(p, y, bins=n_bins, sample_weight=weights)
+            return Cells.of_distinct(*(self.rows.positive if is_event else self.rows.top))
         assert self.sketch is not None  # noqa: S101  one of the two is known
         given = self.sketch.sketch
-        cells = given.positive if is_event and given.positive is not None else given.top
-        return cells if n_bins is None else cells.binned(n_bins)
+        return given.positive if is_event and given.positive is not None else given.top
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything by name, for JSON."""
@@ -189,11 +180,12 @@ def _selective_record(found: Selective | None) -> dict[str, Any] | None:
     }
 
 
-def evaluate_examples(
-    examples: Examples,
+def evaluate_predictions(
+    source: Predictions | Examples | SketchFile,
     *,
     name: str = "",
     calibrator: Calibrator | None = None,
+    copies: bool = False,
     n_bins: int = 15,
     n_resamples: int = 300,
     seed: int = 0,
@@ -201,11 +193,14 @@ def evaluate_examples(
     """Return the scores of predictions with labels; nothing is fitted.
 
     Args:
-        examples: logits and labels.
+        source: what was read, or a sketch, of `read_sketch`, `merge_sketches` or
+            `sketch_predictions`.
         name: what to call the model.
-        calibrator: applied to the logits first.
-        n_bins: bins of the binned errors.
-        n_resamples: bootstrap resamples behind the intervals of log loss, Brier score and error.
+        calibrator: applied first; not for a sketch.
+        copies: whether weights of predictions are numbers of identical rows.
+        n_bins: bins of the binned errors; a sketch has its own.
+        n_resamples: bootstrap resamples behind the intervals of log loss, Brier score and error;
+            those of a sketch are normal.
         seed: random seed.
 
     Warns:
@@ -215,9 +210,14 @@ def evaluate_examples(
         >>> rng = np.random.default_rng(0)
         >>> z = rng.normal(size=(500, 3))
         >>> y = (z + rng.gumbel(size=z.shape)).argmax(axis=1)
-        >>> evaluate_examples(Examples.of_arrays(logits=z, labels=y)).assessment.verdict
+        >>> evaluate_predictions(Examples.of_arrays(logits=z, labels=y)).assessment.verdict
         'no evidence of miscalibration'
     """
+    if isinstance(source, SketchFile):
+        return _of_sketch(source, name, seed)
+    examples = source
+    if isinstance(examples, Predictions):
+        examples = replace(Examples.of_predictions(examples), copies=copies)
     warn_of(doubts_about(examples))
     scores, labels, weights = examples.scores, examples.labels, examples.weights
     step = max(1, BLOCK_ENTRIES // scores.shape[1])
@@ -276,14 +276,7 @@ def evaluate_examples(
     )
 
 
-def evaluate_sketch_file(file: SketchFile, *, name: str = "", seed: int = 0) -> Evaluation:
-    """Return the scores of a sketch, and whether its model is calibrated.
-
-    Args:
-        file: of `read_sketch`, `merge_sketches` or `sketch_predictions`.
-        name: what to call the model.
-        seed: random seed of the test's draws.
-    """
+def _of_sketch(file: SketchFile, name: str, seed: int) -> Evaluation:
     found = file.sketch.evaluate(seed=seed)
     scores = {m: Score(v) for m, v in found.errors.items()}
     for metric, value in found.scores.items():

@@ -1,7 +1,7 @@
 """Which of several models is best: paired by row, over all rows and in every group."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ from focalibrate._array import Floats
 from focalibrate.calibrate.grouped import group_names
 from focalibrate.comparison import MEANS, PairedMeans, Score
 from focalibrate.comparison.paired import paired_p_value, weighted_mean
+from focalibrate.io import Predictions
 from focalibrate.metrics.groups import holm
 from focalibrate.metrics.registry import MetricName
 from focalibrate.pipeline.evaluation import EvaluatedRows, Evaluation
@@ -168,6 +169,68 @@ def _rows_of(model: Evaluation) -> EvaluatedRows:
             "predictions."
         )
     return model.rows
+
+
+def paired_rows(files: Sequence[Predictions]) -> list[Predictions]:
+    """Return files of the same examples with their rows in the order of the first.
+
+    Rows are paired by an id: a column that two files keep under one name, ignoring case, whose
+    values are the same in both and no two alike. Without one they are paired by their order.
+
+    Raises:
+        ValueError: the files have other examples, labels or classes, or ids that disagree.
+    """
+    first, *others = files
+    found = [first, *(_in_order_of(first, other) for other in others)]
+    for other in found[1:]:
+        if other.scores.shape != first.scores.shape:
+            raise ValueError(
+                f"{first.source} and {other.source} must have the same examples and classes, got "
+                f"shapes {first.scores.shape} and {other.scores.shape}."
+            )
+        if first.labels is None or other.labels is None:
+            continue
+        differ = np.flatnonzero(first.labels != other.labels)
+        if len(differ):
+            raise ValueError(
+                f"{first.source} and {other.source} must have the same labels, but {len(differ)} "
+                f"rows differ, first row {differ[0]}. Write both in the same order."
+            )
+    return found
+
+
+def _in_order_of(first: Predictions, other: Predictions) -> Predictions:
+    mine, theirs = _ids(first), _ids(other)
+    orders = {
+        name: tuple(map(theirs[name].__getitem__, places))
+        for name, places in mine.items()
+        if name in theirs and places.keys() == theirs[name].keys()
+    }
+    if len(set(orders.values())) > 1:
+        raise ValueError(
+            f"{first.source} and {other.source} can be paired by {' or by '.join(orders)}, which "
+            "give different pairs. Leave one of these columns out of the files."
+        )
+    for name, places in orders.items():
+        order = np.array(places)
+        if (np.diff(order) != 1).any():
+            note = f"rows are matched to {first.source.name} by {name}"
+            return replace(other.take(order), notes=(*other.notes, note))
+    return other
+
+
+def _ids(found: Predictions) -> dict[str, dict[str, int]]:
+    """Return the columns whose values are all different: the place of each value, as text."""
+    if found.layout.rest is None:
+        return {}
+    kept = found.layout.rest()
+    columns = {}
+    for name in kept.column_names:
+        values = kept.column(name).to_pylist()
+        places = {str(value): i for i, value in enumerate(values)}
+        if len(values) == found.n_rows == len(places) and name != found.layout.label_column:
+            columns[name.lower()] = places
+    return columns
 
 
 def scores_by_group(

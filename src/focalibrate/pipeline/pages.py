@@ -32,7 +32,7 @@ def evaluation_page(
     """Return an evaluation of rows or of a sketch as one HTML page, complete in itself.
 
     Args:
-        found: what `evaluate_examples` or `evaluate_sketch_file` returned.
+        found: what `evaluate_predictions` or `evaluate_predictions` returned.
         command: how it was made, shown at the end.
         seed: random seed of the evaluation, shown at the end.
         made_at: date, as it is to be shown.

@@ -205,15 +205,9 @@ def _counted(batches: Iterator[Predictions]) -> Iterator[Predictions]:
         if batch.weights is None or batch.weights.all():
             yield batch
             continue
-        kept = batch.weights > 0
-        if kept.any() and batch.labels is not None:
-            yield replace(
-                batch,
-                scores=batch.scores[kept],
-                labels=batch.labels[kept],
-                weights=batch.weights[kept],
-                groups={n: np.asarray(c)[kept] for n, c in batch.groups.items()},
-            )
+        kept = np.flatnonzero(batch.weights)
+        if len(kept):
+            yield batch.take(kept)
 
 
 def _kept(task: SketchTask) -> SketchFile | None:

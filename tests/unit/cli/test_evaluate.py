@@ -116,8 +116,3 @@ def test_many_small_groups_are_counted(cli, examples, tmp_path):
     done = cli("evaluate", "ages.csv", "--by", "age", "--resamples", "20")
     assert "groups have too few rows to judge (at most 10 each)" in done.stdout
     assert "too few rows to judge\n" not in done.stdout
-
-
-def test_bars_stay_an_option(cli, val):
-    done = cli("evaluate", "val.npz", "--resamples", "20", "--diagram", "bins")
-    assert "bar: accuracy, |: mean confidence" in done.stdout

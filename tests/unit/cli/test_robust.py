@@ -80,7 +80,7 @@ def test_memory_that_does_not_suffice(cli, val, monkeypatch):
     def greedy(*args, **kwargs):
         raise MemoryError
 
-    monkeypatch.setattr("focalibrate.cli.evaluate.evaluate_examples", greedy)
+    monkeypatch.setattr("focalibrate.cli.evaluate.evaluate_predictions", greedy)
     done = cli("evaluate", "val.npz", ok=False)
     assert (done.returncode, "Not enough memory" in done.stderr) == (1, True)
 

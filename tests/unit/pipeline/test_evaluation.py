@@ -3,7 +3,7 @@ import pytest
 from scipy.special import log_softmax
 
 from focalibrate.comparison.paired import Score
-from focalibrate.pipeline import Examples, compare_models, evaluate_examples, models_page
+from focalibrate.pipeline import Examples, compare_models, evaluate_predictions, models_page
 from focalibrate.pipeline.models import Difference, paired_p_value
 
 QUICK = {"n_resamples": 20}
@@ -15,7 +15,9 @@ def draw(n, rng, k=3):
 
 
 def evaluated(logits, labels, name):
-    return evaluate_examples(Examples.of_arrays(logits=logits, labels=labels), name=name, **QUICK)
+    return evaluate_predictions(
+        Examples.of_arrays(logits=logits, labels=labels), name=name, **QUICK
+    )
 
 
 def test_two_calibrated_models_are_told_apart_at_most_five_percent_of_the_time():

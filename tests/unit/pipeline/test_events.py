@@ -7,7 +7,7 @@ import pytest
 
 import focalibrate
 from focalibrate.metrics import choose_threshold, selective_accuracy
-from focalibrate.pipeline import Examples, evaluate_examples, evaluation_page
+from focalibrate.pipeline import Examples, evaluate_predictions, evaluation_page
 from focalibrate.pipeline.examples import read_source
 
 
@@ -58,7 +58,7 @@ def test_bad_events_are_named(answers):
 
 def test_selective_accuracy_is_part_of_an_evaluation(answers):
     c, y = answers
-    found = evaluate_examples(Examples.of_arrays(confidence=c, correct=y))
+    found = evaluate_predictions(Examples.of_arrays(confidence=c, correct=y))
     expected = selective_accuracy(c, y)  # never folded at one half
     assert found.rows.selective.aurc.estimate == pytest.approx(expected.aurc.estimate)
     record = found.to_dict()["selective"]
@@ -71,7 +71,7 @@ def test_answers_of_a_file_are_never_folded_at_one_half(answers, tmp_path):
     file = tmp_path / "answers.csv"
     rows = (f"{p},{'Correct' if right else 'Wrong'}\n" for p, right in zip(c, y, strict=True))
     file.write_text("confidence,grade\n" + "".join(rows))
-    found = evaluate_examples(read_source(file))
+    found = evaluate_predictions(read_source(file))
     expected = selective_accuracy(c, y)
     assert found.rows.selective.aurc.estimate == pytest.approx(expected.aurc.estimate)
     assert found.assessment.summary.startswith("Probabilities of being right are too low")
@@ -80,7 +80,7 @@ def test_answers_of_a_file_are_never_folded_at_one_half(answers, tmp_path):
 def test_the_page_promises_what_threshold_promises(answers):
     """Risk and coverage on the page: each level of error is that of `choose_threshold`."""
     c, y = answers
-    page = evaluation_page(evaluate_examples(Examples.of_arrays(confidence=c, correct=y)))
+    page = evaluation_page(evaluate_predictions(Examples.of_arrays(confidence=c, correct=y)))
     text = page.split('id="focalibrate-data">')[1].split("</script>")[0]
     promised = json.loads(text)["models"][0]["promised"]
     assert promised

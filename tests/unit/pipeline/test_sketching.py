@@ -14,7 +14,7 @@ from focalibrate.io import (
     sketch_bytes,
 )
 from focalibrate.metrics import METRICS
-from focalibrate.pipeline import evaluate_sketch_file, sketch_predictions
+from focalibrate.pipeline import evaluate_predictions, sketch_predictions
 from focalibrate.pipeline.work import part_tasks
 
 
@@ -51,7 +51,7 @@ def test_the_sketch_of_parts_is_that_of_their_rows(parts):
     found = sketch_predictions(parts, **options)
     rows = read_predictions(parts, **options)
     probs = Identity().probs(logits=rows.scores)
-    evaluated = evaluate_sketch_file(found, name="x")
+    evaluated = evaluate_predictions(found, name="x")
     for name, metric in METRICS.items():
         want = metric.function(probs, rows.labels, sample_weight=rows.weights)
         off = abs(evaluated.scores[name].estimate - want)
@@ -80,7 +80,7 @@ def test_a_calibrator_is_applied_first(parts):
     assert cured.calibrator == "temperature scaling: T=2"
     raw = sketch_predictions(parts)
     assert cured.sketch.scores["nll"].mean < raw.sketch.scores["nll"].mean
-    assert "ece" in evaluate_sketch_file(cured).scores
+    assert "ece" in evaluate_predictions(cured).scores
 
 
 def test_an_interrupted_sketch_goes_on_where_it_was(parts, serial, tmp_path, monkeypatch):

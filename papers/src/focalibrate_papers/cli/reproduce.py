@@ -9,12 +9,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from focalibrate.cli._engine import backend_of, engine_options
 from focalibrate.cli._errors import reported
-from focalibrate.cli._options import OutPath
+from focalibrate.cli._options import OutPath, engine_options
 from focalibrate.cli._progress import counted
 
 if TYPE_CHECKING:
+    from focalibrate.engines import Backend
     from focalibrate_papers.evidence import Reproduced
 
 AGAIN = "run the same command again to make only those that are missing."
@@ -57,7 +57,7 @@ STYLES = {
     is_flag=True,
     help="Take the runs in the folder's rows.csv as finished; make only those that are missing.",
 )
-@engine_options("Runs at the same time.  [default: number of cores]")
+@engine_options("Runs at the same time.  [default: number of cores]", default=os.cpu_count() or 1)
 @click.option(
     "--judge-again",
     is_flag=True,
@@ -71,10 +71,8 @@ def reproduce_command(
     trained: Path | None,
     only_trained: bool,
     keep_rows: bool,
-    workers: int | None,
-    backend: str,
+    backend: "Backend | None",
     judge_again: bool,
-    scheduler: str | None,
 ) -> None:
     """Run an experiment of the papers; without a NAME, list them.
 
@@ -101,7 +99,6 @@ def reproduce_command(
         if judge_again:
             _show(_judged_again(name, folder))
             return
-        where = backend_of(backend, scheduler, workers, default=os.cpu_count() or 1)
         try:
             with counted(name) as progress:
                 found = reproduce(
@@ -112,7 +109,7 @@ def reproduce_command(
                     trained=trained,
                     only_trained=only_trained,
                     keep_rows=keep_rows,
-                    backend=where,
+                    backend=backend,
                     progress=progress,
                 )
         except EngineError as error:
