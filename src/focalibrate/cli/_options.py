@@ -103,7 +103,7 @@ def _number(
 
 bins_option = _number("--bins", "n_bins", 15, 1, "Number of bins for the calibration errors.")
 resamples_option = _number(
-    "--resamples", "n_resamples", 300, 10, "Number of resamples for the confidence intervals."
+    "--resamples", "n_resamples", 300, 10, "Number of bootstrap resamples for the intervals."
 )
 seed_option = _number("--seed", "seed", 0, 0, "Random seed.")
 force_option = click.option("--force", is_flag=True, help="Replace files that exist.")

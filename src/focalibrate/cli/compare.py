@@ -109,8 +109,9 @@ def compare_command(
         ]
     compared = compare_models(evaluated, n_resamples=n_resamples, seed=seed)
     if out is not None:
+        text = models_page(compared, command=command_line(), seed=seed)
         with reported(), atomic_path(out, force=force) as temporary:
-            temporary.write_text(models_page(compared, command=command_line()), encoding="utf-8")
+            temporary.write_text(text, encoding="utf-8")
     if as_json:
         click.echo(json.dumps(compared.to_dict(), indent=1, ensure_ascii=False))
         return

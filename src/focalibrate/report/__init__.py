@@ -10,20 +10,13 @@
     )
     write_report("report.html", data)
 
-For several models side by side, `models_data` takes the place of `page_data`. `write_dynamics`
-writes the page of a training run into its folder. `reliability_diagram` and the like draw in
-notebooks.
+`write_dynamics` writes the page of a training run into its folder. `reliability_diagram` and the
+like draw in notebooks.
 """
 
 from focalibrate.report.criterion import CriterionGrid, criterion_grid
 from focalibrate.report.data import SCHEMA_VERSION, PageData, page_data
 from focalibrate.report.dynamics import dynamics_data, next_command, write_dynamics
-from focalibrate.report.models import (
-    ComparedGroup,
-    ComparedModel,
-    Promise,
-    models_data,
-)
 from focalibrate.report.page import render_report, write_report
 from focalibrate.report.plot import (
     ReliabilityDisplay,
@@ -37,11 +30,8 @@ from focalibrate.report.snippets import Snippet, deployment_snippets
 
 __all__ = [
     "SCHEMA_VERSION",
-    "ComparedGroup",
-    "ComparedModel",
     "CriterionGrid",
     "PageData",
-    "Promise",
     "Provenance",
     "ReliabilityDisplay",
     "Snippet",
@@ -50,7 +40,6 @@ __all__ = [
     "criterion_grid",
     "deployment_snippets",
     "dynamics_data",
-    "models_data",
     "next_command",
     "page_data",
     "reliability_diagram",

@@ -22,11 +22,13 @@ from focalibrate.io import ScoreKind
 from focalibrate.metrics import Assessment
 from focalibrate.metrics.groups import GroupAssessment
 from focalibrate.metrics.slices import WorstSlice
-from focalibrate.report._diagrams import BIN_COUNTS, diagrams, top_label_figures, weighted_mean
 from focalibrate.report._judged import BeforeAfter, judge_rows, planned_entries
-from focalibrate.report._numbers import short
 from focalibrate.report._packed import packed_sample
-from focalibrate.report._records import (
+from focalibrate.report.criterion import CriterionGrid
+from focalibrate.report.diagrams import BIN_COUNTS, diagrams, top_label_figures, weighted_mean
+from focalibrate.report.numbers import short
+from focalibrate.report.provenance import Provenance
+from focalibrate.report.records import (
     assessment_record,
     by_group_record,
     class_table,
@@ -35,8 +37,6 @@ from focalibrate.report._records import (
     method_record,
     mistakes,
 )
-from focalibrate.report.criterion import CriterionGrid
-from focalibrate.report.provenance import Provenance
 from focalibrate.report.snippets import Snippet, deployment_snippets, grouped_snippets
 
 SCHEMA_VERSION = 3

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from focalibrate._stable import log_softmax
 from focalibrate.metrics import adaptive_ece, ece, nll
-from focalibrate.report._numbers import short, shorts
 from focalibrate.report.data import SCHEMA_VERSION, PageData
+from focalibrate.report.numbers import short, shorts
 from focalibrate.report.page import write_report
 from focalibrate.report.provenance import Provenance
 

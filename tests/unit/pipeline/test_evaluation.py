@@ -1,3 +1,5 @@
+import json
+
 import numpy as np
 import pytest
 from scipy.special import log_softmax
@@ -47,12 +49,21 @@ def test_the_best_model_is_named_and_equals_are_not_told_apart():
     assert found.verdict == "fine has the lowest log loss, but no clear difference to near."
 
 
-def test_names_on_the_page_are_escaped():
+def test_the_page_shows_models_in_order_and_escapes_their_names():
     z, y = draw(60, np.random.default_rng(0))
-    found = compare_models([evaluated(z, y, "<script>"), evaluated(2 * z, y, "b")], **QUICK)
-    page = models_page(found, command="focalibrate compare '<script>' b")
+    models = [evaluated(c * z, y, name) for c, name in ((1, "<script>"), (2, "b"), (9, "c"))]
+    found = compare_models(models, **QUICK)
+    page = models_page(found, command="focalibrate compare '<script>' b c")
     assert page.count("<script>") == 1  # that of the page itself
     assert "&lt;script&gt;" in page
+    data = page.partition('id="focalibrate-data">')[2].partition("</script>")[0]
+    document = json.loads(data)
+    assert document["kind"] == "models"
+    assert document["title"] == "<script>, b, c: models compared"
+    assert [m["name"] for m in document["models"]] == ["<script>", "b", "c"]
+    assert document["models"][0]["difference"] is None
+    assert document["models"][2]["difference"][0] > document["models"][1]["difference"][0] > 0
+    assert sum(document["models"][1]["curve"]["count"]) == document["n_rows"] == 60
 
 
 def test_one_model_is_not_enough():

@@ -11,7 +11,7 @@ from focalibrate import calibrate_predictions
 from focalibrate.calibrate import FitReport, Identity, fit_focal_temperature
 from focalibrate.calibrate.fit_focal_temperature import FINE_TEMPERATURES, FOCAL_GAMMAS
 from focalibrate.comparison import choose, compare_methods
-from focalibrate.metrics import adaptive_ece, classwise_ece, ece
+from focalibrate.metrics import adaptive_ece, assess_groups, classwise_ece, ece
 from focalibrate.report import (
     SCHEMA_VERSION,
     CriterionGrid,
@@ -23,6 +23,7 @@ from focalibrate.report import (
     write_report,
 )
 from focalibrate.report.page import escape_json
+from focalibrate.report.records import MAX_GROUPS, group_records
 
 MADE = Provenance(
     command="focalibrate calibrate val.npz",
@@ -359,3 +360,25 @@ def test_mistakes_name_the_file_and_what_it_calls_its_rows(tmp_path):
     assert document["file"] == "churn.csv"
     assert document["event"] == {"name": "churn", "klass": 1}
     assert all(m["id"] == f"c{m['row']}" for m in document["mistakes"])
+
+
+@pytest.mark.slow
+def test_groups_keep_their_order_and_the_worst_are_kept():
+    rng = np.random.default_rng(0)
+    p = rng.uniform(size=6000)
+    column = rng.integers(100, size=6000)
+    column[:5] = 999
+    y = (rng.uniform(size=6000) < np.where(column == 7, 0.0, p)).astype(int)
+    groups = assess_groups(p, y, {"site": column.astype(str)})
+    records = group_records(groups)
+    assert len(groups) == 101
+    assert len(records) == MAX_GROUPS
+    names = [f"{g.column} = {g.group}" for g in groups]
+    shown = [names.index(r["name"]) for r in records]
+    assert shown == sorted(shown)
+    found = {r["name"]: r for r in records}
+    assert found["site = 7"]["verdict"] in ("overconfident", "miscalibrated")
+    assert found["site = 7"]["p_value"] < 0.05
+    small = group_records([g for g in groups if g.group == "999"])[0]
+    assert small["p_value"] is None
+    assert small["verdict"] == "too few rows to judge"

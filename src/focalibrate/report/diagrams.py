@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from focalibrate._array import Floats
 from focalibrate.metrics import Cells
 from focalibrate.metrics.corp import Decomposition, ReliabilityCurve, corp_of_cells
-from focalibrate.report._numbers import short, shorts
+from focalibrate.report.numbers import short, shorts
 
 BIN_COUNTS = (10, 15, 25)
 

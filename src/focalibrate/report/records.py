@@ -12,8 +12,8 @@ from focalibrate.comparison import Choice, Comparison, GroupChoice, MethodResult
 from focalibrate.metrics import Assessment
 from focalibrate.metrics.groups import GroupAssessment
 from focalibrate.report._judged import JudgedRows
-from focalibrate.report._numbers import short, shorts
 from focalibrate.report.criterion import CriterionGrid
+from focalibrate.report.numbers import short, shorts
 
 ON_THE_MAP = (
     "identity",
