@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from focalibrate._array import Floats
 from focalibrate._stable import log_softmax
+from focalibrate.io.repeats import row_hashes
 from focalibrate.pipeline.examples import Examples
 
 LOOKED_AT = 2_000_000
@@ -205,7 +206,7 @@ def _shared_rows(fitted: Examples, test: Examples) -> list[Doubt]:
     if files[0] is not None and files[1] is not None and files[0].checksum == files[1].checksum:
         text = "the test file is identical to the file that methods are fitted on"
         return [Doubt(f"{_place(test)}{text}. {OPTIMISTIC}", stops=True)]
-    mine, others = _hashes(fitted), _hashes(test)
+    mine, others = (row_hashes(one.scores, one.labels) for one in (fitted, test))
     shared = float(np.isin(others, mine).mean())
     repeated = 1.0 - len(np.unique(mine)) / len(mine)
     if shared <= 0.01 + 5.0 * repeated:
@@ -214,14 +215,3 @@ def _shared_rows(fitted: Examples, test: Examples) -> list[Doubt]:
         f"{shared:.0%} of the test rows are also fitted on (same scores, same label). {OPTIMISTIC}"
     )
     return [Doubt(f"{_place(test)}{text}", stops=shared > 0.5)]
-
-
-def _hashes(examples: Examples) -> NDArray[np.uint64]:
-    """Return a number for each row's scores and label."""
-    scores = np.ascontiguousarray(examples.scores, np.float32).view(np.uint32).astype(np.uint64)
-    with np.errstate(over="ignore"):
-        found = examples.labels.astype(np.uint64)
-        for column in scores.T:
-            found = (found ^ column) * np.uint64(0x9E3779B97F4A7C15)
-            found ^= found >> np.uint64(29)
-    return found

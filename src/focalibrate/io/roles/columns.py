@@ -1,5 +1,7 @@
 """Scores in one column per class."""
 
+import re
+
 import numpy as np
 
 from focalibrate.io.cells import is_numbering
@@ -39,6 +41,7 @@ def class_columns(
     notes: tuple[str, ...] = (),
 ) -> Scores:
     """Return the scores in one column per class, once their kind is settled."""
+    _check_not_ranked(view, positions)
     sums = view.sums(positions)
     kind, more = settle_kind(view, request, sums, by_name, positions)
     return Scores(
@@ -49,6 +52,17 @@ def class_columns(
         n_classes=len(positions),
         notes=(*notes, *more),
     )
+
+
+def _check_not_ranked(view: Table, positions: list[int]) -> None:
+    """Raise where the columns are the highest probability, the second and so on."""
+    if all(re.search(r"(^|_)(top|rank)_?\d", plain(view.name(i))) for i in positions):
+        raise file_error(
+            view.path,
+            f"holds the probabilities by rank ({quoted(view, positions[0])}, ...), each row in an "
+            "order of its own; one column per class is needed. Save `model.predict_proba(X)` or "
+            "the logits.",
+        )
 
 
 def columns_by_prefix(view: Table, request: Request, free: list[int]) -> Scores | None:

@@ -1,6 +1,5 @@
 """Which columns are the scores: those the caller names, or found by name or by values."""
 
-import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -136,7 +135,6 @@ def _on_the_simplex(known: Known) -> Scores | None:
                 return None  # they are no logits, and others may be
             if view.schema.has_names and known.request.kind is None:
                 check_no_rivals(view, known.request, fitting, rest, known.label)
-            _check_not_ranked(view, fitting)
             names = without_prefix(view, fitting, known.label)
             notes = _left_out(view, known.numbers, fitting, why=" (the other columns sum to 1)")
             return class_columns(view, known.request, fitting, names, None, notes)
@@ -256,17 +254,6 @@ def _chosen(view: Table, request: Request, positions: list[int]) -> Scores:
     )
     by_name = kind_of(cut[0].meaning) if len(words) == 1 and cut[0] is not None else None
     return class_columns(view, request, positions, names, by_name)
-
-
-def _check_not_ranked(view: Table, positions: list[int]) -> None:
-    """Raise where the columns are the highest probability, the second and so on."""
-    if all(re.match(r"(top|rank)_?\d", plain(view.name(i))) for i in positions):
-        raise file_error(
-            view.path,
-            f"holds the probabilities by rank ({quoted(view, positions[0])}, ...), each row in an "
-            "order of its own; one column per class is needed. Save `model.predict_proba(X)` or "
-            "the logits.",
-        )
 
 
 def _left_out(

@@ -1,5 +1,6 @@
 """Labels of two classes, where one column holds the scores of the positive one."""
 
+import re
 from pathlib import Path
 from typing import Any, Literal
 
@@ -7,17 +8,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from focalibrate.io.cells import is_number
-from focalibrate.io.errors import PredictionFileError, file_error, listing
+from focalibrate.io.errors import PredictionFileError, file_error, listing, short
 from focalibrate.io.values.rows import Matched, as_row, as_whole
 
 NEGATIVE = {"1": "0", "true": "false", "yes": "no", "y": "n", "t": "f", "pos": "neg"}
 NEGATIVE |= {"positive": "negative", "+1": "-1", "+": "-"}
 """Usual names of the positive class, and those of the negative class beside them."""
+_NUMBERED = re.compile(r"(?:class|label|cls|cat|category|target|y|c)[ _.-]*(\d+)", re.IGNORECASE)
+_NEGATED = re.compile(r"(?:no|non|not|without)[ _.-].+", re.IGNORECASE)
 
 
 def is_negative(name: str) -> bool:
-    """Return whether a class is usually the negative one: ``no``, ``false``."""
-    return name.strip().lower() in NEGATIVE.values()
+    """Return whether a class is usually the negative one: ``no``, ``false``, ``not_fraud``."""
+    text = name.strip().lower()
+    return text in NEGATIVE.values() or _NEGATED.fullmatch(text) is not None
 
 
 def match_binary(
@@ -53,7 +57,9 @@ def match_binary(
     positions = np.array([names.index(v) for v in values], np.int64)[where]
     shown = None if names == ("0", "1") else names
     form: Literal["index", "name"] = "index" if shown is None else "name"
-    return Matched(positions, form, shown), shown
+    is_told = shown is not None or positive is None or any(c.isdigit() for c in positive)
+    notes = () if is_told else (f"labels are numbers: 1 = {short(str(positive))}",)
+    return Matched(positions, form, shown, notes), shown
 
 
 def distinct_labels(
@@ -94,8 +100,11 @@ def _positive_of(
 ) -> str:
     """Return which of the one or two label values is the positive class."""
     if positive is not None:
+        numbered = _NUMBERED.fullmatch(positive.strip())
         for value in values:
             if value == positive or _same_number(value, positive):
+                return value
+            if numbered is not None and _same_number(value, numbered[1]):
                 return value
         folded = [v for v in values if v.strip().lower() == positive.strip().lower()]
         if len(folded) == 1:

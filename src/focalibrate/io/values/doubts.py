@@ -40,6 +40,8 @@ def doubts_about(
                     "class; if they are counted from 1, subtract 1 before you save them"
                 )
             )
+    if roles.scores.form != "options":
+        found += _falling(scores)
     # the confidence of an answer is meant to be that of the predicted class
     is_of_one = roles.scores.form == "single" and roles.scores.outcome is None
     if matched is not None and is_of_one and roles.scores.kind == "probs":
@@ -65,6 +67,21 @@ def _worse_than_chance(scores: NDArray[Any], labels: NDArray[np.int64]) -> list[
             )
         ]
     return []
+
+
+def _falling(scores: NDArray[Any]) -> list[str]:
+    """Return a warning where the first class is the likeliest in every row, then the second."""
+    part = scores[: 1 << 16]
+    if len(part) < 20 or part.shape[1] < 3 or (part[:, 1:] > part[:, :-1]).any():
+        return []
+    if (part == part[0]).all():
+        return []
+    return [
+        Doubt(
+            "WARNING: in every row the scores fall from the first class to the last: if they are "
+            "the highest, the second and so on, save one column per class instead"
+        )
+    ]
 
 
 SURPRISE = 1e-6

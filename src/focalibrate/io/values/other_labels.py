@@ -219,8 +219,8 @@ def _keys(
     the same values in both: it names no row, but shows whether the rows are in the same order.
     """
     given = {_folded(name) for name in request.id_columns}
-    ours = [i for i in range(len(head.columns)) if i not in scores and _may_name(head, i)]
-    theirs = [j for j in range(len(table.columns)) if j != label and _may_name(table, j)]
+    ours = [i for i in range(len(head.columns)) if i not in scores and _is_usable(head, i)]
+    theirs = [j for j in range(len(table.columns)) if j != label and _is_usable(table, j)]
     found = []
     for j in theirs:
         name = _folded(table.name(j))
@@ -228,6 +228,11 @@ def _keys(
             continue
         key = Key.of((), table.name(j), key_of(table, [j]))
         same = [i for i in ours if _is_named(head, i) and _folded(head.name(i)) == name]
+        if not (_may_name(table, j) and all(_may_name(head, i) for i in same)):
+            # fractions name rows where they are the same numbers, not the same to some digits
+            is_key = bool(same) and key.is_unique and _are_same_names(key_of(head, same[:1]), key)
+            found += [replace(key, at=(i,), name=head.name(i)) for i in same[:1] if is_key]
+            continue
         for i in same[:1]:
             is_usable = key.is_unique or is_id(name) or _shows_order(head, i, key)
             if (is_usable and not key.is_constant) or name in given:
@@ -236,7 +241,7 @@ def _keys(
             found += [
                 replace(key, at=(i,), name=head.name(i))
                 for i in ours
-                if _are_same_names(key_of(head, [i]), key)
+                if _may_name(head, i) and _are_same_names(key_of(head, [i]), key)
             ]
     if len(found) < len(given):
         raise file_error(
@@ -309,14 +314,20 @@ def _folded(name: str) -> str:
     return name.strip().lower()
 
 
-def _may_name(table: Table, position: int) -> bool:
-    """Return whether a column could name rows: text or whole numbers."""
+def _is_usable(table: Table, position: int) -> bool:
     column = table[position]
     if column.problem is not None or position not in table.data or column.shape:
         return False
     if column.n_rows is not None and len(table.data[position]) != table.n_rows:
         return False
-    return column.kind == "text" or (column.kind == "number" and table.is_whole(position))
+    return column.kind in ("text", "number")
+
+
+def _may_name(table: Table, position: int) -> bool:
+    """Return whether a column could name rows: text or whole numbers."""
+    if not _is_usable(table, position):
+        return False
+    return table[position].kind == "text" or table.is_whole(position)
 
 
 def key_of(table: Table, positions: Sequence[int]) -> NDArray[Any]:

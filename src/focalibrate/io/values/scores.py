@@ -211,6 +211,8 @@ def _off(
     def found(text: str, *fixes: Mapping[str, object]) -> PredictionFileError:
         return off.error(path, before, f"{rule} {text}", fixes=fixes)
 
+    if off.count < 0.1 * len(scores):
+        return found("The others do: correct these rows, or leave them out.")
     if worst < MAX_ROUNDING:
         return found(
             "If they were rounded when written, let each row be divided by its sum.",

@@ -21,6 +21,7 @@ NUMBERS = 1000 + 7 * np.arange(N)
 LONG = np.array([str(9007199254740993 + i) for i in range(N)])
 PATHS = np.array([f"img/{i:03d}.png" for i in range(N)])
 ZEROS = np.array([f"{i:05d}" for i in range(N)])
+FRACTIONS = np.round(np.arange(N) / 7 + 0.001, 3)
 ELSE = {"labels_path": "y.csv"}
 MATCHED, BY_ORDER = "matched to the rows by", "in the order of the rows"
 
@@ -46,6 +47,20 @@ CASES = {
         for name in ("image", "customer", "url", "PassengerId", "image_id", "Name", "isbn")
         for kind, ids in (("text", TEXT), ("numbers", NUMBERS), ("paths", PATHS))
     },
+    "fractions": pair({"amount": FRACTIONS}, {"amount": FRACTIONS}, said=MATCHED),
+    "fractions in parquet": Case(
+        {"p.parquet": probs(amount=FRACTIONS), "y.csv": labels(amount=FRACTIONS)},
+        options=ELSE,
+        said=MATCHED,
+    ),
+    "fractions that are others": Case(
+        {
+            "p.csv": probs(amount=FRACTIONS),
+            "y.csv": labels(order=slice(None), amount=FRACTIONS + 0.05),
+        },
+        options=ELSE,
+        said=BY_ORDER,
+    ),
     "ID and id": pair({"ID": TEXT}, {"id": TEXT}, said=MATCHED),
     "other case and spaces": pair({" Image ": TEXT}, {"image": TEXT}, said=MATCHED),
     "other name": pair({"sample": TEXT}, {"document": TEXT}, said=MATCHED),

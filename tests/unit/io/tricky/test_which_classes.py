@@ -64,6 +64,78 @@ CASES = {
     "the probability of negative, numbers": Case(
         {"p.csv": pd.DataFrame({"prob_negative": 1 - P1, "y": Y1})}, truth=None, refused=True
     ),
+    "the probability of class 0, by word": Case(
+        {"p.csv": pd.DataFrame({"prob_class_0": 1 - P1, "y": Y1})}, truth=EVENT
+    ),
+    "the probability of class 1, by word": Case(
+        {"p.csv": pd.DataFrame({"prob_class1": P1, "y": Y1})}, truth=EVENT
+    ),
+    "the probability of not": Case(
+        {"p.csv": pd.DataFrame({"prob_not_fraud": 1 - P1, "label": Y1})},
+        truth=EVENT,
+        advised=True,
+        others=(Truth(EVENT.probs[:, ::-1], Y1),),
+        said="not_fraud",
+    ),
+    "the probability of non": Case(
+        {"p.csv": pd.DataFrame({"p_non_default": 1 - P1, "label": Y1})},
+        truth=None,
+        refused=True,
+        said="non_default",
+    ),
+    "the probability of a named class, numbers": Case(
+        {"p.csv": pd.DataFrame({"prob_benign": P1, "label": Y1})}, truth=EVENT, said="1 = benign"
+    ),
+    # ranks
+    "ranks after a prefix": Case(
+        {"p.csv": named(-np.sort(-P), ["prob_top1", "prob_top2", "prob_top3"], label=Y)},
+        truth=None,
+        refused=True,
+        said="by rank",
+    ),
+    "ranks called as classes": Case(
+        {"p.csv": named(-np.sort(-P), ["p1", "p2", "p3"], label=Y + 1)},
+        truth=None,
+        warned=True,
+        said="fall from the first class",
+    ),
+    "ranks in an array": Case(
+        {"p.npz": {"probs": -np.sort(-P), "labels": Y}}, truth=None, warned=True
+    ),
+    "one prediction for all": Case(
+        {"p.npz": {"probs": np.tile([0.5, 0.3, 0.2], (N, 1)), "labels": Y}},
+        truth=Truth(np.tile([0.5, 0.3, 0.2], (N, 1)), Y),
+    ),
+    # rows that are none
+    "a row of totals": Case(
+        {"p.csv": pd.concat([probs(y=WORDS), probs(y=WORDS).sum().to_frame().T])},
+        refused=True,
+        said="The others do",
+        never=("logits",),
+    ),
+    # parts
+    "parts that overlap": Case(
+        {"parts/a.csv": probs(y=WORDS)[:40], "parts/b.csv": probs(y=WORDS)[10:]},
+        truth=None,
+        warned=True,
+        said="30 rows are in more than one part",
+    ),
+    "two models as parts": Case(
+        {
+            "parts/a.csv": probs(y=WORDS),
+            "parts/b.csv": named(OTHER, [f"prob_{n}" for n in NAMES], y=WORDS),
+        },
+        truth=None,
+        warned=True,
+        said="focalibrate compare",
+    ),
+    "parts of few distinct scores": Case(
+        {
+            "parts/a.csv": pd.DataFrame({"prob": P1.round(1), "y": Y1})[:30],
+            "parts/b.csv": pd.DataFrame({"prob": P1.round(1), "y": Y1})[30:],
+        },
+        truth=Truth(np.stack([1 - P1.round(1), P1.round(1)], 1), Y1),
+    ),
     "yes before no": Case(
         {"p.csv": pd.DataFrame({"prob_yes": P1, "prob_no": 1 - P1, "y": YESNO})},
         truth=Truth(EVENT.probs, Y1, ("no", "yes")),
