@@ -28,13 +28,15 @@ def row_hashes(scores: NDArray[Any], labels: NDArray[np.int64]) -> NDArray[np.ui
 
 def same_rows(batches: Sequence[Predictions]) -> list[str]:
     """Return a warning where parts hold the same rows, or scores of two models for them."""
+    if len({batch.source for batch in batches}) < 2:
+        return []
     parts = list[tuple[Path, NDArray[np.uint64], NDArray[np.int64]]]()
     for path, group in groupby(batches, key=lambda batch: batch.source):
         known = [(b.scores, b.labels) for b in group if b.labels is not None]
         if known:
             hashes = np.concatenate([row_hashes(scores, labels) for scores, labels in known])
             parts.append((path, hashes, np.concatenate([labels for _, labels in known])))
-    if len(parts) < 2:
+    if not parts:
         return []
     return _repeated(parts) or _same_labels(parts)
 
