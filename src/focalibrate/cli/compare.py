@@ -83,7 +83,7 @@ def compare_command(
             scan = open_predictions(path, options)
             given.append(read_rows(scan, classes_of=first.class_names))
         with reported():
-            given = paired_rows(given)
+            given = paired_rows(given, id_column=options.get("id_column"))
         say_what_was_read(given, to_stderr=as_json)
     else:
         with reported():

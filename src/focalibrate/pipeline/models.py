@@ -1,10 +1,11 @@
 """Which of several models is best: paired by row, over all rows and in every group."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from focalibrate._array import Floats
@@ -12,6 +13,9 @@ from focalibrate.calibrate.grouped import group_names
 from focalibrate.comparison import MEANS, PairedMeans, Score
 from focalibrate.comparison.paired import paired_p_value, weighted_mean
 from focalibrate.io import Predictions
+from focalibrate.io.errors import Doubt, listing
+from focalibrate.io.options import as_names
+from focalibrate.io.roles.vocabulary import is_id
 from focalibrate.metrics.groups import holm
 from focalibrate.metrics.registry import MetricName
 from focalibrate.pipeline.evaluation import EvaluatedRows, Evaluation
@@ -171,17 +175,21 @@ def _rows_of(model: Evaluation) -> EvaluatedRows:
     return model.rows
 
 
-def paired_rows(files: Sequence[Predictions]) -> list[Predictions]:
+def paired_rows(
+    files: Sequence[Predictions], *, id_column: str | None = None
+) -> list[Predictions]:
     """Return files of the same examples with their rows in the order of the first.
 
     Rows are paired by an id: a column that two files keep under one name, ignoring case, whose
-    values are the same in both and no two alike. Without one they are paired by their order.
+    values are the same in both and no two alike; `id_column` says which. Without one they are
+    paired by their order, which a note says.
 
     Raises:
         ValueError: the files have other examples, labels or classes, or ids that disagree.
     """
     first, *others = files
-    found = [first, *(_in_order_of(first, other) for other in others)]
+    ids = {name.lower() for name in as_names(id_column)}
+    found = [first, *(_in_order_of(first, other, ids) for other in others)]
     for other in found[1:]:
         if other.scores.shape != first.scores.shape:
             raise ValueError(
@@ -199,17 +207,29 @@ def paired_rows(files: Sequence[Predictions]) -> list[Predictions]:
     return found
 
 
-def _in_order_of(first: Predictions, other: Predictions) -> Predictions:
+def _in_order_of(first: Predictions, other: Predictions, ids: Set[str]) -> Predictions:
     mine, theirs = _ids(first), _ids(other)
+    both = [name for name in mine if name in theirs and (not ids or name in ids)]
     orders = {
-        name: tuple(map(theirs[name].__getitem__, places))
-        for name, places in mine.items()
-        if name in theirs and places.keys() == theirs[name].keys()
+        name: tuple(map(theirs[name].__getitem__, mine[name]))
+        for name in both
+        if mine[name].keys() == theirs[name].keys()
     }
+    if not orders and ids:
+        raise ValueError(
+            f"{first.source} and {other.source} must name the same rows in {listing([*ids])}, "
+            "each once. Keep the rows that both have."
+        )
+    if not orders:
+        note = f"rows are paired with those of {first.source.name} in their order"
+        differ = listing([name for name in both if is_id(name)])
+        if differ:
+            note = Doubt(f"WARNING: {note}, but {differ} is not the same in both")
+        return replace(other, notes=(*other.notes, note))
     if len(set(orders.values())) > 1:
         raise ValueError(
             f"{first.source} and {other.source} can be paired by {' or by '.join(orders)}, which "
-            "give different pairs. Leave one of these columns out of the files."
+            "give different pairs. Say which: `id_column` (--id-column)."
         )
     for name, places in orders.items():
         order = np.array(places)
@@ -226,6 +246,8 @@ def _ids(found: Predictions) -> dict[str, dict[str, int]]:
     kept = found.layout.rest()
     columns = {}
     for name in kept.column_names:
+        if pa.types.is_nested(kept.schema.field(name).type):
+            continue
         values = kept.column(name).to_pylist()
         places = {str(value): i for i, value in enumerate(values)}
         if len(values) == found.n_rows == len(places) and name != found.layout.label_column:

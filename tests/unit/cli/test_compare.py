@@ -70,3 +70,29 @@ def test_compared_models_are_paired_by_id(cli, tmp_path):
         "\n".join(["ID,prob_yes,label", *(f"x{line}" for line in lines[::-1])]) + "\n"
     )
     assert "same labels" in cli("compare", "a.csv", "b.csv", ok=False).stderr
+    (tmp_path / "b.csv").write_text(
+        "\n".join(["id,prob_yes,label", *(f"x{e}" for e in lines)]) + "\n"
+    )
+    said = " ".join(cli("compare", "a.csv", "b.csv").stdout.split())
+    assert "paired with those of a.csv in their order, but id is not the same in both" in said
+    done = cli("compare", "a.csv", "b.csv", "--id-column", "id", ok=False)
+    assert "must name the same rows in id" in done.stderr
+
+
+def test_logs_of_other_names_are_paired_by_document(cli, tmp_path):
+    rng = np.random.default_rng(0)
+    records = [
+        {
+            "doc_id": k,
+            "doc_hash": f"{k:064x}",
+            "target": str(k % 2),
+            "arguments": {f"gen_args_{i}": {"arg_1": " AB"[i + 1]} for i in range(2)},
+            "filtered_resps": [[str(z), "False"] for z in rng.normal(size=2)],
+        }
+        for k in range(100)
+    ]
+    for name, order in (("base", range(100)), ("tuned", rng.permutation(100))):
+        text = "\n".join(json.dumps(records[k]) for k in order)
+        (tmp_path / f"{name}.jsonl").write_text(text)
+    found = json.loads(cli("compare", "base.jsonl", "tuned.jsonl", "--json").stdout)
+    assert found["differences_to_best"][0]["scores"]["nll"]["estimate"] == pytest.approx(0.0)

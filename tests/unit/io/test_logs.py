@@ -134,6 +134,18 @@ def test_scores_are_divided_by_the_characters_or_the_bytes_of_each_option(tmp_pa
         assert found.labels.tolist() == [0]
 
 
+def test_a_truth_value_is_a_position_and_several_right_options_are_refused(
+    tmp_path: Path,
+) -> None:
+    sample = lm_eval_sample(0, [-2.0, -1.0], ["no", "yes"], "True")
+    found = read_predictions(lines(tmp_path / "s.jsonl", [{**sample, "acc": 1.0}]))
+    assert found.labels is not None
+    assert found.labels.tolist() == [1]
+    several = lines(tmp_path / "s.jsonl", [{**sample, "target": "[0, 1]", "acc": 1.0}])
+    with pytest.raises(PredictionFileError, match="several options are right"):
+        read_predictions(several)
+
+
 def test_generated_answers_are_refused_with_the_reason(tmp_path: Path) -> None:
     sample = {"doc_id": 0, "target": "3", "filtered_resps": [" 1. The"], "filter": "none"}
     with pytest.raises(PredictionFileError, match="generated answers, which have no scores"):

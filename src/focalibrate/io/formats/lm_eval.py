@@ -49,6 +49,7 @@ def lm_eval_answers(path: Path, records: Sequence[dict[str, Any]]) -> Answers | 
         by_byte = by_character if plain else _divided(z, (len(t.encode()) for t in options))
         row = {
             "question": f"{task} {record['doc_id']}",
+            "document": str(record.get("doc_hash", record["doc_id"])),
             "task": task,
             "options": options,
             "option_logits": z,
@@ -140,11 +141,11 @@ def _right(
     two options have the same text, as in winogrande, ``acc`` says which is right.
     """
     accs = [number(record.get("acc")) for record in records]
-    if not {*accs} <= {None, 0.0, 1.0}:
+    if not {*accs} <= {None, 0.0, 1.0} or any(map(_is_list, records)):
         raise file_error(
             path,
-            f"is a log of {LOG} whose `acc` lies between 0 and 1: several options of a question "
-            "are right, so that no single one has a probability of being right.",
+            f"is a log of {LOG} with questions of which several options are right, so that no "
+            "single one has a probability of being right. Evaluate a task with one right option.",
         )
     for way in (_by_position, _by_text, _by_letter):
         found = []
@@ -163,8 +164,14 @@ def _right(
     )
 
 
+def _is_list(record: Mapping[str, Any]) -> bool:
+    """Return whether the target lists several options, as text or not."""
+    target = record.get("target")
+    return isinstance(target, list) or re.fullmatch(r"\[\d+(, \d+)*\]", str(target)) is not None
+
+
 def _by_position(target: Any, texts: Sequence[str]) -> list[int]:
-    at = number(target)
+    at = number({"True": 1, "False": 0}.get(str(target), target))
     return [int(at)] if at is not None and at == int(at) and 0 <= at < len(texts) else []
 
 
