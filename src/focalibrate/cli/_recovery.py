@@ -17,17 +17,13 @@ PER_CLASS = "one per class, as 1,5,2 in order or cat=1,dog=5 by name"
 
 
 LOSS_PARAMETERS = tuple(
-    sorted({name for form in LOSS_FORMS.values() for name in form.parameter_names()} - {"alpha"})
+    sorted({name for names in LOSS_FORMS.values() for name in names} - {"alpha"})
 )
 """Options that only mean something with --loss; --alpha is one of the focal loss as well."""
 
 
 def _flag(name: str) -> str:
     return "--" + name.replace("_", "-")
-
-
-def _described(form: type[LossForm]) -> str:
-    return " ".join([form.name, *map(_flag, form.parameter_names())])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,7 +135,7 @@ recovery_options = collected(
             "--loss",
             type=click.Choice(tuple(LOSS_FORMS)),
             help="Another training loss, with its parameters as options: "
-            + "; ".join(_described(form) for form in LOSS_FORMS.values())
+            + "; ".join(" ".join([name, *map(_flag, LOSS_FORMS[name])]) for name in LOSS_FORMS)
             + ".",
         ),
         *(

@@ -12,9 +12,9 @@ from focalibrate._array import is_concrete
 from focalibrate._check import check_choice, check_gamma, check_positive, check_unit_interval
 from focalibrate.calibrate import PosteriorRecovery, SigmoidCalibrator
 from focalibrate.losses.brier import brier_loss
-from focalibrate.losses.by_label import label_loss
 from focalibrate.losses.dual import dual_focal_loss
 from focalibrate.losses.mmce import mmce, weighted_mmce
+from focalibrate.losses.named import named_loss
 from focalibrate.losses.sigmoid import SOFT_LABELS, SoftLabels, sigmoid_focal_loss
 from focalibrate.nn._rows import (
     REDUCTIONS,
@@ -202,7 +202,7 @@ class NamedLoss(RowLoss):
         super().__init__(reduction, form=form, ignore_index=ignore_index)
 
     def _losses(self, rows: LossRows) -> Tensor:
-        loss: Tensor = label_loss(self.form, rows.quiet_logits, rows.target)
+        loss: Tensor = named_loss(self.form, rows.quiet_logits, rows.target)
         return loss
 
     def forward(
@@ -213,7 +213,7 @@ class NamedLoss(RowLoss):
             return super().forward(logits, labels, sample_weight=sample_weight)
         if sample_weight is not None:
             raise ValueError("`sample_weight` must be left out for a loss of single labels.")
-        loss: Tensor = label_loss(self.form, logits.to(working_dtype(logits)), labels)
+        loss: Tensor = named_loss(self.form, logits.to(working_dtype(logits)), labels)
         return _reduced(loss, logits, self.reduction)
 
     def recovery(self) -> PosteriorRecovery:

@@ -14,11 +14,11 @@ from focalibrate._array import (
     to_numpy,
     working_dtype,
 )
-from focalibrate._check import check_logits, check_probs
+from focalibrate._check import check_gamma, check_logits, check_probs
 from focalibrate._stable import log_sigmoid, log_softmax
 from focalibrate._stable.gradients import gradient_field, value_field
 from focalibrate.theory.any_loss import REASONS, Recovered, recover_by_gradient
-from focalibrate.theory.loss_forms import Focal, LossForm, loss_form
+from focalibrate.theory.loss_forms import LossForm, loss_form
 from focalibrate.theory.training_conditions import (
     shift_prior,
     undo_class_weight,
@@ -121,7 +121,8 @@ def recover_log_posterior(
         parameters["gamma"] = gamma
     form: LossForm | None
     if loss == "focal" and set(parameters) == {"gamma"}:  # what `torch.compile` can follow
-        form = Focal(parameters["gamma"])
+        check_gamma(gamma, minimum=-1.0)
+        form = LossForm("focal", (("gamma", gamma),))
     else:
         form = None if callable(loss) else loss_form(loss, **parameters)
     is_binary = form is not None and form.head == "sigmoid"

@@ -43,6 +43,11 @@ WITH_CONSTANTS = [
 WEIGHT = torch.tensor([1.0, 2.0, 5.0])
 
 
+def of(name, **parameters):
+    """A named loss as a function of logits and labels, on any library."""
+    return functools.partial(losses.named_loss, loss_form(name, **parameters))
+
+
 def of_label(form):
     """The loss of a form as a function of logits and labels, in torch."""
     return lambda z, y: form.by_label(z).gather(1, y[:, None])[:, 0]
@@ -301,8 +306,8 @@ def test_messages_name_the_parameter():
 @pytest.mark.parametrize(
     ("loss", "plain"),
     [
-        (functools.partial(losses.poly_focal_loss, gamma=2.0, epsilon=0.0), 2.0),
-        (functools.partial(losses.brier_weighted_loss, beta=0.0), 0.0),
+        (of("poly_focal", gamma=2.0, epsilon=0.0), 2.0),
+        (of("bsce", beta=0.0), 0.0),
     ],
 )
 def test_new_losses_contain_the_old_ones(loss, plain):
@@ -317,14 +322,14 @@ def test_focal_calibration_loss_adds_the_brier_score():
     rng = np.random.default_rng(6)
     z, y = rng.normal(size=(30, 4)), rng.integers(4, size=30)
     want = losses.focal_loss(z, y, gamma=3.0) + 0.7 * losses.brier_loss(z, y)
-    got = losses.focal_calibration_loss(z, y, gamma=3.0, calibration_weight=0.7)
+    got = of("focal_calibration", gamma=3.0, weight=0.7)(z, y)
     assert_allclose(got, want, rtol=1e-13)
 
 
 def test_bsce_gra_has_the_weighted_gradient_of_cross_entropy():
     z = torch.randn(6, 3, dtype=torch.float64, requires_grad=True)
     y = torch.tensor([0, 1, 2, 0, 1, 2])
-    loss = losses.brier_weighted_loss(z, y, beta=1.5, constant_weight=True)
+    loss = of("bsce_gra", beta=1.5)(z, y)
     (got,) = torch.autograd.grad(loss.sum(), z)
     p = z.softmax(1).detach()
     hot = torch.eye(3, dtype=torch.float64)[y]
@@ -333,20 +338,25 @@ def test_bsce_gra_has_the_weighted_gradient_of_cross_entropy():
 
 
 @pytest.mark.parametrize("scale", [1e-3, 1.0, 50.0, 1e4])
-@pytest.mark.parametrize("name", ["poly", "bsce", "gra", "fcl", "asymmetric"])
-def test_new_losses_are_finite_to_second_order_in_float32(name, scale):
-    of = {
-        "poly": lambda z, y: losses.poly_focal_loss(z, y, gamma=0.5),
-        "bsce": lambda z, y: losses.brier_weighted_loss(z, y, beta=0.5),
-        "gra": lambda z, y: losses.brier_weighted_loss(z, y, beta=0.5, constant_weight=True),
-        "fcl": lambda z, y: losses.focal_calibration_loss(z, y, gamma=0.5),
-        "asymmetric": lambda z, y: losses.asymmetric_loss(z, (y == 0) * torch.ones(3)).sum(),
-    }[name]
+@pytest.mark.parametrize(
+    "loss",
+    [
+        of("poly_focal", gamma=0.5, epsilon=1.0),
+        of("bsce", beta=0.5),
+        of("bsce_gra", beta=0.5),
+        of("focal_calibration", gamma=0.5, weight=1.0),
+        lambda z, y: of("asymmetric", gamma_pos=0.0, gamma_neg=4.0, margin=0.05)(
+            z, (y == 0) * torch.ones(3)
+        ),
+    ],
+    ids=["poly_focal", "bsce", "bsce_gra", "focal_calibration", "asymmetric"],
+)
+def test_new_losses_are_finite_to_second_order_in_float32(loss, scale):
     z = scale * torch.tensor([1.0, -1.0, 0.0])
     for label in range(3):
         y = torch.tensor(label)
-        assert math.isfinite(of(z, y).sum().item())
-        hessian = torch.autograd.functional.hessian(lambda z, y=y: of(z, y).sum(), z)
+        assert math.isfinite(loss(z, y).sum().item())
+        hessian = torch.autograd.functional.hessian(lambda z, y=y: loss(z, y).sum(), z)
         assert torch.isfinite(hessian).all()
 
 
