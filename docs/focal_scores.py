@@ -43,7 +43,7 @@ def _trees(ax: plt.Axes) -> None:
     truth = 1 / (1 + np.exp(-2 * x[:, 0]))
     labels = (rng.uniform(size=len(x)) < truth).astype(int)
     objective = FocalObjective(gamma=2.0, alpha=0.25)
-    settings = {"objective": objective.lightgbm, "verbosity": -1, "num_threads": 1, "max_depth": 3}
+    settings = {"objective": objective, "verbosity": -1, "num_threads": 1, "max_depth": 3}
     model = lgb.train(settings, lgb.Dataset(x, label=labels), 60)
     margins = np.asarray(model.predict(x, raw_score=True))
     group = np.minimum((truth * 20).astype(int), 19)

@@ -1,4 +1,4 @@
-"""Boosted trees with any loss: objectives by name, and true probabilities behind your own."""
+"""True probabilities behind the margins of boosted trees with an objective of your own."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,97 +9,10 @@ from numpy.typing import NDArray
 
 from focalibrate._array import Floats
 from focalibrate._check import check_choice
-from focalibrate.boosting.objective import both, called_with
-from focalibrate.calibrate import PosteriorRecovery
-from focalibrate.theory import LossForm, recover_by_gradient, recover_posterior
+from focalibrate.theory import recover_by_gradient
 
 Objective: TypeAlias = Callable[[Any, Any], tuple[Any, Any]]
 Convention = Literal["scikit_learn", "native"]
-
-STEP = 1e-3
-FLOOR = 1e-3
-"""Smallest curvature: a tree needs positive weights, and not every loss is convex."""
-
-
-@dataclass(frozen=True)
-class LossObjective:
-    """A named loss as objective of XGBoost or LightGBM, for two classes or more.
-
-    Pass it where ``XGBClassifier(objective=…)``, ``LGBMClassifier(objective=…)``,
-    ``xgb.train(obj=…)`` or ``lgb.train({"objective": …})`` take a function. The model then gives
-    margins (raw scores); `probs` turns them into probabilities. `FocalObjective` is faster for
-    the focal loss.
-
-    Args:
-        loss: as `focalibrate.theory.loss_form` returns it; losses of single labels and of classes
-            alike.
-
-    Example:
-        >>> from focalibrate.theory import loss_form
-        >>> objective = LossObjective(loss_form("poly_focal", gamma=2.0, epsilon=1.0))
-        >>> gradient, curvature = objective(np.array([1, 0]), np.array([0.0, 2.0]))
-        >>> gradient.round(3)
-        array([-0.486,  1.321])
-    """
-
-    loss: LossForm
-
-    def __call__(
-        self, first: Any, second: Any, sample_weight: Any = None
-    ) -> tuple[Floats, Floats]:
-        """Return gradient and curvature, from (labels, margins) or from (margins, data)."""
-        labels, margins, weight = called_with(first, second, sample_weight)
-        found = self._unweighted(
-            np.asarray(labels).astype(np.intp), np.asarray(margins, dtype=np.float64)
-        )
-        if weight is None:
-            return found
-        by_row = np.asarray(weight, dtype=np.float64).reshape(-1, *[1] * (np.ndim(margins) - 1))
-        return found[0] * by_row, found[1] * by_row
-
-    def mean_loss(self, labels: Any, margins: Any, sample_weight: Any = None) -> float:
-        """Return the weighted mean of the loss, what training lowers."""
-        z = np.asarray(margins, dtype=np.float64)
-        losses = self._value(z, np.asarray(labels).astype(np.intp))(z)
-        return float(np.average(losses, weights=sample_weight))
-
-    def recovery(self) -> PosteriorRecovery:
-        """Return the calibrator that takes this objective's margins to probabilities."""
-        return PosteriorRecovery(loss=self.loss)
-
-    def _unweighted(self, y: NDArray[np.intp], z: Floats) -> tuple[Floats, Floats]:
-        value = self._value(z, y)
-        if z.ndim == 1:
-            return _derivatives(value, z)
-        gradient, curvature = np.empty_like(z), np.empty_like(z)
-        for k in range(z.shape[1]):
-            moved = z.copy()
-
-            def along(x: Floats, k: int = k, moved: Floats = moved) -> Floats:
-                moved[:, k] = x
-                return value(moved)
-
-            gradient[:, k], curvature[:, k] = _derivatives(along, z[:, k])
-        return gradient, curvature
-
-    def probs(self, margins: NDArray[Any]) -> Floats:
-        """Return class probabilities ``[N, K]`` from margins ``[N]`` or ``[N, K]``."""
-        z = np.asarray(margins, dtype=np.float64)
-        if self.loss.head == "sigmoid":
-            p = recover_posterior(logits=z, loss=self.loss)
-            return np.stack([1.0 - p, p], axis=1)
-        return np.asarray(recover_posterior(logits=both(z), loss=self.loss))
-
-    def _value(self, z: Floats, y: NDArray[np.intp]) -> Callable[[Floats], Floats]:
-        rows = np.arange(len(z))
-        if self.loss.head == "sigmoid":
-            if z.ndim != 1:
-                raise ValueError(
-                    f"`margins` must be those of two classes, shape [N], for the loss "
-                    f"{self.loss.name!r} of single labels, got {z.shape}."
-                )
-            return lambda x: np.asarray(self.loss.by_label(x))[rows, y]
-        return lambda x: np.asarray(self.loss.by_label(both(x)))[rows, y]
 
 
 def recover_from_objective(
@@ -179,13 +92,3 @@ class _Labelled:
 
     def get_weight(self) -> None:
         return None
-
-
-def _derivatives(value: Callable[[Floats], Floats], z: Floats) -> tuple[Floats, Floats]:
-    """Return first and second derivative by five points, good to about nine and six digits."""
-    far_left, left, here, right, far_right = (
-        np.asarray(value(z + k * STEP)) for k in (-2, -1, 0, 1, 2)
-    )
-    first = (far_left - 8.0 * left + 8.0 * right - far_right) / (12.0 * STEP)
-    second = (-far_left + 16.0 * left - 30.0 * here + 16.0 * right - far_right) / (12.0 * STEP**2)
-    return first, np.maximum(second, FLOOR)

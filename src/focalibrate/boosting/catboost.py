@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from focalibrate._check import check_open_interval, check_positive
-from focalibrate.boosting.any_objective import LossObjective
+from focalibrate.boosting.objective import LossObjective
 from focalibrate.calibrate import PosteriorRecovery
 
 

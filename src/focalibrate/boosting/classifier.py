@@ -14,10 +14,9 @@ from sklearn.utils.validation import (
 )
 
 from focalibrate._check import check_choice, check_count, check_positive
-from focalibrate.boosting.any_objective import LossObjective
 from focalibrate.boosting.catboost import CatBoostLoss, focal_loss_name
 from focalibrate.boosting.derivatives import Curvature
-from focalibrate.boosting.objective import FocalObjective, called_with
+from focalibrate.boosting.objective import FocalObjective, LossObjective
 from focalibrate.theory import LossForm
 
 Library = Literal["xgboost", "lightgbm", "catboost"]
@@ -315,7 +314,7 @@ class FocalBoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
             self._rounds_left(previous.num_boosted_rounds() if previous is not None else 0),
             obj=self.objective_,
             evals=[] if kept_back is None else [(kept_back, "kept_back")],
-            custom_metric=lambda *called: ("loss", self._mean_loss(*called)),
+            custom_metric=self.objective_.xgboost_metric,
             early_stopping_rounds=self.early_stopping_rounds,
             verbose_eval=False,
             xgb_model=previous,
@@ -329,8 +328,7 @@ class FocalBoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         names = {"learning_rate": "learning_rate", "random_state": "seed"}
         settings = self._settings(names | {"n_jobs": "num_threads", "max_depth": "max_depth"})
         settings = {"verbosity": -1, "metric": "none"} | settings
-        # Functions are asked for two arguments here, whatever else they take.
-        settings["objective"] = lambda margins, rows: self.objective_(margins, rows)
+        settings["objective"] = self.objective_
         if len(self.classes_) > 2:
             settings["num_class"] = len(self.classes_)
         if kept_back is not None:
@@ -341,7 +339,7 @@ class FocalBoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
             data,
             self._rounds_left(previous.current_iteration() if previous is not None else 0),
             valid_sets=None if kept_back is None else [kept_back],
-            feval=lambda *called: ("loss", self._mean_loss(*called), False),
+            feval=self.objective_.lightgbm_metric,
             callbacks=None if stop is None else [lgb.early_stopping(stop, verbose=False)],
             init_model=previous,
         )
@@ -365,6 +363,3 @@ class FocalBoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         model = import_module("catboost").CatBoost(settings)
         stop = self.early_stopping_rounds
         return model.fit(data, eval_set=kept_back, early_stopping_rounds=stop, init_model=previous)
-
-    def _mean_loss(self, margins: Any, data: Any) -> float:
-        return self.objective_.mean_loss(*called_with(margins, data))

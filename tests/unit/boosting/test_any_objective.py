@@ -34,7 +34,7 @@ def test_both_conventions_agree():
 
 def test_our_focal_objective_gives_the_same_as_its_closed_form():
     objective = FocalObjective(2.0, alpha=0.25)
-    found = recover_from_objective(MARGINS, objective.scikit_learn)
+    found = recover_from_objective(MARGINS, objective)
     assert_allclose(found, objective.probs(MARGINS), atol=1e-10)
     z = np.random.default_rng(1).normal(size=(30, 4))
     many = FocalObjective(2.0)

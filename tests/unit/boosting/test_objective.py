@@ -35,12 +35,12 @@ def test_recovered_probabilities_come_near_the_truth(library, k):
     if library == "xgboost":
         data = xgb.DMatrix(x, label=labels)
         settings = {"eta": 0.2, "max_depth": 3, "base_score": 0.0, "nthread": 1, **extra}
-        model = xgb.train(settings, data, 60, obj=objective.xgboost)
+        model = xgb.train(settings, data, 60, obj=objective)
         margins = model.predict(data, output_margin=True)
     else:
         settings = {"learning_rate": 0.2, "max_depth": 3, "verbosity": -1, "num_threads": 1}
         data = lgb.Dataset(x, label=labels)
-        model = lgb.train({**settings, **extra, "objective": objective.lightgbm}, data, 60)
+        model = lgb.train({**settings, **extra, "objective": objective}, data, 60)
         margins = model.predict(x, raw_score=True)
     raw = margins if k > 2 else np.stack([np.zeros(len(margins)), margins], axis=1)
     after = divergence(eta, objective.probs(margins))
@@ -54,7 +54,7 @@ def test_the_objective_itself_may_be_passed(k):
     objective = FocalObjective(2.0)
     weight = np.random.default_rng(1).uniform(0.5, 2.0, size=len(labels))
     margins = np.random.default_rng(2).normal(size=(400, k) if k > 2 else 400)
-    expected = objective.scikit_learn(labels, margins, weight)
+    expected = objective(labels, margins, weight)
     for data in (
         xgb.DMatrix(x, label=labels, weight=weight),
         lgb.Dataset(x, labels, weight=weight),
@@ -76,9 +76,9 @@ def test_the_two_ways_to_pass_an_objective_agree(k):
     extra = {} if k == 2 else {"num_class": k}
     settings = {"eta": 0.3, "max_depth": 2, "base_score": 0.0, "nthread": 1}
     data = xgb.DMatrix(x, label=labels, weight=weight)
-    trained = xgb.train({**settings, **extra}, data, 5, obj=objective.xgboost)
+    trained = xgb.train({**settings, **extra}, data, 5, obj=objective)
     model = xgb.XGBClassifier(
-        objective=objective.scikit_learn,
+        objective=objective,
         n_estimators=5,
         learning_rate=0.3,
         max_depth=2,
@@ -91,9 +91,9 @@ def test_the_two_ways_to_pass_an_objective_agree(k):
 
     settings = {"learning_rate": 0.3, "max_depth": 2, "num_threads": 1, "verbosity": -1}
     data = lgb.Dataset(x, label=labels, weight=weight)
-    trained = lgb.train({**settings, **extra, "objective": objective.lightgbm}, data, 5)
+    trained = lgb.train({**settings, **extra, "objective": objective}, data, 5)
     model = lgb.LGBMClassifier(
-        objective=objective.scikit_learn,
+        objective=objective,
         n_estimators=5,
         learning_rate=0.3,
         max_depth=2,
@@ -110,7 +110,7 @@ def test_gamma_zero_trains_as_the_library_does():
     data = lgb.Dataset(x, label=labels, free_raw_data=False)
     settings = {"num_threads": 1, "verbosity": -1, "boost_from_average": False}
     own = lgb.train({**settings, "objective": "binary"}, data, 10)
-    ours = lgb.train({**settings, "objective": FocalObjective(gamma=0.0).lightgbm}, data, 10)
+    ours = lgb.train({**settings, "objective": FocalObjective(gamma=0.0)}, data, 10)
     assert_allclose(ours.predict(x), own.predict(x, raw_score=True), rtol=1e-5, atol=1e-6)
 
 
@@ -121,7 +121,7 @@ def test_the_metric_is_the_mean_focal_loss():
     weight = np.array([1.0, 2.0, 3.0])[labels]
     want = np.average(focal_loss(margins, labels, gamma=2.0), weights=weight)
     name, value = objective.xgboost_metric(margins, xgb.DMatrix(x, label=labels))
-    assert name == "focal_loss"
+    assert name == "loss"
     assert_allclose(value, want, rtol=1e-12)
     data = lgb.Dataset(x, label=labels).construct()
     assert objective.lightgbm_metric(margins, data) == (name, value, False)
@@ -161,4 +161,4 @@ def test_bad_weights_are_refused():
     with pytest.raises(ValueError, match=r"one finite number > 0 per class, got \(1.0, 0.0\)"):
         FocalObjective(class_weight=(1.0, 0.0))
     with pytest.raises(ValueError, match="each of the 3 classes, got 2"):
-        FocalObjective(class_weight=(1.0, 2.0)).scikit_learn(np.zeros(4), np.zeros((4, 3)))
+        FocalObjective(class_weight=(1.0, 2.0))(np.zeros(4), np.zeros((4, 3)))
