@@ -64,7 +64,9 @@ def test_the_conditions_are_recorded(folder):
     assert meta["experiment"] == folder.name
     assert meta["command"] == canonical_command(folder.name, meta["scale"])
     assert meta["scale"] != "smallest"
-    assert {row.run for row in read_rows(folder / "rows.csv", folder.name)} == set(meta["runs"])
+    assert {row.task.key for row in read_rows(folder / "rows.csv", folder.name)} == set(
+        meta["runs"]
+    )
     assert meta["seconds_of_all_runs"] > 0
     assert {"python", "focalibrate", "numpy"} <= set(meta["versions"])
 

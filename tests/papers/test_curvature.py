@@ -12,16 +12,15 @@ def made_rows(*, trace, ece):
     """Return rows with trace and ECE as functions of the exponent; a tenth of it is λ_max."""
     rows = []
     for task in curvature.tasks("reduced"):
-        recipe, seed = curvature.describe_network(task)
         gamma = GAMMA[task["loss"]]
         numbers = {"ece": ece(gamma), "ece, validation": ece(gamma), "error": 0.3}
         for of, factor in (("own", 0.5), ("ce", 1.0)):
             numbers |= {
-                f"trace, {of}": factor * (trace(gamma) + 0.01 * seed),
+                f"trace, {of}": factor * (trace(gamma) + 0.01 * task.seed),
                 f"trace error, {of}": 1.0,
-                f"lambda_max, {of}": 0.1 * factor * (trace(gamma) + 0.01 * seed),
+                f"lambda_max, {of}": 0.1 * factor * (trace(gamma) + 0.01 * task.seed),
             }
-        rows += [Row("", recipe, seed, metric, value) for metric, value in numbers.items()]
+        rows += [Row(task, metric, value) for metric, value in numbers.items()]
     return Rows(tuple(rows))
 
 

@@ -6,8 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from focalibrate_papers.engine import Row, Rows, at_size
-from focalibrate_papers.networks import network_name
+from focalibrate_papers.engine import Row, Rows, Task, at_size
 from focalibrate_papers.p002 import dynamics
 from focalibrate_papers.p002.dynamics import (
     EXPERIMENT,
@@ -53,7 +52,11 @@ def rows_of(sign: float) -> Rows:
     """Return runs as the paper describes them, or (sign -1) the opposite."""
     return Rows(
         tuple(
-            Row("r", network_name(problem, loss), seed, metric, _value(metric, sign, step, seed))
+            Row(
+                Task.of("dynamics", problem=problem, loss=loss, seed=seed),
+                metric,
+                _value(metric, sign, step, seed),
+            )
             for problem in ("cifar10", "fashion_mnist")
             for step, loss in enumerate(("ce", "fl1", "fl2", "fl3"))
             for seed in range(3)

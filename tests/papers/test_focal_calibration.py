@@ -2,8 +2,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from focalibrate_papers.engine import Row, Rows, at_size
-from focalibrate_papers.networks import network_name
+from focalibrate_papers.engine import Row, Rows, Task, at_size
 from focalibrate_papers.p002.focal_calibration import (
     AFTER,
     BEFORE,
@@ -20,7 +19,11 @@ LOSSES = ("ce", "brier", "mmce", "ls", "fl3", "flsd53")
 
 def table(problem, *, focal, others):
     return [
-        Row(f"{loss}{seed}", network_name(problem, loss), seed, metric, value + 0.01 * seed)
+        Row(
+            Task.of("focal-calibration", problem=problem, loss=loss, seed=seed),
+            metric,
+            value + 0.01 * seed,
+        )
         for loss in LOSSES
         for seed in range(3)
         for metric, value in (focal if loss.startswith("fl") else others).items()

@@ -13,22 +13,18 @@ def made_rows(*, fts_less_ts, curve):
     """Return rows with this difference of FTS − TS, whose best T is `curve` of the exponent."""
     rows = []
     for task in focal_temperature.tasks("reduced"):
-        recipe, seed = focal_temperature.describe_network(task)
         trained_gamma = GAMMA.get(task["loss"], 3.0)
         for method in METHODS:
             moved = fts_less_ts if method.startswith("FTS") else 0.0
             for metric, value in (("adaece", 0.02), ("ece", 0.02), ("nll", 0.9), ("error", 0.3)):
-                rows.append(Row("", recipe, seed, f"{metric}, {method}", value + moved))
+                rows.append(Row(task, f"{metric}, {method}", value + moved))
         numbers = {
-            "T, TS_ECE": 2.0 - 0.1 * trained_gamma + 0.001 * seed,
+            "T, TS_ECE": 2.0 - 0.1 * trained_gamma + 0.001 * task.seed,
             "T, FTS_ECE": 1.0,
             "gamma, FTS_ECE": 0.5,
         }
-        rows += [Row("", recipe, seed, metric, value) for metric, value in numbers.items()]
-        rows += [
-            Row("", recipe, seed, "best T", curve(gamma), gamma)
-            for gamma in (-0.5, 0.0, 0.5, 1.0, 5.0)
-        ]
+        rows += [Row(task, metric, value) for metric, value in numbers.items()]
+        rows += [Row(task, "best T", curve(gamma), gamma) for gamma in (-0.5, 0.0, 0.5, 1.0, 5.0)]
     return Rows(tuple(rows))
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from focalibrate_papers.engine import Row, Rows, at_size
+from focalibrate_papers.engine import Row, Rows, Task, at_size
 from focalibrate_papers.p002.interpolation import claims, finding
 
 CE = {"ECE %": 12.0, "train error %": 0.2, "adaece, TS_ECE": 0.02, "adaece, FTS_ECE": 0.01}
@@ -12,8 +12,8 @@ FL = CE | {"ECE %": 5.0, "train error %": 0.9}
 def made(seeds, **of_focal):
     return Rows(
         tuple(
-            Row("", f"CIFAR-10 {loss}", seed, metric, value + 0.01 * seed)
-            for loss, numbers in (("CE", CE), ("FL-3", FL | of_focal))
+            Row(Task.of("interpolation", loss=loss, seed=seed), metric, value + 0.01 * seed)
+            for loss, numbers in (("ce", CE), ("fl3", FL | of_focal))
             for seed in seeds
             for metric, value in ({"ECE % after T": 2.0} | numbers).items()
         )
@@ -34,8 +34,10 @@ def test_claims_of_every_paper_are_judged_by_seeds(seeds, verdict):
 def test_curvature_of_one_loss_is_a_question_of_ours():
     rows = made(range(3))
     extra = [
-        Row("", f"CIFAR-10 {loss}", seed, f"lambda_max, {of}", value + 0.1 * seed)
-        for loss, value in (("CE", 9.0), ("FL-3", 4.0))
+        Row(
+            Task.of("interpolation", loss=loss, seed=seed), f"lambda_max, {of}", value + 0.1 * seed
+        )
+        for loss, value in (("ce", 9.0), ("fl3", 4.0))
         for seed in range(3)
         for of in ("own", "ce")
     ]

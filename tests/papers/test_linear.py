@@ -4,11 +4,10 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from focalibrate_papers.engine import Folders, Row, Rows, Task
+from focalibrate_papers.engine import Folders, Rows, Task
 from focalibrate_papers.p002.linear import (
     EXPERIMENT,
     LOSSES,
-    RECIPE,
     _figures,
     _looks,
 )
@@ -20,9 +19,7 @@ FOLDERS = Folders(None, Path("trained"))
 def rows():
     found = []
     for task in EXPERIMENT.tasks("smallest"):
-        recipe, seed = EXPERIMENT.describe(task)
-        for metric, value, *at in EXPERIMENT.run(task, FOLDERS):
-            found.append(Row(task.key, recipe, seed, metric, value, *at))
+        found += EXPERIMENT.rows(task, FOLDERS)
     return Rows(tuple(found))
 
 
@@ -36,9 +33,9 @@ def test_looks_end_at_the_last_step_and_never_repeat():
 
 @pytest.mark.slow
 def test_the_last_look_is_also_the_number_of_the_run(rows):
-    at, norm = rows.curve(RECIPE, "CE weight norm")
+    at, norm = rows.curve("CE weight norm")
     assert at[-1] == 120
-    assert_allclose(rows.values(RECIPE, "CE weight norm").mean(), norm[-1])
+    assert_allclose(rows.values("CE weight norm").mean(), norm[-1])
 
 
 def test_a_short_run_is_the_beginning_of_a_long_one():
@@ -60,7 +57,7 @@ def test_figures_of_known_logits():
 
 def test_shares_of_mistakes_sum_to_one(rows):
     for loss in LOSSES:
-        _, share = rows.curve(RECIPE, f"{loss} mistakes", seed=0)
+        _, share = rows.curve(f"{loss} mistakes", seed=0)
         assert_allclose(share.sum(), 1.0)
 
 

@@ -4,21 +4,19 @@ import numpy as np
 from numpy.testing import assert_allclose
 
 from focalibrate.calibrate import fit_temperature
-from focalibrate_papers.engine import Interval, Row, Rows
+from focalibrate_papers.engine import Interval, Row, Rows, Task, spread
 from focalibrate_papers.networks import (
+    by_problem,
     cross_fitted,
     difference,
     losses_in,
-    network_name,
-    problems_in,
-    spread_text,
 )
 
 
 def rows_of(values: dict[tuple[str, str], dict[int, float]], metric: str = "x") -> Rows:
     return Rows(
         tuple(
-            Row("run", network_name(problem, loss), seed, metric, value)
+            Row(Task.of("pool", problem=problem, loss=loss, seed=seed), metric, value)
             for (problem, loss), by_seed in values.items()
             for seed, value in by_seed.items()
         )
@@ -37,22 +35,20 @@ def test_differences_are_paired_by_seed():
     rows = rows_of(
         {("cifar10", "fl3"): {0: 1.0, 1: 12.0, 2: 5.0}, ("cifar10", "ce"): {1: 13, 0: 2}}
     )
-    found = difference(rows, "CIFAR-10 FL-3", "CIFAR-10 CE", "x")
+    found = difference(rows, "fl3", "ce", "x")
     assert found == Interval(-1.0, -1.0, -1.0)
-    assert difference(rows, "CIFAR-10 FL-3", "CIFAR-10 MMCE", "x") is None
+    assert difference(rows, "fl3", "mmce", "x") is None
 
 
 def test_sets_and_losses_are_found_in_the_rows():
     rows = rows_of({("sst_binary", "fl3"): {0: 1.0}, ("sst_binary", "ce"): {0: 1.0}})
-    assert problems_in(rows) == ["sst_binary"]
-    assert losses_in(rows, "sst_binary") == ["ce", "fl3"]
+    assert [*by_problem(rows)] == ["sst_binary"]
+    assert losses_in(rows) == ["ce", "fl3"]
 
 
 def test_spread_is_the_standard_deviation_of_the_seeds():
-    rows = rows_of({("cifar10", "ce"): {0: 1.0, 1: 3.0}, ("cifar10", "ls"): {0: 2.0}})
-    assert spread_text(rows, "CIFAR-10 CE", "x") == f"2.00 ± {math.sqrt(2):.2f}"
-    assert spread_text(rows, "CIFAR-10 LS-0.1", "x") == "2.00"
-    assert spread_text(rows, "CIFAR-10 MMCE", "x") == "–"
+    found = [spread(np.array(values)) for values in ([1.0, 3.0], [2.0], [])]
+    assert found == [f"2.00 ± {math.sqrt(2):.2f}", "2.00", "–"]
 
 
 def test_halves_hold_each_row_once_and_the_other_half_s_temperature():

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from focalibrate_papers.engine import Folders, Row, Rows
+from focalibrate_papers.engine import Folders, Row, Rows, Task
 from focalibrate_papers.p000 import psi_gap as psi_gap
 from focalibrate_papers.p000.psi_gap import (
     GAMMAS,
@@ -35,7 +35,12 @@ def made(problem, *, gap, train_error, change, sure=0.0, n=2):
         numbers |= {"test loss": 1.0}
         numbers.pop("train loss")
     return [
-        Row("", problem, 0, f"{metric}, FL-{gamma:g}", value + 1e-6 * trial, float(trial))
+        Row(
+            Task.of("psi-gap", table=problem),
+            f"{metric}, FL-{gamma:g}",
+            value + 1e-6 * trial,
+            float(trial),
+        )
         for gamma in GAMMAS
         for trial in range(n)
         for metric, value in numbers.items()

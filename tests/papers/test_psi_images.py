@@ -10,21 +10,20 @@ def made_rows(change, gap):
     """Return rows in which Ψ changes every ECE of a focal network by `change`, raw `gap`."""
     rows = []
     for task in psi_images.tasks("reduced"):
-        recipe, seed = psi_images.describe(task)
         names = {"raw": False, "Ψ": True}
         if task["label_smoothing"] == 0:
             names |= {"TS_FL": False, "TS_FL+Ψ": True}
         for name, is_after in names.items():
             moved = change if is_after and task["gamma"] > 0 else 0.0
             numbers = {
-                "ece": 0.05 + 0.001 * seed + moved,
+                "ece": 0.05 + 0.001 * task.seed + moved,
                 "gap": gap,
                 "error": 0.3,
                 "nll": 1.0,
             }
-            rows += [Row("", recipe, seed, f"{m}, {name}", v) for m, v in numbers.items()]
+            rows += [Row(task, f"{m}, {name}", v) for m, v in numbers.items()]
             rows += [
-                Row("", recipe, seed, f"{what} in bin, {name}", value, float(b))
+                Row(task, f"{what} in bin, {name}", value, float(b))
                 for b in range(10)
                 for what, value in (("rows", 50.0), ("confidence", 5.0 * b), ("right", 4.0 * b))
             ]

@@ -13,7 +13,7 @@ from focalibrate_papers.p000.psi_tabular import (
     METHODS,
     METRICS,
     NAME,
-    TabularRows,
+    Found,
     counts_table,
     focal,
     mapped,
@@ -31,7 +31,7 @@ def made_rows(level):
     rng = np.random.default_rng(0)
     return Rows(
         tuple(
-            Row("run", name, 0, f"{method} {metric}", at=float(trial), value=value)
+            Row(Task.of(NAME, dataset=name), f"{method} {metric}", at=float(trial), value=value)
             for name, method, metric, trial in product(
                 SETS, METHODS, (*METRICS, ERROR), range(TRIALS)
             )
@@ -75,7 +75,7 @@ def test_more_than_a_point_above_cross_entropy_is_not_comparable():
 
 
 def test_tables_count_and_rank():
-    found = TabularRows.of(made_rows(as_the_paper_says))
+    found = Found(made_rows(as_the_paper_says))
     counts = {(row[0], row[1]): row[2:] for row in counts_table(found).body}
     assert counts["NLL", "FL-3+Ψ − FL-3"][:3] == ("30", "0", "30 / 0 / 0")
     assert counts["NLL", "FL-3 − CE"][:3] == ("0", "30", "0 / 0 / 30")

@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from focalibrate_papers.datasets import VARIABLE
-from focalibrate_papers.engine import Row, Rows
+from focalibrate_papers.engine import Row, Rows, Task
 from focalibrate_papers.networks import halves
 from focalibrate_papers.published_logits import (
     COUNTED,
@@ -93,7 +93,8 @@ def rows_with(numbers):
                 metric: value / (100 if unit else 1) for _, _, metric, value, unit in PAPER_VALUES
             }
             found |= {f"Ψ less raw adaptive_ece{end}": 0.02 for end in ("", " low", " high")}
-        rows += [Row(name, name, 0, m, v) for m, v in (found | numbers(name)).items()]
+        task = Task.of("published-logits", set=name, gamma=None if i else 3.0)
+        rows += [Row(task, m, v) for m, v in (found | numbers(name)).items()]
     return Rows(tuple(rows))
 
 

@@ -1,10 +1,11 @@
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from numpy.testing import assert_allclose
 
 from focalibrate.theory import gamma_star, tau_over, tau_under
-from focalibrate_papers.engine import Folders, Row, Rows, Task
+from focalibrate_papers.engine import Folders, Rows, Task
 from focalibrate_papers.p000.regimes import (
     COUNTEREXAMPLES,
     EXPERIMENT,
@@ -19,9 +20,7 @@ FOLDERS = Folders(None, Path("trained"))
 def run_all(scale):
     rows = []
     for task in EXPERIMENT.tasks(scale):
-        recipe, seed = EXPERIMENT.describe(task)
-        for metric, value, *at in EXPERIMENT.run(task, FOLDERS):
-            rows.append(Row(task.key, recipe, seed, metric, value, *at))
+        rows += EXPERIMENT.rows(task, FOLDERS)
     return Rows(tuple(rows))
 
 
@@ -36,9 +35,9 @@ def numbers(**settings):
 
 @pytest.mark.slow
 def test_thresholds_are_those_of_the_theory(rows):
-    assert_allclose(rows.values("factor γ=3", "tau_over"), [tau_over(3.0)])
-    assert_allclose(rows.values("factor γ=3", "phi at tau_under"), [1.0], rtol=1e-12)
-    at, high = rows.curve("thresholds", "tau_under")
+    assert_allclose(rows.values("tau_over", part="factor", gamma=3.0), [tau_over(3.0)])
+    assert_allclose(rows.values("phi at tau_under", gamma=3.0), [1.0], rtol=1e-12)
+    at, high = rows.curve("tau_under", part="thresholds")
     assert_allclose(high, [tau_under(g) for g in at])
 
 
@@ -56,14 +55,14 @@ def test_near_uniform_the_limit_is_where_tau_over_is_that_of_uniform():
 
 @pytest.mark.slow
 def test_two_classes_are_never_overconfident(rows):
-    falls = [rows.values(f"two levels K=2 γ={g:g}", "largest fall")[0] for g in SEARCHED_GAMMAS]
+    falls = [rows.one("largest fall", n_classes=2, gamma=g) for g in SEARCHED_GAMMAS]
     assert max(falls) <= 0.0
-    assert rows.values("two levels K=4 γ=1", "largest fall")[0] > 0.0
+    assert rows.one("largest fall", n_classes=4, gamma=1.0) > 0.0
 
 
 def test_psi_lowers_the_confidence_of_every_counterexample(rows):
     for i in range(1, len(COUNTEREXAMPLES) + 1):
-        before, after = (rows.values(f"counterexample {i}", m)[0] for m in ("max q", "max psi"))
+        before, after = (rows.one(m, case=i) for m in ("max q", "max psi"))
         assert after < before
 
 
@@ -83,12 +82,7 @@ def test_conclusion_at_full_size(rows):
 
 def test_a_vector_in_the_wrong_regime_is_held_against_the_theorem(rows):
     spoilt = Rows(
-        tuple(
-            Row(r.run, r.recipe, r.seed, r.metric, 1.0, r.at)
-            if r.metric == "in the wrong regime"
-            else r
-            for r in rows
-        )
+        tuple(replace(r, value=1.0) if r.metric == "in the wrong regime" else r for r in rows)
     )
     line = EXPERIMENT.conclude(spoilt, "full").results[1]
     assert line.verdict == "not reproduced"

@@ -48,13 +48,10 @@ TASKS = (
     )
 )
 def test_rows_read_back_as_they_were(registered_once, tmp_path_factory, numbers):
-    rows = [
-        Row(task.key, "squares", task["number"], metric, value, at)
-        for (task, metric, at), value in numbers.items()
-    ]
-    rows = list({(row.run, row.metric, repr(row.at)): row for row in rows}.values())
+    rows = [Row(task, metric, value, at) for (task, metric, at), value in numbers.items()]
+    rows = list({(row.task, row.metric, repr(row.at)): row for row in rows}.values())
     path = tmp_path_factory.mktemp("rows") / "rows.csv"
-    text = rows_csv(Rows(tuple(rows)), {task.key: task for task in TASKS})
+    text = rows_csv(Rows(tuple(rows)))
     path.write_text(text, encoding="utf-8", newline="")
     found = read_rows(path, "logged-runs")
     assert sorted(map(repr, found)) == sorted(map(repr, rows))
@@ -96,16 +93,15 @@ def test_the_folder_holds_rows_verdicts_conditions_and_page(made, tmp_path, regi
         "runs",
         "verdicts.json",
     ]
-    assert read_rows(folder / "rows.csv", registered.NAME).values(
-        "squares", "square"
-    ).tolist() == [0, 1, 4]
+    rows = read_rows(folder / "rows.csv", registered.NAME)
+    assert [row.value for row in rows if row.metric == "square"] == [0, 1, 4]
     (line,) = json.loads((folder / "verdicts.json").read_text())["claims"]
     assert line["ours"]["estimate"] == pytest.approx(5 / 3)
     assert line["verdict"] == found.conclusion.results[0].verdict == "not run at full size"
     meta = json.loads((folder / "meta.json").read_text())
     assert meta["command"] == "focalibrate reproduce logged-runs --scale smallest --data DATA"
     assert meta["smaller_than_the_paper"] == "all of it"
-    assert set(meta["runs"]) == {row.run for row in found.rows}
+    assert set(meta["runs"]) == {row.task.key for row in found.rows}
     text = (folder / "README.md").read_text()
     assert text.startswith("# Logged <runs>\n")
     assert "| not run at full size | &lt;b>claim&lt;/b> | 1.667 [" in text

@@ -1,8 +1,7 @@
 import numpy as np
 from numpy.testing import assert_allclose
 
-from focalibrate_papers.engine import Row, Rows
-from focalibrate_papers.networks import network_name
+from focalibrate_papers.engine import Row, Rows, Task
 from focalibrate_papers.p002.s99 import (
     EXPERIMENT,
     LOSSES,
@@ -18,7 +17,7 @@ PAPER_LIKE |= dict.fromkeys(("fl3", "flsd53"), PAPER_VALUES["ResNet-50"]["flsd53
 def rows_like(values, problems=("cifar10", "fashion_mnist")):
     return Rows(
         tuple(
-            Row("r", network_name(problem, loss), seed, metric, value + 0.01 * seed)
+            Row(Task.of("s99", problem=problem, loss=loss, seed=seed), metric, value + 0.01 * seed)
             for problem in problems
             for loss in LOSSES
             for seed in range(3)
@@ -65,5 +64,5 @@ def test_other_shares_are_not_reproduced():
 
 
 def test_a_loss_that_was_not_trained_has_no_line():
-    rows = Rows(tuple(row for row in rows_like(PAPER_LIKE) if not row.recipe.endswith("MMCE")))
+    rows = Rows(tuple(row for row in rows_like(PAPER_LIKE) if row.task["loss"] != "mmce"))
     assert not any("MMCE" in claim for claim in standings(rows, "reduced"))

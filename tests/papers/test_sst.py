@@ -2,7 +2,7 @@
 
 import pytest
 
-from focalibrate_papers.engine import Row, Rows
+from focalibrate_papers.engine import Row, Rows, Task
 from focalibrate_papers.p002 import sst
 
 
@@ -10,7 +10,7 @@ def made(errors, ece):
     """Return rows of CE and FL-3 over seeds, with an error each and an ECE by loss."""
     return Rows(
         tuple(
-            Row("", f"SST binary {loss}", seed, metric, value)
+            Row(Task.of("sst", problem="sst_binary", loss=loss, seed=seed), metric, value)
             for loss, middle in ece.items()
             for seed, error in enumerate(errors)
             for metric, value in {
@@ -30,7 +30,7 @@ CLAIM = "SST, 25 epochs: FL-3 has a higher ECE before T than CE"  # as the paper
 
 @pytest.mark.parametrize(("error", "verdict"), [(13.0, "reproduced"), (15.2, "same direction")])
 def test_networks_that_err_more_than_the_paper_s_cover_nothing(error, verdict):
-    rows = made([error - 0.1, error, error + 0.1], {"CE": 7.0, "FL-3": 16.0})
+    rows = made([error - 0.1, error, error + 0.1], {"ce": 7.0, "fl3": 16.0})
     found = {line.claim: line for line in sst.EXPERIMENT.conclude(rows, "full").results}
     assert found[CLAIM].verdict == verdict
     number = found["SST, 25 epochs: ECE of FL-3 before T"]
@@ -38,7 +38,7 @@ def test_networks_that_err_more_than_the_paper_s_cover_nothing(error, verdict):
 
 
 def test_one_seed_decides_nothing():
-    found = sst.EXPERIMENT.conclude(made([15.0], {"CE": 7.0, "FL-3": 16.0}), "full")
+    found = sst.EXPERIMENT.conclude(made([15.0], {"ce": 7.0, "fl3": 16.0}), "full")
     line = next(line for line in found.results if line.claim == CLAIM)
     assert line.verdict == "undecided"
     assert "from 2 of the 50 networks" in found.finding

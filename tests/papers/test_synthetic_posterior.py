@@ -1,18 +1,17 @@
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from focalibrate_papers.engine import Folders, Row, Rows, Task
+from focalibrate_papers.engine import Folders, Rows, Task
 from focalibrate_papers.p000.synthetic_posterior import (
-    EXACT,
     EXPERIMENT,
     FOCAL,
     GRID,
     LOSSES,
     SIZES,
-    size_name,
 )
 
 FOLDERS = Folders(None, Path("trained"))
@@ -21,9 +20,7 @@ FOLDERS = Folders(None, Path("trained"))
 def rows_of(*tasks):
     found = []
     for task in tasks:
-        recipe, seed = EXPERIMENT.describe(task)
-        for metric, value, *at in EXPERIMENT.run(task, FOLDERS):
-            found.append(Row(task.key, recipe, seed, metric, value, *at))
+        found += EXPERIMENT.rows(task, FOLDERS)
     return Rows(tuple(found))
 
 
@@ -39,14 +36,14 @@ def trained():
 
 def test_recovery_of_the_exact_minimiser_is_the_posterior(exact):
     for loss in FOCAL:
-        assert exact.values(EXACT, f"{loss} Ψ KLD")[0] < 1e-12
-        assert exact.values(EXACT, f"{loss} raw KLD")[0] > 0.01
-        assert exact.values(EXACT, f"{loss} raw best class")[0] == 1.0
-    assert exact.values(EXACT, "CE raw KLD")[0] < 1e-12
+        assert exact.one(f"{loss} Ψ KLD") < 1e-12
+        assert exact.one(f"{loss} raw KLD") > 0.01
+        assert exact.one(f"{loss} raw best class") == 1.0
+    assert exact.one("CE raw KLD") < 1e-12
 
 
 def test_the_exact_minimiser_is_less_confident_with_a_larger_exponent(exact):
-    under = [exact.values(EXACT, f"{loss} raw under")[0] for loss in LOSSES]
+    under = [exact.one(f"{loss} raw under") for loss in LOSSES]
     assert_allclose(under[0], 0.0, atol=1e-12)
     assert under[0] < under[1] < under[2]
 
@@ -55,46 +52,29 @@ def test_the_exact_minimiser_is_less_confident_with_a_larger_exponent(exact):
 def test_recovery_keeps_the_error_of_trained_networks(trained):
     for n in SIZES["smallest"]:
         for loss in FOCAL:
-            before, after = (trained.values(size_name(n), f"{loss} {m} ERR") for m in ("raw", "Ψ"))
+            before, after = (trained.values(f"{loss} {m} ERR", n=n) for m in ("raw", "Ψ"))
             assert_allclose(after, before, rtol=0, atol=0)
             assert len(before) == 3
 
 
 def test_curves_are_distributions_and_of_the_first_seed_only(trained):
-    size = size_name(SIZES["smallest"][-1])
-    curves = [trained.curve(size, f"FL-5 Ψ class {k}", seed=0) for k in range(3)]
+    n = SIZES["smallest"][-1]
+    curves = [trained.curve(f"FL-5 Ψ class {k}", n=n, seed=0) for k in range(3)]
     assert_allclose(sum(y for _, y in curves), np.ones(len(GRID)), atol=2e-6)  # six digits
     assert_allclose(curves[0][0], GRID)
-    assert not len(trained.curve(size, "FL-5 Ψ class 0", seed=1)[0])
+    assert not len(trained.curve("FL-5 Ψ class 0", n=n, seed=1)[0])
 
 
 def altered(rows, metric, factor):
     return Rows(
-        tuple(
-            Row(r.run, r.recipe, r.seed, r.metric, r.value * factor, r.at)
-            if r.metric.endswith(metric)
-            else r
-            for r in rows
-        )
+        tuple(replace(r, value=r.value * factor) if r.metric.endswith(metric) else r for r in rows)
     )
 
 
 @pytest.mark.slow
 def test_verdicts_follow_the_bar(trained):
     def verdict(rows):
-        return EXPERIMENT.conclude(as_full(rows), "full").results[0].verdict
-
-    def as_full(rows):  # the rule alone is at stake: call the small sizes by the names of the full
-        names = {
-            size_name(a): size_name(b)
-            for a, b in zip(SIZES["smallest"], SIZES["full"], strict=True)
-        }
-        return Rows(
-            tuple(
-                Row(r.run, names.get(r.recipe, r.recipe), r.seed, r.metric, r.value, r.at)
-                for r in rows
-            )
-        )
+        return EXPERIMENT.conclude(rows, "full").results[0].verdict
 
     # Far above the floor that a few examples leave, so that the bar alone decides.
     far = altered(trained, "FL-1 raw KLD", 1e6)

@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose
 
 from focalibrate.report.plot import CORNERS
 from focalibrate.theory import nearest_temperature, recover_posterior
-from focalibrate_papers.engine import Folders, Row, Rows
+from focalibrate_papers.engine import Folders, Rows
 from focalibrate_papers.p003.temperature_relation import (
     CLASSES,
     EXPERIMENT,
@@ -24,9 +24,7 @@ FOLDERS = Folders(None, Path("trained"))
 def rows():
     found = []
     for task in EXPERIMENT.tasks("smallest"):
-        recipe, seed = EXPERIMENT.describe(task)
-        for metric, value, *at in EXPERIMENT.run(task, FOLDERS):
-            found.append(Row(task.key, recipe, seed, metric, value, *at))
+        found += EXPERIMENT.rows(task, FOLDERS)
     return Rows(tuple(found))
 
 
@@ -67,13 +65,13 @@ def test_risks_are_least_at_the_truth(loss):
 
 @pytest.mark.slow
 def test_errors_of_two_classes_are_far_smaller_than_of_three(rows):
-    two, three = (rows.curve(f"nearest K={k}", "error")[1].max() for k in (2, 3))
+    two, three = (rows.curve("error", n_classes=k)[1].max() for k in (2, 3))
     assert 10 * two < three
 
 
 def test_measured_bounds_lie_inside_the_proven_ones(rows):
     low, lowest, highest, high = (
-        rows.curve("bounds", name)[1]
+        rows.curve(name)[1]
         for name in ("proven low", "measured low", "measured high", "proven high")
     )
     assert np.all((low <= lowest) & (lowest < highest) & (highest < high))

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+    from focalibrate_papers.engine import Interval
+
 MARKERS = "os^Dv<>P"
 LETTERS = 40
 """Most names written horizontally below a panel; more are written vertically."""
@@ -42,6 +44,22 @@ class Series:
     high: _Numbers | None = None
     color: int | None = None
     """place in `COLORS`; the next unused one when None"""
+
+    @classmethod
+    def of_intervals(
+        cls, x: _Numbers | Sequence[str], found: "Sequence[Interval]", label: str = "", **look: Any
+    ) -> "Series":
+        """Return estimates with their intervals, as points unless `look` says otherwise."""
+        y, low, high = ([getattr(i, end) for i in found] for end in ("estimate", "low", "high"))
+        return cls(x, y, label, **{"style": "points", "low": low, "high": high} | look)
+
+    @classmethod
+    def over_seeds(
+        cls, x: _Numbers | Sequence[str], table: NDArray[np.float64], label: str = "", **look: Any
+    ) -> "Series":
+        """Return the means of a table ``[x, seeds]``, from the smallest to the largest value."""
+        ends = {"low": table.min(axis=1), "high": table.max(axis=1)}
+        return cls(x, table.mean(axis=1), label, **{"style": "line and points"} | ends | look)
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,6 +5,7 @@ import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
@@ -57,6 +58,10 @@ class Interval:
     def exact(cls, value: float) -> "Interval":
         """Return an exact number."""
         return cls(float(value), float(value), float(value))
+
+    def times(self, factor: float) -> "Interval":
+        """Return the interval in another unit, such as percent."""
+        return Interval(factor * self.estimate, factor * self.low, factor * self.high)
 
     def within(self, low: float, high: float) -> "Interval":
         """Return the interval clipped to the possible values of the number."""
@@ -118,6 +123,14 @@ def show_interval(interval: Interval) -> str:
     if interval.low == interval.high or not math.isfinite(interval.low):
         return text
     return f"{text} [{interval.low:.4g}, {interval.high:.4g}]"
+
+
+def spread(values: NDArray[np.float64], digits: int = 2) -> str:
+    """Return mean ± standard deviation over the seeds; a dash without any."""
+    if values.size == 0:
+        return "–"
+    around = f" ± {values.std(ddof=1):.{digits}f}" if values.size > 1 else ""
+    return f"{np.mean(values):.{digits}f}{around}"
 
 
 def mean_interval(values: Sequence[float] | NDArray[np.float64]) -> Interval:
@@ -394,8 +407,25 @@ class Task:
         """Return the run of `experiment` with these settings."""
         return cls(experiment, tuple((k, _frozen(settings[k])) for k in sorted(settings)))
 
+    @cached_property
+    def _by_name(self) -> dict[str, Any]:
+        return dict(self.settings)
+
     def __getitem__(self, name: str) -> Any:
-        return dict(self.settings)[name]
+        return self._by_name[name]
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """Return a setting, or `default` if the run has none of this name."""
+        return self._by_name.get(name, default)
+
+    def has(self, settings: Mapping[str, Any]) -> bool:
+        """Return whether the run has all these settings."""
+        return settings.items() <= self._by_name.items()
+
+    @property
+    def seed(self) -> int:
+        """Its seed; 0 if nothing is random, or if it contains the seeds of all its trials."""
+        return int(self.get("seed", 0))
 
     @property
     def key(self) -> str:
@@ -412,20 +442,20 @@ def _frozen(value: Any) -> Any:
 class Row:
     """One number of one run."""
 
-    run: str
-    """key of the task"""
-    recipe: str
-    """what was run, as readers see it: the settings without the seed"""
-    seed: int
+    task: Task
     metric: str
     value: float
     at: float = float("nan")
     """position of the number on a curve, such as the epoch; nan for a number of the whole run"""
 
 
+Curve: TypeAlias = list[tuple[float, float]]
+"""Positions and values."""
+
+
 @dataclass(frozen=True)
 class Rows:
-    """The rows of an experiment, and the few ways to select from them."""
+    """The rows of an experiment, selected by the settings of their runs."""
 
     rows: tuple[Row, ...]
 
@@ -435,34 +465,57 @@ class Rows:
     def __len__(self) -> int:
         return len(self.rows)
 
-    def recipes(self) -> list[str]:
-        """Return the recipes in the order in which they were run."""
-        return list(dict.fromkeys(row.recipe for row in self.rows))
+    @cached_property
+    def _numbers(self) -> dict[Task, dict[str, Curve]]:
+        """The numbers of each run, by metric."""
+        found: dict[Task, dict[str, Curve]] = {}
+        for row in self.rows:
+            found.setdefault(row.task, {}).setdefault(row.metric, []).append((row.at, row.value))
+        return found
 
-    def by_seed(self, recipe: str, metric: str) -> dict[int, float]:
-        """Return a number of the whole run per seed; empty if there is none."""
-        return {
-            row.seed: row.value
-            for row in self.rows
-            if row.recipe == recipe and row.metric == metric and np.isnan(row.at)
+    def _runs(self, metric: str, settings: Mapping[str, Any]) -> Iterator[tuple[Task, Curve]]:
+        for task, numbers in self._numbers.items():
+            if task.has(settings) and metric in numbers:
+                yield task, numbers[metric]
+
+    def of(self, **settings: Any) -> "Rows":
+        """Return the rows of the runs that have these settings."""
+        return Rows(tuple(row for row in self.rows if row.task.has(settings)))
+
+    def each(self, *names: str) -> list[Any]:
+        """Return the different values of a setting in the order of the runs; tuples of several."""
+        runs = [tuple(task.get(name) for name in names) for task in self._numbers]
+        return list(dict.fromkeys(runs if len(names) > 1 else [run[0] for run in runs]))
+
+    def by_seed(self, metric: str, **settings: Any) -> dict[int, float]:
+        """Return a number of the whole run by ascending seed; empty if there is none."""
+        found = {
+            task.seed: value
+            for task, numbers in self._runs(metric, settings)
+            for at, value in numbers
+            if math.isnan(at)
         }
+        return {seed: found[seed] for seed in sorted(found)}
 
-    def values(self, recipe: str, metric: str) -> NDArray[np.float64]:
+    def values(self, metric: str, **settings: Any) -> NDArray[np.float64]:
         """Return a number of the whole run per seed, in the order of the seeds."""
-        found = self.by_seed(recipe, metric)
-        return np.array([found[seed] for seed in sorted(found)], dtype=np.float64)
+        return np.array([*self.by_seed(metric, **settings).values()], dtype=np.float64)
+
+    def one(self, metric: str, **settings: Any) -> float:
+        """Return a number of the only run that has it."""
+        return float(self.values(metric, **settings)[0])
 
     def curve(
-        self, recipe: str, metric: str, *, seed: int | None = None
+        self, metric: str, **settings: Any
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return the x and y values of a curve, averaged over the seeds (or of one seed)."""
+        """Return the x and y values of a curve, averaged over the runs."""
         points: dict[float, list[float]] = {}
-        for row in self.rows:
-            fits = row.recipe == recipe and row.metric == metric and not np.isnan(row.at)
-            if fits and (seed is None or row.seed == seed):
-                points.setdefault(row.at, []).append(row.value)
-        at = np.array(sorted(points), dtype=np.float64)
-        return at, np.array([np.mean(points[a]) for a in at], dtype=np.float64)
+        for _, numbers in self._runs(metric, settings):
+            for at, value in numbers:
+                if not math.isnan(at):
+                    points.setdefault(at, []).append(value)
+        x = np.array(sorted(points), dtype=np.float64)
+        return x, np.array([np.mean(points[at]) for at in x], dtype=np.float64)
 
 
 @dataclass(frozen=True)
@@ -484,15 +537,6 @@ class Conclusion:
     charts: tuple[Chart, ...] = ()
     finding: str = ""
     """the main result in one sentence, with its numbers"""
-
-
-@dataclass(frozen=True)
-class Covered:
-    """One aspect of the paper's runs, such as its data sets, and what was run here."""
-
-    part: str
-    paper: str
-    here: str
 
 
 @dataclass(frozen=True)
@@ -536,11 +580,9 @@ class Experiment:
     protocol: str
     """what is done, in a few sentences, in Markdown without headings"""
     smaller: Mapping[Scale, str]
-    """what is smaller than in the paper and what therefore cannot be concluded; "" if nothing"""
+    """what is smaller than in the paper and what therefore cannot be concluded, where anything"""
     tasks: Callable[[Scale], Sequence[Task]]
     run: Callable[[Task, Folders], Numbers]
-    describe: Callable[[Task], tuple[str, int]]
-    """recipe and seed of a task, as the rows name them"""
     claims: Callable[[Any], Iterable[ClaimResult]]
     """what follows from the rows, judged as if the run were as large as the paper's"""
     charts: Callable[[Any], Iterable[Chart]]
@@ -551,16 +593,27 @@ class Experiment:
     """turns the rows into what the four functions above take; None for the rows themselves"""
     network: "Callable[[Task], Recipe | None] | None" = None
     """recipe of the trained network that a task measures; None for a task without one"""
-    coverage: Mapping[Scale, tuple[Covered, ...]] = field(default_factory=dict)
-    """what of the paper's runs is made at a scale; empty if everything is computed"""
+    coverage: Mapping[Scale, tuple[tuple[str, str, str], ...]] = field(default_factory=dict)
+    """an aspect of the paper's runs, such as its data, what it is in the paper, and what here"""
     changed_rules: str = ""
     """which rules were changed after the results were seen, and why"""
-    packages: Sequence[str] = field(default=("numpy", "scipy"))
-    """packages whose versions affect the numbers"""
+
+    @property
+    def packages(self) -> tuple[str, ...]:
+        """Packages whose versions affect the numbers."""
+        is_trained = self.ground in ("generated data", "networks trained here")
+        return ("numpy", "scipy", "torch") if is_trained else ("numpy", "scipy")
 
     def is_full(self, scale: Scale) -> bool:
         """Return whether the run is as large as the paper's in all that the claims are about."""
-        return not self.smaller[scale]
+        return not self.smaller.get(scale)
+
+    def rows(self, task: Task, folders: Folders) -> tuple[Row, ...]:
+        """Make a run and return its rows."""
+        return tuple(
+            Row(task, metric, float(value), float(at[0]) if at else math.nan)
+            for metric, value, *at in self.run(task, folders)
+        )
 
     def conclude(self, rows: Rows, scale: Scale) -> Conclusion:
         """Return what follows from the rows of a run at this scale."""

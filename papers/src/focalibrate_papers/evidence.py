@@ -23,7 +23,6 @@ from focalibrate_papers.engine import (
     VERDICTS,
     ClaimResult,
     Conclusion,
-    Covered,
     Experiment,
     Folders,
     Row,
@@ -72,6 +71,7 @@ MANY_LOOKS = (
     "Intervals over networks rest on few seeds, mostly three (a t interval with two degrees of "
     "freedom), and nothing corrects for the number of claims: of 20 true ones, expect one miss."
 )
+COVERAGE = ("", "in the paper", "here")
 AT = "at"
 """Column of the position on a curve; settings are left of it, metrics right."""
 
@@ -150,32 +150,21 @@ def reproduce(
     found = experiment.conclude(rows, scale)
     meta = _meta(experiment, scale, results, time.perf_counter() - started)
     meta["runs_left_out"] = len(every) - len(tasks)
-    _write(out / "rows.csv", rows_csv(rows, {task.key: task for task in tasks}))
+    _write(out / "rows.csv", rows_csv(rows))
     _write_folder(out, experiment, scale, found, meta)
     return Reproduced(experiment, scale, out, rows, found)
 
 
 def _restore_runs(out: Path, tasks: Sequence[Task]) -> None:
     """Write the result file of every task whose numbers are in rows.csv."""
-    meta, numbers = read_meta(out), defaultdict[str, list[Row]](list)
+    meta, numbers = read_meta(out), defaultdict[Task, list[Row]](list)
     for row in read_rows(out / "rows.csv", meta["experiment"]):
-        numbers[row.run].append(row)
+        numbers[row.task].append(row)
     for task in tasks:
-        if task.key not in numbers or result_path(out / RUNS, task).exists():
-            continue
-        found, known = numbers[task.key], dict(meta["runs"][task.key])
-        seconds = known.pop("seconds")
-        write_result(
-            out / RUNS,
-            Result(
-                task,
-                tuple(found),
-                seconds,
-                meta["versions"],
-                meta.get("commit", ""),
-                known,
-            ),
-        )
+        if task in numbers and not result_path(out / RUNS, task).exists():
+            known = dict(meta["runs"][task.key])
+            made = known.pop("seconds"), meta["versions"], meta.get("commit", ""), known
+            write_result(out / RUNS, Result(task, tuple(numbers[task]), *made))
 
 
 def _meta(
@@ -187,7 +176,7 @@ def _meta(
         "source": experiment.source,
         "command": canonical_command(experiment.name, scale),
         "scale": scale,
-        "smaller_than_the_paper": experiment.smaller[scale],
+        "smaller_than_the_paper": experiment.smaller.get(scale, ""),
         "seconds_of_last_call": round(spent, 1),
         "seconds_of_all_runs": round(sum(result.seconds for result in results), 1),
         "machine": f"{os.cpu_count()} cores, {platform.machine()}",
@@ -227,7 +216,7 @@ def judge_again(folder: str | Path) -> Reproduced:
     meta |= {
         "code": experiment.code,
         "source": experiment.source,
-        "smaller_than_the_paper": experiment.smaller[scale],
+        "smaller_than_the_paper": experiment.smaller.get(scale, ""),
         "command": canonical_command(experiment.name, scale),
         "commit": meta.get("commit", ""),
         "judged_by": commit(),
@@ -286,14 +275,13 @@ def readme(
     experiment: Experiment, scale: Scale, found: Conclusion, meta: Mapping[str, Any]
 ) -> str:
     """Return what a reader sees first: finding, verdicts, figures, and how it was made."""
+    covered, smaller = experiment.coverage.get(scale), experiment.smaller.get(scale)
     parts = [
         f"# {experiment.title}",
         f"{experiment.source}. Tested on {experiment.ground}.",
         f"**{_cell(found.finding)}**" if found.finding else "",
         f"{tally(found.results)} {_sentences(found.results)}".strip(),
-        f"**Smaller than the paper.** {experiment.smaller[scale]}"
-        if experiment.smaller[scale]
-        else "",
+        f"**Smaller than the paper.** {smaller}" if smaller else "",
         "## Claims",
         tables_markdown([_claims_table(found.results)]),
         "## Figures" if found.charts else "",
@@ -301,7 +289,7 @@ def readme(
         "## How it was done",
         experiment.protocol,
         experiment.changed_rules,
-        tables_markdown(_coverage(experiment.coverage.get(scale, ()))),
+        tables_markdown([Table("Coverage", COVERAGE, covered)] if covered else []),
         "## Tables" if found.tables else "",
         f"<!-- --8<-- [start:tables] -->\n\n{tables_markdown(found.tables)}\n"
         "<!-- --8<-- [end:tables] -->",
@@ -375,11 +363,6 @@ def _claims_table(results: Sequence[ClaimResult]) -> Table:
     return Table(MANY_LOOKS, head, body)
 
 
-def _coverage(covered: Sequence[Covered]) -> list[Table]:
-    body = tuple((c.part, c.paper, c.here) for c in covered)
-    return [Table("Coverage", ("", "in the paper", "here"), body)] if body else []
-
-
 def _made(meta: Mapping[str, Any]) -> str:
     spent = f"{len(meta['runs'])} runs, {meta['seconds_of_all_runs']:g} s, {meta['machine']}"
     if meta.get("runs_left_out"):
@@ -419,28 +402,24 @@ def _replace_figures(folder: Path, figures: dict[str, bytes]) -> None:
             (beside / f"{name}.webp").write_bytes(picture)
 
 
-def rows_csv(rows: Rows, tasks: Mapping[str, Task]) -> str:
+def rows_csv(rows: Rows) -> str:
     """Return one line per run and position: its settings, the position, and one column per metric.
 
     Metrics of curves come first, each kind in the order of its first number, so that a further run
     adds lines and leaves the others as they are; empty cells at the end of a line are left out.
-
-    Args:
-        rows: the numbers.
-        tasks: the settings of each run, by its key.
     """
-    lines: dict[tuple[str, str], dict[str, str]] = {}
+    lines: dict[tuple[Task, str], dict[str, str]] = {}
     for row in rows:
         at = "" if row.at != row.at else repr(row.at)
-        lines.setdefault((row.run, at), {})[row.metric] = repr(row.value)
-    settings = dict.fromkeys(name for task in tasks.values() for name, _ in task.settings)
+        lines.setdefault((row.task, at), {})[row.metric] = repr(row.value)
+    settings = dict.fromkeys(name for row in rows for name, _ in row.task.settings)
     of_curves = [row.metric for row in rows if row.at == row.at]
     metrics = list(dict.fromkeys([*of_curves, *(row.metric for row in rows)]))
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow([*settings, AT, *metrics])
-    for (run, at), numbers in lines.items():
-        known = {name: _cell_of(value) for name, value in tasks[run].settings}
+    for (task, at), numbers in lines.items():
+        known = {name: _cell_of(value) for name, value in task.settings}
         cells = [*(known.get(name, "") for name in settings), at]
         cells += [numbers.get(name, "") for name in metrics]
         while not cells[-1]:
@@ -468,7 +447,7 @@ def read_rows(path: str | Path, experiment: str) -> Rows:
     Raises:
         ValueError: the file is something else, with its path.
     """
-    describe, found = find_experiment(experiment).describe, []
+    found = []
     with Path(path).open(encoding="utf-8", newline="") as file:
         reader = csv.reader(file)
         head = next(reader, [])
@@ -483,15 +462,14 @@ def read_rows(path: str | Path, experiment: str) -> Rows:
                     if cell
                 }
                 task = Task.of(experiment, **settings)
-                key, (recipe, seed) = task.key, describe(task)
                 if not place < len(line) <= len(head):
                     raise ValueError(f"{len(line)} cells, where there are {len(head)} columns")
                 at = float(line[place] or "nan")
                 found += [
-                    Row(key, recipe, seed, metric, float(cell), at)
+                    Row(task, metric, float(cell), at)
                     for metric, cell in zip(head[place + 1 :], line[place + 1 :], strict=False)
                     if cell
                 ]
-        except (ValueError, KeyError) as error:
+        except ValueError as error:
             raise ValueError(f"{path}: line {reader.line_num}: {error}") from error
     return Rows(tuple(found))

@@ -255,46 +255,30 @@ def pool_recipe(task: Task) -> "Recipe":
     return network_recipe(task["problem"], task["loss"], seed=task["seed"], scale=task["scale"])
 
 
-def describe_network(task: Task) -> tuple[str, int]:
-    """Return recipe and seed of a task, as the rows name them."""
-    return network_name(task["problem"], task["loss"]), task["seed"]
+def by_problem(rows: Rows) -> dict[Problem, Rows]:
+    """Return the rows of each problem in the order of the tables; CIFAR-10 if none is named."""
+    found = rows.each("problem")
+    if found == [None]:
+        return {"cifar10": rows}
+    return {problem: rows.of(problem=problem) for problem in SET_NAMES if problem in found}
 
 
-def network_name(problem: Problem, loss: str) -> str:
-    """Return the set and the loss, such as ``"CIFAR-10 FL-3"``."""
-    return f"{SET_NAMES[problem]} {SHOWN[loss]}"
+def losses_in(rows: Rows) -> list[str]:
+    """Return the losses that have rows, in the order of the tables."""
+    found = rows.each("loss")
+    return [loss for loss in SHOWN if loss in found]
 
 
-def problems_in(rows: Rows) -> list[Problem]:
-    """Return the problems that have rows."""
-    found = rows.recipes()
-    return [
-        problem
-        for problem in SET_NAMES
-        if any(network_name(problem, loss) in found for loss in SHOWN)
-    ]
+def difference(rows: Rows, loss: str, against: str, metric: str) -> Interval | None:
+    """Return the mean over seeds of `loss` − `against`, paired; None if there are no pairs."""
+    gaps = paired(rows, loss, against, metric)
+    return mean_interval([*gaps.values()]) if gaps else None
 
 
-def losses_in(rows: Rows, problem: Problem) -> list[str]:
-    """Return the losses of a problem that have rows, in the order of the tables."""
-    found = rows.recipes()
-    return [loss for loss in SHOWN if network_name(problem, loss) in found]
-
-
-def difference(rows: Rows, recipe: str, against: str, metric: str) -> Interval | None:
-    """Return the mean over seeds of `recipe` − `against`, paired; None if there are no pairs."""
-    ours, other = rows.by_seed(recipe, metric), rows.by_seed(against, metric)
-    seeds = sorted(ours.keys() & other.keys())
-    return mean_interval([ours[s] - other[s] for s in seeds]) if seeds else None
-
-
-def spread_text(rows: Rows, recipe: str, metric: str, *, digits: int = 2) -> str:
-    """Return mean ± standard deviation over the seeds; a dash without rows."""
-    x = rows.values(recipe, metric)
-    if x.size == 0:
-        return "–"
-    spread = f" ± {x.std(ddof=1):.{digits}f}" if x.size > 1 else ""
-    return f"{np.mean(x):.{digits}f}{spread}"
+def paired(rows: Rows, loss: str, against: str, metric: str) -> dict[int, float]:
+    """Return `loss` − `against` for each seed that both have."""
+    ours, other = (rows.by_seed(metric, loss=name) for name in (loss, against))
+    return {seed: ours[seed] - other[seed] for seed in ours if seed in other}
 
 
 SPLIT_SEED = 0

@@ -286,7 +286,7 @@ SHOWN = ("raw", "Ψ", "TS_NLL", "TS_ECE", FINE, "FTS_NLL", "FTS")
 
 def number(rows: Rows, name: str, metric: str) -> float:
     """Return a number of the set `name`; nan if it was not measured."""
-    found = rows.values(name, metric)
+    found = rows.values(metric, set=name)
     return float(found[0]) if found.size else float("nan")
 
 
@@ -295,18 +295,13 @@ def interval(rows: Rows, name: str, metric: str) -> Interval:
     return Interval(*(number(rows, name, f"{metric}{end}") for end in ("", " low", " high")))
 
 
-def percent(found: Interval) -> Interval:
-    """Return an interval of fractions in percent."""
-    return Interval(100 * found.estimate, 100 * found.low, 100 * found.high)
-
-
 def counts(rows: Rows) -> Table:
     """Return in how many sets each method differs significantly from another."""
     body = []
     for method, other in PAIRS:
         for metric, shown in COUNTED.items():
             name = f"{method} less {other} {metric}"
-            gaps = [interval(rows, one, name) for one in rows.recipes()]
+            gaps = [interval(rows, one, name) for one in rows.each("set")]
             gaps = [gap for gap in gaps if gap.estimate == gap.estimate]
             lower, higher = sum(gap.high < 0 for gap in gaps), sum(gap.low > 0 for gap in gaps)
             counted = map(str, (lower, len(gaps) - lower - higher, higher))
@@ -321,11 +316,11 @@ def counts(rows: Rows) -> Table:
 def every_method(rows: Rows) -> Table:
     """Return the errors of every set and method."""
     body = []
-    for name in rows.recipes():
-        methods = [m for m in SHOWN if rows.values(name, f"{m} ece").size]
+    for name in rows.each("set"):
+        methods = [m for m in SHOWN if rows.values(f"{m} ece", set=name).size]
         for i, method in enumerate(methods):
             errors = [
-                _bracket(percent(interval(rows, name, f"{method} {m}")), 2)
+                _bracket(interval(rows, name, f"{method} {m}").times(100), 2)
                 for m in ("ece", "adaptive_ece")
             ]
             nll = _bracket(interval(rows, name, f"{method} nll"), 4)
@@ -347,7 +342,7 @@ def _bracket(found: Interval, digits: int) -> str:
 
 def _fitted(rows: Rows, name: str, method: str) -> str:
     """Return the parameters of a method as short text."""
-    values = {letter: rows.values(name, f"{method} {letter}") for letter in ("γ", "T")}
+    values = {letter: rows.values(f"{method} {letter}", set=name) for letter in ("γ", "T")}
     found = [f"{letter}={value[0]:.4g}" for letter, value in values.items() if value.size]
     return f" ({', '.join(found)})" if found else ""
 
@@ -374,13 +369,10 @@ def chart(rows: Rows) -> Chart:
 def _panel(
     rows: Rows, title: str, unit: str, drawn: Sequence[tuple[str, str]], *, factor: float
 ) -> Panel:
-    names, series = rows.recipes(), []
+    names, series = rows.each("set"), []
     for metric, label in drawn:
-        found = [interval(rows, name, metric) for name in names]
-        y, low, high = (
-            [factor * getattr(x, end) for x in found] for end in ("estimate", "low", "high")
-        )
-        series.append(Series(names, y, label, "points", low, high))
+        found = [interval(rows, name, metric).times(factor) for name in names]
+        series.append(Series.of_intervals(names, found, label))
     return Panel(title, "", unit, series)
 
 
@@ -425,7 +417,7 @@ def finding(rows: Rows) -> str:
 
 def _focal(rows: Rows) -> str:
     """Return the set whose training exponent is known."""
-    return next(name for name in rows.recipes() if rows.values(name, "T_ece T").size)
+    return str(next(name for name, gamma in rows.each("set", "gamma") if gamma is not None))
 
 
 def _digits(rows: Rows) -> Iterator[ClaimResult]:
@@ -451,7 +443,7 @@ def _second_parameter(rows: Rows) -> Iterator[ClaimResult]:
         "trials."
     )
     yield side_result(
-        percent(mean_interval(_over_sets(rows, f"FTS less {FINE} adaptive_ece"))),
+        mean_interval(_over_sets(rows, f"FTS less {FINE} adaptive_ece")).times(100),
         claim="FTS has a lower AdaECE than TS on published networks",
         what="mean difference over the sets, both fitted by AdaECE on 003's grid",
         paper_value="003, Sec. 5.2 and Table 1: lower ECE than TS for every training loss; these "
@@ -474,12 +466,12 @@ def _second_parameter(rows: Rows) -> Iterator[ClaimResult]:
 
 
 def _over_sets(rows: Rows, metric: str) -> list[float]:
-    return [number(rows, name, metric) for name in rows.recipes()]
+    return [number(rows, name, metric) for name in rows.each("set")]
 
 
 def _psi(rows: Rows) -> ClaimResult:
     return side_result(
-        percent(interval(rows, _focal(rows), "Ψ less raw adaptive_ece")),
+        interval(rows, _focal(rows), "Ψ less raw adaptive_ece").times(100),
         claim="Ψ raises the calibration error of a large network trained on CIFAR-10",
         what="AdaECE with Ψ − without, paired bootstrap over the rows",
         paper_value='000, Sec. 6.2: "it worsens the performance for Standard in CIFAR10. This '
@@ -516,11 +508,6 @@ def tasks(scale: Scale) -> list[Task]:
     ]
 
 
-def describe(task: Task) -> tuple[str, int]:
-    """Return the set and the seed of its halves and resamples."""
-    return task["set"], SEED
-
-
 def run(task: Task, folders: Folders) -> Numbers:
     """Measure every method on one set."""
     options = {"gamma": task["gamma"], "n_resamples": task["resamples"]}
@@ -554,12 +541,9 @@ EXPERIMENT = Experiment(
     smaller={
         "smallest": "Two generated sets instead of sixteen published ones: nothing can be "
         "concluded.",
-        "reduced": "",
-        "full": "",
     },
     tasks=tasks,
     run=run,
-    describe=describe,
     claims=claims,
     tables=lambda rows: [counts(rows), every_method(rows)],
     charts=lambda rows: [chart(rows)],

@@ -1,7 +1,6 @@
 """Runs of an experiment in parallel, one result file each, so that they can be interrupted."""
 
 import json
-import math
 import time
 from collections.abc import Callable, Iterable
 from contextlib import closing, suppress
@@ -89,11 +88,7 @@ def run_task(task: Task, folder: Path, folders: Folders) -> str:
         return path.read_text(encoding="utf-8")
     experiment = find_experiment(task.experiment)
     started = time.perf_counter()
-    recipe, seed = experiment.describe(task)
-    rows = tuple(
-        Row(task.key, recipe, seed, metric, float(value), float(at[0]) if at else math.nan)
-        for metric, value, *at in experiment.run(task, folders)
-    )
+    rows = experiment.rows(task, folders)
     result = Result(
         task,
         rows,
@@ -114,12 +109,9 @@ def write_result(folder: Path, result: Result) -> None:
 
 
 def _text(result: Result) -> str:
-    recipe, seed = find_experiment(result.task.experiment).describe(result.task)
     record = {
         "experiment": result.task.experiment,
         "settings": dict(result.task.settings),
-        "recipe": recipe,
-        "seed": seed,
         "seconds": result.seconds,
         "versions": result.versions,
         "commit": result.commit,
@@ -146,8 +138,7 @@ def read_result(path: Path) -> Result:
         if task.key != path.stem:
             raise ValueError(f"its settings are those of {task.key}")
         rows = tuple(
-            Row(task.key, record["recipe"], int(record["seed"]), metric, float(value), float(at))
-            for at, metric, value in record["numbers"]
+            Row(task, metric, float(value), float(at)) for at, metric, value in record["numbers"]
         )
         made = dict(record["versions"]), record.get("commit", ""), record.get("network", {})
         return Result(task, rows, float(record["seconds"]), *made)

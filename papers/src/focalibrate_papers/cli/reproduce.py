@@ -158,6 +158,6 @@ def _show(found: "Reproduced") -> None:
     if found.conclusion.finding:
         console.print(Text(found.conclusion.finding, style="bold"))
     console.print(tally(found.conclusion.results))
-    if smaller := found.experiment.smaller[found.scale]:
+    if smaller := found.experiment.smaller.get(found.scale):
         console.print(f"Smaller than the paper: {smaller}")
     console.print(f"\nThe paper's words and the figures: {found.folder}/README.md", soft_wrap=True)

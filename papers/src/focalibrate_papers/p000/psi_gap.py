@@ -4,7 +4,6 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
-from itertools import groupby
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,10 +15,9 @@ from focalibrate.metrics import ece, error_rate, nll
 from focalibrate.simulated import sample
 from focalibrate.theory import recover_log_posterior
 from focalibrate_papers.charts import Chart, Panel, Series
-from focalibrate_papers.datasets import Dataset, Split, load
+from focalibrate_papers.datasets import Dataset, Split
 from focalibrate_papers.engine import (
     ClaimResult,
-    Covered,
     Experiment,
     Folders,
     Interval,
@@ -33,7 +31,7 @@ from focalibrate_papers.engine import (
     side_result,
 )
 from focalibrate_papers.networks import correlation, folds, long_recipe, network_recipe, trained
-from focalibrate_papers.p000.psi_tabular import LARGE, SMALL
+from focalibrate_papers.p000.psi_tabular import LARGE, SMALL, tables_of
 
 if TYPE_CHECKING:
     from focalibrate_papers.train import Recipe, TrainedMember
@@ -64,11 +62,12 @@ def settings_of(rows: Rows) -> pd.DataFrame:
     """
     names = ("problem", "loss", "metric", "value")
     found = pd.DataFrame(
-        [(r.recipe, *reversed(r.metric.rsplit(", ", 1)), r.value) for r in rows], columns=names
+        [(problem_of(r.task), *reversed(r.metric.rsplit(", ", 1)), r.value) for r in rows],
+        columns=names,
     )
     each = found.groupby(list(names[:3]), sort=False)["value"]
     mean, n = each.mean().unstack(), each.size().unstack()
-    order = [(p, loss_name(g)) for p in rows.recipes() for g in GAMMAS]
+    order = [(p, loss_name(g)) for p in found["problem"].unique() for g in GAMMAS]
     mean = mean.reindex([line for line in order if line in mean.index])
     if "train loss" not in mean:
         mean["train loss"] = np.nan
@@ -325,16 +324,15 @@ def finding(settings: pd.DataFrame) -> str:
 
 def _less_data(rows: Rows) -> Iterator[ClaimResult]:
     """Yield the result for few and for many examples of the same problem, if both were run."""
-    names = [name for name in rows.recipes() if name.startswith(LINE)]
-    sizes = sorted(int(name.removeprefix(LINE)) for name in names)
+    sizes = sorted(n for n in rows.each("line") if n is not None)
     if len(sizes) < 2:
         return
     few, many = (
         100
         * np.mean(
             [
-                rows.curve(f"{LINE}{n}", f"ECE with Ψ, {loss_name(g)}")[1]
-                - rows.curve(f"{LINE}{n}", f"ECE, {loss_name(g)}")[1]
+                rows.curve(f"ECE with Ψ, {loss_name(g)}", line=n)[1]
+                - rows.curve(f"ECE, {loss_name(g)}", line=n)[1]
                 for g in GAMMAS
             ],
             axis=0,
@@ -407,29 +405,22 @@ def tasks(scale: Scale) -> list[Task]:
     ]
 
 
-def describe(task: Task) -> tuple[str, int]:
-    """Return the problem, and the seed; 0 for a run that contains all its trials."""
-    settings = dict(task.settings)
-    if "table" in settings:
-        return settings["table"], 0
-    if "line" in settings:
-        return f"{LINE}{settings['line']}", 0
-    if "mlp" in settings:
-        return MLP, 0
-    name = NETWORKS[settings["network"]] if "network" in settings else POOL
-    return f"{name}", settings["seed"]
+def problem_of(task: Task) -> str:
+    """Return the problem in words."""
+    if task.get("line"):
+        return f"{LINE}{task['line']}"
+    network = NETWORKS.get(task.get("network"), POOL)
+    return str(task.get("table", MLP if task.get("mlp") else network))
 
 
 def network_of(task: Task) -> "Recipe | None":
     """Return the recipe of a task that measures one trained network."""
-    settings = dict(task.settings)
-    if "network" in settings:
-        loss = f"fl{settings['gamma']:g}"
-        return long_recipe(settings["network"], loss, seed=settings["seed"])
-    if "pool" in settings:
-        loss = f"fl{settings['gamma']:g}"
-        return network_recipe("cifar10", loss, seed=settings["seed"], scale=settings["pool"])
-    return None
+    if task.get("gamma") is None:
+        return None
+    loss = f"fl{task['gamma']:g}"
+    if task.get("network"):
+        return long_recipe(task["network"], loss, seed=task.seed)
+    return network_recipe("cifar10", loss, seed=task.seed, scale=task["pool"])
 
 
 def run(task: Task, folders: Folders) -> Numbers:
@@ -437,10 +428,9 @@ def run(task: Task, folders: Folders) -> Numbers:
     recipe = network_of(task)
     if recipe is not None:
         return _of_network(recipe, folders)
-    settings = dict(task.settings)
-    if "table" in settings:
+    if task.get("table"):
         return _of_table(task, folders)
-    return _of_mlp(task, folders) if "mlp" in settings else _of_line(task)
+    return _of_mlp(task, folders) if task.get("mlp") else _of_line(task)
 
 
 def _of_network(recipe: "Recipe", folders: Folders) -> Iterator[tuple[str, float]]:
@@ -478,18 +468,8 @@ def _of_table(task: Task, folders: Folders) -> Numbers:
     recipe = replace(
         TABLE, dataset=task["table"], epochs=task["epochs"], fraction=task["fraction"]
     )
-    data = {
-        trial: load(task["table"], data=folders.data, seed=trial, fraction=task["fraction"])
-        for trial in range(task["trials"])
-    }
-    # If a category is missing in the training part of a split, the split has one column less.
-    by_width = groupby(sorted(data, key=lambda t: (_width(data[t]), t)), lambda t: _width(data[t]))
-    for _, trials in by_width:
-        yield from _of_copies(recipe, {trial: data[trial] for trial in trials})
-
-
-def _width(dataset: Dataset) -> int:
-    return int(np.asarray(dataset.train.inputs).shape[1])
+    for data in tables_of(task, task["table"], folders):
+        yield from _of_copies(recipe, data)
 
 
 def _of_line(task: Task) -> Numbers:
@@ -577,7 +557,6 @@ EXPERIMENT = Experiment(
     },
     tasks=tasks,
     run=run,
-    describe=describe,
     look=lambda rows, _: (rows, settings_of(rows)),
     claims=lambda found: claims(*found),
     tables=lambda found: tables(found[1]),
@@ -586,12 +565,12 @@ EXPERIMENT = Experiment(
     network=network_of,
     coverage={
         "reduced": (
-            Covered("data", "SVHN, CIFAR-10, a tenth of CIFAR-10", "a tenth of CIFAR-10; ours"),
-            Covered("data of ours", "–", "Fashion-MNIST, tables, three classes on a line"),
-            Covered("networks", "ResNet-8, -20, -44, -110", "ResNet-8, MLP"),
-            Covered("epochs", "200 (CIFAR), 50 (SVHN)", "50 (a tenth of CIFAR-10); 15; 100"),
-            Covered("γ", "0, 1, 2, 3", "1, 2, 3"),
-            Covered("trials", "10", "in the table: 1 to 3"),
+            ("data", "SVHN, CIFAR-10, a tenth of CIFAR-10", "a tenth of CIFAR-10; ours"),
+            ("data of ours", "–", "Fashion-MNIST, tables, three classes on a line"),
+            ("networks", "ResNet-8, -20, -44, -110", "ResNet-8, MLP"),
+            ("epochs", "200 (CIFAR), 50 (SVHN)", "50 (a tenth of CIFAR-10); 15; 100"),
+            ("γ", "0, 1, 2, 3", "1, 2, 3"),
+            ("trials", "10", "in the table: 1 to 3"),
         ),
     },
     changed_rules=(
@@ -599,5 +578,4 @@ EXPERIMENT = Experiment(
         "committed before any number of this experiment was computed. The results of psi-images "
         "and psi-tabular were known by then."
     ),
-    packages=("numpy", "scipy", "torch"),
 )

@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,6 @@ from focalibrate.metrics import Cells, nll
 from focalibrate_papers.charts import Chart, Panel, Series
 from focalibrate_papers.engine import (
     ClaimResult,
-    Covered,
     Experiment,
     Folders,
     Interval,
@@ -33,6 +32,7 @@ from focalibrate_papers.engine import (
     mean_interval,
     share_interval,
     side_result,
+    spread,
 )
 from focalibrate_papers.networks import (
     SET_NAMES,
@@ -40,8 +40,8 @@ from focalibrate_papers.networks import (
     UNPUBLISHED,
     Fold,
     Problem,
+    by_problem,
     folds,
-    network_name,
     network_recipe,
     trained,
 )
@@ -75,62 +75,63 @@ def paradigms(problem: Problem, scale: Scale) -> tuple[str, ...]:
     return PARADIGMS[:2] if scale == "reduced" and problem == "cifar10" else PARADIGMS
 
 
-def recipe_name(problem: Problem, gamma: int, *, is_smoothed: bool) -> str:
-    """Return the name of a network in the rows."""
-    return network_name(problem, LOSS[gamma]) + (" and LS" if is_smoothed else "")
-
-
 @dataclass(frozen=True)
 class Setting:
     """One curve of the paper's Fig. 5 and 6."""
 
     problem: Problem
     paradigm: str
-
-
-@dataclass(frozen=True)
-class PsiRows:
-    """The rows of a run, selected by setting and gamma."""
-
     rows: Rows
-    scale: Scale
-
-    def gammas(self, setting: Setting) -> tuple[int, ...]:
-        """Return the exponents of a setting, 0 first."""
-        return (SMOOTHED_GAMMAS if setting.paradigm == "LS" else GAMMAS)[self.scale]
+    """of its networks"""
 
     @property
-    def settings(self) -> list[Setting]:
-        """Return the problems and paradigms that have rows."""
-        return [
-            Setting(problem, paradigm)
-            for problem in PROBLEMS[self.scale]
-            for paradigm in paradigms(problem, self.scale)
-        ]
+    def gammas(self) -> list[int]:
+        """Return the exponents, 0 first."""
+        return self.rows.each("gamma")
 
-    def values(
-        self, metric: str, setting: Setting, gamma: int, *, is_after: bool
-    ) -> NDArray[np.float64]:
+    @property
+    def name(self) -> str:
+        """Return the data set and the paradigm."""
+        return f"{SET_NAMES[self.problem]}, {self.paradigm}"
+
+    @property
+    def is_papers(self) -> bool:
+        """Return whether the paper has the data set."""
+        return self.problem not in UNPUBLISHED
+
+    def values(self, metric: str, gamma: int, *, is_after: bool) -> NDArray[np.float64]:
         """Return a number per seed, fractions in percent; `is_after`: with Ψ."""
-        method = (WITH if is_after else WITHOUT)[setting.paradigm]
+        method = (WITH if is_after else WITHOUT)[self.paradigm]
         unit = 1.0 if metric == "nll" else 100.0
-        return unit * self.rows.values(self.recipe(setting, gamma), f"{metric}, {method}")
+        return unit * self.rows.values(f"{metric}, {method}", gamma=gamma)
 
-    def recipe(self, setting: Setting, gamma: int) -> str:
-        """Return the name of a setting's network."""
-        return recipe_name(setting.problem, gamma, is_smoothed=setting.paradigm == "LS")
+    def change(self, metric: str, gamma: int) -> NDArray[np.float64]:
+        """Return by how many points Ψ changes a metric, per seed."""
+        after, before = (self.values(metric, gamma, is_after=x) for x in (True, False))
+        return np.asarray(after - before)
 
-    def change(self, setting: Setting, gamma: int) -> NDArray[np.float64]:
-        """Return by how many points Ψ changes the ECE, per seed."""
-        after = self.values("ece", setting, gamma, is_after=True)
-        return after - self.values("ece", setting, gamma, is_after=False)
+    def eces(self, *, is_after: bool) -> NDArray[np.float64]:
+        """Return the ECE by exponent and seed."""
+        return np.array([self.values("ece", gamma, is_after=is_after) for gamma in self.gammas])
 
-    def focal_ece(self, setting: Setting, *, is_after: bool) -> NDArray[np.float64]:
-        """Return the ECE per seed, the mean over the exponents above 0."""
-        each = [
-            self.values("ece", setting, g, is_after=is_after) for g in self.gammas(setting)[1:]
-        ]
-        return np.asarray(np.mean(each, axis=0), dtype=np.float64)
+
+Found: TypeAlias = dict[tuple[Problem, str], Setting]
+
+
+def settings_in(rows: Rows) -> Found:
+    """Return the problems and paradigms that have rows."""
+    found: Found = {}
+    for problem, own in by_problem(rows).items():
+        for paradigm in PARADIGMS:
+            networks = own.of(label_smoothing=SMOOTHING if paradigm == "LS" else 0.0)
+            if len(networks):
+                found[problem, paradigm] = Setting(problem, paradigm, networks)
+    return found
+
+
+def problems_in(found: Found) -> list[Problem]:
+    """Return the problems of the settings."""
+    return list(dict.fromkeys(problem for problem, _ in found))
 
 
 FEWEST_ROWS = 20
@@ -138,18 +139,18 @@ FEWEST_ROWS = 20
 _LOOKS = ((False, "without Ψ", 1), (True, "with Ψ", 2))
 
 
-def score_table(found: PsiRows) -> Table:
+def score_table(found: Found) -> Table:
     """Return every setting with its scores without and with Ψ."""
     body = []
-    for setting in found.settings:
-        for gamma in found.gammas(setting):
+    for setting in found.values():
+        for gamma in setting.gammas:
             cells = [SET_NAMES[setting.problem], setting.paradigm, str(gamma)]
-            for metric, digits in (("ece", 2), ("gap", 2), ("nll", 4)):
-                for is_after in (False, True):
-                    values = found.values(metric, setting, gamma, is_after=is_after)
-                    cells.append(f"{values.mean():.{digits}f} ± {values.std(ddof=1):.{digits}f}")
-            error = found.values("error", setting, gamma, is_after=False)
-            body.append((*cells, f"{error.mean():.2f} ± {error.std(ddof=1):.2f}"))
+            cells += [
+                spread(setting.values(metric, gamma, is_after=is_after), digits)
+                for metric, digits in (("ece", 2), ("gap", 2), ("nll", 4))
+                for is_after in (False, True)
+            ]
+            body.append((*cells, spread(setting.values("error", gamma, is_after=False))))
     return Table(
         "Mean and standard deviation over seeds",
         (
@@ -170,41 +171,40 @@ def score_table(found: PsiRows) -> Table:
     )
 
 
-def charts(found: PsiRows) -> Iterator[Chart]:
+def charts(found: Found) -> Iterator[Chart]:
     """Yield the reliability diagrams of each problem, then ECE against gamma."""
-    for problem in PROBLEMS[found.scale]:
+    for problem in problems_in(found):
         yield Chart(
             f"reliability-{problem.replace('_', '-')}",
             f"Reliability on {SET_NAMES[problem]} without and with Ψ, as in Fig. 4; all seeds "
             f"together. Above the diagonal: underconfident. Bins with fewer than {FEWEST_ROWS} "
             "rows are left out.",
             [
-                _reliability(found, setting, gamma)
-                for setting in found.settings
+                _reliability(setting, gamma)
+                for setting in found.values()
                 if setting.problem == problem
-                for gamma in found.gammas(setting)[1:]
+                for gamma in setting.gammas[1:]
             ],
-            columns=len(GAMMAS[found.scale]) - 1,
+            columns=len(found[problem, "Standard"].gammas) - 1,
         )
     yield Chart(
         "ece",
         "ECE against γ without and with Ψ, as in Fig. 5 and 6: mean, smallest and largest value "
         "over the seeds.",
-        [_ece_panel(found, setting) for setting in found.settings],
+        [_ece_panel(setting) for setting in found.values()],
     )
 
 
-def _reliability(found: PsiRows, setting: Setting, gamma: int) -> Panel:
-    recipe = found.recipe(setting, gamma)
+def _reliability(setting: Setting, gamma: int) -> Panel:
     series = [Series([0.0, 1.0], [0.0, 1.0], style="dashed", color=6)]
     for is_after, label, color in _LOOKS:
         method = (WITH if is_after else WITHOUT)[setting.paradigm]
         n, sure, right = (
-            found.rows.curve(recipe, f"{what} in bin, {method}")[1]
+            setting.rows.curve(f"{what} in bin, {method}", gamma=gamma)[1]
             for what in ("rows", "confidence", "right")
         )
-        seen = n * SEEDS[found.scale] >= FEWEST_ROWS
-        ece = found.values("ece", setting, gamma, is_after=is_after).mean()
+        seen = n * len(setting.rows.each("seed")) >= FEWEST_ROWS
+        ece = setting.values("ece", gamma, is_after=is_after).mean()
         text = f"{label}: ECE {ece:.1f} %"
         points = sure[seen] / n[seen], right[seen] / n[seen]
         series.append(Series(*points, text, "line and points", color=color))
@@ -212,24 +212,17 @@ def _reliability(found: PsiRows, setting: Setting, gamma: int) -> Panel:
     return Panel(title, "confidence", "accuracy", series, is_square=True)
 
 
-def _ece_panel(found: PsiRows, setting: Setting) -> Panel:
-    series = []
-    for is_after, label, color in _LOOKS:
-        y = np.array(
-            [found.values("ece", setting, g, is_after=is_after) for g in found.gammas(setting)]
+def _ece_panel(setting: Setting) -> Panel:
+    series = [
+        Series.over_seeds(
+            [float(gamma) for gamma in setting.gammas],
+            setting.eces(is_after=is_after),
+            label,
+            color=color,
         )
-        series.append(
-            Series(
-                [float(gamma) for gamma in found.gammas(setting)],
-                y.mean(axis=1),
-                label,
-                "line and points",
-                y.min(axis=1),
-                y.max(axis=1),
-                color,
-            )
-        )
-    return Panel(f"{SET_NAMES[setting.problem]}, {setting.paradigm}", "γ", "ECE, %", series)
+        for is_after, label, color in _LOOKS
+    ]
+    return Panel(setting.name, "γ", "ECE, %", series)
 
 
 COMPARABLE = 1.0
@@ -245,51 +238,40 @@ _WORDS = {
 _WORDS["LS"] = _WORDS["TS_FL"]
 
 
-def claims(found: PsiRows) -> tuple[ClaimResult, ...]:
-    """Return one result per claim."""
-    problems = PROBLEMS[found.scale]
-    return (
-        *_change_by_psi(found),
-        _same_error(found),
-        *(r for p in problems for r in _temperature_results(found, p)),
-        *_smoothing_results(found),
-        *(_against_cross_entropy(found, p) for p in problems),
-        _most_settings(found),
-        _overconfident_ones(found),
-    )
+def claims(found: Found) -> Iterator[ClaimResult]:
+    """Yield one result per claim."""
+    yield from _change_by_psi(found)
+    yield _same_error(found)
+    for problem in problems_in(found):
+        yield from _temperature_results(found[problem, "TS_FL"], found[problem, "Standard"])
+    yield from _smoothing_results(found)
+    for problem in problems_in(found):
+        yield _against_cross_entropy(found[problem, "Standard"])
+    yield _most_settings(found)
+    yield _overconfident_ones(found)
 
 
-def _name(setting: Setting) -> str:
-    return f"{SET_NAMES[setting.problem]}, {setting.paradigm}"
-
-
-def _change_by_psi(found: PsiRows) -> Iterator[ClaimResult]:
+def _change_by_psi(found: Found) -> Iterator[ClaimResult]:
     """Yield the sign of the change by Ψ: the paper says that Standard gets worse on CIFAR-10."""
-    for setting in found.settings:
-        is_papers = setting.problem not in UNPUBLISHED
-        below = not (is_papers and setting.paradigm == "Standard")
-        for gamma in found.gammas(setting)[1:]:
-            gap = found.values("gap", setting, gamma, is_after=False).mean()
+    for setting in found.values():
+        below = not (setting.is_papers and setting.paradigm == "Standard")
+        for gamma in setting.gammas[1:]:
+            gap = setting.values("gap", gamma, is_after=False).mean()
             side = "over" if gap > 0 else "under"
             yield side_result(
-                mean_interval(found.change(setting, gamma)),
-                claim=f"Ψ {'lowers' if below else 'raises'} the ECE of FL-{gamma}: "
-                f"{_name(setting)}",
+                mean_interval(setting.change("ece", gamma)),
+                claim=f"Ψ {'lowers' if below else 'raises'} the ECE of FL-{gamma}: {setting.name}",
                 what="ECE with Ψ − ECE without, paired by seed",
-                paper_value=_WORDS[setting.paradigm] if is_papers else SILENT,
+                paper_value=_WORDS[setting.paradigm] if setting.is_papers else SILENT,
                 unit="points of ECE, with Ψ − without",
                 below=below,
-                is_papers=is_papers,
+                is_papers=setting.is_papers,
                 note=f"Without Ψ, {side}confident by {abs(gap):.1f} points on average.",
             )
 
 
-def _same_error(found: PsiRows) -> ClaimResult:
-    changes = [
-        found.values("error", s, g, is_after=True) - found.values("error", s, g, is_after=False)
-        for s in found.settings
-        for g in found.gammas(s)
-    ]
+def _same_error(found: Found) -> ClaimResult:
+    changes = [s.change("error", g) for s in found.values() for g in s.gammas]
     return side_result(
         Interval.exact(float(max(np.abs(change).max() for change in changes))),
         claim="Ψ does not change the error",
@@ -301,11 +283,10 @@ def _same_error(found: PsiRows) -> ClaimResult:
     )
 
 
-def _temperature_results(found: PsiRows, problem: Problem) -> Iterator[ClaimResult]:
-    scaled, standard = Setting(problem, "TS_FL"), Setting(problem, "Standard")
-    name, is_papers = SET_NAMES[problem], problem not in UNPUBLISHED
+def _temperature_results(scaled: Setting, standard: Setting) -> Iterator[ClaimResult]:
+    name, is_papers = SET_NAMES[scaled.problem], scaled.is_papers
     before, after = (
-        mean_interval(found.focal_ece(scaled, is_after=x) - found.focal_ece(standard, is_after=x))
+        mean_interval(_of_focal(scaled, is_after=x) - _of_focal(standard, is_after=x))
         for x in (False, True)
     )
     yield side_result(
@@ -331,15 +312,20 @@ def _temperature_results(found: PsiRows, problem: Problem) -> Iterator[ClaimResu
         unit="points of ECE, TS_FL − Standard",
         is_papers=is_papers,
     )
-    yield _rises_with_gamma(found, scaled)
+    yield _rises_with_gamma(scaled)
 
 
-def _rises_with_gamma(found: PsiRows, setting: Setting) -> ClaimResult:
-    last, is_papers = found.gammas(setting)[-1], setting.problem not in UNPUBLISHED
-    most, none = (found.values("ece", setting, g, is_after=False) for g in (last, 0))
+def _of_focal(setting: Setting, *, is_after: bool) -> NDArray[np.float64]:
+    """Return the ECE per seed, the mean over the exponents above 0."""
+    return np.asarray(setting.eces(is_after=is_after)[1:].mean(axis=0))
+
+
+def _rises_with_gamma(setting: Setting) -> ClaimResult:
+    last, is_papers = setting.gammas[-1], setting.is_papers
+    eces = setting.eces(is_after=False)
     return side_result(
-        mean_interval(most - none),
-        claim=f"Without Ψ, ECE rises with γ: {_name(setting)}",
+        mean_interval(eces[-1] - eces[0]),
+        claim=f"Without Ψ, ECE rises with γ: {setting.name}",
         what=f"ECE at γ = {last} − that at γ = 0, paired by seed",
         paper_value='Sec. 6.2: "For LS and TS_FL, we observe that a larger γ always leads to '
         'worse performance and Ψ can effectively mitigate this problem for every dataset"'
@@ -351,38 +337,30 @@ def _rises_with_gamma(found: PsiRows, setting: Setting) -> ClaimResult:
     )
 
 
-def _smoothing_results(found: PsiRows) -> Iterator[ClaimResult]:
-    for setting in found.settings:
+def _smoothing_results(found: Found) -> Iterator[ClaimResult]:
+    for setting in found.values():
         if setting.paradigm != "LS":
             continue
-        is_papers = setting.problem not in UNPUBLISHED
-        yield _rises_with_gamma(found, setting)
-        without, after = (
-            np.ptp(
-                [found.values("ece", setting, g, is_after=x) for g in found.gammas(setting)],
-                axis=0,
-            )
-            for x in (False, True)
-        )
+        yield _rises_with_gamma(setting)
+        without, after = (np.ptp(setting.eces(is_after=x), axis=0) for x in (False, True))
         yield side_result(
             mean_interval(after - without),
-            claim=f"With Ψ, the ECE depends less on γ: {_name(setting)}",
+            claim=f"With Ψ, the ECE depends less on γ: {setting.name}",
             what="range of ECE over γ with Ψ − that without, paired by seed",
             paper_value='Sec. 6.1: "For LS, ECE-raw drastically increases as γ increases, whereas '
             'the value of γ does not significantly affect ECE-Ψ"'
-            if is_papers
+            if setting.is_papers
             else SILENT,
             unit="points of ECE, with Ψ − without",
-            is_papers=is_papers,
+            is_papers=setting.is_papers,
         )
 
 
-def _against_cross_entropy(found: PsiRows, problem: Problem) -> ClaimResult:
-    standard = Setting(problem, "Standard")
-    plain = found.values("ece", standard, 0, is_after=False)
+def _against_cross_entropy(standard: Setting) -> ClaimResult:
+    plain, name = standard.values("ece", 0, is_after=False), SET_NAMES[standard.problem]
     return side_result(
-        mean_interval(found.focal_ece(standard, is_after=True) - plain),
-        claim=f"FL with Ψ has at most {COMPARABLE:g} point more ECE than CE: {SET_NAMES[problem]}",
+        mean_interval(_of_focal(standard, is_after=True) - plain),
+        claim=f"FL with Ψ has at most {COMPARABLE:g} point more ECE than CE: {name}",
         what="ECE with Ψ, mean over γ > 0, − that of CE, paired by seed",
         paper_value='Sec. 6.3 says so of the 30 sets of its appendix C: "Ψ can successfully '
         'improve ECE to be comparable with that of the cross-entropy loss"; see psi-tabular',
@@ -392,8 +370,8 @@ def _against_cross_entropy(found: PsiRows, problem: Problem) -> ClaimResult:
     )
 
 
-def _most_settings(found: PsiRows) -> ClaimResult:
-    changes = [found.change(s, g).mean() for s in found.settings for g in found.gammas(s)[1:]]
+def _most_settings(found: Found) -> ClaimResult:
+    changes = [s.change("ece", g).mean() for s in found.values() for g in s.gammas[1:]]
     return side_result(
         share_interval(int(np.sum(np.array(changes) < 0)), len(changes)),
         claim="Ψ lowers the ECE of focal networks in most of the settings run here",
@@ -407,15 +385,11 @@ def _most_settings(found: PsiRows) -> ClaimResult:
     )
 
 
-def _overconfident_ones(found: PsiRows) -> ClaimResult:
-    networks = [
-        (setting, gamma)
-        for setting in found.settings
-        if setting.paradigm == "Standard"
-        for gamma in found.gammas(setting)[1:]
-    ]
-    gaps = np.concatenate([found.values("gap", *network, is_after=False) for network in networks])
-    changes = np.concatenate([found.change(*network) for network in networks])
+def _overconfident_ones(found: Found) -> ClaimResult:
+    standard = [s for s in found.values() if s.paradigm == "Standard"]
+    networks = [(s, gamma) for s in standard for gamma in s.gammas[1:]]
+    gaps = np.concatenate([s.values("gap", gamma, is_after=False) for s, gamma in networks])
+    changes = np.concatenate([s.change("ece", gamma) for s, gamma in networks])
     agree = int(np.sum((gaps > 0) == (changes > 0)))
     return side_result(
         share_interval(agree, gaps.size),
@@ -432,15 +406,13 @@ def _overconfident_ones(found: PsiRows) -> ClaimResult:
     )
 
 
-def finding(found: PsiRows) -> str:
+def finding(found: Found) -> str:
     """Return the main result in one sentence."""
     parts = []
-    for problem in PROBLEMS[found.scale]:
-        setting = Setting(problem, "Standard")
-        gamma = found.gammas(setting)[-1]
-        before, after = (
-            found.values("ece", setting, gamma, is_after=x).mean() for x in (False, True)
-        )
+    for problem in problems_in(found):
+        setting = found[problem, "Standard"]
+        gamma = setting.gammas[-1]
+        before, after = (setting.eces(is_after=x)[-1].mean() for x in (False, True))
         parts.append(f"{before:.1f} → {after:.1f} on {SET_NAMES[problem]} (FL-{gamma})")
     return (
         f"ECE in % without → with Ψ: {', '.join(parts)}. These networks are trained on few images "
@@ -465,12 +437,6 @@ def tasks(scale: Scale) -> list[Task]:
         for gamma in exponents[smoothing]
         for seed in range(SEEDS[scale])
     ]
-
-
-def describe(task: Task) -> tuple[str, int]:
-    """Return recipe and seed of a task, as the rows name them."""
-    is_smoothed = task["label_smoothing"] > 0
-    return recipe_name(task["problem"], task["gamma"], is_smoothed=is_smoothed), task["seed"]
 
 
 def _recipe(task: Task) -> "Recipe":
@@ -566,8 +532,7 @@ EXPERIMENT = Experiment(
     },
     tasks=tasks,
     run=run,
-    describe=describe,
-    look=PsiRows,
+    look=lambda rows, _: settings_in(rows),
     claims=claims,
     tables=lambda found: [score_table(found)],
     charts=charts,
@@ -575,14 +540,14 @@ EXPERIMENT = Experiment(
     network=_recipe,
     coverage={
         "reduced": (
-            Covered("data", "SVHN, CIFAR-10, a tenth of CIFAR-10", "10,000 images of CIFAR-10"),
-            Covered("data of ours", "–", "a sixth of Fashion-MNIST"),
-            Covered("networks", "ResNet-8, -20, -44, -110", "ResNet-8; an MLP on Fashion-MNIST"),
-            Covered("epochs", "200 (CIFAR), 50 (SVHN)", "24; 40 on Fashion-MNIST"),
-            Covered("augmentation", "not said in our copy", "none"),
-            Covered("γ", "0, 1, 2, 3", "0, 1, 2, 3"),
-            Covered("paradigms", "Standard, TS_FL, LS", "the same; LS on Fashion-MNIST only"),
-            Covered("trials", "10", "3"),
+            ("data", "SVHN, CIFAR-10, a tenth of CIFAR-10", "10,000 images of CIFAR-10"),
+            ("data of ours", "–", "a sixth of Fashion-MNIST"),
+            ("networks", "ResNet-8, -20, -44, -110", "ResNet-8; an MLP on Fashion-MNIST"),
+            ("epochs", "200 (CIFAR), 50 (SVHN)", "24; 40 on Fashion-MNIST"),
+            ("augmentation", "not said in our copy", "none"),
+            ("γ", "0, 1, 2, 3", "0, 1, 2, 3"),
+            ("paradigms", "Standard, TS_FL, LS", "the same; LS on Fashion-MNIST only"),
+            ("trials", "10", "3"),
         ),
     },
     changed_rules=(
@@ -591,5 +556,4 @@ EXPERIMENT = Experiment(
         "wrong; what the paper does not mention is now a question of our own; a claim can be "
         "undecided."
     ),
-    packages=("numpy", "scipy", "torch"),
 )

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,7 +14,6 @@ from focalibrate_papers.charts import Chart, Panel, Series
 from focalibrate_papers.datasets import Dataset, load
 from focalibrate_papers.engine import (
     ClaimResult,
-    Covered,
     Experiment,
     Folders,
     Interval,
@@ -51,33 +49,29 @@ def mapped(gamma: float) -> str:
 METHODS = (CE, *(name(g) for g in GAMMAS[1:] for name in (focal, mapped)))
 
 
-@dataclass(frozen=True, eq=False)
-class TabularRows:
-    """One number per trial and table."""
+@dataclass(frozen=True)
+class Found:
+    """Numbers of each table in each trial."""
 
-    sets: tuple[str, ...]
-    values: dict[str, NDArray[np.float64]]
-    """by method and metric, ``[sets, trials]``"""
+    rows: Rows
 
-    @classmethod
-    def of(cls, rows: Rows) -> "TabularRows":
-        """Return the numbers of the rows, which have the same trials for every table."""
-        sets = tuple(rows.recipes())
-        trials = len({row.at for row in rows})
-        values: dict[str, NDArray[np.float64]] = {}
-        for row in rows:
-            table = values.setdefault(row.metric, np.full((len(sets), trials), np.nan))
-            table[sets.index(row.recipe), int(row.at)] = row.value
-        return cls(sets, values)
+    @property
+    def sets(self) -> list[str]:
+        """Return the tables."""
+        return self.rows.each("dataset")
+
+    def values(self, method: str, metric: str) -> NDArray[np.float64]:
+        """Return the numbers ``[sets, trials]``."""
+        name = f"{method} {metric}"
+        return np.array([self.rows.curve(name, dataset=one)[1] for one in self.sets])
 
     def mean(self, method: str, metric: str) -> NDArray[np.float64]:
         """Return the mean over the trials of each table, ``[sets]``."""
-        mean: NDArray[np.float64] = self.values[f"{method} {metric}"].mean(axis=1)
-        return mean
+        return np.asarray(self.values(method, metric).mean(axis=1))
 
     def gap(self, method: str, other: str, metric: str) -> NDArray[np.float64]:
         """Return a method's numbers − those of another in the same trial."""
-        return self.values[f"{method} {metric}"] - self.values[f"{other} {metric}"]
+        return self.values(method, metric) - self.values(other, metric)
 
 
 def told_apart(gaps: NDArray[np.float64]) -> tuple[int, int, int]:
@@ -88,7 +82,7 @@ def told_apart(gaps: NDArray[np.float64]) -> tuple[int, int, int]:
     return below, len(intervals) - below - above, above
 
 
-def counts_table(found: TabularRows) -> Table:
+def counts_table(found: Found) -> Table:
     """Return on how many tables each method is lower than another, per metric."""
     body = []
     for metric in METRICS:
@@ -127,13 +121,13 @@ def counts_table(found: TabularRows) -> Table:
     )
 
 
-def _average_ranks(found: TabularRows, metric: str) -> NDArray[np.float64]:
+def _average_ranks(found: Found, metric: str) -> NDArray[np.float64]:
     means = np.stack([found.mean(method, metric) for method in METHODS])
     ranks: NDArray[np.float64] = rankdata(means, axis=0).mean(axis=1)
     return ranks
 
 
-def ranks_table(found: TabularRows) -> Table:
+def ranks_table(found: Found) -> Table:
     """Return the average rank of each method, per metric."""
     ranks = [_average_ranks(found, metric) for metric in METRICS]
     body = tuple(
@@ -144,7 +138,7 @@ def ranks_table(found: TabularRows) -> Table:
     )
 
 
-def means_table(found: TabularRows) -> Table:
+def means_table(found: Found) -> Table:
     """Return the ECE of each method on each table."""
     means = [100 * found.mean(method, "ECE") for method in METHODS]
     error = 100 * found.mean(CE, ERROR)
@@ -157,7 +151,7 @@ def means_table(found: TabularRows) -> Table:
     )
 
 
-def ece_chart(found: TabularRows) -> Chart:
+def ece_chart(found: Found) -> Chart:
     """Draw the ECE of focal loss without and with Ψ against that of cross-entropy."""
     base = 100 * found.mean(CE, "ECE")
     panels = []
@@ -180,7 +174,7 @@ def ece_chart(found: TabularRows) -> Chart:
     )
 
 
-def ranks_chart(found: TabularRows) -> Chart:
+def ranks_chart(found: Found) -> Chart:
     """Draw the average ranks."""
 
     def panel(metric: str) -> Panel:
@@ -215,14 +209,14 @@ _PAPER = (
 )
 
 
-def claims(found: TabularRows, *, large: tuple[str, ...]) -> list[ClaimResult]:
+def claims(found: Found, *, large: tuple[str, ...]) -> list[ClaimResult]:
     """Return one result per claim."""
     results = [r for gamma in GAMMAS[1:] for r in _of_ece(found, gamma, large)]
     results += [_of_metric(found, metric, large) for metric in METRICS[1:]]
     return [*results, _same_error(found)]
 
 
-def finding(found: TabularRows) -> str:
+def finding(found: Found) -> str:
     """Return the main result in one sentence."""
     gamma = GAMMAS[-1]
     raw, psi, plain = (
@@ -238,7 +232,7 @@ def _share(holds: NDArray[np.bool_]) -> Interval:
     return share_interval(int(holds.sum()), len(holds))
 
 
-def _of_ece(found: TabularRows, gamma: float, large: tuple[str, ...]) -> Iterator[ClaimResult]:
+def _of_ece(found: Found, gamma: float, large: tuple[str, ...]) -> Iterator[ClaimResult]:
     n, raw, fixed = len(found.sets), focal(gamma), mapped(gamma)
     is_higher = found.mean(raw, "ECE") > found.mean(CE, "ECE")
     yield side_result(
@@ -276,7 +270,7 @@ def _of_ece(found: TabularRows, gamma: float, large: tuple[str, ...]) -> Iterato
     )
 
 
-def _of_metric(found: TabularRows, metric: str, large: tuple[str, ...]) -> ClaimResult:
+def _of_metric(found: Found, metric: str, large: tuple[str, ...]) -> ClaimResult:
     """Judge the effect of Ψ on another metric, over all exponents together."""
     gaps = [found.gap(mapped(g), focal(g), metric).mean(axis=1) for g in GAMMAS[1:]]
     is_lower = np.mean(gaps, axis=0) < 0
@@ -293,7 +287,7 @@ def _of_metric(found: TabularRows, metric: str, large: tuple[str, ...]) -> Claim
     )
 
 
-def _by_size(found: TabularRows, holds: NDArray[np.bool_], large: tuple[str, ...]) -> str:
+def _by_size(found: Found, holds: NDArray[np.bool_], large: tuple[str, ...]) -> str:
     """Return on how many small and large tables something holds, if there are both."""
     is_large = np.array([name in large for name in found.sets])
     if not is_large.any():
@@ -304,7 +298,7 @@ def _by_size(found: TabularRows, holds: NDArray[np.bool_], large: tuple[str, ...
     )
 
 
-def _same_error(found: TabularRows) -> ClaimResult:
+def _same_error(found: Found) -> ClaimResult:
     gaps = [found.gap(mapped(g), focal(g), ERROR) for g in GAMMAS[1:]]
     return side_result(
         Interval.exact(float(np.abs(gaps).max())),
@@ -354,20 +348,22 @@ def run(task: Task, folders: Folders) -> Numbers:
     recipe = replace(
         TABLE, dataset=task["dataset"], epochs=task["epochs"], fraction=task["fraction"]
     )
-    data = {
-        trial: load(task["dataset"], data=folders.data, seed=trial, fraction=task["fraction"])
-        for trial in range(task["trials"])
-    }
-    # If a category is missing in the training part of a split, the split has one column less.
-    by_width = groupby(sorted(data, key=lambda t: (_width(data[t]), t)), lambda t: _width(data[t]))
-    for _, trials in by_width:
-        own = {trial: data[trial] for trial in trials}
+    for own in tables_of(task, task["dataset"], folders):
         for copy in train_many(recipe, seeds=own, gammas=GAMMAS, dataset=own):
             yield from _measured(copy, own[copy.recipe.seed].test.labels)
 
 
-def _width(dataset: Dataset) -> int:
-    return int(np.asarray(dataset.train.inputs).shape[1])
+def tables_of(task: Task, name: str, folders: Folders) -> Iterator[dict[int, Dataset]]:
+    """Yield a table's splits by trial, those with equally many columns together.
+
+    If a category is missing in the training part of a split, the split has one column less.
+    """
+    found: dict[int, dict[int, Dataset]] = {}
+    for trial in range(task["trials"]):
+        data = load(name, data=folders.data, seed=trial, fraction=task["fraction"])
+        width = np.asarray(data.train.inputs).shape[1]
+        found.setdefault(width, {})[trial] = data
+    yield from (found[width] for width in sorted(found))
 
 
 def _measured(
@@ -388,11 +384,6 @@ def _measured(
         }
         for metric, value in found.items():
             yield f"{name} {metric}", float(f"{value:.7g}"), trial
-
-
-def describe(task: Task) -> tuple[str, int]:
-    """Return the table, and 0: a run contains the seeds of all its trials."""
-    return task["dataset"], 0
 
 
 EXPERIMENT = Experiment(
@@ -423,21 +414,18 @@ EXPERIMENT = Experiment(
     },
     tasks=tasks,
     run=run,
-    describe=describe,
-    look=lambda rows, _: TabularRows.of(rows),
+    look=lambda rows, _: Found(rows),
     claims=lambda found: claims(found, large=LARGE),
     tables=lambda found: (counts_table(found), ranks_table(found), means_table(found)),
     charts=lambda found: (ece_chart(found), ranks_chart(found)),
     finding=finding,
     coverage={
         "full": (
-            Covered(
-                "data", "30 sets (appendix C, not in our copy)", f"{len(SMALL + LARGE)} tables"
-            ),
-            Covered("networks", "not in our copy", "MLP, two hidden layers of 64 units"),
-            Covered("γ", "not in our copy", "0, 1, 2, 3"),
-            Covered("epochs", "not in our copy", "100"),
-            Covered("trials", "10 (of its image networks)", "10"),
+            ("data", "30 sets (appendix C, not in our copy)", f"{len(SMALL + LARGE)} tables"),
+            ("networks", "not in our copy", "MLP, two hidden layers of 64 units"),
+            ("γ", "not in our copy", "0, 1, 2, 3"),
+            ("epochs", "not in our copy", "100"),
+            ("trials", "10 (of its image networks)", "10"),
         ),
     },
     changed_rules=(
@@ -445,5 +433,4 @@ EXPERIMENT = Experiment(
         "proportions have exact intervals; a claim can be undecided; metrics other than ECE are "
         "questions of our own."
     ),
-    packages=("numpy", "scipy", "torch"),
 )

@@ -203,14 +203,9 @@ FOOTNOTE_CLASSES = (3, 4, 5, 6)
 ROUNDING = 1e-12
 
 
-def one(rows: Rows, recipe: str, metric: str) -> float:
-    """Return a number that one run gave."""
-    return float(rows.values(recipe, metric)[0])
-
-
 def fall(rows: Rows, n_classes: int, gamma: float) -> float:
     """Return the largest max q - max Ψ(q) of the search."""
-    return one(rows, f"two levels K={n_classes} γ={gamma:g}", "largest fall")
+    return rows.one("largest fall", n_classes=n_classes, gamma=gamma)
 
 
 def thresholds(rows: Rows) -> Table:
@@ -218,10 +213,10 @@ def thresholds(rows: Rows) -> Table:
     head = ("γ", "τ_oc", "φ(τ_oc), the largest", "τ_uc", "largest over, K=1000", "crossing")
     body = []
     for g in GAMMAS:
-        factor, curve = f"factor γ={g:g}", f"minimiser K={FIGURE_CLASSES[1]} γ={g:g}"
-        numbers = [one(rows, factor, m) for m in ("tau_over", "phi at tau_over", "tau_under")]
-        numbers.append(one(rows, curve, "largest over"))
-        numbers += rows.values(curve, "crossing").tolist()
+        factor = rows.of(part="factor", gamma=g)
+        numbers = [factor.one(m) for m in ("tau_over", "phi at tau_over", "tau_under")]
+        curve = rows.of(part="minimiser", n_classes=FIGURE_CLASSES[1], gamma=g)
+        numbers += [curve.one("largest over"), *curve.values("crossing")]
         body.append((f"{g:g}", *(f"{x:.5f}" for x in numbers)))
     return Table("Thresholds of Theorem 8", head, tuple(body))
 
@@ -245,12 +240,11 @@ def falls(rows: Rows) -> Table:
 def counterexamples(rows: Rows) -> Table:
     """Return the vectors that refute Proposition 5 of paper 003."""
     body = []
-    for i, (vector, gamma) in enumerate(COUNTEREXAMPLES, 1):
-        case = f"counterexample {i}"
+    for case, (vector, gamma) in enumerate(COUNTEREXAMPLES, 1):
         few = len(vector) < 10
         shown = str(vector) if few else f"top {vector[0]:g} of {len(vector)}, the rest equal"
         body.append(
-            (shown, f"{gamma:g}", *(f"{one(rows, case, m):.6f}" for m in ("max q", "max psi")))
+            (shown, f"{gamma:g}", *(f"{rows.one(m, case=case):.6f}" for m in ("max q", "max psi")))
         )
     head = ("q", "γ", "max q", "max Ψ(q)")
     return Table(
@@ -261,14 +255,14 @@ def counterexamples(rows: Rows) -> Table:
 def figure_1(rows: Rows) -> Chart:
     """Return φ, the regions of one exponent and the thresholds of all."""
     curves = [
-        Series(*rows.curve(f"factor γ={g:g}", "phi"), label=f"γ={g:g}", color=i)
+        Series(*rows.curve("phi", part="factor", gamma=g), label=f"γ={g:g}", color=i)
         for i, g in enumerate(GAMMAS)
     ]
     level = Series([0.0, 1.0], [1.0, 1.0], style="dashed", color=6)
     low, high = (
-        one(rows, f"factor γ={SHOWN_GAMMA:g}", f"tau_{side}") for side in ("over", "under")
+        rows.one(f"tau_{side}", part="factor", gamma=SHOWN_GAMMA) for side in ("over", "under")
     )
-    top = one(rows, f"factor γ={SHOWN_GAMMA:g}", "phi at tau_over")
+    top = rows.one("phi at tau_over", part="factor", gamma=SHOWN_GAMMA)
 
     def region(start: float, end: float, label: str, color: int) -> Series:
         edge, ceiling = [start, end], [1.1 * top] * 2
@@ -278,11 +272,11 @@ def figure_1(rows: Rows) -> Chart:
         region(0.0, low, "overconfident", 1),
         region(low, high, "ambiguous", 4),
         region(high, 1.0, "underconfident", 0),
-        Series(*rows.curve(f"factor γ={SHOWN_GAMMA:g}", "phi"), label="φ", color=7),
+        Series(*rows.curve("phi", part="factor", gamma=SHOWN_GAMMA), label="φ", color=7),
         level,
     ]
-    at, tau_over = rows.curve("thresholds", "tau_over")
-    _, tau_under = rows.curve("thresholds", "tau_under")
+    at, tau_over = rows.curve("tau_over", part="thresholds")
+    _, tau_under = rows.curve("tau_under", part="thresholds")
     moving = [
         Series(at, tau_under, "ambiguous", low=tau_over, high=tau_under, color=4),
         Series(at, tau_over, "τ_oc", color=1),
@@ -307,7 +301,7 @@ def figure_2(rows: Rows) -> Chart:
     def panel(k: int, title: str, limit: float) -> Panel:
         series = []
         for i, g in enumerate(GAMMAS):
-            x, y = rows.curve(f"minimiser K={k} γ={g:g}", "max q")
+            x, y = rows.curve("max q", part="minimiser", n_classes=k, gamma=g)
             keep = x <= limit
             series.append(Series(x[keep], y[keep], f"γ={g:g}", color=i))
         ends = [1.0 / k, limit]
@@ -330,7 +324,7 @@ def figure_2(rows: Rows) -> Chart:
 
 def few_classes(rows: Rows) -> Chart:
     """Return the overconfidence with few classes, by exponent."""
-    curves = {k: rows.curve(f"footnote K={k}", "fall") for k in FOOTNOTE_CLASSES}
+    curves = {k: rows.curve("fall", n_classes=k) for k in FOOTNOTE_CLASSES}
     floor = -max(float(y.max()) for _, y in curves.values())  # lower values do not matter
     lines = [
         Series(x[y >= floor], y[y >= floor], f"K={k}", color=i)
@@ -368,8 +362,8 @@ def claims(rows: Rows) -> tuple[ClaimResult, ...]:
 
 def finding(rows: Rows) -> str:
     """Return the main result in one sentence."""
-    wrong = int(rows.values("vectors", "in the wrong regime").sum())
-    n = sum(int(rows.values("vectors", m).sum()) for m in ("below tau_over", "above tau_under"))
+    wrong = int(rows.values("in the wrong regime").sum())
+    n = sum(int(rows.values(m).sum()) for m in ("below tau_over", "above tau_under"))
     return (
         f"Theorem 8 of paper 000 holds: {wrong:,} of {n:,} random vectors are in the wrong "
         "regime. Two claims of others do not hold: Proposition 5 of paper 003, because Ψ can "
@@ -378,8 +372,8 @@ def finding(rows: Rows) -> str:
 
 
 def _theorems(rows: Rows) -> Iterator[ClaimResult]:
-    _, low = rows.curve("thresholds", "tau_over")
-    _, high = rows.curve("thresholds", "tau_under")
+    _, low = rows.curve("tau_over", part="thresholds")
+    _, high = rows.curve("tau_under", part="thresholds")
     yield side_result(
         Interval.exact(min(low.min(), (high - low).min(), (0.5 - high).min())),
         claim="The thresholds are in order: 0 < τ_oc < τ_uc < 1/2",
@@ -389,9 +383,9 @@ def _theorems(rows: Rows) -> Iterator[ClaimResult]:
         below=False,
         theory="000-thm-8",
     )
-    n = [int(rows.values("vectors", m).sum()) for m in ("below tau_over", "above tau_under")]
+    n = [int(rows.values(m).sum()) for m in ("below tau_over", "above tau_under")]
     yield number_result(
-        Interval.exact(rows.values("vectors", "in the wrong regime").sum() if min(n) else np.nan),
+        Interval.exact(rows.values("in the wrong regime").sum() if min(n) else np.nan),
         0.0,
         tolerance=0.0,
         claim="Overconfident where max q ≤ τ_oc, underconfident where max q ≥ τ_uc",
@@ -402,7 +396,7 @@ def _theorems(rows: Rows) -> Iterator[ClaimResult]:
         theory="000-thm-8",
     )
     yield side_result(
-        Interval.exact(rows.values("vectors", "least rise above 1/2").min()),
+        Interval.exact(rows.values("least rise above 1/2").min()),
         claim="Underconfident where max q > 1/2, for every γ",
         what="smallest max Ψ(q) − max q over random vectors with max q in (0.5, 0.999)",
         paper_value='Cor. 9: "For all γ > 0, q is ηUC if max q ∈ (0.5, 1)"',
@@ -412,7 +406,7 @@ def _theorems(rows: Rows) -> Iterator[ClaimResult]:
     )
     cases = [(k, g) for k in FIGURE_CLASSES for g in GAMMAS]
     yield side_result(
-        Interval.exact(max(one(rows, f"minimiser K={k} γ={g:g}", "round trip") for k, g in cases)),
+        Interval.exact(max(rows.one("round trip", n_classes=k, gamma=g) for k, g in cases)),
         claim="Ψ recovers the posterior from the focal minimiser",
         what="largest error of any probability",
         paper_value="Thm. 11: η(x) = Ψ(q(x)) for the focal risk minimizer q",
@@ -421,7 +415,7 @@ def _theorems(rows: Rows) -> Iterator[ClaimResult]:
         theory="000-thm-11",
     )
     yield number_result(
-        Interval.exact(rows.values("vectors", "predicted class changed").sum()),
+        Interval.exact(rows.values("predicted class changed").sum()),
         0.0,
         tolerance=0.0,
         claim="Ψ keeps the predicted class",
@@ -435,9 +429,7 @@ def _theorems(rows: Rows) -> Iterator[ClaimResult]:
 def _figures(rows: Rows) -> Iterator[ClaimResult]:
     two, many = FIGURE_CLASSES
     yield side_result(
-        Interval.exact(
-            min(one(rows, f"minimiser K={two} γ={g:g}", "least under") for g in GAMMAS)
-        ),
+        Interval.exact(min(rows.one("least under", n_classes=two, gamma=g) for g in GAMMAS)),
         claim="With two classes the minimiser is underconfident everywhere",
         what="smallest max η − max q over the curves of Figure 2a",
         paper_value='Cor. 10: "For all γ > 0, q is always ηUC in binary classification unless '
@@ -446,7 +438,7 @@ def _figures(rows: Rows) -> Iterator[ClaimResult]:
         below=False,
         theory="000-cor-10",
     )
-    gaps = [one(rows, f"minimiser K={two} γ={g:g}", "largest under") for g in GAMMAS]
+    gaps = [rows.one("largest under", n_classes=two, gamma=g) for g in GAMMAS]
     yield side_result(
         Interval.exact(np.diff(gaps).min()),
         claim="A larger γ causes a larger gap between max q and the posterior (K=2)",
@@ -457,7 +449,7 @@ def _figures(rows: Rows) -> Iterator[ClaimResult]:
         below=False,
         note=f"The largest gap rises from {gaps[0]:.3f} to {gaps[-1]:.3f}.",
     )
-    over = [one(rows, f"minimiser K={many} γ={g:g}", "largest over") for g in GAMMAS]
+    over = [rows.one("largest over", n_classes=many, gamma=g) for g in GAMMAS]
     yield side_result(
         Interval.exact(min(over)),
         claim="With 1000 classes the minimiser is overconfident somewhere, for each γ",
@@ -469,8 +461,8 @@ def _figures(rows: Rows) -> Iterator[ClaimResult]:
     )
     outside = 0
     for g in GAMMAS:
-        crossing = rows.values(f"minimiser K={many} γ={g:g}", "crossing")
-        low, high = (one(rows, f"factor γ={g:g}", f"tau_{side}") for side in ("over", "under"))
+        crossing = rows.values("crossing", n_classes=many, gamma=g)
+        low, high = (rows.one(f"tau_{side}", part="factor", gamma=g) for side in ("over", "under"))
         outside += not (len(crossing) == 1 and low <= crossing[0] <= high)
     yield number_result(
         Interval.exact(outside),
@@ -486,8 +478,8 @@ def _figures(rows: Rows) -> Iterator[ClaimResult]:
 
 
 def _footnote_claim(rows: Rows) -> Iterator[ClaimResult]:
-    near = {k: one(rows, f"footnote K={k}", "limit near uniform") for k in FOOTNOTE_CLASSES}
-    tied = {k: one(rows, f"footnote K={k}", "limit at tied classes") for k in FOOTNOTE_CLASSES}
+    near = {k: rows.one("limit near uniform", n_classes=k) for k in FOOTNOTE_CLASSES}
+    tied = {k: rows.one("limit at tied classes", n_classes=k) for k in FOOTNOTE_CLASSES}
     yield number_result(
         Interval.exact(near[5]),
         0.03,
@@ -519,8 +511,8 @@ def _footnote_claim(rows: Rows) -> Iterator[ClaimResult]:
 
 
 def _elsewhere(rows: Rows) -> Iterator[ClaimResult]:
-    cases = [f"counterexample {i}" for i in range(1, len(COUNTEREXAMPLES) + 1)]
-    rises = [one(rows, c, "max psi") - one(rows, c, "max q") for c in cases]
+    cases = range(1, len(COUNTEREXAMPLES) + 1)
+    rises = [rows.one("max psi", case=c) - rows.one("max q", case=c) for c in cases]
     yield side_result(
         Interval.exact(min(rises)),
         claim="Ψ never lowers the top probability, for any number of classes (paper 003)",
@@ -538,7 +530,7 @@ def _elsewhere(rows: Rows) -> Iterator[ClaimResult]:
     )
     for gamma, score in SLIDES.items():
         yield number_result(
-            Interval.exact(one(rows, f"slides γ={gamma:g}", "q")),
+            Interval.exact(rows.one("q", gamma=gamma)),
             score,
             tolerance=0.005,
             claim=f"If the posterior is (0.9, 0.1), the minimiser for γ = {gamma:g} is "
@@ -578,16 +570,6 @@ def tasks(scale: Scale) -> Sequence[Task]:
     return [*found, Task.of(NAME, part="thresholds", n=n)]
 
 
-def describe(task: Task) -> tuple[str, int]:
-    """Return the part with its classes and exponent, and the seed (0 if nothing is random)."""
-    settings = dict(task.settings)
-    words = [str(task["part"])]
-    words += [f"K={settings['n_classes']}"] if "n_classes" in settings else []
-    words += [f"γ={settings['gamma']:g}"] if "gamma" in settings else []
-    words += [f"{settings['case']}"] if "case" in settings else []
-    return " ".join(words), int(settings.get("seed", 0))
-
-
 EXPERIMENT = Experiment(
     name=NAME,
     code="E1",
@@ -600,12 +582,9 @@ EXPERIMENT = Experiment(
     "checks the same theorems in other ways, including direct minimisation of the risk.",
     smaller={
         "smallest": "Coarse grids and few random vectors, only to test the program.",
-        "reduced": "",
-        "full": "",
     },
     tasks=tasks,
     run=run,
-    describe=describe,
     claims=claims,
     tables=lambda rows: [thresholds(rows), falls(rows), counterexamples(rows)],
     charts=lambda rows: [figure_1(rows), figure_2(rows), few_classes(rows)],

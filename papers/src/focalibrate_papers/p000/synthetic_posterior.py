@@ -1,6 +1,6 @@
 """Networks trained on data with a known posterior, which Ψ recovers and temperature does not."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,6 @@ from focalibrate_papers.charts import Chart, Panel, Series
 from focalibrate_papers.datasets import Dataset, Split
 from focalibrate_papers.engine import (
     ClaimResult,
-    Covered,
     Experiment,
     Folders,
     Interval,
@@ -38,20 +37,23 @@ from focalibrate_papers.engine import (
 METHODS = ("raw", "TS", "Ψ")
 SHOWN = {"raw": "raw", "TS": "TS_NLL", "Ψ": "Ψ"}
 METRICS = ("ERR", "KLD", "ECE")
+LOSSES = {"CE": 0.0, "FL-1": 1.0, "FL-5": 5.0}
+CASES = [(loss, m) for loss in LOSSES for m in METHODS if loss != "CE" or m == "raw"]
+"""Losses and the methods that follow them: cross-entropy needs none."""
 
 
-def table(rows: Rows, recipes: Sequence[str], losses: Iterable[str]) -> Table:
+def table(rows: Rows) -> Table:
     """Return error, KLD and ECE of every size, loss and method."""
     body = []
-    for recipe in recipes:
-        for loss, method in _cases(losses):
+    for n in (*sizes_in(rows), 0):
+        for loss, method in CASES:
             cells = []
             for metric in METRICS:
-                found = mean_interval(rows.values(recipe, f"{loss} {method} {metric}"))
+                found = mean_interval(rows.values(f"{loss} {method} {metric}", n=n))
                 text = f"{found.estimate:.5f}"
                 many = np.isfinite(found.low)
                 cells.append(f"{text} [{found.low:.5f}, {found.high:.5f}]" if many else text)
-            body.append((recipe, loss, SHOWN[method], *cells))
+            body.append((size_name(n), loss, SHOWN[method], *cells))
     return Table(
         "Mean over seeds with 95 % interval",
         ("trained on", "loss", "scores", *METRICS),
@@ -61,11 +63,7 @@ def table(rows: Rows, recipes: Sequence[str], losses: Iterable[str]) -> Table:
     )
 
 
-def _cases(losses: Iterable[str]) -> list[tuple[str, str]]:
-    return [(loss, m) for loss in losses for m in METHODS if loss != "CE" or m == "raw"]
-
-
-def figure_3(rows: Rows, recipe: str, losses: Iterable[str]) -> Chart:
+def figure_3(rows: Rows) -> Chart:
     """Return densities, posterior and learned scores along the line, for the first seed."""
     x = np.linspace(*RANGE, 121)
     each = np.exp(-0.5 * ((x[:, None] - MEANS) / SCALES) ** 2) / (SCALES * np.sqrt(2 * np.pi)) / 3
@@ -75,32 +73,32 @@ def figure_3(rows: Rows, recipe: str, losses: Iterable[str]) -> Chart:
         Panel("(a) Densities", "x", "density", [*joint, Series(x, each.sum(1), "p(x)", color=6)]),
         Panel("(b) Posterior", "x", "p(y | x)", truth),
     ]
-    cases = sorted(_cases(losses), key=lambda case: METHODS.index(case[1]))
+    n = sizes_in(rows)[-1]
+    cases = sorted(CASES, key=lambda case: METHODS.index(case[1]))
     for letter, (loss, method) in zip("cdefghi", cases, strict=True):
         learned = [
-            Series(*rows.curve(recipe, f"{loss} {method} class {k}", seed=0), color=k)
+            Series(*rows.curve(f"{loss} {method} class {k}", n=n, seed=0), color=k)
             for k in range(3)
         ]
-        numbers = [rows.by_seed(recipe, f"{loss} {method} {m}")[0] for m in METRICS]
+        numbers = [rows.one(f"{loss} {method} {m}", n=n, seed=0) for m in METRICS]
         title = f"({letter}) {loss}, {SHOWN[method]}\n" + ", ".join(
             f"{metric} {number:.4f}" for metric, number in zip(METRICS, numbers, strict=True)
         )
         panels.append(Panel(title, "x", "score", [*learned, *truth]))
     return Chart(
         "figure-3",
-        f"As Figure 3 of paper 000, for the first seed ({recipe}). Solid: the network's scores; "
-        "dashed: the posterior. Numbers in the titles are for this seed.",
+        f"As Figure 3 of paper 000, for the first seed ({size_name(n)}). Solid: the network's "
+        "scores; dashed: the posterior. Numbers in the titles are for this seed.",
         panels,
     )
 
 
-def kld_chart(rows: Rows, recipes: Sequence[str], losses: Iterable[str]) -> Chart:
+def kld_chart(rows: Rows) -> Chart:
     """Return the KLD of every size, loss and method."""
-    cases = _cases(losses)
-    names = [f"{loss} {SHOWN[method]}" for loss, method in cases]
+    names = [f"{loss} {SHOWN[method]}" for loss, method in CASES]
     series = []
-    for recipe in recipes:
-        found = [mean_interval(rows.values(recipe, f"{lo} {m} KLD")) for lo, m in cases]
+    for n in (*sizes_in(rows), 0):
+        found = [mean_interval(rows.values(f"{lo} {m} KLD", n=n)) for lo, m in CASES]
         # The minimiser's KLD after Ψ is only rounding error, which a log scale cannot show.
         kept = [(name, i) for name, i in zip(names, found, strict=True) if i.estimate > 1e-9]
         middle = np.array([i.estimate for _, i in kept])
@@ -108,7 +106,7 @@ def kld_chart(rows: Rows, recipes: Sequence[str], losses: Iterable[str]) -> Char
         ends = np.where(np.isfinite(ends), ends, middle[:, None])
         low = np.maximum(ends[:, 0], 0.2 * middle)
         series.append(
-            Series([n for n, _ in kept], middle, recipe, "points", low=low, high=ends[:, 1])
+            Series([name for name, _ in kept], middle, size_name(n), "points", low, ends[:, 1])
         )
     return Chart(
         "kld",
@@ -144,33 +142,34 @@ _ERROR = (
 )
 
 
-def claims(rows: Rows, sizes: Sequence[str], losses: Sequence[str]) -> tuple[ClaimResult, ...]:
-    """Return one result per claim."""
-    return (
-        *_recovery(rows, sizes),
-        *_temperature(rows, sizes[-1]),
-        *_raw(rows, sizes[-1], losses),
-    )
+def claims(rows: Rows) -> Iterator[ClaimResult]:
+    """Yield one result per claim."""
+    sizes = sizes_in(rows)
+    yield from _recovery(rows, sizes)
+    largest = rows.of(n=sizes[-1])
+    yield from _temperature(largest, size_name(sizes[-1]))
+    yield from _raw(largest, size_name(sizes[-1]))
 
 
-def finding(rows: Rows, size: str) -> str:
+def finding(rows: Rows) -> str:
     """Return the main result in one sentence."""
-    raw, scaled, psi = (rows.values(size, f"FL-5 {m} KLD").mean() for m in ("raw", "TS", "Ψ"))
-    floor = rows.values(size, "CE raw KLD").mean()
+    n = sizes_in(rows)[-1]
+    raw, scaled, psi = (rows.values(f"FL-5 {m} KLD", n=n).mean() for m in ("raw", "TS", "Ψ"))
+    floor = rows.values("CE raw KLD", n=n).mean()
     return (
         f"The KLD of FL-5 to the known posterior falls from {raw:.4f} to {scaled:.4f} by "
-        f"temperature scaling and to {psi:.4f} by Ψ; that of CE is {floor:.4f} ({size})."
+        f"temperature scaling and to {psi:.4f} by Ψ; that of CE is {floor:.4f} ({size_name(n)})."
     )
 
 
-def _recovery(rows: Rows, sizes: Sequence[str]) -> Iterator[ClaimResult]:
-    for size in reversed(sizes):
+def _recovery(rows: Rows, sizes: Sequence[int]) -> Iterator[ClaimResult]:
+    for n in reversed(sizes):
         for loss in FOCAL:
-            raw, psi = (rows.values(size, f"{loss} {m} KLD") for m in ("raw", "Ψ"))
-            floor = rows.values(size, "CE raw KLD")
+            raw, psi = (rows.values(f"{loss} {m} KLD", n=n) for m in ("raw", "Ψ"))
+            floor = rows.values("CE raw KLD", n=n)
             yield side_result(
                 mean_interval((psi - floor) / (raw - floor)),
-                claim=f"Ψ removes the KLD that {loss} adds to that of CE ({size})",
+                claim=f"Ψ removes the KLD that {loss} adds to that of CE ({size_name(n)})",
                 what="(KLD after Ψ − KLD of CE) / (KLD before Ψ − KLD of CE), per seed",
                 paper_value=_ZERO,
                 unit="fraction of what focal loss adds",
@@ -179,8 +178,8 @@ def _recovery(rows: Rows, sizes: Sequence[str]) -> Iterator[ClaimResult]:
                 f"Ψ, has {floor.mean():.5f}, due to the finite number of examples.",
             )
     moved = [
-        np.abs(rows.values(size, f"{loss} Ψ ERR") - rows.values(size, f"{loss} raw ERR")).max()
-        for size in sizes
+        np.abs(rows.values(f"{loss} Ψ ERR", n=n) - rows.values(f"{loss} raw ERR", n=n)).max()
+        for n in sizes
         for loss in FOCAL
     ]
     yield side_result(
@@ -192,10 +191,10 @@ def _recovery(rows: Rows, sizes: Sequence[str]) -> Iterator[ClaimResult]:
         bound=1e-12,
     )
     for loss in FOCAL:
-        found, before = (rows.values(sizes[-1], f"{loss} {m} ECE") for m in ("Ψ", "raw"))
+        found, before = (rows.values(f"{loss} {m} ECE", n=sizes[-1]) for m in ("Ψ", "raw"))
         yield side_result(
             mean_interval(found),
-            claim=f"Ψ brings the ECE of {loss} to almost zero ({sizes[-1]})",
+            claim=f"Ψ brings the ECE of {loss} to almost zero ({size_name(sizes[-1])})",
             what="ECE after Ψ",
             paper_value=_ZERO,
             unit="ECE",
@@ -206,7 +205,7 @@ def _recovery(rows: Rows, sizes: Sequence[str]) -> Iterator[ClaimResult]:
 
 def _temperature(rows: Rows, size: str) -> Iterator[ClaimResult]:
     for loss in FOCAL:
-        raw, scaled, psi = (rows.values(size, f"{loss} {m} KLD") for m in ("raw", "TS", "Ψ"))
+        raw, scaled, psi = (rows.values(f"{loss} {m} KLD") for m in ("raw", "TS", "Ψ"))
         yield side_result(
             mean_interval(raw - scaled),
             claim=f"TS_NLL moves {loss} closer to the posterior ({size})",
@@ -227,8 +226,8 @@ def _temperature(rows: Rows, size: str) -> Iterator[ClaimResult]:
         )
 
 
-def _raw(rows: Rows, size: str, losses: Sequence[str]) -> Iterator[ClaimResult]:
-    under = {loss: rows.values(size, f"{loss} raw under") for loss in losses}
+def _raw(rows: Rows, size: str) -> Iterator[ClaimResult]:
+    under = {loss: rows.values(f"{loss} raw under") for loss in LOSSES}
     for low, high in (("CE", "FL-1"), ("FL-1", "FL-5")):
         yield side_result(
             mean_interval(under[high] - under[low]),
@@ -241,7 +240,7 @@ def _raw(rows: Rows, size: str, losses: Sequence[str]) -> Iterator[ClaimResult]:
             f"{low} and by {under[high].mean():.4f} with {high}.",
         )
     for loss in FOCAL:
-        gap = rows.values(size, f"{loss} raw ERR") - rows.values(size, "CE raw ERR")
+        gap = rows.values(f"{loss} raw ERR") - rows.values("CE raw ERR")
         yield number_result(
             mean_interval(gap),
             0.0,
@@ -251,7 +250,7 @@ def _raw(rows: Rows, size: str, losses: Sequence[str]) -> Iterator[ClaimResult]:
             paper_value=_ERROR,
             unit=f"error, {loss} − CE",
         )
-    best = np.min([rows.values(size, f"{loss} raw best class") for loss in losses], axis=0)
+    best = np.min([rows.values(f"{loss} raw best class") for loss in LOSSES], axis=0)
     yield side_result(
         mean_interval(best).within(0.0, 1.0),
         claim=f"All networks find the most probable class ({size})",
@@ -264,7 +263,6 @@ def _raw(rows: Rows, size: str, losses: Sequence[str]) -> Iterator[ClaimResult]:
 
 
 NAME = "synthetic-posterior"
-LOSSES = {"CE": 0.0, "FL-1": 1.0, "FL-5": 5.0}
 SIZES = {"smallest": (200, 400), "reduced": (5_000, 50_000), "full": (5_000, 50_000)}
 """Numbers of training examples: that of the recipes e2-*, and a large one; the paper does not
 print its own."""
@@ -287,14 +285,14 @@ def tasks(scale: Scale) -> Sequence[Task]:
     return [*found, Task.of(NAME, n=0, seed=0, tested=TESTED[scale], short=False)]
 
 
-def describe(task: Task) -> tuple[str, int]:
-    """Return the number of training examples and the seed."""
-    return size_name(task["n"]), int(task["seed"])
-
-
 def size_name(n: int) -> str:
-    """Return the rows' name of the networks of `n` examples; 0 is the exact minimiser."""
+    """Return how the networks of `n` examples are called; 0 is the exact minimiser."""
     return f"n={n}" if n else EXACT
+
+
+def sizes_in(rows: Rows) -> list[int]:
+    """Return the numbers of training examples, in ascending order, without the minimiser."""
+    return sorted(n for n in rows.each("n") if n)
 
 
 def run(task: Task, folders: Folders) -> Numbers:
@@ -391,28 +389,21 @@ EXPERIMENT = Experiment(
     "The exact minimiser is the best that training could reach.",
     smaller={
         "smallest": "200 and 400 training examples, 5 epochs, 3 seeds, only to test the program.",
-        "reduced": "",
-        "full": "",
     },
     tasks=tasks,
     run=run,
-    describe=describe,
-    look=lambda rows, scale: (rows, [size_name(n) for n in SIZES[scale]]),
-    claims=lambda found: claims(found[0], found[1], list(LOSSES)),
-    tables=lambda found: (table(found[0], [*found[1], EXACT], LOSSES),),
-    charts=lambda found: (
-        figure_3(found[0], found[1][-1], LOSSES),
-        kld_chart(found[0], [*found[1], EXACT], LOSSES),
-    ),
-    finding=lambda found: finding(found[0], found[1][-1]),
+    claims=claims,
+    tables=lambda rows: [table(rows)],
+    charts=lambda rows: [figure_3(rows), kld_chart(rows)],
+    finding=finding,
     coverage=dict.fromkeys(
         ("reduced", "full"),
         (
-            Covered("densities", "three classes on a line, in a figure only", "three Gaussians"),
-            Covered("network", "three-layer MLP", "three layers, 64 units each"),
-            Covered("losses", "CE, FL-1, FL-5", "CE, FL-1, FL-5"),
-            Covered("training examples", "not said", "5,000 and 50,000"),
-            Covered("seeds", "1", "10"),
+            ("densities", "three classes on a line, in a figure only", "three Gaussians"),
+            ("network", "three-layer MLP", "three layers, 64 units each"),
+            ("losses", "CE, FL-1, FL-5", "CE, FL-1, FL-5"),
+            ("training examples", "not said", "5,000 and 50,000"),
+            ("seeds", "1", "10"),
         ),
     ),
     changed_rules=(
@@ -421,5 +412,4 @@ EXPERIMENT = Experiment(
         "of with 0 (with 50,000 both rules agree); errors count as roughly the same by their "
         "whole interval instead of their estimate, which changed no verdict."
     ),
-    packages=("numpy", "scipy", "torch"),
 )

@@ -16,7 +16,6 @@ from focalibrate.metrics import adaptive_ece, classwise_ece, ece, error_rate, mc
 from focalibrate_papers.charts import Chart, Panel, Series
 from focalibrate_papers.engine import (
     ClaimResult,
-    Covered,
     Experiment,
     Folders,
     Interval,
@@ -30,6 +29,7 @@ from focalibrate_papers.engine import (
     number_result,
     share_interval,
     side_result,
+    spread,
 )
 from focalibrate_papers.networks import (
     HALVES_NOTE,
@@ -42,15 +42,12 @@ from focalibrate_papers.networks import (
     Half,
     Problem,
     Trained,
+    by_problem,
     cross_fitted,
-    describe_network,
     difference,
     losses_in,
-    network_name,
     pool_recipe,
     pool_tasks,
-    problems_in,
-    spread_text,
     trained,
 )
 
@@ -172,10 +169,10 @@ def _table(rows: Rows, problem: Problem, title: str, columns: Sequence[tuple[str
     head, body = ["loss"], []
     for metric, field in columns:
         head += [metric, "paper"] if field and has_paper else [metric]
-    for loss in losses_in(rows, problem):
+    for loss in losses_in(rows):
         cells = [SHOWN[loss]]
         for metric, field in columns:
-            cells.append(spread_text(rows, network_name(problem, loss), metric))
+            cells.append(spread(rows.values(metric, loss=loss)))
             if field and has_paper:
                 cells.append(_paper_cell(paper_values(problem, loss), field))
         body.append(tuple(cells))
@@ -190,43 +187,30 @@ def _paper_cell(found: dict[str, PaperValues], field: str) -> str:
     return " / ".join(f"{value:.2f}" for value in values) or "–"
 
 
-def charts(rows: Rows, problems: Sequence[Problem] = ()) -> Iterator[Chart]:
-    """Yield ECE and temperature of the given data sets (all if none), by training loss."""
-    problems = problems or problems_in(rows)
+def charts(sets: Mapping[Problem, Rows]) -> Iterator[Chart]:
+    """Yield ECE and temperature of each set, by training loss."""
     yield Chart(
         "ece",
         "ECE on the test rows before and after temperature scaling, by training loss; bars are "
         "95 % confidence intervals over the seeds.",
-        [_panel(rows, p, ("ECE %", "ECE % after T"), "ECE %") for p in problems],
+        [_panel(own, p, ("ECE %", "ECE % after T"), "ECE %") for p, own in sets.items()],
         columns=2,
     )
     yield Chart(
         "temperature",
         "The temperature that minimises ECE, by training loss; 1 leaves the network unchanged.",
-        [_panel(rows, p, ("T",), "T") for p in problems],
+        [_panel(own, p, ("T",), "T") for p, own in sets.items()],
         columns=2,
     )
 
 
 def _panel(rows: Rows, problem: Problem, metrics: Sequence[str], y_label: str) -> Panel:
-    losses = losses_in(rows, problem)
+    losses = losses_in(rows)
     names = [SHOWN[loss] for loss in losses]
     series = []
     for metric in metrics:
-        found = [
-            mean_interval(rows.values(network_name(problem, x), metric)).within(0.0, np.inf)
-            for x in losses
-        ]
-        series.append(
-            Series(
-                names,
-                [i.estimate for i in found],
-                label=metric if len(metrics) > 1 else "",
-                style="points",
-                low=[i.low for i in found],
-                high=[i.high for i in found],
-            )
-        )
+        found = [mean_interval(rows.values(metric, loss=x)).within(0.0, np.inf) for x in losses]
+        series.append(Series.of_intervals(names, found, metric if len(metrics) > 1 else ""))
     if metrics == ("T",):
         series.append(Series(names, np.ones(len(names)), style="dashed", color=6))
     return Panel(SET_NAMES[problem], "", y_label, series)
@@ -312,25 +296,24 @@ Gap: TypeAlias = Callable[[Rows, str, str, str], Interval | None]
 def claims(rows: Rows, *, is_full: bool) -> Iterator[ClaimResult]:
     """Yield how many data sets agree, then the comparisons per set, then the printed numbers."""
     shown = concluded(rows, is_full=is_full)
-    trained = [problem for problem in shown if is_full or problem not in SHORT]
+    trained = {p: own for p, own in shown.items() if is_full or p not in SHORT}
     if is_full:
         for loss in FOCAL:
             for measure in (BEFORE, AFTER):
-                yield from _count(rows, loss, measure, trained)
-    for problem in trained:
-        yield from claims_of_set(rows, problem)
-    for problem, network in MAIN.items():
+                yield from _count(trained, loss, measure)
+    for problem, own in trained.items():
+        yield from claims_of_set(own, problem)
+    for problem in MAIN:
         for loss in ("ce", "flsd53") if problem in trained else ():
-            yield from claims_of_number(rows, problem, network, loss)
+            yield from claims_of_number(trained[problem], problem, loss)
     for problem in (problem for problem in shown if problem not in trained):
-        for result in claims_of_set(rows, problem, name=SHORT[problem]):
-            words = f"{_EARLY} {result.paper_value}"
-            yield as_ours(result, paper_value=words)
+        for result in claims_of_set(shown[problem], problem, name=SHORT[problem]):
+            yield as_ours(result, paper_value=f"{_EARLY} {result.paper_value}")
 
 
-def concluded(rows: Rows, *, is_full: bool) -> list[Problem]:
+def concluded(rows: Rows, *, is_full: bool) -> dict[Problem, Rows]:
     """Return the sets to conclude from: at full size all, else without `TOO_FEW`."""
-    return [p for p in problems_in(rows) if is_full or p not in TOO_FEW]
+    return {p: own for p, own in by_problem(rows).items() if is_full or p not in TOO_FEW}
 
 
 def claims_of_set(
@@ -347,7 +330,7 @@ def claims_of_set(
         rows: of the networks.
         problem: the set.
         name: of the set in the claims, if not its own.
-        gap: the difference of a metric between two recipes, with its interval.
+        gap: the difference of a metric between two losses, with its interval.
         paired_by: what the two have in common in `gap`.
     """
     name = name or SET_NAMES[problem]
@@ -355,9 +338,7 @@ def claims_of_set(
     pairs += [(BEFORE, "flsd53", other) for other in ("brier", "mmce", "ls")]
     pairs += [(AFTER, "flsd53", other) for other in ("brier", "mmce")]
     for measure, loss, other in pairs:
-        found = gap(
-            rows, network_name(problem, loss), network_name(problem, other), measure.metric
-        )
+        found = gap(rows, loss, other, measure.metric)
         if found is not None:
             what = f"{measure.what}, {SHOWN[loss]} − {SHOWN[other]}, paired by {paired_by}"
             yield _compared(rows, problem, (loss, other), measure, found, name=name, what=what)
@@ -376,7 +357,7 @@ def _compared(
     """Return the result for two losses, in the direction of the paper's table."""
     loss, other = pair
     below, note = _direction(problem, loss, other, measure)
-    warmth = rows.values(network_name(problem, "ce"), "T")
+    warmth = rows.values("T", loss="ce")
     if other == "ce" and measure is not ERROR and 0 < np.sum(warmth) < OVERCONFIDENT * warmth.size:
         note += (
             f" With cross-entropy T is {warmth.mean():.2f} here: it is hardly overconfident, so "
@@ -434,19 +415,15 @@ def _shown(measure: Measure, values: PaperValues) -> str:
     return f"T {values.temperature:.2f}" if measure is NEAR_ONE else f"{measure.value(values):.2f}"
 
 
-def _count(
-    rows: Rows, loss: str, measure: Measure, problems: Sequence[Problem]
-) -> Iterator[ClaimResult]:
+def _count(sets: Mapping[Problem, Rows], loss: str, measure: Measure) -> Iterator[ClaimResult]:
     """Yield on which fraction of the paper's sets `loss` is lower than cross-entropy.
 
     At full size only: fewer of its sets cannot decide a claim about almost all cases.
     """
     gaps = {
-        SET_NAMES[p]: difference(
-            rows, network_name(p, loss), network_name(p, "ce"), measure.metric
-        )
-        for p in problems
-        if {loss, "ce"} <= set(losses_in(rows, p)) and p not in UNPUBLISHED
+        SET_NAMES[p]: difference(own, loss, "ce", measure.metric)
+        for p, own in sets.items()
+        if {loss, "ce"} <= set(losses_in(own)) and p not in UNPUBLISHED
     }
     if not gaps:
         return
@@ -470,12 +447,13 @@ def _count(
 
 
 def claims_of_number(
-    rows: Rows, problem: Problem, network: str, loss: str, *, name: str = ""
+    rows: Rows, problem: Problem, loss: str, *, name: str = ""
 ) -> Iterator[ClaimResult]:
     """Yield the result for a printed ECE, if the network was trained."""
-    values = rows.values(network_name(problem, loss), BEFORE.metric)
+    values = rows.values(BEFORE.metric, loss=loss)
     if not np.size(values):
         return
+    network = MAIN[problem]
     paper = PAPER_VALUES[problem, network][loss].ece
     yield number_result(
         mean_interval(values).within(0.0, 100.0),
@@ -533,10 +511,10 @@ def _raw_ece(half: Half) -> float:
 def _finding(rows: Rows) -> str:
     """Return the main result in one sentence."""
     parts = []
-    for problem in concluded(rows, is_full=False):
+    for problem, own in concluded(rows, is_full=False).items():
         before, after = (
             "{:.1f} ({:.1f})".format(
-                *(rows.values(network_name(problem, loss), name).mean() for name in ("ECE %", "T"))
+                *(own.values(name, loss=loss).mean() for name in ("ECE %", "T"))
             )
             for loss in ("ce", "fl3")
         )
@@ -572,42 +550,40 @@ EXPERIMENT = Experiment(
             "training error is still near the test error there is little overconfidence, so not "
             "even the effect of focal loss on it. Nothing is concluded about large networks."
         ),
-        "full": "",
     },
     tasks=tasks,
     run=run,
-    describe=describe_network,
     look=lambda rows, scale: (rows, scale == "full"),
     claims=lambda found: claims(found[0], is_full=found[1]),
     tables=lambda found: [
         table
-        for problem in problems_in(found[0])
-        for table in (main_table(found[0], problem), other_table(found[0], problem))
+        for problem, own in by_problem(found[0]).items()
+        for table in (main_table(own, problem), other_table(own, problem))
     ],
-    charts=lambda found: charts(found[0], concluded(found[0], is_full=found[1])),
+    charts=lambda found: charts(concluded(found[0], is_full=found[1])),
     finding=lambda found: _finding(found[0]),
     network=pool_recipe,
     coverage={
         "reduced": (
-            Covered(
+            (
                 "data",
                 "CIFAR-10, CIFAR-100, 20 Newsgroups, SST binary",
                 "10,000 images of CIFAR-10, a quarter of 20 Newsgroups, SST binary",
             ),
-            Covered("data of ours", "–", "9,000 images of Fashion-MNIST"),
-            Covered(
+            ("data of ours", "–", "9,000 images of Fashion-MNIST"),
+            (
                 "networks",
                 "ResNet-50 and -110, Wide-ResNet, DenseNet; CNN; Tree-LSTM",
                 "ResNet-8; the CNN with coarser pooling; Tree-LSTM; an MLP (Fashion-MNIST)",
             ),
-            Covered(
+            (
                 "losses",
                 "CE, Brier, MMCE, FL-1 to FL-3, scheduled and sample-wise γ",
                 "CE, FL-3, FLSD-53; FL-1, FL-2 on images; Brier, MMCE on Fashion-MNIST",
             ),
-            Covered("epochs", "350 (images), 50 (20 Newsgroups), 25 (SST)", "24, 20, 10"),
-            Covered("seeds", "1", "3"),
-            Covered(
+            ("epochs", "350 (images), 50 (20 Newsgroups), 25 (SST)", "24, 20, 10"),
+            ("seeds", "1", "3"),
+            (
                 "error on 20 Newsgroups",
                 "26.7 % (CE)",
                 "in the table: far higher, so nothing is concluded from that set",
@@ -623,5 +599,4 @@ EXPERIMENT = Experiment(
         "experiment sst trains it as long as the paper; a claim about almost all cases is judged "
         "only if the paper's sets are run at full size."
     ),
-    packages=("numpy", "scipy", "torch"),
 )

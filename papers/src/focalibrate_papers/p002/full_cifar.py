@@ -18,7 +18,6 @@ from focalibrate.metrics import adaptive_ece, ece, error_rate, nll
 from focalibrate_papers.charts import Chart, Panel, Series
 from focalibrate_papers.engine import (
     ClaimResult,
-    Covered,
     Experiment,
     Folders,
     Interval,
@@ -36,7 +35,6 @@ from focalibrate_papers.networks import (
     Problem,
     long_recipe,
     losses_in,
-    network_name,
     network_recipe,
     trained,
 )
@@ -71,11 +69,6 @@ def recipe_of(task: Task) -> "Recipe":
     if task["is_small"]:
         return network_recipe(PROBLEM, task["loss"], seed=task["seed"], scale="smallest")
     return long_recipe("column", task["loss"], seed=task["seed"])
-
-
-def describe(task: Task) -> tuple[str, int]:
-    """Return recipe and seed of a task, as the rows name them."""
-    return network_name(PROBLEM, task["loss"]), task["seed"]
 
 
 def run(task: Task, folders: Folders) -> Numbers:
@@ -133,16 +126,16 @@ def _resampled(rows: Fold, fits: dict[str, float], *, n: int) -> Numbers:
             yield f"{name}, resampled", float(f"{value:.6g}"), float(i)
 
 
-def over_rows(rows: Rows, recipe: str, against: str, metric: str) -> Interval | None:
-    """Return `recipe` − `against` with its interval over test rows; None without both.
+def over_rows(rows: Rows, loss: str, against: str, metric: str) -> Interval | None:
+    """Return `loss` − `against` with its interval over test rows; None without both.
 
     Estimate ± 1.96 standard deviations of the resampled differences: a percentile interval would
     be biased, as the calibration error of a resample is too high.
     """
-    (_, ours), (_, other) = (rows.curve(r, f"{metric}, resampled") for r in (recipe, against))
+    (_, ours), (_, other) = (rows.curve(f"{metric}, resampled", loss=x) for x in (loss, against))
     if not ours.size or not other.size:
         return None
-    gap = float(rows.values(recipe, metric)[0] - rows.values(against, metric)[0])
+    gap = rows.one(metric, loss=loss) - rows.one(metric, loss=against)
     return _interval(gap, ours - other)
 
 
@@ -160,7 +153,7 @@ def claims(rows: Rows) -> Iterator[ClaimResult]:
         gap=over_rows,
         paired_by="test row (one network per loss)",
     )
-    losses = losses_in(rows, PROBLEM)
+    losses = losses_in(rows)
     if not losses:
         return
     gaps = 100 * np.mean([_fts_less_ts(rows, loss, "adaece", "ECE") for loss in losses], axis=0)
@@ -195,8 +188,8 @@ def claims(rows: Rows) -> Iterator[ClaimResult]:
 def _ties(rows: Rows, criterion: str) -> str:
     tied = [
         SHOWN[loss]
-        for loss in losses_in(rows, PROBLEM)
-        if not rows.values(network_name(PROBLEM, loss), f"gamma, FTS_{criterion}")[0]
+        for loss in losses_in(rows)
+        if not rows.values(f"gamma, FTS_{criterion}", loss=loss)[0]
     ]
     return f" FTS chose γ = 0, which is TS itself, for {', '.join(tied)}." if tied else ""
 
@@ -205,11 +198,10 @@ def _fts_less_ts(
     rows: Rows, loss: str, metric: str, criterion: str, *, ratio: bool = False
 ) -> NDArray[np.float64]:
     """Return the difference of a metric on all test rows, followed by that of each resample."""
-    name = network_name(PROBLEM, loss)
     both, alone = (
         np.append(
-            rows.values(name, f"{metric}, {method}_{criterion}"),
-            rows.curve(name, f"{metric}, {method}_{criterion}, resampled")[1],
+            rows.values(f"{metric}, {method}_{criterion}", loss=loss),
+            rows.curve(f"{metric}, {method}_{criterion}, resampled", loss=loss)[1],
         )
         for method in ("FTS", "TS")
     )
@@ -221,7 +213,7 @@ def scaling_table(rows: Rows) -> Table:
 
     def cells(loss: str) -> tuple[str, ...]:
         def one(metric: str) -> float:
-            return float(rows.values(network_name(PROBLEM, loss), metric)[0])
+            return float(rows.values(metric, loss=loss)[0])
 
         printed = PAPER_003.get(loss)
         return (
@@ -237,7 +229,7 @@ def scaling_table(rows: Rows) -> Table:
     return Table(
         "Temperature and focal temperature scaling, as Table 1 of paper 003",
         (*head, "paper: TS, FTS", "NLL raw", "TS", "FTS"),
-        tuple(cells(loss) for loss in losses_in(rows, PROBLEM)),
+        tuple(cells(loss) for loss in losses_in(rows)),
         "AdaECE with the fits by AdaECE, NLL with the fits by NLL. Paper: ResNet-50, where it is "
         "legible in our copy.",
     )
@@ -245,26 +237,16 @@ def scaling_table(rows: Rows) -> Table:
 
 def charts(rows: Rows) -> Iterator[Chart]:
     """Yield ECE before and after T, beside the paper's."""
-    losses = losses_in(rows, PROBLEM)
+    losses = losses_in(rows)
     names, series = [SHOWN[loss] for loss in losses], []
     for metric, field in (("ECE %", "ece"), ("ECE % after T", "ece_post")):
-        recipes = [network_name(PROBLEM, loss) for loss in losses]
         found = [
             _interval(
-                float(rows.values(r, metric)[0]), rows.curve(r, f"{metric}, resampled")[1]
+                rows.one(metric, loss=x), rows.curve(f"{metric}, resampled", loss=x)[1]
             ).within(0.0, np.inf)
-            for r in recipes
+            for x in losses
         ]
-        series.append(
-            Series(
-                names,
-                [i.estimate for i in found],
-                metric,
-                "points",
-                [i.low for i in found],
-                [i.high for i in found],
-            )
-        )
+        series.append(Series.of_intervals(names, found, metric))
         paper = [getattr(paper_values(PROBLEM, loss)["ResNet-50"], field) for loss in losses]
         series.append(Series(names, paper, f"{metric}, paper's ResNet-50", "points"))
     yield Chart(
@@ -278,15 +260,14 @@ def charts(rows: Rows) -> Iterator[Chart]:
 def finding(rows: Rows) -> str:
     """Return the main result in one sentence."""
     parts = []
-    for loss in losses_in(rows, PROBLEM):
+    for loss in losses_in(rows):
         before, after, temperature, error = (
-            float(rows.values(network_name(PROBLEM, loss), m)[0])
-            for m in ("ECE %", "ECE % after T", "T", "error %")
+            float(rows.values(m, loss=loss)[0]) for m in ("ECE %", "ECE % after T", "T", "error %")
         )
         parts.append(
             f"{SHOWN[loss]} {before:.2f} → {after:.2f} (T {temperature:.1f}, error {error:.1f} %)"
         )
-    missing = [SHOWN[loss] for loss in LOSSES if loss not in losses_in(rows, PROBLEM)]
+    missing = [SHOWN[loss] for loss in LOSSES if loss not in losses_in(rows)]
     rest = f" Not trained yet: {', '.join(missing)}." if missing else ""
     return f"One network per loss; ECE in % before → after T: {', '.join(parts)}.{rest}"
 
@@ -319,7 +300,6 @@ EXPERIMENT = Experiment(
     },
     tasks=tasks,
     run=run,
-    describe=describe,
     claims=claims,
     tables=lambda rows: [
         main_table(rows, PROBLEM),
@@ -332,11 +312,11 @@ EXPERIMENT = Experiment(
     coverage=dict.fromkeys(
         ("reduced", "full"),
         (
-            Covered("data", "CIFAR-10 (45,000 images) and others", "CIFAR-10 (45,000 images)"),
-            Covered("networks", "ResNet-50, ResNet-110 and others", "ResNet-20"),
-            Covered("losses", "CE, Brier, MMCE, FL-1 to FL-3, FLSD-53 …", "in the finding"),
-            Covered("epochs", "350, learning rate ÷ 10 at 150 and 250", "24, ÷ 10 at 10 and 17"),
-            Covered("seeds", "1", "1"),
+            ("data", "CIFAR-10 (45,000 images) and others", "CIFAR-10 (45,000 images)"),
+            ("networks", "ResNet-50, ResNet-110 and others", "ResNet-20"),
+            ("losses", "CE, Brier, MMCE, FL-1 to FL-3, FLSD-53 …", "in the finding"),
+            ("epochs", "350, learning rate ÷ 10 at 150 and 250", "24, ÷ 10 at 10 and 17"),
+            ("seeds", "1", "1"),
         ),
     ),
     changed_rules=(
@@ -345,5 +325,4 @@ EXPERIMENT = Experiment(
         "exactly 0 and the claim that FTS is lower is undecided. By the first rule it was the "
         "opposite direction, which no number on the bound may be."
     ),
-    packages=("numpy", "scipy", "torch"),
 )

@@ -7,7 +7,6 @@ import numpy as np
 
 from focalibrate_papers.engine import (
     ClaimResult,
-    Covered,
     Experiment,
     Folders,
     Numbers,
@@ -26,7 +25,6 @@ from focalibrate_papers.networks import (
     difference,
     long_recipe,
     losses_in,
-    network_name,
     network_recipe,
     trained,
 )
@@ -64,10 +62,9 @@ def claims(rows: Rows) -> Iterator[ClaimResult]:
 def _focal_temperature(rows: Rows) -> Iterator[ClaimResult]:
     """Yield paper 003's claim that the second parameter lowers the calibration error."""
     gaps: dict[int, list[float]] = {}
-    for loss in losses_in(rows, PROBLEM):
-        name = network_name(PROBLEM, loss)
-        alone = rows.by_seed(name, "adaece, TS_ECE")
-        for seed, both in rows.by_seed(name, "adaece, FTS_ECE").items():
+    for loss in losses_in(rows):
+        alone = rows.by_seed("adaece, TS_ECE", loss=loss)
+        for seed, both in rows.by_seed("adaece, FTS_ECE", loss=loss).items():
             gaps.setdefault(seed, []).append(100 * (both - alone[seed]))
     if gaps:
         yield side_result(
@@ -88,12 +85,7 @@ def _curvature(rows: Rows) -> Iterator[ClaimResult]:
         ("own", "the training loss", True),
         ("ce", "cross-entropy", False),
     ):
-        ours = difference(
-            rows,
-            network_name(PROBLEM, "fl3"),
-            network_name(PROBLEM, "ce"),
-            f"lambda_max, {of}",
-        )
+        ours = difference(rows, "fl3", "ce", f"lambda_max, {of}")
         if ours is not None:
             yield side_result(
                 ours,
@@ -112,17 +104,13 @@ def _curvature(rows: Rows) -> Iterator[ClaimResult]:
 def finding(rows: Rows) -> str:
     """Return the main result in one sentence."""
     parts = []
-    for loss in losses_in(rows, PROBLEM):
-        name = network_name(PROBLEM, loss)
-        ece, after = (rows.values(name, m).mean() for m in ("ECE %", "ECE % after T"))
-        seeds = rows.values(name, "ECE %").size
+    for loss in losses_in(rows):
+        ece, after = (rows.values(m, loss=loss).mean() for m in ("ECE %", "ECE % after T"))
+        seeds = rows.values("ECE %", loss=loss).size
         parts.append(
             f"{SHOWN[loss]} {ece:.1f} → {after:.1f} ({seeds} {'seed' if seeds == 1 else 'seeds'})"
         )
-    fitted = [
-        rows.values(network_name(PROBLEM, loss), "train error %").max()
-        for loss in losses_in(rows, PROBLEM)
-    ]
+    fitted = [rows.values("train error %", loss=loss).max() for loss in losses_in(rows)]
     return (
         f"Networks with a training error of at most {max(fitted):.2f} %; ECE in % before → after "
         f"T: {', '.join(parts)}."
@@ -152,11 +140,6 @@ def recipe_of(task: Task) -> "Recipe":
     if task["is_small"]:
         return network_recipe(PROBLEM, task["loss"], seed=task["seed"], scale="smallest")
     return long_recipe("interpolating", task["loss"], seed=task["seed"])
-
-
-def describe(task: Task) -> tuple[str, int]:
-    """Return recipe and seed of a task, as the rows name them."""
-    return network_name(PROBLEM, task["loss"]), task["seed"]
 
 
 def run(task: Task, folders: Folders) -> Numbers:
@@ -221,7 +204,6 @@ EXPERIMENT = Experiment(
     },
     tasks=tasks,
     run=run,
-    describe=describe,
     claims=claims,
     tables=lambda rows: [
         main_table(rows, PROBLEM),
@@ -229,19 +211,19 @@ EXPERIMENT = Experiment(
         confident_table(rows, PROBLEM),
         *end_table(rows),
     ],
-    charts=lambda rows: [*charts(rows), *training_charts(rows)],
+    charts=lambda rows: [*charts({PROBLEM: rows}), *training_charts(rows)],
     finding=finding,
     network=recipe_of,
     coverage=dict.fromkeys(
         ("reduced", "full"),
         (
-            Covered("data", "CIFAR-10 (45,000 images), CIFAR-100", "15,000 images of CIFAR-10"),
-            Covered("networks", "ResNet-50, ResNet-110 and others", "ResNet-20"),
-            Covered("augmentation", "shifts and flips", "none"),
-            Covered("losses", "CE, Brier, MMCE, FL-1 to FL-3, FLSD-53 …", "in the finding"),
-            Covered("epochs", "350, learning rate ÷ 10 at 150 and 250", "30, ÷ 10 at 15 and 26"),
-            Covered("training error at the end", "about 0 %", "in the table"),
-            Covered("seeds", "1", "in the finding"),
+            ("data", "CIFAR-10 (45,000 images), CIFAR-100", "15,000 images of CIFAR-10"),
+            ("networks", "ResNet-50, ResNet-110 and others", "ResNet-20"),
+            ("augmentation", "shifts and flips", "none"),
+            ("losses", "CE, Brier, MMCE, FL-1 to FL-3, FLSD-53 …", "in the finding"),
+            ("epochs", "350, learning rate ÷ 10 at 150 and 250", "30, ÷ 10 at 15 and 26"),
+            ("training error at the end", "about 0 %", "in the table"),
+            ("seeds", "1", "in the finding"),
         ),
     ),
     changed_rules=(
@@ -250,5 +232,4 @@ EXPERIMENT = Experiment(
         "evaluated by then. No claim changed sides. FLSD-53 and FL-5 were trained later, for want "
         "of time, and judged by the same rules."
     ),
-    packages=("numpy", "scipy", "torch"),
 )

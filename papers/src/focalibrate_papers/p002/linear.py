@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,6 @@ from focalibrate_papers.datasets import Dataset
 from focalibrate_papers.datasets.synthetic import square
 from focalibrate_papers.engine import (
     ClaimResult,
-    Covered,
     Experiment,
     Folders,
     Interval,
@@ -30,7 +29,6 @@ from focalibrate_papers.engine import (
 if TYPE_CHECKING:
     from focalibrate_papers.train import TrainedMember
 
-RECIPE = "gradient descent"
 LOSSES = {"CE": 0.0, "FL-1": 1.0}
 _NORMS = (
     'App. G: "Figure 5 shows, for a generalised linear model, that the norm of the logits and the '
@@ -50,7 +48,7 @@ def claims(rows: Rows) -> tuple[ClaimResult, ...]:
 def finding(rows: Rows) -> str:
     """Return the main result in one sentence."""
     norms, sure = (
-        [rows.values(RECIPE, f"{loss} {metric}").mean() for loss in LOSSES]
+        [rows.values(f"{loss} {metric}").mean() for loss in LOSSES]
         for metric in ("weight norm", "confidence of mistakes")
     )
     return (
@@ -62,7 +60,7 @@ def finding(rows: Rows) -> str:
 
 def _gap(rows: Rows, metric: str) -> Interval:
     """Return CE − FL-1, paired by the seed."""
-    ce, fl = (rows.values(RECIPE, f"{loss} {metric}") for loss in LOSSES)
+    ce, fl = (rows.values(f"{loss} {metric}") for loss in LOSSES)
     return mean_interval(ce - fl)
 
 
@@ -93,9 +91,9 @@ def _norms(rows: Rows) -> Iterator[ClaimResult]:
 
 
 def _mistakes(rows: Rows) -> Iterator[ClaimResult]:
-    angle = rows.values(RECIPE, "angle between weights").mean()
+    angle = rows.values("angle between weights").mean()
     yield side_result(
-        mean_interval(rows.values(RECIPE, "same prediction")).within(0.0, 1.0),
+        mean_interval(rows.values("same prediction")).within(0.0, 1.0),
         claim="Both losses give the same decision regions",
         what="fraction of test points for which both predict the same class",
         paper_value='App. G: "running gradient descent with cross entropy (CE) and focal loss '
@@ -113,9 +111,9 @@ def _mistakes(rows: Rows) -> Iterator[ClaimResult]:
         unit="confidence, CE − FL-1",
         below=False,
     )
-    other = rows.values(RECIPE, "FL-1 share of confident mistakes").mean()
+    other = rows.values("FL-1 share of confident mistakes").mean()
     share = side_result(
-        mean_interval(rows.values(RECIPE, "CE share of confident mistakes")).within(0.0, 1.0),
+        mean_interval(rows.values("CE share of confident mistakes")).within(0.0, 1.0),
         claim="CE misclassifies almost always with a confidence above 90 %",
         what="fraction of the misclassified test points",
         paper_value=_MISTAKES,
@@ -147,11 +145,6 @@ def tasks(scale: Scale) -> Sequence[Task]:
         Task.of(NAME, seed=seed, n=EXAMPLES[scale], steps=STEPS[scale])
         for seed in range(SEEDS[scale])
     ]
-
-
-def describe(task: Task) -> tuple[str, int]:
-    """Return the only recipe, and the seed."""
-    return RECIPE, int(task["seed"])
 
 
 def run(task: Task, folders: Folders) -> Numbers:
@@ -248,10 +241,10 @@ def _table(rows: Rows) -> Table:
     )
 
     def cell(loss: str, metric: str) -> str:
-        found = mean_interval(rows.values(RECIPE, f"{loss} {metric}"))
+        found = mean_interval(rows.values(f"{loss} {metric}"))
         return f"{found.estimate:.4f} [{found.low:.4f}, {found.high:.4f}]"
 
-    at, norm = rows.curve(RECIPE, "CE weight norm")
+    at, norm = rows.curve("CE weight norm")
     grown = norm[-1] / norm[-2] - 1.0
     return Table(
         "After the last step, mean over seeds with 95 % interval",
@@ -263,26 +256,15 @@ def _table(rows: Rows) -> Table:
     )
 
 
-def _spread(rows: Rows, metric: str) -> tuple[Floats, list[Interval]]:
-    at, _ = rows.curve(RECIPE, metric)
-    by_step = [
-        mean_interval([r.value for r in rows if r.metric == metric and r.at == step])
-        for step in at
-    ]
-    return at, by_step
-
-
 def _figure_5(rows: Rows) -> Chart:
     def panel(metric: str, title: str) -> Panel:
         series = []
         for color, loss in enumerate(LOSSES):
-            at, found = _spread(rows, f"{loss} {metric}")
-            middle, low, high = (
-                [getattr(i, n) for i in found] for n in ("estimate", "low", "high")
-            )
-            series.append(
-                Series(at, middle, loss, "line and points", low=low, high=high, color=color)
-            )
+            at, _ = rows.curve(f"{loss} {metric}")
+            table = [rows.curve(f"{loss} {metric}", seed=seed)[1] for seed in rows.each("seed")]
+            found = [mean_interval(values) for values in np.transpose(table)]
+            look: dict[str, Any] = {"style": "line and points", "color": color}
+            series.append(Series.of_intervals(at, found, loss, **look))
         return Panel(title, "iterations", metric, series, log_x=True)
 
     return Chart(
@@ -299,7 +281,7 @@ def _figure_5(rows: Rows) -> Chart:
 
 def _figure_6(rows: Rows) -> Chart:
     histograms = [
-        Series(*rows.curve(RECIPE, f"{loss} mistakes"), label=loss, style="line and points")
+        Series(*rows.curve(f"{loss} mistakes"), label=loss, style="line and points")
         for loss in LOSSES
     ]
     panels = [
@@ -319,8 +301,8 @@ def _figure_6(rows: Rows) -> Chart:
 
 
 def _regions(rows: Rows, loss: str, title: str) -> Panel:
-    seed = min(row.seed for row in rows)
-    w1, w2 = (rows.by_seed(RECIPE, f"{loss} w{i}")[seed] for i in (1, 2))
+    seed = min(rows.each("seed"))
+    w1, w2 = (rows.one(f"{loss} w{i}", seed=seed) for i in (1, 2))
     shown = square(N_SHOWN, seed=[seed, 0])
     x = np.asarray(shown.inputs)
     points = [
@@ -348,12 +330,9 @@ EXPERIMENT = Experiment(
     "far as 50,000 with 0.1, until the weights no longer change.",
     smaller={
         "smallest": "200 points and 120 iterations, 3 seeds, only to test the program.",
-        "reduced": "",
-        "full": "",
     },
     tasks=tasks,
     run=run,
-    describe=describe,
     claims=claims,
     tables=lambda rows: [_table(rows)],
     charts=lambda rows: [_figure_5(rows), _figure_6(rows)],
@@ -361,20 +340,19 @@ EXPERIMENT = Experiment(
     coverage=dict.fromkeys(
         ("reduced", "full"),
         (
-            Covered(
+            (
                 "data",
                 "two clusters per class on a square's corners, 10 % flipped",
                 "the same; spread and number of points are our choice",
             ),
-            Covered("model", "two weights, no bias", "the same"),
-            Covered("losses", "CE, FL-1", "CE, FL-1"),
-            Covered("iterations", "50,000; learning rate not said", "5,000 at learning rate 1"),
-            Covered("seeds", "1", "10"),
+            ("model", "two weights, no bias", "the same"),
+            ("losses", "CE, FL-1", "CE, FL-1"),
+            ("iterations", "50,000; learning rate not said", "5,000 at learning rate 1"),
+            ("seeds", "1", "10"),
         ),
     ),
     changed_rules=(
         "A rule changed after the results were seen: the claim about 90 % confidence depends on "
         "the clusters, which the paper does not print, so our run does not cover it."
     ),
-    packages=("numpy", "scipy", "torch"),
 )

@@ -11,7 +11,6 @@ from focalibrate.metrics import confident_fraction
 from focalibrate_papers.charts import Chart, Panel, Series
 from focalibrate_papers.engine import (
     ClaimResult,
-    Covered,
     Experiment,
     Folders,
     Interval,
@@ -23,6 +22,7 @@ from focalibrate_papers.engine import (
     mean_interval,
     number_result,
     side_result,
+    spread,
 )
 from focalibrate_papers.networks import (
     HALVES_NOTE,
@@ -31,15 +31,12 @@ from focalibrate_papers.networks import (
     SMALLEST,
     UNPUBLISHED,
     Problem,
+    by_problem,
     cross_fitted,
-    describe_network,
     difference,
     losses_in,
-    network_name,
     pool_recipe,
     pool_tasks,
-    problems_in,
-    spread_text,
     trained,
 )
 
@@ -82,13 +79,12 @@ def claims_of_set(rows: Rows, problem: Problem, *, name: str = "") -> Iterator[C
     for loss in FOCAL:
         for other in ("ce", "mmce"):
             for metric, below in ((METRICS[0], True), (METRICS[2], False), (METRICS[1], False)):
-                names = network_name(problem, loss), network_name(problem, other)
-                ours = difference(rows, *names, metric)
+                ours = difference(rows, loss, other, metric)
                 if ours is None:
                     continue
                 note = ""
                 if metric == METRICS[1]:
-                    ours, note = _with_sampling_error(rows, ours, *names)
+                    ours, note = _with_sampling_error(rows, ours, loss, other)
                 than = f"has {_WORDS[metric]} than {SHOWN[other]}"
                 yield side_result(
                     ours,
@@ -113,8 +109,8 @@ def _with_sampling_error(
     """
     variance, counts = 0.0, []
     for name in (loss, other):
-        n = TESTED * rows.values(name, METRICS[0]).mean() / 100
-        p = (n * rows.values(name, METRICS[1]).mean() / 100 + 2) / (n + 4)
+        n = TESTED * rows.values(METRICS[0], loss=name).mean() / 100
+        p = (n * rows.values(METRICS[1], loss=name).mean() / 100 + 2) / (n + 4)
         variance += 1e4 * p * (1 - p) / (n + 4)
         counts.append(f"{n:.0f}")
     half = math.hypot((ours.high - ours.low) / 2, 1.96 * math.sqrt(variance))
@@ -137,7 +133,7 @@ def numbers(rows: Rows) -> Iterator[ClaimResult]:
     """Yield the fractions that the paper prints for ResNet-50, the network at full size."""
     for loss, values in PAPER_VALUES["ResNet-50"].items():
         for place in (0, 2):
-            found = rows.values(network_name("cifar10", loss), METRICS[place])
+            found = rows.values(METRICS[place], loss=loss)
             if found.size:
                 yield number_result(
                     mean_interval(found).within(0.0, 100.0),
@@ -153,17 +149,19 @@ def numbers(rows: Rows) -> Iterator[ClaimResult]:
 
 def claims(rows: Rows) -> Iterator[ClaimResult]:
     """Yield the comparisons on every data set, then the printed fractions."""
-    for problem in problems_in(rows):
-        yield from claims_of_set(rows, problem)
-    yield from numbers(rows)
+    sets = by_problem(rows)
+    for problem, own in sets.items():
+        yield from claims_of_set(own, problem)
+    if "cifar10" in sets:
+        yield from numbers(sets["cifar10"])
 
 
 def finding(rows: Rows) -> str:
     """Return the main result in one sentence."""
     parts = []
-    for problem in problems_in(rows):
+    for problem, own in by_problem(rows).items():
         before, after = (
-            [np.mean(rows.values(network_name(problem, loss), m)) for loss in ("ce", "fl3")]
+            [np.mean(own.values(m, loss=loss)) for loss in ("ce", "fl3")]
             for m in (METRICS[0], METRICS[2])
         )
         parts.append(
@@ -215,11 +213,10 @@ def confident_table(rows: Rows, problem: Problem) -> Table:
     for metric in METRICS:
         head += [metric, *(f"paper, {network}" for network in PAPER_VALUES if has_paper)]
     body = []
-    for loss in losses_in(rows, problem):
-        recipe = network_name(problem, loss)
-        cells = [SHOWN[loss], spread_text(rows, recipe, "T")]
+    for loss in losses_in(rows):
+        cells = [SHOWN[loss], spread(rows.values("T", loss=loss))]
         for place, metric in enumerate(METRICS):
-            cells.append(spread_text(rows, recipe, metric))
+            cells.append(spread(rows.values(metric, loss=loss)))
             if has_paper:
                 cells += [
                     f"{t[loss][place]:g}" if loss in t else "–" for t in PAPER_VALUES.values()
@@ -241,21 +238,11 @@ def confident_table(rows: Rows, problem: Problem) -> Table:
 
 def _chart(rows: Rows) -> Chart:
     panels = []
-    for problem in problems_in(rows):
-        losses = losses_in(rows, problem)
-        series = []
+    for problem, own in by_problem(rows).items():
+        losses, series = losses_in(own), []
         for metric in ("S99 %", "S99 % after T"):
-            found = [mean_interval(rows.values(network_name(problem, x), metric)) for x in losses]
-            series.append(
-                Series(
-                    [SHOWN[loss] for loss in losses],
-                    [i.estimate for i in found],
-                    label=metric,
-                    style="points",
-                    low=[i.low for i in found],
-                    high=[i.high for i in found],
-                )
-            )
+            found = [mean_interval(own.values(metric, loss=x)) for x in losses]
+            series.append(Series.of_intervals([SHOWN[loss] for loss in losses], found, metric))
         panels.append(Panel(SET_NAMES[problem], "", "% of the test rows", series))
     caption = (
         "Fraction of the test rows predicted with a confidence of at least 0.99, before and "
@@ -285,24 +272,22 @@ EXPERIMENT = Experiment(
             "have a far higher error rate than the paper's 5 %, so fewer rows are confident with "
             "any loss, and the paper's fractions cannot be checked, only which loss has more."
         ),
-        "full": "",
     },
     tasks=tasks,
     run=run,
-    describe=describe_network,
     claims=claims,
-    tables=lambda rows: [confident_table(rows, problem) for problem in problems_in(rows)],
+    tables=lambda rows: [confident_table(own, p) for p, own in by_problem(rows).items()],
     charts=lambda rows: [_chart(rows)],
     finding=finding,
     network=pool_recipe,
     coverage={
         "reduced": (
-            Covered("data", "CIFAR-10 (45,000 images)", "10,000 images of CIFAR-10"),
-            Covered("data of ours", "–", "9,000 images of Fashion-MNIST"),
-            Covered("networks", "ResNet-50, ResNet-110", "ResNet-8; an MLP on Fashion-MNIST"),
-            Covered("losses", "CE, MMCE, focal", "CE, FL-3, FLSD-53; MMCE on Fashion-MNIST"),
-            Covered("epochs", "350", "24; 40 on Fashion-MNIST"),
-            Covered("seeds", "1", "3"),
+            ("data", "CIFAR-10 (45,000 images)", "10,000 images of CIFAR-10"),
+            ("data of ours", "–", "9,000 images of Fashion-MNIST"),
+            ("networks", "ResNet-50, ResNet-110", "ResNet-8; an MLP on Fashion-MNIST"),
+            ("losses", "CE, MMCE, focal", "CE, FL-3, FLSD-53; MMCE on Fashion-MNIST"),
+            ("epochs", "350", "24; 40 on Fashion-MNIST"),
+            ("seeds", "1", "3"),
         ),
     },
     changed_rules=(
@@ -310,5 +295,4 @@ EXPERIMENT = Experiment(
         "rows include the sampling error of those rows; a claim can be undecided; Fashion-MNIST "
         "is a question of our own."
     ),
-    packages=("numpy", "scipy", "torch"),
 )

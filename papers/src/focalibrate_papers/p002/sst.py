@@ -4,7 +4,6 @@ from typing import TYPE_CHECKING, Literal
 
 from focalibrate_papers.engine import (
     ClaimResult,
-    Covered,
     Experiment,
     Folders,
     Numbers,
@@ -17,9 +16,7 @@ from focalibrate_papers.engine import (
 from focalibrate_papers.networks import (
     SHOWN,
     SMALLEST,
-    describe_network,
     losses_in,
-    network_name,
     network_recipe,
     trained,
 )
@@ -83,7 +80,7 @@ def is_covered(rows: Rows, scale: Scale) -> bool:
 
     The bound is the one by which `focal-calibration` counts errors as equal.
     """
-    ours = rows.values(network_name(PROBLEM, "ce"), "error %")
+    ours = rows.values("error %", loss="ce")
     paper = paper_values(PROBLEM, "ce")[MAIN[PROBLEM]].error
     return scale != "smallest" and bool(ours.size) and abs(ours.mean() - paper) <= ERROR.bound
 
@@ -93,7 +90,7 @@ def claims(found: tuple[Rows, Scale]) -> tuple[ClaimResult, ...]:
     rows, scale = found
     results = [*claims_of_set(rows, PROBLEM, name=SHOWN_SET)]
     for loss in NUMBERS:
-        results += claims_of_number(rows, PROBLEM, MAIN[PROBLEM], loss, name=SHOWN_SET)
+        results += claims_of_number(rows, PROBLEM, loss, name=SHOWN_SET)
     return at_size(results, is_full=is_covered(rows, scale))
 
 
@@ -101,7 +98,7 @@ def _trained_table(rows: Rows) -> Table:
     """Return which seeds of which losses are trained."""
     body = []
     for loss in LOSSES:
-        seeds = sorted(rows.by_seed(network_name(PROBLEM, loss), "ECE %"))
+        seeds = sorted(rows.by_seed("ECE %", loss=loss))
         body.append(
             (SHOWN[loss], ", ".join(map(str, seeds)) or "none", f"{len(seeds)} of {SEEDS}")
         )
@@ -115,13 +112,13 @@ def _trained_table(rows: Rows) -> Table:
 def _finding(rows: Rows) -> str:
     """Return the main result in one sentence."""
     parts = []
-    for loss in losses_in(rows, PROBLEM):
-        ours = rows.values(network_name(PROBLEM, loss), "ECE %")
+    for loss in losses_in(rows):
+        ours = rows.values("ECE %", loss=loss)
         if loss in NUMBERS:
             (paper,) = paper_values(PROBLEM, loss).values()
             parts.append(f"{SHOWN[loss]} {ours.mean():.1f} (paper: {paper.ece:.1f})")
-    networks = sum(len(rows.values(network_name(PROBLEM, loss), "ECE %")) for loss in LOSSES)
-    error = rows.values(network_name(PROBLEM, "ce"), "error %")
+    networks = sum(len(rows.values("ECE %", loss=loss)) for loss in LOSSES)
+    error = rows.values("error %", loss="ce")
     errs = f"{error.mean():.1f} %" if error.size else "an unknown share"
     return (
         f"ECE in % before T: {', '.join(parts)}, from {networks} of the {SEEDS * len(LOSSES)} "
@@ -155,7 +152,6 @@ EXPERIMENT = Experiment(
     },
     tasks=tasks,
     run=run,
-    describe=describe_network,
     look=lambda rows, scale: (rows, scale),
     claims=claims,
     tables=lambda found: (
@@ -163,19 +159,19 @@ EXPERIMENT = Experiment(
         other_table(found[0], PROBLEM),
         _trained_table(found[0]),
     ),
-    charts=lambda found: charts(found[0]),
+    charts=lambda found: charts({PROBLEM: found[0]}),
     finding=lambda found: _finding(found[0]),
     network=recipe_of,
     coverage=dict.fromkeys(
         ("reduced", "full"),
         (
-            Covered("data", "SST binary, 6,920 / 872 / 1,821 sentences", "the same"),
-            Covered("network", "Tree-LSTM (constituency)", "the same"),
-            Covered("word vectors", "GloVe, tuned", "GloVe, 100 dimensions, 89 % of the words"),
-            Covered("epochs", "25, best on validation", "25, best on validation"),
-            Covered("losses", "10", "in the table of trained networks"),
-            Covered("seeds", "1", "up to 5, in the same table"),
-            Covered("error of CE", "12.85 %", "in the finding"),
+            ("data", "SST binary, 6,920 / 872 / 1,821 sentences", "the same"),
+            ("network", "Tree-LSTM (constituency)", "the same"),
+            ("word vectors", "GloVe, tuned", "GloVe, 100 dimensions, 89 % of the words"),
+            ("epochs", "25, best on validation", "25, best on validation"),
+            ("losses", "10", "in the table of trained networks"),
+            ("seeds", "1", "up to 5, in the same table"),
+            ("error of CE", "12.85 %", "in the finding"),
         ),
     ),
     changed_rules=(
@@ -183,5 +179,4 @@ EXPERIMENT = Experiment(
         "that a run covers the claims only if its networks have the paper's error rate was added "
         "when the first network was seen to have an error of 15.2 %, before any ECE was computed."
     ),
-    packages=("numpy", "scipy", "torch"),
 )

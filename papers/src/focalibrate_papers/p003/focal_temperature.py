@@ -2,7 +2,6 @@
 
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -22,7 +21,6 @@ from focalibrate.metrics import adaptive_ece, ece, nll
 from focalibrate_papers.charts import Chart, Panel, Series
 from focalibrate_papers.engine import (
     ClaimResult,
-    Covered,
     Experiment,
     Folders,
     Numbers,
@@ -34,6 +32,7 @@ from focalibrate_papers.engine import (
     rank_correlation_interval,
     share_interval,
     side_result,
+    spread,
 )
 from focalibrate_papers.networks import (
     GAMMA,
@@ -44,11 +43,11 @@ from focalibrate_papers.networks import (
     Fold,
     Problem,
     StraightLine,
-    describe_network,
+    by_problem,
     fit_line,
     folds,
+    losses_in,
     mean_of_known,
-    network_name,
     pool_recipe,
     trained,
 )
@@ -69,50 +68,35 @@ FEWEST_GAMMAS = 3
 """Losses with one exponent each, for a trend over the exponents of a problem."""
 
 
-@dataclass(frozen=True)
-class ScalingRows:
-    """The rows of a run, selected by problem and loss."""
+def concluded(rows: Rows) -> dict[Problem, Rows]:
+    """Return the rows of the problems that conclusions are drawn from."""
+    return {p: own for p, own in by_problem(rows).items() if p not in TOO_FEW}
 
-    rows: Rows
-    scale: Scale
 
-    @property
-    def losses(self) -> Mapping[Problem, tuple[str, ...]]:
-        """Return the losses of each problem."""
-        return LOSSES[self.scale]
+def focal_in(rows: Rows) -> list[str]:
+    """Return the losses that have one exponent, 0 among them, in its order."""
+    return [loss for loss in losses_in(rows) if loss in GAMMA]
 
-    @property
-    def concluded(self) -> Mapping[Problem, tuple[str, ...]]:
-        """Return the losses of the problems that conclusions are drawn from."""
-        return {p: own for p, own in self.losses.items() if p not in TOO_FEW}
 
-    def values(self, metric: str, problem: Problem, loss: str) -> NDArray[np.float64]:
-        """Return a number per seed, as measured."""
-        return self.rows.values(network_name(problem, loss), metric)
+def gap(rows: Rows, metric: str, loss: str, fitted_by: str) -> NDArray[np.float64]:
+    """Return a metric of FTS − that of TS, per seed."""
+    both, alone = (rows.values(f"{metric}, {m}_{fitted_by}", loss=loss) for m in ("FTS", "TS"))
+    return np.asarray(both - alone)
 
-    def gap(
-        self, metric: str, problem: Problem, loss: str, *, first: str, second: str
-    ) -> NDArray[np.float64]:
-        """Return a metric of one method − that of another, per seed."""
-        ours = self.values(f"{metric}, {first}", problem, loss)
-        return ours - self.values(f"{metric}, {second}", problem, loss)
 
-    def focal(self, problem: Problem) -> list[str]:
-        """Return the problem's losses that have one exponent, 0 among them, in its order."""
-        return [loss for loss in self.losses[problem] if loss in GAMMA]
-
-    def line(
-        self, problem: Problem, loss: str, *, seed: int, largest: float = np.inf
-    ) -> StraightLine:
-        """Return the line of the best T on the exponent of the map up to `largest`."""
-        at, best = self.rows.curve(network_name(problem, loss), "best T", seed=seed)
-        return fit_line(at[at <= largest], best[at <= largest])
+def lines(rows: Rows, loss: str, *, largest: float = np.inf) -> list[StraightLine]:
+    """Return for each seed the line of the best T on the exponent of the map up to `largest`."""
+    found = []
+    for seed in rows.each("seed"):
+        at, best = rows.curve("best T", loss=loss, seed=seed)
+        found.append(fit_line(at[at <= largest], best[at <= largest]))
+    return found
 
 
 METHODS = ("raw", "TS_ECE", "FTS_ECE", "TS_NLL", "FTS_NLL")
 
 
-def tables(found: ScalingRows) -> Iterator[Table]:
+def tables(rows: Rows) -> Iterator[Table]:
     """Yield our Table 1, and the lines of Fig. 8."""
     yield Table(
         "Table 1 of the paper, here",
@@ -131,9 +115,9 @@ def tables(found: ScalingRows) -> Iterator[Table]:
             "FTS",
         ),
         tuple(
-            _row(found, problem, loss)
-            for problem, losses in found.losses.items()
-            for loss in losses
+            _row(own, problem, loss)
+            for problem, own in by_problem(rows).items()
+            for loss in losses_in(own)
         ),
         "Mean ± standard deviation over seeds. AdaECE with the fits by AdaECE, NLL with the fits "
         "by NLL, as the paper does; (γ, T) are means over seeds and halves. The paper's numbers "
@@ -143,24 +127,20 @@ def tables(found: ScalingRows) -> Iterator[Table]:
         "The best T as a line in the γ of the map, by AdaECE",
         ("data", "loss", "slope", "intercept", "R²", "points", "R², γ ≤ 1"),
         tuple(
-            _line_row(found, problem, loss)
-            for problem in found.losses
-            for loss in found.focal(problem)
+            _line_row(own, problem, loss)
+            for problem, own in by_problem(rows).items()
+            for loss in focal_in(own)
         ),
         "Mean over seeds. Any γ whose best T is at the end of the grid is left out.",
     )
 
 
-def _spread(values: NDArray[np.float64], digits: int = 2) -> str:
-    return f"{values.mean():.{digits}f} ± {values.std(ddof=1):.{digits}f}"
-
-
-def _row(found: ScalingRows, problem: Problem, loss: str) -> tuple[str, ...]:
+def _row(rows: Rows, problem: Problem, loss: str) -> tuple[str, ...]:
     def percent(metric: str) -> str:
-        return _spread(100 * found.values(metric, problem, loss))
+        return spread(100 * rows.values(metric, loss=loss))
 
     def mean(metric: str) -> str:
-        return f"{found.values(metric, problem, loss).mean():.2f}"
+        return f"{rows.values(metric, loss=loss).mean():.2f}"
 
     printed = PAPER_VALUES.get(loss) if problem == "cifar10" else None
     return (
@@ -171,15 +151,12 @@ def _row(found: ScalingRows, problem: Problem, loss: str) -> tuple[str, ...]:
         mean("T, TS_ECE"),
         f"({mean('gamma, FTS_ECE')}, {mean('T, FTS_ECE')})",
         "–" if printed is None else f"{printed[0]:.2f}, {printed[1]:.2f}",
-        *(_spread(found.values(f"nll, {m}", problem, loss), 4) for m in ("raw", *METHODS[3:])),
+        *(spread(rows.values(f"nll, {m}", loss=loss), 4) for m in ("raw", *METHODS[3:])),
     )
 
 
-def _line_row(found: ScalingRows, problem: Problem, loss: str) -> tuple[str, ...]:
-    seeds = range(SEEDS[found.scale])
-    whole = [found.line(problem, loss, seed=seed) for seed in seeds]
-    near = [found.line(problem, loss, seed=seed, largest=1.0) for seed in seeds]
-    numbers = [[fit.slope, fit.intercept, fit.r2, fit.n_points] for fit in whole]
+def _line_row(rows: Rows, problem: Problem, loss: str) -> tuple[str, ...]:
+    numbers = [[fit.slope, fit.intercept, fit.r2, fit.n_points] for fit in lines(rows, loss)]
     slope, intercept, r2, n_points = (mean_of_known(column) for column in np.transpose(numbers))
     return (
         SET_NAMES[problem],
@@ -188,46 +165,42 @@ def _line_row(found: ScalingRows, problem: Problem, loss: str) -> tuple[str, ...
         f"{intercept:.3f}",
         f"{r2:.4f}",
         f"{n_points:.1f}",
-        f"{mean_of_known([fit.r2 for fit in near]):.4f}",
+        f"{mean_of_known([fit.r2 for fit in lines(rows, loss, largest=1.0)]):.4f}",
     )
 
 
-def charts(found: ScalingRows) -> Iterator[Chart]:
+def charts(rows: Rows) -> Iterator[Chart]:
     """Yield calibration errors by method, then Fig. 8."""
     yield Chart(
         "adaece",
         "AdaECE without a fit, after TS and after FTS (both fitted by AdaECE on the other half "
         "of the test rows): mean, smallest and largest value over the seeds.",
-        [_errors(found, problem) for problem in found.concluded],
+        [_errors(own, problem) for problem, own in concluded(rows).items()],
         columns=2,
     )
-    problems = [p for p in found.concluded if any(GAMMA[loss] > 0 for loss in found.focal(p))]
     yield Chart(
         "best-temperature",
         "The best T by AdaECE at each γ of the map, for networks trained with focal loss: mean "
         "over the seeds, with the least-squares line, as in Fig. 8.",
-        [_best_temperature_chart(found, problem) for problem in problems],
+        [_best_temperature_chart(own, problem) for problem, own in concluded(rows).items()],
         columns=2,
     )
 
 
-def _errors(found: ScalingRows, problem: Problem) -> Panel:
-    losses = found.losses[problem]
+def _errors(rows: Rows, problem: Problem) -> Panel:
+    losses, series = losses_in(rows), []
     names = [SHOWN[loss] for loss in losses]
-    series = []
     for method, label in (("raw", "raw"), ("TS_ECE", "TS"), ("FTS_ECE", "FTS")):
-        y = np.array([100 * found.values(f"adaece, {method}", problem, loss) for loss in losses])
-        band = y.min(axis=1), y.max(axis=1)
-        series.append(Series(names, y.mean(axis=1), label, "points", *band))
+        y = np.array([100 * rows.values(f"adaece, {method}", loss=loss) for loss in losses])
+        series.append(Series.over_seeds(names, y, label, style="points"))
     return Panel(SET_NAMES[problem], "training loss", "AdaECE, %", series, log_y=True)
 
 
-def _best_temperature_chart(found: ScalingRows, problem: Problem) -> Panel:
+def _best_temperature_chart(rows: Rows, problem: Problem) -> Panel:
     series = []
-    focal = [loss for loss in found.focal(problem) if GAMMA[loss] > 0]
-    for color, loss in enumerate(focal):
-        at, best = found.rows.curve(network_name(problem, loss), "best T")
-        fits = [found.line(problem, loss, seed=seed) for seed in range(SEEDS[found.scale])]
+    for color, loss in enumerate(loss for loss in focal_in(rows) if GAMMA[loss] > 0):
+        at, best = rows.curve("best T", loss=loss)
+        fits = lines(rows, loss)
         series.append(Series(at, best, SHOWN[loss], "points", color=color))
         slope = mean_of_known([fit.slope for fit in fits])
         start = mean_of_known([fit.intercept for fit in fits])
@@ -268,26 +241,27 @@ _CONSISTENT = (
 _BY_GAMMA = (
     'Sec. 5.2: "Models trained with higher γ_tr have generally better ECE but worse accuracy."'
 )
-_METHODS = ("TS", "FTS")
 
 
-def claims(found: ScalingRows) -> tuple[ClaimResult, ...]:
-    """Return one result per claim."""
-    trends = [p for p in found.concluded if len(found.focal(p)) >= FEWEST_GAMMAS]
-    return (
-        *(_fts_below_ts(found, p) for p in found.concluded),
-        _over_all(found),
-        _everywhere(found),
-        _same_log_loss(found),
-        _criterion_matters(found),
-        *_linear(found, trends),
-        *(result for p in trends for result in _trends(found, p)),
-    )
+def claims(rows: Rows) -> Iterator[ClaimResult]:
+    """Yield one result per claim."""
+    sets = concluded(rows)
+    trends = {p: own for p, own in sets.items() if len(focal_in(own)) >= FEWEST_GAMMAS}
+    papers = {p: own for p, own in sets.items() if p in PAPERS}
+    for problem, own in sets.items():
+        yield _fts_below_ts(own, problem)
+    yield _over_all(sets)
+    yield _everywhere(papers)
+    yield _same_log_loss(papers)
+    yield _criterion_matters(papers)
+    yield from _linear(trends)
+    for problem, own in trends.items():
+        yield from _trends(own, problem)
 
 
-def finding(found: ScalingRows) -> str:
+def finding(rows: Rows) -> str:
     """Return the main result in one sentence."""
-    gaps = 100 * _kinds(found, "adaece", "FTS_ECE", "TS_ECE", list(found.concluded))
+    gaps = 100 * _kinds(concluded(rows), "adaece", "ECE")
     mean = mean_interval(gaps)
     return (
         f"The second parameter changes AdaECE by {mean.estimate:.3f} points [{mean.low:.3f}, "
@@ -296,11 +270,13 @@ def finding(found: ScalingRows) -> str:
     )
 
 
-def _fts_below_ts(found: ScalingRows, problem: Problem) -> ClaimResult:
+def _fts_below_ts(rows: Rows, problem: Problem) -> ClaimResult:
     is_papers = problem in PAPERS
     mean = np.mean([after - before for before, after in PAPER_VALUES.values()])
     return side_result(
-        mean_interval(_mean_over_losses(found, problem)),
+        mean_interval(
+            np.mean([100 * gap(rows, "adaece", x, "ECE") for x in losses_in(rows)], axis=0)
+        ),
         claim=f"FTS has a lower AdaECE than TS: {SET_NAMES[problem]}",
         what="AdaECE of FTS − TS, both fitted by it, mean over the losses, paired by network",
         paper_value=f"Table 1: mean of the {len(PAPER_VALUES)} legible pairs {mean:.2f}"
@@ -311,33 +287,14 @@ def _fts_below_ts(found: ScalingRows, problem: Problem) -> ClaimResult:
     )
 
 
-def _mean_over_losses(found: ScalingRows, problem: Problem) -> NDArray[np.float64]:
-    each = [
-        100 * found.gap("adaece", problem, loss, first="FTS_ECE", second="TS_ECE")
-        for loss in found.losses[problem]
-    ]
-    return np.asarray(np.mean(each, axis=0), dtype=np.float64)
+def _kinds(sets: Mapping[Problem, Rows], metric: str, fitted_by: str) -> NDArray[np.float64]:
+    """Return the mean over seeds of FTS − TS, per problem and loss."""
+    each = [gap(own, metric, x, fitted_by) for own in sets.values() for x in losses_in(own)]
+    return np.array([values.mean() for values in each])
 
 
-def _kinds(
-    found: ScalingRows, metric: str, first: str, second: str, problems: Sequence[Problem]
-) -> NDArray[np.float64]:
-    """Return the mean over seeds of a difference, per problem and loss."""
-    return np.array(
-        [
-            found.gap(metric, problem, loss, first=first, second=second).mean()
-            for problem in problems
-            for loss in found.concluded[problem]
-        ]
-    )
-
-
-def _papers(found: ScalingRows) -> list[Problem]:
-    return [problem for problem in found.concluded if problem in PAPERS]
-
-
-def _over_all(found: ScalingRows) -> ClaimResult:
-    differences = 100 * _kinds(found, "adaece", "FTS_ECE", "TS_ECE", list(found.concluded))
+def _over_all(sets: Mapping[Problem, Rows]) -> ClaimResult:
+    differences = 100 * _kinds(sets, "adaece", "ECE")
     return side_result(
         mean_interval(differences),
         claim="FTS has a lower AdaECE than TS on average over all kinds of networks",
@@ -349,8 +306,8 @@ def _over_all(found: ScalingRows) -> ClaimResult:
     )
 
 
-def _everywhere(found: ScalingRows) -> ClaimResult:
-    differences = _kinds(found, "adaece", "FTS_ECE", "TS_ECE", _papers(found))
+def _everywhere(sets: Mapping[Problem, Rows]) -> ClaimResult:
+    differences = _kinds(sets, "adaece", "ECE")
     return side_result(
         share_interval(int(np.sum(differences < 0)), differences.size),
         claim="FTS has a lower AdaECE than TS for every training loss: CIFAR-10",
@@ -364,13 +321,13 @@ def _everywhere(found: ScalingRows) -> ClaimResult:
     )
 
 
-def _same_log_loss(found: ScalingRows) -> ClaimResult:
-    changes = _kinds(found, "nll", "FTS_NLL", "TS_NLL", _papers(found))
+def _same_log_loss(sets: Mapping[Problem, Rows]) -> ClaimResult:
+    changes = _kinds(sets, "nll", "NLL")
     level = np.array(
         [
-            found.values("nll, TS_NLL", problem, loss).mean()
-            for problem in _papers(found)
-            for loss in found.concluded[problem]
+            own.values("nll, TS_NLL", loss=loss).mean()
+            for own in sets.values()
+            for loss in losses_in(own)
         ]
     )
     return side_result(
@@ -384,13 +341,13 @@ def _same_log_loss(found: ScalingRows) -> ClaimResult:
     )
 
 
-def _criterion_matters(found: ScalingRows) -> ClaimResult:
+def _criterion_matters(sets: Mapping[Problem, Rows]) -> ClaimResult:
     gains = []
-    for problem in _papers(found):
-        for loss in found.concluded[problem]:
+    for own in sets.values():
+        for loss in losses_in(own):
             by_ece, by_nll = (
                 np.mean(
-                    [found.values(f"adaece, {m}_{fit}", problem, loss).mean() for m in _METHODS]
+                    [own.values(f"adaece, {m}_{fit}", loss=loss).mean() for m in ("TS", "FTS")]
                 )
                 for fit in ("ECE", "NLL")
             )
@@ -407,18 +364,12 @@ def _criterion_matters(found: ScalingRows) -> ClaimResult:
     )
 
 
-def _linear(found: ScalingRows, problems: list[Problem]) -> Iterator[ClaimResult]:
-    for problem in problems:
+def _linear(sets: Mapping[Problem, Rows]) -> Iterator[ClaimResult]:
+    for problem, own in sets.items():
         is_papers = problem in PAPERS
         for largest, where in ((np.inf, "the whole grid of γ"), (1.0, "γ ≤ 1 only")):
-            fits = [
-                [
-                    found.line(problem, loss, seed=seed, largest=largest)
-                    for loss in found.focal(problem)
-                    if GAMMA[loss] > 0
-                ]
-                for seed in range(SEEDS[found.scale])
-            ]
+            losses = [loss for loss in focal_in(own) if GAMMA[loss] > 0]
+            fits = [*zip(*(lines(own, loss, largest=largest) for loss in losses), strict=True)]
             r2 = np.array([[fit.r2 for fit in row] for row in fits])
             least = np.fmin.reduce(r2, axis=None)
             slope = mean_of_known([fit.slope for row in fits for fit in row])
@@ -438,8 +389,8 @@ def _linear(found: ScalingRows, problems: list[Problem]) -> Iterator[ClaimResult
             )
 
 
-def _trends(found: ScalingRows, problem: Problem) -> Iterator[ClaimResult]:
-    losses = found.focal(problem)
+def _trends(rows: Rows, problem: Problem) -> Iterator[ClaimResult]:
+    losses = focal_in(rows)
     gammas = [GAMMA[loss] for loss in losses]
     name, is_papers = SET_NAMES[problem], problem in PAPERS
     for metric, what, below, words in (
@@ -453,7 +404,7 @@ def _trends(found: ScalingRows, problem: Problem) -> Iterator[ClaimResult]:
         ("adaece, TS_ECE", "AdaECE after TS falls", True, _BY_GAMMA),
         ("error, raw", "The error rises", False, _BY_GAMMA),
     ):
-        table = np.array([found.values(metric, problem, loss) for loss in losses])
+        table = np.array([rows.values(metric, loss=loss) for loss in losses])
         yield side_result(
             rank_correlation_interval(gammas, table),
             claim=f"{what} with the γ of training: {name}",
@@ -614,8 +565,6 @@ EXPERIMENT = Experiment(
     },
     tasks=tasks,
     run=run,
-    describe=describe_network,
-    look=ScalingRows,
     claims=claims,
     tables=tables,
     charts=charts,
@@ -623,16 +572,16 @@ EXPERIMENT = Experiment(
     network=pool_recipe,
     coverage={
         "reduced": (
-            Covered("data", "CIFAR-10, CIFAR-100, TinyImageNet", "10,000 images of CIFAR-10"),
-            Covered("data of ours", "–", "a sixth of Fashion-MNIST, a quarter of 20 Newsgroups"),
-            Covered("networks", "ResNet-50", "ResNet-8; an MLP; the global-pooling CNN"),
-            Covered(
+            ("data", "CIFAR-10, CIFAR-100, TinyImageNet", "10,000 images of CIFAR-10"),
+            ("data of ours", "–", "a sixth of Fashion-MNIST, a quarter of 20 Newsgroups"),
+            ("networks", "ResNet-50", "ResNet-8; an MLP; the global-pooling CNN"),
+            (
                 "losses",
                 "CE, FL-1, -2, -3, -5, -7, FLSD-53, AdaFocal",
                 "the same on Fashion-MNIST; CE, FL-1 to -3, FLSD-53 on CIFAR-10",
             ),
-            Covered("epochs", "350; 100 on TinyImageNet", "24; 40; 20"),
-            Covered("seeds", "5", "3"),
+            ("epochs", "350; 100 on TinyImageNet", "24; 40; 20"),
+            ("seeds", "5", "3"),
         ),
     },
     changed_rules=(
@@ -644,5 +593,4 @@ EXPERIMENT = Experiment(
         "in the paper are questions of our own; 20 Newsgroups, which we trained too little, is in "
         "the tables but left out of the conclusions."
     ),
-    packages=("numpy", "scipy", "torch"),
 )

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -212,23 +213,18 @@ SIMPLEX_SIZE = (2.7, 2.1)
 """Size in inches of a panel drawn in colour: small, as its pixels make the page large."""
 
 
-def one(rows: Rows, recipe: str, metric: str) -> float:
-    """Return a number of one run."""
-    return float(rows.values(recipe, metric)[0])
-
-
 def tables(rows: Rows) -> tuple[Table, ...]:
     """Return the lines through the best temperatures, and some of the temperatures."""
     body = []
     for k in CLASSES:
-        gammas, inverse = rows.curve(f"nearest K={k}", "1/T")
+        gammas, inverse = rows.curve("1/T", n_classes=k)
         line = fit_line(gammas, inverse)
         others = [
             fit_line(gammas, 1.0 / inverse).r2,
             fit_line(1.0 / (1.0 + gammas), 1.0 / inverse).r2,
         ]
         printed = "{} γ + {}".format(*PAPER_LINES[k]) if k in PAPER_LINES else "none printed"
-        errors = rows.curve(f"nearest K={k}", "error")[1]
+        errors = rows.curve("error", part="nearest", n_classes=k)[1]
         body.append(
             (
                 f"{k}",
@@ -248,7 +244,7 @@ def tables(rows: Rows) -> tuple[Table, ...]:
     shown = (1.0, 2.0, 3.0, 5.0)
     cells = []
     for k in CLASSES:
-        gammas, inverse = rows.curve(f"nearest K={k}", "1/T")
+        gammas, inverse = rows.curve("1/T", n_classes=k)
         known = dict(zip(gammas.tolist(), (1.0 / inverse).tolist(), strict=True))
         cells.append((f"{k}", *(f"{known[g]:.4f}" if g in known else "none" for g in shown)))
     nearest = Table(
@@ -277,14 +273,14 @@ def _figure_1(rows: Rows) -> Chart:
     losses = []
     for color, g in enumerate(LOSS_GAMMAS):
         losses.append(
-            Series(*rows.curve(f"loss γ={g:g}", "proper"), f"proper, γ={g:g}", color=color)
+            Series(*rows.curve("proper", part="loss", gamma=g), f"proper, γ={g:g}", color=color)
         )
-        focal = rows.curve(f"loss γ={g:g}", "focal")
+        focal = rows.curve("focal", part="loss", gamma=g)
         losses.append(Series(*focal, f"focal, γ={g:g}", "dashed", color=color))
-    x = rows.curve(f"loss γ={LOSS_GAMMAS[0]:g}", "focal")[0]
+    x = rows.curve("focal", part="loss", gamma=LOSS_GAMMAS[0])[0]
     losses.append(Series(x, -np.log(x), "CE", color=7))
     maps = [
-        Series(*rows.curve(f"map γ={g:g}", "recovered"), f"γ={g:g}", color=i)
+        Series(*rows.curve("recovered", part="map", gamma=g), f"γ={g:g}", color=i)
         for i, g in enumerate(MAP_GAMMAS)
     ]
     same = Series([0.0, 1.0], [0.0, 1.0], style="dashed", color=6)
@@ -300,7 +296,7 @@ def _figure_1(rows: Rows) -> Chart:
 
 
 def _line_panel(rows: Rows, k: int) -> Panel:
-    gammas, inverse = rows.curve(f"nearest K={k}", "1/T")
+    gammas, inverse = rows.curve("1/T", n_classes=k)
     line = fit_line(gammas, inverse)
     series = [
         Series(gammas, inverse, "nearest 1/T", color=0),
@@ -316,10 +312,10 @@ def _figure_2(rows: Rows) -> Chart:
     curves = []
     for color, g in enumerate(LOSS_GAMMAS):
         curves.append(
-            Series(*rows.curve(f"logits γ={g:g}", "recovered"), f"Ψ, γ={g:g}", color=color)
+            Series(*rows.curve("recovered", part="logits", gamma=g), f"Ψ, γ={g:g}", color=color)
         )
-        temperature = one(rows, f"printed K=2 γ={g:g}", "T")
-        scaled = rows.curve(f"logits γ={g:g}", "scaled")
+        temperature = rows.one("T", n_classes=2, gamma=g)
+        scaled = rows.curve("scaled", part="logits", gamma=g)
         curves.append(Series(*scaled, f"T = {temperature:.3f}", "dashed", color=color + 3))
     return Chart(
         "figure-2",
@@ -332,7 +328,7 @@ def _figure_2(rows: Rows) -> Chart:
 
 def _figure_3(rows: Rows) -> Chart:
     names = ("proven low", "measured low", "measured high", "proven high")
-    found = {name: rows.curve("bounds", name) for name in names}
+    found = {name: rows.curve(name) for name in names}
     inverse = [
         Series(x, 1.0 / y, name, "dashed" if "proven" in name else "line", color=i)
         for i, (name, (x, y)) in enumerate(found.items())
@@ -353,9 +349,9 @@ def _figure_3(rows: Rows) -> Chart:
     )
 
 
-def _points(rows: Rows, recipe: str, metric: str) -> tuple[Floats, Floats]:
+def _points(rows: Rows, metric: str, **settings: Any) -> tuple[Floats, Floats]:
     """Return a grid of the simplex and a number at each of its points."""
-    _, values = rows.curve(recipe, metric)
+    _, values = rows.curve(metric, **settings)
     steps = round((3.0 + np.sqrt(1.0 + 8.0 * len(values))) / 2.0)
     return simplex_grid(steps), values
 
@@ -372,9 +368,7 @@ def _figure_4(rows: Rows) -> Chart:
         "As Figure 4 of paper 003: conditional risk for the true probabilities (0.55, 0.3, "
         "0.15), as a percentile over the simplex, with isolines at 3, 12 and 20 %.",
         tuple(
-            SimplexPanel(
-                names[loss], *_points(rows, f"isolines {loss}", "percentile"), "%", levels=LEVELS
-            )
+            SimplexPanel(names[loss], *_points(rows, "percentile", loss=loss), "%", levels=LEVELS)
             for loss in RISKS
         ),
         columns=4,
@@ -383,7 +377,7 @@ def _figure_4(rows: Rows) -> Chart:
 
 
 def _figure_5(rows: Rows) -> Chart:
-    temperatures = {g: one(rows, f"printed K=3 γ={g:g}", "T") for g in ARROW_GAMMAS}
+    temperatures = {g: rows.one("T", n_classes=3, gamma=g) for g in ARROW_GAMMAS}
     maps = [ArrowPanel(f"Ψ, γ = {g:g}", PosteriorRecovery(g)) for g in ARROW_GAMMAS]
     scaled = [
         ArrowPanel(f"T = {t:.3f}, nearest to γ = {g:g}", TemperatureScaling(t))
@@ -400,7 +394,7 @@ def _figure_5(rows: Rows) -> Chart:
 
 def _figure_6(rows: Rows) -> Chart:
     errors = [
-        Series(*rows.curve(f"nearest K={k}", "error"), f"K={k}", color=i)
+        Series(*rows.curve("error", part="nearest", n_classes=k), f"K={k}", color=i)
         for i, k in enumerate(CLASSES)
     ]
     return Chart(
@@ -421,9 +415,7 @@ def _figure_7(rows: Rows) -> Chart:
         "As Figure 7 of paper 003: largest difference of any class's probability between the "
         "focal map and the nearest temperature.",
         tuple(
-            SimplexPanel(
-                f"γ = {g:g}", *_points(rows, f"difference γ={g:g}", "difference"), "difference", 5
-            )
+            SimplexPanel(f"γ = {g:g}", *_points(rows, "difference", gamma=g), "difference", 5)
             for g in LOSS_GAMMAS
         ),
         size=SIMPLEX_SIZE,
@@ -477,7 +469,7 @@ def claims(rows: Rows) -> tuple[ClaimResult, ...]:
 
 def finding(rows: Rows) -> str:
     """Return the main result in one sentence."""
-    worst = {k: rows.curve(f"nearest K={k}", "error")[1].max() for k in (2, 3, 4)}
+    worst = {k: rows.curve("error", part="nearest", n_classes=k)[1].max() for k in (2, 3, 4)}
     return (
         "For two classes the focal map is close to temperature scaling (largest difference "
         f"{worst[2]:.1e}), for more classes it is not ({worst[3]:.0%} with three, {worst[4]:.0%} "
@@ -487,8 +479,8 @@ def finding(rows: Rows) -> str:
 
 def _bound_claims(rows: Rows) -> Iterator[ClaimResult]:
     names = ("proven low", "measured low", "measured high", "proven high")
-    gammas, _ = rows.curve("bounds", names[0])
-    low, lowest, highest, high = (rows.curve("bounds", name)[1] for name in names)
+    gammas, _ = rows.curve(names[0])
+    low, lowest, highest, high = (rows.curve(name)[1] for name in names)
     yield side_result(
         Interval.exact(min((lowest / low - 1.0).min(), (1.0 - highest / high).min())),
         claim="The binary focal map lies between T = 1/(γ+1) and T = 1/(γ+1 − log(γ+1)/2)",
@@ -527,9 +519,9 @@ def _bound_claims(rows: Rows) -> Iterator[ClaimResult]:
 
 def _fits(rows: Rows) -> Iterator[ClaimResult]:
     for k, (slope, intercept) in PAPER_LINES.items():
-        gammas, inverse = rows.curve(f"nearest K={k}", "1/T")
+        gammas, inverse = rows.curve("1/T", n_classes=k)
         line, squares = minimax_line(gammas, inverse), fit_line(gammas, inverse)
-        grid = [one(rows, f"grid K={k}", name) for name in ("slope", "intercept")]
+        grid = [rows.one(name, n_classes=k) for name in ("slope", "intercept")]
         yield number_result(
             Interval.exact(line.slope),
             slope,
@@ -553,7 +545,7 @@ def _fits(rows: Rows) -> Iterator[ClaimResult]:
             bound=0.99,
         )
     yield side_result(
-        Interval.exact(1.0 / rows.curve("nearest K=3", "1/T")[1].min()),
+        Interval.exact(1.0 / rows.curve("1/T", n_classes=3)[1].min()),
         claim="For every γ > 0 the nearest temperature is below 1 (K = 3)",
         what="largest T over γ in (0, 10]",
         paper_value='Sec. 3.3: "For all positive γ, the temperature is lower than one"',
@@ -563,7 +555,7 @@ def _fits(rows: Rows) -> Iterator[ClaimResult]:
 
 
 def _errors(rows: Rows) -> Iterator[ClaimResult]:
-    gammas, errors = rows.curve("nearest K=2", "error")
+    gammas, errors = rows.curve("error", part="nearest", n_classes=2)
     yield side_result(
         Interval.exact(errors.max()),
         claim="K = 2: the nearest temperature is off by less than 1e-3 in probability",
@@ -576,7 +568,7 @@ def _errors(rows: Rows) -> Iterator[ClaimResult]:
     )
     for k in (3, 4):
         yield number_result(
-            Interval.exact(one(rows, f"printed K={k} γ=9", "error")),
+            Interval.exact(rows.one("error", part="printed", n_classes=k, gamma=9.0)),
             0.08,
             tolerance=TWO_DIGITS,
             claim=f"K = {k}: the nearest temperature is off by up to 8 % at γ = 9",
@@ -597,7 +589,7 @@ def _captions(rows: Rows) -> Iterator[ClaimResult]:
         for gamma, value in values.items():
             meant = (1.0 / value - intercept) / slope
             yield number_result(
-                Interval.exact(one(rows, f"printed K={k} γ={gamma:g}", "T")),
+                Interval.exact(rows.one("T", n_classes=k, gamma=gamma)),
                 value,
                 tolerance=TWO_DIGITS,
                 claim=f"K = {k}, γ = {gamma:g}: the nearest temperature is {value:g}",
@@ -614,7 +606,7 @@ def _captions(rows: Rows) -> Iterator[ClaimResult]:
                 ),
             )
     yield number_result(
-        Interval.exact(one(rows, "example γ=2", "q")),
+        Interval.exact(rows.one("q", gamma=2.0)),
         0.62,
         tolerance=0.01,
         claim="If the truth is 0.8, focal loss with γ = 2 is lowest at around 0.62",
@@ -628,7 +620,7 @@ def _captions(rows: Rows) -> Iterator[ClaimResult]:
 
 def _shapes(rows: Rows) -> Iterator[ClaimResult]:
     yield side_result(
-        Interval.exact(min(one(rows, f"loss γ={g:g}", "least excess") for g in LOSS_GAMMAS)),
+        Interval.exact(min(rows.one("least excess", part="loss", gamma=g) for g in LOSS_GAMMAS)),
         claim="The proper part of the loss is below the focal loss for scores under 1/2, else "
         "above it",
         what="smallest difference, positive if it is as the paper says",
@@ -638,7 +630,7 @@ def _shapes(rows: Rows) -> Iterator[ClaimResult]:
         unit="smallest difference of losses",
         below=False,
     )
-    bends = [one(rows, f"isolines {loss}", "third harmonic") for loss in RISKS]
+    bends = [rows.one("third harmonic", loss=loss) for loss in RISKS]
     shown = ", ".join(f"{loss} {bend:.4f}" for loss, bend in zip(RISKS, bends, strict=True))
     yield side_result(
         Interval.exact(np.diff(bends).min()),
@@ -655,11 +647,12 @@ def _shapes(rows: Rows) -> Iterator[ClaimResult]:
         note=f"{shown}.",
     )
     nearer = [
-        one(rows, f"difference γ={g:g}", "to the centre")
-        - one(rows, f"difference γ={g:g}", "to the corner")
+        rows.one("to the centre", gamma=g) - rows.one("to the corner", gamma=g)
         for g in LOSS_GAMMAS
     ]
-    tops = ", ".join(f"{one(rows, f'difference γ={g:g}', 'top there'):.3f}" for g in LOSS_GAMMAS)
+    tops = ", ".join(
+        f"{rows.one('top there', part='difference', gamma=g):.3f}" for g in LOSS_GAMMAS
+    )
     near_corners = side_result(
         Interval.exact(min(nearer)),
         claim="Focal map and nearest temperature differ most near the corners (K = 3)",
@@ -711,16 +704,6 @@ def _gamma_step(n_classes: int, *, small: bool) -> float:
     return 0.1 if n_classes <= 10 else 0.5
 
 
-def describe(task: Task) -> tuple[str, int]:
-    """Return the part with its classes, exponent or loss; nothing is random, so the seed is 0."""
-    settings = dict(task.settings)
-    words = [str(task["part"])]
-    words += [f"K={settings['n_classes']}"] if "n_classes" in settings else []
-    words += [f"γ={settings['gamma']:g}"] if "gamma" in settings else []
-    words += [str(settings["loss"])] if "loss" in settings else []
-    return " ".join(words), 0
-
-
 EXPERIMENT = Experiment(
     name=NAME,
     code="E9",
@@ -734,12 +717,9 @@ EXPERIMENT = Experiment(
     "top probability (contradicting Prop. 5).",
     smaller={
         "smallest": "Coarse grids, only to test the program.",
-        "reduced": "",
-        "full": "",
     },
     tasks=tasks,
     run=run,
-    describe=describe,
     claims=claims,
     tables=tables,
     charts=charts,

@@ -14,7 +14,6 @@ from focalibrate.metrics import ece
 from focalibrate_papers.charts import Chart, Panel, Series
 from focalibrate_papers.engine import (
     ClaimResult,
-    Covered,
     Experiment,
     Folders,
     Interval,
@@ -27,6 +26,7 @@ from focalibrate_papers.engine import (
     rank_correlation_interval,
     show_interval,
     side_result,
+    spread,
 )
 from focalibrate_papers.networks import (
     GAMMA,
@@ -34,8 +34,8 @@ from focalibrate_papers.networks import (
     SMALLEST,
     UNPUBLISHED,
     Problem,
-    describe_network,
-    network_name,
+    by_problem,
+    losses_in,
     pool_recipe,
     trained,
 )
@@ -59,28 +59,15 @@ SEEDS: Mapping[Scale, int] = {"smallest": 2, "reduced": 3, "full": 3}
 N_RESAMPLES = 300
 
 
-@dataclass(frozen=True)
-class CurvatureRows:
-    """The rows of a run, selected by problem."""
+def gammas_in(rows: Rows) -> NDArray[np.float64]:
+    """Return the exponents of the networks, in ascending order."""
+    return np.array([GAMMA[loss] for loss in losses_in(rows)])
 
-    rows: Rows
-    scale: Scale
 
-    @property
-    def problems(self) -> tuple[Problem, ...]:
-        """Return the problems of the scale."""
-        return tuple(LOSSES[self.scale])
-
-    def gammas(self, problem: Problem) -> NDArray[np.float64]:
-        """Return the exponents of the problem's networks, in ascending order."""
-        return np.array([GAMMA[loss] for loss in LOSSES[self.scale][problem]])
-
-    def table(self, metric: str, problem: Problem) -> NDArray[np.float64]:
-        """Return a number by exponent and seed, ``[gammas, seeds]``; calibration in percent."""
-        losses = LOSSES[self.scale][problem]
-        unit = 100.0 if metric.startswith(("ece", "error")) else 1.0
-        rows = [self.rows.values(network_name(problem, loss), metric) for loss in losses]
-        return unit * np.array(rows)
+def table(rows: Rows, metric: str) -> NDArray[np.float64]:
+    """Return a number by exponent and seed, ``[gammas, seeds]``; calibration in percent."""
+    unit = 100.0 if metric.startswith(("ece", "error")) else 1.0
+    return unit * np.array([rows.values(metric, loss=loss) for loss in losses_in(rows)])
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,16 +149,13 @@ _COLUMNS = (
 )
 
 
-def score_table(found: CurvatureRows) -> Table:
+def score_table(rows: Rows) -> Table:
     """Return curvature and calibration per exponent."""
     body = []
-    for problem in found.problems:
-        columns = [(found.table(metric, problem), digits) for _, metric, digits in _COLUMNS]
-        for place, gamma in enumerate(found.gammas(problem)):
-            cells = [
-                f"{table[place].mean():.{digits}f} ± {table[place].std(ddof=1):.{digits}f}"
-                for table, digits in columns
-            ]
+    for problem, own in by_problem(rows).items():
+        columns = [(table(own, metric), digits) for _, metric, digits in _COLUMNS]
+        for place, gamma in enumerate(gammas_in(own)):
+            cells = [spread(numbers[place], digits) for numbers, digits in columns]
             body.append((SET_NAMES[problem], f"{gamma:g}", *cells))
     return Table(
         "Mean and standard deviation over seeds",
@@ -181,46 +165,42 @@ def score_table(found: CurvatureRows) -> Table:
     )
 
 
-def charts(found: CurvatureRows) -> Iterator[Chart]:
+def charts(rows: Rows) -> Iterator[Chart]:
     """Yield Fig. 2 and Fig. 3."""
     yield Chart(
         "figure-2",
         "The largest eigenvalue and the trace of the Hessian of the validation loss, and ECE, "
         "against the γ of training, as in Fig. 2: mean, smallest and largest value over the "
         "seeds.",
-        [panel for problem in found.problems for panel in _against_gamma(found, problem)],
+        [panel for p, own in by_problem(rows).items() for panel in _against_gamma(own, p)],
     )
     yield Chart(
         "figure-3",
         "ECE against the trace of the Hessian of the validation loss, one point per network, "
         "with the least-squares cubic, as in Fig. 3.",
-        [_against_trace(found, problem) for problem in found.problems],
+        [_against_trace(own, p) for p, own in by_problem(rows).items()],
         columns=2,
     )
 
 
-def _against_gamma(found: CurvatureRows, problem: Problem) -> Iterator[Panel]:
+def _against_gamma(rows: Rows, problem: Problem) -> Iterator[Panel]:
     name = SET_NAMES[problem]
     for metric, label in (("lambda_max", "λ_max(H_val)"), ("trace", "Tr(H_val)")):
         series = [
-            _curve(found, problem, f"{metric}, {of}", f"of {what}") for of, what in OF_LOSS.items()
+            Series.over_seeds(gammas_in(rows), table(rows, f"{metric}, {of}"), f"of {what}")
+            for of, what in OF_LOSS.items()
         ]
         is_positive = all(np.min(s.low) > 0 for s in series if s.low is not None)
         yield Panel(name, "γ", label, series, log_y=is_positive)
-    yield Panel(name, "γ", "ECE, %", [_curve(found, problem, "ece", "")])
+    ece = Series.over_seeds(gammas_in(rows), table(rows, "ece"))
+    yield Panel(name, "γ", "ECE, %", [ece])
 
 
-def _curve(found: CurvatureRows, problem: Problem, metric: str, label: str) -> Series:
-    table, gammas = found.table(metric, problem), found.gammas(problem)
-    band = table.min(axis=1), table.max(axis=1)
-    return Series(gammas, table.mean(axis=1), label, "line and points", *band)
-
-
-def _against_trace(found: CurvatureRows, problem: Problem) -> Panel:
-    trace, ece = found.table("trace, own", problem), found.table("ece", problem)
+def _against_trace(rows: Rows, problem: Problem) -> Panel:
+    trace, ece = table(rows, "trace, own"), table(rows, "ece")
     series = [
         Series(trace[i], ece[i], f"γ = {gamma:g}", "points")
-        for i, gamma in enumerate(found.gammas(problem))
+        for i, gamma in enumerate(gammas_in(rows))
     ]
     curve = fit_cubic(trace.ravel(), ece.ravel())
     x = np.linspace(trace.min(), trace.max(), 101)
@@ -241,16 +221,24 @@ _MIDDLE = (
 )
 
 
-def claims(found: CurvatureRows) -> tuple[ClaimResult, ...]:
-    """Return one result per claim."""
-    return tuple(result for problem in found.problems for result in _of_problem(found, problem))
+def claims(rows: Rows) -> Iterator[ClaimResult]:
+    """Yield the results of every set that was run."""
+    for problem, own in by_problem(rows).items():
+        yield _falls(own, problem, "lambda_max", "own")
+        yield _monotonic(own, problem)
+        yield _falls(own, problem, "lambda_max", "ce")
+        for of in OF_LOSS:
+            yield _falls(own, problem, "trace", of)
+        yield _same_weights(own, problem)
+        yield _best_gamma_inside(own, problem)
+        yield _best_trace_inside(own, problem)
 
 
-def finding(found: CurvatureRows) -> str:
+def finding(rows: Rows) -> str:
     """Return the main result: how λ_max of the focal loss and of cross-entropy depend on γ."""
     parts = []
     for of, name in OF_LOSS.items():
-        trends = [_trend(found, problem, of) for problem in found.problems]
+        trends = [_trend(own, problem, of) for problem, own in by_problem(rows).items()]
         first, *more = [f"{verb} {where}" for verb, where in trends]
         if len({verb for verb, _ in trends}) == 1:
             more = [where for _, where in trends[1:]]
@@ -261,37 +249,25 @@ def finding(found: CurvatureRows) -> str:
     )
 
 
-def _trend(found: CurvatureRows, problem: Problem, of: str) -> tuple[str, str]:
+def _trend(rows: Rows, problem: Problem, of: str) -> tuple[str, str]:
     """Return whether λ_max falls or rises with γ, and where, with the correlation."""
-    table = found.table(f"lambda_max, {of}", problem)
-    ours = rank_correlation_interval(found.gammas(problem), table)
+    ours = rank_correlation_interval(gammas_in(rows), table(rows, f"lambda_max, {of}"))
     verb = "falls" if ours.high < 0 else "rises" if ours.low > 0 else "shows no clear trend"
     number = f"ρ = {ours.estimate:.2f} [{ours.low:.2f}, {ours.high:.2f}]"
     return verb, f"on {SET_NAMES[problem]} ({number})"
-
-
-def _of_problem(found: CurvatureRows, problem: Problem) -> Iterator[ClaimResult]:
-    yield _falls(found, problem, "lambda_max", "own")
-    yield _monotonic(found, problem)
-    yield _falls(found, problem, "lambda_max", "ce")
-    for of in OF_LOSS:
-        yield _falls(found, problem, "trace", of)
-    yield _same_weights(found, problem)
-    yield _best_gamma_inside(found, problem)
-    yield _best_trace_inside(found, problem)
 
 
 def _is_papers(problem: Problem) -> bool:
     return problem not in UNPUBLISHED
 
 
-def _falls(found: CurvatureRows, problem: Problem, metric: str, of: str) -> ClaimResult:
-    table, gammas = found.table(f"{metric}, {of}", problem), found.gammas(problem)
+def _falls(rows: Rows, problem: Problem, metric: str, of: str) -> ClaimResult:
+    numbers, gammas = table(rows, f"{metric}, {of}"), gammas_in(rows)
     name = {"lambda_max": "λ_max(H_val)", "trace": "Tr(H_val)"}[metric]
-    means = ", ".join(f"{mean:.3g}" for mean in table.mean(axis=1))
+    means = ", ".join(f"{mean:.3g}" for mean in numbers.mean(axis=1))
     is_stated = metric == "lambda_max"
     return side_result(
-        rank_correlation_interval(gammas, table),
+        rank_correlation_interval(gammas, numbers),
         claim=f"{name} of {OF_LOSS[of]} falls with the γ of training: {SET_NAMES[problem]}",
         what="rank correlation with γ over all networks",
         paper_value=_FALLS if is_stated else "Fig. 3 shows ECE against it; no trend is stated",
@@ -301,8 +277,8 @@ def _falls(found: CurvatureRows, problem: Problem, metric: str, of: str) -> Clai
     )
 
 
-def _monotonic(found: CurvatureRows, problem: Problem) -> ClaimResult:
-    logs = np.log(found.table("lambda_max, own", problem))
+def _monotonic(rows: Rows, problem: Problem) -> ClaimResult:
+    logs = np.log(table(rows, "lambda_max, own"))
     steps = [mean_interval(step) for step in np.diff(logs, axis=0)]
     worst = max(steps, key=lambda step: step.high)
     return side_result(
@@ -316,8 +292,8 @@ def _monotonic(found: CurvatureRows, problem: Problem) -> ClaimResult:
     )
 
 
-def _same_weights(found: CurvatureRows, problem: Problem) -> ClaimResult:
-    own, plain = (found.table(f"lambda_max, {of}", problem)[1:] for of in OF_LOSS)
+def _same_weights(rows: Rows, problem: Problem) -> ClaimResult:
+    own, plain = (table(rows, f"lambda_max, {of}")[1:] for of in OF_LOSS)
     ratio = own / plain
     return side_result(
         mean_interval(np.log(ratio).mean(axis=0)),
@@ -333,11 +309,11 @@ def _same_weights(found: CurvatureRows, problem: Problem) -> ClaimResult:
     )
 
 
-def _best_gamma_inside(found: CurvatureRows, problem: Problem) -> ClaimResult:
-    table, gammas = found.table("ece", problem), found.gammas(problem)
-    best = gammas[table.mean(axis=1).argmin()]
+def _best_gamma_inside(rows: Rows, problem: Problem) -> ClaimResult:
+    ece, gammas = table(rows, "ece"), gammas_in(rows)
+    best = gammas[ece.mean(axis=1).argmin()]
     return side_result(
-        mean_interval(table[1:-1].min(axis=0) - table[[0, -1]].min(axis=0)),
+        mean_interval(ece[1:-1].min(axis=0) - ece[[0, -1]].min(axis=0)),
         claim=f"ECE is lowest at an intermediate γ: {SET_NAMES[problem]}",
         what="lowest ECE at a γ between the ends − the lower ECE of the two ends, paired by seed",
         paper_value='Fig. 2, on CIFAR-100: "ECE reaches its minimum for ViT architecture around '
@@ -348,8 +324,8 @@ def _best_gamma_inside(found: CurvatureRows, problem: Problem) -> ClaimResult:
     )
 
 
-def _best_trace_inside(found: CurvatureRows, problem: Problem) -> ClaimResult:
-    trace, ece = (found.table(m, problem).ravel() for m in ("trace, own", "ece"))
+def _best_trace_inside(rows: Rows, problem: Problem) -> ClaimResult:
+    trace, ece = (table(rows, m).ravel() for m in ("trace, own", "ece"))
     depth, best, curve = resampled(trace, ece)
     return side_result(
         depth,
@@ -476,25 +452,23 @@ EXPERIMENT = Experiment(
     },
     tasks=tasks,
     run=run,
-    describe=describe_network,
-    look=CurvatureRows,
     claims=claims,
-    tables=lambda found: [score_table(found)],
+    tables=lambda rows: [score_table(rows)],
     charts=charts,
     finding=finding,
     network=pool_recipe,
     coverage={
         "reduced": (
-            Covered("data", "CIFAR-100", "10,000 images of CIFAR-10"),
-            Covered("data of ours", "–", "a sixth of Fashion-MNIST"),
-            Covered(
+            ("data", "CIFAR-100", "10,000 images of CIFAR-10"),
+            ("data of ours", "–", "a sixth of Fashion-MNIST"),
+            (
                 "networks",
                 "ResNet-18 (two widths), MobileNet-v2, ViT, VGG-19",
                 "ResNet-8; an MLP on Fashion-MNIST",
             ),
-            Covered("γ", "0 to about 10", "0, 1, 2, 3; up to 7 on Fashion-MNIST"),
-            Covered("epochs", "not said", "24; 40 on Fashion-MNIST"),
-            Covered("seeds", "not said", "3"),
+            ("γ", "0 to about 10", "0, 1, 2, 3; up to 7 on Fashion-MNIST"),
+            ("epochs", "not said", "24; 40 on Fashion-MNIST"),
+            ("seeds", "not said", "3"),
         ),
     },
     changed_rules=(
@@ -504,5 +478,4 @@ EXPERIMENT = Experiment(
         "is below 0; a claim can be undecided; traces, networks at their own weights and "
         "Fashion-MNIST are questions of our own."
     ),
-    packages=("numpy", "scipy", "torch"),
 )

@@ -1,6 +1,6 @@
 """Paper 004, Figure 4: cross-entropy with the trace of its Hessian as a penalty."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -12,10 +12,8 @@ from focalibrate.theory import recover_log_posterior
 from focalibrate_papers.charts import Chart, Panel, Series
 from focalibrate_papers.engine import (
     ClaimResult,
-    Covered,
     Experiment,
     Folders,
-    Interval,
     Numbers,
     Rows,
     Scale,
@@ -50,125 +48,118 @@ def taus_of(rows: Rows) -> list[float]:
     return sorted({row.at for row in rows})
 
 
-def by_seed(rows: Rows, recipe: str, metric: str) -> NDArray[np.float64]:
-    """Return a metric ``[seeds, weights]``; nan if a run diverged."""
-    seeds = sorted({row.seed for row in rows})
-    taus = taus_of(rows)
-    found = np.full((len(seeds), len(taus)), np.nan)
-    for row in rows:
-        if row.recipe == recipe and row.metric == metric:
-            found[seeds.index(row.seed), taus.index(row.at)] = row.value
-    return found
+def by_network(rows: Rows) -> dict[str, Rows]:
+    """Return the rows of each learning rate and length, such as "lr 0.005, 60 epochs"."""
+    return {
+        f"lr {lr:g}, {epochs} epochs": rows.of(lr=lr, epochs=epochs)
+        for lr, epochs in rows.each("lr", "epochs")
+    }
 
 
-def claims(rows: Rows) -> tuple[ClaimResult, ...]:
+def by_seed(rows: Rows, metric: str, taus: Sequence[float]) -> NDArray[np.float64]:
+    """Return a metric of one network ``[seeds, weights]``; nan if a run diverged."""
+    found = []
+    for seed in rows.each("seed"):
+        at, values = rows.curve(metric, seed=seed)
+        known = dict(zip(at.tolist(), values.tolist(), strict=True))
+        found.append([known.get(tau, np.nan) for tau in taus])
+    return np.array(found)
+
+
+def shown(rows: Rows, metric: str, taus: Sequence[float]) -> NDArray[np.float64]:
+    """Return the same with ECE and error in percent."""
+    return by_seed(rows, metric, taus) * (100.0 if metric in (ECE, "error") else 1.0)
+
+
+def claims(rows: Rows) -> Iterator[ClaimResult]:
     """Judge the paper by the longest runs; shorter ones answer a question of our own."""
-    lengths = {recipe.split(", ")[1] for recipe in rows.recipes()}
-    longest, *shorter = sorted(lengths, key=_epochs, reverse=True)
-    results = _claims(_of_length(rows, longest), longest)
-    for length in shorter:
-        results += [
-            as_ours(result, paper_value=_SHORT)
-            for result in _claims(_of_length(rows, length), length)
-        ]
-    return tuple(results)
+    longest, *shorter = sorted(rows.each("epochs"), reverse=True)
+    yield from _claims(rows.of(epochs=longest), longest)
+    for epochs in shorter:
+        for result in _claims(rows.of(epochs=epochs), epochs):
+            yield as_ours(result, paper_value=_SHORT)
 
 
-def _epochs(text: str) -> int:
-    """Return the number in "lr 0.005, 60 epochs"."""
-    return int(text.split()[-2])
-
-
-def _rates(rows: Rows, length: str) -> str:
-    """Return the learning rates that were run, for a claim: "lr 0.005, 60 epochs" if one."""
-    recipes = rows.recipes()
-    return recipes[0] if len(recipes) == 1 else f"{len(recipes)} learning rates, {length}"
-
-
-def _of_length(rows: Rows, length: str) -> Rows:
-    return Rows(tuple(row for row in rows if row.recipe.endswith(f", {length}")))
-
-
-def _claims(rows: Rows, length: str) -> list[ClaimResult]:
+def _claims(rows: Rows, epochs: int) -> Iterator[ClaimResult]:
     """Compare the largest τ with none, and step by step, at every learning rate."""
-    taus = taus_of(rows)
-    results: list[ClaimResult] = []
-    for metric, factor, unit in ((ECE, 100.0, "points of ECE"), (TRACE, 1.0, "Tr(H_val)")):
-        results += [_ends(rows, recipe, metric, factor, unit, taus) for recipe in rows.recipes()]
-        results.append(_steps(rows, metric, factor, unit, taus, length))
-    return [*results, _correlation(rows, length)]
+    taus, networks = taus_of(rows), by_network(rows)
+    n = len(networks)
+    where = next(iter(networks)) if n == 1 else f"{n} learning rates, {epochs} epochs"
+    for metric, name, unit in ((ECE, ECE, "points of ECE"), (TRACE, "Tr(H_val)", "Tr(H_val)")):
+        found = {key: shown(own, metric, taus) for key, own in networks.items()}
+        for key, own in networks.items():
+            error = shown(own, "error", taus)
+            yield _ends(found[key], error, taus[-1], name=name, unit=unit, where=key)
+        yield _steps(found, taus, name=name, unit=unit, where=where)
+    yield _correlation([*networks.values()], taus, where)
 
 
 def finding(rows: Rows) -> str:
     """Return the main result in one sentence."""
-    parts: dict[int, list[str]] = {}
-    for recipe in rows.recipes():
-        ece, error = (100 * np.nanmean(by_seed(rows, recipe, m), axis=0) for m in (ECE, "error"))
-        parts.setdefault(_epochs(recipe), []).append(
-            f"{ece[0]:.1f} → {ece[-1]:.1f} (error {error[0]:.1f} → {error[-1]:.1f}, "
-            f"{recipe.split(', ')[0]})"
+    taus, parts = taus_of(rows), dict[int, list[str]]()
+    for lr, epochs in rows.each("lr", "epochs"):
+        own = rows.of(lr=lr, epochs=epochs)
+        ece, error = (np.nanmean(shown(own, m, taus), axis=0) for m in (ECE, "error"))
+        parts.setdefault(epochs, []).append(
+            f"{ece[0]:.1f} → {ece[-1]:.1f} (error {error[0]:.1f} → {error[-1]:.1f}, lr {lr:g})"
         )
     lengths = (f"after {n} epochs {', '.join(parts[n])}" for n in sorted(parts, reverse=True))
-    return f"ECE in % without the penalty → with τ = {taus_of(rows)[-1]:g}: {'; '.join(lengths)}."
+    return f"ECE in % without the penalty → with τ = {taus[-1]:g}: {'; '.join(lengths)}."
 
 
 def _ends(
-    rows: Rows,
-    recipe: str,
-    metric: str,
-    factor: float,
+    values: NDArray[np.float64],
+    error: NDArray[np.float64],
+    tau: float,
+    *,
+    name: str,
     unit: str,
-    taus: list[float],
+    where: str,
 ) -> ClaimResult:
-    values = factor * by_seed(rows, recipe, metric)
-    error = 100.0 * by_seed(rows, recipe, "error")
     cost = mean_interval(error[:, -1] - error[:, 0])
-    name = ECE if metric == ECE else "Tr(H_val)"
     return side_result(
         mean_interval(values[:, -1] - values[:, 0]),
-        claim=f"{name} is lower with τ = {taus[-1]:g} than without the penalty, {recipe}",
+        claim=f"{name} is lower with τ = {tau:g} than without the penalty, {where}",
         what="mean difference over seeds",
         paper_value=_PAPER,
-        unit=f"{unit}, τ = {taus[-1]:g} − none",
+        unit=f"{unit}, τ = {tau:g} − none",
         note=f"From {values[:, 0].mean():.4g}."
-        + (f" The error changes by {show_interval(cost)} points." if metric == ECE else ""),
+        + (f" The error changes by {show_interval(cost)} points." if name == ECE else ""),
     )
 
 
 def _steps(
-    rows: Rows,
-    metric: str,
-    factor: float,
+    values: Mapping[str, NDArray[np.float64]],
+    taus: Sequence[float],
+    *,
+    name: str,
     unit: str,
-    taus: list[float],
-    length: str,
+    where: str,
 ) -> ClaimResult:
-    values = {recipe: factor * by_seed(rows, recipe, metric) for recipe in rows.recipes()}
     steps = [mean_interval(step) for v in values.values() for step in np.diff(v, axis=1).T]
     worst = max(steps, key=lambda step: step.estimate)
-    name = ECE if metric == ECE else "Tr(H_val)"
     lowest = ", ".join(
-        f"τ = {taus[int(np.argmin(v.mean(axis=0)))]:g} at {recipe}" for recipe, v in values.items()
+        f"τ = {taus[int(np.argmin(v.mean(axis=0)))]:g} at {key}" for key, v in values.items()
     )
     return side_result(
         worst,
-        claim=f"{name} falls with every step of τ, {_rates(rows, length)}",
+        claim=f"{name} falls with every step of τ, {where}",
         what=f"change over seeds at the worst of {len(steps)} steps",
-        paper_value=_STEPS if metric == ECE else _PAPER,
+        paper_value=_STEPS if name == ECE else _PAPER,
         unit=f"{unit}, worst step",
         note=f"The mean falls at {sum(s.estimate < 0 for s in steps)} of {len(steps)} steps. "
         f"Lowest with {lowest}.",
     )
 
 
-def _correlation(rows: Rows, length: str) -> ClaimResult:
+def _correlation(networks: Sequence[Rows], taus: Sequence[float], where: str) -> ClaimResult:
     traces, errors = (
-        np.concatenate([by_seed(rows, r, metric).ravel() for r in rows.recipes()])
+        np.concatenate([by_seed(own, metric, taus).ravel() for own in networks])
         for metric in (TRACE, ECE)
     )
     return side_result(
         correlation_interval(traces, errors),
-        claim=f"ECE and Tr(H_val) are strongly correlated over τ, {_rates(rows, length)}",
+        claim=f"ECE and Tr(H_val) are strongly correlated over τ, {where}",
         what="Pearson's correlation over all networks",
         paper_value=_CORRELATED,
         unit=f"correlation over {traces.size} networks",
@@ -182,7 +173,6 @@ SEEDS = (0, 1, 2)
 SHORT, LONG = 8, 60
 """Epochs of the sweep over learning rates, and of the long runs."""
 TRACE_VECTORS = 10
-OTHERS = ("NLL", "Brier", "error")
 
 
 def tasks(scale: Scale) -> list[Task]:
@@ -244,29 +234,15 @@ def _measured(
     yield "error", error_rate(probs, labels)
 
 
-def describe(task: Task) -> tuple[str, int]:
-    """Return the learning rate with the epochs, and the seed."""
-    return f"lr {task['lr']:g}, {task['epochs']} epochs", task["seed"]
-
-
 def _table(rows: Rows) -> Table:
     taus, body = taus_of(rows), []
-    for recipe in rows.recipes():
-        found = {m: by_seed(rows, recipe, m) for m in (ECE, *OTHERS, TRACE)}
+    for name, own in by_network(rows).items():
+        found = {m: shown(own, m, taus) for m in (ECE, "error", "NLL", "Brier", TRACE)}
         for i, tau in enumerate(taus):
-            shown = {m: mean_interval(values[:, i]) for m, values in found.items()}
-            percent = {m: _times(shown[m], 100.0) for m in (ECE, "error")}
-            body.append(
-                (
-                    recipe.removeprefix("lr "),
-                    f"{tau:g}",
-                    show_interval(percent[ECE]),
-                    show_interval(percent["error"]),
-                    f"{shown['NLL'].estimate:.4f}",
-                    f"{shown['Brier'].estimate:.4f}",
-                    show_interval(shown[TRACE]),
-                )
-            )
+            ece, error, log_loss, brier, trace = (mean_interval(v[:, i]) for v in found.values())
+            cells = [show_interval(ece), show_interval(error), f"{log_loss.estimate:.4f}"]
+            cells += [f"{brier.estimate:.4f}", show_interval(trace)]
+            body.append((name.removeprefix("lr "), f"{tau:g}", *cells))
     return Table(
         "Test examples at the end, and the trace on the validation examples",
         ("learning rate, epochs", "τ", "ECE, %", "error, %", "NLL", "Brier", "Tr(H_val)"),
@@ -276,21 +252,26 @@ def _table(rows: Rows) -> Table:
     )
 
 
-def _times(interval: Interval, factor: float) -> Interval:
-    return Interval(*(factor * x for x in (interval.estimate, interval.low, interval.high)))
-
-
 def _figure(rows: Rows) -> Chart:
-    taus = taus_of(rows)
+    taus, networks = taus_of(rows), by_network(rows)
+    at = [max(tau, taus[1] / 3) for tau in taus]  # no penalty, on a logarithmic axis
     cloud = [
         Series(
-            by_seed(rows, recipe, TRACE).mean(axis=0),
-            100 * by_seed(rows, recipe, ECE).mean(axis=0),
-            recipe,
+            shown(own, TRACE, taus).mean(axis=0),
+            shown(own, ECE, taus).mean(axis=0),
+            name,
             "line and points",
         )
-        for recipe in rows.recipes()
+        for name, own in networks.items()
     ]
+
+    def against_tau(title: str, y_label: str, metric: str) -> Panel:
+        series = [
+            Series.over_seeds(at, shown(own, metric, taus).T, name)
+            for name, own in networks.items()
+        ]
+        return Panel(title, "τ", y_label, series, log_x=True)
+
     return Chart(
         "figure-4",
         "First panel, as in the paper: one point per learning rate, number of epochs and τ, "
@@ -298,23 +279,12 @@ def _figure(rows: Rows) -> Chart:
         "from the lowest to the highest seed; the leftmost point is without the penalty.",
         [
             Panel("ECE against curvature", "Tr(H_val)", "ECE, %", cloud),
-            Panel("ECE", "τ", "ECE, %", _curves(rows, ECE, 100.0, taus), log_x=True),
-            Panel("Curvature", "τ", "Tr(H_val)", _curves(rows, TRACE, 1.0, taus), log_x=True),
-            Panel("Error", "τ", "error, %", _curves(rows, "error", 100.0, taus), log_x=True),
+            against_tau("ECE", "ECE, %", ECE),
+            against_tau("Curvature", "Tr(H_val)", TRACE),
+            against_tau("Error", "error, %", "error"),
         ],
         columns=2,
     )
-
-
-def _curves(rows: Rows, metric: str, factor: float, taus: list[float]) -> list[Series]:
-    """Return a metric against τ for each learning rate, from the lowest seed to the highest."""
-    at = [max(tau, taus[1] / 3) for tau in taus]  # no penalty, on a logarithmic axis
-    series = []
-    for recipe in rows.recipes():
-        found = factor * by_seed(rows, recipe, metric)
-        mean, low, high = found.mean(axis=0), found.min(axis=0), found.max(axis=0)
-        series.append(Series(at, mean, recipe, "line and points", low, high))
-    return series
 
 
 EXPERIMENT = Experiment(
@@ -349,19 +319,18 @@ EXPERIMENT = Experiment(
     },
     tasks=tasks,
     run=run,
-    describe=describe,
     claims=claims,
     tables=lambda rows: [_table(rows)],
     charts=lambda rows: [_figure(rows)],
     finding=finding,
     coverage={
         "full": (
-            Covered("data", "CIFAR-10", "CIFAR-10 (45,000 images)"),
-            Covered("network", "2-layer MLP, 100 hidden units", "the same"),
-            Covered("learning rates", "in a figure only", "0.0025, 0.005, 0.01"),
-            Covered("τ", "in a figure only", "0, 1e-4, 3e-4, 1e-3"),
-            Covered("epochs", "not said", "8 at each learning rate, 60 at 0.005"),
-            Covered("seeds", "not said", "3"),
+            ("data", "CIFAR-10", "CIFAR-10 (45,000 images)"),
+            ("network", "2-layer MLP, 100 hidden units", "the same"),
+            ("learning rates", "in a figure only", "0.0025, 0.005, 0.01"),
+            ("τ", "in a figure only", "0, 1e-4, 3e-4, 1e-3"),
+            ("epochs", "not said", "8 at each learning rate, 60 at 0.005"),
+            ("seeds", "not said", "3"),
         ),
     },
     changed_rules=(
@@ -373,5 +342,4 @@ EXPERIMENT = Experiment(
         "on the paper are based on them, and that the runs of 8 epochs are a question of our "
         "own, was decided after two of the three seeds were seen."
     ),
-    packages=("numpy", "scipy", "torch"),
 )
