@@ -1,13 +1,13 @@
 """Summary of the arena's results: win rates with intervals, tables and a figure."""
 
-import csv
 import json
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from benchmarks._study import Record, markdown, read_rows
 
 Key = tuple[str, str]
 Results = dict[Key, dict[str, dict[str, float]]]
@@ -21,14 +21,6 @@ GROUPS = {
     "many classes": lambda e: e["K"] > 2 and e["benchmark"] != "published",
     "published, many": lambda e: e["K"] > 2 and e["benchmark"] == "published",
 }
-
-
-def read_rows(path: Path) -> list[dict[str, str]]:
-    """Return the rows of a results file; none if there is no file."""
-    if not path.exists():
-        return []
-    with path.open(newline="") as file:
-        return list(csv.DictReader(file))
 
 
 def read_results(path: Path) -> Results:
@@ -66,11 +58,11 @@ def write_summary(
             summary[group] = summarise(keys, ours, peers)
     lines = json.dumps(summary).replace("}, ", "},\n")  # one per method
     (out / "summary.json").write_text(lines + "\n")
-    (out / "table.md").write_text("\n".join(_table(summary)) + "\n")
+    (out / "table.md").write_text(_table(summary))
     if peers:
         (out / "binned.md").write_text(binned(listed, ours, peers))
     cuts = gamma_cuts(listed, read_rows(results))
-    (out / "gamma.md").write_text("\n".join(gamma_table(cuts)) + "\n")
+    (out / "gamma.md").write_text(gamma_table(cuts))
     if cuts:
         draw_gamma(cuts, out / "gamma.svg")
     print((out / "table.md").read_text())
@@ -132,21 +124,25 @@ def _with_intervals(tables: list[list[list[float]]]) -> dict[str, Any]:
     }
 
 
-def _table(summary: dict[str, dict[str, dict[str, Any]]]) -> Iterator[str]:
+def _table(summary: dict[str, dict[str, dict[str, Any]]]) -> str:
+    head = (
+        "method",
+        "log loss ×100 above auto's",
+        "Brier ×100 above auto's",
+        "wins by log loss",
+        "wins by Brier",
+        "worse than the model",
+        "seconds",
+    )
+    parts = []
     for group, rows in summary.items():
         n = next(iter(rows.values()))["n"]
-        yield f"### {group}: {n} experiments\n"
-        yield (
-            "| method | log loss ×100 above auto's | Brier ×100 above auto's | wins by log loss | "
-            "wins by Brier | worse than the model | seconds |"
-        )
-        yield "| --- | --- | --- | --- | --- | --- | --- |"
-        for name, row in rows.items():
-            yield "| " + " | ".join(_cells(name, row)) + " |"
-        yield ""
+        table = markdown(head, [_cells(name, row) for name, row in rows.items()])
+        parts.append(f"### {group}: {n} experiments\n\n{table}")
+    return "\n".join(parts)
 
 
-def _cells(name: str, row: dict[str, Any]) -> Iterable[str]:
+def _cells(name: str, row: dict[str, Any]) -> list[str]:
     label = f"**{name}**" if name == "focalibrate auto" else name
 
     def share(key: str) -> str:
@@ -179,21 +175,18 @@ OURS_MANY = {
 def binned(listed: dict[Key, dict[str, Any]], ours: Results, peers: Results) -> str:
     """Return how often binned and isotonic curves do worse than no calibration."""
     keys = [k for k, e in listed.items() if e["K"] > 2 and k in peers]
-    lines = []
+    body = []
     for field, names in ((peers, MANY), (ours, OURS_MANY)):
         for name, words in names.items():
             known = [k for k in keys if name in field.get(k, {})]
             if not known:
                 continue
             gap = [field[k][name]["logloss"] - peers[k]["Base-model"]["logloss"] for k in known]
-            worse = 100 * float(np.mean([g > TIE for g in gap]))
-            lines.append(f"| {words} | {len(known)} | {worse:.0f} % |")
-    head = (
+            body.append((words, len(known), f"{100 * np.mean([g > TIE for g in gap]):.0f} %"))
+    return (
         "With more than two classes, one curve per class, renormalised, often has a higher log "
         "loss on new rows than no calibration at all:\n\n"
-        "| method | many-class experiments | worse than uncalibrated |\n| --- | --- | --- |\n"
-    )
-    return head + "\n".join(lines) + "\n"
+    ) + markdown(("method", "many-class experiments", "worse than uncalibrated"), body)
 
 
 @dataclass(frozen=True)
@@ -208,7 +201,7 @@ class Cut:
     """Fraction of experiments with a gain, in percent."""
 
 
-def gamma_cuts(listed: dict[Key, dict[str, Any]], rows: list[dict[str, str]]) -> list[Cut]:
+def gamma_cuts(listed: dict[Key, dict[str, Any]], rows: list[Record]) -> list[Cut]:
     """Return where the second parameter of focal temperature scaling lowers the test log loss."""
     loss = {(r["table"], r["model"], r["method"]): float(r["logloss"]) for r in rows}
     right = {
@@ -250,14 +243,14 @@ def gamma_cuts(listed: dict[Key, dict[str, Any]], rows: list[dict[str, str]]) ->
     return found
 
 
-def gamma_table(cuts: list[Cut]) -> Iterator[str]:
-    """Yield the lines of the table."""
-    yield "| experiments | number | gain in log loss ×100 by γ | better with γ |"
-    yield "| --- | --- | --- | --- |"
+def gamma_table(cuts: list[Cut]) -> str:
+    """Return where the second parameter helps, as a table."""
+    body = []
     for cut in cuts:
         mean, low, high = cut.gain
         share = "{:.0f} % [{:.0f}, {:.0f}]".format(*cut.share)
-        yield f"| {cut.name} | {cut.n} | {mean:.2f} [{low:.2f}, {high:.2f}] | {share} |"
+        body.append((cut.name, cut.n, f"{mean:.2f} [{low:.2f}, {high:.2f}]", share))
+    return markdown(("experiments", "number", "gain in log loss ×100 by γ", "better with γ"), body)
 
 
 def draw_gamma(cuts: list[Cut], path: Path) -> None:

@@ -30,7 +30,8 @@ for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 import numpy as np  # noqa: E402
 from numpy.typing import NDArray  # noqa: E402
 
-from benchmarks._arena_summary import read_rows, write_summary  # noqa: E402
+from benchmarks._arena_summary import write_summary  # noqa: E402
+from benchmarks._study import drop_torn_line, read_rows  # noqa: E402
 from focalibrate.calibrate import METHODS, Calibrator, fit  # noqa: E402
 
 Floats = NDArray[np.float64]
@@ -142,7 +143,7 @@ def run(
     dask: str | None = None,
 ) -> None:
     """Run every method on every experiment that `path` does not have yet, and append to it."""
-    _drop_torn_line(path)
+    drop_torn_line(path)
     known = {(r["table"], r["model"], r["method"]) for r in read_rows(path)}
     tasks = []
     for about in listed:
@@ -178,15 +179,6 @@ def _done(tasks: list[Task], workers: int, dask: str | None) -> Iterator[list[li
     else:  # no fork while numerical libraries have threads
         with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
             yield from pool.map(_run_one, tasks)
-
-
-def _drop_torn_line(path: Path) -> None:
-    """Remove an incomplete last line that a killed run has left."""
-    if path.exists():
-        text = path.read_bytes()
-        whole = text[: text.rfind(b"\n") + 1]
-        if whole != text:
-            path.write_bytes(whole)
 
 
 def _applies(method: str, about: dict[str, Any]) -> bool:

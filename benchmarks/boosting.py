@@ -6,11 +6,7 @@ with a known posterior, and writes rows.csv, summary.json and tables.md. An inte
 resumes.
 """
 
-import csv
-import json
-import platform
 from importlib import import_module
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +16,7 @@ from scipy.special import softmax
 from sklearn.metrics import average_precision_score, recall_score
 from sklearn.model_selection import train_test_split
 
+from benchmarks._study import Record, markdown, run_missing, write_made
 from benchmarks._timing import Row, compare, interleave
 from focalibrate.boosting import FocalBoostingClassifier, softmax_derivatives
 from focalibrate.metrics import adaptive_ece, nll
@@ -107,8 +104,8 @@ def raw_and_recovered(model: FocalBoostingClassifier, x: Any, rounds: int) -> tu
 
 
 def measure(
-    name: str, x: Any, y: Any, eta: Any, library: str, gamma: float, curvature: str, seed: int
-) -> dict[str, Any]:
+    x: Any, y: Any, eta: Any, library: str, gamma: float, curvature: str, seed: int
+) -> list[Any]:
     """Train on half of the rows, stop on 15 % by log loss, and measure on the other 35 %.
 
     Early stopping uses the log loss of the probabilities that are evaluated: once the raw ones,
@@ -136,12 +133,7 @@ def measure(
     probs = raw_and_recovered(model, x[test], best)[1]
     fixed = raw_and_recovered(model, x[test], FIXED)
     hit = labels[test] == rare
-    found = {
-        "table": name,
-        "library": library,
-        "gamma": gamma,
-        "curvature": curvature,
-        "seed": seed,
+    found: dict[str, Any] = {
         "n_test": len(test),
         "n_classes": len(counts),
         "rare_share": counts[rare] / counts.sum(),
@@ -163,10 +155,10 @@ def measure(
             float(np.mean(np.sum(truth * (np.log(truth) - np.log(p)), axis=1)))
             for p in (raw, probs)
         )
-    return {k: round(v, 6) if isinstance(v, float) else v for k, v in found.items()}
+    return [round(v, 6) if isinstance(v, float) else v for v in found.values()]
 
 
-def summary(rows: list[dict[str, str]]) -> list[dict[str, Any]]:
+def summary(rows: list[Record]) -> list[dict[str, Any]]:
     """Return, per library and curvature, focal loss against the log loss, table by table.
 
     A difference is a mean over tables, each the mean of its seeds, with a 95 % interval from
@@ -206,11 +198,11 @@ def summary(rows: list[dict[str, str]]) -> list[dict[str, Any]]:
     return found
 
 
-def _kind(row: dict[str, str]) -> tuple[str, str, str]:
+def _kind(row: Record) -> tuple[str, str, str]:
     return row["library"], "2" if row["n_classes"] == "2" else "3 to 26", row["curvature"]
 
 
-def _gain(pairs: list[tuple[dict[str, str], dict[str, str]]], key: str, other: str) -> Any:
+def _gain(pairs: list[tuple[Record, Record]], key: str, other: str) -> Any:
     tables = sorted({r["table"] for r, _ in pairs})
     if not tables:
         return None
@@ -236,7 +228,7 @@ def _finite(value: float) -> float | None:
     return float(value) if np.isfinite(value) else None
 
 
-def to_markdown(rows: list[dict[str, str]], found: list[dict[str, Any]]) -> str:
+def to_markdown(rows: list[Record], found: list[dict[str, Any]]) -> str:
     """Return the tables of the docs."""
 
     def cell(value: dict[str, Any] | None) -> str:
@@ -246,40 +238,30 @@ def to_markdown(rows: list[dict[str, str]], found: list[dict[str, Any]]) -> str:
             return "infinite"
         return f"{value['mean']:+.4f} [{value['low']:+.4f}, {value['high']:+.4f}]"
 
-    lines = [
-        "| library | classes | curvature | tables | raw | recovered | median | lower in |",
-        "|-|-|-|-|-|-|-|-|",
-    ]
+    log_loss, rare, known = [], [], []
     for entry in found:
-        recovered = entry["nll_recovered"]
-        cells = [
-            entry["library"],
-            entry["classes"],
-            entry["curvature"],
-            str(entry["tables"]),
-            cell(entry["nll_raw"]),
-            cell(recovered),
-            f"{recovered['median']:+.4f}",
-            f"{recovered['lower']} of {entry['tables']}",
+        kind = (entry["library"], entry["classes"], entry["curvature"])
+        gain, n = entry["nll_recovered"], entry["tables"]
+        gains = (cell(entry["nll_raw"]), cell(gain), f"{gain['median']:+.4f}")
+        log_loss.append((*kind, n, *gains, f"{gain['lower']} of {n}"))
+        scores = (cell(entry["rare_recall"]), cell(entry["rare_average_precision"]))
+        rare.append((*kind, entry["tables_with_rare_class"], *scores))
+    kinds = ("library", "gamma", "curvature")
+    for key in sorted({tuple(r[k] for k in kinds) for r in rows if r["kl"]}):
+        same = [r for r in rows if r["kl"] and tuple(r[k] for k in kinds) == key]
+        means = (np.mean([float(r[c]) for r in same]) for c in ("kl_raw", "kl"))
+        known.append((*key, *(f"{mean:.4f}" for mean in means)))
+    head = ("library", "classes", "curvature")
+    return "\n".join(
+        [
+            markdown((*head, "tables", "raw", "recovered", "median", "lower in"), log_loss),
+            markdown(
+                (*head, "tables with a class below 10 %", "its recall", "its average precision"),
+                rare,
+            ),
+            markdown((*kinds, "KL raw", "KL recovered"), known),
         ]
-        lines.append("| " + " | ".join(cells) + " |")
-    lines += [
-        "",
-        "| library | classes | curvature | tables with a class below 10 % | its recall | "
-        "its average precision |",
-        "|-|-|-|-|-|-|",
-    ]
-    for entry in found:
-        cells = [entry["library"], entry["classes"], entry["curvature"]]
-        cells += [str(entry["tables_with_rare_class"]), cell(entry["rare_recall"])]
-        lines.append("| " + " | ".join([*cells, cell(entry["rare_average_precision"])]) + " |")
-    lines += ["", "| library | gamma | curvature | KL raw | KL recovered |", "|-|-|-|-|-|"]
-    known = [r for r in rows if r["kl"]]
-    for key in sorted({(r["library"], r["gamma"], r["curvature"]) for r in known}):
-        same = [r for r in known if (r["library"], r["gamma"], r["curvature"]) == key]
-        raw, after = (np.mean([float(r[c]) for r in same]) for c in ("kl_raw", "kl"))
-        lines.append(f"| {key[0]} | {key[1]} | {key[2]} | {raw:.4f} | {after:.4f} |")
-    return "\n".join(lines) + "\n"
+    )
 
 
 @click.command()
@@ -287,52 +269,28 @@ def to_markdown(rows: list[dict[str, str]], found: list[dict[str, Any]]) -> str:
 @click.option("-o", "--out", type=click.Path(path_type=Path), required=True)
 @click.option("--seeds", default=2, show_default=True)
 @click.option("--max-rows", default=6000, show_default=True, help="Rows used of a table.")
-@click.option("--only", multiple=True, help="Table to run; may be repeated. Default: all.")
-@click.option("--only-summary", is_flag=True, help="Only summarise the existing rows.")
-def evidence(
-    tables: Path,
-    out: Path,
-    seeds: int,
-    max_rows: int,
-    only: tuple[str, ...],
-    only_summary: bool,
-) -> None:
+def evidence(tables: Path, out: Path, seeds: int, max_rows: int) -> None:
     """Train on every table and on simulated data; resume where rows.csv ends.
 
     Both losses with exact curvature come first, seed by seed; the bound on the curvature last.
     """
-    out.mkdir(parents=True, exist_ok=True)
-    path = out / "rows.csv"
-    done = list(csv.DictReader(path.open())) if path.exists() else []
-    keys = {(r["table"], r["library"], r["gamma"], r["curvature"], r["seed"]) for r in done}
-    passes = [("exact", seed) for seed in range(seeds)] + [("bound", 0)]
-    with path.open("a", newline="") as file:
-        writer = csv.DictWriter(file, COLUMNS)
-        if not done:
-            writer.writeheader()
-        for curvature, seed in [] if only_summary else passes:
-            for name, x, y, eta in _problems(tables, max_rows):
-                if only and name not in only:
-                    continue
-                for library, gamma in _kinds(len(np.unique(y)), curvature):
-                    if (name, library, str(gamma), curvature, str(seed)) in keys:
-                        continue
-                    # CatBoost's Focal needs gamma > 0: a tiny one is used instead of 0.
-                    g = 1e-6 if library == "catboost" and gamma == 0 else gamma
-                    row = measure(name, x, y, eta, library, g, curvature, seed)
-                    writer.writerow(row | {"gamma": gamma})
-                    file.flush()
-    rows = list(csv.DictReader(path.open()))
+    problems = {name: (x, y, eta) for name, x, y, eta in _problems(tables, max_rows)}
+    plan = [
+        (name, library, gamma, curvature, seed)
+        for curvature, seed in [*(("exact", seed) for seed in range(seeds)), ("bound", 0)]
+        for name, (_, y, _) in problems.items()
+        for library, gamma in _kinds(len(np.unique(y)), curvature)
+    ]
+
+    def run(name: str, library: str, gamma: float, curvature: str, seed: int) -> list[Any]:
+        # CatBoost's Focal needs gamma > 0: a tiny one is used instead of 0.
+        g = 1e-6 if library == "catboost" and gamma == 0 else gamma
+        return measure(*problems[name], library, g, curvature, seed)
+
+    rows = run_missing(out / "rows.csv", COLUMNS, plan, run)
     found = summary(rows)
-    packages = ("xgboost-cpu", "lightgbm", "catboost", "numpy", "scikit-learn", "focalibrate")
-    record = {
-        "command": f"python -m benchmarks.boosting TABLES -o results/boosting --seeds {seeds}",
-        "max_rows": max_rows,
-        "python": platform.python_version(),
-        "versions": {name: version(name) for name in packages},
-        "summary": found,
-    }
-    (out / "summary.json").write_text(json.dumps(record, indent=1) + "\n")
+    packages = ("xgboost-cpu", "lightgbm", "catboost", "scikit-learn")
+    write_made(out / "summary.json", packages, max_rows=max_rows, summary=found)
     (out / "tables.md").write_text(to_markdown(rows, found))
     click.echo((out / "tables.md").read_text())
 

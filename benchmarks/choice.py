@@ -4,30 +4,27 @@ Models whose true probabilities are known: calibrated ones, and the same made wr
 temperature, a shift of the classes, a kink in the logits, or a temperature that differs between
 two unknown groups. Each draw calibrates on n rows; the excess is the log loss of what was chosen
 − that of the model, on 4,000 other rows. An interrupted run resumes: draws in ``draws.csv`` are
-not made again. Writes ``draws.csv``, ``table.md`` and ``made.json`` into ``--out``.
+not made again. Writes ``draws.csv``, ``table.md`` and ``made.json`` into the folder ``-o``.
 """
 
-import argparse
-import csv
-import json
 import os
-import subprocess
-import sys
 import warnings
 from collections import Counter
+from itertools import product
 from pathlib import Path
 
 for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
 
+import click  # noqa: E402
 import numpy as np  # noqa: E402
 from numpy.typing import NDArray  # noqa: E402
 
+from benchmarks._study import Record, markdown, run_missing, write_made  # noqa: E402
 from focalibrate.calibrate import METHODS, Identity, fit  # noqa: E402
 
 Floats = NDArray[np.float64]
 
-FOLDER = Path(__file__).parents[1] / "results" / "choice"
 CLASSES, ROWS = (2, 5, 10, 20, 100), (300, 1000, 3000, 20_000)
 TRUTHS = ("calibrated", "temperature", "shift", "kink", "group")
 TEST_ROWS = 4000
@@ -54,8 +51,8 @@ def model(truth: str, logits: Floats, rng: np.random.Generator) -> Floats:
     return logits
 
 
-def draw(truth: str, n_classes: int, n: int, seed: int) -> list[object]:
-    """Return one row of the results."""
+def draw(truth: str, n_classes: int, n: int, seed: int) -> tuple[str, str]:
+    """Return what was chosen, and its excess."""
     rng = np.random.default_rng([TRUTHS.index(truth), n_classes, n, seed])
     true = 2.0 * rng.standard_normal((n + TEST_ROWS, n_classes))
     labels = (true + rng.gumbel(size=true.shape)).argmax(axis=1)
@@ -63,28 +60,24 @@ def draw(truth: str, n_classes: int, n: int, seed: int) -> list[object]:
     found = fit(logits[:n], labels[:n])
     test = np.arange(TEST_ROWS), labels[n:]
     own, chosen = (np.asarray(c.log_probs(logits[n:]))[test] for c in (Identity(), found))
-    return [truth, n_classes, n, seed, found.kind, f"{np.mean(own - chosen):.6f}"]
+    return found.kind, f"{np.mean(own - chosen):.6f}"
 
 
-def table(rows: list[dict[str, str]]) -> str:
+def table(rows: list[Record]) -> str:
     """Return what was chosen, for each truth by number of classes and rows."""
-    lines = []
+    parts = []
     for truth in TRUTHS:
-        lines += [f"**{truth}.** {ABOUT[truth]}", ""]
-        lines.append(f"| classes | {' | '.join(f'n = {n:,}' for n in ROWS)} |")
-        lines.append("| --- |" + " --- |" * len(ROWS))
+        body = []
         for k in CLASSES:
-            cells: list[str] = []
-            for n in ROWS:
-                key = (truth, str(k), str(n))
-                some = [r for r in rows if (r["truth"], r["K"], r["n"]) == key]
-                cells.append(_cell(some) if some else "")
-            lines.append(f"| {k} | {' | '.join(cells)} |")
-        lines.append("")
-    return "\n".join(lines)
+            keys = [(truth, str(k), str(n)) for n in ROWS]
+            drawn = [[r for r in rows if (r["truth"], r["K"], r["n"]) == key] for key in keys]
+            body.append((k, *(_cell(some) if some else "" for some in drawn)))
+        head = ("classes", *(f"n = {n:,}" for n in ROWS))
+        parts.append(f"**{truth}.** {ABOUT[truth]}\n\n{markdown(head, body)}")
+    return "\n".join(parts)
 
 
-def _cell(rows: list[dict[str, str]]) -> str:
+def _cell(rows: list[Record]) -> str:
     counts = Counter(row["chosen"] for row in rows).most_common()
     names = {"identity": "kept"}
     shares = [f"{names.get(m, METHODS[m].label)} {c}/{len(rows)}" for m, c in counts]
@@ -92,45 +85,21 @@ def _cell(rows: list[dict[str, str]]) -> str:
     return f"{', '.join(shares)} ({excess:+.1f})".replace("-", "−").replace("+0.0", "0.0")
 
 
-def main(arguments: list[str] | None = None) -> None:
+@click.command()
+@click.option("-o", "--out", type=click.Path(path_type=Path), required=True)
+@click.option("--draws", default=20, show_default=True)
+@click.option("--truth", "truths", multiple=True, default=TRUTHS, type=click.Choice(TRUTHS))
+@click.option("--most-rows", default=max(ROWS), show_default=True)
+def evidence(out: Path, draws: int, truths: tuple[str, ...], most_rows: int) -> None:
     """Make the draws that are missing, and the table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--out", type=Path, default=FOLDER)
-    parser.add_argument("--draws", type=int, default=20)
-    parser.add_argument("--truths", nargs="*", default=list(TRUTHS))
-    parser.add_argument("--most-rows", type=int, default=max(ROWS))
-    args = parser.parse_args(arguments)
-    args.out.mkdir(parents=True, exist_ok=True)
-    path = args.out / "draws.csv"
-    known = set()
-    if path.exists():
-        with path.open(newline="") as file:
-            known = {tuple(row[:4]) for row in csv.reader(file)}
     warnings.simplefilter("ignore")
-    with path.open("a", newline="") as file:
-        writer = csv.writer(file)
-        if not known:
-            writer.writerow(COLUMNS)
-        for seed in range(args.draws):
-            for n in (n for n in ROWS if n <= args.most_rows):
-                for truth in args.truths:
-                    for k in CLASSES:
-                        if (truth, str(k), str(n), str(seed)) not in known:
-                            writer.writerow(draw(truth, k, n, seed))
-                            file.flush()
-    with path.open(newline="") as file:
-        text = table(list(csv.DictReader(file)))
-    (args.out / "table.md").write_text(text, encoding="utf-8")
-    (args.out / "made.json").write_text(json.dumps(_made(), indent=1) + "\n", encoding="utf-8")
-    print(text)
-
-
-def _made() -> dict[str, str]:
-    command = " ".join(["python -m benchmarks.choice", *sys.argv[1:]])
-    git = ["git", "rev-parse", "--short", "HEAD"]
-    commit = subprocess.run(git, capture_output=True, text=True, check=False).stdout.strip()
-    return {"command": command, "seed": "the number of the draw", "commit": commit}
+    sizes = [n for n in ROWS if n <= most_rows]
+    plan = [(t, k, n, i) for i, n, t, k in product(range(draws), sizes, truths, CLASSES)]
+    rows = run_missing(out / "draws.csv", COLUMNS, plan, draw)
+    (out / "table.md").write_text(table(rows), encoding="utf-8")
+    write_made(out / "made.json", ("scipy",), seed="the number of the draw")
+    click.echo(table(rows))
 
 
 if __name__ == "__main__":
-    main()
+    evidence()

@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import kstest
 
+from benchmarks._study import markdown, write_json
 from focalibrate.metrics import METRICS, Interval, assess
 from focalibrate.metrics.bootstrap import bootstrap_mean
 from focalibrate.metrics.registry import MetricName
@@ -121,10 +122,10 @@ def repetition(pool: Pool, n: int, rng: np.random.Generator) -> dict[str, float]
         model = pool.models[name]
         probs = model.probs[rows]
         seen = assess(probs, labels, n_draws=DRAWS, seed=rng)
-        found[f"{name} gap"] = _holds(seen.gap, model.gap)
-        found[f"{name} rms"] = _holds(seen.rms, model.rms)
+        found[f"{name} gap"] = holds(seen.gap, model.gap)
+        found[f"{name} rms"] = holds(seen.rms, model.rms)
         if seen.slope is not None and name == "exact":
-            found["exact slope"] = _holds(seen.slope, 1.0)
+            found["exact slope"] = holds(seen.slope, 1.0)
         if name == "exact":
             found["size"] = float(seen.p_value <= 0.05)
             for metric in FLOORS:
@@ -136,7 +137,7 @@ def repetition(pool: Pool, n: int, rng: np.random.Generator) -> dict[str, float]
                 found[f"{metric} below q95"] = float(value <= floor.q95 + 1e-12)
                 found[f"{metric} below median"] = float(value <= floor.median + 1e-12)
     for name, interval in _score_intervals(pool.models["sharp"], rows, labels, rng).items():
-        found[name] = _holds(interval, pool.models["sharp"].scores[name])
+        found[name] = holds(interval, pool.models["sharp"].scores[name])
     return found
 
 
@@ -158,7 +159,8 @@ def _terms(name: MetricName) -> Callable[..., Floats]:
     return rows
 
 
-def _holds(interval: Interval, truth: float) -> float:
+def holds(interval: Interval, truth: float) -> float:
+    """Return 1 if the interval covers the truth."""
     # a calibrated model's lower limit is exactly 0, and rounding must not exclude the truth
     return float(interval.low - 1e-12 <= truth <= interval.high + 1e-12)
 
@@ -174,7 +176,7 @@ def run_setting(pool: Pool, folder: Path, n: int, reps: int) -> None:
             for key, value in repetition(pool, n, rng).items():
                 record["held"][key] = record["held"].get(key, 0) + round(value)
             record["reps"] += 1
-        _write(path, record)
+        write_json(path, record)
         print(f"{path.stem}: {record['reps']} of {reps}", flush=True)
 
 
@@ -188,7 +190,7 @@ def run_uniform(pool: Pool, folder: Path, reps: int, *, n: int = 300) -> None:
             rows, labels = pool.draw(n, rng)
             seen = assess(pool.models["exact"].probs[rows], labels, n_draws=DRAWS, seed=rng)
             record["p"].append(round(seen.p_value, 4))
-        _write(path, record)
+        write_json(path, record)
         print(f"uniform: {len(record['p'])} of {reps}", flush=True)
 
 
@@ -196,13 +198,6 @@ def _begun(path: Path) -> dict[str, Any] | None:
     """Return what an earlier run of this protocol wrote; None if there is nothing."""
     record: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
     return record if record.get("protocol") == PROTOCOL else None
-
-
-def _write(path: Path, record: dict[str, object]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_suffix(".part")
-    part.write_text(json.dumps(record, indent=1 if "held" in record else None) + "\n")
-    part.replace(path)
 
 
 COLUMNS = {
@@ -226,48 +221,40 @@ def write_table(folder: Path) -> None:
             record = _begun(folder / f"k{n_classes}-n{n}.json")
             if record is not None:
                 done[n_classes, n] = record
-    lines = _table(COLUMNS, done)
+    parts = [_table(COLUMNS, done)]
     uniform = _begun(folder / "uniform.json")
     if uniform is not None:
         p = np.array(uniform["p"])
         # p-values are multiples of 1/200: spread each over its step before testing
         rng = np.random.default_rng(0)
         found = kstest(p - rng.random(len(p)) / (DRAWS + 1), "uniform")
-        lines += [
-            "",
+        parts.append(
             f"p-values of {len(p):,} calibrated models (10 classes, 300 rows) against the "
-            f"uniform distribution: Kolmogorov–Smirnov p = {found.pvalue:.2f}.",
-        ]
-    lines += [
-        "",
+            f"uniform distribution: Kolmogorov–Smirnov p = {found.pvalue:.2f}.\n"
+        )
+    parts.append(
         "Fraction of calibrated models whose calibration error is at most the stated 95 % "
-        "quantile of the noise floor (in brackets: at most its median):",
-        "",
-        *_table({METRICS[name].heading.removesuffix(" %"): name for name in FLOORS}, done),
-    ]
-    (folder / "table.md").write_text("\n".join(lines) + "\n")
+        "quantile of the noise floor (in brackets: at most its median):\n"
+    )
+    floors = {METRICS[name].heading.removesuffix(" %"): name for name in FLOORS}
+    (folder / "table.md").write_text("\n".join([*parts, _table(floors, done)]))
 
 
-def _table(
-    columns: Mapping[str, str], records: Mapping[tuple[int, int], dict[str, Any]]
-) -> list[str]:
+def _table(columns: Mapping[str, str], records: Mapping[tuple[int, int], dict[str, Any]]) -> str:
     """Return one line per setting; the columns are fractions of its repetitions."""
-    lines = [
-        "| classes | rows | repetitions | " + " | ".join(columns) + " |",
-        "|-" * (3 + len(columns)) + "|",
-    ]
+
+    def share(key: str, held: dict[str, int], reps: int) -> str:
+        if key in held:
+            return f"{held[key] / reps:.3f}"
+        below = (held[f"{key} below {part}"] / reps for part in ("q95", "median"))
+        return "{:.3f} ({:.2f})".format(*below)
+
+    body = []
     for (n_classes, n), record in records.items():
-        held, reps = record["held"], record["reps"]
-
-        def share(key: str, held: dict[str, int] = held, reps: int = reps) -> str:
-            if key in held:
-                return f"{held[key] / reps:.3f}"
-            below = (held[f"{key} below {part}"] / reps for part in ("q95", "median"))
-            return "{:.3f} ({:.2f})".format(*below)
-
-        cells = [str(n_classes), f"{n:,}", f"{reps:,}", *map(share, columns.values())]
-        lines.append("| " + " | ".join(cells) + " |")
-    return lines
+        reps = record["reps"]
+        shares = [share(key, record["held"], reps) for key in columns.values()]
+        body.append((n_classes, f"{n:,}", f"{reps:,}", *shares))
+    return markdown(("classes", "rows", "repetitions", *columns), body)
 
 
 def main() -> None:

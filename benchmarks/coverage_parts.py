@@ -9,7 +9,6 @@ its own seed. Beside it is the table, a Markdown file.
 import argparse
 import json
 import os
-import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,13 +20,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, logit, ndtr, softmax
 
-from focalibrate.metrics import METRICS, Costs, Interval, assess, choose_threshold
-from focalibrate.metrics.registry import MetricName
+from benchmarks._study import markdown, write_json
+from benchmarks.coverage import DRAWS, FLOORS, FOLDER, Floats, holds
+from focalibrate.engines import commit
+from focalibrate.metrics import METRICS, Costs, assess, choose_threshold
 
-FOLDER = Path(__file__).parents[1] / "results" / "coverage"
-DRAWS = 199
-FLOORS: tuple[MetricName, ...] = ("ece", "adaptive_ece", "classwise_ece", "smooth_ece", "mce")
-Floats = NDArray[np.float64]
 Found = dict[str, bool]
 
 
@@ -65,9 +62,9 @@ def clusters(k: int, n_clusters: int, size: int, rho: float, rng: np.random.Gene
     found = assess(probs, labels, cluster=cluster, n_draws=DRAWS, seed=rng)
     return {
         "size of the test": found.p_value <= 0.05,
-        "gap covers": _holds(found.gap, 0.0),
-        "RMS covers": _holds(found.rms, 0.0),
-        "slope covers": found.slope is not None and _holds(found.slope, 1.0),
+        "gap covers": holds(found.gap, 0.0),
+        "RMS covers": holds(found.rms, 0.0),
+        "slope covers": found.slope is not None and holds(found.slope, 1.0),
     }
 
 
@@ -159,8 +156,8 @@ def weights(kind: str, k: int, n: int, rng: np.random.Generator) -> Found:
     seen = assess(probs, labels, sample_weight=w, n_draws=DRAWS, seed=rng)
     found = {
         "size of the test": seen.p_value <= 0.05,
-        "gap covers": _holds(seen.gap, 0.0),
-        "RMS covers": _holds(seen.rms, 0.0),
+        "gap covers": holds(seen.gap, 0.0),
+        "RMS covers": holds(seen.rms, 0.0),
     }
     event = {"event": 1} if k == 2 else {}
     for name in FLOORS:
@@ -170,10 +167,6 @@ def weights(kind: str, k: int, n: int, rng: np.random.Generator) -> Found:
             value <= seen.noise_floor[name].q95 + 1e-12
         )
     return found
-
-
-def _holds(interval: Interval, truth: float) -> bool:
-    return interval.low - 1e-12 <= truth <= interval.high + 1e-12
 
 
 SHAPES = [(g, size, rho) for g in (100, 500) for size in (1, 5, 20) for rho in (0.0, 0.3, 0.8)]
@@ -226,13 +219,8 @@ def run(name: str, folder: Path, reps: int) -> None:
     """Add repetitions of a part, a few of every setting in turn, until each has `reps`."""
     part, path = PARTS[name], folder / f"{name}.json"
     record: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {"settings": {}}
-    commit = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True)
-    record |= {
-        "command": f"python -m benchmarks.coverage_parts {name} --reps {reps}",
-        "draws": DRAWS,
-        "commit": commit.stdout.strip(),
-    }
-    folder.mkdir(parents=True, exist_ok=True)
+    command = f"python -m benchmarks.coverage_parts {name} --reps {reps}"
+    record |= {"command": command, "draws": DRAWS, "commit": commit()}
     for goal in range(10, reps + 10, 10):
         for place, setting in enumerate(part.settings):
             seed = [list(PARTS).index(name), place]
@@ -244,9 +232,7 @@ def run(name: str, folder: Path, reps: int) -> None:
                 for key, value in part.repetition(*setting, rng).items():
                     held[key] = held.get(key, 0) + bool(value)
                 held["reps"] += 1
-        written = path.with_suffix(".part")
-        written.write_text(json.dumps(record, indent=1) + "\n")
-        written.replace(path)
+        write_json(path, record)
     write_table(name, folder)
 
 
@@ -254,13 +240,12 @@ def write_table(name: str, folder: Path) -> None:
     """Write the fractions of a part as a Markdown table."""
     record = json.loads((folder / f"{name}.json").read_text())
     keys = [key for key in next(iter(record["settings"].values())) if key != "reps"]
-    lines = ["| " + " | ".join((*PARTS[name].names, "repetitions", *keys)) + " |"]
-    lines.append("|-" * (len(PARTS[name].names) + 1 + len(keys)) + "|")
+    body = []
     for setting, held in record["settings"].items():
         shares = [f"{held[key] / held['reps']:.3f}" for key in keys]
-        cells = [*setting.split("; "), f"{held['reps']:,}", *shares]
-        lines.append("| " + " | ".join(cells) + " |")
-    (folder / f"{name}.md").write_text("\n".join(lines) + "\n")
+        body.append((*setting.split("; "), f"{held['reps']:,}", *shares))
+    table = markdown((*PARTS[name].names, "repetitions", *keys), body)
+    (folder / f"{name}.md").write_text(table)
 
 
 def main() -> None:

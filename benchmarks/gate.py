@@ -7,11 +7,7 @@ limit (must be at most alpha), and how often it passes one whose error is a quar
 limit.
 """
 
-import csv
-import json
 import math
-import platform
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +15,7 @@ import click
 import numpy as np
 from scipy.special import log_softmax, softmax
 
+from benchmarks._study import Record, markdown, run_missing, write_made
 from focalibrate.metrics import calibration_bounds
 from focalibrate.metrics.interval import Moments
 from focalibrate.pipeline import LossMean, check_predictions
@@ -29,6 +26,7 @@ SETTINGS = tuple(
     (n, k, sharp) for n in (200, 2000) for k, sharp in ((2, 1.0), (2, 4.0), (10, 1.0), (10, 4.0))
 )
 COLUMNS = ("limit_on", "n", "k", "sharpness", "shape", "runs", "limit", "false_fail", "false_pass")
+GROUP_COLUMNS = ("groups", "n", "k", "sharpness", "shape", "runs", "limit", "false_fail")
 
 
 def accuracy(confidence: Any, size: float, shape: str) -> Any:
@@ -146,102 +144,69 @@ def group_rates(
 
 def group_evidence(out: Path, runs: int) -> None:
     """Simulate checks by group; resume where groups.csv ends."""
-    columns = ("groups", "n", "k", "sharpness", "shape", "runs", "limit", "false_fail")
-    path = out / "groups.csv"
-    done = list(csv.DictReader(path.open())) if path.exists() else []
-    keys = {tuple(r[c] for c in columns[:5]) for r in done}
     plan = [
         (groups, n, k, sharp, shape)
         for k, sharp in ((10, 4.0), (10, 1.0), (2, 4.0))
         for groups, n in ((20, 50), (20, 500), (100, 50))
         for shape in ("calibrated", "overconfident", "wave")
     ]
-    with path.open("a", newline="") as file:
-        writer = csv.DictWriter(file, columns)
-        if not done:
-            writer.writeheader()
-        for setting in plan:
-            if tuple(map(str, setting)) not in keys:
-                n_runs = runs if setting[0] < 100 else runs // 2
-                fail, limit = group_rates(*setting, n_runs)
-                row = (*setting, n_runs, round(limit, 5), round(fail, 5))
-                writer.writerow(dict(zip(columns, row, strict=True)))
-                file.flush()
-    rows = list(csv.DictReader(path.open()))
-    lines = ["| groups | rows each | model | false fails, mean | worst |", "|-|-|-|-|-|"]
+
+    def run(*setting: Any) -> tuple[float, ...]:
+        n_runs = runs if setting[0] < 100 else runs // 2
+        fail, limit = group_rates(*setting, n_runs)
+        return n_runs, round(limit, 5), round(fail, 5)
+
+    rows = run_missing(out / "groups.csv", GROUP_COLUMNS, plan, run)
+    body = []
     for key in dict.fromkeys((r["groups"], r["n"], r["shape"]) for r in rows):
         rates = [float(r["false_fail"]) for r in rows if (r["groups"], r["n"], r["shape"]) == key]
-        lines.append(f"| {' | '.join(key)} | {np.mean(rates):.3f} | {max(rates):.3f} |")
-    (out / "groups.md").write_text("\n".join(lines) + "\n")
+        body.append((*key, f"{np.mean(rates):.3f}", f"{max(rates):.3f}"))
+    head = ("groups", "rows each", "model", "false fails, mean", "worst")
+    (out / "groups.md").write_text(markdown(head, body))
 
 
 @click.command()
 @click.option("-o", "--out", type=click.Path(path_type=Path), required=True)
 @click.option("--runs", default=300, show_default=True)
 @click.option("--groups", is_flag=True, help="Simulate checks by group instead.")
-@click.option("--only-summary", is_flag=True, help="Only summarise the existing rows.")
-def evidence(out: Path, runs: int, groups: bool, only_summary: bool) -> None:
+def evidence(out: Path, runs: int, groups: bool) -> None:
     """Simulate every setting; resume where rows.csv ends."""
-    out.mkdir(parents=True, exist_ok=True)
     if groups:
         group_evidence(out, runs)
         return
-    path = out / "rows.csv"
-    done = list(csv.DictReader(path.open())) if path.exists() else []
-    keys = {tuple(r[c] for c in COLUMNS[:5]) for r in done}
     plan = [(e, *s, shape) for e in ("ece", "rms") for s in SETTINGS for shape in SHAPES]
     plan += [("nll_increase", *s, shape) for s in SETTINGS for shape in ("sharper", "flatter")]
     # Models of ten classes at their limit come first: they matter most if the run is cut short.
     first = ("overconfident", "wave", "sharper", "flatter")
     plan.sort(key=lambda job: (job[4] not in first, job[2] != 10))
-    with path.open("a", newline="") as file:
-        writer = csv.DictWriter(file, COLUMNS)
-        if not done:
-            writer.writeheader()
-        for kind, n, k, sharp, shape in [] if only_summary else plan:
-            if tuple(map(str, (kind, n, k, sharp, shape))) in keys:
-                continue
-            if kind == "nll_increase":
-                rates = loss_rates(n, k, sharp, shape, runs)
-            else:
-                rates = error_rates(kind, n, k, sharp, shape, runs)
-            fail, ok, limit = (round(x, 5) for x in rates)
-            row = (kind, n, k, sharp, shape, runs, limit, fail, ok)
-            writer.writerow(dict(zip(COLUMNS, row, strict=True)))
-            file.flush()
-    rows = list(csv.DictReader(path.open()))
-    text = to_markdown(rows)
-    (out / "tables.md").write_text(text)
-    record = {
-        "command": f"python -m benchmarks.gate -o results/gate --runs {runs}",
-        "alpha": ALPHA,
-        "settings": f"{len(rows)} of {len(plan)}",
-        "worst_false_fail": {
-            kind: max(float(r["false_fail"]) for r in rows if r["limit_on"] == kind)
-            for kind in sorted({r["limit_on"] for r in rows})
-        },
-        "python": platform.python_version(),
-        "versions": {name: version(name) for name in ("numpy", "scipy", "focalibrate")},
+
+    def run(kind: str, *setting: Any) -> tuple[float, ...]:
+        is_loss = kind == "nll_increase"
+        rates = loss_rates(*setting, runs) if is_loss else error_rates(kind, *setting, runs)
+        fail, ok, limit = (round(x, 5) for x in rates)
+        return runs, limit, fail, ok
+
+    rows = run_missing(out / "rows.csv", COLUMNS, plan, run)
+    (out / "tables.md").write_text(rates_table(rows))
+    worst = {
+        kind: max(float(r["false_fail"]) for r in rows if r["limit_on"] == kind)
+        for kind in sorted({r["limit_on"] for r in rows})
     }
-    (out / "summary.json").write_text(json.dumps(record, indent=1) + "\n")
-    click.echo(text)
+    facts = {"alpha": ALPHA, "settings": f"{len(rows)} of {len(plan)}", "worst_false_fail": worst}
+    write_made(out / "summary.json", ("scipy",), **facts)
+    click.echo(rates_table(rows))
 
 
-def to_markdown(rows: list[dict[str, str]]) -> str:
+def rates_table(rows: list[Record]) -> str:
     """Return the worst and the mean rate per limit, model and number of rows."""
-    lines = [
-        "| limit on | model | rows | false fails, mean | worst | false passes, worst |",
-        "|-|-|-|-|-|-|",
-    ]
+    body = []
     for kind, shape, n in dict.fromkeys((r["limit_on"], r["shape"], r["n"]) for r in rows):
         same = [r for r in rows if (r["limit_on"], r["shape"], r["n"]) == (kind, shape, n)]
-        fail = [float(r["false_fail"]) for r in same]
-        ok = [float(r["false_pass"]) for r in same]
-        lines.append(
-            f"| {kind} | {shape} | {int(n):,} | {np.mean(fail):.3f} | {max(fail):.3f} | "
-            f"{max(ok):.3f} |"
-        )
-    return "\n".join(lines) + "\n"
+        fail, ok = ([float(r[c]) for r in same] for c in ("false_fail", "false_pass"))
+        rates = (np.mean(fail), max(fail), max(ok))
+        body.append((kind, shape, f"{int(n):,}", *(f"{rate:.3f}" for rate in rates)))
+    head = ("limit on", "model", "rows", "false fails, mean", "worst", "false passes, worst")
+    return markdown(head, body)
 
 
 if __name__ == "__main__":

@@ -6,10 +6,7 @@ number of rounds chosen on a validation part by each loss itself, and writes row
 and README.md: test log loss of the raw scores, after recovery, and of training with cross-entropy.
 """
 
-import csv
-import json
-import subprocess
-from importlib.metadata import version
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +15,7 @@ import numpy as np
 from scipy.special import expit
 from sklearn.model_selection import train_test_split
 
+from benchmarks._study import Record, markdown, run_missing, write_made
 from focalibrate.boosting import LossObjective
 from focalibrate.theory import loss_form
 
@@ -93,7 +91,21 @@ def run(x: Any, y: Any, library: str, loss: str, seed: int) -> dict[str, Any]:
     }
 
 
-def summary(rows: list[dict[str, Any]]) -> str:
+PAGE = """\
+# True probabilities behind an asymmetric loss and PolyFocal
+
+Test log loss of boosted trees: the sigmoid of their scores, the same scores after \
+recovery by the closed form of the loss, and trees trained with cross-entropy. The \
+difference is recovered minus cross-entropy, with two standard errors over the seeds.
+
+{table}
+{others}
+
+Command: `python -m benchmarks.own_loss TABLES -o DIR`.
+"""
+
+
+def summary(rows: list[Record]) -> str:
     """Return the page of the folder."""
 
     def of(table: str, library: str, loss: str, column: str) -> Any:
@@ -104,35 +116,25 @@ def summary(rows: list[dict[str, Any]]) -> str:
         ]
         return np.asarray(found, dtype=float)
 
-    lines = [
-        "# True probabilities behind an asymmetric loss and PolyFocal",
-        "",
-        "Test log loss of boosted trees: the sigmoid of their scores, the same scores after "
-        "recovery by the closed form of the loss, and trees trained with cross-entropy. The "
-        "difference is recovered minus cross-entropy, with two standard errors over the seeds.",
-        "",
-        "| table | library | loss | raw scores | recovered | cross-entropy | difference |",
-        "|-|-|-|-|-|-|-|",
-    ]
-    for table in TABLES:
-        for library in LIBRARIES:
-            plain = of(table, library, "cross-entropy", "recovered")
-            for loss in ("asymmetric", "PolyFocal"):
-                raw, back = (of(table, library, loss, name) for name in ("raw", "recovered"))
-                if not len(back) or len(back) != len(plain):
-                    continue
-                gap = back - plain
-                error = 2.0 * gap.std(ddof=1) / np.sqrt(len(gap))
-                lines.append(
-                    f"| {table} | {library} | {loss} | {raw.mean():.4f} | {back.mean():.4f} | "
-                    f"{plain.mean():.4f} | {gap.mean():+.4f} ± {error:.4f} |"
-                )
+    body = []
+    for table, library in product(TABLES, LIBRARIES):
+        plain = of(table, library, "cross-entropy", "recovered")
+        for loss in ("asymmetric", "PolyFocal"):
+            raw, back = (of(table, library, loss, name) for name in ("raw", "recovered"))
+            if len(back) and len(back) == len(plain):
+                means = [f"{x.mean():.4f}" for x in (raw, back, plain)]
+                body.append((table, library, loss, *means, with_error(back - plain)))
+    head = ("table", "library", "loss", "raw scores", "recovered", "cross-entropy", "difference")
     others = (
         "networks.md: small networks, one per loss. minima.csv: random posteriors, the minimum of "
         "their risk, and how many are recovered from it."
     )
-    command = "Command: `python -m benchmarks.own_loss TABLES -o DIR`."
-    return "\n".join([*lines, "", others, "", command, ""])
+    return PAGE.format(table=markdown(head, body), others=others)
+
+
+def with_error(gap: Any) -> str:
+    """Return a mean difference with two standard errors over the seeds."""
+    return f"{gap.mean():+.4f} ± {2.0 * gap.std(ddof=1) / np.sqrt(len(gap)):.4f}"
 
 
 @click.command()
@@ -140,34 +142,16 @@ def summary(rows: list[dict[str, Any]]) -> str:
 @click.option("-o", "--out", type=click.Path(path_type=Path), default=Path("results/own-loss"))
 def main(tables: Path, out: Path) -> None:
     """Train on TABLES and write the comparison; a second call goes on where the first stopped."""
-    out.mkdir(parents=True, exist_ok=True)
-    path = out / "rows.csv"
-    rows = list(csv.DictReader(path.open())) if path.exists() else []
-    done = {(r["table"], r["library"], r["loss"], str(r["seed"])) for r in rows}
-    for table in TABLES:
+
+    def run_one(table: str, library: str, loss: str, seed: int) -> list[Any]:
         with np.load(tables / f"{table}.npz", allow_pickle=False) as data:
             x, y = data["X"], (data["y"] == data["y"].max()).astype(int)
-        for library in LIBRARIES:
-            for loss in LOSSES:
-                for seed in SEEDS:
-                    if (table, library, loss, str(seed)) in done:
-                        continue
-                    found = run(x, y, library, loss, seed)
-                    rows.append(
-                        {"table": table, "library": library, "loss": loss, "seed": seed, **found}
-                    )
-                    with path.open("w", newline="") as file:
-                        writer = csv.DictWriter(file, COLUMNS)
-                        writer.writeheader()
-                        writer.writerows(rows)
-                    print(table, library, loss, seed, found, flush=True)
-    commit = subprocess.run(
-        ["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False
-    ).stdout.strip()
-    packages = {name: version(name) for name in ("xgboost-cpu", "lightgbm", "numpy")}
-    (out / "meta.json").write_text(
-        json.dumps({"commit": commit, "seeds": SEEDS, "packages": packages}, indent=1) + "\n"
+        return [*run(x, y, library, loss, seed).values()]
+
+    rows = run_missing(
+        out / "rows.csv", COLUMNS, product(TABLES, LIBRARIES, LOSSES, SEEDS), run_one
     )
+    write_made(out / "meta.json", ("xgboost-cpu", "lightgbm"), seeds=SEEDS)
     (out / "README.md").write_text(summary(rows))
 
 

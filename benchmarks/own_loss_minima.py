@@ -6,7 +6,6 @@ derivatives, recovers the posteriors and writes minima.csv: the largest error, a
 have no posterior.
 """
 
-import csv
 import warnings
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from benchmarks._study import run_missing
 from focalibrate.theory import LossForm, RecoveryWarning, loss_form, recover_posterior
 
 N, SEED = 1000, 0
@@ -100,8 +100,8 @@ def least(form: LossForm, q: Tensor) -> Tensor:
     return z
 
 
-def run(form: LossForm, k: int) -> dict[str, Any]:
-    """Return the row of one loss."""
+def run(form: LossForm, k: int) -> tuple[Any, ...]:
+    """Return the counts of one loss, and the largest error."""
     rng = np.random.default_rng(SEED)
     spread = rng.choice([0.3, 1.0, 5.0], size=N)
     q = np.stack([rng.dirichlet(np.full(k, a)) for a in spread])
@@ -124,14 +124,7 @@ def run(form: LossForm, k: int) -> dict[str, Any]:
         # From this one on, less than 1 only without an exponent of label 1, it is at infinity.
         outside |= q[:, 1] >= recover_posterior(logits=np.array([1e3]), loss=form)[0]
     inside = errors[~outside]
-    return {
-        "loss": str(form) if len(str(form)) < 60 else f"{form.name} of {k} counts",
-        "classes": k,
-        "posteriors": N,
-        "recovered": int((inside <= 1e-7).sum()),
-        "outside": int(outside.sum()),
-        "worst error": f"{inside.max():.2g}",
-    }
+    return N, int((inside <= 1e-7).sum()), int(outside.sum()), f"{inside.max():.2g}"
 
 
 @click.command()
@@ -139,16 +132,13 @@ def run(form: LossForm, k: int) -> dict[str, Any]:
 def main(out: Path) -> None:
     """Minimise, recover and write minima.csv."""
     torch.set_num_threads(1)
-    rows = []
-    for k in CLASSES:
-        for form in losses(k):
-            rows.append(run(form, k))
-            print(rows[-1], flush=True)
-    out.mkdir(parents=True, exist_ok=True)
-    with (out / "minima.csv").open("w", newline="") as file:
-        writer = csv.DictWriter(file, COLUMNS)
-        writer.writeheader()
-        writer.writerows(rows)
+    forms = {(label(form, k), k): form for k in CLASSES for form in losses(k)}
+    run_missing(out / "minima.csv", COLUMNS, forms, lambda name, k: run(forms[name, k], k))
+
+
+def label(form: LossForm, k: int) -> str:
+    """Return the loss in at most 60 letters."""
+    return str(form) if len(str(form)) < 60 else f"{form.name} of {k} counts"
 
 
 if __name__ == "__main__":

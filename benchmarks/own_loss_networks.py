@@ -6,7 +6,7 @@ networks.csv and networks.md: test log loss of the softmax, after recovery, and 
 cross-entropy; and the gap between test and training loss, which decides where recovery can help.
 """
 
-import csv
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,8 @@ from sklearn.model_selection import train_test_split
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
+from benchmarks._study import Record, markdown, run_missing
+from benchmarks.own_loss import with_error
 from focalibrate.nn import NamedLoss
 
 COUNTS = tuple(float(n) for n in np.bincount(load_digits().target))
@@ -45,8 +47,8 @@ def noise(x: Tensor) -> Tensor:
     return NOISE * torch.randn(x.shape)
 
 
-def run(x: Any, y: Any, name: str, seed: int) -> dict[str, Any]:
-    """Return the row of one training."""
+def run(x: Any, y: Any, name: str, seed: int) -> tuple[float, ...]:
+    """Return epoch, log losses and losses of one training."""
     torch.manual_seed(seed)
     x, x_test, y, y_test = train_test_split(x, y, test_size=0.4, random_state=seed, stratify=y)
     x, x_val, y, y_val = train_test_split(x, y, test_size=0.25, random_state=seed, stratify=y)
@@ -80,35 +82,35 @@ def run(x: Any, y: Any, name: str, seed: int) -> dict[str, Any]:
         return float(cross_entropy(scores, test[1]))
 
     recovered = nll(criterion.recover(z).log())
-    return dict(zip(COLUMNS[2:], (kept[0], nll(z), recovered, on_train, on_test), strict=True))
+    return kept[0], nll(z), recovered, on_train, on_test
 
 
-def summary(rows: list[dict[str, Any]]) -> str:
+def summary(rows: list[Record]) -> str:
     """Return the page."""
 
     def of(loss: str, column: str) -> Any:
-        return np.array([row[column] for row in rows if row["loss"] == loss])
+        return np.array([float(row[column]) for row in rows if row["loss"] == loss])
 
-    lines = [
-        "# Small networks on noisy digits",
-        "",
-        f"Test log loss over {len(SEEDS)} seeds; the difference is recovered minus cross-entropy, "
-        "with two standard errors. The last column is the test loss divided by the training "
-        "loss, each by the loss trained with: recovery undoes the loss, not an overfit.",
-        "",
-        "| loss | softmax | recovered | difference | test / training loss |",
-        "|-|-|-|-|-|",
-    ]
-    plain = of("cross-entropy", "recovered")
+    plain, body = of("cross-entropy", "recovered"), []
     for loss in LOSSES:
-        gap = of(loss, "recovered") - plain
-        error = 2.0 * gap.std(ddof=1) / np.sqrt(len(gap))
+        raw, back = of(loss, "raw"), of(loss, "recovered")
         ratio = (of(loss, "test") / of(loss, "train")).mean()
-        lines.append(
-            f"| {loss} | {of(loss, 'raw').mean():.4f} | {of(loss, 'recovered').mean():.4f} | "
-            f"{gap.mean():+.4f} ± {error:.4f} | {ratio:.2f} |"
-        )
-    return "\n".join([*lines, "", "Command: `python -m benchmarks.own_loss_networks`.", ""])
+        cells = (f"{raw.mean():.4f}", f"{back.mean():.4f}", with_error(back - plain))
+        body.append((loss, *cells, f"{ratio:.2f}"))
+    head = ("loss", "softmax", "recovered", "difference", "test / training loss")
+    return PAGE.format(table=markdown(head, body), n_seeds=len(SEEDS))
+
+
+PAGE = """\
+# Small networks on noisy digits
+
+Test log loss over {n_seeds} seeds; the difference is recovered minus cross-entropy, \
+with two standard errors. The last column is the test loss divided by the training \
+loss, each by the loss trained with: recovery undoes the loss, not an overfit.
+
+{table}
+Command: `python -m benchmarks.own_loss_networks`.
+"""
 
 
 @click.command()
@@ -117,16 +119,12 @@ def main(out: Path) -> None:
     """Train, recover and write networks.csv and networks.md."""
     torch.set_num_threads(1)
     x, y = load_digits(return_X_y=True)
-    rows = []
-    for name in LOSSES:
-        for seed in SEEDS:
-            rows.append({"loss": name, "seed": seed, **run(x, y, name, seed)})
-            print(rows[-1], flush=True)
-    out.mkdir(parents=True, exist_ok=True)
-    with (out / "networks.csv").open("w", newline="") as file:
-        writer = csv.DictWriter(file, COLUMNS)
-        writer.writeheader()
-        writer.writerows(rows)
+    rows = run_missing(
+        out / "networks.csv",
+        COLUMNS,
+        product(LOSSES, SEEDS),
+        lambda name, seed: run(x, y, name, seed),
+    )
     (out / "networks.md").write_text(summary(rows))
 
 

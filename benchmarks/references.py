@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks._study import markdown
 from benchmarks.arena import listing, load
 from focalibrate.calibrate import fit
 
@@ -288,24 +289,22 @@ def compared(sets: dict[str, Data]) -> Iterator[dict[str, Any]]:
     print()
 
 
-def table(records: list[dict[str, Any]]) -> Iterator[str]:
-    """Yield the lines of the table: the largest differences over the data sets."""
-    yield "| method | reference | data sets | ours − theirs, fitted rows | test rows | |"
-    yield "| --- | --- | --- | --- | --- | --- |"
+def table(records: list[dict[str, Any]]) -> str:
+    """Return the largest differences over the data sets."""
+    body = []
     for r in REFERENCES:
         mine = [x for x in records if (x["package"], x["name"]) == (r.package, r.name)]
         mine = [x for x in mine if x["theirs"] is not None]
-        gaps = np.array([np.subtract(x["ours"], x["theirs"]) for x in mine])
         if not mine:
             continue
-        spans = [
-            f"{low:+.1e} to {high:+.1e}"
-            for low, high in zip(gaps.min(0), gaps.max(0), strict=True)
-        ]
+        gaps = np.array([np.subtract(x["ours"], x["theirs"]) for x in mine])
+        ends = zip(gaps.min(0), gaps.max(0), strict=True)
+        spans = [f"{low:+.1e} to {high:+.1e}" for low, high in ends]
         equal = "equal" if np.abs(gaps).max() <= TOLERANCE else r.why
         who = f"{r.package} {version(r.package)}, {r.name}"
-        cells = [f"`{r.method}`", who, str(len(mine)), *spans, equal]
-        yield "| " + " | ".join(cells) + " |"
+        body.append((f"`{r.method}`", who, len(mine), *spans, equal))
+    head = ("method", "reference", "data sets", "ours − theirs, fitted rows", "test rows", "")
+    return markdown(head, body)
 
 
 def main() -> None:
@@ -316,7 +315,7 @@ def main() -> None:
     warnings.simplefilter("ignore")
     sets = {"two classes": simulated(2), "four classes": simulated(4)}
     records = list(compared(sets | dict(arena_data())))
-    lines = "\n".join(table(records)) + "\n"
+    lines = table(records)
     print(lines)
     for x in records:
         if x["theirs"] is None or np.abs(np.subtract(x["ours"], x["theirs"])).max() > TOLERANCE:
