@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -107,7 +107,7 @@ class FitSettings:
     """Options that some fits need."""
 
     trained_gamma: float | None = None
-    criterion: str = "adaptive_ece"
+    criterion: Literal["adaptive_ece", "ece"] = "adaptive_ece"
     n_bins: int = 15
     trained_alpha: float | None = None
 

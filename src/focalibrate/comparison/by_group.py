@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from focalibrate._array import Floats
 from focalibrate.calibrate import METHODS, Calibrator, GroupedCalibrator
-from focalibrate.calibrate.choice import FitSettings, cross_fit
+from focalibrate.calibrate.choice import cross_fit
 from focalibrate.calibrate.grouped import group_names
 from focalibrate.calibrate.methods import AVERAGE
 from focalibrate.calibrate.rows import Rows, sample_size
@@ -151,10 +151,7 @@ def _own(
         return _Kept(judged_at, "every prediction is right")
     fold = comparison.fold_of_row[at]
     folds = tuple(np.flatnonzero(fold == f) for f in range(comparison.n_folds))
-    settings = FitSettings(
-        comparison.trained_gamma, comparison.criterion, comparison.n_bins, comparison.trained_alpha
-    )
-    crossed = cross_fit(rows, [method], folds, settings=settings)
+    crossed = cross_fit(rows, [method], folds, settings=comparison.settings)
     if crossed.failed:  # such as a group that lacks a class
         return _Kept(judged_at, f"not fitted: {crossed.failed[0][1]}")
     found = crossed.fits[method]

@@ -1,30 +1,30 @@
 """Calibration methods side by side, evaluated on rows that none was fitted on."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from focalibrate._array import Array, Floats, to_numpy
+from focalibrate._array import Array, to_numpy
 from focalibrate._check import check_choice, check_count, check_logits, check_n_bins
 from focalibrate.calibrate import METHODS, Calibrator
 from focalibrate.calibrate.choice import CrossFit, FitSettings, Fitted, check_alpha, cross_fit
 from focalibrate.calibrate.methods import AVERAGE, MODEL
 from focalibrate.calibrate.rows import Folds, Rows, fold_count, random_folds, read_given
-from focalibrate.comparison.judge import Judged, score_rows
-from focalibrate.comparison.paired import cluster_numbers
-from focalibrate.comparison.result import Comparison, MethodResult, Scores, scores_of_methods
+from focalibrate.comparison.judge import Sums, score_rows
+from focalibrate.comparison.paired import PairedMeans, Score, cluster_numbers
+from focalibrate.comparison.result import MEANS, Comparison, MethodResult, Scores
 from focalibrate.comparison.selection import Selection, selected
+from focalibrate.metrics.registry import MetricName
 
 Criterion = Literal["adaptive_ece", "ece"]
 
 
 def compare_methods(
-    val_logits: Array,
-    val_labels: Array,
-    test_logits: Array | None = None,
+    val_logits: Array | Rows,
+    val_labels: Array | None = None,
+    test_logits: Array | Rows | None = None,
     test_labels: Array | None = None,
     *,
     methods: Sequence[str] | None = None,
@@ -40,14 +40,13 @@ def compare_methods(
     n_folds: int | None = None,
     n_resamples: int = 300,
     seed: int = 0,
-    zero_mix: float = 0.0,
-    options: bool = False,
+    judged: Callable[[Mapping[str, Calibrator]], Mapping[str, Sums]] | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> Comparison:
     """Fit every method on validation rows and evaluate it on held-out ones.
 
     Args:
-        val_logits: real array ``[N, K]``, any library.
+        val_logits: real array ``[N, K]``, any library, or `Rows` that were read before.
         val_labels: class indices ``[N]``.
         test_logits: rows to evaluate on. Without them the validation rows are cross-validated:
             each of `n_folds` parts is evaluated by calibrators fitted on the others, so that no
@@ -70,10 +69,8 @@ def compare_methods(
         n_folds: folds of the cross-validation. Default: 5, or 3 for more than 60,000 logits.
         n_resamples: bootstrap resamples behind the intervals of log loss, Brier score and error.
         seed: random seed of the folds and the resamples.
-        zero_mix: weight of the uniform distribution that was mixed into probabilities with
-            zeros (`focalibrate.calibrate.zero_mix_for`).
-        options: each row has options of its own, -inf after the last: only methods that treat
-            them alike are compared.
+        judged: evaluates calibrators on other rows, any number of them, instead of a test set:
+            what `focalibrate.comparison.judge` returns.
         progress: called with the label of each method as its fit begins.
 
     Returns:
@@ -96,103 +93,73 @@ def compare_methods(
         True
     """
     check_count(n_resamples, name="n_resamples")
-    val, test = _checked_rows(
-        (val_logits, val_labels, sample_weight), (test_logits, test_labels, test_weight), zero_mix
-    )
-    val = replace(val, options=options)
-    codes = _codes(cluster, sample_weight)
-    fits = fit_methods(
-        val,
-        cluster=codes,
-        methods=methods,
-        also=also,
-        trained_gamma=trained_gamma,
-        trained_alpha=trained_alpha,
-        criterion=criterion,
-        n_bins=n_bins,
-        n_folds=n_folds,
-        seed=seed,
-        is_tested=test is not None,
-        progress=progress,
-    )
-    rows = val if test is None else test
-    scores: dict[str, Scores] = {}
-    changed: dict[str, int] = {}
-    for name, fitted in fits.crossed.fits.items():
-        parts = fitted.held_out(rows.logits, fits.folds)
-        scores[name] = score_rows(parts, rows.labels, n_bins=n_bins, weights=rows.weights)
-        changed[name] = _n_changed(fitted, rows)
-    return _compared(
-        fits,
-        scores,
-        changed,
-        rows.weights,
-        rows.n_rows,
-        cluster=codes if test is None else _codes(test_cluster, test_weight),
-        n_resamples=n_resamples,
-        seed=seed,
-    )
-
-
-@dataclass(frozen=True, eq=False)
-class MethodFits:
-    """Methods fitted, to be evaluated."""
-
-    crossed: CrossFit
-    selection: Selection
-    settings: FitSettings
-    criterion: Criterion
-    n_rows: int
-    n_classes: int
-    folds: Folds
-    """the rows that each fold holds out; empty where other rows are evaluated on"""
-
-    @property
-    def calibrators(self) -> dict[str, Calibrator]:
-        """The calibrator of each method, fitted on all rows."""
-        return {name: fitted.whole for name, fitted in self.crossed.fits.items()}
-
-
-def fit_methods(
-    rows: Rows,
-    *,
-    cluster: NDArray[np.intp] | None = None,
-    methods: Sequence[str] | None = None,
-    also: str | None = None,
-    trained_gamma: float | None = None,
-    trained_alpha: float | None = None,
-    criterion: Criterion = "adaptive_ece",
-    n_bins: int = 15,
-    n_folds: int | None = None,
-    seed: int = 0,
-    is_tested: bool,
-    progress: Callable[[str], None] | None = None,
-) -> MethodFits:
-    """Fit every method on `rows`.
-
-    Args:
-        rows: the rows.
-        cluster: number of the cluster of each row, which no fold splits.
-        methods: see `compare_methods`, for the other arguments too.
-        also: a method that is fitted in any case.
-        trained_gamma: exponent of the focal loss the model was trained with.
-        trained_alpha: its weight of class 1 of two, if it had one.
-        criterion: which error the methods marked (ECE) minimise.
-        n_bins: bins of that criterion.
-        n_folds: folds of the cross-validation.
-        seed: random seed of the folds.
-        is_tested: whether other rows are evaluated on: then only the members of an average are
-            fitted without each fold.
-        progress: called with the label of each method as its fit begins.
-    """
     check_choice(criterion, ("adaptive_ece", "ece"), name="criterion")
     check_n_bins(n_bins)
     if n_folds is not None:
         check_count(n_folds, name="n_folds", minimum=2)
-    folds = _folds(rows, n_folds, seed, cluster)
-    chosen = selected(methods, trained_gamma, rows=rows, n_fits=1 + len(folds), also=also)
-    check_alpha(trained_alpha, trained_gamma, n_classes=rows.n_classes)
+    val, test = _checked_rows(
+        (val_logits, val_labels, sample_weight), (test_logits, test_labels, test_weight)
+    )
+    codes = _codes(cluster, sample_weight)
+    is_tested = test is not None or judged is not None
+    folds = _folds(val, n_folds, seed, codes)
+    chosen = selected(methods, trained_gamma, rows=val, n_fits=1 + len(folds), also=also)
+    check_alpha(trained_alpha, trained_gamma, n_classes=val.n_classes)
     settings = FitSettings(trained_gamma, criterion, n_bins, trained_alpha)
+    crossed = _fitted(val, chosen, folds, settings, progress, is_tested=is_tested)
+    folds = () if is_tested else folds
+    if judged is not None:
+        sums = judged({name: fitted.whole for name, fitted in crossed.fits.items()})
+        scores = {name: one.scores(n_bins, by_row=False, seed=seed) for name, one in sums.items()}
+        changed = {name: one.n_changed for name, one in sums.items()}
+        first, codes = sums[MODEL], None
+        # Relative to their mean: whole numbers would be read as copies of one row, and the
+        # standard errors of means of units would be too small by the root of the rows in a unit.
+        mass = first.mass[first.mass > 0]
+        weights, n_judged = mass / mass.mean(), first.n_rows
+    else:
+        rows = val if test is None else test
+        codes = codes if test is None else _codes(test_cluster, test_weight)
+        scores, changed = {}, {}
+        for name, fitted in crossed.fits.items():
+            parts = fitted.held_out(rows.logits, folds)
+            scores[name] = score_rows(parts, rows.labels, n_bins=n_bins, weights=rows.weights)
+            changed[name] = _n_changed(fitted, rows)
+        weights, n_judged = rows.weights, rows.n_rows
+    paired = PairedMeans.of(
+        np.concatenate([one.means() for one in scores.values()], axis=1),
+        weights=weights,
+        cluster=codes,
+        n_resamples=n_resamples,
+        seed=seed,
+    )
+    return Comparison(
+        rows=_results(crossed, chosen, scores, changed, paired, is_crossed=bool(folds)),
+        skipped=crossed.failed,
+        left_out=chosen.left_out,
+        settings=settings,
+        n_fitted=val.n_rows,
+        n_judged=n_judged,
+        n_classes=val.n_classes,
+        n_resamples=n_resamples,
+        seed=seed,
+        folds=folds,
+        weights=weights,
+        cluster=codes,
+        sole_member=crossed.sole_member,
+    )
+
+
+def _fitted(
+    rows: Rows,
+    chosen: Selection,
+    folds: Folds,
+    settings: FitSettings,
+    progress: Callable[[str], None] | None,
+    *,
+    is_tested: bool,
+) -> CrossFit:
+    """Return the methods fitted; with a test set, only members of an average on folds too."""
 
     def fit(names: Sequence[str], folds: Folds) -> CrossFit:
         return cross_fit(
@@ -205,94 +172,49 @@ def fit_methods(
             progress=progress,
         )
 
-    averaged = (*chosen.members, AVERAGE) if AVERAGE in chosen.names else ()
     if not is_tested:
-        crossed = fit(chosen.names, folds)
-    else:
-        first = fit([n for n in chosen.names if n in averaged], folds)
-        alone = fit([n for n in chosen.names if n not in averaged], ())
-        fits = first.fits | alone.fits
-        fits = {name: fits[name] for name in chosen.names if name in fits}
-        crossed = CrossFit(fits, first.losses, first.failed + alone.failed, first.sole_member)
-    held_out = () if is_tested else folds
-    return MethodFits(crossed, chosen, settings, criterion, rows.n_rows, rows.n_classes, held_out)
+        return fit(chosen.names, folds)
+    averaged = (*chosen.members, AVERAGE) if AVERAGE in chosen.names else ()
+    first = fit([n for n in chosen.names if n in averaged], folds)
+    alone = fit([n for n in chosen.names if n not in averaged], ())
+    fits = first.fits | alone.fits
+    fits = {name: fits[name] for name in chosen.names if name in fits}
+    return CrossFit(fits, first.losses, first.failed + alone.failed, first.sole_member)
 
 
-def compare_judged(
-    fits: MethodFits, judged: Judged, *, n_resamples: int = 300, seed: int = 0
-) -> Comparison:
-    """Return the comparison of methods by sums over any number of other rows.
-
-    Args:
-        fits: the methods, fitted with `is_tested`.
-        judged: what `focalibrate.comparison.judge` returned for their calibrators.
-        n_resamples: bootstrap resamples behind the intervals.
-        seed: random seed of the resamples.
-    """
-    mass, n_bins = judged.mass, fits.settings.n_bins
-    scores = {
-        name: sums.scores(mass, n_bins, by_row=False, seed=seed)
-        for name, sums in judged.methods.items()
-    }
-    # Relative to their mean: whole numbers would be read as copies of one row, and the standard
-    # errors of means of units would be too small by the root of the rows in a unit.
-    weights = mass[mass > 0] / mass[mass > 0].mean()
-    changed = {name: sums.n_changed for name, sums in judged.methods.items()}
-    return _compared(
-        fits, scores, changed, weights, judged.n_rows, n_resamples=n_resamples, seed=seed
-    )
-
-
-def _compared(
-    fits: MethodFits,
+def _results(
+    crossed: CrossFit,
+    chosen: Selection,
     scores: Mapping[str, Scores],
     changed: Mapping[str, int],
-    weights: Floats | None,
-    n_judged: int,
+    paired: PairedMeans,
     *,
-    cluster: NDArray[np.intp] | None = None,
-    n_resamples: int,
-    seed: int,
-) -> Comparison:
-    crossed, folds = fits.crossed, fits.folds
-    if not scores:  # not even the model, whose log loss is infinite
-        reasons = "; ".join(f"{name}: {reason}" for name, reason in crossed.failed)
-        raise ValueError(
-            f"No calibration method could be fitted, so there is no verdict. {reasons}"
-        )
-    found = scores_of_methods(scores, weights, cluster=cluster, n_resamples=n_resamples, seed=seed)
-    rows = tuple(
+    is_crossed: bool,
+) -> tuple[MethodResult, ...]:
+    """Return a row for each method; `paired` has its `MEANS` side by side."""
+    place = {name: len(MEANS) * i for i, name in enumerate(scores)}
+
+    def differences(name: str, other: str) -> dict[MetricName, Score]:
+        a, b = place[name], place[other]
+        return {m: paired.difference(a + i, b + i) for i, m in enumerate(MEANS)}
+
+    return tuple(
         MethodResult(
             method=name,
             label=METHODS[name].label,
             complexity=METHODS[name].complexity,
             calibrator=fitted.whole,
-            fold_calibrators=fitted.without_fold if folds else (),
+            scores={m: Score(v) for m, v in scores[name].calibration.items()}
+            | {m: paired.interval(place[name] + i).clipped(m) for i, m in enumerate(MEANS)},
+            to_raw=differences(name, MODEL),
+            to_temperature=differences(name, "temperature") if "temperature" in place else None,
             n_predictions_changed=changed[name],
+            units=scores[name],
+            fold_calibrators=fitted.without_fold if is_crossed else (),
             notes=fitted.notes,
-            why_not=fits.selection.why_not(name, crossed.sole_member),
-            **found[name],
+            why_not=chosen.why_not(name, crossed.sole_member),
         )
         for name, fitted in crossed.fits.items()
-    )
-    return Comparison(
-        rows=rows,
-        skipped=crossed.failed,
-        left_out=fits.selection.left_out,
-        judged_on="cross-fit" if folds else "test",
-        criterion=fits.criterion,
-        trained_gamma=fits.settings.trained_gamma,
-        trained_alpha=fits.settings.trained_alpha,
-        n_fitted=fits.n_rows,
-        n_judged=n_judged,
-        n_classes=fits.n_classes,
-        n_bins=fits.settings.n_bins,
-        n_resamples=n_resamples,
-        seed=seed,
-        folds=folds,
-        weights=weights,
-        cluster=cluster,
-        sole_member=crossed.sole_member,
     )
 
 
@@ -306,21 +228,21 @@ def _n_changed(fitted: Fitted, rows: Rows) -> int:
     )
 
 
-_Given = tuple[Array | None, Array | None, Array | None]
+_Given = tuple[Array | Rows | None, Array | None, Array | None]
 """logits, labels and weights"""
 
 
-def _checked_rows(val: _Given, test: _Given, zero_mix: float) -> tuple[Rows, Rows | None]:
+def _checked_rows(val: _Given, test: _Given) -> tuple[Rows, Rows | None]:
     """Return the rows to fit on, and those to evaluate on if they are given."""
-    rows = replace(_rows(val, "val"), zero_mix=zero_mix)
-    if (test[0] is None) != (test[1] is None):
+    rows = _rows(val, "val")
+    if not isinstance(test[0], Rows) and (test[0] is None) != (test[1] is None):
         raise ValueError(
             "`test_logits` and `test_labels` must be given together. Leave both out to "
             "cross-validate."
         )
     if test[0] is None:
         return rows, None
-    test_rows = replace(_rows(test, "test"), zero_mix=zero_mix)
+    test_rows = _rows(test, "test")
     if test_rows.n_classes != rows.n_classes:
         raise ValueError(
             f"`test_logits` must have the {rows.n_classes} classes of `val_logits`, got "

@@ -41,23 +41,14 @@ class Batch:
     groups: Mapping[str, NDArray[Any]] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, eq=False)
-class _Seen:
-    """What one method made of a few rows."""
-
-    values: tuple[Floats, ...]
-    """log loss, Brier score, hit, confidence and whether class 1 is predicted, of each row"""
-    top: NDArray[np.intp]
-    sketch: Sketch
-
-
 def _look(
     log_probs: NDArray[Any],
     labels: NDArray[np.intp],
     weights: Floats | None,
     n_bins: int,
     groups: Mapping[str, NDArray[Any]] | None = None,
-) -> _Seen:
+) -> tuple[Floats, NDArray[np.intp], Sketch]:
+    """Return what `Sums` adds up of each row ``[5, n]``, its top class, and a sketch."""
     at = np.arange(len(labels))
     probs = np.exp(log_probs)
     top: NDArray[np.intp] = probs.argmax(axis=1)
@@ -72,8 +63,7 @@ def _look(
         groups=groups or None,
         n_bins=n_bins,
     )
-    hit, second = (top == labels).astype(np.float64), (top == 1).astype(np.float64)
-    return _Seen((nll, brier, hit, confidence, second), top, sketch)
+    return np.array([nll, brier, top == labels, confidence, top == 1]), top, sketch
 
 
 class Sums:
@@ -82,37 +72,41 @@ class Sums:
     Attributes:
         sums: of log loss, Brier score, hits, confidence and predictions of class 1, by unit
             ``[5, U]``.
+        mass: weight of each unit ``[U]``.
+        n_rows: rows.
         n_zeros: rows with an infinite log loss.
         n_changed: rows whose predicted class the method changed.
         sketch: of all rows; None before the first.
     """
 
     def __init__(self, n_units: int) -> None:
-        self.sums = np.zeros((5, n_units))
-        self.n_zeros = 0
-        self.n_changed = 0
+        self.sums, self.mass = np.zeros((5, n_units)), np.zeros(n_units)
+        self.n_rows = self.n_zeros = self.n_changed = 0
         self.sketch: Sketch | None = None
 
-    def add(self, seen: _Seen, unit: Any, weights: Floats | None) -> None:
+    def add(self, values: Floats, sketch: Sketch, unit: Any, weights: Floats | None) -> None:
         """Add a few rows of these units."""
-        for sums, values in zip(self.sums, seen.values, strict=True):
-            np.add.at(sums, unit, values if weights is None else values * weights)
-        self.n_zeros += int(np.isinf(seen.values[0]).sum())
-        self.sketch = seen.sketch if self.sketch is None else self.sketch + seen.sketch
+        np.add.at(self.mass, unit, 1.0 if weights is None else weights)
+        for sums, column in zip(self.sums, values, strict=True):
+            np.add.at(sums, unit, column if weights is None else column * weights)
+        self.n_rows += values.shape[1]
+        self.n_zeros += int(np.isinf(values[0]).sum())
+        self.sketch = sketch if self.sketch is None else self.sketch + sketch
 
     def merge(self, other: "Sums") -> None:
         """Add the sums over other rows."""
         self.sums += other.sums
+        self.mass += other.mass
+        self.n_rows += other.n_rows
         self.n_zeros += other.n_zeros
         self.n_changed += other.n_changed
         if other.sketch is not None:
             self.sketch = other.sketch if self.sketch is None else self.sketch + other.sketch
 
-    def scores(self, mass: Floats, n_bins: int, *, by_row: bool, seed: int = 0) -> Scores:
+    def scores(self, n_bins: int, *, by_row: bool, seed: int = 0) -> Scores:
         """Return the scores.
 
         Args:
-            mass: weights of the units ``[U]``.
             n_bins: bins of the binned errors.
             by_row: whether every unit is one row; then all calibration errors are exact, else
                 adaptive and smooth ECE are within the bounds of `focalibrate.metrics.Sketch`.
@@ -120,7 +114,7 @@ class Sums:
         """
         if self.sketch is None:
             raise ValueError("`batches` must hold at least one row, got none.")
-        filled = mass > 0
+        mass, filled = self.mass, self.mass > 0
         nll, brier, correct, confidence, second = self.sums[:, filled] / mass[filled]
         found: dict[MetricName, float] = dict(self.sketch.evaluate(seed=seed, n_draws=19).errors)
         table = self.sketch.table
@@ -137,7 +131,6 @@ class Sums:
         return Scores(
             nll=nll,
             brier=brier,
-            error=1.0 - correct,
             confidence=confidence,
             correct=correct,
             second=second,
@@ -170,45 +163,25 @@ def score_rows(
         n_threads: parts computed at once; the result does not depend on it.
     """
 
-    def look(part: tuple[Any, NDArray[Any] | Callable[[], NDArray[Any]]]) -> tuple[Any, _Seen]:
+    def look(part: tuple[Any, NDArray[Any] | Callable[[], NDArray[Any]]]) -> tuple[Any, ...]:
         index, given = part
         log_probs = given() if callable(given) else given
         if probs_out is not None:
             probs_out[index] = np.exp(log_probs)
         some = None if weights is None else weights[index]
-        return index, _look(log_probs, labels[index], some, n_bins)
+        values, _, sketch = _look(log_probs, labels[index], some, n_bins)
+        return values, sketch, index, some
 
     sums = Sums(len(labels))
     with ThreadPoolExecutor(n_threads) as threads:
-        for index, seen in map(look, parts) if n_threads == 1 else threads.map(look, parts):
-            sums.add(seen, index, None if weights is None else weights[index])
-    mass = np.ones(len(labels)) if weights is None else weights
-    return sums.scores(mass, n_bins, by_row=True)
+        for seen in map(look, parts) if n_threads == 1 else threads.map(look, parts):
+            sums.add(*seen)
+    return sums.scores(n_bins, by_row=True)
 
 
-@dataclass(eq=False)
-class Judged:
-    """Sums over evaluated rows for all methods.
-
-    Attributes:
-        methods: by name.
-        n_rows: rows.
-        mass: weight of each unit ``[N_UNITS]``.
-    """
-
-    methods: dict[str, Sums]
-    n_rows: int = 0
-    mass: Floats = field(default_factory=lambda: np.zeros(N_UNITS))
-
-    def merge(self, other: "Judged") -> None:
-        """Add the sums over other rows."""
-        self.n_rows += other.n_rows
-        self.mass += other.mass
-        for method, sums in self.methods.items():
-            sums.merge(other.methods[method])
-
-
-def judge(fitted: Mapping[str, Calibrator], batches: Iterable[Batch], *, n_bins: int) -> Judged:
+def judge(
+    fitted: Mapping[str, Calibrator], batches: Iterable[Batch], *, n_bins: int
+) -> dict[str, Sums]:
     """Return the sums over the rows of `batches`, in one pass for all methods.
 
     Memory does not depend on the number of rows.
@@ -218,23 +191,20 @@ def judge(fitted: Mapping[str, Calibrator], batches: Iterable[Batch], *, n_bins:
         batches: the rows.
         n_bins: bins of the binned errors.
     """
-    found = Judged({method: Sums(N_UNITS) for method in fitted})
+    found = {method: Sums(N_UNITS) for method in fitted}
     with ThreadPoolExecutor(available_cores()) as threads:
-        for batch in _ahead(batches):
-            found.n_rows += len(batch.labels)
-            found.mass += np.bincount(batch.unit, batch.weights, minlength=N_UNITS)
-            for part in _small(batch):
-                raw = part.logits.argmax(axis=1)
+        for part in (part for batch in _ahead(batches) for part in _small(batch)):
+            raw = part.logits.argmax(axis=1)
 
-                def add(method: str, part: Batch = part, raw: NDArray[np.intp] = raw) -> None:
-                    log_probs = np.asarray(fitted[method].log_probs_of(part.logits))
-                    groups = part.groups if method == "identity" else None
-                    seen = _look(log_probs, part.labels, part.weights, n_bins, groups)
-                    found.methods[method].add(seen, part.unit, part.weights)
-                    found.methods[method].n_changed += int((seen.top != raw).sum())
+            def add(method: str, part: Batch = part, raw: NDArray[np.intp] = raw) -> None:
+                log_probs = np.asarray(fitted[method].log_probs_of(part.logits))
+                groups = part.groups if method == "identity" else None
+                values, top, sketch = _look(log_probs, part.labels, part.weights, n_bins, groups)
+                found[method].add(values, sketch, part.unit, part.weights)
+                found[method].n_changed += int((top != raw).sum())
 
-                for added in [threads.submit(add, method) for method in fitted]:
-                    added.result()
+            for added in [threads.submit(add, method) for method in fitted]:
+                added.result()
     return found
 
 

@@ -1,6 +1,5 @@
 """What a comparison of calibration methods found."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
@@ -10,8 +9,9 @@ from numpy.typing import NDArray
 
 from focalibrate._array import Floats
 from focalibrate.calibrate import Calibrator
+from focalibrate.calibrate.choice import FitSettings
 from focalibrate.calibrate.rows import BLOCK_ENTRIES
-from focalibrate.comparison.paired import PairedMeans, Score
+from focalibrate.comparison.paired import Score
 from focalibrate.metrics import Cells, Sketch
 from focalibrate.metrics.registry import MetricName
 
@@ -30,7 +30,6 @@ class Scores:
     nll: Floats
     """mean log loss of each unit ``[U]``"""
     brier: Floats
-    error: Floats
     confidence: Floats
     correct: Floats
     """share of right predictions of each unit ``[U]``"""
@@ -56,7 +55,7 @@ class Scores:
 
     def means(self) -> Floats:
         """Return what `MEANS` average, ``[U, 3]``."""
-        return np.stack([self.nll, self.brier, self.error], axis=1)
+        return np.stack([self.nll, self.brier, 1.0 - self.correct], axis=1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,45 +85,6 @@ class MethodResult:
     """why the method cannot be chosen; empty if it can be"""
 
 
-def scores_of_methods(
-    found: Mapping[str, Scores],
-    weights: Floats | None,
-    *,
-    cluster: NDArray[np.intp] | None = None,
-    n_resamples: int,
-    seed: int,
-) -> dict[str, dict[str, Any]]:
-    """Return what `MethodResult` says about the scores of each method, paired by row.
-
-    Args:
-        found: scores per row, or per group of rows, by method.
-        weights: of these rows or groups.
-        cluster: number of the cluster of each row, or None.
-        n_resamples: bootstrap resamples behind the intervals.
-        seed: random seed of the resamples.
-    """
-    values = np.concatenate([scores.means() for scores in found.values()], axis=1)
-    paired = PairedMeans.of(
-        values, weights=weights, cluster=cluster, n_resamples=n_resamples, seed=seed
-    )
-    place = {name: len(MEANS) * i for i, name in enumerate(found)}
-
-    def differences(name: str, other: str) -> dict[MetricName, Score]:
-        a, b = place[name], place[other]
-        return {m: paired.difference(a + i, b + i) for i, m in enumerate(MEANS)}
-
-    return {
-        name: {
-            "scores": {m: Score(v) for m, v in scores.calibration.items()}
-            | {m: paired.interval(place[name] + i).clipped(m) for i, m in enumerate(MEANS)},
-            "to_raw": differences(name, "identity"),
-            "to_temperature": differences(name, "temperature") if "temperature" in place else None,
-            "units": scores,
-        }
-        for name, scores in found.items()
-    }
-
-
 @dataclass(frozen=True, eq=False)
 class Comparison:
     """Methods side by side on the same examples."""
@@ -134,25 +94,26 @@ class Comparison:
     """methods that could not be fitted, and why"""
     left_out: tuple[tuple[str, str], ...]
     """default methods that were not tried, and why; name them in `methods` to include them"""
-    judged_on: Literal["test", "cross-fit"]
-    criterion: Literal["adaptive_ece", "ece"]
-    """what the methods marked (ECE) minimise"""
-    trained_gamma: float | None
+    settings: FitSettings
+    """what the fits were told"""
     n_fitted: int
     n_judged: int
     n_classes: int
-    n_bins: int
     n_resamples: int
     seed: int
     folds: tuple[NDArray[np.intp], ...] = ()
     """the rows that each fold holds out; empty where there is a test set"""
-    trained_alpha: float | None = None
     weights: NDArray[np.float64] | None = None
     """of the rows evaluated ``[N]``"""
     cluster: NDArray[np.intp] | None = None
     """number of the cluster of each row evaluated ``[N]``; None where rows are independent"""
     sole_member: str | None = None
     """the only method with a weight in the average, which then has no row of its own"""
+
+    @property
+    def judged_on(self) -> Literal["test", "cross-fit"]:
+        """Whether the rows that were fitted on were cross-validated."""
+        return "cross-fit" if self.folds else "test"
 
     @property
     def n_folds(self) -> int:

@@ -25,9 +25,9 @@ from focalibrate.comparison import (
     GroupChoice,
     GroupedRows,
     Scores,
+    Sums,
     choose_by_group,
     compare_methods,
-    fit_methods,
     verdict,
 )
 from focalibrate.comparison import choose as choose_method
@@ -317,21 +317,19 @@ def _sampled(
     fitted, shown = rows.fitted, rows.shown
     doubts = doubts_about(fitted, None if test is None else shown, to_fit=True)
     warn_of(doubts, stacklevel=4)
-    given = _as_rows(fitted)
-    options = {name: value for name, value in settings.items() if name != "n_resamples"}
-    fits = fit_methods(
-        replace(given, zero_mix=fitted.zero_mix, options=fitted.options), is_tested=True, **options
-    )
-    say(f"evaluating on {rows.n_tested:,} rows")
-    comparison = judge_scan(
-        fits,
-        source if test is None else test,
-        rows.evaluated(),
-        rows.rows,
-        n_resamples=settings["n_resamples"],
-        seed=settings["seed"],
-        backend=backend,
-    )
+
+    def judged(calibrators: Mapping[str, Calibrator]) -> Mapping[str, Sums]:
+        say(f"evaluating on {rows.n_tested:,} rows")
+        return judge_scan(
+            calibrators,
+            source if test is None else test,
+            rows.evaluated(),
+            rows.rows,
+            n_bins=settings["n_bins"],
+            backend=backend,
+        )
+
+    comparison = compare_methods(_as_rows(fitted), judged=judged, **settings)
     choice = chosen(comparison)
     sizes = Sizes(
         rows.n_source, comparison.n_fitted, comparison.n_judged, shown.n_rows, test is not None
@@ -352,7 +350,8 @@ def _sampled(
 
 
 def _as_rows(examples: Examples) -> Rows:
-    return read_scores(examples.logits, examples.labels, sample_weight=examples.weights)
+    rows = read_scores(examples.logits, examples.labels, sample_weight=examples.weights)
+    return replace(rows, zero_mix=examples.zero_mix, options=examples.options)
 
 
 def _held_out(
@@ -369,15 +368,11 @@ def _held_out(
     fitted, judged, notes = zeros_smoothed(fitted, judged)
     comparison = compare_methods(
         _as_rows(fitted),
-        fitted.labels,
-        None if judged is None else _as_rows(judged),
-        None if judged is None else judged.labels,
+        test_logits=None if judged is None else _as_rows(judged),
         sample_weight=fitted.weights,
         test_weight=None if judged is None else judged.weights,
         cluster=fitted.cluster,
         test_cluster=None if judged is None else judged.cluster,
-        zero_mix=fitted.zero_mix,
-        options=fitted.options,
         **settings,
     )
     choice = chosen(comparison)

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from focalibrate.calibrate import Calibrator
-from focalibrate.comparison import Comparison, Judged, MethodFits, compare_judged, judge
+from focalibrate.comparison import Sums, judge
 from focalibrate.engines import Backend
 from focalibrate.io import Scan
 from focalibrate.metrics.sketch import MAX_CLASSWISE
@@ -24,27 +24,25 @@ class JudgeTask:
 
 
 def judge_scan(
-    fits: MethodFits,
+    fitted: Mapping[str, Calibrator],
     scan: Scan,
     rows: EvaluatedRows,
     counts: Sequence[int],
     *,
-    n_resamples: int,
-    seed: int,
+    n_bins: int,
     backend: Backend | None = None,
-) -> Comparison:
-    """Return the comparison of methods, evaluated on rows of a data set.
+) -> dict[str, Sums]:
+    """Return the sums over rows of a data set for each method.
 
     Every chunk of the data is summed by itself and the sums are added in order, so that the
     result is the same to the last bit for any number of workers.
 
     Args:
-        fits: the methods, fitted on other rows.
+        fitted: the calibrator of each method, fitted on other rows.
         scan: the data set.
         rows: which of its rows are evaluated on.
         counts: the rows of each piece of the data set.
-        n_resamples: bootstrap resamples behind the intervals.
-        seed: random seed of the resamples.
+        n_bins: bins of the binned errors.
         backend: where chunks are evaluated in parallel; None: in this process, one by one.
 
     Raises:
@@ -54,9 +52,9 @@ def judge_scan(
         JudgeTask(
             chunk=chunk,
             rows=rows,
-            fitted=fits.calibrators,
+            fitted=fitted,
             n_classes=scan.n_classes,
-            n_bins=fits.settings.n_bins,
+            n_bins=n_bins,
         )
         for chunk in chunks_of(scan, counts)
     ]
@@ -64,11 +62,12 @@ def judge_scan(
     found = in_order(outcomes_of(backend, judge_chunk, tasks, names))
     total = next(found)
     for sums in found:
-        total.merge(sums)
-    return compare_judged(fits, total, n_resamples=n_resamples, seed=seed)
+        for method, one in sums.items():
+            total[method].merge(one)
+    return total
 
 
-def judge_chunk(task: JudgeTask) -> Judged:
+def judge_chunk(task: JudgeTask) -> dict[str, Sums]:
     """Evaluate all methods on the rows of a chunk."""
     batches = task.chunk.batches(half=task.n_classes > MAX_CLASSWISE)
     return judge(

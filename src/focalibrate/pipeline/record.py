@@ -15,7 +15,7 @@ def comparison_record(comparison: Comparison) -> dict[str, Any]:
         "n_fitted": comparison.n_fitted,
         "n_judged": comparison.n_judged,
         "n_classes": comparison.n_classes,
-        "n_bins": comparison.n_bins,
+        "n_bins": comparison.settings.n_bins,
         "n_folds": comparison.n_folds,
         "n_resamples": comparison.n_resamples,
         "methods": [_method(row) for row in comparison.rows],

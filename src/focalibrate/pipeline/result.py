@@ -158,14 +158,14 @@ class CalibrationResult:
             comparison = replace(
                 comparison, n_judged=self.judged.n_rows, weights=self.judged.weights
             )
-        is_focal = comparison.trained_gamma is not None
+        is_focal = comparison.settings.trained_gamma is not None
         grid = None
         if is_focal if show_gamma_map is None else show_gamma_map:
             grid = criterion_grid(
                 self.fitted.logits,
                 self.fitted.labels,
-                criterion=comparison.criterion,
-                n_bins=comparison.n_bins,
+                criterion=comparison.settings.criterion,
+                n_bins=comparison.settings.n_bins,
                 seed=comparison.seed,
             )
         read = self.judged.predictions

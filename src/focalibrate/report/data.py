@@ -144,7 +144,7 @@ def page_data(
         "n_classes": n_classes,
         "n_folds": comparison.n_folds,
         "is_weighted": comparison.weights is not None,
-        "n_bins": comparison.n_bins,
+        "n_bins": comparison.settings.n_bins,
         "n_resamples": comparison.n_resamples,
         "bin_counts": list(BIN_COUNTS),
         "class_names": None if class_names is None else [str(name) for name in class_names],

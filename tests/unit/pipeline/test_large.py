@@ -1,15 +1,15 @@
 """The main job on more rows than are fitted on."""
 
 import json
+from functools import partial
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
 from numpy.testing import assert_allclose, assert_array_equal
 
-from focalibrate.calibrate.rows import read_scores
 from focalibrate.cli import main as cli
-from focalibrate.comparison import Batch, compare_judged, compare_methods, fit_methods, judge
+from focalibrate.comparison import Batch, compare_methods, judge
 from focalibrate.io import scan_predictions
 from focalibrate.metrics import assess
 from focalibrate.pipeline import calibrate_predictions
@@ -110,9 +110,7 @@ def test_one_pass_gives_the_scores_of_all_rows():
                     weights[i : i + 700])
         for i in range(0, 5000, 700)
     ]  # fmt: skip
-    fits = fit_methods(read_scores(z, y), methods=options["methods"], is_tested=True)
-    sums = judge(fits.calibrators, batches, n_bins=15)
-    found = compare_judged(fits, sums, n_resamples=200)
+    found = compare_methods(z, y, judged=partial(judge, batches=batches, n_bins=15), **options)
     assert (found.n_judged, found.n_fitted) == (5000, 2000)
     for ours, theirs in zip(found.rows, whole.rows, strict=True):
         for name in ("nll", "brier", "error", "ece", "classwise_ece", "mce"):
@@ -134,10 +132,10 @@ def test_very_many_classes_are_evaluated_from_histograms_and_in_full_alike():
     y = rng.integers(k, size=40)
     z[np.arange(40), y] += rng.normal(10, 4, size=40).astype(np.float32)
     methods = ["identity", "temperature", "focal_temperature"]
-    fits = fit_methods(read_scores(z[:20], y[:20]), methods=methods, is_tested=True)
     groups = {"site": np.array(["a", "b"] * 10)}
     batches = [Batch(z[20:], y[20:], np.arange(20), np.linspace(1, 2, 20), groups)]
-    found = compare_judged(fits, judge(fits.calibrators, batches, n_bins=15), n_resamples=20)
+    judged = partial(judge, batches=batches, n_bins=15)
+    found = compare_methods(z[:20], y[:20], judged=judged, methods=methods, n_resamples=20)
     for row in found.rows:
         log_probs = np.asarray(row.calibrator.log_probs(z[20:].astype(np.float64)))
         nll = -log_probs[np.arange(20), y[20:]]

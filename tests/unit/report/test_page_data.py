@@ -113,7 +113,7 @@ def test_a_cross_fit_is_shown_by_the_folds_that_held_out_each_row(method, option
     )
     choice = replace(choose(comparison), row=comparison.row(method))
     document = page_data(comparison, choice, logits, labels, provenance=MADE).document
-    shown = document["after"]["tables"]["equal-width"][str(comparison.n_bins)]["ece"]
+    shown = document["after"]["tables"]["equal-width"][str(comparison.settings.n_bins)]["ece"]
     assert shown == pytest.approx(comparison.row(method).scores["ece"].estimate, rel=1e-5)
 
 
