@@ -1,6 +1,12 @@
 """Losses: ``(logits, labels, *, ...)`` to one loss per example, on any array library."""
 
 from focalibrate.losses.adafocal import AdaFocal
+from focalibrate.losses.beyond_focal import (
+    asymmetric_loss,
+    brier_weighted_loss,
+    focal_calibration_loss,
+    poly_focal_loss,
+)
 from focalibrate.losses.brier import brier_loss
 from focalibrate.losses.dual import dual_focal_loss
 from focalibrate.losses.focal import cross_entropy, focal_loss
@@ -23,16 +29,20 @@ __all__ = [
     "ByEpoch",
     "BySample",
     "GammaPolicy",
+    "asymmetric_loss",
     "brier_loss",
+    "brier_weighted_loss",
     "by_epoch",
     "by_sample",
     "by_sample_star",
     "cross_entropy",
     "dual_focal_loss",
+    "focal_calibration_loss",
     "focal_loss",
     "gamma_policy",
     "mmce",
     "named_loss",
+    "poly_focal_loss",
     "proper_focal_loss",
     "sigmoid_focal_loss",
     "weighted_mmce",
