@@ -146,6 +146,20 @@ def test_a_truth_value_is_a_position_and_several_right_options_are_refused(
         read_predictions(several)
 
 
+@pytest.mark.parametrize(
+    ("bad", "says"),
+    [({"filtered_resps": [["NaN", "False"]] * 2}, "lacks finite"), ({"target": "7"}, "is '7' in")],
+)
+def test_the_line_of_a_log_that_cannot_be_read_is_named(
+    tmp_path: Path, bad: dict[str, Any], says: str
+) -> None:
+    samples = [lm_eval_sample(k, [-2.0, -1.0], ["no", "yes"], "1") for k in range(9)]
+    path = lines(tmp_path / "s.jsonl", [*samples[:5], {**samples[5], **bad}, *samples[6:]])
+    with pytest.raises(PredictionFileError, match=says) as caught:
+        read_predictions(path)
+    assert "doc_id 5" in str(caught.value)
+
+
 def test_generated_answers_are_refused_with_the_reason(tmp_path: Path) -> None:
     sample = {"doc_id": 0, "target": "3", "filtered_resps": [" 1. The"], "filter": "none"}
     with pytest.raises(PredictionFileError, match="generated answers, which have no scores"):

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from focalibrate.io.errors import file_error
+from focalibrate.io.errors import file_error, short
 from focalibrate.io.formats.answers import LETTERS, Answers, letter_position, number, plain_answer
 
 LOG = "lm-evaluation-harness"
@@ -26,7 +26,7 @@ def lm_eval_answers(path: Path, records: Sequence[dict[str, Any]]) -> Answers | 
     kept = [record for record in records if record.get("filter") == first]
     found = [_log_likelihoods(record) for record in kept]
     scores = [z for z in found if z is not None and len(z) > 1]
-    if len(scores) < len(kept):
+    if not scores:
         why = (
             "with one log-likelihood per document: there are no options to choose from"
             if any(found)
@@ -37,6 +37,13 @@ def lm_eval_answers(path: Path, records: Sequence[dict[str, Any]]) -> Answers | 
             path,
             f"is a log of {LOG} {why}. Evaluate a task with `output_type: multiple_choice`, which "
             "logs the log-likelihood of every option.",
+        )
+    if len(scores) < len(kept):
+        bad = next(r for r, z in zip(kept, found, strict=True) if z is None or len(z) < 2)
+        raise file_error(
+            path,
+            f"is a log of {LOG} in which doc_id {short(bad['doc_id'])} lacks finite "
+            "log-likelihoods of two or more options. Leave its line out.",
         )
     given = [_options(record, len(z)) for record, z in zip(kept, scores, strict=True)]
     right = _right(path, kept, scores, given)
@@ -147,8 +154,9 @@ def _right(
             f"is a log of {LOG} with questions of which several options are right, so that no "
             "single one has a probability of being right. Evaluate a task with one right option.",
         )
+    longest: list[int] = []
     for way in (_by_position, _by_text, _by_letter):
-        found = []
+        found: list[int] = []
         for record, acc, z, texts in zip(records, accs, scores, options, strict=True):
             top = z.index(max(z))
             fits = [k for k in way(record.get("target"), texts) if acc in (None, float(k == top))]
@@ -157,10 +165,13 @@ def _right(
             found.append(fits[0])
         else:
             return found
+        longest = max(longest, found, key=len)
+    at = records[len(longest)]
     raise file_error(
         path,
-        f"is a log of {LOG} whose `target` is neither the position nor the text of one option in "
-        f"every row, such as {str(records[0].get('target'))[:40]!r}.",
+        f"is a log of {LOG} whose `target` must be the position, the letter or the text of the "
+        f"one option that `acc` says is right, but is {short(at.get('target'))!r} in doc_id "
+        f"{short(at['doc_id'])}. Leave its line out.",
     )
 
 
