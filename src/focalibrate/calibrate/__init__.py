@@ -27,7 +27,6 @@ from focalibrate.calibrate.sigmoid import (
     fit_sigmoid_temperature,
 )
 from focalibrate.calibrate.temperature import (
-    FocalLossTemperature,
     FocalTemperatureScaling,
     Identity,
     PosteriorRecovery,
@@ -43,7 +42,6 @@ __all__ = [
     "DirichletCalibration",
     "EnsembleTemperatureScaling",
     "FitReport",
-    "FocalLossTemperature",
     "FocalTemperatureScaling",
     "GroupedCalibrator",
     "HistogramBinning",

@@ -24,10 +24,10 @@ from focalibrate.calibrate.rows import (
     thin_rows,
     working_precision,
 )
-from focalibrate.calibrate.temperature import FocalLossTemperature, TemperatureScaling
+from focalibrate.calibrate.temperature import FocalTemperatureScaling, TemperatureScaling
 
 TemperatureCriterion = Literal["nll", "ece", "adaptive_ece", "focal"]
-TemperatureCalibrator = TemperatureScaling | FocalLossTemperature
+TemperatureCalibrator = TemperatureScaling | FocalTemperatureScaling
 
 COARSE_TEMPERATURES = tuple(k / 10 for k in range(1, 101))
 """0.1 to 10 by 0.1 (Mukhoti et al. 2020): the grid of `fit_temperature` by ECE."""
@@ -87,7 +87,7 @@ def fit_temperature(
         start: a temperature fitted to similar rows, such as all but another fold.
 
     Returns:
-        `TemperatureScaling`, or `FocalLossTemperature` for ``criterion="focal"``.
+        `TemperatureScaling`, or `FocalTemperatureScaling` for ``criterion="focal"``.
 
     Numerics:
         Continuous: Newton with derivatives up to the fourth on cache-sized blocks, in float64
@@ -152,7 +152,7 @@ def lowest_temperature(
 def _calibrator(temperature: float, gamma: float | None) -> TemperatureCalibrator:
     if gamma is None:
         return TemperatureScaling(temperature)
-    return FocalLossTemperature(float(gamma), temperature)
+    return FocalTemperatureScaling(float(gamma), temperature)
 
 
 def _check_gamma_is_for_focal(criterion: str, gamma: float | None) -> None:
@@ -174,7 +174,6 @@ class Block(NamedTuple):
 
     gaps: NDArray[Any]
     """Shape ``[n, K]``, in the working precision."""
-    labels: NDArray[np.intp]
     true_gap: Floats
     """Gap of the label, shape ``[n]``."""
     weights: Floats | None
@@ -199,7 +198,30 @@ class Derivatives(NamedTuple):
 
 
 def log_loss_sums(block: Block, beta: float) -> Floats:
-    r"""Sums of the log loss and its first four derivatives.
+    """Sums of the log loss and its first four derivatives."""
+    return np.array([block.total(x) for x in _log_loss(block, beta)])
+
+
+def focal_loss_sums(gamma: float, block: Block, beta: float) -> Floats:
+    r"""Sums of the focal loss and its first two derivatives.
+
+    :math:`f = (1-p)^\gamma \ell` of the log loss :math:`\ell = -\log p`, with
+    :math:`f' = (1-p)^\gamma (1 + \gamma r)` and
+    :math:`f'' = \gamma (1-p)^{\gamma-1} p\,(2 - \ell + (\gamma - 1) r)`,
+    :math:`r = \ell p / (1-p)`.
+    """
+    loss, slope, bend = _log_loss(block, beta)[:3]
+    loss = np.maximum(loss, np.finfo(np.float64).tiny)  # where p rounds to 1
+    p, rest = np.exp(-loss), -np.expm1(-loss)
+    r, power = loss * p / rest, rest**gamma
+    first = power * (1.0 + gamma * r)
+    second = gamma * power / rest * p * (2.0 - loss + (gamma - 1.0) * r)
+    derivatives = power * loss, first * slope, second * slope**2 + first * bend
+    return np.array([block.total(x) for x in derivatives])
+
+
+def _log_loss(block: Block, beta: float) -> tuple[Floats, ...]:
+    r"""Return the log loss of each row and its first four derivatives.
 
     With :math:`\ell(\beta) = \log\sum_k e^{-\beta d_k} + \beta d_y`, the derivatives are
     :math:`d_y - \kappa_1, \kappa_2, -\kappa_3, \kappa_4` with the cumulants of :math:`d` under
@@ -218,42 +240,7 @@ def log_loss_sums(block: Block, beta: float) -> Floats:
     variance = m2 - m1 * m1
     third = m3 - 3.0 * m1 * m2 + 2.0 * m1**3
     fourth = m4 - 4.0 * m1 * m3 + 6.0 * m1**2 * m2 - 3.0 * m1**4 - 3.0 * variance**2
-    loss = np.log(total) + beta * true_gap
-    return np.array([block.total(x) for x in (loss, true_gap - m1, variance, -third, fourth)])
-
-
-def focal_loss_sums(gamma: float, block: Block, beta: float) -> Floats:
-    r"""Sums of the focal loss and its first two derivatives.
-
-    Through the margin :math:`m = \log\frac{p}{1-p}` of the true class, with :math:`f' =
-    -(1-p)^{\gamma+1}(1+\gamma r)` and :math:`f'' = p(1-p)^{\gamma+1}(1 + 2\gamma + \gamma\log p
-    + \gamma^2 r)`; :math:`m' = \kappa_1 - d_y` and :math:`m'' = -\kappa_2` over the other
-    classes.
-    """
-    at_true = (np.arange(len(block.gaps)), block.labels)
-    others = block.gaps.copy()
-    others[at_true] = np.inf
-    least = others.min(axis=-1)
-    others -= least[:, None]
-    others[at_true] = VANISHED / beta
-    e = np.exp(np.multiply(others, -beta))
-    e[at_true] = 0.0
-    total = e.sum(axis=-1, dtype=np.float64)
-    mean = np.vecdot(e, others) / total
-    e *= others
-    variance = np.maximum(np.vecdot(e, others) / total - mean * mean, 0.0)
-    least = least.astype(np.float64)
-    margin = beta * (least - block.true_gap) - np.log(total)
-    log_p, log_rest = -np.logaddexp(0.0, -margin), -np.logaddexp(0.0, margin)
-    p, rest = np.exp(log_p), np.exp(log_rest)
-    r = np.where(rest > 0, -p * log_p / np.where(rest > 0, rest, 1.0), 1.0)
-    slope = least + mean - block.true_gap
-    loss = np.exp(gamma * log_rest) * -log_p
-    power = np.exp((gamma + 1.0) * log_rest)
-    first = -power * (1.0 + gamma * r)
-    second = p * power * (1.0 + 2.0 * gamma + gamma * log_p + gamma**2 * r)
-    curvature = second * slope**2 - first * variance
-    return np.array([block.total(x) for x in (loss, first * slope, curvature)])
+    return np.log(total) + beta * true_gap, true_gap - m1, variance, -third, fourth
 
 
 @dataclass(frozen=True, eq=False)
@@ -334,7 +321,7 @@ class _Passes:
             gaps /= self.unit
             true_gap /= self.unit
         weights = None if self.rows.weights is None else self.rows.weights[part]
-        return Block(gaps, labels, true_gap, weights)
+        return Block(gaps, true_gap, weights)
 
 
 @dataclass(frozen=True)

@@ -35,13 +35,12 @@ def recalibrated(logits: Array, curves: Callable[[Array], Array]) -> Array:
     """Apply `curves` to the probabilities ``[..., K]`` and normalise the rows to sum 1.
 
     An impossible class stays impossible. A row in which every class is mapped to 0 keeps the
-    model's own probabilities. Computed in float64 if the device has it, and looked up as `_ties`
-    has it: a tie of three classes is 1/3 for every library, whatever its exponential rounds to.
+    model's own probabilities. Computed in float64 if the device has it.
     """
     xp = namespace(logits)
     x = xp.astype(logits, precise_dtype(logits))
     raw = xp.exp(log_softmax(x))
-    new = curves(_rounded(raw))
+    new = curves(raw)
     new = xp.where(raw == 0.0, xp.zeros_like(new), new)
     total = xp.sum(new, axis=-1, keepdims=True)
     is_lost = total <= 0
@@ -50,6 +49,7 @@ def recalibrated(logits: Array, curves: Callable[[Array], Array]) -> Array:
 
 
 def _rounded(p: Array) -> Array:
+    """Return probabilities as `_ties` has them: a tie of three classes is 1/3 in any library."""
     return namespace(p).round(p * 10.0**TIE_DIGITS) / 10.0**TIE_DIGITS
 
 
@@ -112,7 +112,7 @@ class IsotonicCalibration(Calibrator):
     def _probs(self, x: Array) -> Array:
         def curves(p: Array) -> Array:
             knots, values = self._tables
-            after = count_below(p, knots, side="right")
+            after = count_below(_rounded(p), knots, side="right")
             x0, x1 = entries(knots, after - 1, p), entries(knots, after, p)
             y0, y1 = entries(values, after - 1, p), entries(values, after, p)
             return y0 + (y1 - y0) * ((p - x0) / (x1 - x0))
@@ -167,7 +167,11 @@ class HistogramBinning(Calibrator):
 
     def _probs(self, x: Array) -> Array:
         inner, values = self._tables
-        return recalibrated(x, lambda p: entries(values, count_below(p, inner, side="left"), p))
+
+        def curves(p: Array) -> Array:
+            return entries(values, count_below(_rounded(p), inner, side="left"), p)
+
+        return recalibrated(x, curves)
 
     @cached_property
     def _tables(self) -> tuple[Floats, Floats]:
@@ -230,6 +234,7 @@ class VennAbers(Calibrator):
 
     def _both(self, p: Array) -> tuple[Array, Array]:
         scores, lower, upper = self._tables
+        p = _rounded(p)
         p0 = entries(lower, count_below(p, scores, side="right"), p)
         return p0, entries(upper, count_below(p, scores, side="left"), p)
 
@@ -244,7 +249,7 @@ class VennAbers(Calibrator):
             return x, x
         xp = namespace(x)
         raw = xp.exp(log_softmax(xp.astype(x, precise_dtype(x))))
-        p0, p1 = (xp.astype(p, dtype) for p in self._both(_rounded(raw)))
+        p0, p1 = (xp.astype(p, dtype) for p in self._both(raw))
         return p0, p1
 
     @cached_property

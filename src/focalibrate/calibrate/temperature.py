@@ -233,7 +233,9 @@ class TemperatureScaling(Calibrator):
 class FocalTemperatureScaling(Calibrator):
     r"""Focal temperature scaling :math:`\Psi_\gamma(\operatorname{softmax}(z/T))`.
 
-    Both parameters are fitted on validation data; gamma need not be the training one.
+    Both parameters are fitted on validation data; gamma need not be the training one. Or gamma is
+    that of training and T that of the least focal loss (``method="focal_loss_temperature"``): the
+    focal loss is not proper, and only :math:`\Psi_\gamma` turns its scores into probabilities.
 
     Example:
         >>> import numpy as np
@@ -243,7 +245,7 @@ class FocalTemperatureScaling(Calibrator):
 
     References:
         Komisarenko & Kull (2024), *Improving Calibration by Relating Focal Loss, Temperature
-        Scaling, and Properness*.
+        Scaling, and Properness*; Charoenphakdee et al. (2021), Sec. 6.
     """
 
     gamma: float
@@ -260,37 +262,6 @@ class FocalTemperatureScaling(Calibrator):
 
     def _described(self) -> str:
         return f"focal temperature scaling: gamma={self.gamma:.4g}, T={self.temperature:.4g}"
-
-
-@final
-@dataclass(frozen=True)
-class FocalLossTemperature(Calibrator):
-    r"""The temperature of least focal loss, then :math:`\Psi_\gamma` with the same gamma.
-
-    The focal loss is not proper: its best temperature gives good focal scores, and only
-    :math:`\Psi_\gamma` turns those into probabilities.
-
-    References:
-        Charoenphakdee et al. (2021), Sec. 6 (there TS with FL, then :math:`\Psi`).
-    """
-
-    gamma: float
-    temperature: float
-    kind: ClassVar[str] = "focal_loss_temperature"
-    keeps_argmax: ClassVar[bool] = True
-
-    def _check(self) -> None:
-        check_gamma(self.gamma)
-        check_temperature(self.temperature)
-
-    def _log_probs(self, x: Array) -> Array:
-        return recovered(x, gamma=self.gamma, temperature=self.temperature)
-
-    def _described(self) -> str:
-        return (
-            f"temperature by focal loss: T={self.temperature:.4g}, "
-            f"then posterior recovery with gamma={self.gamma:.4g}"
-        )
 
 
 def recovered(logits: Array, *, gamma: float, temperature: float) -> Array:

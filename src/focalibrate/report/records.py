@@ -15,13 +15,7 @@ from focalibrate.report._judged import JudgedRows
 from focalibrate.report.criterion import CriterionGrid
 from focalibrate.report.numbers import short, shorts
 
-ON_THE_MAP = (
-    "identity",
-    "temperature",
-    "posterior_recovery",
-    "focal_temperature",
-    "focal_loss_temperature",
-)
+ON_THE_MAP = ("identity", "temperature", "posterior_recovery", "focal_temperature")
 """Kinds of calibrator with a gamma and a temperature, to which the sliders can be set."""
 
 

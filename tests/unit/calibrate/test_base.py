@@ -6,7 +6,6 @@ import pytest
 from focalibrate.calibrate import (
     METHODS,
     Calibrator,
-    FocalLossTemperature,
     FocalTemperatureScaling,
     GroupedCalibrator,
     HistogramBinning,
@@ -23,7 +22,7 @@ CALIBRATORS = [
     PosteriorRecovery(2.0),
     TemperatureScaling(1 / 3),
     FocalTemperatureScaling(-0.5, 0.1 + 0.2),
-    FocalLossTemperature(3.0, 1e-300),
+    FocalTemperatureScaling(3.0, 1e-300),
     VectorScaling((1.0, 2.0), (0.0, 1e-17)),
     IsotonicCalibration(((0.1, 0.9), (0.5,)), ((0.0, 1.0), (0.3,))),
     HistogramBinning(((0.0, 0.5, 1.0),) * 2, ((0.1, 0.9), (0.2, 0.8))),

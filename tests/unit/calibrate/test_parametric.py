@@ -4,7 +4,6 @@ from numpy.testing import assert_allclose
 
 from focalibrate._array import to_numpy
 from focalibrate.calibrate import (
-    FocalLossTemperature,
     FocalTemperatureScaling,
     Identity,
     PosteriorRecovery,
@@ -19,7 +18,6 @@ CALIBRATORS = [
     PosteriorRecovery(2.0),
     TemperatureScaling(1.7),
     FocalTemperatureScaling(-0.5, 0.6),
-    FocalLossTemperature(3.0, 1.2),
     VectorScaling((1.0, 2.0, 0.5), (0.0, 0.1, -0.1)),
 ]
 LOGITS = np.array([[0.5, 2.0, -1.0], [100.0, -100.0, 0.0], [3.0, -np.inf, 3.0]])
@@ -86,7 +84,6 @@ def test_descriptions_are_one_line_with_the_parameters():
         (lambda: TemperatureScaling("1"), "got '1'"),
         (lambda: PosteriorRecovery(-1.5), "`gamma` must be a finite number >= -1"),
         (lambda: FocalTemperatureScaling(float("inf"), 1.0), "`gamma` must be"),
-        (lambda: FocalLossTemperature(-0.5, 1.0), ">= 0"),
         (lambda: VectorScaling((1.0,), (0.0,)), "one entry per class"),
         (lambda: VectorScaling((1.0, 2.0), (0.0, 1.0, 2.0)), "one entry per class, got 2 and 3"),
         (lambda: VectorScaling((1.0, float("nan")), (0.0, 1.0)), "`scale` must be a tuple"),

@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose
 
 from focalibrate.calibrate import (
     CalibrationWarning,
-    FocalLossTemperature,
+    FocalTemperatureScaling,
     TemperatureScaling,
     fit_temperature,
 )
@@ -133,7 +133,7 @@ def test_the_first_of_equal_minima_wins():
 def test_focal_criterion_returns_a_calibrator_with_recovery(rows_of):
     logits, labels = rows_of(500, 4)
     found = fit_temperature(logits, labels, criterion="focal", gamma=2.0)
-    assert isinstance(found, FocalLossTemperature)
+    assert isinstance(found, FocalTemperatureScaling)
     assert found.gamma == 2.0
     zero = fit_temperature(logits, labels, criterion="focal", gamma=0.0)
     assert_allclose(zero.temperature, fit_temperature(logits, labels).temperature, rtol=1e-6)

@@ -6,7 +6,6 @@ from numpy.testing import assert_allclose
 from onnx import TensorProto, helper, numpy_helper
 
 from focalibrate.calibrate import (
-    FocalLossTemperature,
     FocalTemperatureScaling,
     HistogramBinning,
     Identity,
@@ -23,7 +22,6 @@ FORMULAS = [  # without parameters per class: computed in float32
     PosteriorRecovery(2.0),
     TemperatureScaling(1.7),
     FocalTemperatureScaling(-0.5, 0.6),
-    FocalLossTemperature(3.0, 1.2),
 ]
 ONE_EACH = [
     *FORMULAS,

@@ -10,7 +10,6 @@ from torch import nn
 from focalibrate.calibrate import (
     METHODS,
     Calibrator,
-    FocalLossTemperature,
     FocalTemperatureScaling,
     HistogramBinning,
     Identity,
@@ -26,7 +25,6 @@ ONE_EACH = [
     PosteriorRecovery(2.0),
     TemperatureScaling(1.7),
     FocalTemperatureScaling(-0.5, 0.6),
-    FocalLossTemperature(3.0, 1.2),
     PosteriorRecovery(2.0, (5.0, 1.0, 0.5)),
     VectorScaling((1.0, 0.0, 2.0), (0.5, 0.0, -0.5)),
     IsotonicCalibration(

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from focalibrate.calibrate import (
     CalibrationWarning,
     Calibrator,
-    FocalLossTemperature,
+    FocalTemperatureScaling,
     Identity,
     PosteriorRecovery,
     TemperatureScaling,
@@ -466,14 +466,14 @@ def run(task: Task, folders: Folders) -> Numbers:
 
 def _temperatures(
     parts: tuple[Fold, Fold], gamma: float
-) -> tuple[list[FocalLossTemperature], int]:
+) -> tuple[list[FocalTemperatureScaling], int]:
     """Return the fit of each half, and how many of them have no minimum."""
     fits, n_at_edge = [], 0
     for part in parts:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", CalibrationWarning)  # counted instead
             fit = fit_temperature(part.fit_logits, part.fit_labels, criterion="focal", gamma=gamma)
-        fits.append(FocalLossTemperature(gamma, fit.temperature))
+        fits.append(FocalTemperatureScaling(gamma, fit.temperature))
         n_at_edge += bool(fit.report and fit.report.at_bound)
     return fits, n_at_edge
 
