@@ -1,7 +1,6 @@
 """Reading files of predictions with checks, and writing them atomically."""
 
 from focalibrate._atomic import atomic_path
-from focalibrate.io.data_set import Part
 from focalibrate.io.errors import Doubt, PredictionFileError, flags, printable, shown, without_user
 from focalibrate.io.predictions import (
     Layout,
@@ -10,7 +9,6 @@ from focalibrate.io.predictions import (
     align,
     as_logits,
     blocks,
-    logit_blocks,
 )
 from focalibrate.io.read import FORMATS, read_predictions
 from focalibrate.io.scan import Reading, Scan, scan_predictions
@@ -23,8 +21,8 @@ from focalibrate.io.sketches import (
     sketch_bytes,
     write_sketch,
 )
-from focalibrate.io.source import check_one_split, is_data_set, url_of
-from focalibrate.io.values.binary import is_negative
+from focalibrate.io.source import Part, check_one_split, is_data_set, url_of
+from focalibrate.io.values.labels import is_negative
 from focalibrate.io.write.parts import (
     MANIFEST,
     PartDone,
@@ -60,7 +58,6 @@ __all__ = [
     "flags",
     "is_data_set",
     "is_negative",
-    "logit_blocks",
     "merge_sketches",
     "parse_sketch",
     "part_names",

@@ -15,7 +15,7 @@ from typing import IO, Any, BinaryIO, cast
 
 import pyarrow as pa
 
-from focalibrate.io.errors import file_error
+from focalibrate.io.errors import PredictionFileError, file_error, short
 from focalibrate.io.options import human
 
 
@@ -130,6 +130,20 @@ def stdin_bytes(*, limit: int) -> bytes:
 def compression_of(start: bytes) -> str:
     """Return the suffix of the compression that the first bytes show, or ""."""
     return next((suffix for magic, suffix in MAGIC.items() if start.startswith(magic)), "")
+
+
+@contextmanager
+def damage_named(source: StoredBytes) -> Iterator[None]:
+    """Turn the errors of damaged bytes into a `PredictionFileError`."""
+    try:
+        yield
+    except PredictionFileError:
+        raise
+    except DAMAGE as error:
+        text = f"is truncated or damaged ({short(error)}). Copy or write it again."
+        if isinstance(error, OSError) and not source.compression:
+            text = f"could not be read: {error.strerror or error}."
+        raise file_error(source.path, text) from error
 
 
 @contextmanager

@@ -7,35 +7,15 @@ from typing import Any, cast
 
 import numpy as np
 
-from focalibrate.io.errors import PredictionFileError, file_error, listing, short, shown
-from focalibrate.io.formats.arrays import grouped_npy, open_npy_files
+from focalibrate.io.errors import PredictionFileError, file_error, listing, short
+from focalibrate.io.formats.arrays import grouped_npy, open_npy
 from focalibrate.io.formats.choose import Opening, open_part
 from focalibrate.io.formats.detections import open_detections
 from focalibrate.io.formats.opened import Opened
 from focalibrate.io.options import ReadOptions
-from focalibrate.io.source import Part as SourcePart
-from focalibrate.io.source import suffix_of
+from focalibrate.io.source import Part, suffix_of
 from focalibrate.io.table import Column, Schema, Table, with_constants
 from focalibrate.io.values.scores import native_dtype
-
-
-@dataclass(frozen=True)
-class Part:
-    """One file of a data set.
-
-    Attributes:
-        name: its path, or its URL.
-        n_bytes: its size.
-        n_rows: number of rows, or None where the format does not say.
-        partition: names and values in the names of its folders, such as ``day=2026-01-31``.
-        changed: when a file behind a URL was last changed, in nanoseconds, if that is known.
-    """
-
-    name: str
-    n_bytes: int
-    n_rows: int | None
-    partition: tuple[tuple[str, str], ...] = ()
-    changed: int | None = None
 
 
 @dataclass(frozen=True)
@@ -58,9 +38,7 @@ class Piece:
 class DataSet:
     """Files with the same columns, opened when they are needed."""
 
-    def __init__(
-        self, path: Path, groups: Sequence[dict[str, SourcePart]], opening: Opening
-    ) -> None:
+    def __init__(self, path: Path, groups: Sequence[dict[str, Part]], opening: Opening) -> None:
         self.path, self.opening = path, opening
         self.groups = list(groups)
         self._opened: dict[int, Opened] = {}
@@ -68,13 +46,13 @@ class DataSet:
         self.schema: Schema | None = None
         self.notes: tuple[str, ...] = ()
 
-    def main(self, index: int) -> SourcePart:
+    def main(self, index: int) -> Part:
         """Return the file of a part, or the first of several."""
         return next(iter(self.groups[index].values()))
 
     def size(self, index: int) -> int:
         """Return the bytes of a part."""
-        return sum(part.size for part in self.groups[index].values())
+        return sum(part.n_bytes for part in self.groups[index].values())
 
     def opened(self, index: int) -> Opened:
         """Return a part, opened."""
@@ -83,7 +61,7 @@ class DataSet:
             if truth is not None:
                 found = open_detections(self.path, truth, iou=self.opening.iou)
             elif len(group) > 1 or next(iter(group)):
-                found = open_npy_files(group, limit=self.opening.limit)
+                found = open_npy(group, limit=self.opening.limit)
             else:
                 found = _with_partition(open_part(group[""], self.opening), group[""])
             self._opened[index] = found
@@ -110,6 +88,11 @@ class DataSet:
             self._places[index] = in_order_of(self.schema, opened.schema)
         return self._places[index]
 
+    def each(self) -> Iterator[tuple[Opened, list[int]]]:
+        """Yield every part, opened, and where it has the columns of the first."""
+        for index in range(len(self.groups)):
+            yield self.opened(index), self.places(index)
+
     def settle(self, schema: Schema) -> None:
         """Set the columns that all parts must have."""
         self.schema = schema
@@ -118,10 +101,8 @@ class DataSet:
     def drop_empty(self) -> None:
         """Leave out the parts without rows."""
         n, sizes = len(self.groups), [self.size(i) for i in range(len(self.groups))]
-        if n > 1 and any(sizes):
-            kept = [i for i in range(n) if sizes[i] and self.opened(i).n_rows != 0]
-        else:
-            kept = [i for i in range(n) if self.opened(i).n_rows != 0]
+        may_be = [bool(sizes[i]) or n == 1 or not any(sizes) for i in range(n)]
+        kept = [i for i in range(n) if may_be[i] and self.opened(i).n_rows != 0]
         gone = [self.main(i).path.name for i in range(n) if i not in kept]
         if gone:
             self.notes = (f"parts without rows are left out: {listing(gone)}",)
@@ -134,13 +115,11 @@ class DataSet:
         """Leave out the files that are not `parts` of the same data opened elsewhere."""
         if len(parts) == len(self.groups):
             return
-        expected = [(Path(part.name).name, part.n_bytes) for part in parts]
-        kept = list[dict[str, SourcePart]]()
+        expected = [(part.path.name, part.n_bytes) for part in parts]
+        kept = list[dict[str, Part]]()
         for i, group in enumerate(self.groups):
-            if len(kept) < len(expected) and expected[len(kept)] == (
-                self.main(i).path.name,
-                self.size(i),
-            ):
+            own = (self.main(i).path.name, self.size(i))
+            if expected[len(kept) : len(kept) + 1] == [own]:
                 kept.append(group)
         if len(kept) < len(expected):
             raise file_error(self.path, "has other files than when it was opened. Run it again.")
@@ -160,7 +139,7 @@ class DataSet:
             yield table.in_order(schema, places)
 
 
-def _with_partition(opened: Opened, part: SourcePart) -> Opened:
+def _with_partition(opened: Opened, part: Part) -> Opened:
     """Add columns that have one value in the whole part, as Hive keeps in names of folders."""
     schema = opened.schema
     pairs = [(k, v) for k, v in part.partition if k not in schema.names]
@@ -196,7 +175,7 @@ def in_order_of(first: Schema, other: Schema) -> list[int]:
     return [given.index(name) for name in names]
 
 
-def groups_of(path: Path, parts: Sequence[SourcePart]) -> list[dict[str, SourcePart]]:
+def groups_of(path: Path, parts: Sequence[Part]) -> list[dict[str, Part]]:
     """Return the files of each part: one, or several of arrays."""
     if len(parts) > 1 and {suffix_of(part.path) for part in parts} == {".npy"}:
         return grouped_npy(path, parts)
@@ -223,23 +202,24 @@ def other_length(path: Path, scores: Column, other: Column) -> PredictionFileErr
 def dtype_of(data: DataSet, positions: Sequence[int], *, percent: bool) -> np.dtype[Any]:
     """Return the dtype in which the scores of all parts keep every digit."""
     found = []
-    for index in range(len(data.groups)):
-        columns, places = data.opened(index).schema.columns, data.places(index)
+    for opened, places in data.each():
+        columns = opened.schema.columns
         stored = [columns[places[i]].dtype or np.dtype(np.float64) for i in positions]
         found.append(native_dtype(np.result_type(*stored)))
     return np.result_type(*found) if not percent else np.dtype(np.float64)
 
 
 def parts_of(data: DataSet, scores: int) -> tuple[Part, ...]:
-    """Return what is known of the parts; `scores` is the column that says how many rows."""
+    """Return the parts with their rows; `scores` is the column that says how many."""
     found = []
-    for index in range(len(data.groups)):
-        file, opened = data.main(index), data.opened(index)
+    for index, (opened, places) in enumerate(data.each()):
         n_rows = opened.n_rows
         if n_rows is None and not opened.schema.is_table:
-            n_rows = opened.schema.columns[data.places(index)[scores]].n_rows
-        name = shown(file.path)
-        found.append(Part(name, data.size(index), n_rows, file.partition, file.changed))
+            n_rows = opened.schema.columns[places[scores]].n_rows
+        size = data.size(index)
+        found.append(
+            replace(data.main(index), n_bytes=size, n_rows=n_rows, remote=None, content=None)
+        )
     return tuple(found)
 
 

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 SHOWN = 5
 """Most row numbers or names that a message lists; the others are counted."""
 
@@ -45,20 +47,16 @@ class RowError(PredictionFileError):
         rows: Any,
         after: str,
         *,
-        count: int | None = None,
         fixes: Sequence[Mapping[str, object]] = (),
     ) -> None:
-        first = [int(row) for row in rows[:SHOWN]]
-        count = len(rows) if count is None else count
-        text = f"{before}{rows_text(first, count)}{after}"
+        text = f"{before}{rows_text(rows)}{after}"
         super().__init__(str(file_error(path, text, fixes=fixes)), fixes=fixes)
-        self._parts = (path, before, first, after, count)
+        self._parts = (path, before, rows, after)
 
     def from_row(self, start: int) -> "RowError":
         """Return the error with rows counted from the start of the file."""
-        path, before, rows, after, count = self._parts
-        rows = [row + start for row in rows]
-        return RowError(path, before, rows, after, count=count, fixes=self.fixes)
+        path, before, rows, after = self._parts
+        return RowError(path, before, np.asarray(rows) + start, after, fixes=self.fixes)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return PredictionFileError, (str(self),), {"fixes": self.fixes}
@@ -125,18 +123,17 @@ def listing(items: Sequence[object]) -> str:
     return shown if len(items) <= SHOWN else f"{shown} and {len(items) - SHOWN} more"
 
 
-def rows_text(first: Sequence[int], count: int) -> str:
+def rows_text(rows: Any) -> str:
     """Return the first few row numbers, counted from 0, and how many rows there are.
 
     Example:
-        >>> rows_text([3], 1), rows_text([3, 7], 12)
-        ('row 3 (0-based)', '12 rows (3, 7, ...; 0-based)')
+        >>> rows_text([3]), rows_text(range(3, 15))
+        ('row 3 (0-based)', '12 rows (3, 4, 5, 6, 7, ...; 0-based)')
     """
-    if count == 1:
-        return f"row {first[0]} (0-based)"
-    shown = ", ".join(str(row) for row in first[:SHOWN])
-    more = ", ..." if count > len(first[:SHOWN]) else ""
-    return f"{count} rows ({shown}{more}; 0-based)"
+    if len(rows) == 1:
+        return f"row {rows[0]} (0-based)"
+    shown = ", ".join(str(row) for row in rows[:SHOWN])
+    return f"{len(rows)} rows ({shown}{', ...' if len(rows) > SHOWN else ''}; 0-based)"
 
 
 def hint(fix: Mapping[str, object]) -> str:

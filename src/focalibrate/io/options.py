@@ -7,8 +7,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict
 
+from focalibrate._check import PROBS_ATOL
 from focalibrate.io.errors import file_error, listing
 from focalibrate.io.predictions import ScoreKind
 
@@ -64,7 +65,7 @@ class Request:
     labels_key: str | None = None
     label_column: str | int | None = None
     score_columns: tuple[str, ...] | None = None
-    id_columns: tuple[str, ...] = ()
+    id_column: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
     weight_column: str | None = None
     by: tuple[str, ...] = ()
@@ -72,6 +73,8 @@ class Request:
     positive: str | None = None
     class_names: tuple[str, ...] | None = None
     need_labels: bool = False
+    drop_missing: bool = False
+    probs_atol: float = PROBS_ATOL
     other_labels: bool = False
     """Labels come from another file, so those in this one are ignored."""
 
@@ -91,41 +94,32 @@ class Request:
         return not self.other_labels and self.label_column != NO_LABELS
 
 
+LISTS = {"score_columns", "id_column", "ignore", "by", "class_names"}
+"""Options that are several names, or text with commas between them."""
+
+
 def request_of(path: Path, options: ReadOptions) -> Request:
     """Return what the caller says about a file, from the options of `read_predictions`."""
-    given = options.get("input")
-    if given is not None and given not in INPUTS:
-        raise ValueError(f"`input` must be 'logits', 'probs' or 'percent', got {given!r}.")
-    score_columns, class_names = options.get("score_columns"), options.get("class_names")
-    return Request(
-        path=path,
-        input=given,
-        logits_key=options.get("logits_key"),
-        probs_key=options.get("probs_key"),
-        labels_key=options.get("labels_key"),
-        label_column=options.get("label_column"),
-        score_columns=None if score_columns is None else as_names(score_columns),
-        id_columns=as_names(options.get("id_column")),
-        ignore=as_names(options.get("ignore")),
-        weight_column=options.get("weight_column"),
-        by=as_names(options.get("by")),
-        cluster=options.get("cluster"),
-        positive=options.get("positive"),
-        class_names=None if class_names is None else as_names(class_names),
-        need_labels=options.get("need_labels", False),
-        other_labels=options.get("labels_path") is not None,
-    )
+    unknown = sorted(set(options) - set(ReadOptions.__annotations__))
+    if unknown:
+        known = ", ".join(ReadOptions.__annotations__)
+        raise TypeError(f"`{unknown[0]}` is no option of predictions; these are: {known}.")
+    scale = options.get("input")
+    if scale is not None and scale not in INPUTS:
+        raise ValueError(f"`input` must be 'logits', 'probs' or 'percent', got {scale!r}.")
+    told: dict[str, Any] = {k: value for k, value in options.items() if value is not None}
+    told |= {name: as_names(told[name]) for name in LISTS & told.keys()}
+    given = {name: told[name] for name in Request.__dataclass_fields__ if name in told}
+    return Request(path=path, other_labels="labels_path" in told, **given)
 
 
-def as_names(value: str | Sequence[str] | None) -> tuple[str, ...]:
+def as_names(value: Any) -> tuple[str, ...]:
     """Return names given as a sequence, or as text with commas between them.
 
     Example:
         >>> as_names('a,"b, c"'), as_names(["a,b"])
         (('a', 'b, c'), ('a,b',))
     """
-    if value is None:
-        return ()
     if isinstance(value, str):
         try:
             return tuple(next(csv.reader([value], skipinitialspace=True), []))

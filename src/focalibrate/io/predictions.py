@@ -193,7 +193,8 @@ def align(predictions: Predictions, class_names: tuple[str, ...] | None) -> Pred
         )
     given = predictions.class_names
     if given is None:
-        if predictions.layout.form == "single" or class_names == _numbers(predictions.n_classes):
+        numbers = tuple(str(i) for i in range(len(class_names)))
+        if predictions.layout.form == "single" or class_names == numbers:
             return replace(predictions, class_names=class_names)
         note = f"has no class names: its columns are taken in the order {listing(class_names)}"
         return replace(predictions, class_names=class_names, notes=(*predictions.notes, note))
@@ -227,56 +228,23 @@ def align(predictions: Predictions, class_names: tuple[str, ...] | None) -> Pred
     )
 
 
-def _numbers(n: int) -> tuple[str, ...]:
-    return tuple(str(i) for i in range(n))
-
-
-def rows_per_block(scores: NDArray[Any]) -> int:
-    """Return how many rows of `scores`, ``[N, K]``, fill one block."""
-    return max(1, BLOCK_BYTES // (int(scores.shape[1]) * scores.dtype.itemsize))
-
-
-def blocks(predictions: Predictions, *, n_rows: int | None = None) -> Iterator[NDArray[Any]]:
-    """Yield the scores as they are, ``[<= n_rows, K]`` at a time, in order.
-
-    A block is a view.
-
-    Args:
-        predictions: what was read.
-        n_rows: rows per block; about 4 MB when left out.
-    """
-    step = rows_per_block(predictions.scores) if n_rows is None else n_rows
-    if step < 1:
-        raise ValueError(f"`n_rows` must be >= 1, got {n_rows!r}.")
+def blocks(predictions: Predictions) -> Iterator[NDArray[Any]]:
+    """Yield the scores as they are, some rows at a time, in order; a block of 4 MB is a view."""
+    scores = predictions.scores
+    step = max(1, BLOCK_BYTES // (predictions.n_classes * scores.dtype.itemsize))
     for start in range(0, predictions.n_rows, step):
-        yield predictions.scores[start : start + step]
-
-
-def logit_blocks(predictions: Predictions, *, n_rows: int | None = None) -> Iterator[NDArray[Any]]:
-    r"""Yield logits, ``[<= n_rows, K]`` at a time: the scores, or :math:`\log p`.
-
-    A probability of zero becomes ``-inf``: no epsilon is added, and a class the model
-    excluded stays excluded.
-    """
-    for block in blocks(predictions, n_rows=n_rows):
-        if predictions.kind == "logits":
-            yield block
-        else:
-            with np.errstate(divide="ignore"):
-                yield np.log(block)
+        yield scores[start : start + step]
 
 
 def as_logits(predictions: Predictions) -> NDArray[Any]:
     r"""Return logits ``[N, K]`` in the dtype of the scores.
 
-    Logits are returned as they are. Probabilities become
-    :math:`\log p`, one block at a time, in a new array; zeros become ``-inf``.
+    Logits are returned as they are. Probabilities become :math:`\log p` in a new array. A
+    probability of zero becomes ``-inf``: no epsilon is added, and a class the model excluded
+    stays excluded.
     """
     if predictions.kind == "logits":
         return predictions.scores
-    logits = np.empty(predictions.scores.shape, predictions.scores.dtype)
-    start = 0
-    for block in logit_blocks(predictions):
-        logits[start : start + len(block)] = block
-        start += len(block)
+    with np.errstate(divide="ignore"):
+        logits: NDArray[Any] = np.log(predictions.scores)
     return logits

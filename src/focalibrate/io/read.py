@@ -1,10 +1,8 @@
 """Reading a file of predictions, whatever its format."""
 
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from typing import Unpack
 
-from focalibrate._check import PROBS_ATOL
-from focalibrate.io.options import Input
+from focalibrate.io.options import ReadOptions
 from focalibrate.io.predictions import Predictions
 from focalibrate.io.scan import scan_predictions
 from focalibrate.io.source import FORMATS, Paths
@@ -12,34 +10,7 @@ from focalibrate.io.source import FORMATS, Paths
 __all__ = ["FORMATS", "read_predictions"]
 
 
-def read_predictions(
-    path: Paths,
-    *,
-    labels_path: str | Path | None = None,
-    truth: str | Path | None = None,
-    iou: float = 0.5,
-    input: Input | None = None,  # noqa: A002 the command line's own word
-    logits_key: str | None = None,
-    probs_key: str | None = None,
-    labels_key: str | None = None,
-    label_column: str | int | None = None,
-    score_columns: str | Sequence[str] | None = None,
-    id_column: str | Sequence[str] | None = None,
-    ignore: str | Sequence[str] | None = None,
-    weight_column: str | None = None,
-    by: str | Sequence[str] | None = None,
-    cluster: str | None = None,
-    positive: str | None = None,
-    class_names: str | Sequence[str] | None = None,
-    header: bool | None = None,
-    encoding: str | None = None,
-    sheet: str | None = None,
-    drop_missing: bool = False,
-    need_labels: bool = False,
-    probs_atol: float = PROBS_ATOL,
-    max_memory: str | int | None = None,
-    progress: Callable[[int, int | None], None] | None = None,
-) -> Predictions:
+def read_predictions(path: Paths, **options: Unpack[ReadOptions]) -> Predictions:
     """Read scores, labels and class names from a file, with every row checked.
 
     Formats: ``.csv``, ``.tsv``, ``.txt`` (also ``.gz``, ``.bz2``, ``.xz``), ``.parquet``,
@@ -100,6 +71,7 @@ def read_predictions(
 
     Example:
         >>> import tempfile
+        >>> from pathlib import Path
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     file = Path(folder, "val.csv")
         ...     _ = file.write_text("id,cat,dog,y_true\\n7,0.25,0.75,dog\\n8,0.5,0.5,cat\\n")
@@ -107,31 +79,4 @@ def read_predictions(
         >>> found.describe()
         'val.csv: 2 rows × 2 classes (cat, dog), probabilities, labels in "y_true"'
     """
-    scan = scan_predictions(
-        path,
-        labels_path=labels_path,
-        truth=truth,
-        iou=iou,
-        input=input,
-        logits_key=logits_key,
-        probs_key=probs_key,
-        labels_key=labels_key,
-        label_column=label_column,
-        score_columns=score_columns,
-        id_column=id_column,
-        ignore=ignore,
-        weight_column=weight_column,
-        by=by,
-        cluster=cluster,
-        positive=positive,
-        class_names=class_names,
-        header=header,
-        encoding=encoding,
-        sheet=sheet,
-        drop_missing=drop_missing,
-        need_labels=need_labels,
-        probs_atol=probs_atol,
-        max_memory=max_memory,
-        progress=progress,
-    )
-    return scan.read()
+    return scan_predictions(path, **options).read()

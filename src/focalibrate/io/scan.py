@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
 from threading import Lock
@@ -11,10 +11,8 @@ from typing import Any, Unpack, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from focalibrate._check import PROBS_ATOL
 from focalibrate.io.data_set import (
     DataSet,
-    Part,
     Piece,
     dtype_of,
     groups_of,
@@ -45,8 +43,7 @@ from focalibrate.io.options import (
 from focalibrate.io.predictions import Predictions, contents
 from focalibrate.io.roles.decide import Roles, resolve_roles
 from focalibrate.io.roles.listed import check_listed, with_class_names, with_listed_names
-from focalibrate.io.source import Part as SourcePart
-from focalibrate.io.source import Paths, check_distinct, find_parts, sha256_of
+from focalibrate.io.source import Part, Paths, check_distinct, find_parts, sha256_of
 from focalibrate.io.table import (
     WORDS,
     Schema,
@@ -55,10 +52,8 @@ from focalibrate.io.table import (
     uneven,
 )
 from focalibrate.io.values.assemble import Settled, assemble
-from focalibrate.io.values.binary import distinct_labels, pair_of
-from focalibrate.io.values.labels import first_number
+from focalibrate.io.values.labels import Labels, first_number, pair_of
 from focalibrate.io.values.other_labels import OtherLabels, labels_in
-from focalibrate.io.values.rows import is_share, missing_rows
 from focalibrate.io.values.stored import all_zero
 
 BATCH_ROWS = 65_536
@@ -77,6 +72,16 @@ FEW_ROWS = 20
 """In fewer rows of one column, log-odds may all lie between 0 and 1 by chance."""
 
 
+_NOTHING = Predictions(
+    scores=np.empty((0, 2)),
+    kind="probs",
+    labels=None,
+    class_names=None,
+    source=Path(),
+    checksum="",
+)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Reading:
     """What the first rows decided for all rows; can be sent to another process.
@@ -84,9 +89,9 @@ class Reading:
     Attributes:
         schema: the columns of the first part.
         roles: which column is what.
+        labels: labels from a file of their own, or None.
         settled: what is known of the labels of all rows.
         dtype: of the scores of all parts.
-        labels: labels from a file of their own, or None.
         like: predictions without rows, whose classes all rows have.
         parts: what is known of the parts.
         pieces: the same rows in the same order, with large parquet files cut between row groups.
@@ -95,12 +100,12 @@ class Reading:
 
     schema: Schema
     roles: Roles
-    settled: Settled
-    dtype: np.dtype[Any]
     labels: OtherLabels | None
-    like: Predictions
-    parts: tuple[Part, ...]
-    pieces: tuple[Piece, ...]
+    settled: Settled = field(default_factory=Settled)
+    dtype: np.dtype[Any] = field(default_factory=lambda: np.dtype(np.float64))
+    like: Predictions = _NOTHING
+    parts: tuple[Part, ...] = ()
+    pieces: tuple[Piece, ...] = ()
     looks_like_probs: bool = False
 
     @property
@@ -220,7 +225,7 @@ class Scan:
         for index in range(len(self.parts)) if part is None else [part]:
             offset = self._rows_before(index)
             seen = 0
-            for table in _guarded(self._tables(index, at_once, piece, keep=keep), self.source):
+            for table in self._tables(index, at_once, piece, keep=keep):
                 rows = slice(offset + table.first_row, offset + table.first_row + table.n_rows)
                 found = self._batch(table, rows, half=half, keep=keep)
                 done += table.n_rows
@@ -257,11 +262,12 @@ class Scan:
         schema = self._data.opened(index).schema
         scores = self._data.places(index)[self.reading.roles.scores.positions[0]]
         n_rows = schema.columns[scores].n_rows
-        for table in found:
-            if n_rows is not None:  # another array may be longer
-                table.n_rows = min(table.n_rows, n_rows - table.first_row)
-            for start in range(0, table.n_rows, rows):
-                yield table.slice(start, rows)
+        with _memory_named(self.source):
+            for table in found:
+                if n_rows is not None:  # another array may be longer
+                    table.n_rows = min(table.n_rows, n_rows - table.first_row)
+                for start in range(0, table.n_rows, rows):
+                    yield table.slice(start, rows)
 
     def _batch(
         self,
@@ -284,15 +290,11 @@ class Scan:
         reading, other = self.reading, self.reading.labels
         try:
             check_listed(table)
-            labels = None if other is None else (other.of_rows(table, rows), other.name)
             found = assemble(
                 table,
                 reading.roles,
                 self._request,
-                labels=labels,
-                labels_path=None if other is None else other.path,
-                probs_atol=self._options.get("probs_atol", PROBS_ATOL),
-                drop_missing=self._options.get("drop_missing", False),
+                labels=None if other is None else other.of_rows(table, rows),
                 settled=replace(reading.settled, is_first=is_first, keeps_half=half),
                 keep=keep,
             )
@@ -348,7 +350,7 @@ class Scan:
         if _could_be_probs(found):
             raise file_error(
                 table.path,
-                f"every row of it is as probabilities are, but {Path(self.parts[0].name).name} "
+                f"every row of it is as probabilities are, but {self.parts[0].path.name} "
                 "holds logits. Write all parts in one way.",
             )
 
@@ -359,7 +361,7 @@ class Scan:
         So it is for wide rows in `.npy` and `.safetensors` files, none of which is left out.
         """
         labels = self.reading.labels
-        counts = self.reading.roles.weight is None and not self._options.get("drop_missing")
+        counts = self.reading.roles.weight is None and not self._request.drop_missing
         by_order = labels is None or labels.key is None
         can = all(self._data.opened(i).take is not None for i in range(len(self.parts)))
         return self.n_rows is not None and counts and by_order and can
@@ -440,9 +442,9 @@ class Scan:
                 found,
                 kept=lambda: iter(found) if keep else self.batches(part, keep=True),
                 notes=self.notes,
-                n_labels=None if labels is None or labels.is_by_order else len(labels.values),
+                n_labels=None if labels is None or labels.is_by_order else len(labels.all.values),
             )
-        own = None if labels is None else labels.path
+        own = None if labels is None else labels.all.path
         is_file = own is not None and own.is_file()
         known = self._data.opened(part or 0).layout
         if (part is None and len(self.parts) > 1) or whole.n_dropped:
@@ -452,7 +454,7 @@ class Scan:
             layout=replace(whole.layout, **known),
             source=path,
             checksum=self.checksum(part),
-            labels_checksum=sha256_of([SourcePart(own, 0)]) if own and is_file else None,
+            labels_checksum=sha256_of([Part(own, 0)]) if own and is_file else None,
         )
 
     def in_path(self, part: int) -> tuple[str, ...]:
@@ -491,12 +493,11 @@ class Scan:
     def _check_all_labels_used(self, n_rows: int) -> None:
         """Raise if a file of labels has more of them than there are rows."""
         labels = self.reading.labels
-        if labels is not None and labels.is_by_order and len(labels.values) != n_rows:
-            raise file_error(
-                labels.path,
+        n_labels = n_rows if labels is None else len(labels.all.values)
+        if labels is not None and labels.is_by_order and n_labels != n_rows:
+            raise labels.all.error(
                 "must hold one label per row, but there are more labels than rows: "
-                f"{len(labels.values)} labels, {n_rows} rows. Check that both come from "
-                "the same split.",
+                f"{n_labels} labels, {n_rows} rows. Check that both come from the same split."
             )
 
     def _report(self, done: int) -> None:
@@ -524,37 +525,28 @@ class Scan:
         if n_rows is not None:
             head.n_rows = min(head.n_rows, n_rows)
         data.settle(schema)
-        reading = Reading(
-            schema=schema,
-            roles=roles,
-            settled=Settled(),
-            dtype=np.dtype(np.float64),
-            labels=labels,
-            like=_NOTHING,
-            parts=(),
-            pieces=(),
-        )
-        self._check_parts(reading)
-        settled = Settled(
-            self._pair(reading, head, is_all=is_all), self._first(reading, head, is_all=is_all)
-        )
+        self.reading = Reading(schema=schema, roles=roles, labels=labels)
+        self._check_parts()
+        settled = Settled(self._pair(head, is_all=is_all), self._first(head, is_all=is_all))
+        self.reading = replace(self.reading, settled=settled)
         parts = parts_of(data, roles.scores.positions[0])
-        self.reading = replace(reading, settled=settled)
         first = self._first_batch(head)
         self._kept = (head, iter(()) if rest is None else rest)
         notes = list(first.notes)
         if len(parts) > 1:
-            ends = f"{Path(parts[0].name).name} to {Path(parts[-1].name).name}"
+            ends = f"{parts[0].path.name} to {parts[-1].path.name}"
             notes.insert(0, f"{len(parts)} parts, {ends}")
         notes += data.notes
         if labels is not None:
             notes.append(labels.note)
         if labels is not None and labels.is_by_order and len(parts) > 1:
-            notes.append(f"order of the parts: {listing([Path(p.name).name for p in parts])}")
+            notes.append(f"order of the parts: {listing([p.path.name for p in parts])}")
         dtype = dtype_of(data, roles.scores.positions, percent=roles.scores.percent)
         n_classes = first.n_classes
         if first.layout.form == "options":  # as many as the part with the most has
-            n_classes = max(n_classes, self._most_options())
+            at = roles.scores.positions[0]
+            widths = [opened.schema.columns[p[at]].shape[-1] for opened, p in data.each()]
+            n_classes = max(n_classes, *widths)
         like = replace(
             first,
             scores=np.empty((0, n_classes), dtype),
@@ -567,7 +559,7 @@ class Scan:
             n_rounded=0,
             n_dropped=0,
         )
-        pieces = pieces_of(data, parts, drop=bool(options.get("drop_missing")))
+        pieces = pieces_of(data, parts, drop=request.drop_missing)
         settled = replace(settled, known=first.layout.known, names=first.class_names)
         return replace(
             self.reading,
@@ -578,13 +570,6 @@ class Scan:
             pieces=pieces,
             looks_like_probs=_could_be_probs(first),
         )
-
-    def _most_options(self) -> int:
-        """Return the largest number of options of a row in any part."""
-        at = self.reading.roles.scores.positions[0]
-        parts = range(len(self._data.groups))
-        places = [(self._data.opened(i).schema, self._data.places(i)[at]) for i in parts]
-        return max(schema.columns[place].shape[-1] for schema, place in places)
 
     def _first_batch(self, head: Table) -> Predictions:
         """Return the first predictions with a complete row, and what is to be said of them."""
@@ -601,18 +586,18 @@ class Scan:
             start += table.n_rows
         raise file_error(self._data.path, "has missing values in every row.")
 
-    def _check_parts(self, reading: Reading) -> None:
+    def _check_parts(self) -> None:
         """Raise where a part has other columns, kinds, class names or lengths than the first."""
-        data, first = self._data, reading.schema
-        stored = data.opened(0).schema
-        for index in range(len(data.groups)):
-            opened = data.opened(index)
+        reading, first = self.reading, self.reading.schema
+        stored = self._data.opened(0).schema
+        for opened, places in self._data.each():
             own = with_class_names(opened)
-            columns = [own.columns[i] for i in data.places(index)]
+            columns = [own.columns[i] for i in places]
             if own.class_names != first.class_names and first.listed is None:
                 raise file_error(
                     own.path, f"must have the class names of {first.path.name}, in the same order."
                 )
+            scores = columns[reading.roles.scores.positions[0]]
             for i in reading.needed:
                 mine, other = first.columns[i], columns[i]
                 # numbers in text are numbers, and stay text in the file
@@ -624,75 +609,58 @@ class Scan:
                         f"column `{mine.name}` must hold {WORDS.get(mine.kind, mine.kind)} as in "
                         f"{first.path.name}, but holds {WORDS.get(other.kind, other.kind)}.",
                     )
-            scores = columns[reading.roles.scores.positions[0]]
-            for i in reading.needed:
-                if columns[i].n_rows != scores.n_rows and columns[i].n_rows is not None:
-                    raise other_length(own.path, scores, columns[i])
+            for other in (columns[i] for i in reading.needed):
+                if other.n_rows not in (None, scores.n_rows):
+                    raise other_length(own.path, scores, other)
 
-    def _label_values(self, reading: Reading, head: Table, *, is_all: bool) -> Iterator[Any]:
+    def _label_values(self, head: Table, *, is_all: bool) -> Iterator[Labels]:
         """Yield the labels of the first rows, then of all: the first may not show every class."""
-        label = reading.roles.label
-        if reading.labels is not None:
-            yield reading.labels.values
-            return
-        if label is None:
-            return
-        yield head.values(label)
-        for index in range(0 if is_all else len(self._data.groups)):
-            for table in self._data.read(index, [label], HEAD_ROWS):
-                yield table.values(label)
+        label = self.reading.roles.label
+        if self.reading.labels is not None:
+            yield self.reading.labels.all
+        elif label is not None:
+            yield Labels(head.values(label), head.name(label), head.path)
+            for index in range(0 if is_all else len(self._data.groups)):
+                for table in self._data.read(index, [label], HEAD_ROWS):
+                    yield Labels(table.values(label), head.name(label), head.path)
 
-    def _pair(self, reading: Reading, head: Table, *, is_all: bool) -> tuple[str, str] | None:
+    def _pair(self, head: Table, *, is_all: bool) -> tuple[str, str] | None:
         """Return the negative and the positive label of all rows, where one column has scores."""
-        roles, other = reading.roles, reading.labels
-        if roles.scores.form != "single" or (roles.label is None and other is None):
-            return None
-        name = other.name if other is not None else head.name(roles.label or 0)
-        path = head.path if other is None else other.path
         values: set[str] = set()
-        for labels in self._label_values(reading, head, is_all=is_all):
-            missing = missing_rows(labels, None)
-            if missing.any() and not self._options.get("drop_missing", False):
+        if self.reading.roles.scores.form != "single":
+            return None
+        for labels in self._label_values(head, is_all=is_all):
+            missing = labels.missing(None)
+            if missing.any() and not self._request.drop_missing:
                 return None  # the batch with the first of them is refused by its row
             known = labels[~missing]
-            shares = is_share(known)
+            shares = known.shares()
             if shares.mean() <= MOST_SHARES:  # else they are no outcomes, which is refused
                 known = known[~shares]
-            values |= set(distinct_labels(known, n_rows=len(known), path=path, name=name)[0])
+            values |= set(known.distinct(len(known.values))[0])
             if len(values) > 1:
                 break
         if not values:
             return None
         return pair_of(
+            labels,
             sorted(values),
-            positive=roles.scores.positive,
+            positive=self.reading.roles.scores.positive,
             requested=self._request.positive is not None,
-            path=path,
-            name=short(name),
         )
 
-    def _first(self, reading: Reading, head: Table, *, is_all: bool) -> int | None:
+    def _first(self, head: Table, *, is_all: bool) -> int | None:
         """Return whether the labels of all rows are numbers from 0 or from 1, or None."""
-        scores = reading.roles.scores
+        scores = self.reading.roles.scores
         n_classes = scores.n_classes or head.values(scores.positions[0]).shape[-1]
-        for labels in self._label_values(reading, head, is_all=is_all):
-            known = labels[~missing_rows(labels, None)]
+        for labels in self._label_values(head, is_all=is_all):
+            known = labels.values[~labels.missing(None)]
             if known.dtype.kind not in "iuf":
                 return None
             first = first_number(known, n_classes=n_classes)
             if first is not None:
                 return first
         return None
-
-
-_NOTHING = Predictions(
-    scores=np.empty((0, 2)),
-    kind="probs",
-    labels=None,
-    class_names=None,
-    source=Path(),
-    checksum="",
-)
 
 
 def scan_predictions(
@@ -823,12 +791,3 @@ def _memory_named(source: str) -> Iterator[None]:
             f"a batch of it does not fit into memory ({short(error)}). Pass fewer rows "
             "per batch, or write the file again.",
         ) from error
-
-
-def _guarded(tables: Iterator[Table], source: str) -> Iterator[Table]:
-    while True:
-        with _memory_named(source):
-            found = next(tables, None)
-        if found is None:
-            return
-        yield found

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -130,7 +130,7 @@ def merge_sketches(files: Iterable[SketchFile], names: Sequence[str] | None = No
     """Return the sketches of several files, merged in the order given.
 
     Args:
-        files: at least one, of the same classes, options and version. Two sketches are held at a
+        files: at least one, of the same classes, options and version. Three sketches are held at a
             time: of a generator, memory does not grow with their number.
         names: what to call each in an error; their positions when None.
 
@@ -146,7 +146,8 @@ def merge_sketches(files: Iterable[SketchFile], names: Sequence[str] | None = No
     merged = next(parts, None)
     if merged is None:
         raise ValueError("`files` must be at least one sketch, got none.")
-    seen, places = [_said(merged)], {merged.checksum: 0}
+    none = merged.sketch  # what the files say is kept, their sums are not
+    seen, places = [merged], {merged.checksum: 0}
     for i, other in enumerate(parts, start=1):
         same = places.setdefault(other.checksum, i)
         if other.checksum and same != i:
@@ -159,7 +160,7 @@ def merge_sketches(files: Iterable[SketchFile], names: Sequence[str] | None = No
             merged = replace(merged, sketch=merged.sketch + other.sketch)
         except ValueError as error:
             raise PredictionFileError(f"{called(i)}: {error}") from error
-        seen.append(_said(other))
+        seen.append(replace(other, sketch=none))
     packages = sorted({package for said in seen for package in said.versions})
     starts = [said.start for said in seen if said.start is not None]
     ends = [said.end for said in seen if said.end is not None]
@@ -175,20 +176,6 @@ def merge_sketches(files: Iterable[SketchFile], names: Sequence[str] | None = No
         end=max(ends, key=_moment) if len(ends) == len(seen) else None,
         checksum="" if len(seen) > 1 else merged.checksum,
     )
-
-
-class _Said(NamedTuple):
-    """What a file says beside its sketch."""
-
-    kind: str
-    sources: tuple[str, ...]
-    versions: Mapping[str, tuple[str, ...]]
-    start: str | None
-    end: str | None
-
-
-def _said(file: SketchFile) -> _Said:
-    return _Said(file.kind, file.sources, file.versions, file.start, file.end)
 
 
 def _check_alike(first: SketchFile, other: SketchFile, first_name: str, name: str) -> None:

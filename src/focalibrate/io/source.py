@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePath, PurePosixPath
-from typing import IO, Any, TypeAlias, cast
+from typing import IO, Any, TypeAlias, TypeVar, cast
 from urllib.parse import unquote
 
 import fsspec
@@ -23,6 +23,8 @@ import pyarrow.fs as pa_fs
 
 from focalibrate.io.bytes import COMPRESSED, DAMAGE, stdin_bytes
 from focalibrate.io.errors import PredictionFileError, file_error, listing, short, shown
+
+P = TypeVar("P", bound=PurePath)
 
 Paths: TypeAlias = str | Path | Sequence[str | Path]
 
@@ -58,19 +60,26 @@ class Part:
 
     Attributes:
         path: the file; of a URL, what messages call it.
-        size: its bytes.
+        n_bytes: its size.
         remote: the file system and the path in it, of a URL.
         changed: when a file behind a URL was last changed, in nanoseconds, if that is known.
         content: the bytes themselves, of standard input.
         partition: names and values in the names of its folders, such as ``day=2026-01-31``.
+        n_rows: number of rows, or None where the format does not say.
     """
 
     path: Path
-    size: int
+    n_bytes: int
     remote: tuple[Any, str] | None = None
     changed: int | None = None
     content: bytes | None = None
     partition: tuple[tuple[str, str], ...] = ()
+    n_rows: int | None = None
+
+    @property
+    def name(self) -> str:
+        """Its path, or its URL."""
+        return shown(self.path)
 
     def open(self) -> IO[bytes]:
         """Return the file opened at its start; it can be seeked."""
@@ -101,8 +110,7 @@ def sha256_of(parts: Sequence[Part]) -> str:
     digest = hashlib.sha256()
     for part in parts:
         with part.open() as file:
-            while piece := file.read(CHUNK):
-                digest.update(piece)
+            hashlib.file_digest(cast(Any, file), lambda: digest)
     return digest.hexdigest()
 
 
@@ -154,18 +162,17 @@ def _parts_of(source: str | Path, limit: int) -> list[Part]:
     if str(source) == "-":
         content = stdin_bytes(limit=limit)
         return [Part(Path("-"), len(content), content=content)]
-    url = url_of(source)
+    url, root = url_of(source), Path(source)
     if url is not None:
-        found = sorted(_remote_parts(url), key=lambda part: natural(part.path))
-        root = Path(url)
+        found = _remote_parts(url)
         if len(found) == 1:
             return found
-    else:
-        root = Path(source)
-        if not root.is_dir() and not is_pattern(root):
-            check_readable(root)
-            return [Part(root, root.stat().st_size)]
+    elif root.is_dir() or is_pattern(root):
         found = [Part(path, path.stat().st_size) for path in _local_paths(root)]
+    else:
+        check_readable(root)
+        return [Part(root, root.stat().st_size)]
+    found = sorted(found, key=lambda part: natural(part.path))
     return [replace(part, partition=partition_of(root, part.path)) for part in found]
 
 
@@ -208,10 +215,10 @@ def _unpacked(part: Part) -> Iterator[IO[bytes]]:
 
 def _unpacked_size(part: Part) -> int:
     """Return the bytes of a file; of one of gzip those that its end promises."""
-    if part.path.suffix.lower() != ".gz" or part.size < 4:
-        return part.size
+    if part.path.suffix.lower() != ".gz" or part.n_bytes < 4:
+        return part.n_bytes
     with part.open() as file:
-        file.seek(part.size - 4)
+        file.seek(part.n_bytes - 4)
         return int.from_bytes(file.read(4), "little")
 
 
@@ -226,8 +233,7 @@ def _unpacked_sha256(parts: Sequence[Part]) -> str:
     digest = hashlib.sha256()
     for part in parts:
         with suppress(*DAMAGE), _unpacked(part) as file:
-            while piece := file.read(CHUNK):
-                digest.update(piece)
+            hashlib.file_digest(cast(Any, file), lambda: digest)
     return digest.hexdigest()
 
 
@@ -304,23 +310,27 @@ def _local_paths(path: Path) -> list[Path]:
     Names that begin with ``_`` or ``.`` are left out, as Spark and Hadoop do.
     """
     roots = [path] if path.is_dir() else [Path(p) for p in glob.glob(str(path), recursive=True)]
-    found = []
-    for root in roots:
-        if root.is_dir():
-            found += [(p, p.relative_to(root)) for p in root.rglob("*") if p.is_file()]
-        else:
-            found.append((root, Path(root.name)))
-    kept = [p for p, inside in found if not any(x.startswith(("_", ".")) for x in inside.parts)]
-    known = [p for p in kept if suffix_of(p) in FORMATS]
+    found = [(r, Path(r.name)) for r in roots if not r.is_dir()]
+    found += [(p, p.relative_to(r)) for r in roots for p in r.rglob("*") if p.is_file()]
+    kept = [p for p, inside in found if not _is_hidden(inside.parts)]
+    known = _known(path, kept)
+    check_one_split(known, path=path)
+    return known
+
+
+def _is_hidden(parts: Sequence[str]) -> bool:
+    return any(part.startswith(("_", ".")) for part in parts)
+
+
+def _known(path: Path, found: Sequence[P]) -> list[P]:
+    """Return the files of predictions; those of Hadoop, such as part-00000, have no suffix."""
+    known = [p for p in found if suffix_of(p) in FORMATS] or [p for p in found if not p.suffix]
+    if not known:
+        inside = f"; it holds {listing([p.name for p in found])}" if found else ""
+        raise file_error(path, f"has no files of predictions ({', '.join(FORMATS)}){inside}.")
     if len(known) > MAX_PARTS:
         raise file_error(path, f"has more than {MAX_PARTS:,} parts.")
-    if not known and kept:  # Hadoop's part-00000 has no suffix
-        known = [p for p in kept if not p.suffix]
-    if not known:
-        inside = f"; it holds {listing([p.name for p in kept])}" if kept else ""
-        raise file_error(path, f"has no files of predictions ({', '.join(FORMATS)}){inside}.")
-    check_one_split(known, path=path)
-    return sorted(known, key=natural)
+    return known
 
 
 def check_one_split(parts: Sequence[Path], *, path: Path | None = None) -> None:
@@ -394,18 +404,14 @@ def _remote_parts(url: str) -> list[Part]:
         found = system.get_file_info(
             pa_fs.FileSelector(root, recursive=True, allow_not_found=True)
         )
-    files = [entry for entry in found if entry.type == pa_fs.FileType.File]
+    files = {PurePosixPath(e.path): e for e in found if e.type == pa_fs.FileType.File}
     if has_marks:
-        files = [entry for entry in files if _matches(entry.path, inside)]
+        kept = [p for p in files if _matches(str(p), inside)]
     else:
-        files = [entry for entry in files if not _is_hidden(entry.path, root)]
-    if not files:
+        kept = [p for p in files if not _is_hidden(p.parts[len(PurePosixPath(root).parts) :])]
+    if not kept:
         raise file_error(path, "does not exist, or holds no files. Check the name.")
-    known = [entry for entry in files if suffix_of(PurePosixPath(entry.path)) in FORMATS]
-    if not known:
-        names = listing([PurePosixPath(entry.path).name for entry in files])
-        raise file_error(path, f"has no files of predictions ({', '.join(FORMATS)}): {names}.")
-    return [_place(system, entry, url, inside) for entry in known]
+    return [_place(system, files[p], url, inside) for p in _known(path, kept)]
 
 
 def _place(system: Any, info: Any, url: str, inside: str) -> Part:
@@ -481,11 +487,6 @@ def _pieces_match(path: list[str], pattern: list[str]) -> bool:
     if pattern[0] == "**":
         return any(_pieces_match(path[i:], pattern[1:]) for i in range(len(path) + 1))
     return bool(path) and fnmatchcase(path[0], pattern[0]) and _pieces_match(path[1:], pattern[1:])
-
-
-def _is_hidden(path: str, root: str) -> bool:
-    inside = path[len(root) :] if path.startswith(root) else path
-    return any(piece.startswith(("_", ".")) for piece in inside.strip("/").split("/"))
 
 
 def _first_line(error: BaseException) -> str:

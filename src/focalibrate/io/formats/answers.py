@@ -189,6 +189,16 @@ def plain_answer(text: str) -> str:
     return text.strip().strip("().:*'\"").strip().casefold()
 
 
+def inside(value: Any, *keys: str | int) -> Any:
+    """Return what is at these fields and positions of a document, or None where one is missing."""
+    for key in keys:
+        if isinstance(key, str):
+            value = value.get(key) if isinstance(value, Mapping) else None
+        else:
+            value = value[key] if isinstance(value, list) and len(value) > key else None
+    return value
+
+
 def number(value: Any) -> float | None:
     """Return a finite number, also one written as text, or None."""
     try:

@@ -103,6 +103,19 @@ class NpyHeader:
         """Bytes of the numbers."""
         return math.prod(self.shape) * self.dtype.itemsize
 
+    def array(
+        self, name: str, opened: Callable[[ExitStack], IO[bytes]], *, is_plain: bool = False
+    ) -> "_Array":
+        """Return the array whose numbers `opened` gives; one stored by column is read whole."""
+
+        def turned(stack: ExitStack) -> IO[bytes]:
+            numbers = np.frombuffer(opened(stack).read(self.data_bytes), self.dtype)
+            return io.BytesIO(np.ascontiguousarray(numbers.reshape(self.shape, order="F")).data)
+
+        by_row = turned if self.fortran_order and len(self.shape) > 1 else opened
+        column = described(name, self.shape, self.dtype)
+        return _Array(column, self.dtype, self.shape, by_row, is_plain=is_plain)
+
 
 def read_header(file: IO[bytes], *, path: Path, name: str) -> NpyHeader:
     """Read the header at the start of `file`; refuse arrays that are not plain numbers or text."""
@@ -140,16 +153,6 @@ def read_header(file: IO[bytes], *, path: Path, name: str) -> NpyHeader:
     return header
 
 
-def check_size(header: NpyHeader, size: int, *, path: Path) -> None:
-    """Raise where a file of `size` bytes is shorter than its header says."""
-    if size < header.n_bytes + header.data_bytes:
-        raise file_error(
-            path,
-            f"is truncated: its header promises {header.data_bytes:,} bytes of numbers, "
-            f"{size - header.n_bytes:,} are there. Copy or write it again.",
-        )
-
-
 def described(name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Column:
     """Return the column that an array's shape and dtype describe; ``[N, 1]`` is one column."""
     while len(shape) > 1 and shape[-1] == 1:
@@ -167,11 +170,6 @@ def described(name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Column
         dtype=dtype,
         is_half=dtype == np.float16,
     )
-
-
-def unreadable(name: str, problem: PredictionFileError) -> Column:
-    """Return the column of an array that cannot be read."""
-    return Column(name=name, kind="other", problem=problem)
 
 
 def squeezed(array: NDArray[Any]) -> NDArray[Any]:
@@ -255,27 +253,21 @@ def _read_into(file: IO[bytes], view: memoryview) -> int:
     return len(piece)
 
 
-def open_npy(part: Part, *, limit: int) -> Opened:
-    """Return the rows of an `.npy` file."""
-    return open_npy_files({part.path.stem: part}, limit=limit)
-
-
-def open_npy_files(parts: Mapping[str, Part], *, limit: int) -> Opened:
-    """Return several `.npy` files as the arrays of one."""
+def open_npy(parts: Mapping[str, Part], *, limit: int) -> Opened:
+    """Return the rows of `.npy` files, the arrays of one data set, by their names."""
     arrays: list[_Array | Column] = []
     for name, part in parts.items():
         with part.open() as file:
             header = read_header(file, path=part.path, name=name)
-        check_size(header, part.size, path=part.path)
-        arrays.append(
-            _Array(
-                described(name, header.shape, header.dtype),
-                header.dtype,
-                header.shape,
-                _by_row(header, _at(part, header.n_bytes)),
-                is_plain=not header.fortran_order,
+        found = part.n_bytes - header.n_bytes
+        if found < header.data_bytes:
+            raise file_error(
+                part.path,
+                f"is truncated: its header promises {header.data_bytes:,} bytes of numbers, "
+                f"{found:,} are there. Copy or write it again.",
             )
-        )
+        at = _at(part, header.n_bytes)
+        arrays.append(header.array(name, at, is_plain=not header.fortran_order))
     return _opened(next(iter(parts.values())).path, arrays, limit=limit)
 
 
@@ -295,20 +287,6 @@ def grouped_npy(path: Path, parts: Sequence[Part]) -> list[dict[str, Part]]:
     return [{stem: group[i] for stem, group in groups.items()} for i in range(counts.pop())]
 
 
-def _by_row(
-    header: NpyHeader, opened: Callable[[ExitStack], IO[bytes]]
-) -> Callable[[ExitStack], IO[bytes]]:
-    """Return the numbers row by row; an array stored column by column is read whole."""
-    if not header.fortran_order or len(header.shape) < 2:
-        return opened
-
-    def turned(stack: ExitStack) -> IO[bytes]:
-        numbers = np.frombuffer(opened(stack).read(header.data_bytes), header.dtype)
-        return io.BytesIO(np.ascontiguousarray(numbers.reshape(header.shape, order="F")).data)
-
-    return turned
-
-
 def _at(part: Part, offset: int) -> Callable[[ExitStack], IO[bytes]]:
     def opened(stack: ExitStack) -> IO[bytes]:
         file = stack.enter_context(part.open())
@@ -322,56 +300,47 @@ def open_npz(part: Part, *, limit: int) -> Opened:
     """Return the rows of the arrays of an `.npz` file, decompressed as they are read."""
     path = part.path
     with part.open() as raw:
-        check_is_zip(raw, path)
+        magic = raw.read(4)
+        if not magic.startswith(b"PK"):
+            raise file_error(
+                path,
+                f"is not an .npz file: it begins with {magic!r}, not with the mark of a zip "
+                "archive. If it was copied, copy it again; else write it with np.savez.",
+            )
         raw.seek(0)
         with damage_named(path), zipfile.ZipFile(raw) as archive:
-            members = member_columns(archive, path)
-    arrays: list[_Array | Column] = []
-    for stored, column, header in members:
-        if header is None:
-            arrays.append(column)
-            continue
-        opened = _by_row(header, _member(part, stored, header))
-        arrays.append(_Array(column, header.dtype, header.shape, opened))
+            members = [info for info in archive.infolist() if not info.is_dir()]
+            names = Counter(info.filename.removesuffix(".npy") for info in members)
+            twice = [f"`{name}`" for name, count in names.items() if count > 1]
+            if twice:
+                raise file_error(path, f"holds {listing(twice)} more than once. Write it again.")
+            arrays = [_member(part, archive, info) for info in members]
     return _opened(path, arrays, limit=limit)
 
 
-def _member(part: Part, stored: str, header: NpyHeader) -> Callable[[ExitStack], IO[bytes]]:
+def _member(part: Part, archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> _Array | Column:
+    """Return an array in an archive, or why it cannot be read."""
+    path, name = part.path, info.filename.removesuffix(".npy")
+    try:
+        with archive.open(info) as file:
+            header = read_header(file, path=path, name=name)
+            if header.n_bytes + header.data_bytes != info.file_size:
+                raise file_error(
+                    path,
+                    f"`{short(name)}` is damaged: its header promises {header.data_bytes:,} bytes "
+                    f"of numbers, {info.file_size - header.n_bytes:,} are there. Write the file "
+                    "again.",
+                )
+    except PredictionFileError as problem:
+        return Column(name=name, kind="other", problem=problem)
+
     def opened(stack: ExitStack) -> IO[bytes]:
-        archive = stack.enter_context(zipfile.ZipFile(stack.enter_context(part.open())))
-        file = stack.enter_context(archive.open(stored))
+        own = stack.enter_context(zipfile.ZipFile(stack.enter_context(part.open())))
+        file = stack.enter_context(own.open(info.filename))
         file.read(header.n_bytes)
         return file
 
-    return opened
-
-
-def check_is_zip(file: IO[bytes], path: Path) -> None:
-    """Raise where the first bytes are not those of a zip archive."""
-    magic = file.read(4)
-    if not magic.startswith(b"PK"):
-        raise file_error(
-            path,
-            f"is not an .npz file: it begins with {magic!r}, not with the mark of a zip archive. "
-            "If it was copied, copy it again; else write it with np.savez.",
-        )
-
-
-def member_columns(
-    archive: zipfile.ZipFile, path: Path
-) -> list[tuple[str, Column, NpyHeader | None]]:
-    """Return for every array its name in the archive, its column, and its header if readable."""
-    members = [info for info in archive.infolist() if not info.is_dir()]
-    names = [info.filename.removesuffix(".npy") for info in members]
-    twice = [name for name, count in Counter(names).items() if count > 1]
-    if twice:
-        raise file_error(
-            path, f"holds {listing([f'`{n}`' for n in twice])} more than once. Write it again."
-        )
-    return [
-        (info.filename, *_column(archive, info, name, path))
-        for info, name in zip(members, names, strict=True)
-    ]
+    return header.array(name, opened)
 
 
 @contextmanager
@@ -389,70 +358,19 @@ def damage_named(path: Path) -> Iterator[None]:
         ) from error
 
 
-def _column(
-    archive: zipfile.ZipFile, info: zipfile.ZipInfo, name: str, path: Path
-) -> tuple[Column, NpyHeader | None]:
-    try:
-        with archive.open(info) as file:
-            header = read_header(file, path=path, name=name)
-            if header.n_bytes + header.data_bytes != info.file_size:
-                raise file_error(
-                    path,
-                    f"`{short(name)}` is damaged: its header promises {header.data_bytes:,} bytes "
-                    f"of numbers, {info.file_size - header.n_bytes:,} are there. Write the file "
-                    "again.",
-                )
-    except PredictionFileError as problem:
-        return unreadable(name, problem), None
-    return described(name, header.shape, header.dtype), header
-
-
-@dataclass(frozen=True)
-class TensorInfo:
-    """Position of one tensor in the file, checked against the file's size."""
-
-    dtype: str
-    shape: tuple[int, ...]
-    start: int
-    stop: int
-
-
 def open_safetensors(part: Part, *, limit: int) -> Opened:
-    """Return the rows of the tensors; ``class_names`` in the metadata is a JSON list."""
-    with part.open() as file:
-        tensors, metadata = read_safetensors_header(part.path, file, part.size)
-    arrays: list[_Array | Column] = []
-    for name, info in tensors.items():
-        column = tensor_column(part.path, name, info)
-        if column.problem is not None:
-            arrays.append(column)
-            continue
-        arrays.append(
-            _Array(
-                column,
-                np.dtype(DTYPES[info.dtype]),
-                info.shape,
-                _at(part, info.start),
-                is_bfloat=info.dtype == "BF16",
-                is_plain=True,
-            )
-        )
-    names = names_from_json(metadata.get("class_names"), part.path)
-    found = _opened(part.path, arrays, limit=limit)
-    return replace(found, schema=replace(found.schema, class_names=names))
-
-
-def read_safetensors_header(
-    path: Path, file: IO[bytes], size: int
-) -> tuple[dict[str, TensorInfo], dict[str, Any]]:
-    """Return the tensors of a file of `size` bytes, opened at its start, and its metadata.
+    """Return the rows of the tensors; ``class_names`` in the metadata is a JSON list.
 
     The tensors must cover the data without gaps or overlaps, as the format demands.
     """
-    length = int.from_bytes(file.read(8), "little")
-    if size < 8 or length > min(MAX_HEADER, size - 8):
-        raise _damaged(path, f"its header would be {length:,} bytes long, the file is {size:,}")
-    raw = file.read(length)
+    path, size = part.path, part.n_bytes
+    with part.open() as file:
+        length = int.from_bytes(file.read(8), "little")
+        if size < 8 or length > min(MAX_HEADER, size - 8):
+            raise _damaged(
+                path, f"its header would be {length:,} bytes long, the file is {size:,}"
+            )
+        raw = file.read(length)
     try:
         header = json.loads(raw, object_pairs_hook=_unique)
     except (ValueError, RecursionError) as error:
@@ -462,17 +380,18 @@ def read_safetensors_header(
     metadata = header.pop("__metadata__", {})
     if not isinstance(metadata, dict):
         raise _damaged(path, "its `__metadata__` is not a JSON object")
-    data = 8 + length
-    tensors = {k: _info(k, v, path, data=data, size=size) for k, v in header.items()}
-    reached = data
-    for name, info in sorted(tensors.items(), key=lambda item: (item[1].start, item[1].stop)):
-        if info.start != reached:
-            gap = "overlaps another tensor" if info.start < reached else "comes after a gap"
+    reached = data = 8 + length
+    tensors = {k: _tensor(part, k, v, data) for k, v in header.items()}
+    for name, (start, stop, _) in sorted(tensors.items(), key=lambda item: item[1][:2]):
+        if start != reached:
+            gap = "overlaps another tensor" if start < reached else "comes after a gap"
             raise _damaged(path, f"`{short(name)}` {gap}")
-        reached = info.stop
+        reached = stop
     if reached != size:
         raise _damaged(path, f"{size - reached:,} bytes at its end belong to no tensor")
-    return tensors, metadata
+    names = names_from_json(metadata.get("class_names"), path)
+    found = _opened(path, [array for _, _, array in tensors.values()], limit=limit)
+    return replace(found, schema=replace(found.schema, class_names=names))
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -482,33 +401,49 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return document
 
 
-def _info(name: str, entry: object, path: Path, *, data: int, size: int) -> TensorInfo:
-    name = short(name)
+def _tensor(part: Part, name: str, entry: object, data: int) -> tuple[int, int, _Array | Column]:
+    """Return where a tensor begins and ends, and the array, or why it cannot be read."""
+    path, called, room = part.path, short(name), part.n_bytes - data
     if not isinstance(entry, dict):
-        raise _damaged(path, f"the entry of `{name}` is not a JSON object")
-    dtype: Any = entry.get("dtype")
-    shape: Any = entry.get("shape")
-    span: Any = entry.get("data_offsets")
+        raise _damaged(path, f"the entry of `{called}` is not a JSON object")
+    found: Any = [entry.get(key) for key in ("dtype", "shape", "data_offsets")]
+    dtype, shape, span = found
     if not (_are_counts(shape) and _are_counts(span) and len(span) == 2):
-        raise _damaged(path, f"`{name}` has no valid shape and data_offsets")
+        raise _damaged(path, f"`{called}` has no valid shape and data_offsets")
     if not isinstance(dtype, str):
-        raise _damaged(path, f"`{name}` has no dtype")
+        raise _damaged(path, f"`{called}` has no dtype")
     start, stop = span
-    if not start <= stop <= size - data:
+    if not start <= stop <= room:
         raise _damaged(
-            path, f"`{name}` should end at byte {stop:,} of the data, which has {size - data:,}"
+            path, f"`{called}` should end at byte {stop:,} of the data, which has {room:,}"
         )
-    if dtype in DTYPES:
-        expected = np.dtype(DTYPES[dtype]).itemsize
-        for n in shape:  # Python integers: no overflow however large the header's numbers
-            expected *= n
+    problem = None
+    if dtype not in DTYPES:
+        problem = file_error(
+            path,
+            f"`{called}` must hold numbers of dtype {', '.join(DTYPES)}; got {short(dtype)}. "
+            "Convert it and save again.",
+        )
+    else:
+        stored = np.dtype(DTYPES[dtype])
+        expected = math.prod([stored.itemsize, *shape])  # Python integers: no overflow
         if expected != stop - start:
             raise _damaged(
                 path,
-                f"`{name}` of shape {short(shape)} needs {short(expected)} bytes, has "
+                f"`{called}` of shape {short(shape)} needs {short(expected)} bytes, has "
                 f"{stop - start:,}",
             )
-    return TensorInfo(dtype, tuple(shape), data + start, data + stop)
+        if 0 in shape:
+            text = f"`{called}` is empty: shape {tuple(shape)}. Save some examples."
+            problem = file_error(path, text)
+    if problem is not None:
+        return data + start, data + stop, Column(name=name, kind="other", problem=problem)
+    is_bfloat = dtype == "BF16"
+    column = described(name, tuple(shape), np.dtype(np.float32) if is_bfloat else stored)
+    column = replace(column, is_half=column.is_half or is_bfloat)
+    at = _at(part, data + start)
+    array = _Array(column, stored, tuple(shape), at, is_bfloat=is_bfloat, is_plain=True)
+    return data + start, data + stop, array
 
 
 def _are_counts(value: Any) -> bool:
@@ -517,25 +452,6 @@ def _are_counts(value: Any) -> bool:
         and len(value) <= MAX_AXES
         and all(type(n) is int and 0 <= n <= MAX_EXTENT for n in value)
     )
-
-
-def tensor_column(path: Path, name: str, info: TensorInfo) -> Column:
-    """Return what one tensor holds."""
-    if info.dtype not in DTYPES:
-        problem = file_error(
-            path,
-            f"`{short(name)}` must hold numbers of dtype {', '.join(DTYPES)}; got "
-            f"{short(info.dtype)}. Convert it and save again.",
-        )
-        return unreadable(name, problem)
-    if 0 in info.shape:
-        return unreadable(
-            name,
-            file_error(path, f"`{short(name)}` is empty: shape {info.shape}. Save some examples."),
-        )
-    if info.dtype == "BF16":
-        return replace(described(name, info.shape, np.dtype(np.float32)), is_half=True)
-    return described(name, info.shape, np.dtype(DTYPES[info.dtype]))
 
 
 def _damaged(path: Path, finding: str) -> PredictionFileError:

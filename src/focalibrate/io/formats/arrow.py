@@ -65,7 +65,7 @@ def open_ipc(part: Part, *, limit: int) -> Opened:
         magic = raw.read(6)
         raw.seek(0)
         if magic.startswith(b"FEA1"):  # the first version is read whole
-            check_fits(part.path, part.size, limit)
+            check_fits(part.path, part.n_bytes, limit)
             table = pa_feather.read_table(raw)
             table.validate(full=True)
             return _opened(part, table.schema, table.num_rows, _of_table(table), suffix)

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from focalibrate.io.errors import file_error
-from focalibrate.io.formats.answers import Answers, confidence_in, plain_answer
+from focalibrate.io.formats.answers import Answers, confidence_in, inside, plain_answer
 from focalibrate.io.roles.vocabulary import is_label, plain
 
 LOG = "chat completions"
@@ -35,10 +35,8 @@ def chat_answers(path: Path, records: Sequence[dict[str, Any]]) -> Answers | Non
         )
     rows, places = [], []
     for k, (record, choice) in enumerate(zip(records, choices, strict=True)):
-        message = choice.get("message") if choice else None
-        said = (
-            message.get("content") if isinstance(message, Mapping) else (choice or {}).get("text")
-        )
+        is_chat = isinstance(inside(choice, "message"), Mapping)
+        said = inside(choice, "message", "content") if is_chat else inside(choice, "text")
         sure = confidence_in(_content(choice), said) if isinstance(said, str) else None
         if sure is None or record.get(truth) is None:
             continue
@@ -65,21 +63,17 @@ def _choice(record: Mapping[str, Any]) -> Mapping[str, Any] | None:
     for name in ("response", "body"):
         inner = body.get(name)
         body = inner if isinstance(inner, Mapping) else body
-    choices = body.get("choices")
-    first = choices[0] if isinstance(choices, list) and choices else None
+    first = inside(body, "choices", 0)
     is_choice = isinstance(first, Mapping) and ("message" in first or "logprobs" in first)
     return first if is_choice else None
 
 
 def _content(choice: Mapping[str, Any] | None) -> Any:
     """Return the tokens of a chat, or those of a completion, whose fields are lists."""
-    logprobs = choice.get("logprobs") if choice else None
-    if not isinstance(logprobs, Mapping):
-        return None
-    tokens, values = logprobs.get("tokens"), logprobs.get("token_logprobs")
+    tokens, values = (inside(choice, "logprobs", k) for k in ("tokens", "token_logprobs"))
     if isinstance(tokens, list) and isinstance(values, list):
         return [{"token": t, "logprob": v} for t, v in zip(tokens, values, strict=False)]
-    return logprobs.get("content")
+    return inside(choice, "logprobs", "content")
 
 
 def _truth(records: Sequence[Mapping[str, Any]]) -> str | None:

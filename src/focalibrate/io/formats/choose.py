@@ -1,7 +1,7 @@
 """Opening a file: the suffix says the format, and the first bytes confirm it."""
 
 import zipfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 from typing import IO, Any
@@ -130,6 +130,32 @@ def open_log(path: Path, load: Load, dump: Dump) -> tuple[Opened | None, Any]:
     return replace(table, layout={**table.layout, "rewrite": rewrite}), document
 
 
+def _open_eval(part: Part, _: StoredBytes, opening: Opening) -> Opened:
+    local = part.local()
+    log, _ = open_log(
+        part.path,
+        lambda: read_eval(part.path, local, limit=opening.limit),
+        lambda target, document: write_eval(target, local, document["samples"]),
+    )
+    assert log is not None  # noqa: S101  `read_eval` has raised for other archives
+    return log
+
+
+READERS: Mapping[str, Callable[[Part, StoredBytes, Opening], Opened]] = {
+    ".parquet": lambda part, _, o: open_parquet(part, piece_bytes=o.piece_bytes),
+    ".arrow": lambda part, _, o: open_ipc(part, limit=o.limit),
+    ".feather": lambda part, _, o: open_ipc(part, limit=o.limit),
+    ".npy": lambda part, _, o: open_npy({part.path.stem: part}, limit=o.limit),
+    ".npz": lambda part, _, o: open_npz(part, limit=o.limit),
+    ".safetensors": lambda part, _, o: open_safetensors(part, limit=o.limit),
+    ".jsonl": lambda _, source, o: open_json_lines(source, open_log),
+    ".json": lambda _, source, o: open_json(source, open_log),
+    ".xlsx": lambda p, _, o: open_excel(p.path, p.local(), limit=o.limit, sheet=o.sheet),
+    ".eval": _open_eval,
+    ".pt": lambda part, _, o: open_torch(part.path, part.local(), limit=o.limit),
+}
+
+
 def open_part(part: Part, opening: Opening) -> Opened:
     """Open one file; if its first bytes contradict its suffix, the first bytes count."""
     with part.open() as file:
@@ -137,47 +163,21 @@ def open_part(part: Part, opening: Opening) -> Opened:
         file.seek(0)
         compression = compression_of(file.read(8))
         file.seek(0)
-        source = StoredBytes(part.path, part.open, part.size, compression)
-        if suffix in (".csv", ".tsv", ".txt"):
+        source = StoredBytes(part.path, part.open, part.n_bytes, compression)
+        top = None
+        if suffix not in READERS:  # a text table, whose first lines are looked at here
             top = look_at_source(
                 replace(source, opener=lambda: file),
                 suffix=suffix,
                 header=opening.header,
                 encoding=opening.encoding,
             )
-    limit = opening.limit
-    if suffix == ".parquet":
-        found = open_parquet(part, piece_bytes=opening.piece_bytes)
-    elif suffix in (".arrow", ".feather"):
-        found = open_ipc(part, limit=limit)
-    elif suffix == ".npy":
-        found = open_npy(part, limit=limit)
-    elif suffix == ".npz":
-        found = open_npz(part, limit=limit)
-    elif suffix == ".safetensors":
-        found = open_safetensors(part, limit=limit)
-    elif suffix == ".jsonl":
-        found = open_json_lines(replace(source, limit=limit), open_log)
-    elif suffix == ".json":
-        found = open_json(replace(source, limit=limit), open_log)
-    elif suffix == ".xlsx":
-        found = open_excel(part.path, part.local(), limit=limit, sheet=opening.sheet)
-    elif suffix == ".eval":
-        local = part.local()
-        log, _ = open_log(
-            part.path,
-            lambda: read_eval(part.path, local, limit=limit),
-            lambda target, document: write_eval(target, local, document["samples"]),
-        )
-        assert log is not None  # noqa: S101  `read_eval` has raised for other archives
-        found = log
-    elif suffix == ".pt":
-        found = open_torch(part.path, part.local(), limit=limit)
+    if top is None:
+        found = READERS[suffix](part, replace(source, limit=opening.limit), opening)
     else:
         found = open_text(source, top)
-    if notes:
-        found = replace(found, schema=replace(found.schema, notes=(*found.schema.notes, *notes)))
-    return found
+    schema = found.schema
+    return replace(found, schema=replace(schema, notes=(*schema.notes, *notes)))
 
 
 def _chosen_format(part: Part, file: IO[bytes]) -> tuple[str, tuple[str, ...]]:
@@ -213,20 +213,15 @@ def _chosen_format(part: Part, file: IO[bytes]) -> tuple[str, tuple[str, ...]]:
 _COMPATIBLE = {(".feather", ".arrow"), (".arrow", ".feather")}
 
 
+MAGIC = {b"PAR1": ".parquet", b"\x93NUMPY": ".npy", b"ARROW1": ".arrow", b"FEA1": ".feather"}
+"""First bytes of files."""
+
+
 def _format_by_magic(file: IO[bytes]) -> str | None:
     """Return the format that the first bytes show, or None if they show none."""
     start = file.read(8)
-    if start.startswith(b"PAR1"):
-        return ".parquet"
-    if start.startswith(b"\x93NUMPY"):
-        return ".npy"
-    if start.startswith(b"ARROW1"):
-        return ".arrow"
-    if start.startswith(b"FEA1"):
-        return ".feather"
-    if start.startswith(b"PK\x03\x04"):
-        return _format_in_zip(file)
-    return None
+    found = next((suffix for magic, suffix in MAGIC.items() if start.startswith(magic)), None)
+    return _format_in_zip(file) if start.startswith(b"PK\x03\x04") else found
 
 
 def _format_in_zip(file: IO[bytes]) -> str | None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, cast
 
 from focalibrate.io.bytes import StoredBytes
 from focalibrate.io.cells import is_number, is_value
@@ -93,32 +93,14 @@ def look_at_top(
 ) -> Top:
     """Look at the first lines: encoding, separator, decimal mark, header."""
     path = source.path
-    with source.open() as binary:
-        start = binary.read(4)
-        guessed = encoding or _encoding(start)
+    with source.open() as binary, io.BufferedReader(cast(io.RawIOBase, binary)) as buffered:
+        guessed = encoding or _encoding(buffered.peek(4))
         try:
             "".encode(guessed)
         except LookupError as error:
             raise ValueError(f"`encoding` must be a text encoding, got {encoding!r}.") from error
-        whole = _Rejoined(start, binary)
-        with io.TextIOWrapper(io.BufferedReader(whole), guessed, newline="") as text:
+        with io.TextIOWrapper(buffered, guessed, newline="") as text:
             return _top(text, path, suffix=suffix, told=told, encoding=guessed)
-
-
-class _Rejoined(io.RawIOBase):
-    """Bytes that were read, followed by the rest of the stream."""
-
-    def __init__(self, start: bytes, rest: IO[bytes]) -> None:
-        self._start, self._rest = start, rest
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        piece = self._start[: len(buffer)] or self._rest.read(len(buffer))
-        self._start = self._start[len(buffer) :]
-        buffer[: len(piece)] = piece
-        return len(piece)
 
 
 def _top(text: IO[str], path: Path, *, suffix: str, told: bool | None, encoding: str) -> Top:

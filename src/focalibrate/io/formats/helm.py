@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from focalibrate.io.errors import file_error
-from focalibrate.io.formats.answers import Answers, number, plain_answer
+from focalibrate.io.formats.answers import Answers, inside, number, plain_answer
 
 LOG = "HELM"
 
@@ -76,9 +76,7 @@ def _row(instance: Any, path: Path) -> dict[str, Any]:
 
 
 def _completion(state: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    result = state.get("result")
-    found = result.get("completions") if isinstance(result, Mapping) else None
-    first = found[0] if isinstance(found, list) and found else None
+    first = inside(state, "result", "completions", 0)
     is_known = isinstance(first, Mapping) and number(first.get("logprob")) is not None
     return first if is_known and isinstance(state.get("instance"), Mapping) else None
 
@@ -88,9 +86,8 @@ def _references(state: Mapping[str, Any]) -> list[tuple[str, bool]]:
     given = state["instance"].get("references")
     found = []
     for reference in given if isinstance(given, list) else ():
-        output = reference.get("output") if isinstance(reference, Mapping) else None
+        output, tags = inside(reference, "output"), inside(reference, "tags")
         text = output.get("text") if isinstance(output, Mapping) else output
-        tags = reference.get("tags") if isinstance(reference, Mapping) else None
         found.append((str(text), isinstance(tags, list) and "correct" in tags))
     return found
 

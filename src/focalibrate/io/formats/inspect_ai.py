@@ -14,6 +14,7 @@ from focalibrate.io.errors import file_error, short
 from focalibrate.io.formats.answers import (
     Answers,
     confidence_in,
+    inside,
     letter_position,
     number,
     scores_of_letters,
@@ -182,11 +183,7 @@ def _value(sample: Mapping[str, Any]) -> float | None:
 
 
 def _content(sample: Mapping[str, Any]) -> Any:
-    output = sample.get("output")
-    choices = output.get("choices") if isinstance(output, Mapping) else None
-    first = choices[0] if isinstance(choices, list) and choices else None
-    logprobs = first.get("logprobs") if isinstance(first, Mapping) else None
-    return logprobs.get("content") if isinstance(logprobs, Mapping) else None
+    return inside(sample, "output", "choices", 0, "logprobs", "content")
 
 
 def _by_options(sample: Mapping[str, Any]) -> dict[str, Any] | None:

@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import IO, Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
-from focalibrate.io.bytes import DAMAGE, StoredBytes, text_file
+from focalibrate.io.bytes import DAMAGE, StoredBytes, damage_named, text_file
 from focalibrate.io.cells import is_number
 from focalibrate.io.errors import PredictionFileError, file_error, short
 from focalibrate.io.formats.arrow import described_type
@@ -75,58 +75,55 @@ def _is_list(source: StoredBytes) -> bool:
     return start[:1] == [b"["] or start[:1] == [b"[{"]
 
 
+@contextmanager
+def _utf8(source: StoredBytes) -> Iterator[IO[str]]:
+    """Open the text of a document; name what is wrong with its bytes."""
+    try:
+        with (
+            damage_named(source),
+            source.open() as binary,
+            io.TextIOWrapper(binary, "utf-8-sig", newline="") as text,
+        ):
+            yield text
+    except UnicodeDecodeError as error:
+        raise file_error(source.path, "must be UTF-8 text. Write it again.") from error
+
+
 def _records(source: StoredBytes) -> list[dict[str, Any]]:
     records = []
     taken = 0
-    try:
-        with source.open() as binary, io.TextIOWrapper(binary, "utf-8-sig") as text:
-            for number, line in enumerate(text, start=1):
-                if not line.strip():
-                    continue
-                taken += len(line)
-                check_fits(source.path, taken * MEMORY_FACTOR, source.limit)
-                record = _parsed(line, source, f"line {number}")
-                if _is_numbers(record):
-                    record = {source.path.stem: record}
-                if not isinstance(record, dict):
-                    raise file_error(
-                        source.path,
-                        f"line {number} must be a JSON object, got {short_type(record)}. Write "
-                        'one object per line: {"label": 1, "probs": [0.2, 0.8]}.',
-                    )
-                records.append(record)
-    except UnicodeDecodeError as error:
-        raise file_error(source.path, "must be UTF-8 text. Write it again.") from error
-    except PredictionFileError:
-        raise
-    except DAMAGE as error:
-        raise _damaged(source, error) from error
+    with _utf8(source) as text:
+        for number, line in enumerate(text, start=1):
+            if not line.strip():
+                continue
+            taken += len(line)
+            check_fits(source.path, taken * MEMORY_FACTOR, source.limit)
+            record = _parsed(line, source, f"line {number}")
+            if _is_numbers(record):
+                record = {source.path.stem: record}
+            if not isinstance(record, dict):
+                raise file_error(
+                    source.path,
+                    f"line {number} must be a JSON object, got {type(record).__name__}. Write one "
+                    'object per line: {"label": 1, "probs": [0.2, 0.8]}.',
+                )
+            records.append(record)
     if not records:
         raise file_error(source.path, "holds no rows. Write at least one example.")
     return records
 
 
 def _document(source: StoredBytes) -> Any:
+    """Return a JSON document; None where it has one object per line, whatever its suffix says."""
     check_fits(source.path, source.size * MEMORY_FACTOR, source.limit)
-    try:
-        with source.open() as binary:
-            text = binary.read().decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise file_error(source.path, "must be UTF-8 text. Write it again.") from error
-    except PredictionFileError:
-        raise
-    except DAMAGE as error:
-        raise _damaged(source, error) from error
+    with _utf8(source) as file:
+        text = file.read()
     try:
         return _parsed(text, source, "the file")
     except PredictionFileError:
         if "\n" in text.strip() and not text.lstrip().startswith("["):
-            return _Lines()
+            return None
         raise
-
-
-class _Lines:
-    """One object per line, whatever the suffix says."""
 
 
 def open_json(source: StoredBytes, as_log: AsLog) -> Opened:
@@ -143,7 +140,7 @@ def open_json(source: StoredBytes, as_log: AsLog) -> Opened:
     log, document = as_log(source.path, lambda: _document(source), dump)
     if log is not None:
         return log
-    if isinstance(document, _Lines):
+    if document is None:
         return open_json_lines(source, as_log)
     if isinstance(document, list) and document and all(isinstance(r, dict) for r in document):
         return table_of_records(source.path, document)
@@ -228,14 +225,6 @@ def _parsed(text: str, source: StoredBytes, what: str) -> Any:
         ) from error
 
 
-def _damaged(source: StoredBytes, error: BaseException) -> PredictionFileError:
-    if isinstance(error, OSError) and not source.compression:
-        return file_error(source.path, f"could not be read: {error.strerror or error}.")
-    return file_error(
-        source.path, f"is truncated or damaged ({short(error)}). Copy or write it again."
-    )
-
-
 def table_of_columns(
     path: Path,
     columns: Mapping[str, Sequence[Any]],
@@ -302,7 +291,7 @@ def table_of_records(path: Path, records: Sequence[Mapping[str, Any]]) -> Opened
 
 def _is_object(name: str, value: Any, names: Mapping[str, None]) -> bool:
     """Return whether a field of a record is an object whose fields became columns."""
-    is_plain = isinstance(value, Mapping) and not _class_lists(value)
+    is_plain = isinstance(value, Mapping) and _without_lists(value)[1] is None
     return is_plain and any(f"{name}.{key}" in names for key in value)
 
 
@@ -314,26 +303,21 @@ def _follows(row: Mapping[str, Any], names: Mapping[str, None]) -> bool:
 
 def _flattened(record: Mapping[str, Any]) -> dict[str, Any]:
     row: dict[str, Any] = {}
-    lists = _class_lists(record)
-    for name, value in record.items():
-        if name in lists:
-            continue
-        scores = _label_scores(value)
-        inner = value if isinstance(value, Mapping) else scores
+    rest, listed = _without_lists(record)
+    for name, value in rest.items():
+        inner: Mapping[str, Any] = {}
         if isinstance(value, Mapping):
-            nested = _class_lists(value)
-            if nested:
-                scores = _paired(value, nested)
-                inner = {k: v for k, v in value.items() if k not in nested} | scores
-        if inner is None:
-            row[str(name)] = value
+            inner, scores = _without_lists(value)
         else:
-            # A pipeline's output holds scores, whatever the field is called.
-            outer = "scores" if scores is not None and "scores" not in record else name
-            row.update({f"{outer}.{key}": cell for key, cell in inner.items()})
-    if lists:
-        row.update({f"scores.{key}": cell for key, cell in _paired(record, lists).items()})
-    return row
+            scores = _label_scores(value)
+        if scores is None and not isinstance(value, Mapping):
+            row[str(name)] = value
+            continue
+        # A pipeline's output holds scores, whatever the field is called.
+        outer = "scores" if scores is not None and "scores" not in record else name
+        cells = {**inner, **(scores or {})}
+        row.update({f"{outer}.{key}": cell for key, cell in cells.items()})
+    return row | {f"scores.{key}": cell for key, cell in (listed or {}).items()}
 
 
 _CLASS = {"label", "class", "class_name", "name", "category"}
@@ -359,30 +343,25 @@ def is_pipeline_output(value: Any) -> bool:
     return _label_scores(value) is not None
 
 
-def _class_lists(record: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the fields ``classes`` and ``scores`` where they are two lists that belong together.
+def _without_lists(record: Mapping[str, Any]) -> tuple[Mapping[str, Any], dict[str, Any] | None]:
+    """Return a record without its lists ``classes`` and ``scores``, and these as a mapping.
 
-    Services sort them by score, so that each row has its own order.
+    Services sort them by score, so that each row has its own order. None: there are none that
+    belong together.
     """
-    lists = [
-        (k, v) for k, v in record.items() if isinstance(v, list) and 1 < len(v) <= MAX_CLASSES
-    ]
+    lists = {k: v for k, v in record.items() if isinstance(v, list) and 1 < len(v) <= MAX_CLASSES}
     names = [
         k
-        for k, v in lists
+        for k, v in lists.items()
         if plain(str(k)) in CLASS_NAMES | {"labels"} and all(isinstance(x, str) for x in v)
     ]
-    scores = [k for k, v in lists if all(type(x) in (int, float) for x in v)]
-    if len(names) != 1 or len(scores) != 1:
-        return ()
-    texts, numbers = record[names[0]], record[scores[0]]
-    fits = len(texts) == len(numbers) == len(set(texts))
-    return (names[0], scores[0]) if fits else ()
-
-
-def _paired(record: Mapping[str, Any], lists: tuple[str, ...]) -> dict[str, Any]:
-    names, scores = lists
-    return dict(zip(record[names], record[scores], strict=True))
+    scores = [k for k, v in lists.items() if all(type(x) in (int, float) for x in v)]
+    if len(names) == len(scores) == 1:
+        texts, numbers = lists[names[0]], lists[scores[0]]
+        if len(texts) == len(numbers) == len(set(texts)):
+            rest = {k: v for k, v in record.items() if k not in (names[0], scores[0])}
+            return rest, dict(zip(texts, numbers, strict=True))
+    return record, None
 
 
 def _column(name: str, cells: Sequence[Any]) -> tuple[Column, Any]:
@@ -441,8 +420,3 @@ def _as_json(cells: Sequence[Any]) -> Any:
         return pa.array(texts, pa.string())
     except (pa.ArrowException, ValueError):  # lone surrogates
         return pa.array([None if t is None else ascii(t) for t in texts], pa.string())
-
-
-def short_type(value: object) -> str:
-    """Return the type of a value as messages show it."""
-    return short(type(value).__name__)

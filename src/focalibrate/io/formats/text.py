@@ -7,9 +7,11 @@ found by Python's own csv reader, which names the line.
 import csv
 import hashlib
 import io
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 
-from focalibrate.io.bytes import DAMAGE, StoredBytes
+from focalibrate.io.bytes import StoredBytes, damage_named
 from focalibrate.io.errors import Doubt, PredictionFileError, file_error
 from focalibrate.io.formats.dialect import (
     FOOTER,
@@ -39,7 +41,7 @@ def look_at_source(
     source: StoredBytes, *, suffix: str, header: bool | None, encoding: str | None
 ) -> Top:
     """Return what the first lines say."""
-    with damage_named(source):
+    with _decoded(source):
         return look_at_top(source, suffix=suffix, told=header, encoding=encoding)
 
 
@@ -68,7 +70,7 @@ def open_text(source: StoredBytes, top: Top) -> Opened:
 
     def read(wanted: Sequence[int] | None, rows: int, _: int | None) -> Iterator[Table]:
         start = 0
-        with damage_named(source):
+        with _decoded(source):
             needed = list(range(top.width) if wanted is None else wanted)
             for batch in _batches(source, top, needed, digests.append):
                 held = Table(
@@ -126,8 +128,8 @@ def _batches(
                 yield batch
                 done += len(batch)
             return
-        except pa.ArrowInvalid as error:
-            _check_lines(source, top, error)
+        except pa.ArrowInvalid:
+            deque(rows_of(source, top), maxlen=0)  # raises our error where a line is bad
     # pyarrow cannot read it as it is, but every line is good: written again, it can.
     for batch in _parsed(_Again(source, top), top, wanted, skip=0, separator=","):
         if len(batch) > done:
@@ -260,35 +262,61 @@ class _Again(_Plain):
 
 def rows_of(source: StoredBytes, top: Top) -> Iterator[list[str]]:
     """Yield the cells of every row but the header; raise if a row has more or fewer cells."""
-    is_below = False
-    with _reader(source, top) as reader:
+    n_rows, line = 0, 1
+    with source.open() as binary, io.TextIOWrapper(binary, top.encoding, newline="") as text:
+        reader = _Reader(checked_lines(text, source.path, top), top.dialect.separator)
         try:
-            for row in reader:
+            for row in reader.rows:
                 if len(row) > 1 or (row and row[0].strip()):
-                    if is_below and len(row) != top.width:
-                        raise _bad_width(source, top)
-                    if is_below or not top.dialect.has_header:
+                    if n_rows and len(row) != top.width:
+                        raise _bad_width(source.path, top, row, line)
+                    if n_rows or not top.dialect.has_header:
                         yield row
-                    is_below = True
-                elif is_below and top.width == 1:
+                    n_rows += 1
+                elif n_rows and top.width == 1:
                     yield [""]
+                line = reader.done + 1
         except csv.Error as error:
-            raise _bad_quote(source, top, error) from error
+            why = "an unclosed or misplaced quote. Correct it, and write quotes in a cell twice"
+            what = f'{why} ("").'
+            if "field larger" in str(error):
+                what = f"a cell of more than {csv.field_size_limit():,} characters."
+            raise file_error(source.path, f"line {line} has {what}") from error
 
 
-def _check_lines(source: StoredBytes, top: Top, error: pa.ArrowInvalid) -> None:
-    """Raise our error where a line is bad, in the words of Python's csv reader."""
-    for _ in rows_of(source, top):
-        pass
+class _Reader:
+    """The cells of lines, and how many lines they were in."""
+
+    def __init__(self, lines: Iterator[str], separator: str | None) -> None:
+        self.done = 0
+        self.rows: Iterator[list[str]] = map(split_spaces, self._counted(lines))
+        if separator is not None:
+            self.rows = csv.reader(self._counted(lines), delimiter=separator, strict=True)
+
+    def _counted(self, lines: Iterator[str]) -> Iterator[str]:
+        for line in lines:
+            self.done += 1
+            yield line
+
+
+def _bad_width(path: Path, top: Top, row: Sequence[str], line: int) -> PredictionFileError:
+    if FOOTER.fullmatch(row[0].strip()):
+        return is_footer(row[0], path)
+    advice = "Give every line the same number of cells."
+    if top.width == 1:
+        advice = "Remove the lines above the names of the columns."
+    cells = "cell" if len(row) == 1 else "cells"
+    return file_error(
+        path, f"line {line} has {len(row)} {cells}, the first line has {top.width}. {advice}"
+    )
 
 
 @contextmanager
-def damage_named(source: StoredBytes) -> Iterator[None]:
+def _decoded(source: StoredBytes) -> Iterator[None]:
     """Turn the errors of damaged bytes into a `PredictionFileError`."""
     try:
-        yield
-    except PredictionFileError:
-        raise
+        with damage_named(source):
+            yield
     except UnicodeDecodeError as error:
         byte = error.object[error.start] if isinstance(error.object, bytes) else 0
         raise file_error(
@@ -297,88 +325,3 @@ def damage_named(source: StoredBytes) -> Iterator[None]:
             "which encoding it has.",
             fixes=[{"encoding": "cp1252"}],
         ) from error
-    except DAMAGE as error:
-        if isinstance(error, OSError) and not source.compression:
-            raise
-        raise file_error(
-            source.path, f"is truncated or damaged ({error}). Copy or write it again."
-        ) from error
-
-
-@contextmanager
-def _reader(source: StoredBytes, top: Top) -> Iterator[Any]:
-    """Give what yields the cells of every line, as `csv.reader` does."""
-    separator = top.dialect.separator
-    with source.open() as binary, io.TextIOWrapper(binary, top.encoding, newline="") as text:
-        lines = checked_lines(text, source.path, top)
-        yield (
-            _Split(lines)
-            if separator is None
-            else csv.reader(lines, delimiter=separator, strict=True)
-        )
-
-
-class _Split:
-    """Rows of cells between runs of white space, in the form of `csv.reader`."""
-
-    def __init__(self, lines: Iterator[str]) -> None:
-        self._lines, self.line_num = lines, 0
-
-    def __iter__(self) -> "_Split":
-        return self
-
-    def __next__(self) -> list[str]:
-        self.line_num += 1
-        return split_spaces(next(self._lines))
-
-
-def _bad_quote(source: StoredBytes, top: Top, error: csv.Error) -> PredictionFileError:
-    line = _first_bad_line(source, top, lambda cells: False)
-    if "field larger" in str(error):
-        return file_error(
-            source.path,
-            f"line {line} has a cell of more than {csv.field_size_limit():,} characters.",
-        )
-    return file_error(
-        source.path,
-        f"line {line} has an unclosed or misplaced quote. Correct it, and write quotes in a cell "
-        'twice ("").',
-    )
-
-
-def _bad_width(source: StoredBytes, top: Top) -> PredictionFileError:
-    found, last = [0], [""]
-
-    def is_bad(cells: list[str]) -> bool:
-        found[0], last[0] = len(cells), cells[0] if cells else ""
-        return (len(cells) > 1 or bool(cells and cells[0].strip())) and found[0] != top.width
-
-    line = _first_bad_line(source, top, is_bad, skip=int(top.dialect.row_names))
-    if FOOTER.fullmatch(last[0].strip()):
-        return is_footer(last[0], source.path)
-    advice = "Give every line the same number of cells."
-    if top.width == 1:
-        advice = "Remove the lines above the names of the columns."
-    return file_error(
-        source.path,
-        f"line {line} has {found[0]} {'cell' if found[0] == 1 else 'cells'}, the first line has "
-        f"{top.width}. {advice}",
-    )
-
-
-def _first_bad_line(
-    source: StoredBytes, top: Top, is_bad: Callable[[list[str]], bool], *, skip: int = 0
-) -> int:
-    """Return the number, from 1, of the first line that cannot be parsed or that `is_bad`."""
-    with _reader(source, top) as reader:
-        start = 1
-        try:
-            for cells in reader:
-                if cells and skip:
-                    skip -= 1
-                elif is_bad(cells):
-                    break
-                start = reader.line_num + 1
-        except csv.Error:
-            pass
-    return start

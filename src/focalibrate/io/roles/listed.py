@@ -7,7 +7,7 @@ import numpy as np
 
 from focalibrate.io.errors import RowError, short
 from focalibrate.io.formats.opened import Opened
-from focalibrate.io.roles.vocabulary import CLASS_NAMES, CONFIDENCE, meaning_of, plain
+from focalibrate.io.roles.vocabulary import CLASS_NAMES, CONFIDENCE
 from focalibrate.io.table import Schema, Table, is_text_type, parsed
 
 _LISTED = CLASS_NAMES | {"labels"}
@@ -22,9 +22,9 @@ def with_class_names(opened: Opened) -> Schema:
     found = [
         i
         for i, column in enumerate(schema.columns)
-        if plain(column.name) in CLASS_NAMES
+        if column.plain in CLASS_NAMES
         and ((column.n_rows is not None and not column.shape) or column.problem is not None)
-        and (plain(column.name) == "class_names" or column.n_rows in sizes)
+        and (column.plain == "class_names" or column.n_rows in sizes)
     ]
     if not found:
         return schema
@@ -50,11 +50,11 @@ def with_numbers_in_text(head: Table) -> Schema:
         return schema
     columns = list(schema.columns)
     for i, column in enumerate(columns):
-        is_score = plain(column.name) in CONFIDENCE or meaning_of(column.name) is not None
-        if column.kind == "text" and column.problem is None and is_score and i in head.data:
-            cells = head.data[i]
-            is_text = not isinstance(cells, np.ndarray) and is_text_type(cells.type)
-            numbers = parsed(cells, "number", decimal_comma=False) if is_text else None
+        cells, is_score = head.data.get(i), column.plain in CONFIDENCE or column.meaning
+        if column.kind != "text" or column.problem is not None or not is_score or cells is None:
+            continue
+        if not isinstance(cells, np.ndarray) and is_text_type(cells.type):
+            numbers = parsed(cells, "number", decimal_comma=False)
             if numbers is not None and not np.isnan(numbers).all():
                 columns[i] = replace(column, kind="number", dtype=np.dtype(np.float64))
     return replace(schema, columns=tuple(columns))
@@ -70,7 +70,7 @@ def with_listed_names(head: Table) -> Schema:
         return schema
     widths = {head.values(i).shape[1] for i, c in enumerate(schema.columns) if c.kind == "matrix"}
     for i, column in enumerate(schema.columns):
-        if not widths or column.kind != "text" or plain(column.name) not in _LISTED:
+        if not widths or column.kind != "text" or column.plain not in _LISTED:
             continue
         cells = head.values(i)
         if (cells == cells[0]).all() and str(cells[0]).startswith("["):

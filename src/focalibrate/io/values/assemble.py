@@ -1,7 +1,6 @@
 """From the roles of a file's columns to checked predictions."""
 
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,11 +14,15 @@ from focalibrate.io.predictions import Layout, Predictions
 from focalibrate.io.roles.decide import Roles
 from focalibrate.io.roles.vocabulary import is_outcome_of
 from focalibrate.io.table import Table
-from focalibrate.io.values.binary import NEGATIVE, match_binary
 from focalibrate.io.values.doubts import doubts_about
-from focalibrate.io.values.labels import match_labels
-from focalibrate.io.values.names import check_names
-from focalibrate.io.values.rows import Matched
+from focalibrate.io.values.labels import (
+    NEGATIVE,
+    Labels,
+    Matched,
+    check_names,
+    match_binary,
+    match_labels,
+)
 from focalibrate.io.values.scores import checked_scores
 from focalibrate.io.values.stored import (
     Stored,
@@ -58,37 +61,31 @@ def assemble(
     roles: Roles,
     request: Request,
     *,
-    labels: tuple[NDArray[Any], str] | None,
-    labels_path: Path | None,
-    probs_atol: float,
-    drop_missing: bool,
+    labels: Labels | None,
     settled: Settled,
     keep: bool = False,
 ) -> Predictions | None:
-    """Return a batch of predictions, every row checked; None if `drop_missing` leaves no row.
+    """Return a batch of predictions, every row checked; None if no row is complete.
 
     Args:
         view: the file.
         roles: of its columns.
         request: what the caller says about the file.
-        labels: labels from another file and what they are called there.
-        labels_path: that file.
-        probs_atol: how far a row of probabilities may be from summing to 1.
-        drop_missing: leave out rows without a label or with a missing score.
+        labels: labels from another file.
         settled: what is known of all rows.
         keep: keep the other columns.
     """
-    chosen, labels_from = roles.scores, labels_path or view.path
+    chosen = roles.scores
     notes = [*view.schema.notes, *roles.notes]
     names = class_names_of(view, roles, request)
     stored = read_stored(view, roles, labels, names, with_prediction=settled.is_first)
-    kept = complete_rows(stored, names) if drop_missing else None
+    kept = complete_rows(stored, names) if request.drop_missing else None
     if kept is not None:
         stored = stored.rows(kept)
         if not kept.any():
             return None
     if stored.labels is not None:
-        check_not_missing(stored.labels, names, labels_from)
+        check_not_missing(stored.labels, names)
     rows = None if kept is None else np.flatnonzero(kept)
     if chosen.form == "single" and (split := stored.split()) is not None:
         if keep:  # an output keeps the column as it is
@@ -97,33 +94,41 @@ def assemble(
             stored, index = split
             rows = index if rows is None else rows[index]
             notes.append(SHARES)
-    if view.schema.is_partial and stored.scores.dtype.kind == "f" and not drop_missing:
+    if view.schema.is_partial and stored.scores.dtype.kind == "f" and not request.drop_missing:
         _check_all_listed(stored.scores, view)
-    scores, n_rounded = _scores(
-        view,
-        roles,
-        stored.scores,
-        probs_atol=probs_atol,
+    is_columns = chosen.form == "columns"
+    scores_name = chosen.kind if is_columns else view.name(chosen.positions[0])
+    scores = stored.scores
+    if chosen.form == "single":
+        scores = _two_columns(scores, chosen.kind, view, scores_name)
+    scores, n_rounded = checked_scores(
+        scores,
+        kind=chosen.kind,
+        name=scores_name,
+        names=tuple(view.name(i) for i in chosen.positions) if is_columns else (),
+        was_half=any(view[i].is_half for i in chosen.positions),
+        path=view.path,
+        probs_atol=request.probs_atol,
         keeps_half=settled.keeps_half,
     )
     check_names(names, n_classes=scores.shape[1], path=view.path)
     scores, names = _in_order(scores, names)
-    matched, names, positive = _matched(
-        stored, scores, names, view, roles, request, labels_from, settled
-    )
-    if chosen.form == "single" and names is not None:
-        scores, names, matched = _sorted_pair(scores, names, matched)
+    matched, names, positive = _matched(stored, scores, names, view, roles, request, settled)
+    if names == ("1", "0") and chosen.form == "single":  # in the order 0, 1, and so unnamed
+        scores, names = scores[:, ::-1], None
+        if matched is not None:
+            matched = replace(matched, labels=1 - matched.labels, class_names=None)
     if matched is not None:
         notes += matched.notes
     if settled.is_first:
         notes += doubts_about(scores, matched, stored.prediction, names, view, roles)
-    column = stored.labels_name if labels is None else None
+    labels_name = stored.labels.name if stored.labels is not None else None
     in_file = names
     if names is not None and len(names) == 2 and names[0] == request.positive:
         scores, names, positive = scores[:, ::-1], names[::-1], request.positive
         if matched is not None:
             matched = replace(matched, labels=1 - matched.labels)
-    layout = _layout(view, roles, matched, column, rows, keep=keep)
+    layout = _layout(view, roles, matched, None if labels else labels_name, rows, keep=keep)
     return Predictions(
         scores=np.ascontiguousarray(scores),
         kind=chosen.kind,
@@ -136,38 +141,12 @@ def assemble(
         cluster=stored.cluster,
         positive=positive,
         notes=tuple(dict.fromkeys(notes)),
-        labels_name=None if matched is None else stored.labels_name,
+        labels_name=labels_name,
         scores_names=tuple(view.name(i) for i in chosen.positions),
-        labels_source=labels_path,
+        labels_source=None if labels is None else labels.path,
         layout=replace(layout, class_names=in_file),
         n_rounded=n_rounded,
         n_dropped=0 if kept is None else int((~kept).sum()),
-    )
-
-
-def _scores(
-    view: Table,
-    roles: Roles,
-    stored: NDArray[Any],
-    *,
-    probs_atol: float,
-    keeps_half: bool,
-) -> tuple[NDArray[Any], int]:
-    """Return the scores ``[N, K]`` of all classes, every row checked, and how many are rounded."""
-    chosen = roles.scores
-    is_columns = chosen.form == "columns"
-    name = chosen.kind if is_columns else view.name(chosen.positions[0])
-    if chosen.form == "single":
-        stored = _two_columns(stored, chosen.kind, view, name)
-    return checked_scores(
-        stored,
-        kind=chosen.kind,
-        name=name,
-        names=tuple(view.name(i) for i in chosen.positions) if is_columns else (),
-        was_half=any(view[i].is_half for i in chosen.positions),
-        path=view.path,
-        probs_atol=probs_atol,
-        keeps_half=keeps_half,
     )
 
 
@@ -241,31 +220,27 @@ def _matched(
     view: Table,
     roles: Roles,
     request: Request,
-    path: Path,
     settled: Settled,
 ) -> tuple[Matched | None, tuple[str, ...] | None, str | None]:
     """Return the labels as positions, the names of the classes, and the positive one."""
-    labels, name = stored.labels, short(stored.labels_name)
-    chosen = roles.scores
+    labels, chosen = stored.labels, roles.scores
     if chosen.form == "single":
         matched, shown = match_binary(
             labels,
             positive=chosen.positive,
             requested=request.positive is not None,
             n_rows=len(scores),
-            path=path,
-            name=name,
             pair=settled.pair,
         )
         return matched, shown, chosen.positive if shown is None else shown[1]
     if request.positive is not None and names is not None and request.positive not in names:
         raise file_error(
-            path,
+            view.path if labels is None else labels.path,
             f"`positive` must be a class, got {request.positive!r}; they are {listing(names)}.",
         )
     if labels is None:
         return None, names, None
-    _check_ordered(labels, names, view, roles, request)
+    _check_ordered(labels.values, names, view, roles, request)
     requested = chosen.class_names is None and request.class_names is not None
     by_column = chosen.form == "columns" or view.schema.numeric_classes or requested
     matched = match_labels(
@@ -274,8 +249,6 @@ def _matched(
         n_classes=scores.shape[1],
         class_names=names,
         names_are_labels=by_column,
-        path=path,
-        name=name,
         first=settled.first,
         known=dict(settled.known),
     )
@@ -305,17 +278,6 @@ def _check_ordered(
         "classes in the order of the numbers (here: that of the alphabet).",
         fixes=[{"score_columns": columns, "input": roles.scores.kind}],
     )
-
-
-def _sorted_pair(
-    scores: NDArray[Any], names: tuple[str, ...], matched: Matched | None
-) -> tuple[NDArray[Any], tuple[str, ...] | None, Matched | None]:
-    """Put the classes ("1", "0") of one column in the order 0, 1."""
-    if names != ("1", "0"):
-        return scores, names, matched
-    if matched is not None:
-        matched = replace(matched, labels=1 - matched.labels, class_names=None)
-    return np.ascontiguousarray(scores[:, ::-1]), None, matched
 
 
 def _layout(

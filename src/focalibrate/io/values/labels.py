@@ -1,27 +1,159 @@
-"""Labels as stored, turned into positions of classes, every row checked."""
+"""Labels as stored, and as positions of classes: a table of the ways to match them."""
 
-from collections.abc import Mapping
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from focalibrate.io.cells import is_number, numbers_in
-from focalibrate.io.errors import RowError, file_error, short
-from focalibrate.io.values.names import match_names
-from focalibrate.io.values.rows import Matched, as_row, as_whole
+from focalibrate.io.cells import MISSING, is_number, numbers_in
+from focalibrate.io.errors import PredictionFileError, RowError, file_error, listing, short
+from focalibrate.io.roles.vocabulary import plain
+
+IGNORED = -100
+"""Label of the examples that PyTorch's losses leave out."""
+
+NEGATIVE = {"1": "0", "true": "false", "yes": "no", "y": "n", "t": "f", "pos": "neg"}
+NEGATIVE |= {"positive": "negative", "+1": "-1", "+": "-"}
+"""Usual names of the positive class, and those of the negative class beside them."""
+
+_NUMBERED = re.compile(r"(?:class|label|cls|cat|category|target|y|c)[ _.-]*(\d+)", re.IGNORECASE)
+_NEGATED = re.compile(r"(?:no|non|not|without)[ _.-].+", re.IGNORECASE)
+
+Names = tuple[str, ...]
+
+
+def is_negative(name: str) -> bool:
+    """Return whether a class is usually the negative one: ``no``, ``false``, ``not_fraud``."""
+    text = name.strip().lower()
+    return text in NEGATIVE.values() or _NEGATED.fullmatch(text) is not None
+
+
+@dataclass(frozen=True)
+class Matched:
+    """Labels as positions of classes.
+
+    Attributes:
+        labels: int64 ``[N]``.
+        form: whether the file has positions, from 0 or from 1, or names.
+        class_names: the names, where the labels show better ones than the columns have.
+        notes: what the user should know.
+        known: the names, where they were matched loosely, and the positions of their classes.
+        is_unclear: nothing shows whether numbers count from 0 or from 1.
+    """
+
+    labels: NDArray[np.int64]
+    form: Literal["index", "index from 1", "name"]
+    class_names: Names | None
+    notes: tuple[str, ...] = ()
+    known: tuple[tuple[str, int], ...] = ()
+    is_unclear: bool = False
+
+
+@dataclass(frozen=True)
+class Labels:
+    """Labels of some rows as stored, their name and their file."""
+
+    values: NDArray[Any]
+    name: str
+    path: Path
+
+    def __getitem__(self, rows: Any) -> "Labels":
+        return replace(self, values=self.values[rows])
+
+    def error(
+        self, text: str, *, fixes: Sequence[Mapping[str, object]] = ()
+    ) -> PredictionFileError:
+        """Return the error with `text` about the labels' file."""
+        return file_error(self.path, text, fixes=fixes)
+
+    def rows_error(self, rule: str, rows: NDArray[np.intp], after: str) -> RowError:
+        """Return the error that labels break a rule in some rows."""
+        return RowError(self.path, f"`{short(self.name)}` {rule}", rows, after)
+
+    def missing(self, class_names: Names | None) -> NDArray[np.bool_]:
+        """Return which rows have none: nan, -100, or text such as NA unless that names a class.
+
+        Where the classes have no names, such a text may be one of two labels.
+        """
+        y = self.values
+        if y.ndim == 1 and y.dtype.kind in "fiu":
+            return np.asarray(np.isnan(y) | (y == IGNORED))
+        if y.ndim == 1 and y.dtype.kind in "OU":
+            values = set(y.tolist())
+            words = {v for v in values if v.strip().lower() in MISSING} - set(class_names or ())
+            if class_names is None and len(values) <= 2:
+                words &= {""}
+            if words:
+                return np.array([value in words for value in y.tolist()], bool)
+        return np.zeros(len(y), bool)
+
+    def shares(self) -> NDArray[np.bool_]:
+        """Return which lie between 0 and 1; none does where others are not 0 or 1.
+
+        Example:
+            >>> Labels(np.array([0.0, 0.5, 1.0]), "y", Path()).shares().tolist()
+            [False, True, False]
+            >>> Labels(np.array([0.5, 2.0]), "y", Path()).shares().tolist()
+            [False, False]
+        """
+        y = self.values
+        if y.dtype.kind != "f" or y.ndim != 1:
+            return np.zeros(len(y), bool)
+        with np.errstate(invalid="ignore"):
+            outside = (y < 0) | (y > 1)
+            return np.asarray((y > 0) & (y < 1) & ~outside.any())
+
+    def column(self, n_rows: int) -> NDArray[Any]:
+        """Return one label per row, whole numbers or text; raise where they are not."""
+        y = self.values
+        if y.ndim == 2 and y.shape[1] == 1:
+            y = y[:, 0]
+        if y.ndim != 1:
+            raise self.error(f"`{short(self.name)}` must have shape [{n_rows}], got {y.shape}.")
+        if len(y) != n_rows:
+            advice = "Check that both come from the same split."
+            if len(y) and n_rows % len(y) == 0:
+                advice = f"If the scores of all classes are in one row: `.reshape({len(y)}, -1)`."
+            raise self.error(
+                f"`{short(self.name)}` must hold one label per row, but there are "
+                f"{'more' if len(y) > n_rows else 'fewer'} labels than rows: {len(y)} labels, "
+                f"{n_rows} rows. {advice}"
+            )
+        if y.dtype.kind != "f":
+            return y
+        with np.errstate(invalid="ignore"):
+            bad = np.flatnonzero(~(np.abs(y) < 2.0**53) | (y != np.trunc(y)))
+        if len(bad):
+            raise self.rows_error(
+                "must be whole numbers, but those in ",
+                bad,
+                f" are not; found {float(y[bad[0]])!r}. Save class numbers, or the names of the "
+                "classes.",
+            )
+        return y.astype(np.int64)
+
+    def distinct(self, n_rows: int) -> tuple[list[str], NDArray[np.intp]]:
+        """Return the distinct labels as text, and the position among them of each row's label."""
+        return _distinct(self.column(n_rows))
+
+
+def _distinct(labels: NDArray[Any]) -> tuple[list[str], NDArray[np.intp]]:
+    values, where = np.unique(labels.astype(str), return_inverse=True)
+    return [str(value) for value in values], where.reshape(-1)
 
 
 def match_labels(
-    labels: NDArray[Any],
+    given: Labels,
     *,
     n_rows: int,
     n_classes: int,
-    class_names: tuple[str, ...] | None,
+    class_names: Names | None,
     names_are_labels: bool,
-    path: Path,
-    name: str,
     first: int | None = None,
     known: Mapping[str, int] | None = None,
 ) -> Matched:
@@ -32,36 +164,30 @@ def match_labels(
     a label or the names show that, else from 0.
     """
     notes: tuple[str, ...] = ()
-    if labels.shape == (n_rows, n_classes) and n_classes > 1:
-        labels = _from_one_hot(labels, path=path, name=name)
-        notes = (f"`{name}` is one-hot: the class of each row is where the 1 is",)
-    labels = as_row(labels, n_rows=n_rows, path=path, name=name)
-    if labels.dtype.kind == "f":
-        labels = as_whole(labels, path=path, name=name)
-    numeric_names = any(is_number(n) for n in class_names or ())
-    if labels.dtype.kind in "OU":
-        plain = _plain_numbers(labels) if class_names is None else None
-        if plain is None:
-            return match_names(labels, class_names, path=path, name=name, known=known)
-        labels = plain
-    elif labels.dtype.kind == "b":
-        if {n.lower() for n in class_names or ()} == {"false", "true"}:
-            words = np.where(labels, "True", "False").astype(object)
-            return match_names(words, class_names, path=path, name=name)
+    if given.values.shape == (n_rows, n_classes) and n_classes > 1:
+        given = replace(given, values=_from_one_hot(given))
+        notes = (f"`{short(given.name)}` is one-hot: the class of each row is where the 1 is",)
+    labels = given.column(n_rows)
+    lower = {name.lower() for name in class_names or ()}
+    text, is_bool = labels.dtype.kind in "OU", labels.dtype.kind == "b"
+    if text and class_names is None and _are_plain_numbers(labels):
+        labels, text = labels.astype(np.int64), False
+    is_named = names_are_labels and not is_bool and any(map(is_number, class_names or ()))
+    if text or is_named or (is_bool and lower == {"false", "true"}):
+        return match_names(replace(given, values=labels), class_names, known=known)
+    if is_bool:
         labels = labels.astype(np.int8)
-    elif names_are_labels and numeric_names:
-        return match_names(labels, class_names, path=path, name=name)
     if first is None:
         first = first_number(labels, n_classes=n_classes)
     from_1 = min(numbers_in(class_names or ()) or [0]) == 1 if first is None else first == 1
-    positions = _in_range(labels, int(from_1), n_classes=n_classes, path=path, name=name)
+    positions = _in_range(replace(given, values=labels), int(from_1), n_classes)
     if from_1 or (class_names is not None and names_are_labels):
         shown = class_names or tuple(f"column {i + 1}" for i in range(n_classes))
         order = ", ".join(f"{i + from_1} = {short(n)}" for i, n in enumerate(shown[:4]))
         what = "numbers from 1" if from_1 else "numbers"
         more = ", ..." if n_classes > 4 else ""
         notes = (*notes, f"labels are {what}, in the order of the classes: {order}{more}")
-    is_unclear = first is None and not from_1 and labels.dtype.kind != "b" and n_classes > 2
+    is_unclear = first is None and not from_1 and not is_bool and n_classes > 2
     return Matched(
         positions,
         "index from 1" if from_1 else "index",
@@ -84,7 +210,7 @@ def first_number(labels: NDArray[Any], *, n_classes: int) -> int | None:
         >>> first_number(np.array([1, 2]), n_classes=3) is None
         True
     """
-    if not len(labels) or labels.ndim != 1 or labels.dtype.kind not in "iuf":
+    if labels.ndim != 1 or labels.dtype.kind not in "iuf":
         return None
     labels = labels[labels >= 0]  # -1 is no class: the row is refused
     if not len(labels):
@@ -95,48 +221,298 @@ def first_number(labels: NDArray[Any], *, n_classes: int) -> int | None:
     return 0
 
 
-def _plain_numbers(labels: NDArray[Any]) -> NDArray[Any] | None:
-    """Return text labels as numbers where all are whole numbers, else None."""
-    distinct, where = np.unique(labels.astype(str), return_inverse=True)
-    if len(distinct) > 10_000 or not all(
-        v.isascii() and v.isdigit() and len(v) < 10 for v in distinct
-    ):
-        return None
-    return distinct.astype(np.int64)[where.reshape(-1)]
+def _are_plain_numbers(labels: NDArray[Any]) -> bool:
+    """Return whether text labels are whole numbers, all of them."""
+    words = _distinct(labels)[0]
+    return len(words) <= 10_000 and all(w.isascii() and w.isdigit() and len(w) < 10 for w in words)
 
 
-def _in_range(
-    labels: NDArray[Any], first: int, *, n_classes: int, path: Path, name: str
-) -> NDArray[np.int64]:
+def _in_range(given: Labels, first: int, n_classes: int) -> NDArray[np.int64]:
     """Return labels, counted from `first`, as positions."""
+    labels = given.values
     bad = np.flatnonzero((labels < first) | (labels >= first + n_classes))
-    if len(bad):
-        if (labels[bad] == -1).all():
-            raise RowError(
-                path,
-                f"`{name}` is -1 in ",
-                bad,
-                f", and classes are numbered from {first}. If -1 means "
-                f"that the label is missing (pandas' code for it), leave these rows out: "
-                f"`df = df[df[{name!r}] >= 0]`; if it is a class, save the names of the classes.",
-            )
-        raise RowError(
-            path,
-            f"`{name}` must lie in [{first}, {first + n_classes - 1}] for {n_classes} classes, "
-            f"{'as other rows count from 1, ' if first else ''}but those in ",
+    if not len(bad):
+        return labels.astype(np.int64) - first
+    if (labels[bad] == -1).all():
+        raise given.rows_error(
+            "is -1 in ",
             bad,
-            f" do not; found {labels.min()} to {labels.max()}. Number the classes from 0.",
+            f", and classes are numbered from {first}. If -1 means that the label is missing "
+            "(pandas' code for it), leave these rows out: "
+            f"`df = df[df[{short(given.name)!r}] >= 0]`; if it is a class, save the names of the "
+            "classes.",
         )
-    return labels.astype(np.int64) - first
+    raise given.rows_error(
+        f"must lie in [{first}, {first + n_classes - 1}] for {n_classes} classes, "
+        f"{'as other rows count from 1, ' if first else ''}but those in ",
+        bad,
+        f" do not; found {labels.min()} to {labels.max()}. Number the classes from 0.",
+    )
 
 
-def _from_one_hot(labels: NDArray[Any], *, path: Path, name: str) -> NDArray[np.int64]:
+def _from_one_hot(given: Labels) -> NDArray[np.int64]:
+    labels, name = given.values, short(given.name)
     if labels.dtype.kind in "fiub":
         is_zero_one = ((labels == 0) | (labels == 1)).all()
         if is_zero_one and (labels.sum(axis=1) == 1).all():
             return np.asarray(np.argmax(labels, axis=1), np.int64)
-    raise file_error(
-        path,
+    raise given.error(
         f"`{name}` must hold one class per example, shape [{len(labels)}], got {labels.shape}, "
-        f"and is not one-hot. Save `{name}.argmax(axis=1)`.",
+        f"and is not one-hot. Save `{name}.argmax(axis=1)`."
     )
+
+
+def check_names(names: Names | None, *, n_classes: int, path: Path) -> None:
+    """Raise unless `names`, where given, has one name per class and no name twice."""
+    if names is None:
+        return
+    if len(names) != n_classes:
+        raise file_error(
+            path,
+            f"`class_names` must give one name per class, got {len(names)} names for {n_classes} "
+            "classes. Save them in the order of the columns.",
+        )
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    if twice:
+        raise file_error(
+            path,
+            f"`class_names` must differ, but {listing(twice)} occurs more than once. Rename one "
+            "of the columns.",
+        )
+
+
+def match_names(
+    given: Labels, class_names: Names | None, *, known: Mapping[str, int] | None = None
+) -> Matched:
+    """Return the position of each label among the class names, by the first way that fits all.
+
+    Labels that the first rows `known` are those classes, so that all rows are matched alike.
+    """
+    values, where = _distinct(given.values)
+    if class_names is None:
+        fixes = [{"class_names": values}] if 2 <= len(values) <= 50 else []
+        raise given.error(
+            f"`{short(given.name)}` are text ({listing([repr(v) for v in values])}), and nothing "
+            "says which column is which class. Save numbers from 0, or give the names in the "
+            "order of the columns"
+            + (" (scikit-learn sorts them)." if fixes else ": `class_names` in an .npz file."),
+            fixes=fixes,
+        )
+    exact = {n: i for i, n in enumerate(class_names)} | dict(known or {})
+    index = _or_by_number([exact.get(v, -1) for v in values], values, class_names)
+    found = _Found(index, class_names, "")
+    if (index < 0).any():
+        looser = (way(values, class_names) for way in LOOSER)
+        found = next((way for way in looser if way is not None), found)
+    if (found.places < 0).any():
+        unknown = [repr(v) for v, i in zip(values, index, strict=True) if i < 0]
+        raise given.rows_error(
+            "must be names of classes, but those in ",
+            np.flatnonzero((index < 0)[where]),
+            f" are not: found {listing(unknown)}, the classes are {listing(class_names)}. Correct "
+            "the labels, or add the class.",
+        )
+    matched = Matched(found.places[where], "name", found.names)
+    if not found.by:
+        return matched
+    ways = tuple(zip(values, found.places.tolist(), strict=True))
+    return replace(matched, known=ways, notes=(f"labels are matched to {found.by}",))
+
+
+def _or_by_number(index: list[int], values: list[str], names: Names) -> NDArray[np.int64]:
+    """Return positions; if one is -1, the position of the only name that is the same number."""
+    if min(index, default=0) < 0:
+        numbers = [(float(n), i) for i, n in enumerate(names) if is_number(n)]
+        counts = Counter(number for number, _ in numbers)
+        places = {number: i for number, i in numbers if counts[number] == 1}
+        index = [
+            i if i >= 0 or not is_number(v) else places.get(float(v), -1)
+            for i, v in zip(index, values, strict=True)
+        ]
+    return np.array(index, np.int64)
+
+
+class _Found(NamedTuple):
+    """The position of each distinct label, the names the classes then have, and by what."""
+
+    places: NDArray[np.int64]
+    names: Names
+    by: str
+
+
+def _lower(text: str) -> str:
+    return text.strip().lower()
+
+
+def _folded(
+    values: list[str], names: Names, kept: Names, fold: Callable[[str], str], by: str
+) -> _Found | None:
+    """Return the position of each label among `names`, if all have one and each its own."""
+    if len(set(names)) < len(names) or "" in names:
+        return None
+    places = {n: i for i, n in enumerate(names)}
+    index = _or_by_number([places.get(v, places.get(fold(v), -1)) for v in values], values, names)
+    is_found = index.min() >= 0 and len(set(index.tolist())) == len(index)
+    return _Found(index, kept, by) if is_found else None
+
+
+PART = "the part of the column names that differs"
+
+LOOSER: tuple[Callable[[list[str], Names], _Found | None], ...] = (
+    lambda v, n: _folded(v, cut := _cut(v, n), cut, str, f"{PART} ({listing(cut)})"),
+    lambda v, n: _folded(v, tuple(map(_lower, n)), n, _lower, "the names, ignoring case"),
+    lambda v, n: _folded(v, tuple(map(str.lower, cut := _cut(v, n))), cut, _lower, PART),
+    lambda v, n: _folded(
+        v, tuple(map(plain, n)), n, plain, "the names, ignoring case and punctuation"
+    ),
+    lambda v, n: _by_beginning(v, n),
+)
+"""The looser ways to compare labels with names, in the order in which they are tried."""
+
+
+def _by_beginning(values: list[str], class_names: Names) -> _Found | None:
+    """Match ``neg`` and ``pos`` to ``negative`` and ``positive``, where only one way fits."""
+    places = []
+    for value in map(_lower, values):
+        fits = [
+            i
+            for i, n in enumerate(map(_lower, class_names))
+            if min(len(n), len(value)) > 1 and (n.startswith(value) or value.startswith(n))
+        ]
+        places.append(fits[0] if len(fits) == 1 else -1)
+    if sorted(places) != list(range(len(class_names))):
+        return None
+    pairs = [f"{short(v)} = {short(class_names[i])}" for v, i in zip(values, places, strict=True)]
+    return _Found(np.array(places), class_names, f"the classes: {listing(pairs)}")
+
+
+def _cut(values: list[str], names: Names) -> Names:
+    """Return the names without what all begin and end with, cut between words.
+
+    Example:
+        >>> _cut([], ("model_cat", "model_car")), _cut([], ("c1", "c2"))
+        (('cat', 'car'), ('1', '2'))
+    """
+    common = len(_common(names))
+    if set(values) <= {n[common:] for n in names} and values:  # P_targetcat, P_targetdog
+        return tuple(n[common:] for n in names)
+    start = _boundary(_common(names), names)
+    rest = [n[start:][::-1] for n in names]
+    end = _boundary(_common(rest), rest)
+    return tuple(n[start : len(n) - end].strip() for n in names)
+
+
+def _common(names: Sequence[str]) -> str:
+    """Return the characters that all names begin with."""
+    low, high = min(names), max(names)
+    at = next((i for i, (a, b) in enumerate(zip(low, high, strict=False)) if a != b), len(low))
+    return low[:at]
+
+
+def _boundary(prefix: str, names: Sequence[str]) -> int:
+    """Return the length of `prefix` without the part of a word or number at its end."""
+    at = len(prefix.rstrip("0123456789"))
+    if prefix and all(n[at : at + 1].isdigit() for n in names):
+        return at
+    while at and prefix[at - 1].isalnum():
+        at -= 1
+    return at
+
+
+def match_binary(
+    given: Labels | None,
+    *,
+    positive: str | None,
+    requested: bool,
+    n_rows: int,
+    pair: tuple[str, str] | None = None,
+) -> tuple[Matched | None, Names | None]:
+    """Return labels of two classes, and the names of the classes, negative first.
+
+    Args:
+        given: as stored, or None.
+        positive: name of the class whose score the column holds, where known.
+        requested: `positive` comes from the caller, not from the column's name.
+        n_rows: number of rows.
+        pair: the negative and the positive label, where they are known from all rows.
+    """
+    if given is None:
+        if positive is None or positive == "1":
+            return None, None
+        return None, (NEGATIVE.get(positive.lower(), f"not {positive}"), positive)
+    values, where = given.distinct(n_rows)
+    names = pair or pair_of(given, values, positive=positive, requested=requested)
+    unknown = [value for value in values if value not in names]
+    if unknown:
+        raise _more_than_two(given, [*names, *unknown])
+    positions = np.array([names.index(v) for v in values], np.int64)[where]
+    if names != ("0", "1"):
+        return Matched(positions, "name", names), names
+    is_told = positive is None or any(c.isdigit() for c in positive)
+    notes = () if is_told else (f"labels are numbers: 1 = {short(str(positive))}",)
+    return Matched(positions, "index", None, notes), None
+
+
+def pair_of(
+    given: Labels, values: list[str], *, positive: str | None, requested: bool
+) -> tuple[str, str]:
+    """Return the negative and the positive label, of all distinct `values`."""
+    if len(values) > 2:
+        raise _more_than_two(given, values)
+    chosen = _positive_of(given, values, positive, requested=requested)
+    other = next((v for v in values if v != chosen), None)
+    if other is None:
+        opposite = {**NEGATIVE, **{no: yes for yes, no in NEGATIVE.items()}}
+        other = opposite.get(chosen.lower(), f"not {chosen}")
+    return other, chosen
+
+
+def _more_than_two(given: Labels, values: list[str]) -> PredictionFileError:
+    return given.error(
+        f"has one column of scores, so two classes, but `{short(given.name)}` holds {len(values)} "
+        f"different values: {listing(values)}. Save one column of scores per class."
+    )
+
+
+def _positive_of(
+    given: Labels, values: list[str], positive: str | None, *, requested: bool
+) -> str:
+    """Return which of the one or two label values is the positive class."""
+    lower = {v.lower(): v for v in values}
+    fixes = [{"positive": value} for value in values]
+    if positive is not None:
+        numbered = _NUMBERED.fullmatch(positive.strip())
+        alike = {positive} if numbered is None else {positive, numbered[1]}
+        same = [v for v in values if v == positive or any(_are_one_number(v, a) for a in alike)]
+        folded = [v for v in values if _lower(v) == _lower(positive)]
+        if same or len(folded) == 1:
+            return (same or folded)[0]
+        if len(values) == 1 and (requested or NEGATIVE.get(positive.lower()) in lower):
+            return positive
+        if len(values) > 1 and requested:
+            raise given.error(
+                f"`positive` must be a value of `{short(given.name)}`, got {positive!r}; its "
+                f"values are {listing(values)}."
+            )
+        if is_negative(positive):
+            raise given.error(
+                f"has the scores of {positive!r}, and nothing says which of the labels "
+                f"{listing(values)} that is. Say which.",
+                fixes=fixes,
+            )
+    for yes, no in NEGATIVE.items():
+        if set(lower) in ({yes, no}, {yes}):
+            return lower[yes]
+        if set(lower) == {no}:
+            return {"0": "1", "False": "True", "false": "true"}.get(values[0], yes)
+    if set(values) == {"-1", "1"}:
+        return "1"
+    raise given.error(
+        f"has one column of scores, and nothing says which of the labels {listing(values)} it is "
+        "the score of. Say which is the positive class.",
+        fixes=fixes,
+    )
+
+
+def _are_one_number(a: str, b: str) -> bool:
+    return is_number(a) and is_number(b) and float(a) == float(b)

@@ -3,24 +3,17 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from focalibrate.io.errors import (
-    Doubt,
-    PredictionFileError,
-    RowError,
-    file_error,
-    listing,
-    short,
-)
+from focalibrate.io.errors import Doubt, RowError, file_error, listing, short
 from focalibrate.io.evidence import is_row_number
 from focalibrate.io.options import Request, find_columns
-from focalibrate.io.roles.vocabulary import is_id, is_label, is_prediction
+from focalibrate.io.roles.vocabulary import is_id
 from focalibrate.io.table import Table, texts_of
+from focalibrate.io.values.labels import Labels
 
 _WHOLE = re.compile(r"[+-]?\d{1,40}(\.0+)?", re.ASCII)
 
@@ -70,18 +63,14 @@ class OtherLabels:
     """Labels that are in a file of their own.
 
     Attributes:
-        path: that file.
-        values: as stored, one per row.
-        name: what they are called there.
+        all: of all rows of that file.
         key: what names the rows in both files; None: they are in the same order.
         unused: labels in the file of scores, which are not used.
         disordered: a column that numbers the rows of the labels in another order, where there is
             no key.
     """
 
-    path: Path
-    values: NDArray[Any]
-    name: str
+    all: Labels
     key: Key | None
     unused: str | None = None
     disordered: str | None = None
@@ -98,7 +87,7 @@ class OtherLabels:
         if self.key is not None and not self.is_by_order:
             return f'labels are matched to the rows by "{short(self.key.name)}"{unused}'
         same = "" if self.key is None else f', which "{short(self.key.name)}" confirms'
-        text = f"labels in {self.path.name} are taken in the order of the rows{same}{unused}"
+        text = f"labels in {self.all.path.name} are taken in the order of the rows{same}{unused}"
         if self.disordered is None:
             return text
         return Doubt(
@@ -106,7 +95,7 @@ class OtherLabels:
             "order; save the same column with the scores"
         )
 
-    def of_rows(self, scores: Table, rows: slice | NDArray[np.intp]) -> NDArray[Any]:
+    def of_rows(self, scores: Table, rows: slice | NDArray[np.intp]) -> Labels:
         """Return the labels of rows of the file of scores.
 
         Args:
@@ -117,25 +106,26 @@ class OtherLabels:
             PredictionFileError: a row has no label, or the names are not unique and differ.
         """
         if self.key is None:
-            return self.values[rows]
+            return self.all[rows]
         names = key_of(scores, self.key.at)
         if isinstance(rows, slice) and np.array_equal(names, self.key.stored[rows]):
-            return self.values[rows]
+            return self.all[rows]
         differs = (
             f'its rows are not those of {scores.path.name}: column "{short(self.key.name)}" '
             "differs"
         )
         if not self.key.is_unique:
-            raise file_error(
-                self.path, f"{differs} and is not unique. Sort both files in the same way."
-            )
+            raise self.all.error(f"{differs} and is not unique. Sort both files in the same way.")
         found = self.key.rows_of(names)
         missing = np.flatnonzero(found < 0)
         if len(missing):
             raise RowError(
-                self.path, f"{differs}, and it has no label for ", missing, ". Give all labels."
+                self.all.path,
+                f"{differs}, and it has no label for ",
+                missing,
+                ". Give all labels.",
             )
-        return self.values[found]
+        return self.all[found]
 
 
 def labels_in(table: Table, request: Request, head: Table, scores: tuple[int, ...]) -> OtherLabels:
@@ -150,13 +140,9 @@ def labels_in(table: Table, request: Request, head: Table, scores: tuple[int, ..
     label = _label(table, request, head, scores)
     key = _chosen(_keys(table, label, request, head, scores), table, head, request)
     others = [i for i in range(len(head.columns)) if i not in scores and _may_name(head, i)]
-    own = next(
-        (head.name(i) for i in others if _is_named(head, i) and is_label(head.name(i))), None
-    )
+    own = next((head.name(i) for i in others if _is_named(head, i) and head[i].is_label), None)
     return OtherLabels(
-        table.path,
-        table.values(label),
-        table.name(label),
+        Labels(table.values(label), table.name(label), table.path),
         key,
         unused=own,
         disordered=None if key is not None else _disordered(table, label),
@@ -186,14 +172,14 @@ def _label(table: Table, request: Request, head: Table, scores: tuple[int, ...])
         found = find_columns(schema, [str(wanted)], option="label_column")
     else:
         shared = {_folded(head.name(i)) for i in range(len(head.columns)) if i not in scores}
-        found = [i for i in usable if is_label(table.name(i))] if schema.has_names else []
+        found = [i for i in usable if table[i].is_label] if schema.has_names else []
         if schema.has_names:
             shared -= {_folded(table.name(i)) for i in found}
             usable = [
                 i
                 for i in usable
-                if not is_id(table.name(i))
-                and not is_prediction(table.name(i))
+                if not table[i].is_id
+                and not table[i].is_prediction
                 and _folded(table.name(i)) not in shared
             ]
         if len(found) != 1 and len(usable) == 1:
@@ -218,7 +204,7 @@ def _keys(
     labels. One of the same name that repeats its values counts if it is called an id or repeats
     the same values in both: it names no row, but shows whether the rows are in the same order.
     """
-    given = {_folded(name) for name in request.id_columns}
+    given = {_folded(name) for name in request.id_column}
     ours = [i for i in range(len(head.columns)) if i not in scores and _is_usable(head, i)]
     theirs = [j for j in range(len(table.columns)) if j != label and _is_usable(table, j)]
     found = []
@@ -246,7 +232,7 @@ def _keys(
     if len(found) < len(given):
         raise file_error(
             table.path,
-            f"must have the column {listing(list(request.id_columns))} too, which names the rows; "
+            f"must have the column {listing(list(request.id_column))} too, which names the rows; "
             f"it holds {listing(table.schema.names)}.",
         )
     return found
@@ -257,7 +243,7 @@ def _chosen(keys: list[Key], table: Table, head: Table, request: Request) -> Key
 
     Columns that name no row alone may do so together.
     """
-    if len(keys) > 1 and (request.id_columns or not any(key.is_unique for key in keys)):
+    if len(keys) > 1 and (request.id_column or not any(key.is_unique for key in keys)):
         stored = _joined([key.stored for key in keys])
         at = tuple(i for key in keys for i in key.at)
         return Key.of(at, '", "'.join(key.name for key in keys), stored)
@@ -271,18 +257,14 @@ def _chosen(keys: list[Key], table: Table, head: Table, request: Request) -> Key
     rows = first.rows_of(key_of(head, first.at))
     for other in fitting[1:]:
         if not np.array_equal(other.rows_of(key_of(head, other.at)), rows):
-            raise _which(table, head, [key.name for key in fitting])
+            quoted = [f'"{short(key.name)}"' for key in fitting]
+            raise file_error(
+                table.path,
+                f"its rows are not those of {head.path.name}: columns {listing(quoted)} match "
+                "them in different ways. Say which names the rows.",
+                fixes=[{"id_column": key.name} for key in fitting[:3]],
+            )
     return first
-
-
-def _which(table: Table, head: Table, names: list[str]) -> PredictionFileError:
-    return file_error(
-        table.path,
-        f"its rows are not those of {head.path.name}: columns "
-        f"{listing([f'{chr(34)}{short(n)}{chr(34)}' for n in names])} match them in different "
-        "ways. Say which names the rows.",
-        fixes=[{"id_column": name} for name in names[:3]],
-    )
 
 
 def _are_same_names(ours: NDArray[Any], key: Key) -> bool:
@@ -300,8 +282,7 @@ def _are_same_names(ours: NDArray[Any], key: Key) -> bool:
 
 def _shows_order(head: Table, position: int, key: Key) -> bool:
     """Return whether a column that names no row has the same values in both files."""
-    name = head.name(position)
-    if is_label(name) or is_prediction(name):
+    if head[position].is_label or head[position].is_prediction:
         return False
     return bool((key.rows_of(key_of(head, [position])) >= 0).all())
 
@@ -325,9 +306,7 @@ def _is_usable(table: Table, position: int) -> bool:
 
 def _may_name(table: Table, position: int) -> bool:
     """Return whether a column could name rows: text or whole numbers."""
-    if not _is_usable(table, position):
-        return False
-    return table[position].kind == "text" or table.is_whole(position)
+    return _is_usable(table, position) and table.is_whole(position)
 
 
 def key_of(table: Table, positions: Sequence[int]) -> NDArray[Any]:

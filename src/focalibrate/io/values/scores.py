@@ -1,6 +1,6 @@
 """Checks of scores as read: shape, dtype, and every row's values, by row number."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from focalibrate._check import HALF_PROBS_ATOL, PROBS_ATOL
-from focalibrate.io.errors import SHOWN, PredictionFileError, RowError, file_error, short
-from focalibrate.io.predictions import ScoreKind, rows_per_block
-from focalibrate.io.roles.kind import one_at_a_time
+from focalibrate.io.errors import PredictionFileError, RowError, file_error, short
+from focalibrate.io.predictions import ScoreKind
+from focalibrate.io.roles.facts import one_at_a_time
 
 KEPT_ATOL = PROBS_ATOL / 2
 """Rows whose sums are off by less are left as they are. A sum in another order of the numbers may
@@ -21,25 +21,6 @@ MAX_ROUNDING = 0.05
 """Rows whose sum is off by more than this cannot be rounded probabilities."""
 
 MAX_DIGITS = 7
-
-
-class _Bad:
-    """The first few numbers, and the count, of the rows that break one rule."""
-
-    def __init__(self) -> None:
-        self.first: list[int] = []
-        self.count = 0
-
-    def add(self, mask: NDArray[np.bool_], start: int) -> None:
-        rows = np.flatnonzero(mask)
-        self.count += len(rows)
-        self.first += (rows[: SHOWN - len(self.first)] + start).tolist()
-
-    def error(
-        self, path: Path, before: str, after: str, *, fixes: Sequence[Mapping[str, object]] = ()
-    ) -> PredictionFileError:
-        """Return the error that names the rows."""
-        return RowError(path, before, self.first, after, count=self.count, fixes=fixes)
 
 
 def checked_scores(
@@ -137,22 +118,18 @@ _DROP_FIX = ({"drop_missing": True},)
 
 
 def _check_logits(scores: NDArray[Any], *, path: Path, name: str) -> None:
-    nan, high, none = _Bad(), _Bad(), _Bad()
-    step = rows_per_block(scores)
-    for start in range(0, len(scores), step):
-        with np.errstate(invalid="ignore"):
-            top = scores[start : start + step].max(axis=1)
-        if not np.isfinite(top).all():
-            nan.add(np.isnan(top), start)
-            high.add(top == np.inf, start)
-            none.add(top == -np.inf, start)
+    with np.errstate(invalid="ignore"):
+        top = scores.max(axis=1)
+    if np.isfinite(top).all():
+        return
     rule = f"`{name}` must be numbers"
-    if nan.count:
-        raise nan.error(path, f"{rule}, but nan is in ", f". {_DROP}", fixes=_DROP_FIX)
-    if high.count:
-        raise high.error(path, f"{rule} below infinity, but +inf is in ", ".")
-    if none.count:
-        raise none.error(path, f"{rule}, but every logit is -inf in ", ".")
+    for bad, before, after, fixes in (
+        (np.isnan(top), f"{rule}, but nan is in ", f". {_DROP}", _DROP_FIX),
+        (top == np.inf, f"{rule} below infinity, but +inf is in ", ".", ()),
+        (top == -np.inf, f"{rule}, but every logit is -inf in ", ".", ()),
+    ):
+        if bad.any():
+            raise RowError(path, before, np.flatnonzero(bad), after, fixes=fixes)
 
 
 def _check_probs(
@@ -168,50 +145,42 @@ def _check_probs(
     Raises:
         PredictionFileError: a sum is off by more than `atol` and than rounding explains.
     """
-    nan, negative, off = _Bad(), _Bad(), _Bad()
-    worst, n_rounded = 0.0, 0
-    step = rows_per_block(scores)
-    for start in range(0, len(scores), step):
-        block = scores[start : start + step]
-        with np.errstate(invalid="ignore"):
-            gap = np.abs(block.sum(axis=1, dtype=np.float64) - 1.0)
-            low = block.min(axis=1)
-        nan.add(np.isnan(gap), start)
-        negative.add(low < 0, start)
-        far = gap > atol
-        if far.any():
-            explained = rounding_explains(block[far], gap[far])
-            n_rounded += int(explained.sum())
-            far[far] = ~explained
-        off.add(far, start)
-        worst = max(worst, float(np.nanmax(gap, initial=0.0)))
-    if nan.count:
-        raise nan.error(
-            path, f"`{name}` must be numbers, but nan is in ", f". {_DROP}", fixes=_DROP_FIX
-        )
-    if negative.count:
-        raise negative.error(
-            path,
-            f"`{name}` must be probabilities, but numbers below 0 are in ",
-            ". If these are logits, say so.",
-            fixes=[{"input": "logits"}],
-        )
-    if off.count:
-        raise _off(scores, names, off, worst, path=path, name=name)
-    return worst, n_rounded
+    with np.errstate(invalid="ignore"):
+        gap = np.abs(scores.sum(axis=1, dtype=np.float64) - 1.0)
+        low = scores.min(axis=1)
+    nan, negative = np.flatnonzero(np.isnan(gap)), np.flatnonzero(low < 0)
+    if len(nan):
+        before = f"`{name}` must be numbers, but nan is in "
+        raise RowError(path, before, nan, f". {_DROP}", fixes=_DROP_FIX)
+    if len(negative):
+        before = f"`{name}` must be probabilities, but numbers below 0 are in "
+        after = ". If these are logits, say so."
+        raise RowError(path, before, negative, after, fixes=[{"input": "logits"}])
+    far = np.flatnonzero(gap > atol)
+    explained = rounding_explains(scores[far], gap[far])
+    worst = float(gap.max())
+    if not explained.all():
+        raise _off(scores, names, far[~explained], worst, path=path, name=name)
+    return worst, len(far)
 
 
 def _off(
-    scores: NDArray[Any], names: tuple[str, ...], off: _Bad, worst: float, *, path: Path, name: str
+    scores: NDArray[Any],
+    names: tuple[str, ...],
+    off: NDArray[np.intp],
+    worst: float,
+    *,
+    path: Path,
+    name: str,
 ) -> PredictionFileError:
     """Return the error for rows that do not sum to 1, with the probable reason."""
     before = f"`{name}` must sum to 1 in every row, but does not in "
     rule = f"; the worst sum is off by {worst:.3g}."
 
     def found(text: str, *fixes: Mapping[str, object]) -> PredictionFileError:
-        return off.error(path, before, f"{rule} {text}", fixes=fixes)
+        return RowError(path, before, off, f"{rule} {text}", fixes=fixes)
 
-    if off.count < 0.1 * len(scores):
+    if len(off) < 0.1 * len(scores):
         return found("The others do: correct these rows, or leave them out.")
     if worst < MAX_ROUNDING:
         return found(
@@ -262,13 +231,9 @@ def _round_up(x: float) -> float:
 
 
 def _normalised(scores: NDArray[Any]) -> NDArray[Any]:
-    probs = np.empty(scores.shape, scores.dtype)
-    step = rows_per_block(scores)
-    for start in range(0, len(scores), step):
-        block = scores[start : start + step]
-        sums = block.sum(axis=1, dtype=np.float64, keepdims=True)
-        sums[np.abs(sums - 1.0) <= KEPT_ATOL] = 1.0
-        np.divide(block, sums, out=probs[start : start + step], casting="same_kind")
+    sums = scores.sum(axis=1, dtype=np.float64, keepdims=True)
+    sums[np.abs(sums - 1.0) <= KEPT_ATOL] = 1.0
+    probs: NDArray[Any] = np.divide(scores, sums, out=np.empty_like(scores), casting="same_kind")
     return probs
 
 

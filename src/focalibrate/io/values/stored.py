@@ -11,9 +11,9 @@ from focalibrate.io.cells import MISSING, is_number
 from focalibrate.io.errors import PredictionFileError, RowError, file_error, listing, short
 from focalibrate.io.options import Request
 from focalibrate.io.roles.decide import Roles
-from focalibrate.io.roles.kind import bad_cell
+from focalibrate.io.roles.facts import bad_cell
 from focalibrate.io.table import Table, texts_of
-from focalibrate.io.values.rows import is_share, missing_rows
+from focalibrate.io.values.labels import Labels
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,7 +23,6 @@ class Stored:
     Attributes:
         scores: ``[N]`` of the positive class, or ``[N, K]``.
         labels: of any form, or None.
-        labels_name: what the labels are called in their file.
         weights: float64 ``[N]``, or None.
         groups: columns to group by.
         cluster: which rows belong together, or None.
@@ -31,8 +30,7 @@ class Stored:
     """
 
     scores: NDArray[Any]
-    labels: NDArray[Any] | None
-    labels_name: str
+    labels: Labels | None
     weights: NDArray[np.float64] | None
     groups: dict[str, NDArray[Any]]
     cluster: NDArray[Any] | None
@@ -56,22 +54,22 @@ class Stored:
         A row whose outcome is a share, such as 0.5 for a tie, becomes two: one of outcome 1 with
         that share of its weight, one of outcome 0 with the rest. The log loss is the same.
         """
-        y = self.labels
-        if y is None or not is_share(y).any():
+        if self.labels is None or not (shares := self.labels.shares()).any():
             return None
-        index = np.repeat(np.arange(len(y)), 1 + is_share(y))
+        index = np.repeat(np.arange(len(shares)), 1 + shares)
         is_second = np.append(False, index[1:] == index[:-1])
-        weights = np.where(is_second, 1.0 - y[index], np.where(is_share(y[index]), y[index], 1.0))
+        y = self.labels.values[index]
+        weights = np.where(is_second, 1.0 - y, np.where(shares[index], y, 1.0))
         if self.weights is not None:
             weights *= self.weights[index]
-        outcomes = np.where(is_second, 0.0, np.ceil(y[index]))
+        outcomes = replace(self.labels, values=np.where(is_second, 0.0, np.ceil(y)))
         return replace(self.rows(index), labels=outcomes, weights=weights), index
 
 
 def read_stored(
     view: Table,
     roles: Roles,
-    labels: tuple[NDArray[Any], str] | None,
+    labels: Labels | None,
     names: tuple[str, ...] | None,
     *,
     with_prediction: bool,
@@ -81,20 +79,23 @@ def read_stored(
     Args:
         view: the file.
         roles: of its columns.
-        labels: labels from another file and what they are called there.
+        labels: labels from another file.
         names: of the classes.
         with_prediction: read the predicted class too.
     """
-    found, name = _raw_labels(view, roles, labels, names)
-    compared = with_prediction and roles.prediction is not None
+    if labels is None and roles.label is not None:
+        at = roles.label
+        is_text = _needs_cells(view, at, names)
+        values = texts_of(view.data[at]) if is_text else view.values(at)
+        labels = Labels(values, view.name(at), view.path)
+    predicted = roles.prediction if with_prediction else None
     return Stored(
         scores=_stored_scores(view, roles),
-        labels=found,
-        labels_name=name,
+        labels=labels,
         weights=None if roles.weight is None else _weights(view, roles.weight),
         groups={view.name(i): _group(view, i) for i in roles.groups},
         cluster=None if roles.cluster is None else _group(view, roles.cluster),
-        prediction=None if not compared else view.values(roles.prediction or 0),
+        prediction=None if predicted is None else view.values(predicted),
     )
 
 
@@ -125,21 +126,6 @@ def _stored_scores(view: Table, roles: Roles) -> NDArray[Any]:
     if chosen.percent:
         stored = np.asarray(stored, np.float64) / 100
     return stored
-
-
-def _raw_labels(
-    view: Table,
-    roles: Roles,
-    labels: tuple[NDArray[Any], str] | None,
-    names: tuple[str, ...] | None,
-) -> tuple[NDArray[Any] | None, str]:
-    if labels is not None:
-        return labels
-    if roles.label is None:
-        return None, "labels"
-    if _needs_cells(view, roles.label, names):
-        return texts_of(view.data[roles.label]), view.name(roles.label)
-    return view.values(roles.label), view.name(roles.label)
 
 
 def _needs_cells(view: Table, label: int, names: tuple[str, ...] | None) -> bool:
@@ -203,17 +189,17 @@ def complete_rows(stored: Stored, names: tuple[str, ...] | None) -> NDArray[np.b
         missing = np.isnan(scores) if scores.ndim == 1 else np.isnan(scores).any(axis=1)
     else:
         missing = np.zeros(len(scores), bool)
-    if labels is not None and labels.shape[:1] == missing.shape:
-        missing = missing | missing_rows(labels, names)
+    if labels is not None and labels.values.shape[:1] == missing.shape:
+        missing = missing | labels.missing(names)
     return ~missing if missing.any() else None
 
 
-def check_not_missing(labels: NDArray[Any], names: tuple[str, ...] | None, path: Path) -> None:
+def check_not_missing(labels: Labels, names: tuple[str, ...] | None) -> None:
     """Raise where a row has no label."""
-    missing = np.flatnonzero(missing_rows(labels, names))
+    missing = np.flatnonzero(labels.missing(names))
     if len(missing):
         raise RowError(
-            path,
+            labels.path,
             "labels must not be missing, but they are in ",
             missing,
             ". Leave these rows out.",
