@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from focalibrate.io import PredictionFileError, predictions, read_predictions
+from focalibrate.io import PredictionFileError, read_predictions
 
 
 def broken(logits, value, rows):
@@ -20,11 +20,7 @@ def broken(logits, value, rows):
         (np.inf, [7], r"must be numbers below infinity, but \+inf is in row 7"),
     ],
 )
-@pytest.mark.parametrize("block_bytes", [1, 1 << 22])
-def test_rows_of_logits_that_are_no_numbers(
-    npz, logits, monkeypatch, value, rows, text, block_bytes
-):
-    monkeypatch.setattr(predictions, "BLOCK_BYTES", block_bytes)
+def test_rows_of_logits_that_are_no_numbers(npz, logits, value, rows, text):
     with pytest.raises(PredictionFileError, match=text):
         read_predictions(npz(logits=broken(logits, value, list(rows))))
 

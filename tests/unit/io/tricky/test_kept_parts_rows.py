@@ -1,7 +1,7 @@
-"""More tricky files, through the public door: columns kept by `apply`, folders, rows of text.
+"""Tricky files, through the public door: columns kept by `apply`, folders, rows of text.
 
-Beside `test_nothing_silent.py`: there one column at a time, here all kinds at once for every
-format in and out, for one file, for parts written as one file, and for parts written as parts.
+All kinds of kept columns at once, for every format in and out, for one file, for parts written as
+one file, and for parts written as parts.
 """
 
 import csv
@@ -55,6 +55,17 @@ TEXT = {
     "lines": ["a\nb", "c"],
     "quote": ['"', "'"],
     "nothing": ["NA", "None"],
+    "null": ["null", "nan"],
+    "int64": ["9223372036854775807", "9223372036854775808"],
+    "at": ["@cmd", "-1+1"],
+    "slashes": ["01/02/03", "2/1"],
+    "underscore": ["1_000", "2_000"],
+    "hex": ["0x10", "0b1"],
+    "infinity": ["inf", "-inf"],
+    "minus": ["-0", "1"],
+    "dot": [".5", "5."],
+    "unicode": ["\u0663", "\u00dcn\u00efcode"],
+    "list": ["[1, 2]", "a,b"],
 }
 SOURCES = [".csv", ".tsv", ".jsonl", ".parquet", ".feather", ".xlsx"]
 TARGETS = [".csv", ".jsonl", ".parquet", ".feather", ".xlsx"]
@@ -166,6 +177,9 @@ TYPED = {
     "bytes": pa.array([b"\xff", None]),
     "float32": pa.array([0.1, None], pa.float32()),
     "infinite": pa.array([float("inf"), 1.0]),
+    "words": pa.array(["", None]),
+    "half": pa.array(np.array([0.5, 1.5], np.float16)),
+    "nulls": pa.nulls(2),
 }
 
 
@@ -175,8 +189,11 @@ TYPED = {
 def test_types_and_nulls_are_kept(tmp_path, source, target, form):
     found = applied(tmp_path, TYPED, source, target, form)
     n = 2 if form == "folder" else 1
+    out = tmp_path / "out" / f"p1{source}" if form == "parts" else tmp_path / f"out{target}"
+    table = (pq.read_table if out.suffix == ".parquet" else feather.read_table)(out)
     for name, column in TYPED.items():
         assert found[name] == column.to_pylist() * n, name
+        assert pa.types.is_dictionary(column.type) or table[name].type == column.type
 
 
 def test_types_and_nulls_are_kept_as_text(tmp_path):
