@@ -9,10 +9,10 @@ import numpy as np
 
 from focalibrate.io.errors import PredictionFileError, file_error, listing, short
 from focalibrate.io.formats.arrays import grouped_npy, open_npy
-from focalibrate.io.formats.choose import Opening, open_part
+from focalibrate.io.formats.choose import open_part
 from focalibrate.io.formats.detections import open_detections
 from focalibrate.io.formats.opened import Opened
-from focalibrate.io.options import ReadOptions
+from focalibrate.io.options import ReadOptions, Request
 from focalibrate.io.source import Part, suffix_of
 from focalibrate.io.table import Column, Schema, Table, with_constants
 from focalibrate.io.values.scores import native_dtype
@@ -38,8 +38,8 @@ class Piece:
 class DataSet:
     """Files with the same columns, opened when they are needed."""
 
-    def __init__(self, path: Path, groups: Sequence[dict[str, Part]], opening: Opening) -> None:
-        self.path, self.opening = path, opening
+    def __init__(self, path: Path, groups: Sequence[dict[str, Part]], request: Request) -> None:
+        self.path, self.request = path, request
         self.groups = list(groups)
         self._opened: dict[int, Opened] = {}
         self._places: dict[int, list[int]] = {}
@@ -57,13 +57,13 @@ class DataSet:
     def opened(self, index: int) -> Opened:
         """Return a part, opened."""
         if index not in self._opened:
-            group, truth = self.groups[index], self.opening.truth
+            group, truth = self.groups[index], self.request.truth
             if truth is not None:
-                found = open_detections(self.path, truth, iou=self.opening.iou)
+                found = open_detections(self.path, Path(truth), iou=self.request.iou)
             elif len(group) > 1 or next(iter(group)):
-                found = open_npy(group, limit=self.opening.limit)
+                found = open_npy(group, limit=self.request.limit)
             else:
-                found = _with_partition(open_part(group[""], self.opening), group[""])
+                found = _with_partition(open_part(group[""], self.request), group[""])
             self._opened[index] = found
         return self._opened[index]
 

@@ -16,10 +16,6 @@ SCREENED = 64
 MAX_RUN_COLUMNS = 1500
 """Most columns that are searched for a run that sums to 1."""
 
-BLOCK = 1 << 16
-BLOCK_ENTRIES = 1 << 19
-"""Most numbers processed at once: 4 MB."""
-
 
 @dataclass(frozen=True)
 class RowSums:
@@ -54,37 +50,25 @@ class RowSums:
         )
 
 
-def row_sums(columns: Sequence[NDArray[Any]] | NDArray[Any]) -> RowSums:
-    """Return what the rows of some columns, or of a matrix ``[N, K]``, sum to."""
-    n = len(columns) if isinstance(columns, np.ndarray) else len(columns[0])
-    if n == 0 or (isinstance(columns, np.ndarray) and columns.shape[1] == 0):
-        return RowSums(False, np.inf, np.inf, False, False, 0)
-    in_unit, negative, fractions = True, False, False
-    worst = worst_percent = 0.0
-    used = 0
-    # Blocks with a fixed number of values, not rows, so that 1000 classes need little memory.
-    width = columns.shape[1] if isinstance(columns, np.ndarray) else len(columns)
-    step = max(1, min(BLOCK, BLOCK_ENTRIES // width))
-    for start in range(0, n, step):
-        if isinstance(columns, np.ndarray):
-            block = np.asarray(columns[start : start + step], np.float64)
-        else:
-            block = np.stack([np.asarray(c[start : start + step], np.float64) for c in columns], 1)
-        with np.errstate(all="ignore"):
-            total = block.sum(axis=1)
-            good = ~np.isnan(total)
-            if not good.all():
-                block, total = block[good], total[good]
-            if not len(total):
-                continue
-            used += len(total)
-            low, high = float(block.min()), float(block.max())
-            in_unit = in_unit and low >= 0 and high <= 1 + 1e-6
-            negative = negative or low < 0
-            fractions = fractions or bool(((block > 0) & (block < 1)).any())
-            worst = max(worst, float(np.abs(total - 1).max()))
-            worst_percent = max(worst_percent, float(np.abs(total - 100).max()))
-    return RowSums(in_unit, worst, worst_percent, negative, fractions, used)
+def row_sums(matrix: NDArray[Any]) -> RowSums:
+    """Return what the rows of a matrix ``[N, K]`` sum to."""
+    values = np.asarray(matrix, np.float64)
+    with np.errstate(all="ignore"):
+        total = values.sum(axis=1)
+        good = ~np.isnan(total)
+        if not good.all():
+            values, total = values[good], total[good]
+        if not values.size:
+            return RowSums(False, np.inf, np.inf, False, False, 0)
+        low, high = float(values.min()), float(values.max())
+        return RowSums(
+            in_unit=low >= 0 and high <= 1 + 1e-6,
+            worst=float(np.abs(total - 1).max()),
+            worst_percent=float(np.abs(total - 100).max()),
+            negative=low < 0,
+            fractions=bool(((values > 0) & (values < 1)).any()),
+            n_rows=len(total),
+        )
 
 
 def looks_like_probs(scores: NDArray[Any]) -> bool:
@@ -148,7 +132,7 @@ def find_runs(columns: Sequence[NDArray[Any]]) -> list[tuple[int, int]]:
         for last in (first + np.flatnonzero(good)).tolist():
             if last == first:
                 continue
-            checked = row_sums(columns[first : last + 1])
+            checked = row_sums(np.stack(columns[first : last + 1], axis=1))
             if checked.on_simplex and checked.fractions:
                 found.append((first, last))
             if len(found) > 20:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict
 
@@ -75,8 +76,26 @@ class Request:
     need_labels: bool = False
     drop_missing: bool = False
     probs_atol: float = PROBS_ATOL
-    other_labels: bool = False
-    """Labels come from another file, so those in this one are ignored."""
+    labels_path: str | Path | None = None
+    truth: str | Path | None = None
+    iou: float = 0.5
+    header: bool | None = None
+    encoding: str | None = None
+    sheet: str | None = None
+    max_memory: str | int | None = None
+    progress: Callable[[int, int | None], None] | None = None
+    piece_bytes: int | None = None
+    """Size of the pieces of a parquet file; None for the usual one."""
+
+    @cached_property
+    def limit(self) -> int:
+        """Most bytes of memory to use."""
+        return parse_size(self.max_memory)
+
+    @property
+    def other_labels(self) -> bool:
+        """Whether labels come from another file, so that those in this one are ignored."""
+        return self.labels_path is not None
 
     @property
     def kind(self) -> ScoreKind | None:
@@ -110,7 +129,7 @@ def request_of(path: Path, options: ReadOptions) -> Request:
     told: dict[str, Any] = {k: value for k, value in options.items() if value is not None}
     told |= {name: as_names(told[name]) for name in LISTS & told.keys()}
     given = {name: told[name] for name in Request.__dataclass_fields__ if name in told}
-    return Request(path=path, other_labels="labels_path" in told, **given)
+    return Request(path=path, **given)
 
 
 def as_names(value: Any) -> tuple[str, ...]:

@@ -28,7 +28,6 @@ from focalibrate.io.errors import (
     short,
 )
 from focalibrate.io.evidence import looks_like_probs
-from focalibrate.io.formats.choose import Opening
 from focalibrate.io.formats.opened import Opened
 from focalibrate.io.formats.text import with_kinds
 from focalibrate.io.join import joined_predictions
@@ -37,7 +36,6 @@ from focalibrate.io.options import (
     Request,
     check_fits,
     human,
-    parse_size,
     request_of,
 )
 from focalibrate.io.predictions import Predictions, contents
@@ -154,7 +152,7 @@ class Scan:
         self.options: dict[str, Any] = {**options}
         if batch_rows != BATCH_ROWS:
             self.options["batch_rows"] = batch_rows
-        self._data, self._options = data, options
+        self._data = data
         if reading is None:
             data.drop_empty()
             check_distinct(data.path, [list(group.values()) for group in data.groups])
@@ -420,7 +418,7 @@ class Scan:
         self, most: int | None, part: int | None = None, *, keep: bool = False
     ) -> Predictions | None:
         """Return all predictions in memory, or None as soon as there are more than `most` rows."""
-        limit = parse_size(self._options.get("max_memory"))
+        limit = self._request.limit
         path = self._data.path if part is None else self._data.main(part).path
         n_rows = self.n_rows if part is None else self.parts[part].n_rows
         if most is not None and (n_rows or 0) > most:
@@ -501,13 +499,12 @@ class Scan:
             )
 
     def _report(self, done: int) -> None:
-        progress = self._options.get("progress")
-        if progress is not None:
-            progress(done, self.n_rows)
+        if self._request.progress is not None:
+            self._request.progress(done, self.n_rows)
 
     def _decide(self, head_rows: int) -> Reading:
         """Decide by the first rows which column is what; they are kept for the first pass."""
-        data, request, options = self._data, self._request, self._options
+        data, request = self._data, self._request
         opened = data.opened(0)
         schema = with_class_names(opened)
         head, rest = _head(opened, head_rows)
@@ -518,7 +515,7 @@ class Scan:
         head = head.in_order(schema, everything)
         try:
             roles = resolve_roles(head, request)
-            labels = _labels_of_their_own(options, request, head, roles)
+            labels = _labels_of_their_own(request, head, roles)
         except RowError as error:
             raise error.from_row(head.first_row) from error
         n_rows = schema.columns[roles.scores.positions[0]].n_rows
@@ -713,20 +710,13 @@ def scan_predictions(
     """
     if batch_rows < 1:
         raise ValueError(f"`batch_rows` must be >= 1, got {batch_rows!r}.")
-    truth = options.get("truth")
-    opening = Opening(
-        parse_size(options.get("max_memory")),
-        options.get("header"),
-        options.get("encoding"),
-        options.get("sheet"),
-        piece_bytes,
-        None if truth is None else Path(truth),
-        options.get("iou") or 0.5,
-    )
+    request = replace(request_of(Path(str(source)), options), piece_bytes=piece_bytes)
     with _memory_named(str(source)):
-        path, name, parts = find_parts(source, limit=opening.limit)
-        groups = groups_of(path, parts) if truth is None else [{str(p.path): p for p in parts}]
-        data = DataSet(path, groups, opening)
+        path, name, parts = find_parts(source, limit=request.limit)
+        groups = groups_of(path, parts)
+        if request.truth is not None:
+            groups = [{str(part.path): part for part in parts}]
+        data = DataSet(path, groups, request)
         return Scan(source, name, data, options, batch_rows, head_rows, reading)
 
 
@@ -756,15 +746,12 @@ def _head(opened: Opened, head_rows: int) -> tuple[Table, Iterator[Table] | None
     return joined_tables(found), None
 
 
-def _labels_of_their_own(
-    options: ReadOptions, request: Request, head: Table, roles: Roles
-) -> OtherLabels | None:
-    source = options.get("labels_path")
-    if source is None:
+def _labels_of_their_own(request: Request, head: Table, roles: Roles) -> OtherLabels | None:
+    if request.labels_path is None:
         return None
-    opening = Opening(parse_size(options.get("max_memory")))
-    path, _, parts = find_parts(source, limit=opening.limit)
-    data = DataSet(path, groups_of(path, parts), opening)
+    path, _, parts = find_parts(request.labels_path, limit=request.limit)
+    own = Request(path=path, max_memory=request.max_memory)
+    data = DataSet(path, groups_of(path, parts), own)
     data.drop_empty()
     opened = data.opened(0)
     schema = replace(with_class_names(opened), path=path)

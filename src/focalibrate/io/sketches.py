@@ -67,7 +67,10 @@ def write_sketch(found: SketchFile, path: str | Path, *, force: bool = False) ->
 
 def sketch_bytes(found: SketchFile) -> bytes:
     """Return what `write_sketch` writes."""
-    body = json.dumps(_record(found), ensure_ascii=False, allow_nan=False).encode()
+    text = json.dumps(
+        _record(found), ensure_ascii=False, allow_nan=False, default=np.ndarray.tolist
+    )
+    body = text.encode()
     header = {"format": FORMAT, "version": VERSION, "sha256": hashlib.sha256(body).hexdigest()}
     return json.dumps(header).encode() + b"\n" + body + b"\n"
 
@@ -228,16 +231,8 @@ def _record(found: SketchFile) -> dict[str, Any]:
         "versions": {name: list(v) for name, v in found.versions.items()},
         "from": found.start,
         "to": found.end,
-        "sums": _lists(sketch_to_arrays(found.sketch)),
+        "sums": sketch_to_arrays(found.sketch),
     }
-
-
-def _lists(value: Any) -> Any:
-    if isinstance(value, np.ndarray):
-        return value.tolist()
-    if isinstance(value, Mapping):
-        return {name: _lists(item) for name, item in value.items()}
-    return value
 
 
 def _of_record(record: dict[str, Any]) -> SketchFile:

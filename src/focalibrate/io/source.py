@@ -86,7 +86,7 @@ class Part:
         if self.content is not None:
             return io.BytesIO(self.content)
         if self.remote is None:
-            with _opening(self.path):
+            with named_errors(self.path):
                 return self.path.open("rb")
         system, inside = self.remote
         with named_errors(self.path):
@@ -248,27 +248,13 @@ def is_data_set(source: str | Path) -> bool:
 
 def check_readable(path: Path) -> None:
     """Raise where `path` cannot be opened or is empty."""
-    with _opening(path):
+    with named_errors(path):
         size = path.stat().st_size
         regular = path.is_file()
     if not regular:  # opening a pipe would wait for its writer
         raise file_error(path, "is not a regular file. Save it to disk first.")
     if size == 0:
         raise file_error(path, "is empty (0 bytes). Write or copy it again.")
-
-
-@contextmanager
-def _opening(path: Path) -> Iterator[None]:
-    """Turn the errors of opening a local file into messages."""
-    try:
-        yield
-    except FileNotFoundError as error:
-        raise file_error(path, "does not exist. Check the name and the folder.") from error
-    except PermissionError as error:
-        raise file_error(path, "may not be read: permission denied. Check who owns it.") from error
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise file_error(path, f"could not be opened: {reason}.") from error
 
 
 def suffix_of(path: PurePath) -> str:
@@ -496,12 +482,16 @@ def _first_line(error: BaseException) -> str:
 
 @contextmanager
 def named_errors(path: Path, *, what: str = "read") -> Iterator[None]:
-    """Turn the errors of a file system into one message with the URL."""
+    """Turn the errors of a file system into one message with the path or URL."""
     try:
         yield
     except PredictionFileError:
         raise
     except FileNotFoundError as error:
-        raise file_error(path, "does not exist. Check the name.") from error
+        raise file_error(path, "does not exist. Check the name and the folder.") from error
+    except PermissionError as error:
+        text = f"may not be {what}: permission denied. Check who owns it."
+        raise file_error(path, text) from error
     except (OSError, ValueError) as error:  # Arrow's errors are one or the other
-        raise file_error(path, f"could not be {what}: {_first_line(error)}.") from error
+        reason = getattr(error, "strerror", None) or _first_line(error)
+        raise file_error(path, f"could not be {what}: {reason}.") from error

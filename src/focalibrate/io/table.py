@@ -288,8 +288,8 @@ class Table:
 
     def _sums_of(self, positions: Sequence[int]) -> RowSums:
         arrays = [self.values(i) for i in positions]
-        if len(arrays) == 1:
-            return row_sums(arrays[0] if arrays[0].ndim == 2 else arrays)
+        if len(arrays) == 1 and arrays[0].ndim == 2:
+            return row_sums(arrays[0])
         if len({array.shape for array in arrays}) > 1:
             raise file_error(
                 self.path,
@@ -297,7 +297,7 @@ class Table:
                 f"`{short(self.name(positions[0]))}` has shape {arrays[0].shape} and another "
                 f"{arrays[-1].shape}.",
             )
-        return row_sums(arrays)
+        return row_sums(np.stack(arrays, axis=1))
 
     def kept(self, gone: Set[int], label: int | None) -> tuple[list[str], list[int]]:
         """Return names and positions of the columns that an output keeps.

@@ -27,12 +27,6 @@ def test_pair(pair, logits, labels):
     )
 
 
-def test_fortran_order(tmp_path, logits):
-    path = tmp_path / "logits.npy"
-    np.save(path, np.asfortranarray(logits))
-    assert_array_equal(read_predictions(path).scores, logits)
-
-
 def test_kind_is_said_by_input_or_the_name(tmp_path, probs):
     path = tmp_path / "val.npy"
     np.save(path, probs)

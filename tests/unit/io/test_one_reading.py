@@ -98,15 +98,6 @@ def test_parts_in_float32_then_float64_keep_every_digit(tmp_path):
     assert found.scores[1, 0] == 1 / 3
 
 
-def test_two_splits_are_not_pooled(tmp_path):
-    for name in ("val", "test"):
-        (tmp_path / f"{name}.csv").write_text("a,b,label\n0.5,0.5,a\n")
-    paths = [tmp_path / "val.csv", tmp_path / "test.csv"]
-    for read in (read_predictions, scan_predictions):
-        with pytest.raises(PredictionFileError, match="different splits"):
-            read(paths)
-
-
 def test_missing_labels_of_sql_offer_to_leave_them_out(tmp_path):
     path = tmp_path / "val.tsv"
     path.write_text("prob\tlabel\n0.5\t1\n0.25\t\\N\n0.75\t0\n")

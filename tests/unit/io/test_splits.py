@@ -12,7 +12,7 @@ def test_a_validation_and_a_test_file_of_one_model_are_refused(tmp_path, names):
     paths = [tmp_path / f"{name}.csv" for name in names]
     for i, path in enumerate(paths):
         path.write_text(f"cat,dog,label\n0.25,0.75,dog\n0.{i + 5},0.{5 - i},cat\n")
-    with pytest.raises(PredictionFileError, match="different splits"):
+    with pytest.raises(PredictionFileError, match=r"different splits.*calibrate VAL --test TEST"):
         scan_predictions(paths)
 
 

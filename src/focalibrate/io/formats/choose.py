@@ -2,7 +2,7 @@
 
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path, PurePath
 from typing import IO, Any
 
@@ -23,31 +23,8 @@ from focalibrate.io.formats.opened import Opened
 from focalibrate.io.formats.records import Dump, Load, open_json, open_json_lines
 from focalibrate.io.formats.text import look_at_source, open_text
 from focalibrate.io.formats.torch import open_torch
+from focalibrate.io.options import Request
 from focalibrate.io.source import FORMATS, Part, suffix_of
-
-
-@dataclass(frozen=True)
-class Opening:
-    """How to open files.
-
-    Attributes:
-        limit: most bytes of memory to use.
-        header: whether a text table has a header; None to detect it.
-        encoding: of text; None for UTF-8 or what a byte order mark says.
-        sheet: of a workbook; None for the only one that is not empty.
-        piece_bytes: size of the pieces of a parquet file; None for the usual one.
-        truth: objects that the detections in the file are matched to; None for other files.
-        iou: least overlap of a detection that is right.
-    """
-
-    limit: int
-    header: bool | None = None
-    encoding: str | None = None
-    sheet: str | None = None
-    piece_bytes: int | None = None
-    truth: Path | None = None
-    iou: float = 0.5
-
 
 PICKLES = (".pkl", ".pickle", ".joblib", ".p")
 _PICKLE = tuple(bytes((0x80, protocol)) for protocol in range(2, 6))
@@ -130,18 +107,18 @@ def open_log(path: Path, load: Load, dump: Dump) -> tuple[Opened | None, Any]:
     return replace(table, layout={**table.layout, "rewrite": rewrite}), document
 
 
-def _open_eval(part: Part, _: StoredBytes, opening: Opening) -> Opened:
+def _open_eval(part: Part, _: StoredBytes, request: Request) -> Opened:
     local = part.local()
     log, _ = open_log(
         part.path,
-        lambda: read_eval(part.path, local, limit=opening.limit),
+        lambda: read_eval(part.path, local, limit=request.limit),
         lambda target, document: write_eval(target, local, document["samples"]),
     )
     assert log is not None  # noqa: S101  `read_eval` has raised for other archives
     return log
 
 
-READERS: Mapping[str, Callable[[Part, StoredBytes, Opening], Opened]] = {
+READERS: Mapping[str, Callable[[Part, StoredBytes, Request], Opened]] = {
     ".parquet": lambda part, _, o: open_parquet(part, piece_bytes=o.piece_bytes),
     ".arrow": lambda part, _, o: open_ipc(part, limit=o.limit),
     ".feather": lambda part, _, o: open_ipc(part, limit=o.limit),
@@ -156,7 +133,7 @@ READERS: Mapping[str, Callable[[Part, StoredBytes, Opening], Opened]] = {
 }
 
 
-def open_part(part: Part, opening: Opening) -> Opened:
+def open_part(part: Part, request: Request) -> Opened:
     """Open one file; if its first bytes contradict its suffix, the first bytes count."""
     with part.open() as file:
         suffix, notes = _chosen_format(part, file)
@@ -169,11 +146,11 @@ def open_part(part: Part, opening: Opening) -> Opened:
             top = look_at_source(
                 replace(source, opener=lambda: file),
                 suffix=suffix,
-                header=opening.header,
-                encoding=opening.encoding,
+                header=request.header,
+                encoding=request.encoding,
             )
     if top is None:
-        found = READERS[suffix](part, replace(source, limit=opening.limit), opening)
+        found = READERS[suffix](part, replace(source, limit=request.limit), request)
     else:
         found = open_text(source, top)
     schema = found.schema

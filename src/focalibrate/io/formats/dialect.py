@@ -5,7 +5,7 @@ import io
 import itertools
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
 from typing import IO, cast
@@ -23,28 +23,6 @@ _THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}[.,]\d{3}", re.ASCII)
 _DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+([eE][+-]?\d+)?%?", re.ASCII)
 
 
-@dataclass(frozen=True)
-class Dialect:
-    """How the cells of a text table are found and read.
-
-    Attributes:
-        separator: between cells; None for runs of white space.
-        decimal_comma: numbers are written ``0,5``.
-        has_header: the first row names the columns.
-        row_names: rows have one cell more than the header, their first.
-        comment: what comments begin with: ``#``, or ``sep=`` as Excel writes above a table.
-        comment_header: which line, blank ones not counted, is a comment and the header, as
-            `np.savetxt` writes it; -1 if none is.
-    """
-
-    separator: str | None
-    decimal_comma: bool = False
-    has_header: bool = True
-    row_names: bool = False
-    comment: str = ""
-    comment_header: int = -1
-
-
 SAMPLE = 200
 """Rows that decide the separator and the header."""
 
@@ -56,12 +34,17 @@ _EXCEL_HINT = re.compile("sep=.", re.IGNORECASE)
 _RULE = re.compile(r"[-+|:= ]*--[-+|:= ]*")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Top:
-    """What the first lines of a text table say.
+    """What the first lines of a text table say of how its cells are found and read.
 
     Attributes:
-        dialect: how it is written.
+        separator: between cells; None for runs of white space.
+        decimal_comma: numbers are written ``0,5``.
+        has_header: the first row names the columns.
+        comment: what comments begin with: ``#``, or ``sep=`` as Excel writes above a table.
+        comment_header: which line, blank ones not counted, is a comment and the header, as
+            `np.savetxt` writes it; -1 if none is.
         encoding: of its text.
         names: of the columns, or None.
         width: number of columns.
@@ -71,21 +54,24 @@ class Top:
         thousands: a number whose dot may separate thousands, as that of every fraction may.
     """
 
-    dialect: Dialect
+    separator: str | None
+    decimal_comma: bool
+    has_header: bool
+    comment: str
+    comment_header: int
     encoding: str
     names: tuple[str, ...] | None
     width: int
     longest: int
     header_lines: int
     is_empty: bool
-    thousands: str = ""
+    thousands: str
 
     @property
     def is_plain(self) -> bool:
         """Whether the bytes can be parsed as they are."""
-        mark = self.dialect.separator
         is_utf8 = self.encoding.lower().replace("_", "-") in ("utf-8", "utf-8-sig", "utf8")
-        return is_utf8 and mark is not None and not self.dialect.comment
+        return is_utf8 and self.separator is not None and not self.comment
 
 
 def look_at_top(
@@ -131,28 +117,33 @@ def _top(text: IO[str], path: Path, *, suffix: str, told: bool | None, encoding:
     kept = [line for line in lines[above:] if not is_comment(line, comment, separator, width)]
     if at >= 0:
         kept.insert(0, lines[at].lstrip().lstrip("#"))
-    dialect = Dialect(separator, comment=comment, comment_header=at)
     try:
         if kept[0].count('"') % 2:
             raise csv.Error("a name of a column goes on in the next line")
         rows = [cells_of(line, separator) for line in kept]
     except csv.Error as error:
         rows = _joined_rows(kept, separator, path, error)
-    dialect = replace(dialect, decimal_comma=find_decimal_comma(rows[1:] or rows, path=path))
+    comma = find_decimal_comma(rows[1:] or rows, path=path)
     _check_one_header(rows, path)
-    dialect = find_header(dialect, rows, path=path, told=True if at >= 0 else told)
+    has_header, row_names = find_header(
+        rows, decimal_comma=comma, path=path, told=True if at >= 0 else told
+    )
     names = None
-    if dialect.has_header:
+    if has_header:
         extra = [""] * (len(rows) > 1 and len(rows[1]) == len(rows[0]) + 1)
-        names = tuple(extra + rows[0] if dialect.row_names else rows[0] + extra)
+        names = tuple(extra + rows[0] if row_names else rows[0] + extra)
     return Top(
-        dialect=dialect,
+        separator=separator,
+        decimal_comma=comma,
+        has_header=has_header,
+        comment=comment,
+        comment_header=at,
         encoding=encoding,
         names=names,
         width=len(names or rows[0]),
         longest=max(map(len, lines)),
-        header_lines=blank + (names is not None),
-        is_empty=len(rows) == 1 and names is not None,
+        header_lines=blank + has_header,
+        is_empty=len(rows) == 1 and has_header,
         thousands=_thousands(rows[1:]) if separator == ";" else "",
     )
 
@@ -263,15 +254,15 @@ def _encoding(start: bytes) -> str:
 
 def checked_lines(text: IO[str], path: Path, top: Top) -> Iterator[str]:
     """Yield the lines without comments; raise where one holds zero bytes."""
-    dialect, number, is_above = top.dialect, -1, bool(top.dialect.comment)
+    number, is_above = -1, bool(top.comment)
     for line in text:
         if "\0" in line:
             raise zero_bytes(path)
         number += bool(line.strip())
-        is_above = is_above and (not line.strip() or line.lstrip().startswith(dialect.comment))
-        if is_above and number == dialect.comment_header:
+        is_above = is_above and (not line.strip() or line.lstrip().startswith(top.comment))
+        if is_above and number == top.comment_header:
             line = line.lstrip().lstrip("#").lstrip()
-        elif is_above or is_comment(line, dialect.comment, dialect.separator, top.width):
+        elif is_above or is_comment(line, top.comment, top.separator, top.width):
             line = "\n"
         yield line
 
@@ -370,9 +361,9 @@ def find_decimal_comma(rows: Sequence[Sequence[str]], *, path: Path) -> bool:
 
 
 def find_header(
-    dialect: Dialect, rows: Sequence[Sequence[str]], *, path: Path, told: bool | None
-) -> Dialect:
-    """Return `dialect` with `has_header` set; raise if that is not certain.
+    rows: Sequence[Sequence[str]], *, decimal_comma: bool, path: Path, told: bool | None
+) -> tuple[bool, bool]:
+    """Return whether the first row is a header, and rows have a name before their cells.
 
     A first row with text above numbers is a header, a first row of fractions is not. Ascending
     whole numbers (``0,1,2``) are a header if every number below is a fraction; if they could
@@ -380,10 +371,10 @@ def find_header(
     """
     first, body = list(rows[0]), rows[1:]
     if body and len(first) == len(body[0]) - 1:
-        return replace(dialect, has_header=True, row_names=any(row[-1:] != [""] for row in body))
-    if told is not None:
-        return replace(dialect, has_header=told)
-    verdict = _is_header(first, body, decimal_comma=dialect.decimal_comma)
+        return True, any(row[-1:] != [""] for row in body)
+    verdict = told
+    if verdict is None:
+        verdict = _is_header(first, body, decimal_comma=decimal_comma)
     if verdict is None:
         raise file_error(
             path,
@@ -391,7 +382,7 @@ def find_header(
             "guessed. Say whether it is a header.",
             fixes=[{"header": True}, {"header": False}],
         )
-    return replace(dialect, has_header=verdict)
+    return verdict, False
 
 
 def _is_header(

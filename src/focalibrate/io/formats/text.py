@@ -56,13 +56,12 @@ def open_text(source: StoredBytes, top: Top) -> Opened:
         )
         for i, name in enumerate(names)
     )
-    dialect = top.dialect
     schema = Schema(
         path=source.path,
         columns=columns,
         has_names=top.names is not None,
-        separator=dialect.separator or " ",
-        decimal_comma=dialect.decimal_comma,
+        separator=top.separator or " ",
+        decimal_comma=top.decimal_comma,
         notes=_notes(top),
     )
 
@@ -91,7 +90,7 @@ def open_text(source: StoredBytes, top: Top) -> Opened:
 
 
 def _notes(top: Top) -> tuple[str, ...]:
-    if top.dialect.decimal_comma:
+    if top.decimal_comma:
         return ("numbers are written with a decimal comma",)
     if not top.thousands:
         return ()
@@ -151,7 +150,7 @@ def _parsed(
                 skip_rows_after_names=skip,
             ),
             parse_options=pa_csv.ParseOptions(
-                delimiter=separator or top.dialect.separator,
+                delimiter=separator or top.separator,
                 newlines_in_values=True,
                 ignore_empty_lines=top.width > 1,
             ),
@@ -264,13 +263,13 @@ def rows_of(source: StoredBytes, top: Top) -> Iterator[list[str]]:
     """Yield the cells of every row but the header; raise if a row has more or fewer cells."""
     n_rows, line = 0, 1
     with source.open() as binary, io.TextIOWrapper(binary, top.encoding, newline="") as text:
-        reader = _Reader(checked_lines(text, source.path, top), top.dialect.separator)
+        reader = _Reader(checked_lines(text, source.path, top), top.separator)
         try:
             for row in reader.rows:
                 if len(row) > 1 or (row and row[0].strip()):
                     if n_rows and len(row) != top.width:
                         raise _bad_width(source.path, top, row, line)
-                    if n_rows or not top.dialect.has_header:
+                    if n_rows or not top.has_header:
                         yield row
                     n_rows += 1
                 elif n_rows and top.width == 1:
