@@ -132,13 +132,15 @@ def request_of(path: Path, options: ReadOptions) -> Request:
     return Request(path=path, **given)
 
 
-def as_names(value: Any) -> tuple[str, ...]:
+def as_names(value: str | Sequence[str] | None) -> tuple[str, ...]:
     """Return names given as a sequence, or as text with commas between them.
 
     Example:
         >>> as_names('a,"b, c"'), as_names(["a,b"])
         (('a', 'b, c'), ('a,b',))
     """
+    if value is None:
+        return ()
     if isinstance(value, str):
         try:
             return tuple(next(csv.reader([value], skipinitialspace=True), []))
