@@ -7,7 +7,7 @@ test set. With more, methods are fitted on a sample and evaluated on all other r
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from threading import Thread
 from typing import Any, Literal
@@ -18,13 +18,11 @@ from numpy.typing import NDArray
 from focalibrate import __version__
 from focalibrate._array import Array
 from focalibrate.calibrate import Calibrator, GroupedCalibrator
-from focalibrate.calibrate.rows import Rows, read_scores
 from focalibrate.comparison import (
     Choice,
     Comparison,
     GroupChoice,
     GroupedRows,
-    Scores,
     Sums,
     choose_by_group,
     compare_methods,
@@ -36,7 +34,7 @@ from focalibrate.io import Predictions, Scan, scan_predictions
 from focalibrate.metrics import Assessment, assess
 from focalibrate.metrics.groups import GroupAssessment
 from focalibrate.metrics.slices import WorstSlice
-from focalibrate.pipeline.doubts import Doubt, doubts_about, warn_of
+from focalibrate.pipeline.doubts import doubts_about, warn_of
 from focalibrate.pipeline.evaluation import groups_of, worst_slice_of
 from focalibrate.pipeline.examples import (
     Examples,
@@ -46,6 +44,7 @@ from focalibrate.pipeline.examples import (
     zeros_smoothed,
 )
 from focalibrate.pipeline.judging import judge_scan
+from focalibrate.pipeline.record import file_record
 from focalibrate.pipeline.result import CalibrationResult, Sizes
 from focalibrate.pipeline.sample import choose_rows, fit_rows_of
 from focalibrate.report import Provenance, SourceFile
@@ -59,26 +58,6 @@ FitRows = int | Literal["all"]
 """Most rows to fit on."""
 Read = Sequence[Predictions | Scan]
 """What was read: rows in memory, or data sets that are read in batches."""
-
-
-@dataclass(frozen=True, eq=False)
-class _Found:
-    """Methods compared, the one chosen, and what the data say before and after."""
-
-    comparison: Comparison
-    choice: Choice
-    before: Assessment
-    after: Assessment
-    fitted: Examples
-    judged: Examples
-    """rows evaluated on, or those that the diagrams are drawn from"""
-    doubts: tuple[Doubt, ...]
-    notes: tuple[str, ...] = ()
-    groups: tuple[GroupAssessment, ...] = ()
-    worst: WorstSlice | None = None
-    by_group: GroupChoice | None = None
-    after_by_group: Assessment | None = None
-    sizes: Sizes | None = None
 
 
 def calibrate_predictions(
@@ -190,8 +169,17 @@ def calibrate_predictions(
         >>> result.calibrator.probs(3 * truth).shape
         (1000, 4)
     """
-    arrays = (labels, logits, probs, confidence, correct, cluster, sample_weight, groups)
-    scans = [] if any(given is not None for given in arrays) else _scans(source, test)
+    arrays: dict[str, Any] = {
+        "logits": logits,
+        "probs": probs,
+        "confidence": confidence,
+        "correct": correct,
+        "cluster": cluster,
+        "sample_weight": sample_weight,
+        "groups": groups,
+    }
+    is_array = labels is not None or any(given is not None for given in arrays.values())
+    scans = [] if is_array else _scans(source, test)
     settings: dict[str, Any] = {
         "methods": methods,
         "also": choose,
@@ -209,6 +197,7 @@ def calibrate_predictions(
         return choose_method(comparison, method=_requested(choose, methods), simple=simple)
 
     rows = _all_rows(scans, fit_rows)
+    read: list[Predictions | Scan | None]
     if scans and rows is None:
         if any(scan.first.cluster is not None for scan in scans):
             raise ValueError(
@@ -219,60 +208,46 @@ def calibrate_predictions(
         for scan in scans:
             Thread(target=_hash, args=(scan,), daemon=True).start()
         found = _sampled(scans, fit_rows, backend, chosen, settings)
-        files = _scan_files(scans)
+        read = [*scans]
     else:
         source, test = (*rows, None)[:2] if rows else (source, test)
-        fitted = given_examples(
-            source,
-            labels,
-            logits=logits,
-            probs=probs,
-            confidence=confidence,
-            correct=correct,
-            cluster=cluster,
-            class_names=class_names,
-            copies=copies,
-            sample_weight=sample_weight,
-            groups=groups,
-        )
+        fitted = given_examples(source, labels, class_names=class_names, copies=copies, **arrays)
         name = "probs" if logits is None else "logits"
         judged = _test(test, test_weight, test_groups, fitted.class_names, name=name)
         judged = None if judged is None else replace(judged, copies=copies)
-        say([e.predictions for e in (fitted, judged) if e is not None and e.predictions])
-        settings["n_folds"] = n_folds
-        found = _held_out(fitted, judged, chosen, settings, per_group=per_group)
-        files = _files(fitted, judged)
-    names = found.fitted.class_names
+        read = [one.predictions for one in (fitted, judged) if one is not None]
+        say([one for one in read if one is not None])
+        found = _held_out(
+            fitted, judged, chosen, settings | {"n_folds": n_folds}, per_group=per_group
+        )
+    comparison, choice, doubts = found["comparison"], found["choice"], found.pop("doubts")
+    names = found["fitted"].class_names
     if class_names is not None:
         names = tuple(str(n) for n in class_names)
-    deployed = found.choice.row.calibrator
-    if found.after_by_group is not None and found.by_group and found.by_group.calibrator:
-        deployed = found.by_group.calibrator
+    deployed = choice.row.calibrator
+    if found.get("assessment_by_group") is not None:
+        deployed = found["by_group"].calibrator
+    records = [None if one is None else file_record(one) for one in read]
     return CalibrationResult(
-        comparison=found.comparison,
-        choice=found.choice,
+        **found,
         verdict=verdict(
-            found.comparison,
-            found.choice,
-            found.before,
-            found.by_group,
-            found.after,
-            doubts=[doubt.message for doubt in found.doubts if doubt.stops],
+            comparison,
+            choice,
+            found["assessment"],
+            found.get("by_group"),
+            found["assessment_after"],
+            doubts=[doubt.message for doubt in doubts if doubt.stops],
         ),
-        assessment=found.before,
-        assessment_after=found.after,
-        groups=found.groups,
-        worst=found.worst,
-        by_group=found.by_group,
-        assessment_by_group=found.after_by_group,
-        calibrator=to_deploy(deployed, names, found.fitted),
-        notes=found.notes,
-        provenance=_made_today(command, seed, files),
+        calibrator=to_deploy(deployed, names, found["fitted"]),
+        provenance=Provenance(
+            command=command,
+            version=__version__,
+            seed=seed,
+            made_at=datetime.now(UTC).date().isoformat(),
+            files=_files(records),
+        ),
         class_names=names,
-        fitted=found.fitted,
-        judged=found.judged,
-        sizes=found.sizes,
-        scans=tuple(scan_record(scan) for scan in scans) if found.sizes is not None else (),
+        files=tuple(record for record in records if record is not None),
     )
 
 
@@ -307,8 +282,12 @@ def _sampled(
     backend: Backend | None,
     chosen: Callable[[Comparison], Choice],
     settings: Mapping[str, Any],
-) -> _Found:
-    """Fit on a sample of rows, and evaluate on all others or on a test set in one pass."""
+) -> dict[str, Any]:
+    """Fit on a sample of rows, and evaluate on all others or on a test set in one pass.
+
+    Returns:
+        Fields of `CalibrationResult`, and `doubts`.
+    """
     source, test = scans[0], scans[1] if len(scans) > 1 else None
     say = settings["progress"] or (lambda _: None)
     say("choosing rows")
@@ -329,29 +308,25 @@ def _sampled(
             backend=backend,
         )
 
-    comparison = compare_methods(_as_rows(fitted), judged=judged, **settings)
+    comparison = compare_methods(fitted.rows, judged=judged, **settings)
     choice = chosen(comparison)
     sizes = Sizes(
         rows.n_source, comparison.n_fitted, comparison.n_judged, shown.n_rows, test is not None
     )
-    before, groups = _assessed_sums(comparison.row("identity").units, settings["seed"])
-    return _Found(
-        comparison=comparison,
-        choice=replace(choice, reason=f"{choice.reason} {sizes.summary}".strip()),
-        before=before,
-        after=_assessed_sums(choice.row.units, settings["seed"])[0],
-        fitted=fitted,
-        judged=shown,
-        doubts=doubts,
-        notes=(*notes, NO_GROUPS) if fitted.groups else notes,
-        groups=groups,
-        sizes=sizes,
-    )
-
-
-def _as_rows(examples: Examples) -> Rows:
-    rows = read_scores(examples.logits, examples.labels, sample_weight=examples.weights)
-    return replace(rows, zero_mix=examples.zero_mix, options=examples.options)
+    before = comparison.row("identity").units.sketch.evaluate(seed=settings["seed"])
+    after = choice.row.units.sketch.evaluate(seed=settings["seed"])
+    return {
+        "comparison": comparison,
+        "choice": replace(choice, reason=f"{choice.reason} {sizes.summary}".strip()),
+        "assessment": before.assessment,
+        "assessment_after": after.assessment,
+        "fitted": fitted,
+        "judged": shown,
+        "doubts": doubts,
+        "notes": (*notes, NO_GROUPS) if fitted.groups else notes,
+        "groups": before.groups,
+        "sizes": sizes,
+    }
 
 
 def _held_out(
@@ -361,14 +336,14 @@ def _held_out(
     settings: Mapping[str, Any],
     *,
     per_group: bool,
-) -> _Found:
+) -> dict[str, Any]:
     """Fit on all rows, and evaluate by cross-validation or on a test set in memory."""
     doubts = doubts_about(fitted, judged, to_fit=True)
     warn_of(doubts, stacklevel=4)
     fitted, judged, notes = zeros_smoothed(fitted, judged)
     comparison = compare_methods(
-        _as_rows(fitted),
-        test_logits=None if judged is None else _as_rows(judged),
+        fitted.rows,
+        test_logits=None if judged is None else judged.rows,
         sample_weight=fitted.weights,
         test_weight=None if judged is None else judged.weights,
         cluster=fitted.cluster,
@@ -382,20 +357,20 @@ def _held_out(
     after_by_group = None
     if by_group is not None and by_group.calibrator and by_group.log_probs is not None:
         after_by_group = _assessed(np.exp(by_group.log_probs), evaluated, seed)
-    return _Found(
-        comparison=comparison,
-        choice=choice,
-        before=before,
-        after=after,
-        fitted=fitted,
-        judged=evaluated,
-        doubts=doubts,
-        notes=notes,
-        groups=verdicts,
-        worst=worst,
-        by_group=by_group,
-        after_by_group=after_by_group,
-    )
+    return {
+        "comparison": comparison,
+        "choice": choice,
+        "assessment": before,
+        "assessment_after": after,
+        "fitted": fitted,
+        "judged": evaluated,
+        "doubts": doubts,
+        "notes": notes,
+        "groups": verdicts,
+        "worst": worst,
+        "by_group": by_group,
+        "assessment_by_group": after_by_group,
+    }
 
 
 def to_deploy(
@@ -441,17 +416,6 @@ def _assessed(probs: NDArray[Any], evaluated: Examples, seed: int) -> Assessment
         copies=evaluated.copies,
         cluster=evaluated.cluster,
         seed=seed,
-    )
-
-
-def _made_today(command: str, seed: int, files: tuple[SourceFile, ...]) -> Provenance:
-    """Return how a result was made, with this version and date."""
-    return Provenance(
-        command=command,
-        version=__version__,
-        seed=seed,
-        made_at=datetime.now(UTC).date().isoformat(),
-        files=files,
     )
 
 
@@ -508,19 +472,18 @@ def _by_group(
 
 
 def _grouped_rows(examples: Examples) -> GroupedRows:
-    labels = examples.labels.astype(np.intp, copy=False)
-    return GroupedRows(Rows(examples.logits, labels, examples.weights), examples.groups)
+    return GroupedRows(examples.rows, examples.groups)
 
 
-def _files(fitted: Examples, judged: Examples | None) -> tuple[SourceFile, ...]:
+def _files(records: Sequence[dict[str, Any] | None]) -> tuple[SourceFile, ...]:
+    """Return the files behind the rows fitted on and those evaluated on."""
     files = []
-    for examples, role in ((fitted, "fitted on"), (judged, "evaluated on")):
-        found = None if examples is None else examples.predictions
-        if found is None:
+    for record, role in zip(records, ("fitted on", "evaluated on"), strict=False):
+        if record is None:
             continue
-        files.append(SourceFile(name=found.source.name, sha256=found.checksum, role=role))
-        if found.labels_source is not None and found.labels_checksum is not None:
-            name, checksum = found.labels_source.name, found.labels_checksum
+        files.append(SourceFile(name=record["file"], sha256=record["sha256"], role=role))
+        if record.get("labels_sha256") is not None:
+            name, checksum = record["labels_file"], record["labels_sha256"]
             files.append(SourceFile(name=name, sha256=checksum, role="labels"))
     return tuple(files)
 
@@ -529,27 +492,3 @@ def _hash(scan: Scan) -> None:
     """Compute the checksum ahead of time; if that fails, a later call raises the error."""
     with suppress(Exception):
         scan.checksum()
-
-
-def _scan_files(scans: Sequence[Scan]) -> tuple[SourceFile, ...]:
-    return tuple(
-        SourceFile(name=scan.source, sha256=scan.checksum(), role=role)
-        for scan, role in zip(scans, ("fitted on", "evaluated on"), strict=False)
-    )
-
-
-def _assessed_sums(scores: Scores, seed: int) -> tuple[Assessment, tuple[GroupAssessment, ...]]:
-    found = scores.sketch.evaluate(seed=seed)
-    return found.assessment, found.groups
-
-
-def scan_record(scan: Scan) -> dict[str, Any]:
-    """Return what identifies a data set that was read in batches."""
-    return {
-        "file": scan.source,
-        "sha256": scan.checksum(),
-        "kind": scan.kind,
-        "rows": scan.n_rows,
-        "classes": scan.n_classes,
-        "parts": len(scan.parts),
-    }

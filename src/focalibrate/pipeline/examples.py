@@ -23,10 +23,12 @@ from focalibrate._check import (
 from focalibrate.calibrate import Calibrator, Identity
 from focalibrate.calibrate.grouped import log_probs_by_row
 from focalibrate.calibrate.rows import (
+    Rows,
     as_array,
     by_rank,
     log_probabilities,
     rank_of,
+    read_scores,
     read_weights,
     sample_size,
     score_matrix,
@@ -147,18 +149,43 @@ class Examples:
             class_names=None if names is None else tuple(str(n) for n in names),
         )._without_zero_weights()
 
+    def take(self, rows: NDArray[Any] | slice) -> "Examples":
+        """Return some rows."""
+        return replace(
+            self,
+            scores=self.scores[rows],
+            labels=self.labels[rows],
+            weights=None if self.weights is None else self.weights[rows],
+            cluster=None if self.cluster is None else self.cluster[rows],
+            order=None if self.order is None else self.order[rows],
+            groups={name: column[rows] for name, column in self.groups.items()},
+        )
+
+    @classmethod
+    def joined(cls, given: Sequence["Examples"]) -> "Examples":
+        """Return the rows of several, one after another."""
+        first = given[0]
+        if len(given) == 1:
+            return first
+        weights = [one.weights for one in given if one.weights is not None]
+        return replace(
+            first,
+            scores=np.concatenate([one.scores for one in given]),
+            labels=np.concatenate([one.labels for one in given]),
+            weights=np.concatenate(weights) if weights else None,
+            groups={n: np.concatenate([one.groups[n] for one in given]) for n in first.groups},
+        )
+
     def _without_zero_weights(self) -> "Examples":
         if self.weights is None or self.weights.all():
             return self
-        kept = self.weights > 0
-        return replace(
-            self,
-            scores=self.scores[kept],
-            labels=self.labels[kept],
-            weights=self.weights[kept],
-            cluster=None if self.cluster is None else self.cluster[kept],
-            groups={name: column[kept] for name, column in self.groups.items()},
-        )
+        return self.take(self.weights > 0)
+
+    @property
+    def rows(self) -> Rows:
+        """The logits, labels and weights, for fits."""
+        rows = read_scores(self.logits, self.labels, sample_weight=self.weights)
+        return replace(rows, zero_mix=self.zero_mix, options=self.options)
 
     @property
     def names_in_sentences(self) -> tuple[str, ...] | None:

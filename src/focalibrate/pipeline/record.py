@@ -4,7 +4,7 @@ import math
 from typing import Any
 
 from focalibrate.comparison import Choice, Comparison, MethodResult, Score
-from focalibrate.io import Predictions
+from focalibrate.io import Predictions, Scan
 from focalibrate.metrics.slices import WorstSlice
 
 
@@ -86,14 +86,16 @@ def worst_record(worst: WorstSlice | None) -> dict[str, Any] | None:
     }
 
 
-def file_record(predictions: Predictions) -> dict[str, Any]:
-    """Return what identifies a file that was read."""
+def file_record(found: Predictions | Scan) -> dict[str, Any]:
+    """Return what identifies a file that was read, or a data set that was read in batches."""
+    held = {"kind": found.kind, "rows": found.n_rows, "classes": found.n_classes}
+    if isinstance(found, Scan):
+        read = {"file": found.source, "sha256": found.checksum()}
+        return {**read, **held, "parts": len(found.parts)}
     return {
-        "file": predictions.source.name,
-        "sha256": predictions.checksum,
-        "labels_file": predictions.labels_source and predictions.labels_source.name,
-        "labels_sha256": predictions.labels_checksum,
-        "kind": predictions.kind,
-        "rows": predictions.n_rows,
-        "classes": predictions.n_classes,
+        "file": found.source.name,
+        "sha256": found.checksum,
+        "labels_file": found.labels_source and found.labels_source.name,
+        "labels_sha256": found.labels_checksum,
+        **held,
     }

@@ -19,7 +19,6 @@ from focalibrate.pipeline._notebook import result_html
 from focalibrate.pipeline.examples import Examples
 from focalibrate.pipeline.record import (
     comparison_record,
-    file_record,
     method_row,
     score_record,
     worst_record,
@@ -102,8 +101,8 @@ class CalibrationResult:
     sizes: Sizes | None = None
     """how many rows were used for what, where the methods were fitted on a sample of rows;
     `judged` are then the rows that the diagrams are drawn from"""
-    scans: tuple[dict[str, Any], ...] = ()
-    """what identifies the data sets that were read in batches"""
+    files: tuple[dict[str, Any], ...] = ()
+    """what identifies the files that were read"""
 
     def __repr__(self) -> str:
         words = str(self.verdict)
@@ -111,9 +110,6 @@ class CalibrationResult:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the content of results.json."""
-        sources = dict.fromkeys((self.fitted, self.judged))
-        files = [file_record(e.predictions) for e in sources if e.predictions is not None]
-        files += self.scans
         return {
             "verdict": self.verdict.to_dict(),
             "chosen": self.choice.row.method,
@@ -135,7 +131,7 @@ class CalibrationResult:
             "assessment_after": self.assessment_after.to_dict(),
             "calibrator": self.calibrator.to_dict(),
             "comparison": comparison_record(self.comparison),
-            "made_with": asdict(self.provenance) | {"files": files},
+            "made_with": asdict(self.provenance) | {"files": list(self.files)},
         }
 
     def to_records(self) -> list[dict[str, Any]]:

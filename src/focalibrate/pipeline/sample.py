@@ -143,26 +143,12 @@ def _drawn(scan: Scan, tasks: Sequence[DrawTask], backend: Backend | None) -> Dr
     order = np.argsort(hashes)[: tasks[0].n_keep]
     filled = [part.examples for part in parts if part.examples.n_rows] or [parts[0].examples]
     return Drawn(
-        filled[0] if len(filled) == 1 else _joined(filled, order),
+        filled[0] if len(filled) == 1 else Examples.joined(filled).take(order),
         hashes[order],
         tuple(n for part in parts for n in part.rows),
         n_used,
         sum(part.n_zero_rows for part in parts),
         min(part.least_positive for part in parts),
-    )
-
-
-def _joined(given: Sequence[Examples], order: NDArray[np.intp]) -> Examples:
-    def joined(arrays: Sequence[NDArray[Any]]) -> NDArray[Any]:
-        return np.concatenate(arrays)[order]
-
-    weights = [one.weights for one in given if one.weights is not None]
-    return replace(
-        given[0],
-        scores=joined([one.scores for one in given]),
-        labels=joined([one.labels for one in given]),
-        weights=joined(weights) if weights else None,
-        groups={name: joined([one.groups[name] for one in given]) for name in given[0].groups},
     )
 
 
@@ -229,22 +215,20 @@ class _Buffer:
     """A buffer of rows with small hashes; when it is full, the larger ones are dropped."""
 
     def __init__(self, n_keep: int, like: Predictions, limit: int) -> None:
-        room = n_keep + n_keep // 4 + 1
-        self.n_keep, self.used = n_keep, 0
+        self.n_keep, self.used, self.like = n_keep, 0, like
         self.limit = np.uint64(limit)
-        self.kind, self.class_names = like.kind, like.class_names
+        room = n_keep + n_keep // 4 + 1
         self.hashes = np.empty(room, np.uint64)
-        self.scores = np.empty((room, like.n_classes), like.scores.dtype)
-        self.labels = np.empty(room, np.int64)
-        self.weights = None if like.weights is None else np.empty(room)
-        self.groups: dict[str, NDArray[Any]] = {
-            name: np.empty(room, object) for name in like.groups
+        self.columns = {
+            name: np.empty((room, *array.shape[1:]), array.dtype if name in SCORES else object)
+            for name, array in _columns(like).items()
         }
 
     def add(
         self, hashes: NDArray[np.uint64], batch: Predictions, is_used: NDArray[np.bool_]
     ) -> None:
         chosen = np.flatnonzero(is_used & (hashes <= self.limit))
+        given = _columns(batch)
         while len(chosen):
             free = len(self.hashes) - self.used
             if not free:
@@ -254,13 +238,8 @@ class _Buffer:
             some, chosen = chosen[:free], chosen[free:]
             to = slice(self.used, self.used + len(some))
             self.hashes[to] = hashes[some]
-            self.scores[to] = batch.scores[some]
-            if batch.labels is not None:
-                self.labels[to] = batch.labels[some]
-            if self.weights is not None and batch.weights is not None:
-                self.weights[to] = batch.weights[some]
-            for name, values in self.groups.items():
-                values[to] = batch.groups[name][some]
+            for name, array in self.columns.items():
+                array[to] = given[name][some]
             self.used += len(some)
 
     def _tidy(self) -> None:
@@ -270,8 +249,7 @@ class _Buffer:
         kept = np.argpartition(self.hashes[: self.used], self.n_keep - 1)[: self.n_keep]
         kept.sort()
         self.limit = self.hashes[kept].max()
-        arrays = [self.hashes, self.scores, self.labels, *self.groups.values()]
-        for array in [*arrays, *([] if self.weights is None else [self.weights])]:
+        for array in (self.hashes, *self.columns.values()):
             for start in range(0, len(kept), MOVED):
                 piece = kept[start : start + MOVED]
                 array[start : start + len(piece)] = array[piece]
@@ -280,15 +258,28 @@ class _Buffer:
     def drawn(self) -> tuple[Examples, NDArray[np.uint64]]:
         self._tidy()
         order = np.argsort(self.hashes[: self.used])
+        found = {name: array[order] for name, array in self.columns.items()}
         examples = Examples(
-            scores=self.scores[order],
-            kind=self.kind,
-            labels=self.labels[order],
-            weights=None if self.weights is None else self.weights[order],
-            groups={name: _plain(values[order]) for name, values in self.groups.items()},
-            class_names=self.class_names,
+            scores=found["scores"],
+            kind=self.like.kind,
+            labels=found["labels"],
+            weights=found.get("weights"),
+            groups={name: _plain(found[f"by {name}"]) for name in self.like.groups},
+            class_names=self.like.class_names,
         )
         return examples, self.hashes[order]
+
+
+SCORES = ("scores", "labels", "weights")
+
+
+def _columns(batch: Predictions) -> dict[str, NDArray[Any]]:
+    """Return what is kept of each row; groups as objects, whose type may change with batches."""
+    labels = np.empty(batch.n_rows, np.int64) if batch.labels is None else batch.labels
+    found: dict[str, NDArray[Any]] = {"scores": batch.scores, "labels": labels}
+    if batch.weights is not None:
+        found["weights"] = batch.weights
+    return found | {f"by {name}": np.asarray(c) for name, c in batch.groups.items()}
 
 
 def _plain(values: NDArray[Any]) -> NDArray[Any]:
@@ -352,8 +343,8 @@ def choose_rows(
         drawn = draw(source, n_fit, names, backend=backend)
         tested = draw(test, n_shown, names, backend=backend)
         return ChosenRows(
-            fitted=_part(drawn, slice(0, n_fit)),
-            shown=_part(tested, slice(None)),
+            fitted=drawn.examples.take(slice(0, n_fit)),
+            shown=tested.examples,
             limit=None,
             n_source=drawn.n_rows,
             n_tested=tested.n_rows,
@@ -364,25 +355,14 @@ def choose_rows(
     drawn = draw(source, n_fit + n_shown, names, backend=backend)
     n_fit = min(n_fit, drawn.n_rows // 2)
     return ChosenRows(
-        fitted=_part(drawn, slice(0, n_fit)),
-        shown=_part(drawn, slice(n_fit, None)),
+        fitted=drawn.examples.take(slice(0, n_fit)),
+        shown=drawn.examples.take(slice(n_fit, None)),
         limit=drawn.hashes[n_fit - 1],
         n_source=drawn.n_rows,
         n_tested=drawn.n_rows - n_fit,
         n_zero_rows=drawn.n_zero_rows,
         least_positive=drawn.least_positive,
         rows=drawn.rows,
-    )
-
-
-def _part(drawn: Drawn, rows: slice) -> Examples:
-    given = drawn.examples
-    return replace(
-        given,
-        scores=given.scores[rows],
-        labels=given.labels[rows],
-        weights=None if given.weights is None else given.weights[rows],
-        groups={name: values[rows] for name, values in given.groups.items()},
     )
 
 
