@@ -287,34 +287,32 @@ def _cell(text: str) -> str:
 
 def _junit(found: GateResult) -> str:
     """Return JUnit XML with a test case per limit."""
-    from xml.sax.saxutils import quoteattr  # which imports all of urllib
+    import xml.etree.ElementTree as ET  # which imports all of urllib
 
-    n_failed = sum(check.status == "fail" for check in found.checks)
-    n_open = sum(check.status == "undetermined" for check in found.checks)
-    counts = f'tests="{len(found.checks)}" failures="{n_failed}" errors="{n_open}"'
-    name = quoteattr(f"focalibrate check {printable(found.name)}")
-    lines = [
-        '<?xml version="1.0" encoding="UTF-8"?>',
-        f"<testsuites {counts}>",
-        f'<testsuite name={name} {counts} skipped="0" time="0">',
-        *(line for check in found.checks for line in _case(check)),
-        "</testsuite>",
-        "</testsuites>",
-    ]
-    return "\n".join(lines) + "\n"
+    counts = Counter(check.status for check in found.checks)
+    totals = {
+        "tests": str(len(found.checks)),
+        "failures": str(counts["fail"]),
+        "errors": str(counts["undetermined"]),
+    }
+    suites = ET.Element("testsuites", totals)
+    name = f"focalibrate check {printable(found.name)}"
+    suite = ET.SubElement(
+        suites, "testsuite", {"name": name, **totals, "skipped": "0", "time": "0"}
+    )
+    for check in found.checks:
+        name = f"{printable(check.label)} at most {number(check.limit)}"
+        about = {"classname": "focalibrate.check", "name": name, "time": "0"}
+        case = ET.SubElement(suite, "testcase", about)
+        if check.status != "pass":
+            tag, kind = JUNIT[check.status]
+            ET.SubElement(case, tag, type=kind, message=check.message).text = check.message
+    ET.indent(suites, space="")
+    return ET.tostring(suites, "utf-8", xml_declaration=True).decode() + "\n"
 
 
-def _case(check: LimitCheck) -> list[str]:
-    from xml.sax.saxutils import escape, quoteattr
-
-    name = quoteattr(f"{printable(check.label)} at most {number(check.limit)}")
-    opening = f'<testcase classname="focalibrate.check" name={name} time="0"'
-    if check.status == "pass":
-        return [f"{opening}/>"]
-    tag = "failure" if check.status == "fail" else "error"
-    kind = "limit exceeded" if check.status == "fail" else "not enough data to tell"
-    return [
-        f"{opening}>",
-        f'<{tag} type="{kind}" message={quoteattr(check.message)}>{escape(check.message)}</{tag}>',
-        "</testcase>",
-    ]
+JUNIT = {
+    "fail": ("failure", "limit exceeded"),
+    "undetermined": ("error", "not enough data to tell"),
+}
+"""Element and type of a check that does not pass."""

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from focalibrate._array import Array
+from focalibrate.calibrate import Calibrator
 from focalibrate.calibrate.rows import read_scores
 from focalibrate.comparison import (
     Choice,
@@ -37,7 +38,7 @@ from focalibrate.report.records import (
     method_record,
     mistakes,
 )
-from focalibrate.report.snippets import Snippet, deployment_snippets, grouped_snippets
+from focalibrate.report.snippets import Snippet, deployment_snippets
 
 SCHEMA_VERSION = 3
 """Version of the JSON inside the page."""
@@ -195,11 +196,12 @@ def event_record(
 def _snippets(
     choice: Choice, by_group: GroupChoice | None, scores: ScoreKind
 ) -> Sequence[Snippet]:
+    found: Calibrator = choice.row.calibrator
     if by_group is not None and by_group.calibrator is not None:
-        return grouped_snippets(by_group.calibrator, scores=scores)
-    if choice.row.method == "identity":
+        found = by_group.calibrator
+    elif choice.row.method == "identity":
         return ()
-    return deployment_snippets(choice.row.calibrator, method=choice.row.method, scores=scores)
+    return deployment_snippets(found, method=choice.row.method, scores=scores)
 
 
 def _title(provenance: Provenance) -> str:

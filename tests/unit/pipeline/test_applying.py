@@ -1,37 +1,17 @@
 """A calibrator applied part by part, by a backend that calls one part after another."""
 
 import json
-import pickle
-from dataclasses import replace
 from importlib.metadata import version
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from tests.unit.pipeline.backwards import Backwards
 
 from focalibrate.calibrate import GroupedCalibrator, PosteriorRecovery, TemperatureScaling
 from focalibrate.engines import EngineError
 from focalibrate.io import read_predictions
 from focalibrate.pipeline import PriorShift, apply_to_parts
-
-
-class Serial:
-    """Calls one after another, the last first, with the version that the command claims."""
-
-    def __init__(self, version=None):
-        self.version = version
-
-    def map(self, function, arguments):
-        for place in reversed(range(len(arguments))):
-            (task,) = pickle.loads(pickle.dumps(arguments[place]))
-            if self.version is not None:
-                task = replace(
-                    task, at=replace(task.at, data=replace(task.at.data, version=self.version))
-                )
-            try:
-                yield place, function(task)
-            except Exception as error:
-                yield place, error
 
 
 @pytest.fixture
@@ -52,7 +32,7 @@ def rows(rng):
 
 def test_elsewhere_and_here_write_the_same_bytes(parts, tmp_path):
     shift = PriorShift(np.array([0.5, 0.5]), np.array([0.9, 0.1]))
-    for name, where in (("here", None), ("there", Serial())):
+    for name, where in (("here", None), ("there", Backwards())):
         done, special = apply_to_parts(
             parts, tmp_path / name, TemperatureScaling(2.0), shift=shift, backend=where
         )
@@ -69,7 +49,7 @@ def test_elsewhere_and_here_write_the_same_bytes(parts, tmp_path):
 def test_workers_may_run_in_another_folder(parts, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
-    class Elsewhere(Serial):
+    class Elsewhere(Backwards):
         def map(self, function, arguments):
             (tmp_path / "elsewhere").mkdir()
             with monkeypatch.context() as there:
@@ -84,12 +64,12 @@ def test_workers_may_run_in_another_folder(parts, tmp_path, monkeypatch):
 def test_workers_of_another_version_write_nothing(parts, tmp_path):
     with pytest.raises(EngineError, match=r"3 of 3 parts failed.*but the command 0\.0\.1"):
         apply_to_parts(
-            parts, tmp_path / "out", TemperatureScaling(2.0), backend=Serial(version="0.0.1")
+            parts, tmp_path / "out", TemperatureScaling(2.0), backend=Backwards(version="0.0.1")
         )
     assert not list((tmp_path / "out").glob("*.csv"))
 
 
-@pytest.mark.parametrize("where", [None, Serial()])
+@pytest.mark.parametrize("where", [None, Backwards()])
 def test_rows_of_unknown_groups_and_clipped_rows_are_counted(parts, tmp_path, where):
     grouped = GroupedCalibrator(
         column="region",

@@ -2,11 +2,11 @@
 
 import pathlib
 import pickle
-from dataclasses import replace
 
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
+from tests.unit.pipeline.backwards import Backwards
 
 from focalibrate.engines import EngineError
 from focalibrate.io import scan_predictions
@@ -14,28 +14,6 @@ from focalibrate.pipeline import calibrate_predictions, work
 from focalibrate.pipeline.sample import draw
 
 FEW = {"methods": ["temperature", "vector"], "n_resamples": 20}
-
-
-class Backwards:
-    """Makes the calls one after another, the last first, and remembers what was called."""
-
-    def __init__(self, version=None):
-        self.version, self.called = version, []
-
-    def map(self, function, arguments):
-        for place in reversed(range(len(arguments))):
-            (task,) = pickle.loads(pickle.dumps(arguments[place]))
-            self.called.append(function.__name__)
-            if self.version is not None:
-                at = tuple(
-                    replace(one, data=replace(one.data, version=self.version))
-                    for one in task.chunk.at
-                )
-                task = replace(task, chunk=replace(task.chunk, at=at))
-            try:
-                yield place, function(task)
-            except Exception as error:
-                yield place, error
 
 
 @pytest.fixture(autouse=True)

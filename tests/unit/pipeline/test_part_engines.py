@@ -1,4 +1,4 @@
-"""Parts sketched and written by worker processes and a real Dask cluster, which tests kill."""
+"""Parts sketched, written and drawn from by workers, and a real Dask cluster, that tests kill."""
 
 import importlib.util
 import json
@@ -12,7 +12,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from numpy.testing import assert_array_equal
 
 from focalibrate.calibrate import TemperatureScaling
 from focalibrate.engines import DaskCluster, EngineError, LocalProcesses
@@ -58,10 +57,47 @@ def folder(tmp_path):
     return tmp_path
 
 
-def check_same(found, folder):
-    whole = sketch_predictions(folder / "preds")
+def sketched(folder, backend=None):
+    found = sketch_predictions(folder / "preds", folder=folder / "kept", backend=backend)
     assert found.sketch.n == 200
-    assert sketch_bytes(found) == sketch_bytes(whole)
+    return sketch_bytes(found)
+
+
+def applied(folder, backend=None):
+    """Return the content of every part that was written, or kept from an earlier run."""
+    out = folder / "out"
+    done, _ = apply_to_parts(folder / "preds", out, TemperatureScaling(2.0), backend=backend)
+    assert done.n_written + done.n_kept == 4
+    return {path.name: path.read_bytes() for path in out.glob("*.npz")}
+
+
+def calibrated(folder, backend=None):
+    """Return the record of a calibration with one chunk per part."""
+    found = calibrate_predictions(
+        scan_predictions(folder / "preds"),
+        fit_rows=80,
+        methods=["temperature"],
+        n_resamples=20,
+        backend=backend,
+    )
+    assert (found.sizes.n_fitted, found.sizes.n_judged) == (80, 120)
+    record = found.to_dict()
+    del record["made_with"]
+    return record
+
+
+def alone(job, folder):
+    """Return what one process makes of the same parts elsewhere."""
+    shutil.copytree(folder / "preds", folder / "alone/preds")
+    return job(folder / "alone")
+
+
+def finished(folder):
+    """Return how many parts are sketched or written."""
+    manifest = folder / "out" / "_focalibrate-apply.json"
+    if manifest.exists():
+        return len(json.loads(manifest.read_text())["parts"])
+    return len(list((folder / "kept").glob("*.sketch"))) if (folder / "kept").exists() else 0
 
 
 def until(folder, logged, parts):
@@ -69,36 +105,54 @@ def until(folder, logged, parts):
     logged.wait_until(lambda: parts <= logged.begun(folder)[0].keys())
 
 
-def kept(folder):
-    return len(list((folder / "kept").glob("*.sketch"))) if (folder / "kept").exists() else 0
+@contextmanager
+def meanwhile(action):
+    thread = threading.Thread(target=action, daemon=True)
+    thread.start()
+    yield
+    thread.join()
 
 
 def test_a_killed_command_continues_and_counts_nothing_twice(environment, folder, logged):
     command = [sys.executable, str(HERE / "logged_parts.py"), str(folder)]
     with subprocess.Popen(command) as driver:
         until(folder, logged, {0, 1, 2, 3})
-        logged.wait_until(lambda: kept(folder) == 2)
+        logged.wait_until(lambda: finished(folder) == 2)
         driver.kill()
     (folder / "log" / "go").touch()
-    where = logged.Logged(LocalProcesses(2))
-    found = sketch_predictions(folder / "preds", folder=folder / "kept", backend=where)
-    check_same(found, folder)
+    assert sketched(folder, logged.Logged(LocalProcesses(2))) == alone(sketched, folder)
     assert logged.begun(folder)[0] == {0: 1, 1: 1, 2: 2, 3: 2}
 
 
-def test_a_killed_worker_process_loses_nothing(environment, folder, logged):
+@pytest.mark.parametrize(
+    ("job", "engine"),
+    [(sketched, "local"), (applied, "local"), (calibrated, "local"), (calibrated, "dask")],
+)
+def test_a_killed_worker_loses_and_repeats_nothing(
+    environment, folder, logged, monkeypatch, job, engine
+):
+    monkeypatch.setattr(work, "CHUNK_BYTES", 1)
+
     def kill():
         until(folder, logged, {2, 3})
         os.kill(logged.begun(folder)[1][2], 9)
-        logged.wait_until(lambda: logged.begun(folder)[0][2] == 2)
+        if engine == "local":  # which replaces it, where Dask gives its work to the other one
+            logged.wait_until(lambda: logged.begun(folder)[0][2] == 2)
         (folder / "log" / "go").touch()
 
-    killer = threading.Thread(target=kill, daemon=True)
-    killer.start()
-    found = sketch_predictions(folder / "preds", backend=logged.Logged(LocalProcesses(2)))
-    killer.join()
-    check_same(found, folder)
-    assert logged.begun(folder)[0] == {0: 1, 1: 1, 2: 2, 3: 1}
+    with ExitStack() as stack:
+        where = LocalProcesses(2)
+        if engine == "dask":
+            address, *_ = stack.enter_context(cluster(folder, "first", 2, logged))
+            where = DaskCluster(address)
+        stack.enter_context(meanwhile(kill))
+        found = job(folder, logged.Logged(where))
+    assert found == alone(job, folder)
+    counts = logged.begun(folder)[0]
+    if job is calibrated:
+        assert counts[2] == 3  # drawn from, drawn from again, evaluated on
+    else:
+        assert counts == {0: 1, 1: 1, 2: 2, 3: 1}
 
 
 def test_a_part_that_kills_its_workers_is_named(environment, folder, logged):
@@ -106,7 +160,7 @@ def test_a_part_that_kills_its_workers_is_named(environment, folder, logged):
     (folder / "log" / "go").touch()
     (folder / "log" / "kill-2").touch()
     with pytest.raises(EngineError, match=r"1 of 4 parts failed.*part-2.npz: its worker .*killed"):
-        sketch_predictions(folder / "preds", backend=logged.Logged(LocalProcesses(2)))
+        sketched(folder, logged.Logged(LocalProcesses(2)))
     assert logged.begun(folder)[0] == {0: 1, 1: 1, 2: 3, 3: 1}
 
 
@@ -140,138 +194,31 @@ def cluster(folder, name, n, logged):
             yield address, scheduler, processes
 
 
-def test_a_killed_worker_and_scheduler_lose_nothing(environment, folder, logged):
-    options = {"folder": folder / "kept"}
+@pytest.mark.parametrize("job", [sketched, applied])
+def test_parts_finished_before_a_worker_and_the_scheduler_are_killed_are_kept(
+    environment, folder, logged, job
+):
     with cluster(folder, "first", 2, logged) as (address, scheduler, workers):
 
         def kill():
             until(folder, logged, {2, 3})
-            logged.wait_until(lambda: kept(folder) == 2)
+            logged.wait_until(lambda: finished(folder) == 2)
             pid = logged.begun(folder)[1][2]
             next(process for process in workers if process.pid == pid).kill()
             scheduler.kill()
 
-        killer = threading.Thread(target=kill, daemon=True)
-        killer.start()
         where = logged.Logged(DaskCluster(address, connect_seconds=15))
-        with pytest.raises(EngineError, match="lost the Dask scheduler"):
-            sketch_predictions(folder / "preds", backend=where, **options)
-        killer.join()
+        with meanwhile(kill), pytest.raises(EngineError, match="lost the Dask scheduler"):
+            job(folder, where)
+    times = {p: p.stat().st_mtime_ns for p in folder.glob("[ko]*/*") if p.suffix != ".json"}
+    assert len(times) == 2
     (folder / "log" / "go").touch()
     with cluster(folder, "second", 1, logged) as (address, _, _):
-        where = logged.Logged(DaskCluster(address))
-        found = sketch_predictions(folder / "preds", backend=where, **options)
-    check_same(found, folder)
+        found = job(folder, logged.Logged(DaskCluster(address)))
+    assert {p: p.stat().st_mtime_ns for p in times} == times
+    assert found == alone(job, folder)
     counts = logged.begun(folder)[0]
     assert (counts[0], counts[1]) == (1, 1)
-
-
-def check_written(folder):
-    """Every part is there, and holds what one process writes."""
-    apply_to_parts(folder / "preds", folder / "alone", TemperatureScaling(2.0))
-    names = sorted(path.name for path in (folder / "alone").glob("*.npz"))
-    assert names == sorted(path.name for path in (folder / "out").glob("*.npz"))
-    assert len(names) == 4
-    for name in names:
-        with np.load(folder / "alone" / name) as one, np.load(folder / "out" / name) as other:
-            assert_array_equal(one["probs"], other["probs"])
-            assert_array_equal(one["labels"], other["labels"])
-
-
-def n_written(folder):
-    manifest = folder / "out" / "_focalibrate-apply.json"
-    return len(json.loads(manifest.read_text())["parts"]) if manifest.exists() else 0
-
-
-def test_a_killed_worker_process_writes_its_part_again(environment, folder, logged):
-    def kill():
-        until(folder, logged, {2, 3})
-        os.kill(logged.begun(folder)[1][2], 9)
-        logged.wait_until(lambda: logged.begun(folder)[0][2] == 2)
-        (folder / "log" / "go").touch()
-
-    killer = threading.Thread(target=kill, daemon=True)
-    killer.start()
-    where = logged.Logged(LocalProcesses(2))
-    done, special = apply_to_parts(
-        folder / "preds", folder / "out", TemperatureScaling(2.0), backend=where
-    )
-    killer.join()
-    assert (done.n_rows, done.n_written, done.n_kept, special.n_rows) == (200, 4, 0, 200)
-    assert logged.begun(folder)[0] == {0: 1, 1: 1, 2: 2, 3: 1}
-    check_written(folder)
-
-
-def test_parts_written_before_a_worker_and_the_scheduler_are_killed_are_kept(
-    environment, folder, logged
-):
-    def apply(backend):
-        return apply_to_parts(
-            folder / "preds", folder / "out", TemperatureScaling(2.0), backend=backend
-        )
-
-    with cluster(folder, "first", 2, logged) as (address, scheduler, workers):
-
-        def kill():
-            until(folder, logged, {2, 3})
-            logged.wait_until(lambda: n_written(folder) == 2)
-            pid = logged.begun(folder)[1][2]
-            next(process for process in workers if process.pid == pid).kill()
-            scheduler.kill()
-
-        killer = threading.Thread(target=kill, daemon=True)
-        killer.start()
-        with pytest.raises(EngineError, match="lost the Dask scheduler"):
-            apply(logged.Logged(DaskCluster(address, connect_seconds=15)))
-        killer.join()
-    finished = {p: p.stat().st_mtime_ns for p in (folder / "out").glob("part-[01].npz")}
-    assert len(finished) == 2
-    (folder / "log" / "go").touch()
-    with cluster(folder, "second", 1, logged) as (address, _, _):
-        done, _ = apply(logged.Logged(DaskCluster(address)))
-    assert (done.n_written, done.n_kept) == (2, 2)
-    assert {p: p.stat().st_mtime_ns for p in finished} == finished
-    check_written(folder)
-
-
-def calibrated(folder, monkeypatch, **options):
-    """Return the record of a calibration with one chunk per part."""
-    monkeypatch.setattr(work, "CHUNK_BYTES", 1)
-    found = calibrate_predictions(
-        scan_predictions(folder / "preds"),
-        fit_rows=80,
-        methods=["temperature"],
-        n_resamples=20,
-        **options,
-    )
-    assert (found.sizes.n_fitted, found.sizes.n_judged) == (80, 120)
-    record = found.to_dict()
-    del record["made_with"]
-    return record
-
-
-@pytest.mark.parametrize("engine", ["local", "dask"])
-def test_a_worker_killed_while_rows_are_drawn_loses_and_repeats_nothing(
-    environment, folder, logged, monkeypatch, engine
-):
-    def kill():
-        until(folder, logged, {2, 3})
-        os.kill(logged.begun(folder)[1][2], 9)
-        if engine == "local":  # which replaces it, where Dask gives its work to the other one
-            logged.wait_until(lambda: logged.begun(folder)[0][2] == 2)
-        (folder / "log" / "go").touch()
-
-    with ExitStack() as stack:
-        where = LocalProcesses(2)
-        if engine == "dask":
-            address, *_ = stack.enter_context(cluster(folder, "first", 2, logged))
-            where = DaskCluster(address)
-        killer = threading.Thread(target=kill, daemon=True)
-        killer.start()
-        found = calibrated(folder, monkeypatch, backend=logged.Logged(where))
-        killer.join()
-    assert found == calibrated(folder, monkeypatch)
-    assert logged.begun(folder)[0][2] == 3  # drawn from, drawn from again, evaluated on
 
 
 @pytest.fixture
@@ -313,7 +260,7 @@ def test_a_scheduler_with_tls_needs_only_the_configuration_of_dask(
         assert address.startswith("tls://127.0.0.1:")
         with started(folder, "worker", address, "--no-nanny", "--nthreads", "1", env=env):
             with dask.config.set(certificate):
-                found = sketch_predictions(folder / "preds", backend=DaskCluster(address))
-            check_same(found, folder)
+                found = sketched(folder, DaskCluster(address))
+            assert found == alone(sketched, folder)
             with pytest.raises(ValueError, match=r"tls:// needs a key .*ca-file"):
-                sketch_predictions(folder / "preds", backend=DaskCluster(address))
+                sketched(folder, DaskCluster(address))

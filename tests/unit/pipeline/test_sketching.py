@@ -4,6 +4,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from tests.unit.pipeline.backwards import Backwards
 
 from focalibrate.calibrate import Identity, TemperatureScaling
 from focalibrate.engines import EngineError, LocalProcesses
@@ -154,16 +155,8 @@ def test_workers_of_another_version_are_refused(parts, serial):
     with pytest.raises(PredictionFileError, match=r"part-3\.csv: was made by focalibrate 0\.0\.1"):
         sketch_predictions(parts, backend=Mixed())
 
-    class Older:
-        def map(self, function, arguments):
-            older = [
-                (replace(t, at=replace(t.at, data=replace(t.at.data, version="0.0.1"))),)
-                for (t,) in arguments
-            ]
-            return serial.map(function, older)
-
     with pytest.raises(EngineError, match=r"a worker has focalibrate .*, but the command 0\.0\.1"):
-        sketch_predictions(parts, backend=Older())
+        sketch_predictions(parts, backend=Backwards(version="0.0.1"))
 
 
 def test_rows_of_weight_zero_and_parts_of_them_count_for_nothing(tmp_path):
@@ -216,14 +209,6 @@ def _row_groups(path, n, size, seed=0):
     columns = {f"logit_{c}": rng.normal(size=n) for c in "abc"}
     columns["label"] = rng.choice(list("abc"), size=n)
     parquet.write_table(pa.table(columns), path, row_group_size=size)
-
-
-class Backwards:
-    """A backend that makes the calls in this process, the last first."""
-
-    def map(self, function, arguments):
-        for i in reversed(range(len(arguments))):
-            yield i, function(*arguments[i])
 
 
 def test_a_large_parquet_file_is_cut_between_row_groups(tmp_path, monkeypatch):
