@@ -308,7 +308,8 @@ def _junit(found: GateResult) -> str:
             tag, kind = JUNIT[check.status]
             ET.SubElement(case, tag, type=kind, message=check.message).text = check.message
     ET.indent(suites, space="")
-    return ET.tostring(suites, "utf-8", xml_declaration=True).decode() + "\n"
+    text: bytes = ET.tostring(suites, "utf-8", xml_declaration=True)
+    return text.decode() + "\n"
 
 
 JUNIT = {
