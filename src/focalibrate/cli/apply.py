@@ -110,7 +110,8 @@ def apply_command(
             force=force,
             finish=lambda made: write_mark(out, made, chosen.describe()),
         )
-    _say_calibrated(f"{given.n_rows:,} rows", chosen, shift, special, out)
+    rows = "1 row" if given.n_rows == 1 else f"{given.n_rows:,} rows"
+    _say_calibrated(rows, chosen, shift, special, out)
 
 
 def _loaded(paths: tuple[Path, ...], training: Training) -> Calibrator | None:

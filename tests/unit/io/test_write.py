@@ -108,6 +108,8 @@ def test_other_columns_are_kept_in_place(tmp_path, probs, suffix, labels):
     assert_array_equal(found.scores, like.scores[:, ::-1])
     assert_array_equal(found.labels, like.labels)
     assert found.layout.names == ("id", "target", "note")
+    if suffix == ".tsv":
+        assert path.read_text().splitlines()[0] == KEPT.strip().replace(",", "\t")
     if suffix == ".csv":
         text = path.read_text().splitlines()
         assert text[0] + "\n" == KEPT

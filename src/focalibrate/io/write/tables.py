@@ -36,10 +36,10 @@ def write_text(path: Path, rows: Iterator[Rows], output: Output) -> None:
     The separator and the decimal mark are those of the input, and so are its cells.
     """
     layout = output.like.layout
-    separator = "\t" if suffix_of(path) == ".tsv" else layout.separator or ","
-    if separator.isspace() and suffix_of(path) != suffix_of(output.like.source):
-        separator = ","  # a .csv made from a .tsv
-    separator = "," if separator == " " else separator
+    separator = layout.separator or ","
+    if separator == " " or (suffix_of(path) != suffix_of(output.like.source) and separator == "\t"):
+        separator = ","  # also in a .csv made from a .tsv
+    separator = "\t" if suffix_of(path) == ".tsv" else separator
     comma = layout.decimal_comma and separator != ","
     digits = FLOAT32_DIGITS if output.like.scores.dtype == np.float32 else None
     with text_file(path) as file:
