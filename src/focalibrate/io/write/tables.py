@@ -37,7 +37,9 @@ def write_text(path: Path, rows: Iterator[Rows], output: Output) -> None:
     """
     layout = output.like.layout
     separator = layout.separator or ","
-    if separator == " " or (suffix_of(path) != suffix_of(output.like.source) and separator == "\t"):
+    if separator == " " or (
+        suffix_of(path) != suffix_of(output.like.source) and separator == "\t"
+    ):
         separator = ","  # also in a .csv made from a .tsv
     separator = "\t" if suffix_of(path) == ".tsv" else separator
     comma = layout.decimal_comma and separator != ","
