@@ -89,7 +89,8 @@ def _noted(
     notes = []
     done = calibrated_by(scan)
     if done is not None:
-        notes.append(f"written by `focalibrate apply`: calibrated already ({done})")
+        twice = "WARNING: calibrated a second time: " if calibrators else ""
+        notes.append(f"{twice}written by `focalibrate apply`: calibrated already ({done})")
     fitted = [str(path) for path in calibrators if _fitted_to(path) == found.checksum]
     if fitted:
         notes.append(

@@ -72,6 +72,9 @@ def test_a_calibrated_file_is_not_called_uncalibrated(cli, scores):
     done = cli("evaluate", "new.csv")
     assert "calibrated already (temperature scaling: T=2)" in done.stdout
     assert "uncalibrated" not in done.stdout
+    assert "WARNING: calibrated a second time" not in done.stdout
+    done = cli("evaluate", "new.csv", "--calibrator", "t.json")
+    assert "WARNING: calibrated a second time" in done.stdout
     words = ("--methods", "temperature", "--resamples", "10")
     done = cli("calibrate", "new.csv", *words)
     assert "was written by `focalibrate apply`" in done.stdout
