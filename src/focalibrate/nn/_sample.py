@@ -1,8 +1,6 @@
 """A sample of rows of bounded size that does not depend on the order they came in."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Self, final
+from typing import Any, NamedTuple, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +8,19 @@ from numpy.typing import NDArray
 _MIX = tuple(np.uint64(x) for x in (0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
 
 
-@dataclass(frozen=True, eq=False)
+class KeptRows(NamedTuple):
+    """Rows with their priority."""
+
+    logits: NDArray[Any]
+    """float32 or float64 ``[M, K]``"""
+    labels: NDArray[np.int64]
+    """class indices ``[M]``"""
+    weights: NDArray[np.float64]
+    priority: NDArray[np.int64]
+    """>= 0"""
+
+
+@final
 class RowSample:
     r"""The rows of least priority, where a row's priority is a hash of its numbers and a seed.
 
@@ -19,79 +29,21 @@ class RowSample:
     are kept or dropped together. As long as no more than `capacity` rows were seen, all are kept.
     """
 
-    capacity: int
-    seed: int
-    logits: NDArray[Any]
-    """shape ``[M, K]``, ``M <= capacity``, by ascending priority"""
-    labels: NDArray[np.int64]
-    """class indices ``[M]``"""
-    priority: NDArray[np.int64]
-    """shape ``[M]``, >= 0"""
-    weights: NDArray[np.float64]
-    """of each row, ``[M]``"""
-
-    @classmethod
-    def empty(cls, capacity: int, seed: int, n_classes: int) -> Self:
-        """Return the sample of no rows."""
+    def __init__(self, capacity: int, seed: int, n_classes: int) -> None:
+        self.capacity, self.seed, self.n_classes = capacity, seed, n_classes
         none = np.zeros(0, dtype=np.int64)
         logits = np.zeros((0, n_classes), dtype=np.float32)
-        return cls(capacity, seed, logits, none, none, np.zeros(0))
-
-    def candidates(
-        self, logits: NDArray[Any], labels: NDArray[np.int64], weights: NDArray[np.float64]
-    ) -> Self:
-        """Return those of new rows, float32 or float64 ``[N, K]``, that may belong in here."""
-        if self.capacity == 0:
-            return self
-        priority = row_priority(logits, labels, seed=self.seed)
-        is_full = len(self.priority) == self.capacity
-        enters = (
-            priority < self.priority[-1] if is_full else np.ones(len(priority), dtype=np.bool_)
-        )
-        return replace(
-            self,
-            logits=logits[enters],
-            labels=labels[enters],
-            priority=priority[enters],
-            weights=weights[enters],
-        )
-
-    def merged(self, others: Sequence[Self]) -> Self:
-        """Return the sample of the rows of this and `others`."""
-        parts = (self, *others)
-        every = np.concatenate([part.priority for part in parts])
-        kept = np.argsort(every, kind="stable")[: self.capacity]
-        return replace(
-            self,
-            logits=np.concatenate([part.logits for part in parts])[kept],
-            labels=np.concatenate([part.labels for part in parts])[kept],
-            priority=every[kept],
-            weights=np.concatenate([part.weights for part in parts])[kept],
-        )
-
-
-@final
-class RowKeeper:
-    """A sample that grows: candidates wait, at most `capacity` of them, and are merged at once.
-
-    Merging at every batch would copy the whole sample every time.
-    """
-
-    def __init__(self, sample: RowSample) -> None:
-        self._sample = sample
-        self._waiting: list[RowSample] = []
+        # The sample, and candidates that wait: merging them one by one would copy it every time.
+        self._parts = [KeptRows(logits, none, np.zeros(0), none)]
 
     @property
-    def n_classes(self) -> int:
-        """Number of classes of every row."""
-        return int(self._sample.logits.shape[1])
-
-    @property
-    def sample(self) -> RowSample:
-        """The sample of all rows so far."""
-        if self._waiting:
-            self._sample, self._waiting = self._sample.merged(self._waiting), []
-        return self._sample
+    def rows(self) -> KeptRows:
+        """The sample of all rows so far, by ascending priority."""
+        if len(self._parts) > 1:
+            together = [np.concatenate(columns) for columns in zip(*self._parts, strict=True)]
+            kept = np.argsort(together[-1], kind="stable")[: self.capacity]
+            self._parts = [KeptRows(*(column[kept] for column in together))]
+        return self._parts[0]
 
     def add(
         self,
@@ -100,14 +52,21 @@ class RowKeeper:
         weights: NDArray[np.float64] | None = None,
     ) -> None:
         """Add rows, float32 or float64 ``[N, K]``; they are copied."""
+        if self.capacity == 0:
+            return
+        priority = row_priority(logits, labels, seed=self.seed)
+        known = self._parts[0].priority
+        enters = np.ones(len(priority), dtype=np.bool_)
+        if len(known) == self.capacity:
+            enters = priority < known[-1]
         w = np.ones(len(labels)) if weights is None else weights
-        self.merge(self._sample.candidates(logits, labels, w))
+        self.merge(KeptRows(logits[enters], labels[enters], w[enters], priority[enters]))
 
-    def merge(self, other: RowSample) -> None:
+    def merge(self, other: KeptRows) -> None:
         """Add the rows of another sample."""
-        self._waiting.append(other)
-        if sum(len(part.labels) for part in self._waiting) > self._sample.capacity:
-            _ = self.sample
+        self._parts.append(other)
+        if sum(len(part.labels) for part in self._parts[1:]) > self.capacity:
+            _ = self.rows
 
 
 def row_priority(

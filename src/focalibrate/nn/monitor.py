@@ -1,7 +1,7 @@
 """Calibration of a model over a loader, collected batch by batch in bounded memory."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self, final
@@ -13,22 +13,20 @@ from torch import Tensor, nn
 from focalibrate._check import check_count, check_n_bins
 from focalibrate.calibrate import Calibrator, fit
 from focalibrate.engines import versions
-from focalibrate.io import SketchFile, check_time, write_sketch
+from focalibrate.io import SketchFile, check_time, parse_sketch, sketch_bytes, write_sketch
 from focalibrate.metrics import METRICS, Cells, Sketch
 from focalibrate.metrics.binning import equal_width_edges, equal_width_index
 from focalibrate.metrics.cells import ClassCells, added
 from focalibrate.metrics.scores import ConfidentFraction
 from focalibrate.metrics.sketch import MAX_CLASSWISE, class_edges, class_index, confident_of
-from focalibrate.metrics.sketch_file import sketch_from_arrays, sketch_to_arrays
 from focalibrate.nn._inputs import outputs_of
 from focalibrate.nn._ranks import Arrays, gather_arrays, is_distributed
-from focalibrate.nn._sample import RowKeeper, RowSample
+from focalibrate.nn._sample import KeptRows, RowSample
 from focalibrate.nn._terms import LARGE, batch_terms, read_batch_rows, rows_to_keep
 
 __all__ = ["CalibrationMonitor", "MonitorMetrics"]
 
 _SETTINGS = ("n_bins", "max_rows", "seed", "classwise", "by_class", "per_image")
-_ROWS = ("logits", "labels", "priority", "weights")
 
 
 @dataclass(frozen=True)
@@ -131,7 +129,7 @@ class CalibrationMonitor:
         """Forget all examples."""
         self._sketch: Sketch | None = None
         self._predicted: Cells | None = None
-        self._rows: RowKeeper | None = None
+        self._rows: RowSample | None = None
         self._images: list[Cells] = []
 
     def update(
@@ -198,7 +196,7 @@ class CalibrationMonitor:
         if self.per_image:
             self._images += Cells.of_index(*event, event=terms.image, n_events=n_images)
         if self._rows is None:
-            self._rows = RowKeeper(RowSample.empty(self.max_rows, self.seed, k))
+            self._rows = RowSample(self.max_rows, self.seed, k)
         self._rows.add(*rows_to_keep(rows, weights, n=self.max_rows, seed=self.seed))
 
     @torch.no_grad()
@@ -342,7 +340,7 @@ class CalibrationMonitor:
         """Return the logits ``[M, K]`` and labels ``[M]`` that were kept."""
         self.sketch()
         assert self._rows is not None  # noqa: S101  (kept beside the sketch)
-        kept = self._rows.sample
+        kept = self._rows.rows
         return torch.from_numpy(kept.logits), torch.from_numpy(kept.labels)
 
     def fit(self, method: str = "temperature", **options: Any) -> Calibrator:
@@ -350,7 +348,7 @@ class CalibrationMonitor:
         logits, labels = self.rows()
         if len(labels) == 0:
             raise ValueError("`max_rows` must be at least 1 for `fit`, got 0.")
-        weights = self._rows.sample.weights if self._rows is not None else np.empty(0)
+        weights = self._rows.rows.weights if self._rows is not None else np.empty(0)
         if (weights != 1.0).any():
             options = {"sample_weight": weights} | options
         found = fit(logits, labels, method=method, **options)
@@ -377,12 +375,11 @@ class CalibrationMonitor:
             state["images"] = np.stack([_weighted(cells) for cells in self._images])
         if self._sketch is None or self._rows is None:
             return state
-        state |= _flat(sketch_to_arrays(self._sketch), "sketch")
+        content = sketch_bytes(SketchFile(sketch=self._sketch, kind="logits"))
+        state["sketch"] = np.frombuffer(content, dtype=np.uint8)
         if self._predicted is not None:
             state["predicted"] = self._predicted.sums
-        for name in _ROWS:
-            state[name] = getattr(self._rows.sample, name)
-        return state
+        return state | self._rows.rows._asdict()
 
     def load_state_dict(self, state: Arrays) -> None:
         """Take over what another monitor of the same settings has seen, and forget the rest."""
@@ -403,17 +400,14 @@ class CalibrationMonitor:
         if "logits" not in state:
             return
         self._check_classes(state["logits"].shape[1])
-        sketch = sketch_from_arrays(_nested(state, "sketch"))
+        sketch = parse_sketch(state["sketch"].tobytes(), "the state of a monitor").sketch
         self._sketch = sketch if self._sketch is None else self._sketch + sketch
         if "predicted" in state:
             found = Cells(state["predicted"], edges, sketch.top.is_counted)
             self._predicted = found if self._predicted is None else self._predicted + found
-        parts = (state[name] for name in _ROWS)
-        sample = RowSample(self.max_rows, self.seed, *parts)
         if self._rows is None:
-            self._rows = RowKeeper(sample)
-        else:
-            self._rows.merge(sample)
+            self._rows = RowSample(self.max_rows, self.seed, sketch.n_classes)
+        self._rows.merge(KeptRows(*(state[name] for name in KeptRows._fields)))
 
     def _like(self) -> "CalibrationMonitor":
         settings: dict[str, Any] = {name: getattr(self, name) for name in _SETTINGS}
@@ -432,30 +426,3 @@ def _weighted(cells: Cells) -> Any:
     none = np.zeros((8, cells.n_bins))
     whole = np.full((1, cells.n_bins), float(cells.is_counted))
     return np.concatenate([added(cells.sums, none), whole])
-
-
-def _flat(record: Mapping[str, Any], prefix: str) -> Arrays:
-    """Return nested arrays and numbers by path, such as ``sketch/top/weight``."""
-    found: Arrays = {}
-    for name, value in record.items():
-        path = f"{prefix}/{name}"
-        if isinstance(value, Mapping):
-            found |= _flat(value, path)
-        elif value is not None:
-            found[path] = np.asarray(value)
-    return found
-
-
-def _nested(arrays: Arrays, prefix: str) -> dict[str, Any]:
-    """Return what `_flat` was given."""
-    record: dict[str, Any] = {"positive": None, "classes": None, "groups": {}, "clusters": None}
-    for path, value in arrays.items():
-        if path.startswith(f"{prefix}/"):
-            _, *names, last = path.split("/")
-            place = record
-            for name in names:
-                if place.get(name) is None:
-                    place[name] = {}
-                place = place[name]
-            place[last] = value.item() if value.ndim == 0 else value
-    return record
