@@ -2,7 +2,7 @@
 
 import math
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from focalibrate.nn._inputs import spread, to_device
+from focalibrate.nn._inputs import spread
 
 Parameters = dict[str, Tensor]
 
@@ -84,12 +84,6 @@ def check_batches(batches: Batches) -> None:
             "`batches` must be a list or a loader, which can be read for every product, got the "
             f"iterator {type(batches).__name__}. Pass `list(batches)`."
         )
-
-
-def on_device(batches: Batches, device: torch.device) -> Iterator[tuple[Any, Tensor]]:
-    """Yield the batches with every tensor on `device`."""
-    for inputs, labels in batches:
-        yield to_device(inputs, device), labels.to(device)
 
 
 def batch_total(loss: Loss, logits: Any, labels: Tensor) -> Tensor:

@@ -1,7 +1,7 @@
 """Symmetric matrix over the parameters of a model: the mean of one matrix per example."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -13,8 +13,7 @@ from torch.func import grad
 
 from focalibrate._check import check_count
 from focalibrate.curvature import TraceEstimate, hutchinson_trace
-from focalibrate.nn._inputs import evaluating
-from focalibrate.nn.curvature._by_example import NotByExampleError
+from focalibrate.nn._inputs import evaluating, to_device
 from focalibrate.nn.curvature._network import (
     Batches,
     Loss,
@@ -24,12 +23,9 @@ from focalibrate.nn.curvature._network import (
     call_model,
     check_batches,
     load_forward_mode,
-    on_device,
     select_parameters,
 )
-from focalibrate.nn.curvature._split_trace import SplitTrace
-
-NONE_COUNTS = "`batches` must hold an example that counts, found none."
+from focalibrate.nn.curvature._trace import NotByExampleError, SplitTrace
 
 
 class LossMatrix(ABC):
@@ -143,22 +139,34 @@ class LossMatrix(ABC):
             return replace(estimate, method=f"Hutchinson, as {reason}")
 
     def _split_trace(self, n_vectors: int, seed: int) -> TraceEstimate:
-        rng = torch.Generator().manual_seed(seed)
-        parameters = self._parameters
-        split = SplitTrace(self.model, self.loss, parameters, n_vectors=n_vectors, rng=rng)
-        device = next(iter(parameters.values())).device
+        split = SplitTrace(
+            self.model,
+            self.loss,
+            self._parameters,
+            n_vectors=n_vectors,
+            rng=torch.Generator().manual_seed(seed),
+            with_model=self._has_model_curvature,
+        )
         count = 0.0
         with evaluating(self.model):
-            for inputs, labels in on_device(self.batches, device):
-                weight = batch_count(self.loss, labels)
-                if weight == 0.0:  # all ignored
-                    continue
+            for inputs, labels, weight in self._batches_that_count():
                 count += weight
-                split.add(inputs, labels, with_model=self._has_model_curvature)
-        if count == 0.0:
-            raise ValueError(NONE_COUNTS)
+                split.add(inputs, labels)
         estimate = split.estimate(count)
         return replace(estimate, value=estimate.value + self.damping * self.size)
+
+    def _batches_that_count(self) -> Iterator[tuple[Any, Tensor, float]]:
+        """Yield inputs, labels and the divisor of a mean over each batch."""
+        device = next(iter(self._parameters.values())).device
+        is_empty = True
+        for given, targets in self.batches:
+            inputs, labels = to_device(given, device), targets.to(device)
+            weight = batch_count(self.loss, labels)
+            if weight > 0.0:  # else all are ignored: a mean over no examples is nan
+                is_empty = False
+                yield inputs, labels, weight
+        if is_empty:
+            raise ValueError("`batches` must hold an example that counts, found none.")
 
     @abstractmethod
     def _product(
@@ -181,19 +189,13 @@ class LossMatrix(ABC):
     def _mean_over_batches(self, function: Any, n_block: int = 1) -> NDArray[np.float64]:
         """Return the sum of `function` over batches / the count, ``[..., D]`` in float64."""
         parameters = {name: p.detach() for name, p in self._parameters.items()}
-        device = next(iter(parameters.values())).device
         total: Tensor | float = 0.0
         count = 0.0
         with evaluating(self.model):
-            for inputs, labels in on_device(self.batches, device):
-                weight = batch_count(self.loss, labels)
-                if weight == 0.0:  # all ignored: a mean over no examples is nan
-                    continue
+            for inputs, labels, weight in self._batches_that_count():
                 count += weight
                 parts = function(parameters, inputs, labels).values()
                 flat = torch.cat([part.flatten(start_dim=n_block) for part in parts], dim=-1)
                 total = total + flat.detach().double()
-        if not isinstance(total, Tensor):
-            raise ValueError(NONE_COUNTS)
-        mean: NDArray[np.float64] = (total / count).cpu().numpy()
+        mean: NDArray[np.float64] = (torch.as_tensor(total) / count).cpu().numpy()
         return mean

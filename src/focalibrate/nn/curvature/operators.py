@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 from torch.func import grad, jvp, vjp, vmap
 
-from focalibrate.nn.curvature._by_layer import second_products
 from focalibrate.nn.curvature._network import Parameters, batch_total, call_model
+from focalibrate.nn.curvature._trace import second_products
 from focalibrate.nn.curvature.matrix import LossMatrix
 
 
