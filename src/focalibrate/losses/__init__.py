@@ -16,9 +16,6 @@ from focalibrate.losses.policy import (
     ByEpoch,
     BySample,
     GammaPolicy,
-    by_epoch,
-    by_sample,
-    by_sample_star,
     gamma_policy,
 )
 from focalibrate.losses.sigmoid import sigmoid_focal_loss
@@ -32,9 +29,6 @@ __all__ = [
     "asymmetric_loss",
     "brier_loss",
     "brier_weighted_loss",
-    "by_epoch",
-    "by_sample",
-    "by_sample_star",
     "cross_entropy",
     "dual_focal_loss",
     "focal_calibration_loss",

@@ -6,7 +6,7 @@ from focalibrate._array import Array, device, namespace
 from focalibrate._check import check_gamma
 from focalibrate._stable import log_sigmoid, log_softmax, logsumexp
 from focalibrate.losses._targets import examples
-from focalibrate.theory.margin import true_class_margin
+from focalibrate.theory.focal import true_class_margin
 
 
 def dual_focal_loss(

@@ -7,8 +7,7 @@ from focalibrate._stable import log_sigmoid, log_simplex
 from focalibrate.losses._targets import LossInput, examples
 from focalibrate.losses.adafocal import AdaFocal, SignedSteps, signed_focal_term
 from focalibrate.losses.policy import Gamma, resolve_gamma
-from focalibrate.theory.focal import focal_sum, focal_term
-from focalibrate.theory.margin import true_class_margin
+from focalibrate.theory.focal import focal_sum, focal_term, true_class_margin
 
 
 def cross_entropy(

@@ -9,7 +9,6 @@ from typing import Any, TypeAlias
 from focalibrate._array import Array, is_array_api_obj, namespace, stop_gradient
 from focalibrate._check import check_gamma
 from focalibrate.losses.adafocal import AdaFocal, SignedSteps
-from focalibrate.theory.thresholds import gamma_star
 
 
 def _check_steps(gammas: tuple[float, ...], cuts: tuple[Any, ...], *, name: str) -> None:
@@ -29,11 +28,12 @@ class BySample:
 
     ``gammas[i]`` applies below ``cuts[i]``, the last one from the last cut on. An example on a
     cut belongs to the upper side, or to the lower if `right_closed`. No derivative flows
-    through the choice.
+    through the choice. With `focalibrate.theory.gamma_star` of a cut as the exponent below it,
+    focal loss learns faster than cross-entropy there and slower above.
 
     Example:
         >>> import numpy as np
-        >>> by_sample((0.2,), (5.0, 3.0))(np.array([0.1, 0.2, 0.9]))
+        >>> BySample((0.2,), (5.0, 3.0))(np.array([0.1, 0.2, 0.9]))
         array([5., 3., 3.])
     """
 
@@ -42,6 +42,8 @@ class BySample:
     right_closed: bool = False
 
     def __post_init__(self) -> None:
+        for name in ("cuts", "gammas"):
+            object.__setattr__(self, name, tuple(map(float, getattr(self, name))))
         _check_steps(self.gammas, self.cuts, name="cuts")
         if not all(0.0 < cut < 1.0 for cut in self.cuts):
             raise ValueError(f"`cuts` must be probabilities in (0, 1), got {self.cuts}.")
@@ -74,9 +76,11 @@ class ByEpoch:
     """
 
     gammas: tuple[float, ...]
-    until: tuple[Fraction, ...]
+    until: tuple[Fraction | float, ...]
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "gammas", tuple(map(float, self.gammas)))
+        object.__setattr__(self, "until", tuple(Fraction(x) for x in self.until))
         _check_steps(self.gammas, self.until, name="until")
         if not all(0 < share < 1 for share in self.until):
             raise ValueError(f"`until` must be shares of the run in (0, 1), got {self.until}.")
@@ -100,38 +104,14 @@ Gamma: TypeAlias = Any
 GammaPolicy: TypeAlias = float | BySample | ByEpoch | AdaFocal
 
 
-def by_sample(
-    cuts: tuple[float, ...], gammas: tuple[float, ...], *, right_closed: bool = False
-) -> BySample:
-    """Return a sample-wise policy: ``gammas[i]`` below ``cuts[i]``, then the last one."""
-    return BySample(tuple(map(float, cuts)), tuple(map(float, gammas)), right_closed)
-
-
-def by_sample_star(p0s: tuple[float, ...], *, otherwise: float) -> BySample:
-    r"""Return the sample-wise policy whose exponent below each `p0` is :math:`\gamma^*(p_0)`.
-
-    There focal loss learns faster than cross-entropy below `p0` and slower above it.
-
-    Example:
-        >>> [round(g, 2) for g in by_sample_star((0.2, 0.25), otherwise=2.0).gammas]
-        [4.85, 3.07, 2.0]
-    """
-    return by_sample(p0s, (*map(gamma_star, p0s), otherwise))
-
-
-def by_epoch(gammas: tuple[float, ...], until: tuple[Fraction | float, ...]) -> ByEpoch:
-    """Return a scheduled policy: ``gammas[i]`` until the share ``until[i]`` of the run."""
-    return ByEpoch(tuple(map(float, gammas)), tuple(Fraction(share) for share in until))
-
-
 _PUBLISHED_SHARES = (Fraction(100, 350), Fraction(250, 350))
 _NAMED: dict[str, BySample | ByEpoch | AdaFocal] = {
-    "flsd-53": by_sample((0.2,), (5.0, 3.0)),
-    "flsd-532": by_sample((0.2, 0.5), (5.0, 3.0, 2.0)),
-    "flsd-53-paper": by_sample((0.19,), (5.0, 3.0), right_closed=True),
-    "flsd-532-paper": by_sample((0.19, 0.5), (5.0, 3.0, 2.0), right_closed=True),
-    "fls-531": by_epoch((5.0, 3.0, 1.0), _PUBLISHED_SHARES),
-    "fls-532": by_epoch((5.0, 3.0, 2.0), _PUBLISHED_SHARES),
+    "flsd-53": BySample((0.2,), (5.0, 3.0)),
+    "flsd-532": BySample((0.2, 0.5), (5.0, 3.0, 2.0)),
+    "flsd-53-paper": BySample((0.19,), (5.0, 3.0), right_closed=True),
+    "flsd-532-paper": BySample((0.19, 0.5), (5.0, 3.0, 2.0), right_closed=True),
+    "fls-531": ByEpoch((5.0, 3.0, 1.0), _PUBLISHED_SHARES),
+    "fls-532": ByEpoch((5.0, 3.0, 2.0), _PUBLISHED_SHARES),
     "adafocal": AdaFocal(),
 }
 
@@ -158,7 +138,7 @@ def gamma_policy(spec: str | GammaPolicy) -> GammaPolicy:
         if not re.fullmatch(r"\d+(\.\d*)?", spec):
             raise ValueError(
                 f"`gamma` must be a number or one of {', '.join(_NAMED)}, got {spec!r}. "
-                "Build your own with `by_sample` or `by_epoch`."
+                "Build your own with `BySample` or `ByEpoch`."
             )
         spec = float(spec)
     check_gamma(spec)

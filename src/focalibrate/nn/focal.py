@@ -38,8 +38,8 @@ class FocalLoss(RowLoss):
     ``gamma=0`` calls `torch.nn.functional.cross_entropy`.
 
     Args:
-        gamma: exponent, ``>= 0``; a policy by sample (``"flsd-53"``, `by_sample`); or a schedule
-            (``"fls-532"``, `by_epoch`), which needs `set_epoch` before every epoch; or
+        gamma: exponent, ``>= 0``; a policy by sample (``"flsd-53"``, `BySample`); or a schedule
+            (``"fls-532"``, `ByEpoch`), which needs `set_epoch` before every epoch; or
             ``"adafocal"`` (`AdaFocal`), which needs `update` after every epoch.
         weight: class weights ``[K]``, each ``>= 0``; a tensor or a list.
         alpha: the same by the name of the focal paper: a list, or for two classes the weight of

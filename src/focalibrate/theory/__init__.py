@@ -7,7 +7,6 @@ from focalibrate.theory.minimiser import focal_minimiser
 from focalibrate.theory.posterior import recover_log_posterior, recover_posterior
 from focalibrate.theory.proper import proper_focal_loss
 from focalibrate.theory.recoverability import Recoverability, recoverability
-from focalibrate.theory.regime import confidence_regime
 from focalibrate.theory.temperature import (
     NearestTemperature,
     TemperatureBounds,
@@ -16,7 +15,7 @@ from focalibrate.theory.temperature import (
     temperature_bounds,
     tight_temperature_bounds,
 )
-from focalibrate.theory.thresholds import gamma_star, tau_over, tau_under
+from focalibrate.theory.thresholds import confidence_regime, gamma_star, tau_over, tau_under
 from focalibrate.theory.training_conditions import (
     estimate_prior,
     is_outside_smoothing,

@@ -1,9 +1,10 @@
-"""The focal loss of one probability, from its logarithm and that of its complement."""
+"""The focal loss of one probability, and the log-odds of the true class that it is taken from."""
 
 from collections.abc import Callable
 from typing import Any
 
-from focalibrate._array import Array, namespace
+from focalibrate._array import Array, device, namespace, stop_gradient
+from focalibrate._stable import logsumexp
 
 
 def focal_term(log_p: Array, log_rest: Array, gamma: Any) -> Array:
@@ -38,3 +39,19 @@ def focal_sum(
     zero = xp.zeros_like(log_v)
     terms = term(xp.where(counts, log_v, zero), xp.where(counts, log_rest, zero), gamma)
     return xp.sum(xp.where(counts, targets * terms, zero), axis=-1)
+
+
+def true_class_margin(logits: Array, labels: Array) -> Array:
+    r"""Return :math:`z_y - \log\sum_{k\ne y} e^{z_k} = \log\frac{p_y}{1-p_y}`, ``[...]``.
+
+    +inf where every other class is impossible.
+    """
+    xp = namespace(logits, labels)
+    classes = xp.arange(logits.shape[-1], device=device(logits))
+    is_true = classes == xp.expand_dims(labels, axis=-1)
+    # A constant added to a row must cost no digits, so that it is taken off before the sum.
+    top = stop_gradient(xp.max(logits, axis=-1, keepdims=True))
+    logits = logits - xp.where(xp.isfinite(top), top, xp.zeros_like(top))
+    others = xp.where(is_true, xp.full_like(logits, -xp.inf), logits)
+    z_true = xp.sum(xp.where(is_true, logits, xp.zeros_like(logits)), axis=-1)
+    return z_true - logsumexp(others)

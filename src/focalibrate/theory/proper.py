@@ -6,8 +6,7 @@ from focalibrate._array import Array, namespace, working_dtype
 from focalibrate._check import check_gamma, check_targets
 from focalibrate._stable import log_sigmoid, log_simplex, log_softmax
 from focalibrate.theory.factor import row_gamma
-from focalibrate.theory.focal import focal_sum, focal_term
-from focalibrate.theory.margin import true_class_margin
+from focalibrate.theory.focal import focal_sum, focal_term, true_class_margin
 from focalibrate.theory.minimiser import log_focal_minimiser
 from focalibrate.theory.training_conditions import per_class
 

@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose
 from scipy.special import softmax
 from torch.testing import assert_close
 
-from focalibrate.losses import by_sample, focal_loss
+from focalibrate.losses import BySample, focal_loss
 from focalibrate.metrics import nll
 from focalibrate_papers.datasets import Dataset, Split
 from focalibrate_papers.train import Recipe, member_hessian, run_hessian, train, train_many
@@ -144,7 +144,7 @@ def test_the_closed_gradient_is_that_of_autograd(gamma, scale):
 
 
 def test_policies_by_sample_are_looked_up():
-    policy = by_sample((0.5,), (3.0, 1.0))
+    policy = BySample((0.5,), (3.0, 1.0))
     logits, labels = torch.randn(20, 3, dtype=torch.float64), torch.zeros(20, dtype=torch.long)
     loss, _ = focal_and_gradient(logits, labels, policy)
     assert_close(loss, focal_loss(logits, labels, gamma=policy))

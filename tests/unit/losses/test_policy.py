@@ -9,9 +9,6 @@ from focalibrate._array import to_numpy
 from focalibrate.losses import (
     ByEpoch,
     BySample,
-    by_epoch,
-    by_sample,
-    by_sample_star,
     focal_loss,
     gamma_policy,
 )
@@ -50,17 +47,16 @@ def test_shorter_runs_switch_at_the_same_share():
 
 
 def test_own_tables():
-    assert_array_equal(by_sample((0.3, 0.6), (4, 2, 0))(np.array([0.2, 0.3, 0.9])), [4, 2, 0])
-    assert by_epoch((3, 1), (Fraction(1, 2),)).at(5, 10) == 1.0
-    assert by_epoch((3, 1), (0.5,)).at(4, 10) == 3.0
-    star = by_sample_star((0.2,), otherwise=3.0)
-    assert star.gammas == (gamma_star(0.2), 3.0)
+    assert_array_equal(BySample((0.3, 0.6), (4, 2, 0))(np.array([0.2, 0.3, 0.9])), [4, 2, 0])
+    assert ByEpoch((3, 1), (Fraction(1, 2),)).at(5, 10) == 1.0
+    assert ByEpoch((3, 1), (0.5,)).at(4, 10) == 3.0
+    assert BySample([0.2], [gamma_star(0.2), 3]).gammas == (gamma_star(0.2), 3.0)
 
 
 def test_policies_are_values():
-    assert gamma_policy("flsd-53") == by_sample((0.2,), (5, 3))
-    assert len({gamma_policy("flsd-53"), by_sample((0.2,), (5, 3))}) == 1
-    assert gamma_policy(by_sample((0.2,), (5, 3))) == gamma_policy("flsd-53")
+    assert gamma_policy("flsd-53") == BySample((0.2,), (5, 3))
+    assert len({gamma_policy("flsd-53"), BySample((0.2,), (5, 3))}) == 1
+    assert gamma_policy(BySample((0.2,), (5, 3))) == gamma_policy("flsd-53")
     assert gamma_policy("2") == gamma_policy(2) == 2.0
 
 
@@ -79,9 +75,9 @@ def test_no_gradient_flows_through_the_choice():
         (lambda: gamma_policy("-1"), r"got '-1'"),
         (lambda: gamma_policy(-1.0), r"`gamma` must be a finite number >= 0, got -1.0"),
         (lambda: BySample((0.2,), (5.0,)), r"one entry more than `cuts`, got 1 and 1"),
-        (lambda: by_sample((0.5, 0.2), (5, 3, 2)), r"`cuts` must rise strictly"),
-        (lambda: by_sample((0.0,), (5, 3)), r"`cuts` must be probabilities in \(0, 1\)"),
-        (lambda: by_sample((0.2,), (5, -3)), r"`gammas` must be a finite number >= 0, got -3"),
+        (lambda: BySample((0.5, 0.2), (5, 3, 2)), r"`cuts` must rise strictly"),
+        (lambda: BySample((0.0,), (5, 3)), r"`cuts` must be probabilities in \(0, 1\)"),
+        (lambda: BySample((0.2,), (5, -3)), r"`gammas` must be a finite number >= 0, got -3"),
         (lambda: ByEpoch((5.0, 3.0), (Fraction(3, 2),)), r"`until` must be shares"),
         (lambda: gamma_policy("fls-532").at(350, 350), r"`epoch` must lie in .* got 350"),
         (

@@ -8,7 +8,7 @@ from torch import nn
 from torch.testing import assert_close
 
 from focalibrate.calibrate import PosteriorRecovery
-from focalibrate.losses import by_epoch, by_sample, focal_loss
+from focalibrate.losses import ByEpoch, BySample, focal_loss
 from focalibrate.nn import FocalLoss
 
 REDUCTIONS = ["mean", "sum", "none"]
@@ -102,7 +102,7 @@ def test_padding_rows_may_hold_anything():
     assert_close(FocalLoss(2.0)(padded, labels), FocalLoss(2.0)(logits, labels))
 
 
-@pytest.mark.parametrize("gamma", [2.0, 0.5, "flsd-53", "flsd-532", by_sample((0.3,), (4.0, 0.0))])
+@pytest.mark.parametrize("gamma", [2.0, 0.5, "flsd-53", "flsd-532", BySample((0.3,), (4.0, 0.0))])
 def test_weighted_mean_divides_by_the_weight_of_the_rows_that_count(gamma):
     logits, labels = example((8, 4), kind="ignored")
     weight = torch.tensor([0.5, 1.0, 2.0, 3.0]).double()
@@ -152,7 +152,7 @@ def test_schedule_advances_with_the_epoch():
 
 def test_schedule_may_end_in_cross_entropy():
     logits, labels = example((6, 4))
-    loss = FocalLoss(by_epoch((3.0, 0.0), (0.5,)))
+    loss = FocalLoss(ByEpoch((3.0, 0.0), (0.5,)))
     loss.set_epoch(9, 10)
     assert loss(logits, labels) == nn.functional.cross_entropy(logits, labels)
 

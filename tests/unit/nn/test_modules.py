@@ -1,3 +1,4 @@
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -130,6 +131,28 @@ def test_bad_arguments_are_refused(build, text):
 def test_nan_logits_are_refused(module):
     with pytest.raises(ValueError, match=r"must not contain nan or \+inf, but row 0 contains nan"):
         module(torch.tensor([[torch.nan, 0.0]]), torch.tensor([0]))
+
+
+@pytest.mark.parametrize(
+    ("logits", "labels", "name"),
+    [
+        (torch.zeros(3, 4), np.array([0, 1, 2]), "labels"),
+        (np.zeros((3, 4)), torch.tensor([0, 1, 2]), "logits"),
+        (torch.zeros(3, 4), [0, 1, 2], "labels"),
+    ],
+)
+def test_what_is_no_tensor_is_refused_with_the_line_that_makes_it_one(logits, labels, name):
+    with pytest.raises(ValueError, match=rf"`{name}` must be a torch tensor.*as_tensor\({name}\)"):
+        BrierLoss()(logits, labels)
+
+
+def test_a_label_is_ignored_only_where_there_is_an_index_for_that():
+    with pytest.raises(ValueError, match=r"`labels` must lie in \[0, 3\] .* found \[-100, 1\]"):
+        MMCELoss()(torch.randn(2, 4), torch.tensor([1, -100]))
+    losses_of_rows = BrierLoss(ignore_index=1, reduction="none")(
+        torch.zeros(3, 4), torch.tensor([0, 3, 2])
+    )
+    assert (losses_of_rows > 0).all()
 
 
 def test_reprs_show_the_arguments():

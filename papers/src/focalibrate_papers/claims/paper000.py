@@ -5,8 +5,7 @@ from scipy.optimize import brentq
 
 from focalibrate.theory.minimiser import focal_minimiser
 from focalibrate.theory.posterior import recover_posterior
-from focalibrate.theory.regime import confidence_regime
-from focalibrate.theory.thresholds import gamma_star, tau_over, tau_under
+from focalibrate.theory.thresholds import confidence_regime, gamma_star, tau_over, tau_under
 from focalibrate_papers.claims._claim import Claim, Finding, erratum_if, holds_if
 from focalibrate_papers.claims._plain import (
     as_text,
