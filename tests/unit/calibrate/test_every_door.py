@@ -85,6 +85,9 @@ def test_every_door_gives_the_same_probabilities(method, kind, tmp_path):
     x = new_rows(method, kind).astype(np.float32)
     want = np.asarray(found.probs(**{kind: x.astype(np.float64)}))
     assert_allclose(want.sum(axis=1), 1.0, rtol=1e-9)
+    assert found.log_probs(**{kind: x[None]}).shape == (1, *x.shape)  # leading axes are kept
+    predicted = want[np.arange(len(x)), x.argmax(axis=1)]
+    assert not found.keeps_argmax or (predicted >= want.max(axis=1) - 1e-15).all()
 
     found.save(tmp_path / "c.json")
     again = Calibrator.load(tmp_path / "c.json")

@@ -10,7 +10,6 @@ from scipy.optimize import isotonic_regression, minimize
 from scipy.special import log_expit, log_softmax
 
 from focalibrate.calibrate import (
-    METHODS,
     CalibrationWarning,
     TemperatureScaling,
     fit,
@@ -172,31 +171,6 @@ def test_a_spline_follows_a_curve_that_a_line_cannot():
     assert mean_loss(found, s, y) < mean_loss(fit_platt(s, y), s, y) - 0.01
     grid = np.array([[-6.0], [0.0], [6.0]])
     assert_allclose(found.probs(grid)[:, 1], 1 / (1 + np.exp(-np.tanh(grid[:, 0]))), atol=0.05)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("method", METHODS)
-def test_every_map_is_the_same_in_every_library_and_keeps_what_is_impossible(method):
-    torch = pytest.importorskip("torch")
-    k = 3 if METHODS[method].applies_to(3, 2.0) else 2
-    rng = np.random.default_rng(0)
-    logits = 2.0 * rng.standard_normal((150, k))
-    labels = (logits + rng.gumbel(size=logits.shape)).argmax(axis=1)
-    found = quiet_fit(method, logits, labels)
-    want = found.log_probs(logits)
-    assert_allclose(np.exp(want).sum(axis=1), 1.0, rtol=1e-9)
-    assert_allclose(found.log_probs(torch.tensor(logits)).numpy(), want, rtol=1e-9, atol=1e-12)
-    single = found.probs(torch.tensor(logits, dtype=torch.float32))
-    assert single.dtype == torch.float32
-    if method != "venn_abers":  # jumps at the very scores it was fitted on
-        assert_allclose(single.numpy(), np.exp(want), rtol=2e-3, atol=2e-5)
-    masked = logits.copy()
-    masked[:, 0] = -np.inf
-    probs = found.probs(masked)
-    assert (probs[:, 0] == 0).all()
-    assert_allclose(probs.sum(axis=1), 1.0, rtol=1e-9)
-    predicted_stays = (np.exp(want).argmax(1) == logits.argmax(1)).all()
-    assert predicted_stays or not found.keeps_argmax
 
 
 @pytest.mark.parametrize("mask", [-1e9, -1e4])

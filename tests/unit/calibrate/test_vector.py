@@ -22,14 +22,6 @@ def test_it_beats_temperature_scaling_where_classes_are_shifted(rows_of):
     assert changed.sum() > 0
 
 
-def test_the_gradient_vanishes_at_the_optimum(rows_of):
-    logits, labels = rows_of(2000, 5, dtype=np.float64)
-    found = fit_vector_scaling(logits, labels)
-    residual = found.probs(logits) - np.eye(5)[labels]
-    assert np.abs(residual.mean(axis=0)).max() < 1e-5
-    assert np.abs((residual * logits).mean(axis=0)).max() < 1e-4
-
-
 def test_scaling_logits_scales_back(rows_of):
     logits, labels = rows_of(1000, 3, dtype=np.float64)
     a, b = (fit_vector_scaling(z, labels) for z in (logits, 1000 * logits))
@@ -51,19 +43,6 @@ def test_separable_rows_stay_finite_and_say_so():
     with pytest.warns(CalibrationWarning, match="very large"):
         found = fit_vector_scaling(logits, np.array([0, 1, 2, 0]))
     assert np.isfinite(found.scale + found.bias).all()
-
-
-def test_one_class_is_refused(rows_of):
-    logits, labels = rows_of(20, 3)
-    with pytest.raises(ValueError, match="at least two classes"):
-        fit_vector_scaling(logits, 0 * labels)
-
-
-def test_an_impossible_label_is_refused(rows_of):
-    logits, labels = rows_of(20, 3)
-    logits[4, labels[4]] = -np.inf
-    with pytest.raises(ValueError, match="row 4's label"):
-        fit_vector_scaling(logits, labels)
 
 
 @pytest.mark.parametrize(("n", "k"), [(400, 3), (1500, 20)])
