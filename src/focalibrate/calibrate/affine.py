@@ -67,30 +67,35 @@ def _cut_logs(z: Array) -> Array:
     return xp.clip(log_softmax(x), -MAX_LOG_ODDS, 0.0)
 
 
-def _check_vector(scale: Any, bias: Any) -> None:
-    check_numbers(scale, name="scale")
-    check_numbers(bias, name="bias")
-    if len(scale) != len(bias) or len(scale) < 2:
-        raise ValueError(
-            f"`scale` and `bias` must have one entry per class, got {len(scale)} and {len(bias)}."
-        )
-
-
-def _check_matrix(matrix: Any, bias: Any) -> None:
-    check_numbers(bias, name="bias")
-    if not isinstance(matrix, tuple) or len(matrix) != len(bias) or len(bias) < 2:
+def _check_affine(own: Any) -> None:
+    if hasattr(own, "temperature"):
+        check_gamma(own.gamma, minimum=-1.0)
+        check_temperature(own.temperature)
+        if not 0 < own.mix < 1:
+            raise ValueError(f"`mix` must lie between 0 and 1, got {own.mix!r}.")
+    check_numbers(own.bias, name="bias")
+    k = len(own.bias)
+    if hasattr(own, "scale"):
+        check_numbers(own.scale, name="scale")
+        if len(own.scale) != k or k < 2:
+            raise ValueError(
+                f"`scale` and `bias` must have one entry per class, got {len(own.scale)} and {k}."
+            )
+        return
+    if not isinstance(own.matrix, tuple) or len(own.matrix) != k or k < 2:
         raise ValueError("`matrix` and `bias` must have one row and one entry per class.")
-    for row in matrix:
+    for row in own.matrix:
         check_numbers(row, name="matrix")
-        if len(row) != len(bias):
+        if len(row) != k:
             raise ValueError(f"`matrix` must be square, got a row of {len(row)} numbers.")
 
 
-def _check_base(gamma: float, temperature: float, mix: float) -> None:
-    check_gamma(gamma, minimum=-1.0)
-    check_temperature(temperature)
-    if not 0 < mix < 1:
-        raise ValueError(f"`mix` must lie between 0 and 1, got {mix!r}.")
+def _n_biases(own: Any) -> int:
+    return len(own.bias)
+
+
+def _structured_log_probs(own: Any, x: Array) -> Array:
+    return _applied(own, x, _tempered(x, own.gamma, own.temperature, own.mix))
 
 
 def _scales(own: "VectorScaling | StructuredVectorScaling") -> str:
@@ -128,12 +133,7 @@ class VectorScaling(Calibrator):
     bias: tuple[float, ...]
     kind: ClassVar[str] = "vector"
     _weights_and_bias = cached_property(_weights_and_bias)
-
-    def _check(self) -> None:
-        _check_vector(self.scale, self.bias)
-
-    def _own_classes(self) -> int:
-        return len(self.scale)
+    _check, _own_classes = _check_affine, _n_biases
 
     def _log_probs(self, x: Array) -> Array:
         xp = namespace(x)
@@ -171,16 +171,8 @@ class StructuredVectorScaling(Calibrator):
     bias: tuple[float, ...]
     kind: ClassVar[str] = "structured_vector"
     _weights_and_bias = cached_property(_weights_and_bias)
-
-    def _check(self) -> None:
-        _check_base(self.gamma, self.temperature, self.mix)
-        _check_vector(self.scale, self.bias)
-
-    def _own_classes(self) -> int:
-        return len(self.scale)
-
-    def _log_probs(self, x: Array) -> Array:
-        return _applied(self, x, _tempered(x, self.gamma, self.temperature, self.mix))
+    _check, _own_classes = _check_affine, _n_biases
+    _log_probs = _structured_log_probs
 
     def _described(self) -> str:
         base = _base_words(self.gamma, self.temperature)
@@ -220,16 +212,8 @@ class StructuredMatrixScaling(Calibrator):
     bias: tuple[float, ...]
     kind: ClassVar[str] = "structured_matrix"
     _weights_and_bias = cached_property(_weights_and_bias)
-
-    def _check(self) -> None:
-        _check_base(self.gamma, self.temperature, self.mix)
-        _check_matrix(self.matrix, self.bias)
-
-    def _own_classes(self) -> int:
-        return len(self.bias)
-
-    def _log_probs(self, x: Array) -> Array:
-        return _applied(self, x, _tempered(x, self.gamma, self.temperature, self.mix))
+    _check, _own_classes = _check_affine, _n_biases
+    _log_probs = _structured_log_probs
 
     def _described(self) -> str:
         base = _base_words(self.gamma, self.temperature)
@@ -266,12 +250,7 @@ class DirichletCalibration(Calibrator):
     bias: tuple[float, ...]
     kind: ClassVar[str] = "dirichlet"
     _weights_and_bias = cached_property(_weights_and_bias)
-
-    def _check(self) -> None:
-        _check_matrix(self.matrix, self.bias)
-
-    def _own_classes(self) -> int:
-        return len(self.bias)
+    _check, _own_classes = _check_affine, _n_biases
 
     def _log_probs(self, x: Array) -> Array:
         return _applied(self, x, _cut_logs(x))

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal, TypeVar, final
+from typing import Any, ClassVar, Literal, TypeVar, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,6 +46,10 @@ def two_log_probs(z: Array, margin: Array) -> Array:
     return xp.astype(both, z.dtype)
 
 
+def _of_margin(own: Any, x: Array) -> Array:
+    return two_log_probs(x, own._margin(log_odds(x)))
+
+
 @final
 @dataclass(frozen=True)
 class PlattScaling(Calibrator):
@@ -71,15 +75,13 @@ class PlattScaling(Calibrator):
     bias: float
     kind: ClassVar[str] = "platt"
     fixed_classes: ClassVar[int | None] = 2
+    _log_probs = _of_margin
 
     def _check(self) -> None:
         check_numbers((self.slope, self.bias), name="slope, bias")
 
     def _margin(self, s: Array) -> Array:
         return self.slope * s + self.bias
-
-    def _log_probs(self, x: Array) -> Array:
-        return two_log_probs(x, self._margin(log_odds(x)))
 
     def _described(self) -> str:
         return f"Platt scaling: slope {self.slope:.4g}, bias {self.bias:.4g}"
@@ -110,15 +112,13 @@ class QuadraticScaling(Calibrator):
     curvature: float
     kind: ClassVar[str] = "quadratic"
     fixed_classes: ClassVar[int | None] = 2
+    _log_probs = _of_margin
 
     def _check(self) -> None:
         check_numbers((self.slope, self.bias, self.curvature), name="slope, bias, curvature")
 
     def _margin(self, s: Array) -> Array:
         return s * (self.slope + self.curvature * s) + self.bias
-
-    def _log_probs(self, x: Array) -> Array:
-        return two_log_probs(x, self._margin(log_odds(x)))
 
     def _described(self) -> str:
         return (
@@ -153,6 +153,7 @@ class BetaCalibration(Calibrator):
     c: float
     kind: ClassVar[str] = "beta"
     fixed_classes: ClassVar[int | None] = 2
+    _log_probs = _of_margin
 
     def _check(self) -> None:
         check_numbers((self.a, self.b, self.c), name="a, b, c")
@@ -161,9 +162,6 @@ class BetaCalibration(Calibrator):
 
     def _margin(self, s: Array) -> Array:
         return self.a * log_sigmoid(s) - self.b * log_sigmoid(-s) + self.c
-
-    def _log_probs(self, x: Array) -> Array:
-        return two_log_probs(x, self._margin(log_odds(x)))
 
     def _described(self) -> str:
         return f"beta calibration: a={self.a:.4g}, b={self.b:.4g}, c={self.c:.4g}"

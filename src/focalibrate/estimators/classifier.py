@@ -23,8 +23,12 @@ from focalibrate._array import Floats
 from focalibrate.calibrate import Calibrator
 from focalibrate.calibrate.rows import read_weights
 from focalibrate.estimators._fit import fit_calibrator
-from focalibrate.estimators._member import CalibratedClassifier, widened
-from focalibrate.estimators._scores import as_given, classifier_scores
+from focalibrate.estimators._scores import (
+    CalibratedClassifier,
+    as_given,
+    classifier_scores,
+    widened,
+)
 from focalibrate.io import ScoreKind
 
 
