@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
+from functools import cache
 from pathlib import Path, PurePath, PurePosixPath
 from typing import IO, Any, TypeAlias, TypeVar, cast
 from urllib.parse import unquote
@@ -114,15 +115,11 @@ def sha256_of(parts: Sequence[Part]) -> str:
     return digest.hexdigest()
 
 
+@cache
 def _downloads() -> str:
-    global _folder
-    if _folder is None:
-        _folder = tempfile.mkdtemp(prefix="focalibrate-")
-        atexit.register(shutil.rmtree, _folder, ignore_errors=True)
-    return _folder
-
-
-_folder: str | None = None
+    folder = tempfile.mkdtemp(prefix="focalibrate-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
 
 
 def find_parts(source: Paths, *, limit: int) -> tuple[Path, str, list[Part]]:

@@ -11,44 +11,9 @@ import shutil
 import numpy as np
 import pandas as pd
 import pytest
-from numpy.testing import assert_allclose, assert_array_equal
+from tests.unit.io.tricky.cases import CLASSES, ORDER, WORDS, N, P, Y, Z, probs, write
 
-from focalibrate.io import PredictionFileError, align, read_predictions
-
-RNG = np.random.default_rng(7)
-N = 40
-NAMES = ("cat", "dog", "ox")
-P = RNG.dirichlet(np.ones(3), size=N).round(6)
-P[:, 2] = 1 - P[:, 0] - P[:, 1]
-Y = np.array([RNG.choice(3, p=p / p.sum()) for p in P])
-Z = np.log(P) + RNG.normal(size=(N, 1))
-WORDS = np.array(NAMES)[Y]
-ORDER = RNG.permutation(N)
-
-
-def frame(**more):
-    """Return a table of probabilities, one column per class, and other columns."""
-    return pd.DataFrame({**{f"prob_{n}": P[:, i] for i, n in enumerate(NAMES)}, **more})
-
-
-def save(table, path, **options):
-    """Write a data frame in the format of the suffix."""
-    if path.suffix == ".csv":
-        table.to_csv(path, index=False, **options)
-    elif path.suffix == ".parquet":
-        table.to_parquet(path, index=False)
-    else:
-        table.to_json(path, orient="records", lines=True)
-    return path
-
-
-def check_right(found, *, labels=True):
-    """Check that scores and labels are those that were written, whatever the order of classes."""
-    found = align(found, NAMES) if found.class_names is not None else found
-    scores = found.scores if found.kind == "probs" else np.exp(found.scores)
-    assert_allclose(scores / scores.sum(axis=1, keepdims=True), P, atol=2e-6)
-    if labels:
-        assert_array_equal(found.labels, Y)
+from focalibrate.io import PredictionFileError, read_predictions
 
 
 def refused_or_warned(text, read):
@@ -80,11 +45,11 @@ def test_shuffled_labels_find_their_rows_by_key(tmp_path, key, ids, suffix):
     values = np.array(IDS[ids])
     if suffix == ".parquet" and ids in ("long", "numbers"):
         values = values.astype(np.int64)
-    save(frame(**{key: values}), tmp_path / f"p{suffix}")
+    write(tmp_path / f"p{suffix}", probs(**{key: values}))
     labels = pd.DataFrame({key: values[ORDER], "label": WORDS[ORDER]})
-    save(labels, tmp_path / f"y{suffix}")
+    write(tmp_path / f"y{suffix}", labels)
     found = read_predictions(tmp_path / f"p{suffix}", labels_path=tmp_path / f"y{suffix}")
-    check_right(found)
+    CLASSES.check(found)
     assert any("matched to the rows by" in note for note in found.notes)
 
 
@@ -95,15 +60,15 @@ def test_shuffled_labels_find_their_rows_by_key(tmp_path, key, ids, suffix):
 @pytest.mark.parametrize("ids", IDS)
 def test_keys_under_other_names_are_found_or_asked_about(tmp_path, ours, theirs, ids):
     values = np.array(IDS[ids])
-    save(frame(**{ours: values}), tmp_path / "p.csv")
-    save(pd.DataFrame({theirs: values[ORDER], "label": WORDS[ORDER]}), tmp_path / "y.csv")
-    check_right(read_predictions(tmp_path / "p.csv", labels_path=tmp_path / "y.csv"))
+    write(tmp_path / "p.csv", probs(**{ours: values}))
+    write(tmp_path / "y.csv", pd.DataFrame({theirs: values[ORDER], "label": WORDS[ORDER]}))
+    CLASSES.check(read_predictions(tmp_path / "p.csv", labels_path=tmp_path / "y.csv"))
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
 def test_a_pandas_index_is_a_key(tmp_path, suffix):
     index = pd.Index([f"x{i}" for i in range(N)])
-    scores, labels = frame().set_index(index), pd.DataFrame({"label": WORDS}, index=index)
+    scores, labels = probs().set_index(index), pd.DataFrame({"label": WORDS}, index=index)
     labels = labels.iloc[ORDER]
     if suffix == ".csv":
         scores.to_csv(tmp_path / "p.csv")
@@ -111,12 +76,12 @@ def test_a_pandas_index_is_a_key(tmp_path, suffix):
     else:
         scores.to_parquet(tmp_path / "p.parquet")
         labels.to_parquet(tmp_path / "y.parquet")
-    check_right(read_predictions(tmp_path / f"p{suffix}", labels_path=tmp_path / f"y{suffix}"))
+    CLASSES.check(read_predictions(tmp_path / f"p{suffix}", labels_path=tmp_path / f"y{suffix}"))
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
 def test_a_numbered_pandas_index_that_was_shuffled_is_a_key(tmp_path, suffix):
-    scores = frame()
+    scores = probs()
     labels = pd.DataFrame({"label": WORDS}).iloc[ORDER]
     if suffix == ".csv":
         scores.to_csv(tmp_path / "p.csv")
@@ -124,48 +89,48 @@ def test_a_numbered_pandas_index_that_was_shuffled_is_a_key(tmp_path, suffix):
     else:
         scores.to_parquet(tmp_path / "p.parquet", index=True)
         labels.to_parquet(tmp_path / "y.parquet", index=True)
-    check_right(read_predictions(tmp_path / f"p{suffix}", labels_path=tmp_path / f"y{suffix}"))
+    CLASSES.check(read_predictions(tmp_path / f"p{suffix}", labels_path=tmp_path / f"y{suffix}"))
 
 
 @pytest.mark.parametrize("constant", ["split", "date", "model", "customer", "id"])
 def test_a_constant_column_is_no_key_and_the_order_is_said(tmp_path, constant):
-    save(frame(**{constant: "a"}), tmp_path / "p.csv")
-    save(pd.DataFrame({constant: "a", "label": WORDS}, index=range(N)), tmp_path / "y.csv")
+    write(tmp_path / "p.csv", probs(**{constant: "a"}))
+    write(tmp_path / "y.csv", pd.DataFrame({constant: "a", "label": WORDS}, index=range(N)))
     found = read_predictions(tmp_path / "p.csv", labels_path=tmp_path / "y.csv")
-    check_right(found)
+    CLASSES.check(found)
     assert any("in the order of the rows" in note for note in found.notes)
 
 
 def test_two_keys_that_disagree_are_asked_about(tmp_path):
     ids, urls = np.array(IDS["text"]), np.array(IDS["paths"])
-    save(frame(customer=ids, url=urls), tmp_path / "p.csv")
+    write(tmp_path / "p.csv", probs(customer=ids, url=urls))
     labels = pd.DataFrame({"customer": ids[ORDER], "url": urls, "label": WORDS[ORDER]})
-    save(labels, tmp_path / "y.csv")
+    write(tmp_path / "y.csv", labels)
     with pytest.raises(PredictionFileError, match="Say which names the rows"):
         read_predictions(tmp_path / "p.csv", labels_path=tmp_path / "y.csv")
     found = read_predictions(
         tmp_path / "p.csv", labels_path=tmp_path / "y.csv", id_column="customer"
     )
-    check_right(found)
+    CLASSES.check(found)
 
 
 @pytest.mark.parametrize("key", ["id", "image", "customer"])
 @pytest.mark.parametrize("extra", [[], ["x999"]])
 def test_a_label_missing_in_the_middle_shifts_nothing(tmp_path, key, extra):
     ids = IDS["text"]
-    save(frame(**{key: ids}), tmp_path / "p.csv")
+    write(tmp_path / "p.csv", probs(**{key: ids}))
     kept = [i for i in range(N) if i != 7]
     names = [ids[i] for i in kept] + extra
     labels = [*WORDS[kept], *(["cat"] * len(extra))]
-    save(pd.DataFrame({key: names, "label": labels}), tmp_path / "y.csv")
+    write(tmp_path / "y.csv", pd.DataFrame({key: names, "label": labels}))
     with pytest.raises(PredictionFileError, match=r"no label for row 7|fewer labels"):
         read_predictions(tmp_path / "p.csv", labels_path=tmp_path / "y.csv")
 
 
 @pytest.mark.parametrize("id_column", ["image", "nothing"])
 def test_an_id_column_that_is_given_is_never_replaced_by_the_order(tmp_path, id_column):
-    save(frame(image=IDS["text"]), tmp_path / "p.csv")
-    save(pd.DataFrame({"label": WORDS}), tmp_path / "y.csv")
+    write(tmp_path / "p.csv", probs(image=IDS["text"]))
+    write(tmp_path / "y.csv", pd.DataFrame({"label": WORDS}))
     with pytest.raises(PredictionFileError, match=r"must have the column|names? .*column|holds"):
         read_predictions(tmp_path / "p.csv", labels_path=tmp_path / "y.csv", id_column=id_column)
 
@@ -173,8 +138,8 @@ def test_an_id_column_that_is_given_is_never_replaced_by_the_order(tmp_path, id_
 @pytest.mark.parametrize("name", ["image", "customer", "id"])
 def test_ids_that_repeat_are_never_matched_at_random(tmp_path, name):
     ids = np.array([f"x{i // 2}" for i in range(N)])
-    save(frame(**{name: ids}), tmp_path / "p.csv")
-    save(pd.DataFrame({name: ids[ORDER], "label": WORDS[ORDER]}), tmp_path / "y.csv")
+    write(tmp_path / "p.csv", probs(**{name: ids}))
+    write(tmp_path / "y.csv", pd.DataFrame({name: ids[ORDER], "label": WORDS[ORDER]}))
     with pytest.raises(PredictionFileError, match=r"not unique|Sort both"):
         read_predictions(tmp_path / "p.csv", labels_path=tmp_path / "y.csv")
 
@@ -184,9 +149,9 @@ def test_ids_that_repeat_are_never_matched_at_random(tmp_path, name):
 
 def _two_parts(folder):
     folder.mkdir(exist_ok=True)
-    table = frame(label=WORDS)
-    save(table.iloc[:20], folder / "part-1.csv")
-    save(table.iloc[20:], folder / "part-2.csv")
+    table = probs(label=WORDS)
+    write(folder / "part-1.csv", table.iloc[:20])
+    write(folder / "part-2.csv", table.iloc[20:])
     return folder
 
 
@@ -245,7 +210,7 @@ def test_the_same_binary_file_is_never_counted_twice(tmp_path, kind):
         np.save(folder / "probs-0.npy", P)
         shutil.copy(folder / "probs-0.npy", folder / "probs-1.npy")
     else:
-        save(frame(label=WORDS), folder / f"a.{kind}")
+        write(folder / f"a.{kind}", probs(label=WORDS))
     if kind != "npy":
         shutil.copy(folder / f"a.{kind}", folder / f"b.{kind}")
     with pytest.raises(PredictionFileError, match="same table"):
@@ -261,7 +226,7 @@ def test_parts_that_mix_probabilities_and_logits_are_refused(tmp_path, names, fi
     folder.mkdir()
     for i, scores in enumerate([P, Z] if first == "probs" else [Z, P]):
         table = pd.DataFrame(scores, columns=names.split())
-        save(table.assign(label=WORDS), folder / f"part-{i}.csv")
+        write(folder / f"part-{i}.csv", table.assign(label=WORDS))
     with pytest.raises(PredictionFileError):
         read_predictions(folder)
     for kind in ("probs", "logits"):

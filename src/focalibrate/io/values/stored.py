@@ -118,10 +118,7 @@ def _stored_scores(view: Table, roles: Roles) -> NDArray[Any]:
     if chosen.form == "columns":
         common = np.result_type(*arrays)
         dtype = common if common.kind == "f" else np.dtype(np.float64)
-        scores = np.empty((len(arrays[0]), len(arrays)), dtype)
-        for i, array in enumerate(arrays):
-            scores[:, i] = array
-        arrays = [scores]
+        arrays = [np.stack(arrays, axis=1, dtype=dtype)]
     stored = arrays[0]
     if chosen.percent:
         stored = np.asarray(stored, np.float64) / 100
