@@ -124,18 +124,3 @@ def test_a_part_with_a_column_too_many_is_named(tmp_path):
     pq.write_table(pa.table({**COLUMNS, "note": [1, 2, 3]}), tmp_path / "part-1.parquet")
     with pytest.raises(PredictionFileError, match=r"part-1\.parquet: .*has in addition note"):
         read_predictions(tmp_path)
-
-
-def test_columns_kept_from_several_parts_have_their_types(tmp_path):
-    when = pa.array([0, 1, None], pa.timestamp("us"))
-    more = {"when": when, "n": pa.array([1, None, 3]), "text": pa.array(["x", None, ""])}
-    for i in range(2):
-        table = pa.table({**COLUMNS, **more, "part": [i] * 3})
-        pq.write_table(table, tmp_path / f"part-{i}.parquet")
-    found = read_predictions(tmp_path)
-    from focalibrate.io import write_probs
-
-    write_probs(tmp_path / "out.parquet", [found.scores], like=found)
-    table = pq.read_table(tmp_path / "out.parquet")
-    for name, column in more.items():
-        assert table[name].combine_chunks().equals(pa.concat_arrays([column, column]))
