@@ -62,7 +62,8 @@ def drop_torn_line(path: Path) -> None:
 
 def markdown(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """Return a table in Markdown."""
-    lines = ["| " + " | ".join(map(str, cells)) + " |" for cells in (head, *rows)]
+    texts = [[str(cell).replace("|", "\\|") for cell in cells] for cells in (head, *rows)]
+    lines = [f"| {' | '.join(cells)} |" for cells in texts]
     return "\n".join([lines[0], "|-" * len(head) + "|", *lines[1:]]) + "\n"
 
 

@@ -1,5 +1,7 @@
 """Interleaved timing, and one row of the benchmark table."""
 
+import os
+import platform
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from statistics import median
@@ -77,3 +79,13 @@ def compare(
         bar=bar,
         note=note,
     )
+
+
+def machine() -> dict[str, object]:
+    """Return what ran the code, and its load: processes that wanted a CPU in 1, 5, 15 minutes."""
+    return {
+        "platform": platform.platform(),
+        "python": platform.python_version(),
+        "cpus": os.cpu_count(),
+        "load": [round(load, 2) for load in os.getloadavg()],
+    }

@@ -1,14 +1,13 @@
 """Predictions larger than memory: one pass against a bare scan, workers, and flat memory.
 
 `python -m benchmarks.scale NAME ...` measures some of `MEASURES` and adds them to
-``build/bench/scale-large.json`` and ``.md``; without a name it lists them.
+``build/bench/scale-large.json``; without a name it lists them.
 `python -m benchmarks scale` runs a small size of each.
 """
 
 import json
 import multiprocessing
 import os
-import platform
 import sys
 import tempfile
 from collections.abc import Callable
@@ -22,16 +21,14 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
-from benchmarks._timing import Row
+from benchmarks._study import write_json
+from benchmarks._timing import Row, machine
 from benchmarks.job import run_command
 from focalibrate.io import sketch_bytes
 from focalibrate.io.sketches import SketchFile
 from focalibrate.metrics import Sketch
 
 RESULTS = Path("build/bench/scale-large.json")
-TABLE = RESULTS.with_suffix(".md")
-FITS = RESULTS.with_name("scale-fits.json")
-"""The same as a table, which the docs include."""
 DATA = Path(os.environ.get("FOCALIBRATE_SCALE", Path(tempfile.gettempdir(), "focalibrate-scale")))
 """Where the generated parts are kept between calls."""
 CLASSES = 10
@@ -254,91 +251,16 @@ def run() -> list[Row]:
     ]
 
 
-def as_markdown(measures: dict[str, Any], fits: list[dict[str, Any]]) -> str:
-    """Return the measures as a table, and what a day of 10¹⁰ rows costs by them.
-
-    Args:
-        measures: of this module.
-        fits: the rows that `benchmarks.scale_fits` recorded.
-    """
-    lines = ["| measured | result | aim |", "|-|-|-|"]
-    scan = workers = memory = None
-    for name, found in measures.items():
-        if name.startswith("scan") and not name.endswith("small"):
-            scan = scan if scan and scan["rows"] > found["rows"] else found
-        elif name.startswith("workers") and not name.endswith("small"):
-            workers = workers if workers and workers["rows"] > found["rows"] else found
-        elif name == "memory-100M":
-            memory = found
-    if scan:
-        result = f"{scan['ratio']:.2f} times its processor time, {scan['peak_bytes'] / 1e6:.0f} MB"
-        aim = f"{scan['bar']:g} times, {scan['memory_bar'] / 1e6:.0f} MB"
-        lines.append(f"| {scan['what']} | {result} | {aim} |")
-    if workers:
-        result = f"{workers['gain']:.2f} times as fast as one, at load {workers['load']:.0f}"
-        lines.append(f"| {workers['what']} | {result} | {workers['bar']:g} times |")
-    if memory:
-        peaks = [f"{v['peak_bytes'] / 1e6:.0f}" for v in memory["sizes"].values()]
-        aim = "flat, to 5 %"
-        lines.append(f"| {memory['what']} | {', '.join(peaks)} MB | {aim} |")
-    for found in measures.values():
-        if "text" in found:  # other measures bring their own words
-            lines.append(f"| {found['what']} | {found['text']} | {found.get('aim', '')} |")
-    for row in fits:
-        is_memory = row["unit"] == "MB"
-        result = f"{row['ours']:,.0f} MB" if is_memory else f"{row['ratio']:.1f} times"
-        aim = f"{row['bar'] * row['peer']:,.0f} MB" if is_memory else f"{row['bar']:g} times"
-        lines.append(f"| {row['name']} | {result} | {aim} |")
-    if scan and memory:
-        lines += ["", *_day(scan, memory)]
-    return "\n".join(lines) + "\n"
-
-
-def _day(scan: dict[str, Any], memory: dict[str, Any]) -> list[str]:
-    rows, parts = 1e10, 1e4
-    read = scan["bytes_read"] / scan["rows"]
-    is_processor = "processor_seconds" in scan
-    spent = scan["processor_seconds" if is_processor else "seconds"] / scan["rows"]
-    kind = "of processor time" if is_processor else "on one core of a busy machine"
-    sent = list(memory["sizes"].values())[-1]["sketch_bytes"]
-    return [
-        f"| 10¹⁰ rows of {CLASSES} classes in 10,000 parts | per unit | per day |",
-        "|-|-|-|",
-        f"| read | {read:.0f} bytes per row | {rows * read / 1e9:,.0f} GB |",
-        f"| computed | {1e6 * spent:.2f} µs per row {kind}, reading included "
-        f"| {rows * spent / 3600:.1f} core hours |",
-        f"| sent | {sent / 1e3:.0f} kB per part | {parts * sent / 1e9:.1f} GB |",
-        f"| kept | {sent / 1e3:.0f} kB | {sent / 1e3:.0f} kB |",
-    ]
-
-
-def write_table() -> None:
-    """Write the table by what is recorded."""
-    measures = json.loads(RESULTS.read_text())["measures"]
-    fits = json.loads(FITS.read_text())["rows"] if FITS.exists() else []
-    TABLE.write_text(as_markdown(measures, fits))
-
-
 def main(names: list[str]) -> None:
-    """Measure what is named and add it to the results; ``table`` writes the table only."""
-    unknown = sorted(set(names) - {*MEASURES, "table"})
-    if unknown or not names:
-        sys.exit(f"name some of: {', '.join(MEASURES)}, table")
+    """Measure what is named and add it to the results."""
+    if not names or set(names) - set(MEASURES):
+        sys.exit(f"name some of: {', '.join(MEASURES)}")
     for name in names:
-        if name == "table":
-            write_table()
-            continue
         found = MEASURES[name]()
         record = json.loads(RESULTS.read_text()) if RESULTS.exists() else {"measures": {}}
-        record["machine"] = {
-            "platform": platform.platform(),
-            "python": platform.python_version(),
-            "cpus": os.cpu_count(),
-        }
+        record["machine"] = machine()
         record["measures"][name] = found | {"load": os.getloadavg()[0]}
-        RESULTS.parent.mkdir(parents=True, exist_ok=True)
-        RESULTS.write_text(json.dumps(record, indent=1) + "\n")
-        write_table()
+        write_json(RESULTS, record)
         print(json.dumps(found, indent=1))
 
 

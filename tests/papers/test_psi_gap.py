@@ -127,7 +127,3 @@ def test_a_line_is_trained_and_measured_on_both_parts(tmp_path):
             "confidence − accuracy",
         )
     }
-
-
-def shown(row):
-    return row.run, row.recipe, row.seed, row.metric, row.value

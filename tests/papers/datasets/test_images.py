@@ -1,5 +1,4 @@
 import gzip
-import os
 
 import numpy as np
 import pytest
@@ -10,9 +9,9 @@ from focalibrate_papers.datasets import DataSetError, cifar, idx, load
 RNG = np.random.default_rng(0)
 
 
-def cifar_file(path, labels, images, *, coarse=False):
+def cifar_file(path, labels, images):
     records = [
-        bytes([7, k] if coarse else [k]) + image.transpose(2, 0, 1).tobytes()
+        bytes([k]) + image.transpose(2, 0, 1).tobytes()
         for k, image in zip(labels, images, strict=True)
     ]
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -65,18 +64,6 @@ def test_the_variable_names_the_directory(cifar10_files, monkeypatch):
     assert len(load("cifar10").test) == 20
 
 
-def test_cifar100_takes_the_fine_label(tmp_path, monkeypatch):
-    monkeypatch.setattr(cifar, "N_TRAIN", 100)
-    monkeypatch.setattr(cifar, "N_TEST", 100)
-    folder = tmp_path / "cifar-100-binary"
-    cifar_file(folder / "train.bin", range(100), pictures(100), coarse=True)
-    cifar_file(folder / "test.bin", range(100)[::-1], pictures(100), coarse=True)
-    (folder / "fine_label_names.txt").write_text("\n".join(f"c{k}" for k in range(100)) + "\n")
-    data = load("cifar100", data=tmp_path)
-    assert data.test.labels.tolist() == list(range(100))[::-1]
-    assert data.class_names[99] == "c99"
-
-
 def test_bad_cifar_files(tmp_path, cifar10_files, monkeypatch):
     path = cifar10_files[0] / "cifar-10-batches-bin" / "test_batch.bin"
     cifar_file(path, [10], pictures(1))
@@ -104,10 +91,8 @@ def idx_bytes(array):
 
 
 @pytest.mark.parametrize("packed", [True, False])
-@pytest.mark.parametrize(
-    ("name", "folder"), [("mnist", "mnist"), ("fashion_mnist", "fashion-mnist")]
-)
-def test_idx_files(tmp_path, monkeypatch, packed, name, folder):
+def test_idx_files(tmp_path, monkeypatch, packed):
+    name, folder = "fashion_mnist", "fashion-mnist"
     monkeypatch.setattr(idx, "COUNTS", {"train": 60, "t10k": 10})
     (tmp_path / folder).mkdir()
     images = RNG.integers(0, 256, (60, 28, 28), dtype=np.uint8)
@@ -140,22 +125,3 @@ def test_bad_idx_files(tmp_path):
     damaged.write_bytes(gzip.compress(b"hello")[:-3])
     with pytest.raises(DataSetError, match=r"is truncated or damaged"):
         idx.read_idx(damaged)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "shape", "sizes"),
-    [
-        ("cifar10", (32, 32, 3), (45_000, 5_000, 10_000)),
-        ("mnist", (28, 28, 1), (50_000, 10_000, 10_000)),
-        ("fashion_mnist", (28, 28, 1), (50_000, 10_000, 10_000)),
-    ],
-)
-def test_the_real_files(name, shape, sizes):
-    """Reads the folder that FOCALIBRATE_UNPACKED names, in the authors' layouts."""
-    folder = os.environ.get("FOCALIBRATE_UNPACKED")
-    if not folder:
-        pytest.skip("FOCALIBRATE_UNPACKED names no folder of unpacked data sets")
-    data = load(name, data=folder)
-    assert data.train.inputs.shape[1:] == shape
-    assert (len(data.train), len(data.validation), len(data.test)) == sizes

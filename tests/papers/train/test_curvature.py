@@ -7,10 +7,10 @@ import torch
 from numpy.testing import assert_allclose
 
 from focalibrate.calibrate import Calibrator, PosteriorRecovery
+from focalibrate.curvature import curvature_report
 from focalibrate_papers.train import (
     load_dataset,
     named_recipe,
-    run_curvature,
     run_hessian,
     scaled,
     train,
@@ -43,7 +43,7 @@ def test_a_linear_run_has_the_curvature_of_its_dense_hessian(made):
         return (-(1 - p) * p.log()).mean()
 
     dense = torch.autograd.functional.hessian(loss, w.reshape(-1)).numpy()
-    found = run_curvature(made.folder, n_vectors=200)
+    found = curvature_report(run_hessian(made.folder), n_vectors=200)
     assert found.size == dense.shape[0]
     assert_allclose(found.lambda_max.value, np.linalg.eigvalsh(dense)[-1], rtol=1e-3)
     error = abs(found.trace.value - np.trace(dense))
@@ -52,7 +52,7 @@ def test_a_linear_run_has_the_curvature_of_its_dense_hessian(made):
 
 def test_a_folder_without_a_model_is_named(tmp_path):
     with pytest.raises(ValueError, match=r"holds no recipe\.toml, so it is not a finished run"):
-        run_curvature(tmp_path)
+        run_hessian(tmp_path)
 
 
 def test_the_hessian_of_another_loss_is_that_of_a_run_trained_by_it(made):

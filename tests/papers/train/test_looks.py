@@ -17,10 +17,6 @@ RECIPE = Recipe(
 )
 
 
-class InterruptedRunError(Exception):
-    pass
-
-
 def weights(run):
     return {name: w.numpy().tobytes() for name, w in run.model.state_dict().items()}
 
@@ -49,33 +45,6 @@ def test_the_weights_do_not_depend_on_it_and_what_is_not_seen_is_nan(
             assert found.tobytes() == values.tobytes(), name
     with np.load(tmp_path / "dynamics.npz") as saved:
         assert np.isfinite(saved["test_error"]).sum() == len(seen)
-
-
-@pytest.mark.slow
-def test_interrupted_it_has_the_same_dynamics(tmp_path, table):
-    whole = train(RECIPE, out=tmp_path / "whole", dataset=table, look_every=2)
-    calls = 0
-
-    def interrupt(tick):
-        nonlocal calls
-        calls += 1
-        if calls in (4, 15, 27, 41):
-            raise InterruptedRunError
-
-    for _ in range(4):
-        with pytest.raises(InterruptedRunError):
-            train(
-                RECIPE,
-                out=tmp_path / "parts",
-                dataset=table,
-                look_every=2,
-                checkpoint_seconds=0.0,
-                progress=interrupt,
-            )
-    parts = train(RECIPE, out=tmp_path / "parts", dataset=table, look_every=2)
-    assert weights(parts) == weights(whole)
-    for name, values in whole.dynamics.arrays.items():
-        assert parts.dynamics.arrays[name].tobytes() == values.tobytes(), name
 
 
 @pytest.mark.parametrize("bad", [0, -1, 1.5])

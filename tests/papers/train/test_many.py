@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose
 from scipy.special import softmax
 from torch.testing import assert_close
 
-from focalibrate.losses import BySample, focal_loss
+from focalibrate.losses import focal_loss
 from focalibrate.metrics import nll
 from focalibrate_papers.datasets import Dataset, Split
 from focalibrate_papers.train import Recipe, member_hessian, run_hessian, train, train_many
@@ -45,14 +45,6 @@ def test_copies_end_where_separate_runs_end(tmp_path, request, name):
             assert_close(weight, state[key], rtol=1e-3, atol=2e-5)
         assert_allclose(copies[i].loss, alone.dynamics.arrays["loss"], rtol=1e-4)
         assert_allclose(copies[i].test_logits, alone.test.logits, rtol=1e-3, atol=1e-3)
-
-
-@pytest.mark.slow
-def test_brier_copies_end_where_separate_runs_end(tmp_path, table):
-    recipe = replace(MLP, loss="brier")
-    copies = train_many(recipe, seeds=(1, 2), dataset=table)
-    alone = train(copies[1].recipe, out=tmp_path, dataset=table)
-    assert_allclose(copies[1].validation_logits, alone.validation.logits, atol=1e-4)
 
 
 SHORT = replace(MLP, epochs=1)
@@ -141,13 +133,6 @@ def test_the_closed_gradient_is_that_of_autograd(gamma, scale):
     want = focal_loss(given, labels, gamma=gamma)
     assert_close(loss, want.detach())
     assert_close(gradient, torch.autograd.grad(want.sum(), given)[0])
-
-
-def test_policies_by_sample_are_looked_up():
-    policy = BySample((0.5,), (3.0, 1.0))
-    logits, labels = torch.randn(20, 3, dtype=torch.float64), torch.zeros(20, dtype=torch.long)
-    loss, _ = focal_and_gradient(logits, labels, policy)
-    assert_close(loss, focal_loss(logits, labels, gamma=policy))
 
 
 @pytest.mark.slow

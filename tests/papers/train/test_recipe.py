@@ -58,7 +58,7 @@ def test_the_key_is_that_of_the_values_not_of_their_spelling():
         ({"loss": "brier", "gamma": 2.0}, r"`gamma` must be 0 for the loss 'brier'"),
         ({"loss": "mmce"}, r"`mmce_weight` must be > 0 for 'mmce'"),
         ({"mmce_weight": 2.0}, r"`mmce_weight` must be > 0 for 'mmce'"),
-        ({"loss": "dual-focal", "gamma": "flsd-53"}, r"Policies are for the loss 'focal'"),
+        ({"loss": "brier", "gamma": "flsd-53"}, r"`gamma` must be 0 for the loss 'brier'"),
         ({"milestones": [20]}, r"before the end of the run, epoch 10, got 20"),
         ({"milestones": [1.5]}, r"whole epochs, 1 or more, or shares"),
         ({"dataset": ""}, r"`dataset` must be a name"),

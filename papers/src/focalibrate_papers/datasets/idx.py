@@ -99,20 +99,6 @@ def _source(
 
 
 MNIST_FAMILY: dict[str, DatasetSource] = {
-    "mnist": _source(
-        "mnist",
-        ("mnist", "MNIST/raw"),
-        DIGITS,
-        url="http://yann.lecun.com/exdb/mnist (mirror: "
-        "https://ossci-datasets.s3.amazonaws.com/mnist)",
-        licence="none stated by the authors; mirrors say CC BY-SA 3.0",
-        md5=(  # as torchvision checks them
-            "f68b3c2dcbeaaa9fbdd348bbdeb94873",
-            "d53e105ee54ea40749a09fcbcd1e9432",
-            "9fb629c4189551a2d022fa330f9573f3",
-            "ec29112dd5afa0611ce80d1b7f02629c",
-        ),
-    ),
     "fashion_mnist": _source(
         "fashion_mnist",
         ("fashion-mnist", "fashion_mnist", "FashionMNIST/raw"),

@@ -1,19 +1,22 @@
 """20 Newsgroups."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from focalibrate_papers.datasets._documents import Documents, chosen, document_set
 from focalibrate_papers.datasets._error import DataSetError
 from focalibrate_papers.datasets._files import check_count, find, need, read_text
-from focalibrate_papers.datasets._json_lines import read_json_lines
 from focalibrate_papers.datasets._source import DatasetSource
 from focalibrate_papers.datasets._split import split_sizes
-from focalibrate_papers.datasets.dataset import Dataset
+from focalibrate_papers.datasets.dataset import Dataset, Split
+from focalibrate_papers.datasets.glove import as_matrix, find_vectors
+from focalibrate_papers.datasets.vocabulary import encode, most_frequent, numbers, tokenise
 
+Documents = tuple[list[str], list[int]]
+"""texts and labels"""
 N_CLASSES = 20
 N_WORDS, LONGEST = 20_000, 1_000
 """The vocabulary and the words kept of a document in the network paper 002 adapts."""
@@ -71,13 +74,24 @@ def read_folders(folder: Path) -> tuple[Documents, tuple[str, ...]]:
     return (texts, labels), names
 
 
-def read_file(path: Path) -> Documents:
-    """Return the documents of a file of JSON lines with labels 0 to 19."""
-    texts, labels = read_json_lines(path)
-    for i, label in enumerate(labels):
+def read_lines(path: Path) -> Documents:
+    """Return the documents of a file of JSON objects with ``text`` and a ``label`` of 0 to 19."""
+    texts, labels = [], []
+    for i, line in enumerate(read_text(path).split("\n"), start=1):
+        if not line.strip():
+            continue
+        try:
+            entry = json.loads(line)
+            text, label = entry["text"], entry["label"]
+        except (json.JSONDecodeError, KeyError, TypeError) as error:
+            raise DataSetError(
+                f"{path}: line {i} must be a JSON object with text and label ({error!r})."
+            ) from error
         if not isinstance(label, int) or not 0 <= label < N_CLASSES:
-            raise DataSetError(f"{path}: label must be in 0..19, found {label!r} in document {i}.")
-    return texts, [int(label) for label in labels]
+            raise DataSetError(f"{path}: label must be in 0..19, found {label!r} in line {i}.")
+        texts.append(str(text))
+        labels.append(label)
+    return texts, labels
 
 
 def _read_by_date(
@@ -90,7 +104,7 @@ def _read_by_date(
         if path.is_dir():
             documents, names = read_folders(path)
         else:
-            documents = read_file(path)
+            documents = read_lines(path)
         check_count(path, "documents", len(documents[0]), count)
         parts.append(documents)
     if not names:
@@ -101,6 +115,11 @@ def _read_by_date(
             else tuple(str(k) for k in range(N_CLASSES))
         )
     return parts[0], parts[1], names
+
+
+def chosen(documents: Documents, rows: Sequence[int]) -> Documents:
+    """Return the documents `rows`."""
+    return [documents[0][row] for row in rows], [documents[1][row] for row in rows]
 
 
 def read_newsgroups(root: Path | None, seed: int, *, sizes: DocumentCounts = PUBLISHED) -> Dataset:
@@ -130,8 +149,23 @@ def read_newsgroups(root: Path | None, seed: int, *, sizes: DocumentCounts = PUB
         rows = split_sizes(np.array(train[1]), cut, seed=[seed, 0])
         parts = [*(chosen(train, [int(row) for row in part]) for part in rows), test]
     bodies = [([without_header(text) for text in texts], labels) for texts, labels in parts]
-    return document_set(
-        "20newsgroups", bodies, names, root=root, seed=seed, n_words=N_WORDS, longest=LONGEST
+    sentences = [[tokenise(text) for text in texts] for texts, _ in bodies]
+    words = most_frequent(sentences[0], n_words=N_WORDS)
+    number, vectors = numbers(words), find_vectors(root, set(words))
+    splits = [
+        Split(encode(part, number, longest=LONGEST), np.array(labels, dtype=np.int64))
+        for part, (_, labels) in zip(sentences, bodies, strict=True)
+    ]
+    return Dataset(
+        "20newsgroups",
+        splits[0],
+        splits[1],
+        splits[2],
+        N_CLASSES,
+        names,
+        "text",
+        words,
+        None if vectors is None else as_matrix(words, vectors, seed=seed),
     )
 
 

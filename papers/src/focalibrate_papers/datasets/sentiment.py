@@ -1,10 +1,8 @@
 """Stanford Sentiment Treebank."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 
@@ -17,7 +15,6 @@ from focalibrate_papers.datasets.tree import NO_CHILD, NO_LABEL, NO_WORD, Tree
 from focalibrate_papers.datasets.vocabulary import RESERVED, UNKNOWN, numbers
 
 PUBLISHED = {"train": 8_544, "dev": 1_101, "test": 2_210}
-FINE = ("very negative", "negative", "neutral", "positive", "very positive")
 BINARY = ("negative", "positive")
 NEUTRAL = 2
 SIGNS = np.array([0, 0, NO_LABEL, 1, 1], dtype=np.int32)
@@ -132,30 +129,24 @@ def _known_words(parts: Sequence[list[Parsed]], vectors: Vectors | None) -> tupl
     return (*RESERVED, *sorted(seen | {word for word in others if word in (vectors or {})}))
 
 
-def _numbered(parsed: Parsed, number: dict[str, int], labels: Callable[[Tree], object]) -> Tree:
+def _numbered(parsed: Parsed, number: dict[str, int]) -> Tree:
     words, tree = parsed
     ids = np.array([number.get(word, UNKNOWN) for word in words], dtype=np.int32)
     at = np.where(tree.words == NO_WORD, NO_WORD, ids[tree.words])
-    return Tree(at.astype(np.int32), tree.left, tree.right, np.asarray(labels(tree), np.int32))
+    return Tree(at.astype(np.int32), tree.left, tree.right, SIGNS[tree.labels])
 
 
 def read_sentiment(
-    name: Literal["sst_binary", "sst_fine"],
-    root: Path | None,
-    seed: int,
-    *,
-    counts: Mapping[str, int] = PUBLISHED,
+    root: Path | None, seed: int, *, counts: Mapping[str, int] = PUBLISHED
 ) -> Dataset:
     """Return the treebank from the trees in `root`.
 
     Args:
-        name: with two classes or with five.
         root: folder of data sets.
         seed: random seed of the vectors of words that have none.
         counts: sentences that the files train, dev and test must hold; pass other numbers for
             your own files in the same form, such as a part, which `load` refuses.
     """
-    fine = name == "sst_fine"
     parts = []
     for stem, count in counts.items():
         path = need(root, [f"trees/{stem}.txt", f"sst/{stem}.txt", f"sst_{stem}.txt"],
@@ -163,28 +154,24 @@ def read_sentiment(
         part = read_trees(path)
         check_count(path, "sentences", len(part), count)
         parts.append(part)
-    if not fine:  # a neutral sentence is neither positive nor negative
-        parts = [[p for p in part if p[1].labels[-1] != NEUTRAL] for part in parts]
+    # A neutral sentence is neither positive nor negative.
+    parts = [[p for p in part if p[1].labels[-1] != NEUTRAL] for part in parts]
     everything = {word for part in parts for words, _ in part for word in words}
     vectors = find_vectors(root, everything)
     words = _known_words(parts, vectors)
     number = numbers(words)
 
-    def labels(tree: Tree) -> object:
-        return tree.labels if fine else SIGNS[tree.labels]
-
     splits = []
     for part in parts:
-        trees = [_numbered(parsed, number, labels) for parsed in part]
+        trees = [_numbered(parsed, number) for parsed in part]
         splits.append(Split(trees, np.array([int(t.labels[-1]) for t in trees], dtype=np.int64)))
-    class_names = FINE if fine else BINARY
     return Dataset(
-        name,
+        "sst_binary",
         splits[0],
         splits[1],
         splits[2],
-        len(class_names),
-        class_names,
+        len(BINARY),
+        BINARY,
         "trees",
         words,
         None if vectors is None else as_matrix(words, vectors, seed=seed),
@@ -192,10 +179,7 @@ def read_sentiment(
 
 
 SENTIMENT: dict[str, DatasetSource] = {
-    "sst_binary": DatasetSource(
-        "trees", partial(read_sentiment, "sst_binary"), ADVICE, URL, LICENCE
-    ),
-    "sst_fine": DatasetSource("trees", partial(read_sentiment, "sst_fine"), ADVICE, URL, LICENCE),
+    "sst_binary": DatasetSource("trees", read_sentiment, ADVICE, URL, LICENCE)
 }
-"""Binary: 6,920 / 872 / 1,821 sentences; neutral nodes inside them have no label. (Tai et al. and
+"""6,920 / 872 / 1,821 sentences; neutral nodes inside them have no label. (Tai et al. and
 paper 002 give those a third class while training, which no test sentence has.)"""

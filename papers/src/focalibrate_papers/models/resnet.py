@@ -142,19 +142,6 @@ def cifar_resnet(
     )
 
 
-def resnet18(
-    *, n_classes: int, in_channels: int = 3, image_size: int = 32, width: int = 64
-) -> ResNet:
-    """Return ResNet-18 with a 3x3 first layer and no pooling; ``width=128`` is twice as wide."""
-    return ResNet(
-        n_classes=n_classes,
-        in_channels=in_channels,
-        image_size=image_size,
-        width=width,
-        depths=(2, 2, 2, 2),
-    )
-
-
 def resnet50(
     *, n_classes: int, in_channels: int = 3, image_size: int = 32, width: int = 64
 ) -> ResNet:
@@ -170,8 +157,6 @@ def resnet50(
 
 
 RESNETS: dict[str, Callable[..., nn.Module]] = {
-    **{f"resnet{depth}": partial(cifar_resnet, depth=depth) for depth in (8, 20, 44, 110)},
-    "resnet18": resnet18,
-    "resnet18_2w": partial(resnet18, width=128),
+    **{f"resnet{depth}": partial(cifar_resnet, depth=depth) for depth in (8, 20)},
     "resnet50": resnet50,
 }

@@ -2,7 +2,7 @@
 
 from focalibrate_papers.train._data import load_dataset
 from focalibrate_papers.train.checkpoint import CheckpointError
-from focalibrate_papers.train.curvature import member_hessian, run_curvature, run_hessian
+from focalibrate_papers.train.curvature import member_hessian, run_hessian
 from focalibrate_papers.train.dynamics import Dynamics, Evaluated
 from focalibrate_papers.train.loop import train
 from focalibrate_papers.train.many import TrainedMember, train_many
@@ -27,7 +27,6 @@ __all__ = [
     "named_recipe",
     "read_recipe",
     "recipe_toml",
-    "run_curvature",
     "run_hessian",
     "scaled",
     "train",

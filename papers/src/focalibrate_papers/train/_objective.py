@@ -5,7 +5,7 @@ from typing import Any, final
 import torch
 from torch import Tensor, nn
 
-from focalibrate.nn import BrierLoss, DualFocalLoss, FocalLoss, MMCELoss, ProperFocalLoss
+from focalibrate.nn import BrierLoss, FocalLoss, MMCELoss
 from focalibrate_papers.train.recipe import Recipe
 
 
@@ -46,10 +46,7 @@ def _module(recipe: Recipe) -> nn.Module:
         return FocalLoss(recipe.gamma, label_smoothing=recipe.label_smoothing, reduction="sum")
     if recipe.loss == "brier":
         return BrierLoss(label_smoothing=recipe.label_smoothing, reduction="sum")
-    if recipe.loss in ("mmce", "weighted-mmce"):
-        return MMCELoss(recipe.mmce_weight, weighted=recipe.loss == "weighted-mmce")
-    module = DualFocalLoss if recipe.loss == "dual-focal" else ProperFocalLoss
-    return module(float(recipe.gamma), reduction="sum")
+    return MMCELoss(recipe.mmce_weight)
 
 
 def logit_gradients(objective: Objective, logits: Tensor, labels: Tensor) -> Tensor:

@@ -6,7 +6,6 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from focalibrate.curvature import CurvatureReport, curvature_report
 from focalibrate.nn import FocalLoss, HessianOperator
 from focalibrate_papers.datasets import Dataset, Split
 from focalibrate_papers.train._data import load_dataset
@@ -20,34 +19,6 @@ from focalibrate_papers.train.toml import read_recipe
 
 CHUNK = 256
 """Examples in a batch of a Hessian-vector product."""
-
-
-def run_curvature(
-    run: str | Path,
-    *,
-    split: Literal["train", "validation"] = "validation",
-    dataset: Dataset | None = None,
-    data: str | Path | None = None,
-    n_vectors: int = 30,
-    max_examples: int | None = None,
-    seed: int = 0,
-) -> CurvatureReport:
-    """Measure trace, extreme eigenvalues and spectrum of the Hessian of a run's mean loss.
-
-    Args:
-        run: folder that `train` filled.
-        split: the examples the loss is taken over.
-        dataset: examples; those of the run's recipe when None.
-        data: folder of data sets; the environment variable FOCALIBRATE_DATA names it when None.
-        n_vectors: random vectors of the trace.
-        max_examples: use only the first examples, at most this many.
-        seed: seed of all random vectors.
-
-    Raises:
-        ValueError: if the folder holds no finished run, or its data cannot be found.
-    """
-    operator = run_hessian(run, split=split, dataset=dataset, data=data, max_examples=max_examples)
-    return curvature_report(operator, n_vectors=n_vectors, seed=seed)
 
 
 def run_hessian(

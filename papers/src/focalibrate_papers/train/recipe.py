@@ -10,7 +10,7 @@ from typing import Any, Literal, Self, TypeAlias, get_args
 from focalibrate._check import check_choice, did_you_mean
 from focalibrate.losses.policy import gamma_policy
 
-LossName = Literal["focal", "brier", "mmce", "weighted-mmce", "dual-focal", "proper-focal"]
+LossName = Literal["focal", "brier", "mmce"]
 Optimiser = Literal["sgd", "adam", "adagrad"]
 Augmentation = Literal["none", "flip", "crop", "crop-flip"]
 Reduction = Literal["mean", "sum"]
@@ -29,7 +29,6 @@ _CHOICES: dict[str, tuple[str, ...]] = {
 _POSITIVE = ("lr", "lr_factor", "fraction", "scale")
 _NOT_NEGATIVE = ("momentum", "weight_decay", "clip", "mmce_weight", "trace_weight")
 _COUNTS = {"epochs": 1, "batch": 1, "seed": 0}
-_PENALISED = ("mmce", "weighted-mmce")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,23 +121,17 @@ class Recipe:
         gamma_policy(self.gamma)  # raises, and says which names there are
         if not isinstance(self.gamma, str):
             object.__setattr__(self, "gamma", float(self.gamma))
-        if isinstance(self.gamma, str) and self.loss != "focal":
-            raise ValueError(
-                f"`gamma` must be a number for the loss {self.loss!r}, got the policy "
-                f"{self.gamma!r}. Policies are for the loss 'focal'."
-            )
-        if self.loss in ("brier", *_PENALISED) and self.gamma != 0:
+        if self.loss != "focal" and self.gamma != 0:
             raise ValueError(f"`gamma` must be 0 for the loss {self.loss!r}, got {self.gamma!r}.")
-        if (self.loss in _PENALISED) != (self.mmce_weight > 0):
+        if (self.loss == "mmce") != (self.mmce_weight > 0):
             raise ValueError(
-                f"`mmce_weight` must be > 0 for 'mmce' and 'weighted-mmce' and 0 for other "
-                f"losses, got {self.mmce_weight:g} for {self.loss!r}. The paper takes 2 for "
-                "images and 8 for text."
+                f"`mmce_weight` must be > 0 for 'mmce' and 0 for other losses, got "
+                f"{self.mmce_weight:g} for {self.loss!r}. The paper takes 2 for images and 8 for "
+                "text."
             )
-        if self.label_smoothing > 0 and self.loss not in ("focal", "brier"):
+        if self.label_smoothing > 0 and self.loss == "mmce":
             raise ValueError(
-                f"`label_smoothing` must be 0 for the loss {self.loss!r}, got "
-                f"{self.label_smoothing:g}. It is for the losses 'focal' and 'brier'."
+                f"`label_smoothing` must be 0 for the loss 'mmce', got {self.label_smoothing:g}."
             )
 
     @classmethod
@@ -186,13 +179,13 @@ class Recipe:
         """
         if self.loss == "focal" and self.gamma == 0:
             text = "cross-entropy"
-        elif self.loss in _PENALISED:
-            text = f"cross-entropy + {self.mmce_weight:g} {self.loss.replace('mmce', 'MMCE')}"
+        elif self.loss == "mmce":
+            text = f"cross-entropy + {self.mmce_weight:g} MMCE"
         elif self.loss == "brier":
             text = "Brier"
         else:
             gamma = self.gamma if isinstance(self.gamma, str) else f"gamma={self.gamma:g}"
-            text = f"{self.loss.replace('-', ' ')}, {gamma}"
+            text = f"focal, {gamma}"
         if self.label_smoothing:
             text += f", label smoothing {self.label_smoothing:g}"
         return f"{text} + {self.trace_weight:g} Tr(H)" if self.trace_weight else text
