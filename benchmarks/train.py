@@ -12,8 +12,8 @@ from benchmarks._timing import Row, compare, interleave
 from focalibrate.nn import FocalLoss
 from focalibrate_papers.datasets import Dataset, Split
 from focalibrate_papers.models import build
+from focalibrate_papers.recipes import TABLE
 from focalibrate_papers.train import Recipe, train_many
-from focalibrate_papers.train.named import TABLE
 
 COPIES, EPOCHS = 40, 3
 HIDDEN = dict(TABLE.size)["hidden"]

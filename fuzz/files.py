@@ -37,7 +37,7 @@ from focalibrate.io import (
     scan_predictions,
 )
 from focalibrate.pipeline import check_predictions
-from focalibrate_papers.train.toml import read_recipe
+from focalibrate_papers.recipe import read_recipe
 from fuzz.mutate import mutated
 from fuzz.seeds import LABELS, PROBS, SEEDS, boxes, scores_csv, truth
 

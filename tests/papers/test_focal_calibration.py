@@ -3,13 +3,14 @@ import pytest
 from numpy.testing import assert_allclose
 
 from focalibrate_papers.engine import Row, Rows, Task, at_size
+from focalibrate_papers.networks import folds
 from focalibrate_papers.p002.focal_calibration import (
     AFTER,
     BEFORE,
     ERROR,
     NEAR_ONE,
     claims,
-    network_numbers,
+    scaled_numbers,
 )
 
 BETTER = {"ECE %": 2.0, "|ln T|": 0.1, "ECE % after T": 1.0, "error %": 5.0}
@@ -43,8 +44,12 @@ def outputs():
     return truth.astype(np.float32), labels
 
 
+def numbers(logits, labels):
+    return dict(scaled_numbers(logits, labels, folds(logits, labels)))
+
+
 def test_honest_outputs_keep_their_temperature(outputs):
-    found = dict(network_numbers(*outputs))
+    found = numbers(*outputs)
     assert abs(found["T"] - 1.0) <= 0.15
     assert found["ECE %"] < 3.0
     assert_allclose(found["|ln T|"], abs(np.log(found["T"])))
@@ -52,11 +57,11 @@ def test_honest_outputs_keep_their_temperature(outputs):
 
 def test_the_temperature_undoes_overconfidence(outputs):
     logits, labels = outputs
-    found = dict(network_numbers(3.0 * logits, labels))
+    found = numbers(3.0 * logits, labels)
     assert abs(found["T"] - 3.0) <= 0.4
     assert found["ECE % after T"] < 0.3 * found["ECE % on halves"]
     assert found["NLL % after T"] < found["NLL %"]
-    assert found["error %"] == dict(network_numbers(logits, labels))["error %"]
+    assert found["error %"] == numbers(logits, labels)["error %"]
 
 
 def test_focal_loss_below_is_the_same_direction_and_reproduced_at_full_size():
@@ -119,4 +124,4 @@ def test_the_count_of_sets_ignores_which_way_the_tables_go():
 
 @pytest.mark.parametrize("measure", [BEFORE, AFTER, NEAR_ONE, ERROR], ids=lambda m: m.metric)
 def test_measures_read_metrics_a_run_gives(measure, outputs):
-    assert measure.metric in dict(network_numbers(*outputs))
+    assert measure.metric in numbers(*outputs)

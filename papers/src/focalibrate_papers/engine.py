@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,9 +17,7 @@ from scipy.special import stdtrit
 from focalibrate._check import did_you_mean
 from focalibrate_papers.charts import Chart
 from focalibrate_papers.claims import CLAIMS
-
-if TYPE_CHECKING:
-    from focalibrate_papers.train import Recipe
+from focalibrate_papers.recipe import Recipe
 
 Verdict = Literal[
     "reproduced",
@@ -591,7 +589,7 @@ class Experiment:
     tables: Callable[[Any], Iterable[Table]] = lambda _: ()
     look: Callable[[Rows, Scale], Any] | None = None
     """turns the rows into what the four functions above take; None for the rows themselves"""
-    network: "Callable[[Task], Recipe | None] | None" = None
+    network: Callable[[Task], Recipe | None] | None = None
     """recipe of the trained network that a task measures; None for a task without one"""
     coverage: Mapping[Scale, tuple[tuple[str, str, str], ...]] = field(default_factory=dict)
     """an aspect of the paper's runs, such as its data, what it is in the paper, and what here"""

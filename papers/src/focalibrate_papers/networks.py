@@ -3,10 +3,11 @@
 import json
 import math
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,16 +15,19 @@ from scipy.stats import linregress
 
 from focalibrate.calibrate import CalibrationWarning, TemperatureScaling, fit_temperature
 from focalibrate_papers.engine import Folders, Interval, Rows, Scale, Task, mean_interval
-from focalibrate_papers.loss_names import LOSSES as LABELS
-from focalibrate_papers.loss_names import (
+from focalibrate_papers.recipe import Recipe
+from focalibrate_papers.recipes import (
+    CIFAR,
+    LINE,
     MMCE_WEIGHT_IMAGES,
     MMCE_WEIGHT_TEXT,
+    NEWSGROUPS,
+    SHORT_CIFAR,
     SMOOTHING_OF_000,
+    TREES,
     loss_settings,
 )
-
-if TYPE_CHECKING:
-    from focalibrate_papers.train import Recipe
+from focalibrate_papers.recipes import LOSSES as LABELS
 
 Problem = Literal["cifar10", "fashion_mnist", "20newsgroups", "sst_binary"]
 PROBLEMS: tuple[Problem, ...] = ("cifar10", "fashion_mnist", "20newsgroups", "sst_binary")
@@ -49,7 +53,7 @@ def losses_of(problem: Problem, *, scale: Scale) -> tuple[str, ...]:
     return REDUCED_LOSSES[problem] if scale == "reduced" else LOSSES
 
 
-def network_recipe(problem: Problem, loss: str, *, seed: int, scale: Scale) -> "Recipe":
+def network_recipe(problem: Problem, loss: str, *, seed: int, scale: Scale) -> Recipe:
     """Return the recipe of one network of the pool.
 
     Full size is paper 002's protocol; reduced is what two cores train in minutes. The reduced
@@ -65,9 +69,7 @@ def network_recipe(problem: Problem, loss: str, *, seed: int, scale: Scale) -> "
     return replace(base, seed=seed, **fields)
 
 
-def _full(problem: Problem) -> "Recipe":
-    from focalibrate_papers.train.named import CIFAR, NEWSGROUPS, TREES
-
+def _full(problem: Problem) -> Recipe:
     fashion = replace(CIFAR, dataset="fashion_mnist", model="resnet20", augmentation="none")
     return {
         "cifar10": CIFAR,
@@ -77,7 +79,7 @@ def _full(problem: Problem) -> "Recipe":
     }[problem]
 
 
-def _reduced(problem: Problem) -> "Recipe":
+def _reduced(problem: Problem) -> Recipe:
     full = _full(problem)
     few: dict[Problem, dict[str, Any]] = {
         "cifar10": {
@@ -109,10 +111,8 @@ def _reduced(problem: Problem) -> "Recipe":
     return replace(short, scale=round(short.epochs / full.epochs, 4))
 
 
-def _smallest(problem: Problem) -> "Recipe":
+def _smallest(problem: Problem) -> Recipe:
     """Return a recipe of about a second on generated examples, the same for every problem."""
-    from focalibrate_papers.train.named import LINE
-
     del problem
     return replace(LINE, size=(("hidden", (16,)),), epochs=4, fraction=0.1, scale=0.01)
 
@@ -120,7 +120,7 @@ def _smallest(problem: Problem) -> "Recipe":
 _BASES = {"full": _full, "reduced": _reduced, "smallest": _smallest}
 
 
-def long_recipe(name: str, loss: str, *, seed: int) -> "Recipe":
+def long_recipe(name: str, loss: str, *, seed: int) -> Recipe:
     """Return the recipe of one network of the long trainings, see `queue`.
 
     ``fashion``: ResNet-8 on all of Fashion-MNIST with augmentation, which overfits only a little.
@@ -129,8 +129,6 @@ def long_recipe(name: str, loss: str, *, seed: int) -> "Recipe":
     training error, the regime that papers 002 to 004 are about. ``column``: ResNet-20 on all
     45,000 training images with augmentation, paper 002's protocol in a fifteenth of its epochs.
     """
-    from focalibrate_papers.train.named import CIFAR, SHORT_CIFAR
-
     full, few = {
         "fashion": (SHORT_CIFAR, {"dataset": "fashion_mnist", "model": "resnet8", "epochs": 15}),
         "cifar10_s": (SHORT_CIFAR, {"dataset": "cifar10_s", "model": "resnet8", "epochs": 50}),
@@ -182,14 +180,24 @@ class Trained:
     seconds: float
     """of training, from time.json in the folder; nan if there is none"""
 
+    @property
+    def fold(self) -> "Fold":
+        """Validation rows to fit on and test rows to evaluate on, as papers 002 and 003 do."""
+        return Fold(
+            self.validation_logits.astype(np.float64),
+            self.validation_labels,
+            self.test_logits.astype(np.float64),
+            self.test_labels,
+        )
 
-def is_trained(recipe: "Recipe", folders: Folders) -> bool:
+
+def is_trained(recipe: Recipe, folders: Folders) -> bool:
     """Return whether the recipe's network is in the folder and finished."""
     folder = folders.trained / recipe.key
     return (folder / "model.pt").exists() and (folder / CLOCK).exists()
 
 
-def trained(recipe: "Recipe", folders: Folders) -> Trained:
+def trained(recipe: Recipe, folders: Folders) -> Trained:
     """Return the outputs of the recipe's network, after training it if necessary.
 
     An interrupted training resumes at its checkpoint. Needs torch only to train.
@@ -250,7 +258,7 @@ def pool_tasks(
     ]
 
 
-def pool_recipe(task: Task) -> "Recipe":
+def pool_recipe(task: Task) -> Recipe:
     """Return how the task's network is trained."""
     return network_recipe(task["problem"], task["loss"], seed=task["seed"], scale=task["scale"])
 
@@ -318,38 +326,24 @@ def folds(logits: NDArray[np.floating], labels: NDArray[np.int64]) -> tuple[Fold
     return Fold(*first, *second), Fold(*second, *first)
 
 
-@dataclass(frozen=True, eq=False)
-class Half:
-    """One half of the rows, with the temperature fitted on the other half."""
-
-    logits: NDArray[np.float64]
-    labels: NDArray[np.int64]
-    temperature: float
-
-    def log_probs(self) -> NDArray[np.float64]:
-        """Return the log-probabilities after temperature scaling."""
-        return np.asarray(TemperatureScaling(self.temperature).log_probs(self.logits))
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Fit without warnings of a minimum at the edge of the grid, which the rows show."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CalibrationWarning)
+        yield
 
 
-def cross_fitted(
-    logits: NDArray[np.floating],
-    labels: NDArray[np.int64],
-    *,
-    criterion: Literal["ece", "adaptive_ece"] = "ece",
-) -> tuple[Half, Half]:
-    """Return both halves, each with the temperature that minimises `criterion` on the other.
+def best_temperature(
+    part: Fold, criterion: Literal["ece", "adaptive_ece"] = "ece"
+) -> TemperatureScaling:
+    """Return the temperature that minimises `criterion` on paper 002's grid, with 15 bins.
 
-    The grid is paper 002's, 0.1 to 10 by 0.1, with 15 bins.
+    The grid is 0.1 to 10 by 0.1.
     """
-
-    def half(fold: Fold) -> Half:
-        with warnings.catch_warnings():  # for a T at the edge of the grid, which the rows show
-            warnings.simplefilter("ignore", CalibrationWarning)
-            found = fit_temperature(fold.fit_logits, fold.fit_labels, criterion=criterion)
-        return Half(fold.logits, fold.labels, found.temperature)
-
-    second, first = folds(logits, labels)
-    return half(first), half(second)
+    with quiet():
+        found = fit_temperature(part.fit_logits, part.fit_labels, criterion=criterion)
+    return TemperatureScaling(found.temperature)
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,6 @@
 """Temperature and focal temperature scaling on the published outputs of real models."""
 
 import os
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from focalibrate.calibrate import CalibrationWarning, Calibrator, fit_temperature
+from focalibrate.calibrate import Calibrator, fit_temperature
 from focalibrate.calibrate.fit_focal_temperature import FINE_TEMPERATURES
 from focalibrate.calibrate.fit_temperature import TemperatureCalibrator
 from focalibrate.comparison import compare_methods
@@ -34,7 +33,7 @@ from focalibrate_papers.engine import (
     number_result,
     side_result,
 )
-from focalibrate_papers.networks import halves
+from focalibrate_papers.networks import halves, quiet
 from focalibrate_papers.scorecard import Scorecard, scorecard
 
 SETS: Mapping[str, str] = {
@@ -241,8 +240,7 @@ def measure(one: LogitSet, *, gamma: float | None, n_resamples: int) -> list[tup
 
 
 def _fit(one: LogitSet, **options: Any) -> TemperatureCalibrator:
-    with warnings.catch_warnings():  # a minimum at the grid's edge is a result, not an error
-        warnings.simplefilter("ignore", CalibrationWarning)
+    with quiet():
         return fit_temperature(one.fit_logits, one.fit_labels, **options)
 
 

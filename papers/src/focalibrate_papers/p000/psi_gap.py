@@ -32,9 +32,12 @@ from focalibrate_papers.engine import (
 )
 from focalibrate_papers.networks import correlation, folds, long_recipe, network_recipe, trained
 from focalibrate_papers.p000.psi_tabular import LARGE, SMALL, tables_of
+from focalibrate_papers.recipe import Recipe
+from focalibrate_papers.recipes import LINE as RECIPE
+from focalibrate_papers.recipes import TABLE
 
 if TYPE_CHECKING:
-    from focalibrate_papers.train import Recipe, TrainedMember
+    from focalibrate_papers.train import TrainedMember
 
 GAMMAS = (1.0, 2.0, 3.0)
 NEAR = 0.1
@@ -413,7 +416,7 @@ def problem_of(task: Task) -> str:
     return str(task.get("table", MLP if task.get("mlp") else network))
 
 
-def network_of(task: Task) -> "Recipe | None":
+def network_of(task: Task) -> Recipe | None:
     """Return the recipe of a task that measures one trained network."""
     if task.get("gamma") is None:
         return None
@@ -433,7 +436,7 @@ def run(task: Task, folders: Folders) -> Numbers:
     return _of_mlp(task, folders) if task.get("mlp") else _of_line(task)
 
 
-def _of_network(recipe: "Recipe", folders: Folders) -> Iterator[tuple[str, float]]:
+def _of_network(recipe: Recipe, folders: Folders) -> Iterator[tuple[str, float]]:
     found = trained(recipe, folders)
     gamma, seen = float(recipe.gamma), found.dynamics
     loss = loss_name(gamma)
@@ -463,8 +466,6 @@ def _tested(
 
 
 def _of_table(task: Task, folders: Folders) -> Numbers:
-    from focalibrate_papers.train.named import TABLE
-
     recipe = replace(
         TABLE, dataset=task["table"], epochs=task["epochs"], fraction=task["fraction"]
     )
@@ -473,8 +474,6 @@ def _of_table(task: Task, folders: Folders) -> Numbers:
 
 
 def _of_line(task: Task) -> Numbers:
-    from focalibrate_papers.train.named import LINE as RECIPE
-
     def split(n: int, seed: list[int]) -> Split:
         found = sample(n, seed=seed)
         return Split(found.x[:, None].astype(np.float32), found.labels)
@@ -499,7 +498,7 @@ def _of_mlp(task: Task, folders: Folders) -> Numbers:
 
 
 def _of_copies(
-    recipe: "Recipe", data: Mapping[int, Dataset], *, in_halves: bool = False
+    recipe: Recipe, data: Mapping[int, Dataset], *, in_halves: bool = False
 ) -> Iterator[tuple[str, float, float]]:
     """Train one copy per trial and exponent; `at` of the numbers is the trial."""
     from focalibrate_papers.train import train_many

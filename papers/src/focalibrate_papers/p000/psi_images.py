@@ -1,15 +1,13 @@
 """Posterior recovery on networks trained on images."""
 
-import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from focalibrate.calibrate import (
-    CalibrationWarning,
     Calibrator,
     FocalTemperatureScaling,
     Identity,
@@ -43,11 +41,10 @@ from focalibrate_papers.networks import (
     by_problem,
     folds,
     network_recipe,
+    quiet,
     trained,
 )
-
-if TYPE_CHECKING:
-    from focalibrate_papers.train import Recipe
+from focalibrate_papers.recipe import Recipe
 
 LOSS = {0: "ce", 1: "fl1", 2: "fl2", 3: "fl3"}
 """Loss of the pool by gamma."""
@@ -439,7 +436,7 @@ def tasks(scale: Scale) -> list[Task]:
     ]
 
 
-def _recipe(task: Task) -> "Recipe":
+def _recipe(task: Task) -> Recipe:
     recipe = network_recipe(
         task["problem"], LOSS[task["gamma"]], seed=task["seed"], scale=task["scale"]
     )
@@ -470,8 +467,7 @@ def _temperatures(
     """Return the fit of each half, and how many of them have no minimum."""
     fits, n_at_edge = [], 0
     for part in parts:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", CalibrationWarning)  # counted instead
+        with quiet():
             fit = fit_temperature(part.fit_logits, part.fit_labels, criterion="focal", gamma=gamma)
         fits.append(FocalTemperatureScaling(gamma, fit.temperature))
         n_at_edge += bool(fit.report and fit.report.at_bound)

@@ -26,6 +26,7 @@ from focalibrate_papers.engine import (
     share_interval,
     side_result,
 )
+from focalibrate_papers.recipes import TABLE
 
 if TYPE_CHECKING:
     from focalibrate_papers.train import TrainedMember
@@ -343,7 +344,6 @@ def tasks(scale: Scale) -> list[Task]:
 def run(task: Task, folders: Folders) -> Numbers:
     """Train one copy per trial and exponent; `at` of the numbers is the trial."""
     from focalibrate_papers.train import train_many
-    from focalibrate_papers.train.named import TABLE
 
     recipe = replace(
         TABLE, dataset=task["dataset"], epochs=task["epochs"], fraction=task["fraction"]

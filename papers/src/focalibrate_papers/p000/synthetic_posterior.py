@@ -33,6 +33,7 @@ from focalibrate_papers.engine import (
     number_result,
     side_result,
 )
+from focalibrate_papers.recipes import LINE
 
 METHODS = ("raw", "TS", "Ψ")
 SHOWN = {"raw": "raw", "TS": "TS_NLL", "Ψ": "Ψ"}
@@ -336,7 +337,6 @@ def _trained(
     from dataclasses import replace
 
     from focalibrate_papers.train import train_many
-    from focalibrate_papers.train.named import LINE
 
     recipe = replace(LINE, seed=task["seed"])
     if task["short"]:

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,9 +38,7 @@ from focalibrate_papers.networks import (
     pool_tasks,
     trained,
 )
-
-if TYPE_CHECKING:
-    from focalibrate_papers.train import Recipe
+from focalibrate_papers.recipe import Recipe
 
 _COMPARED = {
     "validation nll": "NLL",
@@ -517,7 +515,7 @@ def run(task: Task, folders: Folders) -> Numbers:
     return [*_whole_run(seen, drop=first_drop(recipe)), *_curves(seen, BRIEF)]
 
 
-def training_numbers(recipe: "Recipe", seen: Arrays, *, loss: str) -> Numbers:
+def training_numbers(recipe: Recipe, seen: Arrays, *, loss: str) -> Numbers:
     """Yield what claims are judged by, and all that the paper's four figures show of a loss."""
     yield from _whole_run(seen, drop=first_drop(recipe))
     yield from _curves(seen, CURVES_OF_CE if loss == "ce" else CURVES_OF_ALL)
@@ -527,7 +525,7 @@ def training_numbers(recipe: "Recipe", seen: Arrays, *, loss: str) -> Numbers:
         yield from _reliability(seen)
 
 
-def first_drop(recipe: "Recipe") -> int:
+def first_drop(recipe: Recipe) -> int:
     """Return the first epoch, from 0, with a lower learning rate; half-way if it never falls."""
     return recipe.milestone_epochs[0] if recipe.milestone_epochs else recipe.epochs // 2
 

@@ -2,16 +2,15 @@
 
 import csv
 import math
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, cast
+from typing import TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from focalibrate.calibrate import CalibrationWarning, Identity, fit_temperature
+from focalibrate.calibrate import Identity
 from focalibrate.metrics import adaptive_ece, classwise_ece, ece, error_rate, mce, nll
 from focalibrate_papers.charts import Chart, Panel, Series
 from focalibrate_papers.engine import (
@@ -39,43 +38,29 @@ from focalibrate_papers.networks import (
     SMALLEST,
     TOO_FEW,
     UNPUBLISHED,
-    Half,
+    Fold,
     Problem,
     Trained,
+    best_temperature,
     by_problem,
-    cross_fitted,
     difference,
+    folds,
     losses_in,
     pool_recipe,
     pool_tasks,
     trained,
 )
 
-
-@dataclass(frozen=True)
-class PaperValues:
-    """A network's numbers, all in percent except the temperatures."""
-
-    ece: float
-    ece_post: float
-    temperature: float
-    """that minimises ECE on validation data"""
-    ada: float
-    ada_post: float
-    ada_temperature: float
-    """of least AdaECE"""
-    error: float
-    nll: float
-    nll_post: float
-    mce: float
-    mce_post: float
+PaperValues: TypeAlias = Mapping[str, float]
+"""A network's numbers by the columns of tables.csv, in percent except the temperatures."""
 
 
 def _printed() -> dict[tuple[Problem, str], dict[str, PaperValues]]:
     found: dict[tuple[Problem, str], dict[str, PaperValues]] = {}
     with Path(__file__).with_name("tables.csv").open(encoding="utf-8", newline="") as file:
-        for problem, network, loss, *numbers in list(csv.reader(file))[1:]:
-            values = PaperValues(*map(float, numbers))
+        for row in csv.DictReader(file):
+            problem, network, loss = (row.pop(name) for name in ("problem", "network", "loss"))
+            values = {name: float(cell) for name, cell in row.items()}
             found.setdefault((cast("Problem", problem), network), {})[loss] = values
     return found
 
@@ -113,37 +98,40 @@ def scores(log_probs: NDArray[np.float64], labels: NDArray[np.int64]) -> dict[st
     }
 
 
-def before_and_after(found: Trained) -> Iterator[tuple[str, float]]:
-    """Yield the scores on the test part before and after T, fitted on the validation part."""
-    logits, labels = found.test_logits.astype(np.float64), found.test_labels
-    yield from scores(np.asarray(Identity().log_probs(logits)), labels).items()
-    by_ece, temperature = _scaled(found, "ece")
-    yield from ((f"{name} after T", x) for name, x in by_ece.items() if name in _AFTER)
-    by_ada, ada_temperature = _scaled(found, "adaptive_ece")
-    yield "AdaECE % after T", by_ada["AdaECE %"]
+def network_numbers(found: Trained, parts: Sequence[Fold]) -> Iterator[tuple[str, float]]:
+    """Yield the final error on training rows, and what `scaled_numbers` yields."""
+    yield from scaled_numbers(found.fold.logits, found.test_labels, parts)
+    yield "train error %", 100 * float(found.dynamics["train_error"][-1])
+
+
+def scaled_numbers(
+    logits: NDArray[np.float64], labels: NDArray[np.int64], parts: Sequence[Fold]
+) -> Iterator[tuple[str, float]]:
+    """Yield scores before T on all rows, and after T as means over the parts; temperatures."""
+    yield from raw_scores(logits, labels).items()
+    by_ece, by_ada = ([best_temperature(p, c) for p in parts] for c in ("ece", "adaptive_ece"))
+    after, adaptive = (
+        [
+            scores(np.asarray(fit.log_probs(part.logits)), part.labels)
+            for fit, part in zip(fits, parts, strict=True)
+        ]
+        for fits in (by_ece, by_ada)
+    )
+    for name in ("ECE %", "classwise ECE %", "MCE %", "NLL %"):
+        yield f"{name} after T", float(np.mean([found[name] for found in after]))
+    yield "AdaECE % after T", float(np.mean([found["AdaECE %"] for found in adaptive]))
+    if len(parts) > 1:  # with as few rows as the ECE after T
+        eces = [raw_scores(part.logits, part.labels)["ECE %"] for part in parts]
+        yield "ECE % on halves", float(np.mean(eces))
+    temperature = float(np.mean([fit.temperature for fit in by_ece]))
     yield "T", temperature
     yield "|ln T|", abs(float(np.log(temperature)))
-    yield "T of AdaECE", ada_temperature
+    yield "T of AdaECE", float(np.mean([fit.temperature for fit in by_ada]))
 
 
-_AFTER = ("ECE %", "classwise ECE %", "MCE %", "NLL %")
-
-
-def _scaled(
-    found: Trained, criterion: Literal["ece", "adaptive_ece"]
-) -> tuple[dict[str, float], float]:
-    """Return the scores after the T that minimises `criterion` on the validation part, and T."""
-    with warnings.catch_warnings():  # for a T at the edge of the grid, which the rows show
-        warnings.simplefilter("ignore", CalibrationWarning)
-        fitted = fit_temperature(
-            found.validation_logits.astype(np.float64),
-            found.validation_labels,
-            criterion=criterion,
-        )
-    log_probs: NDArray[np.float64] = np.asarray(
-        fitted.log_probs(found.test_logits.astype(np.float64))
-    )
-    return scores(log_probs, found.test_labels), fitted.temperature
+def raw_scores(logits: NDArray[np.float64], labels: NDArray[np.int64]) -> dict[str, float]:
+    """Return the scores without temperature scaling."""
+    return scores(np.asarray(Identity().log_probs(logits.astype(np.float64))), labels)
 
 
 def main_table(rows: Rows, problem: Problem) -> Table:
@@ -183,7 +171,7 @@ def _table(rows: Rows, problem: Problem, title: str, columns: Sequence[tuple[str
 
 
 def _paper_cell(found: dict[str, PaperValues], field: str) -> str:
-    values: list[Any] = [getattr(one, field) for one in found.values()]
+    values = [one[field] for one in found.values()]
     return " / ".join(f"{value:.2f}" for value in values) or "–"
 
 
@@ -277,17 +265,17 @@ class Measure:
         return f"has a {'lower' if below else 'higher'} {self.what} than"
 
 
-BEFORE = Measure("ECE %", lambda p: p.ece, "ECE before T", "points of ECE", _TEXT)
-AFTER = Measure("ECE % after T", lambda p: p.ece_post, "ECE after T", "points of ECE", _AFTER_T)
+BEFORE = Measure("ECE %", lambda p: p["ece"], "ECE before T", "points of ECE", _TEXT)
+AFTER = Measure("ECE % after T", lambda p: p["ece_post"], "ECE after T", "points of ECE", _AFTER_T)
 NEAR_ONE = Measure(
     "|ln T|",
-    lambda p: abs(math.log(p.temperature)),
+    lambda p: abs(math.log(p["temperature"])),
     "|ln T|",
     "of |ln T|",
     _NEAR_ONE,
     sides=("a best temperature closer to 1", "a best temperature further from 1"),
 )
-ERROR = Measure("error %", lambda p: p.error, "error", "points of error", _ERROR, 1.0)
+ERROR = Measure("error %", lambda p: p["error"], "error", "points of error", _ERROR, 1.0)
 
 
 Gap: TypeAlias = Callable[[Rows, str, str, str], Interval | None]
@@ -412,7 +400,9 @@ def _paper_words(problem: Problem, loss: str, other: str, measure: Measure) -> s
 
 
 def _shown(measure: Measure, values: PaperValues) -> str:
-    return f"T {values.temperature:.2f}" if measure is NEAR_ONE else f"{measure.value(values):.2f}"
+    return (
+        f"T {values['temperature']:.2f}" if measure is NEAR_ONE else f"{measure.value(values):.2f}"
+    )
 
 
 def _count(sets: Mapping[Problem, Rows], loss: str, measure: Measure) -> Iterator[ClaimResult]:
@@ -454,7 +444,7 @@ def claims_of_number(
     if not np.size(values):
         return
     network = MAIN[problem]
-    paper = PAPER_VALUES[problem, network][loss].ece
+    paper = PAPER_VALUES[problem, network][loss]["ece"]
     yield number_result(
         mean_interval(values).within(0.0, 100.0),
         paper,
@@ -478,34 +468,7 @@ def tasks(scale: Scale) -> list[Task]:
 def run(task: Task, folders: Folders) -> Numbers:
     """Return the network's scores on its test rows, and its final error on training rows."""
     found = trained(pool_recipe(task), folders)
-    fitted = 100 * float(found.dynamics["train_error"][-1])
-    return [*network_numbers(found.test_logits, found.test_labels), ("train error %", fitted)]
-
-
-def network_numbers(
-    logits: NDArray[np.float32], labels: NDArray[np.int64]
-) -> Iterator[tuple[str, float]]:
-    """Yield every score before and after temperature scaling, in percent, and temperatures."""
-    raw = np.asarray(Identity().log_probs(logits.astype(np.float64)))
-    yield from scores(raw, labels).items()
-    halves = cross_fitted(logits, labels)
-    after = [scores(half.log_probs(), half.labels) for half in halves]
-    by_ada = cross_fitted(logits, labels, criterion="adaptive_ece")
-    adaptive = [scores(half.log_probs(), half.labels)["AdaECE %"] for half in by_ada]
-    for name in ("ECE %", "classwise ECE %", "MCE %", "NLL %"):
-        yield f"{name} after T", float(np.mean([found[name] for found in after]))
-    yield "AdaECE % after T", float(np.mean(adaptive))
-    yield "ECE % on halves", float(np.mean([_raw_ece(half) for half in halves]))
-    temperature = float(np.mean([half.temperature for half in halves]))
-    yield "T", temperature
-    yield "|ln T|", abs(float(np.log(temperature)))
-    yield "T of AdaECE", float(np.mean([half.temperature for half in by_ada]))
-
-
-def _raw_ece(half: Half) -> float:
-    """Return the ECE before T of a half, which has as few rows as the ECE after T."""
-    raw = np.asarray(Identity().log_probs(half.logits.astype(np.float64)))
-    return scores(raw, half.labels)["ECE %"]
+    return network_numbers(found, folds(found.test_logits, found.test_labels))
 
 
 def _finding(rows: Rows) -> str:

@@ -1,18 +1,14 @@
 """A column of paper 002's Table 1 and of paper 003's Table 1, on all training images."""
 
-import warnings
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from focalibrate.calibrate import (
-    CalibrationWarning,
     FocalTemperatureScaling,
     TemperatureScaling,
-    fit_temperature,
 )
 from focalibrate.metrics import adaptive_ece, ece, error_rate, nll
 from focalibrate_papers.charts import Chart, Panel, Series
@@ -33,23 +29,22 @@ from focalibrate_papers.networks import (
     SMALLEST,
     Fold,
     Problem,
+    best_temperature,
     long_recipe,
     losses_in,
     network_recipe,
     trained,
 )
 from focalibrate_papers.p002.focal_calibration import (
-    before_and_after,
     claims_of_set,
     main_table,
+    network_numbers,
     other_table,
     paper_values,
 )
 from focalibrate_papers.p003.focal_temperature import PAPER_VALUES as PAPER_003
 from focalibrate_papers.p003.focal_temperature import SAME_NLL, scaling_numbers
-
-if TYPE_CHECKING:
-    from focalibrate_papers.train import Recipe
+from focalibrate_papers.recipe import Recipe
 
 NAME = "full-cifar"
 PROBLEM: Problem = "cifar10"
@@ -64,7 +59,7 @@ def tasks(scale: Scale) -> list[Task]:
     return [Task.of(NAME, loss=loss, seed=0, is_small=scale == "smallest") for loss in LOSSES]
 
 
-def recipe_of(task: Task) -> "Recipe":
+def recipe_of(task: Task) -> Recipe:
     """Return how the task's network is trained."""
     if task["is_small"]:
         return network_recipe(PROBLEM, task["loss"], seed=task["seed"], scale="smallest")
@@ -74,14 +69,8 @@ def recipe_of(task: Task) -> "Recipe":
 def run(task: Task, folders: Folders) -> Numbers:
     """Measure one network, then again on resampled rows, the same for every network."""
     found = trained(recipe_of(task), folders)
-    rows = Fold(
-        found.validation_logits.astype(np.float64),
-        found.validation_labels,
-        found.test_logits.astype(np.float64),
-        found.test_labels,
-    )
-    yield from before_and_after(found)
-    yield "train error %", 100 * float(found.dynamics["train_error"][-1])
+    rows = found.fold
+    yield from network_numbers(found, [rows])
     fits: dict[str, float] = {}
     for number in scaling_numbers([rows], step=20 if task["is_small"] else 1):
         fits[number[0]] = number[1]
@@ -104,10 +93,9 @@ def _resampled(rows: Fold, fits: dict[str, float], *, n: int) -> Numbers:
     rng = np.random.default_rng(0)
     for i in range(n):
         fit, at = (rng.integers(len(y), size=len(y)) for y in (rows.fit_labels, rows.labels))
-        with warnings.catch_warnings():  # for a T at the edge of the grid
-            warnings.simplefilter("ignore", CalibrationWarning)
-            scaled = fit_temperature(rows.fit_logits[fit], rows.fit_labels[fit], criterion="ece")
         labels = rows.labels[at]
+        drawn = Fold(rows.fit_logits[fit], rows.fit_labels[fit], rows.logits[at], labels)
+        scaled = best_temperature(drawn)
         raw = np.exp(np.asarray(TemperatureScaling(1.0).log_probs(rows.logits[at])))
         after = np.exp(np.asarray(scaled.log_probs(rows.logits[at])))
         numbers = {
@@ -247,7 +235,7 @@ def charts(rows: Rows) -> Iterator[Chart]:
             for x in losses
         ]
         series.append(Series.of_intervals(names, found, metric))
-        paper = [getattr(paper_values(PROBLEM, loss)["ResNet-50"], field) for loss in losses]
+        paper = [paper_values(PROBLEM, loss)["ResNet-50"][field] for loss in losses]
         series.append(Series(names, paper, f"{metric}, paper's ResNet-50", "points"))
     yield Chart(
         "ece",

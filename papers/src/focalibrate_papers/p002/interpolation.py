@@ -1,7 +1,6 @@
 """ResNet-20 trained until it fits all its training examples: the regime the papers are about."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,9 +18,7 @@ from focalibrate_papers.engine import (
 from focalibrate_papers.networks import (
     SHOWN,
     SMALLEST,
-    Fold,
     Problem,
-    Trained,
     difference,
     long_recipe,
     losses_in,
@@ -32,9 +29,9 @@ from focalibrate_papers.p002.dynamics import charts as training_charts
 from focalibrate_papers.p002.dynamics import claims_of_set as of_training
 from focalibrate_papers.p002.dynamics import end_table, training_numbers
 from focalibrate_papers.p002.focal_calibration import (
-    before_and_after,
     charts,
     main_table,
+    network_numbers,
     other_table,
 )
 from focalibrate_papers.p002.focal_calibration import claims_of_set as of_ece
@@ -42,9 +39,7 @@ from focalibrate_papers.p002.s99 import claims_of_set as of_confident
 from focalibrate_papers.p002.s99 import confident_numbers, confident_table
 from focalibrate_papers.p003.focal_temperature import scaling_numbers
 from focalibrate_papers.p004.curvature import curvature_numbers
-
-if TYPE_CHECKING:
-    from focalibrate_papers.train import Recipe
+from focalibrate_papers.recipe import Recipe
 
 PROBLEM: Problem = "cifar10"
 SHOWN_SET = "Interpolating"
@@ -135,7 +130,7 @@ def tasks(scale: Scale) -> list[Task]:
     ]
 
 
-def recipe_of(task: Task) -> "Recipe":
+def recipe_of(task: Task) -> Recipe:
     """Return how the task's network is trained."""
     if task["is_small"]:
         return network_recipe(PROBLEM, task["loss"], seed=task["seed"], scale="smallest")
@@ -148,13 +143,12 @@ def run(task: Task, folders: Folders) -> Numbers:
 
     recipe, loss = recipe_of(task), task["loss"]
     found = trained(recipe, folders)
-    yield from before_and_after(found)
-    yield "train error %", 100 * float(found.dynamics["train_error"][-1])
+    yield from network_numbers(found, [found.fold])
     yield from training_numbers(recipe, found.dynamics, loss=loss)
     for name, value in confident_numbers(found.test_logits, found.test_labels):
         if name != "T":  # which is fitted on validation rows here
             yield name, value
-    yield from scaling_numbers([_validation_to_test(found)], step=20 if task["is_small"] else 1)
+    yield from scaling_numbers([found.fold], step=20 if task["is_small"] else 1)
     if loss in IN_CURVATURE:
         yield from curvature_numbers(
             found.folder,
@@ -163,16 +157,6 @@ def run(task: Task, folders: Folders) -> Numbers:
             n_examples=N_EXAMPLES,
             n_vectors=N_VECTORS,
         )
-
-
-def _validation_to_test(found: Trained) -> Fold:
-    """Return the rows to fit on and to evaluate on, as papers 002 and 003 have them."""
-    return Fold(
-        found.validation_logits.astype(np.float64),
-        found.validation_labels,
-        found.test_logits.astype(np.float64),
-        found.test_labels,
-    )
 
 
 EXPERIMENT = Experiment(

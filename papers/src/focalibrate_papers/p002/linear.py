@@ -25,6 +25,7 @@ from focalibrate_papers.engine import (
     mean_interval,
     side_result,
 )
+from focalibrate_papers.recipes import SQUARE
 
 if TYPE_CHECKING:
     from focalibrate_papers.train import TrainedMember
@@ -185,7 +186,6 @@ def _train(dataset: Dataset, seed: int, steps: int) -> "list[TrainedMember]":
     from dataclasses import replace
 
     from focalibrate_papers.train import train_many
-    from focalibrate_papers.train.named import SQUARE
 
     recipe = replace(SQUARE, epochs=steps, batch=len(dataset.train), lr=STEP_SIZE, seed=seed)
     return train_many(recipe, gammas=LOSSES.values(), dataset=dataset)

@@ -31,9 +31,10 @@ from focalibrate_papers.networks import (
     SMALLEST,
     UNPUBLISHED,
     Problem,
+    best_temperature,
     by_problem,
-    cross_fitted,
     difference,
+    folds,
     losses_in,
     pool_recipe,
     pool_tasks,
@@ -192,18 +193,17 @@ def confident_numbers(
 ) -> Iterator[tuple[str, float]]:
     """Yield S99 and its accuracy in percent; no accuracy if S99 is empty."""
     raw = np.asarray(Identity().log_probs(logits.astype(np.float64)))
-    halves = cross_fitted(logits, labels)
-    scaled = np.concatenate([half.log_probs() for half in halves])
-    parts = (
-        ("", raw, labels),
-        (" after T", scaled, np.concatenate([half.labels for half in halves])),
-    )
-    for suffix, log_probs, y in parts:
+    parts = folds(logits, labels)
+    fits = [best_temperature(part) for part in parts]
+    scaled = [fit.log_probs(part.logits) for fit, part in zip(fits, parts, strict=True)]
+    y_scaled = np.concatenate([part.labels for part in parts])
+    looks = (("", raw, labels), (" after T", np.concatenate(scaled), y_scaled))
+    for suffix, log_probs, y in looks:
         found = confident_fraction(np.exp(log_probs), y, threshold=0.99)
         yield f"S99 %{suffix}", 100 * found.fraction
         if found.fraction > 0:
             yield f"accuracy on S99 %{suffix}", 100 * found.accuracy
-    yield "T", float(np.mean([half.temperature for half in halves]))
+    yield "T", float(np.mean([fit.temperature for fit in fits]))
 
 
 def confident_table(rows: Rows, problem: Problem) -> Table:

@@ -1,6 +1,6 @@
 """Paper 002's rows of SST by its own protocol: Tree-LSTM, 25 epochs, ten losses."""
 
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from focalibrate_papers.engine import (
     ClaimResult,
@@ -23,17 +23,15 @@ from focalibrate_papers.networks import (
 from focalibrate_papers.p002.focal_calibration import (
     ERROR,
     MAIN,
-    before_and_after,
     charts,
     claims_of_number,
     claims_of_set,
     main_table,
+    network_numbers,
     other_table,
     paper_values,
 )
-
-if TYPE_CHECKING:
-    from focalibrate_papers.train import Recipe
+from focalibrate_papers.recipe import Recipe
 
 NAME = "sst"
 PROBLEM: Literal["sst_binary"] = "sst_binary"
@@ -62,7 +60,7 @@ def tasks(scale: Scale) -> list[Task]:
     ]
 
 
-def recipe_of(task: Task) -> "Recipe":
+def recipe_of(task: Task) -> Recipe:
     """Return how the task's network is trained: as in the paper, except at the smallest scale."""
     scale: Scale = "smallest" if task["is_short"] else "full"
     return network_recipe(PROBLEM, task["loss"], seed=task["seed"], scale=scale)
@@ -71,8 +69,7 @@ def recipe_of(task: Task) -> "Recipe":
 def run(task: Task, folders: Folders) -> Numbers:
     """Return the scores of the test sentences before and after T."""
     found = trained(recipe_of(task), folders)
-    yield from before_and_after(found)
-    yield "train error %", 100 * float(found.dynamics["train_error"][-1])
+    return network_numbers(found, [found.fold])
 
 
 def is_covered(rows: Rows, scale: Scale) -> bool:
@@ -81,7 +78,7 @@ def is_covered(rows: Rows, scale: Scale) -> bool:
     The bound is the one by which `focal-calibration` counts errors as equal.
     """
     ours = rows.values("error %", loss="ce")
-    paper = paper_values(PROBLEM, "ce")[MAIN[PROBLEM]].error
+    paper = paper_values(PROBLEM, "ce")[MAIN[PROBLEM]]["error"]
     return scale != "smallest" and bool(ours.size) and abs(ours.mean() - paper) <= ERROR.bound
 
 
@@ -116,7 +113,7 @@ def _finding(rows: Rows) -> str:
         ours = rows.values("ECE %", loss=loss)
         if loss in NUMBERS:
             (paper,) = paper_values(PROBLEM, loss).values()
-            parts.append(f"{SHOWN[loss]} {ours.mean():.1f} (paper: {paper.ece:.1f})")
+            parts.append(f"{SHOWN[loss]} {ours.mean():.1f} (paper: {paper['ece']:.1f})")
     networks = sum(len(rows.values("ECE %", loss=loss)) for loss in LOSSES)
     error = rows.values("error %", loss="ce")
     errs = f"{error.mean():.1f} %" if error.size else "an unknown share"

@@ -1,6 +1,5 @@
 """Temperature versus focal temperature scaling (E10)."""
 
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal, TypeAlias
 
@@ -8,7 +7,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from focalibrate.calibrate import (
-    CalibrationWarning,
     Calibrator,
     FitReport,
     FocalTemperatureScaling,
@@ -49,6 +47,7 @@ from focalibrate_papers.networks import (
     losses_in,
     mean_of_known,
     pool_recipe,
+    quiet,
     trained,
 )
 
@@ -467,8 +466,7 @@ def scaling_numbers(parts: Sequence[Fold], *, step: int = 1) -> Numbers:
 
 def _grid(part: Fold, criterion: Criterion, step: int) -> FitReport:
     """Return the criterion on the paper's whole grid, in which γ = 0 is temperature scaling."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", CalibrationWarning)  # the run counts them
+    with quiet():
         found = fit_focal_temperature(
             part.fit_logits,
             part.fit_labels,

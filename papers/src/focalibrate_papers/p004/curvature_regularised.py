@@ -25,6 +25,7 @@ from focalibrate_papers.engine import (
     show_interval,
     side_result,
 )
+from focalibrate_papers.recipes import PENALISED
 
 STRONG = 0.5
 """A correlation above this counts as strong; the paper gives no number."""
@@ -199,7 +200,6 @@ def tasks(scale: Scale) -> list[Task]:
 def run(task: Task, folders: Folders) -> Numbers:
     """Train one copy per weight τ of the trace, which is the `at` of its numbers."""
     from focalibrate_papers.train import load_dataset, member_hessian, train_many
-    from focalibrate_papers.train.named import PENALISED
 
     settings = {name: task[name] for name in ("dataset", "lr", "seed", "epochs", "fraction")}
     recipe = replace(PENALISED, **settings)

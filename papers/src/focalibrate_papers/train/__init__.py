@@ -1,15 +1,14 @@
 """Training by recipe, resumable after an interruption (needs torch)."""
 
+from focalibrate_papers.recipe import Recipe, read_recipe, recipe_toml, with_settings, write_recipe
+from focalibrate_papers.recipes import EXPERIMENTS, NAMED, named_recipe, scaled
 from focalibrate_papers.train._data import load_dataset
 from focalibrate_papers.train.checkpoint import CheckpointError
 from focalibrate_papers.train.curvature import member_hessian, run_hessian
 from focalibrate_papers.train.dynamics import Dynamics, Evaluated
 from focalibrate_papers.train.loop import train
 from focalibrate_papers.train.many import TrainedMember, train_many
-from focalibrate_papers.train.named import EXPERIMENTS, NAMED, named_recipe, scaled
-from focalibrate_papers.train.recipe import Recipe
 from focalibrate_papers.train.run import NanLossError, Run, Tick
-from focalibrate_papers.train.toml import read_recipe, recipe_toml, with_settings, write_recipe
 
 __all__ = [
     "EXPERIMENTS",

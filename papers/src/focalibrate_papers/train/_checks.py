@@ -5,7 +5,7 @@ from torch import nn
 
 from focalibrate._check import check_labels
 from focalibrate_papers.datasets import Dataset
-from focalibrate_papers.train.recipe import Recipe
+from focalibrate_papers.recipe import Recipe
 
 BATCH_NORM = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
 

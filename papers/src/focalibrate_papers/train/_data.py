@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from focalibrate_papers.datasets import Dataset, load
-from focalibrate_papers.train.recipe import Recipe
+from focalibrate_papers.recipe import Recipe
 
 DATA_SEED = 0
 """The split is the same for every seed of a recipe: seeds affect only weights and order."""

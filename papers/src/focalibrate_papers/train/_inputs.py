@@ -11,7 +11,7 @@ from torch import Tensor
 
 from focalibrate_papers.datasets import Dataset, Split, Tokens
 from focalibrate_papers.models import TreeBatch
-from focalibrate_papers.train.recipe import Augmentation
+from focalibrate_papers.recipe import Augmentation
 
 PAD = 4
 """Pixels added on every side before a crop, black as in the papers' code."""

@@ -11,12 +11,12 @@ from torch import Tensor, nn
 from focalibrate.nn import CurvatureRegularisedLoss
 from focalibrate_papers.datasets import Dataset
 from focalibrate_papers.models import TreeBatch, TreeLSTM
+from focalibrate_papers.recipe import Recipe
 from focalibrate_papers.train._checks import check_batches
 from focalibrate_papers.train._inputs import START, STEP, Feed, torch_seed
 from focalibrate_papers.train._models import build_model
 from focalibrate_papers.train._objective import Objective
 from focalibrate_papers.train._step import build_optimiser, forward
-from focalibrate_papers.train.recipe import Recipe
 from focalibrate_papers.train.run import NanLossError
 
 

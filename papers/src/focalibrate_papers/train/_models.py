@@ -8,7 +8,7 @@ from torch import nn
 
 from focalibrate_papers.datasets import Dataset
 from focalibrate_papers.models import build
-from focalibrate_papers.train.recipe import Recipe
+from focalibrate_papers.recipe import Recipe
 
 
 def build_model(recipe: Recipe, dataset: Dataset) -> nn.Module:

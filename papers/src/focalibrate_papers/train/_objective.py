@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from focalibrate.nn import BrierLoss, FocalLoss, MMCELoss
-from focalibrate_papers.train.recipe import Recipe
+from focalibrate_papers.recipe import Recipe
 
 
 @final

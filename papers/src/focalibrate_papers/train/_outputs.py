@@ -12,10 +12,9 @@ from focalibrate._atomic import atomic_path
 from focalibrate.calibrate import PosteriorRecovery
 from focalibrate.engines import versions
 from focalibrate.nn import FocalLoss
+from focalibrate_papers.recipe import Recipe, read_recipe, write_recipe
 from focalibrate_papers.train.checkpoint import CheckpointError, clear_leftovers, write_tensors
-from focalibrate_papers.train.recipe import Recipe
 from focalibrate_papers.train.run import Run
-from focalibrate_papers.train.toml import read_recipe, write_recipe
 
 RECIPE = "recipe.toml"
 FILES = (RECIPE, "versions.json", "checkpoint.pt", "dynamics.npz", "dynamics.json")

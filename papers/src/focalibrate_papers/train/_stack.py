@@ -12,6 +12,7 @@ from torch.func import functional_call, stack_module_state, vmap
 from focalibrate.losses import ByEpoch, BySample, brier_loss, focal_loss, gamma_policy
 from focalibrate.nn.curvature import AlongRay, curvature_along, random_signs
 from focalibrate_papers.datasets import Dataset
+from focalibrate_papers.recipe import Recipe
 from focalibrate_papers.train._inputs import (
     START,
     STEP,
@@ -23,7 +24,6 @@ from focalibrate_papers.train._inputs import (
 from focalibrate_papers.train._models import build_model
 from focalibrate_papers.train._step import build_optimiser, set_lr
 from focalibrate_papers.train.dynamics import EVALUATION_BATCH
-from focalibrate_papers.train.recipe import Recipe
 
 Gammas = Sequence[float | BySample]
 

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from focalibrate_papers.train.recipe import Recipe
+from focalibrate_papers.recipe import Recipe
 
 
 def build_optimiser(

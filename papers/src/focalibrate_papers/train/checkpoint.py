@@ -11,8 +11,7 @@ import torch
 from torch import Tensor
 
 from focalibrate._atomic import atomic_path
-from focalibrate_papers.train.recipe import Recipe
-from focalibrate_papers.train.toml import recipe_toml
+from focalibrate_papers.recipe import Recipe, recipe_toml
 
 FORMAT = 1
 CHECKPOINT = "checkpoint.pt"

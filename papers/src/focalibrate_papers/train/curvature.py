@@ -8,14 +8,13 @@ from torch import Tensor, nn
 
 from focalibrate.nn import FocalLoss, HessianOperator
 from focalibrate_papers.datasets import Dataset, Split
+from focalibrate_papers.recipe import Recipe, read_recipe
 from focalibrate_papers.train._data import load_dataset
 from focalibrate_papers.train._inputs import Feed
 from focalibrate_papers.train._models import build_model
 from focalibrate_papers.train._objective import Objective
 from focalibrate_papers.train.checkpoint import CHECKPOINT, read_checkpoint
 from focalibrate_papers.train.many import TrainedMember
-from focalibrate_papers.train.recipe import Recipe
-from focalibrate_papers.train.toml import read_recipe
 
 CHUNK = 256
 """Examples in a batch of a Hessian-vector product."""

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from focalibrate._check import check_count
 from focalibrate_papers.datasets import Dataset, Split
+from focalibrate_papers.recipe import Recipe
 from focalibrate_papers.train._checks import check_dataset
 from focalibrate_papers.train._data import load_dataset
 from focalibrate_papers.train._inputs import epoch_changes, epoch_order, fingerprint
@@ -32,7 +33,6 @@ from focalibrate_papers.train.dynamics import (
     unseen_figures,
     weight_norm,
 )
-from focalibrate_papers.train.recipe import Recipe
 from focalibrate_papers.train.run import Run, Tick
 
 CHECKPOINT_SECONDS = 30.0

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from focalibrate_papers.datasets import Dataset
+from focalibrate_papers.recipe import Recipe
 from focalibrate_papers.train._checks import check_dataset
 from focalibrate_papers.train._data import load_dataset
 from focalibrate_papers.train._stack import Stack
-from focalibrate_papers.train.recipe import Recipe
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from torch import nn
 
+from focalibrate_papers.recipe import Recipe
 from focalibrate_papers.train.dynamics import Dynamics, Evaluated
-from focalibrate_papers.train.recipe import Recipe
 
 
 class NanLossError(ValueError):
