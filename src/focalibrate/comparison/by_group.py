@@ -41,9 +41,9 @@ def choose_by_group(
     would take for all rows (Platt scaling or structured vector scaling where that is the
     uncalibrated model). It is evaluated on the folds of the comparison, or on its test rows, and
     its log loss compared with that of the shared calibrator on the same rows: a one-sided paired
-    t-test, corrected for the number of groups by Holm's method. A group of fewer than 100 rows,
-    or without a single mistake, keeps the shared calibrator. Of several columns the one whose
-    groups gain most is used.
+    t-test of rows, also where there are clusters, corrected for the number of groups by
+    Holm's method. A group of fewer than 100 rows, or without a single mistake, keeps the shared
+    calibrator. Of several columns the one whose groups gain most is used.
 
     The decision does not bias the scores reported: each fold is scored as decided without it.
 
@@ -85,11 +85,18 @@ def choose_by_group(
     paired = PairedMeans.of(
         np.stack([shared, _nested(comparison, fits, shared, weights)], axis=1),
         weights=weights,
+        cluster=comparison.cluster,
         n_resamples=comparison.n_resamples,
         seed=comparison.seed,
     )
     return GroupChoice(
-        method, tuple(trials), calibrator, paired.interval(0), paired.interval(1), log_probs
+        method,
+        tuple(trials),
+        calibrator,
+        paired.interval(0),
+        paired.interval(1),
+        log_probs,
+        has_clusters=comparison.cluster is not None,
     )
 
 
@@ -182,7 +189,9 @@ def _trial(
 def one_sided_p_value(gain: Floats, weights: Floats | None) -> float:
     """Return the p-value of the mean of `gain` being positive: a paired t-test.
 
-    Weights that are not whole numbers count as their effective number of rows.
+    Weights that are not whole numbers count as their effective number of rows. Rows are counted
+    where there are clusters, too: by images, no class of a detector would get its own calibrator,
+    though on other images its scores are better (`docs/howto/detections.md`).
     """
     from scipy.special import stdtr  # takes a quarter of a second to import
 
@@ -220,7 +229,7 @@ def _nested(
 ) -> Floats:
     """Return the log loss of each row, its fold decided without it."""
     nested = shared.copy()
-    for fold in comparison.folds or _parts(len(shared), comparison.seed):
+    for fold in comparison.folds or _parts(comparison, len(shared)):
         kept = np.ones(len(shared), dtype=bool)
         kept[fold] = False
         for key in _decide(fits, shared, kept, weights)[1]:
@@ -230,6 +239,11 @@ def _nested(
     return nested
 
 
-def _parts(n: int, seed: int) -> Sequence[NDArray[np.intp]]:
-    """Return fifths of a test set, in which the decision is repeated."""
-    return np.array_split(np.random.default_rng(seed).permutation(n), min(5, n))
+def _parts(comparison: Comparison, n: int) -> Sequence[NDArray[np.intp]]:
+    """Return fifths of a test set, in which the decision is repeated; no cluster is split."""
+    cluster = np.arange(n) if comparison.cluster is None else comparison.cluster
+    order = np.random.default_rng(comparison.seed).permutation(int(cluster.max()) + 1)
+    return [
+        np.flatnonzero(np.isin(cluster, some))
+        for some in np.array_split(order, min(5, len(order)))
+    ]

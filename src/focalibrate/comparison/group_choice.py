@@ -65,6 +65,8 @@ class GroupChoice:
     """the same with the groups' own calibrators, each fold as decided without it"""
     log_probs: NDArray[Any] | None = field(default=None, repr=False)
     """held-out log-probabilities of the calibrator ``[N, K]``; None where it is None"""
+    has_clusters: bool = False
+    """whether rows are dependent; the tests count them as independent"""
 
     @property
     def summary(self) -> str:
@@ -87,9 +89,11 @@ class GroupChoice:
         else:
             named = ", ".join(f"{t.column} = {t.group} ({p_text(t.p_adjusted)})" for t in better)
         gain = self.shared.estimate - self.held_out.estimate
+        how = " (counted by row, not by cluster)" if self.has_clusters else ""
         return (
-            f"A calibrator of its own ({METHODS[self.method].label}) significantly lowers the "
-            f"held-out log loss of {named}: by a further {gain:.4f} over all rows"
+            f"A calibrator of its own ({METHODS[self.method].label}) significantly{how} lowers "
+            f"the held-out log loss of {named}; decided without each fold, that of all rows is "
+            f"{abs(gain):.4f} {'lower' if gain > 0 else 'higher'}"
         )
 
     def to_dict(self) -> dict[str, Any]:

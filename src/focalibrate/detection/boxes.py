@@ -75,7 +75,10 @@ def read_truth(path: str | Path) -> Boxes:
         _list(document.get(name, []), path, name)
         for name in ("images", "categories", "annotations")
     )
-    image_names = {_id(image, path, "images"): _image_name(image) for image in images}
+    by_id = {_id(image, path, "images"): image for image in images}
+    if all(isinstance(key, int) for key in by_id):
+        by_id = dict(sorted(by_id.items()))  # as pycocotools does: the order of equal scores
+    image_names = {key: _image_name(image) for key, image in by_id.items()}
     category_names = {
         _id(entry, path, "categories"): str(entry.get("name", entry["id"])) for entry in categories
     }
@@ -86,7 +89,7 @@ def read_truth(path: str | Path) -> Boxes:
         image_names,
         category_names,
         is_crowd=np.array([bool(row.get("iscrowd", 0)) for row in rows], dtype=bool),
-        sizes=_sizes([(image.get("width"), image.get("height")) for image in images]),
+        sizes=_sizes([(image.get("width"), image.get("height")) for image in by_id.values()]),
     )
 
 

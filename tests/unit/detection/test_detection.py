@@ -33,7 +33,7 @@ def made_up(seed, n_images=6, n_classes=3):
     """Truth and results with crowds, ties of score and overlap, and empty images."""
     rng = np.random.default_rng(seed)
     truth = {
-        "images": [{"id": k + 7, "file_name": f"img{k}.jpg"} for k in range(n_images)],
+        "images": [{"id": 20 - k, "file_name": f"img{k}.jpg"} for k in range(n_images)],
         "categories": [{"id": k + 1, "name": f"c{k}"} for k in range(n_classes)],
         "annotations": [],
     }
