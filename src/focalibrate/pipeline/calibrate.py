@@ -292,21 +292,15 @@ def _sampled(
     say = settings["progress"] or (lambda _: None)
     say("choosing rows")
     limit = None if fit_rows == "all" else fit_rows
-    rows, notes = choose_rows(source, test, limit, backend=backend).with_zeros_smoothed()
+    rows = choose_rows(source, test, limit, backend=backend)
     fitted, shown = rows.fitted, rows.shown
     doubts = doubts_about(fitted, None if test is None else shown, to_fit=True)
     warn_of(doubts, stacklevel=4)
 
     def judged(calibrators: Mapping[str, Calibrator]) -> Mapping[str, Sums]:
         say(f"evaluating on {rows.n_tested:,} rows")
-        return judge_scan(
-            calibrators,
-            source if test is None else test,
-            rows.evaluated(),
-            rows.rows,
-            n_bins=settings["n_bins"],
-            backend=backend,
-        )
+        data, n_bins = source if test is None else test, settings["n_bins"]
+        return judge_scan(calibrators, data, rows, n_bins=n_bins, backend=backend)
 
     comparison = compare_methods(fitted.rows, judged=judged, **settings)
     choice = chosen(comparison)
@@ -323,7 +317,7 @@ def _sampled(
         "fitted": fitted,
         "judged": shown,
         "doubts": doubts,
-        "notes": (*notes, NO_GROUPS) if fitted.groups else notes,
+        "notes": (*rows.notes, NO_GROUPS) if fitted.groups else rows.notes,
         "groups": before.groups,
         "sizes": sizes,
     }

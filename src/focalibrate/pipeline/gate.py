@@ -462,21 +462,39 @@ def _read_baseline(source: PredictionSource | SketchFile, judged: _Judged) -> _B
         source: the file, or predictions or a sketch that were read.
         judged: what will be compared with it, to find out whether the rows are the same.
     """
-    if not isinstance(source, (Predictions, SketchFile)):
+    name = "sketch"
+    if isinstance(source, Predictions):
+        name = source.source.name
+    elif not isinstance(source, SketchFile):
         path = Path(source)
+        name = path.name
         record = _json_record(path)
         if record is not None:
             return _from_record(path, record)
         if path.suffix == SUFFIX:
-            return _from_sketch(read_sketch(path), path.name, judged)
+            source = read_sketch(path)
+    former: Examples | SketchFile
     if isinstance(source, SketchFile):
-        return _from_sketch(source, "sketch", judged)
-    former = read_source(source, judged.class_names)
-    return _from_examples(former, _name(source), judged)
-
-
-def _name(source: PredictionSource) -> str:
-    return source.source.name if isinstance(source, Predictions) else Path(source).name
+        former, n_classes = source, source.sketch.n_classes
+    else:
+        former = read_source(source, judged.class_names)
+        n_classes = former.n_classes
+    if n_classes != judged.n_classes:
+        raise ValueError(
+            f"{name}: the baseline must have the same classes, but has {n_classes}, while the "
+            f"predictions have {judged.n_classes}."
+        )
+    if isinstance(former, SketchFile):
+        return _Baseline(LossMean.of(former.sketch.scores["nll"]), f"{name}, other rows")
+    nll, mine = _row_nll(former, None), judged.examples
+    code = None if former.cluster is None else cluster_numbers(former.cluster)
+    mean = _mean_loss(nll, former.weights, code)
+    if mine is None or judged.nll is None or not np.array_equal(former.labels, mine.labels):
+        return _Baseline(mean, f"{name}, other rows")
+    code = None if mine.cluster is None else cluster_numbers(mine.cluster)
+    with np.errstate(invalid="ignore"):  # infinite log losses are told apart before
+        change = _mean_loss(judged.nll - nll, mine.weights, code)
+    return _Baseline(mean, f"{name}, row by row", change)
 
 
 def _json_record(path: Path) -> dict[str, Any] | None:
@@ -539,29 +557,3 @@ def _inside(record: dict[str, Any], name: str) -> dict[str, Any]:
 def _is_finite(value: Any) -> bool:
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
     return is_number and abs(value) < LARGEST
-
-
-def _from_sketch(former: SketchFile, name: str, judged: _Judged) -> _Baseline:
-    _check_classes(former.sketch.n_classes, name, judged)
-    return _Baseline(LossMean.of(former.sketch.scores["nll"]), f"{name}, other rows")
-
-
-def _from_examples(former: Examples, name: str, judged: _Judged) -> _Baseline:
-    _check_classes(former.n_classes, name, judged)
-    nll, mine = _row_nll(former, None), judged.examples
-    code = None if former.cluster is None else cluster_numbers(former.cluster)
-    mean = _mean_loss(nll, former.weights, code)
-    if mine is None or judged.nll is None or not np.array_equal(former.labels, mine.labels):
-        return _Baseline(mean, f"{name}, other rows")
-    code = None if mine.cluster is None else cluster_numbers(mine.cluster)
-    with np.errstate(invalid="ignore"):  # infinite log losses are told apart before
-        change = _mean_loss(judged.nll - nll, mine.weights, code)
-    return _Baseline(mean, f"{name}, row by row", change)
-
-
-def _check_classes(n_classes: int, name: str, judged: _Judged) -> None:
-    if n_classes != judged.n_classes:
-        raise ValueError(
-            f"{name}: the baseline must have the same classes, but has {n_classes}, while the "
-            f"predictions have {judged.n_classes}."
-        )

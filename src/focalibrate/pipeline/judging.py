@@ -1,14 +1,17 @@
 """Fitted methods evaluated on all rows of a data set, chunk by chunk, here or by workers."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+import numpy as np
+
 from focalibrate.calibrate import Calibrator
-from focalibrate.comparison import Sums, judge
+from focalibrate.calibrate.rows import log_probabilities
+from focalibrate.comparison import N_UNITS, Batch, Sums, judge
 from focalibrate.engines import Backend
-from focalibrate.io import Scan
+from focalibrate.io import Scan, align
 from focalibrate.metrics.sketch import MAX_CLASSWISE
-from focalibrate.pipeline.sample import EvaluatedRows
+from focalibrate.pipeline.sample import ChosenRows, row_hash
 from focalibrate.pipeline.work import Chunk, chunks_of, in_order, outcomes_of
 
 
@@ -17,17 +20,44 @@ class JudgeTask:
     """What is needed to evaluate all methods on the rows of a chunk."""
 
     chunk: Chunk
-    rows: EvaluatedRows
+    limit: int | None
+    """rows with a larger hash are evaluated on; None: all"""
+    zero_mix: float
+    class_names: tuple[str, ...] | None
     fitted: Mapping[str, Calibrator]
     n_classes: int
     n_bins: int
+
+    def batches(self) -> Iterator[Batch]:
+        """Yield the rows to evaluate on."""
+        first = self.chunk.first
+        for given in self.chunk.batches(half=self.n_classes > MAX_CLASSWISE):
+            batch = align(given, self.class_names)
+            hashes = row_hash(np.arange(first, first + batch.n_rows, dtype=np.int64))
+            first += batch.n_rows
+            kept = np.ones(batch.n_rows, bool)
+            if self.limit is not None:
+                kept = hashes > np.uint64(self.limit)
+            if batch.weights is not None:
+                kept &= batch.weights > 0
+            if batch.labels is None or not kept.any():
+                continue
+            logits = batch.scores if kept.all() else batch.scores[kept]
+            if batch.kind == "probs":
+                logits = log_probabilities(logits, self.zero_mix)
+            yield Batch(
+                logits=logits,
+                labels=batch.labels[kept].astype(np.intp, copy=False),
+                unit=(hashes[kept] >> np.uint64(7)).astype(np.int64) % N_UNITS,
+                weights=None if batch.weights is None else batch.weights[kept],
+                groups={name: np.asarray(c)[kept] for name, c in batch.groups.items()},
+            )
 
 
 def judge_scan(
     fitted: Mapping[str, Calibrator],
     scan: Scan,
-    rows: EvaluatedRows,
-    counts: Sequence[int],
+    rows: ChosenRows,
     *,
     n_bins: int,
     backend: Backend | None = None,
@@ -41,7 +71,6 @@ def judge_scan(
         fitted: the calibrator of each method, fitted on other rows.
         scan: the data set.
         rows: which of its rows are evaluated on.
-        counts: the rows of each piece of the data set.
         n_bins: bins of the binned errors.
         backend: where chunks are evaluated in parallel; None: in this process, one by one.
 
@@ -51,12 +80,14 @@ def judge_scan(
     tasks = [
         JudgeTask(
             chunk=chunk,
-            rows=rows,
+            limit=rows.limit,
+            zero_mix=rows.fitted.zero_mix,
+            class_names=rows.fitted.class_names,
             fitted=fitted,
             n_classes=scan.n_classes,
             n_bins=n_bins,
         )
-        for chunk in chunks_of(scan, counts)
+        for chunk in chunks_of(scan, rows.rows)
     ]
     names = [task.chunk.name for task in tasks]
     found = in_order(outcomes_of(backend, judge_chunk, tasks, names))
@@ -69,9 +100,4 @@ def judge_scan(
 
 def judge_chunk(task: JudgeTask) -> dict[str, Sums]:
     """Evaluate all methods on the rows of a chunk."""
-    batches = task.chunk.batches(half=task.n_classes > MAX_CLASSWISE)
-    return judge(
-        task.fitted,
-        task.rows.of(batches, task.chunk.first),
-        n_bins=task.n_bins,
-    )
+    return judge(task.fitted, task.batches(), n_bins=task.n_bins)

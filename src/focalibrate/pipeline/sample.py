@@ -4,16 +4,14 @@ The same rows for any batches and any number of workers.
 """
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from focalibrate.calibrate.rows import log_probabilities
-from focalibrate.comparison import N_UNITS, Batch
 from focalibrate.engines import Backend
 from focalibrate.io import PredictionFileError, Predictions, Scan, align
 from focalibrate.pipeline.examples import Examples, zeros_note
@@ -288,44 +286,24 @@ def _plain(values: NDArray[Any]) -> NDArray[Any]:
     return found if found.dtype.kind in "biuf" else values
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class ChosenRows:
-    """Which rows are used for what.
-
-    Attributes:
-        fitted: rows to fit on.
-        shown: rows evaluated on that the diagrams are drawn from.
-        limit: rows of the data set with a larger hash are evaluated on; None: all rows of the
-            test set are.
-        n_source: rows of the data set.
-        n_tested: rows to evaluate on.
-        n_zero_rows: rows with a probability of exactly 0.
-        least_positive: the smallest probability above 0 in all rows.
-        rows: of each piece of the data set that is evaluated on.
-    """
+    """Which rows are used for what."""
 
     fitted: Examples
+    """rows to fit on"""
     shown: Examples
-    limit: np.uint64 | None
+    """rows evaluated on that the diagrams are drawn from"""
+    limit: int | None
+    """rows of the data set with a larger hash are evaluated on; None: all of the test set are"""
     n_source: int
+    """rows of the data set"""
     n_tested: int
-    n_zero_rows: int
-    least_positive: float
+    """rows to evaluate on"""
     rows: tuple[int, ...]
-
-    def evaluated(self) -> "EvaluatedRows":
-        """Return which rows are evaluated on, in words that can be sent to a worker."""
-        return EvaluatedRows(
-            limit=None if self.limit is None else int(self.limit),
-            zero_mix=self.fitted.zero_mix,
-            class_names=self.fitted.class_names,
-        )
-
-    def with_zeros_smoothed(self) -> "tuple[ChosenRows, tuple[str, ...]]":
-        """Return the rows with probabilities of 0 made positive, and the note that says so."""
-        mix, notes = zeros_note(self.n_zero_rows, self.least_positive, self.fitted.n_classes)
-        fitted, shown = self.fitted.with_zero_mix(mix), self.shown.with_zero_mix(mix)
-        return replace(self, fitted=fitted, shown=shown), notes
+    """of each piece of the data set that is evaluated on"""
+    notes: tuple[str, ...]
+    """what was done to probabilities of 0"""
 
 
 def choose_rows(
@@ -339,67 +317,25 @@ def choose_rows(
     names, k = source.class_names, source.n_classes
     n_fit = fit_rows_of(k, fit_rows)
     n_shown = max(1, min(SHOWN_ROWS, SHOWN_ENTRIES // k))
-    if test is not None:
-        drawn = draw(source, n_fit, names, backend=backend)
-        tested = draw(test, n_shown, names, backend=backend)
-        return ChosenRows(
-            fitted=drawn.examples.take(slice(0, n_fit)),
-            shown=tested.examples,
-            limit=None,
-            n_source=drawn.n_rows,
-            n_tested=tested.n_rows,
-            n_zero_rows=drawn.n_zero_rows + tested.n_zero_rows,
-            least_positive=min(drawn.least_positive, tested.least_positive),
-            rows=tested.rows,
-        )
-    drawn = draw(source, n_fit + n_shown, names, backend=backend)
-    n_fit = min(n_fit, drawn.n_rows // 2)
-    return ChosenRows(
-        fitted=drawn.examples.take(slice(0, n_fit)),
-        shown=drawn.examples.take(slice(n_fit, None)),
-        limit=drawn.hashes[n_fit - 1],
-        n_source=drawn.n_rows,
-        n_tested=drawn.n_rows - n_fit,
-        n_zero_rows=drawn.n_zero_rows,
-        least_positive=drawn.least_positive,
-        rows=drawn.rows,
+    if test is None:
+        drawn = draw(source, n_fit + n_shown, names, backend=backend)
+        n_fit = min(n_fit, drawn.n_rows // 2)
+        shown, n_tested = drawn.examples.take(slice(n_fit, None)), drawn.n_rows - n_fit
+        limit: int | None = int(drawn.hashes[n_fit - 1])
+        every = [drawn]
+    else:
+        every = [draw(source, n_fit, names, backend=backend)]
+        every.append(draw(test, n_shown, names, backend=backend))
+        shown, limit, n_tested = every[1].examples, None, every[1].n_rows
+    mix, notes = zeros_note(
+        sum(one.n_zero_rows for one in every), min(one.least_positive for one in every), k
     )
-
-
-@dataclass(frozen=True, kw_only=True)
-class EvaluatedRows:
-    """Which rows of a data set are evaluated on, and how.
-
-    Attributes:
-        limit: those with a larger hash; None: all.
-        zero_mix: weight of the uniform distribution that is mixed into probabilities with zeros.
-        class_names: the order of the classes.
-    """
-
-    limit: int | None
-    zero_mix: float
-    class_names: tuple[str, ...] | None
-
-    def of(self, batches: Iterable[Predictions], first: int) -> Iterator[Batch]:
-        """Yield these rows of batches, of which the first row has the position `first`."""
-        for given in batches:
-            batch = align(given, self.class_names)
-            hashes = row_hash(np.arange(first, first + batch.n_rows, dtype=np.int64))
-            first += batch.n_rows
-            kept = np.ones(batch.n_rows, bool)
-            if self.limit is not None:
-                kept = hashes > np.uint64(self.limit)
-            if batch.weights is not None:
-                kept &= batch.weights > 0
-            if batch.labels is None or not kept.any():
-                continue
-            logits = batch.scores if kept.all() else batch.scores[kept]
-            if batch.kind == "probs":
-                logits = log_probabilities(logits, self.zero_mix)
-            yield Batch(
-                logits=logits,
-                labels=batch.labels[kept].astype(np.intp, copy=False),
-                unit=(hashes[kept] >> np.uint64(7)).astype(np.int64) % N_UNITS,
-                weights=None if batch.weights is None else batch.weights[kept],
-                groups={name: np.asarray(c)[kept] for name, c in batch.groups.items()},
-            )
+    return ChosenRows(
+        fitted=every[0].examples.take(slice(0, n_fit)).with_zero_mix(mix),
+        shown=shown.with_zero_mix(mix),
+        limit=limit,
+        n_source=every[0].n_rows,
+        n_tested=n_tested,
+        rows=every[-1].rows,
+        notes=notes,
+    )
