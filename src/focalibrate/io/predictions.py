@@ -117,6 +117,12 @@ class Predictions:
         """Number of classes K."""
         return int(self.scores.shape[1])
 
+    @property
+    def names_positive(self) -> bool:
+        """Whether the name of the one column of scores says of which class: ``p_fraud``."""
+        is_numbered = self.positive is None or any(c.isdigit() for c in self.positive)
+        return self.layout.form == "single" and not is_numbered
+
     def take(self, rows: NDArray[Any]) -> "Predictions":
         """Return some rows, without the other columns of the file."""
         return replace(
@@ -192,12 +198,18 @@ def align(predictions: Predictions, class_names: tuple[str, ...] | None) -> Pred
             f"are expected ({listing(class_names)})."
         )
     given = predictions.class_names
+    if given is None and predictions.names_positive and class_names[0] == f"not {class_names[1]}":
+        given = (f"not {predictions.positive}", str(predictions.positive))  # labels are 0 and 1
+    if given is not None and class_names[0] == f"not {class_names[1]}" and len(given) == 2:
+        others = [name for name in given if name != class_names[1]]
+        class_names = (others[0], class_names[1]) if len(others) == 1 else class_names
     if given is None:
         numbers = tuple(str(i) for i in range(len(class_names)))
         if predictions.layout.form == "single" or class_names == numbers:
             return replace(predictions, class_names=class_names)
         note = f"has no class names: its columns are taken in the order {listing(class_names)}"
-        return replace(predictions, class_names=class_names, notes=(*predictions.notes, note))
+        named = None if class_names[0] == f"not {class_names[1]}" else class_names
+        return replace(predictions, class_names=named, notes=(*predictions.notes, note))
     if predictions.layout.form == "single" and predictions.positive in class_names:
         other = next(n for n in class_names if n != predictions.positive)
         if not set(given) <= set(class_names) and predictions.labels is None:

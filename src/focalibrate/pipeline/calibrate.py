@@ -375,6 +375,9 @@ def to_deploy(
         own = (None if c is None else to_deploy(c, class_names, fitted) for c in found.own)
         shared = to_deploy(found.shared, class_names, fitted)
         found = replace(found, shared=shared, own=tuple(own))
+    read = fitted.predictions
+    if class_names is None and read is not None and read.names_positive:
+        class_names = (f"not {read.positive}", str(read.positive))
     return replace(
         found,
         class_names=class_names,

@@ -184,6 +184,7 @@ class CalibrationResult:
             scores=self.fitted.kind,
             file=None if read is None else read.source.name,
             ids=None if read is None else _row_ids(read),
+            are_answers=self.judged.are_answers,
         )
         if self.sizes is not None:  # the table and the verdict are about all rows
             data.document.update(n_judged=self.comparison.n_judged)

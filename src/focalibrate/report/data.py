@@ -26,7 +26,13 @@ from focalibrate.metrics.slices import WorstSlice
 from focalibrate.report._judged import BeforeAfter, judge_rows, planned_entries
 from focalibrate.report._packed import packed_sample
 from focalibrate.report.criterion import CriterionGrid
-from focalibrate.report.diagrams import BIN_COUNTS, diagrams, top_label_figures, weighted_mean
+from focalibrate.report.diagrams import (
+    BIN_COUNTS,
+    diagrams,
+    risk_coverage,
+    top_label_figures,
+    weighted_mean,
+)
 from focalibrate.report.numbers import short
 from focalibrate.report.provenance import Provenance
 from focalibrate.report.records import (
@@ -77,6 +83,7 @@ def page_data(
     file: str | None = None,
     ids: Array | None = None,
     title: str | None = None,
+    are_answers: bool = False,
     seed: int = 0,
 ) -> PageData:
     """Gather what a page shows.
@@ -102,6 +109,8 @@ def page_data(
         file: name of the file that the rows come from, for the list of mistakes.
         ids: what that file calls each row ``[N]``.
         title: title of the page. Default: the name of the first file in `provenance`.
+        are_answers: rows are a confidence and whether it was right: those of least probability
+            are handed on first, never folded at one half.
         seed: random seed of the sample of rows, if the page cannot hold all.
 
     Returns:
@@ -130,6 +139,13 @@ def page_data(
     entries = planned_entries(pair, rng)
     weights = comparison.weights
     judged = judge_rows(pair, entries)
+    sides = [
+        top_label_figures(confidence, correct, weights)
+        for confidence, correct in zip(judged.confidence, judged.correct, strict=True)
+    ]
+    if are_answers:
+        for side, p in zip(sides, judged.positive, strict=True):
+            side["risk"] = risk_coverage(p, targets == 1, weights)
     document = {
         "schema": SCHEMA_VERSION,
         "title": title if title is not None else _title(provenance),
@@ -164,8 +180,8 @@ def page_data(
         "deploy": [asdict(snippet) for snippet in _snippets(choice, by_group, scores)],
         "methods": [method_record(row, comparison, choice) for row in comparison.rows],
         "skipped": [list(pair) for pair in comparison.skipped],
-        "before": top_label_figures(judged.confidence[0], judged.correct[0], weights),
-        "after": top_label_figures(judged.confidence[1], judged.correct[1], weights),
+        "before": sides[0],
+        "after": sides[1],
         "positive": None
         if n_classes != 2
         else {

@@ -35,3 +35,38 @@ def test_the_positive_class_is_second_in_the_calibrator_and_its_output(cli, two,
     given = (tmp_path / "two.csv").read_text().splitlines()
     assert [line.split(",")[-1] for line in lines] == [line.split(",")[-1] for line in given]
     assert set(lines[0].split(",")) == {"prob_fraud", "prob_legit", "label"}
+
+
+def test_the_class_of_the_only_column_is_kept_where_labels_are_numbers(cli, tmp_path):
+    rng = np.random.default_rng(0)
+    p = rng.beta(1, 3, size=400)
+    y = (rng.random(400) < p**2).astype(int)
+    rows = (f"{a!r},{b}" for a, b in zip(p.tolist(), y, strict=True))
+    (tmp_path / "val.csv").write_text("\n".join(["prob_fraud,label", *rows]) + "\n")
+    words = ("--methods", "platt", "--resamples", "10")
+    done = cli("calibrate", "val.csv", *words, "-o", "out")
+    assert "labels are numbers: 1 = fraud" in done.stdout
+    outputs = []
+    for head, of in (
+        ("prob_fraud", "{p}"),
+        ("prob", "{p}"),
+        ("ok,fraud", "{q},{p}"),
+        ("fraud,ok", "{p},{q}"),
+        ("prob_0,prob_1", "{q},{p}"),
+    ):
+        lines = (of.format(p=a, q=1 - a) for a in p.tolist())
+        (tmp_path / "new.csv").write_text("\n".join([head, *lines]) + "\n")
+        cli("apply", "out/calibrator.json", "new.csv", "-o", "done.csv", "--force")
+        names, *cells = (tmp_path / "done.csv").read_text().splitlines()
+        places = [
+            i for i, n in enumerate(names.split(",")) if n == "prob" or n[5:] in ("fraud", "1")
+        ]
+        (at,) = places
+        outputs.append([float(line.split(",")[at]) for line in cells])
+    for found in outputs[1:]:
+        np.testing.assert_allclose(found, outputs[0], atol=1e-12)
+    for other in ("prob_ok", "prob_not_fraud", "prob_class_0"):
+        (tmp_path / "new.csv").write_text(f"{other}\n0.25\n0.5\n")
+        done = cli("apply", "out/calibrator.json", "new.csv", "-o", "no.csv", ok=False)
+        assert done.returncode == 1
+        assert "its classes must be not fraud, fraud" in done.stderr

@@ -77,6 +77,16 @@ def test_answers_of_a_file_are_never_folded_at_one_half(answers, tmp_path):
     assert found.assessment.summary.startswith("Probabilities of being right are too low")
 
 
+def test_the_report_hands_on_answers_of_least_probability_first(answers):
+    c, y = answers[0] - 0.3, answers[1]
+    found = focalibrate.calibrate_predictions(
+        confidence=c, correct=y, methods=["platt"], n_resamples=10
+    )
+    risk = found.page_data().document["before"]["risk"]
+    assert risk["risk"][-1] == pytest.approx(1 - y.mean(), abs=1e-4)
+    assert risk["stated"][-1] == pytest.approx(1 - c.mean(), abs=1e-4)
+
+
 def test_the_page_promises_what_threshold_promises(answers):
     """Risk and coverage on the page: each level of error is that of `choose_threshold`."""
     c, y = answers

@@ -30,7 +30,9 @@ Names = tuple[str, ...]
 def is_negative(name: str) -> bool:
     """Return whether a class is usually the negative one: ``no``, ``false``, ``not_fraud``."""
     text = name.strip().lower()
-    return text in NEGATIVE.values() or _NEGATED.fullmatch(text) is not None
+    numbered = _NUMBERED.fullmatch(text)
+    is_first = numbered is not None and int(numbered[1]) == 0
+    return is_first or text in NEGATIVE.values() or _NEGATED.fullmatch(text) is not None
 
 
 @dataclass(frozen=True)
