@@ -16,7 +16,6 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,17 +24,15 @@ from scipy.linalg import helmert
 from focalibrate._array import Floats
 from focalibrate._stable.gradients import GradientField, ValueField, row_blocks
 
-Reason = Literal["recovered", "not finite", "flat", "several", "both signs", "no minimum"]
-REASONS: tuple[Reason, ...] = (
-    "recovered", "not finite", "flat", "several", "both signs", "no minimum",
-)  # fmt: skip
-WORDS = {
+REASONS = {
+    "recovered": "",
     "not finite": "the gradient is not finite",
     "flat": "the loss of a label does not change with the scores",
     "several": "several posteriors have their minimum there",
     "both signs": "no posterior has its minimum there",
     "no minimum": "the risk has a saddle or a maximum there",
 }
+CODES = {reason: np.int8(code) for code, reason in enumerate(REASONS)}
 RANK_TOLERANCE = 1e-8
 """Singular value, relative to the largest, from which a second posterior is taken to exist."""
 NULL_TOLERANCE = 1e-5
@@ -63,13 +60,13 @@ class Recovered:
     probs: Floats
     """``[N, K]``; nan where there is none"""
     reason: NDArray[np.int8]
-    """position in `REASONS`, ``[N]``; 0 where the posterior was recovered"""
+    """one of `CODES`, ``[N]``; 0 where the posterior was recovered"""
 
     @property
-    def counts(self) -> dict[Reason, int]:
+    def counts(self) -> dict[str, int]:
         """Number of rows by reason, without those that were recovered."""
         found = Counter(self.reason.tolist())
-        return {REASONS[code]: found[code] for code in sorted(found) if code}
+        return {reason: found[code] for reason, code in CODES.items() if code and found[code]}
 
     def warn(self) -> None:
         """Say how many rows have no posterior, and why, at the line that called the library."""
@@ -78,7 +75,7 @@ class Recovered:
         level, frame = 1, sys._getframe()
         while frame.f_back and frame.f_globals["__name__"].startswith("focalibrate."):
             level, frame = level + 1, frame.f_back
-        why = "; ".join(f"{n:,}: {WORDS[reason]}" for reason, n in self.counts.items())
+        why = "; ".join(f"{n:,}: {REASONS[reason]}" for reason, n in self.counts.items())
         warnings.warn(
             f"{sum(self.counts.values()):,} of {len(self.reason):,} rows have no posterior and "
             f"are nan ({why}). Fit a calibrator on held-out rows for these.",
@@ -135,8 +132,8 @@ def _recover(
     length = np.linalg.norm(matrix, axis=1)
     is_finite = np.isfinite(length).all(axis=1)
     is_flat = (length == 0).any(axis=1)
-    reason[is_flat] = REASONS.index("flat")
-    reason[~is_finite] = REASONS.index("not finite")
+    reason[is_flat] = CODES["flat"]
+    reason[~is_finite] = CODES["not finite"]
     probs = np.full((n, k), np.nan)
     rows = np.flatnonzero(reason == 0)
     if len(rows):
@@ -147,9 +144,9 @@ def _recover(
         null /= np.abs(null).max(axis=1, keepdims=True)
         top = singular[:, 0]
         code = np.zeros(len(rows), dtype=np.int8)
-        code[null.min(axis=1) < -SIGN_TOLERANCE] = REASONS.index("both signs")
-        code[singular[:, -1] > NULL_TOLERANCE * top] = REASONS.index("both signs")
-        code[singular[:, -2] <= RANK_TOLERANCE * top] = REASONS.index("several")
+        code[null.min(axis=1) < -SIGN_TOLERANCE] = CODES["both signs"]
+        code[singular[:, -1] > NULL_TOLERANCE * top] = CODES["both signs"]
+        code[singular[:, -2] <= RANK_TOLERANCE * top] = CODES["several"]
         null = np.maximum(null, 0.0)
         found = null / null.sum(axis=1, keepdims=True)
         good = np.flatnonzero(code == 0)
@@ -161,7 +158,7 @@ def _recover(
             doubtful = good[~is_sure]
             if len(doubtful):
                 is_minimum = _is_minimum(z[rows[doubtful]], found[doubtful], gradient)
-                code[doubtful[~is_minimum]] = REASONS.index("no minimum")
+                code[doubtful[~is_minimum]] = CODES["no minimum"]
         reason[rows] = code
         probs[rows[code == 0]] = found[code == 0]
     return Recovered(probs, reason)

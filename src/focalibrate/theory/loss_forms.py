@@ -147,9 +147,6 @@ def _poly_focal(scores: Array, gamma: float, epsilon: float) -> Array:
     r"""Return :math:`-(1-p_k)^\gamma\log p_k + \varepsilon(1-p_k)^{\gamma+1}`.
 
     The focal loss with a polynomial term; ``gamma=0`` is Poly-1 cross-entropy.
-
-    References:
-        Leng et al. (2022), *PolyLoss*, Sec. 4.
     """
     log_v, log_rest, _ = log_simplex(scores)
     xp = namespace(scores)
@@ -181,10 +178,6 @@ def _bsce(scores: Array, beta: float) -> Array:
     r"""Return :math:`-s_k^{\beta/2}\log p_k`: cross-entropy weighted by its Brier score.
 
     :math:`s_k = \lVert p - e_k\rVert^2`, a sum of squares above one half, so nothing cancels.
-
-    References:
-        Lin et al. (2025), *Uncertainty Weighted Gradients for Model Calibration*
-        (arXiv:2503.22725).
     """
     simplex = log_simplex(scores)
     return -namespace(scores).exp(0.5 * beta * _log_squares(simplex)) * simplex.log_v
@@ -228,12 +221,7 @@ def _bsce_gra_back(scores: Array, beta: float) -> Array:
 
 
 def _focal_calibration(scores: Array, gamma: float, weight: float) -> Array:
-    r"""Return the focal loss plus :math:`\lambda\lVert p - e_k\rVert^2`.
-
-    References:
-        Liang et al. (2024), *Calibrating Deep Neural Network using Euclidean Distance*
-        (arXiv:2410.18321).
-    """
+    r"""Return the focal loss plus :math:`\lambda\lVert p - e_k\rVert^2`."""
     simplex = log_simplex(scores)
     focal = focal_term(simplex.log_v, simplex.log_rest, gamma)
     return focal + float(weight) * _squares(simplex)
@@ -305,9 +293,6 @@ def _asymmetric(scores: Array, gamma_pos: float, gamma_neg: float, margin: float
 
     With :math:`p = \sigma(z)` and :math:`u = \max(p - m, 0)`, label 1 costs
     :math:`-(1-p)^{\gamma_+}\log p` and label 0 costs :math:`-u^{\gamma_-}\log(1-u)`.
-
-    References:
-        Ridnik et al. (2021), *Asymmetric Loss for Multi-Label Classification*, Eq. 4-7.
     """
     log_p, log_rest = log_sigmoid(scores), log_sigmoid(-scores)
     log_u, log_not_u, _ = _shifted(log_p, log_rest, margin)

@@ -17,7 +17,7 @@ from focalibrate._array import (
 from focalibrate._check import check_gamma, check_logits, check_probs
 from focalibrate._stable import log_sigmoid, log_softmax
 from focalibrate._stable.gradients import gradient_field, value_field
-from focalibrate.theory.any_loss import REASONS, Recovered, recover_by_gradient
+from focalibrate.theory.any_loss import CODES, Recovered, recover_by_gradient
 from focalibrate.theory.loss_forms import LossForm, loss_form
 from focalibrate.theory.training_conditions import (
     shift_prior,
@@ -184,7 +184,7 @@ def _count_lost(is_lost: Array) -> None:
     """Warn of labels about which a loss with a margin says nothing."""
     if is_concrete(is_lost):
         flat = to_numpy(is_lost).reshape(-1)
-        codes = np.where(flat, REASONS.index("flat"), 0).astype(np.int8)
+        codes = np.where(flat, CODES["flat"], CODES["recovered"])
         Recovered(np.empty((len(codes), 0)), codes).warn()
 
 

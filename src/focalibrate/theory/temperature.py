@@ -174,69 +174,50 @@ def nearest_temperature(gamma: float, n_classes: int) -> NearestTemperature:
         return NearestTemperature(1.0, 0.0)
     from scipy.optimize import minimize_scalar
 
-    coarse = _TwoLevels.of(gamma, n_classes, np.geomspace(1e-3, 60.0, 400))
+    counts = _counts(n_classes)
+    a, b = (x.ravel()[:, None].astype(np.float64) for x in np.meshgrid(counts, counts))
+    is_possible = (a + b <= n_classes)[:, 0]
+    a, b = a[is_possible], b[is_possible]
+    coarse = _differences(gamma, a, b, np.geomspace(1e-3, 60.0, 400))
     betas = np.linspace(-0.5, math.log(1.0 + gamma) + 0.5, 51)  # log(1/T)
-    best = int(np.argmin([coarse.worst(beta) for beta in betas]))
+    best = int(np.argmin([coarse(beta).max() for beta in betas]))
     low, high = betas[max(best - 1, 0)], betas[min(best + 1, len(betas) - 1)]
-    rough = minimize_scalar(coarse.worst, bounds=(low, high), method="bounded")
-    fine = coarse.near_the_worst(float(rough.x))
+    rough = minimize_scalar(lambda x: coarse(x).max(), bounds=(low, high), method="bounded").x
+    # With finer logits only the pairs that come within 10 % of the worst.
+    around = [coarse(x) for x in (rough - 0.01, rough, rough + 0.01)]
+    keep = np.any([pairs >= 0.9 * pairs.max() for pairs in around], axis=0)
+    fine = _differences(gamma, a[keep], b[keep], np.geomspace(1e-3, 60.0, 20_001))
     exact = minimize_scalar(
-        fine.worst,
-        bounds=(float(rough.x) - 0.02, float(rough.x) + 0.02),
+        lambda x: fine(x).max(),
+        bounds=(rough - 0.02, rough + 0.02),
         method="bounded",
         options={"xatol": 1e-9},
     )
     return NearestTemperature(math.exp(-float(exact.x)), float(exact.fun))
 
 
-@dataclass(frozen=True)
-class _TwoLevels:
-    """Logits with `a` classes at 0, `b` at -s, the rest impossible, and their recovery."""
+def _differences(gamma: float, a: Floats, b: Floats, s: Floats) -> Callable[[float], Floats]:
+    """Return the largest difference of each pair to the map of temperature exp(-beta).
 
-    gamma: float
-    a: Floats
-    b: Floats
-    s: Floats
-    top: Floats
-    """recovered probability of a class of the upper level, shape [pairs, len(s)]"""
+    A pair stands for logits with `a` classes at 0, `b` at -s and the others impossible.
+    """
+    g = np.asarray(float(gamma))
+    log_total = np.log(a + b * np.exp(-s))
+    log_h = [
+        log_v - log_total - log_phi(log_v - log_total, np.log(rest) - log_total, g)
+        for log_v, rest in ((0.0, (a - 1.0) + b * np.exp(-s)), (-s, a + (b - 1.0) * np.exp(-s)))
+    ]
+    top = 1.0 / (a + b * np.exp(log_h[1] - log_h[0]))
+    # A class of the lower level differs by a/b times as much: the sum of all stays 1.
+    scale = np.maximum(1.0, a / b)
 
-    @classmethod
-    def of(cls, gamma: float, n_classes: int, s: Floats) -> "_TwoLevels":
-        counts = _counts(n_classes)
-        a, b = (x.ravel().astype(np.float64) for x in np.meshgrid(counts, counts))
-        keep = a + b <= n_classes
-        return cls._with(
-            gamma, a[keep][:, None], b[keep][:, None], np.broadcast_to(s, (1, len(s)))
+    def largest(beta: float) -> Floats:
+        found: Floats = (np.abs(top - 1.0 / (a + b * np.exp(-s * math.exp(beta)))) * scale).max(
+            axis=1
         )
+        return found
 
-    @classmethod
-    def _with(cls, gamma: float, a: Floats, b: Floats, s: Floats) -> "_TwoLevels":
-        g = np.asarray(float(gamma))
-        log_total = np.log(a + b * np.exp(-s))
-        log_h = []
-        for log_v, rest in ((0.0, (a - 1.0) + b * np.exp(-s)), (-s, a + (b - 1.0) * np.exp(-s))):
-            log_h.append(
-                log_v - log_total - log_phi(log_v - log_total, np.log(rest) - log_total, g)
-            )
-        return cls(gamma, a, b, s, 1.0 / (a + b * np.exp(log_h[1] - log_h[0])))
-
-    def worst(self, beta: float) -> float:
-        """Return the largest difference to the map of temperature exp(-beta)."""
-        return float(self._per_pair(beta).max())
-
-    def near_the_worst(self, beta: float) -> "_TwoLevels":
-        """Return the pairs that come within 10 % of the worst around `beta`, with finer s."""
-        around = [self._per_pair(x) for x in (beta - 0.01, beta, beta + 0.01)]
-        keep = np.any([pairs >= 0.9 * pairs.max() for pairs in around], axis=0)
-        s = np.geomspace(1e-3, 60.0, 20_001)[None, :]
-        return self._with(self.gamma, self.a[keep], self.b[keep], s)
-
-    def _per_pair(self, beta: float) -> Floats:
-        scaled = 1.0 / (self.a + self.b * np.exp(-self.s * math.exp(beta)))
-        # A class of the lower level differs by a/b times as much: the sum of all stays 1.
-        difference = np.abs(self.top - scaled) * np.maximum(1.0, self.a / self.b)
-        worst: Floats = difference.max(axis=1)
-        return worst
+    return largest
 
 
 def _counts(n_classes: int) -> NDArray[np.int64]:

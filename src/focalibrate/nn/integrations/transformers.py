@@ -13,13 +13,7 @@ from focalibrate.nn.integrations._losses import begin_epoch, end_epoch
 from focalibrate.nn.monitor import CalibrationMonitor
 
 try:
-    from transformers import (
-        EvalPrediction,
-        TrainerCallback,
-        TrainerControl,
-        TrainerState,
-        TrainingArguments,
-    )
+    from transformers import EvalPrediction, TrainerCallback, TrainerState
 except ModuleNotFoundError as error:
     raise ModuleNotFoundError(
         "`focalibrate.nn.integrations.transformers` needs transformers. Install it: "
@@ -105,13 +99,7 @@ class CalibrationCallback(TrainerCallback):  # type: ignore[misc]  # Any where n
         """Return the calibrator that undoes the loss; see `FocalLoss.recovery`."""
         return self.criterion.recovery()
 
-    def on_train_begin(
-        self,
-        args: TrainingArguments,
-        state: TrainerState,
-        control: TrainerControl,
-        **kwargs: Any,
-    ) -> None:
+    def on_train_begin(self, args: Any, state: TrainerState, control: Any, **kwargs: Any) -> None:
         """Restore the loss of a resumed run."""
         self.is_training = True
         self.monitor.reset()
@@ -122,38 +110,20 @@ class CalibrationCallback(TrainerCallback):  # type: ignore[misc]  # Any where n
             self.criterion.load_state_dict(tensors)
         self._record(state)
 
-    def on_epoch_begin(
-        self,
-        args: TrainingArguments,
-        state: TrainerState,
-        control: TrainerControl,
-        **kwargs: Any,
-    ) -> None:
+    def on_epoch_begin(self, args: Any, state: TrainerState, control: Any, **kwargs: Any) -> None:
         """Tell a schedule the epoch."""
         # A resumed epoch may begin in its middle; a sum of fractions may end just below a whole.
         epoch = min(int((state.epoch or 0.0) + 1e-6), max(0, state.num_train_epochs - 1))
         begin_epoch([self.criterion], epoch, state.num_train_epochs)
         self._record(state)
 
-    def on_evaluate(
-        self,
-        args: TrainingArguments,
-        state: TrainerState,
-        control: TrainerControl,
-        **kwargs: Any,
-    ) -> None:
+    def on_evaluate(self, args: Any, state: TrainerState, control: Any, **kwargs: Any) -> None:
         """Adapt the exponents to an evaluation during training."""
         if self.is_training and self.latest is not None:
             end_epoch([self.criterion], self.latest.cells)
             self._record(state)
 
-    def on_train_end(
-        self,
-        args: TrainingArguments,
-        state: TrainerState,
-        control: TrainerControl,
-        **kwargs: Any,
-    ) -> None:
+    def on_train_end(self, args: Any, state: TrainerState, control: Any, **kwargs: Any) -> None:
         """Stop adapting the exponents."""
         self.is_training = False
 
