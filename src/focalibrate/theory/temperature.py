@@ -212,10 +212,8 @@ def _differences(gamma: float, a: Floats, b: Floats, s: Floats) -> Callable[[flo
     scale = np.maximum(1.0, a / b)
 
     def largest(beta: float) -> Floats:
-        found: Floats = (np.abs(top - 1.0 / (a + b * np.exp(-s * math.exp(beta)))) * scale).max(
-            axis=1
-        )
-        return found
+        scaled = 1.0 / (a + b * np.exp(-s * math.exp(beta)))
+        return np.asarray((np.abs(top - scaled) * scale).max(axis=1))
 
     return largest
 
