@@ -136,11 +136,13 @@ def sigmoid_fits():
     y = (0.6 * z + rng.logistic(size=z.shape) > 0.3).astype(int)
     w = (rng.random(z.shape) < 0.9).astype(float)
     found = {}
-    for fit in (calibrate.fit_sigmoid_temperature, calibrate.fit_sigmoid_platt):
+    for line in ("temperature", "platt"):
         for scope in ("shared", "per_label"):
             for gamma in (0.0, 2.0):
-                got = fit(z, y, scope=scope, gamma=gamma, sample_weight=w)
-                found[f"{fit.__name__}, {scope}, {gamma:g}"] = [*got.slope, *got.intercept]
+                got = calibrate.fit_multilabel(
+                    z, y, line=line, scope=scope, gamma=gamma, sample_weight=w
+                )
+                found[f"{line}, {scope}, {gamma:g}"] = [*got.slope, *got.intercept]
     return found
 
 

@@ -21,11 +21,7 @@ from focalibrate.calibrate.methods import METHODS
 from focalibrate.calibrate.mixtures import Average, EnsembleTemperatureScaling
 from focalibrate.calibrate.one_vs_rest import HistogramBinning, IsotonicCalibration, VennAbers
 from focalibrate.calibrate.report import CalibrationWarning, FitReport
-from focalibrate.calibrate.sigmoid import (
-    SigmoidCalibrator,
-    fit_sigmoid_platt,
-    fit_sigmoid_temperature,
-)
+from focalibrate.calibrate.sigmoid import SigmoidCalibrator, fit_multilabel
 from focalibrate.calibrate.temperature import (
     FocalTemperatureScaling,
     Identity,
@@ -59,7 +55,6 @@ __all__ = [
     "VennAbers",
     "fit",
     "fit_focal_temperature",
-    "fit_sigmoid_platt",
-    "fit_sigmoid_temperature",
+    "fit_multilabel",
     "fit_temperature",
 ]

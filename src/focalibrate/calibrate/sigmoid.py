@@ -28,6 +28,7 @@ from focalibrate.calibrate.calibrator import (
 from focalibrate.calibrate.optimise import logistic_objective, minimise_convex
 from focalibrate.theory import recover_log_odds
 
+Line = Literal["platt", "temperature"]
 Scope = Literal["shared", "per_label"]
 FORMAT, VERSION = "focalibrate.sigmoid_calibrator", 1
 LARGEST_SLOPE = 100.0
@@ -151,70 +152,41 @@ class SigmoidCalibrator:
             raise ValueError(f"{path}: is not a sigmoid calibrator ({error}).") from error
 
 
-def fit_sigmoid_temperature(
+def fit_multilabel(
     logits: Array,
     labels: Array,
     *,
-    scope: Scope = "shared",
+    line: Line = "platt",
+    scope: Scope = "per_label",
     gamma: float = 0.0,
     sample_weight: Array | None = None,
 ) -> SigmoidCalibrator:
-    r"""Temperature scaling of sigmoid scores: the slope with the least log loss.
+    r"""Fit a straight line of the log-odds of each label, with the least log loss.
 
-    Convex in :math:`a = 1/T`; at most 100, and at least 0.
+    ``line="platt"``, slope and intercept, has Platt's targets, :math:`\frac{n_+ + 1}{n_+ + 2}` and
+    :math:`\frac{1}{n_- + 2}`, so that a label without positives, or one that the scores separate,
+    has a finite fit. ``line="temperature"`` is the slope alone: convex in :math:`a = 1/T`, at most
+    100, and at least 0.
 
     Args:
         logits: one score per label, ``[N, C]`` or ``[N]``.
         labels: 0 or 1, same shape.
-        scope: one temperature for all labels, or one ``"per_label"``.
+        line: ``"platt"`` or ``"temperature"``.
+        scope: one line ``"per_label"``, or one ``"shared"`` by all labels.
         gamma: exponent of the training loss, undone before the fit; 0 for none.
         sample_weight: ``[N]``, or ``[N, C]`` with 0 for a label that is unknown.
 
     Example:
         >>> z = np.array([[3.0], [3.0], [3.0], [-3.0]])
-        >>> fit_sigmoid_temperature(z, np.array([[1], [1], [0], [0]])).describe()
+        >>> y = np.array([[1], [1], [0], [0]])
+        >>> fit_multilabel(z, y, line="temperature", scope="shared").describe()
         'sigmoid calibration: slope 0.3662'
-    """
-    slope, _ = _fit(logits, labels, scope, gamma, sample_weight, with_intercept=False)
-    return SigmoidCalibrator(slope=slope, gamma=float(gamma))
-
-
-def fit_sigmoid_platt(
-    logits: Array,
-    labels: Array,
-    *,
-    scope: Scope = "per_label",
-    gamma: float = 0.0,
-    sample_weight: Array | None = None,
-) -> SigmoidCalibrator:
-    r"""Platt scaling of sigmoid scores: slope and intercept with the least log loss.
-
-    Targets are Platt's, :math:`\frac{n_+ + 1}{n_+ + 2}` and :math:`\frac{1}{n_- + 2}`, so that a
-    label without positives, or one that the scores separate, has a finite fit.
-
-    Args:
-        logits: one score per label, ``[N, C]`` or ``[N]``.
-        labels: 0 or 1, same shape.
-        scope: one line for all labels, or one ``"per_label"``.
-        gamma: exponent of the training loss, undone before the fit; 0 for none.
-        sample_weight: ``[N]``, or ``[N, C]`` with 0 for a label that is unknown.
 
     References:
         Platt (1999), *Probabilistic outputs for support vector machines*.
     """
-    slope, intercept = _fit(logits, labels, scope, gamma, sample_weight, with_intercept=True)
-    return SigmoidCalibrator(slope, intercept, float(gamma))
-
-
-def _fit(
-    logits: Array,
-    labels: Array,
-    scope: Scope,
-    gamma: float,
-    sample_weight: Array | None,
-    *,
-    with_intercept: bool,
-) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    check_choice(line, ("platt", "temperature"), name="line")
+    with_intercept = line == "platt"
     check_choice(scope, ("shared", "per_label"), name="scope")
     z, y = to_numpy(logits), to_numpy(labels)
     check_multilabel(z, y)
@@ -231,7 +203,7 @@ def _fit(
         y = low + (high - low) * y
     lines = [_line(*column, with_intercept) for column in zip(x.T, y.T, weight.T, strict=True)]
     slope, intercept = zip(*lines, strict=True)
-    return slope, intercept
+    return SigmoidCalibrator(slope, intercept if with_intercept else (0.0,), float(gamma))
 
 
 def _line(x: Floats, y: Floats, w: Floats, with_intercept: bool) -> tuple[float, float]:

@@ -14,7 +14,7 @@ from focalibrate.calibrate import (
     Identity,
     SigmoidCalibrator,
     fit,
-    fit_sigmoid_platt,
+    fit_multilabel,
 )
 from focalibrate.estimators import LogitCalibrator
 
@@ -153,7 +153,7 @@ def test_a_sigmoid_calibrator_gives_the_same_through_every_door(tmp_path):
     torch = pytest.importorskip("torch")
     rng = np.random.default_rng(2)
     z = rng.standard_normal((60, 2))
-    found = fit_sigmoid_platt(z, (z + rng.logistic(size=z.shape) > 0).astype(int), gamma=1.0)
+    found = fit_multilabel(z, (z + rng.logistic(size=z.shape) > 0).astype(int), gamma=1.0)
     found.save(tmp_path / "c.json")
     x = np.array([[0.0, np.inf], [-np.inf, 80.0], [1e4, -1e4], [0.3, -2.0]], np.float32)
     want = found.probs(x.astype(np.float64))

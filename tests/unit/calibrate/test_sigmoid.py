@@ -6,12 +6,14 @@ from numpy.testing import assert_allclose
 from scipy.optimize import brentq, minimize, minimize_scalar
 from scipy.special import expit, log_expit
 
-from focalibrate.calibrate import (
-    SigmoidCalibrator,
-    fit_sigmoid_platt,
-    fit_sigmoid_temperature,
-)
+from focalibrate.calibrate import SigmoidCalibrator, fit_multilabel
 from focalibrate.losses import sigmoid_focal_loss
+
+fit_sigmoid_platt = fit_multilabel
+
+
+def fit_sigmoid_temperature(*args, scope="shared", **options):
+    return fit_multilabel(*args, line="temperature", scope=scope, **options)
 
 
 @pytest.fixture
