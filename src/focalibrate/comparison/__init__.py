@@ -1,9 +1,8 @@
 """Calibration methods side by side: fit and judge them, choose one, sum it up in sentences."""
 
-from focalibrate.comparison.by_group import GroupedRows, choose_by_group
+from focalibrate.comparison.by_group import GroupChoice, GroupedRows, choose_by_group
 from focalibrate.comparison.choose import Choice, choose
 from focalibrate.comparison.compare import compare_methods
-from focalibrate.comparison.group_choice import GroupChoice
 from focalibrate.comparison.judge import N_UNITS, Batch, Sums, judge, score_rows
 from focalibrate.comparison.paired import PairedMeans, Score
 from focalibrate.comparison.result import MEANS, Comparison, MethodResult, Scores

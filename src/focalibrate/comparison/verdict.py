@@ -5,8 +5,8 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal
 
 from focalibrate.calibrate import METHODS, Calibrator
+from focalibrate.comparison.by_group import GroupChoice
 from focalibrate.comparison.choose import Choice
-from focalibrate.comparison.group_choice import GroupChoice
 from focalibrate.comparison.paired import Score, standard_error, weighted_mean
 from focalibrate.comparison.result import Comparison
 from focalibrate.metrics import Assessment
