@@ -9,7 +9,7 @@ import numpy as np
 
 from focalibrate._array import Array, Floats
 from focalibrate._check import check_count
-from focalibrate.metrics.binning import Ints, divided, equal_width_edges
+from focalibrate.metrics.binning import divided, equal_width_edges
 from focalibrate.metrics.cells import class_cells
 from focalibrate.metrics.interval import Interval, NoiseFloor, record_of
 from focalibrate.metrics.noise_floor import classwise_floor, noise_floors
@@ -315,7 +315,6 @@ def assess(
         event=rows.kind,
         class_name=rows.name,
         n_classes=rows.n_classes,
-        code=rows.code_in_order,
         classes=[(k, of.cells()) for k, of in rows.by_class()] if rows.kind == "top label" else (),
         class_names=rows.class_names,
         classwise=classwise,
@@ -330,7 +329,6 @@ def assess_cells(
     event: EventKind,
     class_name: str | None = None,
     n_classes: int,
-    code: Ints | None = None,
     classes: Sequence[TestedClass] = (),
     class_names: Sequence[str] | None = None,
     classwise: NoiseFloor | None,
@@ -339,11 +337,11 @@ def assess_cells(
 ) -> Assessment:
     """Return what `assess` does from cells in order of the event's probability.
 
-    `fine` has one cell per row, or sums over narrow cells; `code` is the cluster of each row;
-    `classes` are tested too, but not with clusters.
+    `fine` has one cell per row, or sums over narrow cells; `classes` are tested too, but not with
+    clusters.
     """
-    line = calibration_line(fine, code)
-    test = EventTest.of(fine, event, code=code, line=line, n_draws=n_draws, rng=rng)
+    line = calibration_line(fine)
+    test = EventTest.of(fine, event, line=line, n_draws=n_draws, rng=rng)
     sums, drawn, worst = test.cells.sums, test.drawn, None
     # drawn class by class, they reject calibrated models too often in clusters
     if classes and test.clusters is None:
@@ -395,14 +393,13 @@ class EventTest:
         fine: Residuals,
         event: EventKind,
         *,
-        code: Ints | None,
         line: Line | None,
         n_draws: int,
         rng: np.random.Generator,
     ) -> "EventTest":
-        """Draw outcomes and test what was seen; `code` is the cluster of each fine cell."""
+        """Draw outcomes and test what was seen."""
         cells = event_cells(fine)
-        clusters = clusters_of(fine, cells.cell_of_row, code, line)
+        clusters = clusters_of(fine, cells.cell_of_row, line)
         if clusters is not None:
             n_draws = min(n_draws, max(FEWEST_DRAWS, int(MOST_DRAWN / len(clusters.code))))
         drawn = draw_residuals(cells.sums, n_draws, rng, clusters=clusters)

@@ -82,11 +82,15 @@ def index_of(values: NDArray[np.floating], edges: Floats, closed: Closed = "righ
     Equally wide bins are found by `equal_width_index`; 0 always falls in the first cell and 1 in
     the last.
     """
-    n = len(edges) - 1
-    if closed == "right" and n <= 1024 and np.array_equal(edges, equal_width_edges(n)):
-        return equal_width_index(values, n)
+    if closed == "right" and _are_equal_width(edges):
+        return equal_width_index(values, len(edges) - 1)
     side: Literal["left", "right"] = "left" if closed == "right" else "right"
     return np.searchsorted(edges[1:-1], values.astype(np.float64, copy=False), side=side)
+
+
+def _are_equal_width(edges: Floats) -> bool:
+    n = len(edges) - 1
+    return n <= 1024 and np.array_equal(edges, equal_width_edges(n))
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,12 +102,14 @@ class FineIndex:
     edges lie below each; the few that share the value's own bits are compared one by one.
     """
 
+    edges: Floats
     inner: Floats
     """all edges but the first and last, and an infinite one"""
     start: Ints
     """inner edges below each key"""
     n_compared: int
     """most edges that share a key"""
+    is_equal_width: bool
 
     @classmethod
     def of(cls, edges: Floats) -> "FineIndex":
@@ -112,10 +118,13 @@ class FineIndex:
         keys = _keys(inner)
         start = np.searchsorted(keys, np.arange(2 * _HALF + 2))
         shared = int(np.bincount(keys).max(initial=0))
-        return cls(np.append(inner, np.inf), start.astype(np.intp), shared)
+        start, inner = start.astype(np.intp), np.append(inner, np.inf)
+        return cls(edges, inner, start, shared, _are_equal_width(edges))
 
     def __call__(self, values: Floats) -> Ints:
         """Return the cell of each float64 value in [0, 1]."""
+        if self.is_equal_width:
+            return equal_width_index(values, len(self.edges) - 1)
         index: Ints = self.start[_keys(values)]
         for _ in range(self.n_compared):
             index += values > self.inner[index]

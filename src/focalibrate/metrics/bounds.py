@@ -122,7 +122,6 @@ def calibration_bounds(
     given = read_event(probs, labels, **rows)
     return bounds_of_cells(
         given.cells(),
-        code=given.code_in_order,
         error=error,
         limit=limit,
         alpha=alpha,
@@ -134,7 +133,6 @@ def calibration_bounds(
 def bounds_of_cells(
     fine: Residuals,
     *,
-    code: Ints | None = None,
     error: ErrorName = "ece",
     limit: float = 0.0,
     alpha: float = 0.05,
@@ -143,16 +141,16 @@ def bounds_of_cells(
 ) -> ErrorBounds:
     """Return the bounds of the error of `fine` cells, in order of the event's probability.
 
-    The arguments are those of `calibration_bounds`; `code` is the number of each cell's cluster.
+    The arguments are those of `calibration_bounds`.
     """
     check_open_interval(alpha, low=0.0, high=0.5, name="alpha")
     upper = alpha if alpha_high is None else alpha_high
     check_open_interval(upper, low=0.0, high=0.5, name="alpha_high")
     cells = event_cells(fine)
-    bins = _Bins.of(fine, cells, cells.bin, BINS, code)
+    bins = _Bins.of(fine, cells, cells.bin, BINS)
     rng = generator(seed)
     if error == "ece":
-        scales = _Bins.of(fine, cells, cells.scale, SCALES, code)
+        scales = _Bins.of(fine, cells, cells.scale, SCALES)
         return _ece_bounds(cells, bins, scales, limit, alpha, upper, rng)
     return _rms_bounds(cells, bins, limit, alpha, upper)
 
@@ -166,14 +164,12 @@ class _Bins:
     """sums of each cluster's residuals about the mean of its bin ``[G, B]``"""
 
     @classmethod
-    def of(
-        cls, fine: Residuals, cells: EventCells, index: Ints, n_bins: int, code: Ints | None
-    ) -> "_Bins":
+    def of(cls, fine: Residuals, cells: EventCells, index: Ints, n_bins: int) -> "_Bins":
         independent = cells.sums.binned(index, n_bins)
-        if code is None:
+        if fine.code is None:
             return cls(independent)
         rows = index[cells.cell_of_row]
-        r, w = (cluster_sums(x, code, rows, n_bins) for x in (fine.residual, fine.weight))
+        r, w = (cluster_sums(x, fine.code, rows, n_bins) for x in (fine.residual, fine.weight))
         square, spread = (r * r).sum(axis=0), (w * w).sum(axis=0)
         variance = independent.variance * divided(square, independent.square, 1.0).clip(1.0)
         sums = replace(independent, square=square, spread=spread, variance=variance)

@@ -1,6 +1,6 @@
 """Cells: sums over intervals of probability, from which every calibration error follows."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Literal, final, overload
 
@@ -11,6 +11,7 @@ from focalibrate._array import Array, Floats
 from focalibrate._check import check_choice, check_n_bins, is_whole
 from focalibrate.metrics.binning import (
     Closed,
+    FineIndex,
     Ints,
     divided,
     edges_of,
@@ -109,14 +110,7 @@ class Cells:
     ) -> "Cells":
         """Return the cells of each row's largest probability and whether it was right.
 
-        Args:
-            probs: probabilities ``[..., K]``, any array library; ``[N]`` with `binary`.
-            labels: class indices ``[...]``.
-            bins: number of equally wide cells, or their edges from 0 to 1.
-            event: a class instead: its probability, and whether it is the label.
-            sample_weight: weights ``[...]``. Whole numbers count repeated rows.
-            binary: `probs` are probabilities of class 1, one per example.
-            closed: ``"right"`` for cells ``(a, b]``, ``"left"`` for ``[a, b)``.
+        Arguments are those of `focalibrate.metrics.ece`, and `bins` as in `of`.
         """
         c, y = event_rows(*read(probs, labels, binary=binary), event)
         return cls._of(c, y, bins, read_weights(sample_weight, len(c)), closed)
@@ -154,7 +148,7 @@ class Cells:
         Args:
             probs: one probability per label, ``[N, C]``, any array library or data frame.
             labels: 0 or 1, ``[N, C]``.
-            bins: number of equally wide cells, or their edges from 0 to 1.
+            bins: as in `of`.
             sample_weight: ``[N]``, or ``[N, C]`` with 0 for a label that is unknown.
         """
         p, y, weights = read_label_matrix(probs, labels, sample_weight)
@@ -515,7 +509,7 @@ def class_cells(
     copies: bool | None = None,
 ) -> Cells:
     """Return the cells of every class of checked rows ``[N, K]``."""
-    builder = ClassCells(rows.shape[1], edges, weights=weights, copies=copies)
+    builder = ClassCells(rows.shape[1], FineIndex.of(edges), weights=weights, copies=copies)
     for part in row_chunks(*rows.shape):
         chunk, y = rows[part].astype(np.float64, copy=False), labels[part]
         own = true_class(chunk, y)
@@ -535,15 +529,14 @@ class ClassCells:
     def __init__(
         self,
         n_classes: int,
-        edges: Floats,
+        cell_of: FineIndex,
         *,
         weights: Floats | None,
-        cell_of: Callable[[Floats], Ints] | None = None,
         copies: bool | None = None,
     ) -> None:
-        """Prepare sums: `weights` are those of all rows, `cell_of` a fast index of `edges`."""
-        self._edges, self._n_cells = edges, len(edges) - 1
-        self._cell_of = cell_of or (lambda p: index_of(p, edges))
+        """Prepare sums over the cells of an index; `weights` are those of all rows."""
+        self._edges, self._n_cells = cell_of.edges, len(cell_of.edges) - 1
+        self._cell_of = cell_of
         self._is_counted = counts_rows(weights, copies)
         n_sums = len(COUNTED if weights is None else WEIGHTED)
         self._sums = np.zeros((n_sums, n_classes * self._n_cells))
@@ -601,19 +594,16 @@ class ClassCells:
             return
         columns = list(zip(*self._waiting, strict=True))
         self._waiting, self._n_waiting = [], 0
-        is_plain = columns[2][0] is None
         cell, p, own_cell, own = (np.concatenate(columns[i]) for i in (0, 1, 3, 4))
-        w, own_w = (None if is_plain else np.concatenate(columns[i]) for i in (2, 5))
-        n, sums = self._sums.shape[1], self._sums
-        sums[0] += np.bincount(cell, w, n)
-        sums[1] += np.bincount(cell, p if w is None else w * p, n)
-        sums[2] += np.bincount(own_cell, own_w, n)
-        sums[3] += np.bincount(own_cell, own if own_w is None else own_w * own, n)
-        sums[4] += np.bincount(cell, p * p if w is None else w * p * p, n)
-        if w is not None and own_w is not None:
-            sums[5] += np.bincount(cell, None, n)
-            sums[6] += np.bincount(cell, w * w, n)
-            sums[7] += np.bincount(own_cell, own_w * own_w, n)
+        terms = [(0, cell, None), (1, cell, p), (2, own_cell, None), (3, own_cell, own)]
+        terms.append((4, cell, p * p))
+        if columns[2][0] is not None:
+            w, y = np.concatenate(columns[2]), np.concatenate(columns[5])
+            terms = [(0, cell, w), (1, cell, w * p), (2, own_cell, y), (3, own_cell, y * own)]
+            terms += [(4, cell, w * p * p), (5, cell, None), (6, cell, w * w)]
+            terms.append((7, own_cell, y * y))
+        for number, at, values in terms:
+            self._sums[number] += np.bincount(at, values, self._sums.shape[1])
 
     def result(self) -> Cells:
         """Return the cells of all rows, one event per class."""

@@ -16,7 +16,6 @@ from focalibrate.metrics.assessment import (
     EventTest,
     verdict_of,
 )
-from focalibrate.metrics.binning import Ints
 from focalibrate.metrics.interval import record_of
 from focalibrate.metrics.null import generator
 from focalibrate.metrics.residuals import Residuals, calibration_line
@@ -124,13 +123,8 @@ def assess_groups(
     rng = generator(seed)
     found = []
     for column, group, at in members:
-        part = given.take(at)
-        fine, code = part.cells(), part.code_in_order
-        found.append(
-            assess_group(
-                column, group, fine, code=code, event=given.kind, n_draws=n_draws, rng=rng
-            )
-        )
+        fine = given.take(at).cells()
+        found.append(assess_group(column, group, fine, event=given.kind, n_draws=n_draws, rng=rng))
     return with_holm(found)
 
 
@@ -166,14 +160,13 @@ def assess_group(
     group: str,
     fine: Residuals,
     *,
-    code: Ints | None = None,
     event: EventKind,
     n_draws: int,
     rng: np.random.Generator,
 ) -> GroupAssessment:
     """Return the assessment of one group; its p-value is not corrected yet."""
-    line = None if code is None else calibration_line(fine)
-    test = EventTest.of(fine, event, code=code, line=line, n_draws=n_draws, rng=rng)
+    line = None if fine.code is None else calibration_line(fine)
+    test = EventTest.of(fine, event, line=line, n_draws=n_draws, rng=rng)
     found = test.finding(event, rng, least_rows=MIN_ROWS)
     return GroupAssessment(column=column, group=group, **vars(found))
 

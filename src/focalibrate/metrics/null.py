@@ -111,13 +111,12 @@ class Clusters:
         )  # fmt: skip
 
 
-def clusters_of(
-    fine: Residuals, cell: Ints, code: Ints | None, line: Line | None
-) -> Clusters | None:
-    """Return the clusters `code` of rows, one fine cell each; None where there are none.
+def clusters_of(fine: Residuals, cell: Ints, line: Line | None) -> Clusters | None:
+    """Return the clusters of rows, one fine cell each; None where there are none.
 
     `line` is the calibration line of the rows, None where there is none.
     """
+    code = fine.code
     if code is None:
         return None
     p = np.clip(fine.mean, 1e-12, 1.0 - 1e-12)

@@ -1,7 +1,7 @@
 """Sums of residuals over neighbouring rows, and the intervals that follow from them."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -46,22 +46,30 @@ class Residuals:
     """sum of u r²"""
     variance: Floats
     """sum of u c (1 - c), the variance of the residual sum if c is the truth"""
+    code: Ints | None = field(default=None, kw_only=True)
+    """number of the cluster of each row, where rows are dependent; sums over rows have none"""
 
     @classmethod
     def of_rows(
-        cls, value: Floats, outcome: Floats, weights: Floats | None, *, copies: bool = False
+        cls,
+        value: Floats,
+        outcome: Floats,
+        weights: Floats | None,
+        *,
+        copies: bool = False,
+        code: Ints | None = None,
     ) -> Self:
-        """Return one cell per row."""
-        one = np.ones(len(value))
-        square, variance = (value - outcome) ** 2, value * (1.0 - value)
-        variance *= _noise_share(outcome, variance)
+        """Return one cell per row, in order of the probability `value` ``[N]``."""
+        order = np.argsort(value, kind="stable")
+        c, y, one = value[order], outcome[order], np.ones(len(value))
+        code = None if code is None else code[order]
+        square, variance = (c - y) ** 2, c * (1.0 - c)
+        variance *= _noise_share(y, variance)
         if weights is None:
-            return cls(one, one, one, value, outcome, square, variance)
-        spread = weights if copies else weights**2
-        return cls(
-            weights if copies else one, weights, spread, weights * value, weights * outcome,
-            spread * square, spread * variance,
-        )  # fmt: skip
+            return cls(one, one, one, c, y, square, variance, code=code)
+        w = weights[order]
+        u = w if copies else w**2
+        return cls(w if copies else one, w, u, w * c, w * y, u * square, u * variance, code=code)
 
     @property
     def residual(self) -> Floats:
@@ -128,15 +136,6 @@ class EventCells:
     def bins(self) -> Residuals:
         """The sums over `BINS` bins of equal mass."""
         return self.sums.binned(self.bin, BINS)
-
-
-def row_cells(
-    value: Floats, outcome: Floats, weights: Floats | None, *, copies: bool = False
-) -> Residuals:
-    """Return one cell per row, in order of the probability `value` ``[N]``."""
-    order = np.argsort(value, kind="stable")
-    w = None if weights is None else weights[order]
-    return Residuals.of_rows(value[order], outcome[order], w, copies=copies)
 
 
 def event_cells(fine: Residuals, *, n_cells: int = MAX_CELLS) -> EventCells:
@@ -292,18 +291,18 @@ class Line(NamedTuple):
     """against intercept 0 and slope 1"""
 
 
-def calibration_line(cells: Residuals, code: Ints | None = None) -> Line | None:
+def calibration_line(cells: Residuals) -> Line | None:
     """Return the logistic regression of the outcomes on the log-odds, with robust intervals.
 
     None where there is no finite line: probabilities of one value, outcomes of one kind, or
     outcomes that a threshold separates. Probabilities are kept within 1e-12 of 0 and 1, where
-    the log-odds would be infinite. `code` is the cluster of each cell.
+    the log-odds would be infinite.
     """
     s = logit(np.clip(cells.mean, 1e-12, 1.0 - 1e-12))
     x = np.stack([np.ones_like(s), s], axis=1)
     start = np.array([0.0, 1.0])
-    both = _logistic_fit(x, np.zeros_like(s), cells, start, code)
-    shift = _logistic_fit(x[:, :1], s, cells, start[:1], code)
+    both = _logistic_fit(x, np.zeros_like(s), cells, start)
+    shift = _logistic_fit(x[:, :1], s, cells, start[:1])
     if both is None or shift is None:
         return None
     beta, covariance = both
@@ -322,7 +321,7 @@ def _log_likelihood(line: Floats, cells: Residuals) -> float:
 
 
 def _logistic_fit(
-    x: Floats, offset: Floats, cells: Residuals, start: Floats, code: Ints | None
+    x: Floats, offset: Floats, cells: Residuals, start: Floats
 ) -> tuple[Floats, Floats] | None:
     """Return coefficients by Newton's method and their robust covariance; None if infinite."""
     y, w, beta = cells.outcome, cells.weight, start
@@ -348,8 +347,8 @@ def _logistic_fit(
     square = cells.spread * (rate * (1.0 - 2.0 * p) + p * p)  # sum of u (y - p)², y in {0, 1}
     inverse = np.linalg.inv(x.T @ (x * (w * p * (1.0 - p))[:, None]))
     meat = x.T @ (x * square[:, None])
-    if code is not None:
+    if cells.code is not None:
         score = x * (y - w * p)[:, None]
-        sums = np.hstack([cluster_sums(column, code) for column in score.T])
+        sums = np.hstack([cluster_sums(column, cells.code) for column in score.T])
         meat = sums.T @ sums * (len(sums) / max(1, len(sums) - 1))
     return beta, inverse @ meat @ inverse

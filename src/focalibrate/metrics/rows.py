@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 import numpy as np
@@ -23,7 +24,7 @@ from focalibrate._check import (
     labels_for,
 )
 from focalibrate.metrics.binning import Ints
-from focalibrate.metrics.residuals import Residuals, row_cells
+from focalibrate.metrics.residuals import Residuals
 
 if TYPE_CHECKING:
     from focalibrate.metrics.cells import ClassCells
@@ -122,12 +123,24 @@ def top_label(rows: NDArray[Any], labels: Ints) -> tuple[Floats, NDArray[np.bool
     """
     n, k = rows.shape
     if k > COLUMN_LOOP_MAX:
-        predicted = rows.argmax(axis=-1)
-        return true_class(rows, predicted), predicted == labels
+        top, correct = _top(rows, labels, 1)
+        return top.astype(np.float64), correct
     confidence, correct = np.empty(n), np.empty(n, dtype=np.bool_)
     for part in row_chunks(n, k):
-        confidence[part], correct[part] = _top_label_by_column(rows[part], labels[part])
+        confidence[part], correct[part] = _top(rows[part].T, labels[part], 0)
     return confidence, correct
+
+
+def _top(scores: NDArray[Any], labels: Ints, axis: int) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    """Return the top score of each row, and whether the label is the first class that has it."""
+    if axis == 1:
+        predicted = scores.argmax(axis=1)
+        return scores[np.arange(len(labels)), predicted], predicted == labels
+    top = scores.max(axis=0) if scores.flags.c_contiguous else reduce(np.maximum, scores)
+    correct = scores[labels, np.arange(len(labels))] == top
+    if sum(np.count_nonzero(column == top) for column in scores) > len(top):  # shared tops
+        correct &= scores.argmax(axis=0) == labels
+    return top, np.asarray(correct)
 
 
 def event_rows(rows: NDArray[Any], labels: Ints, event: Event) -> tuple[Floats, NDArray[np.bool_]]:
@@ -142,28 +155,18 @@ def event_rows(rows: NDArray[Any], labels: Ints, event: Event) -> tuple[Floats, 
     return rows[:, event].astype(np.float64), labels == event
 
 
-def _top_label_by_column(
-    rows: NDArray[Any], labels: Ints
-) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-    columns = list(rows.T)
-    top = columns[0].copy()
-    for column in columns[1:]:
-        np.maximum(top, column, out=top)
-    if sum(np.count_nonzero(column == top) for column in columns) > len(top):  # shared tops
-        return top, rows.argmax(axis=-1) == labels
-    return top, rows[np.arange(len(rows)), labels] == top
-
-
 @dataclass(frozen=True, eq=False)
 class RowTerms:
-    """Per row: what a sketch sums."""
+    """Of each row, in float64: what a sketch sums."""
 
     confidence: Floats
+    """of the predicted class"""
     correct: NDArray[np.bool_]
     nll: Floats
+    """infinite for an impossible label"""
     brier: Floats
-    positive: Floats | None
-    """P(class 1), where there are two classes"""
+    positive: tuple[Floats, NDArray[np.bool_]] | None
+    """of two classes: P(class 1), and whether it is the label"""
 
 
 def row_terms(
@@ -192,16 +195,16 @@ def row_terms(
         at = (y, np.arange(len(y))) if axis == 0 else (np.arange(len(y)), y)
         table = np.ascontiguousarray(chunk.T) if axis == 0 else chunk
         probs, terms[1, part] = _probs_and_nll(table, at, given, axis)
-        top = probs.max(axis=axis)
         own = probs[at]
+        top, correct[part] = _top(probs, y, axis)
         terms[0, part] = np.minimum(top, 1.0)
-        correct[part] = _is_top(probs, top, own, y, axis)
         if positive is not None:
             positive[part] = np.clip(probs[1], 0.0, 1.0)
         if classes is not None:
             classes.add(probs, y, own, None if weights is None else weights[part], axis)
         terms[2, part] = _brier(probs, at, own, axis)
-    return RowTerms(terms[0], correct, terms[1], terms[2], positive)
+    of_positive = None if positive is None else (positive, labels == 1)
+    return RowTerms(terms[0], correct, terms[1], terms[2], of_positive)
 
 
 def _brier(probs: Floats, at: tuple[Any, Any], own: Floats, axis: int) -> Floats:
@@ -228,16 +231,6 @@ def _probs_and_nll(
     total = probs.sum(axis=axis, keepdims=True)
     probs /= total
     return probs, np.log(total.reshape(-1)) - shifted[at].astype(np.float64)
-
-
-def _is_top(probs: Floats, top: Floats, own: Floats, labels: Ints, axis: int) -> NDArray[np.bool_]:
-    """Return for each row whether the label is predicted: the first class with the top score."""
-    if axis == 1:
-        return np.asarray(probs.argmax(axis=1) == labels)
-    correct = own == top
-    if np.count_nonzero(probs == top) > len(top):  # shared tops
-        return np.asarray(correct & (probs.argmax(axis=0) == labels))
-    return np.asarray(correct)
 
 
 def read_given(
@@ -310,7 +303,9 @@ class EventRows:
 
     def cells(self) -> Residuals:
         """One cell per row, in order of probability."""
-        return row_cells(self.probability, self.outcome, self.weights, copies=self.copies)
+        return Residuals.of_rows(
+            self.probability, self.outcome, self.weights, copies=self.copies, code=self.code
+        )
 
     def take(self, at: Ints) -> "EventRows":
         """Return the rows `at`."""
@@ -320,13 +315,6 @@ class EventRows:
         if self.code is not None:
             taken["code"] = renumbered(taken["code"])
         return replace(self, **taken)
-
-    @property
-    def code_in_order(self) -> Ints | None:
-        """The clusters of the rows in order of probability, as those of `cells`."""
-        if self.code is None:
-            return None
-        return self.code[np.argsort(self.probability, kind="stable")]
 
     def by_class(self) -> "list[tuple[int | None, EventRows]]":
         """Return the rows of each class's probability, for more than two classes.

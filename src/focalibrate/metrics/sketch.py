@@ -1,7 +1,7 @@
 """Sketch: a mergeable summary of predictions, from which calibration is evaluated."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache, reduce
 from operator import add
@@ -42,6 +42,7 @@ from focalibrate.metrics.rows import (
     EventKind,
     EventRows,
     Given,
+    RowTerms,
     read_given,
     read_groups,
     read_weights,
@@ -75,36 +76,24 @@ CLUSTER_CELLS = 64
 
 
 @lru_cache(maxsize=8)
-def fine_edges(n_bins: int) -> Floats:
-    """Return the edges of the cells of the top label: those of bins and of log-odds, each once."""
-    return np.union1d(log_odds_edges(N_CELLS), equal_width_edges(n_bins))
-
-
-@lru_cache(maxsize=8)
 def fine_index(n_bins: int) -> FineIndex:
-    """Return the index of `fine_edges`, prepared once."""
-    return FineIndex.of(fine_edges(n_bins))
-
-
-@lru_cache(maxsize=8)
-def class_edges(n_classes: int, n_bins: int) -> Floats:
-    """Return the edges of a class's cells, with those of `n_bins` equally wide bins among them.
-
-    Example:
-        >>> [len(class_edges(k, 15)) for k in (2, 128, 1000, 1025)]
-        [349, 371, 64, 16]
-    """
-    bins, room = equal_width_edges(n_bins), ALL_CLASS_CELLS // n_classes
-    if room < LEAST_CLASS_CELLS:
-        return bins
-    fine = log_odds_edges(min(MOST_CLASS_CELLS, 1 << (room.bit_length() - 1)))
-    return np.union1d(bins, fine[fine >= min(SMALLEST, 0.25 / n_classes)])
+    """Return the cells of the top label: the edges of bins and of log-odds, each once."""
+    return FineIndex.of(np.union1d(log_odds_edges(N_CELLS), equal_width_edges(n_bins)))
 
 
 @lru_cache(maxsize=8)
 def class_index(n_classes: int, n_bins: int) -> FineIndex:
-    """Return the index of `class_edges`, prepared once."""
-    return FineIndex.of(class_edges(n_classes, n_bins))
+    """Return the cells of a class, with those of `n_bins` equally wide bins among their edges.
+
+    Example:
+        >>> [len(class_index(k, 15).edges) for k in (2, 128, 1000, 1025)]
+        [349, 371, 64, 16]
+    """
+    edges, room = equal_width_edges(n_bins), ALL_CLASS_CELLS // n_classes
+    if room >= LEAST_CLASS_CELLS:
+        fine = log_odds_edges(min(MOST_CLASS_CELLS, 1 << (room.bit_length() - 1)))
+        edges = np.union1d(edges, fine[fine >= min(SMALLEST, 0.25 / n_classes)])
+    return FineIndex.of(edges)
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,25 +164,6 @@ class NamedCells:
         return sorted(range(len(values)), key=lambda i: (values[i] != values[i], values[i]))
 
 
-def check_groups(name: str, names: Sequence[str]) -> None:
-    """Raise `ValueError` if a column has too many values to be a column of groups."""
-    if len(names) > MAX_GROUPS:
-        raise ValueError(
-            f"`groups`: column {name!r} has more than {MAX_GROUPS:,} distinct values, such as "
-            f"{names[0]!r} and {names[1]!r}. Group by a column with fewer, or cut numbers into "
-            "ranges first."
-        )
-
-
-def check_clusters(names: Sequence[str]) -> None:
-    """Raise `ValueError` if there are more clusters than a sketch keeps."""
-    if len(names) > MAX_CLUSTERS:
-        raise ValueError(
-            f"`cluster` has more than {MAX_CLUSTERS:,} distinct values, which a sketch cannot "
-            "keep. Evaluate the rows themselves, or use a coarser cluster."
-        )
-
-
 @dataclass(frozen=True, eq=False)
 class Sketch:
     r"""A summary of predictions whose size does not grow with them, and which can be added.
@@ -242,6 +212,20 @@ class Sketch:
     confident: Floats = field(repr=False)
     groups: Mapping[str, NamedCells] = field(default_factory=dict, repr=False)
     clusters: NamedCells | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        for name, column in self.groups.items():
+            if len(column) > MAX_GROUPS:
+                raise ValueError(
+                    f"`groups`: column {name!r} has more than {MAX_GROUPS:,} distinct values, "
+                    f"such as {column.names[0]!r} and {column.names[1]!r}. Group by a column with "
+                    "fewer, or cut numbers into ranges first."
+                )
+        if self.clusters is not None and len(self.clusters) > MAX_CLUSTERS:
+            raise ValueError(
+                f"`cluster` has more than {MAX_CLUSTERS:,} distinct values, which a sketch cannot "
+                "keep. Evaluate the rows themselves, or use a coarser cluster."
+            )
 
     @classmethod
     def of(
@@ -299,24 +283,15 @@ class Sketch:
         groups: Mapping[str, NDArray[Any]] | None = None,
         clusters: NDArray[Any] | None = None,
         n_bins: int = 15,
-        classwise: bool = True,
     ) -> Self:
         """Return the sketch of NumPy rows that are known to be good; nothing is checked."""
-        k = scores.shape[1]
-        classes = None
-        if classwise and k <= MAX_CLASSWISE:
-            cell_of = class_index(k, n_bins)
-            classes = ClassCells(
-                k, class_edges(k, n_bins), weights=weights, cell_of=cell_of, copies=copies
-            )
-        rows = row_terms(scores, labels, given=given, weights=weights, classes=classes)
+        k, classes = scores.shape[1], None
+        if k <= MAX_CLASSWISE:
+            classes = ClassCells(k, class_index(k, n_bins), weights=weights, copies=copies)
+        terms = row_terms(scores, labels, given=given, weights=weights, classes=classes)
         return cls.of_terms(
+            terms,
             n_classes=k,
-            confidence=rows.confidence,
-            correct=rows.correct,
-            nll=rows.nll,
-            brier=rows.brier,
-            positive=None if rows.positive is None else (rows.positive, labels == 1),
             classes=None if classes is None else classes.result(),
             weights=weights,
             copies=copies,
@@ -328,13 +303,9 @@ class Sketch:
     @classmethod
     def of_terms(
         cls,
+        terms: RowTerms,
         *,
         n_classes: int,
-        confidence: Floats,
-        correct: NDArray[np.bool_],
-        nll: Floats,
-        brier: Floats,
-        positive: tuple[Floats, NDArray[np.bool_]] | None,
         classes: Cells | None = None,
         weights: Floats | None = None,
         copies: bool | None = False,
@@ -342,46 +313,42 @@ class Sketch:
         clusters: NDArray[Any] | None = None,
         n_bins: int = 15,
     ) -> Self:
-        """Return the sketch of rows whose terms are known, in float64; nothing is checked.
+        """Return the sketch of rows whose terms are known; nothing is checked.
 
-        One number per row: `confidence` of the predicted class and whether it is `correct`, `nll`
-        (infinite for an impossible label), `brier`; for two classes `positive`, the probability
-        of class 1 and whether it is the label; `classes` are the cells of every class. `weights`
-        are all above 0; with ``copies=None`` they count rows where all are whole.
+        `weights` are all above 0; with ``copies=None`` they count rows where all are whole.
         """
-        w, edges, cell_of = weights, fine_edges(n_bins), fine_index(n_bins)
-        event, cell = (confidence, correct), cell_of(confidence)
+        w, cell_of = weights, fine_index(n_bins)
+        edges, event = cell_of.edges, (terms.confidence, terms.correct)
+        cell = cell_of(terms.confidence)
         if groups and clusters is not None:
             raise ValueError(
                 "a sketch keeps sums by group or by cluster, not by both. Pass `groups` or "
                 "`cluster`, or assess the rows themselves with `assess_groups`."
             )
-        top, of_positive = Cells.of_index(cell, *event, edges, w, copies=copies), None
-        if positive is not None:
-            event, cell = positive, cell_of(positive[0])
-            of_positive = Cells.of_index(cell, *event, edges, w, copies=copies)
+        top, positive = Cells.of_index(cell, *event, edges, w, copies=copies), None
+        if terms.positive is not None:
+            event, cell = terms.positive, cell_of(terms.positive[0])
+            positive = Cells.of_index(cell, *event, edges, w, copies=copies)
         columns = {
             name: NamedCells.of(column, cell, *event, edges, w, copies=copies)
             for name, column in (groups or {}).items()
         }
-        for name, column in columns.items():
-            check_groups(name, column.names)
         by_cluster = None
         if clusters is not None:
             coarse = log_odds_edges(CLUSTER_CELLS)
             wide = index_of(event[0], coarse)
             by_cluster = NamedCells.of(clusters, wide, *event, coarse, w, copies=copies)
-            check_clusters(by_cluster.names)
-        is_sure = confidence >= CONFIDENT
-        sure = np.bincount(correct[is_sure], None if w is None else w[is_sure], minlength=2)
-        terms = {"nll": nll, "brier": brier, "error": (~correct).astype(np.float64)}
+        is_sure = terms.confidence >= CONFIDENT
+        sure = np.bincount(terms.correct[is_sure], None if w is None else w[is_sure], minlength=2)
+        error = (~terms.correct).astype(np.float64)
+        scores = {"nll": terms.nll, "brier": terms.brier, "error": error}
         return cls(
             n_classes=n_classes,
             n_bins=n_bins,
             top=top,
-            positive=of_positive,
+            positive=positive,
             classes=classes,
-            scores={name: Moments.of(x, w, copies=copies) for name, x in terms.items()},
+            scores={name: Moments.of(x, w, copies=copies) for name, x in scores.items()},
             confident=np.array([sure.sum(), sure[1]], dtype=np.float64),
             groups=columns,
             clusters=by_cluster,
@@ -389,12 +356,6 @@ class Sketch:
 
     def __add__(self, other: Self) -> Self:
         self._check_like(other)
-        groups = {name: column + other.groups[name] for name, column in self.groups.items()}
-        for name, column in groups.items():
-            check_groups(name, column.names)
-        clusters = _sum(self.clusters, other.clusters)
-        if clusters is not None:
-            check_clusters(clusters.names)
         return type(self)(
             n_classes=self.n_classes,
             n_bins=self.n_bins,
@@ -403,8 +364,8 @@ class Sketch:
             classes=_sum(self.classes, other.classes),
             scores={name: x + other.scores[name] for name, x in self.scores.items()},
             confident=self.confident + other.confident,
-            groups=groups,
-            clusters=clusters,
+            groups={name: column + other.groups[name] for name, column in self.groups.items()},
+            clusters=_sum(self.clusters, other.clusters),
         )
 
     @classmethod
@@ -451,13 +412,17 @@ class Sketch:
         """The cells that the verdict is about: of class 1 of two classes, else the top label."""
         return self.top if self.positive is None else self.positive
 
-    def event_rows(self) -> tuple[Residuals, Ints | None]:
-        """Return fine cells for inference, in order of probability, and the cluster of each.
+    @property
+    def _event(self) -> EventKind:
+        return "top label" if self.positive is None else "positive class"
+
+    def event_rows(self) -> Residuals:
+        """Return fine cells for inference, in order of probability.
 
         With clusters, a cell is one row of a cluster, at the mean of its rows in a cell.
         """
         if self.clusters is None:
-            return self.event_cells.residuals(), None
+            return self.event_cells.residuals()
         named = self.clusters
         cells = Cells(named.sums, named.edges, named.is_counted)
         size = np.rint(cells.rows).astype(np.intp)
@@ -468,15 +433,14 @@ class Sketch:
             )
         n_right = np.rint(cells.accuracy * size).astype(np.intp)
         within = np.arange(size.sum()) - np.repeat(np.cumsum(size) - size, size)
-        rows = EventRows(
-            _event(self), None,
+        return EventRows(
+            self._event, None,
             np.repeat(np.clip(cells.confidence, 0.0, 1.0), size),
             (within < np.repeat(n_right, size)).astype(np.float64),
             None if len(named.sums) == len(COUNTED) else np.repeat(cells.weight / size, size),
             copies=named.is_counted,
             code=renumbered(np.repeat(named.at // (len(named.edges) - 1), size)),
-        )  # fmt: skip
-        return rows.cells(), rows.code_in_order
+        ).cells()  # fmt: skip
 
     @property
     def table(self) -> Cells:
@@ -523,8 +487,68 @@ class Sketch:
     def evaluate(
         self, *, seed: int | np.random.Generator = 0, n_draws: int = 1999
     ) -> "SketchEvaluation":
-        """Return scores, calibration errors and the verdict; see `SketchEvaluation`."""
-        return evaluate_sketch(self, seed=seed, n_draws=n_draws)
+        r"""Return scores, calibration errors and the verdict, as the metrics and `assess` do.
+
+        Exact, up to the last bits of a sum: number of rows, ECE, MCE, classwise ECE, log loss,
+        Brier score, error, gap, S99 and the reliability table. Within `error_bound`:
+
+        - **adaptive ECE**: twice the hits and the confidence that can lie on the wrong side of
+          each bin's boundary, over :math:`N`. At most :math:`\sum_c \frac{m_c}{2N}(1 + w_c)`
+          over the cells that a boundary cuts, with :math:`m_c` rows in a width of :math:`w_c`.
+        - **smooth ECE**: the hits and the misses of a cell are each placed at their mean, so
+          only the curvature of the kernel is missed. With :math:`R_c` the sum of the absolute
+          residuals in a cell, the value :math:`\sigma` is within
+
+          .. math:: \frac1N \sum_c \frac{w_c^2}{4}\left(\frac{2 R_c}{\sqrt{2\pi e}\,\sigma^2}
+                    + \sqrt{\frac2\pi}\,\frac{m_c}{\sigma}\right)
+
+        The test, the RMS error and the noise floors take the rows of a cell as tied at their mean:
+        cells are at most 0.2 points wide.
+
+        Args:
+            seed: random seed of the draws, or a `numpy.random.Generator`.
+            n_draws: outcomes drawn from the predictions, as in `assess`.
+        """
+        check_count(n_draws, name="n_draws", minimum=19)
+        table, top, rng = self.table, self.top, generator(seed)
+        errors: dict[MetricName, float] = {
+            "ece": table.ece(),
+            "adaptive_ece": top.equal_mass(self.n_bins).ece(),
+        }
+        classwise = None
+        if self.classes is not None:
+            classes = self.classes.binned(self.n_bins)
+            errors["classwise_ece"] = float(classes.ece().mean())
+            classwise = classwise_floor(classes)
+        errors["smooth_ece"] = top.smooth_ece()
+        errors["mce"] = table.ece("max")
+        bound: dict[MetricName, float] = dict.fromkeys(errors, 0.0)
+        bound["adaptive_ece"] = _adaptive_bound(top, self.n_bins)
+        bound["smooth_ece"] = _smooth_bound(top, errors["smooth_ece"])
+        assessment = assess_cells(
+            self.event_rows(),
+            event=self._event,
+            n_classes=self.n_classes,
+            classes=_classes(self),
+            classwise=classwise,
+            rng=rng,
+            n_draws=n_draws,
+        )
+        return SketchEvaluation(
+            n=self.n,
+            n_classes=self.n_classes,
+            errors=errors,
+            error_bound=bound,
+            scores={
+                name: self.scores[name].interval(most=most)  # type: ignore[misc]
+                for name, most in MOST.items()
+            },
+            assessment=assessment,
+            groups=_groups(self, rng),
+            table=table,
+            confident=confident_of(self),
+            n_zeros=self.n_zeros,
+        )
 
     def bounds(
         self, *, group: tuple[str, int] | None = None, **options: Unpack[BoundOptions]
@@ -536,11 +560,9 @@ class Sketch:
             options: ``error``, ``limit``, ``alpha``, ``alpha_high`` and ``seed``.
         """
         if group is None:
-            fine, code = self.event_rows()
-        else:
-            column, number = group
-            fine, code = self.groups[column][number].residuals(), None
-        return bounds_of_cells(fine, code=code, **options)
+            return bounds_of_cells(self.event_rows(), **options)
+        column, number = group
+        return bounds_of_cells(self.groups[column][number].residuals(), **options)
 
 
 def _sum(first: Any, second: Any) -> Any:
@@ -577,85 +599,11 @@ class SketchEvaluation:
     """rows with probability 0 at their label: with any, the log loss is infinite"""
 
 
-def evaluate_sketch(
-    sketch: Sketch, *, seed: int | np.random.Generator = 0, n_draws: int = 1999
-) -> SketchEvaluation:
-    r"""Evaluate a sketch as `assess` and the metrics evaluate rows.
-
-    Exact, up to the last bits of a sum: number of rows, ECE, MCE, classwise ECE, log loss,
-    Brier score, error, gap, S99 and the reliability table. Within `error_bound`:
-
-    - **adaptive ECE**: twice the hits and the confidence that can lie on the wrong side of each
-      bin's boundary, over :math:`N`. At most :math:`\sum_c \frac{m_c}{2N}(1 + w_c)` over the
-      cells that a boundary cuts, with :math:`m_c` rows in a width of :math:`w_c`.
-    - **smooth ECE**: the hits and the misses of a cell are each placed at their mean, so only
-      the curvature of the kernel is missed. With :math:`R_c` the sum of the absolute residuals
-      in a cell, the value :math:`\sigma` is within
-
-      .. math:: \frac1N \sum_c \frac{w_c^2}{4}\left(\frac{2 R_c}{\sqrt{2\pi e}\,\sigma^2}
-                + \sqrt{\frac2\pi}\,\frac{m_c}{\sigma}\right)
-
-    The test, the RMS error and the noise floors take the rows of a cell as tied at their mean:
-    cells are at most 0.2 points wide.
-
-    Args:
-        sketch: a sketch of at least one row.
-        seed: random seed of the draws, or a `numpy.random.Generator`.
-        n_draws: outcomes drawn from the predictions, as in `assess`.
-    """
-    check_count(n_draws, name="n_draws", minimum=19)
-    table, top, rng = sketch.table, sketch.top, generator(seed)
-    errors: dict[MetricName, float] = {
-        "ece": table.ece(),
-        "adaptive_ece": top.equal_mass(sketch.n_bins).ece(),
-    }
-    classwise = None
-    if sketch.classes is not None:
-        classes = sketch.classes.binned(sketch.n_bins)
-        errors["classwise_ece"] = float(classes.ece().mean())
-        classwise = classwise_floor(classes)
-    errors["smooth_ece"] = top.smooth_ece()
-    errors["mce"] = table.ece("max")
-    bound: dict[MetricName, float] = dict.fromkeys(errors, 0.0)
-    bound["adaptive_ece"] = _adaptive_bound(top, sketch.n_bins)
-    bound["smooth_ece"] = _smooth_bound(top, errors["smooth_ece"])
-    fine, code = sketch.event_rows()
-    assessment = assess_cells(
-        fine,
-        code=code,
-        event=_event(sketch),
-        n_classes=sketch.n_classes,
-        classes=_classes(sketch),
-        classwise=classwise,
-        rng=rng,
-        n_draws=n_draws,
-    )
-    return SketchEvaluation(
-        n=sketch.n,
-        n_classes=sketch.n_classes,
-        errors=errors,
-        error_bound=bound,
-        scores={
-            name: sketch.scores[name].interval(most=most)  # type: ignore[misc]
-            for name, most in MOST.items()
-        },
-        assessment=assessment,
-        groups=_groups(sketch, rng),
-        table=table,
-        confident=confident_of(sketch),
-        n_zeros=sketch.n_zeros,
-    )
-
-
 def confident_of(sketch: Sketch) -> ConfidentFraction:
     """Return the share of confident rows and their accuracy."""
     sure, right = sketch.confident.tolist()
     mass = sketch.scores["error"].weight
     return ConfidentFraction(sure / mass, right / sure if sure else math.nan)
-
-
-def _event(sketch: Sketch) -> EventKind:
-    return "top label" if sketch.positive is None else "positive class"
 
 
 def _classes(sketch: Sketch) -> list[TestedClass]:
@@ -700,9 +648,7 @@ def _groups(sketch: Sketch, rng: np.random.Generator) -> tuple[GroupAssessment, 
     ]
     n_draws = draws_for_groups(sum(cells.n_rows >= MIN_ROWS for *_, cells in members))
     found = [
-        assess_group(
-            name, group, cells.residuals(), event=_event(sketch), n_draws=n_draws, rng=rng
-        )
+        assess_group(name, group, cells.residuals(), event=sketch._event, n_draws=n_draws, rng=rng)
         for name, group, cells in members
     ]
     return with_holm(found) if found else ()

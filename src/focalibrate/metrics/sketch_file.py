@@ -17,10 +17,8 @@ from focalibrate.metrics.sketch import (
     N_CELLS,
     NamedCells,
     Sketch,
-    check_clusters,
-    check_groups,
-    class_edges,
-    fine_edges,
+    class_index,
+    fine_index,
 )
 
 SCORES = ("nll", "brier", "error")
@@ -58,7 +56,7 @@ def sketch_from_arrays(record: Mapping[str, Any]) -> Sketch:
     check_n_bins(n_bins)
     if n_bins > MAX_BINS or record["n_cells"] != N_CELLS:
         raise ValueError(f"it has {n_bins} bins and {record['n_cells']} cells")
-    is_counted, edges = bool(record["is_counted"]), fine_edges(n_bins)
+    is_counted, edges = bool(record["is_counted"]), fine_index(n_bins).edges
     scores = {name: _moments(record["scores"][name], is_counted) for name in SCORES}
     total = scores["error"].weight
     confident = np.asarray(record["confident"], dtype=np.float64)
@@ -76,12 +74,9 @@ def sketch_from_arrays(record: Mapping[str, Any]) -> Sketch:
         str(name): _read_named(column, edges, is_counted, total)
         for name, column in record["groups"].items()
     }
-    for name, column in groups.items():
-        check_groups(name, column.names)
     if record["clusters"] is not None:
         coarse = log_odds_edges(CLUSTER_CELLS)
         clusters = _read_named(record["clusters"], coarse, is_counted, total)
-        check_clusters(clusters.names)
     return Sketch(
         n_classes=n_classes,
         n_bins=n_bins,
@@ -115,13 +110,9 @@ def _moments(record: Mapping[str, Any], is_counted: bool) -> Moments:
 
 
 def _dense(record: Mapping[str, Any], edges: Floats, is_counted: bool, total: float) -> Cells:
-    sums = _sums(record)
-    at = _places(record["at"], len(edges) - 1, sums.shape[1])
-    _check_cells(sums)
-    _check_mass(sums[0], total, "cells")
-    dense = np.zeros((len(sums), len(edges) - 1))
-    dense[:, at] = sums
-    return Cells(dense, edges, is_counted)
+    at, sums = _filled(record, len(edges) - 1)
+    _check_cells(sums, total, "cells")
+    return Cells(_spread(at, sums, len(edges) - 1), edges, is_counted)
 
 
 def _dense_classes(
@@ -129,23 +120,19 @@ def _dense_classes(
 ) -> Cells:
     if n_classes > MAX_CLASSWISE:
         raise ValueError(f"sums by class are for up to {MAX_CLASSWISE} classes")
-    edges = class_edges(n_classes, n_bins)
+    edges = class_index(n_classes, n_bins).edges
     n_cells = len(edges) - 1
     if n_classes * n_cells > MAX_CLASS_CELLS:  # a small file must not ask for all memory
         raise ValueError(f"{n_classes:,} classes have {n_cells:,} cells each")
-    sums = _sums(record)
-    at = _places(record["at"], n_classes * n_cells, sums.shape[1])
-    dense = np.zeros((len(sums), n_classes * n_cells))
-    dense[:, at] = sums
-    cells = Cells(dense.reshape(len(sums), n_classes, n_cells), edges, is_counted)
+    at, sums = _filled(record, n_classes * n_cells)
+    dense = _spread(at, sums, n_classes * n_cells).reshape(len(sums), n_classes, n_cells)
+    cells = Cells(dense, edges, is_counted)
     for k in range(n_classes):
         _check_mass(cells.weight[k], total, f"cells of class {k}")
     slack = SLACK * total  # the first cells are differences of sums
-    most = cells.weight * (1.0 + SLACK) + slack
-    for part in (cells.probability, cells.outcome, cells.hits, cells.square):
-        if not (part <= most).all():
-            raise ValueError("a cell of a class has more labels or probability than rows")
-    if not (cells.sums >= -slack).all():
+    if not (dense[1:5] <= cells.weight * (1.0 + SLACK) + slack).all():
+        raise ValueError("a cell of a class has more labels or probability than rows")
+    if not (dense >= -slack).all():
         raise ValueError("a cell of a class is negative")
     _check_mass(cells.outcome, total, "labels of all classes")
     return cells
@@ -159,37 +146,38 @@ def _read_named(
         raise ValueError("the groups have no names")
     if list(names) != sorted(set(names)):
         raise ValueError("the names of groups are not in order")
-    sums = _sums(record)
-    _check_cells(sums)
-    _check_mass(sums[0], total, "groups")
-    at = _places(record["at"], n_cells * len(names), sums.shape[1])
+    at, sums = _filled(record, n_cells * len(names))
+    _check_cells(sums, total, "groups")
     if len(np.unique(at // n_cells)) != len(names):
         raise ValueError("a group is empty")
     return NamedCells(names, at, sums, edges, is_counted)
 
 
-def _sums(record: Mapping[str, Any]) -> Floats:
+def _filled(record: Mapping[str, Any], limit: int) -> tuple[Any, Floats]:
+    """Return the numbers of the filled cells, below `limit`, and their sums ``[F, M]``."""
     names = WEIGHTED if WEIGHTED[-1] in record else COUNTED
-    return np.stack([np.asarray(record[name], dtype=np.float64) for name in names])
-
-
-def _places(given: Any, limit: int, n: int) -> Any:
-    at = np.asarray(given, dtype=np.float64)
+    sums = np.stack([np.asarray(record[name], dtype=np.float64) for name in names])
+    at, n = np.asarray(record["at"], dtype=np.float64), sums.shape[1]
     places = at.astype(np.intp)
     is_rising = bool((np.diff(places) > 0).all()) and bool((places == at).all())
     if at.shape != (n,) or not is_rising or (n and not 0 <= places[0] <= places[-1] < limit):
         raise ValueError("the numbers of cells are not rising whole numbers in range")
-    return places
+    return places, sums
 
 
-def _check_cells(sums: Floats) -> None:
+def _spread(at: Any, sums: Floats, n: int) -> Floats:
+    dense = np.zeros((len(sums), n))
+    dense[:, at] = sums
+    return dense
+
+
+def _check_cells(sums: Floats, total: float, what: str) -> None:
     weight = sums[0]
-    most = weight * (1.0 + SLACK) + 1e-9
-    for part in sums[1:5]:
-        if not ((part >= 0) & (part <= most)).all():
-            raise ValueError("a cell has more hits or confidence than rows")
+    if not ((sums[1:5] >= 0) & (sums[1:5] <= weight * (1.0 + SLACK) + 1e-9)).all():
+        raise ValueError("a cell has more hits or confidence than rows")
     if not (np.isfinite(sums).all() and (weight > 0).all() and (sums >= 0).all()):
         raise ValueError("a cell is empty or negative")
+    _check_mass(weight, total, what)
 
 
 def _check_mass(weight: Floats, total: float, what: str) -> None:

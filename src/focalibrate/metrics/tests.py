@@ -8,7 +8,9 @@ looks at one event (the top label by default), and returns a `TestResult`. With 
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.special import chdtrc, ndtr
@@ -80,11 +82,8 @@ def kuiper(
         Feller (1951), *The asymptotic distribution of the range of sums of independent
         random variables*.
     """
-    steps, scale = _cumulative(_cells(probs, labels, event, sample_weight, copies=copies))
-    if scale == 0.0:
-        return _certain(steps)
-    statistic = float((steps.max() - steps.min()) / scale)
-    return TestResult(statistic, _range_tail(statistic))
+    cells = _cells(probs, labels, event, sample_weight, copies=copies)
+    return _cumulative(cells, np.ptp, _range_tail)
 
 
 def kolmogorov_smirnov(
@@ -109,11 +108,8 @@ def kolmogorov_smirnov(
         Arrieta-Ibarra et al. (2022), *Metrics of calibration for probabilistic predictions*;
         Erdős & Kac (1946), *On certain limit theorems of the theory of probability*.
     """
-    steps, scale = _cumulative(_cells(probs, labels, event, sample_weight, copies=copies))
-    if scale == 0.0:
-        return _certain(steps)
-    statistic = float(np.abs(steps).max() / scale)
-    return TestResult(statistic, _maximum_tail(statistic))
+    cells = _cells(probs, labels, event, sample_weight, copies=copies)
+    return _cumulative(cells, lambda steps: np.abs(steps).max(), _maximum_tail)
 
 
 def spiegelhalter(
@@ -232,16 +228,16 @@ def _cells(
     ).cells()
 
 
-def _cumulative(cells: Residuals) -> tuple[Floats, float]:
-    """Return the cumulative differences from 0, after each distinct value, and their scale."""
+def _cumulative(
+    cells: Residuals, size: Callable[[Floats], Any], tail: Callable[[float], float]
+) -> TestResult:
+    """Test the size of the cumulative differences from 0, after each distinct value."""
     last = np.append(np.flatnonzero(np.diff(cells.mean) > 1e-15), len(cells.mean) - 1)
-    steps = np.concatenate([[0.0], -np.cumsum(cells.residual)[last]])
-    return steps, math.sqrt(float(cells.variance.sum()))
-
-
-def _certain(steps: Floats) -> TestResult:
-    is_right = bool(np.abs(steps).max() <= 1e-9)
-    return TestResult(0.0, 1.0) if is_right else TestResult(math.inf, 0.0)
+    found = float(size(np.concatenate([[0.0], -np.cumsum(cells.residual)[last]])))
+    scale = math.sqrt(float(cells.variance.sum()))
+    if scale == 0.0:
+        return TestResult(0.0, 1.0) if found <= 1e-9 else TestResult(math.inf, 0.0)
+    return TestResult(found / scale, tail(found / scale))
 
 
 def _maximum_tail(x: float) -> float:

@@ -12,7 +12,8 @@ from scipy.special import betaincinv, ndtri, stdtrit
 from focalibrate._array import Array, Floats, to_numpy
 from focalibrate._check import check_open_interval
 from focalibrate.metrics.interval import NORMAL_95, Interval
-from focalibrate.metrics.rows import cluster_codes, read_outcomes
+from focalibrate.metrics.residuals import cluster_sums
+from focalibrate.metrics.rows import cluster_codes, read_outcomes, renumbered
 
 STEPS = 100
 """Most thresholds that are tried: quantiles of the confidences."""
@@ -185,9 +186,7 @@ class _Rule:
 
     def chosen(self, c: Floats, y: Floats, codes: NDArray[np.intp] | None) -> Threshold:
         """Return the last threshold before the first failure."""
-        if codes is not None:
-            codes = np.unique(codes, return_inverse=True)[1].reshape(-1)
-        n_clusters = None if codes is None else int(codes.max()) + 1
+        n_clusters = None if codes is None else len(np.unique(codes))
         grid = np.unique(np.quantile(c, np.arange(STEPS) / STEPS, method="higher"))
         steps = grid if self.promise == "recall" else grid[::-1]
         is_cost = self.promise == "cost"
@@ -198,20 +197,16 @@ class _Rule:
         # not the best of all bounds: picked by its value, it would not hold with that certainty
         best = min(b for _, _, b in known) if is_cost else known[0][2] if known else math.nan
         kept = [sign * bound >= sign * self.target for _, _, bound in known]
-        last = None
-        if is_cost and any(kept):
-            last = min(known, key=lambda one: one[2])
-        elif not is_cost and kept[:1] == [True]:
-            last = known[([*kept, False]).index(False) - 1]
-        if last is None:
-            return Threshold(
-                self.promise, self.target, self.certainty, None, 0.0, math.nan, math.nan, best,
-                len(c), n_clusters,
+        threshold, coverage, estimate, bound = None, 0.0, math.nan, math.nan
+        if kept[:1] == [True] or (is_cost and any(kept)):
+            threshold, estimate, bound = (
+                min(known, key=lambda one: one[2]) if is_cost
+                else known[([*kept, False]).index(False) - 1]
             )  # fmt: skip
-        t, estimate, bound = last
+            coverage = float((c >= threshold).mean())
         return Threshold(
-            self.promise, self.target, self.certainty, t, float((c >= t).mean()), estimate, bound,
-            best, len(c), n_clusters,
+            self.promise, self.target, self.certainty, threshold, coverage, estimate, bound, best,
+            len(c), n_clusters,
         )  # fmt: skip
 
     def bound(
@@ -269,14 +264,19 @@ def _is_enough(n: int, alpha: float, target: float) -> bool:
 def _mean_and_error(x: Floats, codes: NDArray[np.intp] | None) -> tuple[float, float, int]:
     """Return mean, its standard error and the number of independent pieces."""
     mean = float(x.mean())
-    if codes is None:
-        sums, g = x - mean, len(x)
-    else:
-        used, index = np.unique(codes, return_inverse=True)
-        sums, g = np.bincount(index.reshape(-1), x - mean).astype(np.float64), len(used)
+    sums = x - mean
+    if codes is not None:
+        sums = cluster_sums(sums, renumbered(codes))[:, 0]
+    g = len(sums)
     if g < 2:
         return mean, math.inf, g
     return mean, math.sqrt(float(sums @ sums) * g / (g - 1)) / len(x), g
+
+
+def _interval(x: Floats, residual: Floats, codes: NDArray[np.intp] | None) -> Interval:
+    """Return the interval of the mean of `x`; its error is that of the mean of `residual`."""
+    mean, half = float(x.mean()), NORMAL_95 * _mean_and_error(residual, codes)[1]
+    return Interval(mean, max(0.0, mean - half), min(1.0, mean + half))
 
 
 @dataclass(frozen=True)
@@ -329,19 +329,10 @@ def selective_accuracy(
     share = np.cumsum((1.0 / np.arange(1, n + 1))[::-1])[::-1]
     weight = np.empty(n)
     weight[order] = np.repeat(np.add.reduceat(share, first) / size, size)
-    aurc = _interval(weight * (1.0 - y), weight * (1.0 - y.mean()), codes)
+    aurc = _interval(weight * (1.0 - y), weight * (y.mean() - y), codes)
     accuracy = []
     for part in coverage:
         check_open_interval(part, low=0.0, high=1.0 + 1e-12, name="coverage")
         at = np.sort(order[: max(1, math.ceil(part * n - 1e-9))])
-        mean, error, _ = _mean_and_error(y[at], None if codes is None else codes[at])
-        half = NORMAL_95 * error
-        accuracy.append(Interval(mean, max(0.0, mean - half), min(1.0, mean + half)))
+        accuracy.append(_interval(y[at], y[at], None if codes is None else codes[at]))
     return Selective(aurc, np.asarray(coverage, dtype=np.float64), tuple(accuracy))
-
-
-def _interval(x: Floats, expected: Floats, codes: NDArray[np.intp] | None) -> Interval:
-    """Return the interval of the mean of `x`, whose rows have the means `expected`."""
-    _, error, _ = _mean_and_error(x - expected + expected.mean(), codes)
-    mean, half = float(x.mean()), NORMAL_95 * error
-    return Interval(mean, max(0.0, mean - half), min(1.0, mean + half))

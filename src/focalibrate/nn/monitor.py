@@ -17,8 +17,9 @@ from focalibrate.io import SketchFile, check_time, parse_sketch, sketch_bytes, w
 from focalibrate.metrics import METRICS, Cells, Sketch
 from focalibrate.metrics.binning import equal_width_edges, equal_width_index
 from focalibrate.metrics.cells import ClassCells, added
+from focalibrate.metrics.rows import RowTerms
 from focalibrate.metrics.scores import ConfidentFraction
-from focalibrate.metrics.sketch import MAX_CLASSWISE, class_edges, class_index, confident_of
+from focalibrate.metrics.sketch import MAX_CLASSWISE, class_index, confident_of
 from focalibrate.nn._inputs import outputs_of
 from focalibrate.nn._ranks import Arrays, gather_arrays, is_distributed
 from focalibrate.nn._sample import KeptRows, RowSample
@@ -167,21 +168,14 @@ class CalibrationMonitor:
             return
         classes = None
         if terms.probs is not None:
-            cell_of = class_index(k, self.n_bins)
-            builder = ClassCells(
-                k, class_edges(k, self.n_bins), weights=terms.weights, cell_of=cell_of
-            )
+            builder = ClassCells(k, class_index(k, self.n_bins), weights=terms.weights)
             own = terms.probs[np.arange(len(terms.labels)), terms.labels]
             builder.add(terms.probs, terms.labels, own, terms.weights, axis=1)
             classes = builder.result()
         positive = None if terms.positive is None else (terms.positive, terms.labels == 1)
         sketch = Sketch.of_terms(
+            RowTerms(terms.confidence, terms.correct, terms.nll, terms.brier, positive),
             n_classes=k,
-            confidence=terms.confidence,
-            correct=terms.correct,
-            nll=terms.nll,
-            brier=terms.brier,
-            positive=positive,
             classes=classes,
             weights=terms.weights,
             copies=None,

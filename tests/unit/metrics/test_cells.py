@@ -20,39 +20,41 @@ def assert_same(a: Cells, b: Cells) -> None:
         assert_allclose(getattr(a, name), getattr(b, name), rtol=1e-12, atol=1e-12)
 
 
-@given(n=st.integers(2, 60), cut=st.floats(0, 1), seed=SEEDS, n_bins=st.integers(1, 30))
-def test_merging_equals_concatenating(n, cut, seed, n_bins):
+BUILDERS = {
+    "top label": Cells.of_top_label,
+    "classes": Cells.of_classes,
+    "labels": lambda p, y, **o: Cells.of_labels(p, np.eye(p.shape[1])[y], **o),
+}
+
+
+@pytest.mark.parametrize("of", BUILDERS.values(), ids=BUILDERS)
+@given(n=st.integers(2, 60), pieces=st.integers(2, 5), seed=SEEDS, n_bins=st.integers(1, 30))
+def test_merging_in_any_order_equals_concatenating(of, n, pieces, seed, n_bins):
     probs, labels = draw(seed, n)
-    k = 1 + int(cut * (n - 2))
-    first = Cells.of_top_label(probs[:k], labels[:k], bins=n_bins)
-    second = Cells.of_top_label(probs[k:], labels[k:], bins=n_bins)
-    whole = Cells.of_top_label(probs, labels, bins=n_bins)
-    assert_same(first + second, whole)
-    assert_same(second + first, whole)
-    assert_allclose((first + second).ece(), ece(probs, labels, n_bins=n_bins), atol=1e-12)
+    rng = np.random.default_rng(seed)
+    for weights in (np.ones(n), rng.integers(1, 4, size=n), rng.gamma(1.0, size=n)):
+        whole = of(probs, labels, bins=n_bins, sample_weight=weights)
+        merged = None
+        for at in np.array_split(rng.permutation(n), min(n, pieces)):
+            part = of(probs[at], labels[at], bins=n_bins, sample_weight=weights[at])
+            merged = part if merged is None else merged + part
+        assert_same(merged, whole)
+        assert_allclose(merged.ece(), whole.ece(), atol=1e-12)
+        assert_allclose(merged.debiased_square(), whole.debiased_square(), atol=1e-12)
+    events = max(1, whole.n_events)
+    assert_allclose(whole.effective_n, events * weights.sum() ** 2 / (weights**2).sum())
 
 
-def test_streaming_in_any_chunk_order_equals_one_shot():
-    probs, labels = draw(1, 10_000, 10, 0.3)
-    chunks = np.array_split(np.random.default_rng(0).permutation(10_000), 37)
-    table = Cells.of_top_label(probs[chunks[0]], labels[chunks[0]])
-    for chunk in chunks[1:]:
-        table = table + Cells.of_top_label(probs[chunk], labels[chunk])
-    assert table.n == 10_000
-    assert_same(table, Cells.of_top_label(probs, labels))
+@pytest.mark.parametrize("of", BUILDERS.values(), ids=BUILDERS)
+def test_cells_of_different_bins_do_not_merge(of):
+    with pytest.raises(ValueError, match=r"same `edges` and events .*10,?\) and \(.*15,?\)"):
+        of(*draw(0, 5), bins=10) + of(*draw(0, 5))
 
 
 def test_confidence_and_correctness_give_the_same_table():
     probs, labels = draw(2, 500)
     table = Cells.of(probs.max(axis=1), probs.argmax(axis=1) == labels)
     assert_same(table, Cells.of_top_label(probs, labels))
-
-
-def test_confidence_of_every_library(xp):
-    confidence = xp.asarray([0.2, 0.9], dtype=xp.float64)
-    table = Cells.of(confidence, xp.asarray([0, 1]), bins=2)
-    assert_array_equal(table.weight, [1, 1])
-    assert_array_equal(table.outcome, [0, 1])
 
 
 def test_means_are_nan_only_where_a_bin_is_empty():
@@ -67,20 +69,6 @@ def test_given_edges_replace_equal_widths():
         np.array([[0.9, 0.1], [0.6, 0.4]]), np.array([0, 0]), bins=[0.0, 0.6, 1.0]
     )
     assert_array_equal(table.weight, [1, 1])
-
-
-def test_a_table_is_frozen():
-    table = Cells.of_top_label(np.array([[0.9, 0.1]]), np.array([0]))
-    with pytest.raises(AttributeError, match="cannot assign"):
-        table.weight = np.zeros(15)
-
-
-def test_tables_of_different_bins_do_not_merge():
-    probs, labels = draw(0, 5)
-    with pytest.raises(
-        ValueError, match=r"same `edges` and events to be merged, got \(10,\) and \(15,\)"
-    ):
-        _ = Cells.of_top_label(probs, labels, bins=10) + Cells.of_top_label(probs, labels)
 
 
 @pytest.mark.parametrize(

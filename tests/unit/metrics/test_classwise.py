@@ -42,21 +42,6 @@ def test_float32_entries_on_the_first_edge(n_bins):
     assert_array_equal(table.weight, by_loops(probs, labels, n_bins)[0])
 
 
-@given(seed=SEEDS, n=st.integers(2, 60), cut=st.floats(0, 1))
-def test_merging_equals_concatenating(seed, n, cut):
-    probs, labels = draw(seed, n, 4)
-    k = 1 + int(cut * (n - 2))
-    whole = Cells.of_classes(probs, labels)
-    first, second = (
-        Cells.of_classes(probs[:k], labels[:k]),
-        Cells.of_classes(probs[k:], labels[k:]),
-    )
-    for merged in (first + second, second + first):
-        assert merged[0].n == n
-        for name in NAMES:
-            assert_allclose(getattr(merged, name), getattr(whole, name), atol=1e-12)
-
-
 def test_classes_are_columns_even_if_no_label_has_them():
     probs, labels = draw(1, 50, 6)
     table = Cells.of_classes(probs, labels % 2)
@@ -78,12 +63,6 @@ def test_columns_in_fortran_order_give_the_same():
     assert classwise_ece(np.asfortranarray(probs), labels) == pytest.approx(
         classwise_ece(probs, labels), abs=1e-15
     )
-
-
-def test_tables_of_different_shapes_do_not_merge():
-    probs, labels = draw(0, 5, 3)
-    with pytest.raises(ValueError, match=r"got \(3, 10\) and \(3, 15\)"):
-        _ = Cells.of_classes(probs, labels, bins=10) + Cells.of_classes(probs, labels)
 
 
 def test_the_debiased_norm_is_near_0_for_calibrated_probabilities():

@@ -24,17 +24,6 @@ def test_each_label_is_the_error_of_its_column(example):
     assert_allclose(table[2].ece(), columns[2], rtol=1e-12)
 
 
-def test_pieces_merge_and_whole_weights_count_repeated_rows(example):
-    probs, labels = example
-    whole = Cells.of_labels(probs, labels)
-    parts = Cells.of_labels(probs[:99], labels[:99]) + Cells.of_labels(probs[99:], labels[99:])
-    assert_allclose(parts.pooled().ece(), whole.pooled().ece(), rtol=1e-12)
-    times = np.arange(400) % 4
-    repeated = Cells.of_labels(np.repeat(probs, times, axis=0), np.repeat(labels, times, axis=0))
-    weighted = Cells.of_labels(probs, labels, sample_weight=times)
-    assert_allclose(weighted.ece(), repeated.ece(), rtol=1e-12)
-
-
 def test_unknown_labels_do_not_count(example):
     probs, labels = example
     known = np.ones((400, 5))

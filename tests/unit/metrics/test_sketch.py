@@ -1,5 +1,5 @@
 import math
-from dataclasses import astuple
+from dataclasses import astuple, replace
 
 import numpy as np
 import pytest
@@ -18,7 +18,7 @@ from focalibrate.metrics import (
     corp,
 )
 from focalibrate.metrics.binning import FineIndex, index_of, log_odds_edges
-from focalibrate.metrics.sketch import class_edges
+from focalibrate.metrics.sketch import class_index
 
 SEEDS = st.integers(0, 2**32 - 1)
 
@@ -322,12 +322,12 @@ def test_every_class_has_its_curve(k, weights):
 
 def test_cells_of_classes_take_bounded_room():
     for k in (2, 50, 129, 1000, 1024, 1025, 20_000):
-        n_cells = len(class_edges(k, 15)) - 1
+        n_cells = len(class_index(k, 15).edges) - 1
         assert n_cells * k <= max(1.3 * 2**16, 15 * k)
-        assert np.isin(np.arange(16) / 15, class_edges(k, 15)).all()
+        assert np.isin(np.arange(16) / 15, class_index(k, 15).edges).all()
     with pytest.raises(ValueError, match="`event` must be a class below 3, got 3"):
         sketch_of(*draw(0, 20, 3), slice(None)).class_cells(3)
-    huge = Sketch.of_rows(np.zeros((2, 3)), np.array([0, 1]), given="logits", classwise=False)
+    huge = replace(Sketch.of(logits=np.zeros((2, 3)), labels=[0, 1]), classes=None)
     with pytest.raises(ValueError, match="this sketch of 3 classes has none"):
         huge.corp(event=0)
 

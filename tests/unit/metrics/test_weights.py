@@ -57,21 +57,6 @@ def test_other_weights_in_any_order_and_scale(name):
     assert METRICS[name](probs, labels) != expected
 
 
-def test_tables_merge_with_weights_and_know_their_effective_size():
-    probs, labels, rng = rows(100, 3, 1, ties=False)
-    weights = rng.gamma(1.0, size=100)
-    parts = [
-        m.Cells.of_top_label(probs[s], labels[s], sample_weight=weights[s])
-        for s in (slice(0, 30), slice(30, 100))
-    ]
-    merged = m.Cells.empty() + parts[0] + parts[1]
-    whole = m.Cells.of_top_label(probs, labels, sample_weight=weights)
-    assert_allclose(merged.ece(), whole.ece(), rtol=1e-12)
-    assert_allclose(merged.debiased_ece(), whole.debiased_ece(), rtol=1e-12)
-    assert_allclose(merged.effective_n, weights.sum() ** 2 / (weights**2).sum())
-    assert m.Cells.of_top_label(probs, labels).effective_n == 100
-
-
 def test_no_examples_have_no_error():
     empty = m.Cells.empty(bins=5)
     assert empty.n == 0

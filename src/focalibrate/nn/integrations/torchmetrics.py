@@ -7,7 +7,7 @@ from torch import Tensor
 
 from focalibrate._check import check_n_bins
 from focalibrate.metrics import Cells
-from focalibrate.metrics.sketch import fine_edges, fine_index
+from focalibrate.metrics.sketch import fine_index
 from focalibrate.nn._terms import batch_terms, read_batch_rows
 
 try:
@@ -46,7 +46,7 @@ class CalibrationMetrics(Metric):  # type: ignore[misc]  # of type Any here
         super().__init__(**settings)
         check_n_bins(n_bins)
         self.n_bins, self.ignore_index = n_bins, ignore_index
-        none = torch.from_numpy(Cells.empty(bins=fine_edges(n_bins)).sums)
+        none = torch.from_numpy(Cells.empty(bins=fine_index(n_bins).edges).sums)
         self.add_state("cells", none, dist_reduce_fx="sum")
         self.add_state("scores", torch.zeros(1 + len(SCORES)).double(), dist_reduce_fx="sum")
         self.set_dtype(torch.float64)
@@ -57,15 +57,16 @@ class CalibrationMetrics(Metric):  # type: ignore[misc]  # of type Any here
         terms = batch_terms(rows, None, wants_probs=False)
         if terms is None:
             return
-        cell = fine_index(self.n_bins)(terms.confidence)
-        found = Cells.of_index(cell, terms.confidence, terms.correct, fine_edges(self.n_bins))
+        cell_of = fine_index(self.n_bins)
+        cell = cell_of(terms.confidence)
+        found = Cells.of_index(cell, terms.confidence, terms.correct, cell_of.edges)
         sums = [terms.nll.sum(), terms.brier.sum(), (~terms.correct).sum()]
         self.cells += torch.from_numpy(found.sums).to(self.cells)
         self.scores += torch.tensor([len(terms.nll), *sums]).to(self.scores)
 
     def compute(self) -> dict[str, Tensor]:
         """Return ``ece``, ``adaptive_ece``, ``mce``, ``nll``, ``brier`` and ``error``."""
-        fine = Cells(self.cells.cpu().double().numpy(), fine_edges(self.n_bins))
+        fine = Cells(self.cells.cpu().double().numpy(), fine_index(self.n_bins).edges)
         table = fine.binned(self.n_bins)
         found = {
             "ece": table.ece(),
