@@ -2,18 +2,17 @@
 
 import math
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from focalibrate._array import Array, Floats, array_of
-from focalibrate._check import check_choice, check_count, check_open_interval
+from focalibrate._check import check_count, check_open_interval
 from focalibrate.metrics.binning import divided
 from focalibrate.metrics.interval import Interval
 from focalibrate.metrics.rows import cluster_codes, read_weights
 from focalibrate.metrics.scores import ROWS
 
-IntervalMethod = Literal["basic", "percentile"]
 CHUNK = 1 << 21
 """Row indices drawn at once: 16 MB."""
 
@@ -25,7 +24,6 @@ def bootstrap(
     *,
     n_resamples: int = 1000,
     level: float = 0.95,
-    interval: IntervalMethod = "basic",
     seed: int | np.random.Generator = 0,
     sample_weight: Array | None = None,
     copies: bool = False,
@@ -36,10 +34,9 @@ def bootstrap(
 
     ``N`` rows are drawn with replacement `n_resamples` times. With the estimate
     :math:`\hat\theta` and the quantiles :math:`q_\alpha` of the resampled means,
-    :math:`\alpha = (1 - \mathrm{level})/2`, the interval is
+    :math:`\alpha = (1 - \mathrm{level})/2`, the (basic) interval is
 
-    .. math:: [\,2\hat\theta - q_{1-\alpha},\ 2\hat\theta - q_\alpha\,]\ \text{(basic)},
-              \qquad [\,q_\alpha,\ q_{1-\alpha}\,]\ \text{(percentile)}
+    .. math:: [\,2\hat\theta - q_{1-\alpha},\ 2\hat\theta - q_\alpha\,]
 
     It covers in about 95 % of samples (see *Is it miscalibrated, or is it noise?* in the docs).
     Calibration errors are no means and have no valid bootstrap interval: use `assess`.
@@ -51,7 +48,6 @@ def bootstrap(
         labels: second argument of `metric`; left out for `entropy`.
         n_resamples: number of resamples.
         level: confidence level, between 0 and 1.
-        interval: ``"basic"`` or ``"percentile"``.
         seed: random seed of the resampling, or a `numpy.random.Generator`.
         sample_weight: weights ``[N]``: rows are drawn equally often and keep their weight.
         copies: whether weights are numbers of identical, independent rows instead.
@@ -73,12 +69,11 @@ def bootstrap(
     References:
         Davison & Hinkley (1997), *Bootstrap Methods and their Application*, chapter 5.
     """
-    _check(n_resamples, level, interval)
     terms = _terms(metric, probs, labels, options)
     least = 0.0 if metric in ROWS else -math.inf
     found = bootstrap_mean(
         *_units(terms, sample_weight, cluster, copies=copies),
-        n_resamples=n_resamples, level=level, interval=interval, seed=seed,
+        n_resamples=n_resamples, level=level, seed=seed,
     )  # fmt: skip
     return Interval(found.estimate, max(found.low, least), max(found.high, least), level)
 
@@ -91,7 +86,6 @@ def bootstrap_difference(
     *,
     n_resamples: int = 1000,
     level: float = 0.95,
-    interval: IntervalMethod = "basic",
     seed: int | np.random.Generator = 0,
     sample_weight: Array | None = None,
     copies: bool = False,
@@ -116,7 +110,6 @@ def bootstrap_difference(
         >>> bootstrap_difference(nll, sharp, blunt, labels).high < 0
         True
     """
-    _check(n_resamples, level, interval)
     first, second = (_terms(metric, p, labels, options) for p in (probs_a, probs_b))
     if len(first) != len(second):
         raise ValueError(
@@ -127,7 +120,7 @@ def bootstrap_difference(
         terms = first - second
     return bootstrap_mean(
         *_units(terms, sample_weight, cluster, copies=copies),
-        n_resamples=n_resamples, level=level, interval=interval, seed=seed,
+        n_resamples=n_resamples, level=level, seed=seed,
     )  # fmt: skip
 
 
@@ -137,10 +130,11 @@ def bootstrap_mean(
     *,
     n_resamples: int = 1000,
     level: float = 0.95,
-    interval: IntervalMethod = "basic",
     seed: int | np.random.Generator = 0,
 ) -> Interval:
-    """Return the interval of the mean of one number per row ``[N]``; nothing is checked."""
+    """Return the interval of the mean of one number per row ``[N]``."""
+    check_count(n_resamples, name="n_resamples")
+    check_open_interval(level, low=0.0, high=1.0, name="level")
     w = np.ones(len(terms)) if weights is None else weights
     counts = w > 0
     estimate = float(w[counts] @ terms[counts] / w.sum() if weights is not None else terms.mean())
@@ -156,15 +150,7 @@ def bootstrap_mean(
         )
     tail = (1.0 - level) / 2.0
     low, high = (float(q) for q in np.quantile(np.concatenate(means), [tail, 1.0 - tail]))
-    if interval == "basic":
-        low, high = 2 * estimate - high, 2 * estimate - low
-    return Interval(estimate, low, high, level)
-
-
-def _check(n_resamples: int, level: float, interval: IntervalMethod) -> None:
-    check_count(n_resamples, name="n_resamples")
-    check_choice(interval, ("basic", "percentile"), name="interval")
-    check_open_interval(level, low=0.0, high=1.0, name="level")
+    return Interval(estimate, 2 * estimate - high, 2 * estimate - low, level)
 
 
 def _terms(

@@ -118,18 +118,22 @@ def assess_groups(
         for name, (values, index) in columns.items()
         for i, value in enumerate(values)
     ]
-    members = [(c, g, at) for c, g, at in members if len(at)]
-    n_draws = draws_for_groups(sum(len(at) >= MIN_ROWS for _, _, at in members))
-    rng = generator(seed)
+    cells = [(column, group, given.take(at).cells()) for column, group, at in members if len(at)]
+    return assess_members(cells, event=given.kind, rng=generator(seed))
+
+
+def assess_members(
+    members: Sequence[tuple[str, str, Residuals]], *, event: EventKind, rng: np.random.Generator
+) -> tuple[GroupAssessment, ...]:
+    """Assess groups, each given by its column, its name and its rows in order of probability."""
+    n_tested = sum(fine.rows.sum() >= MIN_ROWS for *_, fine in members)
+    n_draws = int(min(19_999, max(1999, 40 * n_tested - 1)))  # for p-values below 0.05 / groups
     found = []
-    for column, group, at in members:
-        fine = given.take(at).cells()
-        found.append(assess_group(column, group, fine, event=given.kind, n_draws=n_draws, rng=rng))
-    return with_holm(found)
-
-
-def with_holm(found: Sequence[GroupAssessment]) -> tuple[GroupAssessment, ...]:
-    """Return the groups with their p-values corrected for how many there are."""
+    for column, group, fine in members:
+        line = None if fine.code is None else calibration_line(fine)
+        test = EventTest.of(fine, event, line=line, n_draws=n_draws, rng=rng)
+        one = test.finding(event, rng, least_rows=MIN_ROWS)
+        found.append(GroupAssessment(column=column, group=group, **vars(one)))
     adjusted = holm([one.p_value for one in found])
     return tuple(replace(one, p_adjusted=p) for one, p in zip(found, adjusted, strict=True))
 
@@ -148,27 +152,6 @@ def holm(p_values: Sequence[float]) -> list[float]:
     factor = len(order) - np.arange(len(order))
     adjusted[order] = np.minimum(1.0, np.maximum.accumulate(factor * p[order]))
     return [round(float(x), 12) for x in adjusted]
-
-
-def draws_for_groups(n_tested: int) -> int:
-    """Return how many draws give p-values well below 0.05 / groups, as Holm needs."""
-    return int(min(19_999, max(1999, 40 * n_tested - 1)))
-
-
-def assess_group(
-    column: str,
-    group: str,
-    fine: Residuals,
-    *,
-    event: EventKind,
-    n_draws: int,
-    rng: np.random.Generator,
-) -> GroupAssessment:
-    """Return the assessment of one group; its p-value is not corrected yet."""
-    line = None if fine.code is None else calibration_line(fine)
-    test = EventTest.of(fine, event, line=line, n_draws=n_draws, rng=rng)
-    found = test.finding(event, rng, least_rows=MIN_ROWS)
-    return GroupAssessment(column=column, group=group, **vars(found))
 
 
 def _columns(

@@ -24,13 +24,7 @@ from focalibrate.metrics.binning import (
 from focalibrate.metrics.bounds import BoundOptions, ErrorBounds, bounds_of_cells
 from focalibrate.metrics.cells import COUNTED, Cells, ClassCells, added, row_sums
 from focalibrate.metrics.corp import Corp, corp_of_cells
-from focalibrate.metrics.groups import (
-    MIN_ROWS,
-    GroupAssessment,
-    assess_group,
-    draws_for_groups,
-    with_holm,
-)
+from focalibrate.metrics.groups import GroupAssessment, assess_members
 from focalibrate.metrics.interval import Interval, Moments, counts_rows
 from focalibrate.metrics.noise_floor import classwise_floor
 from focalibrate.metrics.null import generator
@@ -534,6 +528,11 @@ class Sketch:
             rng=rng,
             n_draws=n_draws,
         )
+        members = [
+            (name, column.names[i], column[i].residuals())
+            for name, column in self.groups.items()
+            for i in column.in_order()
+        ]
         return SketchEvaluation(
             n=self.n,
             n_classes=self.n_classes,
@@ -544,7 +543,7 @@ class Sketch:
                 for name, most in MOST.items()
             },
             assessment=assessment,
-            groups=_groups(self, rng),
+            groups=assess_members(members, event=self._event, rng=rng),
             table=table,
             confident=confident_of(self),
             n_zeros=self.n_zeros,
@@ -638,17 +637,3 @@ def _adaptive_bound(cells: Cells, n_bins: int) -> float:
     least = shared - np.maximum(0.0, h - (m - below))
     moved = np.maximum(most, least) + width[cell] * below * (m - below) / m
     return 2.0 * float(moved.sum()) / total
-
-
-def _groups(sketch: Sketch, rng: np.random.Generator) -> tuple[GroupAssessment, ...]:
-    members = [
-        (name, column.names[i], column[i])
-        for name, column in sketch.groups.items()
-        for i in column.in_order()
-    ]
-    n_draws = draws_for_groups(sum(cells.n_rows >= MIN_ROWS for *_, cells in members))
-    found = [
-        assess_group(name, group, cells.residuals(), event=sketch._event, n_draws=n_draws, rng=rng)
-        for name, group, cells in members
-    ]
-    return with_holm(found) if found else ()

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Literal
 
 import numpy as np
@@ -58,7 +59,6 @@ def worst_slice(
     confidence: Array | None = None,
     correct: Array | None = None,
     event: int | Literal["top label"] | None = None,
-    max_depth: int = 2,
     min_rows: int = 50,
     sample_weight: Array | None = None,
     copies: bool = False,
@@ -81,7 +81,6 @@ def worst_slice(
         confidence: instead of `probs`, see `assess`.
         correct: instead of `labels`.
         event: see `assess`.
-        max_depth: 1 for single conditions, 2 for pairs too.
         min_rows: rows a slice must have.
         sample_weight: weights ``[N]``, see `assess`.
         copies: whether weights are numbers of identical rows.
@@ -100,8 +99,6 @@ def worst_slice(
     """
     check_count(n_draws, name="n_draws", minimum=19)
     check_count(min_rows, name="min_rows")
-    if max_depth not in (1, 2):
-        raise ValueError(f"`max_depth` must be 1 or 2, got {max_depth!r}.")
     if columns is None:
         raise ValueError("`columns` must name at least one column to slice by.")
     found = read_event(
@@ -116,7 +113,7 @@ def worst_slice(
     )
     p, n = found.probability, len(found.outcome)
     w = np.ones(n) if found.weights is None else found.weights
-    slices = _large_slices(columns, w > 0, max_depth=max_depth, min_rows=min_rows)
+    slices = _large_slices(columns, w > 0, min_rows=min_rows)
     spread = w if copies else w**2
     scale = np.sqrt(np.maximum(slices.sums(spread * p * (1 - p)), 1e-12))
     z = slices.sums(w * (p - found.outcome)) / scale
@@ -163,14 +160,14 @@ class _Slices:
 
 
 def _large_slices(
-    columns: Mapping[str, Array], counts: NDArray[np.bool_], *, max_depth: int, min_rows: int
+    columns: Mapping[str, Array], counts: NDArray[np.bool_], *, min_rows: int
 ) -> _Slices:
     """Return the slices with at least `min_rows` rows, of the rows for which `counts` is true."""
     conditions = _conditions(columns, len(counts))
     atoms, atom = np.unique(
         np.stack([held for _, _, held in conditions], axis=1), axis=0, return_inverse=True
     )
-    names, matrix = _slices(conditions, atoms, max_depth)
+    names, matrix = _slices(conditions, atoms)
     every = _Slices(names, atom.reshape(-1), matrix)
     is_large = every.sums(counts.astype(np.float64)) >= min_rows
     if not is_large.any():
@@ -227,22 +224,17 @@ def _conditions(columns: Mapping[str, Array], n: int) -> list[tuple[str, str, ND
 
 
 def _slices(
-    conditions: list[tuple[str, str, NDArray[np.bool_]]],
-    atoms: NDArray[np.bool_],
-    max_depth: int,
+    conditions: list[tuple[str, str, NDArray[np.bool_]]], atoms: NDArray[np.bool_]
 ) -> tuple[list[str], Floats]:
     """Return the text of every slice and the matrix ``[slices, atoms]`` of what it holds."""
-    names = [text for _, text, _ in conditions]
-    parts = [atoms.T]
-    if max_depth == 2:
-        pairs = [
-            (i, j)
-            for i in range(len(conditions))
-            for j in range(i + 1, len(conditions))
-            if conditions[i][0] != conditions[j][0]
-        ]
-        names += [f"{names[i]} and {names[j]}" for i, j in pairs]
-        if pairs:
-            first, second = np.array(pairs).T
-            parts.append(atoms.T[first] & atoms.T[second])
+    names, parts = [text for _, text, _ in conditions], [atoms.T]
+    pairs = [
+        (i, j)
+        for i, j in combinations(range(len(conditions)), 2)
+        if conditions[i][0] != conditions[j][0]
+    ]
+    names += [f"{names[i]} and {names[j]}" for i, j in pairs]
+    if pairs:
+        first, second = np.array(pairs).T
+        parts.append(atoms.T[first] & atoms.T[second])
     return names, np.concatenate(parts).astype(np.float64)

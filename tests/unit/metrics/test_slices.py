@@ -43,7 +43,5 @@ def test_bad_requests_are_named():
         worst_slice(probs, labels, columns, min_rows=5000)
     with pytest.raises(ValueError, match="'age' must have 100 rows"):
         worst_slice(probs, labels, {"age": np.ones(3)})
-    with pytest.raises(ValueError, match="must be 1 or 2"):
-        worst_slice(probs, labels, columns, max_depth=3)
     with pytest.raises(ValueError, match="at least one column"):
         worst_slice(probs, labels, {})
