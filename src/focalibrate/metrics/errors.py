@@ -135,10 +135,16 @@ def adaptive_ece(
         Neural Networks using Focal Loss*. Edges interpolated from quantiles, as in
         widely used code, drop rows and score a constant confidence 0.
     """
+    cells = _equal_mass(probs, labels, n_bins, event, sample_weight, binary=binary)
+    return float(cells.ece(norm))
+
+
+def _equal_mass(
+    probs: Array, labels: Array, n_bins: int, event: Event, weights: Array | None, *, binary: bool
+) -> Cells:
     check_n_bins(n_bins)
     c, y = event_rows(*read(probs, labels, binary=binary), event)
-    weights = read_weights(sample_weight, len(c))
-    return float(Cells.of_equal_mass(c, y, n_bins, weights).ece(norm))
+    return Cells.of_equal_mass(c, y, n_bins, read_weights(weights, len(c)))
 
 
 def debiased_ece(
@@ -176,14 +182,12 @@ def debiased_ece(
         Kumar, Liang, Ma (2019), *Verified Uncertainty Calibration* (the debiased estimator).
     """
     check_choice(bins, ("equal-mass", "equal-width"), name="bins")
-    check_n_bins(n_bins)
-    if bins == "equal-width":
+    if bins == "equal-mass":
+        cells = _equal_mass(probs, labels, n_bins, event, sample_weight, binary=binary)
+    else:
         cells = Cells.of_top_label(
             probs, labels, bins=n_bins, event=event, sample_weight=sample_weight, binary=binary
         )
-    else:
-        c, y = event_rows(*read(probs, labels, binary=binary), event)
-        cells = Cells.of_equal_mass(c, y, n_bins, read_weights(sample_weight, len(c)))
     return float(cells.debiased_ece())
 
 

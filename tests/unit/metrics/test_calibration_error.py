@@ -5,11 +5,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from focalibrate.metrics import adaptive_ece, classwise_ece, debiased_ece, ece, mce, smooth_ece
+from focalibrate.metrics import (
+    adaptive_ece,
+    brier_score,
+    classwise_ece,
+    debiased_ece,
+    ece,
+    error_rate,
+    mce,
+    nll,
+    smooth_ece,
+)
 
 SEEDS = st.integers(0, 2**32 - 1)
 TOP_LABEL = [ece, mce, adaptive_ece, debiased_ece, smooth_ece]
 ALL = [*TOP_LABEL, classwise_ece]
+SCORES = [nll, brier_score, error_rate]
 
 
 def draw(seed: int, n: int, k: int = 4):
@@ -45,7 +56,7 @@ def test_renaming_the_classes_does_not_matter(metric, seed, n):
     assert_allclose(metric(renamed, name[labels]), metric(probs, labels), atol=1e-12)
 
 
-@pytest.mark.parametrize("metric", ALL)
+@pytest.mark.parametrize("metric", ALL + SCORES)
 def test_every_library_gives_the_same_float(metric, xp):
     probs, labels = draw(3, 200)
     got = metric(xp.asarray(probs), xp.asarray(labels))
@@ -68,14 +79,14 @@ def test_bfloat16_and_gradients_pass_the_door(metric):
     assert metric(half, torch.tensor(labels)) == pytest.approx(metric(probs, labels), abs=0.02)
 
 
-@pytest.mark.parametrize("metric", ALL)
+@pytest.mark.parametrize("metric", ALL + SCORES)
 def test_leading_axes_are_examples(metric):
     probs, labels = draw(6, 60)
     got = metric(probs.reshape(3, 20, 4), labels.reshape(3, 20))
     assert got == pytest.approx(metric(probs, labels), abs=1e-15)
 
 
-@pytest.mark.parametrize("metric", ALL)
+@pytest.mark.parametrize("metric", ALL + SCORES)
 def test_binary_door_is_two_columns(metric):
     rng = np.random.default_rng(7)
     p, labels = rng.random(300), rng.integers(2, size=300)
