@@ -50,11 +50,10 @@ class RowSums:
         )
 
 
-def row_sums(matrix: NDArray[Any]) -> RowSums:
+def row_sums(values: NDArray[Any]) -> RowSums:
     """Return what the rows of a matrix ``[N, K]`` sum to."""
-    values = np.asarray(matrix, np.float64)
     with np.errstate(all="ignore"):
-        total = values.sum(axis=1)
+        total = values.sum(axis=1, dtype=np.float64)
         good = ~np.isnan(total)
         if not good.all():
             values, total = values[good], total[good]
