@@ -79,10 +79,14 @@ def named_scores(facts: Facts) -> Scores | None:
     position = view.schema.names.index(key)
     if request.input != "percent":
         facts = replace(facts, request=replace(request, input=kind))
-    return _one_chosen(facts, position, kind) or _chosen(facts, [position])
+    found = _one_chosen(facts, position, kind)
+    if found is None:
+        raise not_numbers(view, position)
+    return found
 
 
 def _one_chosen(facts: Facts, position: int, kind: ScoreKind | None) -> Scores | None:
+    """Return the scores in one matrix or column; None where it holds no numbers."""
     _check_readable(facts, position)
     if facts.view.is_kind(position, "matrix"):
         return matrix_scores(facts, position, kind)

@@ -358,20 +358,6 @@ def _folded(
     return _Found(index, kept, by) if is_found else None
 
 
-PART = "the part of the column names that differs"
-
-LOOSER: tuple[Callable[[list[str], Names], _Found | None], ...] = (
-    lambda v, n: _folded(v, cut := _cut(v, n), cut, str, f"{PART} ({listing(cut)})"),
-    lambda v, n: _folded(v, tuple(map(_lower, n)), n, _lower, "the names, ignoring case"),
-    lambda v, n: _folded(v, tuple(map(str.lower, cut := _cut(v, n))), cut, _lower, PART),
-    lambda v, n: _folded(
-        v, tuple(map(plain, n)), n, plain, "the names, ignoring case and punctuation"
-    ),
-    lambda v, n: _by_beginning(v, n),
-)
-"""The looser ways to compare labels with names, in the order in which they are tried."""
-
-
 def _by_beginning(values: list[str], class_names: Names) -> _Found | None:
     """Match ``neg`` and ``pos`` to ``negative`` and ``positive``, where only one way fits."""
     places = []
@@ -419,6 +405,20 @@ def _boundary(prefix: str, names: Sequence[str]) -> int:
     while at and prefix[at - 1].isalnum():
         at -= 1
     return at
+
+
+PART = "the part of the column names that differs"
+
+LOOSER: tuple[Callable[[list[str], Names], _Found | None], ...] = (
+    lambda v, n: _folded(v, cut := _cut(v, n), cut, str, f"{PART} ({listing(cut)})"),
+    lambda v, n: _folded(v, tuple(map(_lower, n)), n, _lower, "the names, ignoring case"),
+    lambda v, n: _folded(v, tuple(map(str.lower, cut := _cut(v, n))), cut, _lower, PART),
+    lambda v, n: _folded(
+        v, tuple(map(plain, n)), n, plain, "the names, ignoring case and punctuation"
+    ),
+    _by_beginning,
+)
+"""The looser ways to compare labels with names, in the order in which they are tried."""
 
 
 def match_binary(
