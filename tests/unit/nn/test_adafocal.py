@@ -17,37 +17,6 @@ def example(n=64, k=5, *, scale=2.0, seed=0, dtype=torch.float64):
     return logits.requires_grad_(), torch.randint(k, (n,), generator=rng)
 
 
-def gradient(loss, logits):
-    return torch.autograd.grad(loss.sum(), logits)[0]
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize("scale", [1e-3, 1.0, 10.0, 1e3])
-def test_the_fast_path_is_the_plain_formula(dtype, scale):
-    logits, labels = example(dtype=dtype, scale=scale)
-    got = FocalLoss(POLICY, reduction="none")(logits, labels)
-    want = focal_loss(logits, labels, gamma=POLICY)
-    tolerance = 1e-5 if dtype == torch.float32 else 1e-12
-    assert_close(got, want, rtol=tolerance, atol=tolerance)
-    assert_close(
-        gradient(got, logits), gradient(want, logits), rtol=10 * tolerance, atol=tolerance
-    )
-
-
-def test_the_hessian_goes_through_the_plain_formula():
-    logits, labels = example(6, 3)
-    assert torch.autograd.gradgradcheck(lambda z: FocalLoss(POLICY)(z, labels), logits)
-
-
-@pytest.mark.parametrize("scale", [1.0, 100.0, 1e4])
-def test_half_precision_and_extremes_stay_finite(scale):
-    logits, labels = example(dtype=torch.bfloat16, scale=scale)
-    loss = FocalLoss(POLICY)(logits, labels)
-    assert loss.dtype == torch.bfloat16
-    assert torch.isfinite(loss)
-    assert torch.isfinite(gradient(loss, logits)).all()
-
-
 def test_weights_smoothing_and_ignored_rows_work_as_for_other_exponents():
     logits, labels = example()
     weight = torch.arange(1.0, 6.0, dtype=torch.float64)
@@ -111,15 +80,6 @@ def test_state_is_saved_and_restored():
 def test_a_state_of_another_number_of_bins_is_refused():
     with pytest.raises(RuntimeError, match="size mismatch"):
         FocalLoss(AdaFocal(10)).load_state_dict(FocalLoss("adafocal").state_dict())
-
-
-def test_vmap_and_forward_mode_see_the_same_loss():
-    logits, labels = example(8)
-    loss = FocalLoss(POLICY, reduction="none")
-    got = torch.vmap(lambda z, y: loss(z, y))(logits.detach()[:, None], labels[:, None])
-    assert_close(got[:, 0], loss(logits, labels).detach())
-    grad = torch.func.grad(lambda z: loss(z, labels).sum())(logits.detach())
-    assert_close(grad, gradient(loss(logits, labels), logits))
 
 
 @pytest.mark.slow

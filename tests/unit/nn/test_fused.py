@@ -5,10 +5,12 @@ from hypothesis import strategies as st
 from torch.testing import assert_close
 
 from focalibrate.losses import BySample, focal_loss
+from focalibrate.losses.adafocal import SignedSteps
 from focalibrate.nn._fused import FusedFocal, focal_rows
 from focalibrate.nn.focal import FocalLoss
 
-GAMMAS = [0.03, 0.5, 1.0, 2.0, 5.0, BySample((0.2, 0.6), (5.0, 0.0, 0.5))]
+SIGNED = SignedSteps((0.1, 0.4, 0.8), (-2.0, 0.3, -0.2, 5.0))
+GAMMAS = [0.03, 0.5, 1.0, 2.0, 5.0, BySample((0.2, 0.6), (5.0, 0.0, 0.5)), SIGNED]
 SCALES = [1e-3, 1.0, 5.0, 30.0, 200.0, 1e4]
 TOLERANCE = {torch.float64: 2e-13, torch.float32: 1e-5}
 
@@ -121,7 +123,7 @@ def test_gradients_accumulate_over_batches():
     assert_close(logits.grad, 2 * once)
 
 
-@pytest.mark.parametrize("gamma", [0.5, 1.0, 2.0, BySample((0.5,), (3.0, 0.5))], ids=str)
+@pytest.mark.parametrize("gamma", [0.5, 1.0, 2.0, BySample((0.5,), (3.0, 0.5)), SIGNED], ids=str)
 def test_first_and_second_derivatives_by_finite_differences(gamma):
     logits, labels = batch(3, 4, scale=2.0, seed=1)
 

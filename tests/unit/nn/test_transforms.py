@@ -6,6 +6,7 @@ from torch.autograd import forward_ad
 from torch.func import functional_call, grad, hessian, jacrev, jvp, vmap
 from torch.testing import assert_close
 
+from focalibrate.losses import AdaFocal
 from focalibrate.nn import (
     BrierLoss,
     DualFocalLoss,
@@ -24,6 +25,7 @@ MODULES = {
     "focal, 0.5": FocalLoss(0.5),
     "cross-entropy": FocalLoss(0.0),
     "flsd-53, weighted": FocalLoss("flsd-53", weight=WEIGHT),
+    "adafocal": FocalLoss(AdaFocal(4, cuts=(0.1, 0.4, 0.8), gammas=(-2.0, 0.3, -0.2, 5.0))),
     "smoothed": FocalLoss(2.0, label_smoothing=0.1),
     "Brier": BrierLoss(),
     "dual": DualFocalLoss(2.0),
