@@ -206,3 +206,4 @@ def processor_seconds(function: Callable[[], object], *, rounds: int = 5) -> flo
 
 def run() -> list[Row]:
     """Run all of the above."""
+    return [*classwise(), *top_label(), *full_confidence(), *inference()]
