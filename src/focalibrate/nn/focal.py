@@ -101,6 +101,7 @@ class FocalLoss(RowLoss):
         super().__init__(reduction, ignore_index=ignore_index, label_smoothing=label_smoothing)
         self.gamma = gamma_policy(gamma)
         self.register_buffer("weight", class_weight(weight, alpha))
+        self._weight_name = "weight" if alpha is None else "alpha"
         self.gamma_now = None if isinstance(self.gamma, ByEpoch) else self.gamma
         if isinstance(self.gamma, ByEpoch):
             self.register_buffer("progress", torch.zeros(2, dtype=torch.int64))
@@ -170,7 +171,7 @@ class FocalLoss(RowLoss):
         if self.weight is None:
             return None
         if len(self.weight) != rows.n_classes:
-            check_class_weight(self.weight, n_classes=rows.n_classes)
+            check_class_weight(self.weight, n_classes=rows.n_classes, name=self._weight_name)
         return None if rows.is_soft else self.weight.to(rows.working_dtype)[rows.target]
 
     def recovery(self) -> PosteriorRecovery:

@@ -309,6 +309,8 @@ def test_class_weights_as_a_list_and_as_alpha(logits):
         FocalLoss(alpha=0.25, weight=[1.0, 2.0])
     with pytest.raises(ValueError, match="`alpha` must hold numbers >= 0"):
         FocalLoss(alpha=[1.0, -2.0])
+    with pytest.raises(ValueError, match=r"`alpha` must .* one entry per class, shape \(4,\)"):
+        FocalLoss(alpha=0.25)(logits, LABELS)
     with pytest.raises(ValueError, match=r"`alpha` must be a number in \[0, 1\], got 1.5"):
         FocalLoss(alpha=1.5)
     with pytest.raises(ValueError, match="`weight` must hold numbers >= 0"):
