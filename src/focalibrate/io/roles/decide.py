@@ -187,6 +187,8 @@ def _unused_cluster(view: Table, request: Request, used: set[int]) -> tuple[str,
         counts = np.unique(view.values(i).astype(str), return_counts=True)[1]
         is_repeated = LEAST_CLUSTERS <= len(counts) <= 0.9 * view.n_rows
         is_even = counts.min() == counts.max() and not column.is_thing
+        if column.name.strip().lower() == "id":  # meant to be unique: any that repeats is said
+            is_repeated, is_even = LEAST_CLUSTERS <= len(counts) < view.n_rows, True
         if is_repeated and (is_cluster(column.name) or is_even):
             name = short(column.name)
             fix = " ".join(flags({"cluster": column.name}))

@@ -248,6 +248,8 @@ REPEATED = {
     "Patient": RNG.integers(0, 200, 1500),
     "respondent": np.repeat(np.arange(300), 5),
     "session_uuid": [f"s{i // 3}" for i in range(1500)],
+    "id": [f"x{i // 2}" for i in range(1500)],
+    "ID": np.r_[np.arange(1450), np.arange(50)],
 }
 
 
