@@ -36,7 +36,9 @@ def folder(shared):
 
 @pytest.fixture(scope="module")
 def committed():
-    return {(row.recipe, row.metric): row.value for row in read_rows(ROWS, "published-logits")}
+    return {
+        (row.task["set"], row.metric): row.value for row in read_rows(ROWS, "published-logits")
+    }
 
 
 @pytest.fixture(scope="module")
