@@ -217,9 +217,7 @@ def test_parts_finished_before_a_worker_and_the_scheduler_are_killed_are_kept(
         found = job(folder, logged.Logged(DaskCluster(address)))
     assert {p: p.stat().st_mtime_ns for p in times} == times
     assert found == alone(job, folder)
-    if (
-        job is sketched
-    ):  # a worker looks at a written part again, to see that its input is the same
+    if job is sketched:  # of a written part, a worker checks again that its input is the same
         counts = logged.begun(folder)[0]
         assert (counts[0], counts[1]) == (1, 1)
 
