@@ -71,10 +71,7 @@ def test_unknown_names_and_other_numbers_of_classes_are_refused(cli, tmp_path, n
     assert (done.returncode, "cow is not among them" in done.stderr) == (1, True)
     (tmp_path / "b.csv").write_text("cat,dog,cow\n0.25,0.5,0.25\n0.25,0.25,0.5\n")
     done = cli("apply", "named.json", "b.csv", "-o", "o.csv", ok=False)
-    assert (
-        done.returncode,
-        "but the calibrator was fitted for 2" in done.stderr,
-    ) == (1, True)
+    assert (done.returncode, "was fitted for 2" in done.stderr) == (1, True)
     VectorScaling(scale=(1.0, 3.0), bias=(0.5, 0.0)).save(tmp_path / "unnamed.json")
     done = cli("apply", "unnamed.json", "b.csv", "-o", "o.csv", ok=False)
     assert (done.returncode, "classes" in done.stderr) == (1, True)
