@@ -24,9 +24,7 @@ from focalibrate.metrics.errors import (
 )
 from focalibrate.metrics.groups import assess_groups
 from focalibrate.metrics.interval import Interval
-from focalibrate.metrics.registry import (
-    METRICS,
-)
+from focalibrate.metrics.registry import METRICS
 from focalibrate.metrics.scores import (
     binary_brier_score,
     brier_score,

@@ -5,9 +5,12 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import chi2, norm
+from scipy.special import chdtrc
 
 from focalibrate._array import Floats
+from focalibrate.metrics.interval import NORMAL_95
+from focalibrate.metrics.residuals import cluster_sums
+from focalibrate.metrics.rows import renumbered
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,11 +70,10 @@ def position_bias(
     count = np.maximum(has.sum(axis=0), 1)
     gap = (probs - hit).sum(axis=0) / count
     residual = np.where(has, probs - hit - gap, 0.0) / count
-    codes = np.arange(n) if cluster is None else np.unique(cluster, return_inverse=True)[1]
-    n_groups = int(codes.max()) + 1
-    sums = np.stack([np.bincount(codes, column, n_groups) for column in residual.T], axis=1)
-    covariance = sums.T @ sums * (n_groups / max(n_groups - 1, 1))
-    half = norm.ppf(0.975) * np.sqrt(np.diag(covariance))
+    codes = np.arange(n) if cluster is None else renumbered(cluster)
+    sums = np.hstack([cluster_sums(column, codes) for column in residual.T])
+    covariance = sums.T @ sums * (len(sums) / max(len(sums) - 1, 1))
+    half = NORMAL_95 * np.sqrt(np.diag(covariance))
     inverse = np.linalg.pinv(covariance, rcond=1e-9, hermitian=True)
     rank = min(int(np.linalg.matrix_rank(covariance, hermitian=True)), n_options - 1)
     return PositionBias(
@@ -79,5 +81,5 @@ def position_bias(
         hit.sum(axis=0) / count,
         gap - half,
         gap + half,
-        float(chi2.sf(gap @ inverse @ gap, max(rank, 1))),
+        float(chdtrc(max(rank, 1), gap @ inverse @ gap)),
     )
