@@ -16,11 +16,10 @@ from focalibrate.calibrate.fit_temperature import lowest_temperature
 from focalibrate.calibrate.optimise import (
     Design,
     MatrixDesign,
-    RegressionMinimum,
     VectorDesign,
     softmax_regression,
 )
-from focalibrate.calibrate.report import warn
+from focalibrate.calibrate.report import Minimum, warn
 from focalibrate.calibrate.rows import Rows, check_classes_present, working_precision
 from focalibrate.calibrate.temperature import recovered
 
@@ -270,7 +269,7 @@ def fit_vector_scaling(rows: Rows, *, start: Calibrator | None = None) -> Vector
         scale = np.asarray(start.scale) * plain.temperature - 1.0
         near = np.concatenate([scale, start.bias])
     result = _regressed(rows, z, x, np.full(2 * rows.n_classes, WEAK), near)
-    scale, bias = _of_changes(result.parameters, rows.n_classes)
+    scale, bias = _of_changes(result.x, rows.n_classes)
     bias = bias - bias.mean()
     at_bound = bool(max(np.abs(scale).max(), np.abs(bias).max()) > LARGE)
     at_bound |= bool(plain.report and plain.report.at_bound)
@@ -280,7 +279,7 @@ def fit_vector_scaling(rows: Rows, *, start: Calibrator | None = None) -> Vector
             f"{found.describe()}: a scale or bias is very large, as the log loss still falls "
             "there. Fit on more data, or fit a temperature."
         )
-    return _finished(found, rows, result, at_bound=at_bound)
+    return rows.finish(found, result, at_bound=at_bound)
 
 
 def fit_structured_vector(
@@ -316,9 +315,9 @@ def _fit_structured(
     z = rows.logits.astype(working_precision(rows.logits), copy=False)
     near = _changes(start) if isinstance(start, kind) else None
     result = _regressed(rows, z, _tempered(z, gamma, temperature, mix), penalty, near)
-    weights, bias = _of_changes(result.parameters, rows.n_classes)
+    weights, bias = _of_changes(result.x, rows.n_classes)
     found = kind(gamma, temperature, mix, _frozen(weights), _frozen(bias - bias.mean()))
-    return _finished(found, rows, result)
+    return rows.finish(found, result)
 
 
 def fit_dirichlet(
@@ -339,8 +338,8 @@ def fit_dirichlet(
     penalty = _penalties(k, off_diagonal / (k * (k - 1)), 0.0, intercept / k)
     near = _changes(start) if isinstance(start, DirichletCalibration) else None
     result = _regressed(rows, z, np.asarray(_cut_logs(z)), penalty, near)
-    matrix, bias = _of_changes(result.parameters, k)
-    return _finished(DirichletCalibration(_frozen(matrix), _frozen(bias)), rows, result)
+    matrix, bias = _of_changes(result.x, k)
+    return rows.finish(DirichletCalibration(_frozen(matrix), _frozen(bias)), result)
 
 
 def _penalties(k: int, off_diagonal: float, diagonal: float, bias: float) -> Floats:
@@ -373,7 +372,7 @@ def _frozen(values: Floats) -> Any:
 
 def _regressed(
     rows: Rows, z: NDArray[Any], x: NDArray[Any], penalty: Floats, near: Floats | None
-) -> RegressionMinimum:
+) -> Minimum:
     """Return the softmax regression on `x`, of scales or of a matrix as the penalty has."""
     design: Design = VectorDesign(x)
     if len(penalty) > 2 * rows.n_classes:
@@ -381,19 +380,4 @@ def _regressed(
     offset = np.where(np.isfinite(z), x, -np.inf)
     return softmax_regression(
         design, offset, rows.labels, penalty, weights=rows.weights, start=near
-    )
-
-
-Affine = TypeVar("Affine", bound=Calibrator)
-
-
-def _finished(
-    found: Affine, rows: Rows, result: RegressionMinimum, *, at_bound: bool = False
-) -> Affine:
-    return rows.finish(
-        found,
-        value=result.loss,
-        n_evaluations=result.n_evaluations,
-        converged=result.converged,
-        at_bound=at_bound,
     )

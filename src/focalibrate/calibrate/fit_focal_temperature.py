@@ -13,7 +13,7 @@ from focalibrate.calibrate.calibrator import Calibrator
 from focalibrate.calibrate.fit_temperature import lowest_temperature
 from focalibrate.calibrate.focal_rows import CompressedLogits, focal_rows, weighted_mean
 from focalibrate.calibrate.grid import Criterion, lowest_on_grid, read_gammas, read_temperatures
-from focalibrate.calibrate.report import warn
+from focalibrate.calibrate.report import Minimum, warn
 from focalibrate.calibrate.rows import Rows, in_threads, read_given, thin_rows
 from focalibrate.calibrate.temperature import FocalTemperatureScaling
 
@@ -127,7 +127,7 @@ def lowest_focal_temperature(
 ) -> FocalTemperatureScaling:
     """Return gamma and T of the lowest log loss, without a warning at a bound."""
     plain = lowest_temperature(rows, start=start)
-    best, at_bound = _Minimum(np.zeros(2), plain.report.value if plain.report else np.nan), True
+    best, at_bound = Minimum(np.zeros(2), plain.report.value if plain.report else np.nan), True
     if not (plain.report and plain.report.at_bound):
         near = [start] if isinstance(start, FocalTemperatureScaling) else []
         loss = _Loss(focal_rows(rows), plain.temperature, gammas)
@@ -135,21 +135,8 @@ def lowest_focal_temperature(
         at_bound = best.x[0] in gammas or abs(best.x[1]) >= REACH
     temperature = plain.temperature * math.exp(best.x[1])
     return rows.finish(
-        FocalTemperatureScaling(float(best.x[0]), temperature),
-        value=best.value,
-        n_evaluations=best.n_evaluations,
-        converged=best.converged,
-        at_bound=at_bound,
+        FocalTemperatureScaling(float(best.x[0]), temperature), best, at_bound=at_bound
     )
-
-
-@dataclass(frozen=True, eq=False)
-class _Minimum:
-    x: Floats
-    """gamma, and log T relative to the plain temperature"""
-    value: float
-    converged: bool = True
-    n_evaluations: int = 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -198,8 +185,11 @@ class _Loss:
         return float(value[1]), gradient, np.array([[bend[1], mixed], [mixed, second]])
 
 
-def _lowest(loss: _Loss, near: list[tuple[float, float]]) -> _Minimum:
-    """Return the lowest of the minima that are found from `near`, or else from `STARTS`."""
+def _lowest(loss: _Loss, near: list[tuple[float, float]]) -> Minimum:
+    """Return the lowest of the minima that are found from `near`, or else from `STARTS`.
+
+    Its `x` is gamma, and log T relative to the plain temperature.
+    """
     n_rows = loss.rows.n_rows
     starts = [loss.clipped(np.array([gamma, math.log(ratio)])) for gamma, ratio in near or STARTS]
     if n_rows >= 2 * SAMPLE_ROWS and not near:
@@ -220,7 +210,7 @@ def _distinct(points: list[Floats]) -> list[Floats]:
     return kept
 
 
-def _descend(loss: _Loss, x: Floats, *, close: float) -> _Minimum:
+def _descend(loss: _Loss, x: Floats, *, close: float) -> Minimum:
     """Return a local minimum by Newton's method within the bounds, its steps halved."""
     value, gradient, hessian = loss.expanded(x)
     for step in range(1, MAX_NEWTON + 1):
@@ -228,7 +218,7 @@ def _descend(loss: _Loss, x: Floats, *, close: float) -> _Minimum:
         gain = -float(gradient @ move)
         if gain <= close * max(1.0, value):
             last = loss.clipped(x + move)
-            return _Minimum(last, min(value, float(loss.at(last[:1], last[1:])[0, 0])), True, step)
+            return Minimum(last, min(value, float(loss.at(last[:1], last[1:])[0, 0])), True, step)
         moved = loss.clipped(x + move)
         found = loss.expanded(moved)
         for _ in range(30):
@@ -239,9 +229,9 @@ def _descend(loss: _Loss, x: Floats, *, close: float) -> _Minimum:
             if loss.at(moved[:1], moved[1:])[0, 0] < value - 1e-4 * gain:
                 found = loss.expanded(moved)
         else:  # rounding hides what is left to gain
-            return _Minimum(x, value, True, step)
+            return Minimum(x, value, True, step)
         x, (value, gradient, hessian) = moved, found
-    return _Minimum(x, value, False, MAX_NEWTON)
+    return Minimum(x, value, False, MAX_NEWTON)
 
 
 def _newton_step(loss: _Loss, x: Floats, gradient: Floats, hessian: Floats) -> Floats:

@@ -14,7 +14,7 @@ from focalibrate._check import check_choice, check_gamma, check_n_bins
 from focalibrate.calibrate.calibrator import Calibrator
 from focalibrate.calibrate.focal_rows import focal_rows
 from focalibrate.calibrate.grid import Criterion, lowest_on_grid, read_temperatures
-from focalibrate.calibrate.report import warn
+from focalibrate.calibrate.report import Minimum, warn
 from focalibrate.calibrate.rows import (
     Rows,
     check_rows,
@@ -140,12 +140,7 @@ def lowest_temperature(
     near = getattr(start, "temperature", None)
     best = _minimise(rows, kernel, is_convex=gamma is None, near=near)
     return rows.finish(
-        _calibrator(best.temperature, gamma),
-        criterion="nll" if gamma is None else "focal",
-        value=best.loss,
-        n_evaluations=best.n_evaluations,
-        converged=best.converged,
-        at_bound=best.at_bound,
+        _calibrator(best.x, gamma), best, criterion="nll" if gamma is None else "focal"
     )
 
 
@@ -324,20 +319,8 @@ class _Passes:
         return Block(gaps, true_gap, weights)
 
 
-@dataclass(frozen=True)
-class _Minimum:
-    """Where a search ended."""
-
-    temperature: float
-    loss: float
-    converged: bool
-    n_evaluations: int
-    """Passes over all rows."""
-    at_bound: bool = False
-
-
-def _minimise(rows: Rows, kernel: Kernel, *, is_convex: bool, near: float | None) -> _Minimum:
-    r"""Return the minimum over :math:`\beta` of the mean loss.
+def _minimise(rows: Rows, kernel: Kernel, *, is_convex: bool, near: float | None) -> Minimum:
+    r"""Return the temperature of the least mean loss, searched over :math:`\beta`.
 
     A guess from a sample of the rows is improved on all rows. Every pass yields derivatives, and
     the root of the slope's Taylor polynomial is the next :math:`\beta`; where the terms left
@@ -354,7 +337,7 @@ def _minimise(rows: Rows, kernel: Kernel, *, is_convex: bool, near: float | None
     passes = _Passes(rows, rows)
     scale = (passes.samples() or [passes])[0].typical_gap() or passes.typical_gap()
     if scale == 0:  # every row is constant: the loss does not depend on T
-        return _Minimum(1.0, passes.derivatives(kernel, 1.0).loss, True, 1)
+        return Minimum(1.0, passes.derivatives(kernel, 1.0).loss, True, 1)
     if scale < LEAST_SCALE:
         raise ValueError(
             f"`logits` must differ by more than {LEAST_SCALE:g} within a row, but they typically "
@@ -366,7 +349,7 @@ def _minimise(rows: Rows, kernel: Kernel, *, is_convex: bool, near: float | None
     first = None if near is None or not low < unit / near < high else unit / near
     for _ in range(1 + MAX_WIDENINGS):
         found = _search(passes, kernel, (low, high), is_convex, first)
-        beta = 1.0 / found.temperature
+        beta = 1.0 / found.x
         is_low, is_high = (bool(np.isclose(beta, end, rtol=1e-9)) for end in (low, high))
         if not (is_low or is_high):
             break
@@ -379,7 +362,7 @@ def _minimise(rows: Rows, kernel: Kernel, *, is_convex: bool, near: float | None
         low, high = low * (1.0 - 1e-6 * is_high), high * (1.0 + 1e-6 * is_low)
     else:
         found = replace(found, at_bound=True)
-    return replace(found, temperature=unit * found.temperature)
+    return replace(found, x=unit * found.x)
 
 
 def _search(
@@ -388,7 +371,7 @@ def _search(
     bounds: tuple[float, float],
     is_convex: bool,
     first: float | None,
-) -> _Minimum:
+) -> Minimum:
     """Return the minimum within `bounds`."""
     beta, bracket = first or math.sqrt(bounds[0] * bounds[1]), bounds
     samples = passes.samples()
@@ -401,7 +384,7 @@ def _search(
         bracket = (float(grid[max(best - 1, 0)]), float(grid[min(best + 1, N_SCAN - 1)]))
     if first is None:
         for sample in samples:
-            beta = 1.0 / _descend(sample, kernel, beta, bracket, close=1e-3).temperature
+            beta = 1.0 / _descend(sample, kernel, beta, bracket, close=1e-3).x
     return _descend(passes, kernel, beta, bracket)
 
 
@@ -412,7 +395,7 @@ def _descend(
     bracket: tuple[float, float],
     *,
     close: float = 0.0,
-) -> _Minimum:
+) -> Minimum:
     low, high = bracket
     tolerance = TOLERANCE[np.dtype(working_precision(passes.whole.logits)).itemsize]
     tolerance = max(tolerance, close)
@@ -422,9 +405,9 @@ def _descend(
         move, error = _taylor_step(at, beta)
         is_inside = low <= beta + move <= high
         if is_inside and abs(move) < 0.5 * beta and error <= tolerance * beta:
-            return _Minimum(1.0 / (beta + move), _taylor_loss(at, move), True, step)
+            return Minimum(1.0 / (beta + move), _taylor_loss(at, move), True, step)
         if high <= low * (1.0 + tolerance):
-            return _Minimum(1.0 / beta, at.loss, True, step)
+            return Minimum(1.0 / beta, at.loss, True, step)
         # By at most a factor of 8; halve the bracket where it is left.
         proposed = min(max(beta + move, beta / 8.0), 8.0 * beta)
         if low < proposed < high:
@@ -435,7 +418,7 @@ def _descend(
             beta = low
         else:
             beta = math.sqrt(low * high)
-    return _Minimum(1.0 / beta, at.loss, False, MAX_STEPS)
+    return Minimum(1.0 / beta, at.loss, False, MAX_STEPS)
 
 
 def _taylor_step(at: Derivatives, beta: float) -> tuple[float, float]:

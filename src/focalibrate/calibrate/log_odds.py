@@ -14,6 +14,7 @@ from focalibrate._stable import log_sigmoid
 from focalibrate.calibrate.affine import MAX_LOG_ODDS
 from focalibrate.calibrate.calibrator import Calibrator, check_numbers
 from focalibrate.calibrate.optimise import logistic_objective, minimise_convex
+from focalibrate.calibrate.report import Minimum
 from focalibrate.calibrate.rows import Rows, check_classes_present
 
 PSEUDO_COUNT = 0.5
@@ -312,12 +313,7 @@ def _fitted(
     labels = np.abs(rows.labels - (pseudo_count / (n_class + 1.0))[rows.labels])
     objective = logistic_objective(features, labels, mass, penalty=penalty, centre=centre)
     result = minimise_convex(objective, centre, lower=lower)
-    return rows.finish(
-        kind(*(result.x @ basis).tolist()),
-        value=result.value,
-        n_evaluations=result.n_evaluations,
-        converged=result.converged,
-    )
+    return rows.finish(kind(*(result.x @ basis).tolist()), result)
 
 
 def fit_spline(rows: Rows, *, start: Calibrator | None = None) -> SplineCalibration:
@@ -330,11 +326,8 @@ def fit_spline(rows: Rows, *, start: Calibrator | None = None) -> SplineCalibrat
     roughness = _roughness(knots)
     penalty = _chosen_penalty(s, features, is_one, weights, roughness)
     result = _spline(features, is_one, weights, penalty * roughness)
-    return rows.finish(
-        SplineCalibration(tuple(knots.tolist()), tuple(result[0].tolist())),
-        value=_loss(features, is_one, weights, result[0]),
-        n_evaluations=result[1],
-    )
+    found = SplineCalibration(tuple(knots.tolist()), tuple(result.x.tolist()))
+    return rows.finish(found, result, value=_loss(features, is_one, weights, result.x))
 
 
 def _knots_of(s: Floats, weights: Floats, size: float) -> Floats:
@@ -382,11 +375,10 @@ def _roughness(knots: Floats) -> Floats:
 
 def _spline(
     features: Floats, is_one: NDArray[np.bool_], weights: Floats, penalty: Floats
-) -> tuple[Floats, int]:
+) -> Minimum:
     regular = penalty + 1e-9 * np.eye(len(penalty))
     objective = logistic_objective(features, is_one, weights, penalty=regular)
-    result = minimise_convex(objective, np.zeros(features.shape[1]))
-    return result.x, result.n_evaluations
+    return minimise_convex(objective, np.zeros(features.shape[1]))
 
 
 def _loss(features: Floats, is_one: NDArray[np.bool_], weights: Floats, x: Floats) -> float:
@@ -406,9 +398,9 @@ def _chosen_penalty(
         if not is_held.any() or len(np.unique(is_one[~is_held])) < 2:
             continue
         for i, penalty in enumerate(PENALTIES):
-            x, _ = _spline(
+            x = _spline(
                 features[~is_held], is_one[~is_held], weights[~is_held], penalty * roughness
-            )
+            ).x
             share = weights[is_held].sum()
             losses[i] += share * _loss(features[is_held], is_one[is_held], weights[is_held], x)
     # The smoothest of equals.

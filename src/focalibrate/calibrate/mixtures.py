@@ -15,7 +15,8 @@ from focalibrate.calibrate.calibrator import (
     frozen_numbers,
 )
 from focalibrate.calibrate.fit_temperature import lowest_temperature
-from focalibrate.calibrate.optimise import ConvexMinimum, minimise_convex
+from focalibrate.calibrate.optimise import minimise_convex
+from focalibrate.calibrate.report import Minimum
 from focalibrate.calibrate.rows import Rows, check_rows, in_threads, row_blocks
 from focalibrate.calibrate.temperature import recovered
 
@@ -207,9 +208,8 @@ def fit_ensemble_temperature(
     weights, result = _weights(true, rows.weights)
     return rows.finish(
         EnsembleTemperatureScaling(temperature, tuple(weights.tolist())),
+        result,
         value=-float(np.average(np.log(true @ weights), weights=rows.weights)),
-        n_evaluations=result.n_evaluations,
-        converged=result.converged,
     )
 
 
@@ -233,7 +233,7 @@ def _true_probs(rows: Rows, temperatures: Sequence[float]) -> Floats:
     return found
 
 
-def _weights(true: Floats, row_weights: Floats | None) -> tuple[Floats, ConvexMinimum]:
+def _weights(true: Floats, row_weights: Floats | None) -> tuple[Floats, Minimum]:
     """Return the weights of the three distributions, given those of each row's label."""
     share = np.ones(len(true)) if row_weights is None else row_weights
     share = share / share.sum()

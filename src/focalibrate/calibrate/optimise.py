@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from focalibrate._array import Floats
+from focalibrate.calibrate.report import Minimum
 
 ConvexObjective = Callable[[Floats], tuple[float, Floats, Floats]]
 """``parameters -> (value, gradient, second derivatives)``; the value may be inf."""
@@ -31,19 +32,9 @@ DENSE_CLASSES = 320
 """Up to this many classes, those of a vector are found with all second derivatives."""
 
 
-@dataclass(frozen=True, eq=False)
-class ConvexMinimum:
-    """Where the search ended."""
-
-    x: Floats
-    value: float
-    converged: bool
-    n_evaluations: int
-
-
 def minimise_convex(
     objective: ConvexObjective, start: Floats, *, lower: Floats | None = None
-) -> ConvexMinimum:
+) -> Minimum:
     """Return the minimum of a convex function of few parameters, each at least `lower`.
 
     Newton's step to the minimum of the quadratic model within the bounds, halved until the value
@@ -57,7 +48,7 @@ def minimise_convex(
         step = _bounded_step(second, gradient, low - x)
         gain = -float(gradient @ step + 0.5 * step @ second @ step)
         if gain <= TOLERANCE:  # a last step costs nothing
-            return ConvexMinimum(np.maximum(x + step, low), value, True, n_evaluations)
+            return Minimum(np.maximum(x + step, low), value, True, n_evaluations)
         for halving in range(MAX_HALVINGS):
             moved = np.maximum(x + 0.5**halving * step, low)
             found = objective(moved)
@@ -65,11 +56,11 @@ def minimise_convex(
             if found[0] <= value + 1e-4 * float(gradient @ (moved - x)) and np.isfinite(found[0]):
                 break
         else:  # no further gain above rounding
-            return ConvexMinimum(x, value, True, n_evaluations)
+            return Minimum(x, value, True, n_evaluations)
         if np.array_equal(moved, x):
-            return ConvexMinimum(x, value, True, n_evaluations)
+            return Minimum(x, value, True, n_evaluations)
         x, (value, gradient, second) = moved, found
-    return ConvexMinimum(x, value, False, n_evaluations)
+    return Minimum(x, value, False, n_evaluations)
 
 
 def _bounded_step(second: Floats, gradient: Floats, room: Floats) -> Floats:
@@ -269,17 +260,6 @@ class _Point:
     gradient: Floats
 
 
-@dataclass(frozen=True, eq=False)
-class RegressionMinimum:
-    """Where the search ended."""
-
-    parameters: Floats
-    loss: float
-    """Mean log loss, without the penalty."""
-    converged: bool
-    n_evaluations: int
-
-
 def softmax_regression(
     design: Design,
     offset: NDArray[Any],
@@ -288,8 +268,10 @@ def softmax_regression(
     *,
     weights: Floats | None = None,
     start: Floats | None = None,
-) -> RegressionMinimum:
+) -> Minimum:
     r"""Return the minimum of the mean log loss of ``softmax(offset + design)`` plus a penalty.
+
+    Its value is that without the penalty.
 
     .. math:: \min_\theta \sum_i w_i\,\ell(\operatorname{softmax}(o_i + A_i\theta), y_i)
               + \sum_j \lambda_j \theta_j^2
@@ -323,7 +305,7 @@ def softmax_regression(
         step = _conjugate_gradients(_product(design, at, share, curved), at.gradient, solve)
         slope = float(at.gradient @ step)
         if -0.5 * slope <= REGRESSION_TOLERANCE[offset.dtype.itemsize]:  # a last step is free
-            return RegressionMinimum(x + step, at.loss, True, n_evaluations)
+            return Minimum(x + step, at.loss, True, n_evaluations)
         for halving in range(MAX_HALVINGS):
             moved = x + 0.5**halving * step
             found = point(moved)
@@ -331,9 +313,9 @@ def softmax_regression(
             if found.value <= at.value + 1e-4 * 0.5**halving * slope + spare * abs(at.value):
                 break
         else:  # rounding hides what is left to gain
-            return RegressionMinimum(x, at.loss, True, n_evaluations)
+            return Minimum(x, at.loss, True, n_evaluations)
         x, at = moved, found
-    return RegressionMinimum(x, at.loss, False, n_evaluations)
+    return Minimum(x, at.loss, False, n_evaluations)
 
 
 def _loss(

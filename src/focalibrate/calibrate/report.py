@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,6 +41,18 @@ class FitReport:
     """Why the automatic choice took this method, in words."""
     grid: NDArray[np.float64] | None = None
     """The criterion at every gamma and temperature, ``[G, M]``; nan where not evaluated."""
+
+
+@dataclass(frozen=True, eq=False)
+class Minimum:
+    """Where the search of a fit ended."""
+
+    x: Any
+    """The parameters."""
+    value: float
+    converged: bool = True
+    n_evaluations: int = 1
+    at_bound: bool = False
 
 
 _collected: ContextVar[list[str] | None] = ContextVar("collected", default=None)

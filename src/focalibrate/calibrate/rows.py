@@ -33,7 +33,7 @@ from focalibrate._check import (
     is_whole,
     labels_for,
 )
-from focalibrate.calibrate.report import CalibrationWarning, FitReport, warn
+from focalibrate.calibrate.report import CalibrationWarning, FitReport, Minimum, warn
 
 if TYPE_CHECKING:
     from focalibrate.calibrate.calibrator import Calibrator
@@ -126,14 +126,19 @@ class Rows:
         """Return the mean log loss."""
         return float(np.average(self.losses(calibrator), weights=self.weights))
 
-    def finish(self, calibrator: C, *, criterion: str = "nll", **diagnostics: Any) -> C:
-        """Return `calibrator` as a fit returns it, with `diagnostics` in its `FitReport`."""
+    def finish(
+        self, calibrator: C, at: Minimum | None = None, *, criterion: str = "nll", **others: Any
+    ) -> C:
+        """Return `calibrator` as a fit returns it, with a `FitReport` of `at` and of `others`."""
+        facts: dict[str, Any] = {}
+        if at is not None:
+            facts = {name: value for name, value in vars(at).items() if name != "x"}
         report = FitReport(
             method=calibrator.kind,
             criterion=criterion,
             n_rows=self.n_rows,
             n_classes=self.n_classes,
-            **diagnostics,
+            **(facts | others),
         )
         return replace(self.stamp(calibrator), report=report)
 
