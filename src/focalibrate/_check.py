@@ -5,6 +5,7 @@ or `vmap` the checks on shapes and dtypes remain.
 """
 
 import math
+import warnings
 from collections.abc import Collection, Iterable, Sequence
 from difflib import get_close_matches
 from typing import Any
@@ -116,6 +117,9 @@ PROBS_ATOL = 1e-5
 """How far a row of probabilities may be from summing to 1 (float32 softmax: about 1e-6)."""
 HALF_PROBS_ATOL = 1e-2
 """The same for float16 and bfloat16, which have about 3 digits."""
+MAX_ROUNDING = 0.05
+"""Rows whose sum is off by more than this cannot be rounded probabilities."""
+MAX_DIGITS = 7
 
 
 def is_floating(x: Array) -> bool:
@@ -234,11 +238,70 @@ def check_probs(probs: Array, *, name: str = "probs") -> None:
         if math.isnan(low) or math.isnan(off):
             row = first_row(xp.any(xp.isnan(probs), axis=-1))
             raise wrong(name, "not contain nan", f"but row {row} does", "Drop the row.")
+        if low >= 0.0 and off < MAX_ROUNDING and _is_rounded(probs):
+            warnings.warn(
+                f"`{name}` sum to 1 only within {off:.2g}, as their few digits explain. To divide "
+                f"each row by its sum: `{name} / {name}.sum(axis=-1, keepdims=True)`.",
+                stacklevel=4,
+            )
+            return
         hint = "If these are logits, apply `softmax` first."
-        if low >= 0.0 and off < 0.05:
+        if low >= 0.0 and off < MAX_ROUNDING:
             hint = f"If they were rounded: `{name} / {name}.sum(axis=-1, keepdims=True)`."
         found = f"but its smallest entry is {low:.3g} and its worst row sum is off by {off:.3g}"
         raise wrong(name, "be probabilities over its last axis", found, hint)
+
+
+def _is_rounded(probs: Array) -> bool:
+    """Return whether rounding explains every row that does not sum to 1."""
+    rows = to_numpy(probs).reshape(-1, probs.shape[-1])
+    gaps = np.abs(rows.sum(axis=1, dtype=np.float64) - 1.0)
+    far = gaps > PROBS_ATOL
+    return bool(rounding_explains(rows[far], gaps[far]).all())
+
+
+def rounding_explains(rows: NDArray[Any], gaps: NDArray[Any]) -> NDArray[np.bool_]:
+    """Return for each row whether rounding alone can have moved its sum away from 1.
+
+    Every number of such a row is a multiple of one decimal, or has few significant digits, or is
+    one of float16 or bfloat16, and the sum is off by at most half a unit of the last digit per
+    number.
+
+    Args:
+        rows: ``[N, K]``, numbers in [0, 1].
+        gaps: ``[N]``, how far the sums are from 1.
+
+    Example:
+        >>> rows = np.array([[0.333, 0.333, 0.333], [0.5, 0.3, 0.1], [0.31234, 0.3, 0.4]])
+        >>> rounding_explains(rows, np.abs(rows.sum(axis=1) - 1))
+        array([ True, False, False])
+    """
+    precision = float(np.finfo(rows.dtype).eps)
+    explained = np.zeros(len(rows), bool)
+    for is_significant in (False, True):
+        for digits in range(1, MAX_DIGITS + 1):
+            left = np.flatnonzero(~explained & (gaps < MAX_ROUNDING))
+            values = np.asarray(rows[left], np.float64)
+            units = _significant(values, digits) if is_significant else 10.0**-digits
+            steps = values / units
+            is_rounded = (np.abs(steps - np.rint(steps)) <= 1e-6 + precision * steps).all(axis=1)
+            most = np.broadcast_to(units, values.shape).sum(axis=1) / 2 + precision
+            explained[left] = is_rounded & (gaps[left] <= most)
+    left = np.flatnonzero(~explained & (gaps < MAX_ROUNDING))
+    values = np.asarray(rows[left], np.float32)
+    halves = values.astype(np.float16).astype(np.float32)
+    bfloats = ((values.view(np.uint32) + 0x8000) & 0xFFFF0000).view(np.float32)
+    for stored, unit in ((halves, 2.0**-11), (bfloats, 2.0**-8)):
+        is_stored = (np.abs(values - stored) <= 1e-6 * values).all(axis=1)
+        most = 1.05 * unit + values.shape[1] * 2.0**-25  # half a unit of the smallest float16
+        explained[left] |= is_stored & (gaps[left] <= most)
+    return explained
+
+
+def _significant(values: NDArray[np.float64], digits: int) -> NDArray[np.float64]:
+    """Return the unit of the last of so many significant digits of each number, tiny for 0."""
+    leading = np.floor(np.log10(np.maximum(values, 1e-30)))
+    return np.asarray(10.0 ** (leading - digits + 1), np.float64)
 
 
 def check_log_probs(log_probs: Array, *, name: str = "log_probs") -> None:

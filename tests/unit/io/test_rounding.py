@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from focalibrate._check import PROBS_ATOL, check_probs
+from focalibrate._check import PROBS_ATOL, check_probs, rounding_explains
 from focalibrate.io import PredictionFileError, read_predictions, scan_predictions
-from focalibrate.io.values.scores import rounding_explains
 
 RNG = np.random.default_rng(11)
 P = RNG.dirichlet(np.full(6, 0.4), 200)

@@ -27,7 +27,7 @@ LABELS = np.array([0, 1])
 
 BAD_PROBS = [
     (np.array([[0.9, 0.3], [0.2, 0.8]]), r"worst row sum is off by 0.2\. If these are logits"),
-    (np.array([[0.9, 0.101], [0.2, 0.8]]), r"off by 0.001\. If they were rounded: "),
+    (np.array([[0.9, 0.1013], [0.2, 0.8]]), r"off by 0.0013\. If they were rounded: "),
     (np.array([[1.1, -0.1], [0.2, 0.8]]), r"`probs` must be probabilities .* entry is -0.1 "),
     (np.array([[3.0, -1.0], [0.2, 0.8]]), r"smallest entry is -1 .* apply `softmax` first"),
     (np.array([[3.0, 1.0], [0.2, 0.8]]), r"row sum is off by 3\. .* apply `softmax` first"),
@@ -98,3 +98,13 @@ def test_bad_n_bins(metric, n_bins):
 def test_bad_binary_scores(metric, scores, message):
     with pytest.raises(ValueError, match=message):
         metric(scores, LABELS, binary=True)
+
+
+@pytest.mark.parametrize("as_saved", [lambda p: p.round(4), lambda p: p.astype(np.float16)])
+def test_probabilities_of_few_digits_are_accepted_with_a_note(as_saved):
+    rng = np.random.default_rng(0)
+    probs, labels = rng.dirichlet(np.ones(10), size=500), rng.integers(0, 10, 500)
+    saved = as_saved(probs).astype(np.float64)
+    with pytest.warns(UserWarning, match="as their few digits explain"):
+        found = ece(saved, labels)
+    assert found == pytest.approx(ece(probs, labels), abs=0.02)

@@ -7,7 +7,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from focalibrate._check import HALF_PROBS_ATOL, PROBS_ATOL
+from focalibrate._check import (
+    HALF_PROBS_ATOL,
+    MAX_DIGITS,
+    MAX_ROUNDING,
+    PROBS_ATOL,
+    rounding_explains,
+)
 from focalibrate.io.errors import PredictionFileError, RowError, file_error, short
 from focalibrate.io.predictions import ScoreKind
 from focalibrate.io.roles.facts import one_at_a_time
@@ -15,12 +21,6 @@ from focalibrate.io.roles.facts import one_at_a_time
 KEPT_ATOL = PROBS_ATOL / 2
 """Rows whose sums are off by less are left as they are. A sum in another order of the numbers may
 differ in its last bits: a row that is off by `PROBS_ATOL` here may be off by more elsewhere."""
-
-
-MAX_ROUNDING = 0.05
-"""Rows whose sum is off by more than this cannot be rounded probabilities."""
-
-MAX_DIGITS = 7
 
 
 def checked_scores(
@@ -235,41 +235,6 @@ def _normalised(scores: NDArray[Any]) -> NDArray[Any]:
     sums[np.abs(sums - 1.0) <= KEPT_ATOL] = 1.0
     probs: NDArray[Any] = np.divide(scores, sums, out=np.empty_like(scores), casting="same_kind")
     return probs
-
-
-def rounding_explains(rows: NDArray[Any], gaps: NDArray[Any]) -> NDArray[np.bool_]:
-    """Return for each row whether rounding alone can have moved its sum away from 1.
-
-    Every number of such a row is a multiple of one decimal, or has few significant digits, and
-    the sum is off by at most half a unit of the last digit per number.
-
-    Args:
-        rows: ``[N, K]``, numbers in [0, 1].
-        gaps: ``[N]``, how far the sums are from 1.
-
-    Example:
-        >>> rows = np.array([[0.333, 0.333, 0.333], [0.5, 0.3, 0.1], [0.31234, 0.3, 0.4]])
-        >>> rounding_explains(rows, np.abs(rows.sum(axis=1) - 1))
-        array([ True, False, False])
-    """
-    precision = float(np.finfo(rows.dtype).eps)
-    explained = np.zeros(len(rows), bool)
-    for is_significant in (False, True):
-        for digits in range(1, MAX_DIGITS + 1):
-            left = np.flatnonzero(~explained & (gaps < MAX_ROUNDING))
-            values = np.asarray(rows[left], np.float64)
-            units = _significant(values, digits) if is_significant else 10.0**-digits
-            steps = values / units
-            is_rounded = (np.abs(steps - np.rint(steps)) <= 1e-6 + precision * steps).all(axis=1)
-            most = np.broadcast_to(units, values.shape).sum(axis=1) / 2 + precision
-            explained[left] = is_rounded & (gaps[left] <= most)
-    return explained
-
-
-def _significant(values: NDArray[np.float64], digits: int) -> NDArray[np.float64]:
-    """Return the unit of the last of so many significant digits of each number, tiny for 0."""
-    leading = np.floor(np.log10(np.maximum(values, 1e-30)))
-    return np.asarray(10.0 ** (leading - digits + 1), np.float64)
 
 
 def decimals_of(rows: NDArray[Any]) -> int | None:
