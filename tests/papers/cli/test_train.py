@@ -4,7 +4,9 @@ import pytest
 from click.testing import CliRunner
 
 from focalibrate.cli import main
-from focalibrate_papers.train import NAMED, Recipe, write_recipe
+from focalibrate_papers.recipe import write_recipe
+from focalibrate_papers.recipes import NAMED
+from focalibrate_papers.train import Recipe
 
 SMALL = ["--scale", "0.05", "--set", "batch=64", "--set", "lr=0.01"]
 

@@ -8,14 +8,9 @@ from numpy.testing import assert_allclose
 
 from focalibrate.calibrate import Calibrator, PosteriorRecovery
 from focalibrate.curvature import curvature_report
-from focalibrate_papers.train import (
-    load_dataset,
-    named_recipe,
-    run_hessian,
-    scaled,
-    train,
-    with_settings,
-)
+from focalibrate_papers.recipe import with_settings
+from focalibrate_papers.recipes import named_recipe, scaled
+from focalibrate_papers.train import load_dataset, run_hessian, train
 from focalibrate_papers.train._inputs import Feed
 
 RECIPE = with_settings(scaled(named_recipe("e7-fl1"), 0.02), ["epochs=2"])

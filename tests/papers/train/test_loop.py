@@ -10,7 +10,8 @@ from numpy.testing import assert_allclose
 from focalibrate._atomic import file as atomic
 from focalibrate.io import read_predictions
 from focalibrate_papers.datasets import Split
-from focalibrate_papers.train import CheckpointError, NanLossError, Recipe, read_recipe, train
+from focalibrate_papers.recipe import read_recipe
+from focalibrate_papers.train import CheckpointError, NanLossError, Recipe, train
 from focalibrate_papers.train._inputs import Feed
 from focalibrate_papers.train._objective import Objective
 from focalibrate_papers.train.dynamics import evaluate

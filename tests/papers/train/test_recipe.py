@@ -1,16 +1,9 @@
 import pytest
 
 from focalibrate_papers.models import MODELS
-from focalibrate_papers.train import (
-    NAMED,
-    Recipe,
-    named_recipe,
-    read_recipe,
-    recipe_toml,
-    scaled,
-    with_settings,
-    write_recipe,
-)
+from focalibrate_papers.recipe import read_recipe, recipe_toml, with_settings, write_recipe
+from focalibrate_papers.recipes import NAMED, named_recipe, scaled
+from focalibrate_papers.train import Recipe
 
 BASE = {"dataset": "digits", "model": "mlp", "epochs": 10}
 

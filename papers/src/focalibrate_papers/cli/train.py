@@ -119,7 +119,8 @@ def _write_page(run: "Run") -> Path:
 
 
 def _find(name: str, settings: tuple[str, ...], scale: float) -> "Recipe":
-    from focalibrate_papers.train import named_recipe, read_recipe, scaled, with_settings
+    from focalibrate_papers.recipe import read_recipe, with_settings
+    from focalibrate_papers.recipes import named_recipe, scaled
 
     found = read_recipe(name) if name.endswith(".toml") else named_recipe(name)
     return scaled(with_settings(found, settings), scale)
@@ -157,7 +158,7 @@ def _bar() -> Iterator[Any]:
 
 def _print_list() -> None:
     from focalibrate_papers.datasets import DATASETS
-    from focalibrate_papers.train import EXPERIMENTS, NAMED
+    from focalibrate_papers.recipes import EXPERIMENTS, NAMED
 
     line = "{:3}{:33} {:14} {:12} {}"
     click.echo(line.format("", "RECIPE", "DATA", "NETWORK", "LOSS"))

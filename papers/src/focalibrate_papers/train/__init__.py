@@ -1,7 +1,6 @@
 """Training by recipe, resumable after an interruption (needs torch)."""
 
-from focalibrate_papers.recipe import Recipe, read_recipe, recipe_toml, with_settings, write_recipe
-from focalibrate_papers.recipes import EXPERIMENTS, NAMED, named_recipe, scaled
+from focalibrate_papers.recipe import Recipe
 from focalibrate_papers.train._data import load_dataset
 from focalibrate_papers.train.checkpoint import CheckpointError
 from focalibrate_papers.train.curvature import member_hessian, run_hessian
@@ -11,8 +10,6 @@ from focalibrate_papers.train.many import TrainedMember, train_many
 from focalibrate_papers.train.run import NanLossError, Run, Tick
 
 __all__ = [
-    "EXPERIMENTS",
-    "NAMED",
     "CheckpointError",
     "Dynamics",
     "Evaluated",
@@ -23,13 +20,7 @@ __all__ = [
     "TrainedMember",
     "load_dataset",
     "member_hessian",
-    "named_recipe",
-    "read_recipe",
-    "recipe_toml",
     "run_hessian",
-    "scaled",
     "train",
     "train_many",
-    "with_settings",
-    "write_recipe",
 ]
