@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 import numpy as np
@@ -136,7 +135,12 @@ def _top(scores: NDArray[Any], labels: Ints, axis: int) -> tuple[NDArray[Any], N
     if axis == 1:
         predicted = scores.argmax(axis=1)
         return scores[np.arange(len(labels)), predicted], predicted == labels
-    top = scores.max(axis=0) if scores.flags.c_contiguous else reduce(np.maximum, scores)
+    if scores.flags.c_contiguous:
+        top = scores.max(axis=0)
+    else:
+        top = scores[0].copy()
+        for column in scores[1:]:
+            np.maximum(top, column, out=top)
     correct = scores[labels, np.arange(len(labels))] == top
     if sum(np.count_nonzero(column == top) for column in scores) > len(top):  # shared tops
         correct &= scores.argmax(axis=0) == labels
