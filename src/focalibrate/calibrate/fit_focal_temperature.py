@@ -12,7 +12,7 @@ from focalibrate._check import check_choice, check_n_bins
 from focalibrate.calibrate.calibrator import Calibrator
 from focalibrate.calibrate.fit_temperature import lowest_temperature
 from focalibrate.calibrate.focal_rows import CompressedLogits, focal_rows, weighted_mean
-from focalibrate.calibrate.grid import Criterion, lowest_on_grid, read_gammas, read_temperatures
+from focalibrate.calibrate.grid import Criterion, lowest_on_grid, read_grid
 from focalibrate.calibrate.report import Minimum, warn
 from focalibrate.calibrate.rows import Rows, in_threads, read_given, thin_rows
 from focalibrate.calibrate.temperature import FocalTemperatureScaling
@@ -21,7 +21,7 @@ FocalTemperatureCriterion = Literal["nll", "ece", "adaptive_ece"]
 
 FINE_TEMPERATURES = tuple(k / 100 for k in range(1, 501))
 """0.01 to 5 by 0.01 (Komisarenko & Kull 2024): the grid of `fit_focal_temperature`."""
-FOCAL_GAMMAS = (-0.5, -0.25, 0.0, 0.05, 0.25, 0.37, 0.5, 0.75, 1.0, 5.0)
+FOCAL_GAMMAS: tuple[float, ...] = (-0.5, -0.25, 0.0, 0.05, 0.25, 0.37, 0.5, 0.75, 1.0, 5.0)
 """The exponents of `fit_focal_temperature` on a grid (Komisarenko & Kull 2024)."""
 GAMMA_RANGE = (-1.0, 20.0)
 """Range of gamma by log loss unless `gammas` give another."""
@@ -101,11 +101,14 @@ def fit_focal_temperature(
     check_n_bins(n_bins)
     rows = read_given(logits, labels, probs=probs, sample_weight=sample_weight)
     if criterion == "nll" and temperatures is None:
-        bounds = GAMMA_RANGE if gammas is None else read_gammas(gammas)
+        bounds = GAMMA_RANGE if gammas is None else read_grid(gammas, name="gammas")
         found = lowest_focal_temperature(rows, (min(bounds), max(bounds)), start)
     else:
-        some = FOCAL_GAMMAS if gammas is None else read_gammas(gammas)
-        grid = FINE_TEMPERATURES if temperatures is None else read_temperatures(temperatures)
+        some, grid = FOCAL_GAMMAS, FINE_TEMPERATURES
+        if gammas is not None:
+            some = read_grid(gammas, name="gammas")
+        if temperatures is not None:
+            grid = read_grid(temperatures, name="temperatures")
         measure = Criterion(focal_rows(rows), criterion, n_bins)
         found = lowest_on_grid(
             rows, measure, some, grid, FocalTemperatureScaling, whole=whole_grid

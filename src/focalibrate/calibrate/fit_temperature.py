@@ -13,7 +13,7 @@ from focalibrate._array import Array, Floats
 from focalibrate._check import check_choice, check_gamma, check_n_bins
 from focalibrate.calibrate.calibrator import Calibrator
 from focalibrate.calibrate.focal_rows import focal_rows
-from focalibrate.calibrate.grid import Criterion, lowest_on_grid, read_temperatures
+from focalibrate.calibrate.grid import Criterion, lowest_on_grid, read_grid
 from focalibrate.calibrate.report import Minimum, warn
 from focalibrate.calibrate.rows import (
     Rows,
@@ -117,7 +117,9 @@ def fit_temperature(
     if temperatures is None and criterion in ("nll", "focal"):
         found = lowest_temperature(rows, gamma, start)
     else:
-        grid = COARSE_TEMPERATURES if temperatures is None else read_temperatures(temperatures)
+        grid = COARSE_TEMPERATURES
+        if temperatures is not None:
+            grid = read_grid(temperatures, name="temperatures")
         measure = Criterion(focal_rows(rows), criterion, n_bins, focal_gamma=gamma or 0.0)
         found = lowest_on_grid(
             rows, measure, (0.0,), grid, lambda _, t: _calibrator(t, gamma), whole=whole_grid

@@ -25,30 +25,21 @@ BUFFER_FLOOR = 2**20
 """Vectors of all rows may take this share of the logits' memory, or this many bytes."""
 
 
-def read_temperatures(temperatures: Sequence[float] | NDArray[Any]) -> tuple[float, ...]:
-    """Return the grid as checked numbers, in the order given."""
-    grid = _numbers(temperatures, name="temperatures")
-    for value in grid:
-        check_temperature(value, name="temperatures")
-    return grid
-
-
-def read_gammas(gammas: Sequence[float] | NDArray[Any]) -> tuple[float, ...]:
-    """Return the exponents as checked numbers, in the order given."""
-    grid = _numbers(gammas, name="gammas")
-    for value in grid:
-        check_gamma(value, minimum=-1.0, name="gammas")
-    return grid
-
-
-def _numbers(values: Any, *, name: str) -> tuple[float, ...]:
+def read_grid(values: Any, *, name: Literal["gammas", "temperatures"]) -> tuple[float, ...]:
+    """Return the points of a grid as checked numbers, in the order given."""
     array = to_numpy(values) if is_array_api_obj(values) else np.asarray(values)
     if array.ndim != 1 or array.size == 0 or array.dtype.kind not in "fiu":
         raise ValueError(
             f"`{name}` must be a non-empty sequence of numbers, got {values!r}. "
             "Leave it out for the papers' grid."
         )
-    return tuple(array.astype(np.float64).tolist())
+    grid = tuple(array.astype(np.float64).tolist())
+    for value in grid:
+        if name == "gammas":
+            check_gamma(value, minimum=-1.0, name=name)
+        else:
+            check_temperature(value, name=name)
+    return grid
 
 
 @dataclass(frozen=True, eq=False)
