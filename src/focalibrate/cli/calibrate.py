@@ -229,7 +229,7 @@ def calibrate_command(
         show_result(result, out)
         if "truth" in options:
             _say_precision(sources[0], result)
-        show_next(_next_commands(result, out, sources[0].first, options))
+        show_next(_next_commands(result, out, sources[0], options))
 
 
 def _say_precision(scan: Scan, result: CalibrationResult) -> None:
@@ -251,12 +251,13 @@ REPEATED = ("input", "logits_key", "probs_key", "class_names", "sheet", "encodin
 
 
 def _next_commands(
-    result: CalibrationResult, out: Path, first: Predictions, options: Mapping[str, Any]
+    result: CalibrationResult, out: Path, scan: Scan, options: Mapping[str, Any]
 ) -> list[str]:
     """Return what to do with the result: apply the calibrator, if there is one, and look."""
     page = f"open {out / 'report.html'} in a browser"
     if result.calibrator.kind == "identity":
         return [page]
+    first = scan.first
     kinds = Path(first.source).suffixes[-2:]
     is_packed = len(kinds) == 2 and suffix_of(Path(first.source)) == kinds[0].lower()
     suffix = "".join(kinds if is_packed else kinds[-1:])
@@ -274,6 +275,11 @@ def _next_commands(
         given += [name for name in COLUMNS if name in options and name != "label_column"]
     if first.layout.form == "single" and first.positive is not None and "truth" not in options:
         needed["positive"] = first.positive  # which the labels told, and new data have none
+    if first.layout.is_right and scan.rewrite(0) is None and not {"truth", "input"} & set(options):
+        needed["score_columns"] = list(
+            first.scores_names
+        )  # the outcome told, and is not known yet
+        needed["input"] = "percent" if scan.reading.roles.scores.percent else "probs"
     if "drop_missing" in options:
         needed["drop_missing"] = True
     typed = [word for name in given for word in _as_typed(name, options[name])]

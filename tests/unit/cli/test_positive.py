@@ -70,3 +70,15 @@ def test_the_class_of_the_only_column_is_kept_where_labels_are_numbers(cli, tmp_
         done = cli("apply", "out/calibrator.json", "new.csv", "-o", "no.csv", ok=False)
         assert done.returncode == 1
         assert "its classes must be not fraud, fraud" in done.stderr
+
+
+def test_next_names_the_confidence_which_new_data_hold_without_an_outcome(cli, tmp_path):
+    rng = np.random.default_rng(0)
+    p = rng.uniform(0.2, 1, size=400).round(3)
+    y = np.where(rng.random(400) < p**2, "Correct", "Wrong")
+    rows = [f"{100 * a:.1f},{b}" for a, b in zip(p.tolist(), y, strict=True)]
+    (tmp_path / "val.csv").write_text("\n".join(["confidence,grade", *rows]) + "\n")
+    done = cli("calibrate", "val.csv", "--methods", "platt", "--resamples", "10", "-o", "out")
+    line = next(s for s in done.stdout.splitlines() if "focalibrate apply" in s)
+    (tmp_path / "new.csv").write_text("question,confidence\n7,90.0\n8,35.5\n")
+    assert "Calibrated 2 rows" in cli(*line.split()[1:]).stdout
