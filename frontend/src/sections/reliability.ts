@@ -11,6 +11,7 @@ export function reliabilitySection(doc: ReportDocument, entries: Entries, names:
   const start = doc.bin_counts.includes(doc.n_bins) ? doc.n_bins : 15;
   // Of two classes the probability of the second tells everything; confidence only its half.
   const klass = doc.event === null ? null : doc.event.klass;
+  const eventOf = (k: number) => (k === klass && doc.event !== null ? doc.event.name : names(k));
   const axis = klass !== null && isCrowded(doc.positive?.before.curve ?? entries.curve(klass, 'before')) ? 'log-odds' : 'linear';
   const view = new Watched<View>({ form: 'curve', binning: 'equal-width', bins: start, klass, axis });
   const note = h('p', { class: 'small muted', role: 'status' });
@@ -47,12 +48,12 @@ export function reliabilitySection(doc: ReportDocument, entries: Entries, names:
     });
     view.listen((now) => {
       words = {
-        name: `${which} calibration${now.klass === null ? '' : `, class ${names(now.klass)}`}`,
+        name: `${which} calibration${now.klass === null ? '' : `, class ${eventOf(now.klass)}`}`,
         x: now.klass === null ? 'confidence' : 'probability',
         y: now.klass === null ? 'accuracy' : 'frequency',
       };
-      apart.textContent = apartWords(all(which, now.klass), now.klass === null ? '' : ` of P(${clipped(names(now.klass), 16)})`);
-      figures.textContent = `${errorName(now, names)} ${percent(table(which, now).ece, 2)}`;
+      apart.textContent = apartWords(all(which, now.klass), now.klass === null ? '' : ` of P(${clipped(eventOf(now.klass), 16)})`);
+      figures.textContent = `${errorName(now, eventOf)} ${percent(table(which, now).ece, 2)}`;
       draw();
     });
     const title = which === 'before' ? 'Before' : 'After';

@@ -1,6 +1,7 @@
 """`focalibrate compare`."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +73,10 @@ def compare_command(
     """
     if len(models) < 2:
         raise click.UsageError("Name at least two models to compare.")
+    places = [os.path.realpath(path) for path in models]
+    for i, path in enumerate(models):
+        if places.index(places[i]) < i:
+            raise click.UsageError(f"{path} is named twice: a model is compared with others.")
     names = [path.name for path in models]
     if len(set(names)) < len(names):
         names = [str(path) for path in models]

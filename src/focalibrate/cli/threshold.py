@@ -43,6 +43,21 @@ class CostsOption(click.ParamType):  # type: ignore[type-arg]
         return Costs(false_positive=found["FP"], false_negative=found["FN"])
 
 
+class MeanCost(click.FloatRange):
+    """A mean cost per row; costs of mistakes are told what they are for."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the mean cost."""
+        if "=" in str(value):
+            self.fail(
+                "must be the mean cost per row to promise; the costs of mistakes go to --costs: "
+                f"--max-cost 0.3 --costs {value}",
+                param,
+                ctx,
+            )
+        return super().convert(value, param, ctx)
+
+
 @click.command("threshold")
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
 @click.option(
@@ -52,7 +67,7 @@ class CostsOption(click.ParamType):  # type: ignore[type-arg]
     "--recall", type=_share, help="Promise: at least this share of the right rows passes."
 )
 @click.option(
-    "--max-cost", type=click.FloatRange(min=0.0), help="Promise: at most this mean cost per row."
+    "--max-cost", type=MeanCost(min=0.0), help="Promise: at most this mean cost per row."
 )
 @click.option(
     "--costs",

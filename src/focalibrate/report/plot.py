@@ -89,6 +89,7 @@ class ReliabilityDisplay:
         y_true: Array,
         y_prob: Array,
         *,
+        pos_label: object = None,
         klass: int | str | None = None,
         name: str | None = None,
         ax: "Axes | None" = None,
@@ -98,10 +99,18 @@ class ReliabilityDisplay:
         Args:
             y_true: labels ``[N]``.
             y_prob: probabilities ``[N, K]``, or ``[N]`` of class 1.
+            pos_label: the label that class 1 of two has in `y_true`, where that is not 1.
             klass: see `reliability_diagram`.
             name: of the model, for the legend.
             ax: where to draw; a new figure when left out.
         """
+        if pos_label is not None:
+            y_true = np.asarray(to_numpy(array_of(y_true)) == pos_label)
+            if len(array_of(y_prob).shape) != 1 or not y_true.any():
+                raise ValueError(
+                    f"`pos_label` must be one of the labels, with probabilities [N] of it; got "
+                    f"{pos_label!r}. Leave it out for probabilities of every class."
+                )
         names = column_names(y_prob)
         if isinstance(klass, str):
             if names is None or klass not in names:

@@ -30,6 +30,8 @@ def test_any_number_of_models(cli, val, examples, tmp_path):
 def test_one_model_is_too_few(cli, val):
     done = cli("compare", "val.npz", ok=False)
     assert (done.returncode, "at least two" in done.stderr) == (2, True)
+    done = cli("compare", "val.npz", "./val.npz", ok=False)
+    assert (done.returncode, "named twice" in done.stderr) == (2, True)
 
 
 def test_calibrators_on_one_file(cli, val, tmp_path):

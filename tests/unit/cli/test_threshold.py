@@ -91,6 +91,7 @@ def test_the_confidence_of_more_than_two_classes_is_that_of_the_predicted_one(cl
         ((), "exactly one of --precision"),
         (("--precision", ".9", "--recall", ".9"), "exactly one of --precision"),
         (("--precision", "1.5"), "--precision"),
+        (("--max-cost", "FP=1,FN=5"), "--max-cost 0.3 --costs FP=1,FN=5"),
         (("--max-cost", "1", "--costs", "FP=1"), "FP=1,FN=5"),
         (("--precision", ".9", "--costs", "FP=1,FN=5"), "--costs needs --max-cost"),
         (("--precision", ".9", "--weight-column", "question"), "--weight-column"),

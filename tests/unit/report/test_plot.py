@@ -215,9 +215,11 @@ def test_displays_have_the_doors_of_scikit_learn():
     drawn = ReliabilityDisplay.from_estimator(model, features, names)
     assert drawn.ax_.get_legend_handles_labels()[1][-1] == "LogisticRegression"
     probs = model.predict_proba(features)[:, 1]
-    again = ReliabilityDisplay.from_predictions(names == "yes", probs, name="mine")
+    again = ReliabilityDisplay.from_predictions(names, probs, pos_label="yes", name="mine")
     assert_allclose(again.curve.frequency, drawn.curve.frequency)
     assert again.figure_ is again.ax_.figure
+    with pytest.raises(ValueError, match="`pos_label` must be one of the labels"):
+        ReliabilityDisplay.from_predictions(names, probs, pos_label="Yes")
 
 
 def test_a_data_frame_with_names_as_labels_is_drawn_class_by_class():
