@@ -6,7 +6,7 @@ import signal
 import traceback
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing import get_context, parent_process
 from multiprocessing.connection import Connection, wait
@@ -153,13 +153,11 @@ def _work(pipe: Connection, content: bytes) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     Thread(target=_end_with_parent, daemon=True).start()
     function = pickle.loads(content)  # noqa: S301  from the process that started this
-    pipe.send_bytes(b"ready")
-    while True:
-        try:
+    with suppress(EOFError, OSError):  # the pipe is closed, perhaps before a first call
+        pipe.send_bytes(b"ready")
+        while True:
             content = pipe.recv_bytes()
-        except EOFError:
-            return
-        pipe.send_bytes(_outcome(function, content))
+            pipe.send_bytes(_outcome(function, content))
 
 
 def _outcome(function: Callable[..., Any], content: bytes) -> bytes:
