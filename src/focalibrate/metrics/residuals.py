@@ -139,10 +139,14 @@ class EventCells:
 
 
 def event_cells(fine: Residuals, *, n_cells: int = MAX_CELLS) -> EventCells:
-    """Gather fine cells, in order of probability, into about `n_cells`; ties stay together."""
+    """Gather fine cells, in order of probability, into about `n_cells`; ties stay together.
+
+    Fewer than 2 `BINS` rows fall into fewer bins, of two: one row alone says nothing about noise.
+    """
     value = fine.mean
     at = positions(value, fine.weight)
-    rank, fifteenth = _ranks(at, n_cells), _ranks(at, BINS)
+    n_rows = float(fine.weight.sum() ** 2 / fine.spread.sum())
+    rank, fifteenth = _ranks(at, n_cells), _ranks(at, max(1, min(BINS, round(n_rows) // 2)))
     first = _starts(rank, equal_width_index(value, BINS), fifteenth)
     rank = rank[first]
     return EventCells(

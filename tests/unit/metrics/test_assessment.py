@@ -64,6 +64,15 @@ def rms_by_rows(confidence, correct, n_bins=15):
     return np.sqrt(max(0.0, squares)), a, nu, (w * g**2).sum() / a
 
 
+@pytest.mark.parametrize("n", [4, 8, 15, 29])
+def test_the_interval_of_few_rows_holds_the_rms(n):
+    rng = np.random.default_rng(n)
+    for power in (1, 2, 3):
+        p = rng.uniform(size=n)
+        found = assess(p, (rng.uniform(size=n) < p**power).astype(int), n_draws=19).rms
+        assert found.low <= found.estimate <= found.high
+
+
 @pytest.mark.parametrize("n", [300, 5000])
 def test_rms_is_its_definition_with_noncentral_limits(n):
     probs, labels = predictions(n, 5, sharpness=2.0)
