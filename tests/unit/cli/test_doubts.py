@@ -8,7 +8,9 @@ QUICK = ("--methods", "temperature", "--resamples", "10")
 
 @pytest.fixture
 def shifted(tmp_path, examples):
-    np.savez(tmp_path / "bad.npz", logits=examples.logits, labels=(examples.labels + 1) % 3)
+    for name, scale in (("bad.npz", 1.0), ("worse.npz", 2.0)):
+        z = scale * examples.logits
+        np.savez(tmp_path / name, logits=z, labels=(examples.labels + 1) % 3)
 
 
 @pytest.mark.parametrize(
@@ -16,7 +18,7 @@ def shifted(tmp_path, examples):
     [
         (("calibrate", "bad.npz", *QUICK), 1),
         (("evaluate", "bad.npz"), 1),
-        (("compare", "bad.npz", "bad.npz"), 1),
+        (("compare", "bad.npz", "worse.npz"), 1),
         (("check", "bad.npz", "--max-ece", "0.99"), 2),
     ],
 )
