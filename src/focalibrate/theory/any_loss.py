@@ -19,7 +19,6 @@ from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import helmert
 
 from focalibrate._array import Floats
 from focalibrate._stable.gradients import GradientField, ValueField, row_blocks
@@ -206,6 +205,8 @@ def _is_convex(
             for sign in signs
         )
         return np.asarray(2.0 * rise / (len(signs) * step**2))
+
+    from scipy.linalg import helmert
 
     basis = helmert(k)  # orthonormal, without the constant
     hessian = np.empty((n, k - 1, k - 1))

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from scipy.optimize import minimize
 
 from focalibrate._array import Array, Floats
 from focalibrate._check import check_count, check_n_classes
@@ -142,6 +141,8 @@ def _minima(
     rng: np.random.Generator,
 ) -> Floats:
     """Return the logits of least risk of each posterior: all rows at once, from several starts."""
+    from scipy.optimize import minimize
+
     shape = posteriors.shape
     labels = range(shape[1])
 
