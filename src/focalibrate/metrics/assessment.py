@@ -228,7 +228,8 @@ def assess(
     :math:`r_i = c_i - y_i`:
 
     - **gap**: the mean of :math:`r` with a normal interval.
-    - **rms**: the root-mean-square calibration error over 15 bins of equal mass. The noise
+    - **rms**: the root-mean-square calibration error over 15 bins of equal mass, or
+      bins of two rows where there are fewer than 30. The noise
       of the bins is subtracted, and the interval comes from the noncentral chi-square law,
       which, unlike the bootstrap, is also valid at 0.
     - **slope, intercept**: of the logistic regression of :math:`y` on

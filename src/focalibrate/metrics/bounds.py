@@ -49,7 +49,8 @@ class ErrorBounds:
     """A calibration error with a lower and an upper bound, each one-sided."""
 
     estimate: float
-    """as measured, in 15 bins of equal mass: noise included for ECE, subtracted for RMS"""
+    """as measured, in 15 bins of equal mass (of fewer than 30 rows, bins of two): noise included
+    for ECE, subtracted for RMS"""
     low: float
     """the true error is at least this, with probability ``1 - alpha``"""
     high: float
