@@ -171,12 +171,10 @@ def _is_number(name: Any) -> bool:
 
 
 def _finite(value: Any) -> float | None:
-    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
     try:
-        found = float(value) if is_number else math.nan
+        return float(value) if type(value) in (int, float) and math.isfinite(value) else None
     except OverflowError:
         return None
-    return found if math.isfinite(found) else None
 
 
 def _order(names: Mapping[Any, str]) -> dict[Any, int]:
@@ -382,17 +380,17 @@ def _positions(
 
 
 def _boxes(rows: list[dict[str, Any]], path: Path) -> Floats:
-    found = np.empty((len(rows), 4))
+    found = []
     for k, row in enumerate(rows):
         box = row.get("bbox")
-        cells = box if isinstance(box, list) and len(box) == 4 else [None]
-        if not all(_finite(x) is not None for x in cells):
+        cells = [*map(_finite, box)] if isinstance(box, list) and len(box) == 4 else [None]
+        if None in cells:
             raise ValueError(
                 f"{path.name}, entry {k}: `bbox` must be [left, top, width, height], found "
                 f"{str(box)[:60]}."
             )
-        found[k] = box
-    return found
+        found.append(cells)
+    return np.array(found, dtype=np.float64).reshape(-1, 4)
 
 
 def _score(value: Any, path: Path, k: int) -> float:
