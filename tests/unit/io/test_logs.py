@@ -160,6 +160,14 @@ def test_the_line_of_a_log_that_cannot_be_read_is_named(
     assert "doc_id 5" in str(caught.value)
 
 
+def test_the_folder_that_lm_eval_writes_asks_for_its_samples(tmp_path: Path) -> None:
+    sample = lm_eval_sample(0, [-1.0, -2.0], ["a", "b"], "1")
+    lines(tmp_path / "samples_toy.jsonl", [sample])
+    (tmp_path / "results_toy.json").write_text("{}")
+    with pytest.raises(PredictionFileError, match=r"such as '\*\.jsonl'"):
+        read_predictions(tmp_path)
+
+
 def test_generated_answers_are_refused_with_the_reason(tmp_path: Path) -> None:
     sample = {"doc_id": 0, "target": "3", "filtered_resps": [" 1. The"], "filter": "none"}
     with pytest.raises(PredictionFileError, match="generated answers, which have no scores"):
