@@ -160,6 +160,12 @@ def test_the_line_of_a_log_that_cannot_be_read_is_named(
     assert "doc_id 5" in str(caught.value)
 
 
+def test_half_of_a_character_in_an_option_is_read(tmp_path: Path) -> None:
+    sample = lm_eval_sample(0, [-1.0, -2.0], ["\ud800", "b"], "1")
+    found = read_predictions(lines(tmp_path / "samples_toy.jsonl", [sample]))
+    assert found.scores.tolist() == [[-1.0, -2.0]]
+
+
 def test_the_folder_that_lm_eval_writes_asks_for_its_samples(tmp_path: Path) -> None:
     sample = lm_eval_sample(0, [-1.0, -2.0], ["a", "b"], "1")
     lines(tmp_path / "samples_toy.jsonl", [sample])
