@@ -11,7 +11,7 @@ from focalibrate.io.predictions import (
     blocks,
 )
 from focalibrate.io.read import FORMATS, read_predictions
-from focalibrate.io.scan import Reading, Scan, scan_predictions
+from focalibrate.io.scan import Scan, scan_predictions
 from focalibrate.io.sketches import (
     SketchFile,
     check_time,
@@ -45,7 +45,6 @@ __all__ = [
     "PartsWritten",
     "PredictionFileError",
     "Predictions",
-    "Reading",
     "Scan",
     "ScoreKind",
     "SketchFile",

@@ -36,7 +36,7 @@ class Piece:
 
 
 class DataSet:
-    """Files with the same columns, opened when they are needed."""
+    """Files with the same columns, opened when they are needed; in each process anew."""
 
     def __init__(self, path: Path, groups: Sequence[dict[str, Part]], request: Request) -> None:
         self.path, self.request = path, request
@@ -45,6 +45,15 @@ class DataSet:
         self._places: dict[int, list[int]] = {}
         self.schema: Schema | None = None
         self.notes: tuple[str, ...] = ()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what another process opens the same files by, whatever its folder is."""
+        groups = [
+            {key: part.with_full_path() for key, part in group.items()} for group in self.groups
+        ]
+        truth = self.request.truth
+        request = replace(self.request, truth=truth and Path(truth).absolute())
+        return {**self.__dict__, "groups": groups, "request": request, "_opened": {}}
 
     def main(self, index: int) -> Part:
         """Return the file of a part, or the first of several."""
@@ -109,21 +118,7 @@ class DataSet:
         self.groups = [self.groups[i] for i in kept]
         self._opened = {new: self._opened[old] for new, old in enumerate(kept)}
         if not self.groups:
-            raise file_error(self.path, "holds no rows. Write at least one example.")
-
-    def keep_only(self, parts: Sequence[Part]) -> None:
-        """Leave out the files that are not `parts` of the same data opened elsewhere."""
-        if len(parts) == len(self.groups):
-            return
-        expected = [(part.path.name, part.n_bytes) for part in parts]
-        kept = list[dict[str, Part]]()
-        for i, group in enumerate(self.groups):
-            own = (self.main(i).path.name, self.size(i))
-            if expected[len(kept) : len(kept) + 1] == [own]:
-                kept.append(group)
-        if len(kept) < len(expected):
-            raise file_error(self.path, "has other files than when it was opened. Run it again.")
-        self.groups = kept
+            raise no_rows(self.path)
 
     def read(
         self, index: int, wanted: Sequence[int] | None, rows: int, piece: int | None = None
@@ -173,6 +168,11 @@ def in_order_of(first: Schema, other: Schema) -> list[int]:
             f"{listing(missing) or 'none'} and has in addition {listing(more) or 'none'}.",
         )
     return [given.index(name) for name in names]
+
+
+def no_rows(path: Path) -> PredictionFileError:
+    """Return the error for a data set without rows."""
+    return file_error(path, "holds no rows. Write at least one example.")
 
 
 def groups_of(path: Path, parts: Sequence[Part]) -> list[dict[str, Part]]:

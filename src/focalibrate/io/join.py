@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from focalibrate.io.errors import Doubt, short
 from focalibrate.io.predictions import Predictions
-from focalibrate.io.repeats import same_rows
+from focalibrate.io.repeats import SharedRows
 from focalibrate.io.table import is_text_type
 
 LEAST_ROWS = 20
@@ -47,7 +47,12 @@ def joined_predictions(
         n_dropped=sum(b.n_dropped for b in batches),
         layout=replace(first.layout, rest=lambda: _rest(kept)),
     )
-    more = [*counted(whole), *_zeros(whole), *_one_label(whole), *same_rows(batches)]
+    more = [*counted(whole), *_zeros(whole), *_one_label(whole)]
+    if len({batch.source for batch in batches}) > 1:
+        shared = SharedRows()
+        for batch in batches:
+            shared.add(batch)
+        more += shared.notes()
     if n_labels is not None and n_labels > whole.n_rows + whole.n_dropped:
         name = first.labels_source.name if first.labels_source else ""
         n_unused = n_labels - whole.n_rows - whole.n_dropped

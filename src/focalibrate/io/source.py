@@ -82,6 +82,11 @@ class Part:
         """Its path, or its URL."""
         return shown(self.path)
 
+    def with_full_path(self) -> "Part":
+        """Return the part with a path that names it from any folder."""
+        is_file = self.remote is None and self.content is None
+        return replace(self, path=self.path.absolute()) if is_file else self
+
     def open(self) -> IO[bytes]:
         """Return the file opened at its start; it can be seeked."""
         if self.content is not None:

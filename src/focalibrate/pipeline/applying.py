@@ -31,6 +31,7 @@ from focalibrate.pipeline.work import (
     PartTask,
     Progress,
     absolute,
+    options_of,
     outcomes_of,
     part_tasks,
     used_versions,
@@ -165,7 +166,7 @@ def apply_to_parts(
         frequencies = (tuple(shift.old.tolist()), tuple(shift.new.tolist()))
     parts = part_tasks(opened, whole_parts=True)
     version = used_versions()["focalibrate"]  # that of all workers, others are refused
-    key = json.dumps([fitted, frequencies, parts[0].data.options, version])
+    key = json.dumps([fitted, frequencies, options_of(opened), version])
     made_by = f"focalibrate {version}"
     folder = absolute(out)  # workers elsewhere may run in another folder
     output = PartsOutput(opened, folder, key=key, force=force, made_by=made_by)

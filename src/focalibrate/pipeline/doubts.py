@@ -202,8 +202,8 @@ def _shared_rows(fitted: Examples, test: Examples) -> list[Doubt]:
     Scores of few distinct values agree by chance: what counts is how much more often rows of the
     test set are found among those fitted on than these repeat each other.
     """
-    files = (fitted.predictions, test.predictions)
-    if files[0] is not None and files[1] is not None and files[0].checksum == files[1].checksum:
+    first, second = (one.predictions.checksum if one.predictions else "" for one in (fitted, test))
+    if first and first == second:
         text = "the test file is identical to the file that methods are fitted on"
         return [Doubt(f"{_place(test)}{text}. {OPTIMISTIC}", stops=True)]
     mine, others = (row_hashes(one.scores, one.labels) for one in (fitted, test))

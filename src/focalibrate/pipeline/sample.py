@@ -6,7 +6,7 @@ The same rows for any batches and any number of workers.
 import math
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from focalibrate.engines import Backend
 from focalibrate.io import PredictionFileError, Predictions, Scan, align
+from focalibrate.io.repeats import SharedRows
 from focalibrate.pipeline.examples import Examples, zeros_note
 from focalibrate.pipeline.work import (
     Chunk,
@@ -70,6 +71,7 @@ class Drawn:
         n_rows: rows in all, without those of weight 0.
         n_zero_rows: rows in all with a probability of exactly 0.
         least_positive: the smallest probability above 0 in all rows.
+        shared: what shows that parts hold the same rows.
     """
 
     examples: Examples
@@ -78,6 +80,7 @@ class Drawn:
     n_rows: int
     n_zero_rows: int = 0
     least_positive: float = 1.0
+    shared: SharedRows = field(default_factory=SharedRows)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,6 +143,9 @@ def _drawn(scan: Scan, tasks: Sequence[DrawTask], backend: Backend | None) -> Dr
     hashes = np.concatenate([part.hashes for part in parts])
     order = np.argsort(hashes)[: tasks[0].n_keep]
     filled = [part.examples for part in parts if part.examples.n_rows] or [parts[0].examples]
+    shared = SharedRows()
+    for part in parts:
+        shared.merge(part.shared)
     return Drawn(
         filled[0] if len(filled) == 1 else Examples.joined(filled).take(order),
         hashes[order],
@@ -147,6 +153,7 @@ def _drawn(scan: Scan, tasks: Sequence[DrawTask], backend: Backend | None) -> Dr
         n_used,
         sum(part.n_zero_rows for part in parts),
         min(part.least_positive for part in parts),
+        shared,
     )
 
 
@@ -155,10 +162,12 @@ def draw_chunk(task: DrawTask) -> Drawn:
     kept: _Buffer | None = None
     n_rows = n_zero_rows = 0
     least = 1.0
-    rows, start = [], task.chunk.first
+    rows, start, shared = [], task.chunk.first, SharedRows()
     for piece in task.chunk.at:
-        before = start
+        before, is_part = start, len(piece.data.parts) > 1
         for given in piece.batches():
+            if is_part:
+                shared.add(given)
             batch = align(given, task.class_names)
             if batch.labels is None:
                 raise ValueError(f"{batch.source}: no labels found. Pass --labels FILE.")
@@ -176,7 +185,7 @@ def draw_chunk(task: DrawTask) -> Drawn:
         rows.append(start - before)
     if kept is None:
         kept = _Buffer(0, task.chunk.at[0].scan().first, 0)
-    return Drawn(*kept.drawn(), tuple(rows), n_rows, n_zero_rows, least)
+    return Drawn(*kept.drawn(), tuple(rows), n_rows, n_zero_rows, least, shared)
 
 
 def _looked_up(scan: Scan, n_keep: int, class_names: tuple[str, ...] | None) -> Drawn:
@@ -303,7 +312,7 @@ class ChosenRows:
     rows: tuple[int, ...]
     """of each piece of the data set that is evaluated on"""
     notes: tuple[str, ...]
-    """what was done to probabilities of 0"""
+    """what was done to probabilities of 0, and whether parts share rows"""
 
 
 def choose_rows(
@@ -330,12 +339,15 @@ def choose_rows(
     mix, notes = zeros_note(
         sum(one.n_zero_rows for one in every), min(one.least_positive for one in every), k
     )
+    again = [note for one in every for note in one.shared.notes()]
+    fitted = replace(every[0].examples.take(slice(0, n_fit)), predictions=source.first)
+    shown = replace(shown, predictions=(test or source).first)
     return ChosenRows(
-        fitted=every[0].examples.take(slice(0, n_fit)).with_zero_mix(mix),
+        fitted=fitted.with_zero_mix(mix),
         shown=shown.with_zero_mix(mix),
         limit=limit,
         n_source=every[0].n_rows,
         n_tested=n_tested,
         rows=every[-1].rows,
-        notes=notes,
+        notes=(*notes, *again),
     )

@@ -6,8 +6,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
-from functools import lru_cache
+from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeVar
@@ -16,9 +15,7 @@ from focalibrate.engines import Backend, EngineError, InThisProcess, reason_of, 
 from focalibrate.io import (
     PredictionFileError,
     Predictions,
-    Reading,
     Scan,
-    scan_predictions,
     url_of,
 )
 
@@ -32,51 +29,34 @@ would give more chunks: what is found in a chunk takes about 1 MB per method, wh
 
 
 @dataclass(frozen=True, kw_only=True)
-class DataSet:
-    """What opens the same data elsewhere: nothing is decided anew, and no other part is opened."""
-
-    token: str
-    """of everything below, so that data that have changed are opened again"""
-    source: tuple[str, ...] = field(compare=False)
-    options: str = field(compare=False)
-    """of `scan_predictions`, as JSON"""
-    reading: Reading = field(compare=False, repr=False)
-    version: str = field(compare=False)
-    """of this package where the command runs"""
-    opened: Scan | None = field(default=None, repr=False, compare=False)
-    """the data set, in the process that has opened it"""
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "opened": None}  # a worker opens the data set itself
-
-
-@dataclass(frozen=True, kw_only=True)
 class PartTask:
     """Which part of which data set is read."""
 
-    data: DataSet
+    data: Scan = field(repr=False)
     part: int
     piece: int | None
     """which piece of a large part; None: all of it"""
     name: str
     """of the part"""
     n_bytes: int
+    version: str
+    """of this package where the command runs"""
     stamp: str
     """of the options, versions and the part's size and time: another one means other results"""
 
     def scan(self) -> Scan:
-        """Return the data set, which every process opens once.
+        """Return the data set.
 
         Raises:
             EngineError: the worker has another version of this package.
             PredictionFileError: the part is not the same file as where the command runs.
         """
-        if self.data.opened is not None:
-            return self.data.opened
+        if not self.data.is_copy:
+            return self.data
         own = used_versions()["focalibrate"]
-        if own != self.data.version:
+        if own != self.version:
             raise EngineError(
-                f"a worker has focalibrate {own}, but the command {self.data.version}. Install "
+                f"a worker has focalibrate {own}, but the command {self.version}. Install "
                 "the same version for all workers."
             )
         if url_of(self.name) is None and _size(self.name) != self.n_bytes:
@@ -84,17 +64,11 @@ class PartTask:
                 f"{self.name}: is not the same file here as where the command runs, or has "
                 "changed since. Every worker needs the files under the same names."
             )
-        return _opened(self.data)
+        return self.data
 
     def batches(self, *, half: bool = False) -> Iterator[Predictions]:
         """Yield the rows; `half` leaves logits in float16 as they are."""
         return self.scan().batches(self.part, piece=self.piece, half=half)
-
-
-@lru_cache(maxsize=2)
-def _opened(data: DataSet) -> Scan:
-    """Open a data set once per process; another `token` means that the data have changed."""
-    return scan_predictions(list(data.source), reading=data.reading, **json.loads(data.options))
 
 
 def part_tasks(scan: Scan, *, whole_parts: bool = False) -> list[PartTask]:
@@ -104,41 +78,34 @@ def part_tasks(scan: Scan, *, whole_parts: bool = False) -> list[PartTask]:
         scan: the data set.
         whole_parts: one task per part, also where a part has pieces.
     """
-    places = [scan.given] if isinstance(scan.given, (str, Path)) else list(scan.given)
-    sources = tuple(absolute(place) for place in places)
-    kept = {k: v for k, v in scan.options.items() if k != "progress" and v is not None}
-    if "labels_path" in kept:
-        kept["labels_path"] = absolute(kept["labels_path"])
-    text = json.dumps(kept, sort_keys=True, default=str)
-    found = used_versions()
-    stamps = [
-        (absolute(part.name), part.n_bytes, part.changed or _changed(part.name))
-        for part in scan.parts
-    ]
-    common = [sources, text, found, _changed(str(kept.get("labels_path")))]
-    token = digest([*common, stamps])
+    found, common = used_versions(), options_of(scan)
     pieces = [(p.part, p.number, p.name) for p in scan.pieces]
     if whole_parts:
         pieces = [(i, None, part.name) for i, part in enumerate(scan.parts)]
-    data = DataSet(
-        token=token,
-        source=sources,
-        options=text,
-        reading=scan.reading,
-        version=found["focalibrate"],
-        opened=scan,
-    )
-    return [
-        PartTask(
-            data=data,
-            part=part,
+    tasks = []
+    for index, number, name in pieces:
+        part = scan.parts[index]
+        changed = part.changed or _changed(part.name)
+        at = [absolute(part.name), part.n_bytes, changed]
+        task = PartTask(
+            data=scan,
+            part=index,
             piece=number,
             name=absolute(name),
-            n_bytes=scan.parts[part].n_bytes,
-            stamp=digest([*common, part, number, stamps[part]]),
+            n_bytes=part.n_bytes,
+            version=found["focalibrate"],
+            stamp=digest([common, found, index, number, at]),
         )
-        for part, number, name in pieces
-    ]
+        tasks.append(task)
+    return tasks
+
+
+def options_of(scan: Scan) -> str:
+    """Return what the caller says about a data set, the same from any folder."""
+    request = scan.reading.request
+    labels = None if request.labels_path is None else absolute(request.labels_path)
+    told = replace(request, path=Path(), labels_path=labels, max_memory=None)
+    return f"{told} {None if labels is None else _changed(labels)}"
 
 
 @dataclass(frozen=True, kw_only=True)

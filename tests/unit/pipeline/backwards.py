@@ -26,4 +26,4 @@ class Backwards:
         return replace(task, at=self.of_other_version(task.at))
 
     def of_other_version(self, at):
-        return replace(at, data=replace(at.data, version=self.version))
+        return replace(at, version=self.version)

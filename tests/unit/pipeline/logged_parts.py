@@ -18,7 +18,7 @@ WORK = {work.__name__: work for work in (sketch_part, apply_part, draw_chunk, ju
 def logged_part(name, task, *rest):
     """Work on a part; the last two wait for the file `go`, once for each worker's life."""
     at = task.chunk.at[0] if hasattr(task, "chunk") else task.at
-    log = Path(at.data.source[0]).parent / "log"
+    log = Path(at.name).parents[1] / "log"
     log.mkdir(exist_ok=True)
     (log / f"begin-{at.part}-{os.getpid()}-{time.monotonic_ns()}").touch()
     if (log / f"kill-{at.part}").exists():

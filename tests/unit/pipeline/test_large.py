@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 from numpy.testing import assert_allclose, assert_array_equal
+from tests.unit.pipeline.backwards import Backwards
 
 from focalibrate.cli import main as cli
 from focalibrate.comparison import Batch, compare_methods, judge
@@ -14,6 +15,8 @@ from focalibrate.io import scan_predictions
 from focalibrate.metrics import assess
 from focalibrate.pipeline import calibrate_predictions
 from focalibrate.pipeline.sample import draw, row_hash
+
+pd = pytest.importorskip("pandas")
 
 
 def _data(n, k=4, seed=0):
@@ -259,3 +262,37 @@ def test_all_rows_are_fitted_on_in_memory_if_asked_for(parts, monkeypatch):
 def _numbers(calibrator):
     values = calibrator.to_dict()["parameters"].values()
     return np.concatenate([[], *map(np.ravel, values)])
+
+
+@pytest.mark.parametrize("backend", [None, Backwards()], ids=["here", "workers"])
+@pytest.mark.parametrize("most", [1 << 17, 500], ids=["all remembered", "some remembered"])
+def test_parts_that_share_rows_are_said_of_a_sample_too(tmp_path, monkeypatch, backend, most):
+    monkeypatch.setattr("focalibrate.io.repeats.MOST_ROWS", most)
+    rng = np.random.default_rng(4)
+    p = rng.random(3000)
+    table = pd.DataFrame({"prob": p, "y": (rng.random(3000) < p).astype(int)})
+    for i, rows in enumerate((slice(0, 1000), slice(1000, 2000), slice(400, 1400))):
+        table[rows].to_csv(tmp_path / f"part-{i}.csv", index=False)
+    few = {"fit_rows": 200, "methods": ["temperature"], "n_resamples": 20}
+    found = calibrate_predictions(scan_predictions(tmp_path), backend=backend, **few)
+    assert any("rows are in more than one part" in note for note in found.notes), found.notes
+    (tmp_path / "part-2.csv").unlink()
+    found = calibrate_predictions(scan_predictions(tmp_path), backend=backend, **few)
+    assert not any("more than one part" in note for note in found.notes), found.notes
+
+
+def test_a_calibrator_of_a_sample_keeps_the_name_of_the_only_column(tmp_path):
+    rng = np.random.default_rng(4)
+    p = rng.random(600)
+    table = pd.DataFrame({"prob_fraud": p, "y": (rng.random(600) < p).astype(int)})
+    table.to_csv(tmp_path / "val.csv", index=False)
+    found = [
+        calibrate_predictions(
+            scan_predictions(tmp_path / "val.csv"), fit_rows=rows, methods=["temperature"]
+        )
+        for rows in ("all", 200)
+    ]
+    names = [result.calibrator.class_names for result in found]
+    assert names == [("not fraud", "fraud")] * 2
+    assert found[1].sizes is not None
+    assert found[0].fitted.names_in_sentences == found[1].fitted.names_in_sentences

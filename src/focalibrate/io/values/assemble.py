@@ -1,6 +1,7 @@
 """From the roles of a file's columns to checked predictions."""
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -8,21 +9,24 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from focalibrate.io.cells import is_numbering, numbers_in
+from focalibrate.io.data_set import Piece
 from focalibrate.io.errors import RowError, file_error, listing, short
 from focalibrate.io.options import Request
 from focalibrate.io.predictions import Layout, Predictions
 from focalibrate.io.roles.decide import Roles
+from focalibrate.io.roles.listed import check_listed
 from focalibrate.io.roles.vocabulary import is_outcome_of
-from focalibrate.io.table import Table
+from focalibrate.io.source import Part
+from focalibrate.io.table import Schema, Table, uneven
 from focalibrate.io.values.doubts import doubts_about
 from focalibrate.io.values.labels import (
     NEGATIVE,
-    Labels,
     Matched,
     check_names,
     match_binary,
     match_labels,
 )
+from focalibrate.io.values.other_labels import OtherLabels
 from focalibrate.io.values.scores import checked_scores
 from focalibrate.io.values.stored import (
     Stored,
@@ -35,50 +39,125 @@ from focalibrate.io.values.stored import (
 SHARES = "a row whose outcome lies between 0 and 1 (a tie) counts as both outcomes, by its share"
 
 
-@dataclass(frozen=True)
-class Settled:
-    """What the first rows of a data set settled for all its batches.
+NO_ROWS = Predictions(
+    scores=np.empty((0, 2)),
+    kind="probs",
+    labels=None,
+    class_names=None,
+    source=Path(),
+    checksum="",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """What the first rows decided for all rows; can be sent to another process.
 
     Attributes:
-        pair: the negative and the positive label, where one column holds the scores.
+        request: what the caller says, and the format of the file.
+        schema: the columns of the first part.
+        roles: which column is what.
+        labels: labels from a file of their own, or None.
+        pair: the negative and the positive label of all rows, where one column holds the scores.
         first: the number of the first class, 0 or 1, where the labels are numbers.
-        known: labels of the first rows that are names, and the positions of their classes.
-        names: of the classes, where `known` are matched to parts of the columns' names.
-        is_first: this is the first batch, whose notes on the values are shown for all batches.
-        keeps_half: logits in float16 stay so.
+        like: predictions without rows, whose classes and precision all rows have.
+        parts: what is known of the parts.
+        pieces: the same rows in the same order, with large parquet files cut between row groups.
+        looks_like_probs: the first rows could be probabilities.
     """
 
+    request: Request
+    schema: Schema
+    roles: Roles
+    labels: OtherLabels | None
     pair: tuple[str, str] | None = None
     first: int | None = None
-    known: tuple[tuple[str, int], ...] = ()
-    names: tuple[str, ...] | None = None
-    is_first: bool = False
-    keeps_half: bool = False
+    like: Predictions = NO_ROWS
+    parts: tuple[Part, ...] = ()
+    pieces: tuple[Piece, ...] = ()
+    looks_like_probs: bool = False
+
+    @property
+    def needed(self) -> list[int]:
+        """Positions of the columns that are read: scores, label, weight, groups and key."""
+        roles = self.roles
+        named = [i for i in (roles.label, roles.weight, roles.cluster) if i is not None]
+        if self.labels is not None and self.labels.key is not None:
+            named.extend(self.labels.key.at)
+        if self.schema.listed is not None:
+            named.append(self.schema.listed[0])
+        return list(dict.fromkeys([*roles.scores.positions, *named, *roles.groups]))
 
 
 def assemble(
-    view: Table,
-    roles: Roles,
-    request: Request,
+    table: Table,
+    reading: Reading,
+    rows: slice | NDArray[np.intp],
     *,
-    labels: Labels | None,
-    settled: Settled,
+    is_first: bool = False,
+    half: bool = False,
     keep: bool = False,
 ) -> Predictions | None:
     """Return a batch of predictions, every row checked; None if no row is complete.
 
     Args:
-        view: the file.
-        roles: of its columns.
-        request: what the caller says about the file.
-        labels: labels from another file.
-        settled: what is known of all rows.
+        table: the rows.
+        reading: what the first rows decided.
+        rows: their positions in the data set.
+        is_first: they are the first rows, whose notes are shown for all.
+        half: leave logits in float16 as they are.
         keep: keep the other columns.
     """
+    try:
+        check_listed(table)
+        found = _assembled(table, reading, rows, is_first=is_first, half=half, keep=keep)
+    except RowError as error:
+        raise error.from_row(table.first_row) from error
+    return found if found is None or is_first else _like(found, table, reading)
+
+
+def _like(found: Predictions, table: Table, reading: Reading) -> Predictions:
+    """Return predictions in the precision of all parts; raise if their classes differ."""
+    like = reading.like
+    if found.layout.form == "options" and found.n_classes < like.n_classes:
+        more = [(0, 0), (0, like.n_classes - found.n_classes)]
+        found = replace(found, scores=np.pad(found.scores, more, constant_values=-np.inf))
+    if found.n_classes != like.n_classes:
+        if table.first_row:
+            raise uneven(table.path, table.first_row, found.n_classes, like.n_classes)
+        raise file_error(
+            table.path,
+            f"has {found.n_classes} classes, but {reading.parts[0].name} has {like.n_classes}. "
+            "Every part must have the same classes.",
+        )
+    ways = [(p.class_names, p.positive, p.layout.labels_as) for p in (found, like)]
+    if ways[0] != ways[1]:
+        raise file_error(
+            table.path,
+            "its labels are matched to the classes in another way than those of the first "
+            f"rows: {found.class_names} ({found.layout.labels_as}) and {like.class_names} "
+            f"({like.layout.labels_as}). Write the names of the classes in one way.",
+        )
+    if found.scores.dtype in (like.scores.dtype, np.float16):
+        return found
+    return replace(found, scores=found.scores.astype(like.scores.dtype))
+
+
+def _assembled(
+    view: Table,
+    reading: Reading,
+    rows_of_all: slice | NDArray[np.intp],
+    *,
+    is_first: bool,
+    half: bool,
+    keep: bool,
+) -> Predictions | None:
+    roles, request, other = reading.roles, reading.request, reading.labels
+    labels = None if other is None else other.of_rows(view, rows_of_all)
     chosen = roles.scores
     notes = [*view.schema.notes, *roles.notes]
     names = class_names_of(view, roles, request)
-    stored = read_stored(view, roles, labels, names, with_prediction=settled.is_first)
+    stored = read_stored(view, roles, labels, names, with_prediction=is_first)
     kept = complete_rows(stored, names) if request.drop_missing else None
     if kept is not None:
         stored = stored.rows(kept)
@@ -109,18 +188,18 @@ def assemble(
         was_half=any(view[i].is_half for i in chosen.positions),
         path=view.path,
         probs_atol=request.probs_atol,
-        keeps_half=settled.keeps_half,
+        keeps_half=half,
     )
     check_names(names, n_classes=scores.shape[1], path=view.path)
     scores, names = _in_order(scores, names)
-    matched, names, positive = _matched(stored, scores, names, view, roles, request, settled)
+    matched, names, positive = _matched(stored, scores, names, view, reading)
     if names == ("1", "0") and chosen.form == "single":  # in the order 0, 1, and so unnamed
         scores, names = scores[:, ::-1], None
         if matched is not None:
             matched = replace(matched, labels=1 - matched.labels, class_names=None)
     if matched is not None:
         notes += matched.notes
-    if settled.is_first:
+    if is_first:
         notes += doubts_about(scores, matched, stored.prediction, names, view, roles)
     labels_name = stored.labels.name if stored.labels is not None else None
     in_file = names
@@ -218,19 +297,18 @@ def _matched(
     scores: NDArray[Any],
     names: tuple[str, ...] | None,
     view: Table,
-    roles: Roles,
-    request: Request,
-    settled: Settled,
+    reading: Reading,
 ) -> tuple[Matched | None, tuple[str, ...] | None, str | None]:
     """Return the labels as positions, the names of the classes, and the positive one."""
-    labels, chosen = stored.labels, roles.scores
+    labels, roles, request = stored.labels, reading.roles, reading.request
+    chosen, known = roles.scores, reading.like.layout.known
     if chosen.form == "single":
         matched, shown = match_binary(
             labels,
             positive=chosen.positive,
             requested=request.positive is not None,
             n_rows=len(scores),
-            pair=settled.pair,
+            pair=reading.pair,
         )
         return matched, shown, chosen.positive if shown is None else shown[1]
     if request.positive is not None and names is not None and request.positive not in names:
@@ -249,11 +327,11 @@ def _matched(
         n_classes=scores.shape[1],
         class_names=names,
         names_are_labels=by_column,
-        first=settled.first,
-        known=dict(settled.known),
+        first=reading.first,
+        known=dict(known),
     )
-    if settled.known:
-        matched = replace(matched, class_names=settled.names)
+    if known:
+        matched = replace(matched, class_names=reading.like.class_names)
     return matched, matched.class_names if names is not None else None, None
 
 
