@@ -521,34 +521,4 @@ def run(task: Task, folders: Folders) -> Numbers:
     return measure(one, **options)
 
 
-EXPERIMENT = Experiment(
-    name=NAME,
-    code="E13",
-    source="Outputs published by others; papers 000 (Fig 4), 002 (Tables 1–3, 10–13), 003 "
-    "(Table 1)",
-    ground="published outputs",
-    title="TS, FTS and Ψ on real, published logits",
-    protocol=(
-        "Sixteen sets of outputs of networks trained by others, with 2 to 100 classes. Each "
-        "method is fitted on one part and evaluated on another: the authors' validation and test "
-        "parts if there are any, else two random halves. One network has the numbers of a row of "
-        "paper 002, which is compared to the last digit. These sets had been evaluated by the "
-        "same fits before the rules below were written, except for temperature scaling on paper "
-        "003's grid."
-    ),
-    smaller={
-        "smallest": "Two generated sets instead of sixteen published ones: nothing can be "
-        "concluded.",
-    },
-    tasks=tasks,
-    run=run,
-    claims=claims,
-    tables=lambda rows: [counts(rows), every_method(rows)],
-    charts=lambda rows: [chart(rows)],
-    finding=finding,
-    changed_rules=(
-        "Rules changed after the results were seen: what papers 000 and 003 say about their own "
-        'networks is, for these networks, a question of our own, or at most "same direction"; a '
-        "claim can be undecided."
-    ),
-)
+EXPERIMENT = Experiment.of(__name__, tables=(counts, every_method), charts=(chart,))

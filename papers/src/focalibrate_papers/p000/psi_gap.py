@@ -131,8 +131,9 @@ def family_of(problem: str) -> str:
     return "images" if problem in IMAGES else "line" if problem.startswith(LINE) else "tables"
 
 
-def gap_chart(settings: pd.DataFrame) -> Chart:
+def gap_chart(rows: Rows) -> Chart:
     """Return the change of ECE by Ψ against the two generalisation gaps."""
+    settings = settings_of(rows)
 
     def panel(title: str, x_label: str, settings: pd.DataFrame, gap: str) -> Panel:
         at = settings[gap].clip(lower=SMALLEST_GAP)
@@ -163,8 +164,9 @@ def gap_chart(settings: pd.DataFrame) -> Chart:
     )
 
 
-def tables(settings: pd.DataFrame) -> Iterator[Table]:
+def tables(rows: Rows) -> Iterator[Table]:
     """Yield the change by Ψ by regime, and every setting, image networks first."""
+    settings = settings_of(rows)
     known = known_of(settings)
     regimes = {
         f"losses agree within {NEAR:g}": known.is_near,
@@ -226,8 +228,9 @@ _question = partial(side_result, is_papers=False)
 """All are questions of our own, based on hypotheses of the paper."""
 
 
-def claims(rows: Rows, settings: pd.DataFrame) -> Iterator[ClaimResult]:
+def claims(rows: Rows) -> Iterator[ClaimResult]:
     """Yield one result per question."""
+    settings = settings_of(rows)
     known = known_of(settings)
     near, fitted = known[known.is_near], known[known.is_fitted]
     yield _question(
@@ -308,9 +311,9 @@ def _agreement(told: NDArray[np.bool_], helped: NDArray[np.bool_]) -> float:
     return float(np.mean(told == helped))
 
 
-def finding(settings: pd.DataFrame) -> str:
+def finding(rows: Rows) -> str:
     """Return the answer in one sentence."""
-    known, texts = known_of(settings), []
+    known, texts = known_of(settings_of(rows)), []
     for holds in (known.is_near, known.is_fitted):
         mean = mean_interval(mean_changes(known[holds]))
         texts.append(
@@ -524,57 +527,4 @@ def _measured(
     yield from _tested(copy.test_logits, data.test.labels, gamma, in_halves=in_halves)
 
 
-EXPERIMENT = Experiment(
-    name=NAME,
-    code="E3",
-    source="Paper 000 (Charoenphakdee et al. 2021), Sec. 6.2 and Fig. 4-6",
-    ground="networks trained here",
-    title="Where Ψ helps: calibration against the generalisation gap",
-    protocol=(
-        "Ψ recovers the posterior from the minimiser of the expected focal loss. A network can "
-        "be near that minimiser only if it does as well on test examples as on training "
-        "examples. Measured for every problem and γ = 1, 2, 3: NLL and error on training "
-        "examples (at most 5,000) and on test examples, and ECE (10 bins) on the test examples "
-        "without and with Ψ. Problems: tables (the networks of psi-tabular), three classes on a "
-        "line with 200 to 50,000 examples (the network of synthetic-posterior, with about the "
-        "same number of steps for each), and image networks. The network of 10,000 CIFAR-10 "
-        "images was trained for psi-images; its training loss was not kept, so it is only in the "
-        "comparison by error. The γ of one problem share its data, so means and intervals are "
-        "over problems. The ECE of image networks is the mean of two halves."
-    ),
-    smaller={
-        "smallest": "Generated examples, 3 or 5 epochs, only to test the program.",
-        "reduced": (
-            "Small networks, most of them on tables; ResNet-8 instead of 8 to 110 layers, no "
-            "SVHN, 3 trials instead of 10, three seeds of the image networks. All are "
-            "questions of our own; the paper's Fig. 5 is not reproduced."
-        ),
-        "full": (
-            "Networks of at most 20 layers instead of 8 to 110, and no SVHN. All are questions "
-            "of our own; the paper's Fig. 5 is not reproduced."
-        ),
-    },
-    tasks=tasks,
-    run=run,
-    look=lambda rows, _: (rows, settings_of(rows)),
-    claims=lambda found: claims(*found),
-    tables=lambda found: tables(found[1]),
-    charts=lambda found: (gap_chart(found[1]),),
-    finding=lambda found: finding(found[1]),
-    network=network_of,
-    coverage={
-        "reduced": (
-            ("data", "SVHN, CIFAR-10, a tenth of CIFAR-10", "a tenth of CIFAR-10; ours"),
-            ("data of ours", "–", "Fashion-MNIST, tables, three classes on a line"),
-            ("networks", "ResNet-8, -20, -44, -110", "ResNet-8, MLP"),
-            ("epochs", "200 (CIFAR), 50 (SVHN)", "50 (a tenth of CIFAR-10); 15; 100"),
-            ("γ", "0, 1, 2, 3", "1, 2, 3"),
-            ("trials", "10", "in the table: 1 to 3"),
-        ),
-    },
-    changed_rules=(
-        "The rules and the bounds (0.1 of loss, 1 % of training error, 90 % for “exactly”) were "
-        "committed before any number of this experiment was computed. The results of psi-images "
-        "and psi-tabular were known by then."
-    ),
-)
+EXPERIMENT = Experiment.of(__name__, tables=(tables,), charts=(gap_chart,), network=network_of)

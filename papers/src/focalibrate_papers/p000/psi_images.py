@@ -34,7 +34,6 @@ from focalibrate_papers.engine import (
 )
 from focalibrate_papers.networks import (
     SET_NAMES,
-    SMALLEST,
     UNPUBLISHED,
     Fold,
     Problem,
@@ -496,60 +495,6 @@ def _scores(
             yield f"{what} in bin, {name}", float(number), float(place)
 
 
-EXPERIMENT = Experiment(
-    name=NAME,
-    code="E3",
-    source="Paper 000 (Charoenphakdee et al. 2021), Fig. 4-6 and Sec. 6",
-    ground="networks trained here",
-    title="Posterior recovery on networks trained on images",
-    protocol=(
-        "Networks trained with focal loss, γ from 0 (cross-entropy) to 3, are evaluated on test "
-        "images without and with the Ψ of their own γ. Standard: as trained. TS_FL: after "
-        "temperature scaling that minimises the focal loss. LS: trained with labels smoothed by "
-        "0.1. ECE with 10 bins. The test rows are split into two random halves by a fixed seed; "
-        "the temperature is fitted on one half and evaluated on the other, and vice versa. Every "
-        "number, also of the methods without a fit, is the mean of the two halves."
-    ),
-    smaller={
-        "smallest": SMALLEST,
-        "reduced": (
-            "ResNet-8 on 10,000 images of CIFAR-10 for 24 epochs without augmentation and an MLP "
-            "on a sixth of Fashion-MNIST for 40, instead of ResNet-8 to 110 on all of CIFAR-10, "
-            "a tenth of it, and SVHN; 3 trials instead of 10; label smoothing on Fashion-MNIST "
-            "only, with γ up to 2. Nothing can be concluded about the effects of depth and of "
-            "the amount of data (Fig. 5), or about any of the paper's numbers; Fashion-MNIST is "
-            "not in the paper."
-        ),
-        "full": (
-            "One network per data set: ResNet-50 on CIFAR-10 by paper 002's protocol of 350 "
-            "epochs and ResNet-20 on Fashion-MNIST instead of SVHN. Nothing can be concluded "
-            "about the effects of depth and of the amount of data (Fig. 5)."
-        ),
-    },
-    tasks=tasks,
-    run=run,
-    look=lambda rows, _: settings_in(rows),
-    claims=claims,
-    tables=lambda found: [score_table(found)],
-    charts=charts,
-    finding=finding,
-    network=_recipe,
-    coverage={
-        "reduced": (
-            ("data", "SVHN, CIFAR-10, a tenth of CIFAR-10", "10,000 images of CIFAR-10"),
-            ("data of ours", "–", "a sixth of Fashion-MNIST"),
-            ("networks", "ResNet-8, -20, -44, -110", "ResNet-8; an MLP on Fashion-MNIST"),
-            ("epochs", "200 (CIFAR), 50 (SVHN)", "24; 40 on Fashion-MNIST"),
-            ("augmentation", "not said in our copy", "none"),
-            ("γ", "0, 1, 2, 3", "0, 1, 2, 3"),
-            ("paradigms", "Standard, TS_FL, LS", "the same; LS on Fashion-MNIST only"),
-            ("trials", "10", "3"),
-        ),
-    },
-    changed_rules=(
-        "Rules changed after the results were seen: the claim about Standard on CIFAR-10 is now "
-        "judged with the sign that the paper states (Ψ worsens it), which the first rule had "
-        "wrong; what the paper does not mention is now a question of our own; a claim can be "
-        "undecided."
-    ),
+EXPERIMENT = Experiment.of(
+    __name__, tables=(score_table,), charts=(charts,), look=settings_in, network=_recipe
 )

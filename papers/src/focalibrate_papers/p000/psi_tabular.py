@@ -210,10 +210,10 @@ _PAPER = (
 )
 
 
-def claims(found: Found, *, large: tuple[str, ...]) -> list[ClaimResult]:
+def claims(found: Found) -> list[ClaimResult]:
     """Return one result per claim."""
-    results = [r for gamma in GAMMAS[1:] for r in _of_ece(found, gamma, large)]
-    results += [_of_metric(found, metric, large) for metric in METRICS[1:]]
+    results = [r for gamma in GAMMAS[1:] for r in _of_ece(found, gamma)]
+    results += [_of_metric(found, metric) for metric in METRICS[1:]]
     return [*results, _same_error(found)]
 
 
@@ -233,7 +233,7 @@ def _share(holds: NDArray[np.bool_]) -> Interval:
     return share_interval(int(holds.sum()), len(holds))
 
 
-def _of_ece(found: Found, gamma: float, large: tuple[str, ...]) -> Iterator[ClaimResult]:
+def _of_ece(found: Found, gamma: float) -> Iterator[ClaimResult]:
     n, raw, fixed = len(found.sets), focal(gamma), mapped(gamma)
     is_higher = found.mean(raw, "ECE") > found.mean(CE, "ECE")
     yield side_result(
@@ -244,7 +244,7 @@ def _of_ece(found: Found, gamma: float, large: tuple[str, ...]) -> Iterator[Clai
         unit=f"of {n} tables",
         below=False,
         bound=0.5,
-        note=_by_size(found, is_higher, large),
+        note=_by_size(found, is_higher),
     )
     is_lower = found.mean(fixed, "ECE") < found.mean(raw, "ECE")
     yield side_result(
@@ -255,7 +255,7 @@ def _of_ece(found: Found, gamma: float, large: tuple[str, ...]) -> Iterator[Clai
         unit=f"of {n} tables",
         below=False,
         bound=0.5,
-        note=_by_size(found, is_lower, large),
+        note=_by_size(found, is_lower),
     )
     gap = 100 * found.gap(fixed, CE, "ECE")
     better, like, worse = told_apart(gap)
@@ -271,7 +271,7 @@ def _of_ece(found: Found, gamma: float, large: tuple[str, ...]) -> Iterator[Clai
     )
 
 
-def _of_metric(found: Found, metric: str, large: tuple[str, ...]) -> ClaimResult:
+def _of_metric(found: Found, metric: str) -> ClaimResult:
     """Judge the effect of Ψ on another metric, over all exponents together."""
     gaps = [found.gap(mapped(g), focal(g), metric).mean(axis=1) for g in GAMMAS[1:]]
     is_lower = np.mean(gaps, axis=0) < 0
@@ -284,13 +284,13 @@ def _of_metric(found: Found, metric: str, large: tuple[str, ...]) -> ClaimResult
         below=False,
         bound=0.5,
         is_papers=False,
-        note=_by_size(found, is_lower, large),
+        note=_by_size(found, is_lower),
     )
 
 
-def _by_size(found: Found, holds: NDArray[np.bool_], large: tuple[str, ...]) -> str:
+def _by_size(found: Found, holds: NDArray[np.bool_]) -> str:
     """Return on how many small and large tables something holds, if there are both."""
-    is_large = np.array([name in large for name in found.sets])
+    is_large = np.array([name in LARGE for name in found.sets])
     if not is_large.any():
         return ""
     return (
@@ -386,51 +386,9 @@ def _measured(
             yield f"{name} {metric}", float(f"{value:.7g}"), trial
 
 
-EXPERIMENT = Experiment(
-    name=NAME,
-    code="E4",
-    source="Paper 000 (Charoenphakdee et al. 2021), Appendix C",
-    ground="networks trained here",
-    title="Ψ on tables",
-    protocol=(
-        "On each table a network with two hidden layers of 64 units is trained with "
-        "cross-entropy and with focal loss of exponent 1, 2 and 3 (SGD with momentum 0.9, "
-        "learning rate 0.05 divided by 10 at half and three quarters of 100 epochs, batches of "
-        "64, weight decay 5e-4: our choice, because we do not have the text of Appendix C). "
-        "Every trial has its own split (60 % to train, 20 % to test; the rest is not used), "
-        "weights and order; the four losses of a trial share them. Measured: ECE, classwise ECE "
-        "(10 bins each), log loss, Brier score and error on the test examples, without and with "
-        "the Ψ of the training exponent."
-    ),
-    smaller={
-        "smallest": "Two generated sets of 200 examples, 2 trials of 3 epochs, only to test the "
-        "program.",
-        "reduced": f"The {len(SMALL)} tables with fewer than 2,000 rows, 5 trials instead of 10: "
-        "nothing can be concluded about larger tables.",
-        "full": (
-            f"{len(SMALL + LARGE)} tables of our choice: our copy of the paper lacks appendix C, "
-            "with its 30 data sets, networks and settings, so this is not a reproduction of it."
-        ),
-    },
-    tasks=tasks,
-    run=run,
-    look=lambda rows, _: Found(rows),
-    claims=lambda found: claims(found, large=LARGE),
-    tables=lambda found: (counts_table(found), ranks_table(found), means_table(found)),
-    charts=lambda found: (ece_chart(found), ranks_chart(found)),
-    finding=finding,
-    coverage={
-        "full": (
-            ("data", "30 sets (appendix C, not in our copy)", f"{len(SMALL + LARGE)} tables"),
-            ("networks", "not in our copy", "MLP, two hidden layers of 64 units"),
-            ("γ", "not in our copy", "0, 1, 2, 3"),
-            ("epochs", "not in our copy", "100"),
-            ("trials", "10 (of its image networks)", "10"),
-        ),
-    },
-    changed_rules=(
-        "Rules changed after the results were seen: the run is no longer called full; "
-        "proportions have exact intervals; a claim can be undecided; metrics other than ECE are "
-        "questions of our own."
-    ),
+EXPERIMENT = Experiment.of(
+    __name__,
+    tables=(counts_table, ranks_table, means_table),
+    charts=(ece_chart, ranks_chart),
+    look=Found,
 )

@@ -570,28 +570,6 @@ def tasks(scale: Scale) -> Sequence[Task]:
     return [*found, Task.of(NAME, part="thresholds", n=n)]
 
 
-EXPERIMENT = Experiment(
-    name=NAME,
-    code="E1",
-    source="Paper 000 (Charoenphakdee et al. 2021), Fig. 1-2, Thm. 8, footnote 2; slides 001",
-    ground="theory",
-    title="Where focal training is over- and underconfident",
-    protocol="Computed, without training: φ and its thresholds; the focal minimiser of "
-    "posteriors with one class above equal others; random vectors of 3 to 300 classes; and a "
-    "search for overconfidence among all vectors of two levels on a grid. `focalibrate theory` "
-    "checks the same theorems in other ways, including direct minimisation of the risk.",
-    smaller={
-        "smallest": "Coarse grids and few random vectors, only to test the program.",
-    },
-    tasks=tasks,
-    run=run,
-    claims=claims,
-    tables=lambda rows: [thresholds(rows), falls(rows), counterexamples(rows)],
-    charts=lambda rows: [figure_1(rows), figure_2(rows), few_classes(rows)],
-    finding=finding,
-    changed_rules=(
-        "Correction: earlier versions of this page called footnote 2 refuted. The footnote is "
-        "about the limit max q → 1/K, where it is right; that four classes are enough elsewhere "
-        "is our extension."
-    ),
+EXPERIMENT = Experiment.of(
+    __name__, tables=(thresholds, falls, counterexamples), charts=(figure_1, figure_2, few_classes)
 )

@@ -372,44 +372,4 @@ def _minimisers(
     return {loss: (best(validation, g), best(test, g)) for loss, g in LOSSES.items()}
 
 
-EXPERIMENT = Experiment(
-    name=NAME,
-    code="E2",
-    source="Paper 000 (Charoenphakdee et al. 2021), Sec. 5.2 and Fig. 3",
-    ground="generated data",
-    title="Ψ recovers a known posterior, temperature does not",
-    protocol="Three overlapping Gaussian classes on a line, whose posterior is known; networks "
-    "of three layers (64 units each) are trained with CE and with focal loss of γ = 1 and 5, "
-    "from the same initial weights. Raw scores, temperature scaling by NLL on 5,000 validation "
-    "examples, and Ψ are compared by error, KLD to the posterior and ECE (10 bins) on 50,000 "
-    "test examples. Each seed draws its own examples. The paper prints neither its densities nor "
-    "its sizes. Two sizes were chosen before the run: the 5,000 training examples of the recipes "
-    "e2-ce, e2-fl1 and e2-fl5, and 50,000 (batches of 512, 25 epochs, the learning rate divided "
-    "by 10 at 60 % and 85 %), where the effect of the losses is less hidden by estimation noise. "
-    "The exact minimiser is the best that training could reach.",
-    smaller={
-        "smallest": "200 and 400 training examples, 5 epochs, 3 seeds, only to test the program.",
-    },
-    tasks=tasks,
-    run=run,
-    claims=claims,
-    tables=lambda rows: [table(rows)],
-    charts=lambda rows: [figure_3(rows), kld_chart(rows)],
-    finding=finding,
-    coverage=dict.fromkeys(
-        ("reduced", "full"),
-        (
-            ("densities", "three classes on a line, in a figure only", "three Gaussians"),
-            ("network", "three-layer MLP", "three layers, 64 units each"),
-            ("losses", "CE, FL-1, FL-5", "CE, FL-1, FL-5"),
-            ("training examples", "not said", "5,000 and 50,000"),
-            ("seeds", "1", "10"),
-        ),
-    ),
-    changed_rules=(
-        "Rules changed after the results were seen: with 5,000 examples the KLD after Ψ is "
-        "compared with that of cross-entropy, which so few examples cannot bring to 0, instead "
-        "of with 0 (with 50,000 both rules agree); errors count as roughly the same by their "
-        "whole interval instead of their estimate, which changed no verdict."
-    ),
-)
+EXPERIMENT = Experiment.of(__name__, tables=(table,), charts=(figure_3, kld_chart))

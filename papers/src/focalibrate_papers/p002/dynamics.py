@@ -27,7 +27,6 @@ from focalibrate_papers.engine import (
 from focalibrate_papers.networks import (
     SET_NAMES,
     SHOWN,
-    SMALLEST,
     UNPUBLISHED,
     Problem,
     by_problem,
@@ -614,54 +613,4 @@ def _short(value: float) -> float:
     return float(f"{value:.5g}")
 
 
-EXPERIMENT = Experiment(
-    name=NAME,
-    code="E6",
-    source="Paper 002, Figures 1–4 and Sections 3–4",
-    ground="networks trained here",
-    title="How training makes networks overconfident, and how focal loss reduces it",
-    protocol=(
-        "Measured after each epoch while a network is trained: NLL, entropy and probability of "
-        "the true class, separately for right and wrong predictions; error, ECE, norm of the "
-        "last layer's weights, and for each training example the norm of the last layer's "
-        "gradient. A rise is the value on the validation examples after the last epoch − that "
-        "after the first epoch with a lower learning rate (the paper's epoch 150). Comparisons "
-        "of two losses at the end use all test examples. Means over seeds; differences are "
-        "paired by seed."
-    ),
-    smaller={
-        "smallest": SMALLEST,
-        "reduced": (
-            "ResNet-8 on 10,000 CIFAR-10 images without augmentation, 24 epochs with one drop of "
-            "the learning rate after 9, instead of ResNet-50 on 45,000 and 350 epochs with two. "
-            "An MLP of two hidden layers on 9,000 images of Fashion-MNIST, 40 epochs, drop after "
-            "20, which the paper does not have. Curves are for the validation examples (1,111 of "
-            "CIFAR-10), the paper's are for the test examples; training and test examples are "
-            "evaluated every fourth epoch. Nothing can be concluded about effects that need "
-            "hundreds of epochs or a network that fits its training examples without error."
-        ),
-    },
-    tasks=tasks,
-    run=run,
-    claims=claims,
-    tables=end_table,
-    charts=charts,
-    finding=finding,
-    network=pool_recipe,
-    coverage={
-        "reduced": (
-            ("data", "CIFAR-10 (45,000 images)", "10,000 images of CIFAR-10"),
-            ("data of ours", "–", "9,000 images of Fashion-MNIST"),
-            ("networks", "ResNet-50", "ResNet-8; an MLP on Fashion-MNIST"),
-            ("losses", "CE, FL-1, FL-2, FL-3", "CE, FL-1, FL-2, FL-3"),
-            ("epochs", "350, learning rate ÷ 10 at 150 and 250", "24, ÷ 10 at 9"),
-            ("training error at the end", "0 %", "in the table"),
-            ("seeds", "1", "3"),
-        ),
-    },
-    changed_rules=(
-        "Rules changed after the results were seen: a claim can be undecided; what is measured "
-        "on Fashion-MNIST is a question of our own, and so is its probability of right "
-        "predictions, which had counted as not run at full size."
-    ),
-)
+EXPERIMENT = Experiment.of(__name__, tables=(end_table,), charts=(charts,), network=pool_recipe)

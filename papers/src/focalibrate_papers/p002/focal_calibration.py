@@ -31,11 +31,9 @@ from focalibrate_papers.engine import (
     spread,
 )
 from focalibrate_papers.networks import (
-    HALVES_NOTE,
     PROBLEMS,
     SET_NAMES,
     SHOWN,
-    SMALLEST,
     TOO_FEW,
     UNPUBLISHED,
     Fold,
@@ -134,6 +132,13 @@ def raw_scores(logits: NDArray[np.float64], labels: NDArray[np.int64]) -> dict[s
     return scores(np.asarray(Identity().log_probs(logits.astype(np.float64))), labels)
 
 
+def score_tables(rows: Rows) -> Iterator[Table]:
+    """Yield both tables of each data set."""
+    for problem, own in by_problem(rows).items():
+        yield main_table(own, problem)
+        yield other_table(own, problem)
+
+
 def main_table(rows: Rows, problem: Problem) -> Table:
     """Return ECE, temperature and error beside the paper's (Tables 1, 3, 4, 7 and 9)."""
     columns = [("ECE %", "ece"), ("ECE % on halves", ""), ("ECE % after T", "ece_post")]
@@ -175,8 +180,9 @@ def _paper_cell(found: dict[str, PaperValues], field: str) -> str:
     return " / ".join(f"{value:.2f}" for value in values) or "–"
 
 
-def charts(sets: Mapping[Problem, Rows]) -> Iterator[Chart]:
+def set_charts(rows: Rows) -> Iterator[Chart]:
     """Yield ECE and temperature of each set, by training loss."""
+    sets = concluded(rows)
     yield Chart(
         "ece",
         "ECE on the test rows before and after temperature scaling, by training loss; bars are "
@@ -281,9 +287,9 @@ ERROR = Measure("error %", lambda p: p["error"], "error", "points of error", _ER
 Gap: TypeAlias = Callable[[Rows, str, str, str], Interval | None]
 
 
-def claims(rows: Rows, *, is_full: bool) -> Iterator[ClaimResult]:
+def claims(rows: Rows) -> Iterator[ClaimResult]:
     """Yield how many data sets agree, then the comparisons per set, then the printed numbers."""
-    shown = concluded(rows, is_full=is_full)
+    shown, is_full = concluded(rows), rows.scale == "full"
     trained = {p: own for p, own in shown.items() if is_full or p not in SHORT}
     if is_full:
         for loss in FOCAL:
@@ -299,9 +305,11 @@ def claims(rows: Rows, *, is_full: bool) -> Iterator[ClaimResult]:
             yield as_ours(result, paper_value=f"{_EARLY} {result.paper_value}")
 
 
-def concluded(rows: Rows, *, is_full: bool) -> dict[Problem, Rows]:
+def concluded(rows: Rows) -> dict[Problem, Rows]:
     """Return the sets to conclude from: at full size all, else without `TOO_FEW`."""
-    return {p: own for p, own in by_problem(rows).items() if is_full or p not in TOO_FEW}
+    return {
+        p: own for p, own in by_problem(rows).items() if p not in TOO_FEW or rows.scale == "full"
+    }
 
 
 def claims_of_set(
@@ -471,10 +479,10 @@ def run(task: Task, folders: Folders) -> Numbers:
     return network_numbers(found, folds(found.test_logits, found.test_labels))
 
 
-def _finding(rows: Rows) -> str:
+def finding(rows: Rows) -> str:
     """Return the main result in one sentence."""
     parts = []
-    for problem, own in concluded(rows, is_full=False).items():
+    for problem, own in concluded(Rows(rows.rows, "reduced")).items():
         before, after = (
             "{:.1f} ({:.1f})".format(
                 *(own.values(name, loss=loss).mean() for name in ("ECE %", "T"))
@@ -485,81 +493,6 @@ def _finding(rows: Rows) -> str:
     return f"ECE in % (and best T) with CE → with FL-3: {'; '.join(parts)}."
 
 
-EXPERIMENT = Experiment(
-    name=NAME,
-    code="E5",
-    source="Paper 002, Tables 1–13",
-    ground="networks trained here",
-    title="Focal loss calibrates the networks it trains",
-    protocol=(
-        "One network per data set, loss and seed; ECE, AdaECE, MCE (15 bins), classwise ECE, NLL "
-        "and error on its test rows before and after temperature scaling. T minimises ECE "
-        f"(AdaECE for AdaECE after T) over 0.1 to 10 by 0.1, as in the paper. {HALVES_NOTE} ECE "
-        "is biased upwards with fewer rows, so compare the ECE after T with the ECE before T on "
-        "the same halves. A claim is what the paper's text says, unless its own tables show the "
-        "opposite for the data set: then it is what they show."
-    ),
-    smaller={
-        "smallest": SMALLEST,
-        "reduced": (
-            "CIFAR-10: ResNet-8 on 10,000 images without augmentation for 24 epochs, instead of "
-            "ResNet-50 and -110, Wide-ResNet and DenseNet on 45,000 for 350; no CIFAR-100. "
-            "Fashion-MNIST (not in the paper): an MLP of two hidden layers on 9,000 images. 20 "
-            "Newsgroups: a quarter of the texts, 20 of 50 epochs, max-pooling with stride 5. "
-            "SST: 10 of 25 epochs (for all 25, see the experiment sst). Three seeds. Scheduled γ "
-            "and FLSD-532 are not trained; Brier, MMCE and label smoothing (our addition, not in "
-            "the paper) only on Fashion-MNIST, FL-1 and FL-2 not on text. So the paper's numbers "
-            "cannot be checked, only the direction in which losses differ; and where the "
-            "training error is still near the test error there is little overconfidence, so not "
-            "even the effect of focal loss on it. Nothing is concluded about large networks."
-        ),
-    },
-    tasks=tasks,
-    run=run,
-    look=lambda rows, scale: (rows, scale == "full"),
-    claims=lambda found: claims(found[0], is_full=found[1]),
-    tables=lambda found: [
-        table
-        for problem, own in by_problem(found[0]).items()
-        for table in (main_table(own, problem), other_table(own, problem))
-    ],
-    charts=lambda found: charts(concluded(found[0], is_full=found[1])),
-    finding=lambda found: _finding(found[0]),
-    network=pool_recipe,
-    coverage={
-        "reduced": (
-            (
-                "data",
-                "CIFAR-10, CIFAR-100, 20 Newsgroups, SST binary",
-                "10,000 images of CIFAR-10, a quarter of 20 Newsgroups, SST binary",
-            ),
-            ("data of ours", "–", "9,000 images of Fashion-MNIST"),
-            (
-                "networks",
-                "ResNet-50 and -110, Wide-ResNet, DenseNet; CNN; Tree-LSTM",
-                "ResNet-8; the CNN with coarser pooling; Tree-LSTM; an MLP (Fashion-MNIST)",
-            ),
-            (
-                "losses",
-                "CE, Brier, MMCE, FL-1 to FL-3, scheduled and sample-wise γ",
-                "CE, FL-3, FLSD-53; FL-1, FL-2 on images; Brier, MMCE on Fashion-MNIST",
-            ),
-            ("epochs", "350 (images), 50 (20 Newsgroups), 25 (SST)", "24, 20, 10"),
-            ("seeds", "1", "3"),
-            (
-                "error on 20 Newsgroups",
-                "26.7 % (CE)",
-                "in the table: far higher, so nothing is concluded from that set",
-            ),
-        ),
-    },
-    changed_rules=(
-        "Rules changed after the results were seen: a claim can be undecided; “almost all” "
-        "requires nine in ten instead of more than half, with an exact interval for the "
-        "proportion; Fashion-MNIST and label smoothing, which the paper does not mention, are "
-        "questions of our own; 20 Newsgroups, which we trained too little, is in the tables but "
-        "left out of the conclusions; SST after 10 epochs is a question of our own, because the "
-        "experiment sst trains it as long as the paper; a claim about almost all cases is judged "
-        "only if the paper's sets are run at full size."
-    ),
+EXPERIMENT = Experiment.of(
+    __name__, tables=(score_tables,), charts=(set_charts,), network=pool_recipe
 )

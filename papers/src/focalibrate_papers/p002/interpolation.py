@@ -17,7 +17,6 @@ from focalibrate_papers.engine import (
 )
 from focalibrate_papers.networks import (
     SHOWN,
-    SMALLEST,
     Problem,
     difference,
     long_recipe,
@@ -28,15 +27,14 @@ from focalibrate_papers.networks import (
 from focalibrate_papers.p002.dynamics import charts as training_charts
 from focalibrate_papers.p002.dynamics import claims_of_set as of_training
 from focalibrate_papers.p002.dynamics import end_table, training_numbers
-from focalibrate_papers.p002.focal_calibration import (
-    charts,
-    main_table,
-    network_numbers,
-    other_table,
-)
 from focalibrate_papers.p002.focal_calibration import claims_of_set as of_ece
+from focalibrate_papers.p002.focal_calibration import (
+    network_numbers,
+    score_tables,
+    set_charts,
+)
 from focalibrate_papers.p002.s99 import claims_of_set as of_confident
-from focalibrate_papers.p002.s99 import confident_numbers, confident_table
+from focalibrate_papers.p002.s99 import confident_numbers, confident_tables
 from focalibrate_papers.p003.focal_temperature import scaling_numbers
 from focalibrate_papers.p004.curvature import curvature_numbers
 from focalibrate_papers.recipe import Recipe
@@ -159,61 +157,9 @@ def run(task: Task, folders: Folders) -> Numbers:
         )
 
 
-EXPERIMENT = Experiment(
-    name=NAME,
-    code="E5",
-    source="Paper 002, Tables 1–13 and Figures 1–4; paper 003, Table 1; paper 004, Figure 2",
-    ground="networks trained here",
-    title="Networks that fit their training examples",
-    protocol=(
-        "ResNet-20 on 15,000 training images of CIFAR-10, without augmentation, until the "
-        "training error is about 0 %: the regime in which paper 002 explains miscalibration. "
-        "Measured on each network: everything that focal-calibration, dynamics, s99, "
-        "focal-temperature and curvature measure on smaller ones, judged by the same rules, "
-        "which were committed before these networks were trained. T and γ are fitted on the "
-        "validation rows, as in the papers, except for the confident predictions, where T is "
-        "fitted on halves of the test rows. λ_max and trace are those of the loss over "
-        f"{N_EXAMPLES} validation examples."
-    ),
-    smaller={
-        "smallest": SMALLEST,
-        "reduced": (
-            "ResNet-20 on a third of the images without augmentation for 30 epochs in bfloat16 "
-            "instead of ResNet-50 and larger with augmentation for 350; only the losses and "
-            "seeds that the finding names. The test error is far higher than the "
-            "paper's 5 %, so its numbers cannot be checked, only the direction in which losses "
-            "differ."
-        ),
-        "full": "As at reduced scale: larger networks take weeks on two cores.",
-    },
-    tasks=tasks,
-    run=run,
-    claims=claims,
-    tables=lambda rows: [
-        main_table(rows, PROBLEM),
-        other_table(rows, PROBLEM),
-        confident_table(rows, PROBLEM),
-        *end_table(rows),
-    ],
-    charts=lambda rows: [*charts({PROBLEM: rows}), *training_charts(rows)],
-    finding=finding,
+EXPERIMENT = Experiment.of(
+    __name__,
+    tables=(score_tables, confident_tables, end_table),
+    charts=(set_charts, training_charts),
     network=recipe_of,
-    coverage=dict.fromkeys(
-        ("reduced", "full"),
-        (
-            ("data", "CIFAR-10 (45,000 images), CIFAR-100", "15,000 images of CIFAR-10"),
-            ("networks", "ResNet-50, ResNet-110 and others", "ResNet-20"),
-            ("augmentation", "shifts and flips", "none"),
-            ("losses", "CE, Brier, MMCE, FL-1 to FL-3, FLSD-53 …", "in the finding"),
-            ("epochs", "350, learning rate ÷ 10 at 150 and 250", "30, ÷ 10 at 15 and 26"),
-            ("training error at the end", "about 0 %", "in the table"),
-            ("seeds", "1", "in the finding"),
-        ),
-    ),
-    changed_rules=(
-        "While the networks were trained, claims that this experiment shares with others were "
-        "reworded, and the interval of a distance was cut at 0; the first network had been "
-        "evaluated by then. No claim changed sides. FLSD-53 and FL-5 were trained later, for want "
-        "of time, and judged by the same rules."
-    ),
 )

@@ -25,10 +25,8 @@ from focalibrate_papers.engine import (
     spread,
 )
 from focalibrate_papers.networks import (
-    HALVES_NOTE,
     SET_NAMES,
     SHOWN,
-    SMALLEST,
     UNPUBLISHED,
     Problem,
     best_temperature,
@@ -206,7 +204,13 @@ def confident_numbers(
     yield "T", float(np.mean([fit.temperature for fit in fits]))
 
 
-def confident_table(rows: Rows, problem: Problem) -> Table:
+def confident_tables(rows: Rows) -> Iterator[Table]:
+    """Yield the table of each data set."""
+    for problem, own in by_problem(rows).items():
+        yield _confident_table(own, problem)
+
+
+def _confident_table(rows: Rows, problem: Problem) -> Table:
     """Return the confident share and its accuracy beside the paper's Table 6."""
     has_paper = problem not in UNPUBLISHED
     head = ["loss", "T"]
@@ -251,48 +255,6 @@ def _chart(rows: Rows) -> Chart:
     return Chart("s99", caption, panels, columns=2)
 
 
-EXPERIMENT = Experiment(
-    name=NAME,
-    code="E8",
-    source="Paper 002, Table 6",
-    ground="networks trained here",
-    title="Confident predictions before and after temperature scaling",
-    protocol=(
-        "The fraction of the test rows predicted with a confidence of at least 0.99, and how "
-        "many of them are right, before and after temperature scaling with the T that minimises "
-        "ECE. (The paper's text says 'at least', the caption of its table 'higher than'.) "
-        f"{HALVES_NOTE}"
-    ),
-    smaller={
-        "smallest": SMALLEST,
-        "reduced": (
-            "CIFAR-10: ResNet-8 on 10,000 images without augmentation for 24 epochs, instead of "
-            "ResNet-50 and -110 on 45,000 for 350, without MMCE. Fashion-MNIST (not in the "
-            "paper): an MLP of two hidden layers on 9,000 images. Three seeds. These networks "
-            "have a far higher error rate than the paper's 5 %, so fewer rows are confident with "
-            "any loss, and the paper's fractions cannot be checked, only which loss has more."
-        ),
-    },
-    tasks=tasks,
-    run=run,
-    claims=claims,
-    tables=lambda rows: [confident_table(own, p) for p, own in by_problem(rows).items()],
-    charts=lambda rows: [_chart(rows)],
-    finding=finding,
-    network=pool_recipe,
-    coverage={
-        "reduced": (
-            ("data", "CIFAR-10 (45,000 images)", "10,000 images of CIFAR-10"),
-            ("data of ours", "–", "9,000 images of Fashion-MNIST"),
-            ("networks", "ResNet-50, ResNet-110", "ResNet-8; an MLP on Fashion-MNIST"),
-            ("losses", "CE, MMCE, focal", "CE, FL-3, FLSD-53; MMCE on Fashion-MNIST"),
-            ("epochs", "350", "24; 40 on Fashion-MNIST"),
-            ("seeds", "1", "3"),
-        ),
-    },
-    changed_rules=(
-        "Rules changed after the results were seen: intervals of accuracies on few confident "
-        "rows include the sampling error of those rows; a claim can be undecided; Fashion-MNIST "
-        "is a question of our own."
-    ),
+EXPERIMENT = Experiment.of(
+    __name__, tables=(confident_tables,), charts=(_chart,), network=pool_recipe
 )

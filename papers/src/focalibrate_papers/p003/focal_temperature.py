@@ -36,7 +36,6 @@ from focalibrate_papers.networks import (
     GAMMA,
     SET_NAMES,
     SHOWN,
-    SMALLEST,
     TOO_FEW,
     Fold,
     Problem,
@@ -530,65 +529,4 @@ def _scores(
         yield f"{metric}, {name}", float(value)
 
 
-EXPERIMENT = Experiment(
-    name=NAME,
-    code="E10",
-    source="Paper 003 (Komisarenko & Kull 2024), Table 1 and Fig. 8",
-    ground="networks trained here",
-    title="Temperature versus focal temperature scaling",
-    protocol=(
-        "Networks trained with cross-entropy, focal loss, FLSD-53 and AdaFocal are calibrated by "
-        "a temperature T alone (TS) and by a temperature followed by Ψ with exponent γ (FTS), "
-        "both on the paper's grid: T from 0.01 to 5 by 0.01, γ in -0.5, -0.25, 0, 0.05, 0.25, "
-        "0.37, 0.5, 0.75, 1, 5; by the calibration error of 15 bins of equal mass (AdaECE) or by "
-        "log loss. The test rows are split into two random halves by a fixed seed; fits on one "
-        "half are evaluated on the other, and vice versa. Every number, also without a fit, is "
-        "the mean of the two."
-    ),
-    smaller={
-        "smallest": f"{SMALLEST} Every twentieth temperature of the grid only.",
-        "reduced": (
-            "ResNet-8 on 10,000 images of CIFAR-10 for 24 epochs, an MLP on a sixth of "
-            "Fashion-MNIST and the global-pooling CNN on 20 Newsgroups, instead of ResNet-50 on "
-            "all of CIFAR-10, CIFAR-100 and TinyImageNet; 3 seeds instead of 5; CIFAR-10 without "
-            "γ = 5, 7 and AdaFocal, 20 Newsgroups with CE, γ = 3 and FLSD-53 only; fitted on "
-            "half of the test rows, not on validation rows. Table 1's numbers are shown beside "
-            "ours for orientation: none can be confirmed or refuted."
-        ),
-        "full": (
-            "ResNet-50 on CIFAR-10 as in the paper; ResNet-20 on Fashion-MNIST instead of "
-            "CIFAR-100 and TinyImageNet, about which nothing can be concluded; fitted on half of "
-            "the test rows, not on validation rows."
-        ),
-    },
-    tasks=tasks,
-    run=run,
-    claims=claims,
-    tables=tables,
-    charts=charts,
-    finding=finding,
-    network=pool_recipe,
-    coverage={
-        "reduced": (
-            ("data", "CIFAR-10, CIFAR-100, TinyImageNet", "10,000 images of CIFAR-10"),
-            ("data of ours", "–", "a sixth of Fashion-MNIST, a quarter of 20 Newsgroups"),
-            ("networks", "ResNet-50", "ResNet-8; an MLP; the global-pooling CNN"),
-            (
-                "losses",
-                "CE, FL-1, -2, -3, -5, -7, FLSD-53, AdaFocal",
-                "the same on Fashion-MNIST; CE, FL-1 to -3, FLSD-53 on CIFAR-10",
-            ),
-            ("epochs", "350; 100 on TinyImageNet", "24; 40; 20"),
-            ("seeds", "5", "3"),
-        ),
-    },
-    changed_rules=(
-        "Rules changed after the results were seen: rank correlations and proportions have "
-        "intervals within their range (that of rank correlations is Bonett and Wright's, instead "
-        "of a bootstrap over three seeds, which was too narrow); averages over kinds of networks "
-        "that include data sets of ours are questions of our own, and the paper's sentences about "
-        "all its models are judged on CIFAR-10; a claim can be undecided; data sets that are not "
-        "in the paper are questions of our own; 20 Newsgroups, which we trained too little, is in "
-        "the tables but left out of the conclusions."
-    ),
-)
+EXPERIMENT = Experiment.of(__name__, tables=(tables,), charts=(charts,), network=pool_recipe)

@@ -704,31 +704,8 @@ def _gamma_step(n_classes: int, *, small: bool) -> float:
     return 0.1 if n_classes <= 10 else 0.5
 
 
-EXPERIMENT = Experiment(
-    name=NAME,
-    code="E9",
-    source="Paper 003 (Komisarenko & Kull 2024), Sec. 3.2-3.3 and Fig. 1-7",
-    ground="theory",
-    title="The focal map and temperature scaling",
-    protocol="Computed, without training: the focal map Ψ and the proper part of the focal loss; "
-    "the temperatures between which Ψ lies; the temperature with the smallest maximum difference "
-    "from Ψ over all logits, for γ up to 10 and 2 to 100 classes, with lines through 1/T; "
-    "isolines and arrows on the simplex of three classes. `regimes` shows that Ψ can lower the "
-    "top probability (contradicting Prop. 5).",
-    smaller={
-        "smallest": "Coarse grids, only to test the program.",
-    },
-    tasks=tasks,
-    run=run,
-    claims=claims,
-    tables=tables,
-    charts=charts,
-    finding=finding,
-    changed_rules=(
-        "Rules changed after results were seen: the slope is that of the line with the smallest "
-        "maximum deviation instead of least squares (changed after a run on coarse grids); the "
-        "intercept, which depends on the grid of logits, is no longer judged; “around 0.62” has "
-        "a tolerance of 0.01 instead of 0.005; where the two maps differ most is undecided, which "
-        "was called the opposite direction: the maximum is reached at two points."
-    ),
+EXPERIMENT = Experiment.of(
+    __name__,
+    tables=(tables,),
+    charts=(_figure_1, _figure_2, _figure_3, _figure_4, _figure_5, _figure_6, _figure_7),
 )

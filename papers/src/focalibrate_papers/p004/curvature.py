@@ -31,7 +31,6 @@ from focalibrate_papers.engine import (
 from focalibrate_papers.networks import (
     GAMMA,
     SET_NAMES,
-    SMALLEST,
     UNPUBLISHED,
     Problem,
     by_problem,
@@ -420,62 +419,4 @@ def _curvature(hessian: "HessianOperator", *, n_vectors: int) -> dict[str, float
     }
 
 
-EXPERIMENT = Experiment(
-    name=NAME,
-    code="E11",
-    source="Paper 004 (Kimura & Naganuma 2024), Fig. 2 and 3",
-    ground="networks trained here",
-    title="Curvature of the loss and calibration",
-    protocol=(
-        "Networks trained with focal loss, from γ = 0 (cross-entropy) upwards: the largest "
-        "eigenvalue (Lanczos) and the trace (Hutchinson) of the Hessian of the mean validation "
-        "loss over all weights, and ECE with 15 bins on test rows. The paper writes “validation "
-        "loss” and does not say which loss: we take the training loss first, as in its Eq. 28, "
-        "and also cross-entropy, which is the same loss for every network. ECE is measured on "
-        "the test rows, which are many more than the validation rows; ECE on those is in the "
-        "table."
-    ),
-    smaller={
-        "smallest": SMALLEST,
-        "reduced": (
-            "ResNet-8 on 10,000 images of CIFAR-10 with γ up to 3 and an MLP on a sixth of "
-            "Fashion-MNIST with γ up to 7, instead of ResNet-18, MobileNet-v2, ViT and VGG-19 on "
-            "CIFAR-100; the Hessian over 256 and 1,024 validation examples with 10 and 30 random "
-            "vectors for the trace; 3 seeds. Nothing can be concluded about the curvature of the "
-            "paper's networks, or about its best γ and trace."
-        ),
-        "full": (
-            "ResNet-50 on CIFAR-10 and ResNet-20 on Fashion-MNIST with γ up to 7, instead of "
-            "five networks on CIFAR-100: nothing can be concluded about the paper's best γ and "
-            "trace."
-        ),
-    },
-    tasks=tasks,
-    run=run,
-    claims=claims,
-    tables=lambda rows: [score_table(rows)],
-    charts=charts,
-    finding=finding,
-    network=pool_recipe,
-    coverage={
-        "reduced": (
-            ("data", "CIFAR-100", "10,000 images of CIFAR-10"),
-            ("data of ours", "–", "a sixth of Fashion-MNIST"),
-            (
-                "networks",
-                "ResNet-18 (two widths), MobileNet-v2, ViT, VGG-19",
-                "ResNet-8; an MLP on Fashion-MNIST",
-            ),
-            ("γ", "0 to about 10", "0, 1, 2, 3; up to 7 on Fashion-MNIST"),
-            ("epochs", "not said", "24; 40 on Fashion-MNIST"),
-            ("seeds", "not said", "3"),
-        ),
-    },
-    changed_rules=(
-        "Rules changed after the results were seen: rank correlations are over all networks, "
-        "with an interval within [-1, 1] (Bonett and Wright's, instead of a bootstrap over three "
-        "seeds, which was too narrow); a step counts as a decrease only if its whole interval "
-        "is below 0; a claim can be undecided; traces, networks at their own weights and "
-        "Fashion-MNIST are questions of our own."
-    ),
-)
+EXPERIMENT = Experiment.of(__name__, tables=(score_table,), charts=(charts,), network=pool_recipe)
