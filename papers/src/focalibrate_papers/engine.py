@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, TypeVar, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,6 @@ from focalibrate_papers.charts import Chart
 from focalibrate_papers.claims import CLAIMS
 from focalibrate_papers.recipe import Recipe
 
-T = TypeVar("T")
 Verdict = Literal[
     "reproduced",
     "same direction",
@@ -525,8 +524,8 @@ class Table:
     """A table of the page, ready to show."""
 
     title: str
-    head: tuple[str, ...]
-    body: tuple[tuple[str, ...], ...]
+    head: Sequence[str]
+    body: Sequence[Sequence[str]]
     note: str = ""
 
 
@@ -649,18 +648,16 @@ class Experiment:
         found = rows if self.look is None else self.look(rows)
         return Conclusion(
             at_size(self.claims(found), is_full=self.is_full(scale)),
-            _each(Table, self.tables, found),
-            _each(Chart, self.charts, found),
+            _each(self.tables, found),
+            _each(self.charts, found),
             self.finding(found),
         )
 
 
-def _each(
-    kind: type[T], makers: Sequence[Callable[[Any], T | Iterable[T]]], found: Any
-) -> tuple[T, ...]:
+def _each(makers: Sequence[Callable[[Any], Any]], found: Any) -> tuple[Any, ...]:
     """Return what all makers make, some one and some several."""
     made = (make(found) for make in makers)
-    return tuple(x for one in made for x in ([one] if isinstance(one, kind) else one))
+    return tuple(x for one in made for x in ([one] if isinstance(one, (Table, Chart)) else one))
 
 
 EXPERIMENTS: dict[str, str] = {

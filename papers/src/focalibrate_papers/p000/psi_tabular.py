@@ -10,22 +10,9 @@ from scipy.stats import rankdata, wilcoxon
 
 from focalibrate.metrics import brier_score, classwise_ece, ece, error_rate, nll
 from focalibrate.theory import recover_log_posterior
+from focalibrate_papers import engine as lab
 from focalibrate_papers.charts import Chart, Panel, Series
 from focalibrate_papers.datasets import Dataset, load
-from focalibrate_papers.engine import (
-    ClaimResult,
-    Experiment,
-    Folders,
-    Interval,
-    Numbers,
-    Rows,
-    Scale,
-    Table,
-    Task,
-    mean_interval,
-    share_interval,
-    side_result,
-)
 from focalibrate_papers.recipes import TABLE
 
 if TYPE_CHECKING:
@@ -54,7 +41,7 @@ METHODS = (CE, *(name(g) for g in GAMMAS[1:] for name in (focal, mapped)))
 class Found:
     """Numbers of each table in each trial."""
 
-    rows: Rows
+    rows: lab.Rows
 
     @property
     def sets(self) -> list[str]:
@@ -77,13 +64,13 @@ class Found:
 
 def told_apart(gaps: NDArray[np.float64]) -> tuple[int, int, int]:
     """Return on how many tables the paired interval is below 0, includes 0, is above 0."""
-    intervals = [mean_interval(gap) for gap in gaps]
+    intervals = [lab.mean_interval(gap) for gap in gaps]
     below = sum(i.high < 0 for i in intervals)
     above = sum(i.low > 0 for i in intervals)
     return below, len(intervals) - below - above, above
 
 
-def counts_table(found: Found) -> Table:
+def counts_table(found: Found) -> lab.Table:
     """Return on how many tables each method is lower than another, per metric."""
     body = []
     for metric in METRICS:
@@ -105,7 +92,7 @@ def counts_table(found: Found) -> Table:
                         f"{p:.1g}",
                     )
                 )
-    return Table(
+    return lab.Table(
         f"On how many of the {len(found.sets)} tables one is lower than the other",
         (
             "metric",
@@ -128,18 +115,18 @@ def _average_ranks(found: Found, metric: str) -> NDArray[np.float64]:
     return ranks
 
 
-def ranks_table(found: Found) -> Table:
+def ranks_table(found: Found) -> lab.Table:
     """Return the average rank of each method, per metric."""
     ranks = [_average_ranks(found, metric) for metric in METRICS]
     body = tuple(
         (method, *(f"{rank[i]:.2f}" for rank in ranks)) for i, method in enumerate(METHODS)
     )
-    return Table(
+    return lab.Table(
         "Average rank over the tables", ("method", *METRICS), body, "1 is the lowest of the seven."
     )
 
 
-def means_table(found: Found) -> Table:
+def means_table(found: Found) -> lab.Table:
     """Return the ECE of each method on each table."""
     means = [100 * found.mean(method, "ECE") for method in METHODS]
     error = 100 * found.mean(CE, ERROR)
@@ -147,7 +134,7 @@ def means_table(found: Found) -> Table:
         (name, *(f"{mean[i]:.2f}" for mean in means), f"{error[i]:.2f}")
         for i, name in enumerate(found.sets)
     )
-    return Table(
+    return lab.Table(
         "ECE of each table, %", ("table", *METHODS, "error of CE"), body, "Means over trials."
     )
 
@@ -210,7 +197,7 @@ _PAPER = (
 )
 
 
-def claims(found: Found) -> list[ClaimResult]:
+def claims(found: Found) -> list[lab.ClaimResult]:
     """Return one result per claim."""
     results = [r for gamma in GAMMAS[1:] for r in _of_ece(found, gamma)]
     results += [_of_metric(found, metric) for metric in METRICS[1:]]
@@ -229,14 +216,14 @@ def finding(found: Found) -> str:
     )
 
 
-def _share(holds: NDArray[np.bool_]) -> Interval:
-    return share_interval(int(holds.sum()), len(holds))
+def _share(holds: NDArray[np.bool_]) -> lab.Interval:
+    return lab.share_interval(int(holds.sum()), len(holds))
 
 
-def _of_ece(found: Found, gamma: float) -> Iterator[ClaimResult]:
+def _of_ece(found: Found, gamma: float) -> Iterator[lab.ClaimResult]:
     n, raw, fixed = len(found.sets), focal(gamma), mapped(gamma)
     is_higher = found.mean(raw, "ECE") > found.mean(CE, "ECE")
-    yield side_result(
+    yield lab.side_result(
         _share(is_higher),
         claim=f"{raw} has a higher ECE than cross-entropy on most tables",
         what="fraction of tables, by the mean over trials",
@@ -247,7 +234,7 @@ def _of_ece(found: Found, gamma: float) -> Iterator[ClaimResult]:
         note=_by_size(found, is_higher),
     )
     is_lower = found.mean(fixed, "ECE") < found.mean(raw, "ECE")
-    yield side_result(
+    yield lab.side_result(
         _share(is_lower),
         claim=f"Ψ lowers the ECE of {raw} on most tables",
         what="fraction of tables, by the mean over trials",
@@ -259,8 +246,8 @@ def _of_ece(found: Found, gamma: float) -> Iterator[ClaimResult]:
     )
     gap = 100 * found.gap(fixed, CE, "ECE")
     better, like, worse = told_apart(gap)
-    yield side_result(
-        mean_interval(gap.mean(axis=1)),
+    yield lab.side_result(
+        lab.mean_interval(gap.mean(axis=1)),
         claim=f"{fixed} has at most {MARGIN:g} point more ECE than cross-entropy",
         what="mean difference, over tables",
         paper_value=_PAPER,
@@ -271,11 +258,11 @@ def _of_ece(found: Found, gamma: float) -> Iterator[ClaimResult]:
     )
 
 
-def _of_metric(found: Found, metric: str) -> ClaimResult:
+def _of_metric(found: Found, metric: str) -> lab.ClaimResult:
     """Judge the effect of Ψ on another metric, over all exponents together."""
     gaps = [found.gap(mapped(g), focal(g), metric).mean(axis=1) for g in GAMMAS[1:]]
     is_lower = np.mean(gaps, axis=0) < 0
-    return side_result(
+    return lab.side_result(
         _share(is_lower),
         claim=f"Ψ lowers the {metric} of focal loss on most tables",
         what="fraction of tables, by the mean over trials and exponents",
@@ -299,10 +286,10 @@ def _by_size(found: Found, holds: NDArray[np.bool_]) -> str:
     )
 
 
-def _same_error(found: Found) -> ClaimResult:
+def _same_error(found: Found) -> lab.ClaimResult:
     gaps = [found.gap(mapped(g), focal(g), ERROR) for g in GAMMAS[1:]]
-    return side_result(
-        Interval.exact(float(np.abs(gaps).max())),
+    return lab.side_result(
+        lab.Interval.exact(float(np.abs(gaps).max())),
         claim="Ψ does not change any prediction",
         what="largest change of the error in any trial",
         paper_value="Prop. 12: Ψ preserves the decision rule",
@@ -332,16 +319,16 @@ N_BINS = 10
 """As paper 000 has it."""
 
 
-def tasks(scale: Scale) -> list[Task]:
+def tasks(scale: lab.Scale) -> list[lab.Task]:
     """Return one run per table; it trains all trials and exponents at once."""
     if scale == "smallest":
         few = {"trials": 2, "epochs": 3, "fraction": 0.04}
-        return [Task.of(NAME, dataset=name, **few) for name in ("overlap_1d", "square_2d")]
+        return [lab.Task.of(NAME, dataset=name, **few) for name in ("overlap_1d", "square_2d")]
     sets, trials = (SMALL, 5) if scale == "reduced" else (SMALL + LARGE, 10)
-    return [Task.of(NAME, dataset=d, trials=trials, epochs=100, fraction=1.0) for d in sets]
+    return [lab.Task.of(NAME, dataset=d, trials=trials, epochs=100, fraction=1.0) for d in sets]
 
 
-def run(task: Task, folders: Folders) -> Numbers:
+def run(task: lab.Task, folders: lab.Folders) -> lab.Numbers:
     """Train one copy per trial and exponent; `at` of the numbers is the trial."""
     from focalibrate_papers.train import train_many
 
@@ -353,7 +340,7 @@ def run(task: Task, folders: Folders) -> Numbers:
             yield from _measured(copy, own[copy.recipe.seed].test.labels)
 
 
-def tables_of(task: Task, name: str, folders: Folders) -> Iterator[dict[int, Dataset]]:
+def tables_of(task: lab.Task, name: str, folders: lab.Folders) -> Iterator[dict[int, Dataset]]:
     """Yield a table's splits by trial, those with equally many columns together.
 
     If a category is missing in the training part of a split, the split has one column less.
@@ -386,7 +373,7 @@ def _measured(
             yield f"{name} {metric}", float(f"{value:.7g}"), trial
 
 
-EXPERIMENT = Experiment.of(
+EXPERIMENT = lab.Experiment.of(
     __name__,
     tables=(counts_table, ranks_table, means_table),
     charts=(ece_chart, ranks_chart),

@@ -12,24 +12,8 @@ from numpy.typing import NDArray
 
 from focalibrate.calibrate import Identity
 from focalibrate.metrics import adaptive_ece, classwise_ece, ece, error_rate, mce, nll
+from focalibrate_papers import engine as lab
 from focalibrate_papers.charts import Chart, Panel, Series
-from focalibrate_papers.engine import (
-    ClaimResult,
-    Experiment,
-    Folders,
-    Interval,
-    Numbers,
-    Rows,
-    Scale,
-    Table,
-    Task,
-    as_ours,
-    mean_interval,
-    number_result,
-    share_interval,
-    side_result,
-    spread,
-)
 from focalibrate_papers.networks import (
     PROBLEMS,
     SET_NAMES,
@@ -132,14 +116,14 @@ def raw_scores(logits: NDArray[np.float64], labels: NDArray[np.int64]) -> dict[s
     return scores(np.asarray(Identity().log_probs(logits.astype(np.float64))), labels)
 
 
-def score_tables(rows: Rows) -> Iterator[Table]:
+def score_tables(rows: lab.Rows) -> Iterator[lab.Table]:
     """Yield both tables of each data set."""
     for problem, own in by_problem(rows).items():
         yield main_table(own, problem)
         yield other_table(own, problem)
 
 
-def main_table(rows: Rows, problem: Problem) -> Table:
+def main_table(rows: lab.Rows, problem: Problem) -> lab.Table:
     """Return ECE, temperature and error beside the paper's (Tables 1, 3, 4, 7 and 9)."""
     columns = [("ECE %", "ece"), ("ECE % on halves", ""), ("ECE % after T", "ece_post")]
     if not any(row.metric == "ECE % on halves" for row in rows):
@@ -148,7 +132,7 @@ def main_table(rows: Rows, problem: Problem) -> Table:
     return _table(rows, problem, f"{SET_NAMES[problem]}: ECE, temperature and error", columns)
 
 
-def other_table(rows: Rows, problem: Problem) -> Table:
+def other_table(rows: lab.Rows, problem: Problem) -> lab.Table:
     """Return AdaECE, classwise ECE and NLL beside the paper's (Tables 2, 5, 8 and 10–13)."""
     columns = [("AdaECE %", "ada"), ("AdaECE % after T", "ada_post")]
     columns += [("classwise ECE %", ""), ("classwise ECE % after T", "")]
@@ -157,7 +141,9 @@ def other_table(rows: Rows, problem: Problem) -> Table:
     return _table(rows, problem, f"{SET_NAMES[problem]}: other scores", columns)
 
 
-def _table(rows: Rows, problem: Problem, title: str, columns: Sequence[tuple[str, str]]) -> Table:
+def _table(
+    rows: lab.Rows, problem: Problem, title: str, columns: Sequence[tuple[str, str]]
+) -> lab.Table:
     has_paper = any(paper_values(problem, loss) for loss in SHOWN)
     head, body = ["loss"], []
     for metric, field in columns:
@@ -165,14 +151,14 @@ def _table(rows: Rows, problem: Problem, title: str, columns: Sequence[tuple[str
     for loss in losses_in(rows):
         cells = [SHOWN[loss]]
         for metric, field in columns:
-            cells.append(spread(rows.values(metric, loss=loss)))
+            cells.append(lab.spread(rows.values(metric, loss=loss)))
             if field and has_paper:
                 cells.append(_paper_cell(paper_values(problem, loss), field))
         body.append(tuple(cells))
     networks = " and ".join(paper_values(problem, "ce"))
     note = "Mean ± standard deviation over the seeds; train error after the last epoch."
     note += f" Paper: {networks}." if has_paper else " The paper does not have this data set."
-    return Table(title, tuple(head), tuple(body), note)
+    return lab.Table(title, tuple(head), tuple(body), note)
 
 
 def _paper_cell(found: dict[str, PaperValues], field: str) -> str:
@@ -180,7 +166,7 @@ def _paper_cell(found: dict[str, PaperValues], field: str) -> str:
     return " / ".join(f"{value:.2f}" for value in values) or "–"
 
 
-def set_charts(rows: Rows) -> Iterator[Chart]:
+def set_charts(rows: lab.Rows) -> Iterator[Chart]:
     """Yield ECE and temperature of each set, by training loss."""
     sets = concluded(rows)
     yield Chart(
@@ -198,12 +184,14 @@ def set_charts(rows: Rows) -> Iterator[Chart]:
     )
 
 
-def _panel(rows: Rows, problem: Problem, metrics: Sequence[str], y_label: str) -> Panel:
+def _panel(rows: lab.Rows, problem: Problem, metrics: Sequence[str], y_label: str) -> Panel:
     losses = losses_in(rows)
     names = [SHOWN[loss] for loss in losses]
     series = []
     for metric in metrics:
-        found = [mean_interval(rows.values(metric, loss=x)).within(0.0, np.inf) for x in losses]
+        found = [
+            lab.mean_interval(rows.values(metric, loss=x)).within(0.0, np.inf) for x in losses
+        ]
         series.append(Series.of_intervals(names, found, metric if len(metrics) > 1 else ""))
     if metrics == ("T",):
         series.append(Series(names, np.ones(len(names)), style="dashed", color=6))
@@ -284,10 +272,10 @@ NEAR_ONE = Measure(
 ERROR = Measure("error %", lambda p: p["error"], "error", "points of error", _ERROR, 1.0)
 
 
-Gap: TypeAlias = Callable[[Rows, str, str, str], Interval | None]
+Gap: TypeAlias = Callable[[lab.Rows, str, str, str], lab.Interval | None]
 
 
-def claims(rows: Rows) -> Iterator[ClaimResult]:
+def claims(rows: lab.Rows) -> Iterator[lab.ClaimResult]:
     """Yield how many data sets agree, then the comparisons per set, then the printed numbers."""
     shown, is_full = concluded(rows), rows.scale == "full"
     trained = {p: own for p, own in shown.items() if is_full or p not in SHORT}
@@ -302,10 +290,10 @@ def claims(rows: Rows) -> Iterator[ClaimResult]:
             yield from claims_of_number(trained[problem], problem, loss)
     for problem in (problem for problem in shown if problem not in trained):
         for result in claims_of_set(shown[problem], problem, name=SHORT[problem]):
-            yield as_ours(result, paper_value=f"{_EARLY} {result.paper_value}")
+            yield lab.as_ours(result, paper_value=f"{_EARLY} {result.paper_value}")
 
 
-def concluded(rows: Rows) -> dict[Problem, Rows]:
+def concluded(rows: lab.Rows) -> dict[Problem, lab.Rows]:
     """Return the sets to conclude from: at full size all, else without `TOO_FEW`."""
     return {
         p: own for p, own in by_problem(rows).items() if p not in TOO_FEW or rows.scale == "full"
@@ -313,13 +301,13 @@ def concluded(rows: Rows) -> dict[Problem, Rows]:
 
 
 def claims_of_set(
-    rows: Rows,
+    rows: lab.Rows,
     problem: Problem,
     *,
     name: str = "",
     gap: Gap = difference,
     paired_by: str = "seed",
-) -> Iterator[ClaimResult]:
+) -> Iterator[lab.ClaimResult]:
     """Yield the comparisons of losses on one set.
 
     Args:
@@ -341,15 +329,15 @@ def claims_of_set(
 
 
 def _compared(
-    rows: Rows,
+    rows: lab.Rows,
     problem: Problem,
     pair: tuple[str, str],
     measure: Measure,
-    ours: Interval,
+    ours: lab.Interval,
     *,
     name: str,
     what: str,
-) -> ClaimResult:
+) -> lab.ClaimResult:
     """Return the result for two losses, in the direction of the paper's table."""
     loss, other = pair
     below, note = _direction(problem, loss, other, measure)
@@ -359,7 +347,7 @@ def _compared(
             f" With cross-entropy T is {warmth.mean():.2f} here: it is hardly overconfident, so "
             "there is little that focal loss could improve."
         )
-    return side_result(
+    return lab.side_result(
         ours,
         claim=f"{name}: {SHOWN[loss]} {measure.words(below=below)} {SHOWN[other]}",
         what=what,
@@ -413,7 +401,9 @@ def _shown(measure: Measure, values: PaperValues) -> str:
     )
 
 
-def _count(sets: Mapping[Problem, Rows], loss: str, measure: Measure) -> Iterator[ClaimResult]:
+def _count(
+    sets: Mapping[Problem, lab.Rows], loss: str, measure: Measure
+) -> Iterator[lab.ClaimResult]:
     """Yield on which fraction of the paper's sets `loss` is lower than cross-entropy.
 
     At full size only: fewer of its sets cannot decide a claim about almost all cases.
@@ -431,8 +421,8 @@ def _count(sets: Mapping[Problem, Rows], loss: str, measure: Measure) -> Iterato
         for (where, network), table in PAPER_VALUES.items()
         if measure.value(table[loss]) < measure.value(table["ce"])
     ]
-    yield side_result(
-        share_interval(len(below), len(gaps)),
+    yield lab.side_result(
+        lab.share_interval(len(below), len(gaps)),
         claim=f"{SHOWN[loss]} has a lower {measure.what} than CE in almost all cases",
         what=f"fraction of the paper's {len(gaps)} data sets run here with a lower mean",
         paper_value=f"{measure.sentence}; this is so in {len(paper)} of its {len(PAPER_VALUES)} "
@@ -445,16 +435,16 @@ def _count(sets: Mapping[Problem, Rows], loss: str, measure: Measure) -> Iterato
 
 
 def claims_of_number(
-    rows: Rows, problem: Problem, loss: str, *, name: str = ""
-) -> Iterator[ClaimResult]:
+    rows: lab.Rows, problem: Problem, loss: str, *, name: str = ""
+) -> Iterator[lab.ClaimResult]:
     """Yield the result for a printed ECE, if the network was trained."""
     values = rows.values(BEFORE.metric, loss=loss)
     if not np.size(values):
         return
     network = MAIN[problem]
     paper = PAPER_VALUES[problem, network][loss]["ece"]
-    yield number_result(
-        mean_interval(values).within(0.0, 100.0),
+    yield lab.number_result(
+        lab.mean_interval(values).within(0.0, 100.0),
         paper,
         tolerance=ECE_TOLERANCE,
         claim=f"{name or SET_NAMES[problem]}: ECE of {SHOWN[loss]} before T",
@@ -468,21 +458,21 @@ NAME = "focal-calibration"
 LOSSES = ("ce", "ls", "brier", "mmce", "fl1", "fl2", "fl3", "flsd53")
 
 
-def tasks(scale: Scale) -> list[Task]:
+def tasks(scale: lab.Scale) -> list[lab.Task]:
     """Return one task per network."""
     return pool_tasks(NAME, scale, problems=PROBLEMS, losses=LOSSES)
 
 
-def run(task: Task, folders: Folders) -> Numbers:
+def run(task: lab.Task, folders: lab.Folders) -> lab.Numbers:
     """Return the network's scores on its test rows, and its final error on training rows."""
     found = trained(pool_recipe(task), folders)
     return network_numbers(found, folds(found.test_logits, found.test_labels))
 
 
-def finding(rows: Rows) -> str:
+def finding(rows: lab.Rows) -> str:
     """Return the main result in one sentence."""
     parts = []
-    for problem, own in concluded(Rows(rows.rows, "reduced")).items():
+    for problem, own in concluded(lab.Rows(rows.rows, "reduced")).items():
         before, after = (
             "{:.1f} ({:.1f})".format(
                 *(own.values(name, loss=loss).mean() for name in ("ECE %", "T"))
@@ -493,6 +483,6 @@ def finding(rows: Rows) -> str:
     return f"ECE in % (and best T) with CE → with FL-3: {'; '.join(parts)}."
 
 
-EXPERIMENT = Experiment.of(
+EXPERIMENT = lab.Experiment.of(
     __name__, tables=(score_tables,), charts=(set_charts,), network=pool_recipe
 )

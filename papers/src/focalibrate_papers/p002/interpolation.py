@@ -4,17 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from focalibrate_papers.engine import (
-    ClaimResult,
-    Experiment,
-    Folders,
-    Numbers,
-    Rows,
-    Scale,
-    Task,
-    mean_interval,
-    side_result,
-)
+from focalibrate_papers import engine as lab
 from focalibrate_papers.networks import (
     SHOWN,
     Problem,
@@ -44,7 +34,7 @@ SHOWN_SET = "Interpolating"
 """Name of the set in claims, to distinguish it from the smaller runs of other experiments."""
 
 
-def claims(rows: Rows) -> Iterator[ClaimResult]:
+def claims(rows: lab.Rows) -> Iterator[lab.ClaimResult]:
     """Yield the claims of each paper, by the rules of the experiments on smaller networks."""
     for part in (of_ece, of_training, of_confident):
         yield from part(rows, PROBLEM, name=SHOWN_SET)
@@ -52,7 +42,7 @@ def claims(rows: Rows) -> Iterator[ClaimResult]:
     yield from _curvature(rows)
 
 
-def _focal_temperature(rows: Rows) -> Iterator[ClaimResult]:
+def _focal_temperature(rows: lab.Rows) -> Iterator[lab.ClaimResult]:
     """Yield paper 003's claim that the second parameter lowers the calibration error."""
     gaps: dict[int, list[float]] = {}
     for loss in losses_in(rows):
@@ -60,8 +50,8 @@ def _focal_temperature(rows: Rows) -> Iterator[ClaimResult]:
         for seed, both in rows.by_seed("adaece, FTS_ECE", loss=loss).items():
             gaps.setdefault(seed, []).append(100 * (both - alone[seed]))
     if gaps:
-        yield side_result(
-            mean_interval([float(np.mean(gaps[seed])) for seed in sorted(gaps)]),
+        yield lab.side_result(
+            lab.mean_interval([float(np.mean(gaps[seed])) for seed in sorted(gaps)]),
             claim=f"{SHOWN_SET}: FTS has a lower AdaECE than TS",
             what="AdaECE of FTS − TS, both fitted by it, mean over the losses, paired by network",
             paper_value='003, Sec. 5.2: "The results show that focal temperature scaling could '
@@ -72,7 +62,7 @@ def _focal_temperature(rows: Rows) -> Iterator[ClaimResult]:
         )
 
 
-def _curvature(rows: Rows) -> Iterator[ClaimResult]:
+def _curvature(rows: lab.Rows) -> Iterator[lab.ClaimResult]:
     """Yield paper 004's claim about the loss of training, and our question about one loss."""
     for of, loss_name, is_papers in (
         ("own", "the training loss", True),
@@ -80,7 +70,7 @@ def _curvature(rows: Rows) -> Iterator[ClaimResult]:
     ):
         ours = difference(rows, "fl3", "ce", f"lambda_max, {of}")
         if ours is not None:
-            yield side_result(
+            yield lab.side_result(
                 ours,
                 claim=f"{SHOWN_SET}: λ_max(H_val) of {loss_name} is lower with {SHOWN['fl3']} "
                 "than with CE",
@@ -94,7 +84,7 @@ def _curvature(rows: Rows) -> Iterator[ClaimResult]:
             )
 
 
-def finding(rows: Rows) -> str:
+def finding(rows: lab.Rows) -> str:
     """Return the main result in one sentence."""
     parts = []
     for loss in losses_in(rows):
@@ -118,24 +108,24 @@ N_EXAMPLES, N_VECTORS = 256, 10
 IN_CURVATURE = ("ce", "fl3")
 
 
-def tasks(scale: Scale) -> list[Task]:
+def tasks(scale: lab.Scale) -> list[lab.Task]:
     """Return one task per network."""
     is_small = scale == "smallest"
     return [
-        Task.of(NAME, loss=loss, seed=seed, is_small=is_small)
+        lab.Task.of(NAME, loss=loss, seed=seed, is_small=is_small)
         for seed in range(2 if is_small else SEEDS)
         for loss in (LOSSES[:2] if is_small else LOSSES)
     ]
 
 
-def recipe_of(task: Task) -> Recipe:
+def recipe_of(task: lab.Task) -> Recipe:
     """Return how the task's network is trained."""
     if task["is_small"]:
         return network_recipe(PROBLEM, task["loss"], seed=task["seed"], scale="smallest")
     return long_recipe("interpolating", task["loss"], seed=task["seed"])
 
 
-def run(task: Task, folders: Folders) -> Numbers:
+def run(task: lab.Task, folders: lab.Folders) -> lab.Numbers:
     """Measure one network in all that the smaller experiments of papers 002 to 004 measure."""
     from focalibrate_papers.train import load_dataset
 
@@ -157,7 +147,7 @@ def run(task: Task, folders: Folders) -> Numbers:
         )
 
 
-EXPERIMENT = Experiment.of(
+EXPERIMENT = lab.Experiment.of(
     __name__,
     tables=(score_tables, confident_tables, end_table),
     charts=(set_charts, training_charts),

@@ -2,17 +2,7 @@
 
 from typing import Literal
 
-from focalibrate_papers.engine import (
-    ClaimResult,
-    Experiment,
-    Folders,
-    Numbers,
-    Rows,
-    Scale,
-    Table,
-    Task,
-    at_size,
-)
+from focalibrate_papers import engine as lab
 from focalibrate_papers.networks import (
     SHOWN,
     losses_in,
@@ -44,7 +34,7 @@ SHOWN_SET = "SST, 25 epochs"
 """Name of the set in claims, to distinguish it from the shorter runs of `focal-calibration`."""
 
 
-def tasks(scale: Scale) -> list[Task]:
+def tasks(scale: lab.Scale) -> list[lab.Task]:
     """Return a task for each network."""
     losses, seeds = {
         "smallest": (("ce", "fl3"), 2),
@@ -52,25 +42,25 @@ def tasks(scale: Scale) -> list[Task]:
         "full": (LOSSES, SEEDS),
     }[scale]
     return [
-        Task.of(NAME, problem=PROBLEM, loss=loss, seed=seed, is_short=scale == "smallest")
+        lab.Task.of(NAME, problem=PROBLEM, loss=loss, seed=seed, is_short=scale == "smallest")
         for seed in range(seeds)
         for loss in losses
     ]
 
 
-def recipe_of(task: Task) -> Recipe:
+def recipe_of(task: lab.Task) -> Recipe:
     """Return how the task's network is trained: as in the paper, except at the smallest scale."""
-    scale: Scale = "smallest" if task["is_short"] else "full"
+    scale: lab.Scale = "smallest" if task["is_short"] else "full"
     return network_recipe(PROBLEM, task["loss"], seed=task["seed"], scale=scale)
 
 
-def run(task: Task, folders: Folders) -> Numbers:
+def run(task: lab.Task, folders: lab.Folders) -> lab.Numbers:
     """Return the scores of the test sentences before and after T."""
     found = trained(recipe_of(task), folders)
     return network_numbers(found, [found.fold])
 
 
-def is_covered(rows: Rows) -> bool:
+def is_covered(rows: lab.Rows) -> bool:
     """Return whether the networks match the paper's: the error of CE is within 1 point of 12.85 %.
 
     The bound is the one by which `focal-calibration` counts errors as equal.
@@ -80,15 +70,15 @@ def is_covered(rows: Rows) -> bool:
     return rows.scale != "smallest" and bool(ours.size) and abs(ours.mean() - paper) <= ERROR.bound
 
 
-def claims(rows: Rows) -> tuple[ClaimResult, ...]:
+def claims(rows: lab.Rows) -> tuple[lab.ClaimResult, ...]:
     """Return the comparisons of losses and the printed numbers, if the networks match."""
     results = [*claims_of_set(rows, PROBLEM, name=SHOWN_SET)]
     for loss in NUMBERS:
         results += claims_of_number(rows, PROBLEM, loss, name=SHOWN_SET)
-    return at_size(results, is_full=is_covered(rows))
+    return lab.at_size(results, is_full=is_covered(rows))
 
 
-def _trained_table(rows: Rows) -> Table:
+def _trained_table(rows: lab.Rows) -> lab.Table:
     """Return which seeds of which losses are trained."""
     body = []
     for loss in LOSSES:
@@ -100,10 +90,10 @@ def _trained_table(rows: Rows) -> Table:
         "FLS-531 and FLS-532 differ only in the last 7 of the 25 epochs: where an earlier epoch "
         "has the lowest validation error, they are the same network."
     )
-    return Table("Networks trained", ("loss", "seeds", "trained"), tuple(body), note)
+    return lab.Table("Networks trained", ("loss", "seeds", "trained"), tuple(body), note)
 
 
-def finding(rows: Rows) -> str:
+def finding(rows: lab.Rows) -> str:
     """Return the main result in one sentence."""
     parts = []
     for loss in losses_in(rows):
@@ -120,6 +110,6 @@ def finding(rows: Rows) -> str:
     )
 
 
-EXPERIMENT = Experiment.of(
+EXPERIMENT = lab.Experiment.of(
     __name__, tables=(score_tables, _trained_table), charts=(set_charts,), network=recipe_of
 )
