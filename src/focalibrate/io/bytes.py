@@ -8,10 +8,10 @@ import sys
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, BinaryIO, cast
+from typing import IO, Any, BinaryIO, TypeAlias, cast
 
 import pyarrow as pa
 
@@ -49,6 +49,7 @@ MAGIC: Mapping[bytes, str] = {
 DAMAGE = (OSError, EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile)
 """Exceptions that damaged compressed bytes raise."""
 
+Kinds: TypeAlias = tuple[type[Exception], ...]
 
 UNBOUNDED = 1 << 62
 """No limit: the bytes are read in batches and never held in memory whole."""
@@ -133,17 +134,30 @@ def compression_of(start: bytes) -> str:
 
 
 @contextmanager
-def damage_named(source: StoredBytes) -> Iterator[None]:
-    """Turn the errors of damaged bytes into a `PredictionFileError`."""
+def refused(path: Path, text: str, kinds: Kinds = (Exception,)) -> Iterator[None]:
+    """Turn what a library raises on a damaged file into a `PredictionFileError`.
+
+    Args:
+        path: the file.
+        text: what to say of it; ``{}`` is the first line of the library's error.
+        kinds: exceptions of the library, which mostly does not say which these are.
+    """
     try:
         yield
-    except PredictionFileError:
+    except (PredictionFileError, MemoryError):
         raise
-    except DAMAGE as error:
-        text = f"is truncated or damaged ({short(error)}). Copy or write it again."
-        if isinstance(error, OSError) and not source.compression:
-            text = f"could not be read: {error.strerror or error}."
-        raise file_error(source.path, text) from error
+    except kinds as error:
+        first = next(iter(str(error).splitlines()), "") or type(error).__name__
+        what = getattr(error, "strerror", None) or first
+        raise file_error(path, text.replace("{}", short(what))) from error
+
+
+def damage_named(source: StoredBytes) -> AbstractContextManager[None]:
+    """Turn the errors of damaged bytes into a `PredictionFileError`."""
+    if source.compression:
+        text = "is truncated or damaged ({}). Copy or write it again."
+        return refused(source.path, text, DAMAGE)
+    return refused(source.path, "could not be read: {}.", DAMAGE)
 
 
 @contextmanager

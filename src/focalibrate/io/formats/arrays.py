@@ -6,16 +6,14 @@ raises an error instead of killing the process.
 
 import io
 import json
-import lzma
 import math
 import re
 import sys
 import tokenize
 import zipfile
-import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any
@@ -24,6 +22,7 @@ import numpy as np
 from numpy.lib import format as npy_format
 from numpy.typing import NDArray
 
+from focalibrate.io.bytes import refused
 from focalibrate.io.errors import PredictionFileError, file_error, listing, short
 from focalibrate.io.formats.arrow import names_from_json
 from focalibrate.io.formats.opened import Opened
@@ -37,31 +36,12 @@ MAX_AXES = 32
 MAX_EXTENT = 1 << 48
 
 HEADER_DAMAGE = (
-    ValueError,
-    KeyError,
-    TypeError,
-    SyntaxError,
-    MemoryError,
-    RecursionError,
-    OverflowError,
-    AttributeError,
-    IndexError,
-    tokenize.TokenError,
+    *(ValueError, LookupError, TypeError, SyntaxError, ArithmeticError, AttributeError),
+    *(MemoryError, RecursionError, tokenize.TokenError),
 )
 """Exceptions that NumPy raises on a damaged header."""
 
-DAMAGE = (
-    zipfile.BadZipFile,
-    zlib.error,
-    lzma.LZMAError,
-    EOFError,
-    OSError,
-    RuntimeError,  # encrypted members, and NotImplementedError for unknown compression
-    OverflowError,
-    UnicodeDecodeError,
-    *HEADER_DAMAGE,
-)
-"""Exceptions that `zipfile` and NumPy raise on a damaged archive."""
+DAMAGE = "is truncated or damaged ({}). Copy it again, or write it again with np.savez."
 
 MAX_HEADER = 100_000_000
 """Largest header the format allows, in bytes."""
@@ -223,14 +203,14 @@ class _Array:
     def row_bytes(self) -> int:
         return self.dtype.itemsize * math.prod(self.shape[1:])
 
-    def take(self, file: IO[bytes], n_rows: int, path: Path, limit: int) -> NDArray[Any]:
+    def take(self, file: Any, n_rows: int, path: Path, limit: int) -> NDArray[Any]:
         """Return the next rows of the opened file."""
         size = n_rows * self.row_bytes
         check_fits(path, size, limit)
         buffer = np.empty(size, np.uint8)
         view, done = buffer.data, 0
         while done < size:
-            n = _read_into(file, view[done : done + (1 << 20)])
+            n = file.readinto(view[done : done + (1 << 20)])
             if not n:
                 raise file_error(
                     path, f"`{short(self.column.name)}` is cut off. Copy or write it again."
@@ -241,16 +221,6 @@ class _Array:
             array = (array.astype(np.uint32) << 16).view(np.float32)
             return squeezed(array)
         return as_text(array, path=path, name=self.column.name)
-
-
-def _read_into(file: IO[bytes], view: memoryview) -> int:
-    """Read bytes to where they are wanted, and return how many."""
-    read_into: Callable[[memoryview], int] | None = getattr(file, "readinto", None)
-    if read_into is not None:
-        return read_into(view)
-    piece = file.read(len(view))
-    view[: len(piece)] = piece
-    return len(piece)
 
 
 def open_npy(parts: Mapping[str, Part], *, limit: int) -> Opened:
@@ -308,7 +278,7 @@ def open_npz(part: Part, *, limit: int) -> Opened:
                 "archive. If it was copied, copy it again; else write it with np.savez.",
             )
         raw.seek(0)
-        with damage_named(path), zipfile.ZipFile(raw) as archive:
+        with refused(path, DAMAGE), zipfile.ZipFile(raw) as archive:
             members = [info for info in archive.infolist() if not info.is_dir()]
             names = Counter(info.filename.removesuffix(".npy") for info in members)
             twice = [f"`{name}`" for name, count in names.items() if count > 1]
@@ -341,21 +311,6 @@ def _member(part: Part, archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> _Arr
         return file
 
     return header.array(name, opened)
-
-
-@contextmanager
-def damage_named(path: Path) -> Iterator[None]:
-    """Turn the errors of a damaged archive into a `PredictionFileError`."""
-    try:
-        yield
-    except (PredictionFileError, MemoryError):
-        raise
-    except DAMAGE as error:
-        raise file_error(
-            path,
-            f"is truncated or damaged ({short(error)}). Copy it again, or write it again with "
-            "np.savez.",
-        ) from error
 
 
 def open_safetensors(part: Part, *, limit: int) -> Opened:
@@ -474,7 +429,7 @@ def _opened(path: Path, arrays: Sequence[_Array | Column], *, limit: int) -> Ope
         raise array.problem or file_error(path, f"`{short(array.name)}` cannot be read.")
 
     def whole(wanted: Sequence[int]) -> list[NDArray[Any]]:
-        with damage_named(path), ExitStack() as stack:
+        with refused(path, DAMAGE), ExitStack() as stack:
             found = []
             for i in wanted:
                 array = checked(i)
@@ -489,7 +444,7 @@ def _opened(path: Path, arrays: Sequence[_Array | Column], *, limit: int) -> Ope
         n_rows = max((sizes[i] for i in needed), default=0)
         if not n_rows:
             yield Table(schema, {}, 0)  # whoever needs an array says why it cannot be read
-        with damage_named(path), ExitStack() as stack:
+        with refused(path, DAMAGE), ExitStack() as stack:
             files = {i: checked(i).open(stack) for i in needed}
             for start in range(0, n_rows, rows):
                 taken = {
