@@ -8,10 +8,11 @@ import sys
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
-from typing import IO, Any, BinaryIO, cast
+from typing import IO, Any, BinaryIO, TypeAlias, cast
 
 import pyarrow as pa
 
@@ -49,6 +50,7 @@ MAGIC: Mapping[bytes, str] = {
 DAMAGE = (OSError, EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile)
 """Exceptions that damaged compressed bytes raise."""
 
+Kinds: TypeAlias = tuple[type[Exception], ...]
 
 UNBOUNDED = 1 << 62
 """No limit: the bytes are read in batches and never held in memory whole."""
@@ -133,51 +135,64 @@ def compression_of(start: bytes) -> str:
 
 
 @contextmanager
-def damage_named(source: StoredBytes) -> Iterator[None]:
-    """Turn the errors of damaged bytes into a `PredictionFileError`."""
-    try:
-        yield
-    except PredictionFileError:
-        raise
-    except DAMAGE as error:
-        text = f"is truncated or damaged ({short(error)}). Copy or write it again."
-        if isinstance(error, OSError) and not source.compression:
-            text = f"could not be read: {error.strerror or error}."
-        raise file_error(source.path, text) from error
-
-
-@contextmanager
-def compressed_output(path: Path, inside: str) -> Iterator[IO[bytes]]:
-    """Open a file to write, compressed as its suffix says; equal content gives equal bytes.
+def refused(path: Path, text: str, kinds: Kinds = (Exception,)) -> Iterator[None]:
+    """Turn what a library raises on a damaged file into a `PredictionFileError`.
 
     Args:
         path: the file.
-        inside: name of the file in a zip archive.
+        text: what to say of it; ``{}`` is the first line of the library's error.
+        kinds: exceptions of the library, which mostly does not say which these are.
     """
-    suffix = path.suffix.lower()
-    with ExitStack() as stack:
-        raw: Any = stack.enter_context(path.open("wb"))
-        if suffix == ".gz":
-            raw = stack.enter_context(gzip.GzipFile("", "wb", fileobj=raw, mtime=0))
-        elif suffix == ".bz2":
-            raw = stack.enter_context(bz2.open(raw, "wb"))
-        elif suffix == ".xz":
-            raw = stack.enter_context(lzma.open(raw, "wb"))
-        elif suffix == ".zst":
-            raw = stack.enter_context(pa.CompressedOutputStream(raw, "zstd"))
-        elif suffix == ".zip":
-            archive = stack.enter_context(zipfile.ZipFile(raw, "w"))
-            member = zipfile.ZipInfo(inside)  # dated 1980
-            member.compress_type = zipfile.ZIP_DEFLATED
-            raw = stack.enter_context(archive.open(member, "w", force_zip64=True))
-        yield raw
+    try:
+        yield
+    except (PredictionFileError, MemoryError):
+        raise
+    except kinds as error:
+        first = next(iter(str(error).splitlines()), "") or type(error).__name__
+        what = getattr(error, "strerror", None) or first
+        raise file_error(path, text.replace("{}", short(what))) from error
+
+
+def optional(name: str, path: Path, what: str, instead: str = "") -> Any:
+    """Return a package that only some formats need, or raise with how to install it."""
+    try:
+        return import_module(name)
+    except ImportError as error:
+        text = f"{what} needs {name}. Install it: `pip install {name}`{instead}."
+        raise file_error(path, text) from error
+
+
+def damage_named(source: StoredBytes) -> AbstractContextManager[None]:
+    """Turn the errors of damaged bytes into a `PredictionFileError`."""
+    if source.compression:
+        text = "is truncated or damaged ({}). Copy or write it again."
+        return refused(source.path, text, DAMAGE)
+    return refused(source.path, "could not be read: {}.", DAMAGE)
+
+
+PACKED: Mapping[str, Callable[[Any], Any]] = {
+    ".gz": lambda raw: gzip.GzipFile("", "wb", fileobj=raw, mtime=0),
+    ".bz2": lambda raw: bz2.BZ2File(raw, "wb"),
+    ".xz": lambda raw: lzma.LZMAFile(raw, "wb"),  # noqa: SIM115 closed by who opens it
+    ".zst": lambda raw: pa.CompressedOutputStream(raw, "zstd"),
+    ".zip": lambda raw: zipfile.ZipFile(raw, "w"),
+}
 
 
 @contextmanager
 def text_file(path: Path, suffix: str) -> Iterator[IO[str]]:
-    """Open a text file of a format to write, compressed as the last suffix of its name says."""
-    with (
-        compressed_output(path, f"predictions{suffix}") as raw,
-        io.TextIOWrapper(raw, encoding="utf-8", newline="") as text,
-    ):
-        yield text
+    """Open a text file to write, compressed as its name says; equal text gives equal bytes.
+
+    Args:
+        path: the file.
+        suffix: of its format, which names it in a zip archive.
+    """
+    with ExitStack() as stack:
+        raw: Any = stack.enter_context(path.open("wb"))
+        if path.suffix.lower() in PACKED:
+            raw = stack.enter_context(PACKED[path.suffix.lower()](raw))
+        if isinstance(raw, zipfile.ZipFile):
+            member = zipfile.ZipInfo(f"predictions{suffix}")  # dated 1980
+            member.compress_type = zipfile.ZIP_DEFLATED
+            raw = stack.enter_context(raw.open(member, "w", force_zip64=True))
+        yield stack.enter_context(io.TextIOWrapper(raw, encoding="utf-8", newline=""))

@@ -10,22 +10,21 @@ import shutil
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from fnmatch import fnmatchcase
 from functools import cache
+from itertools import takewhile
 from pathlib import Path, PurePath, PurePosixPath
-from typing import IO, Any, TypeAlias, TypeVar, cast
+from typing import IO, Any, TypeAlias, cast
 from urllib.parse import unquote
 
 import fsspec
 import pyarrow as pa
 import pyarrow.fs as pa_fs
+from fsspec.utils import glob_translate
 
 from focalibrate.io.bytes import COMPRESSED, DAMAGE, stdin_bytes
 from focalibrate.io.errors import PredictionFileError, file_error, listing, short, shown
-
-P = TypeVar("P", bound=PurePath)
 
 Paths: TypeAlias = str | Path | Sequence[str | Path]
 
@@ -50,6 +49,9 @@ ALIASES = {
 }
 MAX_PARTS = 100_000
 CHUNK = 1 << 22
+START = 1 << 16
+"""First bytes of a file, which nearly always differ between files."""
+
 MARKS = "*?["
 _URL = re.compile(r"([a-z][a-z0-9+.-]+):/+", re.ASCII)
 _SPLITS = {"train", "training", "val", "valid", "validation", "dev", "test", "testing", "holdout"}
@@ -111,12 +113,27 @@ class Part:
         return target
 
 
-def sha256_of(parts: Sequence[Part]) -> str:
-    """Return the SHA-256 of the bytes of several files one after another, in hex."""
+def sha256_of(parts: Sequence[Part], *, unpacked: bool = False, at_most: int | None = None) -> str:
+    """Return the SHA-256 of the bytes of several files one after another, in hex.
+
+    Args:
+        parts: the files.
+        unpacked: decompress gzip; a damaged file is like no other.
+        at_most: bytes of each file to read.
+    """
     digest = hashlib.sha256()
     for part in parts:
-        with part.open() as file:
-            hashlib.file_digest(cast(Any, file), lambda: digest)
+        try:
+            with part.open() as raw:
+                file: Any = gzip.GzipFile(fileobj=raw) if unpacked and _is_gzip(part) else raw
+                if at_most is None:
+                    hashlib.file_digest(file, lambda: digest)
+                else:
+                    digest.update(file.read(at_most))
+        except DAMAGE:
+            if not unpacked:
+                raise
+            digest.update(part.name.encode())  # whoever reads it says that it is damaged
     return digest.hexdigest()
 
 
@@ -165,16 +182,10 @@ def _parts_of(source: str | Path, limit: int) -> list[Part]:
         content = stdin_bytes(limit=limit)
         return [Part(Path("-"), len(content), content=content)]
     url, root = url_of(source), Path(source)
-    if url is not None:
-        found = _remote_parts(url)
-        if len(found) == 1:
-            return found
-    elif root.is_dir() or is_pattern(root):
-        found = [Part(path, path.stat().st_size) for path in _local_paths(root)]
-    else:
+    if url is None and not (root.is_dir() or is_pattern(root)):
         check_readable(root)
         return [Part(root, root.stat().st_size)]
-    found = sorted(found, key=lambda part: natural(part.path))
+    found = _local_parts(root) if url is None else _remote_parts(url)
     return [replace(part, partition=partition_of(root, part.path)) for part in found]
 
 
@@ -196,9 +207,10 @@ def check_distinct(path: Path, groups: Sequence[Sequence[Part]]) -> None:
         other = plain.setdefault(own, group[0])
         is_same = other is not group[0]
         if not is_same and counts[size] > 1:
-            found = seen.setdefault((size, *map(_start, group)), group)
+            found = seen.setdefault((size, sha256_of(group, unpacked=True, at_most=START)), group)
             other = found[0]
-            is_same = found is not group and _unpacked_sha256(found) == _unpacked_sha256(group)
+            if found is not group:
+                is_same = len({sha256_of(g, unpacked=True) for g in (found, group)}) == 1
         if is_same:
             raise file_error(
                 path,
@@ -207,36 +219,17 @@ def check_distinct(path: Path, groups: Sequence[Sequence[Part]]) -> None:
             )
 
 
-@contextmanager
-def _unpacked(part: Part) -> Iterator[IO[bytes]]:
-    """Open a file at its start; one of gzip is decompressed."""
-    with part.open() as raw:
-        is_gzip = part.path.suffix.lower() == ".gz"
-        yield cast(IO[bytes], gzip.GzipFile(fileobj=raw)) if is_gzip else raw
+def _is_gzip(part: Part) -> bool:
+    return part.path.suffix.lower() == ".gz"
 
 
 def _unpacked_size(part: Part) -> int:
     """Return the bytes of a file; of one of gzip those that its end promises."""
-    if part.path.suffix.lower() != ".gz" or part.n_bytes < 4:
+    if not _is_gzip(part) or part.n_bytes < 4:
         return part.n_bytes
     with part.open() as file:
         file.seek(part.n_bytes - 4)
         return int.from_bytes(file.read(4), "little")
-
-
-def _start(part: Part) -> bytes:
-    """Return the first bytes of a file, which nearly always differ between files."""
-    with suppress(*DAMAGE), _unpacked(part) as file:
-        return file.read(1 << 16)
-    return str(part.path).encode()  # damaged: whoever reads it says so
-
-
-def _unpacked_sha256(parts: Sequence[Part]) -> str:
-    digest = hashlib.sha256()
-    for part in parts:
-        with suppress(*DAMAGE), _unpacked(part) as file:
-            hashlib.file_digest(cast(Any, file), lambda: digest)
-    return digest.hexdigest()
 
 
 def is_data_set(source: str | Path) -> bool:
@@ -289,36 +282,37 @@ def natural(path: Path | str) -> list[tuple[int, int, str]]:
 
 def is_pattern(path: Path) -> bool:
     """Return whether `path` is a glob rather than the name of a file."""
-    return any(mark in str(path) for mark in "*?[") and not path.exists()
+    return any(mark in str(path) for mark in MARKS) and not path.exists()
 
 
-def _local_paths(path: Path) -> list[Path]:
-    """Return the files of a folder or glob in natural order, without markers like ``_SUCCESS``.
+def _local_parts(path: Path) -> list[Part]:
+    """Return the files of a folder or glob, without markers like ``_SUCCESS``.
 
     Names that begin with ``_`` or ``.`` are left out, as Spark and Hadoop do.
     """
     roots = [path] if path.is_dir() else [Path(p) for p in glob.glob(str(path), recursive=True)]
-    found = [(r, Path(r.name)) for r in roots if not r.is_dir()]
-    found += [(p, p.relative_to(r)) for r in roots for p in r.rglob("*") if p.is_file()]
-    kept = [p for p, inside in found if not _is_hidden(inside.parts)]
-    known = _known(path, kept)
-    check_one_split(known, path=path)
-    return known
+    found = list[Path]()
+    for root in roots:
+        inside = [p for p in root.rglob("*") if p.is_file()] if root.is_dir() else [root]
+        found += [p for p in inside if not _is_hidden(p.relative_to(root).parts or (p.name,))]
+    return _known(path, [Part(p, p.stat().st_size) for p in found])
 
 
 def _is_hidden(parts: Sequence[str]) -> bool:
     return any(part.startswith(("_", ".")) for part in parts)
 
 
-def _known(path: Path, found: Sequence[P]) -> list[P]:
-    """Return the files of predictions; those of Hadoop, such as part-00000, have no suffix."""
-    known = [p for p in found if suffix_of(p) in FORMATS] or [p for p in found if not p.suffix]
+def _known(path: Path, found: Sequence[Part]) -> list[Part]:
+    """Return the files of predictions in natural order; those of Hadoop have no suffix."""
+    known = [p for p in found if suffix_of(p.path) in FORMATS]
+    known = known or [p for p in found if not p.path.suffix]
     if not known:
-        inside = f"; it holds {listing([p.name for p in found])}" if found else ""
+        inside = f"; it holds {listing([p.path.name for p in found])}" if found else ""
         raise file_error(path, f"has no files of predictions ({', '.join(FORMATS)}){inside}.")
     if len(known) > MAX_PARTS:
         raise file_error(path, f"has more than {MAX_PARTS:,} parts.")
-    return known
+    check_one_split([part.path for part in known], path=path)
+    return sorted(known, key=lambda part: natural(part.path))
 
 
 def check_one_split(parts: Sequence[Path], *, path: Path | None = None) -> None:
@@ -384,22 +378,24 @@ def _remote_parts(url: str) -> list[Part]:
     system, inside = file_system(url, path)
     with named_errors(path):
         info = system.get_file_info([inside])[0]
-    if info.type == pa_fs.FileType.File:
-        return [_place(system, info, url, inside)]
-    has_marks = any(mark in inside for mark in MARKS)
-    root = _before_marks(inside) if has_marks else inside
-    with named_errors(path):
-        found = system.get_file_info(
-            pa_fs.FileSelector(root, recursive=True, allow_not_found=True)
-        )
-    files = {PurePosixPath(e.path): e for e in found if e.type == pa_fs.FileType.File}
-    if has_marks:
-        kept = [p for p in files if _matches(str(p), inside)]
+        if info.type == pa_fs.FileType.File:
+            return [_place(system, info, url, inside)]
+        pieces = inside.split("/")
+        fixed = list(takewhile(lambda piece: not any(mark in piece for mark in MARKS), pieces))
+        root = "/".join(fixed)
+        pattern = None
+        if len(fixed) < len(pieces):
+            pattern = re.compile(glob_translate(inside.strip("/")))
+        selector = pa_fs.FileSelector(root, recursive=True, allow_not_found=True)
+        infos = [e for e in system.get_file_info(selector) if e.type == pa_fs.FileType.File]
+    if pattern is None:
+        below = len(PurePosixPath(root).parts)
+        kept = [e for e in infos if not _is_hidden(PurePosixPath(e.path).parts[below:])]
     else:
-        kept = [p for p in files if not _is_hidden(p.parts[len(PurePosixPath(root).parts) :])]
+        kept = [e for e in infos if pattern.match(e.path.strip("/"))]
     if not kept:
         raise file_error(path, "does not exist, or holds no files. Check the name.")
-    return [_place(system, files[p], url, inside) for p in _known(path, kept)]
+    return _known(path, [_place(system, e, url, inside) for e in kept])
 
 
 def _place(system: Any, info: Any, url: str, inside: str) -> Part:
@@ -451,30 +447,6 @@ def _quoted(url: str) -> str:
     for mark in "?[] ":
         url = url.replace(mark, f"%{ord(mark):02X}")
     return url
-
-
-def _before_marks(pattern: str) -> str:
-    pieces = pattern.split("/")
-    fixed = next(i for i, piece in enumerate(pieces) if any(mark in piece for mark in MARKS))
-    return "/".join(pieces[:fixed])
-
-
-def _matches(path: str, pattern: str) -> bool:
-    """Return whether a path matches piece by piece; ``**`` is any number of folders.
-
-    Example:
-        >>> _matches("b/x/y/a.csv", "b/**/*.csv"), _matches("b/x/a.csv", "b/*.csv")
-        (True, False)
-    """
-    return _pieces_match(path.strip("/").split("/"), pattern.strip("/").split("/"))
-
-
-def _pieces_match(path: list[str], pattern: list[str]) -> bool:
-    if not pattern:
-        return not path
-    if pattern[0] == "**":
-        return any(_pieces_match(path[i:], pattern[1:]) for i in range(len(path) + 1))
-    return bool(path) and fnmatchcase(path[0], pattern[0]) and _pieces_match(path[1:], pattern[1:])
 
 
 def _first_line(error: BaseException) -> str:

@@ -6,24 +6,23 @@ raises an error instead of killing the process.
 
 import io
 import json
-import lzma
 import math
 import re
 import sys
 import tokenize
 import zipfile
-import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypeAlias
 
 import numpy as np
 from numpy.lib import format as npy_format
 from numpy.typing import NDArray
 
+from focalibrate.io.bytes import refused
 from focalibrate.io.errors import PredictionFileError, file_error, listing, short
 from focalibrate.io.formats.arrow import names_from_json
 from focalibrate.io.formats.opened import Opened
@@ -37,31 +36,12 @@ MAX_AXES = 32
 MAX_EXTENT = 1 << 48
 
 HEADER_DAMAGE = (
-    ValueError,
-    KeyError,
-    TypeError,
-    SyntaxError,
-    MemoryError,
-    RecursionError,
-    OverflowError,
-    AttributeError,
-    IndexError,
-    tokenize.TokenError,
+    *(ValueError, LookupError, TypeError, SyntaxError, ArithmeticError, AttributeError),
+    *(MemoryError, RecursionError, tokenize.TokenError),
 )
 """Exceptions that NumPy raises on a damaged header."""
 
-DAMAGE = (
-    zipfile.BadZipFile,
-    zlib.error,
-    lzma.LZMAError,
-    EOFError,
-    OSError,
-    RuntimeError,  # encrypted members, and NotImplementedError for unknown compression
-    OverflowError,
-    UnicodeDecodeError,
-    *HEADER_DAMAGE,
-)
-"""Exceptions that `zipfile` and NumPy raise on a damaged archive."""
+DAMAGE = "is truncated or damaged ({}). Copy it again, or write it again with np.savez."
 
 MAX_HEADER = 100_000_000
 """Largest header the format allows, in bytes."""
@@ -87,39 +67,9 @@ FAR_APART = 1 << 16
 """Rows of at least so many bytes are worth looking up; shorter ones are read on the way."""
 
 
-@dataclass(frozen=True)
-class NpyHeader:
-    """The header of an `.npy` file or member."""
-
-    shape: tuple[int, ...]
-    dtype: np.dtype[Any]
-    n_bytes: int
-    """Bytes of the header itself."""
-    fortran_order: bool = False
-    """Numbers are stored column by column."""
-
-    @property
-    def data_bytes(self) -> int:
-        """Bytes of the numbers."""
-        return math.prod(self.shape) * self.dtype.itemsize
-
-    def array(
-        self, name: str, opened: Callable[[ExitStack], IO[bytes]], *, is_plain: bool = False
-    ) -> "_Array":
-        """Return the array whose numbers `opened` gives; one stored by column is read whole."""
-
-        def turned(stack: ExitStack) -> IO[bytes]:
-            numbers = np.frombuffer(opened(stack).read(self.data_bytes), self.dtype)
-            return io.BytesIO(np.ascontiguousarray(numbers.reshape(self.shape, order="F")).data)
-
-        by_row = turned if self.fortran_order and len(self.shape) > 1 else opened
-        column = described(name, self.shape, self.dtype)
-        return _Array(column, self.dtype, self.shape, by_row, is_plain=is_plain)
-
-
-def read_header(file: IO[bytes], *, path: Path, name: str) -> NpyHeader:
+def read_header(file: IO[bytes], opened: "OpenAt", *, path: Path, name: str) -> "_Array":
     """Read the header at the start of `file`; refuse arrays that are not plain numbers or text."""
-    name = short(name)
+    whole_name, name = name, short(name)
     try:
         version = npy_format.read_magic(file)
         read = {
@@ -127,7 +77,7 @@ def read_header(file: IO[bytes], *, path: Path, name: str) -> NpyHeader:
             (2, 0): npy_format.read_array_header_2_0,
         }[version]
         shape, fortran_order, dtype = read(file)
-        header = NpyHeader(shape, dtype, file.tell(), bool(fortran_order))
+        start = file.tell()
         if any(type(n) is not int or abs(n) > MAX_EXTENT for n in shape):
             raise ValueError("shape must be whole numbers")
     except HEADER_DAMAGE as error:
@@ -150,7 +100,9 @@ def read_header(file: IO[bytes], *, path: Path, name: str) -> NpyHeader:
         )
     if min(shape, default=1) <= 0 or dtype.itemsize == 0 or len(shape) > MAX_AXES:
         raise file_error(path, f"`{name}` is empty or damaged: shape {shape}. Save some examples.")
-    return header
+    column = described(whole_name, shape, dtype)
+    by_column = bool(fortran_order) and len(shape) > 1
+    return _Array(column, dtype, shape, start, opened, by_column=by_column)
 
 
 def described(name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Column:
@@ -199,6 +151,10 @@ def as_text(array: NDArray[Any], *, path: Path, name: str) -> NDArray[Any]:
     return np.array(array)
 
 
+OpenAt: TypeAlias = Callable[[ExitStack, int], Any]
+"""Opens a file, or a member of an archive, and passes over its first bytes."""
+
+
 @dataclass(frozen=True)
 class _Array:
     """One array of a file: where its numbers begin, and how they are stored.
@@ -207,7 +163,9 @@ class _Array:
         column: what it is called and holds.
         dtype: of the stored numbers.
         shape: of the whole array.
-        open: the file, or member of an archive, at the first number.
+        start: bytes before the first number.
+        opened: opens the file.
+        by_column: numbers are stored column by column, and so read whole.
         is_bfloat: the numbers are bfloat16, stored as bits.
         is_plain: the numbers are stored as they are, so that any row can be looked up.
     """
@@ -215,22 +173,36 @@ class _Array:
     column: Column
     dtype: np.dtype[Any]
     shape: tuple[int, ...]
-    open: Callable[[ExitStack], IO[bytes]]
+    start: int
+    opened: OpenAt
+    by_column: bool = False
     is_bfloat: bool = False
     is_plain: bool = False
+
+    @property
+    def n_bytes(self) -> int:
+        return self.dtype.itemsize * math.prod(self.shape)
 
     @property
     def row_bytes(self) -> int:
         return self.dtype.itemsize * math.prod(self.shape[1:])
 
-    def take(self, file: IO[bytes], n_rows: int, path: Path, limit: int) -> NDArray[Any]:
+    def open(self, stack: ExitStack) -> Any:
+        """Return the file at the first number, the numbers row by row."""
+        file = self.opened(stack, self.start)
+        if not self.by_column:
+            return file
+        numbers = np.frombuffer(file.read(self.n_bytes), self.dtype)
+        return io.BytesIO(np.ascontiguousarray(numbers.reshape(self.shape, order="F")).data)
+
+    def take(self, file: Any, n_rows: int, path: Path, limit: int) -> NDArray[Any]:
         """Return the next rows of the opened file."""
         size = n_rows * self.row_bytes
         check_fits(path, size, limit)
         buffer = np.empty(size, np.uint8)
         view, done = buffer.data, 0
         while done < size:
-            n = _read_into(file, view[done : done + (1 << 20)])
+            n = file.readinto(view[done : done + (1 << 20)])
             if not n:
                 raise file_error(
                     path, f"`{short(self.column.name)}` is cut off. Copy or write it again."
@@ -243,31 +215,20 @@ class _Array:
         return as_text(array, path=path, name=self.column.name)
 
 
-def _read_into(file: IO[bytes], view: memoryview) -> int:
-    """Read bytes to where they are wanted, and return how many."""
-    read_into: Callable[[memoryview], int] | None = getattr(file, "readinto", None)
-    if read_into is not None:
-        return read_into(view)
-    piece = file.read(len(view))
-    view[: len(piece)] = piece
-    return len(piece)
-
-
 def open_npy(parts: Mapping[str, Part], *, limit: int) -> Opened:
     """Return the rows of `.npy` files, the arrays of one data set, by their names."""
     arrays: list[_Array | Column] = []
     for name, part in parts.items():
         with part.open() as file:
-            header = read_header(file, path=part.path, name=name)
-        found = part.n_bytes - header.n_bytes
-        if found < header.data_bytes:
+            array = read_header(file, _seeker(part), path=part.path, name=name)
+        found = part.n_bytes - array.start
+        if found < array.n_bytes:
             raise file_error(
                 part.path,
-                f"is truncated: its header promises {header.data_bytes:,} bytes of numbers, "
+                f"is truncated: its header promises {array.n_bytes:,} bytes of numbers, "
                 f"{found:,} are there. Copy or write it again.",
             )
-        at = _at(part, header.n_bytes)
-        arrays.append(header.array(name, at, is_plain=not header.fortran_order))
+        arrays.append(replace(array, is_plain=not array.by_column))
     return _opened(next(iter(parts.values())).path, arrays, limit=limit)
 
 
@@ -287,10 +248,10 @@ def grouped_npy(path: Path, parts: Sequence[Part]) -> list[dict[str, Part]]:
     return [{stem: group[i] for stem, group in groups.items()} for i in range(counts.pop())]
 
 
-def _at(part: Part, offset: int) -> Callable[[ExitStack], IO[bytes]]:
-    def opened(stack: ExitStack) -> IO[bytes]:
+def _seeker(part: Part) -> OpenAt:
+    def opened(stack: ExitStack, start: int) -> IO[bytes]:
         file = stack.enter_context(part.open())
-        file.seek(offset)
+        file.seek(start)
         return file
 
     return opened
@@ -308,7 +269,7 @@ def open_npz(part: Part, *, limit: int) -> Opened:
                 "archive. If it was copied, copy it again; else write it with np.savez.",
             )
         raw.seek(0)
-        with damage_named(path), zipfile.ZipFile(raw) as archive:
+        with refused(path, DAMAGE), zipfile.ZipFile(raw) as archive:
             members = [info for info in archive.infolist() if not info.is_dir()]
             names = Counter(info.filename.removesuffix(".npy") for info in members)
             twice = [f"`{name}`" for name, count in names.items() if count > 1]
@@ -321,41 +282,25 @@ def open_npz(part: Part, *, limit: int) -> Opened:
 def _member(part: Part, archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> _Array | Column:
     """Return an array in an archive, or why it cannot be read."""
     path, name = part.path, info.filename.removesuffix(".npy")
-    try:
-        with archive.open(info) as file:
-            header = read_header(file, path=path, name=name)
-            if header.n_bytes + header.data_bytes != info.file_size:
-                raise file_error(
-                    path,
-                    f"`{short(name)}` is damaged: its header promises {header.data_bytes:,} bytes "
-                    f"of numbers, {info.file_size - header.n_bytes:,} are there. Write the file "
-                    "again.",
-                )
-    except PredictionFileError as problem:
-        return Column(name=name, kind="other", problem=problem)
 
-    def opened(stack: ExitStack) -> IO[bytes]:
+    def opened(stack: ExitStack, start: int) -> IO[bytes]:
         own = stack.enter_context(zipfile.ZipFile(stack.enter_context(part.open())))
         file = stack.enter_context(own.open(info.filename))
-        file.read(header.n_bytes)
+        file.read(start)  # `seek` would give up the check of its sum
         return file
 
-    return header.array(name, opened)
-
-
-@contextmanager
-def damage_named(path: Path) -> Iterator[None]:
-    """Turn the errors of a damaged archive into a `PredictionFileError`."""
     try:
-        yield
-    except (PredictionFileError, MemoryError):
-        raise
-    except DAMAGE as error:
-        raise file_error(
-            path,
-            f"is truncated or damaged ({short(error)}). Copy it again, or write it again with "
-            "np.savez.",
-        ) from error
+        with archive.open(info) as file:
+            array = read_header(file, opened, path=path, name=name)
+        if array.start + array.n_bytes != info.file_size:
+            raise file_error(
+                path,
+                f"`{short(name)}` is damaged: its header promises {array.n_bytes:,} bytes of "
+                f"numbers, {info.file_size - array.start:,} are there. Write the file again.",
+            )
+        return array
+    except PredictionFileError as problem:
+        return Column(name=name, kind="other", problem=problem)
 
 
 def open_safetensors(part: Part, *, limit: int) -> Opened:
@@ -441,9 +386,9 @@ def _tensor(part: Part, name: str, entry: object, data: int) -> tuple[int, int, 
     is_bfloat = dtype == "BF16"
     column = described(name, tuple(shape), np.dtype(np.float32) if is_bfloat else stored)
     column = replace(column, is_half=column.is_half or is_bfloat)
-    at = _at(part, data + start)
-    array = _Array(column, stored, tuple(shape), at, is_bfloat=is_bfloat, is_plain=True)
-    return data + start, data + stop, array
+    at, seeker = data + start, _seeker(part)
+    array = _Array(column, stored, tuple(shape), at, seeker, is_bfloat=is_bfloat, is_plain=True)
+    return at, data + stop, array
 
 
 def _are_counts(value: Any) -> bool:
@@ -474,7 +419,7 @@ def _opened(path: Path, arrays: Sequence[_Array | Column], *, limit: int) -> Ope
         raise array.problem or file_error(path, f"`{short(array.name)}` cannot be read.")
 
     def whole(wanted: Sequence[int]) -> list[NDArray[Any]]:
-        with damage_named(path), ExitStack() as stack:
+        with refused(path, DAMAGE), ExitStack() as stack:
             found = []
             for i in wanted:
                 array = checked(i)
@@ -489,7 +434,7 @@ def _opened(path: Path, arrays: Sequence[_Array | Column], *, limit: int) -> Ope
         n_rows = max((sizes[i] for i in needed), default=0)
         if not n_rows:
             yield Table(schema, {}, 0)  # whoever needs an array says why it cannot be read
-        with damage_named(path), ExitStack() as stack:
+        with refused(path, DAMAGE), ExitStack() as stack:
             files = {i: checked(i).open(stack) for i in needed}
             for start in range(0, n_rows, rows):
                 taken = {

@@ -3,7 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,8 @@ import pyarrow.compute as pc
 import pyarrow.feather as pa_feather
 import pyarrow.parquet as pa_parquet
 
-from focalibrate.io.errors import PredictionFileError, file_error, short
+from focalibrate.io.bytes import refused
+from focalibrate.io.errors import file_error, short
 from focalibrate.io.formats.opened import Opened
 from focalibrate.io.options import check_fits
 from focalibrate.io.source import Part
@@ -29,7 +30,7 @@ Batches = Callable[[list[str], int, int | None], Iterator[Any]]
 def open_parquet(part: Part, *, piece_bytes: int | None = None) -> Opened:
     """Return the rows of a parquet file."""
     with (
-        damage_named(part.path, ".parquet"),
+        _damage_named(part.path, ".parquet"),
         part.open() as raw,
         pa_parquet.ParquetFile(raw) as file,
     ):
@@ -61,7 +62,7 @@ def _ranges(sizes: Sequence[tuple[int, int]], piece_bytes: int) -> list[range]:
 def open_ipc(part: Part, *, limit: int) -> Opened:
     """Return the rows of a feather file, or of an Arrow file or stream."""
     suffix = part.path.suffix or ".arrow"
-    with damage_named(part.path, suffix), part.open() as raw:
+    with _damage_named(part.path, suffix), part.open() as raw:
         magic = raw.read(6)
         raw.seek(0)
         if magic.startswith(b"FEA1"):  # the first version is read whole
@@ -93,22 +94,9 @@ def _of_table(table: Any) -> Batches:
     return lambda names, rows, _: iter(table.select(names).to_batches(rows))
 
 
-@contextmanager
-def damage_named(path: Path, suffix: str) -> Iterator[None]:
-    """Turn the errors of Arrow on a damaged file into a `PredictionFileError`."""
-    try:
-        yield
-    except PredictionFileError:
-        raise
-    except pa.ArrowMemoryError as error:
-        raise MemoryError(str(error)) from error
-    except (pa.ArrowException, OSError, UnicodeDecodeError, OverflowError, ValueError) as error:
-        lines = str(error).splitlines() or [type(error).__name__]
-        raise file_error(
-            path,
-            f"is not a readable {suffix} file ({short(lines[0])}). If it was copied, copy it "
-            "again.",
-        ) from error
+def _damage_named(path: Path, suffix: str) -> AbstractContextManager[None]:
+    text = f"is not a readable {suffix} file ({{}}). If it was copied, copy it again."
+    return refused(path, text)
 
 
 def _opened(
@@ -120,7 +108,7 @@ def _opened(
     pieces: tuple[int, ...] = (),
 ) -> Opened:
     path = part.path
-    with damage_named(path, suffix):
+    with _damage_named(path, suffix):
         metadata = schema.metadata or {}
         places = list(_places(schema))
     index = _index_names(metadata)
@@ -156,7 +144,7 @@ def _opened(
         names = list(dict.fromkeys(places[i][2][0] for i in needed))
         start = sum(pieces[: piece or 0])
         expected = n_rows if piece is None else start + pieces[piece]
-        with damage_named(path, suffix):
+        with _damage_named(path, suffix):
             for batch in batches(names, rows, piece):
                 if batch.num_rows:
                     data = {i: _cells_at(batch, places[i][2]) for i in needed}

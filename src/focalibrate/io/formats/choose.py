@@ -20,8 +20,8 @@ from focalibrate.io.formats.helm import helm_answers, helm_stats_answers
 from focalibrate.io.formats.inspect_ai import inspect_answers, read_eval, write_eval
 from focalibrate.io.formats.lm_eval import lm_eval_answers, refuse_results
 from focalibrate.io.formats.opened import Opened
-from focalibrate.io.formats.records import Dump, Load, open_json, open_json_lines
-from focalibrate.io.formats.text import look_at_source, open_text
+from focalibrate.io.formats.records import Dump, Load, open_json
+from focalibrate.io.formats.text import open_text
 from focalibrate.io.formats.torch import open_torch
 from focalibrate.io.options import Request
 from focalibrate.io.source import FORMATS, Part, suffix_of
@@ -34,32 +34,31 @@ _PANDAS = "With pandas: `pd.{}.to_csv('val.csv', index=False)`."
 _ARRAYS = "Save its arrays, with names of your own for the keys: `{}`."
 OTHERS: Mapping[str, str] = {
     ".rds": "In R: `write.csv(readRDS({path!r}), 'val.csv')`.",
-    ".rdata": "In R: `load({path!r})`, then `write.csv(table, 'val.csv')`.",
-    ".rda": "In R: `load({path!r})`, then `write.csv(table, 'val.csv')`.",
+    **dict.fromkeys(
+        (".rdata", ".rda"), "In R: `load({path!r})`, then `write.csv(table, 'val.csv')`."
+    ),
     ".sav": _PANDAS.format("read_spss({path!r})"),
     ".dta": _PANDAS.format("read_stata({path!r})"),
     ".sas7bdat": _PANDAS.format("read_sas({path!r}, encoding='utf-8')"),
-    ".xls": _PANDAS.format("read_excel({path!r})"),
-    ".xlsb": _PANDAS.format("read_excel({path!r})"),
-    ".ods": _PANDAS.format("read_excel({path!r})"),
+    **dict.fromkeys((".xls", ".xlsb", ".ods"), _PANDAS.format("read_excel({path!r})")),
     ".orc": _PANDAS.format("read_orc({path!r})"),
     ".xml": _PANDAS.format("read_xml({path!r})"),
-    ".html": _PANDAS.format("read_html({path!r})[0]"),
-    ".htm": _PANDAS.format("read_html({path!r})[0]"),
-    ".db": _PANDAS.format("read_sql('select * from my_table', 'sqlite:///{path}')"),
-    ".sqlite": _PANDAS.format("read_sql('select * from my_table', 'sqlite:///{path}')"),
+    **dict.fromkeys((".html", ".htm"), _PANDAS.format("read_html({path!r})[0]")),
+    **dict.fromkeys(
+        (".db", ".sqlite"),
+        _PANDAS.format("read_sql('select * from my_table', 'sqlite:///{path}')"),
+    ),
     ".mat": _ARRAYS.format(
         "m = scipy.io.loadmat({path!r}); "
         "np.savez('val.npz', probs=m['probs'], labels=m['labels'].ravel())"
     ),
-    ".h5": _ARRAYS.format(
-        "f = h5py.File({path!r}); np.savez('val.npz', probs=f['probs'], labels=f['labels'])"
+    **dict.fromkeys(
+        (".h5", ".hdf5"),
+        _ARRAYS.format(
+            "f = h5py.File({path!r}); np.savez('val.npz', probs=f['probs'], labels=f['labels'])"
+        ),
     ),
-    ".hdf5": _ARRAYS.format(
-        "f = h5py.File({path!r}); np.savez('val.npz', probs=f['probs'], labels=f['labels'])"
-    ),
-    ".tar": "Unpack it: `tar xf {path}`.",
-    ".tgz": "Unpack it: `tar xf {path}`.",
+    **dict.fromkeys((".tar", ".tgz"), "Unpack it: `tar xf {path}`."),
     ".7z": "Unpack it.",
 }
 """Formats that are not read, and how to turn a file into one that is."""
@@ -125,8 +124,8 @@ READERS: Mapping[str, Callable[[Part, StoredBytes, Request], Opened]] = {
     ".npy": lambda part, _, o: open_npy({part.path.stem: part}, limit=o.limit),
     ".npz": lambda part, _, o: open_npz(part, limit=o.limit),
     ".safetensors": lambda part, _, o: open_safetensors(part, limit=o.limit),
-    ".jsonl": lambda _, source, o: open_json_lines(source, open_log),
-    ".json": lambda _, source, o: open_json(source, open_log),
+    ".jsonl": lambda _, source, o: open_json(source, open_log, is_lines=True),
+    ".json": lambda _, source, o: open_json(source, open_log, is_lines=False),
     ".xlsx": lambda p, _, o: open_excel(p.path, p.local(), limit=o.limit, sheet=o.sheet),
     ".eval": _open_eval,
     ".pt": lambda part, _, o: open_torch(part.path, part.local(), limit=o.limit),
@@ -141,18 +140,10 @@ def open_part(part: Part, request: Request) -> Opened:
         compression = compression_of(file.read(8))
         file.seek(0)
         source = StoredBytes(part.path, part.open, part.n_bytes, compression)
-        top = None
-        if suffix not in READERS:  # a text table, whose first lines are looked at here
-            top = look_at_source(
-                replace(source, opener=lambda: file),
-                suffix=suffix,
-                header=request.header,
-                encoding=request.encoding,
-            )
-    if top is None:
+        if suffix not in READERS:
+            found = open_text(source, file, request)
+    if suffix in READERS:
         found = READERS[suffix](part, replace(source, limit=request.limit), request)
-    else:
-        found = open_text(source, top)
     schema = found.schema
     return replace(found, schema=replace(schema, notes=(*schema.notes, *notes)))
 
@@ -180,14 +171,11 @@ def _chosen_format(part: Part, file: IO[bytes]) -> tuple[str, tuple[str, ...]]:
                 path, f"has an unknown suffix {short(suffix)!r}. Give one of {', '.join(FORMATS)}."
             )
         found = ".csv"
-    if found is None or found == suffix or (suffix, found) in _COMPATIBLE:
+    if found is None or found == suffix or {suffix, found} == {".feather", ".arrow"}:
         return suffix, ()
     if suffix not in FORMATS:
         return found, ()
     return found, (f"is read as {found}, as its first bytes show, not as {suffix}",)
-
-
-_COMPATIBLE = {(".feather", ".arrow"), (".arrow", ".feather")}
 
 
 MAGIC = {b"PAR1": ".parquet", b"\x93NUMPY": ".npy", b"ARROW1": ".arrow", b"FEA1": ".feather"}

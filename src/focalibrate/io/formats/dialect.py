@@ -74,9 +74,7 @@ class Top:
         return is_utf8 and self.separator is not None and not self.comment
 
 
-def look_at_top(
-    source: StoredBytes, *, suffix: str, told: bool | None, encoding: str | None
-) -> Top:
+def look_at_top(source: StoredBytes, *, told: bool | None, encoding: str | None) -> Top:
     """Look at the first lines: encoding, separator, decimal mark, header."""
     path = source.path
     with source.open() as binary, io.BufferedReader(cast(io.RawIOBase, binary)) as buffered:
@@ -86,10 +84,10 @@ def look_at_top(
         except LookupError as error:
             raise ValueError(f"`encoding` must be a text encoding, got {encoding!r}.") from error
         with io.TextIOWrapper(buffered, guessed, newline="") as text:
-            return _top(text, path, suffix=suffix, told=told, encoding=guessed)
+            return _top(text, path, told=told, encoding=guessed)
 
 
-def _top(text: IO[str], path: Path, *, suffix: str, told: bool | None, encoding: str) -> Top:
+def _top(text: IO[str], path: Path, *, told: bool | None, encoding: str) -> Top:
     lines, taken, blank = [], 0, 0
     for line in text:
         taken += len(line)
@@ -111,7 +109,7 @@ def _top(text: IO[str], path: Path, *, suffix: str, told: bool | None, encoding:
     if not kept:
         raise file_error(path, "holds only comments. Write a header and at least one example.")
     _check_not_drawn(kept, path)
-    separator = find_separator(kept, suffix=suffix)
+    separator = find_separator(kept)
     width = max(_counts(kept[:2], separator) or [0])
     at = _comment_header(lines, kept, separator) if comment == "#" else -1
     kept = [line for line in lines[above:] if not is_comment(line, comment, separator, width)]
@@ -291,15 +289,14 @@ def split_spaces(line: str) -> list[str]:
     return next(csv.reader([" ".join(line.split())], delimiter=" ", strict=True), [])
 
 
-def find_separator(lines: Sequence[str], *, suffix: str) -> str | None:
+def find_separator(lines: Sequence[str]) -> str | None:
     """Return the separator that cuts every line into the same number of cells.
 
     The first line may have one cell fewer, as R writes a header above row names. A single
     column counts as separated by commas.
     """
-    order = ("\t", *SEPARATORS) if suffix in (".tsv", ".tab") else SEPARATORS
     usable, even = [], []
-    for mark in order:
+    for mark in SEPARATORS:
         counts = _counts(lines, mark)
         if counts is None or min(counts) < 2:
             continue

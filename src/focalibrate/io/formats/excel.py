@@ -1,10 +1,10 @@
 """The `.xlsx` format: one sheet, its first row the header. The one use of openpyxl."""
 
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from focalibrate.io.errors import PredictionFileError, file_error, listing, short
+from focalibrate.io.bytes import optional, refused
+from focalibrate.io.errors import file_error, listing, short
 from focalibrate.io.formats.opened import Opened
 from focalibrate.io.formats.records import table_of_columns
 from focalibrate.io.options import check_fits
@@ -15,28 +15,15 @@ CELL_BYTES = 100
 
 def open_excel(path: Path, local: Path, *, limit: int, sheet: str | None = None) -> Opened:
     """Return the columns of a sheet, by default of the only one that is not empty."""
-    try:
-        openpyxl = import_module("openpyxl")
-    except ImportError as error:
-        raise file_error(
-            path,
-            "reading .xlsx needs openpyxl. Install it: `pip install openpyxl`, or "
-            "save the sheet as CSV.",
-        ) from error
+    openpyxl = optional("openpyxl", path, "reading .xlsx", ", or save the sheet as CSV")
     check_fits(path, local.stat().st_size, limit)
-    try:
+    with refused(path, "is not a readable .xlsx file ({}). Save it again, or as CSV."):
         book = openpyxl.load_workbook(local, read_only=True, data_only=True)
         try:
             chosen, notes = _chosen(book, sheet, path)
             rows = _rows(book[chosen], path, limit)
         finally:
             book.close()
-    except (PredictionFileError, MemoryError):
-        raise
-    except Exception as error:  # openpyxl does not document what a damaged file raises
-        raise file_error(
-            path, f"is not a readable .xlsx file ({short(error)}). Save it again, or as CSV."
-        ) from error
     if len(rows) < 2:
         raise file_error(path, "holds a header and no rows. Write at least one example.")
     width = max(len(row) for row in rows)

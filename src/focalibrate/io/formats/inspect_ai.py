@@ -10,6 +10,7 @@ from typing import IO, Any
 
 import pyarrow as pa
 
+from focalibrate.io.bytes import refused
 from focalibrate.io.errors import file_error, short
 from focalibrate.io.formats.answers import (
     Answers,
@@ -35,22 +36,19 @@ VALUES = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
 
 def read_eval(path: Path, local: Path, *, limit: int) -> dict[str, Any]:
     """Return a log that is a zip archive as the one document that a ``.json`` log is."""
-    try:
-        with zipfile.ZipFile(local) as archive, local.open("rb") as raw:
-            names = archive.namelist()
-            wanted = [n for n in names if n.startswith("samples/") and n.endswith(".json")]
-            size = sum(archive.getinfo(name).file_size for name in wanted)
-            check_fits(path, size * MEMORY_FACTOR, limit)
-            headers = [n for n in ("header.json", "_journal/start.json") if n in names]
-            document = json.loads(_member(archive, raw, headers[0], limit)) if headers else None
-            samples = [json.loads(_member(archive, raw, name, limit)) for name in wanted]
-    except (zipfile.BadZipFile, OSError, ValueError, RuntimeError, EOFError, KeyError) as error:
-        raise file_error(
-            path, f"is truncated or damaged ({short(error)}). Copy it again."
-        ) from error
-    except (NotImplementedError, RecursionError, struct.error, zlib.error) as error:
-        raise file_error(path, f"cannot be read ({short(error)}).") from error
-    if not _is_dict(document) or not _is_dict(document.get("eval")):
+    with (
+        refused(path, "is truncated or damaged ({}). Copy it again."),
+        zipfile.ZipFile(local) as archive,
+        local.open("rb") as raw,
+    ):
+        names = archive.namelist()
+        wanted = [n for n in names if n.startswith("samples/") and n.endswith(".json")]
+        size = sum(archive.getinfo(name).file_size for name in wanted)
+        check_fits(path, size * MEMORY_FACTOR, limit)
+        headers = [n for n in ("header.json", "_journal/start.json") if n in names]
+        document = json.loads(_member(archive, raw, headers[0], limit)) if headers else None
+        samples = [json.loads(_member(archive, raw, name, limit)) for name in wanted]
+    if not isinstance(document, Mapping) or not isinstance(document.get("eval"), Mapping):
         raise file_error(path, f"is not a log of {LOG}: no header.json names its evaluation.")
     return {**document, "samples": samples}
 
@@ -98,7 +96,8 @@ def inspect_answers(path: Path, document: Mapping[str, Any]) -> Answers | None:
     that the scorer's metadata state.
     """
     samples = document.get("samples") or []  # missing in what was read without its samples
-    is_log = _is_dict(document.get("eval")) and bool({"samples", "plan"} & set(document))
+    names_task = isinstance(document.get("eval"), Mapping)
+    is_log = names_task and bool({"samples", "plan"} & set(document))
     if not is_log or not isinstance(samples, list):
         return None
     version = document.get("version", VERSIONS[-1])
@@ -106,7 +105,7 @@ def inspect_answers(path: Path, document: Mapping[str, Any]) -> Answers | None:
         raise file_error(
             path, f"is a log of {LOG} of version {short(version)}; versions 1 and 2 are read."
         )
-    samples = sorted((s for s in samples if _is_dict(s)), key=_order)
+    samples = sorted((s for s in samples if isinstance(s, Mapping)), key=_order)
     scored = [s for s in samples if _scores(s)]
     task = str(document["eval"].get("task", path.stem))
     notes = []
@@ -123,15 +122,14 @@ def inspect_answers(path: Path, document: Mapping[str, Any]) -> Answers | None:
     if None not in options:
         rows = [_row(s, task) | o for s, o in zip(scored, options, strict=True) if o]
         return Answers(LOG, rows, [_metadata(s) for s in scored], notes, letters=True)
-    sure = [_confidence(s) for s in scored]
-    if not any(c is not None for c in sure):
+    found = [(s, _confidence(s), _value(s)) for s in scored]
+    if all(c is None for _, c, _ in found):
         raise file_error(
             path,
             f"is a log of {LOG} with {len(scored):,} scored answers, but nothing says how sure "
             "the model was: it has neither logprobs nor a `confidence` in the metadata of its "
             "scores. Evaluate with `inspect eval --logprobs --top-logprobs 20`.",
         )
-    found = [(s, c, _value(s)) for s, c in zip(scored, sure, strict=True)]
     kept = [(s, c, v) for s, c, v in found if c is not None and v in (0.0, 1.0)]
     if len(kept) < len(found):
         notes.append(
@@ -156,10 +154,6 @@ def _metadata(sample: Any) -> dict[str, Any]:
         sample["metadata"] = {}
     found: dict[str, Any] = sample["metadata"]
     return found
-
-
-def _is_dict(value: Any) -> bool:
-    return isinstance(value, Mapping)
 
 
 def _order(sample: Mapping[str, Any]) -> tuple[str, float]:

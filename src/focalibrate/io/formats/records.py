@@ -51,18 +51,28 @@ def _many_objects() -> Iterator[None]:
             gc.enable()
 
 
-def open_json_lines(source: StoredBytes, as_log: AsLog) -> Opened:
-    """Return the columns of one JSON object per line."""
+def open_json(source: StoredBytes, as_log: AsLog, *, is_lines: bool) -> Opened:
+    """Return the columns of a document, or of one object per line.
 
-    def dump(target: Path, records: Any) -> None:
-        with text_file(target, ".jsonl") as file:
-            file.writelines(json.dumps(record, ensure_ascii=False) + "\n" for record in records)
+    A document is a list of records, or a mapping from columns to values: the forms of pandas'
+    `to_json`: ``records``, ``columns``, ``index``, ``list``, ``split`` and ``table``.
+    """
+    if is_lines and _is_list(source):  # as early versions of lm-evaluation-harness wrote them
+        is_lines = False
 
-    if _is_list(source):  # as early versions of lm-evaluation-harness wrote them
-        return open_json(source, as_log)
+    def dump(target: Path, document: Any) -> None:
+        with text_file(target, ".jsonl" if is_lines else ".json") as file:
+            if is_lines:
+                file.writelines(json.dumps(r, ensure_ascii=False) + "\n" for r in document)
+            else:
+                json.dump(document, file, ensure_ascii=False)
+
     with _many_objects():
-        log, records = as_log(source.path, lambda: _records(source), dump)
-        return log or table_of_records(source.path, records)
+        load = _records if is_lines else _document
+        log, document = as_log(source.path, lambda: load(source), dump)
+        if document is None:
+            return open_json(source, as_log, is_lines=True)
+        return log or _table(source.path, document)
 
 
 def _is_list(source: StoredBytes) -> bool:
@@ -126,41 +136,26 @@ def _document(source: StoredBytes) -> Any:
         raise
 
 
-def open_json(source: StoredBytes, as_log: AsLog) -> Opened:
-    """Return the columns of a list of records, or of a mapping from columns to values.
-
-    The forms of pandas' `to_json`: ``records``, ``columns``, ``index``, ``list``, ``split``
-    and ``table``.
-    """
-
-    def dump(target: Path, document: Any) -> None:
-        with text_file(target, ".json") as file:
-            json.dump(document, file, ensure_ascii=False)
-
-    log, document = as_log(source.path, lambda: _document(source), dump)
-    if log is not None:
-        return log
-    if document is None:
-        return open_json_lines(source, as_log)
+def _table(path: Path, document: Any) -> Opened:
     if isinstance(document, list) and document and all(isinstance(r, dict) for r in document):
-        return table_of_records(source.path, document)
+        return table_of_records(path, document)
     if isinstance(document, list) and document and all(map(is_pipeline_output, document)):
-        return table_of_records(source.path, [{"scores": row} for row in document])
+        return table_of_records(path, [{"scores": row} for row in document])
     if isinstance(document, list) and document and _is_one_column(document):
-        return table_of_columns(source.path, {source.path.stem: document})
+        return table_of_columns(path, {path.stem: document})
     if isinstance(document, dict):
         document = {k: v for k, v in document.items() if isinstance(v, (list, dict))} or document
         lists = [v for v in document.values() if isinstance(v, list)]
         if len(document) == len(lists) == 1 and all(isinstance(r, dict) for r in lists[0]):
-            return table_of_records(source.path, lists[0])  # {"model": "a", "results": [...]}
+            return table_of_records(path, lists[0])  # {"model": "a", "results": [...]}
         names, document = _class_names(document)
         found = _from_mapping(document)
         if found is not None and found and len({len(v) for v in found.values()}) == 1:
             if next(iter(found.values())):
-                return table_of_columns(source.path, found, class_names=names)
-            raise file_error(source.path, "holds no rows. Write at least one example.")
+                return table_of_columns(path, found, class_names=names)
+            raise file_error(path, "holds no rows. Write at least one example.")
     raise file_error(
-        source.path,
+        path,
         "must hold a list of objects, one per example, or one list per column. Write it with "
         "`df.to_json(path, orient='records')`.",
     )

@@ -11,8 +11,9 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import pyarrow as pa
@@ -31,22 +32,22 @@ from focalibrate.io.formats.dialect import (
     zero_bytes,
 )
 from focalibrate.io.formats.opened import Opened
+from focalibrate.io.options import Request
 from focalibrate.io.table import Column, Schema, Table, parsed
 
 BLOCK = 1 << 22
 """Bytes parsed at a time; a line must fit into them."""
 
+SPLIT_CELLS = 1 << 17
+"""Cells that are held at a time where Python splits the lines."""
 
-def look_at_source(
-    source: StoredBytes, *, suffix: str, header: bool | None, encoding: str | None
-) -> Top:
-    """Return what the first lines say."""
+
+def open_text(source: StoredBytes, first: IO[bytes], request: Request) -> Opened:
+    """Return the rows of a text table; `first` is its file, opened, in which the top is read."""
     with _decoded(source):
-        return look_at_top(source, suffix=suffix, told=header, encoding=encoding)
-
-
-def open_text(source: StoredBytes, top: Top) -> Opened:
-    """Return the rows of a text table."""
+        top = look_at_top(
+            replace(source, opener=lambda: first), told=request.header, encoding=request.encoding
+        )
     names = top.names or ("",) * top.width
     columns = tuple(
         Column(
@@ -122,23 +123,30 @@ def _batches(
     done = 0
     if top.is_plain:
         try:
-            stream = _Plain(source, done_reading)
-            for batch in _parsed(stream, top, wanted, skip=top.header_lines):
+            for batch in _parsed(_Checked(source, done_reading), top, wanted):
                 yield batch
                 done += len(batch)
             return
         except pa.ArrowInvalid:
             deque(rows_of(source, top), maxlen=0)  # raises our error where a line is bad
-    # pyarrow cannot read it as it is, but every line is good: written again, it can.
-    for batch in _parsed(_Again(source, top), top, wanted, skip=0, separator=","):
+    # pyarrow cannot read it as it is, but every line is good: Python can.
+    found = _split(source, top, wanted)
+    for batch in _without_blank_end(found) if top.width == 1 else found:
         if len(batch) > done:
             yield batch.slice(done)
         done = max(0, done - len(batch))
 
 
-def _parsed(
-    stream: Any, top: Top, wanted: list[int], *, skip: int, separator: str | None = None
-) -> Iterator[Any]:
+def _split(source: StoredBytes, top: Top, wanted: list[int]) -> Iterator[Any]:
+    """Yield the rows as Python's csv reader finds them."""
+    rows, wanted = rows_of(source, top), wanted or list(range(top.width))
+    while some := list(islice(rows, max(1, SPLIT_CELLS // top.width))):
+        columns = list(zip(*some, strict=True))
+        cells = [pa.array(columns[i], pa.string()) for i in wanted]
+        yield pa.record_batch(cells, names=[str(i) for i in wanted])
+
+
+def _parsed(stream: "_Checked", top: Top, wanted: list[int]) -> Iterator[Any]:
     names = [str(i) for i in range(top.width)]
     try:
         reader = pa_csv.open_csv(
@@ -147,10 +155,10 @@ def _parsed(
                 column_names=names,
                 block_size=max(BLOCK, 8 * top.longest),
                 use_threads=False,
-                skip_rows_after_names=skip,
+                skip_rows_after_names=top.header_lines,
             ),
             parse_options=pa_csv.ParseOptions(
-                delimiter=separator or top.separator,
+                delimiter=top.separator,
                 newlines_in_values=True,
                 ignore_empty_lines=top.width > 1,
             ),
@@ -185,14 +193,14 @@ def _without_blank_end(batches: Any) -> Iterator[Any]:
             held = [batch.slice(last[-1] + 1)]
 
 
-class _Plain:
+class _Checked:
     """The bytes of a table in UTF-8, checked for what pyarrow would pass over."""
 
     closed = False
 
-    def __init__(self, source: StoredBytes, done: Callable[[str], None] | None = None) -> None:
+    def __init__(self, source: StoredBytes, done: Callable[[str], None]) -> None:
         self._source, self._file = source, source.open()
-        self._digest = hashlib.sha256() if done and not source.compression else None
+        self._digest = None if source.compression else hashlib.sha256()
         self._done = done
         self._error: BaseException | None = None
         self._quotes = 0
@@ -226,37 +234,13 @@ class _Plain:
     def check_end(self) -> None:
         """Raise where a quote is not closed: the rest of the table would be one cell."""
         self.raise_own()
-        if self._digest is not None and self._done is not None and not self._file.read(1):
+        if self._digest is not None and not self._file.read(1):
             self._done(self._digest.hexdigest())
         if self._quotes % 2:
             raise pa.ArrowInvalid("a quote is not closed")
 
     def close(self) -> None:
         self._file.close()
-
-
-class _Again(_Plain):
-    """The rows of a table as Python's csv reader finds them, written as plain CSV."""
-
-    def __init__(self, source: StoredBytes, top: Top) -> None:
-        super().__init__(source)
-        self._file.close()
-        self._rows = rows_of(source, top)
-
-    def _next(self, size: int) -> bytes:
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n", quoting=csv.QUOTE_ALL)
-        for row in self._rows:
-            writer.writerow(row)
-            if text.tell() > BLOCK // 8:
-                break
-        # pyarrow takes what it asked for: the rest waits
-        self._held = getattr(self, "_held", b"") + text.getvalue().encode()
-        piece, self._held = self._held[:size], self._held[size:]
-        return piece
-
-    def check_end(self) -> None:
-        self.raise_own()
 
 
 def rows_of(source: StoredBytes, top: Top) -> Iterator[list[str]]:

@@ -4,39 +4,34 @@ import pickletools
 import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from focalibrate.io.errors import PredictionFileError, file_error, short
+from focalibrate.io.bytes import optional, refused
+from focalibrate.io.errors import file_error
 from focalibrate.io.formats.arrays import as_text, described
 from focalibrate.io.formats.opened import Opened, in_memory
 from focalibrate.io.options import check_fits
 from focalibrate.io.table import Column, Schema
 
+NOT_TENSORS = (
+    "holds more than tensors, or is damaged; a pickle of other objects can run any code, so it is "
+    "not opened ({}). Save tensors: `torch.save({'logits': logits, 'labels': labels}, 'val.pt')`."
+)
 MAX_NAME = 100
 """Longest name of a class of torch."""
 
 
 def open_torch(path: Path, local: Path, *, limit: int) -> Opened:
     """Return the tensors of a tensor, a dictionary or a list of tensors; needs torch."""
-    try:
-        torch = import_module("torch")
-    except ImportError as error:
-        raise file_error(
-            path, "reading .pt needs torch. Install it: `pip install torch`."
-        ) from error
+    torch = optional("torch", path, "reading .pt")
     check_fits(path, local.stat().st_size, limit)
-    _check_pickle(path, local, limit=limit)
-    try:
+    with refused(path, NOT_TENSORS):  # torch does not document what a damaged file raises
+        _check_pickle(path, local, limit=limit)
         stored = torch.load(local, map_location="cpu", weights_only=True, mmap=False)
-    except MemoryError:
-        raise
-    except Exception as error:  # torch does not document what a damaged or unsafe file raises
-        raise _not_tensors(path, str(error).splitlines()[0] if str(error) else "") from error
     arrays, class_names = _arrays(stored, path, torch)
     columns = tuple(_column(name, stored, arrays) for name in arrays)
     schema = Schema(path=path, columns=columns, is_table=False, class_names=class_names)
@@ -45,38 +40,24 @@ def open_torch(path: Path, local: Path, *, limit: int) -> Opened:
     return in_memory(schema, data, n_rows)
 
 
-def _not_tensors(path: Path, finding: str) -> PredictionFileError:
-    return file_error(
-        path,
-        "holds more than tensors, or is damaged; a pickle of other objects can run any code, so "
-        f"it is not opened ({short(finding)}). Save tensors: "
-        "`torch.save({'logits': logits, 'labels': labels}, 'val.pt')`.",
-    )
-
-
 def _check_pickle(path: Path, local: Path, *, limit: int) -> None:
     """Raise if the pickle of a file names anything but torch's own classes.
 
     torch refuses such files too, but takes minutes if a name is long.
     Nothing is executed: the operations of the pickle are only listed.
     """
-    try:
-        with zipfile.ZipFile(local) as archive:
-            inside = [i for i in archive.infolist() if i.filename.rpartition("/")[2] == "data.pkl"]
-            if len(inside) != 1:
-                raise _not_tensors(path, "it has no data.pkl")
-            check_fits(path, inside[0].file_size * 10, limit)
-            raw = archive.read(inside[0])
-        for operation, argument, _ in pickletools.genops(raw):
-            if operation.name in ("GLOBAL", "INST", "STACK_GLOBAL", "EXT1", "EXT2", "EXT4"):
-                name = str(argument)
-                is_plain = name.startswith(("torch ", "torch.", "collections OrderedDict"))
-                if not is_plain or len(name) > MAX_NAME:
-                    raise _not_tensors(path, f"it names {short(name)}")
-    except (PredictionFileError, MemoryError):
-        raise
-    except Exception as error:  # a damaged archive or pickle may raise anything
-        raise _not_tensors(path, str(error)) from error
+    with zipfile.ZipFile(local) as archive:
+        inside = [i for i in archive.infolist() if i.filename.rpartition("/")[2] == "data.pkl"]
+        if len(inside) != 1:
+            raise ValueError("it has no data.pkl")
+        check_fits(path, inside[0].file_size * 10, limit)
+        raw = archive.read(inside[0])
+    for operation, argument, _ in pickletools.genops(raw):
+        if operation.name in ("GLOBAL", "INST", "STACK_GLOBAL", "EXT1", "EXT2", "EXT4"):
+            name = str(argument)
+            is_plain = name.startswith(("torch ", "torch.", "collections OrderedDict"))
+            if not is_plain or len(name) > MAX_NAME:
+                raise ValueError(f"it names {name}")
 
 
 def _column(name: str, stored: Any, arrays: Mapping[str, NDArray[Any]]) -> Column:

@@ -4,7 +4,7 @@ import io
 import json
 import zipfile
 from collections.abc import Iterator, Sequence
-from importlib import import_module
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,8 @@ import pyarrow as pa
 from numpy.lib import format as npy_format
 from numpy.typing import NDArray
 
-from focalibrate.io.errors import file_error, short
+from focalibrate.io.bytes import optional
+from focalibrate.io.errors import short
 from focalibrate.io.formats.arrays import DTYPES
 from focalibrate.io.write.rows import Output, Rows
 
@@ -60,34 +61,30 @@ def write_safetensors(path: Path, rows: Iterator[Rows], output: Output) -> None:
     written as positions.
     """
     header: dict[str, object] = {}
-    tensors, stop = _tensors(list(rows), output), 0
-    for name, array in tensors.items():
+    tensors, start = _tensors(list(rows), output), 0
+    for name, blocks in tensors.items():
+        stop = start + sum(block.nbytes for block in blocks)
         header[name] = {
-            "dtype": TENSOR_NAMES[array.dtype.name],
-            "shape": list(array.shape),
-            "data_offsets": [stop, stop + array.nbytes],
+            "dtype": TENSOR_NAMES[blocks[0].dtype.name],
+            "shape": [sum(map(len, blocks)), *blocks[0].shape[1:]],
+            "data_offsets": [start, stop],
         }
-        stop += array.nbytes
+        start = stop
     if output.class_names is not None:
         header["__metadata__"] = {"class_names": json.dumps(output.class_names)}
     raw = json.dumps(header).encode()
     raw += b" " * (-len(raw) % ALIGNMENT)
     with path.open("wb") as file:
         file.write(len(raw).to_bytes(8, "little") + raw)
-        for array in tensors.values():
-            file.write(array.astype(array.dtype.newbyteorder("<"), copy=False).data)
+        for block in chain(*tensors.values()):
+            file.write(block.astype(block.dtype.newbyteorder("<"), copy=False).data)
 
 
 def write_torch(path: Path, rows: Iterator[Rows], output: Output) -> None:
     """Write a dictionary of tensors: ``probs``, the other numbers, ``class_names`` as a list."""
-    try:
-        torch = import_module("torch")
-    except ImportError as error:
-        raise file_error(
-            path, "writing .pt needs torch. Install it: `pip install torch`."
-        ) from error
+    torch = optional("torch", path, "writing .pt")
     tensors = _tensors(list(rows), output)
-    stored = {name: torch.from_numpy(np.array(array)) for name, array in tensors.items()}
+    stored = {k: torch.from_numpy(np.concatenate(blocks)) for k, blocks in tensors.items()}
     if output.class_names is not None:
         stored["class_names"] = list(output.class_names)
     torch.save(stored, path)
@@ -103,15 +100,16 @@ def _arrays(kept: Sequence[Any], output: Output) -> Iterator[tuple[str, NDArray[
         yield name, array
 
 
-def _tensors(rows: Sequence[Rows], output: Output) -> dict[str, NDArray[Any]]:
-    """Return the probabilities of all rows, and the other arrays of numbers."""
-    found = {"probs": np.concatenate([some.probs for some in rows]).reshape(_shape(output))}
+def _tensors(rows: Sequence[Rows], output: Output) -> dict[str, list[NDArray[Any]]]:
+    """Return the blocks of the probabilities of all rows, and the other arrays of numbers."""
+    width = _shape(output)[1:]
+    found = {"probs": [np.ascontiguousarray(r.probs).reshape(-1, *width) for r in rows]}
     labels, label_column = output.like.labels, output.like.layout.label_column
     for name, array in _arrays([some.kept for some in rows], output):
         if name == label_column and array.dtype.kind == "U" and labels is not None:
-            found[name] = labels
+            found[name] = [labels]
         elif array.dtype.name in TENSOR_NAMES:
-            found[name] = np.ascontiguousarray(array)
+            found[name] = [np.ascontiguousarray(array)]
     return found
 
 

@@ -7,7 +7,6 @@ import math
 import re
 from collections.abc import Callable, Iterator
 from decimal import Decimal
-from importlib import import_module
 from itertools import chain
 from pathlib import Path
 from typing import IO, Any
@@ -16,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pa_parquet
 
-from focalibrate.io.bytes import text_file
+from focalibrate.io.bytes import optional, text_file
 from focalibrate.io.errors import file_error, short
 from focalibrate.io.source import suffix_of
 from focalibrate.io.write.rows import Output, Rows
@@ -177,12 +176,7 @@ def _records(rows: Iterator[Rows], output: Output) -> Iterator[str]:
 
 def write_excel(path: Path, rows: Iterator[Rows], output: Output) -> None:
     """Write one sheet with a header; formulas and numbers of many digits as text."""
-    try:
-        openpyxl = import_module("openpyxl")
-    except ImportError as error:
-        raise file_error(
-            path, "writing .xlsx needs openpyxl. Install it: `pip install openpyxl`."
-        ) from error
+    openpyxl = optional("openpyxl", path, "writing .xlsx")
     if output.like.n_rows >= EXCEL_ROWS:
         raise file_error(path, f".xlsx holds at most {EXCEL_ROWS - 1:,} rows. Write a .csv.")
     lines: list[Any] = []
@@ -193,7 +187,7 @@ def write_excel(path: Path, rows: Iterator[Rows], output: Output) -> None:
         lines += zip(*output.beside(kept, some.probs.T.tolist()), strict=True)
     book = openpyxl.Workbook(write_only=True)
     sheet = book.create_sheet("calibrated")
-    text_cell = import_module("openpyxl.cell").WriteOnlyCell
+    text_cell = openpyxl.cell.WriteOnlyCell
     for line in lines:  # only now: an unfinished sheet cannot be discarded
         cells = []
         for value in line:
